@@ -1,0 +1,44 @@
+// Build configuration: version, the ABI namespace and the linkage marker of non-template definitions.
+// The only header that defines macros; it must not include anything of Sinter.
+#pragma once
+
+#define SINTER_VERSION_MAJOR 0
+#define SINTER_VERSION_MINOR 1
+#define SINTER_VERSION_PATCH 0
+#define SINTER_VERSION_STRING "0.1.0"
+
+// Definitions in .ipp files: inline when header-only, ordinary when compiled once through <sinter/src.hpp>.
+#ifdef SINTER_SEPARATE_COMPILATION
+#define SINTER_DECL
+#define SINTER_ABI_MODE _sep
+#else
+#define SINTER_DECL inline
+#define SINTER_ABI_MODE _inl
+#endif
+
+#if !defined(__x86_64__) && !defined(SINTER_NO_X86)
+#define SINTER_NO_X86
+#endif
+
+// Everything that changes layout or generated code is part of the inline namespace's name, so that two differently
+// configured translation units fail to link instead of mixing.
+#ifdef SINTER_NO_X86
+#define SINTER_ABI_BACKENDS _ref
+#else
+#define SINTER_ABI_BACKENDS _x86
+#endif
+#define SINTER_ABI_JOIN_(a, b, c) a##b##c
+#define SINTER_ABI_JOIN(a, b, c) SINTER_ABI_JOIN_(a, b, c)
+#define SINTER_ABI SINTER_ABI_JOIN(v0, SINTER_ABI_BACKENDS, SINTER_ABI_MODE)
+
+#define SINTER_NAMESPACE_BEGIN \
+  namespace sinter {           \
+  inline namespace SINTER_ABI {
+#define SINTER_NAMESPACE_END \
+  }                          \
+  }
+
+#define SINTER_LIKELY(x) __builtin_expect(static_cast<bool>(x), 1)
+#define SINTER_UNLIKELY(x) __builtin_expect(static_cast<bool>(x), 0)
+#define SINTER_NOINLINE __attribute__((noinline))
+#define SINTER_ALWAYS_INLINE inline __attribute__((always_inline))

@@ -1,0 +1,107 @@
+// Small containers: SmallVector keeps its first N elements in place; only trivially copyable elements.
+#pragma once
+
+#include <sinter/base/config.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+SINTER_NAMESPACE_BEGIN
+
+/// A vector of trivially copyable elements; up to N of them live inside the object.
+template <class T, std::size_t N>
+class SmallVector {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  using value_type = T;
+  SmallVector() = default;
+  explicit SmallVector(std::size_t count, T value = T{}) { resize(count, value); }
+  SmallVector(std::initializer_list<T> items) { assign(items.begin(), items.end()); }
+  template <class It>
+  SmallVector(It first, It last) { assign(first, last); }
+  explicit SmallVector(std::span<const T> items) { assign(items.begin(), items.end()); }
+  SmallVector(const SmallVector& other) { assign(other.begin(), other.end()); }
+  SmallVector(SmallVector&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::move(other.heap_)) {
+    if (!heap_) std::copy_n(other.inline_, size_, inline_);
+    other.size_ = 0;
+    other.capacity_ = N;
+  }
+  SmallVector& operator=(const SmallVector& other) {
+    if (this != &other) assign(other.begin(), other.end());
+    return *this;
+  }
+  SmallVector& operator=(SmallVector&& other) noexcept {
+    if (this == &other) return *this;
+    size_ = other.size_, capacity_ = other.capacity_, heap_ = std::move(other.heap_);
+    if (!heap_) std::copy_n(other.inline_, size_, inline_);
+    other.size_ = 0, other.capacity_ = N;
+    return *this;
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T* data() { return heap_ ? heap_.get() : inline_; }
+  const T* data() const { return heap_ ? heap_.get() : inline_; }
+  T* begin() { return data(); }
+  T* end() { return data() + size_; }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size_; }
+  T& operator[](std::size_t i) { return data()[i]; }
+  const T& operator[](std::size_t i) const { return data()[i]; }
+  T& back() { return data()[size_ - 1]; }
+  const T& back() const { return data()[size_ - 1]; }
+  T& front() { return data()[0]; }
+  const T& front() const { return data()[0]; }
+
+  void clear() { size_ = 0; }
+  void push_back(T item) {
+    if (size_ == capacity_) reserve(std::size_t{capacity_} * 2);
+    data()[size_++] = item;
+  }
+  void pop_back() { --size_; }
+  void resize(std::size_t count, T value = T{}) {
+    reserve(count);
+    if (count > size_) std::fill(data() + size_, data() + count, value);
+    size_ = static_cast<std::uint32_t>(count);
+  }
+  void reserve(std::size_t count) {
+    if (count <= capacity_) return;
+    std::unique_ptr<T[]> grown(new T[count]);
+    std::copy_n(data(), size_, grown.get());
+    heap_ = std::move(grown);
+    capacity_ = static_cast<std::uint32_t>(count);
+  }
+  void insert(std::size_t at, T item) {
+    push_back(item);
+    std::rotate(begin() + at, end() - 1, end());
+  }
+  void erase(std::size_t at) {
+    std::copy(begin() + at + 1, end(), begin() + at);
+    --size_;
+  }
+  template <class It>
+  void assign(It first, It last) {
+    size_ = 0;
+    for (; first != last; ++first) push_back(static_cast<T>(*first));
+  }
+  operator std::span<const T>() const { return {data(), size_}; }
+  friend bool operator==(const SmallVector& a, const SmallVector& b) {
+    return a.size_ == b.size_ && std::equal(a.begin(), a.end(), b.begin());
+  }
+
+ private:
+  std::uint32_t size_ = 0, capacity_ = N;
+  std::unique_ptr<T[]> heap_;
+  T inline_[N];
+};
+
+using IntVector = SmallVector<std::int64_t, 8>;
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,122 @@
+// Kernel: what one fusion group computes. Named axes, each parallel or reduced; operands read and written through
+// affine accesses; a body of scalar primitives. A Kernel is pure structure: extents and strides are not in it (only the
+// class of each stride is), so one compiled kernel serves every size and every repeated block. The numbers travel
+// beside it in a Geometry. How it is run (tiles, widths, threads) is a Schedule. Must not know back ends or graphs.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/hash.hpp>
+#include <sinter/base/small_vector.hpp>
+#include <sinter/ops/scalar.hpp>
+#include <sinter/tensor/dim.hpp>
+#include <sinter/tensor/dtype.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+inline constexpr int max_axes = 10;
+
+enum class AxisRole : std::uint8_t { parallel, reduced };
+
+/// What is known of a stride when the kernel is compiled. `any` is a run-time number (it may turn out 0 or 1).
+enum class StrideClass : std::uint8_t { zero, unit, any };
+
+/// How an operand is addressed: element offset + sum over axes of index * stride (numbers in the Geometry).
+struct Access {
+  std::uint16_t operand = 0;
+  std::array<StrideClass, max_axes> stride{};
+  friend bool operator==(const Access&, const Access&) = default;
+};
+
+/// A buffer that the kernel touches. A kernel may read and write the same operand (in-place) only at the same point.
+struct Operand {
+  DType dtype = DType::f32;
+  bool written = false;
+  friend bool operator==(const Operand&, const Operand&) = default;
+};
+
+/// Stores a body value through an access. A value that depends on no reduced axis is stored once per outer point.
+struct Store {
+  std::uint16_t access = 0;
+  InstId value = no_inst;
+  friend bool operator==(const Store&, const Store&) = default;
+};
+
+/// The shape of the work, which follows from the structure. Decides which generator takes it.
+///   pointwise    no reduced axis
+///   row          reduced axes are the innermost; several reductions and maps over one row (a full reduction is one row)
+///   column       the innermost axis is parallel, reduced axes lie outside it
+///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; the rest of the body
+///                depends on the contract's result and other loads over [batch..., m, n] (the epilogue)
+enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
+
+/// One fusion group. Axes run from outermost to innermost; the last axis is the one to vectorise.
+///
+/// Order of reductions (part of the semantics; equal on every ISA and for any number of threads, f32 and f64):
+/// a reduced axis that is the vector axis runs in leaves of 4096 elements; inside a leaf, element j goes to lane
+/// j % lanes, lanes = 256 bytes / size of the element (64 for f32, 32 for f64), each lane in order starting from the
+/// neutral element; lanes are combined in halves (lane i with lane i + half, half = lanes/2, lanes/4, ..., 1);
+/// leaves are combined pairwise by a binary counter: after leaf i (counting from 0) is pushed on a stack, the top two
+/// are combined (older first) once for each trailing one-bit of i; what is left at the end is combined from the top down.
+/// A reduced axis that is not the vector axis runs in order from the neutral element in leaves of 4096, leaves combined
+/// the same way. With several reduced axes the innermost is reduced first and its result enters the next outer one.
+/// A contraction adds a * b to its accumulator by fma in order of k, starting from zero.
+/// `fma` never arises by itself: add and mul contract only where the body says `fma`.
+struct Kernel {
+  KernelKind kind = KernelKind::pointwise;
+  SmallVector<AxisRole, max_axes> axes;
+  std::vector<Operand> operands;
+  std::vector<Access> accesses;
+  std::vector<Inst> body;
+  std::vector<Store> stores;
+  friend bool operator==(const Kernel&, const Kernel&) = default;
+
+  int rank() const { return static_cast<int>(axes.size()); }
+  bool is_reduced(int axis) const { return axes[static_cast<std::size_t>(axis)] == AxisRole::reduced; }
+  Hash128 hash() const;
+  /// Readable form for explain(), logs and tests.
+  std::string text() const;
+};
+
+/// For each body instruction the set of axes (bit mask) that its value varies over; a reduction clears reduced axes.
+std::vector<std::uint32_t> varying_axes(const Kernel& kernel);
+/// Throws InternalError on a malformed kernel (argument order, dtypes, strides, kind).
+void verify(const Kernel& kernel);
+
+/// The numbers of a kernel: extents and strides, in elements. Geometry<Dim> is symbolic, Geometry<std::int64_t> bound.
+template <class Number>
+struct Geometry {
+  struct AccessNumbers {
+    std::array<Number, max_axes> stride{};
+    Number offset{};         // added to the operand's base
+    Number gather_extent{};  // for accesses used by `gather`: valid indices are [0, gather_extent)
+    Number gather_stride{};
+    friend bool operator==(const AccessNumbers&, const AccessNumbers&) = default;
+  };
+  std::array<Number, max_axes> extent{};   // one per axis
+  std::vector<AccessNumbers> accesses;     // one per access
+};
+using SymbolicGeometry = Geometry<Dim>;
+using BoundGeometry = Geometry<std::int64_t>;
+
+BoundGeometry bind(const SymbolicGeometry& geometry, std::span<const std::int64_t> symbols);
+
+/// A short list of choices about how to run a kernel; replayable, searched by max-autotune. 0 means "back end's default".
+struct Schedule {
+  std::uint16_t vector_bits = 0;   // 512, 256
+  std::uint16_t unroll = 0;        // vectors per step of the inner loop
+  std::uint16_t tile_m = 0;        // contraction: rows of the register tile
+  std::uint16_t tile_n = 0;        // contraction: columns of the register tile, in elements
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+  std::string text() const;
+};
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/kernel/kernel.ipp>
+#endif

@@ -1,0 +1,143 @@
+// Hash, text form, axis analysis and verification of kernels.
+#pragma once
+
+#include <sinter/kernel/kernel.hpp>
+
+#include <sinter/base/error.hpp>
+
+#include <cstdio>
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL Hash128 Kernel::hash() const {
+  Hasher h;
+  h.add(static_cast<std::uint64_t>(kind)).add(axes.size());
+  for (AxisRole role : axes) h.add(static_cast<std::uint64_t>(role));
+  h.add(operands.size());
+  for (const Operand& o : operands) h.add(static_cast<std::uint64_t>(o.dtype) * 2 + o.written);
+  h.add(accesses.size());
+  for (const Access& a : accesses) {
+    std::uint64_t word = a.operand;
+    for (StrideClass s : a.stride) word = word * 3 + static_cast<std::uint64_t>(s);
+    h.add(word);
+  }
+  h.add(body.size());
+  for (const Inst& i : body) {
+    std::uint64_t word = static_cast<std::uint64_t>(i.prim) << 56 | static_cast<std::uint64_t>(i.dtype) << 48;
+    h.add(word | std::uint64_t{i.args[0]} << 32 | std::uint64_t{i.args[1]} << 16 | i.args[2]);
+    h.add(std::uint64_t{i.access}).add(i.bits);
+  }
+  h.add(stores.size());
+  for (const Store& s : stores) h.add(std::uint64_t{s.access} << 16 | s.value);
+  return h.finish();
+}
+
+SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
+  std::uint32_t reduced = 0;
+  for (int a = 0; a < kernel.rank(); ++a)
+    if (kernel.is_reduced(a)) reduced |= 1u << a;
+  std::vector<std::uint32_t> masks(kernel.body.size());
+  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+    const Inst& inst = kernel.body[i];
+    std::uint32_t mask = 0;
+    for (int k = 0; k < arity(inst.prim); ++k) mask |= masks[inst.args[static_cast<std::size_t>(k)]];
+    if (inst.prim == Prim::index) mask |= 1u << inst.bits;
+    if (inst.prim == Prim::load || inst.prim == Prim::gather) {
+      const Access& access = kernel.accesses[inst.access];
+      for (int a = 0; a < kernel.rank(); ++a)
+        if (access.stride[static_cast<std::size_t>(a)] != StrideClass::zero) mask |= 1u << a;
+    }
+    masks[i] = is_reduction(inst.prim) ? mask & ~reduced : mask;
+  }
+  return masks;
+}
+
+SINTER_DECL void verify(const Kernel& kernel) {
+  ensure(kernel.rank() >= 1 && kernel.rank() <= max_axes, "kernel: rank out of range");
+  int contracts = 0, reductions = 0;
+  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+    const Inst& inst = kernel.body[i];
+    for (int k = 0; k < arity(inst.prim); ++k)
+      ensure(inst.args[static_cast<std::size_t>(k)] < i, "kernel: argument used before it is made");
+    if (inst.prim == Prim::load || inst.prim == Prim::gather) {
+      ensure(inst.access < kernel.accesses.size(), "kernel: access out of range");
+      ensure(kernel.operands[kernel.accesses[inst.access].operand].dtype == inst.dtype, "kernel: load of another dtype");
+    }
+    contracts += inst.prim == Prim::contract;
+    reductions += is_reduction(inst.prim);
+  }
+  for (const Access& access : kernel.accesses) ensure(access.operand < kernel.operands.size(), "kernel: operand out of range");
+  for (const Store& store : kernel.stores) {
+    ensure(store.access < kernel.accesses.size() && store.value < kernel.body.size(), "kernel: bad store");
+    const Operand& operand = kernel.operands[kernel.accesses[store.access].operand];
+    ensure(operand.written && operand.dtype == kernel.body[store.value].dtype, "kernel: store of another dtype");
+  }
+  bool has_reduced = false;
+  for (int a = 0; a < kernel.rank(); ++a) has_reduced |= kernel.is_reduced(a);
+  switch (kernel.kind) {
+    case KernelKind::pointwise: ensure(!has_reduced && reductions == 0, "kernel: pointwise with a reduction"); break;
+    case KernelKind::row: ensure(kernel.is_reduced(kernel.rank() - 1) && contracts == 0, "kernel: row without a reduced vector axis"); break;
+    case KernelKind::column: ensure(has_reduced && !kernel.is_reduced(kernel.rank() - 1) && contracts == 0, "kernel: not a column kernel"); break;
+    case KernelKind::contraction: ensure(contracts == 1 && reductions == 1 && kernel.rank() >= 3 && kernel.is_reduced(kernel.rank() - 1), "kernel: not a contraction"); break;
+  }
+}
+
+namespace kernel_detail {
+inline std::string access_text(const Kernel& kernel, std::uint16_t index) {
+  const Access& access = kernel.accesses[index];
+  std::string text = "p" + std::to_string(access.operand) + "[";
+  for (int a = 0; a < kernel.rank(); ++a) {
+    constexpr const char* names[] = {"0", "1", "n"};
+    text += names[static_cast<std::size_t>(access.stride[static_cast<std::size_t>(a)])];
+  }
+  return text + "]";
+}
+
+inline std::string inst_text(const Kernel& kernel, const Inst& inst) {
+  std::string text = std::string(name(inst.dtype)) + " " + std::string(name(inst.prim));
+  if (inst.prim == Prim::immediate) {
+    char number[40];
+    if (is_floating(inst.dtype)) std::snprintf(number, sizeof number, " %.9g", inst.number());
+    else std::snprintf(number, sizeof number, " %lld", static_cast<long long>(inst.integer()));
+    text += number;
+  }
+  if (inst.prim == Prim::index) text += " a" + std::to_string(inst.bits);
+  if (inst.prim == Prim::load || inst.prim == Prim::gather) text += " " + access_text(kernel, inst.access);
+  for (int k = 0; k < arity(inst.prim); ++k) text += (k ? ", %" : " %") + std::to_string(inst.args[static_cast<std::size_t>(k)]);
+  return text;
+}
+}  // namespace kernel_detail
+
+SINTER_DECL std::string Kernel::text() const {
+  constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction"};
+  std::string text = std::string("kernel ") + kinds[static_cast<std::size_t>(kind)] + " axes(";
+  for (int a = 0; a < rank(); ++a) text += std::string(a ? ", " : "") + (is_reduced(a) ? "reduced a" : "a") + std::to_string(a);
+  text += ") operands(";
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    text += std::string(i ? ", " : "") + (operands[i].written ? "out p" : "p") + std::to_string(i) + ": " + std::string(name(operands[i].dtype));
+  text += ") {\n";
+  for (std::size_t i = 0; i < body.size(); ++i) text += "  %" + std::to_string(i) + " = " + kernel_detail::inst_text(*this, body[i]) + "\n";
+  for (const Store& s : stores) text += "  store " + kernel_detail::access_text(*this, s.access) + ", %" + std::to_string(s.value) + "\n";
+  return text + "}\n";
+}
+
+SINTER_DECL BoundGeometry bind(const SymbolicGeometry& geometry, std::span<const std::int64_t> symbols) {
+  BoundGeometry bound;
+  for (std::size_t a = 0; a < max_axes; ++a) bound.extent[a] = geometry.extent[a].evaluate(symbols);
+  bound.accesses.reserve(geometry.accesses.size());
+  for (const auto& access : geometry.accesses) {
+    auto& out = bound.accesses.emplace_back();
+    for (std::size_t a = 0; a < max_axes; ++a) out.stride[a] = access.stride[a].evaluate(symbols);
+    out.offset = access.offset.evaluate(symbols);
+    out.gather_extent = access.gather_extent.evaluate(symbols);
+    out.gather_stride = access.gather_stride.evaluate(symbols);
+  }
+  return bound;
+}
+
+SINTER_DECL std::string Schedule::text() const {
+  return "vector_bits=" + std::to_string(vector_bits) + " unroll=" + std::to_string(unroll) + " tile=" + std::to_string(tile_m) + "x" +
+         std::to_string(tile_n);
+}
+
+SINTER_NAMESPACE_END

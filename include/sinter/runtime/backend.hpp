@@ -1,0 +1,54 @@
+// The one interface between the runtime and whatever makes kernels run. Back ends are siblings behind it; nothing
+// below `backend/` names one.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/kernel/kernel.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// What fusion must respect.
+struct Limits {
+  int max_operands = 24;      // pointers per kernel
+  int max_body = 256;         // scalar instructions per kernel
+  int max_reduced_axes = 2;   // after collapsing
+  bool random = false;        // has random_bits
+};
+
+/// A kernel bound to extents. Made once per Frame; not to be run by two threads at once.
+class Launch {
+ public:
+  virtual ~Launch() = default;
+  /// `operands[i]` is the base address of Kernel::operands[i]. Blocks until done (CPU) or enqueues (GPU).
+  /// Throws IndexError when a gather index is out of range; operands it wrote are then unspecified.
+  virtual void run(void* const* operands) = 0;
+};
+
+/// Compiled code of one kernel under one schedule. Immutable, shared by all frames and threads.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  virtual std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const = 0;
+  virtual std::size_t code_bytes() const { return 0; }
+  /// Disassembly or generated source, for explain().
+  virtual std::string listing() const { return {}; }
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;
+  /// ISA or GPU, driver, flags: whatever makes two compilations of one kernel differ.
+  virtual std::string cache_key() const = 0;
+  virtual Limits limits() const = 0;
+  /// Legal choices, best guess first; empty: declined. `why_declined` (if not null) receives the reason.
+  virtual std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const = 0;
+  virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) = 0;
+};
+
+SINTER_NAMESPACE_END

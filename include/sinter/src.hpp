@@ -1,0 +1,14 @@
+// Separate compilation: include this in exactly one translation unit, with SINTER_SEPARATE_COMPILATION defined
+// everywhere. CMake's sinter::compiled does it for you.
+#pragma once
+#ifndef SINTER_SEPARATE_COMPILATION
+#error "define SINTER_SEPARATE_COMPILATION for all files that include Sinter, or leave this header out"
+#endif
+// base
+#include <sinter/base/error.ipp>
+// tensor
+#include <sinter/tensor/dim.ipp>
+// ops
+#include <sinter/ops/scalar.ipp>
+// kernel
+#include <sinter/kernel/kernel.ipp>
