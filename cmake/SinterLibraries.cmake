@@ -1,0 +1,38 @@
+# The two libraries. Users see of them an include path, C++20, and the definitions that select the ABI; what the .ipp files
+# need (Eigen, TBB, AsmJit) reaches users of the header-only library alone.
+
+if(sinter_has_x86 AND NOT sinter_asmjit_is_pic)
+  # A link item with '::' that is no target stops CMake's generation with its name, and the name says what to do.
+  set(refuse_shared "$<$<OR:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>>:sinter::this_AsmJit_is_not_position_independent__set_SINTER_ASMJIT_SOURCE_DIR_or_SINTER_X86_OFF>")
+else()
+  set(refuse_shared "")
+endif()
+
+set(sinter_implementation_libraries Eigen3::Eigen TBB::tbb Threads::Threads ${CMAKE_DL_LIBS})
+if(sinter_has_x86)
+  list(APPEND sinter_implementation_libraries ${sinter_asmjit_target})
+endif()
+
+function(sinter_public_interface target scope)
+  target_compile_features(${target} ${scope} cxx_std_20)
+  target_include_directories(${target} ${scope}
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  if(NOT sinter_has_x86 AND sinter_is_x86_64)   # elsewhere config.hpp knows by itself
+    target_compile_definitions(${target} ${scope} SINTER_NO_X86)
+  endif()
+endfunction()
+
+add_library(sinter INTERFACE)
+add_library(sinter::sinter ALIAS sinter)
+sinter_public_interface(sinter INTERFACE)
+target_link_libraries(sinter INTERFACE ${sinter_implementation_libraries} ${refuse_shared})
+
+add_library(sinter_compiled STATIC "${PROJECT_SOURCE_DIR}/cmake/compiled.cpp")
+add_library(sinter::compiled ALIAS sinter_compiled)
+sinter_public_interface(sinter_compiled PUBLIC)
+target_compile_definitions(sinter_compiled PUBLIC SINTER_SEPARATE_COMPILATION)
+target_link_libraries(sinter_compiled
+  PRIVATE ${sinter_implementation_libraries} $<BUILD_INTERFACE:sinter_flags>
+  INTERFACE ${refuse_shared})
+set_target_properties(sinter_compiled PROPERTIES
+  OUTPUT_NAME sinter EXPORT_NAME compiled POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)

@@ -1,0 +1,11 @@
+# Flags of this repository's own files. They stay in its directories and are never part of an exported target.
+
+set(SINTER_SANITIZE "" CACHE STRING "Sanitizers for this repository's programs: address,undefined or thread; empty: none")
+
+add_library(sinter_flags INTERFACE)
+target_compile_options(sinter_flags INTERFACE -Wall -Wextra)
+if(SINTER_SANITIZE)
+  target_compile_options(sinter_flags INTERFACE
+    -fsanitize=${SINTER_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  target_link_options(sinter_flags INTERFACE -fsanitize=${SINTER_SANITIZE})
+endif()

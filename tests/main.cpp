@@ -1,0 +1,9 @@
+// main() of every test program. Built without the precompiled header: Catch2 2.x defines main only where this macro
+// precedes its first inclusion.
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_session.hpp>
+int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }
+#else
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>
+#endif
