@@ -12,3 +12,9 @@
 #include <sinter/ops/scalar.ipp>
 // kernel
 #include <sinter/kernel/kernel.ipp>
+// runtime
+#include <sinter/runtime/threads.ipp>
+// backend
+#ifndef SINTER_NO_X86
+#include <sinter/backend/x86/code_memory.ipp>
+#endif

@@ -1,0 +1,226 @@
+// The pool behind parallel_for. A job sits in one of a few static slots; helpers (tasks enqueued into a TBB arena of
+// our own) look for open slots, claim chunks, and spin for a short while before they hand their thread back to TBB.
+#pragma once
+
+#include <sinter/runtime/threads.hpp>
+
+#include <oneapi/tbb/info.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+SINTER_NAMESPACE_BEGIN
+
+namespace runtime_detail {
+
+inline void spin_pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+/// Rounding and subnormal mode of the caller: workers compute under the same one.
+struct FloatMode {
+#if defined(__x86_64__)
+  unsigned bits = _mm_getcsr();
+  void apply() const {
+    if (_mm_getcsr() != bits) _mm_setcsr(bits);
+  }
+#else
+  void apply() const {}
+#endif
+};
+
+/// A job being run. Slots are never freed, so a helper that comes late finds it closed instead of gone.
+/// A helper adds itself to `users` and only then looks at `is_open`; the caller closes and only then looks at `users`.
+/// Both orders are sequentially consistent: either the helper sees the slot closed, or the caller waits for it.
+struct alignas(64) JobSlot {
+  std::atomic<bool> is_taken{false};
+  std::atomic<bool> is_open{false};
+  std::atomic<int> users{0};
+  std::int64_t tasks = 0, chunk = 0;
+  ChunkFunction function = nullptr;
+  void* context = nullptr;
+  FloatMode mode;
+  std::exception_ptr error;
+  std::atomic<bool> has_error{false};
+  alignas(64) std::atomic<std::int64_t> next{0};
+
+  void claim_chunks() noexcept {
+    for (;;) {
+      std::int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
+      if (begin >= tasks) return;
+      try {
+        function(context, begin, std::min(begin + chunk, tasks));
+      } catch (...) {
+        if (!has_error.exchange(true)) error = std::current_exception();
+        next.store(tasks, std::memory_order_relaxed);
+      }
+    }
+  }
+};
+
+struct ThreadPool {
+  static constexpr std::size_t slot_count = 8;
+  static constexpr std::chrono::microseconds helper_spin{40};
+
+  std::atomic<int> count{1};
+  std::atomic<bool> is_forked_child{false};
+  std::array<JobSlot, slot_count> slots;
+  alignas(64) std::atomic<std::uint32_t> submissions{0};  // what idle helpers watch
+  alignas(64) std::atomic<int> helpers{0};                // enqueued or running
+  tbb::task_arena arena;
+
+  ThreadPool() : arena(std::max(2, tbb::info::default_concurrency())) {
+    int wanted = tbb::info::default_concurrency();
+    if (const char* text = std::getenv("SINTER_THREADS"); text != nullptr && std::atoi(text) > 0) wanted = std::atoi(text);
+    count = wanted;
+  }
+
+  JobSlot* take_slot() {
+    for (JobSlot& slot : slots)
+      if (!slot.is_taken.load(std::memory_order_relaxed) && !slot.is_taken.exchange(true, std::memory_order_acquire)) return &slot;
+    return nullptr;
+  }
+
+  /// Enqueues helpers until `wanted` of them live. Those that still wake up or spin count.
+  void call_helpers(int wanted) {
+    int living = helpers.load(std::memory_order_relaxed);
+    while (living < wanted) {
+      if (!helpers.compare_exchange_weak(living, living + 1)) continue;
+      try {
+        arena.enqueue([this] { help(); });
+      } catch (...) {
+        helpers.fetch_sub(1);  // no memory for a task: the caller finishes alone
+        return;
+      }
+      ++living;
+    }
+  }
+
+  void help() noexcept;
+};
+
+inline std::atomic<ThreadPool*>& pool_address() {
+  static std::atomic<ThreadPool*> address{nullptr};
+  return address;
+}
+
+/// Created on first use and never destroyed: helpers may outlive static destruction.
+inline ThreadPool& thread_pool() {
+  static ThreadPool* pool = [] {
+    auto* made = new ThreadPool;
+    pool_address() = made;
+    // The child has none of the threads, and slots may have been in use: it runs everything on the calling thread.
+    pthread_atfork(nullptr, nullptr, [] {
+      if (ThreadPool* inherited = pool_address().load()) inherited->is_forked_child = true;
+    });
+    return made;
+  }();
+  return *pool;
+}
+
+/// True while this thread runs chunks: a nested parallel_for stays on it.
+inline bool& inside_chunk() {
+  thread_local bool inside = false;
+  return inside;
+}
+
+inline void ThreadPool::help() noexcept {
+  const FloatMode own_mode;
+  inside_chunk() = true;
+  auto idle_since = std::chrono::steady_clock::now();
+  for (;;) {
+    std::uint32_t seen = submissions.load(std::memory_order_acquire);
+    bool has_worked = false;
+    for (JobSlot& slot : slots) {
+      if (!slot.is_open.load(std::memory_order_relaxed)) continue;
+      slot.users.fetch_add(1);
+      if (slot.is_open.load()) {
+        if (slot.next.load(std::memory_order_relaxed) < slot.tasks) {
+          slot.mode.apply();
+          slot.claim_chunks();
+          has_worked = true;
+        }
+      }
+      slot.users.fetch_sub(1);
+    }
+    if (has_worked) idle_since = std::chrono::steady_clock::now();
+    // A job that stays open with nothing left to claim must not be polled through its counters: watch for a new one.
+    while (submissions.load(std::memory_order_acquire) == seen) {
+      for (int i = 0; i < 8; ++i) spin_pause();
+      if (std::chrono::steady_clock::now() - idle_since > helper_spin) {
+        inside_chunk() = false;
+        own_mode.apply();
+        helpers.fetch_sub(1);
+        return;
+      }
+    }
+  }
+}
+
+/// Chunks long enough that claiming costs nothing, and enough of them that a late helper still finds work.
+inline std::int64_t chunk_size(std::int64_t tasks, double nanoseconds_per_task, int threads) {
+  constexpr double chunk_nanoseconds = 8'000;
+  double chunks = std::clamp(static_cast<double>(tasks) * nanoseconds_per_task / chunk_nanoseconds, static_cast<double>(threads), threads * 16.0);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(tasks) / chunks));
+}
+
+/// Opens the slot, works, closes it, and waits for the helpers that did start. Returns the first error.
+inline std::exception_ptr run_in_slot(ThreadPool& pool, JobSlot& slot, int threads) {
+  slot.next.store(0, std::memory_order_relaxed);
+  slot.is_open.store(true);
+  pool.submissions.fetch_add(1, std::memory_order_release);
+  std::int64_t chunks = (slot.tasks + slot.chunk - 1) / slot.chunk;
+  pool.call_helpers(static_cast<int>(std::min<std::int64_t>(threads, chunks)) - 1);
+  inside_chunk() = true;
+  slot.claim_chunks();
+  inside_chunk() = false;
+  slot.is_open.store(false);
+  for (int spins = 0; slot.users.load() != 0; ++spins) {
+    if (spins < 20'000) spin_pause();
+    else std::this_thread::yield();
+  }
+  std::exception_ptr error = std::exchange(slot.error, nullptr);
+  slot.has_error = false;
+  slot.context = nullptr;
+  slot.is_taken.store(false, std::memory_order_release);
+  return error;
+}
+
+SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, ChunkFunction function, void* context) {
+  ThreadPool& pool = thread_pool();
+  int threads = pool.count.load(std::memory_order_relaxed);
+  JobSlot* slot = nullptr;
+  if (threads > 1 && !inside_chunk() && !pool.is_forked_child.load(std::memory_order_relaxed)) slot = pool.take_slot();
+  if (slot == nullptr) {
+    function(context, 0, tasks);
+    return;
+  }
+  slot->tasks = tasks;
+  slot->chunk = chunk_size(tasks, nanoseconds_per_task, threads);
+  slot->function = function;
+  slot->context = context;
+  slot->mode = FloatMode{};
+  if (std::exception_ptr error = run_in_slot(pool, *slot, threads)) std::rethrow_exception(error);
+}
+
+}  // namespace runtime_detail
+
+SINTER_DECL int thread_count() { return runtime_detail::thread_pool().count.load(std::memory_order_relaxed); }
+SINTER_DECL void set_thread_count(int count) { runtime_detail::thread_pool().count = std::max(1, count); }
+
+SINTER_NAMESPACE_END
