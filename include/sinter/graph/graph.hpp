@@ -1,0 +1,116 @@
+// Graph: SSA nodes in topological order, the form that passes read and write. Immutable once built: a pass makes a new
+// one with a GraphBuilder. Types carry symbolic Dims. Must not know kernels, back ends or how values were recorded.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/hash.hpp>
+#include <sinter/base/small_vector.hpp>
+#include <sinter/graph/attrs.hpp>
+#include <sinter/graph/op_info.hpp>
+#include <sinter/tensor/shape.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// One result of one node.
+struct Value {
+  std::int32_t node = -1;
+  std::int32_t result = 0;
+  explicit operator bool() const { return node >= 0; }
+  friend constexpr auto operator<=>(Value, Value) = default;
+};
+using Values = SmallVector<Value, 4>;
+
+class Graph;
+
+struct Node {
+  const OpInfo* op = nullptr;
+  Values inputs;
+  Attrs attrs;
+  TypeList types;                       // one per result
+  Location where;                       // the user's line
+  std::vector<std::shared_ptr<const Graph>> bodies;   // sub-graphs of cond, while, region, checkpoint
+};
+
+/// What is known of a symbol: where a call finds it, and the value it had while tracing.
+struct SymbolInfo {
+  std::int32_t input = -1;              // graph input whose shape has it
+  std::int32_t axis = -1;
+  std::int64_t hint = 0;
+  std::int64_t min = 2, max = std::int64_t{1} << 60;
+};
+
+/// Inputs are the nodes with op `input` (attrs.integer is the position); `inputs()` lists them by position.
+class Graph {
+ public:
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const Node& node(std::int32_t id) const { return nodes_[static_cast<std::size_t>(id)]; }
+  const Node& node(Value v) const { return node(v.node); }
+  const Type& type(Value v) const { return node(v).types[static_cast<std::size_t>(v.result)]; }
+  std::span<const Value> inputs() const { return inputs_; }
+  std::span<const Value> outputs() const { return outputs_; }
+  const std::vector<SymbolInfo>& symbols() const { return symbols_; }
+
+  /// Text form; parse() reads it back:
+  ///   graph(%0: f32[4, s0], %1: f32[4]) {
+  ///     %2: f32[4, s0] = exp(%0)
+  ///     %3: f32[4] = sum(%2) {axes=[1]}
+  ///     return %3
+  ///   }
+  std::string text() const;
+  Hash128 hash() const;
+  friend bool structurally_equal(const Graph& a, const Graph& b);
+
+ private:
+  friend class GraphBuilder;
+  std::vector<Node> nodes_;
+  std::vector<Value> inputs_, outputs_;
+  std::vector<SymbolInfo> symbols_;
+};
+
+/// Throws InternalError naming the node when something is inconsistent: order, arity, result types against the op's rule.
+void verify(const Graph& graph);
+/// Reads the text form. Throws UserError with line and column. Result types are inferred and compared with those written.
+Graph parse_graph(std::string_view text);
+/// Number of uses of each node's results, outputs included.
+std::vector<std::int32_t> use_counts(const Graph& graph);
+
+/// Builds a graph node by node, inferring types.
+class GraphBuilder {
+ public:
+  GraphBuilder() = default;
+  /// Starts with the symbols of `like`.
+  explicit GraphBuilder(const Graph& like) { graph_.symbols_ = like.symbols_; }
+
+  Value input(const Type& type, std::string name = {}, Location where = {});
+  Value constant(Ref<TensorImpl> data, Location where = {});
+  Value add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs = {}, Location where = {});
+  Value add(const OpInfo& op, std::initializer_list<Value> inputs, Attrs attrs = {}, Location where = {}) {
+    return add(op, std::span<const Value>(inputs.begin(), inputs.size()), std::move(attrs), where);
+  }
+  /// Copies a node of another graph, with its inputs replaced and its types kept (no inference).
+  Value copy(const Node& node, std::span<const Value> inputs);
+  /// Inlines `graph` with its inputs replaced; gives its outputs.
+  std::vector<Value> inline_graph(const Graph& graph, std::span<const Value> inputs);
+
+  const Type& type(Value v) const { return graph_.type(v); }
+  const Node& node(Value v) const { return graph_.node(v); }
+  const Graph& graph() const { return graph_; }
+  std::vector<SymbolInfo>& symbols() { return graph_.symbols_; }
+  Graph finish(std::span<const Value> outputs);
+
+ private:
+  Graph graph_;
+};
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/graph/graph.ipp>
+#endif

@@ -1,0 +1,69 @@
+// OpInfo: everything the library knows of one operation, as a constexpr record of facts and functions. The records are
+// made in ops/, one file per op; every other part asks the record instead of switching over ops.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/small_vector.hpp>
+#include <sinter/graph/attrs.hpp>
+#include <sinter/tensor/shape.hpp>
+
+#include <span>
+#include <string_view>
+
+SINTER_NAMESPACE_BEGIN
+
+struct ScalarValue;
+class ScalarBuilder;
+struct VjpArgs;
+struct DecomposeArgs;
+struct Val;
+using TypeList = SmallVector<Type, 1>;
+using ValList = SmallVector<Val, 4>;
+
+enum class OpKind : std::uint8_t {
+  leaf,          // input, constant
+  elementwise,   // NumPy broadcasting; has `lower`
+  reduction,     // has `prim` (the reduction primitive); attrs.axes, attrs.keepdim
+  view,          // moves no data where strides allow: reshape, permute, expand, slice, windows
+  structured,    // known to the kernel layer by its own rule: matmul, take, scatter_add, update_slice, iota, full, ...
+  composite,     // has `decompose`
+  effect,        // must not be removed, duplicated or reordered
+};
+
+/// How the result dtype of an elementwise op follows from its operands.
+enum class DTypeRule : std::uint8_t {
+  promote,       // PyTorch's promotion
+  compare,       // operands promoted, result bool
+  floating,      // promoted; integers and bool become f32
+  logical,       // operands promoted and result the same, but floats are refused
+  select,        // first operand bool; the others promoted
+  attribute,     // attrs.dtype
+  first,         // that of the first operand
+};
+
+struct InferArgs {
+  std::span<const Type> in;
+  const Attrs& attrs;
+  std::string_view op;
+  Location where;
+};
+
+struct OpInfo {
+  std::string_view name;
+  int arity = 1;                                  // -1: any number of operands
+  OpKind kind = OpKind::elementwise;
+  DTypeRule dtypes = DTypeRule::promote;
+  std::uint8_t reduction = 0;                     // reductions: the Prim
+  bool is_cheap = true;                           // elementwise: recomputing it costs less than a round trip to memory
+
+  // Filled in by describe<Op>() from the op's struct.
+  void (*infer)(const InferArgs& args, TypeList& out) = nullptr;
+  ScalarValue (*lower)(ScalarBuilder& builder, std::span<const ScalarValue> in, const Attrs& attrs) = nullptr;
+  void (*vjp)(const VjpArgs& args, ValList& grads) = nullptr;
+  Val (*decompose)(const DecomposeArgs& args) = nullptr;
+};
+
+/// The op of that name, or null.
+const OpInfo* find_op(std::string_view name);
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,129 @@
+// Record: one statement that has been written but not run. Holds the operation (or the structure of an expression) and
+// its leaves; results point back at it. Records refer to values, never to Variables, so nothing here can form a cycle.
+// Also the trace stack: which trace, if any, this thread is recording into.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/error.hpp>
+#include <sinter/base/hash.hpp>
+#include <sinter/base/ref.hpp>
+#include <sinter/graph/attrs.hpp>
+#include <sinter/graph/op_info.hpp>
+#include <sinter/tensor/impl.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// An operand of a record: a value, or a C++ number.
+struct Leaf {
+  Ref<TensorImpl> value;            // null: a number
+  DTypeClass kind = DTypeClass::floating;
+  union {
+    double number = 0;              // kind floating
+    std::int64_t integer;           // kind integer, boolean
+  };
+  Leaf() = default;
+  Leaf(Ref<TensorImpl> v) : value(std::move(v)) {}
+  static Leaf of(double x) {
+    Leaf leaf;
+    leaf.number = x;
+    return leaf;
+  }
+  static Leaf of_integer(std::int64_t x, DTypeClass kind = DTypeClass::integer) {
+    Leaf leaf;
+    leaf.kind = kind;
+    leaf.integer = x;
+    return leaf;
+  }
+};
+
+/// One step of an expression in postfix order: push leaf number `leaf` (op null), or apply `op` to the top `arity` values.
+struct ExprStep {
+  const OpInfo* op = nullptr;
+  std::uint8_t arity = 0;
+  std::uint16_t leaf = 0;
+};
+
+/// The structure of an expression's type: constexpr data, one object per type.
+struct ExprStructure {
+  std::span<const ExprStep> steps;
+  Hash128 hash;                     // of op names and shape of the tree
+  std::uint16_t leaves = 0;
+};
+
+class Record : public RefCounted<Record> {
+ public:
+  const OpInfo* op = nullptr;                  // a single operation, or
+  const ExprStructure* structure = nullptr;    // a whole expression
+  std::unique_ptr<Attrs> attrs;                // of `op`; null: defaults
+  Location where;
+  std::uint64_t trace = 0;
+  std::uint16_t results = 1;
+  std::uint16_t leaf_count = 0;
+  std::uint32_t mark = 0;                      // scratch of graph walks (under the walker's lock or inside its trace)
+
+  std::span<Leaf> leaves() { return {reinterpret_cast<Leaf*>(this + 1), leaf_count}; }
+  std::span<const Leaf> leaves() const { return {reinterpret_cast<const Leaf*>(this + 1), leaf_count}; }
+
+  /// One block holds the record and its leaves, which are moved from.
+  static Ref<Record> make(std::span<Leaf> leaves);
+  static void destroy(Record* record) noexcept;   // iterative: a long chain must not overflow the stack
+
+ private:
+  Record() = default;
+  ~Record() = default;
+};
+
+/// Records one operation; types are inferred and checked now, nothing runs. Leaves are moved from.
+Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where);
+inline Ref<TensorImpl> record_op(const OpInfo& op, std::initializer_list<Leaf> leaves, Attrs attrs, Location where) {
+  std::vector<Leaf> moved(leaves);
+  return record_op(op, std::span<Leaf>(moved), std::move(attrs), where);
+}
+/// Records an expression statement as one block.
+Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf> leaves, Location where);
+
+/// Types of an elementwise op's result, from operand types and weak flags (numbers and Scalars are weak).
+DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const bool> weak, const Attrs& attrs, Location where);
+
+/// Makes the values ready: runs what they need. Defined by the jit layer. No-op for ready values.
+/// Throws TraceError (naming `what` and the line) for values of a trace.
+void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where);
+
+/// A function being traced on this thread. Traces nest (grad inside compile); the innermost records.
+class Trace {
+ public:
+  explicit Trace(std::string_view name);
+  virtual ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+  std::uint64_t id() const { return id_; }
+  Trace* outer() const { return outer_; }
+  std::string_view name() const { return name_; }
+  /// A Variable was given a new value while this trace records; `slot` is its identity. See jit.
+  virtual void note_assignment(void* slot, const Ref<TensorImpl>& value) = 0;
+  /// A Variable is read: its value so far in this trace, or null to read the slot itself.
+  virtual Ref<TensorImpl> read_variable(void* slot) = 0;
+  /// A new input of the trace.
+  Ref<TensorImpl> placeholder(const Type& type);
+
+  static Trace* current() noexcept;
+  /// The active trace with this id on this thread, or null.
+  static Trace* find(std::uint64_t id) noexcept;
+
+ private:
+  std::uint64_t id_;
+  Trace* outer_;
+  std::string_view name_;
+};
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/graph/record.ipp>
+#endif

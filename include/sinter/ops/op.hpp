@@ -1,0 +1,87 @@
+// How an op is written down: a struct with `info` and the functions it has; describe<Op>() turns it into the OpInfo that
+// everybody asks. Also Val, the handle in whose terms derivatives and decompositions are written as algebra.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/graph/graph.hpp>
+#include <sinter/graph/op_info.hpp>
+#include <sinter/ops/scalar.hpp>
+
+#include <concepts>
+#include <initializer_list>
+#include <span>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+
+/// A value of a graph under construction. Arithmetic on Vals adds nodes; see ops/val_ops.hpp.
+struct Val {
+  GraphBuilder* builder = nullptr;
+  Value value;
+
+  explicit operator bool() const { return builder != nullptr; }
+  const Type& type() const { return builder->type(value); }
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  int rank() const { return shape().rank(); }
+};
+
+/// What a derivative rule is given: operands and result of the forward node, and the gradient of its result.
+struct VjpArgs {
+  std::span<const Val> in;
+  Val out;
+  Val dout;
+  const Attrs& attrs;
+  Location where;
+};
+/// A rule returns `ValList`: gradients of the operands in order, an empty Val where there is none. A gradient may have the broadcast shape:
+/// autodiff sums it back to the operand's shape.
+
+struct DecomposeArgs {
+  std::span<const Val> in;
+  const Attrs& attrs;
+  Location where;
+};
+
+namespace ops_detail {
+template <class Op, std::size_t... I>
+ScalarValue call_lower(ScalarBuilder& s, std::span<const ScalarValue> in, const Attrs& attrs, std::index_sequence<I...>) {
+  if constexpr (requires { Op::lower(s, in[I]..., attrs); }) return Op::lower(s, in[I]..., attrs);
+  else return Op::lower(s, in[I]...);
+}
+/// Shape of an elementwise result: the broadcast of all operands.
+void infer_elementwise(const OpInfo& op, const InferArgs& args, TypeList& out);
+}  // namespace ops_detail
+
+/// The complete record of an op, from its struct. Members it may have:
+///   static constexpr OpInfo info{.name = ..., .arity = ..., .kind = ...};
+///   static Type infer(const InferArgs&);                       // not needed for elementwise ops
+///   static ScalarValue lower(ScalarBuilder&, ScalarValue...);  // may take `const Attrs&` last
+///   static ValList vjp(const VjpArgs&);
+///   static Val decompose(const DecomposeArgs&);
+template <class Op>
+constexpr OpInfo describe() {
+  OpInfo info = Op::info;
+  if constexpr (requires(const InferArgs& a) { { Op::infer(a) } -> std::same_as<Type>; })
+    info.infer = [](const InferArgs& args, TypeList& out) { out.push_back(Op::infer(args)); };
+  else if constexpr (requires(const InferArgs& a, TypeList& out) { Op::infer(a, out); })
+    info.infer = [](const InferArgs& args, TypeList& out) { Op::infer(args, out); };
+  else
+    info.infer = [](const InferArgs& args, TypeList& out) { ops_detail::infer_elementwise(Op::info, args, out); };
+  if constexpr (requires { &Op::lower; })
+    info.lower = [](ScalarBuilder& s, std::span<const ScalarValue> in, const Attrs& attrs) {
+      return ops_detail::call_lower<Op>(s, in, attrs, std::make_index_sequence<static_cast<std::size_t>(Op::info.arity)>{});
+    };
+  if constexpr (requires { &Op::vjp; })
+    info.vjp = [](const VjpArgs& args, ValList& grads) {
+      for (Val g : Op::vjp(args)) grads.push_back(g);
+    };
+  if constexpr (requires { &Op::decompose; }) info.decompose = &Op::decompose;
+  return info;
+}
+
+/// The one record of op `Op`; its address is the op's identity.
+template <class Op>
+inline constexpr OpInfo op_info = describe<Op>();
+
+SINTER_NAMESPACE_END

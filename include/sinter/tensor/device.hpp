@@ -1,0 +1,24 @@
+// Where a tensor lives.
+#pragma once
+
+#include <sinter/base/config.hpp>
+
+#include <cstdint>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+
+/// A processor with memory of its own.
+struct Device {
+  DeviceKind kind = DeviceKind::cpu;
+  std::uint8_t index = 0;
+
+  static constexpr Device cpu() { return {}; }
+  static constexpr Device cuda(int index = 0) { return {DeviceKind::cuda, static_cast<std::uint8_t>(index)}; }
+  std::string text() const { return kind == DeviceKind::cpu ? "cpu" : "cuda:" + std::to_string(index); }
+  friend constexpr bool operator==(Device, Device) = default;
+};
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,58 @@
+// TensorImpl: what a Tensor handle points at. One value, in one of three states: ready (has data), pending (a recorded
+// statement will make it), placeholder (an input of a trace). Records themselves are the graph layer's; here they are
+// only held. A value never changes state back, and evaluated values drop their record.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/ref.hpp>
+#include <sinter/tensor/shape.hpp>
+#include <sinter/tensor/storage.hpp>
+
+#include <atomic>
+#include <cstdint>
+
+SINTER_NAMESPACE_BEGIN
+
+class Record;   // graph/record.hpp
+void retain_record(const Record* record) noexcept;
+void release_record(const Record* record) noexcept;
+
+enum class TensorState : std::uint8_t { ready, pending, placeholder };
+
+class TensorImpl : public RefCounted<TensorImpl> {
+ public:
+  Type type;
+  std::atomic<TensorState> state{TensorState::ready};
+  /// A C++ number or a Scalar: takes part in dtype promotion by class only.
+  bool is_weak = false;
+  std::uint16_t result = 0;        // pending: which result of the record
+  std::uint64_t trace = 0;         // id of the trace it belongs to; 0: none (ready, or lazy outside compile)
+
+  // ready
+  Ref<Storage> storage;
+  std::int64_t offset = 0;         // elements from the start of the storage
+  Strides strides{};               // elements
+
+  // pending: owned count of the record
+  Record* record = nullptr;
+
+  void* data() const { return static_cast<char*>(storage->data()) + offset * size_of(type.dtype); }
+  bool is_ready() const { return state.load(std::memory_order_acquire) == TensorState::ready; }
+  bool is_dense() const;   // ready and row-major without gaps
+
+  /// From a thread-local free list.
+  static Ref<TensorImpl> make(const Type& type);
+  /// A ready value over `storage`, row-major unless strides are given.
+  static Ref<TensorImpl> make_ready(const Type& type, Ref<Storage> storage, std::int64_t offset = 0, const Strides* strides = nullptr);
+  static void destroy(TensorImpl* impl) noexcept;
+
+ private:
+  TensorImpl() = default;
+  ~TensorImpl() = default;
+};
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/tensor/impl.ipp>
+#endif

@@ -1,0 +1,100 @@
+// Shape: up to eight Dims. Type: what is known of a value before it exists (dtype, device, shape). Strides of dense
+// tensors. Knows nothing of storage.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/error.hpp>
+#include <sinter/base/small_vector.hpp>
+#include <sinter/tensor/device.hpp>
+#include <sinter/tensor/dim.hpp>
+#include <sinter/tensor/dtype.hpp>
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+inline constexpr int max_rank = 8;
+
+/// Extents of a tensor, outermost first. Rank 0 is a single element.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<Dim> dims) : Shape(std::span<const Dim>(dims.begin(), dims.size())) {}
+  explicit Shape(std::span<const Dim> dims, Location where = {});
+  Shape(const std::vector<std::int64_t>& dims);
+  explicit Shape(std::span<const std::int64_t> dims);
+
+  int rank() const { return rank_; }
+  /// The extent of `axis`; negative axes count from the end. Throws IndexError outside [-rank, rank).
+  Dim operator[](int axis) const {
+    if (SINTER_UNLIKELY(axis < 0)) axis += rank_;
+    if (SINTER_UNLIKELY(axis < 0 || axis >= rank_)) throw_axis(axis);
+    return dims_[static_cast<std::size_t>(axis)];
+  }
+  const Dim* begin() const { return dims_.data(); }
+  const Dim* end() const { return dims_.data() + rank_; }
+  std::span<const Dim> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
+  void push_back(Dim dim, Location where = {});
+  void set(int axis, Dim dim) { dims_[static_cast<std::size_t>(axis)] = dim; }
+  void insert(int axis, Dim dim);
+  void erase(int axis);
+
+  bool is_static() const;
+  /// Number of elements. Throws ShapeError when a static product does not fit 62 bits.
+  Dim numel(Location where = {}) const;
+  /// "(32, s0, 4)".
+  std::string text() const;
+  Shape substitute(std::span<const Dim> symbols) const;
+
+  friend bool identical(const Shape& a, const Shape& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (std::size_t i = 0; i < a.rank_; ++i)
+      if (!identical(a.dims_[i], b.dims_[i])) return false;
+    return true;
+  }
+  /// Compares Dims, so inside a trace the answer becomes a guard.
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (std::size_t i = 0; i < a.rank_; ++i)
+      if (!(a.dims_[i] == b.dims_[i])) return false;
+    return true;
+  }
+
+ private:
+  [[noreturn]] void throw_axis(int axis) const;
+  std::array<Dim, max_rank> dims_{};
+  std::uint8_t rank_ = 0;
+};
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
+
+/// The NumPy broadcast of two shapes: an extent of 1 stretches. Throws ShapeError naming `op`.
+Shape broadcast(const Shape& a, const Shape& b, std::string_view op, Location where = {});
+/// Negative axes resolved, range checked. Throws IndexError.
+int normalise_axis(int axis, int rank, std::string_view op, Location where = {});
+
+/// What is known of a value before it exists.
+struct Type {
+  DType dtype = DType::f32;
+  Device device;
+  Shape shape;
+  /// "f32[32, s0]".
+  std::string text() const;
+  friend bool identical(const Type& a, const Type& b) { return a.dtype == b.dtype && a.device == b.device && identical(a.shape, b.shape); }
+};
+
+using Strides = std::array<std::int64_t, max_rank>;
+/// Row-major strides, in elements, of a static shape.
+Strides dense_strides(const Shape& shape);
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/tensor/shape.ipp>
+#endif

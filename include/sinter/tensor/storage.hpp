@@ -1,0 +1,59 @@
+// Storage: a counted block of memory that tensors view. Ours comes from the caching allocator; memory of others is
+// kept alive by its owner. Data seen through a Storage are immutable while more than one handle can see them.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/ref.hpp>
+#include <sinter/tensor/device.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+SINTER_NAMESPACE_BEGIN
+
+/// A block of memory and who frees it.
+class Storage : public RefCounted<Storage> {
+ public:
+  void* data() const noexcept { return data_; }
+  std::size_t bytes() const noexcept { return bytes_; }
+  Device device() const noexcept { return device_; }
+  /// False for memory of others (from_blob, borrow): never donated, never written in place.
+  bool is_ours() const noexcept { return owner_ == nullptr; }
+
+  /// 64-byte aligned memory from the caching allocator. Throws OutOfMemory.
+  static Ref<Storage> allocate(std::size_t bytes, Device device = Device::cpu());
+  /// Memory of others; `owner` lives as long as the Storage (may be null for memory that outlives everything).
+  static Ref<Storage> wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner, Device device = Device::cpu());
+  static void destroy(Storage* storage) noexcept;
+
+ private:
+  Storage() = default;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::unique_ptr<std::shared_ptr<const void>> owner_;   // set for memory of others
+  Device device_;
+  std::uint32_t size_class_ = 0;
+};
+
+/// Figures of the caching allocator, in bytes unless said otherwise.
+struct MemoryStats {
+  std::int64_t in_use = 0;         // held by live Storages
+  std::int64_t peak = 0;           // highest in_use since the last reset_peak
+  std::int64_t cached = 0;         // free, kept for reuse
+  std::int64_t limit = 0;          // 0: none
+  std::int64_t allocations = 0;    // calls of allocate so far
+  std::int64_t system_calls = 0;   // times memory was taken from the system
+};
+MemoryStats memory_stats(Device device = Device::cpu());
+/// Upper bound of in_use + cached; 0 removes it. An allocation past it throws OutOfMemory after the cache was emptied.
+void set_memory_limit(std::int64_t bytes, Device device = Device::cpu());
+void reset_peak_memory(Device device = Device::cpu());
+/// Returns cached memory to the system.
+void release_cached_memory(Device device = Device::cpu());
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/tensor/storage.ipp>
+#endif
