@@ -1,41 +1,91 @@
 // The loop generator's front: compiles pointwise, row and column kernels into machine code over one outer axis, and
-// the argument block that this code reads. Contractions use it for their epilogue.
+// the argument block that this code reads. Contractions use it for their epilogue. How the remaining axes and the
+// threads are walked is the driver's business (loop_driver.hpp).
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/backend/x86/isa.hpp>
 #include <sinter/kernel/kernel.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
+class Executable;
+
 namespace x86 {
 
-enum class Isa : std::uint8_t { avx2, avx512 };
-
 inline constexpr int max_accesses = 48;
+inline constexpr std::int64_t leaf_elements = 4096;
 
 /// What generated code reads. Strides in bytes. Plain data: drivers copy it per task and shift `base`.
 struct LoopArgs {
   struct Pointer {
     char* base = nullptr;             // element (outer 0, reduced 0, column 0) of this task
     std::int64_t outer_stride = 0;    // per step of the outer (row) axis, the one begin/end count
-    std::int64_t reduced_stride = 0;  // column kernels, or the outer of two reduced axes
+    std::int64_t reduced_stride = 0;  // column kernels: the innermost reduced axis; row kernels: the outer of two
+    std::int64_t far_stride = 0;      // column kernels: the outer of two reduced axes
     std::int64_t column_stride = 0;   // along the vector axis
     std::int64_t gather_stride = 0;
     std::int64_t gather_extent = 0;
   };
   std::int64_t columns = 0;           // extent of the vector axis for this task
   std::int64_t reduced = 1;           // extent of the axis that reduced_stride walks
-  std::int64_t column_origin = 0;     // value of the `index` primitive at column 0 of this task
-  std::int64_t outer_origin[max_axes] = {};  // value of `index` for the other axes at outer 0
-  void* scratch = nullptr;            // task-local memory, LoopCode::scratch_bytes(columns)
+  std::int64_t far = 1;               // extent of the axis that far_stride walks
+  // Value of the `index` primitive of a parallel axis: index_origin[axis] + outer * index_step[axis]
+  // (+ column, for the vector axis). The outer axis has step 1, the others 0.
+  std::int64_t index_origin[max_axes] = {};
+  std::int64_t index_step[max_axes] = {};
+  void* scratch = nullptr;            // task-local memory, LoopCode::scratch_bytes(columns), 64-byte aligned
+  std::int64_t scratch_stride = 0;    // LoopCode::scratch_stride(columns)
   std::int64_t* status = nullptr;     // set to 1 by a gather index out of range
   Pointer pointer[max_accesses];      // one per access of the kernel
 };
 /// Runs outer steps [begin, end).
 using LoopFunction = void (*)(const LoopArgs*, std::int64_t begin, std::int64_t end);
 
+/// Machine code of one kernel. Immutable.
+class LoopCode {
+ public:
+  virtual ~LoopCode() = default;
+  LoopFunction function() const { return function_; }
+  /// Row kernels with one reduction depth and no store along the row also have: leaves [begin, end) of the single row
+  /// at args.pointer[].base, leaf values to `scratch` (8 bytes each, leaf-major, one per reduction) ...
+  LoopFunction leaves() const { return leaves_; }
+  /// ... and from those leaf values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
+  LoopFunction finish() const { return finish_; }
+  int reductions() const { return reductions_; }
+  std::int64_t scratch_stride(std::int64_t columns) const { return (columns * 8 + 127) / 64 * 64; }
+  std::size_t scratch_bytes(std::int64_t columns) const { return static_cast<std::size_t>(stashes_ * scratch_stride(columns)); }
+  std::size_t code_bytes() const { return code_bytes_; }
+  /// A guess at the time one element takes in cache, for the cost model of threads.
+  double nanoseconds_per_element() const { return nanoseconds_per_element_; }
+  virtual std::string listing() const = 0;
+
+ protected:
+  LoopFunction function_ = nullptr, leaves_ = nullptr, finish_ = nullptr;
+  int reductions_ = 0, stashes_ = 0;
+  std::size_t code_bytes_ = 0;
+  double nanoseconds_per_element_ = 0.1;
+};
+
+/// Null where the generator declines; `why_declined` (if given) then says why. Contractions are always declined.
+std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined = nullptr);
+
+/// Fills everything but `base`, `scratch` and `status` for `outer_axis` as the outer axis (-1: none, one outer step).
+/// base[i] is then operand address + offset_bytes(kernel, geometry, i), moved along the axes that the caller walks.
+void fill_loop_args(LoopArgs& args, const Kernel& kernel, const BoundGeometry& geometry, int outer_axis);
+std::int64_t offset_bytes(const Kernel& kernel, const BoundGeometry& geometry, std::size_t access);
+
+/// The whole kernel as an Executable: code, driver over all axes, threads. Null where declined.
+std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined = nullptr);
+
 }  // namespace x86
 SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/backend/x86/loop.ipp>
+#include <sinter/backend/x86/loop_driver.ipp>
+#endif

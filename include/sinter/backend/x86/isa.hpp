@@ -1,0 +1,30 @@
+// The two instruction sets that the x86 generators write for.
+#pragma once
+
+#include <sinter/base/config.hpp>
+
+#include <cstdint>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// avx2 stands for AVX2 + FMA + BMI2; avx512 for F, DQ, BW, VL on top of that.
+enum class Isa : std::uint8_t { avx2, avx512 };
+
+constexpr int vector_bytes(Isa isa) { return isa == Isa::avx512 ? 64 : 32; }
+
+/// Whether the machine this runs on has the instruction set.
+inline bool host_has(Isa isa) {
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  if (isa == Isa::avx2) return avx2;
+  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl");
+#else
+  static_cast<void>(isa);
+  return false;
+#endif
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
