@@ -15,6 +15,10 @@
 // runtime
 #include <sinter/runtime/threads.ipp>
 // backend
+#include <sinter/backend/reference/interpreter.ipp>
+#include <sinter/backend/reference/product.ipp>
+#include <sinter/backend/reference/program.ipp>
+#include <sinter/backend/reference/reference.ipp>
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/code_memory.ipp>
 #endif

@@ -1,0 +1,78 @@
+// Interpreter: runs a Program over bound extents, one instruction at a time over blocks of up to 256 points, in typed
+// buffers that it owns (nothing is allocated while it runs). Which axes make up a block is chosen from the extents:
+// the parallel ones (each lane has its own sums) or the reduced ones (a long row per outer point).
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/backend/reference/program.hpp>
+#include <sinter/backend/reference/space.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace reference_detail {
+
+class Product;
+
+inline constexpr std::int64_t block_size = 256;
+
+/// Up to block_size successive points of the lanes.
+struct Block {
+  Position start{};
+  std::int64_t count = 0;
+};
+
+class Interpreter final : public Launch {
+ public:
+  Interpreter(std::shared_ptr<const Program> program, const BoundGeometry& geometry);
+  ~Interpreter() override;
+  void run(void* const* operands) override;
+
+ private:
+  void allocate_values();
+  void fill_immediates();
+  void run_with_parallel_lanes();
+  void run_with_reduced_lanes();
+  void run_product();
+  void run_product_rows(const Position& batch, std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns);
+
+  void evaluate(const std::vector<InstId>& list, const Block& block);
+  void evaluate_one(InstId id, const Block& block);
+  void load(InstId id, const Block& block);
+  void gather(InstId id, const Block& block);
+  void read_index(InstId id, const Block& block);
+  void finish_reduction(InstId id, std::int64_t count);
+  void start_reductions(const Pass& pass, std::int64_t count);
+  void feed_reductions(const Pass& pass, std::int64_t count);
+  void store(const std::vector<Store>& stores, const Block& block);
+  void spread(const std::vector<InstId>& list);
+  void set_loop_offsets();
+  /// Calls visit(first lane, lanes, base address, stride in elements) for each run of the block along its innermost axis.
+  template <class Visit>
+  void for_each_run(std::uint16_t access, const Block& block, Visit&& visit) const;
+
+  std::shared_ptr<const Program> program_;
+  BoundGeometry geometry_;
+  bool reduced_lanes_ = false;
+  Space lanes_, loop_;
+  std::unique_ptr<Product> product_;        // contractions that are matrix products
+  Position loop_position_{};
+  std::vector<std::int64_t> loop_offset_;   // per access, geometry's offset included
+  std::unique_ptr<std::byte[]> memory_;
+  std::vector<void*> value_;                // per instruction: block_size elements of its dtype
+  std::vector<void*> sums_;                 // per instruction: block_size accumulators; reductions only
+  // Of the run in progress.
+  void* const* operands_ = nullptr;
+  bool index_out_of_range_ = false;
+  std::int64_t bad_index_ = 0, bad_extent_ = 0;
+};
+
+}  // namespace reference_detail
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/backend/reference/interpreter.ipp>
+#endif
