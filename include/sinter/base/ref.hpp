@@ -25,6 +25,10 @@ class RefCounted {
   }
   std::uint32_t use_count() const noexcept { return count_.load(std::memory_order_acquire); }
 
+ protected:
+  /// For objects that are kept for reuse after the last Ref went.
+  void revive() noexcept { count_.store(1, std::memory_order_relaxed); }
+
  private:
   mutable std::atomic<std::uint32_t> count_{1};
 };

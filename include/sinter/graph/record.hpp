@@ -53,6 +53,7 @@ struct ExprStructure {
   std::span<const ExprStep> steps;
   Hash128 hash;                     // of op names and shape of the tree
   std::uint16_t leaves = 0;
+  bool keeps_float_type = false;    // every op maps floats of one type to that type (no comparison, cast, ...)
 };
 
 class Record : public RefCounted<Record> {

@@ -1,0 +1,290 @@
+// Recording: type inference at the moment of writing, so that errors carry the user's line; a fast way for expressions
+// whose leaves agree; iterative destruction; the trace stack.
+#pragma once
+
+#include <sinter/graph/record.hpp>
+
+#include <sinter/base/block_pool.hpp>
+#include <sinter/base/context.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace graph_detail {
+
+/// Records alive on this thread that nobody has run; bounds how much work can pile up.
+inline std::int64_t& pending_records() noexcept {
+  static thread_local constinit std::int64_t count = 0;
+  return count;
+}
+
+inline constexpr std::size_t small_leaves = 4, large_leaves = 16;
+inline constexpr std::size_t small_bytes = sizeof(Record) + small_leaves * sizeof(Leaf);
+inline constexpr std::size_t large_bytes = sizeof(Record) + large_leaves * sizeof(Leaf);
+
+inline void* allocate_record(std::size_t leaves) {
+  if (leaves <= small_leaves) return BlockPool<small_bytes>::allocate();
+  if (leaves <= large_leaves) return BlockPool<large_bytes>::allocate();
+  return ::operator new(sizeof(Record) + leaves * sizeof(Leaf), std::align_val_t{16});
+}
+inline void free_record(void* block, std::size_t leaves) noexcept {
+  if (leaves <= small_leaves) BlockPool<small_bytes>::release(block);
+  else if (leaves <= large_leaves) BlockPool<large_bytes>::release(block);
+  else ::operator delete(block, std::align_val_t{16});
+}
+
+inline std::string dtype_list(std::span<const DType> dtypes) {
+  std::string text;
+  for (DType d : dtypes) text += (text.empty() ? "" : ", ") + std::string(name(d));
+  return text;
+}
+
+/// Throws unless every leaf may be used here: ready values anywhere, traced ones only inside their trace.
+inline void check_traces(std::span<const Leaf> leaves, std::string_view op, Location where) {
+  for (const Leaf& leaf : leaves) {
+    if (!leaf.value || leaf.value->trace == 0 || leaf.value->is_ready()) continue;
+    if (Trace::find(leaf.value->trace) == nullptr)
+      throw TraceError(op, "a traced tensor is used outside the trace it belongs to", where,
+                       "return it from the compiled function instead of storing it in a captured variable");
+  }
+}
+
+/// Result of a step of an expression while its type is worked out.
+struct StepType {
+  DType dtype;
+  bool is_weak;
+  Shape shape;
+};
+
+inline StepType leaf_type(const Leaf& leaf) {
+  if (leaf.value) return {leaf.value->type.dtype, leaf.value->is_weak, leaf.value->type.shape};
+  switch (leaf.kind) {
+    case DTypeClass::boolean: return {DType::bool_, true, {}};
+    case DTypeClass::integer: return {DType::i64, true, {}};
+    case DTypeClass::floating: return {DType::f64, true, {}};
+  }
+  __builtin_unreachable();
+}
+
+inline Device common_device(std::span<const Leaf> leaves, std::string_view op, Location where) {
+  const TensorImpl* first = nullptr;
+  for (const Leaf& leaf : leaves) {
+    if (!leaf.value || leaf.value->is_weak) continue;
+    if (first != nullptr && !(leaf.value->type.device == first->type.device))
+      throw DeviceError(op, "operands are on different devices: " + first->type.device.text() + " and " + leaf.value->type.device.text(),
+                        where, "move one of them with .to(device)");
+    if (first == nullptr) first = leaf.value.get();
+  }
+  return first != nullptr ? first->type.device : Device::cpu();
+}
+
+inline StepType apply_step(const OpInfo& op, std::span<const StepType> args, const Attrs& attrs, Location where) {
+  std::array<DType, 8> dtypes{};
+  std::array<bool, 8> weak{};
+  bool all_weak = true;
+  Shape shape = args[0].shape;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    dtypes[i] = args[i].dtype;
+    weak[i] = args[i].is_weak;
+    all_weak &= args[i].is_weak;
+    if (i > 0) shape = broadcast(shape, args[i].shape, op.name, where);
+  }
+  DType dtype = elementwise_dtype(op, {dtypes.data(), args.size()}, {weak.data(), args.size()}, attrs, where);
+  return {dtype, all_weak, shape};
+}
+
+/// True when every value leaf has this dtype and shape and numbers cannot change it; fills `out`.
+inline bool agree(std::span<const Leaf> leaves, const Type*& out) {
+  out = nullptr;
+  for (const Leaf& leaf : leaves) {
+    if (!leaf.value) continue;
+    if (leaf.value->is_weak) return false;
+    const Type& type = leaf.value->type;
+    if (type.dtype != DType::f32 && type.dtype != DType::f64) return false;
+    if (out == nullptr) out = &type;
+    else if (!identical(*out, type)) return false;
+  }
+  return out != nullptr;
+}
+
+inline Ref<TensorImpl> make_pending(const Type& type, Ref<Record> record, std::uint16_t result) {
+  Ref<TensorImpl> impl = TensorImpl::make(type);
+  impl->trace = record->trace;
+  impl->result = result;
+  impl->state.store(TensorState::pending, std::memory_order_relaxed);
+  impl->record = record.detach();
+  return impl;
+}
+
+inline constexpr std::int64_t max_pending = 4096;
+
+/// Runs the value at once under SINTER_EAGER, or when too much has piled up.
+inline void after_recording(const Ref<TensorImpl>& value, std::string_view op, Location where) {
+  if (value->trace != 0) return;
+  if (SINTER_LIKELY(!Context::get().is_eager && pending_records() <= max_pending)) return;
+  TensorImpl* raw = value.get();
+  evaluate({&raw, 1}, op, where);
+}
+
+}  // namespace graph_detail
+
+SINTER_DECL void retain_record(const Record* record) noexcept { record->retain(); }
+SINTER_DECL void release_record(const Record* record) noexcept { record->release(); }
+
+SINTER_DECL Ref<Record> Record::make(std::span<Leaf> leaves) {
+  auto* record = new (graph_detail::allocate_record(leaves.size())) Record;
+  record->leaf_count = static_cast<std::uint16_t>(leaves.size());
+  Leaf* out = reinterpret_cast<Leaf*>(record + 1);
+  for (Leaf& leaf : leaves) new (out++) Leaf(std::move(leaf));
+  ++graph_detail::pending_records();
+  return Ref<Record>::adopt(record);
+}
+
+SINTER_DECL void Record::destroy(Record* record) noexcept {
+  // Freeing leaves can free further records; they queue here instead of nesting.
+  struct Queue {
+    std::vector<Record*> waiting;
+    bool is_running = false;
+  };
+  static thread_local Queue queue;
+  if (queue.is_running) {
+    queue.waiting.push_back(record);
+    return;
+  }
+  queue.is_running = true;
+  while (true) {
+    std::size_t leaves = record->leaf_count;
+    for (Leaf& leaf : record->leaves()) leaf.~Leaf();
+    record->~Record();
+    graph_detail::free_record(record, leaves);
+    --graph_detail::pending_records();
+    if (queue.waiting.empty()) break;
+    record = queue.waiting.back();
+    queue.waiting.pop_back();
+  }
+  queue.is_running = false;
+}
+
+SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const bool> weak, const Attrs& attrs,
+                                    Location where) {
+  std::size_t first = op.dtypes == DTypeRule::select ? 1 : 0;
+  if (first == 1 && dtypes[0] != DType::bool_)
+    throw DTypeError(op.name, "the condition has dtype " + std::string(name(dtypes[0])) + ", it must be bool", where,
+                     "compare it: where(x != 0, a, b)");
+  DType result = DType::bool_;
+  bool has_strong = false;
+  for (std::size_t i = first; i < dtypes.size(); ++i)
+    if (!weak[i]) result = promote(result, dtypes[i]), has_strong = true;
+  for (std::size_t i = first; i < dtypes.size(); ++i)
+    if (weak[i]) result = has_strong ? promote_weak(result, row(dtypes[i]).kind) : promote(result, dtypes[i]);
+  switch (op.dtypes) {
+    case DTypeRule::promote:
+    case DTypeRule::select: return result;
+    case DTypeRule::compare: return DType::bool_;
+    case DTypeRule::floating: return is_floating(result) ? result : DType::f32;
+    case DTypeRule::logical:
+      if (is_floating(result))
+        throw DTypeError(op.name, "operands have dtype " + graph_detail::dtype_list(dtypes) + "; integers or bool are required", where);
+      return result;
+    case DTypeRule::attribute: return attrs.dtype;
+    case DTypeRule::first: return dtypes[0];
+  }
+  __builtin_unreachable();
+}
+
+SINTER_DECL Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+  graph_detail::check_traces(leaves, op.name, where);
+  Device device = graph_detail::common_device(leaves, op.name, where);
+  TypeList types;
+  bool is_weak = false;
+  if (op.kind == OpKind::elementwise) {
+    std::array<graph_detail::StepType, 8> args;
+    for (std::size_t i = 0; i < leaves.size(); ++i) args[i] = graph_detail::leaf_type(leaves[i]);
+    auto result = graph_detail::apply_step(op, {args.data(), leaves.size()}, attrs, where);
+    is_weak = result.is_weak && op.dtypes != DTypeRule::attribute;
+    types.push_back({result.dtype, device, result.shape});
+  } else {
+    SmallVector<Type, 4> in;
+    for (const Leaf& leaf : leaves) {
+      auto t = graph_detail::leaf_type(leaf);
+      in.push_back({t.dtype, device, t.shape});
+    }
+    op.infer(InferArgs{in, attrs, op.name, where}, types);
+    for (Type& type : types) type.device = leaves.empty() ? type.device : device;
+  }
+  for (const Type& type : types) static_cast<void>(type.shape.numel(where));
+  Ref<Record> record = Record::make(leaves);
+  record->op = &op;
+  record->where = where;
+  record->attrs = std::make_unique<Attrs>(std::move(attrs));
+  record->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
+  Ref<TensorImpl> value = graph_detail::make_pending(types[0], std::move(record), 0);
+  value->is_weak = is_weak;
+  graph_detail::after_recording(value, op.name, where);
+  return value;
+}
+
+SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf> leaves, Location where) {
+  const Type* common = nullptr;
+  Type type;
+  bool is_weak = false;
+  std::string_view op = structure.steps.back().op->name;
+  graph_detail::check_traces(leaves, op, where);
+  if (SINTER_LIKELY(structure.keeps_float_type && graph_detail::agree(leaves, common))) {
+    type = *common;
+  } else {
+    std::vector<graph_detail::StepType> stack;
+    for (const ExprStep& step : structure.steps) {
+      if (step.op == nullptr) {
+        stack.push_back(graph_detail::leaf_type(leaves[step.leaf]));
+        continue;
+      }
+      std::span<const graph_detail::StepType> args(stack.data() + stack.size() - step.arity, step.arity);
+      auto result = graph_detail::apply_step(*step.op, args, Attrs{}, where);
+      stack.resize(stack.size() - step.arity);
+      stack.push_back(result);
+    }
+    type = {stack[0].dtype, graph_detail::common_device(leaves, op, where), stack[0].shape};
+    is_weak = stack[0].is_weak;
+  }
+  static_cast<void>(type.shape.numel(where));
+  Ref<Record> record = Record::make(leaves);
+  record->structure = &structure;
+  record->where = where;
+  record->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
+  Ref<TensorImpl> value = graph_detail::make_pending(type, std::move(record), 0);
+  value->is_weak = is_weak;
+  graph_detail::after_recording(value, op, where);
+  return value;
+}
+
+namespace graph_detail {
+inline Trace*& innermost_trace() noexcept {
+  static thread_local constinit Trace* trace = nullptr;
+  return trace;
+}
+}  // namespace graph_detail
+
+SINTER_DECL Trace::Trace(std::string_view name) : outer_(graph_detail::innermost_trace()), name_(name) {
+  static constinit std::atomic<std::uint64_t> next{1};
+  id_ = next.fetch_add(1, std::memory_order_relaxed);
+  graph_detail::innermost_trace() = this;
+}
+SINTER_DECL Trace::~Trace() { graph_detail::innermost_trace() = outer_; }
+SINTER_DECL Trace* Trace::current() noexcept { return graph_detail::innermost_trace(); }
+SINTER_DECL Trace* Trace::find(std::uint64_t id) noexcept {
+  for (Trace* t = current(); t != nullptr; t = t->outer_)
+    if (t->id_ == id) return t;
+  return nullptr;
+}
+SINTER_DECL Ref<TensorImpl> Trace::placeholder(const Type& type) {
+  Ref<TensorImpl> impl = TensorImpl::make(type);
+  impl->trace = id_;
+  impl->state.store(TensorState::placeholder, std::memory_order_relaxed);
+  return impl;
+}
+
+SINTER_NAMESPACE_END

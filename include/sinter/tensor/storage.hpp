@@ -12,6 +12,8 @@
 
 SINTER_NAMESPACE_BEGIN
 
+struct StorageAccess;
+
 /// A block of memory and who frees it.
 class Storage : public RefCounted<Storage> {
  public:
@@ -28,6 +30,7 @@ class Storage : public RefCounted<Storage> {
   static void destroy(Storage* storage) noexcept;
 
  private:
+  friend struct StorageAccess;
   Storage() = default;
   void* data_ = nullptr;
   std::size_t bytes_ = 0;

@@ -1,0 +1,37 @@
+// Context: the state of the process, created on first use and never destroyed. Settings come from the environment once.
+#pragma once
+
+#include <sinter/base/config.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+SINTER_NAMESPACE_BEGIN
+
+/// Settings read from SINTER_* once. Plain fields: set them before threads start, or leave them.
+struct Context {
+  bool is_eager = false;          // SINTER_EAGER=1: evaluate each op at once
+  bool checks = false;            // SINTER_CHECK=1: verifier after every pass, more purity checks
+  bool is_disabled = false;       // SINTER_DISABLE=1: compile() runs the plain function
+  bool compiles_at_once = false;  // SINTER_COMPILE=1: lazy graphs compile at first sight
+  std::int64_t hot = 10;          // SINTER_HOT: runs before a lazy graph is compiled
+  std::string logs;               // SINTER_LOGS: comma-separated topics
+  std::string isa;                // SINTER_ISA: highest instruction set to use
+  /// Receives every log line; replaceable. The default writes to std::clog.
+  std::function<void(std::string_view topic, std::string_view line)> sink;
+
+  static Context& get();
+};
+
+/// True when SINTER_LOGS names the topic (or is "all").
+bool is_logged(std::string_view topic);
+/// Sends one line to the sink if the topic is logged.
+void note(std::string_view topic, std::string_view line);
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/base/context.ipp>
+#endif
