@@ -8,6 +8,9 @@
 #include <sinter/base/error.ipp>
 // tensor
 #include <sinter/tensor/dim.ipp>
+// graph
+#include <sinter/graph/attrs.ipp>
+#include <sinter/graph/graph.ipp>
 // ops
 #include <sinter/ops/scalar.ipp>
 // kernel
@@ -20,5 +23,10 @@
 #include <sinter/backend/reference/program.ipp>
 #include <sinter/backend/reference/reference.ipp>
 #ifndef SINTER_NO_X86
+#include <sinter/backend/x86/backend.ipp>
 #include <sinter/backend/x86/code_memory.ipp>
+#include <sinter/backend/x86/contraction.ipp>
+#include <sinter/backend/x86/contraction_micro.ipp>
+#include <sinter/backend/x86/contraction_pack.ipp>
+#include <sinter/backend/x86/contraction_plan.ipp>
 #endif

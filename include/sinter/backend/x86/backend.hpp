@@ -1,0 +1,60 @@
+// The x86 back end: machine code for AVX2 and AVX-512 behind the Backend interface. Picks the generator by the kind of
+// kernel and says why when it declines. No AsmJit type comes out of this folder.
+#pragma once
+
+#include <sinter/backend/x86/isa.hpp>
+#include <sinter/base/config.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// The best instruction set of this machine, lowered by SINTER_ISA=avx2 or avx512. Nothing when the machine lacks AVX2
+/// or FMA. Throws UserError when SINTER_ISA names something unknown, or something that the machine lacks.
+std::optional<Isa> detect_isa();
+
+class X86Backend final : public Backend {
+ public:
+  /// Without an instruction set it declines every kernel.
+  explicit X86Backend(std::optional<Isa> isa) : isa_(isa) {}
+
+  std::string_view name() const override { return "x86"; }
+  std::string cache_key() const override;
+  Limits limits() const override;
+  std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const override;
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override;
+  std::optional<Isa> isa() const { return isa_; }
+
+ private:
+  std::shared_ptr<const Executable> generate(const Kernel& kernel, const Schedule& schedule, std::string* why_declined) const;
+  Schedule default_schedule() const;
+
+  std::optional<Isa> isa_;
+  // Whether a kernel can be done is known when it has been generated: what schedules() made, compile() takes.
+  struct Generated {
+    Kernel kernel;
+    Schedule schedule;
+    std::shared_ptr<const Executable> executable;
+  };
+  mutable std::mutex mutex_;
+  mutable std::vector<Generated> generated_;
+};
+
+}  // namespace x86
+
+/// The x86 back end for this machine.
+std::unique_ptr<Backend> make_x86_backend();
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/backend/x86/backend.ipp>
+#endif

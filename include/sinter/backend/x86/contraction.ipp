@@ -1,0 +1,327 @@
+// The driver. A task is one column panel of one block of rows of one batch; panels run fastest, so that successive tasks
+// share their part of A. Nothing is allocated while it runs: packed B belongs to the Launch, tile scratch to the thread.
+#pragma once
+
+#include <sinter/backend/x86/contraction.hpp>
+
+#include <sinter/backend/x86/contraction_micro.hpp>
+#include <sinter/backend/x86/contraction_pack.hpp>
+#include <sinter/backend/x86/contraction_plan.hpp>
+#include <sinter/backend/x86/loop.hpp>
+#include <sinter/base/error.hpp>
+#include <sinter/runtime/threads.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_contraction_detail {
+
+/// Memory on a cache line, freed with its owner.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  explicit AlignedBytes(std::size_t bytes) { reserve(bytes); }
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  ~AlignedBytes() { release(); }
+  std::byte* data() const { return data_; }
+  /// At least `bytes`; what was there is lost when it grows.
+  void reserve(std::size_t bytes) {
+    if (bytes <= size_) return;
+    release();
+    data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64}));
+    size_ = bytes;
+  }
+
+ private:
+  void release() {
+    if (data_ != nullptr) ::operator delete(data_, std::align_val_t{64});
+    data_ = nullptr;
+    size_ = 0;
+  }
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Per thread: unfinished tiles, and what the epilogue's code needs.
+struct TileScratch {
+  AlignedBytes tile, loop;
+  LoopArgs args;
+  std::int64_t status = 0;
+};
+inline TileScratch& tile_scratch() {
+  thread_local TileScratch scratch;
+  return scratch;
+}
+
+/// The epilogue bound to extents.
+struct BoundEpilogue {
+  std::shared_ptr<const LoopCode> code;
+  LoopArgs args;  // but for bases
+  struct Base {
+    std::uint16_t operand = 0;
+    std::int64_t offset = 0;
+    std::array<std::int64_t, max_axes> batch_stride{};
+  };
+  std::vector<Base> bases;  // all accesses but the sum, which is the last
+  std::size_t args_bytes() const { return offsetof(LoopArgs, pointer) + (bases.size() + 1) * sizeof(LoopArgs::Pointer); }
+};
+
+inline BoundEpilogue bind_epilogue(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan,
+                                   const BoundGeometry& geometry, std::shared_ptr<const LoopCode> code) {
+  const Kernel& e = parts.epilogue;
+  BoundEpilogue bound{std::move(code), {}, {}};
+  BoundGeometry numbers;
+  numbers.extent = geometry.extent;
+  numbers.extent[static_cast<std::size_t>(e.rank())] = 0;
+  for (std::size_t i = 0; i < parts.sum; ++i) {
+    numbers.accesses.push_back(geometry.accesses[parts.access_of[i]]);
+    numbers.accesses.back().stride[static_cast<std::size_t>(e.rank())] = 0;
+  }
+  auto& sum = numbers.accesses.emplace_back();
+  sum.stride[static_cast<std::size_t>(e.rank() - 2)] = plan.width;
+  sum.stride[static_cast<std::size_t>(e.rank() - 1)] = 1;
+  fill_loop_args(bound.args, e, numbers, e.rank() - 2);
+  for (std::size_t i = 0; i < parts.sum; ++i) {
+    auto& base = bound.bases.emplace_back();
+    base.operand = e.accesses[i].operand;
+    base.offset = offset_bytes(e, numbers, i);
+    const std::int64_t element = size_of(kernel.operands[base.operand].dtype);
+    for (std::size_t axis = 0; axis < static_cast<std::size_t>(plan.batch_axes); ++axis)
+      base.batch_stride[axis] = numbers.accesses[i].stride[axis] * element;
+  }
+  return bound;
+}
+
+class ContractionLaunch final : public Launch {
+ public:
+  ContractionLaunch(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan, const BoundGeometry& geometry,
+                    Isa isa, std::shared_ptr<const LoopCode> code)
+      : plan_(plan) {
+    if (plan_.tiles == 0) return;
+    a_operand_ = kernel.accesses[parts.a].operand;
+    b_operand_ = kernel.accesses[parts.b].operand;
+    if (plan_.is_swapped) std::swap(a_operand_, b_operand_);
+    if (plan_.is_direct) c_operand_ = kernel.accesses[parts.store].operand;
+    else epilogue_ = bind_epilogue(kernel, parts, plan_, geometry, std::move(code));
+    packed_.reserve(static_cast<std::size_t>(plan_.pack_bytes));
+    find_functions(isa);
+  }
+
+  void run(void* const* operands) override {
+    if (plan_.tiles == 0) return;
+    Pass pass{operands, 0, 0};
+    for (; pass.first_batch < plan_.batches; pass.first_batch += plan_.batches_per_pack) {
+      pass.batches = std::min(plan_.batches_per_pack, plan_.batches - pass.first_batch);
+      if (plan_.packs_b) pack(pass);
+      parallel_for(pass.batches * plan_.blocks * plan_.panels, task_cost(), [&](std::int64_t begin, std::int64_t end) { run_tasks(pass, begin, end); });
+    }
+    if (has_bad_index_.exchange(false, std::memory_order_relaxed)) throw IndexError("gather", "index out of range");
+  }
+
+ private:
+  /// The batches whose B is packed together.
+  struct Pass {
+    void* const* operands;
+    std::int64_t first_batch, batches;
+  };
+  using BatchIndex = std::array<std::int64_t, max_axes>;
+
+  /// [one row more][last panel]
+  void find_functions(Isa isa) {
+    const int lane_count = lanes(isa, plan_.dtype);
+    std::array<MicroShape, 4> shapes;
+    std::array<MicroFunction, 4> found{};
+    for (int taller = 0; taller < 2; ++taller)
+      for (int tail = 0; tail < 2; ++tail) {
+        const bool has_taller = taller == 1 && plan_.taller_tiles != 0, is_tail = tail == 1;
+        MicroShape& shape = shapes[static_cast<std::size_t>(taller * 2 + tail)];
+        // A full panel that is not there borrows the tail's shape, so that nothing unused is emitted.
+        const std::int64_t columns = is_tail || plan_.panels == 1 ? plan_.tail_columns : plan_.width;
+        shape = {.dtype = plan_.dtype, .isa = isa, .rows = static_cast<std::uint8_t>(plan_.tile_rows + has_taller),
+                 .vectors = static_cast<std::uint8_t>((columns + lane_count - 1) / lane_count), .is_masked = columns % lane_count != 0,
+                 .walk = plan_.walk};
+      }
+    find_micro_kernels(shapes, found);
+    for (std::size_t i = 0; i < 4; ++i) functions_[i / 2][i % 2] = found[i];
+    tail_lanes_ = static_cast<int>(plan_.tail_columns % lane_count);
+  }
+
+  double task_cost() const {
+    double cost = plan_.nanoseconds_per_task;
+    if (!plan_.is_direct)
+      cost += epilogue_.code->nanoseconds_per_element() * static_cast<double>(plan_.m * plan_.n) / static_cast<double>(plan_.blocks * plan_.panels);
+    return cost;
+  }
+
+  BatchIndex batch_index(std::int64_t batch) const {
+    BatchIndex index{};
+    for (int axis = plan_.batch_axes; axis-- > 0;) {
+      const auto at = static_cast<std::size_t>(axis);
+      index[at] = batch % plan_.batch_extent[at];
+      batch /= plan_.batch_extent[at];
+    }
+    return index;
+  }
+  std::int64_t batch_offset(const std::array<std::int64_t, max_axes>& stride, const BatchIndex& index) const {
+    std::int64_t offset = 0;
+    for (std::size_t axis = 0; axis < static_cast<std::size_t>(plan_.batch_axes); ++axis) offset += stride[axis] * index[axis];
+    return offset;
+  }
+
+  void pack(const Pass& pass) {
+    const std::int64_t batches = plan_.b_is_shared ? 1 : pass.batches;
+    const double cost = 0.3 * static_cast<double>(plan_.width * plan_.k);
+    parallel_for(batches * plan_.panels, cost, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t panel = task % plan_.panels;
+        const auto* b = static_cast<const std::byte*>(pass.operands[b_operand_]) + plan_.b.offset +
+                        batch_offset(plan_.b.batch_stride, batch_index(pass.first_batch + task / plan_.panels));
+        pack_panel(packed_.data() + task * plan_.panel_bytes(), b + panel * plan_.width * plan_.b.column_stride, plan_.k,
+                   columns_of(panel), plan_.width, plan_.b.row_stride, plan_.b.column_stride, plan_.element);
+      }
+    });
+  }
+  std::int64_t columns_of(std::int64_t panel) const { return panel == plan_.panels - 1 ? plan_.tail_columns : plan_.width; }
+
+  void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
+    TileScratch* scratch = plan_.is_direct ? nullptr : prepare_scratch();
+    MicroArgs args;
+    args.a_row_stride = plan_.a.row_stride;
+    args.a_k_stride = plan_.a.column_stride;
+    args.b_k_stride = plan_.packs_b ? plan_.width * plan_.element : plan_.b.row_stride;
+    args.c_row_stride = plan_.is_direct ? plan_.c.row_stride : plan_.width * plan_.element;
+    args.k = plan_.k;
+    args.set_mask(plan_.dtype, tail_lanes_);
+    std::int64_t batch = -1;
+    BatchIndex index{};
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t panel = task % plan_.panels, block = task / plan_.panels % plan_.blocks;
+      if (task / (plan_.panels * plan_.blocks) != batch) {
+        batch = task / (plan_.panels * plan_.blocks);
+        index = batch_index(pass.first_batch + batch);
+        args.a = static_cast<const char*>(pass.operands[a_operand_]) + plan_.a.offset + batch_offset(plan_.a.batch_stride, index);
+      }
+      args.b = panel_of_b(pass, batch, index, panel);
+      if (plan_.is_direct) run_direct(pass, args, index, block, panel);
+      else run_with_epilogue(pass, args, index, block, panel, *scratch);
+    }
+    if (scratch != nullptr && scratch->status != 0) has_bad_index_.store(true, std::memory_order_relaxed);
+  }
+
+  const char* panel_of_b(const Pass& pass, std::int64_t batch, const BatchIndex& index, std::int64_t panel) const {
+    if (plan_.packs_b)
+      return reinterpret_cast<const char*>(packed_.data()) + ((plan_.b_is_shared ? 0 : batch) * plan_.panels + panel) * plan_.panel_bytes();
+    return static_cast<const char*>(pass.operands[b_operand_]) + plan_.b.offset + batch_offset(plan_.b.batch_stride, index) +
+           panel * plan_.width * plan_.b.column_stride;
+  }
+
+  /// Calls the micro-kernel for one tile; `args.a` is the batch's first row, `args.c` the tile.
+  void run_tile(MicroArgs args, std::int64_t tile, std::int64_t panel) const {
+    args.a += plan_.first_row(tile) * plan_.a.row_stride;
+    functions_[tile < plan_.taller_tiles][panel == plan_.panels - 1](&args);
+  }
+
+  void run_direct(const Pass& pass, MicroArgs& args, const BatchIndex& index, std::int64_t block, std::int64_t panel) const {
+    char* c = static_cast<char*>(pass.operands[c_operand_]) + plan_.c.offset + batch_offset(plan_.c.batch_stride, index) +
+              panel * plan_.width * plan_.element;
+    const std::int64_t end = std::min((block + 1) * plan_.tiles_per_block, plan_.tiles);
+    for (std::int64_t tile = block * plan_.tiles_per_block; tile < end; ++tile) {
+      args.c = c + plan_.first_row(tile) * plan_.c.row_stride;
+      run_tile(args, tile, panel);
+    }
+  }
+
+  TileScratch* prepare_scratch() const {
+    TileScratch& scratch = tile_scratch();
+    scratch.tile.reserve(static_cast<std::size_t>(plan_.tiles_per_epilogue * (plan_.tile_rows + 1) * plan_.width * plan_.element));
+    scratch.loop.reserve(epilogue_.code->scratch_bytes(plan_.width));
+    std::memcpy(static_cast<void*>(&scratch.args), &epilogue_.args, epilogue_.args_bytes());
+    scratch.args.scratch = scratch.loop.data();
+    scratch.args.scratch_stride = epilogue_.code->scratch_stride(plan_.width);
+    scratch.args.status = &scratch.status;
+    scratch.status = 0;
+    scratch.args.pointer[epilogue_.bases.size()].base = reinterpret_cast<char*>(scratch.tile.data());
+    return &scratch;
+  }
+
+  /// A few tiles into scratch, then the epilogue over their rows, and so on through the block.
+  void run_with_epilogue(const Pass& pass, MicroArgs& args, const BatchIndex& index, std::int64_t block, std::int64_t panel,
+                         TileScratch& scratch) const {
+    LoopArgs& loop = scratch.args;
+    const auto m_axis = static_cast<std::size_t>(plan_.batch_axes), n_axis = m_axis + 1;
+    const std::int64_t column = panel * plan_.width;
+    loop.columns = columns_of(panel);
+    loop.index_origin[n_axis] = column;
+    for (std::size_t axis = 0; axis < m_axis; ++axis) loop.index_origin[axis] = index[axis];
+    const std::int64_t end = std::min((block + 1) * plan_.tiles_per_block, plan_.tiles);
+    for (std::int64_t first = block * plan_.tiles_per_block; first < end; first += plan_.tiles_per_epilogue) {
+      const std::int64_t last = std::min(first + plan_.tiles_per_epilogue, end), row = plan_.first_row(first);
+      for (std::int64_t tile = first; tile < last; ++tile) {
+        args.c = reinterpret_cast<char*>(scratch.tile.data()) + (plan_.first_row(tile) - row) * args.c_row_stride;
+        run_tile(args, tile, panel);
+      }
+      loop.index_origin[m_axis] = row;
+      for (std::size_t i = 0; i < epilogue_.bases.size(); ++i) {
+        const BoundEpilogue::Base& base = epilogue_.bases[i];
+        loop.pointer[i].base = static_cast<char*>(pass.operands[base.operand]) + base.offset + batch_offset(base.batch_stride, index) +
+                               row * loop.pointer[i].outer_stride + column * loop.pointer[i].column_stride;
+      }
+      epilogue_.code->function()(&loop, 0, plan_.first_row(last) - row);
+    }
+  }
+
+  const ContractionPlan plan_;
+  std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
+  int tail_lanes_ = 0;
+  MicroFunction functions_[2][2] = {};
+  BoundEpilogue epilogue_;
+  AlignedBytes packed_;
+  std::atomic<bool> has_bad_index_{false};
+};
+
+class ContractionExecutable final : public Executable {
+ public:
+  ContractionExecutable(const Kernel& kernel, const Schedule& schedule, Isa isa, ContractionParts parts, std::shared_ptr<const LoopCode> epilogue)
+      : kernel_(kernel), schedule_(schedule), isa_(isa), parts_(std::move(parts)), epilogue_(std::move(epilogue)) {}
+
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+    ContractionPlan plan = plan_contraction(kernel_, parts_, geometry, schedule_, isa_, thread_count());
+    return std::make_unique<ContractionLaunch>(kernel_, parts_, plan, geometry, isa_, epilogue_);
+  }
+  std::size_t code_bytes() const override { return epilogue_ != nullptr ? epilogue_->code_bytes() : 0; }
+  std::string listing() const override {
+    std::string text = "; product: micro-kernels shared by all contractions, chosen by extents\n";
+    return epilogue_ != nullptr ? text + "; epilogue\n" + epilogue_->listing() : text;
+  }
+
+ private:
+  const Kernel kernel_;
+  const Schedule schedule_;
+  const Isa isa_;
+  const ContractionParts parts_;
+  const std::shared_ptr<const LoopCode> epilogue_;
+};
+
+}  // namespace x86_contraction_detail
+
+SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                                                          std::string* why_declined) {
+  std::optional<ContractionParts> parts = split_contraction(kernel, why_declined);
+  if (!parts) return nullptr;
+  std::shared_ptr<const LoopCode> epilogue;
+  if (parts->needs_epilogue) {
+    epilogue = compile_loop(parts->epilogue, Schedule{.vector_bits = schedule.vector_bits}, isa, why_declined);
+    if (epilogue == nullptr) return nullptr;
+  }
+  return std::make_shared<x86_contraction_detail::ContractionExecutable>(kernel, schedule, isa, std::move(*parts), std::move(epilogue));
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

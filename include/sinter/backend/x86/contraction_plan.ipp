@@ -1,0 +1,245 @@
+// The decisions. Figures behind the tile and block choices are in docs of the benchmarks; none of them changes a result.
+#pragma once
+
+#include <sinter/backend/x86/contraction_plan.hpp>
+
+#include <sinter/base/error.hpp>
+
+#include <algorithm>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_contraction_detail {
+
+inline bool decline(std::string* why, std::string_view reason) {
+  if (why != nullptr) *why = "x86 contraction: " + std::string(reason);
+  return false;
+}
+
+/// Finds the contract and its factors.
+inline bool find_factors(const Kernel& kernel, ContractionParts& parts, InstId& contract, std::string* why) {
+  const auto found = std::find_if(kernel.body.begin(), kernel.body.end(), [](const Inst& i) { return i.prim == Prim::contract; });
+  if (kernel.kind != KernelKind::contraction || found == kernel.body.end() || kernel.rank() < 3) return decline(why, "not a contraction");
+  contract = static_cast<InstId>(found - kernel.body.begin());
+  parts.dtype = found->dtype;
+  if (parts.dtype != DType::f32 && parts.dtype != DType::f64) return decline(why, "sums of " + std::string(name(parts.dtype)));
+  const Inst &left = kernel.body[found->args[0]], &right = kernel.body[found->args[1]];
+  if (left.prim != Prim::load || right.prim != Prim::load) return decline(why, "a factor is not a plain load");
+  const auto m = static_cast<std::size_t>(kernel.rank() - 3), n = m + 1;
+  auto varies = [&](const Inst& load, std::size_t axis) { return kernel.accesses[load.access].stride[axis] != StrideClass::zero; };
+  const bool is_exchanged = varies(left, n) || varies(right, m);
+  parts.a = is_exchanged ? right.access : left.access;
+  parts.b = is_exchanged ? left.access : right.access;
+  if (kernel.accesses[parts.a].stride[n] != StrideClass::zero || kernel.accesses[parts.b].stride[m] != StrideClass::zero)
+    return decline(why, "a factor varies over both m and n");
+  return true;
+}
+
+/// Instructions that the stores need, the contract's factors left out.
+inline std::vector<bool> needed_by_stores(const Kernel& kernel) {
+  std::vector<bool> needed(kernel.body.size());
+  for (const Store& store : kernel.stores) needed[store.value] = true;
+  for (std::size_t i = kernel.body.size(); i-- > 0;) {
+    const Inst& inst = kernel.body[i];
+    if (!needed[i] || inst.prim == Prim::contract) continue;
+    for (int arg = 0; arg < arity(inst.prim); ++arg) needed[inst.args[static_cast<std::size_t>(arg)]] = true;
+  }
+  return needed;
+}
+
+/// The rest of the body as a pointwise kernel without k, in which the contract is a load of a finished tile.
+inline bool make_epilogue(const Kernel& kernel, ContractionParts& parts, std::string* why) {
+  Kernel& e = parts.epilogue;
+  const auto k = static_cast<std::size_t>(kernel.rank() - 1);
+  e.kind = KernelKind::pointwise;
+  e.axes = kernel.axes;
+  e.axes.pop_back();
+  e.operands = kernel.operands;
+  e.operands.push_back({parts.dtype, false});
+  if (kernel.accesses.size() >= parts.access_of.size()) return decline(why, "too many accesses");
+  std::vector<int> access_map(kernel.accesses.size(), -1);
+  auto keep_access = [&](std::uint16_t access) {
+    if (access_map[access] < 0) {
+      access_map[access] = static_cast<int>(e.accesses.size());
+      parts.access_of[e.accesses.size()] = access;
+      e.accesses.push_back(kernel.accesses[access]);
+      e.accesses.back().stride[k] = StrideClass::zero;
+    }
+    return static_cast<std::uint16_t>(access_map[access]);
+  };
+  const std::vector<bool> needed = needed_by_stores(kernel);
+  std::vector<InstId> inst_map(kernel.body.size(), no_inst);
+  InstId sum_inst = no_inst;
+  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+    if (!needed[i]) continue;
+    Inst inst = kernel.body[i];
+    if (inst.prim == Prim::contract) {
+      inst = {.prim = Prim::load, .dtype = parts.dtype};
+      sum_inst = static_cast<InstId>(e.body.size());
+    } else {
+      if (inst.prim == Prim::index && inst.bits == k) return decline(why, "the epilogue asks for the index along k");
+      for (int arg = 0; arg < arity(inst.prim); ++arg) {
+        InstId& id = inst.args[static_cast<std::size_t>(arg)];
+        id = inst_map[id];
+      }
+      if (inst.prim == Prim::load || inst.prim == Prim::gather) {
+        if (kernel.accesses[inst.access].stride[k] != StrideClass::zero) return decline(why, "the epilogue reads along k");
+        inst.access = keep_access(inst.access);
+      }
+    }
+    inst_map[i] = static_cast<InstId>(e.body.size());
+    e.body.push_back(inst);
+  }
+  for (const Store& store : kernel.stores) e.stores.push_back({keep_access(store.access), inst_map[store.value]});
+  parts.sum = static_cast<std::uint16_t>(e.accesses.size());
+  Access sum{.operand = static_cast<std::uint16_t>(kernel.operands.size()), .stride = {}};
+  sum.stride[k - 2] = StrideClass::any;
+  sum.stride[k - 1] = StrideClass::unit;
+  e.accesses.push_back(sum);
+  if (sum_inst != no_inst) e.body[sum_inst].access = parts.sum;
+  return true;
+}
+
+}  // namespace x86_contraction_detail
+
+SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kernel, std::string* why_declined) {
+  using namespace x86_contraction_detail;
+  ContractionParts parts;
+  InstId contract = no_inst;
+  if (!find_factors(kernel, parts, contract, why_declined)) return std::nullopt;
+  parts.is_plain = kernel.stores.size() == 1 && kernel.stores[0].value == contract;
+  if (parts.is_plain) {
+    parts.store = kernel.stores[0].access;
+    const auto& stride = kernel.accesses[parts.store].stride;
+    const auto m = static_cast<std::size_t>(kernel.rank() - 3);
+    parts.needs_epilogue = stride[m] != StrideClass::unit && stride[m + 1] != StrideClass::unit;
+  }
+  if (parts.needs_epilogue && !make_epilogue(kernel, parts, why_declined)) return std::nullopt;
+  return parts;
+}
+
+namespace x86_contraction_detail {
+
+inline MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, std::uint16_t access, int row_axis, int column_axis) {
+  const auto& numbers = geometry.accesses[access];
+  const std::int64_t element = size_of(kernel.operands[kernel.accesses[access].operand].dtype);
+  MatrixView view;
+  view.offset = numbers.offset * element;
+  view.row_stride = numbers.stride[static_cast<std::size_t>(row_axis)] * element;
+  view.column_stride = numbers.stride[static_cast<std::size_t>(column_axis)] * element;
+  for (int axis = 0; axis < kernel.rank() - 3; ++axis)
+    view.batch_stride[static_cast<std::size_t>(axis)] = numbers.stride[static_cast<std::size_t>(axis)] * element;
+  return view;
+}
+
+/// C^T = B^T A^T: the factors change places, and rows and columns in each.
+inline void swap_orientation(ContractionPlan& p) {
+  std::swap(p.a, p.b);
+  std::swap(p.m, p.n);
+  for (MatrixView* view : {&p.a, &p.b, &p.c}) std::swap(view->row_stride, view->column_stride);
+  p.is_swapped = true;
+}
+
+/// Most rows of a register tile of `vectors` vectors per row.
+inline int most_rows(Isa isa, int vectors) {
+  int rows = max_micro_rows;
+  while (rows > 1 && !fits_registers(isa, rows, vectors)) --rows;
+  return rows;
+}
+
+/// Few rows get wide tiles, so that there are always enough sums in flight to hide the latency of fma.
+inline int default_vectors(Isa isa, std::int64_t m) {
+  if (isa == Isa::avx512) return m == 1 ? 16 : m <= 3 ? 8 : m <= 6 || m >= 512 ? 4 : 2;
+  return m == 1 ? 12 : m == 2 ? 6 : m == 3 ? 3 : 2;
+}
+
+inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
+  const std::int64_t lane_count = lanes(isa, p.dtype);
+  int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count) : default_vectors(isa, p.m);
+  vectors = std::clamp(vectors, 1, max_micro_vectors);
+  vectors = static_cast<int>(std::min<std::int64_t>(vectors, (p.n + lane_count - 1) / lane_count));
+  while (!fits_registers(isa, 1, vectors)) --vectors;
+  std::int64_t rows = most_rows(isa, vectors);
+  if (schedule.tile_m != 0) rows = std::min<std::int64_t>(rows, schedule.tile_m);
+  p.vectors = vectors;
+  p.width = vectors * lane_count;
+  p.panels = (p.n + p.width - 1) / p.width;
+  p.tail_columns = p.n - (p.panels - 1) * p.width;
+  p.tiles = (p.m + rows - 1) / rows;
+  p.tile_rows = p.m / p.tiles;
+  p.taller_tiles = p.m - p.tile_rows * p.tiles;
+}
+
+/// Blocks of rows whose part of A stays in L2 while the panels pass by, and enough of them for all threads.
+inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
+  constexpr std::int64_t block_bytes = 512 << 10;
+  const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k * p.element);
+  p.tiles_per_block = std::clamp<std::int64_t>(block_bytes / tile_bytes, 1, p.tiles);
+  const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 8 : 1;
+  while (p.tiles_per_block > 4 && p.batches * p.panels * ((p.tiles + p.tiles_per_block - 1) / p.tiles_per_block) < wanted)
+    p.tiles_per_block = (p.tiles_per_block + 1) / 2;
+  p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
+  p.tiles_per_block = (p.tiles + p.blocks - 1) / p.blocks;
+  p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
+  p.tiles_per_epilogue = std::clamp<std::int64_t>((16 << 10) / ((p.tile_rows + 1) * p.width * p.element), 1, p.tiles_per_block);
+  const double flops_per_nanosecond = (isa == Isa::avx512 ? 120.0 : 60.0) * 4 / static_cast<double>(p.element);
+  p.nanoseconds_per_task = 20 + 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) / flops_per_nanosecond /
+                                    static_cast<double>(p.panels * p.blocks);
+}
+
+/// B is packed where its columns are not adjacent, or where its rows are so far apart that reading them raw for every
+/// block of rows costs more than one copy.
+inline void choose_packing(ContractionPlan& p) {
+  constexpr std::int64_t raw_elements = 1 << 20, few_rows = 32;
+  constexpr std::int64_t packed_elements_at_once = 8 << 20;
+  const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
+  p.packs_b = !has_unit_columns || (p.n * p.k > raw_elements && p.m > few_rows);
+  p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes, [](std::int64_t s) { return s == 0; });
+  if (!p.packs_b) {
+    p.batches_per_pack = p.batches;
+    return;
+  }
+  const std::int64_t one = p.panels * p.panel_bytes();
+  p.batches_per_pack = p.b_is_shared ? p.batches : std::clamp<std::int64_t>(packed_elements_at_once * p.element / std::max<std::int64_t>(one, 1), 1, p.batches);
+  p.pack_bytes = p.b_is_shared ? one : one * p.batches_per_pack;
+}
+
+}  // namespace x86_contraction_detail
+
+SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
+                                             const Schedule& schedule, Isa isa, int threads) {
+  using namespace x86_contraction_detail;
+  ContractionPlan p;
+  const int m = kernel.rank() - 3, n = m + 1, k = m + 2;
+  p.dtype = parts.dtype;
+  p.element = size_of(p.dtype);
+  p.batch_axes = m;
+  for (int axis = 0; axis < m; ++axis) {
+    p.batch_extent[static_cast<std::size_t>(axis)] = geometry.extent[static_cast<std::size_t>(axis)];
+    p.batches *= geometry.extent[static_cast<std::size_t>(axis)];
+  }
+  p.m = geometry.extent[static_cast<std::size_t>(m)];
+  p.n = geometry.extent[static_cast<std::size_t>(n)];
+  p.k = geometry.extent[static_cast<std::size_t>(k)];
+  p.a = view_of(kernel, geometry, parts.a, m, k);
+  p.b = view_of(kernel, geometry, parts.b, k, n);
+  if (p.batches == 0 || p.m == 0 || p.n == 0) return p;
+  if (parts.is_plain) {
+    p.c = view_of(kernel, geometry, parts.store, m, n);
+    p.is_direct = p.c.column_stride == p.element || p.n == 1;
+    if (!p.is_direct && (p.c.row_stride == p.element || p.m == 1)) {
+      swap_orientation(p);
+      p.is_direct = true;
+    }
+  }
+  ensure(p.is_direct || parts.needs_epilogue, "contraction: strides contradict their classes");
+  p.walk = p.a.column_stride == p.element ? AWalk::unit_k : p.a.row_stride == p.element ? AWalk::unit_row : AWalk::strided;
+  choose_tile(p, schedule, isa);
+  choose_blocks(p, isa, threads);
+  choose_packing(p);
+  return p;
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
