@@ -1,0 +1,276 @@
+// Runs one KernelCase on two back ends and says where they differ; shrinks a case that differs. Operands lie against
+// inaccessible pages, so that a read or write past their ends stops the program at once (the text of the case is printed).
+#pragma once
+
+#include "kernel_random.hpp"
+
+#include <sinter/runtime/backend.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace sinter_test {
+
+/// Memory between two inaccessible pages, the data against one of them.
+class GuardedBuffer {
+ public:
+  GuardedBuffer(std::size_t bytes, bool at_end) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
+    const std::size_t inside = (bytes + page_ - 1) / page_ * page_;
+    total_ = inside + 2 * page_;
+    map_ = static_cast<unsigned char*>(mmap(nullptr, total_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (map_ == MAP_FAILED || (inside > 0 && mprotect(map_ + page_, inside, PROT_READ | PROT_WRITE) != 0)) throw std::bad_alloc();
+    data_ = map_ + page_ + (at_end ? inside - bytes : 0);
+  }
+  GuardedBuffer(GuardedBuffer&& other) noexcept : page_(other.page_), total_(other.total_), map_(std::exchange(other.map_, nullptr)), data_(other.data_) {}
+  ~GuardedBuffer() {
+    if (map_ != nullptr) munmap(map_, total_);
+  }
+  unsigned char* data() const { return data_; }
+
+ private:
+  std::size_t page_, total_;
+  unsigned char *map_, *data_;
+};
+
+/// The operands of a case in memory.
+struct OperandMemory {
+  std::vector<GuardedBuffer> buffers;
+  std::vector<std::int64_t> elements;
+  std::vector<void*> base;
+};
+
+/// Elements [0, count) that the accesses of an operand can reach.
+inline std::int64_t elements_of(const KernelCase& test_case, std::size_t operand) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < test_case.kernel.accesses.size(); ++i) {
+    if (test_case.kernel.accesses[i].operand != operand) continue;
+    const auto& numbers = test_case.geometry.accesses[i];
+    std::int64_t highest = numbers.offset;
+    for (int a = 0; a < test_case.kernel.rank(); ++a) {
+      const auto k = static_cast<std::size_t>(a);
+      highest += std::max<std::int64_t>(0, numbers.stride[k] * (test_case.geometry.extent[k] - 1));
+    }
+    if (numbers.gather_extent > 0) highest += numbers.gather_stride * (numbers.gather_extent - 1);
+    count = std::max(count, highest + 1);
+  }
+  return count;
+}
+
+template <class T>
+T random_element(Random& random, const DataRange& range) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (range.special && random.chance(3)) return random.chance(40) ? std::numeric_limits<T>::quiet_NaN() : random.chance(50) ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity();
+    const double value = random.real(range.low, range.high);
+    return static_cast<T>(range.integral ? std::round(value) : value);
+  } else {
+    if (range.high > 1e9) return static_cast<T>(random.next());
+    return static_cast<T>(random.integer(static_cast<std::int64_t>(range.low), static_cast<std::int64_t>(range.high)));
+  }
+}
+
+inline OperandMemory make_operands(const KernelCase& test_case) {
+  OperandMemory memory;
+  for (std::size_t i = 0; i < test_case.kernel.operands.size(); ++i) {
+    const DType dtype = test_case.kernel.operands[i].dtype;
+    const std::int64_t count = elements_of(test_case, i);
+    Random random(test_case.seed * 1000003 + i);
+    memory.buffers.emplace_back(static_cast<std::size_t>(count * size_of(dtype)), random.chance(70));
+    memory.elements.push_back(count);
+    memory.base.push_back(memory.buffers.back().data());
+    visit_dtype(dtype, [&](auto tag) {
+      using T = decltype(tag);
+      for (std::int64_t k = 0; k < count; ++k) {
+        const T value = random_element<T>(random, test_case.data[i]);
+        std::memcpy(memory.buffers.back().data() + static_cast<std::size_t>(k) * sizeof(T), &value, sizeof(T));
+      }
+    });
+  }
+  return memory;
+}
+
+/// Everything needed to look at a case by hand.
+inline std::string describe(const KernelCase& test_case) {
+  const Kernel& kernel = test_case.kernel;
+  std::string text = "seed " + std::to_string(test_case.seed) + "\n" + kernel.text() + "extents";
+  for (int a = 0; a < kernel.rank(); ++a) text += " " + std::to_string(test_case.geometry.extent[static_cast<std::size_t>(a)]);
+  for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
+    const auto& numbers = test_case.geometry.accesses[i];
+    text += "\naccess " + std::to_string(i) + ": p" + std::to_string(kernel.accesses[i].operand) + " offset " + std::to_string(numbers.offset) + " strides";
+    for (int a = 0; a < kernel.rank(); ++a) text += " " + std::to_string(numbers.stride[static_cast<std::size_t>(a)]);
+    if (numbers.gather_extent > 0) text += " gather extent " + std::to_string(numbers.gather_extent) + " stride " + std::to_string(numbers.gather_stride);
+  }
+  for (std::size_t i = 0; i < test_case.data.size(); ++i) {
+    char range[80];
+    std::snprintf(range, sizeof range, "\np%zu in [%g, %g]%s%s", i, test_case.data[i].low, test_case.data[i].high, test_case.data[i].integral ? " whole" : "", test_case.data[i].special ? " with NaN and inf" : "");
+    text += range;
+  }
+  return text + "\n";
+}
+
+namespace compare_detail {
+/// What a crash handler prints; set before foreign code runs.
+inline char crash_text[16384];
+inline void on_crash(int signal_number) {
+  const char title[] = "\ncrash while running a random kernel (a read or write outside its operands?)\n";
+  ssize_t ignored = write(2, title, sizeof title - 1);
+  ignored = write(2, crash_text, std::strlen(crash_text));
+  static_cast<void>(ignored);
+  std::signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+
+template <class T>
+bool agrees(T expected, T actual, const Facts& facts) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);
+    if (expected == actual) return true;
+    return std::isfinite(expected) && std::isfinite(actual) && std::fabs(static_cast<double>(expected) - static_cast<double>(actual)) <= facts.error;
+  } else {
+    return expected == actual;
+  }
+}
+}  // namespace compare_detail
+
+/// How a back end fared.
+struct Outcome {
+  bool is_declined = false;
+  std::string reason;       // of declining
+  std::string difference;   // empty: agrees
+  explicit operator bool() const { return difference.empty(); }
+};
+
+inline std::string first_difference(const KernelCase& test_case, const OperandMemory& expected, const OperandMemory& actual, const std::vector<Facts>& facts) {
+  const Kernel& kernel = test_case.kernel;
+  for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
+    Facts stored;   // operands that are only read must not change at all
+    for (const Store& store : kernel.stores)
+      if (kernel.accesses[store.access].operand == i) stored = facts[store.value];
+    std::string found;
+    visit_dtype(kernel.operands[i].dtype, [&](auto tag) {
+      using T = std::conditional_t<std::is_same_v<decltype(tag), bool>, std::uint8_t, decltype(tag)>;
+      auto *x = reinterpret_cast<const T*>(expected.base[i]), *y = reinterpret_cast<const T*>(actual.base[i]);
+      for (std::int64_t k = 0; k < expected.elements[i] && found.empty(); ++k) {
+        if (compare_detail::agrees(x[k], y[k], stored)) continue;
+        char text[200];
+        std::snprintf(text, sizeof text, "p%zu element %lld: expected %.17g, got %.17g, allowed error %.3g", i, static_cast<long long>(k), static_cast<double>(x[k]), static_cast<double>(y[k]), stored.error);
+        found = text;
+      }
+    });
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+/// Runs the case on both back ends. `schedule_choice` picks among the legal schedules.
+inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_case, std::uint64_t schedule_choice = 0) {
+  Outcome outcome;
+  const auto facts = judge_body(test_case);
+  if (!facts) return outcome;
+  const std::vector<Schedule> schedules = tested.schedules(test_case.kernel, &outcome.reason);
+  if (schedules.empty()) {
+    outcome.is_declined = true;
+    return outcome;
+  }
+  const Schedule& schedule = schedules[schedule_choice % schedules.size()];
+  std::snprintf(compare_detail::crash_text, sizeof compare_detail::crash_text, "back end %s, %s, %s", std::string(tested.name()).c_str(), schedule.text().c_str(), describe(test_case).c_str());
+  const auto old_segv = std::signal(SIGSEGV, compare_detail::on_crash), old_ill = std::signal(SIGILL, compare_detail::on_crash);
+  OperandMemory expected = make_operands(test_case), actual = make_operands(test_case);
+  try {
+    oracle.compile(test_case.kernel, {})->bind(test_case.geometry)->run(expected.base.data());
+    const auto executable = tested.compile(test_case.kernel, schedule);
+    executable->bind(test_case.geometry)->run(actual.base.data());
+    outcome.difference = first_difference(test_case, expected, actual, *facts);
+  } catch (const std::exception& error) {
+    outcome.difference = std::string("threw ") + error.what();
+  }
+  if (!outcome.difference.empty()) outcome.difference += " (" + schedule.text() + ")";
+  std::signal(SIGSEGV, old_segv), std::signal(SIGILL, old_ill);
+  return outcome;
+}
+
+/// Makes a case smaller as long as `fails` holds: fewer stores, a shorter body, smaller extents.
+class Shrinker {
+ public:
+  explicit Shrinker(std::function<bool(const KernelCase&)> fails) : fails_(std::move(fails)) {}
+
+  KernelCase shrink(KernelCase test_case) {
+    for (bool changed = true; changed && attempts_ < 2000;) changed = drop_store(test_case) || shorten_body(test_case) || shrink_extents(test_case);
+    return test_case;
+  }
+
+ private:
+  bool accept(KernelCase& current, KernelCase smaller) {
+    if (++attempts_ >= 2000) return false;
+    KernelGenerator::prune(smaller);
+    try {
+      verify(smaller.kernel);
+    } catch (const Error&) {
+      return false;
+    }
+    if (!judge_body(smaller) || !fails_(smaller)) return false;
+    current = std::move(smaller);
+    return true;
+  }
+  bool drop_store(KernelCase& current) {
+    for (std::size_t i = 0; current.kernel.stores.size() > 1 && i < current.kernel.stores.size(); ++i) {
+      KernelCase smaller = current;
+      smaller.kernel.stores.erase(smaller.kernel.stores.begin() + static_cast<std::ptrdiff_t>(i));
+      if (accept(current, std::move(smaller))) return true;
+    }
+    return false;
+  }
+  /// Puts an argument of the same dtype, or one, in an instruction's place.
+  bool shorten_body(KernelCase& current) {
+    for (std::size_t i = current.kernel.body.size(); i-- > 0;) {
+      const Inst inst = current.kernel.body[i];
+      for (int k = 0; k < arity(inst.prim); ++k) {
+        const InstId arg = inst.args[static_cast<std::size_t>(k)];
+        if (current.kernel.body[arg].dtype == inst.dtype && keeps_stores(current, i, arg) && accept(current, replaced(current, i, arg))) return true;
+      }
+      if (inst.prim == Prim::immediate || current.kernel.kind == KernelKind::contraction) continue;
+      KernelCase smaller = current;
+      smaller.kernel.body[i] = {.prim = Prim::immediate, .dtype = inst.dtype, .bits = is_floating(inst.dtype) ? std::bit_cast<std::uint64_t>(1.0) : 1};
+      if (keeps_axes(smaller, current) && accept(current, std::move(smaller))) return true;
+    }
+    return false;
+  }
+  static KernelCase replaced(const KernelCase& current, std::size_t old_id, InstId new_id) {
+    KernelCase smaller = current;
+    for (Inst& inst : smaller.kernel.body)
+      for (int k = 0; k < arity(inst.prim); ++k)
+        if (inst.args[static_cast<std::size_t>(k)] == old_id) inst.args[static_cast<std::size_t>(k)] = new_id;
+    for (Store& store : smaller.kernel.stores)
+      if (store.value == old_id) store.value = new_id;
+    return smaller;
+  }
+  static bool keeps_stores(const KernelCase& current, std::size_t old_id, InstId new_id) { return keeps_axes(replaced(current, old_id, new_id), current); }
+  /// A store must not come to vary over reduced axes that its access does not, or the other way round.
+  static bool keeps_axes(const KernelCase& smaller, const KernelCase& current) {
+    const auto now = varying_axes(smaller.kernel), before = varying_axes(current.kernel);
+    for (std::size_t i = 0; i < smaller.kernel.stores.size(); ++i)
+      for (int a = 0; a < smaller.kernel.rank(); ++a)
+        if (smaller.kernel.is_reduced(a) && ((now[smaller.kernel.stores[i].value] ^ before[current.kernel.stores[i].value]) >> a & 1)) return false;
+    return true;
+  }
+  bool shrink_extents(KernelCase& current) {
+    for (int a = 0; a < current.kernel.rank(); ++a) {
+      const std::int64_t extent = current.geometry.extent[static_cast<std::size_t>(a)];
+      for (std::int64_t smaller_extent : {std::int64_t{1}, extent / 2, extent - extent / 8, extent - 1}) {
+        if (smaller_extent < 1 || smaller_extent >= extent) continue;
+        KernelCase smaller = current;
+        smaller.geometry.extent[static_cast<std::size_t>(a)] = smaller_extent;
+        if (accept(current, std::move(smaller))) return true;
+      }
+    }
+    return false;
+  }
+
+  std::function<bool(const KernelCase&)> fails_;
+  int attempts_ = 0;
+};
+
+}  // namespace sinter_test

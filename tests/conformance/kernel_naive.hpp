@@ -1,0 +1,160 @@
+// A second oracle, for the reference back end itself: one point at a time by recursion over the body, with nothing but
+// the meaning of the primitives in common with it. Slow.
+#pragma once
+
+#include "kernel_case.hpp"
+
+#include <sinter/backend/reference/primitives.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <cstring>
+#include <memory>
+
+namespace sinter_test {
+
+namespace naive {
+namespace ref = sinter::reference_detail;
+
+/// A value of any dtype, in the first bytes.
+using Bits = std::array<unsigned char, 8>;
+template <class T>
+T get(const Bits& bits) {
+  T value;
+  std::memcpy(&value, bits.data(), sizeof value);
+  return value;
+}
+template <class T>
+Bits put(T value) {
+  Bits bits{};
+  std::memcpy(bits.data(), &value, sizeof value);
+  return bits;
+}
+
+class NaiveLaunch final : public Launch {
+ public:
+  NaiveLaunch(const Kernel& kernel, const BoundGeometry& geometry)
+      : kernel_(kernel), geometry_(geometry), varying_(varying_axes(kernel)), cached_(kernel.body.size()), is_cached_(kernel.body.size()) {}
+
+  void run(void* const* operands) override {
+    operands_ = operands;
+    // Outer points one after the other; all values of one before its stores, for operands that are read and written.
+    walk(0, AxisRole::parallel, [&] {
+      std::vector<std::pair<char*, Bits>> writes;
+      std::fill(is_cached_.begin(), is_cached_.end(), false);
+      for (const Store& store : kernel_.stores) {
+        const auto write = [&] { writes.emplace_back(address(store.access), value(store.value)); };
+        if (is_inner(store)) walk(0, AxisRole::reduced, write);
+        else write();
+      }
+      std::size_t size = 0, next = 0;
+      for (const Store& store : kernel_.stores) {
+        size = static_cast<std::size_t>(size_of(kernel_.body[store.value].dtype));
+        const std::size_t count = is_inner(store) ? reduced_points() : 1;
+        for (std::size_t i = 0; i < count; ++i, ++next) std::memcpy(writes[next].first, writes[next].second.data(), size);
+      }
+    });
+  }
+
+ private:
+  template <class Visit>
+  void walk(int axis, AxisRole role, const Visit& visit) {
+    if (axis == kernel_.rank()) return visit();
+    const auto a = static_cast<std::size_t>(axis);
+    if (kernel_.axes[a] != role) return walk(axis + 1, role, visit);
+    for (at_[a] = 0; at_[a] < geometry_.extent[a]; ++at_[a]) walk(axis + 1, role, visit);
+    at_[a] = 0;
+  }
+  std::size_t reduced_points() {
+    std::size_t points = 0;
+    walk(0, AxisRole::reduced, [&] { ++points; });
+    return points;
+  }
+  bool is_inner(const Store& store) const {
+    for (int a = 0; a < kernel_.rank(); ++a)
+      if (kernel_.is_reduced(a) && ((varying_[store.value] >> a & 1) || kernel_.accesses[store.access].stride[static_cast<std::size_t>(a)] != StrideClass::zero)) return true;
+    return false;
+  }
+  char* address(std::uint16_t access, std::int64_t index = 0) const {
+    const auto& numbers = geometry_.accesses[access];
+    std::int64_t element = numbers.offset + index * numbers.gather_stride;
+    for (int a = 0; a < kernel_.rank(); ++a) {
+      const auto k = static_cast<std::size_t>(a);
+      element += at_[k] * numbers.stride[k];
+    }
+    const std::uint16_t operand = kernel_.accesses[access].operand;
+    return static_cast<char*>(operands_[operand]) + element * size_of(kernel_.operands[operand].dtype);
+  }
+  Bits read(const char* from, DType dtype) const {
+    Bits bits{};
+    std::memcpy(bits.data(), from, static_cast<std::size_t>(size_of(dtype)));
+    return bits;
+  }
+
+  Bits value(InstId id) {
+    const Inst& inst = kernel_.body[id];
+    if (is_reduction(inst.prim)) {   // does not vary over reduced axes: once per outer point
+      if (!is_cached_[id]) {
+        const Bits result = visit_dtype(inst.dtype, [&](auto tag) { return reduce<ref::Stored<decltype(tag)>>(inst); });
+        cached_[id] = result, is_cached_[id] = true;
+      }
+      return cached_[id];
+    }
+    if (inst.prim == Prim::immediate)
+      return visit_dtype(inst.dtype, [&](auto tag) { return put(is_floating(inst.dtype) ? static_cast<ref::Stored<decltype(tag)>>(inst.number()) : static_cast<ref::Stored<decltype(tag)>>(inst.integer())); });
+    if (inst.prim == Prim::load) return read(address(inst.access), inst.dtype);
+    if (inst.prim == Prim::index) return put(at_[inst.bits]);
+    std::array<Bits, 3> args;
+    const void* in[3];
+    for (std::size_t k = 0; k < static_cast<std::size_t>(arity(inst.prim)); ++k) args[k] = value(inst.args[k]), in[k] = args[k].data();
+    const DType from = kernel_.body[inst.args[0]].dtype;
+    if (inst.prim == Prim::gather) return read(address(inst.access, from == DType::i32 ? get<std::int32_t>(args[0]) : get<std::int64_t>(args[0])), inst.dtype);
+    Bits out{};
+    visit_dtype(inst.prim == Prim::select ? inst.dtype : from, [&](auto tag) {
+      using T = ref::Stored<decltype(tag)>;
+      if (inst.prim == Prim::convert) visit_dtype(inst.dtype, [&](auto to) { ref::map_convert<ref::Stored<decltype(to)>, T>(out.data(), in, 1); });
+      else ref::map_of<T>(inst.prim)(out.data(), in, 1);
+    });
+    return out;
+  }
+
+  template <class T>
+  Bits reduce(const Inst& inst) {
+    ref::Accumulator<T> sum = ref::neutral<T>(inst.prim);
+    const auto outer = at_;
+    walk(0, AxisRole::reduced, [&] {
+      const Bits a = value(inst.args[0]), b = inst.prim == Prim::contract ? value(inst.args[1]) : Bits{};
+      ref::reduce_of<T, false>(inst.prim)(&sum, a.data(), b.data(), 1);
+    });
+    at_ = outer;
+    return put(ref::convert<T>(sum));
+  }
+
+  Kernel kernel_;
+  BoundGeometry geometry_;
+  std::vector<std::uint32_t> varying_;
+  std::vector<Bits> cached_;
+  std::vector<bool> is_cached_;
+  std::array<std::int64_t, max_axes> at_{};
+  void* const* operands_ = nullptr;
+};
+
+class NaiveExecutable final : public Executable {
+ public:
+  explicit NaiveExecutable(const Kernel& kernel) : kernel_(kernel) {}
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override { return std::make_unique<NaiveLaunch>(kernel_, geometry); }
+
+ private:
+  Kernel kernel_;
+};
+}  // namespace naive
+
+class NaiveBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "naive"; }
+  std::string cache_key() const override { return "naive"; }
+  Limits limits() const override { return {.random = true}; }
+  std::vector<Schedule> schedules(const Kernel&, std::string*) const override { return {Schedule{}}; }
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule&) override { return std::make_shared<naive::NaiveExecutable>(kernel); }
+};
+
+}  // namespace sinter_test

@@ -1,0 +1,125 @@
+// Differential fuzzing of back ends with random kernels. SINTER_FUZZ_SECONDS sets the time of each test case (default 5),
+// SINTER_FUZZ_SEED runs exactly one seed.
+#include "../catch.hpp"
+
+#include "../conformance/kernel_compare.hpp"
+#include "../conformance/kernel_naive.hpp"
+
+#include <sinter/backend/reference/reference.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <map>
+
+using namespace sinter_test;
+
+namespace {
+
+double seconds_from_environment() {
+  const char* text = std::getenv("SINTER_FUZZ_SECONDS");
+  return text != nullptr ? std::atof(text) : 5;
+}
+
+/// What became of the cases, printed at the end so that a generator that produces only declined kernels is noticed.
+struct Tally {
+  std::map<std::string, int> agreed, declined;
+  void print(std::string_view backend) const {
+    std::printf("%.*s:", static_cast<int>(backend.size()), backend.data());
+    for (const auto& [kind, count] : agreed) std::printf(" %d %s", count, kind.c_str());
+    std::printf(" agree\n");
+    for (const auto& [reason, count] : declined) std::printf("  %d declined: %s\n", count, reason.c_str());
+  }
+};
+
+const char* kind_name(KernelKind kind) {
+  constexpr const char* names[] = {"pointwise", "row", "column", "contraction"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+void report(Backend& oracle, Backend& tested, const KernelCase& test_case, const Outcome& outcome) {
+  const auto fails = [&](const KernelCase& smaller) {
+    const Outcome again = compare(oracle, tested, smaller, smaller.seed);
+    return !again.is_declined && !again;
+  };
+  const KernelCase small = Shrinker(fails).shrink(test_case);
+  const Outcome last = compare(oracle, tested, small, small.seed);
+  FAIL("seed " << test_case.seed << " on " << tested.name() << ": " << outcome.difference << "\nshrunk: " << last.difference << "\n"
+               << describe(small) << "in full:\n" << describe(test_case));
+}
+
+void fuzz(Backend& oracle, Backend& tested, std::uint64_t first_seed) {
+  if (const char* seed = std::getenv("SINTER_FUZZ_SEED")) {
+    const KernelCase test_case = KernelGenerator(std::strtoull(seed, nullptr, 0)).generate();
+    std::printf("%s", describe(test_case).c_str());
+    const Outcome outcome = compare(oracle, tested, test_case, test_case.seed);
+    if (!outcome) report(oracle, tested, test_case, outcome);
+    SUCCEED();
+    return;
+  }
+  Tally tally;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_from_environment());
+  for (std::uint64_t seed = first_seed; std::chrono::steady_clock::now() < end; ++seed) {
+    const KernelCase test_case = KernelGenerator(seed).generate();
+    const Outcome outcome = compare(oracle, tested, test_case, seed);
+    if (outcome.is_declined) ++tally.declined[outcome.reason];
+    else if (!outcome) report(oracle, tested, test_case, outcome);
+    else ++tally.agreed[kind_name(test_case.kernel.kind)];
+  }
+  tally.print(tested.name());
+  CHECK_FALSE(tally.agreed.empty());
+}
+
+}  // namespace
+
+TEST_CASE("random kernels: generated kernels are valid and judged") {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const KernelCase test_case = KernelGenerator(seed).generate();
+    INFO(describe(test_case));
+    REQUIRE_NOTHROW(verify(test_case.kernel));
+    REQUIRE(judge_body(test_case).has_value());
+    REQUIRE(KernelGenerator(seed).generate().kernel == test_case.kernel);
+  }
+}
+
+TEST_CASE("random kernels: reference against one point at a time") {
+  NaiveBackend naive;
+  const auto reference = make_reference_backend();
+  fuzz(naive, *reference, 1);
+}
+
+namespace {
+
+/// A back end with a mistake: it takes tanh for sin.
+class WrongBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "wrong"; }
+  std::string cache_key() const override { return "wrong"; }
+  Limits limits() const override { return {.random = true}; }
+  std::vector<Schedule> schedules(const Kernel&, std::string*) const override { return {Schedule{}}; }
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override {
+    Kernel wrong = kernel;
+    for (Inst& inst : wrong.body)
+      if (inst.prim == Prim::tanh) inst.prim = Prim::sin;
+    return make_reference_backend()->compile(wrong, schedule);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("random kernels: a wrong back end is found and its case shrinks") {
+  const auto reference = make_reference_backend();
+  WrongBackend wrong;
+  const auto fails = [&](const KernelCase& smaller) { return !compare(*reference, wrong, smaller); };
+  for (std::uint64_t seed = 1; seed < 5000; ++seed) {
+    const KernelCase test_case = KernelGenerator(seed).generate();
+    if (!fails(test_case)) continue;
+    const KernelCase small = Shrinker(fails).shrink(test_case);
+    INFO(describe(small));
+    CHECK(fails(small));
+    CHECK(small.kernel.stores.size() == 1);
+    CHECK(small.kernel.body.size() <= 4);
+    CHECK(small.points(AxisRole::parallel) * small.points(AxisRole::reduced) <= 2);
+    return;
+  }
+  FAIL("no random kernel shows the mistake");
+}
