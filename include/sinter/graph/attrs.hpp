@@ -31,5 +31,10 @@ struct Attrs {
   friend bool identical(const Attrs& a, const Attrs& b);
   void hash_into(Hasher& hasher) const;
 };
+bool identical(const Attrs& a, const Attrs& b);
 
 SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/graph/attrs.ipp>
+#endif

@@ -74,6 +74,8 @@ class Graph {
   std::vector<SymbolInfo> symbols_;
 };
 
+bool structurally_equal(const Graph& a, const Graph& b);
+
 /// Throws InternalError naming the node when something is inconsistent: order, arity, result types against the op's rule.
 void verify(const Graph& graph);
 /// Reads the text form. Throws UserError with line and column. Result types are inferred and compared with those written.
@@ -96,7 +98,11 @@ class GraphBuilder {
   }
   /// Copies a node of another graph, with its inputs replaced and its types kept (no inference).
   Value copy(const Node& node, std::span<const Value> inputs);
-  /// Inlines `graph` with its inputs replaced; gives its outputs.
+  /// Gives a node its sub-graphs.
+  void set_bodies(Value value, std::vector<std::shared_ptr<const Graph>> bodies) {
+    graph_.nodes_[static_cast<std::size_t>(value.node)].bodies = std::move(bodies);
+  }
+  /// Inlines `graph` with its inputs replaced; gives its outputs. Types are inferred again where an input's type differs.
   std::vector<Value> inline_graph(const Graph& graph, std::span<const Value> inputs);
 
   const Type& type(Value v) const { return graph_.type(v); }

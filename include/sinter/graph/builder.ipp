@@ -1,0 +1,161 @@
+// GraphBuilder: appends nodes, inferring and checking types. A mistake of the caller's program (shapes, dtypes) is a
+// UserError from the op's own rule; a mistake of the code that builds (arity, unknown values) is an InternalError.
+#pragma once
+
+#include <sinter/graph/graph.hpp>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace graph_detail {
+
+inline const OpInfo& required_op(std::string_view name) {
+  const OpInfo* op = find_op(name);
+  ensure(op != nullptr, "a leaf op is not registered");
+  return *op;
+}
+inline const OpInfo& input_op() {
+  static const OpInfo& op = required_op("input");
+  return op;
+}
+inline const OpInfo& constant_op() {
+  static const OpInfo& op = required_op("constant");
+  return op;
+}
+
+/// In a graph all operands of an elementwise op have one dtype (casts are nodes); a select's condition is bool.
+inline void check_operand_dtypes(const OpInfo& op, std::span<const Type> in, Location where) {
+  if (op.kind != OpKind::elementwise) return;
+  std::size_t first = 0;
+  if (op.dtypes == DTypeRule::select) {
+    if (!in.empty() && in[0].dtype != DType::bool_)
+      throw DTypeError(op.name, "the condition is " + in[0].text() + ", it must be bool", where);
+    first = 1;
+  }
+  for (std::size_t i = first + 1; i < in.size(); ++i)
+    if (in[i].dtype != in[first].dtype)
+      throw DTypeError(op.name, "operands of a node have one dtype, but got " + in[first].text() + " and " + in[i].text(), where);
+  if (first >= in.size()) return;
+  const DType dtype = in[first].dtype;
+  if (op.dtypes == DTypeRule::floating && !is_floating(dtype))
+    throw DTypeError(op.name, "the operand is " + in[first].text() + ", it must be floating", where);
+  if (op.dtypes == DTypeRule::logical && is_floating(dtype))
+    throw DTypeError(op.name, "the operand is " + in[first].text() + ", it must be bool or integer", where);
+}
+
+/// Result types by the op's own rule.
+inline TypeList infer_types(const OpInfo& op, std::span<const Type> in, const Attrs& attrs, Location where) {
+  if (op.arity >= 0 && in.size() != static_cast<std::size_t>(op.arity))
+    throw InternalError(std::string(op.name) + " takes " + std::to_string(op.arity) + " operands, not " + std::to_string(in.size()));
+  if (op.kind == OpKind::leaf || op.infer == nullptr) throw InternalError(std::string(op.name) + " has no rule for its type");
+  check_operand_dtypes(op, in, where);
+  TypeList types;
+  op.infer(InferArgs{in, attrs, op.name, where}, types);
+  return types;
+}
+
+}  // namespace graph_detail
+
+SINTER_DECL Value GraphBuilder::input(const Type& type, std::string name, Location where) {
+  Node node;
+  node.op = &graph_detail::input_op();
+  node.attrs.integer = static_cast<std::int64_t>(graph_.inputs_.size());
+  node.attrs.text = std::move(name);
+  node.types.push_back(type);
+  node.where = where;
+  graph_.nodes_.push_back(std::move(node));
+  const Value value{static_cast<std::int32_t>(graph_.nodes_.size()) - 1, 0};
+  graph_.inputs_.push_back(value);
+  return value;
+}
+
+SINTER_DECL Value GraphBuilder::constant(Ref<TensorImpl> data, Location where) {
+  ensure(data.get() != nullptr && data->is_ready(), "a constant needs data");
+  Node node;
+  node.op = &graph_detail::constant_op();
+  node.types.push_back(data->type);
+  node.attrs.constant = std::move(data);
+  node.where = where;
+  graph_.nodes_.push_back(std::move(node));
+  return {static_cast<std::int32_t>(graph_.nodes_.size()) - 1, 0};
+}
+
+SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs, Location where) {
+  SmallVector<Type, 4> in;
+  for (Value value : inputs) {
+    ensure(value.node >= 0 && static_cast<std::size_t>(value.node) < graph_.nodes_.size(), "an operand is not a value of this graph");
+    ensure(static_cast<std::size_t>(value.result) < graph_.node(value).types.size(), "an operand names a result that does not exist");
+    in.push_back(graph_.type(value));
+  }
+  TypeList types = graph_detail::infer_types(op, in, attrs, where);
+  Node& node = graph_.nodes_.emplace_back();
+  node.op = &op;
+  node.inputs.assign(inputs.begin(), inputs.end());
+  node.attrs = std::move(attrs);
+  node.types = std::move(types);
+  node.where = where;
+  return {static_cast<std::int32_t>(graph_.nodes_.size()) - 1, 0};
+}
+
+SINTER_DECL Value GraphBuilder::copy(const Node& source, std::span<const Value> inputs) {
+  ensure(inputs.size() == source.inputs.size(), "a copied node needs as many operands as its original");
+  const Value value{static_cast<std::int32_t>(graph_.nodes_.size()), 0};
+  for (Value input : inputs) ensure(input.node >= 0 && input.node < value.node, "an operand is not a value of this graph");
+  Node node = source;
+  node.inputs.assign(inputs.begin(), inputs.end());
+  if (node.op == &graph_detail::input_op()) {   // keeps its position
+    const auto position = static_cast<std::size_t>(node.attrs.integer);
+    if (graph_.inputs_.size() <= position) graph_.inputs_.resize(position + 1);
+    ensure(!graph_.inputs_[position], "an input was copied twice");
+    graph_.inputs_[position] = value;
+  }
+  graph_.nodes_.push_back(std::move(node));
+  return value;
+}
+
+SINTER_DECL std::vector<Value> GraphBuilder::inline_graph(const Graph& graph, std::span<const Value> inputs) {
+  ensure(inputs.size() == graph.inputs().size(), "an inlined graph needs all its inputs");
+  bool same_types = true;   // else inference runs again: the graph may be inlined at other extents
+  for (std::size_t i = 0; i < inputs.size(); ++i) same_types = same_types && identical(type(inputs[i]), graph.type(graph.inputs()[i]));
+  std::vector<std::int32_t> made(graph.nodes().size(), -1);
+  std::vector<std::int32_t> made_result(graph.nodes().size(), 0);   // an input stands for one result of its node
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    if (node.op == &graph_detail::input_op()) {
+      const Value replacement = inputs[static_cast<std::size_t>(node.attrs.integer)];
+      made[id] = replacement.node, made_result[id] = replacement.result;
+      continue;
+    }
+    Values operands;
+    for (Value v : node.inputs) {
+      const auto from = static_cast<std::size_t>(v.node);
+      operands.push_back({made[from], made_result[from] + v.result});
+    }
+    const bool copies = same_types || node.op->kind == OpKind::leaf || !node.bodies.empty();
+    made[id] = (copies ? copy(node, operands) : add(*node.op, operands, node.attrs, node.where)).node;
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph.outputs()) outputs.push_back({made[static_cast<std::size_t>(v.node)], made_result[static_cast<std::size_t>(v.node)] + v.result});
+  return outputs;
+}
+
+SINTER_DECL Graph GraphBuilder::finish(std::span<const Value> outputs) {
+  for (Value value : graph_.inputs_) ensure(static_cast<bool>(value), "an input of the graph is missing");
+  for (Value value : outputs)
+    ensure(value.node >= 0 && static_cast<std::size_t>(value.node) < graph_.nodes_.size() &&
+               static_cast<std::size_t>(value.result) < graph_.node(value).types.size(),
+           "an output is not a value of this graph");
+  graph_.outputs_.assign(outputs.begin(), outputs.end());
+  Graph done = std::move(graph_);
+  graph_ = Graph();
+  return done;
+}
+
+SINTER_DECL std::vector<std::int32_t> use_counts(const Graph& graph) {
+  std::vector<std::int32_t> counts(graph.nodes().size(), 0);
+  for (const Node& node : graph.nodes())
+    for (Value v : node.inputs) ++counts[static_cast<std::size_t>(v.node)];
+  for (Value v : graph.outputs()) ++counts[static_cast<std::size_t>(v.node)];
+  return counts;
+}
+
+SINTER_NAMESPACE_END

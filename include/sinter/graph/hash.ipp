@@ -1,0 +1,117 @@
+// Canonical hash and equality of graphs. Nodes are numbered in the order in which a depth-first walk from the effects and
+// outputs leaves them, so that neither the order of unrelated nodes nor dead nodes matter; sharing does. Names of inputs,
+// locations, addresses and the hints of symbols take no part. Constants: by type and content up to 1024 elements; larger
+// ones by type in the hash, and by identity of the viewed memory in the equality.
+#pragma once
+
+#include <sinter/graph/attrs.ipp>
+#include <sinter/graph/builder.ipp>
+#include <sinter/graph/graph.hpp>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace graph_detail {
+
+struct CanonicalOrder {
+  std::vector<std::int32_t> order;    // node ids, operands first
+  std::vector<std::int32_t> number;   // place of a node in `order`, -1: dead
+};
+
+inline CanonicalOrder canonical_order(const Graph& graph) {
+  CanonicalOrder result;
+  result.number.assign(graph.nodes().size(), -1);
+  result.order.reserve(graph.nodes().size());
+  struct Visit {
+    std::int32_t node;
+    std::size_t next;
+  };
+  std::vector<Visit> stack;
+  auto walk = [&](std::int32_t root) {
+    if (result.number[static_cast<std::size_t>(root)] >= 0) return;
+    stack.push_back({root, 0});
+    while (!stack.empty()) {
+      const std::int32_t id = stack.back().node;
+      const Values& inputs = graph.node(id).inputs;
+      if (stack.back().next < inputs.size()) {
+        const std::int32_t operand = inputs[stack.back().next++].node;
+        if (result.number[static_cast<std::size_t>(operand)] < 0) stack.push_back({operand, 0});
+        continue;
+      }
+      stack.pop_back();
+      if (result.number[static_cast<std::size_t>(id)] >= 0) continue;
+      result.number[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(result.order.size());
+      result.order.push_back(id);
+    }
+  };
+  for (Value v : graph.inputs()) walk(v.node);
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id)
+    if (graph.nodes()[id].op->kind == OpKind::effect) walk(static_cast<std::int32_t>(id));
+  for (Value v : graph.outputs()) walk(v.node);
+  return result;
+}
+
+inline bool same_node(const Node& a, const Node& b) {
+  if (a.op != b.op || a.inputs.size() != b.inputs.size() || a.types.size() != b.types.size() || a.bodies.size() != b.bodies.size())
+    return false;
+  for (std::size_t i = 0; i < a.types.size(); ++i)
+    if (!identical(a.types[i], b.types[i])) return false;
+  if (a.op == &input_op()) return a.attrs.integer == b.attrs.integer;   // not its name
+  if (!same_but_constant(a.attrs, b.attrs) || !a.attrs.constant != !b.attrs.constant) return false;
+  if (a.attrs.constant && !same_constant(*a.attrs.constant, *b.attrs.constant)) return false;
+  for (std::size_t i = 0; i < a.bodies.size(); ++i)
+    if (a.bodies[i] != b.bodies[i] && !structurally_equal(*a.bodies[i], *b.bodies[i])) return false;
+  return true;
+}
+
+inline bool same_symbol(const SymbolInfo& a, const SymbolInfo& b) {
+  return a.input == b.input && a.axis == b.axis && a.min == b.min && a.max == b.max;
+}
+
+}  // namespace graph_detail
+
+SINTER_DECL Hash128 Graph::hash() const {
+  using namespace graph_detail;
+  const CanonicalOrder canonical = canonical_order(*this);
+  Hasher hasher;
+  auto add_value = [&](Value v) {
+    hasher.add(static_cast<std::uint64_t>(canonical.number[static_cast<std::size_t>(v.node)]) << 32 | static_cast<std::uint32_t>(v.result));
+  };
+  hasher.add(std::uint64_t{inputs_.size()}).add(std::uint64_t{outputs_.size()}).add(std::uint64_t{symbols_.size()});
+  for (std::int32_t id : canonical.order) {
+    const Node& n = node(id);
+    hasher.add(n.op->name).add(std::uint64_t{n.inputs.size()} << 32 | std::uint64_t{n.types.size()} << 16 | std::uint64_t{n.bodies.size()});
+    for (Value v : n.inputs) add_value(v);
+    for (const Type& t : n.types) hash_type(hasher, t);
+    if (n.op == &input_op()) hasher.add(static_cast<std::uint64_t>(n.attrs.integer));
+    else n.attrs.hash_into(hasher);
+    for (const auto& body : n.bodies) hasher.add(body->hash());
+  }
+  for (Value v : outputs_) add_value(v);
+  for (const SymbolInfo& s : symbols_)
+    hasher.add(static_cast<std::uint64_t>(s.input)).add(static_cast<std::uint64_t>(s.axis)).add(static_cast<std::uint64_t>(s.min)).add(static_cast<std::uint64_t>(s.max));
+  return hasher.finish();
+}
+
+SINTER_DECL bool structurally_equal(const Graph& a, const Graph& b) {
+  using namespace graph_detail;
+  if (a.inputs().size() != b.inputs().size() || a.outputs().size() != b.outputs().size() || a.symbols().size() != b.symbols().size())
+    return false;
+  for (std::size_t i = 0; i < a.symbols().size(); ++i)
+    if (!same_symbol(a.symbols()[i], b.symbols()[i])) return false;
+  const CanonicalOrder left = canonical_order(a), right = canonical_order(b);
+  if (left.order.size() != right.order.size()) return false;
+  auto same_value = [&](Value x, Value y) {
+    return x.result == y.result && left.number[static_cast<std::size_t>(x.node)] == right.number[static_cast<std::size_t>(y.node)];
+  };
+  for (std::size_t i = 0; i < left.order.size(); ++i) {
+    const Node &x = a.node(left.order[i]), &y = b.node(right.order[i]);
+    if (!same_node(x, y)) return false;
+    for (std::size_t k = 0; k < x.inputs.size(); ++k)
+      if (!same_value(x.inputs[k], y.inputs[k])) return false;
+  }
+  for (std::size_t i = 0; i < a.outputs().size(); ++i)
+    if (!same_value(a.outputs()[i], b.outputs()[i])) return false;
+  return true;
+}
+
+SINTER_NAMESPACE_END

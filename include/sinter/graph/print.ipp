@@ -1,0 +1,141 @@
+// The text form of a graph, as parse_graph reads it. Nodes keep their numbers, so that a text can be held against a dump of
+// the same graph; inputs stand in the head, wherever they are among the nodes. What has its default value is not written.
+// Constants of up to 1024 elements carry their data; of larger ones only the type is written, and such a text does not parse.
+#pragma once
+
+#include <sinter/graph/attrs.ipp>
+#include <sinter/graph/builder.ipp>
+#include <sinter/graph/graph.hpp>
+
+#include <charconv>
+#include <cmath>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace graph_detail {
+
+/// Shortest text that reads back as the same number; the sign of a NaN is dropped.
+template <class T>
+std::string number_text(T value) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (std::isnan(value)) return "nan";
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return std::string(buffer, end);
+}
+
+inline std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n') out += "\\n";
+    else out += c;
+  }
+  return out + '"';
+}
+
+template <class Items, class F>
+std::string list_text(const Items& items, F&& item_text) {
+  std::string out = "[";
+  for (const auto& item : items) out += (out.size() > 1 ? ", " : "") + item_text(item);
+  return out + "]";
+}
+
+inline std::string data_text(const TensorImpl& value) {
+  std::string out = "[";
+  for_each_element(value, [&](const char* p) {
+    if (out.size() > 1) out += ", ";
+    visit_dtype(value.type.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      T element;
+      std::memcpy(&element, p, sizeof element);
+      if constexpr (std::is_same_v<T, bool>) out += element ? "true" : "false";
+      else out += number_text(element);
+    });
+  });
+  return out + "]";
+}
+
+/// " {axes=[1], keepdim}", or "" when all attributes have their defaults. The number of an input is its place in the head.
+inline std::string attrs_text(const Attrs& attrs, bool is_input) {
+  auto dim_text = [](Dim dim) { return dim.text(); };
+  auto integer_text = [](std::int64_t i) { return std::to_string(i); };
+  std::string out;
+  auto field = [&](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
+  if (!attrs.axes.empty()) field("axes=" + list_text(attrs.axes, integer_text));
+  if (attrs.shape.rank() != 0) field("shape=" + list_text(attrs.shape.dims(), dim_text));
+  if (attrs.limits.rank() != 0) field("limits=" + list_text(attrs.limits.dims(), dim_text));
+  if (!attrs.steps.empty()) field("steps=" + list_text(attrs.steps, integer_text));
+  if (std::bit_cast<std::uint64_t>(attrs.value) != 0) field("value=" + number_text(attrs.value));
+  if (attrs.integer != 0 && !is_input) field("integer=" + std::to_string(attrs.integer));
+  if (attrs.has_dtype) field("dtype=" + std::string(name(attrs.dtype)));
+  if (attrs.keepdim) field("keepdim");
+  if (!attrs.text.empty()) field("text=" + quoted(attrs.text));
+  if (attrs.constant && is_content_compared(attrs.constant->type)) field("data=" + data_text(*attrs.constant));
+  return out.empty() ? out : " {" + out + "}";
+}
+
+inline std::string value_text(const Graph& graph, Value v) {
+  std::string out = "%" + std::to_string(v.node);
+  return graph.node(v).types.size() == 1 ? out : out + "." + std::to_string(v.result);
+}
+
+inline std::string node_text(const Graph& graph, std::size_t id, const std::string& indent);
+
+/// Writes what the parser could not find by itself: it takes the first axis that is exactly the symbol, and default bounds.
+inline std::string symbol_text(const Graph& graph, std::size_t id, const std::string& indent) {
+  const SymbolInfo& symbol = graph.symbols()[id];
+  SymbolInfo found;
+  for (std::size_t i = 0; i < graph.inputs().size() && found.input < 0; ++i) {
+    const Shape& shape = graph.type(graph.inputs()[i]).shape;
+    for (int axis = 0; axis < shape.rank() && found.input < 0; ++axis)
+      if (shape[axis].as_symbol() == static_cast<std::int64_t>(id)) found.input = static_cast<std::int32_t>(i), found.axis = axis;
+  }
+  std::string out;
+  auto field = [&](const char* name, std::int64_t value, std::int64_t otherwise) {
+    if (value != otherwise) out += (out.empty() ? "" : ", ") + std::string(name) + "=" + std::to_string(value);
+  };
+  field("input", symbol.input, found.input);
+  field("axis", symbol.axis, found.axis);
+  field("hint", symbol.hint, found.hint);
+  field("min", symbol.min, found.min);
+  field("max", symbol.max, found.max);
+  if (out.empty() && found.input >= 0) return out;
+  return indent + "  symbol s" + std::to_string(id) + (out.empty() ? "" : " {" + out + "}") + "\n";
+}
+
+inline std::string graph_text(const Graph& graph, const std::string& indent) {
+  std::string out = "graph(";
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const Value v = graph.inputs()[i];
+    out += (i ? ", " : "") + value_text(graph, v) + ": " + graph.type(v).text() + attrs_text(graph.node(v).attrs, true);
+  }
+  out += ") {\n";
+  for (std::size_t id = 0; id < graph.symbols().size(); ++id) out += symbol_text(graph, id, indent);
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id)
+    if (graph.nodes()[id].op != &input_op()) out += node_text(graph, id, indent + "  ");
+  out += indent + "  return";
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i) out += (i ? ", " : " ") + value_text(graph, graph.outputs()[i]);
+  return out + "\n" + indent + "}";
+}
+
+inline std::string node_text(const Graph& graph, std::size_t id, const std::string& indent) {
+  const Node& node = graph.nodes()[id];
+  std::string out = indent + "%" + std::to_string(id) + ": ";
+  for (std::size_t r = 0; r < node.types.size(); ++r) out += (r ? ", " : "") + node.types[r].text();
+  out += " = " + std::string(node.op->name);
+  if (!node.inputs.empty()) {
+    out += "(";
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) out += (i ? ", " : "") + value_text(graph, node.inputs[i]);
+    out += ")";
+  }
+  out += attrs_text(node.attrs, false);
+  for (const auto& body : node.bodies) out += " " + graph_text(*body, indent);
+  return out + "\n";
+}
+
+}  // namespace graph_detail
+
+SINTER_DECL std::string Graph::text() const { return graph_detail::graph_text(*this, "") + "\n"; }
+
+SINTER_NAMESPACE_END
