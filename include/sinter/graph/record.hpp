@@ -10,6 +10,7 @@
 #include <sinter/graph/attrs.hpp>
 #include <sinter/graph/op_info.hpp>
 #include <sinter/tensor/impl.hpp>
+#include <sinter/tensor/leaf.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -17,29 +18,6 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
-
-/// An operand of a record: a value, or a C++ number.
-struct Leaf {
-  Ref<TensorImpl> value;            // null: a number
-  DTypeClass kind = DTypeClass::floating;
-  union {
-    double number = 0;              // kind floating
-    std::int64_t integer;           // kind integer, boolean
-  };
-  Leaf() = default;
-  Leaf(Ref<TensorImpl> v) : value(std::move(v)) {}
-  static Leaf of(double x) {
-    Leaf leaf;
-    leaf.number = x;
-    return leaf;
-  }
-  static Leaf of_integer(std::int64_t x, DTypeClass kind = DTypeClass::integer) {
-    Leaf leaf;
-    leaf.kind = kind;
-    leaf.integer = x;
-    return leaf;
-  }
-};
 
 /// One step of an expression in postfix order: push leaf number `leaf` (op null), or apply `op` to the top `arity` values.
 struct ExprStep {
@@ -55,6 +33,8 @@ struct ExprStructure {
   std::uint16_t leaves = 0;
   bool keeps_float_type = false;    // every op maps floats of one type to that type (no comparison, cast, ...)
 };
+
+struct VariableSlot;   // tensor/tensor.hpp
 
 class Record : public RefCounted<Record> {
  public:
@@ -107,9 +87,9 @@ class Trace {
   Trace* outer() const { return outer_; }
   std::string_view name() const { return name_; }
   /// A Variable was given a new value while this trace records; `slot` is its identity. See jit.
-  virtual void note_assignment(void* slot, const Ref<TensorImpl>& value) = 0;
+  virtual void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) = 0;
   /// A Variable is read: its value so far in this trace, or null to read the slot itself.
-  virtual Ref<TensorImpl> read_variable(void* slot) = 0;
+  virtual Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) = 0;
   /// A new input of the trace.
   Ref<TensorImpl> placeholder(const Type& type);
 

@@ -21,7 +21,8 @@ SINTER_NAMESPACE_BEGIN
 
 inline constexpr int max_rank = 8;
 
-/// Extents of a tensor, outermost first. Rank 0 is a single element.
+/// Extents of a tensor, outermost first. Rank 0 is a single element. Extents are checked where a shape is used, so that
+/// the error has the user's line; -1 is a placeholder in reshape.
 class Shape {
  public:
   Shape() = default;
@@ -46,7 +47,7 @@ class Shape {
   void erase(int axis);
 
   bool is_static() const;
-  /// Number of elements. Throws ShapeError when a static product does not fit 62 bits.
+  /// Number of elements. Throws ShapeError when an extent is negative or a static product is beyond 2^60.
   Dim numel(Location where = {}) const;
   /// "(32, s0, 4)".
   std::string text() const;

@@ -10,11 +10,7 @@ SINTER_NAMESPACE_BEGIN
 SINTER_DECL Shape::Shape(std::span<const Dim> dims, Location where) {
   if (dims.size() > max_rank)
     throw ShapeError("Shape", "rank " + std::to_string(dims.size()) + " is above the limit of " + std::to_string(max_rank), where);
-  for (Dim dim : dims) {
-    if (dim.is_static() && dim.value() < 0)
-      throw ShapeError("Shape", "extent " + dim.text() + " of axis " + std::to_string(rank_) + " is negative", where);
-    dims_[rank_++] = dim;
-  }
+  for (Dim dim : dims) dims_[rank_++] = dim;
 }
 SINTER_DECL Shape::Shape(const std::vector<std::int64_t>& dims) : Shape(std::span<const std::int64_t>(dims)) {}
 SINTER_DECL Shape::Shape(std::span<const std::int64_t> dims) {
@@ -23,7 +19,6 @@ SINTER_DECL Shape::Shape(std::span<const std::int64_t> dims) {
 
 SINTER_DECL void Shape::push_back(Dim dim, Location where) {
   if (rank_ == max_rank) throw ShapeError("Shape", "rank is above the limit of " + std::to_string(max_rank), where);
-  if (dim.is_static() && dim.value() < 0) throw ShapeError("Shape", "extent " + dim.text() + " is negative", where);
   dims_[rank_++] = dim;
 }
 
@@ -52,6 +47,7 @@ SINTER_DECL Dim Shape::numel(Location where) const {
       symbolic = symbolic * dim;
       continue;
     }
+    if (dim.value() < 0) throw ShapeError("Shape", "extent " + dim.text() + " in " + text() + " is negative", where);
     is_empty |= dim.value() == 0;
     overflows |= __builtin_mul_overflow(product, dim.value(), &product) || product > (std::int64_t{1} << 60);
     if (overflows) product = 1;

@@ -1,0 +1,45 @@
+// From records to a Graph and back. capture() walks recorded statements and builds the graph that makes given values;
+// replay() records the nodes of a graph again on other operands. Expressions are opened into their ops here, and the
+// dtype of every number is settled.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/graph/graph.hpp>
+#include <sinter/graph/record.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// What becomes of ready values that the walk meets.
+enum class ReadyLeaf : std::uint8_t { constant, input };
+
+struct Capture {
+  GraphBuilder builder;
+  std::vector<Ref<TensorImpl>> inputs;   // value of each graph input, in order
+  std::vector<Value> outputs;            // of the values asked for, in order
+  std::vector<Ref<TensorImpl>> kept;     // intermediates that somebody outside the walked records still holds
+  std::vector<Value> kept_values;
+  Graph finish() { return builder.finish(outputs); }
+};
+
+struct CaptureOptions {
+  std::uint64_t trace = 0;               // only records of this trace are walked; other values are leaves
+  ReadyLeaf ready = ReadyLeaf::input;
+  bool finds_kept = false;               // fill `kept`
+};
+
+/// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs behind them, or
+/// constants. Pending values of no trace that are met as leaves are the caller's business (they become inputs).
+Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known, const CaptureOptions& options);
+
+/// Records all nodes of `graph` on `inputs`; gives its outputs.
+std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<const Ref<TensorImpl>> inputs);
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/expr/capture.ipp>
+#endif

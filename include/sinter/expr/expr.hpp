@@ -1,0 +1,166 @@
+// Expression templates. An Expr's type is the structure of the expression; it holds the leaves, one flat array. Its
+// structure (postfix steps, hash) is constexpr data of the type. Recording it makes one block; a named Expr is recorded
+// once and remembers the result.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/graph/record.hpp>
+#include <sinter/ops/op.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+
+template <class T>
+inline constexpr std::size_t leaf_count = 1;   // Leaf
+template <class Op, class... A>
+inline constexpr std::size_t leaf_count<Expr<Op, A...>> = (leaf_count<A> + ...);
+template <class T>
+inline constexpr std::size_t step_count = 1;
+template <class Op, class... A>
+inline constexpr std::size_t step_count<Expr<Op, A...>> = 1 + (step_count<A> + ...);
+template <class T>
+inline constexpr bool keeps_float_type = true;
+template <class Op, class... A>
+inline constexpr bool keeps_float_type<Expr<Op, A...>> =
+    (Op::info.dtypes == DTypeRule::promote || Op::info.dtypes == DTypeRule::floating) && (keeps_float_type<A> && ...);
+
+/// Writes the postfix steps of a type into an array.
+template <class T>
+struct StepWriter {
+  static constexpr void write(auto& steps, std::size_t& at, std::uint16_t& leaf) { steps[at++] = ExprStep{nullptr, 0, leaf++}; }
+};
+template <class Op, class... A>
+struct StepWriter<Expr<Op, A...>> {
+  static constexpr void write(auto& steps, std::size_t& at, std::uint16_t& leaf) {
+    (StepWriter<A>::write(steps, at, leaf), ...);
+    steps[at++] = ExprStep{&op_info<Op>, sizeof...(A), 0};
+  }
+};
+
+template <class E>
+inline constexpr auto steps_of = [] {
+  std::array<ExprStep, step_count<E>> steps{};
+  std::size_t at = 0;
+  std::uint16_t leaf = 0;
+  StepWriter<E>::write(steps, at, leaf);
+  return steps;
+}();
+
+template <class E>
+inline constexpr ExprStructure structure_of{
+    steps_of<E>,
+    [] {
+      Hasher hasher;
+      for (const ExprStep& step : steps_of<E>) hasher.add(step.op == nullptr ? std::string_view("leaf") : step.op->name);
+      return hasher.finish();
+    }(),
+    static_cast<std::uint16_t>(leaf_count<E>),
+    keeps_float_type<E>,
+};
+
+template <class>
+inline constexpr bool always_false = false;
+
+}  // namespace expr_detail
+
+/// An unfinished elementwise expression. Use it in further expressions, or assign it to a Tensor; `auto e = a + b;` is
+/// safe: it owns its leaves and is computed once.
+template <class Op, class... A>
+class Expr : public TensorMethods<Expr<Op, A...>> {
+ public:
+  using Self = Expr;
+  SINTER_TENSOR_OPERATORS
+
+  static constexpr std::size_t leaf_count = expr_detail::leaf_count<Expr>;
+
+  template <class... T>
+  explicit Expr(Location where, T&&... operands) : where_(where) {
+    std::size_t at = 0;
+    (append(at, std::forward<T>(operands)), ...);
+  }
+  Expr(const Expr& other) = default;
+  Expr(Expr&&) noexcept = default;
+
+  template <class O>
+  Expr& operator=(const O&) {
+    static_assert(expr_detail::always_false<O>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
+    return *this;
+  }
+  template <class O>
+  Expr& operator+=(const O&) {
+    static_assert(expr_detail::always_false<O>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
+    return *this;
+  }
+  template <class O>
+  Expr& operator-=(const O&) {
+    static_assert(expr_detail::always_false<O>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
+    return *this;
+  }
+  template <class O>
+  Expr& operator*=(const O&) {
+    static_assert(expr_detail::always_false<O>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
+    return *this;
+  }
+  explicit operator bool() const = delete;   // use item<bool>(x), any(x) or all(x)
+
+  /// The value of this expression, recorded at first use. A named Expr keeps its leaves, a temporary gives them away.
+  Ref<TensorImpl> record() const& {
+    if (!recorded_) {
+      auto leaves = leaves_;
+      recorded_ = record_expression(structure(), leaves, where_);
+    }
+    return recorded_;
+  }
+  Ref<TensorImpl> record() && {
+    return recorded_ ? std::move(recorded_) : record_expression(structure(), leaves_, where_);
+  }
+  static constexpr const ExprStructure& structure() { return expr_detail::structure_of<Expr>; }
+  bool is_recorded() const { return static_cast<bool>(recorded_); }
+  std::span<Leaf, leaf_count> leaves() { return leaves_; }
+  Location where() const { return where_; }
+
+ private:
+  template <class, class...>
+  friend class Expr;
+
+  void append(std::size_t& at, Leaf&& leaf) { leaves_[at++] = std::move(leaf); }
+  template <class Op2, class... A2>
+  void append(std::size_t& at, Expr<Op2, A2...>&& part) {
+    for (Leaf& leaf : part.leaves_) leaves_[at++] = std::move(leaf);
+  }
+
+  std::array<Leaf, leaf_count> leaves_;
+  Location where_;
+  mutable Ref<TensorImpl> recorded_;
+};
+
+namespace tensor_detail {
+
+template <class T>
+held_t<T> hold(T&& operand, Location) {
+  using Plain = std::remove_cvref_t<T>;
+  if constexpr (Arithmetic<Plain>) return Leaf::of_number(operand);
+  else if constexpr (std::same_as<Plain, Dim>) return Scalar(operand).leaf();
+  else if constexpr (std::same_as<Plain, Scalar>) return operand.leaf();
+  else if constexpr (std::same_as<Plain, Variable>) return Leaf(operand.value().impl());
+  else if constexpr (std::same_as<Plain, Tensor> && std::is_lvalue_reference_v<T>) return Leaf(operand.impl());
+  else if constexpr (std::same_as<Plain, Tensor>) return Leaf(std::move(operand).take());
+  else if constexpr (std::is_lvalue_reference_v<T>) return Leaf(operand.record());
+  else return std::move(operand);
+}
+
+template <class Op, class... T>
+auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...> {
+  return Expr<Op, held_t<T>...>(where, hold<T>(std::forward<T>(operands), where)...);
+}
+
+}  // namespace tensor_detail
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,173 @@
+// Trees: how arguments and results of any shape (tensors, tuples, containers, user structs) are taken apart into leaves.
+// One visitor serves tracing, guards, gradients and results. Aggregates up to 16 fields work unaided; other classes name
+// their fields with SINTER_FIELDS(a, b, ...).
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace tree {
+
+template <class>
+inline constexpr bool always_false = false;
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T, class A>
+inline constexpr bool is_vector<std::vector<T, A>> = true;
+template <class T>
+inline constexpr bool is_map = false;
+template <class K, class T, class C, class A>
+inline constexpr bool is_map<std::map<K, T, C, A>> = true;
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+concept TupleLike = requires { std::tuple_size<T>::value; };
+template <class T>
+concept HasFields = requires(T& object) { object.sinter_fields([](auto&...) {}); };
+
+/// Converts to anything: to count the fields of an aggregate.
+struct AnyField {
+  template <class T>
+  operator T() const;
+};
+template <class T, std::size_t... I>
+consteval bool takes_fields(std::index_sequence<I...>) {
+  return requires { T{(static_cast<void>(I), AnyField{})...}; };
+}
+template <class T, std::size_t N = 17>
+consteval std::size_t field_count() {
+  if constexpr (takes_fields<T>(std::make_index_sequence<N>{})) return N;
+  else if constexpr (N == 0) return 0;
+  else return field_count<T, N - 1>();
+}
+
+/// Calls `visit(field...)` with the fields of an aggregate.
+template <class T, class F>
+decltype(auto) with_fields(T& object, F&& visit) {
+  constexpr std::size_t count = field_count<std::remove_const_t<T>>();
+  static_assert(count <= 16, "sinter: aggregates of up to 16 fields can be taken apart; use SINTER_FIELDS(...) in larger ones");
+  if constexpr (count == 0) return visit();
+  else if constexpr (count == 1) { auto& [f0] = object; return visit(f0); }
+  else if constexpr (count == 2) { auto& [f0, f1] = object; return visit(f0, f1); }
+  else if constexpr (count == 3) { auto& [f0, f1, f2] = object; return visit(f0, f1, f2); }
+  else if constexpr (count == 4) { auto& [f0, f1, f2, f3] = object; return visit(f0, f1, f2, f3); }
+  else if constexpr (count == 5) { auto& [f0, f1, f2, f3, f4] = object; return visit(f0, f1, f2, f3, f4); }
+  else if constexpr (count == 6) { auto& [f0, f1, f2, f3, f4, f5] = object; return visit(f0, f1, f2, f3, f4, f5); }
+  else if constexpr (count == 7) { auto& [f0, f1, f2, f3, f4, f5, f6] = object; return visit(f0, f1, f2, f3, f4, f5, f6); }
+  else if constexpr (count == 8) { auto& [f0, f1, f2, f3, f4, f5, f6, f7] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7); }
+  else if constexpr (count == 9) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8); }
+  else if constexpr (count == 10) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9); }
+  else if constexpr (count == 11) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10); }
+  else if constexpr (count == 12) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11); }
+  else if constexpr (count == 13) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12); }
+  else if constexpr (count == 14) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13); }
+  else if constexpr (count == 15) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14); }
+  else if constexpr (count == 16) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15); }
+}
+
+template <class T, class V>
+void visit_leaves(T& object, V& visitor);
+
+namespace detail {
+template <class V, class... F>
+void visit_fields(V& visitor, F&... fields) {
+  (visit_leaves(fields, visitor), ...);
+}
+}  // namespace detail
+
+/// Visits the leaves of `object` in a fixed order: visitor.tensor(Tensor&), .variable(const Variable&), .scalar(Scalar&),
+/// .fixed(int64) for static values (integers, enums, bool, sizes of containers).
+template <class T, class V>
+void visit_leaves(T& object, V& visitor) {
+  using Plain = std::remove_const_t<T>;
+  if constexpr (std::same_as<Plain, Tensor>) visitor.tensor(object);
+  else if constexpr (std::same_as<Plain, Variable>) visitor.variable(object);
+  else if constexpr (std::same_as<Plain, Scalar>) visitor.scalar(object);
+  else if constexpr (std::is_enum_v<Plain>) visitor.fixed(static_cast<std::int64_t>(object));
+  else if constexpr (std::is_integral_v<Plain>) visitor.fixed(static_cast<std::int64_t>(object));
+  else if constexpr (std::is_floating_point_v<Plain>)
+    static_assert(always_false<T>, "sinter: a float or double would be frozen into the compiled function; declare it Scalar");
+  else if constexpr (std::same_as<Plain, Dim>) visitor.fixed(static_cast<std::int64_t>(object));
+  else if constexpr (std::same_as<Plain, std::string>) {
+    visitor.fixed(static_cast<std::int64_t>(object.size()));
+    for (char c : object) visitor.fixed(c);
+  } else if constexpr (is_vector<Plain>) {
+    visitor.fixed(static_cast<std::int64_t>(object.size()));
+    for (auto& item : object) visit_leaves(item, visitor);
+  } else if constexpr (is_map<Plain>) {
+    visitor.fixed(static_cast<std::int64_t>(object.size()));
+    for (auto& [key, item] : object) visit_leaves(key, visitor), visit_leaves(item, visitor);
+  } else if constexpr (is_optional<Plain>) {
+    visitor.fixed(object.has_value());
+    if (object.has_value()) visit_leaves(*object, visitor);
+  } else if constexpr (HasFields<T>) {
+    object.sinter_fields([&](auto&... fields) { detail::visit_fields(visitor, fields...); });
+  } else if constexpr (TupleLike<Plain>) {
+    std::apply([&](auto&... items) { detail::visit_fields(visitor, items...); }, object);
+  } else if constexpr (std::is_empty_v<Plain>) {
+  } else if constexpr (std::is_aggregate_v<Plain>) {
+    with_fields(object, [&](auto&... fields) { detail::visit_fields(visitor, fields...); });
+  } else {
+    static_assert(always_false<T>, "sinter: this type cannot be taken apart; write SINTER_FIELDS(member, ...) in it, or pass its tensors");
+  }
+}
+
+/// True when T has a Variable somewhere inside.
+template <class T>
+consteval bool has_variables();
+
+namespace detail {
+template <class... T>
+consteval bool any_has_variables() {
+  return (has_variables<std::remove_cvref_t<T>>() || ...);
+}
+template <class T>
+struct FieldTypes {
+  template <class... F>
+  static std::bool_constant<any_has_variables<F...>()> collect(F&...);
+};
+}  // namespace detail
+
+template <class T>
+consteval bool has_variables() {
+  if constexpr (std::same_as<T, Variable>) return true;
+  else if constexpr (std::same_as<T, Tensor> || std::same_as<T, Scalar> || std::is_arithmetic_v<T> || std::is_enum_v<T> ||
+                     std::same_as<T, std::string> || std::same_as<T, Dim>)
+    return false;
+  else if constexpr (is_vector<T> || is_optional<T>) return has_variables<typename T::value_type>();
+  else if constexpr (is_map<T>) return has_variables<typename T::mapped_type>();
+  else if constexpr (TupleLike<T>)
+    return decltype(std::apply([](auto&... items) { return detail::FieldTypes<T>::collect(items...); }, std::declval<T&>()))::value;
+  else if constexpr (HasFields<T>)
+    return decltype(std::declval<T&>().sinter_fields([](auto&... fields) { return detail::FieldTypes<T>::collect(fields...); }))::value;
+else if constexpr (std::is_empty_v<T>) return false;
+  else if constexpr (std::is_aggregate_v<T>)
+    return decltype(with_fields(std::declval<T&>(), [](auto&... fields) { return detail::FieldTypes<T>::collect(fields...); }))::value;
+  else return false;
+}
+
+}  // namespace tree
+
+SINTER_NAMESPACE_END
+
+/// Names the members by which a class with constructors, private members or bases is taken apart:
+///   class Linear { Tensor w, b; public: SINTER_FIELDS(w, b) ... };
+#define SINTER_FIELDS(...)                                                              \
+  template <class Visit>                                                                \
+  decltype(auto) sinter_fields(Visit&& visit) { return visit(__VA_ARGS__); }            \
+  template <class Visit>                                                                \
+  decltype(auto) sinter_fields(Visit&& visit) const { return visit(__VA_ARGS__); }      \
+  static constexpr const char* sinter_field_names() { return #__VA_ARGS__; }

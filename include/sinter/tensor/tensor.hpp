@@ -1,0 +1,265 @@
+// The handles users hold: Tensor (a value), Variable (a named slot whose copies alias), Scalar (a run-time number), and
+// In, the parameter type of functions that take any of them. Members that record or evaluate are defined by the expr
+// layer. Data are immutable; `x += y` gives the handle a new value.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/error.hpp>
+#include <sinter/tensor/impl.hpp>
+#include <sinter/tensor/leaf.hpp>
+#include <sinter/tensor/operators.hpp>
+#include <sinter/tensor/shape.hpp>
+
+#include <concepts>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// Whether a reduction keeps its axes with extent 1.
+enum class Keep : bool { no, yes };
+inline constexpr Keep keepdim = Keep::yes;
+
+/// One axis or a list of them; empty means all. Not a bool: sum(x, true) is no axis.
+class Axes {
+ public:
+  Axes() = default;
+  Axes(int axis) : axes_{axis} {}
+  Axes(bool) = delete;
+  Axes(std::initializer_list<int> axes) {
+    for (int axis : axes) axes_.push_back(axis);
+  }
+  std::span<const std::int64_t> list() const { return axes_; }
+  bool empty() const { return axes_.empty(); }
+
+ private:
+  IntVector axes_;
+};
+
+/// dtype and device of a new tensor.
+struct TensorOptions {
+  DType dtype = DType::f32;
+  Device device = Device::cpu();
+};
+
+struct All;
+
+/// Part of an axis: from `start` up to but not including `stop`, each `step`-th. Negative bounds count from the end.
+struct Slice {
+  Dim start = 0;
+  Dim stop = Dim(std::int64_t{1} << 60);
+  std::int64_t step = 1;
+};
+constexpr Slice slice(Dim start, Dim stop = Dim(std::int64_t{1} << 60), std::int64_t step = 1) { return {start, stop, step}; }
+
+/// One position of x(...): everything, a part, one index (drops the axis), or an integer tensor (gathers along the axis).
+struct Index {
+  enum class Kind : std::uint8_t { all, slice, position, gather };
+  Kind kind = Kind::all;
+  Slice part;
+  Dim position;
+  Ref<TensorImpl> indices;
+  Index(const All&) {}
+  Index(Slice s) : kind(Kind::slice), part(s) {}
+  Index(Dim at) : kind(Kind::position), position(at) {}
+  template <std::integral I>
+    requires(!std::same_as<I, bool>)
+  Index(I at) : kind(Kind::position), position(at) {}
+  Index(const Tensor& t);
+};
+template <class T>
+concept Indexable = std::convertible_to<T, Index> && !std::same_as<std::remove_cvref_t<T>, bool>;
+
+/// A run-time number inside compiled functions. Never a constant of the trace; converts from any C++ number.
+class Scalar {
+ public:
+  Scalar() = default;
+  template <Arithmetic S>
+  Scalar(S value) : leaf_(Leaf::of_number(value)) {}
+  Scalar(Dim dim) : leaf_(Leaf::of_integer(static_cast<std::int64_t>(dim))) {}
+  explicit Scalar(Ref<TensorImpl> traced) : leaf_(std::move(traced)) {}
+
+  /// True when it is a plain number now (not inside a trace).
+  bool is_number() const { return leaf_.value == nullptr; }
+  const Leaf& leaf() const { return leaf_; }
+  /// The number. Throws TraceError while it is traced.
+  double number(Location where = std::source_location::current()) const;
+
+  friend Scalar operator+(const Scalar& a, const Scalar& b);
+  friend Scalar operator-(const Scalar& a, const Scalar& b);
+  friend Scalar operator*(const Scalar& a, const Scalar& b);
+  friend Scalar operator/(const Scalar& a, const Scalar& b);
+  friend Scalar operator-(const Scalar& a);
+
+ private:
+  Leaf leaf_;
+};
+
+/// Identity and content of a Variable: every copy of the Variable shares it.
+struct VariableSlot {
+  mutable std::mutex mutex;
+  Ref<TensorImpl> value;
+  std::string name;
+};
+
+/// Functions that every tensor-like class has as members; each does what the free function of that name does.
+template <class Self>
+class TensorMethods {
+ public:
+  Dim size(int axis) const;
+  Shape shape() const;
+  DType dtype() const;
+  Device device() const;
+  int rank() const;
+  Dim numel() const;
+  Scalar item(Location where = std::source_location::current()) const;
+  Tensor sum(Axes axes = {}, Keep keep = Keep::no, Location where = std::source_location::current()) const;
+  Tensor mean(Axes axes = {}, Keep keep = Keep::no, Location where = std::source_location::current()) const;
+  Tensor t(Location where = std::source_location::current()) const;
+  Tensor reshape(const Shape& shape, Location where = std::source_location::current()) const;
+  Tensor to(DType dtype, Location where = std::source_location::current()) const;
+  Tensor to(Device device, Location where = std::source_location::current()) const;
+  template <Indexable... I>
+  Tensor operator()(I&&... index) const;
+};
+
+class In;
+class SlotRef;
+
+/// A value: dtype, shape, device, and data now or later. Cheap to copy. A default-constructed Tensor is the number 0
+/// (f32, rank 0).
+class Tensor : public TensorMethods<Tensor> {
+ public:
+  using Self = Tensor;
+  SINTER_TENSOR_OPERATORS
+
+  Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+  template <class Op, class... A>
+  Tensor(const Expr<Op, A...>& expression) : impl_(expression.record()) {}
+  template <class Op, class... A>
+  Tensor(Expr<Op, A...>&& expression) : impl_(std::move(expression).record()) {}
+  Tensor(const Variable& variable);
+  explicit Tensor(const Scalar& scalar);
+
+  Tensor& operator+=(const In& other) &;
+  Tensor& operator-=(const In& other) &;
+  Tensor& operator*=(const In& other) &;
+  Tensor& operator/=(const In& other) &;
+
+  /// A place in this tensor: `u.at(all, 0) = y` gives `u` the updated value.
+  template <Indexable... I>
+  [[nodiscard]] SlotRef at(I&&... index) &;
+
+  /// The elements, row-major; evaluates, and copies first if the layout is strided. Valid while this handle keeps its
+  /// value. Throws DTypeError if T is not the dtype.
+  template <Element T>
+  std::span<const T> data(Location where = std::source_location::current()) const;
+
+  explicit operator bool() const = delete;   // use item<bool>(x), any(x) or all(x)
+
+  const Ref<TensorImpl>& impl() const { return impl_ ? impl_ : zero(); }
+  /// The value itself, leaving this handle the number 0.
+  Ref<TensorImpl> take() && { return impl_ ? std::move(impl_) : zero(); }
+  bool is_ready() const { return impl()->is_ready(); }
+  /// Same value object.
+  friend bool is_same(const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); }
+
+ private:
+  static const Ref<TensorImpl>& zero();
+  mutable Ref<TensorImpl> impl_;
+};
+
+/// A named mutable slot whose copies alias. Reading it inside a compiled function reads the slot at each call;
+/// assigning there writes back after the call.
+class Variable : public TensorMethods<Variable> {
+ public:
+  using Self = Variable;
+  SINTER_TENSOR_OPERATORS
+
+  Variable() : Variable(Tensor()) {}
+  explicit Variable(const Tensor& value, std::string name = {});
+  Variable(const Variable&) = default;
+  Variable& operator=(const Variable&) = delete;   // alias or write? say which: w.set(v)
+
+  const Variable& set(const In& value) const;
+  const Variable& operator+=(const In& value) const;
+  const Variable& operator-=(const In& value) const;
+  const Variable& operator*=(const In& value) const;
+  const Variable& operator/=(const In& value) const;
+  template <class T>
+    requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>)
+  const Variable& operator=(T&& value) const;
+
+  /// The value now: the one assigned last in this trace, or the slot's.
+  Tensor value() const;
+  const std::string& name() const { return slot_->name; }
+  explicit operator bool() const = delete;
+  const std::shared_ptr<VariableSlot>& slot() const { return slot_; }
+
+ private:
+  std::shared_ptr<VariableSlot> slot_;
+};
+
+/// A tensor-like argument with the place it was written. Converts from Tensor, Variable, Scalar, Dim, numbers and
+/// expressions.
+class In {
+ public:
+  In(const Tensor& t, Location at = std::source_location::current()) : leaf(t.impl()), where(at) {}
+  In(Tensor&& t, Location at = std::source_location::current()) : leaf(std::move(t).take()), where(at) {}
+  In(const Variable& v, Location at = std::source_location::current()) : In(v.value(), at) {}
+  In(const Scalar& s, Location at = std::source_location::current()) : leaf(s.leaf()), where(at) {}
+  In(const Dim& d, Location at = std::source_location::current()) : leaf(Scalar(d).leaf()), where(at) {}
+  template <Arithmetic S>
+  In(S value, Location at = std::source_location::current()) : leaf(Leaf::of_number(value)), where(at) {}
+  template <class Op, class... A>
+  In(const Expr<Op, A...>& e, Location at = std::source_location::current()) : leaf(e.record()), where(at) {}
+  template <class Op, class... A>
+  In(Expr<Op, A...>&& e, Location at = std::source_location::current()) : leaf(std::move(e).record()), where(at) {}
+
+  /// The operand as a value; a number becomes a rank-0 tensor.
+  Ref<TensorImpl> tensor() const;
+
+  Leaf leaf;
+  Location where;
+};
+
+/// What `u.at(...)` gives: assigning through it gives `u` an updated value. Not to be stored.
+class SlotRef {
+ public:
+  void operator=(const In& value) &&;
+  void operator+=(const In& value) &&;
+  void operator-=(const In& value) &&;
+  void operator*=(const In& value) &&;
+  void operator/=(const In& value) &&;
+
+ private:
+  friend class Tensor;
+  SlotRef(Tensor& target, std::vector<Index> index) : target_(target), index_(std::move(index)) {}
+  Tensor& target_;
+  std::vector<Index> index_;
+};
+
+inline Index::Index(const Tensor& t) : kind(Kind::gather), indices(t.impl()) {}
+
+template <Indexable... I>
+SlotRef Tensor::at(I&&... index) & {
+  return SlotRef(*this, std::vector<Index>{Index(std::forward<I>(index))...});
+}
+template <class T>
+  requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>)
+const Variable& Variable::operator=(T&& value) const {
+  return set(In(std::forward<T>(value)));
+}
+
+SINTER_NAMESPACE_END
