@@ -51,7 +51,7 @@ class AlignedBytes {
 
 /// Per thread: unfinished tiles, and what the epilogue's code needs.
 struct TileScratch {
-  AlignedBytes tile, loop;
+  AlignedBytes tile, loop, panel;
   LoopArgs args;
   std::int64_t status = 0;
 };
@@ -119,7 +119,7 @@ class ContractionLaunch final : public Launch {
     Pass pass{operands, 0, 0};
     for (; pass.first_batch < plan_.batches; pass.first_batch += plan_.batches_per_pack) {
       pass.batches = std::min(plan_.batches_per_pack, plan_.batches - pass.first_batch);
-      if (plan_.packs_b) pack(pass);
+      if (plan_.packs_b && !plan_.packs_per_task) pack_all(pass);
       parallel_for(pass.batches * plan_.blocks * plan_.panels, task_cost(), [&](std::int64_t begin, std::int64_t end) { run_tasks(pass, begin, end); });
     }
     if (has_bad_index_.exchange(false, std::memory_order_relaxed)) throw IndexError("gather", "index out of range");
@@ -146,7 +146,7 @@ class ContractionLaunch final : public Launch {
         const std::int64_t columns = is_tail || plan_.panels == 1 ? plan_.tail_columns : plan_.width;
         shape = {.dtype = plan_.dtype, .isa = isa, .rows = static_cast<std::uint8_t>(plan_.tile_rows + has_taller),
                  .vectors = static_cast<std::uint8_t>((columns + lane_count - 1) / lane_count), .is_masked = columns % lane_count != 0,
-                 .walk = plan_.walk};
+                 .walk = plan_.walk, .prefetches_b = plan_.prefetches_b};
       }
     find_micro_kernels(shapes, found);
     for (std::size_t i = 0; i < 4; ++i) functions_[i / 2][i % 2] = found[i];
@@ -154,7 +154,7 @@ class ContractionLaunch final : public Launch {
   }
 
   double task_cost() const {
-    double cost = plan_.nanoseconds_per_task;
+    double cost = plan_.nanoseconds_per_task + (plan_.packs_per_task ? pack_cost() : 0);
     if (!plan_.is_direct)
       cost += epilogue_.code->nanoseconds_per_element() * static_cast<double>(plan_.m * plan_.n) / static_cast<double>(plan_.blocks * plan_.panels);
     return cost;
@@ -175,23 +175,27 @@ class ContractionLaunch final : public Launch {
     return offset;
   }
 
-  void pack(const Pass& pass) {
+  void pack_all(const Pass& pass) {
     const std::int64_t batches = plan_.b_is_shared ? 1 : pass.batches;
-    const double cost = 0.3 * static_cast<double>(plan_.width * plan_.k);
-    parallel_for(batches * plan_.panels, cost, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(batches * plan_.panels, pack_cost(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
-        const std::int64_t panel = task % plan_.panels;
-        const auto* b = static_cast<const std::byte*>(pass.operands[b_operand_]) + plan_.b.offset +
-                        batch_offset(plan_.b.batch_stride, batch_index(pass.first_batch + task / plan_.panels));
-        pack_panel(packed_.data() + task * plan_.panel_bytes(), b + panel * plan_.width * plan_.b.column_stride, plan_.k,
-                   columns_of(panel), plan_.width, plan_.b.row_stride, plan_.b.column_stride, plan_.element);
+        const BatchIndex index = batch_index(pass.first_batch + task / plan_.panels);
+        pack_one(pass, index, task % plan_.panels, packed_.data() + task * plan_.panel_bytes());
       }
     });
   }
+  void pack_one(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::byte* to) const {
+    const auto* b = static_cast<const std::byte*>(pass.operands[b_operand_]) + plan_.b.offset + batch_offset(plan_.b.batch_stride, index);
+    pack_panel(to, b + panel * plan_.width * plan_.b.column_stride, plan_.k, columns_of(panel), plan_.width, plan_.b.row_stride,
+               plan_.b.column_stride, plan_.element);
+  }
+  double pack_cost() const { return 0.25 * static_cast<double>(plan_.width * plan_.k); }
   std::int64_t columns_of(std::int64_t panel) const { return panel == plan_.panels - 1 ? plan_.tail_columns : plan_.width; }
 
   void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
-    TileScratch* scratch = plan_.is_direct ? nullptr : prepare_scratch();
+    TileScratch& scratch = tile_scratch();
+    if (!plan_.is_direct) prepare_epilogue(scratch);
+    if (plan_.packs_per_task) scratch.panel.reserve(static_cast<std::size_t>(plan_.panel_bytes()));
     MicroArgs args;
     args.a_row_stride = plan_.a.row_stride;
     args.a_k_stride = plan_.a.column_stride;
@@ -208,14 +212,18 @@ class ContractionLaunch final : public Launch {
         index = batch_index(pass.first_batch + batch);
         args.a = static_cast<const char*>(pass.operands[a_operand_]) + plan_.a.offset + batch_offset(plan_.a.batch_stride, index);
       }
-      args.b = panel_of_b(pass, batch, index, panel);
+      args.b = panel_of_b(pass, batch, index, panel, scratch);
       if (plan_.is_direct) run_direct(pass, args, index, block, panel);
-      else run_with_epilogue(pass, args, index, block, panel, *scratch);
+      else run_with_epilogue(pass, args, index, block, panel, scratch);
     }
-    if (scratch != nullptr && scratch->status != 0) has_bad_index_.store(true, std::memory_order_relaxed);
+    if (!plan_.is_direct && scratch.status != 0) has_bad_index_.store(true, std::memory_order_relaxed);
   }
 
-  const char* panel_of_b(const Pass& pass, std::int64_t batch, const BatchIndex& index, std::int64_t panel) const {
+  const char* panel_of_b(const Pass& pass, std::int64_t batch, const BatchIndex& index, std::int64_t panel, const TileScratch& scratch) const {
+    if (plan_.packs_per_task) {
+      pack_one(pass, index, panel, scratch.panel.data());
+      return reinterpret_cast<const char*>(scratch.panel.data());
+    }
     if (plan_.packs_b)
       return reinterpret_cast<const char*>(packed_.data()) + ((plan_.b_is_shared ? 0 : batch) * plan_.panels + panel) * plan_.panel_bytes();
     return static_cast<const char*>(pass.operands[b_operand_]) + plan_.b.offset + batch_offset(plan_.b.batch_stride, index) +
@@ -238,8 +246,7 @@ class ContractionLaunch final : public Launch {
     }
   }
 
-  TileScratch* prepare_scratch() const {
-    TileScratch& scratch = tile_scratch();
+  void prepare_epilogue(TileScratch& scratch) const {
     scratch.tile.reserve(static_cast<std::size_t>(plan_.tiles_per_epilogue * (plan_.tile_rows + 1) * plan_.width * plan_.element));
     scratch.loop.reserve(epilogue_.code->scratch_bytes(plan_.width));
     std::memcpy(static_cast<void*>(&scratch.args), &epilogue_.args, epilogue_.args_bytes());
@@ -248,7 +255,6 @@ class ContractionLaunch final : public Launch {
     scratch.args.status = &scratch.status;
     scratch.status = 0;
     scratch.args.pointer[epilogue_.bases.size()].base = reinterpret_cast<char*>(scratch.tile.data());
-    return &scratch;
   }
 
   /// A few tiles into scratch, then the epilogue over their rows, and so on through the block.

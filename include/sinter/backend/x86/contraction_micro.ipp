@@ -136,6 +136,8 @@ class MicroEmitter {
 
   /// accumulator[r][v] += a[r] * b[v]. The shorter of the two stays in registers, the longer passes through one.
   void emit_step(int step) {
+    if (shape_.prefetches_b)
+      for (int at = 0; at < shape_.vectors * vector_bytes_; at += 64) as_.prefetcht0(aj::x86::ptr(b_, b_stride_, 3, at));  // 8 rows ahead
     if (shape_.rows <= shape_.vectors) {
       for (int r = 0; r < shape_.rows; ++r) emit_broadcast(factor(r), a_element(r, step));
       for (int v = 0; v < shape_.vectors; ++v) {
@@ -196,13 +198,14 @@ struct MicroTable {
     std::shared_ptr<const CodeBlock> block;
     Kept* next;
   };
-  std::array<std::atomic<MicroFunction>, 2 * 2 * 2 * 3 * max_micro_rows * max_micro_vectors> functions{};
+  std::array<std::atomic<MicroFunction>, 2 * 2 * 2 * 2 * 3 * max_micro_rows * max_micro_vectors> functions{};
   std::atomic<Kept*> kept{nullptr};
 
   static std::size_t index(const MicroShape& s) {
     std::size_t at = s.dtype == DType::f64;
     at = at * 2 + (s.isa == Isa::avx512);
     at = at * 2 + s.is_masked;
+    at = at * 2 + s.prefetches_b;
     at = at * 3 + static_cast<std::size_t>(s.walk);
     at = at * max_micro_rows + s.rows - 1u;
     return at * max_micro_vectors + s.vectors - 1u;

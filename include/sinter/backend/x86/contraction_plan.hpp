@@ -46,6 +46,8 @@ struct ContractionPlan {
   bool is_direct = false;      // micro-kernels store into the output
   bool is_swapped = false;     // computed as C^T = B^T A^T, the output's rows being adjacent
   bool packs_b = false;
+  bool packs_per_task = false; // each task packs its own panel, which then stays in its core's L2; else all are packed before
+  bool prefetches_b = false;
   bool b_is_shared = false;    // B is the same in every batch
   int vectors = 1;             // per full panel
   std::int64_t width = 1;      // columns of a full panel

@@ -1,4 +1,4 @@
-// The decisions. Figures behind the tile and block choices are in docs of the benchmarks; none of them changes a result.
+// The decisions. None of them changes a result, only its time.
 #pragma once
 
 #include <sinter/backend/x86/contraction_plan.hpp>
@@ -148,15 +148,17 @@ inline int most_rows(Isa isa, int vectors) {
   return rows;
 }
 
-/// Few rows get wide tiles, so that there are always enough sums in flight to hide the latency of fma.
-inline int default_vectors(Isa isa, std::int64_t m) {
-  if (isa == Isa::avx512) return m == 1 ? 16 : m <= 3 ? 8 : m <= 6 || m >= 512 ? 4 : 2;
-  return m == 1 ? 12 : m == 2 ? 6 : m == 3 ? 3 : 2;
+/// Few rows get wide tiles, so that there are always enough sums in flight to hide the latency of fma; but a packed
+/// panel is kept narrow enough for L2.
+inline int default_vectors(Isa isa, const ContractionPlan& p) {
+  if (p.packs_b && p.m <= 3) return isa == Isa::avx512 ? 4 : p.m == 3 ? 3 : 4;
+  if (isa == Isa::avx512) return p.m == 1 ? 16 : p.m <= 3 ? 8 : p.m <= 6 || p.m >= 512 ? 4 : 2;
+  return p.m == 1 ? 12 : p.m == 2 ? 6 : p.m == 3 ? 3 : 2;
 }
 
 inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
   const std::int64_t lane_count = lanes(isa, p.dtype);
-  int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count) : default_vectors(isa, p.m);
+  int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count) : default_vectors(isa, p);
   vectors = std::clamp(vectors, 1, max_micro_vectors);
   vectors = static_cast<int>(std::min<std::int64_t>(vectors, (p.n + lane_count - 1) / lane_count));
   while (!fits_registers(isa, 1, vectors)) --vectors;
@@ -171,9 +173,10 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
   p.taller_tiles = p.m - p.tile_rows * p.tiles;
 }
 
-/// Blocks of rows whose part of A stays in L2 while the panels pass by, and enough of them for all threads.
+/// Blocks of rows whose part of A stays in L2 while the panels pass by, and enough of them for all threads. With B
+/// packed, blocks are larger: they decide how often a panel is packed, or read back.
 inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
-  constexpr std::int64_t block_bytes = 512 << 10;
+  const std::int64_t block_bytes = p.packs_b ? 1 << 20 : 512 << 10;
   const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k * p.element);
   p.tiles_per_block = std::clamp<std::int64_t>(block_bytes / tile_bytes, 1, p.tiles);
   const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 8 : 1;
@@ -188,20 +191,25 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
                                     static_cast<double>(p.panels * p.blocks);
 }
 
-/// B is packed where its columns are not adjacent, or where its rows are so far apart that reading them raw for every
-/// block of rows costs more than one copy.
+/// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows.
 inline void choose_packing(ContractionPlan& p) {
-  constexpr std::int64_t raw_elements = 1 << 20, few_rows = 32;
-  constexpr std::int64_t packed_elements_at_once = 8 << 20;
+  constexpr std::int64_t raw_bytes = 5 << 19, few_rows = 32, far_apart = 1024;
   const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
-  p.packs_b = !has_unit_columns || (p.n * p.k > raw_elements && p.m > few_rows);
+  p.packs_b = !has_unit_columns || (p.n * p.k * p.element > raw_bytes && p.m > few_rows);
+  p.prefetches_b = !p.packs_b && p.b.row_stride > far_apart && p.m > 1;
   p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes, [](std::int64_t s) { return s == 0; });
-  if (!p.packs_b) {
-    p.batches_per_pack = p.batches;
-    return;
-  }
+}
+
+/// Where packed panels go, and for how many batches at once.
+inline void choose_pack_memory(ContractionPlan& p) {
+  constexpr std::int64_t elements_at_once = 8 << 20, many_rows = 512;
+  p.batches_per_pack = p.batches;
+  if (!p.packs_b) return;
+  const bool is_packed_once = p.blocks == 1 && (!p.b_is_shared || p.batches == 1);
+  p.packs_per_task = is_packed_once || (p.m / p.blocks >= many_rows);
+  if (p.packs_per_task) return;
   const std::int64_t one = p.panels * p.panel_bytes();
-  p.batches_per_pack = p.b_is_shared ? p.batches : std::clamp<std::int64_t>(packed_elements_at_once * p.element / std::max<std::int64_t>(one, 1), 1, p.batches);
+  if (!p.b_is_shared) p.batches_per_pack = std::clamp<std::int64_t>(elements_at_once * p.element / std::max<std::int64_t>(one, 1), 1, p.batches);
   p.pack_bytes = p.b_is_shared ? one : one * p.batches_per_pack;
 }
 
@@ -235,9 +243,10 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   }
   ensure(p.is_direct || parts.needs_epilogue, "contraction: strides contradict their classes");
   p.walk = p.a.column_stride == p.element ? AWalk::unit_k : p.a.row_stride == p.element ? AWalk::unit_row : AWalk::strided;
+  choose_packing(p);
   choose_tile(p, schedule, isa);
   choose_blocks(p, isa, threads);
-  choose_packing(p);
+  choose_pack_memory(p);
   return p;
 }
 
