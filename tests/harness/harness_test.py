@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Tests of the tests: each harness must be able to fail.
+
+Usage: harness_test.py PROJECT_FOLDER COMPILER
+"""
+import importlib.machinery
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROJECT, COMPILER = pathlib.Path(sys.argv[1]), sys.argv[2]
+
+
+def load(path):
+    sys.dont_write_bytecode = True
+    loader = importlib.machinery.SourceFileLoader(pathlib.Path(path).name.replace(".py", ""), str(PROJECT / path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+
+    def write(self, path, text):
+        path = self.folder / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def run_script(self, script, *arguments):
+        return subprocess.run([sys.executable, PROJECT / script, *map(str, arguments)], capture_output=True, text=True,
+                              check=False)
+
+
+class Examples(InFolder):
+    def outcome(self, printed, expected):
+        self.write("expected.txt", expected)
+        result = self.run_script("tests/examples/run_example.py", self.folder / "expected.txt", self.folder / "work",
+                                 "/bin/printf", printed)
+        return result.returncode, result.stdout
+
+    def test_same(self):
+        self.assertEqual(self.outcome(r"a (b)\n3 ms \n", "a (b)\n{{[0-9]+}} ms\n")[0], 0)
+
+    def test_any_lines(self):
+        self.assertEqual(self.outcome(r"a\nb\nc\n", "a\n{{...}}\nc\n")[0], 0)
+        self.assertEqual(self.outcome(r"a\nc\n", "a\n{{...}}\nc\n")[0], 0)
+
+    def test_difference_is_named(self):
+        status, output = self.outcome(r"a\nb\n", "a\nc\n")
+        self.assertEqual(status, 1)
+        self.assertIn("line 2: want 'c', got 'b'", output)
+
+    def test_missing_and_surplus_lines(self):
+        self.assertEqual(self.outcome(r"a\n", "a\nb\n")[0], 1)
+        self.assertEqual(self.outcome(r"a\nb\n", "a\n")[0], 1)
+
+    def test_failing_program(self):
+        self.write("expected.txt", "")
+        result = self.run_script("tests/examples/run_example.py", self.folder / "expected.txt", self.folder, "/bin/false")
+        self.assertEqual(result.returncode, 1)
+
+    def test_missing_expectation(self):
+        result = self.run_script("tests/examples/run_example.py", self.folder / "none.txt", self.folder, "/bin/true")
+        self.assertEqual(result.returncode, 1)
+
+
+class CompileFail(InFolder):
+    def status(self, text):
+        path = self.write("case.cpp", text)
+        return self.run_script("tests/compile_fail/check.py", path, COMPILER).returncode
+
+    def test_expected_message(self):
+        self.assertEqual(self.status(
+            '// expect: say this\n#ifdef SINTER_COMPILE_FAIL\nstatic_assert(false, "say this");\n#endif\n'), 0)
+
+    def test_other_message(self):
+        self.assertEqual(self.status(
+            '// expect: say that\n#ifdef SINTER_COMPILE_FAIL\nstatic_assert(false, "say this");\n#endif\n'), 1)
+
+    def test_compiles(self):
+        self.assertEqual(self.status("// expect: x\n#ifdef SINTER_COMPILE_FAIL\nint a;\n#endif\n"), 1)
+
+    def test_fails_for_another_reason(self):
+        self.assertEqual(self.status("// expect: error\n#ifdef SINTER_COMPILE_FAIL\nint a = b;\n#endif\nint c = d;\n"), 1)
+
+    def test_no_expectation(self):
+        self.assertEqual(self.status("#ifdef SINTER_COMPILE_FAIL\nint a = b;\n#endif\n"), 1)
+
+
+class Amalgamate(InFolder):
+    def setUp(self):
+        super().setUp()
+        self.tool = load("tools/amalgamate")
+        self.tool.ROOT = self.folder / "include" / "sinter"
+        self.write("include/sinter/base/config.hpp",
+                   '#pragma once\n#define SINTER_VERSION_STRING "1.2.3"\n#ifdef SINTER_SEPARATE_COMPILATION\n#define D\n#endif\n')
+
+    def amalgamated(self, **files):
+        for name, text in files.items():
+            self.write(f"include/sinter/{name.replace('__', '/').replace('_hpp', '.hpp').replace('_ipp', '.ipp')}", text)
+        return self.tool.amalgamated()
+
+    def test_each_file_once_in_order_with_its_implementation(self):
+        text = self.amalgamated(
+            sinter_hpp='#include "a/x.hpp"\n#include <sinter/a/y.hpp>\n',
+            a__x_hpp='#pragma once\n#include <vector>\nint x;\n#ifndef SINTER_SEPARATE_COMPILATION\n#include "x.ipp"\n#else\nno\n#endif\n',
+            a__x_ipp='#pragma once\n#include "x.hpp"\n#include "y.hpp"\nint x_body;\n',
+            a__y_hpp='#include "../base/config.hpp"\n#include <vector>\nint y;\n')
+        lines = [line for line in text.splitlines() if line.startswith(("int", "#include", "no"))]
+        self.assertEqual(lines, ["#include <vector>", "int x;", "int y;", "int x_body;"])
+        self.assertIn("#define D", text)   # config.hpp keeps its conditionals
+
+    def test_what_all_need_is_put_before_a_conditional(self):
+        text = self.amalgamated(
+            sinter_hpp='#ifndef SINTER_NO_X86\n#include "a/x.hpp"\n#endif\n#include "a/y.hpp"\n',
+            a__x_hpp='#include "y.hpp"\nint x;\n', a__y_hpp='int y;\n')
+        self.assertLess(text.index("int y;"), text.index("#ifndef SINTER_NO_X86"))
+        self.assertLess(text.index("#ifndef SINTER_NO_X86"), text.index("int x;"))
+        self.assertEqual(text.count("int y;"), 1)
+
+    def test_two_conditions_are_refused(self):
+        with self.assertRaises(self.tool.Problem):
+            self.amalgamated(sinter_hpp='#ifdef A\n#include "a/x.hpp"\n#endif\n#ifdef B\n#include "a/x.hpp"\n#endif\n',
+                             a__x_hpp='int x;\n')
+
+    def test_missing_header_is_named(self):
+        with self.assertRaisesRegex(self.tool.Problem, "gone.hpp"):
+            self.amalgamated(sinter_hpp='#include "a/gone.hpp"\n')
+
+
+class Counting(InFolder):
+    def test_counts_and_names(self):
+        self.write("default.1.xml", """<testsuite><testcase name="a" status="run"/><testcase name="b" status="fail"/>
+            <testcase name="c" status="notrun"><system-out>SINTER_SKIPPED: no GPU</system-out></testcase></testsuite>""")
+        self.write("tsan.does_not_build", "")
+        result = self.run_script("tools/lib/count_tests.py", self.folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stdout.splitlines(), ["skipped  default: c: no GPU", "FAILED   default: b",
+                                                      "FAILED   tsan: does not build", "1 passed, 2 failed, 1 skipped"])
+
+    def test_nothing_ran(self):
+        self.assertEqual(self.run_script("tools/lib/count_tests.py", self.folder).returncode, 1)
+
+
+class Layering(InFolder):
+    def test_upward_edge_is_named(self):
+        self.write("include/sinter/base/a.hpp", '#include "../jit/b.hpp"\n')
+        self.write("include/sinter/jit/b.hpp", "")
+        result = self.run_script("tests/unit/layering_test.py", self.folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("base/a.hpp:1: includes jit/b.hpp: base stands below jit", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
