@@ -19,7 +19,8 @@ namespace tensor_detail {
 
 enum class AtomKind : std::uint8_t { symbol, floor_divide, remainder };
 
-/// An indivisible factor. `order` is its place in the intern table, which fixes the order of factors.
+/// An indivisible factor. `order` is its place in the intern table: a name for keys of that table, never an order that
+/// anyone sees (it depends on what the process did before).
 struct DimAtom {
   AtomKind kind;
   SymbolId symbol;
@@ -35,13 +36,39 @@ struct DimTerm {
 struct DimNode {
   std::vector<DimTerm> terms;
   Hash128 hash;
+  static const DimNode& of(Dim symbolic) { return *symbolic.node(); }
 };
 
-inline bool factors_less(const std::vector<const DimAtom*>& a, const std::vector<const DimAtom*>& b) {
-  if (a.size() != b.size()) return a.size() > b.size();
-  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
-                                      [](auto* x, auto* y) { return x->order < y->order; });
+/// Order by structure, so that text and hash are the same in every process.
+inline std::strong_ordering compare_atoms(const DimAtom& x, const DimAtom& y);
+
+inline std::strong_ordering compare_factors(const std::vector<const DimAtom*>& x, const std::vector<const DimAtom*>& y) {
+  if (x.size() != y.size()) return y.size() <=> x.size();   // longer products first
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (auto order = compare_atoms(*x[i], *y[i]); order != 0) return order;
+  return std::strong_ordering::equal;
 }
+
+inline std::strong_ordering compare_dims(Dim x, Dim y) {
+  if (identical(x, y)) return std::strong_ordering::equal;
+  if (x.is_static() || y.is_static()) return x.is_static() && y.is_static() ? x.value() <=> y.value() : y.is_static() <=> x.is_static();
+  const auto &p = DimNode::of(x).terms, &q = DimNode::of(y).terms;
+  for (std::size_t i = 0; i < p.size() && i < q.size(); ++i) {
+    if (auto order = compare_factors(p[i].factors, q[i].factors); order != 0) return order;
+    if (p[i].coefficient != q[i].coefficient) return p[i].coefficient <=> q[i].coefficient;
+  }
+  return p.size() <=> q.size();
+}
+
+inline std::strong_ordering compare_atoms(const DimAtom& x, const DimAtom& y) {
+  if (&x == &y) return std::strong_ordering::equal;   // interned
+  if (x.kind != y.kind) return x.kind <=> y.kind;
+  if (x.kind == AtomKind::symbol) return x.symbol <=> y.symbol;
+  auto order = compare_dims(x.a, y.a);
+  return order != 0 ? order : compare_dims(x.b, y.b);
+}
+
+inline bool factors_less(const std::vector<const DimAtom*>& a, const std::vector<const DimAtom*>& b) { return compare_factors(a, b) < 0; }
 
 /// The process-wide intern table. Never destroyed: Dims live in objects of static storage too.
 struct DimTable {
@@ -172,7 +199,7 @@ SINTER_DECL Dim Dim::multiply(Dim a, Dim b) {
     for (const auto& y : terms_of(b, b.is_static() ? nullptr : b.node())) {
       DimTerm term{x.coefficient * y.coefficient, x.factors};
       term.factors.insert(term.factors.end(), y.factors.begin(), y.factors.end());
-      std::sort(term.factors.begin(), term.factors.end(), [](auto* p, auto* q) { return p->order < q->order; });
+      std::sort(term.factors.begin(), term.factors.end(), [](auto* p, auto* q) { return compare_atoms(*p, *q) < 0; });
       product.push_back(std::move(term));
     }
   }

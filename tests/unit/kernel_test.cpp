@@ -1,0 +1,207 @@
+// Kernels as data: verification, text, hash and equality, axes that values vary over, binding; and ScalarBuilder.
+#include "../catch.hpp"
+
+#include <sinter/kernel/kernel.hpp>
+
+#include <functional>
+
+using namespace sinter;
+
+namespace {
+
+constexpr AxisRole P = AxisRole::parallel, R = AxisRole::reduced;
+
+Access access(std::uint16_t operand, std::initializer_list<StrideClass> strides) {
+  Access result{operand, {}};
+  std::copy(strides.begin(), strides.end(), result.stride.begin());
+  return result;
+}
+constexpr StrideClass zero = StrideClass::zero, unit = StrideClass::unit, any = StrideClass::any;
+
+/// y = x / sum(x) over rows.
+Kernel normalise_rows() {
+  Kernel k;
+  k.kind = KernelKind::row;
+  k.axes = {P, R};
+  k.operands = {{DType::f32, false}, {DType::f32, true}};
+  k.accesses = {access(0, {any, unit}), access(1, {any, unit})};
+  ScalarBuilder s;
+  const ScalarValue x = s.load(0, DType::f32), y = s.div(x, s.reduce(Prim::reduce_add, x));
+  k.body = s.take();
+  k.stores = {{1, y.id}};
+  return k;
+}
+
+/// c = a b + bias.
+Kernel linear() {
+  Kernel k;
+  k.kind = KernelKind::contraction;
+  k.axes = {P, P, R};
+  k.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, false}, {DType::f32, true}};
+  k.accesses = {access(0, {any, zero, unit}), access(1, {zero, unit, any}), access(2, {zero, unit, zero}), access(3, {any, unit, zero})};
+  ScalarBuilder s;
+  const ScalarValue a = s.load(0, DType::f32), b = s.load(1, DType::f32);
+  const ScalarValue product = s.contract(a, b);
+  const ScalarValue sum = s.add(product, s.load(2, DType::f32));
+  k.body = s.take();
+  k.stores = {{3, sum.id}};
+  return k;
+}
+
+std::string error_of(const Kernel& kernel) {
+  try {
+    verify(kernel);
+  } catch (const InternalError& error) {
+    const std::string text = error.what();
+    const auto begin = text.find("kernel: ") + 8;
+    return text.substr(begin, text.find(" [") - begin);
+  }
+  return {};
+}
+
+std::string error_after(Kernel kernel, const std::function<void(Kernel&)>& change) {
+  change(kernel);
+  return error_of(kernel);
+}
+
+}  // namespace
+
+TEST_CASE("kernel: verify accepts what is right") {
+  CHECK(error_of(normalise_rows()).empty());
+  CHECK(error_of(linear()).empty());
+}
+
+TEST_CASE("kernel: verify names what is wrong") {
+  const Kernel row = normalise_rows(), product = linear();
+  CHECK(error_after(row, [](Kernel& k) { k.axes.clear(); }) == "rank out of range");
+  CHECK(error_after(row, [](Kernel& k) { k.body[1].args[0] = 1; }) == "argument used before it is made");
+  CHECK(error_after(row, [](Kernel& k) { k.body[0].access = 2; }) == "access out of range");
+  CHECK(error_after(row, [](Kernel& k) { k.operands[0].dtype = DType::i32; }) == "load of another dtype");
+  CHECK(error_after(row, [](Kernel& k) { k.accesses[1].operand = 9; }) == "operand out of range");
+  CHECK(error_after(row, [](Kernel& k) { k.stores[0].value = 40; }) == "bad store");
+  CHECK(error_after(row, [](Kernel& k) { k.stores[0].access = 2; }) == "bad store");
+  CHECK(error_after(row, [](Kernel& k) { k.operands[1].written = false; }) == "store of another dtype");
+  CHECK(error_after(row, [](Kernel& k) { k.operands[1].dtype = DType::f64; }) == "store of another dtype");
+  CHECK(error_after(row, [](Kernel& k) { k.kind = KernelKind::pointwise; }) == "pointwise with a reduction");
+  CHECK(error_after(row, [](Kernel& k) { k.axes = {R, P}; }) == "row without a reduced vector axis");
+  CHECK(error_after(row, [](Kernel& k) { k.kind = KernelKind::column; }) == "not a column kernel");
+  CHECK(error_after(row, [](Kernel& k) { k.kind = KernelKind::contraction; }) == "not a contraction");
+  CHECK(error_after(product, [](Kernel& k) { k.kind = KernelKind::row; }) == "row without a reduced vector axis");
+  CHECK(error_after(product, [](Kernel& k) { k.axes = {P, R, P}; }) == "not a contraction");
+}
+
+TEST_CASE("kernel: text") {
+  CHECK(normalise_rows().text() ==
+        "kernel row axes(a0, reduced a1) operands(p0: f32, out p1: f32) {\n"
+        "  %0 = f32 load p0[n1]\n"
+        "  %1 = f32 reduce_add %0\n"
+        "  %2 = f32 div %0, %1\n"
+        "  store p1[n1], %2\n"
+        "}\n");
+  Kernel k = normalise_rows();
+  ScalarBuilder s;
+  s.imm(0.5, DType::f32);
+  s.imm_int(-3, DType::i64);
+  s.gather(0, DType::f32, s.index(1));
+  k.body = s.take();
+  k.stores.clear();
+  CHECK(k.text() ==
+        "kernel row axes(a0, reduced a1) operands(p0: f32, out p1: f32) {\n"
+        "  %0 = f32 immediate 0.5\n"
+        "  %1 = i64 immediate -3\n"
+        "  %2 = i64 index a1\n"
+        "  %3 = f32 gather p0[n1] %2\n"
+        "}\n");
+}
+
+TEST_CASE("kernel: every part of the structure counts in equality and hash") {
+  const Kernel original = normalise_rows();
+  CHECK(original == normalise_rows());
+  CHECK(original.hash() == normalise_rows().hash());
+  const std::function<void(Kernel&)> changes[] = {
+      [](Kernel& k) { k.kind = KernelKind::column; },
+      [](Kernel& k) { k.axes = {R, R}; },
+      [](Kernel& k) { k.axes.push_back(P); },
+      [](Kernel& k) { k.operands[0].dtype = DType::f64; },
+      [](Kernel& k) { k.operands[0].written = true; },
+      [](Kernel& k) { k.accesses[0].stride[1] = any; },
+      [](Kernel& k) { k.accesses[0].operand = 1; },
+      [](Kernel& k) { k.accesses.pop_back(); },
+      [](Kernel& k) { k.body[1].prim = Prim::reduce_max; },
+      [](Kernel& k) { k.body[2].args = {1, 0, no_inst}; },
+      [](Kernel& k) { k.body[2].dtype = DType::f64; },
+      [](Kernel& k) { k.body[0].bits = 1; },
+      [](Kernel& k) { k.stores[0].value = 0; },
+      [](Kernel& k) { k.stores.push_back({1, 0}); },
+  };
+  std::vector<Hash128> hashes{original.hash()};
+  for (const auto& change : changes) {
+    Kernel changed = original;
+    change(changed);
+    CHECK_FALSE(changed == original);
+    CHECK(std::find(hashes.begin(), hashes.end(), changed.hash()) == hashes.end());
+    hashes.push_back(changed.hash());
+  }
+}
+
+TEST_CASE("kernel: axes that a value varies over") {
+  CHECK(varying_axes(normalise_rows()) == std::vector<std::uint32_t>{0b11, 0b01, 0b11});
+  CHECK(varying_axes(linear()) == std::vector<std::uint32_t>{0b101, 0b110, 0b011, 0b010, 0b011});
+  Kernel k = normalise_rows();
+  ScalarBuilder s;
+  const ScalarValue gathered = s.gather(1, DType::f32, s.index(0));
+  s.reduce(Prim::reduce_max, gathered);
+  s.imm(1, DType::f32);
+  k.accesses[1] = access(1, {zero, any});
+  k.body = s.take();
+  CHECK(varying_axes(k) == std::vector<std::uint32_t>{0b01, 0b11, 0b01, 0b00});
+}
+
+TEST_CASE("kernel: binding evaluates every number") {
+  const Dim rows = Dim::symbol(0), columns = Dim::symbol(1);
+  SymbolicGeometry geometry;
+  geometry.extent[0] = rows, geometry.extent[1] = columns;
+  geometry.accesses.resize(1);
+  geometry.accesses[0].stride[0] = columns, geometry.accesses[0].stride[1] = 1;
+  geometry.accesses[0].offset = rows * columns / 2;
+  geometry.accesses[0].gather_extent = rows + 1, geometry.accesses[0].gather_stride = 2 * columns;
+  const BoundGeometry bound = sinter::bind(geometry, std::vector<std::int64_t>{3, 5});
+  CHECK((bound.extent[0] == 3 && bound.extent[1] == 5 && bound.extent[2] == 0));
+  REQUIRE(bound.accesses.size() == 1);
+  BoundGeometry::AccessNumbers expected;
+  expected.stride[0] = 5, expected.stride[1] = 1;
+  expected.offset = 7, expected.gather_extent = 4, expected.gather_stride = 10;
+  CHECK(bound.accesses[0] == expected);
+}
+
+TEST_CASE("kernel: schedules compare and print") {
+  const Schedule s{.vector_bits = 512, .unroll = 2, .tile_m = 6, .tile_n = 64};
+  CHECK(s.text() == "vector_bits=512 unroll=2 tile=6x64");
+  CHECK(s == Schedule{512, 2, 6, 64});
+  CHECK_FALSE(s == Schedule{});
+}
+
+TEST_CASE("ScalarBuilder: equal instructions are built once, immediates fold") {
+  ScalarBuilder s;
+  const ScalarValue x = s.load(0, DType::f32), y = s.load(1, DType::f32);
+  CHECK(s.add(x, y).id == s.add(y, x).id);
+  CHECK_FALSE(s.sub(x, y).id == s.sub(y, x).id);
+  CHECK(s.load(0, DType::f32).id == x.id);
+  CHECK(s.select(s.lt(x, y), x, x).id == x.id);
+  CHECK(s.convert(x, DType::f32).id == x.id);
+  CHECK(s.convert(s.imm(2.7, DType::f64), DType::i32).id == s.imm_int(2, DType::i32).id);
+  CHECK(s.lt(x, y).dtype == DType::bool_);
+  CHECK(s.body()[s.imm(0.1, DType::f32).id].number() == 0.1f);
+  CHECK(s.body()[s.imm(2, DType::bool_).id].integer() == 1);
+  CHECK_THROWS_AS(s.add(x, s.imm(1, DType::f64)), InternalError);
+  CHECK_THROWS_AS(s.select(x, x, y), InternalError);
+}
+
+TEST_CASE("prims: rows of the table agree with the enumeration") {
+  CHECK(name(Prim::immediate) == "immediate");
+  CHECK(name(Prim::random_bits) == "random_bits");
+  CHECK(name(Prim::contract) == "contract");
+  CHECK((arity(Prim::fma) == 3 && arity(Prim::pow) == 2 && arity(Prim::load) == 0 && arity(Prim::contract) == 2));
+  CHECK((is_reduction(Prim::reduce_add) && is_reduction(Prim::contract) && !is_reduction(Prim::random_bits)));
+  CHECK((is_comparison(Prim::eq) && is_comparison(Prim::le) && !is_comparison(Prim::and_) && !is_comparison(Prim::max)));
+}
