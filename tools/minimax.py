@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Derives the coefficients of include/sinter/backend/x86/math_coefficients.hpp.
+
+Usage: pip install mpmath; tools/minimax.py > include/sinter/backend/x86/math_coefficients.hpp
+
+Each row of TABLES is a polynomial P(t(x)) that approximates target(x) on [lo, hi]; weight(x) turns its error into the
+relative error of the function that is built from it. The Remez exchange runs on a grid of Chebyshev nodes in 50-digit
+arithmetic. Coefficients are rounded one by one, lowest degree first, and what is left is fitted again, so that later
+coefficients make up for the rounding of earlier ones (an idea of Brisebarre and Chevillard, "Efficient polynomial
+L-infinity approximations", ARITH 2007, in its simplest greedy form).
+"""
+import sys
+from mpmath import mp, mpf
+
+mp.dps = 50
+GRID = 600
+
+
+def horner(coefficients, x):
+    total = mpf(0)
+    for c in reversed(coefficients):
+        total = total * x + c
+    return total
+
+
+def solve_alternating(points, values, weights, degree):
+    """Polynomial whose weighted error alternates with equal size over degree + 2 points."""
+    n = degree + 2
+    matrix, right = mp.matrix(n, n), mp.matrix(n, 1)
+    for i in range(n):
+        power = weights[i]
+        for j in range(degree + 1):
+            matrix[i, j] = power
+            power *= points[i]
+        matrix[i, degree + 1] = (-1) ** i
+        right[i] = weights[i] * values[i]
+    solution = mp.lu_solve(matrix, right)
+    return [solution[j] for j in range(degree + 1)], abs(solution[degree + 1])
+
+
+def extremes(errors, count):
+    """Indices of `count` alternating extremes: one per run of equal sign, the weakest dropped."""
+    best = []
+    for i, e in enumerate(errors):
+        if best and (errors[best[-1]] > 0) == (e > 0):
+            if abs(e) > abs(errors[best[-1]]):
+                best[-1] = i
+        else:
+            best.append(i)
+    while len(best) > count:
+        sizes = [abs(errors[i]) for i in best]
+        k = sizes.index(min(sizes))
+        if len(best) == count + 1 or k in (0, len(best) - 1):   # only an end can go alone
+            best.pop(0 if sizes[0] < sizes[-1] else -1)
+        else:                                                   # inside, signs alternate only if a pair goes
+            j = k - 1 if sizes[k - 1] < sizes[k + 1] else k + 1
+            for index in sorted((j, k), reverse=True):
+                best.pop(index)
+    return best
+
+
+def remez(grid, values, weights, degree):
+    n = degree + 2
+    reference = [round((len(grid) - 1) * i / (n - 1)) for i in range(n)]
+    coefficients = None
+    for _ in range(40):
+        coefficients, level = solve_alternating(*([row[i] for i in reference] for row in (grid, values, weights)), degree)
+        errors = [w * (v - horner(coefficients, x)) for x, v, w in zip(grid, values, weights)]
+        following = extremes(errors, n)
+        if len(following) < n or following == reference or max(map(abs, errors)) <= level * mpf('1.0005'):
+            break
+        reference = following
+    return coefficients
+
+
+def round_to(x, bits):
+    if x == 0:
+        return x
+    mantissa, exponent = mp.frexp(x)
+    return mp.ldexp(mp.nint(mp.ldexp(mantissa, bits)), int(exponent) - bits)
+
+
+def fit(target, weight, lo, hi, degree, bits, variable=lambda x: x):
+    lo, hi = mpf(lo), mpf(hi)
+    xs = [lo + (hi - lo) * (1 - mp.cos(mp.pi * (i + mpf(1) / 2) / GRID)) / 2 for i in range(GRID)]
+    grid = [variable(x) for x in xs]
+    values, weights = [target(x) for x in xs], [abs(weight(x)) for x in xs]
+    left_values, left_weights, result = values, weights, []
+    coefficients = remez(grid, values, weights, degree)
+    for j in range(degree + 1):
+        result.append(round_to(coefficients[0], bits))
+        if j == degree:
+            break
+        left_values = [(v - result[-1]) / x for v, x in zip(left_values, grid)]
+        left_weights = [abs(w * x) for w, x in zip(left_weights, grid)]
+        coefficients = remez(grid, left_values, left_weights, degree - j - 1)
+    worst = max(abs(w * (v - horner(result, x))) for x, v, w in zip(grid, values, weights))
+    return result, mp.log(worst, 2)
+
+
+TINY = mpf('1e-6')                       # keeps removable singularities out of the grid
+HALF_LN2 = mpf('0.3467')                 # ln(2)/2 and room for the rounding of n
+SQRT_HALF, SQRT_TWO = mp.sqrt(mpf(1) / 2), mp.sqrt(2)
+ATANH_END = ((SQRT_TWO - 1) / (SQRT_TWO + 1)) ** 2 * mpf('1.0001')
+SINE_END = mp.pi / 2 + mpf('0.06')       # room for a quotient that is off by 0.02 (large arguments)
+
+
+def atanh_tail(z):                       # log(m) = s * (2 + z * (2/3 + z * atanh_tail(z))), s = (m-1)/(m+1), z = s^2
+    s = mp.sqrt(z)
+    return ((2 * mp.atanh(s) / s - 2) / z - mpf(2) / 3) / z
+
+
+def erf_root(a):                         # erf(a) = 1 - (1 - a * (1 + erf_root(a)) / 8)^8
+    return 8 * (1 - mp.erfc(a) ** (mpf(1) / 8)) / a - 1
+
+
+def erf_weight(a):                       # how an error of erf_root shows in erf, relatively
+    return a * mp.erfc(a) ** (mpf(7) / 8) / mp.erf(a)
+
+
+# name, meaning, target, weight, lo, hi, degree of f32 and f64, variable
+TABLES = [
+    ('expm1', '(e^r - 1 - r) / r^2, |r| <= ln(2)/2', lambda r: (mp.expm1(r) - r) / r ** 2,
+     lambda r: r * r / mp.expm1(r), -HALF_LN2, HALF_LN2, (4, 9), lambda r: r),
+    ('log', '(log(1 + f) - f + f^2/2) / f^3, sqrt(1/2) <= 1 + f <= sqrt(2)',
+     lambda f: (mp.log1p(f) - f + f * f / 2) / f ** 3, lambda f: f ** 3 / mp.log1p(f),
+     SQRT_HALF - 1, SQRT_TWO - 1, (7, 18), lambda f: f),
+    ('sin', '(sin(r) - r) / r^3 in r^2, |r| <= pi/2', lambda r: (mp.sin(r) - r) / r ** 3,
+     lambda r: r ** 3 / mp.sin(r), TINY, SINE_END, (3, 7), lambda r: r * r),
+    ('erf', '8 * (1 - erfc(a)^(1/8)) / a - 1, 0 <= a <= 3.93 (f32), 5.95 (f64)', erf_root, erf_weight,
+     TINY, (mpf('3.93'), mpf('5.95')), (7, 24), lambda a: a),
+    ('atanh', '((2 * atanh(s)/s - 2) / z - 2/3) / z in z = s^2, s <= (sqrt(2)-1) / (sqrt(2)+1)', atanh_tail,
+     lambda z: z * z / 2, TINY, ATANH_END, (3, 7), lambda z: z),
+]
+
+
+def split(x, bits, count, first_bits=None):
+    parts = []
+    for i in range(count):
+        part = round_to(x, first_bits if first_bits and i == 0 else bits)
+        parts.append(part)
+        x -= part
+    return parts
+
+
+def literal(x):
+    return float(x).hex()
+
+
+def emit(name, comment, values):
+    print(f'// {comment}')
+    text = [literal(v) for v in values]
+    if len(text) == 1:
+        print(f'inline constexpr double {name} = {text[0]};')
+        return
+    print(f'inline constexpr double {name}[] = {{')
+    for i in range(0, len(text), 4):
+        print('    ' + ' '.join(t + ',' for t in text[i:i + 4]))
+    print('};')
+
+
+def main():
+    print('// Coefficients of the vector math functions. Made by tools/minimax.py, not by hand: edit that and run it again.')
+    print('#pragma once\n\n#include <sinter/base/config.hpp>\n\nSINTER_NAMESPACE_BEGIN')
+    for suffix, bits, which in (('f32', 24, 0), ('f64', 53, 1)):
+        print(f'namespace x86::coefficients_{suffix} {{\n')
+        for name, meaning, target, weight, lo, hi, degrees, variable in TABLES:
+            end = hi[which] if isinstance(hi, tuple) else hi
+            values, error = fit(target, weight, lo, end, degrees[which], bits, variable)
+            print(f'{name}_{suffix}: 2^{float(error):.2f}', file=sys.stderr, flush=True)
+            emit(name, f'{meaning}. Relative error 2^{float(error):.1f}.', values)
+        emit('log2_e', '1 / ln(2).', split(1 / mp.log(2), bits, 1))
+        emit('ln2', 'ln(2) in two parts; their sum is right to twice the precision.', split(mp.log(2), bits, 2))
+        emit('ln2_short', 'The same; the first part times any exponent is exact.', split(mp.log(2), bits, 2, bits - (9 if which == 0 else 11)))
+        emit('inverse_pi', '1 / pi.', split(1 / mp.pi, bits, 1))
+        emit('pi', 'pi in three parts (Cody and Waite; with fma each step is exact or harmless).', split(mp.pi, bits, 3))
+        emit('two_thirds', '2/3 in two parts.', split(mpf(2) / 3, bits, 2))
+        print(f'\n}}  // namespace x86::coefficients_{suffix}')
+    print('SINTER_NAMESPACE_END')
+
+
+if __name__ == '__main__':
+    main()
