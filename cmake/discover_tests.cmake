@@ -1,5 +1,5 @@
 # Run by ctest itself: lists the test cases of one program and registers each as a test of its own.
-# In: suite (name prefix), executable, arguments, properties.
+# In: suite (name prefix), executable, environment, properties.
 
 if(NOT EXISTS "${executable}")
   add_test("${suite}.not_built" "${executable}")
@@ -13,7 +13,7 @@ if(names STREQUAL "")
 endif()
 if(NOT status MATCHES "^[0-9]+$" OR names STREQUAL "")
   add_test("${suite}.lists_its_tests" "${executable}" --list-tests)
-  set_tests_properties("${suite}.lists_its_tests" PROPERTIES ${properties} WILL_FAIL FALSE)
+  set_tests_properties("${suite}.lists_its_tests" PROPERTIES ${properties})
   message(WARNING "${executable} does not list its tests: ${status}")
   return()
 endif()
@@ -26,6 +26,6 @@ foreach(name IN LISTS names)
   endif()
   # A comma or a bracket in a name is syntax in a Catch2 test specification.
   string(REGEX REPLACE "([][,*~\\])" "\\\\\\1" specification "${name}")
-  add_test("${suite}: ${name}" "${executable}" "${specification}" ${arguments})
-  set_tests_properties("${suite}: ${name}" PROPERTIES ${properties})
+  add_test("${suite}: ${name}" "${executable}" "${specification}")
+  set_tests_properties("${suite}: ${name}" PROPERTIES ${properties} ENVIRONMENT "${environment}")
 endforeach()
