@@ -29,5 +29,6 @@
 #include <sinter/backend/x86/contraction_micro.ipp>
 #include <sinter/backend/x86/contraction_pack.ipp>
 #include <sinter/backend/x86/contraction_plan.ipp>
+#include <sinter/backend/x86/contraction_vector.ipp>
 #include <sinter/backend/x86/math.ipp>
 #endif

@@ -7,6 +7,7 @@
 #include <sinter/backend/x86/contraction_micro.hpp>
 #include <sinter/backend/x86/contraction_pack.hpp>
 #include <sinter/backend/x86/contraction_plan.hpp>
+#include <sinter/backend/x86/contraction_vector.hpp>
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/runtime/threads.hpp>
@@ -111,7 +112,7 @@ class ContractionLaunch final : public Launch {
     if (plan_.is_direct) c_operand_ = kernel.accesses[parts.store].operand;
     else epilogue_ = bind_epilogue(kernel, parts, plan_, geometry, std::move(code));
     packed_.reserve(static_cast<std::size_t>(plan_.pack_bytes));
-    find_functions(isa);
+    if (plan_.method == ProductMethod::tiles) find_functions(isa);
   }
 
   void run(void* const* operands) override {
@@ -230,10 +231,19 @@ class ContractionLaunch final : public Launch {
            panel * plan_.width * plan_.b.column_stride;
   }
 
-  /// Calls the micro-kernel for one tile; `args.a` is the batch's first row, `args.c` the tile.
+  /// Sums one tile; `args.a` is the batch's first row, `args.b` the panel, `args.c` the tile.
   void run_tile(MicroArgs args, std::int64_t tile, std::int64_t panel) const {
     args.a += plan_.first_row(tile) * plan_.a.row_stride;
-    functions_[tile < plan_.taller_tiles][panel == plan_.panels - 1](&args);
+    switch (plan_.method) {
+      case ProductMethod::tiles: return functions_[tile < plan_.taller_tiles][panel == plan_.panels - 1](&args);
+      case ProductMethod::dots_of_a:
+        return dot_rows({plan_.dtype, args.a, plan_.first_row(tile + 1) - plan_.first_row(tile), args.a_row_stride, args.k, args.b,
+                         args.b_k_stride, args.c, args.c_row_stride});
+      case ProductMethod::dots_of_b:
+        return dot_rows({plan_.dtype, args.b, columns_of(panel), plan_.b.column_stride, args.k, args.a, args.a_k_stride, args.c, plan_.element});
+      case ProductMethod::add_rows:
+        return add_rows({plan_.dtype, args.b, columns_of(panel), args.b_k_stride, args.k, args.a, args.a_k_stride, args.c});
+    }
   }
 
   void run_direct(const Pass& pass, MicroArgs& args, const BatchIndex& index, std::int64_t block, std::int64_t panel) const {

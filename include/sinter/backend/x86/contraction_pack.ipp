@@ -51,11 +51,13 @@ inline void copy_elements(const Panel& p, std::int64_t k_begin, std::int64_t k_e
 /// Eight columns by eight k of floats. Halves of two columns are joined while loading, which leaves in-lane shuffles.
 __attribute__((target("avx2"))) inline void transpose_block(const float* from, std::int64_t column_stride, float* to, std::int64_t width) {
   __m256 low[4], high[4];
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     const float *upper = from + i * column_stride, *lower = from + (i + 4) * column_stride;
     low[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(upper)), _mm_loadu_ps(lower), 1);
     high[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(upper + 4)), _mm_loadu_ps(lower + 4), 1);
   }
+#pragma GCC unroll 4
   for (int half = 0; half < 2; ++half) {
     const __m256* in = half == 0 ? low : high;
     __m256 ab0 = _mm256_unpacklo_ps(in[0], in[1]), ab1 = _mm256_unpackhi_ps(in[0], in[1]);
@@ -70,6 +72,7 @@ __attribute__((target("avx2"))) inline void transpose_block(const float* from, s
 
 /// Four columns by four k of doubles.
 __attribute__((target("avx2"))) inline void transpose_block(const double* from, std::int64_t column_stride, double* to, std::int64_t width) {
+#pragma GCC unroll 4
   for (int half = 0; half < 2; ++half) {
     __m256d even = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(from + half * 2)), _mm_loadu_pd(from + 2 * column_stride + half * 2), 1);
     __m256d odd = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(from + column_stride + half * 2)),

@@ -35,8 +35,17 @@ struct MatrixView {
   std::array<std::int64_t, max_axes> batch_stride{};
 };
 
+/// How sums are made.
+enum class ProductMethod : std::uint8_t {
+  tiles,      // micro-kernels
+  dots_of_a,  // one column: each row of A with the column of B
+  dots_of_b,  // one row, B's columns being its rows in memory: each of them with the row of A
+  add_rows,   // one row, B too large for the cache: rows of B, scaled, one after the other
+};
+
 /// Numbers for one Geometry.
 struct ContractionPlan {
+  ProductMethod method = ProductMethod::tiles;
   DType dtype = DType::f32;
   std::int64_t element = 4;
   int batch_axes = 0;
@@ -49,7 +58,6 @@ struct ContractionPlan {
   bool packs_per_task = false; // each task packs its own panel, which then stays in its core's L2; else all are packed before
   bool prefetches_b = false;
   bool b_is_shared = false;    // B is the same in every batch
-  int vectors = 1;             // per full panel
   std::int64_t width = 1;      // columns of a full panel
   std::int64_t panels = 0, tail_columns = 0;  // columns of the last panel
   std::int64_t tiles = 0, tile_rows = 0, taller_tiles = 0;  // the first `taller_tiles` have one row more

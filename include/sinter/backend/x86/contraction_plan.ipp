@@ -156,7 +156,29 @@ inline int default_vectors(Isa isa, const ContractionPlan& p) {
   return p.m == 1 ? 12 : p.m == 2 ? 6 : p.m == 3 ? 3 : 2;
 }
 
+/// Cuts m into tiles of at most `rows`, as even as can be, and n into panels.
+inline void set_tiles(ContractionPlan& p, std::int64_t rows, std::int64_t width) {
+  p.width = width;
+  p.panels = (p.n + p.width - 1) / p.width;
+  p.tail_columns = p.n - (p.panels - 1) * p.width;
+  p.tiles = (p.m + rows - 1) / rows;
+  p.tile_rows = p.m / p.tiles;
+  p.taller_tiles = p.m - p.tile_rows * p.tiles;
+}
+
+/// Products with a vector have methods of their own.
+inline void choose_method(ContractionPlan& p) {
+  constexpr std::int64_t in_cache_bytes = 1 << 19;
+  if (p.n == 1 && p.m > 1 && p.a.column_stride == p.element) p.method = ProductMethod::dots_of_a;
+  else if (p.m == 1 && p.n > 1 && p.b.row_stride == p.element && p.b.column_stride != p.element) p.method = ProductMethod::dots_of_b;
+  else if (p.m == 1 && p.b.column_stride == p.element && p.n >= 64 && p.n * p.k * p.element > in_cache_bytes) p.method = ProductMethod::add_rows;
+}
+
 inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
+  constexpr std::int64_t dots_at_once = 64, columns_at_once = 1024;
+  if (p.method == ProductMethod::dots_of_a) return set_tiles(p, dots_at_once, 1);
+  if (p.method == ProductMethod::dots_of_b) return set_tiles(p, 1, dots_at_once);
+  if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, columns_at_once);
   const std::int64_t lane_count = lanes(isa, p.dtype);
   int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count) : default_vectors(isa, p);
   vectors = std::clamp(vectors, 1, max_micro_vectors);
@@ -164,13 +186,7 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
   while (!fits_registers(isa, 1, vectors)) --vectors;
   std::int64_t rows = most_rows(isa, vectors);
   if (schedule.tile_m != 0) rows = std::min<std::int64_t>(rows, schedule.tile_m);
-  p.vectors = vectors;
-  p.width = vectors * lane_count;
-  p.panels = (p.n + p.width - 1) / p.width;
-  p.tail_columns = p.n - (p.panels - 1) * p.width;
-  p.tiles = (p.m + rows - 1) / rows;
-  p.tile_rows = p.m / p.tiles;
-  p.taller_tiles = p.m - p.tile_rows * p.tiles;
+  set_tiles(p, rows, vectors * lane_count);
 }
 
 /// Blocks of rows whose part of A stays in L2 while the panels pass by, and enough of them for all threads. With B
@@ -186,7 +202,8 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
   p.tiles_per_block = (p.tiles + p.blocks - 1) / p.blocks;
   p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
   p.tiles_per_epilogue = std::clamp<std::int64_t>((16 << 10) / ((p.tile_rows + 1) * p.width * p.element), 1, p.tiles_per_block);
-  const double flops_per_nanosecond = (isa == Isa::avx512 ? 120.0 : 60.0) * 4 / static_cast<double>(p.element);
+  // Products with a vector run at the speed of memory.
+  const double flops_per_nanosecond = (p.method != ProductMethod::tiles ? 10.0 : isa == Isa::avx512 ? 120.0 : 60.0) * 4 / static_cast<double>(p.element);
   p.nanoseconds_per_task = 20 + 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) / flops_per_nanosecond /
                                     static_cast<double>(p.panels * p.blocks);
 }
@@ -195,7 +212,7 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
 inline void choose_packing(ContractionPlan& p) {
   constexpr std::int64_t raw_bytes = 5 << 19, few_rows = 32, far_apart = 1024;
   const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
-  p.packs_b = !has_unit_columns || (p.n * p.k * p.element > raw_bytes && p.m > few_rows);
+  p.packs_b = p.method == ProductMethod::tiles && (!has_unit_columns || (p.n * p.k * p.element > raw_bytes && p.m > few_rows));
   p.prefetches_b = !p.packs_b && p.b.row_stride > far_apart && p.m > 1;
   p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes, [](std::int64_t s) { return s == 0; });
 }
@@ -243,6 +260,7 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   }
   ensure(p.is_direct || parts.needs_epilogue, "contraction: strides contradict their classes");
   p.walk = p.a.column_stride == p.element ? AWalk::unit_k : p.a.row_stride == p.element ? AWalk::unit_row : AWalk::strided;
+  choose_method(p);
   choose_packing(p);
   choose_tile(p, schedule, isa);
   choose_blocks(p, isa, threads);
