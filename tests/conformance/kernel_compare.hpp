@@ -10,8 +10,10 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace sinter_test {
 
@@ -111,6 +113,9 @@ inline std::string describe(const KernelCase& test_case) {
   return text + "\n";
 }
 
+/// How alike results have to be.
+enum class Agreement : std::uint8_t { within_error, same_bits };
+
 namespace compare_detail {
 /// What a crash handler prints; set before foreign code runs.
 inline char crash_text[16384];
@@ -124,8 +129,9 @@ inline void on_crash(int signal_number) {
 }
 
 template <class T>
-bool agrees(T expected, T actual, const Facts& facts) {
+bool agrees(T expected, T actual, const Facts& facts, Agreement agreement) {
   if constexpr (std::is_floating_point_v<T>) {
+    if (agreement == Agreement::same_bits && !std::isnan(expected)) return std::memcmp(&expected, &actual, sizeof(T)) == 0;
     if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);
     if (expected == actual) return true;
     return std::isfinite(expected) && std::isfinite(actual) && std::fabs(static_cast<double>(expected) - static_cast<double>(actual)) <= facts.error;
@@ -143,7 +149,8 @@ struct Outcome {
   explicit operator bool() const { return difference.empty(); }
 };
 
-inline std::string first_difference(const KernelCase& test_case, const OperandMemory& expected, const OperandMemory& actual, const std::vector<Facts>& facts) {
+inline std::string first_difference(const KernelCase& test_case, const OperandMemory& expected, const OperandMemory& actual, const std::vector<Facts>& facts,
+                                    Agreement agreement) {
   const Kernel& kernel = test_case.kernel;
   for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
     Facts stored;   // operands that are only read must not change at all
@@ -154,7 +161,7 @@ inline std::string first_difference(const KernelCase& test_case, const OperandMe
       using T = std::conditional_t<std::is_same_v<decltype(tag), bool>, std::uint8_t, decltype(tag)>;
       auto *x = reinterpret_cast<const T*>(expected.base[i]), *y = reinterpret_cast<const T*>(actual.base[i]);
       for (std::int64_t k = 0; k < expected.elements[i] && found.empty(); ++k) {
-        if (compare_detail::agrees(x[k], y[k], stored)) continue;
+        if (compare_detail::agrees(x[k], y[k], stored, agreement)) continue;
         char text[200];
         std::snprintf(text, sizeof text, "p%zu element %lld: expected %.17g, got %.17g, allowed error %.3g", i, static_cast<long long>(k), static_cast<double>(x[k]), static_cast<double>(y[k]), stored.error);
         found = text;
@@ -165,25 +172,48 @@ inline std::string first_difference(const KernelCase& test_case, const OperandMe
   return {};
 }
 
-/// Runs the case on both back ends. `schedule_choice` picks among the legal schedules.
-inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_case, std::uint64_t schedule_choice = 0) {
+/// The same kernel over fewer points, within the same memory: compiled code serves every size.
+inline BoundGeometry smaller_geometry(const KernelCase& test_case) {
+  BoundGeometry geometry = test_case.geometry;
+  for (int a = 0; a < test_case.kernel.rank(); ++a) {
+    std::int64_t& extent = geometry.extent[static_cast<std::size_t>(a)];
+    extent -= extent / (2 + static_cast<std::int64_t>(test_case.seed % 3));
+  }
+  return geometry;
+}
+
+/// Runs the case on both back ends, some cases also over fewer points with the same code, and each launch twice. Which
+/// of the legal schedules is used follows from the seed.
+inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_case, Agreement agreement = Agreement::within_error) {
   Outcome outcome;
   const auto facts = judge_body(test_case);
   if (!facts) return outcome;
   const std::vector<Schedule> schedules = tested.schedules(test_case.kernel, &outcome.reason);
-  if (schedules.empty()) {
+  const std::vector<Schedule> oracle_schedules = oracle.schedules(test_case.kernel, &outcome.reason);
+  if (schedules.empty() || oracle_schedules.empty()) {
     outcome.is_declined = true;
     return outcome;
   }
-  const Schedule& schedule = schedules[schedule_choice % schedules.size()];
-  std::snprintf(compare_detail::crash_text, sizeof compare_detail::crash_text, "back end %s, %s, %s", std::string(tested.name()).c_str(), schedule.text().c_str(), describe(test_case).c_str());
+  const Schedule& schedule = schedules[test_case.seed % schedules.size()];
+  std::snprintf(compare_detail::crash_text, sizeof compare_detail::crash_text, "back end %s, %s, %s", tested.cache_key().c_str(), schedule.text().c_str(), describe(test_case).c_str());
   const auto old_segv = std::signal(SIGSEGV, compare_detail::on_crash), old_ill = std::signal(SIGILL, compare_detail::on_crash);
-  OperandMemory expected = make_operands(test_case), actual = make_operands(test_case);
   try {
-    oracle.compile(test_case.kernel, {})->bind(test_case.geometry)->run(expected.base.data());
-    const auto executable = tested.compile(test_case.kernel, schedule);
-    executable->bind(test_case.geometry)->run(actual.base.data());
-    outcome.difference = first_difference(test_case, expected, actual, *facts);
+    const auto right = oracle.compile(test_case.kernel, oracle_schedules.front()), code = tested.compile(test_case.kernel, schedule);
+    std::vector<BoundGeometry> geometries{test_case.geometry};
+    if (test_case.seed % 2 == 0) geometries.push_back(smaller_geometry(test_case));
+    for (const BoundGeometry& geometry : geometries) {
+      OperandMemory expected = make_operands(test_case);
+      right->bind(geometry)->run(expected.base.data());
+      const auto launch = code->bind(geometry);
+      for (int run = 0; run < 2 && outcome.difference.empty(); ++run) {
+        OperandMemory actual = make_operands(test_case);
+        launch->run(actual.base.data());
+        outcome.difference = first_difference(test_case, expected, actual, *facts, agreement);
+        if (!outcome.difference.empty() && run == 1) outcome.difference += " (in the second run)";
+      }
+      if (!outcome.difference.empty() && &geometry != &geometries[0]) outcome.difference += " (over fewer points with the same code)";
+      if (!outcome.difference.empty()) break;
+    }
   } catch (const std::exception& error) {
     outcome.difference = std::string("threw ") + error.what();
   }

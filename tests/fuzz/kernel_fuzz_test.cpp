@@ -6,6 +6,9 @@
 #include "../conformance/kernel_naive.hpp"
 
 #include <sinter/backend/reference/reference.hpp>
+#ifndef SINTER_NO_X86
+#include <sinter/backend/x86/backend.hpp>
+#endif
 
 #include <chrono>
 #include <cstdlib>
@@ -36,23 +39,23 @@ const char* kind_name(KernelKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-void report(Backend& oracle, Backend& tested, const KernelCase& test_case, const Outcome& outcome) {
+void report(Backend& oracle, Backend& tested, const KernelCase& test_case, const Outcome& outcome, Agreement agreement) {
   const auto fails = [&](const KernelCase& smaller) {
-    const Outcome again = compare(oracle, tested, smaller, smaller.seed);
+    const Outcome again = compare(oracle, tested, smaller, agreement);
     return !again.is_declined && !again;
   };
   const KernelCase small = Shrinker(fails).shrink(test_case);
-  const Outcome last = compare(oracle, tested, small, small.seed);
-  FAIL("seed " << test_case.seed << " on " << tested.name() << ": " << outcome.difference << "\nshrunk: " << last.difference << "\n"
+  const Outcome last = compare(oracle, tested, small, agreement);
+  FAIL("seed " << test_case.seed << " on " << tested.cache_key() << ": " << outcome.difference << "\nshrunk: " << last.difference << "\n"
                << describe(small) << "in full:\n" << describe(test_case));
 }
 
-void fuzz(Backend& oracle, Backend& tested, std::uint64_t first_seed) {
+void fuzz(Backend& oracle, Backend& tested, std::uint64_t first_seed, Agreement agreement = Agreement::within_error) {
   if (const char* seed = std::getenv("SINTER_FUZZ_SEED")) {
     const KernelCase test_case = KernelGenerator(std::strtoull(seed, nullptr, 0)).generate();
     std::printf("%s", describe(test_case).c_str());
-    const Outcome outcome = compare(oracle, tested, test_case, test_case.seed);
-    if (!outcome) report(oracle, tested, test_case, outcome);
+    const Outcome outcome = compare(oracle, tested, test_case, agreement);
+    if (!outcome) report(oracle, tested, test_case, outcome, agreement);
     SUCCEED();
     return;
   }
@@ -60,12 +63,12 @@ void fuzz(Backend& oracle, Backend& tested, std::uint64_t first_seed) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_from_environment());
   for (std::uint64_t seed = first_seed; std::chrono::steady_clock::now() < end; ++seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();
-    const Outcome outcome = compare(oracle, tested, test_case, seed);
+    const Outcome outcome = compare(oracle, tested, test_case, agreement);
     if (outcome.is_declined) ++tally.declined[outcome.reason];
-    else if (!outcome) report(oracle, tested, test_case, outcome);
+    else if (!outcome) report(oracle, tested, test_case, outcome, agreement);
     else ++tally.agreed[kind_name(test_case.kernel.kind)];
   }
-  tally.print(tested.name());
+  tally.print(tested.cache_key());
   CHECK_FALSE(tally.agreed.empty());
 }
 
@@ -86,6 +89,36 @@ TEST_CASE("random kernels: reference against one point at a time") {
   const auto reference = make_reference_backend();
   fuzz(naive, *reference, 1);
 }
+
+#ifndef SINTER_NO_X86
+namespace {
+
+/// The back end for one instruction set, or null where this machine (or SINTER_ISA) lacks it.
+std::unique_ptr<Backend> x86_backend(x86::Isa isa) {
+  const auto best = x86::detect_isa();
+  if (!best || *best < isa) return nullptr;
+  return std::make_unique<x86::X86Backend>(isa);
+}
+
+void fuzz_isa(x86::Isa isa, std::uint64_t first_seed) {
+  const auto tested = x86_backend(isa);
+  if (!tested) SINTER_SKIP("this machine lacks the instruction set");
+  const auto reference = make_reference_backend();
+  fuzz(*reference, *tested, first_seed);
+}
+
+}  // namespace
+
+TEST_CASE("random kernels: AVX-512 against reference") { fuzz_isa(x86::Isa::avx512, 1'000'000); }
+
+TEST_CASE("random kernels: AVX2 against reference") { fuzz_isa(x86::Isa::avx2, 2'000'000); }
+
+TEST_CASE("random kernels: AVX2 and AVX-512 give the same bits") {
+  const auto avx2 = x86_backend(x86::Isa::avx2), avx512 = x86_backend(x86::Isa::avx512);
+  if (!avx512) SINTER_SKIP("this machine lacks AVX-512");
+  fuzz(*avx512, *avx2, 3'000'000, Agreement::same_bits);
+}
+#endif
 
 namespace {
 
