@@ -15,17 +15,17 @@
 SINTER_NAMESPACE_BEGIN
 
 struct Attrs {
-  IntVector axes;                  // reduced axes, permutation, the axis of gather/concat/softmax, ...
-  Shape shape;                     // target of reshape, expand, full, iota; starts of slice; low padding
-  Shape limits;                    // ends of slice; high padding
-  IntVector steps;                 // of slice; window sizes, strides
+  IntVector axes{};                // reduced axes, permutation, the axis of gather/concat/softmax, ...
+  Shape shape{};                   // target of reshape, expand, full, iota; starts of slice; low padding
+  Shape limits{};                  // ends of slice; high padding
+  IntVector steps{};               // of slice; window sizes, strides
   double value = 0;                // eps, fill, a floating constant
   std::int64_t integer = 0;        // number of an input, an integral constant
   DType dtype = DType::f32;        // cast, full, iota
   bool has_dtype = false;
   bool keepdim = false;
-  std::string text;                // name of an input or of an effect
-  Ref<TensorImpl> constant;        // data of a constant
+  std::string text{};              // name of an input or of an effect
+  Ref<TensorImpl> constant{};      // data of a constant
 
   /// Same attributes; constants are the same when they are the same value object.
   friend bool identical(const Attrs& a, const Attrs& b);

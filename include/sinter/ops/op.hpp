@@ -18,12 +18,14 @@ SINTER_NAMESPACE_BEGIN
 struct Val {
   GraphBuilder* builder = nullptr;
   Value value;
+  Location where;   // the user's line; nodes made from this value get it
 
   explicit operator bool() const { return builder != nullptr; }
-  const Type& type() const { return builder->type(value); }
-  const Shape& shape() const { return type().shape; }
-  DType dtype() const { return type().dtype; }
-  int rank() const { return shape().rank(); }
+  // By value: adding a node moves the nodes.
+  Type type() const { return builder->type(value); }
+  Shape shape() const { return builder->type(value).shape; }
+  DType dtype() const { return builder->type(value).dtype; }
+  int rank() const { return builder->type(value).shape.rank(); }
 };
 
 /// What a derivative rule is given: operands and result of the forward node, and the gradient of its result.
@@ -33,6 +35,9 @@ struct VjpArgs {
   Val dout;
   const Attrs& attrs;
   Location where;
+  std::uint32_t needed = ~std::uint32_t{0};   // bit i: somebody wants the gradient of operand i
+
+  bool needs(std::size_t operand) const { return (needed >> (operand < 31 ? operand : 31) & 1) != 0; }
 };
 /// A rule returns `ValList`: gradients of the operands in order, an empty Val where there is none. A gradient may have the broadcast shape:
 /// autodiff sums it back to the operand's shape.
@@ -49,14 +54,14 @@ ScalarValue call_lower(ScalarBuilder& s, std::span<const ScalarValue> in, const 
   if constexpr (requires { Op::lower(s, in[I]..., attrs); }) return Op::lower(s, in[I]..., attrs);
   else return Op::lower(s, in[I]...);
 }
-/// Shape of an elementwise result: the broadcast of all operands.
+/// Type of an elementwise result: the broadcast of all operands, dtype by the op's rule. Defined in ops/infer.ipp.
 void infer_elementwise(const OpInfo& op, const InferArgs& args, TypeList& out);
 }  // namespace ops_detail
 
 /// The complete record of an op, from its struct. Members it may have:
 ///   static constexpr OpInfo info{.name = ..., .arity = ..., .kind = ...};
 ///   static Type infer(const InferArgs&);                       // not needed for elementwise ops
-///   static ScalarValue lower(ScalarBuilder&, ScalarValue...);  // may take `const Attrs&` last
+///   static ScalarValue lower(ScalarBuilder&, ScalarValue...);  // elementwise; may take `const Attrs&` last
 ///   static ValList vjp(const VjpArgs&);
 ///   static Val decompose(const DecomposeArgs&);
 template <class Op>

@@ -1,0 +1,24 @@
+// Attention: the weighted mean of values by the similarity of queries and keys.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// scaled_dot_product_attention(q [batch..., l, e], k [batch..., s, e], v [batch..., s, f], mask?) = softmax(q k^T * scale) v.
+/// attrs.keepdim: causal, query i sees keys up to i. The mask broadcasts to [batch..., l, s]: bool (true is seen) or added
+/// to the scores. attrs.value is the scale, 0 stands for 1 / sqrt(e). Vaswani et al. 2017.
+struct ScaledDotProductAttention {
+  static constexpr OpInfo info{.name = "scaled_dot_product_attention", .arity = -1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/attention.ipp>
+#endif

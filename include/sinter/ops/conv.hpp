@@ -1,0 +1,38 @@
+// Convolution and pooling of images [n, channels, height, width], through sliding windows.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// conv2d(x [n, c, h, w], weight [o, c, kh, kw]); attrs.steps = stride_h, stride_w, pad_h, pad_w. One matrix product over
+/// the windows as rows; its gradients are one matrix product each.
+struct Conv2d {
+  static constexpr OpInfo info{.name = "conv2d", .arity = 2, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+/// Largest element of each window; attrs.steps = kh, kw, stride_h, stride_w. Equal elements share the gradient.
+struct MaxPool2d {
+  static constexpr OpInfo info{.name = "max_pool2d", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+};
+
+/// Mean of each window; attrs.steps = kh, kw, stride_h, stride_w.
+struct AvgPool2d {
+  static constexpr OpInfo info{.name = "avg_pool2d", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/conv.ipp>
+#endif

@@ -1,0 +1,139 @@
+// Shape rules, decompositions and derivatives of convolution and pooling.
+#pragma once
+
+#include <sinter/ops/conv.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// Extents of the windows' positions over height and width. Throws ShapeError when a window does not fit.
+inline Shape window_positions(const InferArgs& args, const Shape& image, std::span<const std::int64_t> size, std::span<const std::int64_t> stride,
+                              std::span<const std::int64_t> padding) {
+  Shape out;
+  for (int i = 0; i < 2; ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    if (size[k] <= 0 || stride[k] <= 0 || padding[k] < 0)
+      throw ShapeError(args.op, "window size and stride must be positive and padding not negative", args.where);
+    const Dim extent = image[2 + i] + Dim(2 * padding[k]);
+    if (extent.is_static() && extent.value() < size[k])
+      throw ShapeError(args.op, "a window of " + std::to_string(size[k]) + " does not fit axis " + std::to_string(2 + i) + " of " + image.text() +
+                                    (padding[k] ? " padded by " + std::to_string(padding[k]) : ""), args.where);
+    out.push_back((extent - Dim(size[k])) / Dim(stride[k]) + Dim(1));
+  }
+  return out;
+}
+
+inline Type infer_pool(const InferArgs& args) {
+  require_rank(args, 0, 4);
+  require_floating(args);
+  ensure(args.attrs.steps.size() == 4, "pooling: kernel height and width, stride height and width are required");
+  const Shape& x = args.in[0].shape;
+  const std::int64_t none[] = {0, 0};
+  const std::span<const std::int64_t> steps = args.attrs.steps;
+  const Shape positions = window_positions(args, x, steps.first(2), steps.last(2), none);
+  return with_shape(args, {x[0], x[1], positions[0], positions[1]});
+}
+
+/// [n, c, positions_h, positions_w, kh, kw].
+inline Val pool_windows(const DecomposeArgs& args) {
+  const IntVector& steps = args.attrs.steps;
+  return windows(args.in[0], {2, 3}, {steps[0], steps[2], steps[1], steps[3]});
+}
+
+/// The numbers of a conv2d, static by its rule where a kernel needs them.
+struct ConvNumbers {
+  std::int64_t kernel[2], stride[2], padding[2];
+  ConvNumbers(const Shape& weight, const Attrs& attrs)
+      : kernel{weight[2].value(), weight[3].value()}, stride{attrs.steps[0], attrs.steps[1]}, padding{attrs.steps[2], attrs.steps[3]} {}
+};
+
+/// Each position's window as a row: [n * positions, c * kh * kw]; `positions` gets [n, positions_h, positions_w].
+inline Val window_rows(Val x, const ConvNumbers& conv, Shape& positions) {
+  const Shape border{0, 0, conv.padding[0], conv.padding[1]};
+  const Val seen = windows(pad(x, border, border, 0), {2, 3}, {conv.kernel[0], conv.stride[0], conv.kernel[1], conv.stride[1]});
+  const Shape shape = seen.shape();   // [n, c, positions_h, positions_w, kh, kw]
+  positions = {shape[0], shape[2], shape[3]};
+  return reshape(permute(seen, {0, 2, 3, 1, 4, 5}), {positions.numel(), shape[1] * shape[4] * shape[5]});
+}
+
+/// weight[:, :, ::-1, ::-1] with the two channel axes exchanged.
+inline Val mirrored(Val weight) {
+  const Shape shape = weight.shape();
+  const std::int64_t taps = shape[2].value() * shape[3].value();
+  if (taps > 1) {
+    const Val backwards = static_cast<double>(taps - 1) - iota(weight, {taps}, 0, DType::i64);
+    weight = reshape(take(reshape(weight, {shape[0], shape[1], taps}), backwards, 2), shape);
+  }
+  return permute(weight, {1, 0, 2, 3});
+}
+
+inline Val conv2d(Val x, Val weight, const IntVector& steps) { return apply(op_info<ops::Conv2d>, {x, weight}, Attrs{.steps = steps}); }
+
+/// Gradient by the image: the positions' gradients spread by the stride and bordered, convolved with the mirrored weight.
+inline Val conv_image_gradient(Val dout, Val weight, const ConvNumbers& conv, const Shape& image) {
+  Shape spread{image[0], weight.shape()[0]}, starts{0, 0}, crop_starts{0, 0}, crop_ends{image[0], image[1]};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Dim extent = image[static_cast<int>(i) + 2];
+    const std::int64_t border = conv.kernel[i] - 1 - conv.padding[i];
+    const std::int64_t cropped = border < 0 ? -border : 0;   // more padding than the kernel reaches
+    spread.push_back(extent + Dim(2 * cropped + conv.kernel[i] - 1));
+    starts.push_back(border + cropped);
+    crop_starts.push_back(cropped);
+    crop_ends.push_back(extent + Dim(cropped));
+  }
+  const Val bordered = place(dout, spread, starts, {1, 1, conv.stride[0], conv.stride[1]});
+  return slice(conv2d(bordered, mirrored(weight), {1, 1, 0, 0}), crop_starts, crop_ends, {1, 1, 1, 1});
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type Conv2d::infer(const InferArgs& args) {
+  ops_detail::require_floating(args);
+  ops_detail::require_same_dtype(args);
+  ensure(args.attrs.steps.size() == 4, "conv2d: strides and paddings are required");
+  const Shape &x = args.in[0].shape, &weight = args.in[1].shape;
+  if (x.rank() != 4 || weight.rank() != 4 || !(x[1] == weight[1]))
+    throw ShapeError(args.op, "x is " + x.text() + ", weight is " + weight.text(), args.where,
+                     "x must be (n, channels, height, width) and weight (outputs, channels, kernel height, kernel width)");
+  if (!weight[2].is_static() || !weight[3].is_static())
+    throw ShapeError(args.op, "the kernel's extents must be known: weight is " + weight.text(), args.where, "do not mark them dynamic");
+  const std::span<const std::int64_t> steps = args.attrs.steps;
+  const std::int64_t kernel[] = {weight[2].value(), weight[3].value()};
+  const Shape positions = ops_detail::window_positions(args, x, kernel, steps.first(2), steps.last(2));
+  return ops_detail::with_shape(args, {x[0], weight[0], positions[0], positions[1]});
+}
+
+SINTER_DECL Val Conv2d::decompose(const DecomposeArgs& args) {
+  const Val weight = args.in[1];
+  const Shape shape = weight.shape();
+  Shape positions;
+  const Val rows = ops_detail::window_rows(args.in[0], ops_detail::ConvNumbers(shape, args.attrs), positions);
+  const Val product = matmul(rows, transpose(reshape(weight, {shape[0], shape[1] * shape[2] * shape[3]})));
+  return permute(reshape(product, {positions[0], positions[1], positions[2], shape[0]}), {0, 3, 1, 2});
+}
+
+SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
+  const Val x = a.in[0], weight = a.in[1];
+  const Shape shape = weight.shape();
+  const ops_detail::ConvNumbers conv(shape, a.attrs);
+  Val dx, dweight;
+  if (a.needs(0)) dx = ops_detail::conv_image_gradient(a.dout, weight, conv, x.shape());
+  if (a.needs(1)) {
+    Shape positions;
+    const Val rows = ops_detail::window_rows(x, conv, positions);
+    const Val outputs = reshape(permute(a.dout, {0, 2, 3, 1}), {positions.numel(), shape[0]});
+    dweight = reshape(matmul(transpose(outputs), rows), shape);
+  }
+  return {dx, dweight};
+}
+
+SINTER_DECL Type MaxPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
+SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) { return amax(ops_detail::pool_windows(args), {4, 5}); }
+
+SINTER_DECL Type AvgPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
+SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) { return mean(ops_detail::pool_windows(args), {4, 5}); }
+
+}  // namespace ops
+SINTER_NAMESPACE_END

@@ -1,0 +1,38 @@
+// Ops that put values into larger ones: update_slice, and pad and concat, which are made of it.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// update_slice(base, value): base with value at attrs.shape (its first position), every attrs.steps elements.
+struct UpdateSlice {
+  static constexpr OpInfo info{.name = "update_slice", .arity = 2, .kind = OpKind::structured};
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+/// attrs.shape elements of attrs.value before, and attrs.limits after the operand, on each axis.
+struct Pad {
+  static constexpr OpInfo info{.name = "pad", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+/// The operands one after the other along attrs.axes[0].
+struct Concat {
+  static constexpr OpInfo info{.name = "concat", .arity = -1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/join.ipp>
+#endif

@@ -1,0 +1,113 @@
+// Shape rules, decompositions and derivatives of joins.
+#pragma once
+
+#include <sinter/ops/join.hpp>
+#include <sinter/ops/leaf.hpp>
+#include <sinter/ops/view.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+SINTER_DECL Type UpdateSlice::infer(const InferArgs& args) {
+  ops_detail::require_same_dtype(args);
+  const Shape& base = args.in[0].shape;
+  const Shape& value = args.in[1].shape;
+  const Attrs& attrs = args.attrs;
+  if (base.rank() != value.rank()) throw ShapeError(args.op, "ranks differ: " + ops_detail::operands_text(args), args.where);
+  ensure(attrs.shape.rank() == base.rank() && attrs.steps.size() == static_cast<std::size_t>(base.rank()),
+         "update_slice: starts and steps are required for each axis");
+  for (int i = 0; i < base.rank(); ++i) {
+    const std::int64_t step = attrs.steps[static_cast<std::size_t>(i)];
+    ensure(step > 0, "update_slice: steps are positive");
+    if (!base[i].is_static() || !value[i].is_static() || !attrs.shape[i].is_static() || value[i].value() == 0) continue;
+    if (attrs.shape[i].value() + (value[i].value() - 1) * step >= base[i].value())
+      throw ShapeError(args.op, value.text() + " at " + attrs.shape.text() + " does not fit axis " + std::to_string(i) + " of " + base.text(), args.where);
+  }
+  return args.in[0];
+}
+
+SINTER_DECL ValList UpdateSlice::vjp(const VjpArgs& a) {
+  const Shape shape = a.in[1].shape();
+  Shape ends;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const std::int64_t step = a.attrs.steps[static_cast<std::size_t>(i)];
+    ends.push_back(ops_detail::is_zero(shape[i]) ? a.attrs.shape[i] : a.attrs.shape[i] + (shape[i] - Dim(1)) * Dim(step) + Dim(1));
+  }
+  return {a.needs(0) ? update_slice(a.dout, full(a.dout, shape, a.dout.dtype(), 0), a.attrs.shape, a.attrs.steps) : Val{},
+          a.needs(1) ? slice(a.dout, a.attrs.shape, ends, a.attrs.steps) : Val{}};
+}
+
+SINTER_DECL Type Pad::infer(const InferArgs& args) {
+  const Shape& from = args.in[0].shape;
+  const Attrs& attrs = args.attrs;
+  if (attrs.shape.rank() != from.rank() || attrs.limits.rank() != from.rank())
+    throw ShapeError(args.op, "padding for " + std::to_string(attrs.shape.rank()) + " axes, but the operand is " + from.text(), args.where);
+  Shape out;
+  for (int i = 0; i < from.rank(); ++i) out.push_back(attrs.shape[i] + from[i] + attrs.limits[i]);
+  return ops_detail::with_shape(args, out);
+}
+
+SINTER_DECL Val Pad::decompose(const DecomposeArgs& args) {
+  const Val x = args.in[0];
+  const Shape from = x.shape();
+  Shape out;
+  for (int i = 0; i < from.rank(); ++i) out.push_back(args.attrs.shape[i] + from[i] + args.attrs.limits[i]);
+  if (identical(out, from)) return x;
+  const IntVector steps(static_cast<std::size_t>(from.rank()), 1);
+  return update_slice(full(x, out, x.dtype(), args.attrs.value), x, args.attrs.shape, steps);
+}
+
+SINTER_DECL ValList Pad::vjp(const VjpArgs& a) {
+  const Shape from = a.in[0].shape();
+  Shape ends;
+  for (int i = 0; i < from.rank(); ++i) ends.push_back(a.attrs.shape[i] + from[i]);
+  return {slice(a.dout, a.attrs.shape, ends, IntVector(static_cast<std::size_t>(from.rank()), 1))};
+}
+
+SINTER_DECL Type Concat::infer(const InferArgs& args) {
+  if (args.in.empty()) throw UserError(args.op, "at least one operand is required", args.where);
+  const int axis = ops_detail::first_axis(args);
+  Shape out = args.in[0].shape;
+  for (std::size_t k = 1; k < args.in.size(); ++k) {
+    ops_detail::require_same_dtype(args, 0, k);
+    const Shape& next = args.in[k].shape;
+    bool fits = next.rank() == out.rank();
+    for (int i = 0; fits && i < out.rank(); ++i) fits = i == axis || next[i] == out[i];
+    if (!fits)
+      throw ShapeError(args.op, "operand 0 is " + args.in[0].shape.text() + ", operand " + std::to_string(k) + " is " + next.text(), args.where,
+                       "all extents but that of axis " + std::to_string(axis) + " must be equal");
+    out.set(axis, out[axis] + next[axis]);
+  }
+  return ops_detail::with_shape(args, out);
+}
+
+SINTER_DECL Val Concat::decompose(const DecomposeArgs& args) {
+  const Val first = args.in[0];
+  if (args.in.size() == 1) return first;
+  const int axis = normalise_axis(static_cast<int>(args.attrs.axes[0]), first.rank(), "concat", args.where);
+  Shape whole = first.shape();
+  for (const Val& part : args.in.subspan(1)) whole.set(axis, whole[axis] + part.shape()[axis]);
+  const DType dtype = first.dtype();
+  Val out{first.builder, first.builder->add(op_info<Empty>, {}, Attrs{.shape = whole, .dtype = dtype, .has_dtype = true}, args.where), args.where};
+  Shape starts = ops_detail::zero_starts(whole.rank());
+  for (const Val& part : args.in) {
+    out = update_slice(out, part, starts, IntVector(static_cast<std::size_t>(whole.rank()), 1));
+    starts.set(axis, starts[axis] + part.shape()[axis]);
+  }
+  return out;
+}
+
+SINTER_DECL ValList Concat::vjp(const VjpArgs& a) {
+  const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), a.dout.rank(), "concat", a.where);
+  ValList grads;
+  Dim start = 0;
+  for (std::size_t k = 0; k < a.in.size(); ++k) {
+    const Dim end = start + a.in[k].shape()[axis];
+    grads.push_back(a.needs(k) ? slice_axis(a.dout, axis, start, end) : Val{});
+    start = end;
+  }
+  return grads;
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END

@@ -1,0 +1,24 @@
+// Normalisation over the last axes.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// layer_norm(x, weight, bias) = (x - mean) / sqrt(var + attrs.value) * weight + bias over attrs.axes, the last axes of x,
+/// whose shape weight and bias have. Ba, Kiros and Hinton 2016.
+struct LayerNorm {
+  static constexpr OpInfo info{.name = "layer_norm", .arity = 3, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/layer_norm.ipp>
+#endif

@@ -1,0 +1,17 @@
+// Shape rules of generated values.
+#pragma once
+
+#include <sinter/ops/leaf.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+SINTER_DECL Type Iota::infer(const InferArgs& args) {
+  if (args.attrs.axes.empty()) throw IndexError(args.op, "an axis is required", args.where);
+  ops_detail::checked_axis(args, args.attrs.axes[0], args.attrs.shape.rank());
+  if (args.attrs.dtype == DType::bool_) throw DTypeError(args.op, "indices do not fit bool", args.where);
+  return ops_detail::with_shape(args, args.attrs.shape, args.attrs.dtype);
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END

@@ -1,0 +1,52 @@
+// Shape rules and derivatives of reductions.
+#pragma once
+
+#include <sinter/ops/reduction.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+inline Type infer_arithmetic_reduction(const InferArgs& args) {
+  if (args.in[0].dtype == DType::bool_)
+    throw DTypeError(args.op, "the operand is " + args.in[0].text() + ", a number is required", args.where, "cast it first: cast(x, DType::i64)");
+  return with_shape(args, reduced_shape(args, args.in[0].shape));
+}
+
+inline Type infer_extremum(const InferArgs& args) {
+  require_nonempty(args, args.in[0].shape);
+  return with_shape(args, reduced_shape(args, args.in[0].shape));
+}
+
+/// Each of the equal extreme elements gets its share.
+inline ValList extremum_vjp(const VjpArgs& a) {
+  const Shape shape = a.in[0].shape();
+  const Val is_extreme = eq(a.in[0], unreduce(a.out, a.attrs.axes, shape));
+  const Val ties = sum(cast(is_extreme, a.dout.dtype()), a.attrs.axes, a.attrs.keepdim ? ReducedAxes::kept : ReducedAxes::dropped);
+  return {where(is_extreme, unreduce(a.dout / ties, a.attrs.axes, shape), 0)};
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type Sum::infer(const InferArgs& args) { return ops_detail::infer_arithmetic_reduction(args); }
+SINTER_DECL Type Prod::infer(const InferArgs& args) { return ops_detail::infer_arithmetic_reduction(args); }
+SINTER_DECL Type Amax::infer(const InferArgs& args) { return ops_detail::infer_extremum(args); }
+SINTER_DECL Type Amin::infer(const InferArgs& args) { return ops_detail::infer_extremum(args); }
+
+SINTER_DECL ValList Prod::vjp(const VjpArgs& a) {
+  const Val x = a.in[0];
+  const IntVector& axes = a.attrs.axes;
+  const Val is_zero = eq(x, 0);
+  const Val nonzero = where(is_zero, 1, x);
+  const Val zeros = sum(cast(is_zero, x.dtype()), axes, kept);
+  // The product of the other elements: without zeros product / x; with one zero it is nonzero there only.
+  const Val others = where(is_zero, where(eq(zeros, 1), 1, full_like(x, 0)), where(eq(zeros, 0), 1 / nonzero, 0));
+  return {unreduce(a.dout, axes, x.shape()) * (prod(nonzero, axes, kept) * others)};
+}
+
+SINTER_DECL ValList Amax::vjp(const VjpArgs& a) { return ops_detail::extremum_vjp(a); }
+SINTER_DECL ValList Amin::vjp(const VjpArgs& a) { return ops_detail::extremum_vjp(a); }
+
+}  // namespace ops
+SINTER_NAMESPACE_END

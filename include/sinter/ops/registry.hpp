@@ -1,0 +1,32 @@
+// All ops, and the way from a name to its op. Including this header includes every op.
+#pragma once
+
+#include <sinter/ops/activation.hpp>
+#include <sinter/ops/attention.hpp>
+#include <sinter/ops/binary.hpp>
+#include <sinter/ops/comparison.hpp>
+#include <sinter/ops/conv.hpp>
+#include <sinter/ops/join.hpp>
+#include <sinter/ops/layer_norm.hpp>
+#include <sinter/ops/leaf.hpp>
+#include <sinter/ops/loss.hpp>
+#include <sinter/ops/matmul.hpp>
+#include <sinter/ops/random.hpp>
+#include <sinter/ops/reduction.hpp>
+#include <sinter/ops/softmax.hpp>
+#include <sinter/ops/statistics.hpp>
+#include <sinter/ops/take.hpp>
+#include <sinter/ops/unary.hpp>
+#include <sinter/ops/view.hpp>
+
+SINTER_NAMESPACE_BEGIN
+
+/// Every op, sorted by name.
+std::span<const OpInfo* const> all_ops();
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/registry.ipp>
+#include <sinter/ops/val_ops.ipp>
+#endif

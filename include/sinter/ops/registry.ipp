@@ -1,0 +1,49 @@
+// The table of ops: a new op is a line here.
+#pragma once
+
+#include <sinter/ops/registry.hpp>
+
+#include <algorithm>
+#include <array>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+template <class... Ops>
+constexpr auto sorted_by_name() {
+  std::array<const OpInfo*, sizeof...(Ops)> table{&op_info<Ops>...};
+  std::sort(table.begin(), table.end(), [](const OpInfo* a, const OpInfo* b) { return a->name < b->name; });
+  return table;
+}
+
+inline constexpr auto op_table = sorted_by_name<
+    // leaf
+    ops::Input, ops::Constant, ops::Full, ops::Empty, ops::Iota,
+    // unary, activation
+    ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Reciprocal, ops::Sqrt, ops::Rsqrt, ops::Exp, ops::Log, ops::Sin, ops::Cos,
+    ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast, ops::StopGradient,
+    ops::Sigmoid, ops::Relu, ops::Gelu, ops::Silu,
+    // binary, comparison
+    ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum, ops::Clamp,
+    ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge, ops::Where,
+    // reduction, statistics
+    ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All, ops::Argmax, ops::Argmin,
+    // view, join
+    ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
+    // matmul, take, random
+    ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
+    // networks
+    ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::Conv2d, ops::MaxPool2d,
+    ops::AvgPool2d, ops::ScaledDotProductAttention>();
+
+}  // namespace ops_detail
+
+SINTER_DECL std::span<const OpInfo* const> all_ops() { return ops_detail::op_table; }
+
+SINTER_DECL const OpInfo* find_op(std::string_view name) {
+  const auto& table = ops_detail::op_table;
+  const auto found = std::lower_bound(table.begin(), table.end(), name, [](const OpInfo* op, std::string_view wanted) { return op->name < wanted; });
+  return found != table.end() && (*found)->name == name ? *found : nullptr;
+}
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,45 @@
+// Normalised exponentials along one axis, in the form that never overflows: the largest element is subtracted first.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// e^x / sum(e^x) along attrs.axes[0].
+struct Softmax {
+  static constexpr OpInfo info{.name = "softmax", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a) {
+    const Val weighted = a.dout * a.out;
+    return {weighted - a.out * sum(weighted, a.attrs.axes, kept)};
+  }
+};
+
+/// x - log(sum(e^x)) along attrs.axes[0].
+struct LogSoftmax {
+  static constexpr OpInfo info{.name = "log_softmax", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a) { return {a.dout - exp(a.out) * sum(a.dout, a.attrs.axes, kept)}; }
+};
+
+/// log(sum(e^x)) along attrs.axes[0], which is dropped unless attrs.keepdim. A row of -inf gives -inf.
+struct Logsumexp {
+  static constexpr OpInfo info{.name = "logsumexp", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a) {
+    const Shape shape = a.in[0].shape();
+    return {unreduce(a.dout, a.attrs.axes, shape) * exp(a.in[0] - unreduce(a.out, a.attrs.axes, shape))};
+  }
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/softmax.ipp>
+#endif

@@ -1,0 +1,59 @@
+// Shape rules and decompositions of softmax and its relatives.
+#pragma once
+
+#include <sinter/ops/softmax.hpp>
+
+#include <limits>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+inline Type infer_along_axis(const InferArgs& args) {
+  require_floating(args);
+  first_axis(args);
+  return with_shape(args, args.in[0].shape);
+}
+
+/// x minus its largest element along the axes. An empty axis has no largest element and nothing to shift.
+inline Val shifted(Val x, const IntVector& axes) {
+  const Shape shape = x.shape();
+  for (std::int64_t axis : axes)
+    if (is_zero(shape[static_cast<int>(axis)])) return x;
+  return x - amax(x, axes, ReducedAxes::kept);
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type Softmax::infer(const InferArgs& args) { return ops_detail::infer_along_axis(args); }
+SINTER_DECL Val Softmax::decompose(const DecomposeArgs& args) {
+  const Val e = exp(ops_detail::shifted(args.in[0], args.attrs.axes));
+  return e * reciprocal(sum(e, args.attrs.axes, kept));   // one division for each row
+}
+
+SINTER_DECL Type LogSoftmax::infer(const InferArgs& args) { return ops_detail::infer_along_axis(args); }
+SINTER_DECL Val LogSoftmax::decompose(const DecomposeArgs& args) {
+  const Val x = ops_detail::shifted(args.in[0], args.attrs.axes);
+  return x - log(sum(exp(x), args.attrs.axes, kept));
+}
+
+SINTER_DECL Type Logsumexp::infer(const InferArgs& args) {
+  ops_detail::infer_along_axis(args);
+  ops_detail::require_nonempty(args, args.in[0].shape);
+  return ops_detail::with_shape(args, ops_detail::reduced_shape(args, args.in[0].shape));
+}
+SINTER_DECL Val Logsumexp::decompose(const DecomposeArgs& args) {
+  const Val x = args.in[0];
+  const IntVector& axes = args.attrs.axes;
+  const Val largest = amax(x, axes, kept);
+  // An infinite largest element would give inf - inf.
+  const Val shift = where(eq(abs(largest), std::numeric_limits<double>::infinity()), 0, largest);
+  const Val total = log(sum(exp(x - shift), axes, kept)) + shift;
+  Shape out = x.shape();
+  if (!args.attrs.keepdim) out.erase(static_cast<int>(axes[0]));
+  return args.attrs.keepdim ? total : reshape(total, out);
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END

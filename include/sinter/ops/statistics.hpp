@@ -1,0 +1,65 @@
+// Composites over reductions: mean, variance, any and all, positions of extremes, and the number of elements.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// Product of the extents of attrs.axes as a scalar of attrs.dtype. Made for symbolic extents only; a known one is a `full`.
+struct ElementCount {
+  static constexpr OpInfo info{.name = "element_count", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs&) { return {Val{}}; }
+};
+
+struct Mean {
+  static constexpr OpInfo info{.name = "mean", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+};
+
+/// Mean squared deviation from the mean; attrs.value (0 or 1) is subtracted from the number of elements divided by.
+struct Var {
+  static constexpr OpInfo info{.name = "var", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+/// Whether some element is not zero.
+struct Any {
+  static constexpr OpInfo info{.name = "any", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+};
+
+/// Whether no element is zero.
+struct All {
+  static constexpr OpInfo info{.name = "all", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+};
+
+/// Index (i64) along attrs.axes[0] of the first largest element; NaN counts as largest.
+struct Argmax {
+  static constexpr OpInfo info{.name = "argmax", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+};
+
+/// Index (i64) along attrs.axes[0] of the first smallest element; NaN counts as smallest.
+struct Argmin {
+  static constexpr OpInfo info{.name = "argmin", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/statistics.ipp>
+#endif

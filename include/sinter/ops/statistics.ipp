@@ -1,0 +1,91 @@
+// Shape rules and decompositions of statistics.
+#pragma once
+
+#include <sinter/ops/statistics.hpp>
+
+#include <limits>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+inline ReducedAxes reduced_axes(const Attrs& attrs) { return attrs.keepdim ? ReducedAxes::kept : ReducedAxes::dropped; }
+
+inline Type infer_position(const InferArgs& args) {
+  if (args.attrs.axes.size() != 1) throw IndexError(args.op, "one axis is required", args.where);
+  require_nonempty(args, args.in[0].shape);
+  return with_shape(args, reduced_shape(args, args.in[0].shape), DType::i64);
+}
+
+/// The smallest index at which x is extreme.
+inline Val first_position(Val x, Val extreme, const Attrs& attrs) {
+  Val is_extreme = eq(x, extreme);
+  if (is_floating(x.dtype())) is_extreme = logical_or(is_extreme, is_nan(x));   // if there is a NaN, the extreme is NaN
+  const Val index = iota(x, x.shape(), static_cast<int>(attrs.axes[0]), DType::i64);
+  // 2^62 is above every index.
+  return amin(where(is_extreme, index, 4611686018427387904.0), attrs.axes, reduced_axes(attrs));
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+using ops_detail::reduced_axes;
+
+SINTER_DECL Type ElementCount::infer(const InferArgs& args) {
+  ops_detail::reduced_shape(args, args.in[0].shape);   // checks the axes
+  return Type{args.attrs.dtype, args.in[0].device, {}};
+}
+SINTER_DECL Val ElementCount::decompose(const DecomposeArgs& args) {
+  const Val x = args.in[0];
+  Dim count = 1;
+  for (std::int64_t axis : args.attrs.axes) count *= x.shape()[static_cast<int>(axis)];
+  if (count.is_static()) return full(x, {}, args.attrs.dtype, static_cast<double>(count.value()));
+  return cast(amax(iota(x, {count}, 0, DType::i64), {0}) + 1, args.attrs.dtype);
+}
+
+SINTER_DECL Type Mean::infer(const InferArgs& args) {
+  ops_detail::require_floating(args);
+  return ops_detail::with_shape(args, ops_detail::reduced_shape(args, args.in[0].shape));
+}
+SINTER_DECL Val Mean::decompose(const DecomposeArgs& args) {
+  const Val x = args.in[0];
+  return sum(x, args.attrs.axes, reduced_axes(args.attrs)) / element_count(x, args.attrs.axes, x.dtype());
+}
+
+SINTER_DECL Type Var::infer(const InferArgs& args) { return Mean::infer(args); }
+SINTER_DECL Val Var::decompose(const DecomposeArgs& args) {
+  const Val x = args.in[0];
+  const IntVector& axes = args.attrs.axes;
+  const Val deviation = x - mean(x, axes, kept);
+  return sum(square(deviation), axes, reduced_axes(args.attrs)) / (element_count(x, axes, x.dtype()) - args.attrs.value);
+}
+SINTER_DECL ValList Var::vjp(const VjpArgs& a) {
+  const Val x = a.in[0];
+  const IntVector& axes = a.attrs.axes;
+  const Val scale = a.dout * 2 / (element_count(x, axes, x.dtype()) - a.attrs.value);
+  return {unreduce(scale, axes, x.shape()) * (x - mean(x, axes, kept))};
+}
+
+SINTER_DECL Type Any::infer(const InferArgs& args) {
+  return ops_detail::with_shape(args, ops_detail::reduced_shape(args, args.in[0].shape), DType::bool_);
+}
+SINTER_DECL Val Any::decompose(const DecomposeArgs& args) {
+  return ne(sum(cast(ne(args.in[0], 0), DType::i64), args.attrs.axes, reduced_axes(args.attrs)), 0);
+}
+
+SINTER_DECL Type All::infer(const InferArgs& args) { return Any::infer(args); }
+SINTER_DECL Val All::decompose(const DecomposeArgs& args) {
+  return eq(sum(cast(eq(args.in[0], 0), DType::i64), args.attrs.axes, reduced_axes(args.attrs)), 0);
+}
+
+SINTER_DECL Type Argmax::infer(const InferArgs& args) { return ops_detail::infer_position(args); }
+SINTER_DECL Val Argmax::decompose(const DecomposeArgs& args) {
+  return ops_detail::first_position(args.in[0], amax(args.in[0], args.attrs.axes, kept), args.attrs);
+}
+
+SINTER_DECL Type Argmin::infer(const InferArgs& args) { return ops_detail::infer_position(args); }
+SINTER_DECL Val Argmin::decompose(const DecomposeArgs& args) {
+  return ops_detail::first_position(args.in[0], amin(args.in[0], args.attrs.axes, kept), args.attrs);
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END

@@ -1,0 +1,37 @@
+// Reading and adding at computed positions along one axis.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// take(x, index): the elements of x at index (i32 or i64) along attrs.axes[0]; the axis is replaced by the index's axes.
+struct Take {
+  static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured};
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+/// scatter_add(index, value): zeros of attrs.shape, with value added at index along attrs.axes[0]. The transpose of take.
+struct ScatterAdd {
+  static constexpr OpInfo info{.name = "scatter_add", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+/// 1 at each index, 0 elsewhere, along a new last axis of attrs.shape[0] classes; attrs.dtype. An index that is no class
+/// gives zeros.
+struct OneHot {
+  static constexpr OpInfo info{.name = "one_hot", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/take.ipp>
+#endif

@@ -1,0 +1,51 @@
+// Views: other arrangements of the same elements, which move no data where strides allow.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// The same elements in row-major order, as attrs.shape.
+struct Reshape {
+  static constexpr OpInfo info{.name = "reshape", .arity = 1, .kind = OpKind::view};
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a) { return {reshape(a.dout, a.in[0].shape())}; }
+};
+
+/// Result axis i is operand axis attrs.axes[i].
+struct Permute {
+  static constexpr OpInfo info{.name = "permute", .arity = 1, .kind = OpKind::view};
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+/// Extents of 1 stretch to attrs.shape, to which the operand's shape is right-aligned.
+struct Expand {
+  static constexpr OpInfo info{.name = "expand", .arity = 1, .kind = OpKind::view};
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a) { return {sum_to_shape(a.dout, a.in[0].shape())}; }
+};
+
+/// Elements from attrs.shape to before attrs.limits, every attrs.steps, on each axis.
+struct Slice {
+  static constexpr OpInfo info{.name = "slice", .arity = 1, .kind = OpKind::view};
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a) { return {place(a.dout, a.in[0].shape(), a.attrs.shape, a.attrs.steps)}; }
+};
+
+/// Sliding windows: axis attrs.axes[i] keeps (n - size) / stride + 1 positions, and an axis of that size is appended for
+/// each; attrs.steps holds size and stride of each in turn.
+struct Windows {
+  static constexpr OpInfo info{.name = "windows", .arity = 1, .kind = OpKind::view};
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/view.ipp>
+#endif
