@@ -1,0 +1,98 @@
+// The control flow of generated loops: outer steps, passes, leaves and their binary counter, main loops and tails.
+// Leaves the straight-line parts to LoopBody. The order of reductions that kernel.hpp promises is kept here.
+#pragma once
+
+#include <sinter/backend/x86/loop_body.hpp>
+#include <sinter/backend/x86/loop_plan.hpp>
+
+#include <functional>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Which function of a LoopCode is written.
+enum class LoopPart : std::uint8_t { whole, leaves, finish };
+
+class LoopGenerator {
+ public:
+  LoopGenerator(const LoopPlan& plan, LoopPart part);
+  CodeStream run();
+
+ private:
+  /// A running value of a reduction: a vector register that is overwritten.
+  struct Running {
+    VReg reg = no_vreg;
+    Prim prim = Prim::reduce_add;
+    DType dtype = DType::f32;
+  };
+  /// A loop counter: a general register or a frame slot.
+  struct Counter {
+    Gpr reg = Gpr::none;
+    int slot = 0;
+  };
+  struct Stack {
+    int pointer = 0, leaf = 0, base = 0;   // frame slots: byte offset of the top, number of leaves, storage
+  };
+  using Action = std::function<void()>;
+  using Content = std::function<void(int leaf_end)>;
+
+  // loop_generator.ipp
+  void outer_loop(const Action& step);
+  void row_step();
+  void row_pass(std::size_t pass);
+  std::vector<Running> row_values(std::size_t pass);
+  void row_columns(std::size_t pass, std::vector<Running>& results);
+  void row_leaf(std::size_t pass, std::vector<Running>& results, int leaf_end);
+  void map_columns(std::size_t pass);
+  void vector_step(std::size_t pass, const Lane0& lane);
+  void accumulate(std::size_t pass, const Lane0& lane);
+  VReg combine_lanes(std::size_t reduction, std::size_t pass);
+  int accumulators_of(DType dtype, int copies) const;
+  void make_accumulators(std::size_t pass);
+  void publish(std::size_t pass, const std::vector<Running>& results);
+  void leaves_function();
+  void finish_function();
+  // loop_columns.ipp
+  void column_step();
+  void column_block(const std::vector<Lane0>& lanes);
+  void column_pass(std::size_t pass, const std::vector<Lane0>& lanes);
+  void emit_level(std::size_t pass, Level level, const std::vector<Lane0>& lanes);
+  std::vector<Running> column_values(std::size_t pass, const std::vector<Lane0>& lanes);
+  void walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results);
+  // loop_chain.ipp
+  void set_counter(const Counter& counter, std::int32_t value);
+  void count_up(const Counter& counter);
+  void compare_counter(const Counter& counter, Mem with);
+  void chain(const Counter& counter, Mem count, std::vector<Running>& values, const Content& content);
+  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, const Action& item);
+  void run_loop(const Counter& counter, Mem limit, const Action& item);
+  Stack make_stack(std::size_t values);
+  void push(const Stack& stack, std::vector<Running>& values);
+  void pop_all(const Stack& stack, std::vector<Running>& values);
+  void step_of(const Running& value, VReg newer, const Tail& tail);
+  void load_stacked(const Stack& stack, const std::vector<Running>& values, std::size_t i, VReg to);
+  VReg neutral(const Running& value);
+
+  Mem arg(std::size_t offset) const { return CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offset)); }
+  std::uint16_t enter_pass();
+
+  const LoopPlan& plan_;
+  LoopPart part_;
+  CodeStream s_;
+  int row_copies_;
+  LoopBody body_;
+  VectorBuilder& b_;
+  int end_slot_ = 0, count_slot_ = 0, main_end_slot_ = 0;
+  std::uint16_t kernel_region_ = 0;
+  std::vector<std::vector<VReg>> accumulators_;   // of the current pass, per reduction
+};
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/backend/x86/loop_chain.ipp>
+#include <sinter/backend/x86/loop_columns.ipp>
+#include <sinter/backend/x86/loop_generator.ipp>
+#endif

@@ -1,0 +1,32 @@
+// From one scalar instruction to vector operations: the meaning of every primitive that is computed (not loaded, stored
+// or reduced), for every dtype. bool_ values are canonical masks. Knows nothing of loops and memory.
+#pragma once
+
+#include <sinter/backend/x86/vector_builder.hpp>
+#include <sinter/kernel/kernel.hpp>
+
+#include <span>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Why the generator cannot compute `inst` whose first argument has dtype `from`; empty when it can.
+std::string why_not_lowered(const Inst& inst, DType from);
+
+/// Emits `inst` on vectors. `from` is the dtype of its (last) argument. Clobbers rax, rdx, r9.
+VReg lower(VectorBuilder& builder, const Inst& inst, DType from, std::span<const VReg> args);
+
+/// The value that a reduction starts from, and one step of it. bool_ reductions run on i32 zeros and ones.
+std::uint64_t neutral_bits(Prim reduction, DType dtype);
+VReg combine(VectorBuilder& builder, Prim reduction, DType dtype, VReg older, VReg newer);
+
+/// Rough machine instructions per vector, for choosing between recomputing and keeping.
+int cost_of(Prim prim);
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/backend/x86/lower.ipp>
+#endif
