@@ -5,6 +5,8 @@
 
 #include <sinter/base/error.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -141,6 +143,15 @@ inline void swap_orientation(ContractionPlan& p) {
   p.is_swapped = true;
 }
 
+/// Size of a core's second-level cache.
+inline std::int64_t l2_bytes() {
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  static const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);  // asks the processor, which is slow in a virtual machine
+  if (bytes > 0) return bytes;
+#endif
+  return 1 << 20;
+}
+
 /// Most rows of a register tile of `vectors` vectors per row.
 inline int most_rows(Isa isa, int vectors) {
   int rows = max_micro_rows;
@@ -192,7 +203,7 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
 /// Blocks of rows whose part of A stays in L2 while the panels pass by, and enough of them for all threads. With B
 /// packed, blocks are larger: they decide how often a panel is packed, or read back.
 inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
-  const std::int64_t block_bytes = p.packs_b ? 1 << 20 : 512 << 10;
+  const std::int64_t block_bytes = p.packs_b ? l2_bytes() : l2_bytes() / 4;
   const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k * p.element);
   p.tiles_per_block = std::clamp<std::int64_t>(block_bytes / tile_bytes, 1, p.tiles);
   const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 8 : 1;
@@ -210,9 +221,9 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
 
 /// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows.
 inline void choose_packing(ContractionPlan& p) {
-  constexpr std::int64_t raw_bytes = 5 << 19, few_rows = 32, far_apart = 1024;
+  constexpr std::int64_t few_rows = 32, far_apart = 1024;
   const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
-  p.packs_b = p.method == ProductMethod::tiles && (!has_unit_columns || (p.n * p.k * p.element > raw_bytes && p.m > few_rows));
+  p.packs_b = p.method == ProductMethod::tiles && (!has_unit_columns || (p.n * p.k * p.element > l2_bytes() / 4 * 5 && p.m > few_rows));
   p.prefetches_b = !p.packs_b && p.b.row_stride > far_apart && p.m > 1;
   p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes, [](std::int64_t s) { return s == 0; });
 }
