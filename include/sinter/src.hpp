@@ -29,6 +29,16 @@
 #include <sinter/ops/take.ipp>
 #include <sinter/ops/val_ops.ipp>
 #include <sinter/ops/view.ipp>
+// passes
+#include <sinter/passes/canonicalise.ipp>
+#include <sinter/passes/cse.ipp>
+#include <sinter/passes/dce.ipp>
+#include <sinter/passes/decompose.ipp>
+#include <sinter/passes/evaluate.ipp>
+#include <sinter/passes/fold.ipp>
+#include <sinter/passes/pipeline.ipp>
+#include <sinter/passes/rewrite.ipp>
+#include <sinter/passes/simplify.ipp>
 // kernel
 #include <sinter/kernel/kernel.ipp>
 // runtime

@@ -105,6 +105,8 @@ class GraphBuilder {
   /// Inlines `graph` with its inputs replaced; gives its outputs. Types are inferred again where an input's type differs.
   std::vector<Value> inline_graph(const Graph& graph, std::span<const Value> inputs);
 
+  void reserve(std::size_t nodes) { graph_.nodes_.reserve(nodes); }
+  /// References into the graph last until the next node is added.
   const Type& type(Value v) const { return graph_.type(v); }
   const Node& node(Value v) const { return graph_.node(v); }
   const Graph& graph() const { return graph_; }

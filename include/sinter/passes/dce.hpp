@@ -1,0 +1,20 @@
+// Dead code elimination: keeps what the outputs and the effects need. Inputs stay, because they are the signature.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/graph/graph.hpp>
+
+#include <string_view>
+
+SINTER_NAMESPACE_BEGIN
+
+struct Dce {
+  std::string_view name() const { return "dce"; }
+  Graph operator()(const Graph& graph) const;
+};
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/passes/dce.ipp>
+#endif

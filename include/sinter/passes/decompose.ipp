@@ -1,0 +1,61 @@
+// A decomposition may name further composites; the pass goes round until a sweep finds none.
+#pragma once
+
+#include <sinter/ops/registry.hpp>
+#include <sinter/passes/decompose.hpp>
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace passes_detail {
+
+inline constexpr int deepest_decomposition = 16;
+
+inline bool is_decomposed(const Decompose& pass, const Node& node) {
+  return node.op->kind == OpKind::composite && node.op->decompose != nullptr && (pass.keep == nullptr || !pass.keep(node));
+}
+
+inline Value decompose_node(GraphBuilder& builder, const Node& node, const Values& inputs) {
+  std::vector<Val> operands;
+  for (Value v : inputs) operands.push_back(Val{&builder, v, node.where});
+  const Val result = node.op->decompose(DecomposeArgs{operands, node.attrs, node.where});
+  if (!identical(result.type(), node.types[0]))
+    throw InternalError(std::string(node.op->name) + " decomposes into " + result.type().text() + ", but is " + node.types[0].text(), node.where);
+  return result.value;
+}
+
+inline Graph decompose_once(const Decompose& pass, const Graph& graph) {
+  GraphBuilder builder(graph);
+  builder.reserve(graph.nodes().size() * 2);
+  std::vector<Value> moved(graph.nodes().size());
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    Values inputs;
+    for (Value v : node.inputs) {
+      const Value to = moved[static_cast<std::size_t>(v.node)];
+      inputs.push_back({to.node, to.result + v.result});
+    }
+    moved[id] = is_decomposed(pass, node) ? decompose_node(builder, node, inputs) : builder.copy(node, inputs);
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph.outputs()) outputs.push_back({moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result});
+  return builder.finish(outputs);
+}
+
+}  // namespace passes_detail
+
+SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
+  using namespace passes_detail;
+  auto has_composite = [&](const Graph& g) {
+    return std::any_of(g.nodes().begin(), g.nodes().end(), [&](const Node& n) { return is_decomposed(*this, n); });
+  };
+  Graph current = graph;
+  for (int round = 0; has_composite(current); ++round) {
+    ensure(round < deepest_decomposition, "a composite op decomposes into itself");
+    current = decompose_once(*this, current);
+  }
+  return current;
+}
+
+SINTER_NAMESPACE_END

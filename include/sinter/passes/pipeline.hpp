@@ -1,0 +1,57 @@
+// The passes in order. Each stage carries the reason for its place.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/context.hpp>
+#include <sinter/graph/graph.hpp>
+#include <sinter/passes/canonicalise.hpp>
+#include <sinter/passes/cse.hpp>
+#include <sinter/passes/dce.hpp>
+#include <sinter/passes/decompose.hpp>
+#include <sinter/passes/fold.hpp>
+#include <sinter/passes/simplify.hpp>
+
+#include <functional>
+#include <string_view>
+
+SINTER_NAMESPACE_BEGIN
+
+struct PipelineOptions {
+  /// Composites that stay whole because a kernel of their own waits for them; null: none.
+  bool (*keep)(const Node& node) = nullptr;
+  /// Verifies the graph before the first pass and after each.
+  bool checks = Context::get().checks;
+  /// Told of each graph on its way: the pass that made it and the seconds that it took.
+  std::function<void(std::string_view pass, const Graph& graph, double seconds)> observe;
+};
+
+struct Stage {
+  std::string_view name;
+  Graph (*run)(const Graph& graph, const PipelineOptions& options);
+  std::string_view reason;
+};
+
+namespace passes_detail {
+template <class Pass>
+Graph run_pass(const Graph& graph, const PipelineOptions&) { return Pass{}(graph); }
+inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) { return Decompose{options.keep}(graph); }
+}  // namespace passes_detail
+
+inline constexpr Stage pipeline[] = {
+    {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them"},
+    {"decompose", passes_detail::run_decompose, "composites hide structure that every later pass wants to see"},
+    {"canonicalise", passes_detail::run_pass<Canonicalise>, "decompositions and users spell one thing in many ways; equal values must look equal before cse"},
+    {"fold", passes_detail::run_pass<Fold>, "literals made by decompositions and gradients shrink before they are compared"},
+    {"cse", passes_detail::run_pass<Cse>, "rules such as x - x and where(c, a, a) see equal operands only once they are one value"},
+    {"simplify", passes_detail::run_pass<Simplify>, "on canonical, merged values each rule needs a single pattern"},
+    {"cse again", passes_detail::run_pass<Cse>, "simplified nodes may have become equal, and the literals made on the way repeat; nothing dead is left by it or before it"},
+};
+
+/// The graph after all passes. Throws InternalError, naming the pass, when checks are on and a pass broke the graph.
+Graph run_pipeline(const Graph& graph, const PipelineOptions& options = {});
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/passes/pipeline.ipp>
+#endif

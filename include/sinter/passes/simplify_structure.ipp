@@ -1,0 +1,144 @@
+// Simplification of views, reductions, casts and updates: two of a kind become one, and what covers everything or nothing
+// goes away.
+#pragma once
+
+#include <sinter/ops/registry.hpp>
+#include <sinter/passes/simplify.hpp>
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+namespace rewrite {
+namespace detail {
+
+constexpr bool is_static_one(Dim dim) { return dim.is_static() && dim.value() == 1; }
+
+// Views
+
+/// The outer view alone says what the two make together.
+inline Value outer_view(Match& m) {
+  const OpInfo& op = *m.node().op;
+  return m.add(op, {m[x]}, m.node().attrs);
+}
+
+inline Value joined_permutation(Match& m) {
+  const IntVector &outer = m.node().attrs.axes, &inner = m.operand(0).attrs.axes;
+  Attrs attrs;
+  for (std::int64_t axis : outer) {
+    if (axis < 0 || static_cast<std::size_t>(axis) >= inner.size()) return {};
+    attrs.axes.push_back(inner[static_cast<std::size_t>(axis)]);
+  }
+  return m.add(op_info<ops::Permute>, {m[x]}, std::move(attrs));
+}
+
+/// Element i of the outer slice is element start2 + i * step2 of the inner one.
+inline Value joined_slice(Match& m) {
+  const Attrs outer = m.node().attrs, inner = m.operand(0).attrs;
+  Attrs attrs;
+  for (int axis = 0; axis < outer.shape.rank(); ++axis) {
+    const auto a = static_cast<std::size_t>(axis);
+    const Dim extent = m.type().shape[axis];
+    if (extent.is_static() && extent.value() == 0) return {};   // its end would lie before its start
+    const Dim step = inner.steps[a];
+    attrs.shape.push_back(inner.shape[axis] + outer.shape[axis] * step);
+    attrs.limits.push_back(inner.shape[axis] + (outer.limits[axis] - 1) * step + 1);   // just past the last element taken
+    attrs.steps.push_back(inner.steps[a] * outer.steps[a]);
+  }
+  return m.add(op_info<ops::Slice>, {m[x]}, std::move(attrs));
+}
+inline bool has_single_steps(const Attrs& attrs) {
+  return std::all_of(attrs.steps.begin(), attrs.steps.end(), [](std::int64_t step) { return step == 1; });
+}
+/// Extents of symbolic slices with steps are floor divisions, which do not always come out in the same form.
+inline bool has_plain_extents(const Match& m) {
+  return m.type().shape.is_static() || (has_single_steps(m.node().attrs) && has_single_steps(m.operand(0).attrs));
+}
+
+// Reductions
+
+/// What reducing nothing leaves. A sum starts from 0, which turns -0 into 0.
+inline Value reduced_nothing(Match& m, Value value) {
+  if (m.node().op != &op_info<ops::Sum> || !is_floating(m.type().dtype)) return value;
+  return m.add(op_info<ops::Add>, {value, m.add(op_info<ops::Full>, {}, full_attrs({m.type().dtype, 0, 0}, Shape()))});
+}
+
+/// Axes of extent 1 need no reduction.
+inline Value without_unit_axes(Match& m) {
+  const OpInfo& op = *m.node().op;
+  const Attrs attrs = m.node().attrs;
+  const Shape from = m.type(m[x]).shape;
+  std::uint32_t unit = 0;
+  Attrs rest;
+  rest.keepdim = attrs.keepdim;
+  for (std::int64_t axis : attrs.axes) {
+    if (is_static_one(from[static_cast<int>(axis)])) unit |= 1u << axis;
+    else rest.axes.push_back(axis);
+  }
+  if (unit == 0 && !attrs.axes.empty()) return {};
+  Attrs reshaped;
+  if (rest.axes.empty()) {
+    reshaped.shape = m.type().shape;
+    return reduced_nothing(m, m.add(op_info<ops::Reshape>, {m[x]}, std::move(reshaped)));
+  }
+  if (attrs.keepdim) return m.add(op, {m[x]}, std::move(rest));
+  for (int axis = 0; axis < from.rank(); ++axis)
+    if ((unit >> axis & 1) == 0) reshaped.shape.push_back(from[axis]);
+  for (std::int64_t& axis : rest.axes) axis -= std::popcount(unit & ((1u << axis) - 1));
+  return m.add(op, {m.add(op_info<ops::Reshape>, {m[x]}, std::move(reshaped))}, std::move(rest));
+}
+
+/// Reducing twice is reducing over both sets of axes.
+inline Value merged_reduction(Match& m) {
+  const OpInfo& op = *m.node().op;
+  const Attrs outer = m.node().attrs, inner = m.operand(0).attrs;
+  if (outer.keepdim != inner.keepdim || outer.axes.empty() || inner.axes.empty()) return {};
+  std::uint32_t reduced = 0;
+  for (std::int64_t axis : inner.axes) reduced |= 1u << axis;
+  std::vector<std::int64_t> left;   // the outer axes count among these
+  for (int axis = 0; axis < m.type(m[x]).shape.rank(); ++axis)
+    if (outer.keepdim || (reduced >> axis & 1) == 0) left.push_back(axis);
+  for (std::int64_t axis : outer.axes) reduced |= 1u << left[static_cast<std::size_t>(axis)];
+  Attrs merged;
+  merged.keepdim = outer.keepdim;
+  for (std::int64_t axis = 0; axis < max_rank; ++axis)
+    if (reduced >> axis & 1) merged.axes.push_back(axis);
+  return m.add(op, {m[x]}, std::move(merged));
+}
+
+template <class Op>
+inline constexpr Rule reduction_rules[] = {
+    {"reduce-unit-axes", call<Op>(x), without_unit_axes},
+    {"reduce-twice", call<Op>(call<Op>(x)), merged_reduction},
+};
+
+// Casts
+
+/// Every value of `from` is a value of `to`.
+constexpr bool is_exact_cast(DType from, DType to) {
+  if (from == to || from == DType::bool_) return true;
+  if (from == DType::i32) return to == DType::i64 || to == DType::f64;
+  return from == DType::f32 && to == DType::f64;
+}
+inline bool has_exact_inner_cast(const Match& m) { return is_exact_cast(m.type(m[x]).dtype, m.operand(0).types[0].dtype); }
+
+inline bool is_whole_update(const Match& m) { return identical(m.type(m[y]), m.type()); }
+
+inline constexpr Rule structure_rules[] = {
+    {"cast-cast", call<ops::Cast>(call<ops::Cast>(x)), outer_view, has_exact_inner_cast},
+    {"reshape-reshape", call<ops::Reshape>(call<ops::Reshape>(x)), outer_view},
+    {"expand-expand", call<ops::Expand>(call<ops::Expand>(x)), outer_view},
+    {"permute-permute", call<ops::Permute>(call<ops::Permute>(x)), joined_permutation},
+    {"slice-slice", call<ops::Slice>(call<ops::Slice>(x)), joined_slice, has_plain_extents},
+    {"update-everything", call<ops::UpdateSlice>(x, y), y, is_whole_update},
+};
+
+}  // namespace detail
+
+SINTER_DECL void add_structure_rules(RuleSet& rules) {
+  using namespace detail;
+  rules.add(structure_rules);
+  rules.add(reduction_rules<ops::Sum>).add(reduction_rules<ops::Prod>).add(reduction_rules<ops::Amax>).add(reduction_rules<ops::Amin>);
+}
+
+}  // namespace rewrite
+SINTER_NAMESPACE_END
