@@ -134,10 +134,15 @@ TABLES = [
 ]
 
 
-def split(x, bits, count, first_bits=None):
+def truncate_to(x, bits):
+    mantissa, exponent = mp.frexp(x)
+    return mp.ldexp(mp.floor(mp.ldexp(mantissa, bits)), int(exponent) - bits)
+
+
+def split(x, bits, count, first_bits=None, nearest=round_to):
     parts = []
     for i in range(count):
-        part = round_to(x, first_bits if first_bits and i == 0 else bits)
+        part = nearest(x, first_bits if first_bits and i == 0 else bits)
         parts.append(part)
         x -= part
     return parts
@@ -173,7 +178,8 @@ def main():
         emit('ln2', 'ln(2) in two parts; their sum is right to twice the precision.', split(mp.log(2), bits, 2))
         emit('ln2_short', 'The same; the first part times any exponent is exact.', split(mp.log(2), bits, 2, bits - (9 if which == 0 else 11)))
         emit('inverse_pi', '1 / pi.', split(1 / mp.pi, bits, 1))
-        emit('pi', 'pi in three parts (Cody and Waite; with fma each step is exact or harmless).', split(mp.pi, bits, 3))
+        emit('pi', 'pi in three parts (Cody and Waite), all positive, so that -0 stays -0.',
+             split(mp.pi, bits, 3, nearest=truncate_to))
         emit('two_thirds', '2/3 in two parts.', split(mpf(2) / 3, bits, 2))
         print(f'\n}}  // namespace x86::coefficients_{suffix}')
     print('SINTER_NAMESPACE_END')

@@ -1,6 +1,6 @@
 // The elementary functions over vectors, written once against MathBuilder without branches or tables. Accuracy: exp and
 // log within 1 ulp, the rest within 2 ulp, over the whole domain, with C99's results for zeros, infinities, NaN and
-// subnormals. sin and cos: for |x| <= 1e6 (f32) or 1e14 (f64); beyond, the result is a number in [-1, 1] of falling
+// subnormals. sin and cos: for |x| <= 5e5 (f32) or 1e14 (f64); beyond, the result is a number in [-1, 1] of falling
 // accuracy, then arbitrary. Knows nothing of machines, registers or kernels.
 #pragma once
 

@@ -107,11 +107,11 @@ inline Vec sin_of_remainder(MathBuilder& b, Vec x, Vec n, Vec parity) {
   const Format& f = format(b);
   Vec r = x;
   for (double part : f.pi) r = b.fnma(n, b.imm(part), r);
-  // Beyond the documented range the remainder is no more one; this keeps the polynomial within [-1, 1].
-  r = clamp(b, r, -2.25, 2.25);
   r = b.bit_xor(r, b.shift_left(parity, b.is_double() ? 63 : 31));
   Vec square = b.mul(r, r);
   Vec sine = b.fma(b.mul(square, r), horner(b, f.sin, square), r);
+  // Near 1 rounding may lead beyond it, and for huge x the remainder is none.
+  sine = clamp(b, sine, -1, 1);
   return b.bit_or(sine, sign_bit(b, r));   // of -0, which the sum has lost
 }
 

@@ -41,9 +41,9 @@ inline constexpr double ln2_short[] = {
 };
 // 1 / pi.
 inline constexpr double inverse_pi = 0x1.45f3060000000p-2;
-// pi in three parts (Cody and Waite; with fma each step is exact or harmless).
+// pi in three parts (Cody and Waite), all positive, so that -0 stays -0.
 inline constexpr double pi[] = {
-    0x1.921fb60000000p+1, -0x1.777a5c0000000p-24, -0x1.ee59da0000000p-49,
+    0x1.921fb40000000p+1, 0x1.4442d00000000p-23, 0x1.8469880000000p-47,
 };
 // 2/3 in two parts.
 inline constexpr double two_thirds[] = {
@@ -99,9 +99,9 @@ inline constexpr double ln2_short[] = {
 };
 // 1 / pi.
 inline constexpr double inverse_pi = 0x1.45f306dc9c883p-2;
-// pi in three parts (Cody and Waite; with fma each step is exact or harmless).
+// pi in three parts (Cody and Waite), all positive, so that -0 stays -0.
 inline constexpr double pi[] = {
-    0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53, -0x1.f1976b7ed8fbcp-109,
+    0x1.921fb54442d18p+1, 0x1.1a62633145c06p-53, 0x1.c1cd129024e08p-106,
 };
 // 2/3 in two parts.
 inline constexpr double two_thirds[] = {
