@@ -19,7 +19,7 @@ using namespace sinter::x86;
 
 namespace {
 
-enum class Epilogue { none, bias_relu, gelu, two_stores, residual_in_place, index_gather, transposed_store, strided_store };
+enum class Epilogue { none, bias_relu, gelu, two_stores, residual_in_place, indices, transposed_store, strided_store };
 
 /// A product of [batch, m, k] and [batch, k, n], how its operands lie, and what follows it.
 struct Problem {
@@ -108,8 +108,8 @@ struct Case {
         kernel.stores.back().value = s.add(s.load(out, dtype_of<T>()), sum).id;
         break;
       }
-      case Epilogue::index_gather: {
-        // sum + 1000 * m + n + 0.5 * batch
+      case Epilogue::indices: {
+        // sum + 100000 * batch + 1000 * m + n
         ScalarValue at = s.add(s.add(s.mul(s.index(1), s.imm_int(1000, DType::i64)), s.index(2)), s.mul(s.index(0), s.imm_int(100000, DType::i64)));
         store(s.add(sum, s.convert(at, dtype_of<T>())));
         break;
@@ -153,11 +153,11 @@ struct Case {
       case Epilogue::gelu: put(0, static_cast<T>(0.5 * biased() * (1 + std::erf(biased() * 0.70710678118654752)))); break;
       case Epilogue::two_stores: put(0, sum), put(1, sum * sum); break;
       case Epilogue::residual_in_place: put(0, data[2][static_cast<std::size_t>(at(2, b, i, j, 0))] + sum); break;
-      case Epilogue::index_gather: put(0, sum + static_cast<T>(i * 1000 + j + b * 100000)); break;
+      case Epilogue::indices: put(0, sum + static_cast<T>(i * 1000 + j + b * 100000)); break;
     }
   }
 
-  /// Operands after the kernel has run `times` times (in-place kernels: once).
+  /// Operands after the kernel has run.
   std::vector<std::vector<T>> run(Isa isa, const Schedule& schedule = {}) const {
     std::string why;
     std::shared_ptr<const Executable> executable = make_contraction_executable(kernel, schedule, isa, &why);
@@ -165,7 +165,7 @@ struct Case {
     REQUIRE(executable != nullptr);
     std::unique_ptr<Launch> launch = executable->bind(geometry);
     std::vector<std::vector<T>> out;
-    for (int round = 0; round < 2; ++round) {
+    for (int round = 0; round < 2; ++round) {  // a Launch runs any number of times
       out = data;
       std::vector<void*> operands;
       for (auto& operand : out) operands.push_back(operand.data());
@@ -267,7 +267,7 @@ TEST_CASE("epilogues", "[x86][contraction]") {
                             {.m = 257, .n = 64, .k = 13, .b_transposed = true}, {.m = 5, .n = 1, .k = 100}, {.m = 64, .n = 257, .k = 0},
                             {.m = 0, .n = 5, .k = 5}, {.batch = 2, .m = 600, .n = 65, .k = 31}};
   for (Problem p : shapes)
-    for (Epilogue epilogue : {Epilogue::bias_relu, Epilogue::two_stores, Epilogue::residual_in_place, Epilogue::index_gather,
+    for (Epilogue epilogue : {Epilogue::bias_relu, Epilogue::two_stores, Epilogue::residual_in_place, Epilogue::indices,
                               Epilogue::transposed_store, Epilogue::strided_store}) {
       p.epilogue = epilogue;
       check_exact<float>(p);
@@ -285,6 +285,60 @@ TEST_CASE("gelu after a product: right, and the same on both instruction sets", 
     CHECK(same_bits(single.run(Isa::avx2), single.run(Isa::avx512)));
     CHECK(same_bits(twice.run(Isa::avx2), twice.run(Isa::avx512)));
   }
+}
+
+TEST_CASE("a gather in the epilogue: values, and an index out of range", "[x86][contraction]") {
+  // out[i][j] = sum + table[indices[j]]
+  const std::int64_t m = 40, n = 37, k = 12;
+  Kernel kernel;
+  kernel.kind = KernelKind::contraction;
+  kernel.axes = {AxisRole::parallel, AxisRole::parallel, AxisRole::reduced};
+  kernel.operands = {{DType::f32, false}, {DType::f32, false}, {DType::i64, false}, {DType::f32, false}, {DType::f32, true}};
+  constexpr auto zero = StrideClass::zero, unit = StrideClass::unit, any = StrideClass::any;
+  kernel.accesses = {{0, {any, zero, unit}}, {1, {zero, unit, any}}, {2, {zero, unit, zero}}, {3, {zero, zero, zero}}, {4, {any, unit, zero}}};
+  ScalarBuilder s;
+  const ScalarValue sum = s.contract(s.load(0, DType::f32), s.load(1, DType::f32));
+  kernel.stores = {{4, s.add(sum, s.gather(3, DType::f32, s.load(2, DType::i64))).id}};
+  kernel.body = s.take();
+  verify(kernel);
+  BoundGeometry geometry;
+  geometry.extent = {m, n, k};
+  geometry.accesses.resize(5);
+  geometry.accesses[0].stride = {k, 0, 1}, geometry.accesses[1].stride = {0, 1, n}, geometry.accesses[2].stride = {0, 1, 0};
+  geometry.accesses[3].gather_extent = 5, geometry.accesses[3].gather_stride = 1, geometry.accesses[4].stride = {n, 1, 0};
+  std::vector<float> a(m * k, 0.5f), b(k * n, 2.0f), table{10, 20, 30, 40, 50}, out(m * n);
+  std::vector<std::int64_t> indices(n);
+  for (std::size_t j = 0; j < indices.size(); ++j) indices[j] = static_cast<std::int64_t>(j % 5);
+  void* operands[] = {a.data(), b.data(), indices.data(), table.data(), out.data()};
+  for (Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (!host_has(isa)) continue;
+    std::string why;
+    auto executable = make_contraction_executable(kernel, {}, isa, &why);
+    INFO(why);
+    REQUIRE(executable != nullptr);
+    auto launch = executable->bind(geometry);
+    launch->run(operands);
+    bool is_right = true;
+    for (std::size_t i = 0; i < out.size(); ++i) is_right = is_right && out[i] == 12 + table[static_cast<std::size_t>(indices[i % n])];
+    CHECK(is_right);
+    indices[36] = 5;
+    CHECK_THROWS_AS(launch->run(operands), IndexError);
+    indices[36] = 1;
+    launch->run(operands);
+    CHECK(out.back() == 32);
+  }
+}
+
+TEST_CASE("what is no product of two loads is declined, with the reason", "[x86][contraction]") {
+  Case<float> c({.m = 4, .n = 4, .k = 4});
+  ScalarBuilder s;
+  const ScalarValue a = s.load(0, DType::f32), b = s.load(1, DType::f32);
+  c.kernel.stores[0].value = s.contract(s.mul(a, a), b).id;
+  c.kernel.body = s.take();
+  verify(c.kernel);
+  std::string why;
+  CHECK(make_contraction_executable(c.kernel, {}, Isa::avx2, &why) == nullptr);
+  CHECK(why.find("factor") != std::string::npos);
 }
 
 TEST_CASE("NaN and infinity go through products", "[x86][contraction]") {

@@ -191,7 +191,7 @@ inline std::exception_ptr run_in_slot(ThreadPool& pool, JobSlot& slot, int threa
   inside_chunk() = false;
   slot.is_open.store(false);
   for (int spins = 0; slot.users.load() != 0; ++spins) {
-    if (spins < 20'000) spin_pause();
+    if (spins < 1000) spin_pause();  // then the helper may be waiting for this processor
     else std::this_thread::yield();
   }
   std::exception_ptr error = std::exchange(slot.error, nullptr);
