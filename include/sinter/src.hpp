@@ -5,12 +5,17 @@
 #error "define SINTER_SEPARATE_COMPILATION for all files that include Sinter, or leave this header out"
 #endif
 // base
+#include <sinter/base/context.ipp>
 #include <sinter/base/error.ipp>
 // tensor
 #include <sinter/tensor/dim.ipp>
+#include <sinter/tensor/impl.ipp>
+#include <sinter/tensor/shape.ipp>
+#include <sinter/tensor/storage.ipp>
 // graph
 #include <sinter/graph/attrs.ipp>
 #include <sinter/graph/graph.ipp>
+#include <sinter/graph/record.ipp>
 // ops
 #include <sinter/ops/attention.ipp>
 #include <sinter/ops/conv.ipp>
@@ -29,6 +34,14 @@
 #include <sinter/ops/take.ipp>
 #include <sinter/ops/val_ops.ipp>
 #include <sinter/ops/view.ipp>
+// autodiff
+#include <sinter/autodiff/reverse.ipp>
+// expr
+#include <sinter/expr/capture.ipp>
+#include <sinter/expr/functions.ipp>
+#include <sinter/expr/host.ipp>
+// autodiff
+#include <sinter/autodiff/transforms.ipp>
 // passes
 #include <sinter/passes/canonicalise.ipp>
 #include <sinter/passes/cse.ipp>
@@ -56,5 +69,25 @@
 #include <sinter/backend/x86/contraction_pack.ipp>
 #include <sinter/backend/x86/contraction_plan.ipp>
 #include <sinter/backend/x86/contraction_vector.ipp>
+#include <sinter/backend/x86/emitter.ipp>
+#include <sinter/backend/x86/loop.ipp>
+#include <sinter/backend/x86/loop_body.ipp>
+#include <sinter/backend/x86/loop_chain.ipp>
+#include <sinter/backend/x86/loop_columns.ipp>
+#include <sinter/backend/x86/loop_driver.ipp>
+#include <sinter/backend/x86/loop_generator.ipp>
+#include <sinter/backend/x86/loop_plan.ipp>
+#include <sinter/backend/x86/lower.ipp>
 #include <sinter/backend/x86/math.ipp>
+#include <sinter/backend/x86/register_allocator.ipp>
+#include <sinter/backend/x86/vector_builder.ipp>
+#include <sinter/backend/x86/vector_memory.ipp>
 #endif
+// jit
+#include <sinter/jit/backends.ipp>
+#include <sinter/jit/execute.ipp>
+#include <sinter/jit/function.ipp>
+#include <sinter/jit/guards.ipp>
+#include <sinter/jit/lazy.ipp>
+#include <sinter/jit/specialise.ipp>
+#include <sinter/jit/trace.ipp>

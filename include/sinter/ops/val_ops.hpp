@@ -90,7 +90,8 @@ IntVector all_axes(Val x);
 Val element_count(Val x, const IntVector& axes, DType dtype);
 /// Undoes the loss of `axes`: puts 1 in their place, then stretches to `shape`.
 Val unreduce(Val reduced, const IntVector& axes, const Shape& shape);
-/// Sums over the axes along which broadcasting stretched `shape` to x's shape.
+/// Sums over the axes along which broadcasting stretched `shape` to x's shape; an x that is narrower stretches if its rank is
+/// that of `shape`.
 Val sum_to_shape(Val x, const Shape& shape);
 
 Val reshape(Val x, const Shape& shape);

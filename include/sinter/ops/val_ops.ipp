@@ -122,7 +122,7 @@ SINTER_DECL Val sum_to_shape(Val x, const Shape& shape) {
   const Shape from = x.shape();
   if (identical(from, shape)) return x;
   const int added = from.rank() - shape.rank();
-  ensure(added >= 0, "sum_to_shape: the value has fewer axes");
+  if (added < 0) return x;   // narrower than `shape`: nothing to sum
   IntVector stretched;
   for (int i = 0; i < from.rank(); ++i)
     if (i < added || (ops_detail::is_one(shape[i - added]) && !ops_detail::is_one(from[i]))) stretched.push_back(i);

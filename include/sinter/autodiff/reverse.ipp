@@ -1,0 +1,180 @@
+// The backward walk.
+#pragma once
+
+#include <sinter/autodiff/reverse.hpp>
+#include <sinter/base/error.hpp>
+#include <sinter/ops/registry.hpp>
+#include <sinter/passes/dce.hpp>
+
+#include <unordered_map>
+
+SINTER_NAMESPACE_BEGIN
+namespace reverse_detail {
+
+/// One walk over the nodes that were in the builder when it began. Nodes before `first` are followed only if they are
+/// among `wrt`: a decomposition depends on older nodes through its operands alone.
+class BackwardWalk {
+ public:
+  BackwardWalk(GraphBuilder& builder, std::int32_t first, std::span<const Value> wrt)
+      : builder_(builder), first_(first), last_(static_cast<std::int32_t>(builder.graph().nodes().size())), wrt_(wrt) {
+    mark_dependent();
+  }
+
+  /// Adds to the gradient of `v`, brought to its type.
+  void accumulate(Value v, Val gradient) {
+    if (!depends(v) || !is_floating(builder_.type(v).dtype)) return;
+    const Type type = builder_.type(v);
+    gradient = expand(sum_to_shape(cast(gradient, type.dtype), type.shape), type.shape);
+    Value& sum = gradients_[v];
+    sum = sum ? (Val{&builder_, sum, gradient.where} + gradient).value : gradient.value;
+  }
+
+  void run() {
+    for (std::int32_t id = last_; id-- > first_;) {
+      if (!depends_[slot(id)]) continue;
+      const std::size_t results = builder_.graph().node(id).types.size();
+      for (std::size_t r = 0; r < results; ++r) {
+        const Value v{id, static_cast<std::int32_t>(r)};
+        if (auto found = gradients_.find(v); found != gradients_.end() && !is_independent(v)) propagate(v, found->second);
+      }
+    }
+  }
+
+  /// The gradient of `v`, if there is one.
+  Value gradient(Value v) const {
+    auto found = gradients_.find(v);
+    return found == gradients_.end() ? Value{} : found->second;
+  }
+
+ private:
+  struct ValueHash {
+    std::size_t operator()(Value v) const { return static_cast<std::size_t>(v.node) * 31 + static_cast<std::size_t>(v.result); }
+  };
+
+  std::size_t slot(std::int32_t id) const { return static_cast<std::size_t>(id - first_); }
+
+  bool is_independent(Value v) const {
+    for (Value w : wrt_)
+      if (w == v) return true;
+    return false;
+  }
+
+  bool depends(Value v) const { return v.node >= first_ ? v.node < last_ && depends_[slot(v.node)] : is_independent(v); }
+
+  void mark_dependent() {
+    depends_.assign(static_cast<std::size_t>(last_ - first_), false);
+    for (Value w : wrt_)
+      if (w.node >= first_ && w.node < last_) depends_[slot(w.node)] = true;
+    for (std::int32_t id = first_; id < last_; ++id)
+      for (Value in : builder_.graph().node(id).inputs)
+        if (depends(in)) depends_[slot(id)] = true;
+  }
+
+  std::uint32_t needed_operands(std::span<const Value> inputs) const {
+    std::uint32_t needed = 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (depends(inputs[i]) && is_floating(builder_.type(inputs[i]).dtype)) needed |= std::uint32_t{1} << (i < 31 ? i : 31);
+    return needed;
+  }
+
+  void propagate(Value out, Value dout) {
+    const Node& node = builder_.graph().node(out);
+    const OpInfo& op = *node.op;
+    // Copies: the rules add nodes, which moves the nodes.
+    const Values inputs = node.inputs;
+    const Attrs attrs = node.attrs;
+    const Location where = node.where;
+    const std::uint32_t needed = needed_operands(inputs);
+    if (needed == 0) return;
+    std::vector<Val> operands;
+    for (Value in : inputs) operands.push_back(Val{&builder_, in, where});
+    const Val result{&builder_, out, where}, gradient{&builder_, dout, where};
+    if (op.vjp != nullptr) {
+      ValList grads;
+      op.vjp(VjpArgs{operands, result, gradient, attrs, where, needed}, grads);
+      ensure(grads.size() == inputs.size(), "a derivative rule gives one gradient for each operand");
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (grads[i]) accumulate(inputs[i], grads[i]);
+    } else if (op.decompose != nullptr) {
+      through_decomposition(op, inputs, operands, attrs, where, gradient);
+    }
+    // An op with neither is constant almost everywhere (floor, sign) or made to stop gradients.
+  }
+
+  void through_decomposition(const OpInfo& op, const Values& inputs, std::span<const Val> operands, const Attrs& attrs, Location where, Val dout) {
+    const auto begin = static_cast<std::int32_t>(builder_.graph().nodes().size());
+    const Val decomposed = op.decompose(DecomposeArgs{operands, attrs, where});
+    BackwardWalk inner(builder_, begin, inputs);
+    inner.accumulate(decomposed.value, dout);
+    inner.run();
+    // The same value may be several operands; its gradient is their sum already.
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      bool is_first = true;
+      for (std::size_t k = 0; k < i; ++k) is_first = is_first && inputs[k] != inputs[i];
+      if (const Value g = inner.gradient(inputs[i]); g && is_first) accumulate(inputs[i], Val{&builder_, g, where});
+    }
+  }
+
+  GraphBuilder& builder_;
+  std::int32_t first_, last_;
+  std::span<const Value> wrt_;
+  std::vector<bool> depends_;   // of node first_ + i, on a value of wrt_
+  std::unordered_map<Value, Value, ValueHash> gradients_;
+};
+
+inline void check_loss(const Graph& forward, int loss_output) {
+  ensure(loss_output >= 0 && static_cast<std::size_t>(loss_output) < forward.outputs().size(), "differentiate: no such output");
+  const Value loss = forward.outputs()[static_cast<std::size_t>(loss_output)];
+  const Type& type = forward.type(loss);
+  const Location where = forward.node(loss).where;
+  if (type.shape.rank() != 0)
+    throw ShapeError("grad", "the function must return a scalar; use sum or mean: it returned " + type.text(), where);
+  if (!is_floating(type.dtype))
+    throw DTypeError("grad", "the function must return a floating scalar: it returned " + type.text(), where, "cast it to a floating dtype");
+}
+
+inline void check_wrt(const Graph& forward, std::span<const std::int32_t> wrt_inputs) {
+  for (std::int32_t position : wrt_inputs) {
+    ensure(position >= 0 && static_cast<std::size_t>(position) < forward.inputs().size(), "differentiate: no such input");
+    const Value input = forward.inputs()[static_cast<std::size_t>(position)];
+    if (!is_floating(forward.type(input).dtype))
+      throw DTypeError("grad", "argument " + std::to_string(position) + " is " + forward.type(input).text() + ", it must be floating",
+                       forward.node(input).where, "differentiate by floating arguments only");
+  }
+}
+
+}  // namespace reverse_detail
+
+SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
+                                        std::span<const Value> wrt) {
+  ensure(outputs.size() == douts.size(), "backward: one gradient for each output is required");
+  reverse_detail::BackwardWalk walk(builder, 0, wrt);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    walk.accumulate(outputs[i], Val{&builder, douts[i], builder.node(outputs[i]).where});
+  walk.run();
+  std::vector<Value> gradients;
+  for (Value w : wrt) gradients.push_back(walk.gradient(w));
+  return gradients;
+}
+
+SINTER_DECL Graph differentiate(const Graph& forward, std::span<const std::int32_t> wrt_inputs, int loss_output) {
+  reverse_detail::check_loss(forward, loss_output);
+  reverse_detail::check_wrt(forward, wrt_inputs);
+  GraphBuilder builder(forward);
+  std::vector<Value> inputs;
+  for (Value input : forward.inputs()) {
+    const Node& node = forward.node(input);
+    inputs.push_back(builder.input(forward.type(input), node.attrs.text, node.where));
+  }
+  std::vector<Value> outputs = builder.inline_graph(forward, inputs);
+  const Value loss = outputs[static_cast<std::size_t>(loss_output)];
+  const Val seed = number(Val{&builder, loss, builder.node(loss).where}, 1);
+  std::vector<Value> wrt;
+  for (std::int32_t position : wrt_inputs) wrt.push_back(inputs[static_cast<std::size_t>(position)]);
+  std::vector<Value> gradients = backward(builder, {&loss, 1}, {&seed.value, 1}, wrt);
+  for (std::size_t i = 0; i < wrt.size(); ++i)
+    outputs.push_back(gradients[i] ? gradients[i] : full_like(Val{&builder, wrt[i], builder.node(wrt[i]).where}, 0).value);
+  return Dce{}(builder.finish(outputs));
+}
+
+SINTER_NAMESPACE_END
