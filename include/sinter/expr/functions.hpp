@@ -25,7 +25,7 @@ SINTER_NAMESPACE_BEGIN
     return tensor_detail::make_expr<ops::Op>(where, std::forward<A>(x));                          \
   }
 #define SINTER_BINARY_FUNCTION(function, Op)                                                      \
-  template <Operand A, Operand B>                                                                 \
+  template <TensorOperand A, TensorOperand B>                                                                 \
     requires(TensorLike<A> || TensorLike<B>)                                                      \
   auto function(A&& a, B&& b, Location where = std::source_location::current()) {                 \
     return tensor_detail::make_expr<ops::Op>(where, std::forward<A>(a), std::forward<B>(b));      \
@@ -58,12 +58,12 @@ SINTER_BINARY_FUNCTION(maximum, Maximum)
 SINTER_BINARY_FUNCTION(minimum, Minimum)
 
 /// Elementwise choice: `condition ? a : b`. The condition is bool.
-template <TensorLike C, Operand A, Operand B>
+template <TensorLike C, TensorOperand A, TensorOperand B>
 auto where(C&& condition, A&& a, B&& b, Location at = std::source_location::current()) {
   return tensor_detail::make_expr<ops::Where>(at, std::forward<C>(condition), std::forward<A>(a), std::forward<B>(b));
 }
 /// Values limited to [low, high].
-template <TensorLike A, Operand L, Operand H>
+template <TensorLike A, TensorOperand L, TensorOperand H>
 auto clamp(A&& x, L&& low, H&& high, Location at = std::source_location::current()) {
   return minimum(maximum(std::forward<A>(x), std::forward<L>(low), at), std::forward<H>(high), at);
 }

@@ -37,7 +37,7 @@ concept Arithmetic = std::is_arithmetic_v<std::remove_cvref_t<T>>;
 template <class T>
 concept ScalarLike = Arithmetic<T> || std::same_as<std::remove_cvref_t<T>, Scalar> || std::same_as<std::remove_cvref_t<T>, Dim>;
 template <class T>
-concept Operand = TensorLike<T> || ScalarLike<T>;
+concept TensorOperand = TensorLike<T> || ScalarLike<T>;
 
 namespace tensor_detail {
 /// How an operand is held: a temporary Expr by its type, everything else as a Leaf (a named Expr is recorded once).
@@ -93,11 +93,11 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
 }  // namespace tensor_detail
 
 #define SINTER_BINARY_OPERATOR(symbol, Op)                                                                            \
-  template <Operand Other>                                                                                            \
+  template <TensorOperand Other>                                                                                            \
   friend auto operator symbol(LocatedLvalue<Self> self, Other&& other) -> Expr<Op, tensor_detail::held_t<const Self&>, tensor_detail::held_t<Other>> { \
     return tensor_detail::make_expr<Op>(self.where, self.object, std::forward<Other>(other));                         \
   }                                                                                                                   \
-  template <Operand Other>                                                                                            \
+  template <TensorOperand Other>                                                                                            \
   friend auto operator symbol(LocatedRvalue<Self> self, Other&& other) -> Expr<Op, tensor_detail::held_t<Self>, tensor_detail::held_t<Other>> { \
     return tensor_detail::make_expr<Op>(self.where, std::move(self.object), std::forward<Other>(other));              \
   }                                                                                                                   \
@@ -119,11 +119,11 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
     return tensor_detail::make_expr<Tag>(self.where, std::move(self.object));                                         \
   }
 // C++20 also tries `b == a` for `a == b`. Where the compiler has P2468 (Clang 16, GCC 13) the operator!= beside it
-// switches that off; GCC 12 needs an operator== whose two operands are alike, which cannot know the line.
+// switches that off; GCC 12 needs == and != whose two operands are alike, which cannot know the line.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 #define SINTER_EQUALITY_OPERATOR
 #else
-#define SINTER_EQUALITY_OPERATOR SINTER_BINARY_OPERATOR(==, ops::Eq)
+#define SINTER_EQUALITY_OPERATOR SINTER_BINARY_OPERATOR(==, ops::Eq) SINTER_BINARY_OPERATOR(!=, ops::Ne)
 #endif
 // && and || cannot short-circuit on tensors; a class that uses this macro has no conversion to bool either.
 #define SINTER_TENSOR_OPERATORS            \
@@ -137,7 +137,6 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
   SINTER_BINARY_OPERATOR(<=, ops::Le)      \
   SINTER_BINARY_OPERATOR(>=, ops::Ge)      \
   SINTER_EQUALITY_OPERATOR                 \
-  SINTER_BINARY_OPERATOR(!=, ops::Ne)      \
   SINTER_BINARY_OPERATOR(&, ops::And)      \
   SINTER_BINARY_OPERATOR(|, ops::Or)       \
   SINTER_BINARY_OPERATOR(^, ops::Xor)      \
@@ -145,18 +144,23 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
   SINTER_UNARY_OPERATOR(!, ops::Not)
 
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-template <Operand L, Operand R>
+template <TensorOperand L, TensorOperand R>
   requires(TensorLike<L> || TensorLike<R>)
 auto operator==(L&& a, R&& b) -> Expr<ops::Eq, tensor_detail::held_t<L>, tensor_detail::held_t<R>> {
   return tensor_detail::make_expr<ops::Eq>(Location(), std::forward<L>(a), std::forward<R>(b));
 }
+template <TensorOperand L, TensorOperand R>
+  requires(TensorLike<L> || TensorLike<R>)
+auto operator!=(L&& a, R&& b) -> Expr<ops::Ne, tensor_detail::held_t<L>, tensor_detail::held_t<R>> {
+  return tensor_detail::make_expr<ops::Ne>(Location(), std::forward<L>(a), std::forward<R>(b));
+}
 #endif
 
 /// Not available on tensors, for they cannot short-circuit: use & and |.
-template <Operand L, Operand R>
+template <TensorOperand L, TensorOperand R>
   requires(TensorLike<L> || TensorLike<R>)
 void operator&&(L&&, R&&) = delete;
-template <Operand L, Operand R>
+template <TensorOperand L, TensorOperand R>
   requires(TensorLike<L> || TensorLike<R>)
 void operator||(L&&, R&&) = delete;
 

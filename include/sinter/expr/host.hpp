@@ -1,0 +1,212 @@
+// Data in and out: host memory to tensors (copy, adopt, wrap with an owner, borrow for one call), tensors to numbers,
+// vectors, Eigen objects and text. Eigen's headers are not needed: its types are recognised by their members.
+#pragma once
+
+#include <sinter/expr/functions.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// Eigen matrices, vectors and maps: dense storage with strides.
+template <class M>
+concept EigenLike = requires(const M& m) {
+  typename M::Scalar;
+  m.data();
+  m.rows();
+  m.cols();
+  m.innerStride();
+  m.outerStride();
+  { M::IsRowMajor ? 1 : 0 };
+  { M::IsVectorAtCompileTime ? 1 : 0 };
+} && Element<typename M::Scalar>;
+
+/// Host memory lent for one call: no Tensor, cannot be kept. Accepted by compiled functions and copy_of.
+struct Borrowed {
+  Type type;
+  Strides strides{};
+  const void* data = nullptr;
+};
+/// Host memory lent to receive results: `f.into(borrow_mut(...))(...)`.
+struct BorrowedMut {
+  Type type;
+  Strides strides{};
+  void* data = nullptr;
+};
+
+namespace expr_detail {
+template <EigenLike M>
+std::pair<Type, Strides> eigen_layout(const M& m) {
+  Type type{dtype_of<typename M::Scalar>(), Device::cpu(), {}};
+  Strides strides{};
+  if constexpr (M::IsVectorAtCompileTime) {
+    type.shape.push_back(m.size());
+    strides[0] = m.innerStride();
+  } else {
+    type.shape.push_back(m.rows()), type.shape.push_back(m.cols());
+    strides[0] = M::IsRowMajor ? m.outerStride() : m.innerStride();
+    strides[1] = M::IsRowMajor ? m.innerStride() : m.outerStride();
+  }
+  return {type, strides};
+}
+Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function, Location where);
+Tensor copy_strided(const Type& type, const void* data, const Strides& strides);
+}  // namespace expr_detail
+
+/// Lends `data` (row-major, of `shape`) for one call. It must stay valid and unchanged during the call.
+template <Element T>
+Borrowed borrow(const T* data, const Shape& shape, Location where = std::source_location::current()) {
+  return {expr_detail::host_type(dtype_of<T>(), shape, -1, "borrow", where), dense_strides(shape), data};
+}
+template <Element T>
+Borrowed borrow(std::span<const T> data, const Shape& shape, Location where = std::source_location::current()) {
+  return {expr_detail::host_type(dtype_of<T>(), shape, static_cast<std::int64_t>(data.size()), "borrow", where), dense_strides(shape), data.data()};
+}
+template <Element T>
+Borrowed borrow(const std::vector<T>& data, const Shape& shape, Location where = std::source_location::current()) {
+  return borrow(std::span<const T>(data), shape, where);
+}
+template <EigenLike M>
+Borrowed borrow(const M& m) {
+  auto [type, strides] = expr_detail::eigen_layout(m);
+  return {type, strides, m.data()};
+}
+template <Element T>
+BorrowedMut borrow_mut(T* data, const Shape& shape, Location where = std::source_location::current()) {
+  return {expr_detail::host_type(dtype_of<T>(), shape, -1, "borrow_mut", where), dense_strides(shape), data};
+}
+template <EigenLike M>
+BorrowedMut borrow_mut(M& m) {
+  auto [type, strides] = expr_detail::eigen_layout(m);
+  return {type, strides, m.data()};
+}
+
+/// A tensor with a copy of host data.
+inline Tensor copy_of(const Borrowed& b) { return expr_detail::copy_strided(b.type, b.data, b.strides); }
+template <EigenLike M>
+Tensor copy_of(const M& m) { return copy_of(borrow(m)); }
+template <Element T>
+Tensor copy_of(std::span<const T> data, const Shape& shape, Location where = std::source_location::current()) {
+  return copy_of(borrow(data, shape, where));
+}
+template <Element T>
+Tensor copy_of(const std::vector<T>& data, const Shape& shape, Location where = std::source_location::current()) {
+  return copy_of(borrow(std::span<const T>(data), shape, where));
+}
+template <Element T>
+Tensor copy_of(const std::vector<T>& data) { return copy_of(data, Shape{Dim(data.size())}); }
+/// A tensor that takes over the vector's memory. No copy. (std::vector<bool> has no such memory: use copy_of.)
+template <Element T>
+  requires(!std::same_as<T, bool>)
+Tensor adopt(std::vector<T>&& data, const Shape& shape, Location where = std::source_location::current());
+/// A tensor over memory of others (row-major), kept alive by `owner`. The data must not change while it is used.
+Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype,
+                 Location where = std::source_location::current());
+/// From literals: tensor({1.f, 2.f}), tensor({{1.f, 2.f}, {3.f, 4.f}}).
+template <Element T>
+Tensor tensor(std::initializer_list<T> values) {
+  std::vector<char> bytes(values.size() * sizeof(T));
+  std::copy(values.begin(), values.end(), reinterpret_cast<T*>(bytes.data()));
+  Shape shape{Dim(values.size())};
+  return expr_detail::copy_strided({dtype_of<T>(), Device::cpu(), shape}, bytes.data(), dense_strides(shape));
+}
+template <Element T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, Location where = std::source_location::current()) {
+  std::vector<char> bytes;
+  for (auto& row : rows) {
+    if (row.size() != rows.begin()->size())
+      throw ShapeError("tensor", "rows have different lengths: " + std::to_string(rows.begin()->size()) + " and " + std::to_string(row.size()), where);
+    auto* first = reinterpret_cast<const char*>(row.begin());
+    bytes.insert(bytes.end(), first, first + row.size() * sizeof(T));
+  }
+  Shape shape{Dim(rows.size()), Dim(rows.size() == 0 ? 0 : rows.begin()->size())};
+  return expr_detail::copy_strided({dtype_of<T>(), Device::cpu(), shape}, bytes.data(), dense_strides(shape));
+}
+
+/// The tensor as ready, row-major data (evaluates; copies only if strided).
+Ref<TensorImpl> dense_value(const In& x, std::string_view function);
+
+/// The only element, converted to T. Evaluates.
+template <Element T>
+T item(const In& x) {
+  Ref<TensorImpl> value = dense_value(x, "item");
+  if (value->type.shape.numel().value() != 1)
+    throw ShapeError("item", "the tensor has shape " + value->type.shape.text() + ", not one element", x.where, "reduce it first, or use to_vector<T>(x)");
+  return visit_dtype(value->type.dtype, [&](auto element) { return static_cast<T>(*static_cast<const decltype(element)*>(value->data())); });
+}
+/// All elements, row-major, converted to T. Evaluates.
+template <Element T>
+std::vector<T> to_vector(const In& x) {
+  Ref<TensorImpl> value = dense_value(x, "to_vector");
+  auto count = static_cast<std::size_t>(value->type.shape.numel().value());
+  std::vector<T> out(count);
+  visit_dtype(value->type.dtype, [&](auto element) {
+    auto* data = static_cast<const decltype(element)*>(value->data());
+    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(data[i]);
+  });
+  return out;
+}
+/// A copy as an Eigen matrix or vector of matching scalar type.
+template <EigenLike M>
+M to_eigen(const Tensor& x, Location where = std::source_location::current());
+/// Writes the elements into an Eigen object or other lent memory of the same shape and dtype.
+void copy_to(const BorrowedMut& target, const In& x);
+
+/// NumPy-like text: "[[1, 2],\n [3, 4]]"; long axes are shortened.
+std::string to_string(const In& x);
+std::ostream& operator<<(std::ostream& out, const Tensor& x);
+std::ostream& operator<<(std::ostream& out, const Scalar& x);
+template <class Op, class... A>
+std::ostream& operator<<(std::ostream& out, const Expr<Op, A...>& x) { return out << Tensor(x); }
+inline std::ostream& operator<<(std::ostream& out, const Variable& x) { return out << x.value(); }
+
+// ---- definitions of templates
+
+template <Element T>
+  requires(!std::same_as<T, bool>)
+Tensor adopt(std::vector<T>&& data, const Shape& shape, Location where) {
+  Type type = expr_detail::host_type(dtype_of<T>(), shape, static_cast<std::int64_t>(data.size()), "adopt", where);
+  auto owner = std::make_shared<std::vector<T>>(std::move(data));
+  return from_blob(owner, owner->data(), type.shape, type.dtype, where);
+}
+
+template <EigenLike M>
+M to_eigen(const Tensor& x, Location where) {
+  M out;
+  const Shape shape = x.shape();
+  if constexpr (M::IsVectorAtCompileTime) {
+    if (shape.rank() != 1) throw ShapeError("to_eigen", "a vector needs rank 1, the tensor is " + shape.text(), where);
+    if constexpr (requires { out.resize(1); }) {
+      if (out.size() != shape[0].value()) out.resize(shape[0].value());
+    }
+  } else {
+    if (shape.rank() != 2) throw ShapeError("to_eigen", "a matrix needs rank 2, the tensor is " + shape.text(), where);
+    if (out.rows() != shape[0].value() || out.cols() != shape[1].value()) out.resize(shape[0].value(), shape[1].value());
+  }
+  copy_to(borrow_mut(out), In(x, where));
+  return out;
+}
+
+template <Element T>
+std::span<const T> Tensor::data(Location where) const {
+  Ref<TensorImpl> value = dense_value(In(*this, where), "data");
+  if (value->type.dtype != dtype_of<T>())
+    throw DTypeError("data", "the tensor has dtype " + std::string(name(value->type.dtype)) + ", not " + std::string(name(dtype_of<T>())), where,
+                     "use to_vector<T>(x) to convert");
+  if (!(value == impl_)) impl_ = value;   // a strided value is replaced by its dense copy: same elements
+  return {static_cast<const T*>(value->data()), static_cast<std::size_t>(value->type.shape.numel().value())};
+}
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/expr/host.ipp>
+#endif

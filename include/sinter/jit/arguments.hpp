@@ -1,0 +1,206 @@
+// Arguments of a call, taken apart: one flat list of leaves, in the order in which the tree visitor meets them. Plain
+// data on the stack; nothing is retained but the current values of Variables.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/small_vector.hpp>
+#include <sinter/expr/functions.hpp>
+#include <sinter/expr/host.hpp>
+#include <sinter/expr/tree.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+enum class LeafKind : std::uint8_t { tensor, scalar, fixed, variable };
+
+/// One leaf of the arguments.
+struct ArgLeaf {
+  LeafKind kind = LeafKind::tensor;
+  DTypeClass number_kind = DTypeClass::floating;   // scalar
+  const Type* type = nullptr;                      // tensor, variable
+  const Strides* strides = nullptr;
+  void* data = nullptr;
+  TensorImpl* impl = nullptr;                      // null: borrowed memory
+  VariableSlot* slot = nullptr;                    // variable
+  union {
+    std::int64_t integer = 0;                      // scalar, fixed
+    double number;
+  };
+};
+
+/// The leaves of one call. Holds what must stay alive for its length.
+class ArgList {
+ public:
+  ArgList() = default;
+  ArgList(const ArgList&) = delete;
+  ArgList& operator=(const ArgList&) = delete;
+  ~ArgList() {
+    for (TensorImpl* value : held_) value->release();
+  }
+
+  std::span<const ArgLeaf> leaves() const { return leaves_; }
+
+  void tensor(const Tensor& x) { add_value(x.impl().get(), LeafKind::tensor, nullptr); }
+  void variable(const Variable& x);
+  void scalar(const Scalar& x) {
+    ArgLeaf leaf;
+    leaf.kind = LeafKind::scalar;
+    leaf.number_kind = x.leaf().kind;
+    if (x.leaf().kind == DTypeClass::floating) leaf.number = x.leaf().number;
+    else leaf.integer = x.leaf().integer;
+    leaves_.push_back(leaf);
+  }
+  void fixed(std::int64_t value) {
+    ArgLeaf leaf;
+    leaf.kind = LeafKind::fixed;
+    leaf.integer = value;
+    leaves_.push_back(leaf);
+  }
+  void borrowed(const Borrowed& b) {
+    ArgLeaf leaf;
+    leaf.type = &b.type;
+    leaf.strides = &b.strides;
+    leaf.data = const_cast<void*>(b.data);
+    leaves_.push_back(leaf);
+  }
+
+ private:
+  void add_value(TensorImpl* impl, LeafKind kind, VariableSlot* slot) {
+    if (SINTER_UNLIKELY(!impl->is_ready())) make_ready(impl);
+    ArgLeaf leaf;
+    leaf.kind = kind;
+    leaf.type = &impl->type;
+    leaf.strides = &impl->strides;
+    leaf.data = impl->data();
+    leaf.impl = impl;
+    leaf.slot = slot;
+    leaves_.push_back(leaf);
+  }
+  static void make_ready(TensorImpl* impl);
+
+  SmallVector<ArgLeaf, 16> leaves_;
+  SmallVector<TensorImpl*, 4> held_;
+};
+
+/// A Tensor or lent memory, decided at run time: the tensor arguments of jit::Function::into.
+struct Lent {
+  Lent(const Tensor& x) : value(x) {}
+  Lent(const Borrowed& b) : memory(b), is_memory(true) {}
+  template <EigenLike M>
+  Lent(const M& m) : memory(borrow(m)), is_memory(true) {}
+  Tensor value;
+  Borrowed memory;
+  bool is_memory = false;
+};
+
+/// How an argument of type A enters: what the caller's object is turned into before it is taken apart.
+template <class A>
+decltype(auto) as_argument(const A& arg) {
+  if constexpr (std::same_as<A, Borrowed>) return arg;
+  else if constexpr (EigenLike<A>) return borrow(arg);
+  else if constexpr (is_expr<A>) return Tensor(arg);
+  else return arg;
+}
+template <class A>
+using argument_t = std::remove_cvref_t<decltype(as_argument(std::declval<const A&>()))>;
+
+/// How the traced function sees an argument. `AsScalar`: C++ numbers become run-time Scalars.
+template <class A, bool AsScalar>
+using traced_t = std::conditional_t<std::same_as<argument_t<A>, Borrowed> || std::same_as<A, Lent>, Tensor,
+                                    std::conditional_t<Arithmetic<A> && AsScalar, Scalar, argument_t<A>>>;
+
+namespace jit_detail {
+
+template <class F>
+struct Signature {
+  static constexpr bool is_known = false;
+};
+template <class R, class C, class... P>
+struct Signature<R (C::*)(P...) const> {
+  static constexpr bool is_known = true;
+  using Parameters = std::tuple<P...>;
+};
+template <class R, class C, class... P>
+struct Signature<R (C::*)(P...)> : Signature<R (C::*)(P...) const> {};
+template <class R, class C, class... P>
+struct Signature<R (C::*)(P...) const noexcept> : Signature<R (C::*)(P...) const> {};
+template <class R, class... P>
+struct Signature<R (*)(P...)> : Signature<R (std::tuple<P...>::*)(P...) const> {};
+template <class F>
+  requires requires { &F::operator(); }
+struct Signature<F> : Signature<decltype(&F::operator())> {};
+
+template <class P>
+consteval bool check_parameter() {
+  static_assert(!std::is_floating_point_v<std::remove_cvref_t<P>>,
+                "sinter: a float or double parameter would be frozen into the compiled function; declare it Scalar");
+  static_assert(!(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>),
+                "sinter: a compiled function takes its arguments by value or const reference; return the new value instead");
+  return true;
+}
+template <class Parameters>
+struct CheckParameters;
+template <class... P>
+struct CheckParameters<std::tuple<P...>> {
+  static constexpr bool ok = (check_parameter<P>() && ... && true);
+};
+template <class F>
+consteval bool check_function() {
+  if constexpr (Signature<F>::is_known) return CheckParameters<typename Signature<F>::Parameters>::ok;
+  return true;
+}
+
+/// Does parameter I of a function with a known signature take a C++ number as a Scalar?
+template <class F, std::size_t I>
+consteval bool takes_scalar() {
+  if constexpr (I < std::tuple_size_v<typename Signature<F>::Parameters>) {
+    using P = std::remove_cvref_t<std::tuple_element_t<I, typename Signature<F>::Parameters>>;
+    return !std::is_arithmetic_v<P> && !std::is_enum_v<P>;
+  } else {
+    return false;
+  }
+}
+
+template <class F, class I, class... A>
+struct Call;
+template <class F, std::size_t... I, class... A>
+struct Call<F, std::index_sequence<I...>, A...> {
+  static constexpr bool fits = [] {
+    if constexpr (Signature<F>::is_known) return std::tuple_size_v<typename Signature<F>::Parameters> == sizeof...(A);
+    else return true;
+  }();
+  /// A generic lambda: numbers are run-time inputs, unless it only takes them as integers.
+  static constexpr bool takes_all_scalars = [] {
+    if constexpr (Signature<F>::is_known) return false;
+    else return std::is_invocable_v<const F&, const traced_t<A, true>&...>;
+  }();
+  template <std::size_t At, class T>
+  static constexpr bool as_scalar = [] {
+    if constexpr (!Arithmetic<T>) return false;
+    else if constexpr (Signature<F>::is_known) return takes_scalar<F, At>();
+    else return takes_all_scalars || std::is_floating_point_v<T>;
+  }();
+  using Arguments = std::tuple<traced_t<A, as_scalar<I, A>>...>;
+};
+template <class F, class... A>
+using traced_arguments_t = typename Call<F, std::index_sequence_for<A...>, A...>::Arguments;
+
+/// Takes one argument apart; `T` is its traced type.
+template <class T, class A>
+void flatten(const A& arg, ArgList& list) {
+  if constexpr (std::same_as<A, Borrowed>) list.borrowed(arg);
+  else if constexpr (std::same_as<A, Lent>) arg.is_memory ? list.borrowed(arg.memory) : list.tensor(arg.value);
+  else if constexpr (std::same_as<T, Scalar> && Arithmetic<A>) list.scalar(Scalar(arg));
+  else tree::visit_leaves(arg, list);
+}
+
+}  // namespace jit_detail
+
+}  // namespace jit
+SINTER_NAMESPACE_END

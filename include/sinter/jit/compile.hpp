@@ -1,0 +1,323 @@
+// compile(): the one entry point, and the typed half of compiled functions: taking arguments apart, calling the user's
+// function on stand-ins, and putting results together.
+#pragma once
+
+#include <sinter/autodiff/transforms.hpp>
+#include <sinter/expr/host.hpp>
+#include <sinter/expr/tree.hpp>
+#include <sinter/jit/arguments.hpp>
+#include <sinter/jit/function.hpp>
+#include <sinter/jit/options.hpp>
+
+#include <array>
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <source_location>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+
+/// What a call gives back for a function result of type R: expressions become Tensors, inside tuples too.
+template <class R>
+struct Result {
+  using type = R;
+  static R make(R&& r) { return std::move(r); }
+};
+template <class Op, class... A>
+struct Result<Expr<Op, A...>> {
+  using type = Tensor;
+  static Tensor make(Expr<Op, A...>&& r) { return Tensor(std::move(r)); }
+};
+template <class... R>
+struct Result<std::tuple<R...>> {
+  using type = std::tuple<typename Result<R>::type...>;
+  static type make(std::tuple<R...>&& r) {
+    return std::apply([](R&... parts) { return type{Result<R>::make(std::move(parts))...}; }, r);
+  }
+};
+template <class A, class B>
+struct Result<std::pair<A, B>> {
+  using type = std::pair<typename Result<A>::type, typename Result<B>::type>;
+  static type make(std::pair<A, B>&& r) { return {Result<A>::make(std::move(r.first)), Result<B>::make(std::move(r.second))}; }
+};
+template <>
+struct Result<Variable> {
+  using type = Tensor;
+  static Tensor make(Variable&& r) { return r.value(); }
+};
+template <class F, class Arguments>
+struct RawResult;
+template <class F, class... T>
+struct RawResult<F, std::tuple<T...>> {
+  using type = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
+};
+struct Nothing {};
+template <class R>
+using result_of_t = typename Result<std::conditional_t<std::is_void_v<R>, Nothing, R>>::type;
+
+/// Replaces the leaves of an argument by the trace's stand-ins.
+struct StandInVisitor {
+  FunctionTrace& trace;
+  void tensor(Tensor& x) { x = Tensor(trace.next_leaf()); }
+  void scalar(Scalar& x) { x = Scalar(trace.next_leaf()); }
+  void variable(const Variable&) { trace.skip_leaf(); }
+  void fixed(std::int64_t) { trace.skip_leaf(); }
+};
+template <class T, class A>
+T stand_in(const A& arg, FunctionTrace& trace) {
+  if constexpr (std::same_as<T, Tensor>) return Tensor(trace.next_leaf());
+  else if constexpr (std::same_as<T, Scalar>) return Scalar(trace.next_leaf());
+  else {
+    T copy = arg;
+    StandInVisitor visitor{trace};
+    tree::visit_leaves(copy, visitor);
+    return copy;
+  }
+}
+
+/// Collects the values of a traced result.
+struct CollectVisitor {
+  std::vector<Ref<TensorImpl>>& values;
+  void tensor(const Tensor& x) { values.push_back(x.impl()); }
+  void scalar(const Scalar& x) { values.push_back(In(x).tensor()); }
+  void variable(const Variable& x) { values.push_back(x.value().impl()); }
+  void fixed(std::int64_t) {}
+};
+/// Puts the values of a call into a copy of the traced result.
+struct FillVisitor {
+  Ref<TensorImpl>* values;
+  void tensor(Tensor& x) { x = Tensor(std::move(*values++)); }
+  void scalar(Scalar& x) {
+    Ref<TensorImpl> value = std::move(*values++);
+    visit_dtype(value->type.dtype, [&](auto element) { x = Scalar(*static_cast<const decltype(element)*>(value->data())); });
+  }
+  void variable(const Variable&) { ++values; }
+  void fixed(std::int64_t) {}
+};
+
+template <class R>
+inline constexpr bool is_only_tensors = std::same_as<R, Tensor>;
+template <class... R>
+inline constexpr bool is_only_tensors<std::tuple<R...>> = (is_only_tensors<R> && ...);
+template <class A, class B>
+inline constexpr bool is_only_tensors<std::pair<A, B>> = is_only_tensors<A> && is_only_tensors<B>;
+
+template <class R>
+consteval std::size_t tensor_count() {
+  if constexpr (std::same_as<R, Tensor>) return 1;
+  else return []<template <class...> class T, class... P>(std::type_identity<T<P...>>) { return (tensor_count<P>() + ... + 0); }(std::type_identity<R>{});
+}
+template <class R>
+R from_values(Ref<TensorImpl>*& values) {
+  if constexpr (std::same_as<R, Tensor>) return Tensor(std::move(*values++));
+  else return [&]<template <class...> class T, class... P>(std::type_identity<T<P...>>) { return R{from_values<P>(values)...}; }(std::type_identity<R>{});
+}
+
+inline BorrowedMut as_target(const BorrowedMut& target) { return target; }
+template <EigenLike M>
+BorrowedMut as_target(M& m) { return borrow_mut(m); }
+/// Memory of a Tensor that nobody else sees.
+BorrowedMut as_target(Tensor& x);
+
+}  // namespace jit_detail
+
+/// What compile() returns: call it like the function. Copies share the compiled code.
+template <class F>
+class Compiled {
+ public:
+  Compiled(F f, Options options, Location where)
+      : f_(std::make_shared<const F>(std::move(f))), state_(std::make_shared<FunctionState>(std::move(options), where)) {
+    static_assert(jit_detail::check_function<F>());
+  }
+
+  /// Calls the function. Inside another trace it becomes part of that trace.
+  template <class... A>
+    requires(jit_detail::Call<F, std::index_sequence_for<A...>, std::remove_cvref_t<A>...>::fits)
+  auto operator()(A&&... args) const {
+    using R = result_t<std::remove_cvref_t<A>...>;
+    if (Trace::current() != nullptr || SINTER_UNLIKELY(Context::get().is_disabled)) return call_plain<R>(args...);
+    return call<R>({}, std::as_const(args)...);
+  }
+
+  /// f.into(out...)(args...): results go into the given memory (BorrowedMut, Eigen objects, Tensors nobody else holds).
+  template <class... O>
+  [[nodiscard]] auto into(O&&... outputs) const {
+    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs)...};
+    return [self = *this, targets](const auto&... args) {
+      using R = result_t<std::remove_cvref_t<decltype(args)>...>;
+      static_cast<void>(self.template call<R>(Targets(targets), args...));
+    };
+  }
+
+  /// Compiles for these arguments without running.
+  template <class... A>
+  void warm_up(const A&... args) const {
+    ArgList list;
+    SmallVector<std::int64_t, 8> symbols;
+    with_entry<result_t<A...>>(list, symbols, [](const Entry&) {}, args...);
+  }
+
+  /// What the call with these arguments compiles to: graph, guards, kernels, memory, code.
+  template <class... A>
+  Explanation explain(const A&... args) const {
+    ArgList list;
+    SmallVector<std::int64_t, 8> symbols;
+    return with_entry<result_t<A...>>(list, symbols, [&](const Entry& entry) { return jit::explain(entry, symbols); }, args...);
+  }
+
+  /// As into(), with the targets in a list.
+  template <class... A>
+  void call_into(Targets targets, const A&... args) const {
+    static_cast<void>(call<result_t<A...>>(targets, args...));
+  }
+
+  Stats stats() const { return state_->stats(); }
+  void reset() const { state_->reset(); }
+  const F& function() const { return *f_; }
+
+ private:
+  template <class... A>
+  using arguments_t = jit_detail::traced_arguments_t<F, A...>;
+  template <class... A>
+  using raw_t = typename jit_detail::RawResult<F, arguments_t<A...>>::type;
+  template <class... A>
+  using result_t = jit_detail::result_of_t<raw_t<A...>>;
+
+  template <class R, class... A>
+  auto call_plain(const A&... args) const {
+    using Arguments = arguments_t<A...>;
+    auto invoke = [&]<std::size_t... I>(std::index_sequence<I...>) -> decltype(auto) {
+      return (*f_)(static_cast<const std::tuple_element_t<I, Arguments>&>(plain<std::tuple_element_t<I, Arguments>>(args))...);
+    };
+    if constexpr (std::is_void_v<raw_t<A...>>) invoke(std::index_sequence_for<A...>{});
+    else return jit_detail::Result<raw_t<A...>>::make(invoke(std::index_sequence_for<A...>{}));
+  }
+  template <class T, class A>
+  static T plain(const A& arg) {
+    if constexpr (std::same_as<T, Tensor> && (std::same_as<A, Borrowed> || EigenLike<A>)) return copy_of(arg);
+    else return T(arg);
+  }
+
+  /// Takes the arguments apart, finds or makes the entry, and hands it to `use`.
+  template <class R, class Use, class... A>
+  decltype(auto) with_entry(ArgList& list, SmallVector<std::int64_t, 8>& symbols, Use&& use, const A&... args) const {
+    return with_arguments<R>(list, symbols, std::forward<Use>(use), std::index_sequence_for<A...>{}, as_argument(args)...);
+  }
+  template <class R, class Use, std::size_t... I, class... A>
+  decltype(auto) with_arguments(ArgList& list, SmallVector<std::int64_t, 8>& symbols, Use&& use, std::index_sequence<I...>, const A&... args) const {
+    using Arguments = arguments_t<A...>;
+    (jit_detail::flatten<std::tuple_element_t<I, Arguments>>(args, list), ...);
+    auto trace = [&](FunctionTrace& recorder) {
+      // Braces fix the order in which stand-ins are taken.
+      Arguments traced{jit_detail::stand_in<std::tuple_element_t<I, Arguments>>(args, recorder)...};
+      TracedResult result;
+      if constexpr (std::is_void_v<raw_t<A...>>) {
+        std::apply(*f_, std::as_const(traced));
+        result.shape = std::make_shared<R>();
+      } else {
+        auto value = std::make_shared<R>(jit_detail::Result<raw_t<A...>>::make(std::apply(*f_, std::as_const(traced))));
+        jit_detail::CollectVisitor collect{result.values};
+        tree::visit_leaves(*value, collect);
+        result.shape = std::move(value);
+      }
+      return result;
+    };
+    return use(state_->entry_for(list, TraceFunction::of(trace), symbols));
+  }
+
+  template <class R, class... A>
+  auto call(Targets targets, const A&... args) const {
+    ArgList list;
+    SmallVector<std::int64_t, 8> symbols;
+    return with_entry<R>(
+        list, symbols,
+        [&](const Entry& entry) {
+          if constexpr (jit_detail::is_only_tensors<R>) {
+            std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
+            state_->run(entry, list, symbols, values.data(), targets);
+            Ref<TensorImpl>* at = values.data();
+            return jit_detail::from_values<R>(at);
+          } else {
+            std::vector<Ref<TensorImpl>> values(entry.results);
+            state_->run(entry, list, symbols, values.data(), targets);
+            if constexpr (!std::same_as<R, jit_detail::Nothing>) {
+              R result = *static_cast<const R*>(entry.result_shape.get());
+              jit_detail::FillVisitor fill{values.data()};
+              tree::visit_leaves(result, fill);
+              return result;
+            }
+          }
+        },
+        args...);
+  }
+
+  std::shared_ptr<const F> f_;
+  std::shared_ptr<FunctionState> state_;
+};
+
+/// Compiles `f` for the arguments it is called with: traced once per kind of arguments, guarded, fused, and run as
+/// machine code. f takes Tensors, Scalars, structs, containers and static values by value or const reference and returns
+/// Tensors, tuples, containers or structs of them. It may run several times while it is traced, so keep host effects out.
+template <class F>
+Compiled<std::decay_t<F>> compile(F&& f, Options options = {}, Location where = std::source_location::current()) {
+  return Compiled<std::decay_t<F>>(std::forward<F>(f), std::move(options), where);
+}
+
+template <class Signature>
+class Function;
+
+/// A nameable type for compiled functions, to be stored in classes and declared in headers.
+template <class R, class... P>
+class Function<R(P...)> {
+ public:
+  Function() = default;
+  template <class F>
+  Function(const Compiled<F>& compiled) : call_(std::make_shared<Holder<F>>(compiled)) {}
+
+  explicit operator bool() const { return call_ != nullptr; }
+  R operator()(const std::conditional_t<std::same_as<P, Tensor>, Tensor, P>&... args) const { return checked().call(args...); }
+  /// As Compiled::into; arguments are Tensors, Scalars, ... as in the signature, or lent memory for Tensors.
+  template <class... O>
+  [[nodiscard]] auto into(O&&... outputs) const {
+    std::vector<BorrowedMut> targets{jit_detail::as_target(outputs)...};
+    return [self = *this, targets](const auto&... args) { self.checked().call_into(targets, convert<P>(args)...); };
+  }
+  Stats stats() const { return checked().stats(); }
+
+ private:
+  template <class T>
+  using lent_t = std::conditional_t<std::same_as<T, Tensor>, Lent, T>;
+  template <class T, class A>
+  static decltype(auto) convert(const A& arg) {
+    if constexpr (std::same_as<T, Tensor>) return Lent(arg);
+    else return static_cast<T>(arg);
+  }
+  struct Base {
+    virtual ~Base() = default;
+    virtual R call(const P&...) const = 0;
+    virtual void call_into(std::span<const BorrowedMut>, const lent_t<P>&...) const = 0;
+    virtual Stats stats() const = 0;
+  };
+  template <class F>
+  struct Holder final : Base {
+    explicit Holder(const Compiled<F>& c) : compiled(c) {}
+    R call(const P&... args) const override { return compiled(args...); }
+    void call_into(std::span<const BorrowedMut> targets, const lent_t<P>&... args) const override { compiled.call_into(targets, args...); }
+    Stats stats() const override { return compiled.stats(); }
+    Compiled<F> compiled;
+  };
+  const Base& checked() const {
+    if (call_ == nullptr) throw UserError("jit::Function", "the function is empty", {}, "assign the result of jit::compile to it");
+    return *call_;
+  }
+  std::shared_ptr<const Base> call_;
+};
+
+}  // namespace jit
+SINTER_NAMESPACE_END

@@ -1,0 +1,157 @@
+// The untyped half of a compiled function: traces, entries (guards + plan + where inputs and outputs go), lookup, and
+// the run of one call. The typed half (compile.hpp) only takes arguments apart and puts results together.
+#pragma once
+
+#include <sinter/graph/graph.hpp>
+#include <sinter/graph/record.hpp>
+#include <sinter/jit/guards.hpp>
+#include <sinter/jit/options.hpp>
+#include <sinter/runtime/plan.hpp>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// A trace of a user's function on symbolic arguments.
+class FunctionTrace : public Trace, public SymbolScope {
+ public:
+  FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic_axes);
+  ~FunctionTrace() override;
+
+  /// The stand-in of the next tensor or number, in flattening order; fixed leaves and Variables are passed over.
+  Ref<TensorImpl> next_leaf();
+  void skip_leaf() { ++next_; }
+
+  Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
+  void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
+  std::int64_t value_of(SymbolId symbol) const override { return hints_[symbol]; }
+  void note(DimRelation relation, Dim lhs, Dim rhs, bool outcome) override;
+
+  struct VariableRead {
+    std::shared_ptr<VariableSlot> slot;
+    std::int32_t leaf = -1;             // argument leaf, or -1: captured by the function
+    Ref<TensorImpl> stand_in;
+    Ref<TensorImpl> seen;               // value while tracing
+    Ref<TensorImpl> assigned;           // latest value given in the trace, or null
+  };
+  std::span<const Ref<TensorImpl>> stand_ins() const { return stand_ins_; }
+  std::vector<VariableRead>& variables() { return variables_; }
+  GuardSet& guards() { return guards_; }
+  std::span<const std::int64_t> hints() const { return hints_; }
+
+ private:
+  std::span<const ArgLeaf> args_;
+  std::size_t next_ = 0;
+  std::vector<Ref<TensorImpl>> stand_ins_;       // per argument leaf; null for fixed leaves
+  std::vector<VariableRead> variables_;
+  std::vector<std::int64_t> hints_;
+  GuardSet guards_;
+  SymbolScope* outer_scope_;
+};
+
+/// One compiled version of a function.
+struct Entry {
+  GuardSet guards;
+  struct Input {
+    enum class Source : std::uint8_t { leaf, captured, pinned } source = Source::leaf;
+    std::int32_t index = 0;
+  };
+  std::vector<Input> inputs;                                   // of the plan, in order
+  std::vector<std::shared_ptr<VariableSlot>> captured;         // Variables the function captured
+  std::vector<Type> captured_types;                            // what they must still be
+  std::vector<Ref<TensorImpl>> pinned;                         // captured values that were computed once
+  struct Assignment {
+    std::int32_t leaf = -1;                                    // Variable argument, or
+    std::int32_t captured = -1;                                // captured Variable
+  };
+  std::vector<Assignment> assignments;                         // outputs behind the results
+  std::size_t results = 0;
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const void> result_shape;                    // typed half: the traced result, for its static parts
+  Graph traced, optimised;
+  double trace_ms = 0, passes_ms = 0, codegen_ms = 0;
+  mutable std::atomic<std::int64_t> runs{0};
+  const Entry* next = nullptr;                                 // older entry
+};
+
+/// Where the results of a call go instead of fresh memory.
+using Targets = std::span<const BorrowedMut>;
+
+/// What tracing the user's function once gives.
+struct TracedResult {
+  std::vector<Ref<TensorImpl>> values;
+  std::shared_ptr<const void> shape;
+};
+/// A reference to the typed half's tracing code; valid for the call it is passed to.
+struct TraceFunction {
+  void* object;
+  TracedResult (*call)(void* object, FunctionTrace& trace);
+  template <class F>
+  static TraceFunction of(F& f) {
+    return {&f, [](void* object, FunctionTrace& trace) { return (*static_cast<F*>(object))(trace); }};
+  }
+  TracedResult operator()(FunctionTrace& trace) const { return call(object, trace); }
+};
+
+class FunctionState : public std::enable_shared_from_this<FunctionState> {
+ public:
+  FunctionState(Options options, Location where);
+  ~FunctionState();
+
+  /// The entry that fits, traced and compiled if there is none. Concurrent callers wait for one compilation.
+  const Entry& entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
+  /// Runs it; `results` receives the values. Variables are written back last.
+  void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results, Targets targets = {});
+
+  Stats stats() const;
+  void reset();
+  Location where() const { return where_; }
+  const Options& options() const { return options_; }
+
+ private:
+  const Entry* find(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbols) const;
+  std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace);
+  std::vector<std::uint32_t> choose_symbolic_axes(std::span<const ArgLeaf> args) const;
+  void check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace);
+
+  Options options_;
+  Location where_;
+  std::atomic<const Entry*> newest_{nullptr};
+  mutable std::mutex compiling_;
+  std::vector<std::unique_ptr<Entry>> entries_;   // owned; retired ones too, for callers may still run them
+  std::atomic<std::int64_t> calls_{0};
+  std::int64_t compiles_ = 0;
+  double compile_ms_ = 0;
+};
+
+/// Text of explain(): graph, guards, passes, kernels, memory, code.
+class Explanation {
+ public:
+  explicit Explanation(std::string text) : text_(std::move(text)) {}
+  const std::string& text() const { return text_; }
+  friend std::ostream& operator<<(std::ostream& out, const Explanation& e);
+
+ private:
+  std::string text_;
+};
+Explanation explain(const Entry& entry, std::span<const std::int64_t> symbols);
+
+/// Forgets every compiled function, kernel and lazy plan. Functions stay usable and compile again when called.
+void reset();
+/// Names of the back ends of this build, best first.
+std::vector<std::string> list_backends();
+/// True while a function is being traced on this thread.
+bool is_compiling();
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/jit/function.ipp>
+#endif

@@ -1,0 +1,270 @@
+// Entries of a compiled function: lookup, compilation, the run of a call.
+#pragma once
+
+#include <sinter/jit/function.hpp>
+
+#include <sinter/expr/capture.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/jit/specialise.hpp>
+#include <sinter/passes/pipeline.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <ostream>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+class Stopwatch {
+ public:
+  double lap_ms() {
+    auto now = std::chrono::steady_clock::now();
+    double ms = std::chrono::duration<double, std::milli>(now - last_).count();
+    last_ = now;
+    return ms;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// Every living FunctionState, so that jit::reset() reaches them.
+struct Functions {
+  std::mutex mutex;
+  std::vector<FunctionState*> list;
+  static Functions& instance() {
+    static Functions* functions = new Functions;
+    return *functions;
+  }
+};
+
+/// The graph of a finished trace, and where its inputs and outputs come from.
+struct TracedGraph {
+  Graph graph;
+  std::vector<Entry::Input> inputs;
+  std::vector<std::shared_ptr<VariableSlot>> captured;
+  std::vector<Type> captured_types;
+  std::vector<Ref<TensorImpl>> pinned;
+  std::vector<Entry::Assignment> assignments;
+  std::size_t results = 0;
+  std::shared_ptr<const void> result_shape;
+  GuardSet guards;
+};
+
+inline TracedGraph trace_graph(std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic_axes, const TraceFunction& function) {
+  TracedGraph out;
+  FunctionTrace trace("compile", args, symbolic_axes);
+  TracedResult result = function(trace);
+  out.results = result.values.size();
+  out.result_shape = std::move(result.shape);
+  std::vector<Ref<TensorImpl>> outputs = std::move(result.values), known;
+  for (std::size_t i = 0; i < trace.stand_ins().size(); ++i) {
+    const auto& stand_in = trace.stand_ins()[i];
+    if (!stand_in || trace.guards().leaves[i].same_slot_as >= 0) continue;
+    known.push_back(stand_in);
+    out.inputs.push_back({Entry::Input::Source::leaf, static_cast<std::int32_t>(i)});
+  }
+  for (const auto& read : trace.variables()) {
+    if (read.leaf < 0) {
+      known.push_back(read.stand_in);
+      out.inputs.push_back({Entry::Input::Source::captured, static_cast<std::int32_t>(out.captured.size())});
+      out.captured.push_back(read.slot);
+      out.captured_types.push_back(read.seen->type);
+    }
+    if (!read.assigned) continue;
+    outputs.push_back(read.assigned);
+    out.assignments.push_back(read.leaf >= 0 ? Entry::Assignment{read.leaf, -1}
+                                             : Entry::Assignment{-1, static_cast<std::int32_t>(out.captured.size()) - 1});
+  }
+  Capture captured = capture(outputs, known, {.trace = trace.id(), .ready = ReadyLeaf::constant});
+  for (std::size_t i = known.size(); i < captured.inputs.size(); ++i) {
+    out.inputs.push_back({Entry::Input::Source::pinned, static_cast<std::int32_t>(out.pinned.size())});
+    out.pinned.push_back(captured.inputs[i]);
+  }
+  for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
+    SymbolInfo info;
+    info.hint = trace.hints()[id];
+    info.axis = trace.guards().symbols[id].axis;
+    for (std::size_t i = 0; i < out.inputs.size(); ++i)
+      if (out.inputs[i].source == Entry::Input::Source::leaf && out.inputs[i].index == trace.guards().symbols[id].leaf) info.input = static_cast<std::int32_t>(i);
+    captured.builder.symbols().push_back(info);
+  }
+  out.graph = captured.finish();
+  out.guards = std::move(trace.guards());
+  return out;
+}
+
+/// The first node in which two traces of one function differ, in words.
+inline std::string first_difference(const Graph& before, const Graph& now, Location& where) {
+  std::size_t n = std::min(before.nodes().size(), now.nodes().size());
+  for (std::size_t i = 0; i < n; ++i) {
+    const Node &a = before.nodes()[i], &b = now.nodes()[i];
+    if (a.op == b.op && a.inputs == b.inputs && identical(a.attrs, b.attrs)) continue;
+    where = b.where;
+    // A changed number is a node of its own; blame the operation that uses it.
+    for (std::size_t user = i + 1; user < now.nodes().size() && b.inputs.empty(); ++user) {
+      const Node& candidate = now.nodes()[user];
+      for (Value v : candidate.inputs)
+        if (v.node == static_cast<std::int32_t>(i)) return std::string(candidate.op->name);
+    }
+    return std::string(b.op->name);
+  }
+  return "the number of operations";
+}
+}  // namespace jit_detail
+
+SINTER_DECL FunctionState::FunctionState(Options options, Location where) : options_(std::move(options)), where_(where) {
+  check_backend(options_.backend, where);
+  auto& functions = jit_detail::Functions::instance();
+  std::scoped_lock lock(functions.mutex);
+  functions.list.push_back(this);
+}
+SINTER_DECL FunctionState::~FunctionState() {
+  auto& functions = jit_detail::Functions::instance();
+  std::scoped_lock lock(functions.mutex);
+  std::erase(functions.list, this);
+}
+
+SINTER_DECL const Entry* FunctionState::find(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbols) const {
+  for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
+    if (!entry->guards.holds(args, symbols)) continue;
+    bool fits = true;
+    for (std::size_t i = 0; i < entry->captured.size(); ++i) {
+      std::scoped_lock lock(entry->captured[i]->mutex);
+      fits &= identical(entry->captured[i]->value->type, entry->captured_types[i]);
+    }
+    if (fits) return entry;
+  }
+  return nullptr;
+}
+
+SINTER_DECL const Entry& FunctionState::entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
+  const Entry* entry = find(args.leaves(), symbols);
+  if (SINTER_LIKELY(entry != nullptr)) {
+    std::int64_t runs = entry->runs.load(std::memory_order_relaxed);
+    if (SINTER_UNLIKELY(runs == 1 || (Context::get().checks && runs >= 4 && (runs & (runs - 1)) == 0))) check_purity(*entry, args, trace);
+    return *entry;
+  }
+  std::scoped_lock lock(compiling_);
+  entry = find(args.leaves(), symbols);
+  if (entry != nullptr) return *entry;
+  const Entry* newest = newest_.load(std::memory_order_acquire);
+  if (newest != nullptr && is_logged("recompiles"))
+    if (auto broken = newest->guards.first_broken(args.leaves()))
+      sinter::note("recompiles", where_.text() + ": guard '" + std::string(name(broken->kind)) + "' failed: " + broken->reason);
+  std::unique_ptr<Entry> made = compile(args, trace);
+  made->next = newest;
+  entry = made.get();
+  entries_.push_back(std::move(made));
+  newest_.store(entry, std::memory_order_release);
+  ensure(entry->guards.holds(args.leaves(), symbols), "a new entry does not fit the arguments it was made for");
+  return *entry;
+}
+
+SINTER_DECL std::vector<std::uint32_t> FunctionState::choose_symbolic_axes(std::span<const ArgLeaf> args) const {
+  std::vector<std::uint32_t> masks(args.size(), options_.dynamic == Dynamic::always ? 0xFFu : 0u);
+  if (options_.dynamic != Dynamic::automatic) return masks;
+  for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
+    const auto& specs = entry->guards.leaves;
+    bool same_structure = specs.size() == args.size();
+    for (std::size_t i = 0; same_structure && i < args.size(); ++i) {
+      same_structure = specs[i].kind == args[i].kind;
+      if (same_structure && args[i].type != nullptr) same_structure = specs[i].dtype == args[i].type->dtype && specs[i].rank == args[i].type->shape.rank();
+    }
+    if (!same_structure) continue;
+    for (std::size_t i = 0; i < args.size(); ++i)
+      for (int axis = 0; args[i].type != nullptr && axis < specs[i].rank; ++axis)
+        if (!identical(specs[i].extents[static_cast<std::size_t>(axis)], args[i].type->shape[axis])) masks[i] |= 1u << axis;
+  }
+  return masks;
+}
+
+SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace) {
+  jit_detail::Stopwatch watch;
+  std::vector<std::uint32_t> symbolic = choose_symbolic_axes(args.leaves());
+  jit_detail::TracedGraph traced = jit_detail::trace_graph(args.leaves(), symbolic, trace);
+  for (const auto& value : traced.pinned) {
+    TensorImpl* raw = value.get();
+    evaluate({&raw, 1}, "compile", where_);
+  }
+  auto entry = std::make_unique<Entry>();
+  entry->guards = std::move(traced.guards);
+  entry->inputs = std::move(traced.inputs);
+  entry->captured = std::move(traced.captured);
+  entry->captured_types = std::move(traced.captured_types);
+  entry->pinned = std::move(traced.pinned);
+  entry->assignments = std::move(traced.assignments);
+  entry->results = traced.results;
+  entry->result_shape = std::move(traced.result_shape);
+  entry->trace_ms = watch.lap_ms();
+  Graph specialised = substitute_symbols(traced.graph, solve_equalities(entry->guards.dims, entry->guards.symbols.size()));
+  entry->optimised = run_pipeline(specialised, pipeline_options());
+  entry->traced = std::move(traced.graph);
+  entry->passes_ms = watch.lap_ms();
+  entry->plan = build_plan(entry->optimised, plan_options(*entry));
+  entry->codegen_ms = watch.lap_ms();
+  ++compiles_;
+  compile_ms_ += entry->trace_ms + entry->passes_ms + entry->codegen_ms;
+  if (is_logged("kernels")) sinter::note("kernels", where_.text() + ":\n" + entry->plan->text());
+  return entry;
+}
+
+SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace) {
+  entry.runs.fetch_add(1, std::memory_order_relaxed);   // once, also if it throws
+  std::vector<std::uint32_t> symbolic(args.leaves().size(), 0);
+  for (std::size_t i = 0; i < symbolic.size(); ++i)
+    for (std::size_t axis = 0; axis < entry.guards.leaves[i].rank; ++axis)
+      if (!entry.guards.leaves[i].extents[axis].is_static()) symbolic[i] |= 1u << axis;
+  jit_detail::TracedGraph again = jit_detail::trace_graph(args.leaves(), symbolic, trace);
+  if (structurally_equal(entry.traced, again.graph)) return;
+  Location where = where_;
+  std::string op = jit_detail::first_difference(entry.traced, again.graph, where);
+  throw TraceError("compile", "captured value changed at " + op, where,
+                   "the function is traced once and does not see later changes: pass the value as an argument (Scalar or Tensor), or hold it in a Variable");
+}
+
+SINTER_DECL Stats FunctionState::stats() const {
+  std::scoped_lock lock(compiling_);
+  Stats stats;
+  stats.calls = calls_.load(std::memory_order_relaxed);
+  stats.compiles = compiles_;
+  stats.recompiles = compiles_ > 0 ? compiles_ - 1 : 0;
+  stats.compile_ms = compile_ms_;
+  if (const Entry* entry = newest_.load(std::memory_order_acquire)) stats.kernels = static_cast<std::int64_t>(entry->plan->kernel_count());
+  return stats;
+}
+
+SINTER_DECL void FunctionState::reset() {
+  std::scoped_lock lock(compiling_);
+  newest_.store(nullptr, std::memory_order_release);
+  compiles_ = 0;
+  compile_ms_ = 0;
+}
+
+SINTER_DECL bool is_compiling() { return Trace::current() != nullptr; }
+
+SINTER_DECL std::ostream& operator<<(std::ostream& out, const Explanation& e) { return out << e.text(); }
+
+SINTER_DECL Explanation explain(const Entry& entry, std::span<const std::int64_t> symbols) {
+  std::string text = "guards:\n" + entry.guards.text();
+  text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
+  text += "plan:\n" + entry.plan->text();
+  char times[160];
+  std::snprintf(times, sizeof times, "compile time: trace %.3f ms, passes %.3f ms, fusion and code %.3f ms\n", entry.trace_ms, entry.passes_ms, entry.codegen_ms);
+  for (std::size_t i = 0; i < symbols.size(); ++i) text += "s" + std::to_string(i) + " = " + std::to_string(symbols[i]) + " in this call\n";
+  return Explanation(text + times);
+}
+
+SINTER_DECL void reset() {
+  auto& functions = jit_detail::Functions::instance();
+  {
+    std::scoped_lock lock(functions.mutex);
+    for (FunctionState* function : functions.list) function->reset();
+  }
+  clear_lazy_cache();
+  clear_kernel_cache();
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END

@@ -1,0 +1,175 @@
+// Comparing arguments with specs, quickly and then in words.
+#pragma once
+
+#include <sinter/jit/guards.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+SINTER_DECL std::string_view name(GuardKind kind) {
+  switch (kind) {
+    case GuardKind::structure: return "structure";
+    case GuardKind::dtype: return "dtype";
+    case GuardKind::device: return "device";
+    case GuardKind::rank: return "rank";
+    case GuardKind::layout: return "layout";
+    case GuardKind::extent: return "extent";
+    case GuardKind::relation: return "relation";
+    case GuardKind::fixed_value: return "value";
+    case GuardKind::number_kind: return "number kind";
+    case GuardKind::alias: return "alias";
+  }
+  __builtin_unreachable();
+}
+
+SINTER_DECL bool is_dense(const Shape& shape, const Strides& strides) {
+  std::int64_t step = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    std::int64_t extent = shape[i].value();
+    if (extent == 0) return true;
+    if (extent != 1 && strides[static_cast<std::size_t>(i)] != step) return false;
+    step *= extent;
+  }
+  return true;
+}
+
+namespace jit_detail {
+inline bool layout_fits(const LeafSpec& spec, const ArgLeaf& arg) {
+  if (spec.is_dense) return is_dense(arg.type->shape, *arg.strides);
+  for (std::size_t i = 0; i < spec.rank; ++i)
+    if ((*arg.strides)[i] != spec.strides[i]) return false;
+  return true;
+}
+inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg, std::span<const ArgLeaf> args) {
+  if (spec.kind != arg.kind) return false;
+  if (spec.kind == LeafKind::fixed) return spec.fixed == arg.integer;
+  if (spec.kind == LeafKind::scalar) return spec.number_kind == arg.number_kind;
+  const Type& type = *arg.type;
+  if (type.dtype != spec.dtype || !(type.device == spec.device) || type.shape.rank() != spec.rank) return false;
+  for (int i = 0; i < spec.rank; ++i) {
+    Dim expected = spec.extents[static_cast<std::size_t>(i)], actual = type.shape.begin()[i];
+    if (!identical(expected, actual) && (expected.is_static() || actual.value() < 2)) return false;
+  }
+  if (spec.kind == LeafKind::variable) {
+    if (spec.same_slot_as >= 0 && args[static_cast<std::size_t>(spec.same_slot_as)].slot != arg.slot) return false;
+  }
+  return layout_fits(spec, arg);
+}
+inline bool relation_holds(const DimGuard& guard, std::span<const std::int64_t> symbols) {
+  std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
+  return (guard.relation == DimRelation::less ? a < b : a == b) == guard.outcome;
+}
+inline std::string leaf_name(std::size_t leaf) { return "argument leaf " + std::to_string(leaf); }
+}  // namespace jit_detail
+
+SINTER_DECL bool GuardSet::holds(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbol_values) const {
+  if (args.size() != leaves.size()) return false;
+  for (std::size_t i = 0; i < args.size(); ++i)
+    if (!jit_detail::leaf_fits(leaves[i], args[i], args)) return false;
+  symbol_values.clear();
+  for (SymbolSource source : symbols)
+    symbol_values.push_back(args[static_cast<std::size_t>(source.leaf)].type->shape.begin()[source.axis].value());
+  for (const DimGuard& guard : dims)
+    if (!jit_detail::relation_holds(guard, symbol_values)) return false;
+  return true;
+}
+
+namespace jit_detail {
+inline std::optional<Guard> broken_leaf(const LeafSpec& spec, std::span<const ArgLeaf> args, std::size_t i) {
+  const ArgLeaf& arg = args[i];
+  auto broken = [&](GuardKind kind, const std::string& what) { return Guard{kind, static_cast<int>(i), what + " of " + leaf_name(i)}; };
+  auto expected_got = [](std::string expected, std::string got) { return ": expected " + std::move(expected) + ", got " + std::move(got); };
+  if (spec.kind != arg.kind) return broken(GuardKind::structure, "kind");
+  if (spec.kind == LeafKind::fixed) {
+    if (spec.fixed == arg.integer) return {};
+    return Guard{GuardKind::fixed_value, static_cast<int>(i), "static value or container size of " + leaf_name(i) + expected_got(std::to_string(spec.fixed), std::to_string(arg.integer))};
+  }
+  if (spec.kind == LeafKind::scalar) {
+    if (spec.number_kind == arg.number_kind) return {};
+    return broken(GuardKind::number_kind, "integer or floating number");
+  }
+  const Type& type = *arg.type;
+  if (type.dtype != spec.dtype) {
+    Guard guard = broken(GuardKind::dtype, "dtype");
+    guard.reason += expected_got(std::string(sinter::name(spec.dtype)), std::string(sinter::name(type.dtype)));
+    return guard;
+  }
+  if (!(type.device == spec.device)) return broken(GuardKind::device, "device");
+  if (type.shape.rank() != spec.rank) {
+    Guard guard = broken(GuardKind::rank, "rank");
+    guard.reason += expected_got(std::to_string(spec.rank), std::to_string(type.shape.rank()));
+    return guard;
+  }
+  for (int axis = 0; axis < spec.rank; ++axis) {
+    Dim expected = spec.extents[static_cast<std::size_t>(axis)], actual = type.shape[axis];
+    if (identical(expected, actual) || (!expected.is_static() && actual.value() >= 2)) continue;
+    Guard guard = broken(GuardKind::extent, "extent of axis " + std::to_string(axis));
+    guard.reason += expected_got(expected.is_static() ? expected.text() : expected.text() + " >= 2", actual.text());
+    return guard;
+  }
+  if (spec.same_slot_as >= 0 && args[static_cast<std::size_t>(spec.same_slot_as)].slot != arg.slot) return broken(GuardKind::alias, "Variable");
+  if (!layout_fits(spec, arg)) return broken(GuardKind::layout, "layout (strides)");
+  return {};
+}
+}  // namespace jit_detail
+
+SINTER_DECL std::optional<Guard> GuardSet::first_broken(std::span<const ArgLeaf> args) const {
+  if (args.size() != leaves.size())
+    return Guard{GuardKind::structure, -1, "number of leaves: expected " + std::to_string(leaves.size()) + ", got " + std::to_string(args.size())};
+  for (std::size_t i = 0; i < args.size(); ++i)
+    if (auto broken = jit_detail::broken_leaf(leaves[i], args, i)) return broken;
+  SmallVector<std::int64_t, 8> values;
+  for (SymbolSource source : symbols) values.push_back(args[static_cast<std::size_t>(source.leaf)].type->shape[source.axis].value());
+  for (const DimGuard& guard : dims) {
+    if (jit_detail::relation_holds(guard, values)) continue;
+    const char* sign = guard.relation == DimRelation::less ? (guard.outcome ? " < " : " >= ") : (guard.outcome ? " == " : " != ");
+    return Guard{GuardKind::relation, -1, "relation " + guard.lhs.text() + sign + guard.rhs.text() + " no longer holds"};
+  }
+  return {};
+}
+
+SINTER_DECL std::string GuardSet::text() const {
+  std::string text;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const LeafSpec& spec = leaves[i];
+    text += "  leaf " + std::to_string(i) + ": ";
+    if (spec.kind == LeafKind::fixed) text += "static value " + std::to_string(spec.fixed);
+    else if (spec.kind == LeafKind::scalar) text += spec.number_kind == DTypeClass::floating ? "run-time floating number" : "run-time integer";
+    else {
+      Shape shape;
+      for (std::size_t axis = 0; axis < spec.rank; ++axis) shape.push_back(spec.extents[axis]);
+      text += Type{spec.dtype, spec.device, shape}.text() + (spec.is_dense ? " dense" : " strided");
+      if (spec.kind == LeafKind::variable) text += " (Variable, read at each call)";
+    }
+    text += "\n";
+  }
+  for (const DimGuard& guard : dims)
+    text += "  " + guard.lhs.text() + (guard.relation == DimRelation::less ? (guard.outcome ? " < " : " >= ") : (guard.outcome ? " == " : " != ")) + guard.rhs.text() + "\n";
+  return text;
+}
+
+SINTER_DECL LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::uint32_t symbolic, SymbolId& next_symbol) {
+  const ArgLeaf& arg = args[leaf];
+  LeafSpec spec;
+  spec.kind = arg.kind;
+  if (arg.kind == LeafKind::fixed) spec.fixed = arg.integer;
+  if (arg.kind == LeafKind::scalar) spec.number_kind = arg.number_kind;
+  if (arg.kind != LeafKind::tensor && arg.kind != LeafKind::variable) return spec;
+  spec.dtype = arg.type->dtype;
+  spec.device = arg.type->device;
+  spec.rank = static_cast<std::uint8_t>(arg.type->shape.rank());
+  spec.is_dense = is_dense(arg.type->shape, *arg.strides);
+  spec.strides = *arg.strides;
+  for (int axis = 0; axis < spec.rank; ++axis) {
+    Dim extent = arg.type->shape[axis];
+    bool becomes_symbol = (symbolic >> axis & 1) != 0 && extent.value() >= 2 && spec.is_dense;
+    spec.extents[static_cast<std::size_t>(axis)] = becomes_symbol ? Dim::symbol(next_symbol++) : extent;
+  }
+  if (arg.slot != nullptr)
+    for (std::size_t i = 0; i < leaf && spec.same_slot_as < 0; ++i)
+      if (args[i].slot == arg.slot) spec.same_slot_as = static_cast<std::int16_t>(i);
+  return spec;
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END

@@ -1,0 +1,35 @@
+// Options of compile(), statistics, and how they are named.
+#pragma once
+
+#include <sinter/base/config.hpp>
+
+#include <cstdint>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// What to optimise for. `reduce_overhead` keeps memory for results between calls.
+enum class Mode : std::uint8_t { default_, reduce_overhead };
+/// When an extent becomes symbolic: after it changed, from the start, or never.
+enum class Dynamic : std::uint8_t { automatic, always, never };
+
+struct Options {
+  Mode mode = Mode::default_;
+  std::string backend = {};               // "": the best there is; "x86", "reference"
+  Dynamic dynamic = Dynamic::automatic;
+  bool fullgraph = false;                 // reading a value while tracing is an error in any case for now
+  bool fuse = true;                       // false: one kernel per operation, to find out where a wrong result arises
+};
+
+/// Figures of one compiled function.
+struct Stats {
+  std::int64_t calls = 0;
+  std::int64_t compiles = 0;              // traces that became plans, the first included
+  std::int64_t recompiles = 0;
+  std::int64_t kernels = 0;               // of the newest plan
+  double compile_ms = 0;                  // all compiles together: trace, passes, code generation
+};
+
+}  // namespace jit
+SINTER_NAMESPACE_END

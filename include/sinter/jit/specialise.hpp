@@ -1,0 +1,23 @@
+// Solving what a trace learned about symbols: equalities become substitutions, so that later stages compare dims by
+// structure alone.
+#pragma once
+
+#include <sinter/graph/graph.hpp>
+#include <sinter/jit/guards.hpp>
+
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// For each symbol what it is replaced by (itself, another expression, or a number).
+std::vector<Dim> solve_equalities(std::span<const DimGuard> guards, std::size_t symbols);
+/// The graph with symbols replaced in all types and attributes.
+Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement);
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/jit/specialise.ipp>
+#endif

@@ -1,0 +1,12 @@
+// Sinter: torch.compile for C++. The only header users include.
+#pragma once
+
+#include <sinter/autodiff/transforms.hpp>
+#include <sinter/expr/expr.hpp>
+#include <sinter/expr/functions.hpp>
+#include <sinter/expr/host.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/jit/compile.hpp>
+#include <sinter/jit/options.hpp>
+#include <sinter/tensor/storage.hpp>
+#include <sinter/tensor/tensor.hpp>
