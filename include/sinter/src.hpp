@@ -34,13 +34,12 @@
 #include <sinter/ops/take.ipp>
 #include <sinter/ops/val_ops.ipp>
 #include <sinter/ops/view.ipp>
-// autodiff
-#include <sinter/autodiff/reverse.ipp>
 // expr
 #include <sinter/expr/capture.ipp>
 #include <sinter/expr/functions.ipp>
 #include <sinter/expr/host.ipp>
 // autodiff
+#include <sinter/autodiff/reverse.ipp>
 #include <sinter/autodiff/transforms.ipp>
 // passes
 #include <sinter/passes/canonicalise.ipp>

@@ -56,8 +56,7 @@ class LoopPlanner {
 
   void choose_width() {
     std::int64_t largest = 4;
-    for (const Inst& inst : k_.body)
-      if (inst.prim != Prim::immediate) largest = std::max(largest, size_of(inst.dtype));
+    for (const Inst& inst : k_.body) largest = std::max(largest, size_of(inst.dtype));
     for (const Access& access : k_.accesses) {
       plan_.needs_count |= k_.operands[access.operand].dtype == DType::bool_;
       plan_.needs_count |= access.stride[static_cast<std::size_t>(plan_.column_axis)] == StrideClass::any;

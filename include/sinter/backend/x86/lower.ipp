@@ -4,6 +4,7 @@
 #include <sinter/backend/x86/lower.hpp>
 
 #include <sinter/backend/x86/math.hpp>
+#include <sinter/ops/philox.hpp>
 
 #include <bit>
 #include <limits>
@@ -142,6 +143,24 @@ inline VReg lower_convert(VectorBuilder& b, DType from, DType to, VReg a) {
   return b.convert(lane_of(from), lane_of(to), a);
 }
 
+/// Word 0 of Philox4x32-10 (ops/philox.hpp). Words live in the low halves of 64-bit lanes, where vpmuludq reads them; what
+/// gathers in the high halves is never read.
+inline VReg lower_random_bits(VectorBuilder& b, std::span<const VReg> args) {
+  const Lane lane = Lane::i64;
+  VReg c0 = args[2], c1 = b.shift_right(lane, args[2], 32), c2 = args[1], c3 = b.shift_right(lane, args[1], 32);
+  VReg k0 = args[0], k1 = b.shift_right(lane, args[0], 32);
+  for (int round = 0; round < philox_rounds; ++round) {
+    VReg p0 = b.op2(Op::vpmuludq, Op::vpmuludq, lane, c0, b.imm_int(lane, philox_multiplier_0));
+    VReg p1 = b.op2(Op::vpmuludq, Op::vpmuludq, lane, c2, b.imm_int(lane, philox_multiplier_1));
+    c0 = b.bit_xor(lane, b.bit_xor(lane, b.shift_right(lane, p1, 32), c1), k0);
+    c2 = b.bit_xor(lane, b.bit_xor(lane, b.shift_right(lane, p0, 32), c3), k1);
+    c1 = p1, c3 = p0;
+    k0 = b.add(lane, k0, b.imm_int(lane, philox_weyl_0));
+    k1 = b.add(lane, k1, b.imm_int(lane, philox_weyl_1));
+  }
+  return b.bit_and(lane, c0, b.imm_int(lane, 0xFFFFFFFF));
+}
+
 inline VReg lower_bool(VectorBuilder& b, Prim prim, std::span<const VReg> a) {
   switch (prim) {
     case Prim::and_: case Prim::mul: case Prim::min: return b.mask_and(a[0], a[1]);
@@ -190,7 +209,8 @@ inline VReg lower_float(VectorBuilder& b, Prim prim, Lane lane, std::span<const 
 
 SINTER_DECL std::string why_not_lowered(const Inst& inst, DType from) {
   const auto no = [&] { return "primitive " + std::string(name(inst.prim)) + " of " + std::string(name(from)) + " has no code generator"; };
-  if (inst.prim == Prim::random_bits || inst.prim == Prim::contract) return no();
+  if (inst.prim == Prim::contract) return no();
+  if (inst.prim == Prim::random_bits) return {};
   if (from == DType::bool_) {
     switch (inst.prim) {
       case Prim::neg: case Prim::sub: case Prim::div: case Prim::rem: case Prim::fma: case Prim::floor: case Prim::ceil:
@@ -206,6 +226,7 @@ SINTER_DECL std::string why_not_lowered(const Inst& inst, DType from) {
 SINTER_DECL VReg lower(VectorBuilder& b, const Inst& inst, DType from, std::span<const VReg> a) {
   if (inst.prim == Prim::convert) return x86_detail::lower_convert(b, from, inst.dtype, a[0]);
   if (from == DType::bool_) return x86_detail::lower_bool(b, inst.prim, a);
+  if (inst.prim == Prim::random_bits) return x86_detail::lower_random_bits(b, a);
   const Lane lane = lane_of(from);
   switch (inst.prim) {
     case Prim::neg: return b.neg(lane, a[0]);
@@ -252,7 +273,7 @@ SINTER_DECL int cost_of(Prim prim) {
   if (x86_detail::is_math(prim)) return 20;
   if (prim == Prim::div || prim == Prim::sqrt) return 8;
   if (prim == Prim::rsqrt) return 16;
-  if (prim == Prim::rem || prim == Prim::gather) return 40;
+  if (prim == Prim::rem || prim == Prim::gather || prim == Prim::random_bits) return 40;
   return prim == Prim::immediate ? 0 : 1;
 }
 
