@@ -1,0 +1,426 @@
+// A test oracle: evaluates a Graph node by node, one element at a time, in long double, which holds every i64 and more than
+// every f64. Shares with the library only the graph, the ops' scalar bodies (`lower`) and their decompositions; everything
+// else is written here anew, for reading and not for speed.
+#pragma once
+
+#include <sinter/graph/graph.hpp>
+#include <sinter/ops/philox.hpp>
+#include <sinter/ops/registry.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace oracle {
+
+using Number = long double;
+using Extents = std::vector<std::int64_t>;
+
+/// A dense row-major value.
+struct Array {
+  sinter::DType dtype = sinter::DType::f64;
+  Extents extents;
+  std::vector<Number> data;
+
+  std::int64_t size() const {
+    std::int64_t count = 1;
+    for (std::int64_t extent : extents) count *= extent;
+    return count;
+  }
+  static Array zeros(sinter::DType dtype, Extents extents) {
+    Array out{dtype, std::move(extents), {}};
+    out.data.assign(static_cast<std::size_t>(out.size()), 0);
+    return out;
+  }
+};
+
+inline std::size_t flat_index(const Extents& extents, const Extents& index) {
+  std::int64_t flat = 0;
+  for (std::size_t i = 0; i < extents.size(); ++i) flat = flat * extents[i] + index[i];
+  return static_cast<std::size_t>(flat);
+}
+
+/// Calls `visit(index)` for each index in row-major order.
+template <class F>
+void for_each_index(const Extents& extents, F&& visit) {
+  for (std::int64_t extent : extents)
+    if (extent == 0) return;
+  Extents index(extents.size(), 0);
+  while (true) {
+    visit(static_cast<const Extents&>(index));
+    std::size_t axis = extents.size();
+    while (axis > 0 && ++index[axis - 1] == extents[axis - 1]) index[--axis] = 0;
+    if (axis == 0) return;
+  }
+}
+
+/// The element of `x` that broadcasting puts at `index` of a result.
+inline Number broadcast_element(const Array& x, const Extents& index) {
+  Extents own(x.extents.size());
+  const std::size_t added = index.size() - own.size();
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = x.extents[i] == 1 ? 0 : index[i + added];
+  return x.data[flat_index(x.extents, own)];
+}
+
+// Scalar primitives
+
+inline Number wrapped(std::uint64_t bits, sinter::DType dtype) {
+  if (dtype == sinter::DType::bool_) return bits != 0;
+  return dtype == sinter::DType::i32 ? static_cast<Number>(static_cast<std::int32_t>(bits)) : static_cast<Number>(static_cast<std::int64_t>(bits));
+}
+
+inline Number integer_primitive(sinter::Prim prim, sinter::DType dtype, std::int64_t a, std::int64_t b) {
+  using sinter::Prim;
+  const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
+  const bool is_bool = dtype == sinter::DType::bool_;
+  switch (prim) {
+    case Prim::neg: return wrapped(0 - ua, dtype);
+    case Prim::abs: return wrapped(a < 0 ? 0 - ua : ua, dtype);
+    case Prim::add: return wrapped(ua + ub, dtype);
+    case Prim::sub: return wrapped(ua - ub, dtype);
+    case Prim::mul: return wrapped(ua * ub, dtype);
+    case Prim::div: return b == 0 ? 0 : b == -1 ? wrapped(0 - ua, dtype) : wrapped(static_cast<std::uint64_t>(a / b), dtype);
+    case Prim::rem: {
+      if (b == 0 || b == -1) return 0;
+      const std::int64_t r = a % b;
+      return wrapped(static_cast<std::uint64_t>(r != 0 && (r < 0) != (b < 0) ? r + b : r), dtype);
+    }
+    case Prim::min: return static_cast<Number>(std::min(a, b));
+    case Prim::max: return static_cast<Number>(std::max(a, b));
+    case Prim::and_: return wrapped(ua & ub, dtype);
+    case Prim::or_: return wrapped(ua | ub, dtype);
+    case Prim::xor_: return wrapped(ua ^ ub, dtype);
+    case Prim::not_: return is_bool ? static_cast<Number>(a == 0) : wrapped(~ua, dtype);
+    default: throw std::logic_error("oracle: no such integer primitive: " + std::string(sinter::name(prim)));
+  }
+}
+
+inline Number floating_primitive(sinter::Prim prim, Number a, Number b) {
+  using sinter::Prim;
+  const Number nan = std::numeric_limits<Number>::quiet_NaN();
+  const bool has_nan = std::isnan(a) || std::isnan(b);
+  switch (prim) {
+    case Prim::neg: return -a;
+    case Prim::abs: return std::fabs(a);
+    case Prim::add: return a + b;
+    case Prim::sub: return a - b;
+    case Prim::mul: return a * b;
+    case Prim::div: return a / b;
+    case Prim::rem: return a - b * std::floor(a / b);
+    case Prim::min: return has_nan ? nan : std::min(a, b);
+    case Prim::max: return has_nan ? nan : std::max(a, b);
+    case Prim::floor: return std::floor(a);
+    case Prim::ceil: return std::ceil(a);
+    case Prim::round: return std::nearbyint(a);
+    case Prim::trunc: return std::trunc(a);
+    case Prim::sqrt: return std::sqrt(a);
+    case Prim::rsqrt: return 1 / std::sqrt(a);
+    case Prim::exp: return std::exp(a);
+    case Prim::log: return std::log(a);
+    case Prim::sin: return std::sin(a);
+    case Prim::cos: return std::cos(a);
+    case Prim::tanh: return std::tanh(a);
+    case Prim::erf: return std::erf(a);
+    case Prim::pow: return std::pow(a, b);
+    default: throw std::logic_error("oracle: no such floating primitive: " + std::string(sinter::name(prim)));
+  }
+}
+
+inline Number converted(Number x, sinter::DType to) {
+  if (sinter::is_floating(to)) return x;
+  if (to == sinter::DType::bool_) return x != 0;
+  if (std::isnan(x)) return 0;
+  const Number low = to == sinter::DType::i32 ? -2147483648.0L : -9223372036854775808.0L;
+  const Number high = to == sinter::DType::i32 ? 2147483647.0L : 9223372036854775807.0L;
+  return std::clamp(std::trunc(x), low, high);
+}
+
+/// The value of one instruction, given those before it.
+inline Number run_instruction(const sinter::Inst& inst, const std::vector<sinter::Inst>& body, const std::vector<Number>& values,
+                              const std::vector<Number>& operands) {
+  using sinter::Prim;
+  auto arg = [&](std::size_t k) { return values[inst.args[k]]; };
+  switch (inst.prim) {
+    case Prim::immediate: return sinter::is_floating(inst.dtype) ? static_cast<Number>(inst.number()) : static_cast<Number>(inst.integer());
+    case Prim::load: return operands[inst.access];
+    case Prim::fma: return arg(0) * arg(1) + arg(2);
+    case Prim::eq: return arg(0) == arg(1);
+    case Prim::ne: return arg(0) != arg(1);
+    case Prim::lt: return arg(0) < arg(1);
+    case Prim::le: return arg(0) <= arg(1);
+    case Prim::select: return arg(0) != 0 ? arg(1) : arg(2);
+    case Prim::convert: return converted(arg(0), inst.dtype);
+    default: break;
+  }
+  const Number a = arg(0), b = sinter::arity(inst.prim) > 1 ? arg(1) : 0;
+  if (sinter::is_floating(body[inst.args[0]].dtype)) return floating_primitive(inst.prim, a, b);
+  return integer_primitive(inst.prim, inst.dtype, static_cast<std::int64_t>(a), static_cast<std::int64_t>(b));
+}
+
+// Nodes
+
+/// What a node's evaluation sees: its operands, its attributes with every symbol replaced, and the extents of its result.
+struct NodeArgs {
+  std::vector<const Array*> in;
+  const sinter::Attrs& attrs;
+  Extents shape, limits;   // attrs.shape and attrs.limits as numbers
+  Array out;               // zeros of the result's type, to be filled
+};
+
+inline void evaluate_elementwise(const sinter::OpInfo& op, NodeArgs& a) {
+  sinter::ScalarBuilder builder;
+  std::vector<sinter::ScalarValue> loads;
+  for (std::size_t i = 0; i < a.in.size(); ++i) loads.push_back(builder.load(static_cast<std::uint16_t>(i), a.in[i]->dtype));
+  const sinter::ScalarValue result = op.lower(builder, loads, a.attrs);
+  if (result.dtype != a.out.dtype) throw std::logic_error("oracle: " + std::string(op.name) + " lowers to another dtype than it infers");
+  const auto& body = builder.body();
+  std::vector<Number> values(body.size()), operands(a.in.size());
+  for_each_index(a.out.extents, [&](const Extents& index) {
+    for (std::size_t i = 0; i < a.in.size(); ++i) operands[i] = broadcast_element(*a.in[i], index);
+    for (std::size_t i = 0; i < body.size(); ++i) values[i] = run_instruction(body[i], body, values, operands);
+    a.out.data[flat_index(a.out.extents, index)] = values[result.id];
+  });
+}
+
+inline void evaluate_reduction(const sinter::OpInfo& op, NodeArgs& a) {
+  using sinter::Prim;
+  const Array& x = *a.in[0];
+  const auto prim = static_cast<Prim>(op.reduction);
+  const Number infinity = std::numeric_limits<Number>::infinity();
+  const Number neutral = prim == Prim::reduce_add ? 0 : prim == Prim::reduce_mul ? 1 : prim == Prim::reduce_min ? infinity : -infinity;
+  const Prim combine = prim == Prim::reduce_add ? Prim::add : prim == Prim::reduce_mul ? Prim::mul : prim == Prim::reduce_min ? Prim::min : Prim::max;
+  std::fill(a.out.data.begin(), a.out.data.end(), neutral);
+  for_each_index(x.extents, [&](const Extents& index) {
+    Extents to;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      const bool is_reduced = std::find(a.attrs.axes.begin(), a.attrs.axes.end(), static_cast<std::int64_t>(i)) != a.attrs.axes.end();
+      if (!is_reduced) to.push_back(index[i]);
+      else if (a.attrs.keepdim) to.push_back(0);
+    }
+    Number& sum = a.out.data[flat_index(a.out.extents, to)];
+    sum = floating_primitive(combine, sum, x.data[flat_index(x.extents, index)]);
+    if (x.dtype == sinter::DType::i32) sum = wrapped(static_cast<std::uint64_t>(static_cast<std::int64_t>(sum)), x.dtype);
+  });
+}
+
+/// Fills the result with in[0] at the index that `source` gives for each result index.
+template <class F>
+void evaluate_view(NodeArgs& a, F&& source) {
+  for_each_index(a.out.extents, [&](const Extents& index) {
+    a.out.data[flat_index(a.out.extents, index)] = a.in[0]->data[flat_index(a.in[0]->extents, source(index))];
+  });
+}
+
+inline void evaluate_full(NodeArgs& a) {
+  const Number value = sinter::is_floating(a.out.dtype) ? static_cast<Number>(a.attrs.value) : static_cast<Number>(a.attrs.integer);
+  std::fill(a.out.data.begin(), a.out.data.end(), value);
+}
+
+/// NaN, so that what update_slice forgets to overwrite shows.
+inline void evaluate_empty(NodeArgs& a) { std::fill(a.out.data.begin(), a.out.data.end(), std::numeric_limits<Number>::quiet_NaN()); }
+
+inline void evaluate_iota(NodeArgs& a) {
+  for_each_index(a.out.extents, [&](const Extents& index) {
+    a.out.data[flat_index(a.out.extents, index)] = static_cast<Number>(index[static_cast<std::size_t>(a.attrs.axes[0])]);
+  });
+}
+
+inline void evaluate_reshape(NodeArgs& a) { a.out.data = a.in[0]->data; }
+
+inline void evaluate_permute(NodeArgs& a) {
+  evaluate_view(a, [&](const Extents& index) {
+    Extents from(index.size());
+    for (std::size_t i = 0; i < index.size(); ++i) from[static_cast<std::size_t>(a.attrs.axes[i])] = index[i];
+    return from;
+  });
+}
+
+inline void evaluate_expand(NodeArgs& a) {
+  for_each_index(a.out.extents, [&](const Extents& index) { a.out.data[flat_index(a.out.extents, index)] = broadcast_element(*a.in[0], index); });
+}
+
+inline void evaluate_slice(NodeArgs& a) {
+  evaluate_view(a, [&](const Extents& index) {
+    Extents from = index;
+    for (std::size_t i = 0; i < index.size(); ++i) from[i] = a.shape[i] + index[i] * a.attrs.steps[i];
+    return from;
+  });
+}
+
+inline void evaluate_windows(NodeArgs& a) {
+  const std::size_t rank = a.in[0]->extents.size();
+  evaluate_view(a, [&](const Extents& index) {
+    Extents from(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(rank));
+    for (std::size_t i = 0; i < a.attrs.axes.size(); ++i) {
+      std::int64_t& at = from[static_cast<std::size_t>(a.attrs.axes[i])];
+      at = at * a.attrs.steps[2 * i + 1] + index[rank + i];
+    }
+    return from;
+  });
+}
+
+inline void evaluate_update_slice(NodeArgs& a) {
+  a.out.data = a.in[0]->data;
+  const Array& value = *a.in[1];
+  for_each_index(value.extents, [&](const Extents& index) {
+    Extents to = index;
+    for (std::size_t i = 0; i < index.size(); ++i) to[i] = a.shape[i] + index[i] * a.attrs.steps[i];
+    a.out.data[flat_index(a.out.extents, to)] = value.data[flat_index(value.extents, index)];
+  });
+}
+
+inline void evaluate_matmul(NodeArgs& a) {
+  const Array &left = *a.in[0], &right = *a.in[1];
+  const std::size_t rank = left.extents.size();
+  for_each_index(a.out.extents, [&](const Extents& index) {
+    Number sum = 0;
+    Extents l = index, r = index;
+    for (std::int64_t k = 0; k < left.extents[rank - 1]; ++k) {
+      l[rank - 1] = k;
+      r[rank - 2] = k;
+      sum += left.data[flat_index(left.extents, l)] * right.data[flat_index(right.extents, r)];
+    }
+    a.out.data[flat_index(a.out.extents, index)] = sum;
+  });
+}
+
+/// The place in `x` that position `index` of a take along `axis` reads.
+inline Extents taken_index(const Extents& index, const Array& positions, std::size_t axis) {
+  const std::size_t count = positions.extents.size();
+  const auto begin = index.begin() + static_cast<std::ptrdiff_t>(axis);
+  Extents from(index.begin(), begin);
+  from.push_back(static_cast<std::int64_t>(positions.data[flat_index(positions.extents, Extents(begin, begin + static_cast<std::ptrdiff_t>(count)))]));
+  from.insert(from.end(), begin + static_cast<std::ptrdiff_t>(count), index.end());
+  return from;
+}
+
+inline void evaluate_take(NodeArgs& a) {
+  evaluate_view(a, [&](const Extents& index) { return taken_index(index, *a.in[1], static_cast<std::size_t>(a.attrs.axes[0])); });
+}
+
+inline void evaluate_scatter_add(NodeArgs& a) {
+  const Array& value = *a.in[1];
+  for_each_index(value.extents, [&](const Extents& index) {
+    const Extents to = taken_index(index, *a.in[0], static_cast<std::size_t>(a.attrs.axes[0]));
+    a.out.data[flat_index(a.out.extents, to)] += value.data[flat_index(value.extents, index)];
+  });
+}
+
+inline void evaluate_random_bits(NodeArgs& a) {
+  for (std::size_t i = 0; i < a.out.data.size(); ++i)
+    a.out.data[i] = static_cast<Number>(sinter::philox_bits(static_cast<std::int64_t>(a.in[0]->data[0]),
+                                                            static_cast<std::int64_t>(a.in[1]->data[0]), static_cast<std::int64_t>(i)));
+}
+
+using NodeFunction = void (*)(NodeArgs&);
+inline const std::map<const sinter::OpInfo*, NodeFunction>& node_functions() {
+  using sinter::op_info;
+  namespace ops = sinter::ops;
+  static const std::map<const sinter::OpInfo*, NodeFunction> functions{
+      {&op_info<ops::Full>, evaluate_full},       {&op_info<ops::Empty>, evaluate_empty},
+      {&op_info<ops::Iota>, evaluate_iota},       {&op_info<ops::Reshape>, evaluate_reshape},
+      {&op_info<ops::Permute>, evaluate_permute}, {&op_info<ops::Expand>, evaluate_expand},
+      {&op_info<ops::Slice>, evaluate_slice},     {&op_info<ops::Windows>, evaluate_windows},
+      {&op_info<ops::UpdateSlice>, evaluate_update_slice}, {&op_info<ops::Matmul>, evaluate_matmul},
+      {&op_info<ops::Take>, evaluate_take},       {&op_info<ops::ScatterAdd>, evaluate_scatter_add},
+      {&op_info<ops::RandomBits>, evaluate_random_bits}};
+  return functions;
+}
+
+// Graphs
+
+inline Extents numbers(const sinter::Shape& shape, const std::vector<std::int64_t>& symbols) {
+  Extents out;
+  for (sinter::Dim dim : shape.dims()) out.push_back(dim.evaluate(symbols));
+  return out;
+}
+
+/// Values of the symbols, read off the extents of the inputs.
+inline std::vector<std::int64_t> bind_symbols(const sinter::Graph& graph, const std::vector<Array>& inputs) {
+  std::vector<std::int64_t> symbols(graph.symbols().size(), 0);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const sinter::Shape& shape = graph.type(graph.inputs()[i]).shape;
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      const std::int64_t symbol = shape[axis].as_symbol();
+      if (symbol < 0) continue;
+      if (symbols.size() <= static_cast<std::size_t>(symbol)) symbols.resize(static_cast<std::size_t>(symbol) + 1, 0);
+      symbols[static_cast<std::size_t>(symbol)] = inputs[i].extents[static_cast<std::size_t>(axis)];
+    }
+  }
+  return symbols;
+}
+
+inline Array constant_array(const sinter::TensorImpl& value) {
+  Array out = Array::zeros(value.type.dtype, numbers(value.type.shape, {}));
+  for_each_index(out.extents, [&](const Extents& index) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) at += index[i] * value.strides[i];
+    sinter::visit_dtype(out.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      out.data[flat_index(out.extents, index)] = static_cast<Number>(static_cast<const T*>(value.data())[at]);
+    });
+  });
+  return out;
+}
+
+std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs);
+
+inline Array evaluate_composite(const sinter::Node& node, const std::vector<const Array*>& in) {
+  sinter::GraphBuilder builder;
+  std::vector<sinter::Val> operands;
+  std::vector<Array> inputs;
+  for (const Array* x : in) {
+    sinter::Shape shape{std::span<const std::int64_t>(x->extents)};
+    operands.push_back({&builder, builder.input({x->dtype, {}, shape}), {}});
+    inputs.push_back(*x);
+  }
+  const sinter::Value out = node.op->decompose({operands, node.attrs, {}}).value;
+  return evaluate(builder.finish({&out, 1}), inputs)[0];
+}
+
+inline Array evaluate_node(const sinter::Graph& graph, std::size_t id, const std::vector<Array>& values, const std::vector<std::int64_t>& symbols) {
+  const sinter::Node& node = graph.nodes()[id];
+  NodeArgs args{{}, node.attrs, numbers(node.attrs.shape, symbols), numbers(node.attrs.limits, symbols), {}};
+  for (sinter::Value v : node.inputs) args.in.push_back(&values[static_cast<std::size_t>(v.node)]);
+  args.out = Array::zeros(node.types[0].dtype, numbers(node.types[0].shape, symbols));
+  if (node.op->kind == sinter::OpKind::elementwise) {
+    evaluate_elementwise(*node.op, args);
+  } else if (node.op->kind == sinter::OpKind::reduction) {
+    evaluate_reduction(*node.op, args);
+  } else if (node.op->kind == sinter::OpKind::composite) {
+    sinter::Node bound = node;
+    for (sinter::Shape* shape : {&bound.attrs.shape, &bound.attrs.limits}) *shape = sinter::Shape(numbers(*shape, symbols));
+    Array out = evaluate_composite(bound, args.in);
+    if (out.extents != args.out.extents || out.dtype != args.out.dtype)
+      throw std::logic_error("oracle: " + std::string(node.op->name) + " decomposes into another type than it infers");
+    return out;
+  } else {
+    const auto found = node_functions().find(node.op);
+    if (found == node_functions().end()) throw std::logic_error("oracle: no rule for " + std::string(node.op->name));
+    found->second(args);
+  }
+  return args.out;
+}
+
+/// The outputs of the graph for these inputs.
+inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs) {
+  const std::vector<std::int64_t> symbols = bind_symbols(graph, inputs);
+  std::vector<Array> values;
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const sinter::Node& node = graph.nodes()[id];
+    if (node.op == &sinter::op_info<sinter::ops::Input>) values.push_back(inputs.at(static_cast<std::size_t>(node.attrs.integer)));
+    else if (node.op == &sinter::op_info<sinter::ops::Constant>) values.push_back(constant_array(*node.attrs.constant));
+    else values.push_back(evaluate_node(graph, id, values, symbols));
+  }
+  std::vector<Array> outputs;
+  for (sinter::Value v : graph.outputs()) outputs.push_back(values[static_cast<std::size_t>(v.node)]);
+  return outputs;
+}
+
+}  // namespace oracle
