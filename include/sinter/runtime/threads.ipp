@@ -44,6 +44,8 @@ struct FloatMode {
 #endif
 };
 
+inline void help_from_pool();
+
 /// A job being run. Slots are never freed, so a helper that comes late finds it closed instead of gone.
 /// A helper adds itself to `users` and only then looks at `is_open`; the caller closes and only then looks at `users`.
 /// Both orders are sequentially consistent: either the helper sees the slot closed, or the caller waits for it.
@@ -102,7 +104,7 @@ struct ThreadPool {
     while (living < wanted) {
       if (!helpers.compare_exchange_weak(living, living + 1)) continue;
       try {
-        arena.enqueue([this] { help(); });
+        arena.enqueue([] { runtime_detail::help_from_pool(); });
       } catch (...) {
         helpers.fetch_sub(1);  // no memory for a task: the caller finishes alone
         return;
@@ -132,6 +134,8 @@ inline ThreadPool& thread_pool() {
   }();
   return *pool;
 }
+
+inline void help_from_pool() { thread_pool().help(); }
 
 /// True while this thread runs chunks: a nested parallel_for stays on it.
 inline bool& inside_chunk() {
