@@ -163,10 +163,23 @@ class FactJudge {
       return finished(y, inst.dtype);
     }
     Facts y{.low = std::min(0.0, n * x.low), .high = std::max(0.0, n * x.high), .integral = x.integral, .special = x.special, .signless = true};
-    // Whole numbers add up exactly in any order; for others the bound is what random signs give, well below the worst case.
+    // Whole numbers add up exactly in any order; for others the worst case counts (few different values round alike).
     const bool adds_exactly = x.integral && x.is_exact() && n * x.magnitude() < whole_limit(inst.dtype);
-    if (!adds_exactly) y.integral = false, y.error = n * x.error + 4 * std::sqrt(std::min(n, 4096.0)) * half_ulp(inst.dtype) * n * x.magnitude();
+    if (!adds_exactly) y.integral = false, y.error = n * x.error + sum_depth(inst.dtype) * half_ulp(inst.dtype) * n * x.magnitude();
     return finished(y, inst.dtype);
+  }
+
+  /// Additions that an element goes through, in the order that kernel.hpp fixes.
+  double sum_depth(DType dtype) const {
+    double depth = 2;
+    for (int a = 0; a < case_.kernel.rank(); ++a) {
+      if (!case_.kernel.is_reduced(a)) continue;
+      const auto n = static_cast<double>(case_.geometry.extent[static_cast<std::size_t>(a)]);
+      const bool is_vector_axis = a + 1 == case_.kernel.rank();
+      if (case_.kernel.kind == KernelKind::contraction) depth += n;
+      else depth += std::min(n, 4096.0) / (is_vector_axis ? (dtype == DType::f32 ? 64 : 32) : 1) + std::log2(n + 1) + 6;
+    }
+    return depth;
   }
 
   std::optional<Facts> on_floats(const Inst& inst, DType dtype) const {

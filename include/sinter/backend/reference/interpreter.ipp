@@ -46,7 +46,7 @@ SINTER_DECL Interpreter::~Interpreter() = default;
 
 SINTER_DECL void Interpreter::allocate_values() {
   const Kernel& kernel = program_->kernel;
-  constexpr std::int64_t sum_bytes = 8 * block_size;
+  constexpr std::int64_t sum_bytes = accumulator_bytes * block_size;
   std::int64_t bytes = 0;
   for (const Inst& inst : kernel.body) bytes += size_of(inst.dtype) * block_size + (is_reduction(inst.prim) ? sum_bytes : 0);
   memory_ = std::make_unique<std::byte[]>(static_cast<std::size_t>(bytes));

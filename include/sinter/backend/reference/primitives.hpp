@@ -19,9 +19,10 @@ namespace reference_detail {
 /// Elements in buffers: bool_ is a byte that holds 0 or 1.
 template <class T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
-/// What reductions accumulate in.
+/// What reductions accumulate in: wider than the dtype where the machine has it.
 template <class T>
-using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
+using Accumulator = std::conditional_t<std::is_same_v<T, double>, long double, std::conditional_t<std::is_same_v<T, float>, double, std::int64_t>>;
+inline constexpr std::int64_t accumulator_bytes = sizeof(long double);
 
 template <class T>
 concept Floating = std::is_floating_point_v<T>;
