@@ -249,6 +249,15 @@ TEST_CASE("large products: packed, threaded, by any tile", "[x86][contraction]")
     for (std::uint16_t columns : {16, 32, 64, 256}) check_exact<float>({.m = 64, .n = 100, .k = 31}, {.tile_m = rows, .tile_n = columns});
 }
 
+TEST_CASE("long sums go on from run to run", "[x86][contraction]") {
+  for (bool a_transposed : {false, true})
+    for (bool b_transposed : {false, true})
+      for (Epilogue epilogue : {Epilogue::none, Epilogue::bias_relu, Epilogue::transposed_store}) {
+        check_exact<float>({.m = 31, .n = 45, .k = 5000, .a_transposed = a_transposed, .b_transposed = b_transposed, .a_gap = 300, .epilogue = epilogue});
+        check_exact<double>({.m = 5, .n = 19, .k = 2049, .a_transposed = a_transposed, .b_transposed = b_transposed, .a_gap = 300, .epilogue = epilogue});
+      }
+}
+
 TEST_CASE("any number of threads gives the same bits", "[x86][contraction]") {
   for (Epilogue epilogue : {Epilogue::none, Epilogue::gelu}) {
     const Case<float> c({.batch = 2, .m = 257, .n = 257, .k = 100, .epilogue = epilogue});

@@ -134,24 +134,23 @@ class ContractionLaunch final : public Launch {
   };
   using BatchIndex = std::array<std::int64_t, max_axes>;
 
-  /// [one row more][last panel]
   void find_functions(Isa isa) {
-    const int lane_count = lanes(isa, plan_.dtype);
-    std::array<MicroShape, 4> shapes;
-    std::array<MicroFunction, 4> found{};
-    for (int taller = 0; taller < 2; ++taller)
-      for (int tail = 0; tail < 2; ++tail) {
-        const bool has_taller = taller == 1 && plan_.taller_tiles != 0, is_tail = tail == 1;
-        MicroShape& shape = shapes[static_cast<std::size_t>(taller * 2 + tail)];
-        // A full panel that is not there borrows the tail's shape, so that nothing unused is emitted.
-        const std::int64_t columns = is_tail || plan_.panels == 1 ? plan_.tail_columns : plan_.width;
-        shape = {.dtype = plan_.dtype, .isa = isa, .rows = static_cast<std::uint8_t>(plan_.tile_rows + has_taller),
-                 .vectors = static_cast<std::uint8_t>((columns + lane_count - 1) / lane_count), .is_masked = columns % lane_count != 0,
-                 .walk = plan_.walk, .prefetches_b = plan_.prefetches_b};
-      }
+    std::array<MicroShape, 8> shapes;
+    std::array<MicroFunction, 8> found{};
+    for (std::size_t i = 0; i < shapes.size(); ++i) shapes[i] = shape_of(isa, i / 4 == 1, i / 2 % 2 == 1, i % 2 == 1);
     find_micro_kernels(shapes, found);
-    for (std::size_t i = 0; i < 4; ++i) functions_[i / 2][i % 2] = found[i];
-    tail_lanes_ = static_cast<int>(plan_.tail_columns % lane_count);
+    for (std::size_t i = 0; i < found.size(); ++i) functions_[i / 4][i / 2 % 2][i % 2] = found[i];
+    tail_lanes_ = static_cast<int>(plan_.tail_columns % lanes(isa, plan_.dtype));
+  }
+  /// What does not occur borrows the shape of what does, so that nothing unused is emitted.
+  MicroShape shape_of(Isa isa, bool accumulates, bool is_taller, bool is_tail) const {
+    const int lane_count = lanes(isa, plan_.dtype);
+    const bool has_row_more = is_taller && plan_.taller_tiles != 0;
+    const std::int64_t columns = is_tail || plan_.panels == 1 ? plan_.tail_columns : plan_.width;
+    return {.dtype = plan_.dtype, .isa = isa, .rows = static_cast<std::uint8_t>(plan_.tile_rows + has_row_more),
+            .vectors = static_cast<std::uint8_t>((columns + lane_count - 1) / lane_count), .is_masked = columns % lane_count != 0,
+            .walk = plan_.walk, .accumulates = accumulates && plan_.k_block < plan_.k, .prefetches_a = plan_.prefetches_a,
+            .prefetches_b = plan_.prefetches_b};
   }
 
   double task_cost() const {
@@ -181,13 +180,13 @@ class ContractionLaunch final : public Launch {
     parallel_for(batches * plan_.panels, pack_cost(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
         const BatchIndex index = batch_index(pass.first_batch + task / plan_.panels);
-        pack_one(pass, index, task % plan_.panels, packed_.data() + task * plan_.panel_bytes());
+        pack_one(pass, index, task % plan_.panels, packed_.data() + task * plan_.panel_bytes(), 0, plan_.k);
       }
     });
   }
-  void pack_one(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::byte* to) const {
+  void pack_one(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::byte* to, std::int64_t k, std::int64_t k_end) const {
     const auto* b = static_cast<const std::byte*>(pass.operands[b_operand_]) + plan_.b.offset + batch_offset(plan_.b.batch_stride, index);
-    pack_panel(to, b + panel * plan_.width * plan_.b.column_stride, plan_.k, columns_of(panel), plan_.width, plan_.b.row_stride,
+    pack_panel(to, b + panel * plan_.width * plan_.b.column_stride + k * plan_.b.row_stride, k_end - k, columns_of(panel), plan_.width, plan_.b.row_stride,
                plan_.b.column_stride, plan_.element);
   }
   double pack_cost() const { return 0.25 * static_cast<double>(plan_.width * plan_.k); }
@@ -196,13 +195,12 @@ class ContractionLaunch final : public Launch {
   void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
     TileScratch& scratch = tile_scratch();
     if (!plan_.is_direct) prepare_epilogue(scratch);
-    if (plan_.packs_per_task) scratch.panel.reserve(static_cast<std::size_t>(plan_.panel_bytes()));
+    if (plan_.packs_per_task) scratch.panel.reserve(static_cast<std::size_t>(plan_.width * plan_.k_block * plan_.element));
     MicroArgs args;
     args.a_row_stride = plan_.a.row_stride;
     args.a_k_stride = plan_.a.column_stride;
     args.b_k_stride = plan_.packs_b ? plan_.width * plan_.element : plan_.b.row_stride;
     args.c_row_stride = plan_.is_direct ? plan_.c.row_stride : plan_.width * plan_.element;
-    args.k = plan_.k;
     args.set_mask(plan_.dtype, tail_lanes_);
     std::int64_t batch = -1;
     BatchIndex index{};
@@ -213,46 +211,73 @@ class ContractionLaunch final : public Launch {
         index = batch_index(pass.first_batch + batch);
         args.a = static_cast<const char*>(pass.operands[a_operand_]) + plan_.a.offset + batch_offset(plan_.a.batch_stride, index);
       }
-      args.b = panel_of_b(pass, batch, index, panel, scratch);
-      if (plan_.is_direct) run_direct(pass, args, index, block, panel);
-      else run_with_epilogue(pass, args, index, block, panel, scratch);
+      run_block({pass, index, batch, block, panel, scratch}, args);
     }
     if (!plan_.is_direct && scratch.status != 0) has_bad_index_.store(true, std::memory_order_relaxed);
   }
 
-  const char* panel_of_b(const Pass& pass, std::int64_t batch, const BatchIndex& index, std::int64_t panel, const TileScratch& scratch) const {
+  /// One task: where it is, and what its thread has for it.
+  struct Task {
+    const Pass& pass;
+    const BatchIndex& index;
+    std::int64_t batch, block, panel;
+    TileScratch& scratch;
+  };
+
+  /// All tiles of the task, a few at a time when an epilogue follows them. `args.a` is the batch's first row.
+  void run_block(const Task& task, MicroArgs& args) const {
+    const std::int64_t begin = task.block * plan_.tiles_per_block, end = std::min(begin + plan_.tiles_per_block, plan_.tiles);
+    const std::int64_t step = plan_.is_direct ? plan_.tiles_per_block : plan_.tiles_per_epilogue;
+    for (std::int64_t first = begin; first < end; first += step) {
+      const std::int64_t last = std::min(first + step, end);
+      char* c = plan_.is_direct ? output_panel(task) + plan_.first_row(first) * plan_.c.row_stride : reinterpret_cast<char*>(task.scratch.tile.data());
+      for (std::int64_t k = 0; k == 0 || k < plan_.k; k += plan_.k_block) {
+        const std::int64_t k_end = std::min(k + plan_.k_block, plan_.k);
+        // Groups of tiles and runs of k never both occur: a panel is packed once.
+        if (first == begin || plan_.k_block < plan_.k) args.b = panel_of_b(task, k, k_end);
+        run_tiles(args, first, last, k, k_end, task.panel, c);
+      }
+      if (!plan_.is_direct) run_epilogue(task, first, last);
+    }
+  }
+
+  /// B's panel from `k` on, packed if it must be.
+  const char* panel_of_b(const Task& task, std::int64_t k, std::int64_t k_end) const {
     if (plan_.packs_per_task) {
-      pack_one(pass, index, panel, scratch.panel.data());
-      return reinterpret_cast<const char*>(scratch.panel.data());
+      pack_one(task.pass, task.index, task.panel, task.scratch.panel.data(), k, k_end);
+      return reinterpret_cast<const char*>(task.scratch.panel.data());
     }
     if (plan_.packs_b)
-      return reinterpret_cast<const char*>(packed_.data()) + ((plan_.b_is_shared ? 0 : batch) * plan_.panels + panel) * plan_.panel_bytes();
-    return static_cast<const char*>(pass.operands[b_operand_]) + plan_.b.offset + batch_offset(plan_.b.batch_stride, index) +
-           panel * plan_.width * plan_.b.column_stride;
+      return reinterpret_cast<const char*>(packed_.data()) + ((plan_.b_is_shared ? 0 : task.batch) * plan_.panels + task.panel) * plan_.panel_bytes() +
+             k * plan_.width * plan_.element;
+    return static_cast<const char*>(task.pass.operands[b_operand_]) + plan_.b.offset + batch_offset(plan_.b.batch_stride, task.index) +
+           task.panel * plan_.width * plan_.b.column_stride + k * plan_.b.row_stride;
+  }
+  char* output_panel(const Task& task) const {
+    return static_cast<char*>(task.pass.operands[c_operand_]) + plan_.c.offset + batch_offset(plan_.c.batch_stride, task.index) +
+           task.panel * plan_.width * plan_.element;
   }
 
-  /// Sums one tile; `args.a` is the batch's first row, `args.b` the panel, `args.c` the tile.
-  void run_tile(MicroArgs args, std::int64_t tile, std::int64_t panel) const {
-    args.a += plan_.first_row(tile) * plan_.a.row_stride;
-    switch (plan_.method) {
-      case ProductMethod::tiles: return functions_[tile < plan_.taller_tiles][panel == plan_.panels - 1](&args);
-      case ProductMethod::dots_of_a:
-        return dot_rows({plan_.dtype, args.a, plan_.first_row(tile + 1) - plan_.first_row(tile), args.a_row_stride, args.k, args.b,
-                         args.b_k_stride, args.c, args.c_row_stride});
-      case ProductMethod::dots_of_b:
-        return dot_rows({plan_.dtype, args.b, columns_of(panel), plan_.b.column_stride, args.k, args.a, args.a_k_stride, args.c, plan_.element});
-      case ProductMethod::add_rows:
-        return add_rows({plan_.dtype, args.b, columns_of(panel), args.b_k_stride, args.k, args.a, args.a_k_stride, args.c});
-    }
-  }
-
-  void run_direct(const Pass& pass, MicroArgs& args, const BatchIndex& index, std::int64_t block, std::int64_t panel) const {
-    char* c = static_cast<char*>(pass.operands[c_operand_]) + plan_.c.offset + batch_offset(plan_.c.batch_stride, index) +
-              panel * plan_.width * plan_.element;
-    const std::int64_t end = std::min((block + 1) * plan_.tiles_per_block, plan_.tiles);
-    for (std::int64_t tile = block * plan_.tiles_per_block; tile < end; ++tile) {
-      args.c = c + plan_.first_row(tile) * plan_.c.row_stride;
-      run_tile(args, tile, panel);
+  /// Sums k to k_end into tiles [first, last), of which the first is at `c`.
+  void run_tiles(MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k, std::int64_t k_end, std::int64_t panel, char* c) const {
+    const char* a = args.a + k * plan_.a.column_stride;
+    args.k = k_end - k;
+    for (std::int64_t tile = first; tile < last; ++tile) {
+      const std::int64_t row = plan_.first_row(tile);
+      args.a = a + row * plan_.a.row_stride;
+      args.c = c + (row - plan_.first_row(first)) * args.c_row_stride;
+      switch (plan_.method) {
+        case ProductMethod::tiles: functions_[k != 0][tile < plan_.taller_tiles][panel == plan_.panels - 1](&args); break;
+        case ProductMethod::dots_of_a:
+          dot_rows({plan_.dtype, args.a, plan_.first_row(tile + 1) - row, args.a_row_stride, args.k, args.b, args.b_k_stride, args.c, args.c_row_stride});
+          break;
+        case ProductMethod::dots_of_b:
+          dot_rows({plan_.dtype, args.b, columns_of(panel), plan_.b.column_stride, args.k, args.a, args.a_k_stride, args.c, plan_.element});
+          break;
+        case ProductMethod::add_rows:
+          add_rows({plan_.dtype, args.b, columns_of(panel), args.b_k_stride, args.k, args.a, args.a_k_stride, args.c});
+          break;
+      }
     }
   }
 
@@ -267,36 +292,27 @@ class ContractionLaunch final : public Launch {
     scratch.args.pointer[epilogue_.bases.size()].base = reinterpret_cast<char*>(scratch.tile.data());
   }
 
-  /// A few tiles into scratch, then the epilogue over their rows, and so on through the block.
-  void run_with_epilogue(const Pass& pass, MicroArgs& args, const BatchIndex& index, std::int64_t block, std::int64_t panel,
-                         TileScratch& scratch) const {
-    LoopArgs& loop = scratch.args;
+  /// The epilogue over the rows of tiles [first, last), whose sums are in scratch.
+  void run_epilogue(const Task& task, std::int64_t first, std::int64_t last) const {
+    LoopArgs& loop = task.scratch.args;
     const auto m_axis = static_cast<std::size_t>(plan_.batch_axes), n_axis = m_axis + 1;
-    const std::int64_t column = panel * plan_.width;
-    loop.columns = columns_of(panel);
+    const std::int64_t column = task.panel * plan_.width, row = plan_.first_row(first);
+    loop.columns = columns_of(task.panel);
+    for (std::size_t axis = 0; axis < m_axis; ++axis) loop.index_origin[axis] = task.index[axis];
+    loop.index_origin[m_axis] = row;
     loop.index_origin[n_axis] = column;
-    for (std::size_t axis = 0; axis < m_axis; ++axis) loop.index_origin[axis] = index[axis];
-    const std::int64_t end = std::min((block + 1) * plan_.tiles_per_block, plan_.tiles);
-    for (std::int64_t first = block * plan_.tiles_per_block; first < end; first += plan_.tiles_per_epilogue) {
-      const std::int64_t last = std::min(first + plan_.tiles_per_epilogue, end), row = plan_.first_row(first);
-      for (std::int64_t tile = first; tile < last; ++tile) {
-        args.c = reinterpret_cast<char*>(scratch.tile.data()) + (plan_.first_row(tile) - row) * args.c_row_stride;
-        run_tile(args, tile, panel);
-      }
-      loop.index_origin[m_axis] = row;
-      for (std::size_t i = 0; i < epilogue_.bases.size(); ++i) {
-        const BoundEpilogue::Base& base = epilogue_.bases[i];
-        loop.pointer[i].base = static_cast<char*>(pass.operands[base.operand]) + base.offset + batch_offset(base.batch_stride, index) +
-                               row * loop.pointer[i].outer_stride + column * loop.pointer[i].column_stride;
-      }
-      epilogue_.code->function()(&loop, 0, plan_.first_row(last) - row);
+    for (std::size_t i = 0; i < epilogue_.bases.size(); ++i) {
+      const BoundEpilogue::Base& base = epilogue_.bases[i];
+      loop.pointer[i].base = static_cast<char*>(task.pass.operands[base.operand]) + base.offset + batch_offset(base.batch_stride, task.index) +
+                             row * loop.pointer[i].outer_stride + column * loop.pointer[i].column_stride;
     }
+    epilogue_.code->function()(&loop, 0, plan_.first_row(last) - row);
   }
 
   const ContractionPlan plan_;
   std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
   int tail_lanes_ = 0;
-  MicroFunction functions_[2][2] = {};
+  MicroFunction functions_[2][2][2] = {};  // [goes on][one row more][last panel]
   BoundEpilogue epilogue_;
   AlignedBytes packed_;
   std::atomic<bool> has_bad_index_{false};

@@ -27,7 +27,9 @@ struct MicroShape {
   std::uint8_t vectors = 1;  // vectors per row, 1 to max_micro_vectors
   bool is_masked = false;    // the last vector of a row is partly in use
   AWalk walk = AWalk::unit_k;
-  bool prefetches_b = false; // rows of B so far apart that the processor does not see the pattern
+  bool accumulates = false;  // goes on from what is in C
+  bool prefetches_a = false; // with AWalk::unit_row: successive k so far apart that the processor does not see the pattern
+  bool prefetches_b = false; // the same for B
   friend bool operator==(const MicroShape&, const MicroShape&) = default;
 };
 inline constexpr int max_micro_rows = 16;

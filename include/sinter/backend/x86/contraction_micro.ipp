@@ -35,7 +35,7 @@ class MicroEmitter {
   void emit() {
     emit_entry();
     emit_k_loops();
-    emit_stores();
+    emit_tile_moves(TileMove::store);
     as_.vzeroupper();
     as_.pop(counter_);
     as_.pop(a_stride_);
@@ -81,11 +81,10 @@ class MicroEmitter {
     as_.mov(a_[0], arg(offsetof(MicroArgs, a)));
     as_.mov(row_stride_, arg(offsetof(MicroArgs, a_row_stride)));
     as_.mov(a_stride_, arg(offsetof(MicroArgs, a_k_stride)));
-    as_.mov(b_, arg(offsetof(MicroArgs, b)));
-    as_.mov(b_stride_, arg(offsetof(MicroArgs, b_k_stride)));
     as_.lea(row_stride3_, aj::x86::ptr(row_stride_, row_stride_, 1));
     for (int p = 1; p < pointer_count(); ++p) as_.lea(a_[p], aj::x86::ptr(a_[p - 1], row_stride_, 2));
     if (shape_.is_masked) emit_mask();
+    if (shape_.accumulates) return emit_tile_moves(TileMove::load);
     for (int i = 0; i < shape_.rows * shape_.vectors; ++i)
       if (is_wide_) as_.vpxord(vec(i), vec(i), vec(i));
       else as_.vxorps(vec(i), vec(i), vec(i));
@@ -102,6 +101,8 @@ class MicroEmitter {
 
   /// k / unroll turns of `unroll` steps, then the rest one by one.
   void emit_k_loops() {
+    as_.mov(b_, arg(offsetof(MicroArgs, b)));
+    as_.mov(b_stride_, arg(offsetof(MicroArgs, b_k_stride)));
     aj::Label turns = as_.newLabel(), rest = as_.newLabel(), rest_loop = as_.newLabel(), done = as_.newLabel();
     as_.mov(counter_, arg(offsetof(MicroArgs, k)));
     as_.sub(counter_, unroll);
@@ -136,6 +137,7 @@ class MicroEmitter {
 
   /// accumulator[r][v] += a[r] * b[v]. The shorter of the two stays in registers, the longer passes through one.
   void emit_step(int step) {
+    if (shape_.prefetches_a) as_.prefetcht0(aj::x86::ptr(a_[0], a_stride_, 3));
     if (shape_.prefetches_b)
       for (int at = 0; at < shape_.vectors * vector_bytes_; at += 64) as_.prefetcht0(aj::x86::ptr(b_, b_stride_, 3, at));  // 8 rows ahead
     if (shape_.rows <= shape_.vectors) {
@@ -169,18 +171,23 @@ class MicroEmitter {
   aj::InstId move_id() const { return is_double_ ? aj::x86::Inst::kIdVmovupd : aj::x86::Inst::kIdVmovups; }
   aj::InstId masked_move_id() const { return is_double_ ? aj::x86::Inst::kIdVmaskmovpd : aj::x86::Inst::kIdVmaskmovps; }
 
-  /// Stores the tile. Clobbers the pointer to B and its stride.
-  void emit_stores() {
+  enum class TileMove { load, store };
+  /// Moves the tile from or to C. Clobbers the pointer to B and its stride.
+  void emit_tile_moves(TileMove direction) {
     as_.mov(b_, arg(offsetof(MicroArgs, c)));
     as_.mov(b_stride_, arg(offsetof(MicroArgs, c_row_stride)));
     for (int r = 0; r < shape_.rows; ++r) {
       for (int v = 0; v < shape_.vectors; ++v) {
-        if (!is_masked(v)) as_.emit(move_id(), b_vector(v), accumulator(r, v));
-        else if (is_wide_) as_.k(aj::x86::k1).emit(move_id(), b_vector(v), accumulator(r, v));
-        else as_.emit(masked_move_id(), b_vector(v), lane_mask(), accumulator(r, v));
+        if (direction == TileMove::load) emit_load(accumulator(r, v), v);
+        else emit_store(accumulator(r, v), v);
       }
       if (r + 1 < shape_.rows) as_.add(b_, b_stride_);
     }
+  }
+  void emit_store(const Register& from, int vector) {
+    if (!is_masked(vector)) as_.emit(move_id(), b_vector(vector), from);
+    else if (is_wide_) as_.k(aj::x86::k1).emit(move_id(), b_vector(vector), from);
+    else as_.emit(masked_move_id(), b_vector(vector), lane_mask(), from);
   }
 
   aj::x86::Assembler& as_;
@@ -198,13 +205,15 @@ struct MicroTable {
     std::shared_ptr<const CodeBlock> block;
     Kept* next;
   };
-  std::array<std::atomic<MicroFunction>, 2 * 2 * 2 * 2 * 3 * max_micro_rows * max_micro_vectors> functions{};
+  std::array<std::atomic<MicroFunction>, 2 * 2 * 2 * 2 * 2 * 2 * 3 * max_micro_rows * max_micro_vectors> functions{};
   std::atomic<Kept*> kept{nullptr};
 
   static std::size_t index(const MicroShape& s) {
     std::size_t at = s.dtype == DType::f64;
     at = at * 2 + (s.isa == Isa::avx512);
     at = at * 2 + s.is_masked;
+    at = at * 2 + s.accumulates;
+    at = at * 2 + s.prefetches_a;
     at = at * 2 + s.prefetches_b;
     at = at * 3 + static_cast<std::size_t>(s.walk);
     at = at * max_micro_rows + s.rows - 1u;
@@ -217,8 +226,8 @@ struct MicroTable {
 };
 
 inline MicroTable& micro_table() {
-  static MicroTable* table = new MicroTable;
-  return *table;
+  static constinit MicroTable table;  // zeros: pages of it that no shape uses stay untouched; trivially destroyed
+  return table;
 }
 
 /// Turns AsmJit's error codes into exceptions: a bad operand is a bug here.

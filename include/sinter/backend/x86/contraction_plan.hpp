@@ -56,11 +56,12 @@ struct ContractionPlan {
   bool is_swapped = false;     // computed as C^T = B^T A^T, the output's rows being adjacent
   bool packs_b = false;
   bool packs_per_task = false; // each task packs its own panel, which then stays in its core's L2; else all are packed before
-  bool prefetches_b = false;
+  bool prefetches_a = false, prefetches_b = false;
   bool b_is_shared = false;    // B is the same in every batch
   std::int64_t width = 1;      // columns of a full panel
   std::int64_t panels = 0, tail_columns = 0;  // columns of the last panel
   std::int64_t tiles = 0, tile_rows = 0, taller_tiles = 0;  // the first `taller_tiles` have one row more
+  std::int64_t k_block = 0;    // longest run of k at once; what is left adds to what is there, in order
   std::int64_t blocks = 0, tiles_per_block = 0, tiles_per_epilogue = 1;
   std::int64_t batches_per_pack = 1;          // how many batches' B are packed at once
   std::int64_t pack_bytes = 0;

@@ -200,11 +200,19 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
   set_tiles(p, rows, vectors * lane_count);
 }
 
+/// Long sums go in runs, so that the part of A and of B in use stays in L2 and in reach of the address cache.
+inline void choose_k_block(ContractionPlan& p) {
+  constexpr std::int64_t longest_run = 2048, run = 1024, transposed_run = 512;
+  const bool is_long = p.method == ProductMethod::tiles && p.m > 1 && p.k > (p.prefetches_a ? run : longest_run);
+  const std::int64_t runs = is_long ? (p.k + run - 1) / (p.prefetches_a ? transposed_run : run) : 1;
+  p.k_block = std::max<std::int64_t>(1, (p.k + runs - 1) / runs);
+}
+
 /// Blocks of rows whose part of A stays in L2 while the panels pass by, and enough of them for all threads. With B
 /// packed, blocks are larger: they decide how often a panel is packed, or read back.
 inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
   const std::int64_t block_bytes = p.packs_b ? l2_bytes() : l2_bytes() / 4;
-  const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k * p.element);
+  const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k_block * p.element);
   p.tiles_per_block = std::clamp<std::int64_t>(block_bytes / tile_bytes, 1, p.tiles);
   const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 8 : 1;
   while (p.tiles_per_block > 4 && p.batches * p.panels * ((p.tiles + p.tiles_per_block - 1) / p.tiles_per_block) < wanted)
@@ -212,7 +220,8 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
   p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
   p.tiles_per_block = (p.tiles + p.blocks - 1) / p.blocks;
   p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
-  p.tiles_per_epilogue = std::clamp<std::int64_t>((16 << 10) / ((p.tile_rows + 1) * p.width * p.element), 1, p.tiles_per_block);
+  if (p.k_block < p.k) p.tiles_per_epilogue = p.tiles_per_block;
+  else p.tiles_per_epilogue = std::clamp<std::int64_t>((16 << 10) / ((p.tile_rows + 1) * p.width * p.element), 1, p.tiles_per_block);
   // Products with a vector run at the speed of memory.
   const double flops_per_nanosecond = (p.method != ProductMethod::tiles ? 10.0 : isa == Isa::avx512 ? 120.0 : 60.0) * 4 / static_cast<double>(p.element);
   p.nanoseconds_per_task = 20 + 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) / flops_per_nanosecond /
@@ -224,6 +233,7 @@ inline void choose_packing(ContractionPlan& p) {
   constexpr std::int64_t few_rows = 32, far_apart = 1024;
   const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
   p.packs_b = p.method == ProductMethod::tiles && (!has_unit_columns || (p.n * p.k * p.element > l2_bytes() / 4 * 5 && p.m > few_rows));
+  p.prefetches_a = p.walk == AWalk::unit_row && p.a.column_stride > far_apart;
   p.prefetches_b = !p.packs_b && p.b.row_stride > far_apart && p.m > 1;
   p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes, [](std::int64_t s) { return s == 0; });
 }
@@ -274,6 +284,7 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   choose_method(p);
   choose_packing(p);
   choose_tile(p, schedule, isa);
+  choose_k_block(p);
   choose_blocks(p, isa, threads);
   choose_pack_memory(p);
   return p;
