@@ -12,12 +12,12 @@ inline constexpr double absent = std::nan("");
 /// A figure of ours, beside a peer measured in the same run and the limit it cannot or must not pass. `limit` is a physical
 /// limit (peak, copy bandwidth) or a target, in `unit`. A unit with a '/' in it is a rate, where more is better.
 struct Row {
-  std::string name, shape, dtype;
+  std::string name = {}, shape = {}, dtype = {};
   std::string device = "cpu";
   int threads = 1;
   double ours = absent;
-  std::string unit;
-  std::string peer;
+  std::string unit = {};
+  std::string peer = {};
   double peer_value = absent;
   double limit = absent;
   double compile_ms = absent;

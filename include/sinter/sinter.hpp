@@ -8,5 +8,6 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/compile.hpp>
 #include <sinter/jit/options.hpp>
+#include <sinter/runtime/threads.hpp>
 #include <sinter/tensor/storage.hpp>
 #include <sinter/tensor/tensor.hpp>

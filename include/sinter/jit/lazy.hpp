@@ -1,0 +1,26 @@
+// Lazy evaluation: what happens when a recorded value is needed. The records behind it become a graph; a graph seen for
+// the first time runs op by op (its kernels are mostly known already), a hot one is fused.
+#pragma once
+
+#include <sinter/base/config.hpp>
+
+#include <cstdint>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// Figures of the lazy cache of this process.
+struct LazyStats {
+  std::int64_t evaluations = 0;
+  std::int64_t graphs = 0;      // different graphs seen
+  std::int64_t fused = 0;       // of them, compiled with fusion
+};
+LazyStats lazy_stats();
+void clear_lazy_cache();
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/jit/lazy.ipp>
+#endif

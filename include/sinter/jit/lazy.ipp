@@ -1,0 +1,143 @@
+// The evaluator. One lock serialises lazy evaluation: graphs are captured from shared records.
+#pragma once
+
+#include <sinter/jit/lazy.hpp>
+
+#include <sinter/base/context.hpp>
+#include <sinter/expr/capture.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/jit/execute.hpp>
+#include <sinter/passes/pipeline.hpp>
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+
+struct LazyPlan {
+  Graph graph;
+  std::vector<InputLayout> layouts;
+  std::shared_ptr<const Plan> plan;
+  std::int64_t runs = 0;
+  bool is_fused = false;
+};
+
+struct LazyCache {
+  std::mutex mutex;
+  std::unordered_multimap<std::uint64_t, LazyPlan> plans;
+  LazyStats stats;
+  static LazyCache& instance() {
+    static LazyCache* cache = new LazyCache;
+    return *cache;
+  }
+};
+
+inline constexpr std::size_t max_lazy_plans = 4096;
+
+/// Work beyond which interpreting op by op costs more than compiling, in elements written.
+inline constexpr std::int64_t worth_compiling = 1 << 20;
+
+inline bool is_large(const Graph& graph) {
+  std::int64_t elements = 0;
+  for (const Node& node : graph.nodes())
+    if (node.op->kind != OpKind::leaf && node.op->kind != OpKind::view && !node.inputs.empty())
+      for (const Type& type : node.types) elements += type.shape.numel().value();
+  return elements >= worth_compiling;
+}
+
+inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayout> layouts) {
+  Hash128 hash = graph.hash();
+  auto [first, last] = cache.plans.equal_range(hash.low);
+  LazyPlan* found = nullptr;
+  for (auto it = first; it != last && found == nullptr; ++it)
+    if (it->second.layouts == layouts && structurally_equal(it->second.graph, graph)) found = &it->second;
+  if (found == nullptr) {
+    if (cache.plans.size() >= max_lazy_plans) cache.plans.clear();
+    found = &cache.plans.emplace(hash.low, LazyPlan{std::move(graph), std::move(layouts), nullptr, 0, false})->second;
+    ++cache.stats.graphs;
+  }
+  const Context& context = Context::get();
+  bool wants_fused = !context.is_eager && (context.compiles_at_once || found->runs >= context.hot || (found->plan == nullptr && is_large(found->graph)));
+  if (found->plan == nullptr || (wants_fused && !found->is_fused)) {
+    found->plan = make_plan(run_pipeline(found->graph), {}, found->layouts, wants_fused);
+    found->is_fused = wants_fused;
+    cache.stats.fused += wants_fused;
+  }
+  ++found->runs;
+  return *found;
+}
+
+inline void become_ready(TensorImpl& value, TensorImpl& computed) {
+  value.storage = computed.storage;
+  value.offset = computed.offset;
+  value.strides = computed.strides;
+  Record* record = value.record;
+  value.record = nullptr;
+  value.state.store(TensorState::ready, std::memory_order_release);
+  if (record != nullptr) release_record(record);
+}
+
+}  // namespace jit_detail
+
+SINTER_DECL LazyStats lazy_stats() {
+  auto& cache = jit_detail::LazyCache::instance();
+  std::scoped_lock lock(cache.mutex);
+  return cache.stats;
+}
+SINTER_DECL void clear_lazy_cache() {
+  auto& cache = jit_detail::LazyCache::instance();
+  std::scoped_lock lock(cache.mutex);
+  cache.plans.clear();
+  cache.stats = {};
+}
+
+}  // namespace jit
+
+SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where) {
+  for (TensorImpl* value : values) {
+    if (value->is_ready() || value->trace == 0) continue;
+    bool is_active = Trace::find(value->trace) != nullptr;
+    throw TraceError(what, is_active ? "a value is read while its function is traced" : "a traced tensor is used outside the trace it belongs to", where,
+                     is_active ? "values are known only after the call: return the tensor and read it there, or choose with where(condition, a, b)"
+                               : "return it from the compiled function instead of storing it in a captured variable");
+  }
+  // The trace of the caller, if any, must not see what happens here.
+  SymbolScope* scope = std::exchange(SymbolScope::current(), nullptr);
+  struct Restore {
+    SymbolScope* scope;
+    ~Restore() { SymbolScope::current() = scope; }
+  } restore{scope};
+  auto& cache = jit::jit_detail::LazyCache::instance();
+  std::scoped_lock lock(cache.mutex);
+  std::vector<Ref<TensorImpl>> outputs;
+  for (TensorImpl* value : values)
+    if (!value->is_ready()) outputs.push_back(Ref<TensorImpl>::share(value));
+  if (outputs.empty()) return;
+  std::vector<Ref<TensorImpl>> inputs;
+  std::size_t asked = outputs.size();
+  {
+    Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input, .finds_kept = true});
+    for (std::size_t i = 0; i < captured.kept.size(); ++i) {
+      outputs.push_back(captured.kept[i]);
+      captured.outputs.push_back(captured.kept_values[i]);
+    }
+    inputs = std::move(captured.inputs);
+    std::vector<InputLayout> layouts;
+    for (const auto& input : inputs) layouts.push_back(jit::layout_of(*input));
+    auto& plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts));
+    ++cache.stats.evaluations;
+    std::vector<void*> pointers;
+    for (const auto& input : inputs) pointers.push_back(input->data());
+    std::vector<Ref<TensorImpl>> results(outputs.size());
+    jit::execute(*plan.plan, pointers, inputs, {}, results);
+    for (std::size_t i = 0; i < outputs.size(); ++i) jit::jit_detail::become_ready(*outputs[i], *results[i]);
+  }
+  static_cast<void>(asked);
+}
+
+SINTER_NAMESPACE_END
