@@ -282,7 +282,7 @@ TEST_CASE("vector math: sin and cos of huge numbers are numbers", "[x86][math]")
 TEST_CASE("vector math: few operations", "[x86][math]") {
   CHECK(operations<float>(expand_exp) <= 13);
   CHECK(operations<float>(expand_sin) <= 17);
-  CHECK(operations<float>(expand_tanh) <= 23);
+  CHECK(operations<float>(expand_tanh) <= 21);
   CHECK(operations<float>(expand_erf) <= 20);
   CHECK(operations<float>(expand_log) <= 31);
 }

@@ -46,34 +46,39 @@ inline const Format& format(const MathBuilder& b) {
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
+/// The polynomial at x.
 inline Vec horner(MathBuilder& b, std::span<const double> coefficients, Vec x) {
   Vec sum = b.imm(coefficients.back());
   for (std::size_t i = coefficients.size() - 1; i-- > 0;) sum = b.fma(sum, x, b.imm(coefficients[i]));
   return sum;
 }
+/// Twice the polynomial at 2x.
+inline Vec doubled_horner(MathBuilder& b, std::span<const double> coefficients, Vec x) {
+  auto coefficient = [&](std::size_t i) { return b.imm(std::ldexp(coefficients[i], static_cast<int>(i) + 1)); };
+  Vec sum = coefficient(coefficients.size() - 1);
+  for (std::size_t i = coefficients.size() - 1; i-- > 0;) sum = b.fma(sum, x, coefficient(i));
+  return sum;
+}
 
 inline Vec magnitude(MathBuilder& b, Vec x) { return b.bit_and(x, b.imm_bits(format(b).magnitude_mask())); }
 inline Vec sign_bit(MathBuilder& b, Vec x) { return b.bit_and(x, b.imm_bits(format(b).sign)); }
+/// x with the sign bit of `sign`, set already or clear.
+inline Vec with_sign(MathBuilder& b, Vec x, Vec sign) { return b.bit_or(x, sign_bit(b, sign)); }
 
 /// x within [lowest, highest]; NaN stays.
 inline Vec clamp(MathBuilder& b, Vec x, double lowest, double highest) {
   return b.max_raw(b.imm(lowest), b.min_raw(b.imm(highest), x));
 }
 
-/// An integral float, also as an integer in the low bits of `biased`.
+/// An integral float, also (plus a bias) as an integer in the low bits of `biased`.
 struct Rounded {
   Vec biased, value;
 };
 /// x * factor to the nearest integer, below 2^(mantissa_bits - 1) in size.
-inline Rounded round_product(MathBuilder& b, Vec x, double factor) {
-  Vec magic = b.imm(format(b).magic);
+inline Rounded round_product(MathBuilder& b, Vec x, double factor, int bias = 0) {
+  Vec magic = b.imm(format(b).magic + bias);
   Vec biased = b.fma(x, b.imm(factor), magic);
   return {biased, b.sub(biased, magic)};
-}
-/// 2^(n - 1), for a result within the normal exponents.
-inline Vec half_power_of_two(MathBuilder& b, Rounded n) {
-  const Format& f = format(b);
-  return b.int_add(b.shift_left(n.biased, f.mantissa_bits), b.imm_bits(f.one - f.mantissa_mask() - 1));
 }
 
 /// x = mantissa * 2^exponent with sqrt(1/2) <= mantissa < sqrt(2), for 0 < x < inf, subnormals included.
@@ -112,7 +117,7 @@ inline Vec sin_of_remainder(MathBuilder& b, Vec x, Vec n, Vec parity) {
   Vec sine = b.fma(b.mul(square, r), horner(b, f.sin, square), r);
   // Near 1 rounding may lead beyond it, and for huge x the remainder is none.
   sine = clamp(b, sine, -1, 1);
-  return b.bit_or(sine, sign_bit(b, r));   // of -0, which the sum has lost
+  return with_sign(b, sine, r);   // of -0, which the sum has lost
 }
 
 /// A value as an unevaluated sum of two, high + low.
@@ -223,28 +228,27 @@ SINTER_DECL Vec expand_cos(MathBuilder& b, Vec x) {
   return sin_of_remainder(b, x, b.add(b.sub(biased, magic), b.imm(0.5)), biased);
 }
 
-/// tanh(a) = h / (h + 1) with 2h = e^(2a) - 1 = 2^n (e^r - 1) + (2^n - 1). The sum's rounding costs too much where h is
-/// small; there tanh(a) = h - h tanh(a), with the quotient on the right, shrinks its error by h.
+/// tanh(a) = h / (h + 1) with 2h = e^(2a) - 1. a = n ln(2)/2 + r gives h = 2^n (e^(2r) - 1)/2 + (2^n - 1)/2. The
+/// denominator's rounding costs too much where h is small; there tanh(a) = h - h tanh(a), with the quotient on the right,
+/// shrinks its error by h.
 SINTER_DECL Vec expand_tanh(MathBuilder& b, Vec x) {
   using namespace math_detail;
   const Format& f = format(b);
   Vec size = b.min_raw(b.imm(f.tanh_end), magnitude(b, x));
-  size = b.add(size, size);
-  Rounded n = round_product(b, size, f.log2_e);
-  Vec first = b.fnma(n.value, b.imm(f.ln2[0]), size), r = first, reduced;   // exact
+  Rounded n = round_product(b, size, 2 * f.log2_e, 1 - f.min_exponent);
+  Vec power = b.shift_left(n.biased, f.mantissa_bits);   // 2^n: the bias makes it an exponent field
+  Vec first = b.fnma(n.value, b.imm(f.ln2[0] / 2), size), r = first, reduced;   // exact
   if (b.is_double()) {
-    Vec second = b.mul(n.value, b.imm(-f.ln2[1]));
+    Vec second = b.mul(n.value, b.imm(-f.ln2[1] / 2));
     r = b.add(first, second);
-    reduced = b.add(first, b.fma(b.mul(r, r), horner(b, f.expm1, r), second));
+    reduced = b.add(first, b.fma(b.mul(r, r), doubled_horner(b, f.expm1, r), second));
   } else {   // f32's nearest ln(2) is right to 28 bits
-    reduced = b.fma(b.mul(r, r), horner(b, f.expm1, r), r);
+    reduced = b.fma(b.mul(r, r), doubled_horner(b, f.expm1, r), r);
   }
-  Vec half = b.imm(0.5);
-  Vec half_power = half_power_of_two(b, n);
-  Vec h = b.fma(half_power, reduced, b.sub(half_power, half));
+  Vec h = b.fma(power, reduced, b.fma(power, b.imm(0.5), b.imm(-0.5)));
   Vec quotient = b.div(h, b.add(h, b.imm(1)));
   Vec result = b.select(b.less(h, b.imm(1.0 / 3)), b.fnma(h, quotient, h), quotient);
-  return b.bit_or(result, sign_bit(b, x));
+  return with_sign(b, result, x);
 }
 
 /// erfc(a) = (1 - v/8)^8 with a smooth v = a + a P(a). 1 - (1 - v/8)^4 = u/2 = (v - v^2 (3/16 - v/64 + v^2/2048)) / 2
@@ -258,7 +262,7 @@ SINTER_DECL Vec expand_erf(MathBuilder& b, Vec x) {
   Vec v = b.add(size, correction);
   Vec factor = b.fma(b.fma(v, b.imm(1.0 / 2048), b.imm(-1.0 / 64)), v, b.imm(3.0 / 16));
   Vec u = b.add(size, b.fnma(b.mul(v, v), factor, correction));
-  return b.bit_or(b.fnma(u, b.mul(u, b.imm(0.25)), u), sign_bit(b, x));
+  return with_sign(b, b.fnma(u, b.mul(u, b.imm(0.25)), u), x);
 }
 
 /// e^(y log|x|), the logarithm and the product carried as pairs.
