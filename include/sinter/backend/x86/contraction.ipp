@@ -117,20 +117,29 @@ class ContractionLaunch final : public Launch {
 
   void run(void* const* operands) override {
     if (plan_.tiles == 0) return;
-    Pass pass{operands, 0, 0};
+    Pass pass{operands, 0, 0, 0, plan_.k};
     for (; pass.first_batch < plan_.batches; pass.first_batch += plan_.batches_per_pack) {
       pass.batches = std::min(plan_.batches_per_pack, plan_.batches - pass.first_batch);
       if (plan_.packs_b && !plan_.packs_per_task) pack_all(pass);
-      parallel_for(pass.batches * plan_.blocks * plan_.panels, task_cost(), [&](std::int64_t begin, std::int64_t end) { run_tasks(pass, begin, end); });
+      // Into the output, runs of k go outermost, so that successive panels find their part of A in L2. With an epilogue
+      // they stay inside a task: unfinished sums have no other place than its scratch.
+      const std::int64_t step = plan_.is_direct ? plan_.k_block : std::max<std::int64_t>(plan_.k, 1);
+      for (std::int64_t k = 0; k == 0 || k < plan_.k; k += step) {
+        pass.k = k;
+        pass.k_end = std::min(k + step, plan_.k);
+        const double share = plan_.k == 0 ? 1 : static_cast<double>(pass.k_end - k) / static_cast<double>(plan_.k);
+        parallel_for(pass.batches * plan_.blocks * plan_.panels, task_cost() * share,
+                     [&](std::int64_t begin, std::int64_t end) { run_tasks(pass, begin, end); });
+      }
     }
     if (has_bad_index_.exchange(false, std::memory_order_relaxed)) throw IndexError("gather", "index out of range");
   }
 
  private:
-  /// The batches whose B is packed together.
+  /// The batches whose B is packed together, and the run of k.
   struct Pass {
     void* const* operands;
-    std::int64_t first_batch, batches;
+    std::int64_t first_batch, batches, k, k_end;
   };
   using BatchIndex = std::array<std::int64_t, max_axes>;
 
@@ -231,8 +240,8 @@ class ContractionLaunch final : public Launch {
     for (std::int64_t first = begin; first < end; first += step) {
       const std::int64_t last = std::min(first + step, end);
       char* c = plan_.is_direct ? output_panel(task) + plan_.first_row(first) * plan_.c.row_stride : reinterpret_cast<char*>(task.scratch.tile.data());
-      for (std::int64_t k = 0; k == 0 || k < plan_.k; k += plan_.k_block) {
-        const std::int64_t k_end = std::min(k + plan_.k_block, plan_.k);
+      for (std::int64_t k = task.pass.k; k == task.pass.k || k < task.pass.k_end; k += plan_.k_block) {
+        const std::int64_t k_end = std::min(k + plan_.k_block, task.pass.k_end);
         // Groups of tiles and runs of k never both occur: a panel is packed once.
         if (first == begin || plan_.k_block < plan_.k) args.b = panel_of_b(task, k, k_end);
         run_tiles(args, first, last, k, k_end, task.panel, c);

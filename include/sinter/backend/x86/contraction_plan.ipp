@@ -163,7 +163,7 @@ inline int most_rows(Isa isa, int vectors) {
 /// panel is kept narrow enough for L2.
 inline int default_vectors(Isa isa, const ContractionPlan& p) {
   if (p.packs_b && p.m <= 3) return isa == Isa::avx512 ? 4 : p.m == 3 ? 3 : 4;
-  if (isa == Isa::avx512) return p.m == 1 ? 16 : p.m <= 3 ? 8 : p.m <= 6 || p.m >= 512 ? 4 : 2;
+  if (isa == Isa::avx512) return p.m == 1 ? 16 : p.m <= 3 ? 8 : p.m <= 6 || (p.m >= 512 && p.walk != AWalk::unit_row) ? 4 : 2;
   return p.m == 1 ? 12 : p.m == 2 ? 6 : p.m == 3 ? 3 : 2;
 }
 
@@ -211,7 +211,7 @@ inline void choose_k_block(ContractionPlan& p) {
 /// Blocks of rows whose part of A stays in L2 while the panels pass by, and enough of them for all threads. With B
 /// packed, blocks are larger: they decide how often a panel is packed, or read back.
 inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
-  const std::int64_t block_bytes = p.packs_b ? l2_bytes() : l2_bytes() / 4;
+  const std::int64_t block_bytes = p.packs_b && !p.prefetches_a ? l2_bytes() : l2_bytes() / 4;
   const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k_block * p.element);
   p.tiles_per_block = std::clamp<std::int64_t>(block_bytes / tile_bytes, 1, p.tiles);
   const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 8 : 1;
