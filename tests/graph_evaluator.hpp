@@ -72,7 +72,8 @@ inline Number broadcast_element(const Array& x, const Extents& index) {
 
 inline Number wrapped(std::uint64_t bits, sinter::DType dtype) {
   if (dtype == sinter::DType::bool_) return bits != 0;
-  return dtype == sinter::DType::i32 ? static_cast<Number>(static_cast<std::int32_t>(bits)) : static_cast<Number>(static_cast<std::int64_t>(bits));
+  return dtype == sinter::DType::i32 ? static_cast<Number>(static_cast<std::int32_t>(bits))
+                                     : static_cast<Number>(static_cast<std::int64_t>(bits));
 }
 
 inline Number integer_primitive(sinter::Prim prim, sinter::DType dtype, std::int64_t a, std::int64_t b) {
@@ -194,7 +195,10 @@ inline void evaluate_reduction(const sinter::OpInfo& op, NodeArgs& a) {
   const auto prim = static_cast<Prim>(op.reduction);
   const Number infinity = std::numeric_limits<Number>::infinity();
   const Number neutral = prim == Prim::reduce_add ? 0 : prim == Prim::reduce_mul ? 1 : prim == Prim::reduce_min ? infinity : -infinity;
-  const Prim combine = prim == Prim::reduce_add ? Prim::add : prim == Prim::reduce_mul ? Prim::mul : prim == Prim::reduce_min ? Prim::min : Prim::max;
+  const Prim combine = prim == Prim::reduce_add   ? Prim::add
+                       : prim == Prim::reduce_mul ? Prim::mul
+                       : prim == Prim::reduce_min ? Prim::min
+                                                  : Prim::max;
   std::fill(a.out.data.begin(), a.out.data.end(), neutral);
   for_each_index(x.extents, [&](const Extents& index) {
     Extents to;
@@ -242,7 +246,8 @@ inline void evaluate_permute(NodeArgs& a) {
 }
 
 inline void evaluate_expand(NodeArgs& a) {
-  for_each_index(a.out.extents, [&](const Extents& index) { a.out.data[flat_index(a.out.extents, index)] = broadcast_element(*a.in[0], index); });
+  for_each_index(a.out.extents,
+                 [&](const Extents& index) { a.out.data[flat_index(a.out.extents, index)] = broadcast_element(*a.in[0], index); });
 }
 
 inline void evaluate_slice(NodeArgs& a) {
@@ -295,7 +300,8 @@ inline Extents taken_index(const Extents& index, const Array& positions, std::si
   const std::size_t count = positions.extents.size();
   const auto begin = index.begin() + static_cast<std::ptrdiff_t>(axis);
   Extents from(index.begin(), begin);
-  from.push_back(static_cast<std::int64_t>(positions.data[flat_index(positions.extents, Extents(begin, begin + static_cast<std::ptrdiff_t>(count)))]));
+  from.push_back(
+      static_cast<std::int64_t>(positions.data[flat_index(positions.extents, Extents(begin, begin + static_cast<std::ptrdiff_t>(count)))]));
   from.insert(from.end(), begin + static_cast<std::ptrdiff_t>(count), index.end());
   return from;
 }
@@ -384,7 +390,8 @@ inline Array evaluate_composite(const sinter::Node& node, const std::vector<cons
   return evaluate(builder.finish({&out, 1}), inputs)[0];
 }
 
-inline Array evaluate_node(const sinter::Graph& graph, std::size_t id, const std::vector<Array>& values, const std::vector<std::int64_t>& symbols) {
+inline Array evaluate_node(const sinter::Graph& graph, std::size_t id, const std::vector<Array>& values,
+                           const std::vector<std::int64_t>& symbols) {
   const sinter::Node& node = graph.nodes()[id];
   NodeArgs args{{}, node.attrs, numbers(node.attrs.shape, symbols), numbers(node.attrs.limits, symbols), {}};
   for (sinter::Value v : node.inputs) args.in.push_back(&values[static_cast<std::size_t>(v.node)]);

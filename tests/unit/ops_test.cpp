@@ -336,7 +336,8 @@ TEST_CASE("softmax and its relatives do not overflow") {
   const Array target = array({2}, {1, 0}, DType::i64);
   check_near(run("%0: f64[2, 3], %1: i64[2]", "cross_entropy(%0, %1)", {x, target}), {(std::log(total) - 1 + std::log(2)) / 2});
   check_near(run("%0: f64[s0, 3], %1: i64[s0]", "cross_entropy(%0, %1)", {x, target}), {(std::log(total) - 1 + std::log(2)) / 2});
-  check_near(run("%0: f64[2, 2], %1: f64[2]", "mse_loss(%0, %1)", {array({2, 2}, {1, 2, 3, 4}), array({2}, {0, 1})}), {(1 + 1 + 9 + 9) / 4.0});
+  check_near(run("%0: f64[2, 2], %1: f64[2]", "mse_loss(%0, %1)", {array({2, 2}, {1, 2, 3, 4}), array({2}, {0, 1})}),
+             {(1 + 1 + 9 + 9) / 4.0});
 }
 
 TEST_CASE("layer_norm keeps its accuracy with a large mean") {
@@ -350,7 +351,8 @@ TEST_CASE("layer_norm keeps its accuracy with a large mean") {
 TEST_CASE("convolution and pooling") {
   Array x = Array::zeros(DType::f64, {1, 1, 3, 4}), w = array({1, 1, 2, 2}, {1, 10, 100, 1000});
   for (std::size_t i = 0; i < 12; ++i) x.data[i] = static_cast<Number>(i);
-  check_near(run("%0: f64[1, 1, 3, 4], %1: f64[1, 1, 2, 2]", "conv2d(%0, %1) {steps=[1, 1, 0, 0]}", {x, w}), {5410, 6521, 7632, 9854, 10965, 12076});
+  check_near(run("%0: f64[1, 1, 3, 4], %1: f64[1, 1, 2, 2]", "conv2d(%0, %1) {steps=[1, 1, 0, 0]}", {x, w}),
+             {5410, 6521, 7632, 9854, 10965, 12076});
   check_near(run("%0: f64[1, 1, 3, 4], %1: f64[1, 1, 2, 2]", "conv2d(%0, %1) {steps=[2, 3, 1, 1]}", {x, w}), {0, 3200, 8040, 12076});
   check_near(run("%0: f64[1, 1, 3, 4]", "max_pool2d(%0) {steps=[2, 2, 1, 2]}", {x}), {5, 7, 9, 11});
   check_near(run("%0: f64[1, 1, s0, 4]", "avg_pool2d(%0) {steps=[2, 2, 1, 2]}", {x}), {2.5, 4.5, 6.5, 8.5});
@@ -378,7 +380,8 @@ TEST_CASE("random numbers have their distribution and do not repeat") {
     double sum = 0, squares = 0;
     for (Number x : u.data) {
       REQUIRE((x >= 0 && x < 1));
-      REQUIRE(x == (std::string(dtype) == "f32" ? static_cast<Number>(static_cast<float>(x)) : static_cast<Number>(static_cast<double>(x))));
+      REQUIRE(x ==
+              (std::string(dtype) == "f32" ? static_cast<Number>(static_cast<float>(x)) : static_cast<Number>(static_cast<double>(x))));
       sum += static_cast<double>(x), squares += static_cast<double>(x * x);
     }
     CHECK(sum / 20000 == Approx(0.5).margin(0.01));

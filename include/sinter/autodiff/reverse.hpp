@@ -14,7 +14,8 @@ SINTER_NAMESPACE_BEGIN
 /// Appends the gradients of sum(outputs * douts) by each of `wrt` to the builder that holds the forward nodes. The values
 /// of `wrt` are independent variables: what they were computed from is not followed. No Value where nothing depends on one
 /// (or it is no floating value); otherwise the gradient has the type of its value.
-std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts, std::span<const Value> wrt);
+std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
+                            std::span<const Value> wrt);
 
 /// The forward graph with the gradients of output `loss_output` by the inputs `wrt_inputs` (positions) added to its
 /// outputs, in order; zeros where the loss does not depend on one. Throws ShapeError unless the loss is a scalar (shape ()),

@@ -101,7 +101,8 @@ class BackwardWalk {
     // An op with neither is constant almost everywhere (floor, sign) or made to stop gradients.
   }
 
-  void through_decomposition(const OpInfo& op, const Values& inputs, std::span<const Val> operands, const Attrs& attrs, Location where, Val dout) {
+  void through_decomposition(const OpInfo& op, const Values& inputs, std::span<const Val> operands, const Attrs& attrs, Location where,
+                             Val dout) {
     const auto begin = static_cast<std::int32_t>(builder_.graph().nodes().size());
     const Val decomposed = op.decompose(DecomposeArgs{operands, attrs, where});
     BackwardWalk inner(builder_, begin, inputs);
@@ -130,7 +131,8 @@ inline void check_loss(const Graph& forward, int loss_output) {
   if (type.shape.rank() != 0)
     throw ShapeError("grad", "the function must return a scalar; use sum or mean: it returned " + type.text(), where);
   if (!is_floating(type.dtype))
-    throw DTypeError("grad", "the function must return a floating scalar: it returned " + type.text(), where, "cast it to a floating dtype");
+    throw DTypeError("grad", "the function must return a floating scalar: it returned " + type.text(), where,
+                     "cast it to a floating dtype");
 }
 
 inline void check_wrt(const Graph& forward, std::span<const std::int32_t> wrt_inputs) {

@@ -7,8 +7,8 @@ SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
 /// Extents of the windows' positions over height and width. Throws ShapeError when a window does not fit.
-inline Shape window_positions(const InferArgs& args, const Shape& image, std::span<const std::int64_t> size, std::span<const std::int64_t> stride,
-                              std::span<const std::int64_t> padding) {
+inline Shape window_positions(const InferArgs& args, const Shape& image, std::span<const std::int64_t> size,
+                              std::span<const std::int64_t> stride, std::span<const std::int64_t> padding) {
   Shape out;
   for (int i = 0; i < 2; ++i) {
     const auto k = static_cast<std::size_t>(i);
@@ -16,8 +16,10 @@ inline Shape window_positions(const InferArgs& args, const Shape& image, std::sp
       throw ShapeError(args.op, "window size and stride must be positive and padding not negative", args.where);
     const Dim extent = image[2 + i] + Dim(2 * padding[k]);
     if (extent.is_static() && extent.value() < size[k])
-      throw ShapeError(args.op, "a window of " + std::to_string(size[k]) + " does not fit axis " + std::to_string(2 + i) + " of " + image.text() +
-                                    (padding[k] ? " padded by " + std::to_string(padding[k]) : ""), args.where);
+      throw ShapeError(args.op,
+                       "a window of " + std::to_string(size[k]) + " does not fit axis " + std::to_string(2 + i) + " of " + image.text() +
+                           (padding[k] ? " padded by " + std::to_string(padding[k]) : ""),
+                       args.where);
     out.push_back((extent - Dim(size[k])) / Dim(stride[k]) + Dim(1));
   }
   return out;

@@ -34,9 +34,9 @@ SINTER_DECL void require_count(const InferArgs& args, std::size_t least, std::si
 
 SINTER_DECL void require_rank(const InferArgs& args, std::size_t operand, int rank) {
   if (args.in[operand].shape.rank() == rank) return;
-  throw ShapeError(args.op,
-                   "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", rank " + std::to_string(rank) + " is required",
-                   args.where);
+  throw ShapeError(
+      args.op, "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", rank " + std::to_string(rank) + " is required",
+      args.where);
 }
 
 SINTER_DECL void require_floating(const InferArgs& args, std::size_t operand) {
@@ -103,7 +103,8 @@ inline DType elementwise_result_dtype(const OpInfo& op, const InferArgs& args) {
       return promoted;
     case DTypeRule::select:
       if (args.in[0].dtype != DType::bool_)
-        throw DTypeError(args.op, "the condition is " + args.in[0].text() + ", it must be bool", args.where, "compare first: where(x != 0, a, b)");
+        throw DTypeError(args.op, "the condition is " + args.in[0].text() + ", it must be bool", args.where,
+                         "compare first: where(x != 0, a, b)");
       return promoted;
     case DTypeRule::attribute: return args.attrs.dtype;
     case DTypeRule::first: return args.in[0].dtype;

@@ -21,7 +21,9 @@ SINTER_DECL Type UpdateSlice::infer(const InferArgs& args) {
     ensure(step > 0, "update_slice: steps are positive");
     if (!base[i].is_static() || !value[i].is_static() || !attrs.shape[i].is_static() || value[i].value() == 0) continue;
     if (attrs.shape[i].value() + (value[i].value() - 1) * step >= base[i].value())
-      throw ShapeError(args.op, value.text() + " at " + attrs.shape.text() + " does not fit axis " + std::to_string(i) + " of " + base.text(), args.where);
+      throw ShapeError(args.op,
+                       value.text() + " at " + attrs.shape.text() + " does not fit axis " + std::to_string(i) + " of " + base.text(),
+                       args.where);
   }
   return args.in[0];
 }
@@ -74,8 +76,8 @@ SINTER_DECL Type Concat::infer(const InferArgs& args) {
     bool fits = next.rank() == out.rank();
     for (int i = 0; fits && i < out.rank(); ++i) fits = i == axis || next[i] == out[i];
     if (!fits)
-      throw ShapeError(args.op, "operand 0 is " + args.in[0].shape.text() + ", operand " + std::to_string(k) + " is " + next.text(), args.where,
-                       "all extents but that of axis " + std::to_string(axis) + " must be equal");
+      throw ShapeError(args.op, "operand 0 is " + args.in[0].shape.text() + ", operand " + std::to_string(k) + " is " + next.text(),
+                       args.where, "all extents but that of axis " + std::to_string(axis) + " must be equal");
     out.set(axis, out[axis] + next[axis]);
   }
   return ops_detail::with_shape(args, out);
@@ -88,7 +90,8 @@ SINTER_DECL Val Concat::decompose(const DecomposeArgs& args) {
   Shape whole = first.shape();
   for (const Val& part : args.in.subspan(1)) whole.set(axis, whole[axis] + part.shape()[axis]);
   const DType dtype = first.dtype();
-  Val out{first.builder, first.builder->add(op_info<Empty>, {}, Attrs{.shape = whole, .dtype = dtype, .has_dtype = true}, args.where), args.where};
+  Val out{first.builder, first.builder->add(op_info<Empty>, {}, Attrs{.shape = whole, .dtype = dtype, .has_dtype = true}, args.where),
+          args.where};
   Shape starts = ops_detail::zero_starts(whole.rank());
   for (const Val& part : args.in) {
     out = update_slice(out, part, starts, IntVector(static_cast<std::size_t>(whole.rank()), 1));

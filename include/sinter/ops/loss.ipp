@@ -30,8 +30,9 @@ SINTER_DECL Type CrossEntropy::infer(const InferArgs& args) {
 SINTER_DECL Val CrossEntropy::decompose(const DecomposeArgs& args) {
   const Val logits = args.in[0], target = args.in[1];
   const Val x = logits - amax(logits, {1}, kept);   // the shift cancels in the difference below
-  const Val picked = sum(where(ops_detail::is_target(logits, target), x, 0), {1});
-  return mean(log(sum(exp(x), {1})) - picked, {0});
+  // Kept axes, so that the gradient's softmax shares these sums.
+  const Val picked = sum(where(ops_detail::is_target(logits, target), x, 0), {1}, kept);
+  return mean(log(sum(exp(x), {1}, kept)) - picked, {0, 1});
 }
 
 /// (softmax(logits) - one_hot(target)) / n.

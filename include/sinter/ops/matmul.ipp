@@ -32,8 +32,9 @@ SINTER_DECL Type Matmul::infer(const InferArgs& args) {
   Shape out;
   for (int i = 0; i + 2 < rank; ++i) {
     if (!(a[i] == b[i]))
-      throw ShapeError(args.op, "batch sizes differ: a is " + a.text() + ", b is " + b.text(), args.where,
-                       "a.size(" + std::to_string(i) + ") = " + a[i].text() + " must equal b.size(" + std::to_string(i) + ") = " + b[i].text());
+      throw ShapeError(
+          args.op, "batch sizes differ: a is " + a.text() + ", b is " + b.text(), args.where,
+          "a.size(" + std::to_string(i) + ") = " + a[i].text() + " must equal b.size(" + std::to_string(i) + ") = " + b[i].text());
     out.push_back(a[i]);
   }
   if (!(a[rank - 1] == b[rank - 2])) ops_detail::throw_inner_sizes(args);

@@ -8,7 +8,8 @@ namespace ops_detail {
 
 inline Type infer_arithmetic_reduction(const InferArgs& args) {
   if (args.in[0].dtype == DType::bool_)
-    throw DTypeError(args.op, "the operand is " + args.in[0].text() + ", a number is required", args.where, "cast it first: cast(x, DType::i64)");
+    throw DTypeError(args.op, "the operand is " + args.in[0].text() + ", a number is required", args.where,
+                     "cast it first: cast(x, DType::i64)");
   return with_shape(args, reduced_shape(args, args.in[0].shape));
 }
 

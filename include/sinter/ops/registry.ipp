@@ -42,7 +42,8 @@ SINTER_DECL std::span<const OpInfo* const> all_ops() { return ops_detail::op_tab
 
 SINTER_DECL const OpInfo* find_op(std::string_view name) {
   const auto& table = ops_detail::op_table;
-  const auto found = std::lower_bound(table.begin(), table.end(), name, [](const OpInfo* op, std::string_view wanted) { return op->name < wanted; });
+  const auto found =
+      std::lower_bound(table.begin(), table.end(), name, [](const OpInfo* op, std::string_view wanted) { return op->name < wanted; });
   return found != table.end() && (*found)->name == name ? *found : nullptr;
 }
 

@@ -34,12 +34,23 @@ SINTER_DECL Type ElementCount::infer(const InferArgs& args) {
   ops_detail::reduced_shape(args, args.in[0].shape);   // checks the axes
   return Type{args.attrs.dtype, args.in[0].device, {}};
 }
+/// A graph has no value that is an extent, so each symbolic one is the last index along it, plus one.
 SINTER_DECL Val ElementCount::decompose(const DecomposeArgs& args) {
   const Val x = args.in[0];
-  Dim count = 1;
-  for (std::int64_t axis : args.attrs.axes) count *= x.shape()[static_cast<int>(axis)];
-  if (count.is_static()) return full(x, {}, args.attrs.dtype, static_cast<double>(count.value()));
-  return cast(amax(iota(x, {count}, 0, DType::i64), {0}) + 1, args.attrs.dtype);
+  const Shape shape = x.shape();
+  Dim known = 1;
+  Val count{};
+  for (std::int64_t axis : args.attrs.axes) {
+    const Dim extent = shape[static_cast<int>(axis)];
+    if (extent.is_static()) {
+      known *= extent;
+      continue;
+    }
+    const Val symbolic = amax(iota(x, {extent}, 0, DType::i64), {0}) + 1;
+    count = count ? count * symbolic : symbolic;
+  }
+  if (!count) return full(x, {}, args.attrs.dtype, static_cast<double>(known.value()));
+  return cast(known.value() == 1 ? count : count * static_cast<double>(known.value()), args.attrs.dtype);
 }
 
 SINTER_DECL Type Mean::infer(const InferArgs& args) {

@@ -96,7 +96,9 @@ SINTER_DECL Val sum(Val x, const IntVector& axes, ReducedAxes reduced) { return 
 SINTER_DECL Val prod(Val x, const IntVector& axes, ReducedAxes reduced) { return ops_detail::reduce(op_info<ops::Prod>, x, axes, reduced); }
 SINTER_DECL Val amax(Val x, const IntVector& axes, ReducedAxes reduced) { return ops_detail::reduce(op_info<ops::Amax>, x, axes, reduced); }
 SINTER_DECL Val amin(Val x, const IntVector& axes, ReducedAxes reduced) { return ops_detail::reduce(op_info<ops::Amin>, x, axes, reduced); }
-SINTER_DECL Val mean(Val x, const IntVector& axes, ReducedAxes reduced) { return sum(x, axes, reduced) / element_count(x, axes, x.dtype()); }
+SINTER_DECL Val mean(Val x, const IntVector& axes, ReducedAxes reduced) {
+  return sum(x, axes, reduced) / element_count(x, axes, x.dtype());
+}
 
 SINTER_DECL IntVector all_axes(Val x) {
   IntVector axes;

@@ -65,10 +65,13 @@ SINTER_DECL Type Slice::infer(const InferArgs& args) {
   for (int i = 0; i < rank; ++i) {
     const Dim start = attrs.shape[i], end = attrs.limits[i];
     const std::int64_t step = attrs.steps[static_cast<std::size_t>(i)];
-    if (step <= 0) throw IndexError(args.op, "step " + std::to_string(step) + " of axis " + std::to_string(i) + " is not positive", args.where);
+    if (step <= 0)
+      throw IndexError(args.op, "step " + std::to_string(step) + " of axis " + std::to_string(i) + " is not positive", args.where);
     const bool is_reversed = start.is_static() && end.is_static() && start.value() > end.value();
     if (is_reversed || (end.is_static() && from[i].is_static() && end.value() > from[i].value()))
-      throw IndexError(args.op, start.text() + " to " + end.text() + " is out of range for axis " + std::to_string(i) + " of " + from.text(), args.where);
+      throw IndexError(args.op,
+                       start.text() + " to " + end.text() + " is out of range for axis " + std::to_string(i) + " of " + from.text(),
+                       args.where);
     out.push_back(step == 1 ? end - start : (end - start + Dim(step - 1)) / Dim(step));
   }
   return ops_detail::with_shape(args, out);
@@ -85,7 +88,8 @@ SINTER_DECL Type Windows::infer(const InferArgs& args) {
     if (size <= 0 || stride <= 0)
       throw ShapeError(args.op, "size " + std::to_string(size) + " and stride " + std::to_string(stride) + " must be positive", args.where);
     if (from[axis].is_static() && from[axis].value() < size)
-      throw ShapeError(args.op, "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + from.text(), args.where);
+      throw ShapeError(args.op, "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + from.text(),
+                       args.where);
     out.set(axis, (from[axis] - Dim(size)) / Dim(stride) + Dim(1));
     out.push_back(size, args.where);
   }
