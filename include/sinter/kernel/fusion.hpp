@@ -1,0 +1,60 @@
+// Fusion: which items share a kernel, decided by the memory traffic that sharing saves. A group's members are walked
+// over one space of axes, each member once per point; cheap producers may also be recomputed inside several groups.
+// Knows graphs and limits, no back ends.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/kernel/items.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// An item of a group and how the group's axes address it. For reductions `map` is that of the operand, for place that
+/// of the value, for all others that of the item.
+struct FusionMember {
+  std::int32_t item = -1;
+  IndexMap map;
+  bool is_after_reduction = false;   // depends on a reduction of this group
+};
+
+struct FusionGroup {
+  Space space;
+  std::vector<FusionMember> members;   // in topological order
+  std::int32_t contraction = -1;       // the item, if there is one
+  std::int32_t contracted_axis = -1;
+  bool has_reduction = false;
+  bool is_multipass = false;           // something varies over the reduced axes and depends on a reduction over them
+  bool is_host = false;                // no kernel expresses it
+};
+
+struct FusionLimits {
+  int max_operands = 24;
+  int max_body = 256;
+  bool random = true;                  // false: random bits stay in kernels of their own
+  std::int64_t max_row = 1 << 16;      // elements of a row that is walked several times
+};
+
+struct FusionOptions {
+  bool fuse = true;                    // false: one kernel per item
+  FusionLimits limits;
+};
+
+struct Fusion {
+  std::vector<FusionGroup> groups;
+  std::vector<std::int32_t> group_of;  // per item; -1: not computed by itself
+  std::vector<bool> is_stored;         // per item: written to memory
+  /// One line per group: its kind and its members' ops.
+  std::string text(const ItemGraph& items) const;
+};
+
+/// Groups the items. Marks those that consumers recompute (Item::is_inlined).
+Fusion fuse(ItemGraph& items, const FusionOptions& options);
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/kernel/fusion.ipp>
+#endif

@@ -1,0 +1,435 @@
+// The policy of fusion, in three steps, greedy in each:
+//   1. items in topological order join the groups of their producers, those with most traffic first;
+//   2. cheap values that another group reads are recomputed there when that moves fewer bytes;
+//   3. groups that walk the same domain and read the same value merge (horizontal fusion).
+// Every merge is checked for cycles and for the back end's limits.
+#pragma once
+
+#include <sinter/kernel/fusion.hpp>
+
+#include <sinter/kernel/fusion_merge.ipp>
+#include <sinter/ops/scalar.hpp>
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+class Fuser {
+ public:
+  Fuser(ItemGraph& items, const FusionOptions& options) : items_(items), options_(options), merger_(items) {
+    result_.group_of.assign(static_cast<std::size_t>(items.size()), -1);
+  }
+  Fusion run();
+
+ private:
+  void join_producers(int item);
+  bool join(int a, int b, const SharedRead* shared);
+  bool is_acceptable(FusionGroup& group) const;
+  bool row_pays(FusionGroup& group) const;
+  bool fits(const FusionGroup& group) const;
+  bool has_random(const FusionGroup& group) const;
+  bool depends_on(const FusionGroup& group, int a, int b);
+  void recompute_cheap_values();
+  bool try_recompute(int item);
+  bool collect_cone(int item, SmallVector<std::int32_t, 16>& inner, SmallVector<std::int32_t, 16>& reads) const;
+  bool recompute_is_readable(int item, FusionGroup& group) const;
+  void merge_siblings();
+  bool reads_whole(FusionGroup& group, int item, IndexMap& map) const;
+  bool is_stored(int item) const;
+  bool is_read_outside(int item, int home) const;
+  void drop_unused(SmallVector<std::int32_t, 16> items);
+  int instructions(int item) const;
+  /// Memory that the group reads, by owner; inlined values count as what they are made of.
+  void add_reads(const FusionGroup& group, int input, SmallVector<std::int32_t, 16>& reads) const;
+  SmallVector<std::int32_t, 16> reads_of(const FusionGroup& group) const;
+  int body_size(const FusionGroup& group) const;
+  int inlined_size(const FusionGroup& group, int input) const;
+  int group_of(int item) const { return result_.group_of[static_cast<std::size_t>(item)]; }
+  FusionGroup& group(int id) { return result_.groups[static_cast<std::size_t>(id)]; }
+  const FusionGroup& group(int id) const { return result_.groups[static_cast<std::size_t>(id)]; }
+
+  ItemGraph& items_;
+  const FusionOptions& options_;
+  GroupMerger merger_;
+  Fusion result_;
+  std::vector<std::int32_t> visited_;   // per group: the search that saw it last
+  std::int32_t search_ = 0;
+  mutable std::vector<std::pair<const OpInfo*, int>> sizes_;
+};
+
+// ---- limits ---------------------------------------------------------------------------------------------------------
+
+SINTER_DECL int Fuser::instructions(int item) const {
+  const Item& it = items_[item];
+  if (it.form != Form::map) return it.form == Form::random ? 4 : 2;
+  const Node& node = *items_.node(item);
+  for (const auto& [op, size] : sizes_)
+    if (op == node.op) return size;
+  ScalarBuilder builder;
+  SmallVector<ScalarValue, 4> operands;
+  for (std::int32_t input : it.inputs) operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), items_[input].dtype));
+  node.op->lower(builder, operands, node.attrs);
+  const int size = std::max(1, static_cast<int>(builder.body().size() - operands.size()));
+  sizes_.emplace_back(node.op, size);
+  return size;
+}
+
+/// Is the value needed in a group other than `home`, there or inside something that is computed there?
+SINTER_DECL bool Fuser::is_read_outside(int item, int home) const {
+  for (const UseEdge& edge : merger_.users(item)) {
+    const int id = group_of(edge.user);
+    if (items_[edge.user].is_inlined) {
+      if ((id >= 0 && id != home) || is_read_outside(edge.user, home)) return true;
+    } else if (id != home) {
+      return true;
+    }
+  }
+  return false;
+}
+
+SINTER_DECL bool Fuser::is_stored(int item) const {
+  const Item& it = items_[item];
+  return it.is_in_memory || (!it.is_inlined && is_read_outside(item, group_of(item)));
+}
+
+SINTER_DECL void Fuser::add_reads(const FusionGroup& group, int input, SmallVector<std::int32_t, 16>& reads) const {
+  const int base = items_.base_of(input);
+  const Item& it = items_[base];
+  if (is_generator(it.form) || it.form == Form::empty || find_member(group, base) != nullptr) return;
+  if (it.is_inlined) {
+    for (std::int32_t operand : it.inputs) add_reads(group, operand, reads);
+    return;
+  }
+  if (std::find(reads.begin(), reads.end(), base) == reads.end()) reads.push_back(base);
+}
+
+SINTER_DECL SmallVector<std::int32_t, 16> Fuser::reads_of(const FusionGroup& group) const {
+  SmallVector<std::int32_t, 16> reads;
+  for (const FusionMember& member : group.members)
+    for (std::int32_t input : items_[member.item].inputs) add_reads(group, input, reads);
+  return reads;
+}
+
+SINTER_DECL int Fuser::inlined_size(const FusionGroup& group, int input) const {
+  const int base = items_.base_of(input);
+  if (find_member(group, base) != nullptr || !items_[base].is_inlined) return 1;   // a load or an immediate
+  int size = instructions(base);
+  for (std::int32_t operand : items_[base].inputs) size += inlined_size(group, operand);
+  return size;
+}
+
+SINTER_DECL int Fuser::body_size(const FusionGroup& group) const {
+  int size = 0;
+  for (const FusionMember& member : group.members) {
+    size += instructions(member.item);
+    for (std::int32_t input : items_[member.item].inputs) size += inlined_size(group, input);
+  }
+  return size;
+}
+
+SINTER_DECL bool Fuser::has_random(const FusionGroup& group) const {
+  for (const FusionMember& member : group.members)
+    if (items_[member.item].form == Form::random) return true;
+  return false;
+}
+
+SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
+  int operands = static_cast<int>(reads_of(group).size());
+  for (const FusionMember& member : group.members) {
+    const Item& it = items_[member.item];
+    bool is_written = it.is_in_memory;
+    for (const UseEdge& edge : merger_.users(member.item)) is_written |= !it.is_inlined && find_member(group, edge.user) == nullptr;
+    operands += is_written;
+  }
+  return operands <= options_.limits.max_operands && body_size(group) <= options_.limits.max_body;
+}
+
+/// Is a row that is walked several times short enough to stay in cache, contiguous, and are there rows to share among
+/// threads?
+SINTER_DECL bool Fuser::row_pays(FusionGroup& group) const {
+  std::int64_t row = 1, rows = 1, along_row = 0, across = 0;
+  for (const SpaceAxis& axis : group.space.axes)
+    if (axis.is_leaf()) (axis.is_reduced ? row : rows) *= items_.estimate(axis.extent);
+  if (row > options_.limits.max_row || (rows < 2 && row > 8192)) return false;
+  const auto vote = [&](int item, const IndexMap& map) {
+    const int base = items_.base_of(item);
+    if (is_generator(items_[base].form) || items_[base].is_inlined || find_member(group, base) != nullptr) return;
+    auto at = items_.locate(group.space, item, map);
+    if (!at) return;
+    for (const IndexTerm& term : expand_leaves(group.space, at->flat).terms)
+      if (is_number(term.factor, 1)) (group.space[term.axis].is_reduced ? along_row : across) += items_.estimate_elements(item);
+  };
+  for (const FusionMember& member : group.members) {
+    const Item& it = items_[member.item];
+    for (std::size_t k = 0; k < it.inputs.size(); ++k)
+      if (it.form != Form::take || k == 1) vote(it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map));
+  }
+  return along_row >= across;
+}
+
+SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
+  if (!fits(group)) return false;
+  if (!options_.limits.random && has_random(group)) return false;
+  return !group.is_multipass || row_pays(group);
+}
+
+// ---- cycles ---------------------------------------------------------------------------------------------------------
+
+/// Does anything outside that `merged` (made of groups a and b) reads depend on a member of it?
+SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
+  visited_.resize(result_.groups.size());
+  ++search_;
+  std::int32_t first = merged.members.front().item;
+  SmallVector<std::int32_t, 32> pending;
+  const auto visit_inputs = [&](const FusionGroup& from, bool is_start) {
+    const auto visit = [&](const auto& self, int input) -> bool {
+      const int base = items_.base_of(input);
+      if (items_[base].is_inlined)
+        for (std::int32_t operand : items_[base].inputs)
+          if (!self(self, operand)) return false;
+      const int id = group_of(base);
+      if (id < 0) return true;
+      if (id == a || id == b) return is_start;
+      if (visited_[static_cast<std::size_t>(id)] == search_) return true;
+      visited_[static_cast<std::size_t>(id)] = search_;
+      if (group(id).members.back().item > first) pending.push_back(id);   // else it is complete before `merged` begins
+      return true;
+    };
+    for (const FusionMember& member : from.members) {
+      for (std::int32_t input : items_[member.item].inputs)
+        if (!visit(visit, input)) return false;
+      if (items_[member.item].base >= 0 && !visit(visit, items_[member.item].base)) return false;
+    }
+    return true;
+  };
+  if (!visit_inputs(merged, true)) return true;
+  while (!pending.empty()) {
+    const int id = pending.back();
+    pending.pop_back();
+    if (!visit_inputs(group(id), false)) return true;
+  }
+  return false;
+}
+
+// ---- joining --------------------------------------------------------------------------------------------------------
+
+SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
+  const FusionGroup &left = group(a), &right = group(b);
+  if (left.is_host || right.is_host) return false;
+  if ((left.contraction >= 0 && (right.contraction >= 0 || right.has_reduction)) || (right.contraction >= 0 && left.has_reduction)) return false;
+  // The group that grows is the one with structure, then the larger one; a shared read is mapped in `a`.
+  const bool a_grows = shared != nullptr || left.contraction >= 0 || (right.contraction < 0 && left.members.size() >= right.members.size());
+  FusionGroup merged = a_grows ? left : right;
+  SmallVector<std::int32_t, 16> added;
+  for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.item);
+  if (!merger_.extend(merged, added, shared) || !is_acceptable(merged) || depends_on(merged, a, b)) return false;
+  for (std::int32_t item : added) result_.group_of[static_cast<std::size_t>(item)] = a_grows ? a : b;
+  group(a_grows ? a : b) = std::move(merged);
+  group(a_grows ? b : a).members.clear();
+  return true;
+}
+
+SINTER_DECL void Fuser::join_producers(int item) {
+  struct Candidate {
+    std::int64_t bytes;
+    std::int32_t producer;
+  };
+  SmallVector<Candidate, 8> candidates;
+  for (std::int32_t input : items_[item].inputs) {
+    const int base = items_.base_of(input);
+    if (group_of(base) >= 0 && !items_[base].is_inlined) candidates.push_back({items_.estimate_bytes(base), base});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.bytes > b.bytes; });
+  for (const Candidate& candidate : candidates) {
+    const int from = group_of(candidate.producer), to = group_of(item);
+    if (from != to) join(from, to, nullptr);
+  }
+}
+
+// ---- recomputation --------------------------------------------------------------------------------------------------
+
+/// What computing `item` on the spot takes: unstored items (`inner`) and memory (`reads`). False if it is not cheap.
+SINTER_DECL bool Fuser::collect_cone(int item, SmallVector<std::int32_t, 16>& inner, SmallVector<std::int32_t, 16>& reads) const {
+  if (std::find(inner.begin(), inner.end(), item) != inner.end()) return true;
+  const Item& it = items_[item];
+  if (it.form != Form::map || !items_.node(item)->op->is_cheap || inner.size() >= 12) return false;
+  inner.push_back(item);
+  for (std::int32_t input : it.inputs) {
+    const int base = items_.base_of(input);
+    const Form form = items_[base].form;
+    if (is_generator(form)) continue;
+    if (form == Form::input || form == Form::constant || form == Form::empty || is_stored(base)) {
+      if (std::find(reads.begin(), reads.end(), base) == reads.end()) reads.push_back(base);
+    } else if (!collect_cone(base, inner, reads)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Can every use of `item` in the group be computed from the item's operands? (The item is marked inlined.)
+SINTER_DECL bool Fuser::recompute_is_readable(int item, FusionGroup& group) const {
+  for (const FusionMember& member : group.members) {
+    const Item& it = items_[member.item];
+    for (std::size_t k = 0; k < it.inputs.size(); ++k) {
+      if (items_.base_of(it.inputs[k]) != item) continue;
+      if (!merger_.can_read(group.space, group, it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map))) return false;
+    }
+  }
+  return true;
+}
+
+SINTER_DECL bool Fuser::try_recompute(int item) {
+  Item& it = items_[item];
+  if (it.form != Form::map || it.is_inlined || it.is_in_memory) return false;
+  SmallVector<std::int32_t, 8> readers;
+  for (const UseEdge& edge : merger_.users(item)) {
+    const int id = group_of(edge.user);
+    if (id < 0) return false;
+    if (id != group_of(item) && std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
+  }
+  SmallVector<std::int32_t, 16> inner, reads;
+  if (readers.empty() || !collect_cone(item, inner, reads)) return false;
+  const std::int64_t bytes = items_.estimate_bytes(item);
+  std::int64_t saved = bytes, added = 0;
+  for (std::int32_t id : readers) {
+    if (group(id).is_host) return false;
+    saved += bytes;
+    std::int64_t points = 1;
+    for (const SpaceAxis& axis : group(id).space.axes)
+      if (axis.is_leaf()) points *= items_.estimate(axis.extent);
+    if (points > 4 * items_.estimate_elements(item) && inner.size() > 2) return false;
+    const auto own = reads_of(group(id));
+    for (std::int32_t read : reads)
+      if (std::find(own.begin(), own.end(), read) == own.end()) added += std::min(items_.estimate_bytes(read), bytes * 2);
+  }
+  // A group that stores nothing else goes away, and its reads with it.
+  bool is_last = true;
+  for (const FusionMember& member : group(group_of(item)).members) is_last &= member.item == item || !is_stored(member.item);
+  if (is_last)
+    for (std::int32_t read : reads_of(group(group_of(item)))) saved += items_.estimate_bytes(read);
+  if (added >= saved) return false;
+  SmallVector<std::int32_t, 16> marked;
+  for (std::int32_t at : inner)
+    if (!items_[at].is_inlined) items_[at].is_inlined = true, marked.push_back(at);
+  bool fits_all = true;
+  for (std::int32_t id : readers) fits_all = fits_all && fits(group(id)) && recompute_is_readable(item, group(id));
+  if (fits_all) drop_unused(inner);
+  else for (std::int32_t at : marked) items_[at].is_inlined = false;
+  return fits_all;
+}
+
+/// Inlined items leave the group in which nothing uses them any more.
+SINTER_DECL void Fuser::drop_unused(SmallVector<std::int32_t, 16> dropped) {
+  std::sort(dropped.begin(), dropped.end(), [](std::int32_t a, std::int32_t b) { return a > b; });
+  for (std::int32_t item : dropped) {
+    const int home = group_of(item);
+    if (home < 0 || items_[item].is_in_memory) continue;
+    bool is_used = false;
+    for (const UseEdge& edge : merger_.users(item)) is_used |= group_of(edge.user) == home;
+    if (is_used) continue;
+    std::erase_if(group(home).members, [&](const FusionMember& member) { return member.item == item; });
+    result_.group_of[static_cast<std::size_t>(item)] = -1;
+  }
+}
+
+SINTER_DECL void Fuser::recompute_cheap_values() {
+  for (int item = 0; item < items_.size(); ++item)
+    if (group_of(item) >= 0) try_recompute(item);
+}
+
+// ---- siblings -------------------------------------------------------------------------------------------------------
+
+/// Does the group read each element of the value exactly once per point of its domain? Gives the map.
+SINTER_DECL bool Fuser::reads_whole(FusionGroup& group, int item, IndexMap& map) const {
+  for (const FusionMember& member : group.members) {
+    const Item& it = items_[member.item];
+    for (std::size_t k = 0; k < it.inputs.size(); ++k) {
+      if (items_.base_of(it.inputs[k]) != item) continue;
+      auto found = merger_.walked_operand(group.space, member, static_cast<int>(k));
+      if (!found || leaves_of(group.space, *found) != (leaf_mask(group.space, false) | leaf_mask(group.space, true))) continue;
+      map = *found;
+      return true;
+    }
+  }
+  return false;
+}
+
+SINTER_DECL void Fuser::merge_siblings() {
+  for (int item = 0; item < items_.size(); ++item) {
+    const Form form = items_[item].form;
+    if (!(form == Form::input || form == Form::constant || (is_computed(form) && is_stored(item)))) continue;
+    SmallVector<std::int32_t, 8> readers;
+    for (const UseEdge& edge : merger_.users(item)) {
+      const int id = group_of(edge.user);
+      if (id < 0 || id == group_of(item) || group(id).members.empty() || group(id).contraction >= 0 || group(id).is_host) continue;
+      if (std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
+    }
+    for (std::size_t i = 0; i < readers.size(); ++i) {
+      for (std::size_t j = i + 1; j < readers.size(); ++j) {
+        SharedRead shared;
+        shared.item = item;
+        IndexMap other;
+        if (group(readers[i]).members.empty() || group(readers[j]).members.empty()) continue;
+        const bool j_has_more = group(readers[j]).has_reduction && !group(readers[i]).has_reduction;
+        const int into = j_has_more ? readers[j] : readers[i], from = j_has_more ? readers[i] : readers[j];
+        if (reads_whole(group(into), item, shared.map) && reads_whole(group(from), item, other)) join(into, from, &shared);
+      }
+    }
+  }
+}
+
+SINTER_DECL Fusion Fuser::run() {
+  for (int item = 0; item < items_.size(); ++item) {
+    const Item& it = items_[item];
+    if (!is_computed(it.form) || (it.is_inlined && !it.is_in_memory)) continue;
+    result_.group_of[static_cast<std::size_t>(item)] = static_cast<std::int32_t>(result_.groups.size());
+    result_.groups.push_back(merger_.alone(item));
+    if (options_.fuse && it.form != Form::contract) join_producers(item);
+  }
+  if (options_.fuse) {
+    recompute_cheap_values();
+    merge_siblings();
+  }
+  result_.is_stored.resize(static_cast<std::size_t>(items_.size()));
+  for (int item = 0; item < items_.size(); ++item)
+    result_.is_stored[static_cast<std::size_t>(item)] = group_of(item) >= 0 && is_stored(item);
+  return std::move(result_);
+}
+
+}  // namespace kernel_detail
+
+SINTER_DECL Fusion fuse(ItemGraph& items, const FusionOptions& options) {
+  Fusion fusion = kernel_detail::Fuser(items, options).run();
+  // Groups that were merged away, or whose values everybody recomputes, are dropped.
+  std::vector<std::int32_t> number(fusion.groups.size(), -1);
+  std::size_t kept = 0;
+  for (std::size_t g = 0; g < fusion.groups.size(); ++g) {
+    bool is_needed = false;
+    for (const FusionMember& member : fusion.groups[g].members) is_needed |= fusion.is_stored[static_cast<std::size_t>(member.item)];
+    if (!is_needed) continue;
+    number[g] = static_cast<std::int32_t>(kept);
+    if (kept != g) fusion.groups[kept] = std::move(fusion.groups[g]);
+    ++kept;
+  }
+  fusion.groups.resize(kept);
+  for (std::int32_t& id : fusion.group_of)
+    if (id >= 0) id = number[static_cast<std::size_t>(id)];
+  return fusion;
+}
+
+SINTER_DECL std::string Fusion::text(const ItemGraph& items) const {
+  std::string text;
+  for (const FusionGroup& group : groups) {
+    text += group.is_host ? "host:" : group.contraction >= 0 ? "contraction:" : group.has_reduction ? "reduction:" : "pointwise:";
+    for (const FusionMember& member : group.members) {
+      text += " " + std::string(items.name(member.item));
+      if (is_stored[static_cast<std::size_t>(member.item)]) text += "*";
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+SINTER_NAMESPACE_END

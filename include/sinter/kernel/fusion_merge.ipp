@@ -1,0 +1,306 @@
+// GroupMerger: adds items to a group if one walk over the group's axes can compute them. Structure only; whether it
+// pays and whether it would close a cycle is decided in fusion.ipp.
+#pragma once
+
+#include <sinter/kernel/fusion.hpp>
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+struct UseEdge {
+  std::int32_t user = -1;
+  std::int32_t operand = -1;   // -1: the buffer that a place takes over
+};
+
+/// A value in memory that both sides of a merge read: its index map in the group that grows.
+struct SharedRead {
+  std::int32_t item = -1;
+  IndexMap map;
+};
+
+inline const FusionMember* find_member(const FusionGroup& group, int item) {
+  for (const FusionMember& member : group.members)
+    if (member.item == item) return &member;
+  return nullptr;
+}
+
+inline std::uint64_t leaf_mask(const Space& space, bool is_reduced) {
+  std::uint64_t mask = 0;
+  for (int a = 0; a < space.size(); ++a)
+    if (space[a].is_leaf() && space[a].is_reduced == is_reduced) mask |= std::uint64_t{1} << a;
+  return mask;
+}
+
+class GroupMerger {
+ public:
+  explicit GroupMerger(const ItemGraph& items) : items_(items), users_(static_cast<std::size_t>(items.size())) {
+    for (int w = 0; w < items.size(); ++w) {
+      if (!is_computed(items[w].form)) continue;
+      for (std::size_t k = 0; k < items[w].inputs.size(); ++k)
+        users_[static_cast<std::size_t>(items.base_of(items[w].inputs[k]))].push_back({w, static_cast<std::int32_t>(k)});
+      if (items[w].base >= 0) users_[static_cast<std::size_t>(items.base_of(items[w].base))].push_back({w, -1});
+    }
+  }
+
+  const SmallVector<UseEdge, 4>& users(int item) const { return users_[static_cast<std::size_t>(item)]; }
+
+  FusionGroup alone(int item) const;
+  /// Adds the items, or leaves the group in an unspecified state and returns false.
+  bool extend(FusionGroup& group, std::span<const std::int32_t> added, const SharedRead* shared) const;
+  /// Index map of what operand `edge` is a view of, from the user's; through views that keep every element.
+  std::optional<IndexMap> walked_operand(Space& space, const FusionMember& user, int operand) const;
+  /// Can the value be read at `map`, from memory or by computing it on the spot?
+  bool can_read(Space& space, const FusionGroup& group, int item, const IndexMap& map) const;
+  IndexMap result_of(const FusionMember& member) const {
+    return items_[member.item].form == Form::reduce ? items_.reduced_map(member.item, member.map) : member.map;
+  }
+
+ private:
+  enum class Outcome { done, later, impossible };
+  Outcome assign(FusionGroup& group, int item, const SharedRead* shared) const;
+  bool collect_from_operands(FusionGroup& group, int item, const SharedRead* shared, IndexMap& partial, bool& any) const;
+  bool collect_from_users(FusionGroup& group, int item, IndexMap& partial, bool& any) const;
+  bool unify(const Space& space, IndexMap& partial, const IndexMap& more, bool& any) const;
+  bool fill_unknown(FusionGroup& group, int item, IndexMap& map) const;
+  bool mark_reduced(FusionGroup& group, int item, const IndexMap& map) const;
+  bool operands_are_readable(FusionGroup& group, const FusionMember& member) const;
+  void mark_passes(FusionGroup& group) const;
+  const Shape& walked_shape(int item) const {
+    const Form form = items_[item].form;
+    return form == Form::reduce || form == Form::place ? items_[items_[item].inputs[0]].shape : items_[item].shape;
+  }
+
+  const ItemGraph& items_;
+  std::vector<SmallVector<UseEdge, 4>> users_;
+};
+
+SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
+  FusionGroup group;
+  const Item& it = items_[item];
+  FusionMember member;
+  member.item = item;
+  member.map = fresh_map(group.space, walked_shape(item));
+  if (it.form == Form::contract) {
+    const Shape& left = items_[it.inputs[0]].shape;
+    group.contraction = item;
+    group.contracted_axis = group.space.add(left[left.rank() - 1], true);
+  } else if (it.form == Form::reduce) {
+    mark_reduced(group, item, member.map);
+    group.has_reduction = true;
+  }
+  group.is_host = it.form == Form::scatter_add;
+  group.members.push_back(std::move(member));
+  return group;
+}
+
+SINTER_DECL std::optional<IndexMap> GroupMerger::walked_operand(Space& space, const FusionMember& user, int operand) const {
+  const Item& item = items_[user.item];
+  if (operand < 0 || item.form == Form::contract || item.form == Form::scatter_add || (item.form == Form::take && operand == 0)) return std::nullopt;
+  IndexMap map = items_.operand_map(user.item, operand, user.map);
+  int at = item.inputs[static_cast<std::size_t>(operand)];
+  while (is_view(items_[at].form)) {
+    if (items_[at].form == Form::slice || items_[at].form == Form::windows) return std::nullopt;
+    auto next = items_.input_of_view(space, at, map);
+    if (!next) return std::nullopt;
+    map = *next;
+    at = items_[at].inputs[0];
+  }
+  return map;
+}
+
+SINTER_DECL bool GroupMerger::unify(const Space& space, IndexMap& partial, const IndexMap& more, bool& any) const {
+  if (!any) {
+    partial = more;
+    any = true;
+    return true;
+  }
+  for (int i = 0; i < partial.rank; ++i) {
+    if (!more[i].is_known) continue;
+    if (!partial[i].is_known) partial[i] = more[i];
+    else if (!equal_index(space, partial[i], more[i])) return false;
+  }
+  return true;
+}
+
+SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int item, const SharedRead* shared, IndexMap& partial, bool& any) const {
+  const Item& it = items_[item];
+  if (it.base >= 0 && find_member(group, items_.base_of(it.base)) != nullptr) return false;
+  for (std::size_t k = 0; k < it.inputs.size(); ++k) {
+    SmallVector<std::int32_t, 8> views;
+    int base = it.inputs[k];
+    for (; is_view(items_[base].form); base = items_[base].inputs[0]) views.push_back(base);
+    const FusionMember* member = find_member(group, base);
+    const bool is_shared = shared != nullptr && shared->item == base;
+    if (member == nullptr && !is_shared) continue;
+    std::optional<IndexMap> map = member != nullptr ? result_of(*member) : shared->map;
+    while (map && !views.empty()) {
+      map = items_.view_of_input(group.space, views.back(), *map);
+      views.pop_back();
+    }
+    if (map) map = items_.result_map(item, static_cast<int>(k), *map);
+    if (!map) {
+      if (member == nullptr) continue;   // reads the shared value in some other way as well
+      return false;
+    }
+    if (!unify(group.space, partial, *map, any) && member != nullptr) return false;
+  }
+  return true;
+}
+
+SINTER_DECL bool GroupMerger::collect_from_users(FusionGroup& group, int item, IndexMap& partial, bool& any) const {
+  for (const UseEdge& edge : users(item)) {
+    const FusionMember* user = find_member(group, edge.user);
+    if (user == nullptr) continue;
+    auto map = walked_operand(group.space, *user, edge.operand);
+    if (!map) return false;
+    if (items_[item].form == Form::reduce) {
+      const Attrs& attrs = items_.node(item)->attrs;
+      IndexMap operand;
+      operand.rank = walked_shape(item).rank();
+      for (int i = 0, j = 0; i < operand.rank; ++i) {
+        const bool is_reduced = std::find(attrs.axes.begin(), attrs.axes.end(), std::int64_t{i}) != attrs.axes.end();
+        operand[i] = is_reduced ? AxisIndex::unknown() : (*map)[j];
+        j += !is_reduced || attrs.keepdim;
+      }
+      map = operand;
+    }
+    if (!unify(group.space, partial, *map, any)) return false;
+  }
+  return true;
+}
+
+/// Axes that a broadcast left open run along the group's reduced axes of that extent; a reduction may bring new ones.
+SINTER_DECL bool GroupMerger::fill_unknown(FusionGroup& group, int item, IndexMap& map) const {
+  const Shape& shape = walked_shape(item);
+  const bool is_reduction = items_[item].form == Form::reduce;
+  std::uint64_t used = leaves_of(group.space, map);
+  for (int i = 0; i < map.rank; ++i) {
+    if (map[i].is_known) continue;
+    if (is_number(shape[i], 1)) {
+      map[i] = AxisIndex{};
+      continue;
+    }
+    int found = -1;
+    if (group.contraction < 0) {
+      for (int a = 0; a < group.space.size() && found < 0; ++a) {
+        if (!group.space[a].is_reduced || !identical(group.space[a].extent, shape[i])) continue;
+        IndexMap one;
+        one.push_back(AxisIndex::of(a));
+        if ((leaves_of(group.space, one) & used) == 0) found = a;
+      }
+      if (found < 0 && is_reduction && !group.has_reduction) found = group.space.add(shape[i], true);
+    }
+    if (found < 0) return false;
+    map[i] = AxisIndex::of(found);
+    used |= leaves_of(group.space, map);
+  }
+  return true;
+}
+
+SINTER_DECL bool GroupMerger::mark_reduced(FusionGroup& group, int item, const IndexMap& map) const {
+  const Attrs& attrs = items_.node(item)->attrs;
+  const Shape& shape = walked_shape(item);
+  std::uint64_t reduced = 0, kept = 0;
+  for (int i = 0; i < map.rank; ++i) {
+    IndexMap one;
+    one.push_back(map[i]);
+    const bool is_reduced = std::find(attrs.axes.begin(), attrs.axes.end(), std::int64_t{i}) != attrs.axes.end();
+    (is_reduced ? reduced : kept) |= leaves_of(group.space, one);
+    if (is_reduced && !is_number(shape[i], 1) && !digits_of(group.space, map[i], shape[i])) return false;
+  }
+  if ((reduced & kept) != 0) return false;
+  if (group.has_reduction) return reduced == leaf_mask(group.space, true);
+  for (int a = 0; a < group.space.size(); ++a)
+    if (reduced >> a & 1) group.space[a].is_reduced = true;
+  // An axis above split leaves counts as reduced when all of them are.
+  for (int a = group.space.size() - 1; a >= 0; --a) {
+    SpaceAxis& axis = group.space[a];
+    if (!axis.is_leaf()) axis.is_reduced = group.space[axis.outer].is_reduced && group.space[axis.inner].is_reduced;
+  }
+  group.has_reduction = true;
+  return true;
+}
+
+SINTER_DECL GroupMerger::Outcome GroupMerger::assign(FusionGroup& group, int item, const SharedRead* shared) const {
+  if (items_[item].form == Form::contract || items_[item].form == Form::scatter_add) return Outcome::impossible;
+  FusionMember member;
+  member.item = item;
+  bool any = false;
+  if (!collect_from_operands(group, item, shared, member.map, any)) return Outcome::impossible;
+  if (!collect_from_users(group, item, member.map, any)) return Outcome::impossible;
+  if (!any) return Outcome::later;
+  if (!fill_unknown(group, item, member.map)) return Outcome::impossible;
+  if (items_[item].form == Form::reduce && (group.contraction >= 0 || !mark_reduced(group, item, member.map))) return Outcome::impossible;
+  if (!operands_are_readable(group, member)) return Outcome::impossible;
+  group.members.push_back(std::move(member));
+  return Outcome::done;
+}
+
+SINTER_DECL bool GroupMerger::can_read(Space& space, const FusionGroup& group, int item, const IndexMap& given) const {
+  IndexMap map = given;
+  const int base = items_.base_of(item);
+  if (find_member(group, base) != nullptr) return true;   // checked where maps are compared
+  const bool is_made_here = is_generator(items_[base].form) || items_[base].is_inlined;
+  if (!is_made_here) return items_.locate(space, item, map).has_value();
+  while (item != base) {
+    auto next = items_.input_of_view(space, item, map);
+    if (!next) return false;
+    map = *next;
+    item = items_[item].inputs[0];
+  }
+  if (is_generator(items_[base].form)) return true;
+  for (std::size_t k = 0; k < items_[base].inputs.size(); ++k)
+    if (!can_read(space, group, items_[base].inputs[k], items_.operand_map(base, static_cast<int>(k), map))) return false;
+  return true;
+}
+
+SINTER_DECL bool GroupMerger::operands_are_readable(FusionGroup& group, const FusionMember& member) const {
+  const Item& item = items_[member.item];
+  for (std::size_t k = 0; k < item.inputs.size(); ++k) {
+    if (item.form == Form::take && k == 0) continue;
+    if (!can_read(group.space, group, item.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map))) return false;
+  }
+  return true;
+}
+
+SINTER_DECL void GroupMerger::mark_passes(FusionGroup& group) const {
+  const std::uint64_t reduced = leaf_mask(group.space, true);
+  group.is_multipass = false;
+  for (FusionMember& member : group.members) {
+    member.is_after_reduction = false;
+    for (std::int32_t input : items_[member.item].inputs) {
+      const FusionMember* from = find_member(group, items_.base_of(input));
+      if (from != nullptr && (from->is_after_reduction || items_[from->item].form == Form::reduce)) member.is_after_reduction = true;
+    }
+    if (member.is_after_reduction && (leaves_of(group.space, member.map) & reduced) != 0) group.is_multipass = true;
+  }
+}
+
+SINTER_DECL bool GroupMerger::extend(FusionGroup& group, std::span<const std::int32_t> added, const SharedRead* shared) const {
+  SmallVector<std::int32_t, 16> left(added);
+  while (!left.empty()) {
+    SmallVector<std::int32_t, 16> later;
+    for (std::int32_t item : left) {
+      switch (assign(group, item, shared)) {
+        case Outcome::done: break;
+        case Outcome::later: later.push_back(item); break;
+        case Outcome::impossible: return false;
+      }
+    }
+    if (later.size() == left.size()) return false;
+    left = later;
+  }
+  if (group.space.leaf_count() > max_rank) return false;
+  // A member is computed once per point of the parallel axes, so it must vary over all of them.
+  const std::uint64_t parallel = leaf_mask(group.space, false);
+  for (const FusionMember& member : group.members)
+    if ((parallel & ~leaves_of(group.space, result_of(member))) != 0) return false;
+  std::sort(group.members.begin(), group.members.end(), [](const FusionMember& a, const FusionMember& b) { return a.item < b.item; });
+  if (group.contraction < 0 && group.has_reduction) mark_passes(group);
+  return true;
+}
+
+}  // namespace kernel_detail
+SINTER_NAMESPACE_END

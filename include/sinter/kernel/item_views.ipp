@@ -1,0 +1,227 @@
+// How the elements of items depend on each other: views, broadcasts, reductions, windows, in both directions; and the
+// strides that views have in memory.
+#pragma once
+
+#include <sinter/kernel/items.hpp>
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace kernel_detail {
+/// Strides of a reshaped value, if it has any.
+inline bool reshape_strides(const Layout& from, const Shape& shape, const Shape& wanted, Layout& out) {
+  out.strides.resize(static_cast<std::size_t>(wanted.rank()));
+  for (const ShapeSegment& s : align_shapes(shape, wanted)) {
+    Dim step = 0, next_stride = 0;
+    bool has_axis = false;
+    for (int i = s.a_end - 1; i >= s.a_begin; --i) {
+      if (is_number(shape[i], 1)) continue;
+      const Dim stride = from.strides[static_cast<std::size_t>(i)];
+      if (!has_axis) step = stride, has_axis = true;
+      else if (!identical(stride, next_stride)) return false;
+      next_stride = stride * shape[i];
+    }
+    for (int j = s.b_end - 1; j >= s.b_begin; --j) {
+      out.strides[static_cast<std::size_t>(j)] = step;
+      if (j > s.b_begin) step *= wanted[j];
+    }
+  }
+  return true;
+}
+
+inline bool is_reduced_axis(const Attrs& attrs, int axis) {
+  return std::find(attrs.axes.begin(), attrs.axes.end(), std::int64_t{axis}) != attrs.axes.end();
+}
+
+/// Does a broadcast from `from` to `to` stretch this axis of `to`?
+inline bool is_stretched(const Shape& from, const Shape& to, int to_axis) {
+  const int axis = to_axis - (to.rank() - from.rank());
+  return axis < 0 || (is_number(from[axis], 1) && !is_number(to[to_axis], 1));
+}
+}  // namespace kernel_detail
+
+SINTER_DECL int ItemGraph::base_of(int item) const {
+  while (is_view((*this)[item].form)) item = (*this)[item].inputs[0];
+  return item;
+}
+
+SINTER_DECL const Layout* ItemGraph::layout_of(int id) const {
+  const auto at = static_cast<std::size_t>(id);
+  if (layout_state_[at] != 0) return layout_state_[at] == 1 ? &layouts_[at] : nullptr;
+  const Item& item = (*this)[id];
+  Layout out;
+  bool is_expressible = true;
+  if (!is_view(item.form)) {
+    out.owner = id;
+    const Node* from = node(id);
+    if (item.form == Form::input && !options_.input_strides.empty() && !options_.input_strides[static_cast<std::size_t>(from->attrs.integer)].empty()) {
+      for (Dim stride : options_.input_strides[static_cast<std::size_t>(from->attrs.integer)]) out.strides.push_back(stride);
+    } else if (item.form == Form::constant) {
+      for (int a = 0; a < item.shape.rank(); ++a) out.strides.push_back(Dim(from->attrs.constant->strides[static_cast<std::size_t>(a)]));
+    } else {
+      out.strides = dense_dim_strides(item.shape);
+    }
+  } else if (const Layout* base = layout_of(item.inputs[0])) {
+    const Attrs& attrs = node(id)->attrs;
+    const Shape& from = (*this)[item.inputs[0]].shape;
+    out.owner = base->owner;
+    out.offset = base->offset;
+    const auto stride = [&](std::int64_t axis) { return base->strides[static_cast<std::size_t>(axis)]; };
+    switch (item.form) {
+      case Form::reshape: is_expressible = kernel_detail::reshape_strides(*base, from, item.shape, out); break;
+      case Form::permute:
+        for (std::int64_t axis : attrs.axes) out.strides.push_back(stride(axis));
+        break;
+      case Form::expand:
+        for (int j = 0; j < item.shape.rank(); ++j)
+          out.strides.push_back(kernel_detail::is_stretched(from, item.shape, j) ? Dim(0) : stride(j - (item.shape.rank() - from.rank())));
+        break;
+      case Form::slice:
+        for (int i = 0; i < from.rank(); ++i) {
+          out.offset += attrs.shape[i] * stride(i);
+          out.strides.push_back(stride(i) * Dim(attrs.steps[static_cast<std::size_t>(i)]));
+        }
+        break;
+      default:   // windows
+        out.strides = base->strides;
+        for (std::size_t w = 0; w < attrs.axes.size(); ++w) {
+          const auto axis = static_cast<std::size_t>(attrs.axes[w]);
+          out.strides.push_back(base->strides[axis]);
+          out.strides[axis] *= Dim(attrs.steps[2 * w + 1]);
+        }
+        break;
+    }
+  } else {
+    is_expressible = false;
+  }
+  layout_state_[at] = is_expressible ? 1 : 2;
+  layouts_[at] = std::move(out);
+  return is_expressible ? &layouts_[at] : nullptr;
+}
+
+SINTER_DECL std::optional<IndexMap> ItemGraph::input_of_view(Space& space, int id, const IndexMap& map) const {
+  const Item& item = (*this)[id];
+  const Attrs& attrs = node(id)->attrs;
+  const Shape& from = (*this)[item.inputs[0]].shape;
+  if (item.form == Form::reshape) return reshape_map(space, item.shape, map, from);
+  IndexMap out;
+  out.rank = from.rank();
+  switch (item.form) {
+    case Form::permute:
+      for (int j = 0; j < map.rank; ++j) out[static_cast<int>(attrs.axes[static_cast<std::size_t>(j)])] = map[j];
+      break;
+    case Form::expand:
+      for (int j = 0; j < map.rank; ++j)
+        if (!kernel_detail::is_stretched(from, item.shape, j)) out[j - (map.rank - from.rank())] = map[j];
+      break;
+    case Form::slice:
+      for (int i = 0; i < from.rank(); ++i) {
+        out[i].offset = attrs.shape[i];
+        add_scaled(out[i], map[i], Dim(attrs.steps[static_cast<std::size_t>(i)]));
+      }
+      break;
+    default:   // windows
+      for (int i = 0; i < from.rank(); ++i) out[i] = map[i];
+      for (std::size_t w = 0; w < attrs.axes.size(); ++w) {
+        const int axis = static_cast<int>(attrs.axes[w]);
+        AxisIndex index;
+        add_scaled(index, map[axis], Dim(attrs.steps[2 * w + 1]));
+        add_scaled(index, map[from.rank() + static_cast<int>(w)], Dim(1));
+        out[axis] = index;
+      }
+      break;
+  }
+  return out;
+}
+
+SINTER_DECL std::optional<IndexMap> ItemGraph::view_of_input(Space& space, int id, const IndexMap& map) const {
+  const Item& item = (*this)[id];
+  const Attrs& attrs = node(id)->attrs;
+  const Shape& from = (*this)[item.inputs[0]].shape;
+  if (item.form == Form::reshape) return reshape_map(space, from, map, item.shape);
+  IndexMap out;
+  out.rank = item.shape.rank();
+  if (item.form == Form::permute) {
+    for (int j = 0; j < out.rank; ++j) out[j] = map[static_cast<int>(attrs.axes[static_cast<std::size_t>(j)])];
+    return out;
+  }
+  if (item.form == Form::expand) {
+    for (int j = 0; j < out.rank; ++j)
+      out[j] = kernel_detail::is_stretched(from, item.shape, j) ? AxisIndex::unknown() : map[j - (out.rank - from.rank())];
+    return out;
+  }
+  return std::nullopt;   // a part of the elements, or some of them several times
+}
+
+namespace kernel_detail {
+/// Axes of a take's result: those of the table before the axis, the index's, those of the table after.
+inline int take_axis(const ItemGraph& items, int id) { return static_cast<int>(items.node(id)->attrs.axes[0]); }
+}  // namespace kernel_detail
+
+SINTER_DECL IndexMap ItemGraph::operand_map(int id, int number, const IndexMap& map) const {
+  const Item& item = (*this)[id];
+  const Shape& from = (*this)[item.inputs[static_cast<std::size_t>(number)]].shape;
+  IndexMap out;
+  out.rank = from.rank();
+  switch (item.form) {
+    case Form::map:
+      for (int j = 0; j < map.rank; ++j) {
+        const int axis = j - (map.rank - from.rank());
+        if (!kernel_detail::is_stretched(from, item.shape, j)) out[axis] = map[j];
+      }
+      break;
+    case Form::take:
+      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::take_axis(*this, id) + i];
+      break;
+    case Form::random: break;   // scalars
+    default: return map;        // copy, reduce (its operand's map), place (its value's)
+  }
+  return out;
+}
+
+SINTER_DECL std::optional<IndexMap> ItemGraph::result_map(int id, int number, const IndexMap& operand) const {
+  const Item& item = (*this)[id];
+  if (item.form == Form::copy || item.form == Form::reduce || item.form == Form::place) return operand;
+  const Shape& from = (*this)[item.inputs[static_cast<std::size_t>(number)]].shape;
+  IndexMap out;
+  out.rank = item.shape.rank();
+  for (int j = 0; j < out.rank; ++j) out[j] = is_number(item.shape[j], 1) ? AxisIndex{} : AxisIndex::unknown();
+  if (item.form == Form::map) {
+    for (int j = 0; j < out.rank; ++j)
+      if (!kernel_detail::is_stretched(from, item.shape, j)) out[j] = operand[j - (out.rank - from.rank())];
+    return out;
+  }
+  if (item.form == Form::take && number == 1) {
+    for (int i = 0; i < from.rank(); ++i) out[kernel_detail::take_axis(*this, id) + i] = operand[i];
+    return out;
+  }
+  return std::nullopt;
+}
+
+SINTER_DECL IndexMap ItemGraph::reduced_map(int id, const IndexMap& operand) const {
+  const Attrs& attrs = node(id)->attrs;
+  IndexMap out;
+  for (int i = 0; i < operand.rank; ++i) {
+    if (!kernel_detail::is_reduced_axis(attrs, i)) out.push_back(operand[i]);
+    else if (attrs.keepdim) out.push_back(AxisIndex{});
+  }
+  return out;
+}
+
+SINTER_DECL std::optional<MemoryIndex> ItemGraph::locate(Space& space, int id, IndexMap map) const {
+  for (;;) {
+    if (const Layout* layout = layout_of(id)) {
+      MemoryIndex index{layout->owner, {}};
+      index.flat.offset = layout->offset;
+      for (int i = 0; i < map.rank; ++i) add_scaled(index.flat, map[i], layout->strides[static_cast<std::size_t>(i)]);
+      return index;
+    }
+    auto next = input_of_view(space, id, map);
+    if (!next) return std::nullopt;
+    map = *next;
+    id = (*this)[id].inputs[0];
+  }
+}
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,138 @@
+// Items: a graph as fusion and lowering see it. One item per live node, plus the copies that strides cannot do without
+// (a reshape of a transposed value that a product reads, a base that update_slice may not overwrite, ...). Says how an
+// item's elements depend on its operands' elements, and where in memory they would lie. Knows graphs, no back ends.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/graph/graph.hpp>
+#include <sinter/kernel/index_map.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+enum class Form : std::uint8_t {
+  input, constant,                              // in memory before the plan runs
+  full, iota,                                   // made where they are used
+  empty,                                        // memory that nobody has written
+  reshape, permute, expand, slice, windows,     // views
+  map,                                          // elementwise
+  copy,                                         // the same elements, dense
+  take, random, reduce, contract,
+  place,                                        // update_slice: value stored into a part of the base's buffer
+  scatter_add,                                  // run by the host
+};
+constexpr bool is_view(Form form) { return form >= Form::reshape && form <= Form::windows; }
+constexpr bool is_generator(Form form) { return form == Form::full || form == Form::iota; }
+/// In need of a kernel (or host function) of its own unless fused.
+constexpr bool is_computed(Form form) { return form >= Form::map; }
+
+struct Item {
+  Form form = Form::map;
+  DType dtype = DType::f32;
+  bool is_inlined = false;      // recomputed by every consumer, never stored for them
+  bool is_in_memory = false;    // somebody needs its elements in memory
+  std::int32_t node = -1;       // of the graph; -1: a copy made here
+  std::int32_t base = -1;       // place: the item whose buffer it takes over; -1: a fresh one
+  std::int32_t uses = 0;        // by items and by outputs
+  SmallVector<std::int32_t, 4> inputs;
+  Shape shape;
+};
+
+/// Elements in memory: `owner` is the item that has the memory; element (i...) is at offset + sum of i * stride.
+struct Layout {
+  std::int32_t owner = -1;
+  Dim offset;
+  SmallVector<Dim, max_rank> strides;
+};
+
+/// Where a group finds the elements of a value: flat element number in the owner's memory.
+struct MemoryIndex {
+  std::int32_t owner = -1;
+  AxisIndex flat;
+};
+
+/// How a graph output is delivered.
+struct OutputSource {
+  std::int32_t item = -1;
+  std::int32_t same_as = -1;    // an earlier output with the same value; -1: none
+  bool is_alias = false;        // a view of an input or constant: no memory of its own
+};
+
+struct ItemOptions {
+  bool fuse = true;
+  bool own_outputs = false;     // outputs never share memory with inputs, constants or each other
+  std::span<const std::vector<Dim>> input_strides;   // per input; empty: row-major
+};
+
+class ItemGraph {
+ public:
+  ItemGraph(const Graph& graph, const ItemOptions& options);
+
+  const Graph& graph() const { return *graph_; }
+  const std::vector<Item>& items() const { return items_; }
+  std::vector<Item>& items() { return items_; }
+  const Item& operator[](int item) const { return items_[static_cast<std::size_t>(item)]; }
+  Item& operator[](int item) { return items_[static_cast<std::size_t>(item)]; }
+  int size() const { return static_cast<int>(items_.size()); }
+  std::span<const OutputSource> outputs() const { return outputs_; }
+  const Node* node(int item) const { return (*this)[item].node < 0 ? nullptr : &graph_->node((*this)[item].node); }
+  std::string_view name(int item) const;
+
+  /// Through views to what they are views of.
+  int base_of(int item) const;
+  /// Where the elements lie if the base is in memory (computed items are stored row-major); null if strides cannot say.
+  const Layout* layout_of(int item) const;
+  /// Index map of a view's input from the view's, and back. Axes that a broadcast leaves open are unknown.
+  std::optional<IndexMap> input_of_view(Space& space, int view, const IndexMap& map) const;
+  std::optional<IndexMap> view_of_input(Space& space, int view, const IndexMap& map) const;
+  /// Index map of operand `number` of a computed item. For a reduction `map` is that of its operand.
+  IndexMap operand_map(int item, int number, const IndexMap& map) const;
+  /// Index map of a computed item as far as operand `number` tells; nothing if the operand's elements are not walked
+  /// along with the item's (the table of a take).
+  std::optional<IndexMap> result_map(int item, int number, const IndexMap& operand) const;
+  /// A reduction's result from its operand's map.
+  IndexMap reduced_map(int item, const IndexMap& operand) const;
+  /// The elements in memory of the value `item` at `map`.
+  std::optional<MemoryIndex> locate(Space& space, int item, IndexMap map) const;
+
+  /// Numbers to decide by: symbols stand for the values they had while tracing.
+  std::int64_t estimate(Dim dim) const;
+  std::int64_t estimate_elements(int item) const;
+  /// Traffic of reading or writing the value once. A bool counts as four bytes: mixed widths slow vector code down.
+  std::int64_t estimate_bytes(int item) const;
+
+ private:
+  void build(const ItemOptions& options);
+  void build_node(std::int32_t node, const ItemOptions& options, std::span<const std::int32_t> uses);
+  void build_place(std::int32_t node, std::span<const std::int32_t> uses);
+  void build_outputs(const ItemOptions& options);
+  int add(Item item);
+  int add_copy(int of);
+  int copy_of(int item);
+  int clone_view(int view, int input);
+  bool can_read(int item) const;
+  int make_readable(int item);
+  int make_memory(int item);
+  bool may_inline_scalar(const Item& item) const;
+  void count_uses();
+
+  const Graph* graph_;
+  std::vector<Item> items_;
+  std::vector<std::int32_t> item_of_node_, copies_;
+  std::vector<OutputSource> outputs_;
+  std::vector<std::int64_t> hints_;
+  ItemOptions options_;
+  mutable std::vector<Layout> layouts_;
+  mutable std::vector<std::uint8_t> layout_state_;   // 0 unknown, 1 expressible, 2 not
+};
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/kernel/items.ipp>
+#endif

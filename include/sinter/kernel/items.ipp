@@ -1,0 +1,249 @@
+// From nodes to items: which form a node has, which values must be copied, which scalars are recomputed.
+#pragma once
+
+#include <sinter/kernel/items.hpp>
+
+#include <sinter/kernel/item_views.ipp>
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace kernel_detail {
+struct FormRow {
+  std::string_view name;
+  Form form;
+};
+/// Views and structured ops: what the kernel layer knows by its own rules.
+inline constexpr FormRow form_rows[] = {
+    {"input", Form::input},     {"constant", Form::constant}, {"full", Form::full},
+    {"iota", Form::iota},       {"empty", Form::empty},       {"reshape", Form::reshape},
+    {"permute", Form::permute}, {"expand", Form::expand},     {"slice", Form::slice},
+    {"windows", Form::windows}, {"take", Form::take},         {"random_bits", Form::random},
+    {"matmul", Form::contract}, {"update_slice", Form::place}, {"scatter_add", Form::scatter_add},
+};
+
+inline Form form_of(const Node& node) {
+  if (node.op->kind == OpKind::elementwise) return Form::map;
+  if (node.op->kind == OpKind::reduction) return Form::reduce;
+  for (const FormRow& row : form_rows)
+    if (row.name == node.op->name) return row.form;
+  throw InternalError("kernels: no rule for the op '" + std::string(node.op->name) +
+                      (node.op->kind == OpKind::composite ? "'; it must be decomposed before" : "'"), node.where);
+}
+
+inline std::vector<bool> live_nodes(const Graph& graph) {
+  std::vector<bool> live(graph.nodes().size());
+  for (Value v : graph.outputs()) live[static_cast<std::size_t>(v.node)] = true;
+  for (std::size_t i = graph.nodes().size(); i-- > 0;)
+    if (live[i])
+      for (Value v : graph.nodes()[i].inputs) live[static_cast<std::size_t>(v.node)] = true;
+  return live;
+}
+}  // namespace kernel_detail
+
+SINTER_DECL ItemGraph::ItemGraph(const Graph& graph, const ItemOptions& options) : graph_(&graph), options_(options) {
+  for (const SymbolInfo& symbol : graph.symbols()) hints_.push_back(std::max<std::int64_t>(symbol.hint, 2));
+  build(options);
+}
+
+SINTER_DECL void ItemGraph::build(const ItemOptions& options) {
+  const std::vector<bool> live = kernel_detail::live_nodes(*graph_);
+  std::vector<std::int32_t> uses(graph_->nodes().size());
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    if (live[i])
+      for (Value v : graph_->nodes()[i].inputs) ++uses[static_cast<std::size_t>(v.node)];
+  for (Value v : graph_->outputs()) ++uses[static_cast<std::size_t>(v.node)];
+  item_of_node_.assign(uses.size(), -1);
+  items_.reserve(uses.size() + 8);
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    if (live[i]) build_node(static_cast<std::int32_t>(i), options, uses);
+  build_outputs(options);
+  count_uses();
+}
+
+SINTER_DECL int ItemGraph::add(Item item) {
+  items_.push_back(std::move(item));
+  copies_.push_back(-1);
+  layouts_.emplace_back();
+  layout_state_.push_back(0);
+  return size() - 1;
+}
+
+SINTER_DECL int ItemGraph::add_copy(int of) {
+  Item copy;
+  copy.form = Form::copy;
+  copy.dtype = (*this)[of].dtype;
+  copy.shape = (*this)[of].shape;
+  copy.inputs.push_back(of);
+  copy.is_in_memory = true;
+  return add(std::move(copy));
+}
+
+SINTER_DECL int ItemGraph::copy_of(int item) {
+  if (copies_[static_cast<std::size_t>(item)] < 0) {
+    const int made = add_copy(item);
+    copies_[static_cast<std::size_t>(item)] = made;
+  }
+  return copies_[static_cast<std::size_t>(item)];
+}
+
+SINTER_DECL int ItemGraph::clone_view(int view, int input) {
+  Item clone = (*this)[view];
+  clone.inputs[0] = input;
+  return add(std::move(clone));
+}
+
+SINTER_DECL bool ItemGraph::can_read(int item) const {
+  if (!is_view((*this)[item].form)) return true;
+  Space space;
+  IndexMap map = fresh_map(space, (*this)[item].shape);
+  while (is_view((*this)[item].form)) {
+    const Item& base = (*this)[base_of(item)];
+    if (!is_generator(base.form) && !base.is_inlined && layout_of(item) != nullptr) return true;
+    auto next = input_of_view(space, item, map);
+    if (!next) return false;
+    map = *next;
+    item = (*this)[item].inputs[0];
+  }
+  return true;
+}
+
+/// The same value, such that a kernel over its shape can address it.
+SINTER_DECL int ItemGraph::make_readable(int item) {
+  if (can_read(item)) return item;
+  const int input = make_readable((*this)[item].inputs[0]);
+  if (input != (*this)[item].inputs[0]) {
+    const int clone = clone_view(item, input);
+    if (can_read(clone)) return clone;
+  }
+  return clone_view(item, copy_of(input));   // a view of a dense value is always readable
+}
+
+/// The same value, in memory and addressed by strides.
+SINTER_DECL int ItemGraph::make_memory(int item) {
+  item = make_readable(item);
+  const int base = base_of(item);
+  if (is_generator((*this)[base].form) || (*this)[base].is_inlined || layout_of(item) == nullptr) return copy_of(item);
+  (*this)[base].is_in_memory = true;
+  return item;
+}
+
+/// A scalar made of a few operations on inputs costs less than the kernel that would make it.
+SINTER_DECL bool ItemGraph::may_inline_scalar(const Item& item) const {
+  if (item.form != Form::map || !is_number(item.shape.numel(), 1)) return false;
+  int operations = 1;
+  SmallVector<std::int32_t, 16> pending(item.inputs.begin(), item.inputs.end());
+  while (!pending.empty()) {
+    const int at = pending.back();
+    pending.pop_back();
+    const Item& operand = (*this)[base_of(at)];
+    if (is_computed(operand.form) && !operand.is_inlined) return false;
+    if (is_computed(operand.form) && ++operations > 8) return false;
+    if (operand.form == Form::map)
+      for (std::int32_t input : operand.inputs) pending.push_back(input);
+  }
+  return true;
+}
+
+SINTER_DECL void ItemGraph::build_node(std::int32_t id, const ItemOptions& options, std::span<const std::int32_t> uses) {
+  const Node& node = graph_->node(id);
+  Item item;
+  item.form = kernel_detail::form_of(node);
+  if (item.form == Form::place) return build_place(id, uses);
+  item.node = id;
+  item.dtype = node.types[0].dtype;
+  item.shape = node.types[0].shape;
+  for (Value v : node.inputs) item.inputs.push_back(item_of_node_[static_cast<std::size_t>(v.node)]);
+  switch (item.form) {
+    case Form::map: case Form::reduce: case Form::random:
+      for (std::int32_t& input : item.inputs) input = make_readable(input);
+      break;
+    case Form::take:
+      item.inputs[0] = make_memory(item.inputs[0]);
+      item.inputs[1] = make_readable(item.inputs[1]);
+      break;
+    case Form::contract: case Form::scatter_add:
+      for (std::int32_t& input : item.inputs) input = make_memory(input);
+      break;
+    default: break;
+  }
+  if (options.fuse) item.is_inlined = may_inline_scalar(item);
+  if (item.form == Form::scatter_add || item.form == Form::input || item.form == Form::constant) item.is_in_memory = true;
+  item_of_node_[static_cast<std::size_t>(id)] = add(std::move(item));
+}
+
+SINTER_DECL void ItemGraph::build_place(std::int32_t id, std::span<const std::int32_t> uses) {
+  const Node& node = graph_->node(id);
+  Item item;
+  item.form = Form::place;
+  item.node = id;
+  item.dtype = node.types[0].dtype;
+  item.shape = node.types[0].shape;
+  item.is_in_memory = true;
+  const int base = item_of_node_[static_cast<std::size_t>(node.inputs[0].node)];
+  const Form form = (*this)[base].form;
+  if (form == Form::empty) {
+    item.base = -1;
+  } else if (is_computed(form) && !(*this)[base].is_inlined && uses[static_cast<std::size_t>(node.inputs[0].node)] == 1) {
+    item.base = base;   // nobody else will see the old contents
+    (*this)[base].is_in_memory = true;
+  } else {
+    item.base = add_copy(make_readable(base));
+  }
+  item.inputs.push_back(make_readable(item_of_node_[static_cast<std::size_t>(node.inputs[1].node)]));
+  item_of_node_[static_cast<std::size_t>(id)] = add(std::move(item));
+}
+
+SINTER_DECL void ItemGraph::build_outputs(const ItemOptions& options) {
+  std::span<const Value> values = graph_->outputs();
+  for (std::size_t j = 0; j < values.size(); ++j) {
+    OutputSource source;
+    for (std::size_t i = 0; i < j && source.same_as < 0; ++i)
+      if (values[i] == values[j]) source.same_as = static_cast<std::int32_t>(i);
+    int item = item_of_node_[static_cast<std::size_t>(values[j].node)];
+    const Form base = (*this)[base_of(item)].form;
+    const bool is_outside = base == Form::input || base == Form::constant;
+    if (options.own_outputs) {
+      if (is_outside || source.same_as >= 0 || is_view((*this)[item].form) || is_generator(base)) item = add_copy(make_readable(item));
+      source.same_as = -1;
+    } else if (source.same_as >= 0) {
+      item = outputs_[static_cast<std::size_t>(source.same_as)].item;
+    } else if (is_outside && layout_of(item) != nullptr) {
+      source.is_alias = true;
+    } else if (is_outside || is_view((*this)[item].form) || is_generator(base)) {
+      item = copy_of(make_readable(item));
+    }
+    (*this)[item].is_in_memory = true;
+    // What is stored for the caller is also read from there; a scalar keeps being recomputed.
+    source.item = item;
+    outputs_.push_back(source);
+  }
+}
+
+SINTER_DECL void ItemGraph::count_uses() {
+  for (Item& item : items_) {
+    for (std::int32_t input : item.inputs) ++(*this)[input].uses;
+    if (item.base >= 0) ++(*this)[item.base].uses;
+  }
+  for (const OutputSource& output : outputs_) ++(*this)[output.item].uses;
+}
+
+SINTER_DECL std::string_view ItemGraph::name(int item) const {
+  const Node* from = node(item);
+  return from == nullptr ? std::string_view("copy") : from->op->name;
+}
+
+SINTER_DECL std::int64_t ItemGraph::estimate(Dim dim) const { return dim.is_static() ? dim.value() : dim.evaluate(hints_); }
+
+SINTER_DECL std::int64_t ItemGraph::estimate_elements(int item) const {
+  std::int64_t count = 1;
+  for (Dim extent : (*this)[item].shape) count *= estimate(extent);
+  return count;
+}
+
+SINTER_DECL std::int64_t ItemGraph::estimate_bytes(int item) const {
+  return estimate_elements(item) * std::max<std::int64_t>(size_of((*this)[item].dtype), 4);
+}
+
+SINTER_NAMESPACE_END

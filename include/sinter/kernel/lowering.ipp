@@ -1,0 +1,224 @@
+// The body of a kernel: values are emitted on demand from the stores backwards, each at an index map. Accesses are kept
+// over the group's leaf axes until lowering_axes.ipp has chosen the kernel's axes.
+#pragma once
+
+#include <sinter/kernel/lowering.hpp>
+
+#include <sinter/kernel/lowering_axes.ipp>
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+class BodyEmitter {
+ public:
+  BodyEmitter(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group)
+      : items_(items), fusion_(fusion), group_(group), space_(group.space) {}
+
+  Draft run();
+
+ private:
+  struct Made {
+    std::int32_t item;
+    IndexMap map;
+    ScalarValue value;
+  };
+
+  ScalarValue emit(int item, const IndexMap& map);
+  ScalarValue emit_member(const FusionMember& member);
+  ScalarValue compute(int item, const IndexMap& map);
+  ScalarValue load(int item, const IndexMap& map);
+  ScalarValue take(int item, const IndexMap& map);
+  ScalarValue contract(int item, const IndexMap& map);
+  ScalarValue position(const AxisIndex& flat);
+  ScalarValue constant(const Node& node);
+  std::uint16_t access(DraftAccess wanted);
+  void store(const FusionMember& member);
+  IndexMap result_of(const FusionMember& member) const {
+    return items_[member.item].form == Form::reduce ? items_.reduced_map(member.item, member.map) : member.map;
+  }
+
+  const ItemGraph& items_;
+  const Fusion& fusion_;
+  const FusionGroup& group_;
+  Space space_;   // reading may split axes further
+  Draft draft_;
+  ScalarBuilder builder_;
+  std::vector<Made> made_;
+};
+
+SINTER_DECL std::uint16_t BodyEmitter::access(DraftAccess wanted) {
+  for (std::size_t i = 0; i < draft_.accesses.size(); ++i) {
+    const DraftAccess& have = draft_.accesses[i];
+    if (have.operand == wanted.operand && have.is_position == wanted.is_position && have.is_written == wanted.is_written &&
+        identical(have.gather_stride, wanted.gather_stride) && identical(have.gather_extent, wanted.gather_extent) &&
+        equal_index(space_, have.flat, wanted.flat))
+      return static_cast<std::uint16_t>(i);
+  }
+  draft_.accesses.push_back(std::move(wanted));
+  return static_cast<std::uint16_t>(draft_.accesses.size() - 1);
+}
+
+SINTER_DECL ScalarValue BodyEmitter::position(const AxisIndex& flat) {
+  if (flat.terms.empty() && flat.offset.is_static()) return builder_.imm_int(flat.offset.value(), DType::i64);
+  DraftAccess wanted;
+  wanted.is_position = true;
+  wanted.dtype = DType::i64;
+  wanted.flat = flat;
+  return builder_.push({.prim = Prim::index, .dtype = DType::i64, .bits = access(std::move(wanted))});
+}
+
+SINTER_DECL ScalarValue BodyEmitter::load(int item, const IndexMap& map) {
+  auto at = items_.locate(space_, item, map);
+  ensure(at.has_value(), "lowering: a value cannot be addressed");
+  DraftAccess wanted;
+  wanted.operand.item = at->owner;
+  wanted.dtype = items_[item].dtype;
+  wanted.flat = at->flat;
+  return builder_.load(access(std::move(wanted)), items_[item].dtype);
+}
+
+SINTER_DECL ScalarValue BodyEmitter::constant(const Node& node) {
+  const DType dtype = node.types[0].dtype;
+  return is_floating(dtype) ? builder_.imm(node.attrs.value, dtype) : builder_.imm_int(node.attrs.integer, dtype);
+}
+
+SINTER_DECL ScalarValue BodyEmitter::emit(int item, const IndexMap& given) {
+  const int base = items_.base_of(item);
+  const Item& it = items_[base];
+  const FusionMember* member = find_member(group_, base);
+  const bool is_made_here = member != nullptr || is_generator(it.form) || it.is_inlined;
+  if (!is_made_here) return load(item, given);
+  IndexMap map = given;
+  while (item != base) {
+    auto next = items_.input_of_view(space_, item, map);
+    ensure(next.has_value(), "lowering: a view cannot be addressed");
+    map = *next;
+    item = items_[item].inputs[0];
+  }
+  if (member != nullptr && equal_map(space_, result_of(*member), map)) return emit_member(*member);
+  ensure(is_generator(it.form) || it.is_inlined, "lowering: a value of the group is used at another place than it is made");
+  for (const Made& made : made_)
+    if (made.item == base && equal_map(space_, made.map, map)) return made.value;
+  const ScalarValue value = compute(base, map);
+  made_.push_back({base, map, value});
+  return value;
+}
+
+SINTER_DECL ScalarValue BodyEmitter::emit_member(const FusionMember& member) {
+  for (const Made& made : made_)
+    if (made.item == member.item && made.map.rank < 0) return made.value;
+  const ScalarValue value = compute(member.item, member.map);
+  made_.push_back({member.item, {}, value});
+  made_.back().map.rank = -1;   // at the member's own map
+  return value;
+}
+
+SINTER_DECL ScalarValue BodyEmitter::take(int item, const IndexMap& map) {
+  const Item& it = items_[item];
+  const Layout* table = items_.layout_of(it.inputs[0]);
+  ensure(table != nullptr, "lowering: the table of a take is not in memory");
+  const int axis = take_axis(items_, item), index_rank = items_[it.inputs[1]].shape.rank();
+  DraftAccess wanted;
+  wanted.operand.item = table->owner;
+  wanted.dtype = it.dtype;
+  wanted.flat.offset = table->offset;
+  const Shape& shape = items_[it.inputs[0]].shape;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const Dim stride = table->strides[static_cast<std::size_t>(i)];
+    if (i == axis) wanted.gather_stride = stride, wanted.gather_extent = shape[i];
+    else add_scaled(wanted.flat, map[i < axis ? i : i - 1 + index_rank], stride);
+  }
+  const ScalarValue index = emit(it.inputs[1], items_.operand_map(item, 1, map));
+  return builder_.gather(access(std::move(wanted)), it.dtype, index);
+}
+
+SINTER_DECL ScalarValue BodyEmitter::contract(int item, const IndexMap& map) {
+  const Item& it = items_[item];
+  IndexMap left = map, right = map;
+  const AxisIndex inner = AxisIndex::of(group_.contracted_axis);
+  left[map.rank - 1] = inner;
+  right[map.rank - 2] = inner;
+  const ScalarValue a = load(it.inputs[0], left), b = load(it.inputs[1], right);
+  draft_.row = map[map.rank - 2];
+  draft_.column = map[map.rank - 1];
+  return builder_.contract(a, b);
+}
+
+SINTER_DECL ScalarValue BodyEmitter::compute(int item, const IndexMap& map) {
+  const Item& it = items_[item];
+  const Node* node = items_.node(item);
+  switch (it.form) {
+    case Form::full: return constant(*node);
+    case Form::iota: return builder_.convert(position(map[static_cast<int>(node->attrs.axes[0])]), it.dtype);
+    case Form::copy: case Form::place: return emit(it.inputs[0], map);
+    case Form::reduce: return builder_.reduce(static_cast<Prim>(node->op->reduction), emit(it.inputs[0], map));
+    case Form::take: return take(item, map);
+    case Form::contract: return contract(item, map);
+    case Form::random: {
+      const ScalarValue key = emit(it.inputs[0], {}), counter = emit(it.inputs[1], {});
+      AxisIndex flat;
+      const auto strides = dense_dim_strides(it.shape);
+      for (int i = 0; i < map.rank; ++i) add_scaled(flat, map[i], strides[static_cast<std::size_t>(i)]);
+      return builder_.random_bits(key, counter, position(flat));
+    }
+    default: break;
+  }
+  SmallVector<ScalarValue, 4> operands;
+  for (std::size_t k = 0; k < it.inputs.size(); ++k) operands.push_back(emit(it.inputs[k], items_.operand_map(item, static_cast<int>(k), map)));
+  return node->op->lower(builder_, operands, node->attrs);
+}
+
+SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
+  const Item& it = items_[member.item];
+  DraftAccess wanted;
+  wanted.operand.item = member.item;
+  wanted.dtype = it.dtype;
+  wanted.is_written = true;
+  IndexMap map = result_of(member);
+  const auto strides = dense_dim_strides(it.shape);
+  for (int i = 0; i < map.rank; ++i) {
+    AxisIndex index = map[i];
+    if (it.form == Form::place) {
+      const Attrs& attrs = items_.node(member.item)->attrs;
+      index = AxisIndex{};
+      index.offset = attrs.shape[i];
+      add_scaled(index, map[i], attrs.steps.empty() ? Dim(1) : Dim(attrs.steps[static_cast<std::size_t>(i)]));
+    }
+    add_scaled(wanted.flat, index, strides[static_cast<std::size_t>(i)]);
+  }
+  const ScalarValue value = emit_member(member);
+  draft_.stores.push_back({access(std::move(wanted)), value.id});
+}
+
+SINTER_DECL Draft BodyEmitter::run() {
+  for (const FusionMember& member : group_.members)
+    if (fusion_.is_stored[static_cast<std::size_t>(member.item)]) store(member);
+  draft_.body = builder_.take();
+  draft_.space = space_;
+  for (DraftAccess& access : draft_.accesses) access.flat = expand_leaves(space_, access.flat);
+  return std::move(draft_);
+}
+
+}  // namespace kernel_detail
+
+SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<Dim>& numbers) {
+  using namespace kernel_detail;
+  const Draft draft = BodyEmitter(items, fusion, group).run();
+  const AxisChoice choice = choose_axes(items, group, draft);
+  return KernelWriter(draft, choice, numbers).run();
+}
+
+SINTER_DECL std::string kernel_name(const ItemGraph& items, const FusionGroup& group) {
+  std::string name = group.is_host ? "host" : group.members.size() > 1 ? "fused" : "";
+  std::size_t shown = 0;
+  for (const FusionMember& member : group.members) {
+    if (++shown > 6) {
+      name += "_and_" + std::to_string(group.members.size() - 6) + "_more";
+      break;
+    }
+    name += (name.empty() ? "" : "_") + std::string(items.name(member.item));
+  }
+  return name;
+}
+
+SINTER_NAMESPACE_END

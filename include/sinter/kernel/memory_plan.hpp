@@ -1,0 +1,49 @@
+// Memory plan: in which order the kernels of a graph run and where each value lies. Intermediates share one arena by
+// liveness; a kernel may write over an operand that it is the last to read, point by point. Sizes stay symbolic: slots
+// get their offsets when a plan is bound to extents. Knows lowered kernels, no back ends.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/kernel/lowering.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+enum class BufferKind : std::uint8_t { none, input, constant, output, arena, number };
+
+/// Where an operand's memory is: number of the graph input, constant, graph output, arena slot or symbolic number.
+struct BufferRef {
+  BufferKind kind = BufferKind::none;
+  std::int32_t index = -1;
+  friend bool operator==(const BufferRef&, const BufferRef&) = default;
+};
+
+/// A piece of the arena, in use from step `first` to step `last`, both included.
+struct ArenaSlot {
+  Dim bytes;
+  std::int32_t first = 0, last = 0;
+};
+
+struct MemoryPlan {
+  std::vector<std::int32_t> order;        // groups, as they run
+  std::vector<BufferRef> buffer_of;       // per item
+  std::vector<std::int32_t> constants;    // items, by number of the constant
+  std::vector<ArenaSlot> slots;
+  std::vector<std::int32_t> donor;        // per output: the input whose buffer it may take over, or -1
+};
+
+/// `kernels` has one entry per group (an empty one for groups that the host runs).
+MemoryPlan plan_memory(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels, std::span<const std::uint8_t> may_donate);
+
+inline constexpr std::int64_t arena_alignment = 64;
+/// Offsets of slots of the given sizes such that slots alive together never overlap (first fit); returns the arena's size.
+std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span<const std::int64_t> bytes, std::vector<std::int64_t>& offsets);
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/kernel/memory_plan.ipp>
+#endif

@@ -1,0 +1,327 @@
+// Order of steps, donation, buffers and liveness.
+#pragma once
+
+#include <sinter/kernel/memory_plan.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+/// What a group reads and writes, as items that own memory.
+struct StepUse {
+  SmallVector<std::int32_t, 16> reads, writes;
+  bool may_fail = false;   // an index may be out of range
+};
+
+/// Do store `s` and some load of operand `operand` touch the same element at each point, and does nothing else of the
+/// kernel read that operand? Then the store may go to the operand's own memory.
+inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::size_t operand) {
+  const Kernel& kernel = lowered.kernel;
+  if (size_of(kernel.operands[operand].dtype) != size_of(kernel.operands[kernel.accesses[s.access].operand].dtype)) return false;
+  std::size_t found = kernel.accesses.size();
+  for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
+    if (kernel.accesses[i].operand != operand) continue;
+    if (found != kernel.accesses.size()) return false;
+    found = i;
+  }
+  if (found == kernel.accesses.size()) return false;
+  const auto &read = lowered.geometry.accesses[found], &write = lowered.geometry.accesses[s.access];
+  for (std::size_t a = 0; a < kernel.axes.size(); ++a)
+    if (!identical(read.stride[a], write.stride[a])) return false;
+  if (!identical(read.offset, write.offset)) return false;
+  if (kernel.kind != KernelKind::pointwise) {
+    // Rows are read several times; only what is used once per row may be overwritten there.
+    std::uint32_t reduced = 0, walked = 0;
+    for (int a = 0; a < kernel.rank(); ++a) {
+      if (kernel.is_reduced(a)) reduced |= 1u << a;
+      if (!is_number(read.stride[static_cast<std::size_t>(a)], 0)) walked |= 1u << a;
+    }
+    if ((walked & reduced) != 0 || (varying_axes(kernel)[s.value] & reduced) != 0) return false;
+  }
+  for (const Inst& inst : kernel.body) {
+    if (inst.prim == Prim::gather && inst.access == found) return false;
+    if (inst.prim != Prim::contract) continue;
+    for (int k = 0; k < 2; ++k)
+      if (kernel.body[inst.args[static_cast<std::size_t>(k)]].access == found) return false;
+  }
+  return true;
+}
+
+class MemoryPlanner {
+ public:
+  MemoryPlanner(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels, std::span<const std::uint8_t> may_donate)
+      : items_(items), fusion_(fusion), kernels_(kernels), may_donate_(may_donate) {}
+
+  MemoryPlan run() {
+    collect_uses();
+    add_dependencies();
+    choose_donors();
+    sort_steps();
+    check_donors();
+    assign_fixed();
+    assign_slots();
+    return std::move(plan_);
+  }
+
+ private:
+  void collect_uses();
+  void add_dependencies();
+  void choose_donors();
+  void choose_donor(std::size_t output);
+  bool reaches(int from, int to) const;
+  void sort_steps();
+  void check_donors();
+  void assign_fixed();
+  void assign_slots();
+  int reusable_slot(int root, int step);
+
+  int root_of(int item) const {
+    while (items_[item].base >= 0) item = items_[item].base;
+    return item;
+  }
+  int group_of(int item) const { return fusion_.group_of[static_cast<std::size_t>(item)]; }
+  Dim bytes_of(int item) const { return items_[item].shape.numel() * Dim(size_of(items_[item].dtype)); }
+  StepUse& use(int group) { return uses_[static_cast<std::size_t>(group)]; }
+
+  const ItemGraph& items_;
+  const Fusion& fusion_;
+  std::span<const LoweredKernel> kernels_;
+  std::span<const std::uint8_t> may_donate_;
+  std::vector<StepUse> uses_;                              // per group
+  std::vector<SmallVector<std::int32_t, 8>> before_;       // per group: groups that must run earlier
+  std::vector<std::int32_t> donation_step_;                // per output
+  std::vector<std::int32_t> first_, last_;                 // per item that is a root: steps
+  MemoryPlan plan_;
+};
+
+SINTER_DECL void MemoryPlanner::collect_uses() {
+  uses_.resize(fusion_.groups.size());
+  for (std::size_t g = 0; g < uses_.size(); ++g) {
+    StepUse& use = uses_[g];
+    if (fusion_.groups[g].is_host) {
+      const int item = fusion_.groups[g].members[0].item;
+      for (std::int32_t input : items_[item].inputs) use.reads.push_back(items_.base_of(input));
+      use.writes.push_back(item);
+      use.may_fail = true;
+      continue;
+    }
+    const LoweredKernel& lowered = kernels_[g];
+    for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
+      if (lowered.operands[o].item < 0) continue;
+      (lowered.kernel.operands[o].written ? use.writes : use.reads).push_back(lowered.operands[o].item);
+    }
+    for (const Inst& inst : lowered.kernel.body) use.may_fail |= inst.prim == Prim::gather;
+  }
+}
+
+SINTER_DECL void MemoryPlanner::add_dependencies() {
+  before_.resize(uses_.size());
+  for (std::size_t g = 0; g < uses_.size(); ++g) {
+    const auto depend = [&](int item) {
+      const int maker = group_of(item);
+      if (maker >= 0 && maker != static_cast<int>(g)) before_[g].push_back(maker);
+    };
+    for (std::int32_t item : uses_[g].reads) depend(item);
+    for (std::int32_t item : uses_[g].writes)
+      if (items_[item].base >= 0) depend(items_[item].base);
+  }
+}
+
+SINTER_DECL bool MemoryPlanner::reaches(int from, int to) const {
+  std::vector<bool> seen(uses_.size());
+  SmallVector<std::int32_t, 32> pending{to};
+  while (!pending.empty()) {
+    const int at = pending.back();
+    pending.pop_back();
+    if (at == from) return true;
+    if (seen[static_cast<std::size_t>(at)]) continue;
+    seen[static_cast<std::size_t>(at)] = true;
+    for (std::int32_t earlier : before_[static_cast<std::size_t>(at)]) pending.push_back(earlier);
+  }
+  return false;
+}
+
+/// An output may take over an input's buffer if the step that first writes it reads the input at the same points, and
+/// everybody else can read the input before.
+SINTER_DECL void MemoryPlanner::choose_donor(std::size_t j) {
+  const OutputSource& output = items_.outputs()[j];
+  if (output.is_alias || output.same_as >= 0) return;
+  const int root = root_of(output.item), writer = group_of(root);
+  if (writer < 0 || fusion_.groups[static_cast<std::size_t>(writer)].is_host) return;
+  const LoweredKernel& lowered = kernels_[static_cast<std::size_t>(writer)];
+  for (const Store& store : lowered.kernel.stores) {
+    if (lowered.operands[lowered.kernel.accesses[store.access].operand].item != root) continue;
+    for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
+      const int item = lowered.operands[o].item;
+      if (item < 0 || items_[item].form != Form::input) continue;
+      const auto input = static_cast<std::int32_t>(items_.node(item)->attrs.integer);
+      if (static_cast<std::size_t>(input) >= may_donate_.size() || may_donate_[static_cast<std::size_t>(input)] == 0) continue;
+      if (std::find(plan_.donor.begin(), plan_.donor.end(), input) != plan_.donor.end()) continue;
+      bool is_aliased = false;   // an output that is a view of the input keeps it
+      for (const OutputSource& other : items_.outputs()) is_aliased |= other.is_alias && items_.base_of(other.item) == item;
+      if (is_aliased || !identical(bytes_of(item), bytes_of(root)) || !may_overwrite(lowered, store, o)) continue;
+      SmallVector<std::int32_t, 16> readers;
+      bool is_possible = true;
+      for (std::size_t g = 0; g < uses_.size(); ++g) {
+        if (static_cast<int>(g) == writer || std::find(uses_[g].reads.begin(), uses_[g].reads.end(), item) == uses_[g].reads.end()) continue;
+        readers.push_back(static_cast<std::int32_t>(g));
+        is_possible = is_possible && !reaches(writer, static_cast<int>(g));
+      }
+      if (!is_possible) continue;
+      for (std::int32_t reader : readers) before_[static_cast<std::size_t>(writer)].push_back(reader);
+      plan_.donor[j] = input;
+      donation_step_[j] = writer;
+      return;
+    }
+  }
+}
+
+SINTER_DECL void MemoryPlanner::choose_donors() {
+  plan_.donor.assign(items_.outputs().size(), -1);
+  donation_step_.assign(items_.outputs().size(), -1);
+  if (may_donate_.empty()) return;
+  for (std::size_t j = 0; j < plan_.donor.size(); ++j) choose_donor(j);
+}
+
+/// Groups run as soon as what they need is there, in the order of their last members.
+SINTER_DECL void MemoryPlanner::sort_steps() {
+  const std::size_t count = uses_.size();
+  std::vector<std::int32_t> missing(count);
+  std::vector<std::vector<std::int32_t>> after(count);
+  for (std::size_t g = 0; g < count; ++g) {
+    auto& before = before_[g];
+    std::sort(before.begin(), before.end());
+    before.resize(static_cast<std::size_t>(std::unique(before.begin(), before.end()) - before.begin()));
+    missing[g] = static_cast<std::int32_t>(before.size());
+    for (std::int32_t earlier : before) after[static_cast<std::size_t>(earlier)].push_back(static_cast<std::int32_t>(g));
+  }
+  using Entry = std::pair<std::int32_t, std::int32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  const auto push = [&](std::size_t g) { ready.emplace(fusion_.groups[g].members.back().item, static_cast<std::int32_t>(g)); };
+  for (std::size_t g = 0; g < count; ++g)
+    if (missing[g] == 0) push(g);
+  while (!ready.empty()) {
+    const std::int32_t g = ready.top().second;
+    ready.pop();
+    plan_.order.push_back(g);
+    for (std::int32_t later : after[static_cast<std::size_t>(g)])
+      if (--missing[static_cast<std::size_t>(later)] == 0) push(static_cast<std::size_t>(later));
+  }
+  ensure(plan_.order.size() == count, "memory plan: groups depend on each other in a circle");
+}
+
+/// Whatever can fail must run before memory of the caller is overwritten.
+SINTER_DECL void MemoryPlanner::check_donors() {
+  int last_failing = -1;
+  for (std::size_t step = 0; step < plan_.order.size(); ++step)
+    if (use(plan_.order[step]).may_fail) last_failing = static_cast<int>(step);
+  for (std::size_t j = 0; j < plan_.donor.size(); ++j) {
+    if (plan_.donor[j] < 0) continue;
+    const auto step = std::find(plan_.order.begin(), plan_.order.end(), donation_step_[j]) - plan_.order.begin();
+    if (step <= last_failing) plan_.donor[j] = -1;
+  }
+}
+
+SINTER_DECL void MemoryPlanner::assign_fixed() {
+  plan_.buffer_of.resize(static_cast<std::size_t>(items_.size()));
+  for (int item = 0; item < items_.size(); ++item) {
+    BufferRef& buffer = plan_.buffer_of[static_cast<std::size_t>(item)];
+    if (items_[item].form == Form::input) buffer = {BufferKind::input, static_cast<std::int32_t>(items_.node(item)->attrs.integer)};
+    if (items_[item].form == Form::constant) {
+      buffer = {BufferKind::constant, static_cast<std::int32_t>(plan_.constants.size())};
+      plan_.constants.push_back(item);
+    }
+  }
+  for (std::size_t j = 0; j < items_.outputs().size(); ++j) {
+    const OutputSource& output = items_.outputs()[j];
+    if (!output.is_alias && output.same_as < 0) plan_.buffer_of[static_cast<std::size_t>(root_of(output.item))] = {BufferKind::output, static_cast<std::int32_t>(j)};
+  }
+}
+
+/// The slot of an operand that `step` reads last and whose memory the value `root`, which it writes, may take over.
+SINTER_DECL int MemoryPlanner::reusable_slot(int root, int step) {
+  const int g = plan_.order[static_cast<std::size_t>(step)];
+  if (fusion_.groups[static_cast<std::size_t>(g)].is_host) return -1;
+  const LoweredKernel& lowered = kernels_[static_cast<std::size_t>(g)];
+  for (const Store& store : lowered.kernel.stores) {
+    if (lowered.operands[lowered.kernel.accesses[store.access].operand].item != root) continue;
+    for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
+      const int item = lowered.operands[o].item;
+      if (item < 0 || lowered.kernel.operands[o].written) continue;
+      const int other = root_of(item);
+      const BufferRef buffer = plan_.buffer_of[static_cast<std::size_t>(other)];
+      if (buffer.kind != BufferKind::arena || last_[static_cast<std::size_t>(other)] != step) continue;
+      ArenaSlot& slot = plan_.slots[static_cast<std::size_t>(buffer.index)];
+      if (slot.last > step || !identical(slot.bytes, bytes_of(root)) || !may_overwrite(lowered, store, o)) continue;
+      int same_memory = 0;   // operands of this kernel in that slot
+      for (const OperandRef& ref : lowered.operands) same_memory += ref.item >= 0 && plan_.buffer_of[static_cast<std::size_t>(root_of(ref.item))] == buffer;
+      if (same_memory == 1) return buffer.index;
+    }
+  }
+  return -1;
+}
+
+SINTER_DECL void MemoryPlanner::assign_slots() {
+  first_.assign(static_cast<std::size_t>(items_.size()), -1);
+  last_ = first_;
+  for (std::size_t step = 0; step < plan_.order.size(); ++step) {
+    const auto touch = [&](int item) {
+      const auto root = static_cast<std::size_t>(root_of(item));
+      if (first_[root] < 0) first_[root] = static_cast<std::int32_t>(step);
+      last_[root] = static_cast<std::int32_t>(step);
+    };
+    for (std::int32_t item : use(plan_.order[step]).reads) touch(item);
+    for (std::int32_t item : use(plan_.order[step]).writes) touch(item);
+  }
+  for (std::size_t step = 0; step < plan_.order.size(); ++step) {
+    const auto assign = [&](int item) {
+      const int root = root_of(item);
+      BufferRef& buffer = plan_.buffer_of[static_cast<std::size_t>(root)];
+      if (buffer.kind != BufferKind::none || first_[static_cast<std::size_t>(root)] != static_cast<std::int32_t>(step)) return;
+      int slot = reusable_slot(root, static_cast<int>(step));
+      if (slot < 0) {
+        slot = static_cast<int>(plan_.slots.size());
+        plan_.slots.push_back({bytes_of(root), static_cast<std::int32_t>(step), last_[static_cast<std::size_t>(root)]});
+      }
+      plan_.slots[static_cast<std::size_t>(slot)].last = std::max(plan_.slots[static_cast<std::size_t>(slot)].last, last_[static_cast<std::size_t>(root)]);
+      buffer = {BufferKind::arena, slot};
+    };
+    for (std::int32_t item : use(plan_.order[step]).reads) assign(item);   // memory that nobody wrote
+    for (std::int32_t item : use(plan_.order[step]).writes) assign(item);
+  }
+  for (int item = 0; item < items_.size(); ++item)
+    if (items_[item].base >= 0) plan_.buffer_of[static_cast<std::size_t>(item)] = plan_.buffer_of[static_cast<std::size_t>(root_of(item))];
+}
+
+}  // namespace kernel_detail
+
+SINTER_DECL MemoryPlan plan_memory(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels, std::span<const std::uint8_t> may_donate) {
+  return kernel_detail::MemoryPlanner(items, fusion, kernels, may_donate).run();
+}
+
+SINTER_DECL std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span<const std::int64_t> bytes, std::vector<std::int64_t>& offsets) {
+  offsets.assign(slots.size(), 0);
+  std::int64_t total = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> taken;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const std::int64_t size = (bytes[i] + arena_alignment - 1) / arena_alignment * arena_alignment;
+    taken.clear();
+    for (std::size_t j = 0; j < i; ++j)
+      if (slots[j].last >= slots[i].first && slots[i].last >= slots[j].first && bytes[j] > 0)
+        taken.emplace_back(offsets[j], offsets[j] + (bytes[j] + arena_alignment - 1) / arena_alignment * arena_alignment);
+    std::sort(taken.begin(), taken.end());
+    std::int64_t at = 0;
+    for (const auto& [begin, end] : taken) {
+      if (begin - at >= size) break;
+      at = std::max(at, end);
+    }
+    offsets[i] = at;
+    total = std::max(total, at + size);
+  }
+  return total;
+}
+
+SINTER_NAMESPACE_END

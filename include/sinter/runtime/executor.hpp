@@ -1,0 +1,24 @@
+// Executor: runs a plan on values. Finds the symbols in the inputs' shapes, allocates the outputs, takes over buffers
+// that the caller gives up. For callers that are not counting nanoseconds; compiled functions drive frames themselves.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/runtime/plan.hpp>
+
+#include <span>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// The values of a plan's symbols, from the shapes of its inputs. Throws InternalError for a symbol no input has.
+SmallVector<std::int64_t, 8> symbol_values(const Plan& plan, std::span<const Ref<TensorImpl>> inputs);
+
+/// Runs the plan. The inputs are ready and laid out as the plan was told. `gives_up[i]`: the caller will not use input i
+/// any more; its buffer is taken over where the plan can and nobody else holds it.
+std::vector<Ref<TensorImpl>> execute(const Plan& plan, std::span<const Ref<TensorImpl>> inputs, std::span<const std::uint8_t> gives_up = {});
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/runtime/executor.ipp>
+#endif

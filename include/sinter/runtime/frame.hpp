@@ -1,0 +1,58 @@
+// Frame: a plan bound to extents, with its arena, its launches and their operand pointers. Running it writes the call's
+// pointers into prepared places and calls the launches; it allocates nothing. One call at a time.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/runtime/plan.hpp>
+#include <sinter/tensor/storage.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+class Frame {
+ public:
+  Frame(const Plan& plan, std::span<const std::int64_t> symbols);
+
+  /// `inputs`: first element of each input. `outputs`: memory for each output whose source is its own buffer (row-major);
+  /// the others are ignored and may be null. An output may be given its donor's pointer.
+  void run(std::span<void* const> inputs, std::span<void* const> outputs);
+
+  bool is_bound_to(std::span<const std::int64_t> symbols) const {
+    return symbols_.size() == symbols.size() && std::equal(symbols.begin(), symbols.end(), symbols_.begin());
+  }
+  std::span<const std::int64_t> symbols() const { return symbols_; }
+
+ private:
+  struct Step {
+    Launch* launch;
+    std::uint32_t first_operand;
+    bool skips_same_memory;   // a plain copy: operands 0 and 1
+  };
+  struct Patch {
+    std::uint32_t place;      // in pointers_
+    std::uint32_t source;     // number of the input or output
+  };
+
+  void bind_step(const PlanStep& step);
+
+  std::vector<std::int64_t> symbols_;
+  std::vector<std::int64_t> numbers_;
+  std::vector<std::int64_t> slot_offsets_;
+  Ref<Storage> arena_;
+  const Plan* plan_;
+  std::vector<std::unique_ptr<Launch>> launches_;
+  std::vector<Step> steps_;
+  std::vector<void*> pointers_;
+  std::vector<Patch> input_patches_, output_patches_;
+};
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/runtime/frame.ipp>
+#endif

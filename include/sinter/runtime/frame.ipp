@@ -1,0 +1,117 @@
+// Binding, running, and the idle frames of plans.
+#pragma once
+
+#include <sinter/runtime/frame.hpp>
+
+#include <algorithm>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+SINTER_NAMESPACE_BEGIN
+
+namespace runtime_detail {
+/// Rounding to nearest, subnormals kept, exceptions masked, whatever the caller's thread is set to; restored at the end.
+class FloatingEnvironment {
+ public:
+#if defined(__SSE2__)
+  FloatingEnvironment() : saved_(_mm_getcsr()) {
+    if (SINTER_UNLIKELY((saved_ & ~sticky) != standard)) _mm_setcsr(standard);
+  }
+  ~FloatingEnvironment() {
+    if (SINTER_UNLIKELY((saved_ & ~sticky) != standard)) _mm_setcsr(saved_);
+  }
+
+ private:
+  static constexpr unsigned sticky = 0x3F, standard = 0x1F80;
+  unsigned saved_;
+#else
+  FloatingEnvironment() {}
+#endif
+  FloatingEnvironment(const FloatingEnvironment&) = delete;
+};
+
+/// Small numbers given to threads in turn.
+inline std::size_t thread_number() {
+  static std::atomic<std::size_t> next{0};
+  thread_local const std::size_t own = next.fetch_add(1, std::memory_order_relaxed);
+  return own;
+}
+}  // namespace runtime_detail
+
+SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols) : symbols_(symbols.begin(), symbols.end()), plan_(&plan) {
+  for (Dim number : plan.numbers()) numbers_.push_back(number.evaluate(symbols));
+  std::vector<std::int64_t> bytes;
+  for (const ArenaSlot& slot : plan.slots()) bytes.push_back(slot.bytes.evaluate(symbols));
+  const std::int64_t total = place_slots(plan.slots(), bytes, slot_offsets_);
+  if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total));
+  for (const PlanStep& step : plan.steps()) bind_step(step);
+}
+
+SINTER_DECL void Frame::bind_step(const PlanStep& step) {
+  if (step.host) {
+    launches_.push_back(bind_host_op(*step.host, symbols_));
+  } else {
+    const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
+    for (int a = 0; a < step.kernel.rank(); ++a)   // nothing to compute
+      if (!step.kernel.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return;
+    launches_.push_back(step.executable->bind(geometry));
+  }
+  steps_.push_back({launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy});
+  for (const BufferRef& operand : step.operands) {
+    const auto place = static_cast<std::uint32_t>(pointers_.size()), source = static_cast<std::uint32_t>(operand.index);
+    void* pointer = nullptr;
+    switch (operand.kind) {
+      case BufferKind::input: input_patches_.push_back({place, source}); break;
+      case BufferKind::output: output_patches_.push_back({place, source}); break;
+      case BufferKind::constant: pointer = plan_->constants()[source]->data(); break;
+      case BufferKind::arena: pointer = arena_ ? static_cast<char*>(arena_->data()) + slot_offsets_[source] : nullptr; break;
+      case BufferKind::number: pointer = &numbers_[source]; break;
+      case BufferKind::none: throw InternalError("plan: an operand without memory");
+    }
+    pointers_.push_back(pointer);
+  }
+}
+
+SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const> outputs) {
+  for (const Patch& patch : input_patches_) pointers_[patch.place] = inputs[patch.source];
+  for (const Patch& patch : output_patches_) pointers_[patch.place] = outputs[patch.source];
+  const runtime_detail::FloatingEnvironment environment;
+  for (const Step& step : steps_) {
+    void* const* operands = pointers_.data() + step.first_operand;
+    if (step.skips_same_memory && operands[0] == operands[1]) continue;
+    step.launch->run(operands);
+  }
+}
+
+SINTER_DECL Plan::~Plan() {
+  for (auto& row : idle_)
+    for (auto& place : row) delete place.load(std::memory_order_acquire);
+}
+
+SINTER_DECL FrameLease Plan::acquire_frame(std::span<const std::int64_t> symbols) const {
+  auto& row = idle_[runtime_detail::thread_number() % thread_rows];
+  for (auto& place : row) {
+    Frame* frame = place.exchange(nullptr, std::memory_order_acquire);
+    if (frame == nullptr) continue;
+    if (SINTER_LIKELY(frame->is_bound_to(symbols))) return {frame, FrameReturn{this}};
+    release(frame);   // bound to other extents: somebody else's, or an older size; it makes way when the row is full
+  }
+  return {new Frame(*this, symbols), FrameReturn{this}};
+}
+
+SINTER_DECL void Plan::release(Frame* frame) const noexcept {
+  auto& row = idle_[runtime_detail::thread_number() % thread_rows];
+  // The frame used last comes first; the one that falls out at the end is deleted.
+  for (auto& place : row) {
+    frame = place.exchange(frame, std::memory_order_acq_rel);
+    if (frame == nullptr) return;
+  }
+  delete frame;
+}
+
+SINTER_DECL void FrameReturn::operator()(Frame* frame) const noexcept {
+  if (frame != nullptr) plan->release(frame);
+}
+
+SINTER_NAMESPACE_END

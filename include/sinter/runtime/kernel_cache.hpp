@@ -1,0 +1,35 @@
+// The kernel cache: one per process, keyed by what is computed (Kernel), how (Schedule) and by whom (the back end's
+// cache_key), with an equality check on every hit. Repeated blocks and functions share code by it. Knows no plans.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <cstdint>
+#include <memory>
+
+SINTER_NAMESPACE_BEGIN
+
+struct KernelCacheStats {
+  std::int64_t hits = 0;
+  std::int64_t misses = 0;                // compilations
+  std::int64_t entries = 0;
+  std::int64_t evictions = 0;
+  std::int64_t code_bytes = 0;            // of the entries held
+  std::int64_t compile_nanoseconds = 0;   // sum over all compilations
+};
+
+/// The executable of the kernel; compiled if there is none. Concurrent callers of one key wait for one compilation.
+std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, const Schedule& schedule);
+
+KernelCacheStats kernel_cache_stats();
+/// Drops the cache's references; plans keep theirs.
+void clear_kernel_cache();
+/// Bytes of code above which the least recently used entries are dropped. Default 256 MiB.
+void set_kernel_cache_limit(std::int64_t code_bytes);
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/runtime/kernel_cache.ipp>
+#endif

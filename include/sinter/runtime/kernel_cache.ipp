@@ -1,0 +1,140 @@
+// The table behind the kernel cache.
+#pragma once
+
+#include <sinter/runtime/kernel_cache.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace runtime_detail {
+struct CachedKernel {
+  Kernel kernel;
+  Schedule schedule;
+  std::string backend_key;
+  std::mutex compiling;
+  std::shared_ptr<const Executable> executable;   // under `compiling`
+  std::atomic<std::uint64_t> last_use{0};
+};
+
+class KernelCache {
+ public:
+  static KernelCache& instance() {
+    static KernelCache* cache = new KernelCache;   // never destroyed: plans of static storage outlive everything
+    return *cache;
+  }
+
+  std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const Schedule& schedule) {
+    const std::string backend_key = backend.cache_key();
+    const Hash128 hash = Hasher{}.add(kernel.hash()).add(std::string_view(backend_key)).add(schedule_word(schedule)).finish();
+    std::shared_ptr<CachedKernel> entry = find(hash, kernel, schedule, backend_key);
+    if (!entry) entry = insert(hash, kernel, schedule, backend_key);
+    entry->last_use.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+    std::scoped_lock lock(entry->compiling);
+    if (entry->executable) {
+      hits_.fetch_add(1, std::memory_order_relaxed);
+      return entry->executable;
+    }
+    compile(backend, *entry);
+    return entry->executable;
+  }
+
+  KernelCacheStats stats() const {
+    std::shared_lock lock(mutex_);
+    return {hits_, misses_, static_cast<std::int64_t>(table_.size()), evictions_, code_bytes_, compile_nanoseconds_};
+  }
+
+  void clear() {
+    std::unique_lock lock(mutex_);
+    table_.clear();
+    code_bytes_ = 0;
+  }
+
+  void set_limit(std::int64_t bytes) {
+    std::unique_lock lock(mutex_);
+    limit_ = bytes;
+    evict();
+  }
+
+ private:
+  using Table = std::unordered_multimap<Hash128, std::shared_ptr<CachedKernel>, Hash128Hash>;
+
+  static std::uint64_t schedule_word(const Schedule& s) {
+    return std::uint64_t{s.vector_bits} << 48 | std::uint64_t{s.unroll} << 32 | std::uint64_t{s.tile_m} << 16 | s.tile_n;
+  }
+
+  std::shared_ptr<CachedKernel> find_locked(const Hash128& hash, const Kernel& kernel, const Schedule& schedule, const std::string& key) const {
+    auto [begin, end] = table_.equal_range(hash);
+    for (auto it = begin; it != end; ++it)
+      if (it->second->kernel == kernel && it->second->schedule == schedule && it->second->backend_key == key) return it->second;
+    return nullptr;
+  }
+  std::shared_ptr<CachedKernel> find(const Hash128& hash, const Kernel& kernel, const Schedule& schedule, const std::string& key) const {
+    std::shared_lock lock(mutex_);
+    return find_locked(hash, kernel, schedule, key);
+  }
+  std::shared_ptr<CachedKernel> insert(const Hash128& hash, const Kernel& kernel, const Schedule& schedule, const std::string& key) {
+    std::unique_lock lock(mutex_);
+    if (auto found = find_locked(hash, kernel, schedule, key)) return found;
+    auto entry = std::make_shared<CachedKernel>();
+    entry->kernel = kernel;
+    entry->schedule = schedule;
+    entry->backend_key = key;
+    table_.emplace(hash, entry);
+    return entry;
+  }
+
+  /// Holds the entry's lock, so that others who want it wait. An entry whose compilation throws stays empty: the next
+  /// caller tries again.
+  void compile(Backend& backend, CachedKernel& entry) {
+    const auto start = std::chrono::steady_clock::now();
+    auto made = backend.compile(entry.kernel, entry.schedule);
+    const auto spent = std::chrono::steady_clock::now() - start;
+    entry.executable = std::move(made);
+    misses_.fetch_add(1, std::memory_order_relaxed);
+    compile_nanoseconds_.fetch_add(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count(), std::memory_order_relaxed);
+    std::unique_lock lock(mutex_);
+    code_bytes_ += static_cast<std::int64_t>(entry.executable->code_bytes());
+    evict();
+  }
+
+  /// Down to three quarters of the limit, oldest use first. The caller holds the table's lock.
+  void evict() {
+    if (code_bytes_ <= limit_) return;
+    while (code_bytes_ > limit_ / 4 * 3 && !table_.empty()) {
+      auto oldest = table_.end();
+      for (auto it = table_.begin(); it != table_.end(); ++it) {
+        // An entry in use by a compilation is left alone; its code is not counted yet.
+        if (it->second.use_count() > 1) continue;
+        if (oldest == table_.end() || it->second->last_use.load(std::memory_order_relaxed) < oldest->second->last_use.load(std::memory_order_relaxed)) oldest = it;
+      }
+      if (oldest == table_.end()) return;
+      if (oldest->second->executable) code_bytes_ -= static_cast<std::int64_t>(oldest->second->executable->code_bytes());
+      table_.erase(oldest);
+      ++evictions_;
+    }
+  }
+
+  mutable std::shared_mutex mutex_;
+  Table table_;
+  std::int64_t limit_ = std::int64_t{256} << 20;
+  std::int64_t code_bytes_ = 0;
+  std::int64_t evictions_ = 0;
+  std::atomic<std::uint64_t> clock_{1};
+  std::atomic<std::int64_t> hits_{0}, misses_{0}, compile_nanoseconds_{0};
+};
+}  // namespace runtime_detail
+
+SINTER_DECL std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, const Schedule& schedule) {
+  return runtime_detail::KernelCache::instance().get(backend, kernel, schedule);
+}
+SINTER_DECL KernelCacheStats kernel_cache_stats() { return runtime_detail::KernelCache::instance().stats(); }
+SINTER_DECL void clear_kernel_cache() { runtime_detail::KernelCache::instance().clear(); }
+SINTER_DECL void set_kernel_cache_limit(std::int64_t code_bytes) { runtime_detail::KernelCache::instance().set_limit(code_bytes); }
+
+SINTER_NAMESPACE_END

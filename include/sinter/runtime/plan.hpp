@@ -1,0 +1,124 @@
+// Plan: a graph made runnable. Steps in order (compiled kernels with symbolic geometry), buffers by reference, one
+// arena. Immutable and symbolic: a Frame binds it to extents. Shared by all threads; keeps its idle frames.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/graph/graph.hpp>
+#include <sinter/kernel/memory_plan.hpp>
+#include <sinter/runtime/backend.hpp>
+#include <sinter/runtime/host_ops.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+struct PlanOptions {
+  /// Tried in order for each kernel; the last must accept everything.
+  std::vector<Backend*> backends;
+  /// false: one kernel per node, nothing recomputed.
+  bool fuse = true;
+  /// Outputs never share memory with inputs, constants or each other.
+  bool own_outputs = false;
+  /// Strides of each input, in elements; an empty list (or no entry) means row-major without gaps.
+  std::vector<std::vector<Dim>> input_strides;
+  /// Inputs whose buffer may be taken over by an output when the caller allows it at a call.
+  std::vector<std::uint8_t> may_donate;
+};
+
+/// How an output is delivered.
+struct PlanOutput {
+  Type type;
+  /// output: a buffer that the caller gives, number `index` (this output's own, or that of an earlier one with the same
+  /// value); input, constant: a view of that.
+  BufferKind source = BufferKind::output;
+  std::int32_t index = -1;
+  Dim offset;                              // views: elements from the start of what is viewed
+  SmallVector<Dim, max_rank> strides;      // row-major for fresh outputs
+  std::int32_t donor = -1;                 // the input whose pointer may be given as this output's
+};
+
+struct PlanStep {
+  std::string name;                        // "fused_mul_add_tanh"
+  std::vector<std::int32_t> nodes;         // of the graph
+  std::vector<Location> where;             // the users' lines they come from
+  std::string backend;                     // that took it
+  std::string declined;                    // what those before it said
+  Kernel kernel;                           // empty for host operations
+  SymbolicGeometry geometry;
+  std::shared_ptr<const Executable> executable;
+  std::optional<HostOp> host;
+  SmallVector<BufferRef, 8> operands;
+  bool is_plain_copy = false;              // moves elements to the same places: nothing to do in the same memory
+};
+
+class Frame;
+class Plan;
+
+/// Gives the frame back to its plan.
+struct FrameReturn {
+  const Plan* plan = nullptr;
+  void operator()(Frame* frame) const noexcept;
+};
+/// A frame on loan; the plan must outlive it.
+using FrameLease = std::unique_ptr<Frame, FrameReturn>;
+
+class Plan {
+ public:
+  Plan() = default;
+  ~Plan();
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  std::span<const Type> inputs() const { return inputs_; }
+  std::span<const PlanOutput> outputs() const { return outputs_; }
+  std::span<const PlanStep> steps() const { return steps_; }
+  std::span<const ArenaSlot> slots() const { return slots_; }
+  std::span<const Dim> numbers() const { return numbers_; }
+  std::span<const Ref<TensorImpl>> constants() const { return constants_; }
+  const std::vector<SymbolInfo>& symbols() const { return symbols_; }
+  std::size_t kernel_count() const { return steps_.size(); }
+  std::int64_t arena_bytes(std::span<const std::int64_t> symbols) const;
+
+  /// A frame bound to these symbol values (one per symbol of the graph), from this thread's idle ones if there is one.
+  FrameLease acquire_frame(std::span<const std::int64_t> symbols) const;
+
+  /// Steps, their kernels and buffers, for explain().
+  std::string text() const;
+
+ private:
+  friend std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
+  friend struct FrameReturn;
+  friend class PlanBuilder;
+  void release(Frame* frame) const noexcept;
+
+  static constexpr std::size_t thread_rows = 16, frames_per_row = 2;
+
+  std::vector<Type> inputs_;
+  std::vector<PlanOutput> outputs_;
+  std::vector<PlanStep> steps_;
+  std::vector<ArenaSlot> slots_;
+  std::vector<Dim> numbers_;
+  std::vector<Ref<TensorImpl>> constants_;
+  std::vector<SymbolInfo> symbols_;
+  std::vector<std::string> input_names_;
+  /// Idle frames. A thread uses one row; a row may serve several threads.
+  mutable std::array<std::array<std::atomic<Frame*>, frames_per_row>, thread_rows> idle_{};
+};
+
+/// Fuses, lowers and compiles a graph of primitive ops. Throws InternalError for composites.
+std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
+
+SINTER_NAMESPACE_END
+
+#include <sinter/runtime/frame.hpp>
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/runtime/plan.ipp>
+#endif

@@ -1,0 +1,222 @@
+// From a graph to a plan: items, fusion, lowering, memory, compilation of each kernel by the first back end that takes it.
+#pragma once
+
+#include <sinter/runtime/plan.hpp>
+
+#include <sinter/base/context.hpp>
+#include <sinter/graph/record.hpp>   // constants are values, whose counts it defines
+#include <sinter/kernel/fusion.hpp>
+#include <sinter/kernel/items.hpp>
+#include <sinter/kernel/lowering.hpp>
+#include <sinter/runtime/kernel_cache.hpp>
+
+SINTER_NAMESPACE_BEGIN
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Graph& graph, const PlanOptions& options)
+      : graph_(graph), options_(options),
+        items_(graph, {.fuse = options.fuse, .own_outputs = options.own_outputs, .input_strides = options.input_strides}) {
+    ensure(!options.backends.empty(), "plan: no back end");
+  }
+
+  std::shared_ptr<const Plan> run();
+
+ private:
+  FusionOptions fusion_options() const;
+  void add_inputs();
+  void add_outputs();
+  void add_step(std::int32_t group);
+  void compile(PlanStep& step);
+  BufferRef buffer_of(const OperandRef& operand) const {
+    if (operand.item < 0) return {BufferKind::number, operand.number};
+    return memory_.buffer_of[static_cast<std::size_t>(operand.item)];
+  }
+
+  const Graph& graph_;
+  const PlanOptions& options_;
+  ItemGraph items_;
+  Fusion fusion_;
+  std::vector<LoweredKernel> kernels_;
+  MemoryPlan memory_;
+  std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
+};
+
+/// Kernels are cut for the back end that is tried first.
+SINTER_DECL FusionOptions PlanBuilder::fusion_options() const {
+  const Limits limits = options_.backends.front()->limits();
+  FusionOptions options;
+  options.fuse = options_.fuse;
+  options.limits.max_operands = limits.max_operands;
+  options.limits.max_body = limits.max_body;
+  options.limits.random = limits.random;
+  return options;
+}
+
+SINTER_DECL void PlanBuilder::add_inputs() {
+  for (Value v : graph_.inputs()) {
+    plan_->inputs_.push_back(graph_.type(v));
+    plan_->input_names_.push_back(graph_.node(v).attrs.text);
+  }
+  for (std::int32_t item : memory_.constants) plan_->constants_.push_back(items_.node(item)->attrs.constant);
+}
+
+SINTER_DECL void PlanBuilder::add_outputs() {
+  std::span<const Value> values = graph_.outputs();
+  for (std::size_t j = 0; j < values.size(); ++j) {
+    const OutputSource& source = items_.outputs()[j];
+    PlanOutput output;
+    output.type = graph_.type(values[j]);
+    output.strides = dense_dim_strides(output.type.shape);
+    output.donor = memory_.donor[j];
+    const int same_as = source.same_as;
+    if (same_as >= 0) {
+      output = plan_->outputs_[static_cast<std::size_t>(same_as)];
+    } else if (source.is_alias) {
+      const Layout& layout = *items_.layout_of(source.item);
+      const BufferRef buffer = memory_.buffer_of[static_cast<std::size_t>(layout.owner)];
+      output.source = buffer.kind;
+      output.index = buffer.index;
+      output.offset = layout.offset;
+      output.strides = layout.strides;
+    } else {
+      output.index = static_cast<std::int32_t>(j);
+    }
+    plan_->outputs_.push_back(std::move(output));
+  }
+}
+
+SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
+  for (Backend* backend : options_.backends) {
+    std::string reason;
+    const std::vector<Schedule> schedules = backend->schedules(step.kernel, &reason);
+    if (schedules.empty()) {
+      step.declined += (step.declined.empty() ? "" : "; ") + std::string(backend->name()) + ": " + (reason.empty() ? "declined" : reason);
+      continue;
+    }
+    step.executable = compiled_kernel(*backend, step.kernel, schedules.front());
+    step.backend = backend->name();
+    if (!step.declined.empty() && is_logged("kernels")) note("kernels", step.name + " runs on " + step.backend + " (" + step.declined + ")");
+    return;
+  }
+  throw InternalError("no back end takes kernel " + step.name + " (" + step.declined + ")\n" + step.kernel.text());
+}
+
+namespace runtime_detail {
+/// Loads and stores the same elements at the same places.
+inline bool is_plain_copy(const LoweredKernel& lowered) {
+  const Kernel& kernel = lowered.kernel;
+  if (kernel.body.size() != 1 || kernel.body[0].prim != Prim::load || kernel.stores.size() != 1 || kernel.operands.size() != 2) return false;
+  const auto &read = lowered.geometry.accesses[kernel.body[0].access], &write = lowered.geometry.accesses[kernel.stores[0].access];
+  for (std::size_t a = 0; a < kernel.axes.size(); ++a)
+    if (!identical(read.stride[a], write.stride[a])) return false;
+  return identical(read.offset, write.offset);
+}
+}  // namespace runtime_detail
+
+SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
+  const FusionGroup& group = fusion_.groups[static_cast<std::size_t>(id)];
+  PlanStep step;
+  step.name = kernel_name(items_, group);
+  for (const FusionMember& member : group.members) {
+    const Node* node = items_.node(member.item);
+    if (node == nullptr) continue;
+    step.nodes.push_back(items_[member.item].node);
+    if (node->where.file != nullptr) step.where.push_back(node->where);
+  }
+  if (group.is_host) {
+    const int item = group.members[0].item;
+    step.host = make_host_op(items_, item);
+    step.backend = "host";
+    for (const std::int32_t owner : {step.host->index.owner, step.host->value.owner, static_cast<std::int32_t>(item)})
+      step.operands.push_back(memory_.buffer_of[static_cast<std::size_t>(owner)]);
+  } else {
+    LoweredKernel& lowered = kernels_[static_cast<std::size_t>(id)];
+    step.is_plain_copy = runtime_detail::is_plain_copy(lowered);
+    for (const OperandRef& operand : lowered.operands) step.operands.push_back(buffer_of(operand));
+    step.kernel = std::move(lowered.kernel);
+    step.geometry = std::move(lowered.geometry);
+    compile(step);
+  }
+  plan_->steps_.push_back(std::move(step));
+}
+
+SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::run() {
+  fusion_ = fuse(items_, fusion_options());
+  if (is_logged("fusion")) note("fusion", fusion_.text(items_));
+  for (const FusionGroup& group : fusion_.groups)
+    kernels_.push_back(group.is_host ? LoweredKernel{} : lower(items_, fusion_, group, plan_->numbers_));
+  memory_ = plan_memory(items_, fusion_, kernels_, options_.may_donate);
+  plan_->symbols_ = graph_.symbols();
+  plan_->slots_ = memory_.slots;
+  add_inputs();
+  add_outputs();
+  for (std::int32_t group : memory_.order) add_step(group);
+  return plan_;
+}
+
+SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) { return PlanBuilder(graph, options).run(); }
+
+SINTER_DECL std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols) const {
+  std::vector<std::int64_t> bytes, offsets;
+  for (const ArenaSlot& slot : slots_) bytes.push_back(slot.bytes.evaluate(symbols));
+  return place_slots(slots_, bytes, offsets);
+}
+
+namespace runtime_detail {
+inline std::string buffer_text(const BufferRef& buffer) {
+  constexpr const char* kinds[] = {"?", "input ", "constant ", "output ", "slot ", "number "};
+  return kinds[static_cast<std::size_t>(buffer.kind)] + std::to_string(buffer.index);
+}
+
+inline std::string step_text(const PlanStep& step) {
+  std::string text = step.name + " [" + step.backend + "]";
+  if (!step.declined.empty()) text += " (" + step.declined + ")";
+  std::string lines, last;
+  for (const Location& where : step.where) {
+    const std::string line = where.text();
+    if (line == last || line.empty()) continue;
+    lines += (lines.empty() ? "" : ", ") + line;
+    last = line;
+  }
+  if (!lines.empty()) text += " from " + lines;
+  text += "\n    reads";
+  for (std::size_t i = 0; i < step.operands.size(); ++i)
+    if (step.host ? i < 2 : !step.kernel.operands[i].written) text += " p" + std::to_string(i) + "=" + buffer_text(step.operands[i]) + ",";
+  text += " writes";
+  for (std::size_t i = 0; i < step.operands.size(); ++i)
+    if (step.host ? i == 2 : step.kernel.operands[i].written) text += " p" + std::to_string(i) + "=" + buffer_text(step.operands[i]) + ",";
+  text.back() = '\n';
+  if (step.host) return text;
+  text += "    extents";
+  for (std::size_t a = 0; a < step.kernel.axes.size(); ++a) text += " a" + std::to_string(a) + "=" + step.geometry.extent[a].text();
+  text += "\n    ";
+  for (char c : step.kernel.text()) {
+    text += c;
+    if (c == '\n') text += "    ";
+  }
+  text.resize(text.find_last_not_of(' ') + 1);
+  return text;
+}
+}  // namespace runtime_detail
+
+SINTER_DECL std::string Plan::text() const {
+  std::string text = "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    text += "  input " + std::to_string(i) + (input_names_[i].empty() ? "" : " " + input_names_[i]) + ": " + inputs_[i].text() + "\n";
+  for (std::size_t i = 0; i < constants_.size(); ++i) text += "  constant " + std::to_string(i) + ": " + constants_[i]->type.text() + "\n";
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    text += "  slot " + std::to_string(i) + ": " + slots_[i].bytes.text() + " bytes, steps " + std::to_string(slots_[i].first) + " to " + std::to_string(slots_[i].last) + "\n";
+  for (std::size_t i = 0; i < steps_.size(); ++i) text += "  step " + std::to_string(i) + ": " + runtime_detail::step_text(steps_[i]);
+  for (std::size_t j = 0; j < outputs_.size(); ++j) {
+    const PlanOutput& output = outputs_[j];
+    text += "  output " + std::to_string(j) + ": " + output.type.text();
+    if (output.source != BufferKind::output) text += " view of " + runtime_detail::buffer_text({output.source, output.index});
+    else if (output.index != static_cast<std::int32_t>(j)) text += " same as output " + std::to_string(output.index);
+    if (output.donor >= 0) text += " may take over input " + std::to_string(output.donor);
+    text += "\n";
+  }
+  return text;
+}
+
+SINTER_NAMESPACE_END
