@@ -16,7 +16,7 @@ namespace jit_detail {
 inline std::vector<Backend*>* make_backends() {
   auto* list = new std::vector<Backend*>;
 #ifndef SINTER_NO_X86
-  list->push_back(x86::make_x86_backend().release());
+  list->push_back(make_x86_backend().release());
 #endif
   list->push_back(make_reference_backend().release());
   return list;

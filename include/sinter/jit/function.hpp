@@ -125,7 +125,6 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::atomic<const Entry*> newest_{nullptr};
   mutable std::mutex compiling_;
   std::vector<std::unique_ptr<Entry>> entries_;   // owned; retired ones too, for callers may still run them
-  std::atomic<std::int64_t> calls_{0};
   std::int64_t compiles_ = 0;
   double compile_ms_ = 0;
 };

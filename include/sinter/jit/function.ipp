@@ -5,11 +5,15 @@
 
 #include <sinter/expr/capture.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/jit/execute.hpp>
+#include <sinter/jit/lazy.hpp>
 #include <sinter/jit/specialise.hpp>
 #include <sinter/passes/pipeline.hpp>
+#include <sinter/runtime/kernel_cache.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <ostream>
 
 SINTER_NAMESPACE_BEGIN
@@ -199,10 +203,19 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->result_shape = std::move(traced.result_shape);
   entry->trace_ms = watch.lap_ms();
   Graph specialised = substitute_symbols(traced.graph, solve_equalities(entry->guards.dims, entry->guards.symbols.size()));
-  entry->optimised = run_pipeline(specialised, pipeline_options());
+  entry->optimised = run_pipeline(specialised);
   entry->traced = std::move(traced.graph);
   entry->passes_ms = watch.lap_ms();
-  entry->plan = build_plan(entry->optimised, plan_options(*entry));
+  std::vector<InputLayout> layouts;
+  for (const Entry::Input& input : entry->inputs) {
+    InputLayout layout;
+    auto index = static_cast<std::size_t>(input.index);
+    if (input.source == Entry::Input::Source::pinned) layout = layout_of(*entry->pinned[index]);
+    if (input.source == Entry::Input::Source::leaf && !entry->guards.leaves[index].is_dense)
+      for (std::size_t axis = 0; axis < entry->guards.leaves[index].rank; ++axis) layout.emplace_back(entry->guards.leaves[index].strides[axis]);
+    layouts.push_back(std::move(layout));
+  }
+  entry->plan = make_plan(entry->optimised, options_.backend, std::move(layouts), options_.fuse);
   entry->codegen_ms = watch.lap_ms();
   ++compiles_;
   compile_ms_ += entry->trace_ms + entry->passes_ms + entry->codegen_ms;
@@ -227,7 +240,7 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& 
 SINTER_DECL Stats FunctionState::stats() const {
   std::scoped_lock lock(compiling_);
   Stats stats;
-  stats.calls = calls_.load(std::memory_order_relaxed);
+  for (const auto& entry : entries_) stats.calls += entry->runs.load(std::memory_order_relaxed);
   stats.compiles = compiles_;
   stats.recompiles = compiles_ > 0 ? compiles_ - 1 : 0;
   stats.compile_ms = compile_ms_;

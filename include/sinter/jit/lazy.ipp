@@ -8,6 +8,7 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/execute.hpp>
 #include <sinter/passes/pipeline.hpp>
+#include <sinter/runtime/executor.hpp>
 
 #include <memory>
 #include <mutex>
@@ -119,7 +120,6 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     if (!value->is_ready()) outputs.push_back(Ref<TensorImpl>::share(value));
   if (outputs.empty()) return;
   std::vector<Ref<TensorImpl>> inputs;
-  std::size_t asked = outputs.size();
   {
     Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input, .finds_kept = true});
     for (std::size_t i = 0; i < captured.kept.size(); ++i) {
@@ -127,17 +127,13 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
       captured.outputs.push_back(captured.kept_values[i]);
     }
     inputs = std::move(captured.inputs);
-    std::vector<InputLayout> layouts;
+    std::vector<jit::InputLayout> layouts;
     for (const auto& input : inputs) layouts.push_back(jit::layout_of(*input));
     auto& plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts));
     ++cache.stats.evaluations;
-    std::vector<void*> pointers;
-    for (const auto& input : inputs) pointers.push_back(input->data());
-    std::vector<Ref<TensorImpl>> results(outputs.size());
-    jit::execute(*plan.plan, pointers, inputs, {}, results);
+    std::vector<Ref<TensorImpl>> results = execute(*plan.plan, inputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) jit::jit_detail::become_ready(*outputs[i], *results[i]);
   }
-  static_cast<void>(asked);
 }
 
 SINTER_NAMESPACE_END

@@ -1,0 +1,27 @@
+// From an optimised graph to a plan with this build's back ends, and the layouts of its inputs.
+#pragma once
+
+#include <sinter/graph/graph.hpp>
+#include <sinter/runtime/plan.hpp>
+#include <sinter/tensor/impl.hpp>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// Strides of an input; empty: row-major without gaps.
+using InputLayout = std::vector<Dim>;
+InputLayout layout_of(const TensorImpl& value);
+
+/// A plan on the back ends that `backend` names ("": all of this build).
+std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse);
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/jit/execute.ipp>
+#endif

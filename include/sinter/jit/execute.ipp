@@ -1,0 +1,193 @@
+// Plans on this build's back ends, and the run of one guarded call.
+#pragma once
+
+#include <sinter/jit/execute.hpp>
+
+#include <sinter/expr/host.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/jit/function.hpp>
+
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
+  if (value.is_dense()) return {};
+  InputLayout layout;
+  for (int i = 0; i < value.type.shape.rank(); ++i) layout.emplace_back(value.strides[static_cast<std::size_t>(i)]);
+  return layout;
+}
+
+SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse) {
+  PlanOptions options;
+  options.backends = backends_for(backend);
+  options.fuse = fuse;
+  options.input_strides = std::move(layouts);
+  return build_plan(optimised, options);
+}
+
+namespace jit_detail {
+
+/// The values that a call reads, kept alive until it ends.
+class CallInputs {
+ public:
+  CallInputs(const Entry& entry, std::span<const ArgLeaf> args) {
+    for (const Entry::Input& input : entry.inputs) {
+      auto index = static_cast<std::size_t>(input.index);
+      switch (input.source) {
+        case Entry::Input::Source::leaf: add_leaf(args[index]); break;
+        case Entry::Input::Source::pinned: add(entry.pinned[index].get()); break;
+        case Entry::Input::Source::captured: add_captured(*entry.captured[index]); break;
+      }
+    }
+  }
+  ~CallInputs() {
+    for (TensorImpl* value : held_) value->release();
+  }
+  CallInputs(const CallInputs&) = delete;
+  CallInputs& operator=(const CallInputs&) = delete;
+
+  std::span<void* const> pointers() const { return pointers_; }
+  /// The value behind input `i`, or null for numbers and lent memory.
+  TensorImpl* value(std::size_t i) const { return values_[i]; }
+
+ private:
+  void add(TensorImpl* value) {
+    values_.push_back(value);
+    pointers_.push_back(value->data());
+  }
+  void add_leaf(const ArgLeaf& leaf) {
+    values_.push_back(leaf.impl);
+    pointers_.push_back(leaf.kind == LeafKind::scalar ? const_cast<std::int64_t*>(&leaf.integer) : leaf.data);
+  }
+  void add_captured(VariableSlot& slot) {
+    Ref<TensorImpl> value;
+    {
+      std::scoped_lock lock(slot.mutex);
+      value = slot.value;
+    }
+    if (!value->is_ready() || !value->is_dense()) value = dense_value(In(Tensor(value), Location()), "compiled call");
+    add(value.get());
+    held_.push_back(value.detach());
+  }
+  SmallVector<void*, 16> pointers_;
+  SmallVector<TensorImpl*, 16> values_;
+  SmallVector<TensorImpl*, 4> held_;
+};
+
+inline Type bound_type(const Type& type, std::span<const std::int64_t> symbols) {
+  if (symbols.empty() || type.shape.is_static()) return type;
+  Type bound{type.dtype, type.device, {}};
+  for (Dim dim : type.shape.dims()) bound.shape.push_back(dim.evaluate(symbols));
+  return bound;
+}
+
+inline std::size_t bytes_of(const Type& type) { return static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype)); }
+
+inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
+  return first < second + b_bytes && second < first + a_bytes;
+}
+
+/// Bytes from the first to behind the last element.
+inline std::size_t extent_bytes(const Type& type, const Strides& strides) {
+  std::int64_t last = 0;
+  for (int i = 0; i < type.shape.rank(); ++i) {
+    if (type.shape[i].value() == 0) return 0;
+    last += (type.shape[i].value() - 1) * strides[static_cast<std::size_t>(i)];
+  }
+  return static_cast<std::size_t>((last + 1) * size_of(type.dtype));
+}
+
+inline void check_targets(const Entry& entry, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols, Targets targets, Location where) {
+  if (targets.size() != entry.results)
+    throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(entry.results) + " results", where);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    Type type = bound_type(entry.plan->outputs()[i].type, symbols);
+    const BorrowedMut& target = targets[i];
+    if (target.type.dtype != type.dtype)
+      throw DTypeError("into", "result " + std::to_string(i) + " has dtype " + std::string(sinter::name(type.dtype)) + ", its place " + std::string(sinter::name(target.type.dtype)), where);
+    if (!identical(target.type.shape, type.shape))
+      throw ShapeError("into", "result " + std::to_string(i) + " has shape " + type.shape.text() + ", its place " + target.type.shape.text(), where);
+    std::size_t bytes = extent_bytes(target.type, target.strides);
+    for (const ArgLeaf& arg : args)
+      if (arg.data != nullptr && overlaps(target.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
+        throw UserError("into", "the place of result " + std::to_string(i) + " overlaps an argument", where, "give the result memory of its own");
+    for (std::size_t j = 0; j < i; ++j)
+      if (overlaps(target.data, bytes, targets[j].data, extent_bytes(targets[j].type, targets[j].strides)))
+        throw UserError("into", "the places of results " + std::to_string(j) + " and " + std::to_string(i) + " overlap", where);
+  }
+}
+
+/// The value of an output that is a view of an input or constant; data of others are copied.
+inline Ref<TensorImpl> view_of(const PlanOutput& output, const Type& type, std::span<const std::int64_t> symbols, TensorImpl* source, void* data) {
+  Strides strides{};
+  for (std::size_t i = 0; i < output.strides.size(); ++i) strides[i] = output.strides[i].evaluate(symbols);
+  std::int64_t offset = output.offset.evaluate(symbols);
+  if (source != nullptr) return TensorImpl::make_ready(type, source->storage, source->offset + offset, &strides);
+  return expr_detail::copy_strided(type, static_cast<const char*>(data) + offset * size_of(type.dtype), strides).impl();
+}
+
+}  // namespace jit_detail
+
+namespace jit_detail {
+SINTER_DECL BorrowedMut as_target(Tensor& x) {
+  eval(In(x, Location()));
+  const Ref<TensorImpl>& value = x.impl();
+  if (value->use_count() != 1 || value->storage->use_count() != 1 || !value->storage->is_ours() || !value->is_dense())
+    throw UserError("into", "the tensor shares its memory with another handle or a pending statement, or is a view", {}, "give a tensor that nobody else holds");
+  return {value->type, value->strides, value->data()};
+}
+}  // namespace jit_detail
+
+SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results, Targets targets) {
+  entry.runs.fetch_add(1, std::memory_order_relaxed);
+  if (!targets.empty()) jit_detail::check_targets(entry, args.leaves(), symbols, targets, where_);
+  jit_detail::CallInputs inputs(entry, args.leaves());
+  const Plan& plan = *entry.plan;
+  std::span<const PlanOutput> outputs = plan.outputs();
+  std::size_t assigned = outputs.size() - entry.results;
+  std::array<Ref<TensorImpl>, 8> few;
+  std::vector<Ref<TensorImpl>> many(assigned > few.size() ? assigned : 0);
+  Ref<TensorImpl>* assigned_values = many.empty() ? few.data() : many.data();
+  auto value_at = [&](std::size_t i) -> Ref<TensorImpl>& { return i < entry.results ? results[i] : assigned_values[i - entry.results]; };
+  SmallVector<void*, 8> pointers;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    pointers.push_back(nullptr);
+    if (outputs[i].source != BufferKind::output || outputs[i].index != static_cast<std::int32_t>(i)) continue;
+    if (i < targets.size() && is_dense(targets[i].type.shape, targets[i].strides)) {
+      pointers[i] = targets[i].data;
+      continue;
+    }
+    Type type = jit_detail::bound_type(outputs[i].type, symbols);
+    value_at(i) = TensorImpl::make_ready(type, Storage::allocate(jit_detail::bytes_of(type)));
+    pointers[i] = value_at(i)->storage->data();
+  }
+  plan.acquire_frame(symbols)->run(inputs.pointers(), pointers);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const PlanOutput& output = outputs[i];
+    auto index = static_cast<std::size_t>(output.index);
+    if (output.source == BufferKind::output && index != i) {
+      if (value_at(index)) value_at(i) = value_at(index);
+      else value_at(i) = expr_detail::copy_strided(targets[index].type, targets[index].data, targets[index].strides).impl();
+    } else if (output.source == BufferKind::input) {
+      value_at(i) = jit_detail::view_of(output, jit_detail::bound_type(output.type, symbols), symbols, inputs.value(index), inputs.pointers()[index]);
+    } else if (output.source == BufferKind::constant) {
+      const Ref<TensorImpl>& constant = plan.constants()[index];
+      value_at(i) = jit_detail::view_of(output, jit_detail::bound_type(output.type, symbols), symbols, constant.get(), constant->data());
+    }
+    if (i < targets.size() && value_at(i)) copy_to(targets[i], In(Tensor(value_at(i)), Location()));
+  }
+  for (std::size_t i = 0; i < assigned; ++i) {
+    const Entry::Assignment& assignment = entry.assignments[i];
+    VariableSlot* slot = assignment.leaf >= 0 ? args.leaves()[static_cast<std::size_t>(assignment.leaf)].slot
+                                              : entry.captured[static_cast<std::size_t>(assignment.captured)].get();
+    Ref<TensorImpl> old;   // freed outside the lock
+    std::scoped_lock lock(slot->mutex);
+    old = std::exchange(slot->value, std::move(assigned_values[i]));
+  }
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
