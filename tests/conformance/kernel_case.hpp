@@ -129,7 +129,7 @@ class FactJudge {
     Facts x = arg(inst, 0);
     if (to == DType::bool_) return x.is_exact() ? std::optional(Facts{.low = 0, .high = 1}) : std::nullopt;
     if (is_floating(from) && !is_floating(to)) {
-      if (!x.is_exact() || x.special || x.magnitude() > 1e9) return {};
+      if (!x.is_exact() || x.special || x.magnitude() > 1e9) return {};   // out of range is each back end's own affair
       return Facts{.low = std::trunc(x.low), .high = std::trunc(x.high)};
     }
     if (!is_floating(to)) return wrapped(x.low, x.high, to);
@@ -152,6 +152,7 @@ class FactJudge {
       x.signless = true;
       return x;
     }
+    if (inst.dtype == DType::bool_) return wrapped(0, 1, inst.dtype);
     if (!is_floating(inst.dtype)) {
       if (inst.prim == Prim::reduce_mul) return wrapped(-1e30, 1e30, inst.dtype);
       return wrapped(std::min(0.0, n * x.low), std::max(0.0, n * x.high), inst.dtype);
@@ -251,8 +252,8 @@ class FactJudge {
         break;
       }
       case Prim::rem:
-        if (!y.integral || !a.is_exact() || !b.is_exact() || b.distance_to_zero() < 1 || std::max(a.magnitude(), b.magnitude()) > 4096 || y.special) return {};
-        y.low = -b.magnitude(), y.high = b.magnitude(), y.signless = true;
+        if (!a.is_exact() || !b.is_exact() || b.signless) return {};   // exact, as fmod is
+        y.low = -b.magnitude(), y.high = b.magnitude(), y.signless = true, y.special |= b.distance_to_zero() == 0;
         break;
       case Prim::min: y.low = std::min(a.low, b.low), y.high = std::min(a.high, b.high), y.error = std::max(a.error, b.error), y.signless = true; break;
       case Prim::max: y.low = std::max(a.low, b.low), y.high = std::max(a.high, b.high), y.error = std::max(a.error, b.error), y.signless = true; break;
@@ -270,7 +271,7 @@ class FactJudge {
     const Facts& x = arg(inst, 0);
     if (arity(inst.prim) == 2) return on_integer_pair(inst.prim, x, arg(inst, 1), dtype);
     if (inst.prim == Prim::not_) return dtype == DType::bool_ ? wrapped(0, 1, dtype) : wrapped(-x.high - 1, -x.low - 1, dtype);
-    if (dtype == DType::bool_) return {};
+    if (dtype == DType::bool_) return wrapped(0, 1, dtype);
     if (inst.prim == Prim::fma) {
       const auto product = on_integer_pair(Prim::mul, x, arg(inst, 1), dtype);
       return on_integer_pair(Prim::add, *product, arg(inst, 2), dtype);
@@ -281,17 +282,14 @@ class FactJudge {
   }
 
   std::optional<Facts> on_integer_pair(Prim prim, const Facts& a, const Facts& b, DType dtype) const {
-    const bool is_bitwise = prim == Prim::and_ || prim == Prim::or_ || prim == Prim::xor_;
-    if (dtype == DType::bool_) return is_bitwise ? wrapped(0, 1, dtype) : std::nullopt;
+    if (dtype == DType::bool_) return wrapped(0, 1, dtype);
     const double products[] = {a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high};
     const double most = std::max(a.magnitude(), b.magnitude());
     switch (prim) {
       case Prim::add: return wrapped(a.low + b.low, a.high + b.high, dtype);
       case Prim::sub: return wrapped(a.low - b.high, a.high - b.low, dtype);
       case Prim::mul: return wrapped(*std::min_element(products, products + 4), *std::max_element(products, products + 4), dtype);
-      case Prim::div: case Prim::rem:   // the lowest number over -1 wraps here and traps elsewhere
-        if (b.distance_to_zero() < 1 || (a.magnitude() > 1e9 && b.low <= -1 && b.high >= -1)) return {};
-        return wrapped(-most, most, dtype);
+      case Prim::div: case Prim::rem: return wrapped(-most, most, dtype);   // by zero: 0; the lowest number by -1 wraps
       case Prim::min: return wrapped(std::min(a.low, b.low), std::min(a.high, b.high), dtype);
       case Prim::max: return wrapped(std::max(a.low, b.low), std::max(a.high, b.high), dtype);
       case Prim::and_: case Prim::or_: case Prim::xor_: {

@@ -13,7 +13,7 @@ class KernelGenerator {
   KernelCase generate() {
     choose_axes();
     if (case_.kernel.kind == KernelKind::contraction) add_contract();
-    const std::int64_t steps = random_.integer(1, 14);
+    const std::int64_t steps = random_.chance(5) ? random_.integer(30, 90) : random_.integer(1, 14);   // some need more registers than there are
     for (std::int64_t i = 0; i < steps; ++i) add_random_instruction();
     if (needs_reduction()) add_reduction();
     add_stores();
@@ -25,7 +25,6 @@ class KernelGenerator {
   static void prune(KernelCase& test_case);
 
  private:
-  static constexpr std::int64_t most_points = 30000;
   using Mask = std::uint32_t;   // of axes
 
   Kernel& kernel() { return case_.kernel; }
@@ -55,7 +54,7 @@ class KernelGenerator {
                           kernel().kind == KernelKind::column ? column : contraction;
     const Roles& roles = random_.pick(choices);
     kernel().axes.assign(roles.begin(), roles.end());
-    std::int64_t left = most_points;
+    std::int64_t left = random_.integer(1, 300) == 1 ? 600000 : 30000;   // a few are large enough for several threads
     for (int a = rank() - 1; a >= 0; --a) {   // the vector axis first, so that it is the long one
       const std::int64_t extent = std::min(random_extent(a == rank() - 1), std::max<std::int64_t>(left, 1));
       case_.geometry.extent[static_cast<std::size_t>(a)] = extent;
@@ -173,7 +172,7 @@ class KernelGenerator {
     std::vector<InstId> found;
     for (std::size_t i = 0; i < kernel().body.size(); ++i)
       if (kernel().body[i].dtype == dtype && may_use(static_cast<InstId>(i))) found.push_back(static_cast<InstId>(i));
-    if (found.empty() || random_.chance(25)) return random_.chance(75) && kernel().operands.size() < 10 ? add_load(dtype) : add_immediate(dtype);
+    if (found.empty() || random_.chance(25)) return random_.chance(75) && kernel().operands.size() < 18 ? add_load(dtype) : add_immediate(dtype);
     return random_.chance(50) ? found.back() : random_.pick(found);
   }
 
@@ -192,10 +191,12 @@ class KernelGenerator {
     static const std::vector<Prim> on_floats{Prim::floor, Prim::ceil, Prim::round, Prim::trunc, Prim::sqrt, Prim::rsqrt, Prim::exp, Prim::log,
                                              Prim::sin, Prim::cos, Prim::tanh, Prim::erf, Prim::pow};
     static const std::vector<Prim> on_whole{Prim::and_, Prim::or_, Prim::xor_, Prim::not_};
+    static const std::vector<Prim> on_bools{Prim::and_, Prim::or_, Prim::xor_, Prim::not_, Prim::and_, Prim::or_, Prim::xor_, Prim::not_,
+                                            Prim::add, Prim::mul, Prim::min, Prim::max, Prim::eq, Prim::ne, Prim::lt, Prim::le, Prim::select};
     for (int attempt = 0; attempt < 4; ++attempt) {
       const DType dtype = random_dtype();
       const bool is_special = random_.chance(35);
-      const Prim prim = random_.pick(dtype == DType::bool_ ? on_whole : !is_special ? on_any : is_floating(dtype) ? on_floats : on_whole);
+      const Prim prim = random_.pick(dtype == DType::bool_ ? on_bools : !is_special ? on_any : is_floating(dtype) ? on_floats : on_whole);
       Inst inst{.prim = prim, .dtype = is_comparison(prim) ? DType::bool_ : dtype};
       bool is_complete = true;
       for (std::size_t k = 0; k < static_cast<std::size_t>(arity(prim)); ++k) {
@@ -241,7 +242,7 @@ class KernelGenerator {
 
   void add_reduction() {
     for (int attempt = 0; attempt < 8; ++attempt) {
-      const DType dtype = random_.chance(80) ? (random_.chance(75) ? DType::f32 : DType::f64) : (random_.chance(50) ? DType::i32 : DType::i64);
+      const DType dtype = random_.chance(80) ? (random_.chance(75) ? DType::f32 : DType::f64) : random_.pick(std::vector{DType::i32, DType::i64, DType::bool_});
       const Prim prim = random_.pick(std::vector{Prim::reduce_add, Prim::reduce_add, Prim::reduce_add, Prim::reduce_max, Prim::reduce_min, Prim::reduce_mul});
       const InstId value = any_value(dtype);
       if (value != no_inst && push({.prim = prim, .dtype = dtype, .args = {value, no_inst, no_inst}}) != no_inst) return;
