@@ -34,6 +34,13 @@ class LoopGenerator {
   struct Stack {
     int pointer = 0, leaf = 0, base = 0;   // frame slots: byte offset of the top, number of leaves, storage
   };
+  /// Lanes of the current pass, per reduction. Minima and maxima of floats run on the machine's min and max, which lose a
+  /// NaN; `saw_nan` (a mask, seen in any vector of the leaf) puts it back at the leaf's end.
+  struct Accumulators {
+    std::vector<VReg> lanes;
+    VReg saw_nan = no_vreg;
+    VReg unseen = no_vreg;   // a vector whose NaNs are looked for together with the next one's
+  };
   using Action = std::function<void()>;
   using Content = std::function<void(int leaf_end)>;
 
@@ -48,6 +55,8 @@ class LoopGenerator {
   void vector_step(std::size_t pass, const Lane0& lane);
   void accumulate(std::size_t pass, const Lane0& lane);
   VReg combine_lanes(std::size_t reduction, std::size_t pass);
+  void clear_accumulators(const std::vector<Running>& results);
+  void accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane);
   int accumulators_of(DType dtype, int copies) const;
   void make_accumulators(std::size_t pass);
   void publish(std::size_t pass, const std::vector<Running>& results);
@@ -85,7 +94,7 @@ class LoopGenerator {
   VectorBuilder& b_;
   int end_slot_ = 0, count_slot_ = 0, main_end_slot_ = 0;
   std::uint16_t kernel_region_ = 0;
-  std::vector<std::vector<VReg>> accumulators_;   // of the current pass, per reduction
+  std::vector<Accumulators> accumulators_;   // of the current pass
 };
 
 }  // namespace x86

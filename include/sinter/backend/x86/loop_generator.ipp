@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <limits>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -118,16 +119,42 @@ SINTER_DECL void LoopGenerator::make_accumulators(std::size_t pass) {
   accumulators_.clear();
   for (InstId i : plan_.passes[pass].reductions) {
     const DType dtype = plan_.kernel->body[i].dtype;
-    auto& list = accumulators_.emplace_back();
-    for (int a = 0; a < accumulators_of(dtype, row_copies_); ++a) list.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
+    Accumulators& into = accumulators_.emplace_back();
+    for (int a = 0; a < accumulators_of(dtype, row_copies_); ++a) into.lanes.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
+    const Prim prim = plan_.kernel->body[i].prim;
+    if (is_floating(dtype) && (prim == Prim::reduce_min || prim == Prim::reduce_max))
+      into.saw_nan = b_.is_avx512() ? s_.new_mask() : s_.new_vec(b_.bytes(lane_of(dtype)));
   }
+}
+
+SINTER_DECL void LoopGenerator::clear_accumulators(const std::vector<Running>& results) {
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    const Lane lane = lane_of(results[r].dtype);
+    for (VReg accumulator : accumulators_[r].lanes) b_.assign(lane, accumulator, neutral(results[r]));
+    if (accumulators_[r].saw_nan != no_vreg) b_.clear_mask(lane, accumulators_[r].saw_nan);
+  }
+}
+
+/// Clobbers nothing but the accumulator and the NaN mask. Whole vectors are looked at in pairs.
+SINTER_DECL void LoopGenerator::accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane) {
+  const Lane type = lane_of(inst.dtype);
+  const VReg to = into.lanes[static_cast<std::size_t>(lane.copy) % into.lanes.size()];
+  VReg next = inst.prim == Prim::reduce_min ? b_.min_raw(type, to, v) : b_.max_raw(type, to, v);
+  if (lane.tail.active() || !s_.retarget_last(next, to)) b_.assign_where(type, to, next, lane.tail);
+  if (!lane.tail.active() && into.unseen == no_vreg && lane.copy % 2 == 0 && lane.copy + 1 < row_copies_) {
+    into.unseen = v;
+    return;
+  }
+  VReg is_nan = b_.compare(type, Compare::unordered, into.unseen == no_vreg ? v : into.unseen, v);
+  into.unseen = no_vreg;
+  if (lane.tail.active()) is_nan = b_.mask_and(is_nan, b_.as_element(lane.tail.mask, size_of(type)));
+  b_.merge_mask(into.saw_nan, is_nan);
 }
 
 /// One leaf of a row: rcx to leaf_end, in steps of row_copies_ vectors, the rest vector by vector under masks.
 SINTER_DECL void LoopGenerator::row_leaf(std::size_t pass, std::vector<Running>& results, int leaf_end) {
   const int step = row_copies_ * plan_.lanes, top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
-  for (std::size_t r = 0; r < results.size(); ++r)
-    for (VReg accumulator : accumulators_[r]) b_.assign(lane_of(results[r].dtype), accumulator, neutral(results[r]));
+  clear_accumulators(results);
   s_.mov(Gpr::rax, CodeStream::slot(leaf_end));
   s_.binary(Op::sub, Gpr::rax, loop_reg::column);
   s_.binary_imm(Op::and_, Gpr::rax, -step);
@@ -157,7 +184,9 @@ SINTER_DECL void LoopGenerator::row_leaf(std::size_t pass, std::vector<Running>&
 SINTER_DECL VReg LoopGenerator::combine_lanes(std::size_t reduction, std::size_t pass) {
   const Inst& inst = plan_.kernel->body[plan_.passes[pass].reductions[reduction]];
   const Lane lane = lane_of(inst.dtype);
-  std::vector<VReg> parts = accumulators_[reduction];
+  std::vector<VReg> parts = accumulators_[reduction].lanes;
+  if (const VReg saw_nan = accumulators_[reduction].saw_nan; saw_nan != no_vreg)
+    parts[0] = b_.select(lane, saw_nan, b_.imm_float(lane, std::numeric_limits<double>::quiet_NaN()), parts[0]);
   while (parts.size() > 1) {
     const std::size_t half = parts.size() / 2;
     for (std::size_t i = 0; i < half; ++i) parts[i] = combine(b_, inst.prim, inst.dtype, parts[i], parts[i + half]);
@@ -193,8 +222,9 @@ SINTER_DECL void LoopGenerator::accumulate(std::size_t pass, const Lane0& lane) 
     const Inst& inst = plan_.kernel->body[reductions[r]];
     VReg v = body_.value(inst.args[0], lane.copy);
     if (inst.dtype == DType::bool_) v = x86_detail::mask_to_number(b_, v, Lane::i32);
-    const auto& list = accumulators_[r];
-    step_of({list[static_cast<std::size_t>(lane.copy) % list.size()], inst.prim, inst.dtype}, v, lane.tail);
+    Accumulators& into = accumulators_[r];
+    if (into.saw_nan != no_vreg) accumulate_extremum(into, inst, v, lane);
+    else step_of({into.lanes[static_cast<std::size_t>(lane.copy) % into.lanes.size()], inst.prim, inst.dtype}, v, lane.tail);
   }
 }
 

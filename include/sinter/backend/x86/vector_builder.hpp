@@ -96,6 +96,9 @@ class VectorBuilder {
   VReg mask_xor(VReg a, VReg b) { return mask_op(Op::kxorw, Op::vxorps, a, b); }
   VReg mask_and_not(VReg not_this, VReg b) { return mask_op(Op::kandnw, Op::vandnps, not_this, b); }
   VReg mask_not(VReg a);
+  /// Masks that are overwritten: all false; or-ed with another.
+  void clear_mask(Lane lane, VReg mask);
+  void merge_mask(VReg to, VReg other);
   /// All true or all false, canonical.
   VReg mask_constant(bool value);
   /// lhs op= in place, only where `tail` says: to = tail ? value : to.

@@ -226,6 +226,23 @@ SINTER_DECL VReg VectorBuilder::mask_not(VReg a) {
   return r;
 }
 
+SINTER_DECL void VectorBuilder::clear_mask(Lane lane, VReg mask) {
+  if (is_avx512()) {
+    s_.emit(Op::kxorw, {kreg(mask), kreg(mask), kreg(mask)});
+    return;
+  }
+  const int width = bytes(lane);
+  s_.emit(Op::vxorps, {vec(mask, width), vec(mask, width), vec(mask, width)});
+}
+SINTER_DECL void VectorBuilder::merge_mask(VReg to, VReg other) {
+  if (is_avx512()) {
+    s_.emit(Op::korw, {kreg(to), kreg(to), kreg(other)});
+    return;
+  }
+  const int width = s_.vregs()[to].bytes;
+  s_.emit(Op::vorps, {vec(to, width), vec(to, width), vec(other, width)});
+}
+
 SINTER_DECL VReg VectorBuilder::mask_constant(bool value) {
   if (!is_avx512()) return s_.constant(value ? ~0ull : 0, 8, 32);
   VReg r = s_.new_mask();
