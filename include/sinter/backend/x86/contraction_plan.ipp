@@ -228,11 +228,13 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
                                     static_cast<double>(p.panels * p.blocks);
 }
 
-/// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows.
-inline void choose_packing(ContractionPlan& p) {
-  constexpr std::int64_t few_rows = 32, far_apart = 1024;
+/// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows. Narrow
+/// panels (AVX2) use one cache line of each row, so there rows that lie far apart are enough of a reason.
+inline void choose_packing(ContractionPlan& p, Isa isa) {
+  constexpr std::int64_t few_rows = 32, many_rows = 96, far_apart = 1024;
   const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
-  p.packs_b = p.method == ProductMethod::tiles && (!has_unit_columns || (p.n * p.k * p.element > l2_bytes() / 4 * 5 && p.m > few_rows));
+  const bool is_large = p.n * p.k * p.element > l2_bytes() / 4 * 5, is_scattered = isa == Isa::avx2 && p.b.row_stride > far_apart;
+  p.packs_b = p.method == ProductMethod::tiles && (!has_unit_columns || (is_large && p.m > few_rows) || (is_scattered && p.m >= many_rows));
   p.prefetches_a = p.walk == AWalk::unit_row && p.a.column_stride > far_apart;
   p.prefetches_b = !p.packs_b && p.b.row_stride > far_apart && p.m > 1;
   p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes, [](std::int64_t s) { return s == 0; });
@@ -282,7 +284,7 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   ensure(p.is_direct || parts.needs_epilogue, "contraction: strides contradict their classes");
   p.walk = p.a.column_stride == p.element ? AWalk::unit_k : p.a.row_stride == p.element ? AWalk::unit_row : AWalk::strided;
   choose_method(p);
-  choose_packing(p);
+  choose_packing(p, isa);
   choose_tile(p, schedule, isa);
   choose_k_block(p);
   choose_blocks(p, isa, threads);
