@@ -44,6 +44,7 @@ struct DataRange {
   double low = 0, high = 1;
   bool integral = false;   // whole numbers only
   bool special = false;    // some NaN and infinities among them
+  int memory_of = -1;      // a written operand that lies in the memory of an earlier one, as the memory plan arranges it
 };
 
 struct KernelCase {

@@ -79,6 +79,12 @@ inline OperandMemory make_operands(const KernelCase& test_case) {
   for (std::size_t i = 0; i < test_case.kernel.operands.size(); ++i) {
     const DType dtype = test_case.kernel.operands[i].dtype;
     const std::int64_t count = elements_of(test_case, i);
+    if (const int owner = test_case.data[i].memory_of; owner >= 0) {   // the same accesses, so the same elements
+      memory.buffers.emplace_back(0, true);
+      memory.elements.push_back(count);
+      memory.base.push_back(memory.base[static_cast<std::size_t>(owner)]);
+      continue;
+    }
     Random random(test_case.seed * 1000003 + i);
     memory.buffers.emplace_back(static_cast<std::size_t>(count * size_of(dtype)), random.chance(70));
     memory.elements.push_back(count);
@@ -109,6 +115,7 @@ inline std::string describe(const KernelCase& test_case) {
     char range[80];
     std::snprintf(range, sizeof range, "\np%zu in [%g, %g]%s%s", i, test_case.data[i].low, test_case.data[i].high, test_case.data[i].integral ? " whole" : "", test_case.data[i].special ? " with NaN and inf" : "");
     text += range;
+    if (test_case.data[i].memory_of >= 0) text += ", in the memory of p" + std::to_string(test_case.data[i].memory_of);
   }
   return text + "\n";
 }
@@ -153,6 +160,7 @@ inline std::string first_difference(const KernelCase& test_case, const OperandMe
                                     Agreement agreement) {
   const Kernel& kernel = test_case.kernel;
   for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
+    if (std::any_of(test_case.data.begin(), test_case.data.end(), [&](const DataRange& range) { return range.memory_of == static_cast<int>(i); })) continue;
     Facts stored;   // operands that are only read must not change at all
     for (const Store& store : kernel.stores)
       if (kernel.accesses[store.access].operand == i) stored = facts[store.value];

@@ -294,6 +294,23 @@ class KernelGenerator {
     const std::uint16_t access = add_access(operand, mask, true);
     kernel().stores.push_back({access, value});
     if (random_.chance(20)) make_in_place(kernel().stores.size() - 1, access);
+    else if (random_.chance(20) && (!is_inner || kernel().kind == KernelKind::pointwise)) share_memory(kernel().stores.size() - 1);
+  }
+
+  /// Has the stored value read, through another operand, the memory that the store overwrites.
+  void share_memory(std::size_t store) {
+    const std::uint16_t written = kernel().accesses[kernel().stores[store].access].operand;
+    const DType dtype = kernel().operands[written].dtype;
+    if (dtype == DType::bool_) return;
+    const std::uint16_t read = add_operand(dtype, false);
+    const BoundGeometry::AccessNumbers numbers = case_.geometry.accesses[kernel().stores[store].access];
+    case_.geometry.accesses.push_back(numbers);
+    kernel().accesses.push_back({read, classes_of(numbers, true)});
+    const InstId old = push({.prim = Prim::load, .dtype = dtype, .access = static_cast<std::uint16_t>(kernel().accesses.size() - 1)});
+    const InstId sum = push({.prim = random_.chance(50) ? Prim::sub : Prim::min, .dtype = dtype, .args = {old, kernel().stores[store].value, no_inst}});
+    if (sum == no_inst) return;
+    kernel().stores[store].value = sum;
+    case_.data[written].memory_of = read;
   }
 
   /// Has the stored value read the element that the store overwrites.
@@ -346,6 +363,11 @@ inline void KernelGenerator::prune(KernelCase& test_case) {
     kernel.body.push_back(inst);
   }
   for (const Store& store : from.stores) kernel.stores.push_back({keep_access(store.access), new_id[store.value]});
+  for (DataRange& range : test_case.data) {
+    if (range.memory_of < 0) continue;
+    const std::uint16_t owner = new_operand[static_cast<std::size_t>(range.memory_of)];
+    range.memory_of = owner == no_inst ? -1 : owner;
+  }
   for (Operand& operand : kernel.operands) operand.written = false;
   for (const Store& store : kernel.stores) kernel.operands[kernel.accesses[store.access].operand].written = true;
 }
