@@ -17,12 +17,10 @@ namespace autodiff_detail {
 
 SINTER_DECL void ParameterVisitor::scalar(Scalar& x) {
   Ref<TensorImpl> value = x.leaf().value;
-  if (!value) {   // a number becomes a value, so that it can be an operand of the replay
-    Attrs attrs;
-    attrs.dtype = DType::f64;
-    attrs.has_dtype = true;
-    attrs.value = x.number();
-    value = record_op(op_info<ops::Full>, {}, attrs, {});
+  if (!value) {   // a number becomes a value of no trace, so that it can be an operand of the replay
+    Ref<Storage> storage = Storage::allocate(sizeof(double));
+    *static_cast<double*>(storage->data()) = x.number();
+    value = TensorImpl::make_ready({DType::f64, Device::cpu(), {}}, std::move(storage));
   }
   Ref<TensorImpl> placeholder = trace.parameter(value);
   placeholder->is_weak = true;

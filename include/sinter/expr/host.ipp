@@ -87,6 +87,7 @@ inline std::string number_text(const TensorImpl& value, std::int64_t offset) {
     case DType::f64: std::snprintf(text, sizeof text, "%.6g", *static_cast<const double*>(element)); break;
   }
   std::string out = text;
+  if (out == "-nan") out = "nan";
   if (is_floating(value.type.dtype) && out.find_first_of(".en") == std::string::npos) out += ".";
   return out;
 }

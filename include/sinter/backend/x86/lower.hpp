@@ -21,6 +21,12 @@ VReg lower(VectorBuilder& builder, const Inst& inst, DType from, std::span<const
 std::uint64_t neutral_bits(Prim reduction, DType dtype);
 VReg combine(VectorBuilder& builder, Prim reduction, DType dtype, VReg older, VReg newer);
 
+namespace x86_detail {
+/// A canonical mask as 0 and 1 of a lane type, and back.
+VReg mask_to_number(VectorBuilder& builder, VReg mask, Lane lane);
+VReg number_to_mask(VectorBuilder& builder, VReg value, Lane lane);
+}  // namespace x86_detail
+
 /// Rough machine instructions per vector, for choosing between recomputing and keeping.
 int cost_of(Prim prim);
 

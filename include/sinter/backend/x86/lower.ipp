@@ -124,15 +124,14 @@ inline VReg divide_floats_remainder(VectorBuilder& b, Lane lane, VReg x, VReg y)
   return b.select(lane, has_other_sign, b.add(lane, r, y), r);
 }
 
-/// A canonical mask as 0 and 1 of a lane type.
-inline VReg mask_to_number(VectorBuilder& b, VReg mask, Lane lane) {
+SINTER_DECL VReg mask_to_number(VectorBuilder& b, VReg mask, Lane lane) {
   VReg one = is_float(lane) ? b.imm_float(lane, 1) : b.imm_int(lane, 1);
   VReg sized = b.as_element(mask, size_of(lane));
   if (!b.is_avx512()) return b.bit_and(lane, sized, one);
   return b.select(lane, sized, one, b.imm_int(lane, 0));
 }
 
-inline VReg number_to_mask(VectorBuilder& b, VReg value, Lane lane) {
+SINTER_DECL VReg number_to_mask(VectorBuilder& b, VReg value, Lane lane) {
   return b.canonical(b.compare(lane, Compare::ne, value, b.imm_int(lane, 0)), size_of(lane));
 }
 
