@@ -25,6 +25,15 @@ inline Backend* reference() {
   return backend;
 }
 
+/// The reference back end under another name, for tests that change what it says of itself.
+struct OtherBackend : Backend {
+  std::string_view name() const override { return "other"; }
+  std::string cache_key() const override { return reference()->cache_key(); }
+  Limits limits() const override { return reference()->limits(); }
+  std::vector<Schedule> schedules(const Kernel& kernel, std::string* why) const override { return reference()->schedules(kernel, why); }
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override { return reference()->compile(kernel, schedule); }
+};
+
 /// Decomposed, simplified: what a plan is built from.
 inline Graph prepared(std::string_view text) { return run_pipeline(parse_graph(text)); }
 

@@ -54,7 +54,7 @@ constexpr PlanRow plan_rows[] = {
     {"strided convolution", "graph(%x: f32[2, 3, 8, 7], %w: f32[4, 3, 2, 3]) { return conv2d(%x, %w) {steps=[2, 1, 0, 0]} }"},
     {"max pool", "graph(%x: f32[2, 3, 8, 8]) { return max_pool2d(exp(%x)) {steps=[2, 2, 2, 2]} }"},
     {"overlapping windows", "graph(%x: f64[20]) { return sum(windows(mul(%x, %x)) {axes=[0], steps=[5, 2]}) {axes=[1]} }"},
-    {"slices of a computed value", "graph(%x: f32[10, 6]) { %e = tanh(%x) return add(slice(%e) {shape=[0, 1], limits=[10, 6], steps=[3, 2]},"
+    {"slices of a computed value", "graph(%x: f32[10, 6]) { %e = tanh(%x) return add(slice(%e) {shape=[0, 1], limits=[9, 6], steps=[3, 2]},"
                                    " slice(%e) {shape=[1, 0], limits=[10, 5], steps=[3, 2]}), slice(%e) {shape=[2, 2], limits=[5, 4], steps=[1, 1]} }"},
     {"slice of a product", "graph(%a: f32[10, 6], %b: f32[6, 9]) { return exp(slice(matmul(%a, %b)) {shape=[2, 0], limits=[7, 9], steps=[1, 3]}) }"},
     {"reshape across axes", "graph(%x: f32[6, 4]) { %e = exp(%x) return mul(reshape(%e) {shape=[4, 6]}, reshape(%e) {shape=[4, 6]}) }"},

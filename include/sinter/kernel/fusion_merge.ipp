@@ -134,6 +134,7 @@ SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int item
     const FusionMember* member = find_member(group, base);
     const bool is_shared = shared != nullptr && shared->item == base;
     if (member == nullptr && !is_shared) continue;
+    if (member != nullptr && items_[base].form == Form::place) return false;   // this walk writes only a part of it
     std::optional<IndexMap> map = member != nullptr ? result_of(*member) : shared->map;
     while (map && !views.empty()) {
       map = items_.view_of_input(group.space, views.back(), *map);
@@ -153,6 +154,7 @@ SINTER_DECL bool GroupMerger::collect_from_users(FusionGroup& group, int item, I
   for (const UseEdge& edge : users(item)) {
     const FusionMember* user = find_member(group, edge.user);
     if (user == nullptr) continue;
+    if (items_[item].form == Form::place) return false;
     auto map = walked_operand(group.space, *user, edge.operand);
     if (!map) return false;
     if (items_[item].form == Form::reduce) {
