@@ -1,0 +1,223 @@
+// Fusion and lowering: which kernels a graph becomes, and near misses that must stay apart.
+#include "../catch.hpp"
+#include "../plan_harness.hpp"
+
+#include <sinter/autodiff/reverse.hpp>
+#include <sinter/kernel/kernel_simplify.hpp>
+
+using namespace sinter_test;
+
+namespace {
+
+std::string kinds_of(std::string_view text) { return kinds(*build_plan(prepared(text), fused())); }
+
+/// The step that writes output `j`.
+const PlanStep& writer_of(const Plan& plan, int j) {
+  for (const PlanStep& step : plan.steps())
+    for (std::size_t i = 0; i < step.operands.size(); ++i)
+      if (step.operands[i] == BufferRef{BufferKind::output, j} && step.kernel.operands[i].written) return step;
+  throw std::logic_error("nobody writes the output");
+}
+
+Graph gradient(std::string_view text, std::vector<std::int32_t> wrt) { return run_pipeline(differentiate(parse_graph(text), wrt)); }
+
+/// The training step of the MLP that the targets name: loss and four updated parameters.
+Graph mlp_step() {
+  const Graph forward = parse_graph(
+      "graph(%x: f32[128, 784], %t: i64[128], %w1: f32[784, 256], %b1: f32[256], %w2: f32[256, 10], %b2: f32[10], %lr: f32[]) {"
+      " %h = relu(add(matmul(%x, %w1), %b1)) return cross_entropy(add(matmul(%h, %w2), %b2), %t) }");
+  const std::int32_t wrt[] = {2, 3, 4, 5};
+  const Graph both = differentiate(forward, wrt);
+  GraphBuilder builder(both);
+  std::vector<Value> inputs;
+  for (Value v : both.inputs()) inputs.push_back(builder.input(both.type(v)));
+  const auto values = builder.inline_graph(both, inputs);
+  std::vector<Value> outputs{values[0]};
+  for (std::size_t i = 0; i < 4; ++i)
+    outputs.push_back(builder.add(*find_op("sub"), {inputs[2 + i], builder.add(*find_op("mul"), {inputs[6], values[1 + i]})}));
+  return run_pipeline(builder.finish(outputs));
+}
+
+}  // namespace
+
+TEST_CASE("what becomes one kernel", "[fusion]") {
+  struct Row {
+    const char* name;
+    const char* text;
+    const char* kinds;
+  };
+  const Row rows[] = {
+      {"chain", "graph(%x: f32[64, 64], %y: f32[64]) { return tanh(mul(add(%x, %y), %x)) }", "pointwise"},
+      {"softmax", "graph(%x: f32[64, 100]) { return softmax(%x) {axes=[1]} }", "row"},
+      {"layer_norm", "graph(%x: f32[64, 100], %w: f32[100], %b: f32[100]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-5} }", "row"},
+      {"residual and layer_norm", "graph(%x: f32[64, 100], %r: f32[64, 100], %w: f32[100], %b: f32[100]) { %h = add(%x, %r) return layer_norm(%h, %w, %b) {axes=[1], value=1e-5}, %h }", "row"},
+      {"loss of each row", "graph(%x: f32[64, 100], %t: i64[64]) { return cross_entropy(%x, %t) }", "row row"},
+      {"linear and gelu", "graph(%x: f32[64, 32], %w: f32[32, 48], %b: f32[48]) { return gelu(add(matmul(%x, %w), %b)) }", "contraction"},
+      {"linear, gelu, residual, both stored", "graph(%x: f32[64, 32], %w: f32[32, 32], %b: f32[32]) { %m = add(matmul(%x, %w), %b) return add(gelu(%m), %x), %m }", "contraction"},
+      {"linear and softmax", "graph(%x: f32[64, 32], %w: f32[32, 48]) { return softmax(matmul(%x, %w)) {axes=[1]} }", "contraction row"},
+      {"weights shared by a batch", "graph(%x: f32[4, 64, 32], %w: f32[32, 48]) { return matmul(%x, expand(%w) {shape=[4, 32, 48]}) }", "contraction"},
+      {"heads are written in place", "graph(%x: f32[12, 12], %w: f32[12, 12]) { return permute(reshape(matmul(%x, %w)) {shape=[2, 6, 3, 4]}) {axes=[0, 2, 1, 3]} }", "contraction"},
+      {"column sum of a stored value", "graph(%x: f32[64, 32], %g: f32[64, 32]) { %d = mul(%g, exp(%x)) return %d, sum(%d) {axes=[0]} }", "column"},
+      {"two sums of one value", "graph(%x: f32[64, 32]) { return sum(%x) {axes=[0]}, sum(mul(%x, %x)) {axes=[0]} }", "column"},
+      {"siblings", "graph(%x: f32[64, 32]) { return exp(%x), tanh(%x) }", "pointwise"},
+      {"transposed sibling", "graph(%x: f32[64, 32]) { return exp(%x), tanh(permute(%x) {axes=[1, 0]}) }", "pointwise"},
+      {"update of a weight", "graph(%w: f32[32, 48], %x: f32[64, 32], %g: f32[64, 48], %lr: f32[]) { return sub(%w, mul(%lr, matmul(permute(%x) {axes=[1, 0]}, %g))) }", "contraction"},
+      {"momentum", "graph(%w: f32[32, 48], %v: f32[32, 48], %x: f32[64, 32], %g: f32[64, 48]) {"
+                   " %n = add(mul(%v, 0.9), matmul(permute(%x) {axes=[1, 0]}, %g)) return %n, sub(%w, mul(%n, 0.1)) }", "contraction"},
+      {"concat", "graph(%x: f32[64, 3], %y: f32[64, 5]) { return concat(exp(%x), exp(%y)) {axes=[1]} }", "pointwise pointwise"},
+      {"convolution by its patches", "graph(%x: f32[2, 3, 8, 8], %w: f32[4, 3, 3, 3], %b: f32[4, 1, 1]) { return relu(add(conv2d(%x, %w) {steps=[1, 1, 0, 0]}, %b)) }", "pointwise contraction"},
+      {"gathered rows", "graph(%x: f32[100, 32], %i: i64[8], %p: f32[8, 32]) { return mul(add(take(%x, %i) {axes=[0]}, %p), 2) }", "pointwise"},
+      {"nothing", "graph(%x: f32[64, 32]) { return permute(%x) {axes=[1, 0]} }", ""},
+  };
+  for (const Row& row : rows) {
+    DYNAMIC_SECTION(row.name) {
+      INFO(build_plan(prepared(row.text), fused())->text());
+      CHECK(kinds_of(row.text) == row.kinds);
+    }
+  }
+}
+
+TEST_CASE("what stays apart", "[fusion]") {
+  struct Row {
+    const char* name;
+    const char* text;
+    const char* kinds;
+  };
+  const Row rows[] = {
+      {"two products", "graph(%x: f32[64, 64]) { return matmul(matmul(%x, %x), %x) }", "contraction contraction"},
+      {"a producer of a product", "graph(%x: f32[64, 64], %y: f32[64, 64]) { return matmul(exp(%x), %y) }", "pointwise contraction"},
+      {"a row sum and a column sum", "graph(%x: f32[64, 32]) { return sum(%x) {axes=[0]}, sum(%x) {axes=[1]} }", "column row"},
+      {"a sum and what it scales, too large for a row", "graph(%x: f32[1000, 1000]) { return div(%x, sum(%x) {axes=[0, 1]}) }", "row pointwise"},
+      {"columns are not walked twice", "graph(%x: f32[640, 320]) { return div(%x, sum(%x) {axes=[0]}) }", "column pointwise"},
+      {"a dear value that is repeated along rows", "graph(%x: f32[64, 32], %y: f32[32]) { return mul(%x, erf(%y)) }", "pointwise pointwise"},
+      {"unrelated shapes", "graph(%x: f32[64, 32], %y: f32[63, 32]) { return exp(%x), exp(%y) }", "pointwise pointwise"},
+      {"a value and its own transpose", "graph(%x: f32[64, 64], %y: f32[64, 64]) { %m = matmul(%x, %y) return add(%m, permute(%m) {axes=[1, 0]}) }", "contraction pointwise"},
+      {"part of a product", "graph(%x: f32[64, 64], %y: f32[64, 64]) { return exp(slice(matmul(%x, %y)) {shape=[0, 0], limits=[8, 64], steps=[1, 1]}) }", "contraction pointwise"},
+  };
+  for (const Row& row : rows) {
+    DYNAMIC_SECTION(row.name) {
+      INFO(build_plan(prepared(row.text), fused())->text());
+      CHECK(kinds_of(row.text) == row.kinds);
+    }
+  }
+}
+
+TEST_CASE("op by op, each node is a kernel", "[fusion]") {
+  const Graph graph = prepared("graph(%x: f32[64, 32], %w: f32[32, 48], %b: f32[48]) { return softmax(tanh(add(matmul(%x, %w), %b))) {axes=[1]} }");
+  const auto plan = build_plan(graph, op_by_op());
+  std::size_t computed = 0;
+  for (const Node& node : graph.nodes()) computed += node.op->kind != OpKind::leaf && node.op->kind != OpKind::view && node.op->name != "full";
+  CHECK(plan->kernel_count() == computed);
+}
+
+TEST_CASE("a training step of an MLP is nine kernels", "[fusion]") {
+  PlanOptions options = fused();
+  options.may_donate = {0, 0, 1, 1, 1, 1, 0};
+  const auto plan = build_plan(mlp_step(), options);
+  INFO(plan->text());
+  // Two layers; the loss with its gradient; its mean; the gradient of the hidden layer; four updates.
+  CHECK(plan->kernel_count() == 9);
+  std::size_t contractions = 0, rows = 0, columns = 0;
+  for (const PlanStep& step : plan->steps()) {
+    contractions += step.kernel.kind == KernelKind::contraction;
+    rows += step.kernel.kind == KernelKind::row;
+    columns += step.kernel.kind == KernelKind::column;
+  }
+  CHECK(contractions == 5);
+  CHECK(rows == 2);
+  CHECK(columns == 2);
+  for (int j = 1; j < 5; ++j) {
+    CHECK(plan->outputs()[static_cast<std::size_t>(j)].donor == j + 1);
+    CHECK(writer_of(*plan, j).kernel.kind == (j % 2 == 1 ? KernelKind::contraction : KernelKind::column));
+  }
+}
+
+TEST_CASE("gradients of rows stay in the row", "[fusion]") {
+  // dx of softmax in one kernel.
+  const Graph softmax = gradient("graph(%x: f32[64, 100], %y: f32[64, 100]) { return sum(mul(softmax(%x) {axes=[1]}, %y)) {axes=[0, 1]} }", {0});
+  const auto plan = build_plan(softmax, fused());
+  INFO(plan->text());
+  CHECK(writer_of(*plan, 1).kernel.kind == KernelKind::row);
+  CHECK(plan->kernel_count() <= 3);
+
+  const Graph norm = gradient(
+      "graph(%x: f32[64, 100], %w: f32[100], %b: f32[100], %y: f32[64, 100]) { return sum(mul(layer_norm(%x, %w, %b) {axes=[1], value=1e-5}, %y)) {axes=[0, 1]} }", {0, 1, 2});
+  const auto norm_plan = build_plan(norm, fused());
+  INFO(norm_plan->text());
+  CHECK(writer_of(*norm_plan, 1).kernel.kind == KernelKind::row);
+  CHECK(writer_of(*norm_plan, 2).kernel.kind == KernelKind::column);
+  CHECK(writer_of(*norm_plan, 3).kernel.kind == KernelKind::column);
+  CHECK(norm_plan->kernel_count() == 4);
+}
+
+TEST_CASE("cheap values are computed again instead of stored", "[fusion]") {
+  // The mask of relu is found again from its result, in the kernel that needs it.
+  const Graph graph = gradient("graph(%x: f32[64, 32], %w: f32[32, 48], %v: f32[48, 8]) { return sum(matmul(relu(matmul(%x, %w)), %v)) {axes=[0, 1]} }", {1});
+  const auto plan = build_plan(graph, fused());
+  INFO(plan->text());
+  for (const PlanStep& step : plan->steps())
+    for (const Operand& operand : step.kernel.operands) CHECK(operand.dtype != DType::bool_);
+}
+
+TEST_CASE("limits of the back end cut kernels", "[fusion]") {
+  struct Small : OtherBackend {
+    Limits limits() const override { return {.max_operands = 4, .max_body = 10, .max_reduced_axes = 1, .random = true}; }
+  } small;
+  const Graph graph = prepared("graph(%a: f32[99], %b: f32[99], %c: f32[99], %d: f32[99], %e: f32[99]) { return exp(add(%e, exp(add(%d, exp(add(%c, exp(add(%a, %b)))))))) }");
+  const auto plan = build_plan(graph, fused({&small}));
+  CHECK(plan->kernel_count() > 1);
+  for (const PlanStep& step : plan->steps()) {
+    CHECK(step.kernel.operands.size() <= 4);
+    CHECK(step.kernel.body.size() <= 10);
+  }
+  CHECK(build_plan(graph, fused())->kernel_count() == 1);
+}
+
+TEST_CASE("axes: unit strides last, neighbours merged", "[fusion]") {
+  const auto kernel_of = [](std::string_view text) { return build_plan(prepared(text), fused())->steps()[0]; };
+  // Dense values of any rank are one axis.
+  CHECK(kernel_of("graph(%x: f32[4, 5, 6], %y: f32[4, 5, 6]) { return add(%x, %y) }").kernel.rank() == 1);
+  CHECK(kernel_of("graph(%x: f32[4, 5, s0]) { return exp(%x) }").kernel.rank() == 1);
+  // A broadcast row keeps two.
+  CHECK(kernel_of("graph(%x: f32[4, 5, 6], %y: f32[6]) { return add(%x, %y) }").kernel.rank() == 2);
+  // Extents of 1 vanish.
+  CHECK(kernel_of("graph(%x: f32[4, 1, 6]) { return sum(%x) {axes=[1, 2]} }").kernel.rank() == 2);
+  // The batch of a product with shared weights becomes rows.
+  CHECK(kernel_of("graph(%x: f32[4, 5, 6], %w: f32[6, 7]) { return matmul(%x, expand(%w) {shape=[4, 6, 7]}) }").kernel.rank() == 3);
+  // A transposed sum is a column sum.
+  const PlanStep column = kernel_of("graph(%x: f32[40, 50]) { return sum(permute(%x) {axes=[1, 0]}) {axes=[1]} }");
+  CHECK(column.kernel.kind == KernelKind::column);
+  CHECK(column.kernel.accesses[0].stride[1] == StrideClass::unit);
+  // A product whose result is stored transposed exchanges rows and columns.
+  const PlanStep product = kernel_of("graph(%a: f32[9, 5], %b: f32[5, 7]) { return permute(matmul(%a, %b)) {axes=[1, 0]} }");
+  CHECK(product.geometry.extent[0].value() == 7);
+  CHECK(product.geometry.extent[1].value() == 9);
+}
+
+TEST_CASE("multiply and add contract once, and only where the product has no other use", "[fusion]") {
+  const auto count = [](std::string_view text, Prim prim) {
+    int found = 0;
+    const auto plan = build_plan(prepared(text), fused());
+    for (const PlanStep& step : plan->steps())
+      for (const Inst& inst : step.kernel.body) found += inst.prim == prim;
+    return found;
+  };
+  CHECK(count("graph(%a: f32[9], %b: f32[9], %c: f32[9]) { return add(mul(%a, %b), %c) }", Prim::fma) == 1);
+  CHECK(count("graph(%a: f32[9], %b: f32[9], %c: f32[9]) { return add(%c, mul(%a, %b)) }", Prim::fma) == 1);
+  CHECK(count("graph(%a: f32[9], %b: f32[9], %c: f32[9]) { return add(mul(%a, %b), %c) }", Prim::mul) == 0);
+  CHECK(count("graph(%a: f32[9], %b: f32[9], %c: f32[9]) { %m = mul(%a, %b) return add(%m, %c), %m }", Prim::fma) == 0);
+  CHECK(count("graph(%a: i64[9], %b: i64[9], %c: i64[9]) { return add(mul(%a, %b), %c) }", Prim::fma) == 0);
+}
+
+TEST_CASE("the order of steps: who reads a given-up input runs before who overwrites it", "[fusion]") {
+  const Graph graph = prepared(
+      "graph(%w: f32[16, 16], %g: f32[16, 16]) { %u = sub(%w, %g) %m = matmul(%w, %g) return %u, %m }");
+  PlanOptions options = fused();
+  options.may_donate = {1, 0};
+  const auto plan = build_plan(graph, options);
+  REQUIRE(plan->outputs()[0].donor == 0);
+  CHECK(&writer_of(*plan, 0) == &plan->steps().back());
+  // A reader that needs the update itself makes taking over impossible.
+  const Graph circle = prepared("graph(%w: f32[16, 16], %g: f32[16, 16]) { %u = exp(sub(%w, %g)) return %u, matmul(%u, %w) }");
+  CHECK(build_plan(circle, options)->outputs()[0].donor == -1);
+}
