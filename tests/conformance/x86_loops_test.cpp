@@ -8,6 +8,7 @@
 #include <sinter/runtime/backend.hpp>
 #include <sinter/runtime/threads.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -474,6 +475,57 @@ TEST_CASE("x86 loops: results do not depend on the number of threads") {
     for (std::int64_t i = 0; i < n; i += 997) REQUIRE(mapped[0][static_cast<std::size_t>(i)] == x[static_cast<std::size_t>(i)] + static_cast<float>(i));
   }
   set_thread_count(before);
+}
+
+TEST_CASE("x86 loops: a NaN anywhere in a row is its minimum and maximum") {
+  for (x86::Isa isa : isas())
+    for (std::int64_t columns : {1, 17, 64, 100, 200, 4500}) {
+      Maker m(KernelKind::row, {{parallel, 1}, {reduced, columns}});
+      const auto in = m.operand(DType::f32, 3), least = m.operand(DType::f32, 1, true), most = m.operand(DType::f32, 1, true);
+      m.store(least, m.s.reduce(Prim::reduce_min, m.load(in)));
+      m.store(most, m.s.reduce(Prim::reduce_max, m.load(in)));
+      m.finish();
+      auto launch = x86::make_loop_executable(m.kernel, {}, isa)->bind(m.geometry);
+      std::vector<float> x = noise<float>(columns);
+      float low = 0, high = 0;
+      void* operands[] = {x.data(), &low, &high};
+      for (std::int64_t at = 0; at < columns; at += at < 220 ? 1 : 97) {
+        const float kept = x[static_cast<std::size_t>(at)];
+        x[static_cast<std::size_t>(at)] = std::numeric_limits<float>::quiet_NaN();
+        launch->run(operands);
+        INFO("columns " << columns << " NaN at " << at);
+        REQUIRE(std::isnan(low));
+        REQUIRE(std::isnan(high));
+        x[static_cast<std::size_t>(at)] = kept;
+      }
+      launch->run(operands);
+      REQUIRE(low == *std::min_element(x.begin(), x.end()));
+      REQUIRE(high == *std::max_element(x.begin(), x.end()));
+    }
+}
+
+TEST_CASE("x86 loops: outputs larger than the caches, aligned and not") {
+  constexpr std::int64_t n = 6'500'003;   // 26 MB of f32: stored past the caches where aligned
+  std::vector<float> x(n), out(n + 32);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 8191);
+  const auto address = reinterpret_cast<std::uintptr_t>(out.data());
+  float* aligned = out.data() + (64 - address % 64) % 64 / sizeof(float);
+  for (x86::Isa isa : isas()) {
+    Maker m(KernelKind::pointwise, {{parallel, n}});
+    const auto in = m.operand(DType::f32, 1), result = m.operand(DType::f32, 1, true);
+    m.store(result, m.s.add(m.load(in), m.s.imm(1, DType::f32)));
+    m.finish();
+    auto launch = x86::make_loop_executable(m.kernel, {}, isa)->bind(m.geometry);
+    for (float* to : {aligned, aligned + 1}) {
+      std::fill(out.begin(), out.end(), -1.f);
+      void* operands[] = {x.data(), to};
+      launch->run(operands);
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < n; ++i) wrong += to[i] != x[static_cast<std::size_t>(i)] + 1;
+      REQUIRE(wrong == 0);
+      REQUIRE(to[n] == -1);
+    }
+  }
 }
 
 TEST_CASE("x86 loops: strided operands, broadcast and many axes") {

@@ -28,7 +28,7 @@ inline const OpRow& op_row(Op op) {
   static constexpr OpRow rows[] = {
       {I::kIdVmovups, 0, false}, {I::kIdVmovupd, 0, false}, {I::kIdVmovaps, 0, false}, {I::kIdVmovdqu8, 0, false}, {I::kIdVmovss, 0, false},
       {I::kIdVmovsd, 0, false}, {I::kIdVmovd, 0, false}, {I::kIdVmovq, 0, false}, {I::kIdVbroadcastss, 0, false}, {I::kIdVbroadcastsd, 0, false},
-      {I::kIdVpbroadcastd, 0, false}, {I::kIdVpbroadcastq, 0, false}, {I::kIdVmaskmovps, 0, false}, {I::kIdVmaskmovpd, 0, false}, {I::kIdVmovntps, 0, false},
+      {I::kIdVpbroadcastd, 0, false}, {I::kIdVpbroadcastq, 0, false}, {I::kIdVmaskmovps, 0, false}, {I::kIdVmaskmovpd, 0, false}, {I::kIdVmovntps, 0, false}, {I::kIdVmovmskps, 0, false},
       {I::kIdVaddps, 4, true}, {I::kIdVaddpd, 8, true}, {I::kIdVsubps, 4, false}, {I::kIdVsubpd, 8, false}, {I::kIdVmulps, 4, true},
       {I::kIdVmulpd, 8, true}, {I::kIdVdivps, 4, false}, {I::kIdVdivpd, 8, false}, {I::kIdVminps, 4, false}, {I::kIdVminpd, 8, false},
       {I::kIdVmaxps, 4, false}, {I::kIdVmaxpd, 8, false}, {I::kIdVsqrtps, 4, false}, {I::kIdVsqrtpd, 8, false}, {I::kIdVandps, 4, true},
@@ -59,7 +59,7 @@ inline const OpRow& op_row(Op op) {
       {I::kIdIdiv, 0, false}, {I::kIdCmovg, 0, false}, {I::kIdCmovl, 0, false},
       {I::kIdJmp, 0, false}, {I::kIdJe, 0, false}, {I::kIdJne, 0, false}, {I::kIdJl, 0, false}, {I::kIdJle, 0, false}, {I::kIdJg, 0, false},
       {I::kIdJge, 0, false}, {I::kIdJb, 0, false}, {I::kIdJae, 0, false}, {I::kIdJp, 0, false},
-      {I::kIdVzeroupper, 0, false}, {I::kIdRet, 0, false}};
+      {I::kIdSfence, 0, false}, {I::kIdVzeroupper, 0, false}, {I::kIdRet, 0, false}};
   static_assert(std::size(rows) == static_cast<std::size_t>(Op::label), "one row per mnemonic, in the enum's order");
   return rows[static_cast<std::size_t>(op)];
 }

@@ -56,6 +56,9 @@ class LoopCode {
   LoopFunction leaves() const { return leaves_; }
   /// ... and from those leaf values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
   LoopFunction finish() const { return finish_; }
+  /// The whole, with stores past the caches, made when first asked for. Every stored pointer must be a multiple of 64, as
+  /// must its outer stride. Null for kernels that reduce.
+  virtual LoopFunction streaming() const = 0;
   int reductions() const { return reductions_; }
   std::int64_t scratch_stride(std::int64_t columns) const { return (columns * 8 + 127) / 64 * 64; }
   std::size_t scratch_bytes(std::int64_t columns) const { return static_cast<std::size_t>(stashes_ * scratch_stride(columns)); }

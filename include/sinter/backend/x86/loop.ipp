@@ -9,7 +9,8 @@
 #include <sinter/backend/x86/loop_plan.hpp>
 #include <sinter/backend/x86/lower.hpp>
 
-#include <array>
+#include <mutex>
+#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -46,6 +47,18 @@ class CompiledLoop final : public LoopCode {
     nanoseconds_per_element_ = work / plan.lanes / 6;   // two instructions per cycle at 3 GHz
   }
 
+  LoopFunction streaming() const override {
+    if (kernel_.kind != KernelKind::pointwise) return nullptr;
+    std::call_once(streaming_once_, [this] {
+      std::string why;
+      std::optional<LoopPlan> plan = plan_loop(kernel_, schedule_, isa_, why);
+      std::vector<std::byte> bytes;
+      generate_part(*plan, LoopPart::streaming, bytes, nullptr);
+      streaming_block_ = publish_code(bytes, "sinter_streaming_loop");
+    });
+    return streaming_block_->entry<LoopFunction>();
+  }
+
   std::string listing() const override {
     std::string text, why;
     std::optional<LoopPlan> plan = plan_loop(kernel_, schedule_, isa_, why);
@@ -59,6 +72,8 @@ class CompiledLoop final : public LoopCode {
   Schedule schedule_;
   Isa isa_;
   std::shared_ptr<const CodeBlock> block_;
+  mutable std::once_flag streaming_once_;
+  mutable std::shared_ptr<const CodeBlock> streaming_block_;
 };
 
 }  // namespace x86_detail

@@ -49,6 +49,7 @@ class LoopBody {
   void store_outer(const Store& store, const Lane0& lane);
 
   int far_slot = 0;
+  bool streams = false;   // whole vectors are stored past the caches
 
  private:
   struct Pointer {

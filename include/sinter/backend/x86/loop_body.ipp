@@ -355,6 +355,7 @@ SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
   if (stride == StrideClass::any) return store_by_element(store.access, lane, v);
   const Mem m = address(store.access, Level::near, lane, -1);
   if (stride == StrideClass::zero) b_.store_scalar(dtype, m, v);
+  else if (streams && dtype != DType::bool_ && !lane.tail.active()) b_.store_streaming(dtype, m, v);
   else b_.store(dtype, m, v, lane.tail);
 }
 

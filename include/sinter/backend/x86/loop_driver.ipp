@@ -71,6 +71,7 @@ class LoopLaunch final : public Launch {
     args_.scratch_stride = code_->scratch_stride(args_.columns);
     if (tail_) tail_->scratch_stride = args_.scratch_stride;
     plan_split();
+    plan_streaming();
     is_simple_ = rest_.empty() && !tail_ && !may_split_ && nanoseconds_ < serial_nanoseconds;
   }
 
@@ -172,6 +173,28 @@ class LoopLaunch final : public Launch {
     if (may_split_) partials_.resize(static_cast<std::size_t>((args_.columns + leaf_elements - 1) / leaf_elements * code_->reductions()));
   }
 
+  /// Output larger than the caches goes past them.
+  void plan_streaming() {
+    constexpr double cache_bytes = 24e6;
+    double written = 0;
+    for (const Store& store : kernel().stores) {
+      const LoopArgs::Pointer& p = args_.pointer[store.access];
+      const std::int64_t size = size_of(kernel().operands[kernel().accesses[store.access].operand].dtype);
+      bool is_aligned = p.column_stride == size && (outer_extent_ == 1 || p.outer_stride % 64 == 0);
+      for (const RestAxis& axis : rest_) is_aligned = is_aligned && axis.stride[store.access] % 64 == 0;
+      if (!is_aligned) return;
+      stored_.push_back(store.access);
+      written += static_cast<double>(args_.columns * outer_extent_ * rest_count_ * size);
+    }
+    if (written > cache_bytes) streaming_ = code_->streaming();
+  }
+  LoopFunction choose_function() const {
+    if (streaming_ == nullptr) return code_->function();
+    for (std::uint16_t access : stored_)
+      if (reinterpret_cast<std::uintptr_t>(args_.pointer[access].base) % 64 != 0) return code_->function();
+    return streaming_;
+  }
+
   std::size_t args_bytes() const { return offsetof(LoopArgs, pointer) + sources_.size() * sizeof(LoopArgs::Pointer); }
   void copy_args(LoopArgs& to) const { std::memcpy(static_cast<void*>(&to), &args_, args_bytes()); }
 
@@ -188,6 +211,7 @@ class LoopLaunch final : public Launch {
   }
 
   void run_tasks() {
+    function_ = choose_function();
     const std::int64_t units = rest_count_ * outer_extent_;
     if (may_split_ && units < 2 * thread_count() && thread_count() > 1) return run_split(units);
     if (tail_)
@@ -240,6 +264,8 @@ class LoopLaunch final : public Launch {
   std::vector<RestAxis> rest_;
   std::vector<std::int64_t> partials_;
   std::unique_ptr<LoopArgs> tail_;
+  std::vector<std::uint16_t> stored_;
+  LoopFunction streaming_ = nullptr;
   std::int64_t outer_extent_ = 1, rest_count_ = 1, status_ = 0;
   int outer_axis_ = -1;
   std::size_t scratch_bytes_ = 0;

@@ -12,7 +12,7 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// Which function of a LoopCode is written.
-enum class LoopPart : std::uint8_t { whole, leaves, finish };
+enum class LoopPart : std::uint8_t { whole, streaming, leaves, finish };
 
 class LoopGenerator {
  public:
@@ -56,6 +56,7 @@ class LoopGenerator {
   void accumulate(std::size_t pass, const Lane0& lane);
   VReg combine_lanes(std::size_t reduction, std::size_t pass);
   void clear_accumulators(const std::vector<Running>& results);
+  void restore_nan(VReg result, Lane lane, VReg saw_nan);
   void accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane);
   int accumulators_of(DType dtype, int copies) const;
   void make_accumulators(std::size_t pass);

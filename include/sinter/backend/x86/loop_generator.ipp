@@ -34,6 +34,7 @@ SINTER_DECL LoopGenerator::LoopGenerator(const LoopPlan& plan, LoopPart part)
   count_slot_ = s_.frame(8);
   main_end_slot_ = s_.frame(8);
   body_.far_slot = s_.frame(8);
+  body_.streams = part == LoopPart::streaming;
 }
 
 SINTER_DECL CodeStream LoopGenerator::run() {
@@ -47,6 +48,7 @@ SINTER_DECL CodeStream LoopGenerator::run() {
     else if (plan_.is_column) column_step();
     else row_step();
   });
+  if (body_.streams) s_.push({.op = Op::sfence});
   s_.push({.op = Op::ret});
   return std::move(s_);
 }
@@ -177,7 +179,12 @@ SINTER_DECL void LoopGenerator::row_leaf(std::size_t pass, std::vector<Running>&
     s_.binary_imm(Op::add, loop_reg::column, plan_.lanes);
   }
   s_.bind(done);
-  for (std::size_t r = 0; r < results.size(); ++r) b_.assign(lane_of(results[r].dtype), results[r].reg, combine_lanes(r, pass));
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    const Lane lane = lane_of(results[r].dtype);
+    VReg value = combine_lanes(r, pass);
+    if (!s_.retarget_last(value, results[r].reg)) b_.assign(lane, results[r].reg, value);
+    if (accumulators_[r].saw_nan != no_vreg) restore_nan(results[r].reg, lane, accumulators_[r].saw_nan);
+  }
 }
 
 /// Lane i with lane i + half, half = all lanes / 2, ..., 1; the result in every lane.
@@ -185,20 +192,30 @@ SINTER_DECL VReg LoopGenerator::combine_lanes(std::size_t reduction, std::size_t
   const Inst& inst = plan_.kernel->body[plan_.passes[pass].reductions[reduction]];
   const Lane lane = lane_of(inst.dtype);
   std::vector<VReg> parts = accumulators_[reduction].lanes;
-  if (const VReg saw_nan = accumulators_[reduction].saw_nan; saw_nan != no_vreg)
-    parts[0] = b_.select(lane, saw_nan, b_.imm_float(lane, std::numeric_limits<double>::quiet_NaN()), parts[0]);
+  const VReg saw_nan = accumulators_[reduction].saw_nan;
+  auto combine_two = [&](VectorBuilder& b, VReg older, VReg newer) {
+    if (saw_nan == no_vreg) return combine(b, inst.prim, inst.dtype, older, newer);
+    return inst.prim == Prim::reduce_min ? b.min_raw(lane, older, newer) : b.max_raw(lane, older, newer);
+  };
   while (parts.size() > 1) {
     const std::size_t half = parts.size() / 2;
-    for (std::size_t i = 0; i < half; ++i) parts[i] = combine(b_, inst.prim, inst.dtype, parts[i], parts[i + half]);
+    for (std::size_t i = 0; i < half; ++i) parts[i] = combine_two(b_, parts[i], parts[i + half]);
     parts.resize(half);
   }
   VReg value = parts[0];
   for (int lanes = plan_.lanes; lanes > 1; lanes /= 2) {
     VReg upper = b_.with_lanes(lanes).upper_half(lane, value);
     VectorBuilder narrow = b_.with_lanes(lanes / 2);
-    value = combine(narrow, inst.prim, inst.dtype, value, upper);
+    value = combine_two(narrow, value, upper);
   }
   return b_.broadcast_first(lane, value);
+}
+
+SINTER_DECL void LoopGenerator::restore_nan(VReg result, Lane lane, VReg saw_nan) {
+  const int none = s_.new_label();
+  b_.jump_if_none(saw_nan, none);
+  b_.assign(lane, result, b_.imm_float(lane, std::numeric_limits<double>::quiet_NaN()));
+  s_.bind(none);
 }
 
 /// One vector of a pass: loads and arithmetic, then the reductions, then the stores.

@@ -110,6 +110,10 @@ class VectorBuilder {
   VReg load(DType dtype, Mem m, const Tail& tail);
   VReg load_broadcast(DType dtype, Mem m);
   void store(DType dtype, Mem m, VReg value, const Tail& tail);
+  /// Past the caches; `m` is a multiple of the vector's size. Not for bool_.
+  void store_streaming(DType dtype, Mem m, VReg value);
+  /// Jumps to `to` if no element of a mask made by compare is set. Clobbers rax.
+  void jump_if_none(VReg mask, int to);
   /// Element 0 only.
   void store_scalar(DType dtype, Mem m, VReg value);
   VReg broadcast_gpr(Lane lane, Gpr r);

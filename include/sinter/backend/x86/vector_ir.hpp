@@ -21,7 +21,7 @@ namespace x86 {
 enum class Op : std::uint8_t {
   // moves
   vmovups, vmovupd, vmovaps, vmovdqu8, vmovss, vmovsd, vmovd, vmovq, vbroadcastss, vbroadcastsd, vpbroadcastd, vpbroadcastq,
-  vmaskmovps, vmaskmovpd, vmovntps,
+  vmaskmovps, vmaskmovpd, vmovntps, vmovmskps,
   // floats
   vaddps, vaddpd, vsubps, vsubpd, vmulps, vmulpd, vdivps, vdivpd, vminps, vminpd, vmaxps, vmaxpd, vsqrtps, vsqrtpd,
   vandps, vandpd, vorps, vorpd, vxorps, vxorpd, vandnps, vandnpd,
@@ -41,7 +41,7 @@ enum class Op : std::uint8_t {
   // general registers
   mov, movzx, movsxd, lea, add, sub, imul, and_, xor_, cmp, test, neg, inc, dec, shr, sar, bzhi, cqo, idiv, cmovg, cmovl,
   jmp, je, jne, jl, jle, jg, jge, jb, jae, jp,
-  vzeroupper, ret,
+  sfence, vzeroupper, ret,
   // pseudo
   label,      // operand 0
   constants,  // place where the constants of region `imm` are loaded

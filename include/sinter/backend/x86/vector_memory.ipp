@@ -67,6 +67,19 @@ SINTER_DECL void VectorBuilder::store(DType dtype, Mem m, VReg value, const Tail
   }
 }
 
+SINTER_DECL void VectorBuilder::store_streaming(DType dtype, Mem m, VReg value) {
+  const int width = bytes(lane_of(dtype));
+  s_.emit(Op::vmovntps, {mem(width), vec(value, width)}, m).only_reads = true;
+}
+
+SINTER_DECL void VectorBuilder::jump_if_none(VReg mask, int to) {
+  const int width = s_.vregs()[mask].bytes;
+  if (is_avx512()) s_.emit(Op::kmovw, {reg(Gpr::rax, 4), kreg(mask)});
+  else s_.emit(Op::vmovmskps, {reg(Gpr::rax, 4), vec(mask, width)});
+  s_.emit(Op::test, {reg(Gpr::rax, 4), reg(Gpr::rax, 4)}).only_reads = true;
+  s_.jump(Op::je, to);
+}
+
 SINTER_DECL VReg VectorBuilder::load_broadcast(DType dtype, Mem m) {
   if (dtype == DType::bool_) {
     s_.emit(Op::movzx, {reg(Gpr::rax, 4), mem(1)}, m);
