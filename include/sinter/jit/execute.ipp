@@ -7,6 +7,7 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/function.hpp>
 
+#include <deque>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -36,7 +37,7 @@ class CallInputs {
     for (const Entry::Input& input : entry.inputs) {
       auto index = static_cast<std::size_t>(input.index);
       switch (input.source) {
-        case Entry::Input::Source::leaf: add_leaf(args[index]); break;
+        case Entry::Input::Source::leaf: input.as_float ? add_float(args[index]) : add_leaf(args[index]); break;
         case Entry::Input::Source::pinned: add(entry.pinned[index].get()); break;
         case Entry::Input::Source::captured: add_captured(*entry.captured[index]); break;
       }
@@ -61,6 +62,12 @@ class CallInputs {
     values_.push_back(leaf.impl);
     pointers_.push_back(leaf.kind == LeafKind::scalar ? const_cast<std::int64_t*>(&leaf.integer) : leaf.data);
   }
+  void add_float(const ArgLeaf& leaf) {
+    values_.push_back(nullptr);
+    if (float_count_ == few_floats_.size()) return pointers_.push_back(&many_floats_.emplace_back(static_cast<float>(leaf.number)));
+    few_floats_[float_count_] = static_cast<float>(leaf.number);
+    pointers_.push_back(&few_floats_[float_count_++]);
+  }
   void add_captured(VariableSlot& slot) {
     Ref<TensorImpl> value;
     {
@@ -74,6 +81,9 @@ class CallInputs {
   SmallVector<void*, 16> pointers_;
   SmallVector<TensorImpl*, 16> values_;
   SmallVector<TensorImpl*, 4> held_;
+  std::array<float, 16> few_floats_;
+  std::size_t float_count_ = 0;
+  std::deque<float> many_floats_;   // addresses stay
 };
 
 inline Type bound_type(const Type& type, std::span<const std::int64_t> symbols) {

@@ -61,6 +61,7 @@ struct Entry {
   struct Input {
     enum class Source : std::uint8_t { leaf, captured, pinned } source = Source::leaf;
     std::int32_t index = 0;
+    bool as_float = false;                                     // a number that the plan takes as f32
   };
   std::vector<Input> inputs;                                   // of the plan, in order
   std::vector<std::shared_ptr<VariableSlot>> captured;         // Variables the function captured

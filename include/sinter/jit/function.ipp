@@ -203,7 +203,11 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->result_shape = std::move(traced.result_shape);
   entry->trace_ms = watch.lap_ms();
   Graph specialised = substitute_symbols(traced.graph, solve_equalities(entry->guards.dims, entry->guards.symbols.size()));
-  entry->optimised = run_pipeline(specialised);
+  std::vector<std::uint8_t> is_number, is_narrowed;
+  for (const Entry::Input& input : entry->inputs)
+    is_number.push_back(input.source == Entry::Input::Source::leaf && args.leaves()[static_cast<std::size_t>(input.index)].kind == LeafKind::scalar);
+  entry->optimised = narrow_numbers(run_pipeline(specialised), is_number, is_narrowed);
+  for (std::size_t i = 0; i < entry->inputs.size(); ++i) entry->inputs[i].as_float = is_narrowed[i] != 0;
   entry->traced = std::move(traced.graph);
   entry->passes_ms = watch.lap_ms();
   std::vector<InputLayout> layouts;

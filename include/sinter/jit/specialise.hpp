@@ -12,6 +12,10 @@ namespace jit {
 
 /// For each symbol what it is replaced by (itself, another expression, or a number).
 std::vector<Dim> solve_equalities(std::span<const DimGuard> guards, std::size_t symbols);
+/// Run-time numbers enter as f64. Where a graph only ever uses one as f32, its input becomes f32, so that kernels are not
+/// slowed by a wider type; `is_narrowed` tells which inputs are to be given as floats.
+Graph narrow_numbers(const Graph& graph, std::span<const std::uint8_t> is_number, std::vector<std::uint8_t>& is_narrowed);
+
 /// The graph with symbols replaced in all types and attributes.
 Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement);
 

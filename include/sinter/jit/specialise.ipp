@@ -3,6 +3,8 @@
 
 #include <sinter/jit/specialise.hpp>
 
+#include <sinter/ops/registry.hpp>
+
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
@@ -44,6 +46,42 @@ SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> re
     builder.copy(changed, changed.inputs);   // one node each, in order: ids stay
   }
   return builder.finish(graph.outputs());
+}
+
+SINTER_DECL Graph narrow_numbers(const Graph& graph, std::span<const std::uint8_t> is_number, std::vector<std::uint8_t>& is_narrowed) {
+  is_narrowed.assign(is_number.begin(), is_number.end());
+  std::vector<std::int32_t> input_of(graph.nodes().size(), -1);   // node to input position, for numbers
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    is_narrowed[i] &= graph.type(graph.inputs()[i]).dtype == DType::f64;
+    input_of[static_cast<std::size_t>(graph.inputs()[i].node)] = static_cast<std::int32_t>(i);
+  }
+  auto position_of = [&](Value v) { return input_of[static_cast<std::size_t>(v.node)]; };
+  auto is_f32_cast = [](const Node& node) { return node.op == &op_info<ops::Cast> && node.attrs.dtype == DType::f32; };
+  for (const Node& node : graph.nodes())
+    for (Value v : node.inputs)
+      if (position_of(v) >= 0 && !is_f32_cast(node)) is_narrowed[static_cast<std::size_t>(position_of(v))] = 0;
+  for (Value v : graph.outputs())
+    if (position_of(v) >= 0) is_narrowed[static_cast<std::size_t>(position_of(v))] = 0;
+  if (std::find(is_narrowed.begin(), is_narrowed.end(), 1) == is_narrowed.end()) return graph;
+
+  auto narrows = [&](Value v) { return position_of(v) >= 0 && is_narrowed[static_cast<std::size_t>(position_of(v))] != 0; };
+  GraphBuilder builder(graph);
+  std::vector<Value> made(graph.nodes().size());
+  auto now = [&](Value v) { return Value{made[static_cast<std::size_t>(v.node)].node, v.result + made[static_cast<std::size_t>(v.node)].result}; };
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    if (!node.inputs.empty() && narrows(node.inputs[0])) {
+      made[id] = now(node.inputs[0]);   // the cast
+      continue;
+    }
+    Node copied = node;
+    if (narrows(Value{static_cast<std::int32_t>(id), 0})) copied.types[0].dtype = DType::f32;
+    for (Value& v : copied.inputs) v = now(v);
+    made[id] = builder.copy(copied, copied.inputs);
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph.outputs()) outputs.push_back(now(v));
+  return builder.finish(outputs);
 }
 
 }  // namespace jit
