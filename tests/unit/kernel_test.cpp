@@ -16,7 +16,7 @@ Access access(std::uint16_t operand, std::initializer_list<StrideClass> strides)
   std::copy(strides.begin(), strides.end(), result.stride.begin());
   return result;
 }
-constexpr StrideClass zero = StrideClass::zero, unit = StrideClass::unit, any = StrideClass::any;
+constexpr StrideClass zero = StrideClass::zero, unit = StrideClass::unit, any_stride = StrideClass::any;
 
 /// y = x / sum(x) over rows.
 Kernel normalise_rows() {
@@ -24,7 +24,7 @@ Kernel normalise_rows() {
   k.kind = KernelKind::row;
   k.axes = {P, R};
   k.operands = {{DType::f32, false}, {DType::f32, true}};
-  k.accesses = {access(0, {any, unit}), access(1, {any, unit})};
+  k.accesses = {access(0, {any_stride, unit}), access(1, {any_stride, unit})};
   ScalarBuilder s;
   const ScalarValue x = s.load(0, DType::f32), y = s.div(x, s.reduce(Prim::reduce_add, x));
   k.body = s.take();
@@ -38,7 +38,7 @@ Kernel linear() {
   k.kind = KernelKind::contraction;
   k.axes = {P, P, R};
   k.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, false}, {DType::f32, true}};
-  k.accesses = {access(0, {any, zero, unit}), access(1, {zero, unit, any}), access(2, {zero, unit, zero}), access(3, {any, unit, zero})};
+  k.accesses = {access(0, {any_stride, zero, unit}), access(1, {zero, unit, any_stride}), access(2, {zero, unit, zero}), access(3, {any_stride, unit, zero})};
   ScalarBuilder s;
   const ScalarValue a = s.load(0, DType::f32), b = s.load(1, DType::f32);
   const ScalarValue product = s.contract(a, b);
@@ -64,7 +64,7 @@ std::string error_after(Kernel kernel, const std::function<void(Kernel&)>& chang
   return error_of(kernel);
 }
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("kernel: verify accepts what is right") {
   CHECK(error_of(normalise_rows()).empty());
@@ -120,19 +120,25 @@ TEST_CASE("kernel: every part of the structure counts in equality and hash") {
   CHECK(original.hash() == normalise_rows().hash());
   const std::function<void(Kernel&)> changes[] = {
       [](Kernel& k) { k.kind = KernelKind::column; },
-      [](Kernel& k) { k.axes = {R, R}; },
+      [](Kernel& k) {
+        k.axes = {R, R};
+      },
       [](Kernel& k) { k.axes.push_back(P); },
       [](Kernel& k) { k.operands[0].dtype = DType::f64; },
       [](Kernel& k) { k.operands[0].written = true; },
-      [](Kernel& k) { k.accesses[0].stride[1] = any; },
+      [](Kernel& k) { k.accesses[0].stride[1] = any_stride; },
       [](Kernel& k) { k.accesses[0].operand = 1; },
       [](Kernel& k) { k.accesses.pop_back(); },
       [](Kernel& k) { k.body[1].prim = Prim::reduce_max; },
-      [](Kernel& k) { k.body[2].args = {1, 0, no_inst}; },
+      [](Kernel& k) {
+        k.body[2].args = {1, 0, no_inst};
+      },
       [](Kernel& k) { k.body[2].dtype = DType::f64; },
       [](Kernel& k) { k.body[0].bits = 1; },
       [](Kernel& k) { k.stores[0].value = 0; },
-      [](Kernel& k) { k.stores.push_back({1, 0}); },
+      [](Kernel& k) {
+        k.stores.push_back({1, 0});
+      },
   };
   std::vector<Hash128> hashes{original.hash()};
   for (const auto& change : changes) {
@@ -152,7 +158,7 @@ TEST_CASE("kernel: axes that a value varies over") {
   const ScalarValue gathered = s.gather(1, DType::f32, s.index(0));
   s.reduce(Prim::reduce_max, gathered);
   s.imm(1, DType::f32);
-  k.accesses[1] = access(1, {zero, any});
+  k.accesses[1] = access(1, {zero, any_stride});
   k.body = s.take();
   CHECK(varying_axes(k) == std::vector<std::uint32_t>{0b01, 0b11, 0b01, 0b00});
 }
