@@ -178,6 +178,20 @@ class GraphParser {
     return {is_quotient ? a.dim / b.dim : a.dim % b.dim, std::max({a.bound, b.bound, 1.0})};
   }
 
+  /// Inferred extents keep to the same bounds, so that what parses prints as text that parses.
+  void check_extent(Dim extent, std::size_t position) {
+    if (extent.is_static() && extent.value() <= largest_text_extent) return;
+    if (extent.is_static()) lexer_.fail_at(position, "the extent " + extent.text() + " is too large");
+    if (extent.as_symbol() >= 0) return;
+    const std::string text = extent.text();
+    Lexer lexer(text);
+    try {
+      GraphParser(lexer, depth_).dim();
+    } catch (const UserError&) {
+      lexer_.fail_at(position, "the extent " + text + " is too large");
+    }
+  }
+
   SymbolId symbol_id() {
     const std::size_t position = lexer_.position();
     const std::string_view word = lexer_.word("a symbol");
@@ -422,6 +436,8 @@ class GraphParser {
       lexer_.fail_at(position, error.what());
     }
     const TypeList& types = builder_.node(made).types;
+    for (const Type& type : types)
+      for (Dim extent : type.shape.dims()) check_extent(extent, position);
     if (!written.empty() && written.size() != types.size()) lexer_.fail_at(position, "the node has " + std::to_string(types.size()) + " results");
     for (std::size_t r = 0; r < written.size(); ++r)
       if (!identical(written[r], types[r]))

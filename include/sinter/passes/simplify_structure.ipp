@@ -39,9 +39,11 @@ inline Value joined_slice(Match& m) {
     const auto a = static_cast<std::size_t>(axis);
     const Dim extent = m.type().shape[axis];
     if (extent.is_static() && extent.value() == 0) return {};   // its end would lie before its start
-    const Dim step = inner.steps[a];
+    const Dim step = inner.steps[a], end = inner.shape[axis] + (outer.limits[axis] - 1) * step + 1;   // just past the last element taken
+    const Dim whole = m.type(m[x]).shape[axis];
+    if (end.is_static() && whole.is_static() && end.value() > whole.value()) return {};   // no value of the symbols fits: not ours to say
     attrs.shape.push_back(inner.shape[axis] + outer.shape[axis] * step);
-    attrs.limits.push_back(inner.shape[axis] + (outer.limits[axis] - 1) * step + 1);   // just past the last element taken
+    attrs.limits.push_back(end);
     attrs.steps.push_back(inner.steps[a] * outer.steps[a]);
   }
   return m.add(op_info<ops::Slice>, {m[x]}, std::move(attrs));
