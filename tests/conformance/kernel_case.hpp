@@ -33,7 +33,9 @@ class Random {
   double real(double low, double high) { return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53; }
   bool chance(int percent) { return integer(1, 100) <= percent; }
   template <class T>
-  const T& pick(const std::vector<T>& items) { return items[static_cast<std::size_t>(integer(0, static_cast<std::int64_t>(items.size()) - 1))]; }
+  const T& pick(const std::vector<T>& items) {
+    return items[static_cast<std::size_t>(integer(0, static_cast<std::int64_t>(items.size()) - 1))];
+  }
 
  private:
   std::uint64_t state_;
@@ -87,14 +89,20 @@ class FactJudge {
   /// pole inside the range, an overflow).
   std::optional<Facts> judge(const Inst& inst) const {
     switch (inst.prim) {
-      case Prim::immediate: return Facts{.low = inst.number(), .high = inst.number(), .integral = inst.number() == std::floor(inst.number())};
+      case Prim::immediate:
+        return Facts{.low = inst.number(), .high = inst.number(), .integral = inst.number() == std::floor(inst.number())};
       case Prim::load: return loaded(inst);
       case Prim::gather: return gathered(inst);
-      case Prim::index: return Facts{.low = 0, .high = static_cast<double>(std::max<std::int64_t>(case_.geometry.extent[inst.bits] - 1, 0))};
+      case Prim::index:
+        return Facts{.low = 0, .high = static_cast<double>(std::max<std::int64_t>(case_.geometry.extent[inst.bits] - 1, 0))};
       case Prim::random_bits: return Facts{.low = 0, .high = 0x1p32 - 1};
       case Prim::select: return selected(inst);
       case Prim::convert: return converted(inst);
-      case Prim::reduce_add: case Prim::reduce_mul: case Prim::reduce_min: case Prim::reduce_max: case Prim::contract: return reduced(inst);
+      case Prim::reduce_add:
+      case Prim::reduce_mul:
+      case Prim::reduce_min:
+      case Prim::reduce_max:
+      case Prim::contract: return reduced(inst);
       default: break;
     }
     const DType dtype = case_.kernel.body[inst.args[0]].dtype;
@@ -121,8 +129,12 @@ class FactJudge {
   }
   std::optional<Facts> selected(const Inst& inst) const {
     const Facts &a = arg(inst, 1), &b = arg(inst, 2);
-    return Facts{.low = std::min(a.low, b.low), .high = std::max(a.high, b.high), .error = std::max(a.error, b.error),
-                 .integral = a.integral && b.integral, .special = a.special || b.special, .signless = a.signless || b.signless};
+    return Facts{.low = std::min(a.low, b.low),
+                 .high = std::max(a.high, b.high),
+                 .error = std::max(a.error, b.error),
+                 .integral = a.integral && b.integral,
+                 .special = a.special || b.special,
+                 .signless = a.signless || b.signless};
   }
 
   std::optional<Facts> converted(const Inst& inst) const {
@@ -164,7 +176,8 @@ class FactJudge {
       y.error = y.high * (n * x.error / x.low + (n + 2) * half_ulp(inst.dtype));
       return finished(y, inst.dtype);
     }
-    Facts y{.low = std::min(0.0, n * x.low), .high = std::max(0.0, n * x.high), .integral = x.integral, .special = x.special, .signless = true};
+    Facts y{
+        .low = std::min(0.0, n * x.low), .high = std::max(0.0, n * x.high), .integral = x.integral, .special = x.special, .signless = true};
     // Whole numbers add up exactly in any order; for others the worst case counts (few different values round alike).
     const bool adds_exactly = x.integral && x.is_exact() && n * x.magnitude() < whole_limit(inst.dtype);
     if (!adds_exactly) y.integral = false, y.error = n * x.error + sum_depth(inst.dtype) * half_ulp(inst.dtype) * n * x.magnitude();
@@ -195,7 +208,10 @@ class FactJudge {
     switch (inst.prim) {
       case Prim::neg: y.low = -x.high, y.high = -x.low; break;
       case Prim::abs: y.low = x.distance_to_zero(), y.high = x.magnitude(); break;
-      case Prim::floor: case Prim::ceil: case Prim::round: case Prim::trunc:
+      case Prim::floor:
+      case Prim::ceil:
+      case Prim::round:
+      case Prim::trunc:
         if (!x.is_exact()) return {};
         y.low = std::floor(x.low), y.high = std::ceil(x.high), y.integral = true, y.signless = true;
         break;
@@ -236,7 +252,10 @@ class FactJudge {
 
   std::optional<Facts> on_pair(Prim prim, const Facts& a, const Facts& b, DType dtype) const {
     if (!is_floating(dtype)) return on_integer_pair(prim, a, b, dtype);
-    Facts y{.error = a.error + b.error, .integral = a.integral && b.integral, .special = a.special || b.special, .signless = a.signless || b.signless};
+    Facts y{.error = a.error + b.error,
+            .integral = a.integral && b.integral,
+            .special = a.special || b.special,
+            .signless = a.signless || b.signless};
     const double products[] = {a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high};
     switch (prim) {
       case Prim::add: y.low = a.low + b.low, y.high = a.high + b.high; break;
@@ -256,8 +275,12 @@ class FactJudge {
         if (!a.is_exact() || !b.is_exact() || b.signless) return {};   // exact, as fmod is
         y.low = -b.magnitude(), y.high = b.magnitude(), y.signless = true, y.special |= b.distance_to_zero() == 0;
         break;
-      case Prim::min: y.low = std::min(a.low, b.low), y.high = std::min(a.high, b.high), y.error = std::max(a.error, b.error), y.signless = true; break;
-      case Prim::max: y.low = std::max(a.low, b.low), y.high = std::max(a.high, b.high), y.error = std::max(a.error, b.error), y.signless = true; break;
+      case Prim::min:
+        y.low = std::min(a.low, b.low), y.high = std::min(a.high, b.high), y.error = std::max(a.error, b.error), y.signless = true;
+        break;
+      case Prim::max:
+        y.low = std::max(a.low, b.low), y.high = std::max(a.high, b.high), y.error = std::max(a.error, b.error), y.signless = true;
+        break;
       case Prim::pow:
         if (a.low < 0.05 || a.high > 20 || b.magnitude() > 4 || a.signless || b.signless) return {};
         y.low = 0, y.high = std::exp(b.magnitude() * std::max(std::fabs(std::log(a.low)), std::fabs(std::log(a.high)))), y.integral = false;
@@ -290,10 +313,13 @@ class FactJudge {
       case Prim::add: return wrapped(a.low + b.low, a.high + b.high, dtype);
       case Prim::sub: return wrapped(a.low - b.high, a.high - b.low, dtype);
       case Prim::mul: return wrapped(*std::min_element(products, products + 4), *std::max_element(products, products + 4), dtype);
-      case Prim::div: case Prim::rem: return wrapped(-most, most, dtype);   // by zero: 0; the lowest number by -1 wraps
+      case Prim::div:
+      case Prim::rem: return wrapped(-most, most, dtype);   // by zero: 0; the lowest number by -1 wraps
       case Prim::min: return wrapped(std::min(a.low, b.low), std::min(a.high, b.high), dtype);
       case Prim::max: return wrapped(std::max(a.low, b.low), std::max(a.high, b.high), dtype);
-      case Prim::and_: case Prim::or_: case Prim::xor_: {
+      case Prim::and_:
+      case Prim::or_:
+      case Prim::xor_: {
         const double power = std::exp2(std::ceil(std::log2(most + 1)));   // results fit into as many bits
         return wrapped(a.low < 0 || b.low < 0 ? -power : 0, power, dtype);
       }
@@ -332,4 +358,4 @@ inline std::optional<std::vector<Facts>> judge_body(const KernelCase& test_case)
   return facts;
 }
 
-}  // namespace sinter_test
+}   // namespace sinter_test

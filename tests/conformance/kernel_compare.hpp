@@ -6,13 +6,13 @@
 
 #include <sinter/runtime/backend.hpp>
 
+#include <sys/mman.h>
+#include <unistd.h>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <new>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <utility>
 
 namespace sinter_test {
@@ -27,7 +27,8 @@ class GuardedBuffer {
     if (map_ == MAP_FAILED || (inside > 0 && mprotect(map_ + page_, inside, PROT_READ | PROT_WRITE) != 0)) throw std::bad_alloc();
     data_ = map_ + page_ + (at_end ? inside - bytes : 0);
   }
-  GuardedBuffer(GuardedBuffer&& other) noexcept : page_(other.page_), total_(other.total_), map_(std::exchange(other.map_, nullptr)), data_(other.data_) {}
+  GuardedBuffer(GuardedBuffer&& other) noexcept
+      : page_(other.page_), total_(other.total_), map_(std::exchange(other.map_, nullptr)), data_(other.data_) {}
   ~GuardedBuffer() {
     if (map_ != nullptr) munmap(map_, total_);
   }
@@ -65,7 +66,10 @@ inline std::int64_t elements_of(const KernelCase& test_case, std::size_t operand
 template <class T>
 T random_element(Random& random, const DataRange& range) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (range.special && random.chance(3)) return random.chance(40) ? std::numeric_limits<T>::quiet_NaN() : random.chance(50) ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity();
+    if (range.special && random.chance(3))
+      return random.chance(40)   ? std::numeric_limits<T>::quiet_NaN()
+             : random.chance(50) ? std::numeric_limits<T>::infinity()
+                                 : -std::numeric_limits<T>::infinity();
     const double value = random.real(range.low, range.high);
     return static_cast<T>(range.integral ? std::round(value) : value);
   } else {
@@ -107,13 +111,16 @@ inline std::string describe(const KernelCase& test_case) {
   for (int a = 0; a < kernel.rank(); ++a) text += " " + std::to_string(test_case.geometry.extent[static_cast<std::size_t>(a)]);
   for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
     const auto& numbers = test_case.geometry.accesses[i];
-    text += "\naccess " + std::to_string(i) + ": p" + std::to_string(kernel.accesses[i].operand) + " offset " + std::to_string(numbers.offset) + " strides";
+    text += "\naccess " + std::to_string(i) + ": p" + std::to_string(kernel.accesses[i].operand) + " offset " +
+            std::to_string(numbers.offset) + " strides";
     for (int a = 0; a < kernel.rank(); ++a) text += " " + std::to_string(numbers.stride[static_cast<std::size_t>(a)]);
-    if (numbers.gather_extent > 0) text += " gather extent " + std::to_string(numbers.gather_extent) + " stride " + std::to_string(numbers.gather_stride);
+    if (numbers.gather_extent > 0)
+      text += " gather extent " + std::to_string(numbers.gather_extent) + " stride " + std::to_string(numbers.gather_stride);
   }
   for (std::size_t i = 0; i < test_case.data.size(); ++i) {
     char range[80];
-    std::snprintf(range, sizeof range, "\np%zu in [%g, %g]%s%s", i, test_case.data[i].low, test_case.data[i].high, test_case.data[i].integral ? " whole" : "", test_case.data[i].special ? " with NaN and inf" : "");
+    std::snprintf(range, sizeof range, "\np%zu in [%g, %g]%s%s", i, test_case.data[i].low, test_case.data[i].high,
+                  test_case.data[i].integral ? " whole" : "", test_case.data[i].special ? " with NaN and inf" : "");
     text += range;
     if (test_case.data[i].memory_of >= 0) text += ", in the memory of p" + std::to_string(test_case.data[i].memory_of);
   }
@@ -141,12 +148,13 @@ bool agrees(T expected, T actual, const Facts& facts, Agreement agreement) {
     if (agreement == Agreement::same_bits && !std::isnan(expected)) return std::memcmp(&expected, &actual, sizeof(T)) == 0;
     if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);
     if (expected == actual) return true;
-    return std::isfinite(expected) && std::isfinite(actual) && std::fabs(static_cast<double>(expected) - static_cast<double>(actual)) <= facts.error;
+    return std::isfinite(expected) && std::isfinite(actual) &&
+           std::fabs(static_cast<double>(expected) - static_cast<double>(actual)) <= facts.error;
   } else {
     return expected == actual;
   }
 }
-}  // namespace compare_detail
+}   // namespace compare_detail
 
 /// How a back end fared.
 struct Outcome {
@@ -156,11 +164,13 @@ struct Outcome {
   explicit operator bool() const { return difference.empty(); }
 };
 
-inline std::string first_difference(const KernelCase& test_case, const OperandMemory& expected, const OperandMemory& actual, const std::vector<Facts>& facts,
-                                    Agreement agreement) {
+inline std::string first_difference(const KernelCase& test_case, const OperandMemory& expected, const OperandMemory& actual,
+                                    const std::vector<Facts>& facts, Agreement agreement) {
   const Kernel& kernel = test_case.kernel;
   for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
-    if (std::any_of(test_case.data.begin(), test_case.data.end(), [&](const DataRange& range) { return range.memory_of == static_cast<int>(i); })) continue;
+    if (std::any_of(test_case.data.begin(), test_case.data.end(),
+                    [&](const DataRange& range) { return range.memory_of == static_cast<int>(i); }))
+      continue;
     Facts stored;   // operands that are only read must not change at all
     for (const Store& store : kernel.stores)
       if (kernel.accesses[store.access].operand == i) stored = facts[store.value];
@@ -171,7 +181,8 @@ inline std::string first_difference(const KernelCase& test_case, const OperandMe
       for (std::int64_t k = 0; k < expected.elements[i] && found.empty(); ++k) {
         if (compare_detail::agrees(x[k], y[k], stored, agreement)) continue;
         char text[200];
-        std::snprintf(text, sizeof text, "p%zu element %lld: expected %.17g, got %.17g, allowed error %.3g", i, static_cast<long long>(k), static_cast<double>(x[k]), static_cast<double>(y[k]), stored.error);
+        std::snprintf(text, sizeof text, "p%zu element %lld: expected %.17g, got %.17g, allowed error %.3g", i, static_cast<long long>(k),
+                      static_cast<double>(x[k]), static_cast<double>(y[k]), stored.error);
         found = text;
       }
     });
@@ -203,7 +214,8 @@ inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_
     return outcome;
   }
   const Schedule& schedule = schedules[test_case.seed % schedules.size()];
-  std::snprintf(compare_detail::crash_text, sizeof compare_detail::crash_text, "back end %s, %s, %s", tested.cache_key().c_str(), schedule.text().c_str(), describe(test_case).c_str());
+  std::snprintf(compare_detail::crash_text, sizeof compare_detail::crash_text, "back end %s, %s, %s", tested.cache_key().c_str(),
+                schedule.text().c_str(), describe(test_case).c_str());
   const auto old_segv = std::signal(SIGSEGV, compare_detail::on_crash), old_ill = std::signal(SIGILL, compare_detail::on_crash);
   try {
     const auto right = oracle.compile(test_case.kernel, oracle_schedules.front()), code = tested.compile(test_case.kernel, schedule);
@@ -222,9 +234,7 @@ inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_
       if (!outcome.difference.empty() && &geometry != &geometries[0]) outcome.difference += " (over fewer points with the same code)";
       if (!outcome.difference.empty()) break;
     }
-  } catch (const std::exception& error) {
-    outcome.difference = std::string("threw ") + error.what();
-  }
+  } catch (const std::exception& error) { outcome.difference = std::string("threw ") + error.what(); }
   if (!outcome.difference.empty()) outcome.difference += " (" + schedule.text() + ")";
   std::signal(SIGSEGV, old_segv), std::signal(SIGILL, old_ill);
   return outcome;
@@ -236,7 +246,8 @@ class Shrinker {
   explicit Shrinker(std::function<bool(const KernelCase&)> fails) : fails_(std::move(fails)) {}
 
   KernelCase shrink(KernelCase test_case) {
-    for (bool changed = true; changed && attempts_ < 2000;) changed = drop_store(test_case) || shorten_body(test_case) || shrink_extents(test_case);
+    for (bool changed = true; changed && attempts_ < 2000;)
+      changed = drop_store(test_case) || shorten_body(test_case) || shrink_extents(test_case);
     return test_case;
   }
 
@@ -246,9 +257,7 @@ class Shrinker {
     KernelGenerator::prune(smaller);
     try {
       verify(smaller.kernel);
-    } catch (const Error&) {
-      return false;
-    }
+    } catch (const Error&) { return false; }
     if (!judge_body(smaller) || !fails_(smaller)) return false;
     current = std::move(smaller);
     return true;
@@ -267,11 +276,13 @@ class Shrinker {
       const Inst inst = current.kernel.body[i];
       for (int k = 0; k < arity(inst.prim); ++k) {
         const InstId arg = inst.args[static_cast<std::size_t>(k)];
-        if (current.kernel.body[arg].dtype == inst.dtype && keeps_stores(current, i, arg) && accept(current, replaced(current, i, arg))) return true;
+        if (current.kernel.body[arg].dtype == inst.dtype && keeps_stores(current, i, arg) && accept(current, replaced(current, i, arg)))
+          return true;
       }
       if (inst.prim == Prim::immediate || current.kernel.kind == KernelKind::contraction) continue;
       KernelCase smaller = current;
-      smaller.kernel.body[i] = {.prim = Prim::immediate, .dtype = inst.dtype, .bits = is_floating(inst.dtype) ? std::bit_cast<std::uint64_t>(1.0) : 1};
+      smaller.kernel.body[i] = {
+          .prim = Prim::immediate, .dtype = inst.dtype, .bits = is_floating(inst.dtype) ? std::bit_cast<std::uint64_t>(1.0) : 1};
       if (keeps_axes(smaller, current) && accept(current, std::move(smaller))) return true;
     }
     return false;
@@ -285,13 +296,16 @@ class Shrinker {
       if (store.value == old_id) store.value = new_id;
     return smaller;
   }
-  static bool keeps_stores(const KernelCase& current, std::size_t old_id, InstId new_id) { return keeps_axes(replaced(current, old_id, new_id), current); }
+  static bool keeps_stores(const KernelCase& current, std::size_t old_id, InstId new_id) {
+    return keeps_axes(replaced(current, old_id, new_id), current);
+  }
   /// A store must not come to vary over reduced axes that its access does not, or the other way round.
   static bool keeps_axes(const KernelCase& smaller, const KernelCase& current) {
     const auto now = varying_axes(smaller.kernel), before = varying_axes(current.kernel);
     for (std::size_t i = 0; i < smaller.kernel.stores.size(); ++i)
       for (int a = 0; a < smaller.kernel.rank(); ++a)
-        if (smaller.kernel.is_reduced(a) && ((now[smaller.kernel.stores[i].value] ^ before[current.kernel.stores[i].value]) >> a & 1)) return false;
+        if (smaller.kernel.is_reduced(a) && ((now[smaller.kernel.stores[i].value] ^ before[current.kernel.stores[i].value]) >> a & 1))
+          return false;
     return true;
   }
   bool shrink_extents(KernelCase& current) {
@@ -311,4 +325,4 @@ class Shrinker {
   int attempts_ = 0;
 };
 
-}  // namespace sinter_test
+}   // namespace sinter_test

@@ -71,7 +71,9 @@ class NaiveLaunch final : public Launch {
   }
   bool is_inner(const Store& store) const {
     for (int a = 0; a < kernel_.rank(); ++a)
-      if (kernel_.is_reduced(a) && ((varying_[store.value] >> a & 1) || kernel_.accesses[store.access].stride[static_cast<std::size_t>(a)] != StrideClass::zero)) return true;
+      if (kernel_.is_reduced(a) &&
+          ((varying_[store.value] >> a & 1) || kernel_.accesses[store.access].stride[static_cast<std::size_t>(a)] != StrideClass::zero))
+        return true;
     return false;
   }
   char* address(std::uint16_t access, std::int64_t index = 0) const {
@@ -100,18 +102,23 @@ class NaiveLaunch final : public Launch {
       return cached_[id];
     }
     if (inst.prim == Prim::immediate)
-      return visit_dtype(inst.dtype, [&](auto tag) { return put(is_floating(inst.dtype) ? static_cast<ref::Stored<decltype(tag)>>(inst.number()) : static_cast<ref::Stored<decltype(tag)>>(inst.integer())); });
+      return visit_dtype(inst.dtype, [&](auto tag) {
+        return put(is_floating(inst.dtype) ? static_cast<ref::Stored<decltype(tag)>>(inst.number())
+                                           : static_cast<ref::Stored<decltype(tag)>>(inst.integer()));
+      });
     if (inst.prim == Prim::load) return read(address(inst.access), inst.dtype);
     if (inst.prim == Prim::index) return put(at_[inst.bits]);
     std::array<Bits, 3> args;
     const void* in[3];
     for (std::size_t k = 0; k < static_cast<std::size_t>(arity(inst.prim)); ++k) args[k] = value(inst.args[k]), in[k] = args[k].data();
     const DType from = kernel_.body[inst.args[0]].dtype;
-    if (inst.prim == Prim::gather) return read(address(inst.access, from == DType::i32 ? get<std::int32_t>(args[0]) : get<std::int64_t>(args[0])), inst.dtype);
+    if (inst.prim == Prim::gather)
+      return read(address(inst.access, from == DType::i32 ? get<std::int32_t>(args[0]) : get<std::int64_t>(args[0])), inst.dtype);
     Bits out{};
     visit_dtype(inst.prim == Prim::select ? inst.dtype : from, [&](auto tag) {
       using T = ref::Stored<decltype(tag)>;
-      if (inst.prim == Prim::convert) visit_dtype(inst.dtype, [&](auto to) { ref::map_convert<ref::Stored<decltype(to)>, T>(out.data(), in, 1); });
+      if (inst.prim == Prim::convert)
+        visit_dtype(inst.dtype, [&](auto to) { ref::map_convert<ref::Stored<decltype(to)>, T>(out.data(), in, 1); });
       else ref::map_of<T>(inst.prim)(out.data(), in, 1);
     });
     return out;
@@ -146,7 +153,7 @@ class NaiveExecutable final : public Executable {
  private:
   Kernel kernel_;
 };
-}  // namespace naive
+}   // namespace naive
 
 class NaiveBackend final : public Backend {
  public:
@@ -154,7 +161,9 @@ class NaiveBackend final : public Backend {
   std::string cache_key() const override { return "naive"; }
   Limits limits() const override { return {.random = true}; }
   std::vector<Schedule> schedules(const Kernel&, std::string*) const override { return {Schedule{}}; }
-  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule&) override { return std::make_shared<naive::NaiveExecutable>(kernel); }
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule&) override {
+    return std::make_shared<naive::NaiveExecutable>(kernel);
+  }
 };
 
-}  // namespace sinter_test
+}   // namespace sinter_test

@@ -13,7 +13,8 @@ class KernelGenerator {
   KernelCase generate() {
     choose_axes();
     if (case_.kernel.kind == KernelKind::contraction) add_contract();
-    const std::int64_t steps = random_.chance(5) ? random_.integer(30, 90) : random_.integer(1, 14);   // some need more registers than there are
+    const std::int64_t steps =
+        random_.chance(5) ? random_.integer(30, 90) : random_.integer(1, 14);   // some need more registers than there are
     for (std::int64_t i = 0; i < steps; ++i) add_random_instruction();
     if (needs_reduction()) add_reduction();
     add_stores();
@@ -37,7 +38,8 @@ class KernelGenerator {
   }
   bool needs_reduction() {
     if (kernel().kind == KernelKind::pointwise || kernel().kind == KernelKind::contraction) return false;
-    return std::none_of(kernel().body.begin(), kernel().body.end(), [](const Inst& i) { return is_reduction(i.prim); }) || random_.chance(30);
+    return std::none_of(kernel().body.begin(), kernel().body.end(), [](const Inst& i) { return is_reduction(i.prim); }) ||
+           random_.chance(30);
   }
 
   // ---- axes -------------------------------------------------------------------------------------------------------
@@ -49,13 +51,16 @@ class KernelGenerator {
     static const std::vector<Roles> row{{R}, {P, R}, {P, R}, {P, R}, {P, P, R}, {P, R, R}, {R, R}};
     static const std::vector<Roles> column{{R, P}, {R, P}, {P, R, P}, {R, R, P}, {R, P, P}, {P, R, P, P}, {R, P, R, P}};
     static const std::vector<Roles> contraction{{P, P, R}, {P, P, R}, {P, P, P, R}, {P, P, P, P, R}};
-    kernel().kind = random_.pick(std::vector{KernelKind::pointwise, KernelKind::row, KernelKind::row, KernelKind::column, KernelKind::contraction});
-    const auto& choices = kernel().kind == KernelKind::pointwise ? pointwise : kernel().kind == KernelKind::row ? row :
-                          kernel().kind == KernelKind::column ? column : contraction;
+    kernel().kind =
+        random_.pick(std::vector{KernelKind::pointwise, KernelKind::row, KernelKind::row, KernelKind::column, KernelKind::contraction});
+    const auto& choices = kernel().kind == KernelKind::pointwise ? pointwise
+                          : kernel().kind == KernelKind::row     ? row
+                          : kernel().kind == KernelKind::column  ? column
+                                                                 : contraction;
     const Roles& roles = random_.pick(choices);
     kernel().axes.assign(roles.begin(), roles.end());
     std::int64_t left = random_.integer(1, 300) == 1 ? 600000 : 30000;   // a few are large enough for several threads
-    for (int a = rank() - 1; a >= 0; --a) {   // the vector axis first, so that it is the long one
+    for (int a = rank() - 1; a >= 0; --a) {                              // the vector axis first, so that it is the long one
       const std::int64_t extent = std::min(random_extent(a == rank() - 1), std::max<std::int64_t>(left, 1));
       case_.geometry.extent[static_cast<std::size_t>(a)] = extent;
       if (extent > 0) left /= extent;
@@ -63,7 +68,8 @@ class KernelGenerator {
   }
 
   std::int64_t random_extent(bool is_vector_axis) {
-    static const std::vector<std::int64_t> edges{1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 96, 127, 128, 129, 255, 256, 257, 1000, 1024};
+    static const std::vector<std::int64_t> edges{1,  2,  3,  4,  7,  8,   9,   15,  16,  17,  31,  32,   33,
+                                                 47, 63, 64, 65, 96, 127, 128, 129, 255, 256, 257, 1000, 1024};
     static const std::vector<std::int64_t> long_edges{4095, 4096, 4097, 8192, 12289, 20000};
     if (random_.chance(1)) return 0;
     if (is_vector_axis && kernel().kind != KernelKind::contraction && random_.chance(8)) return random_.pick(long_edges);
@@ -76,7 +82,8 @@ class KernelGenerator {
   DataRange random_range(DType dtype) {
     if (dtype == DType::bool_) return {0, 1};
     if (is_floating(dtype)) {
-      DataRange range = random_.pick(std::vector<DataRange>{{-1, 1}, {-1, 1}, {0.5, 2}, {-8, 8}, {0.95, 1.05}, {-5, 5, true}, {1, 6, true}});
+      DataRange range =
+          random_.pick(std::vector<DataRange>{{-1, 1}, {-1, 1}, {0.5, 2}, {-8, 8}, {0.95, 1.05}, {-5, 5, true}, {1, 6, true}});
       range.special = random_.chance(8);
       return range;
     }
@@ -86,13 +93,18 @@ class KernelGenerator {
 
   /// An access over the axes of `mask`, the rest broadcast. `gather_extent` > 0 adds the gathered axis.
   std::uint16_t add_access(std::uint16_t operand, Mask mask, bool is_store, std::int64_t gather_extent = 0) {
-    struct Level { int axis; std::int64_t extent; };
+    struct Level {
+      int axis;
+      std::int64_t extent;
+    };
     std::vector<Level> levels;
     for (int a = 0; a < rank(); ++a)
       if (mask >> a & 1) levels.push_back({a, case_.geometry.extent[static_cast<std::size_t>(a)]});
-    if (gather_extent > 0) levels.insert(levels.begin() + random_.integer(0, static_cast<std::int64_t>(levels.size())), {-1, gather_extent});
+    if (gather_extent > 0)
+      levels.insert(levels.begin() + random_.integer(0, static_cast<std::int64_t>(levels.size())), {-1, gather_extent});
     if (random_.chance(25))
-      for (std::size_t i = levels.size(); i > 1; --i) std::swap(levels[i - 1], levels[static_cast<std::size_t>(random_.integer(0, static_cast<std::int64_t>(i) - 1))]);
+      for (std::size_t i = levels.size(); i > 1; --i)
+        std::swap(levels[i - 1], levels[static_cast<std::size_t>(random_.integer(0, static_cast<std::int64_t>(i) - 1))]);
     BoundGeometry::AccessNumbers numbers;
     std::int64_t stride = random_.chance(10) ? 2 : 1, lowest = 0;
     for (std::size_t i = levels.size(); i-- > 0;) {
@@ -117,7 +129,10 @@ class KernelGenerator {
       // A store, and every access of a contraction, says where it does not vary.
       const bool is_structural = stride == 0 && (is_store || kernel().kind == KernelKind::contraction);
       const bool hides_number = !is_structural && random_.chance(8);
-      classes[static_cast<std::size_t>(a)] = hides_number ? StrideClass::any : stride == 0 ? StrideClass::zero : stride == 1 ? StrideClass::unit : StrideClass::any;
+      classes[static_cast<std::size_t>(a)] = hides_number  ? StrideClass::any
+                                             : stride == 0 ? StrideClass::zero
+                                             : stride == 1 ? StrideClass::unit
+                                                           : StrideClass::any;
     }
     return classes;
   }
@@ -145,7 +160,8 @@ class KernelGenerator {
   }
 
   DType random_dtype() {
-    return random_.pick(std::vector{DType::f32, DType::f32, DType::f32, DType::f32, DType::f32, DType::f64, DType::f64, DType::i32, DType::i64, DType::bool_});
+    return random_.pick(std::vector{DType::f32, DType::f32, DType::f32, DType::f32, DType::f32, DType::f64, DType::f64, DType::i32,
+                                    DType::i64, DType::bool_});
   }
 
   /// A contraction's other instructions live on its parallel axes.
@@ -160,7 +176,9 @@ class KernelGenerator {
     const double number = random_.pick(numbers);
     const auto whole = static_cast<std::int64_t>(dtype == DType::bool_ ? number != 0 : number);
     const double rounded = dtype == DType::f32 ? static_cast<float>(number) : number;
-    return push({.prim = Prim::immediate, .dtype = dtype, .bits = is_floating(dtype) ? std::bit_cast<std::uint64_t>(rounded) : static_cast<std::uint64_t>(whole)});
+    return push({.prim = Prim::immediate,
+                 .dtype = dtype,
+                 .bits = is_floating(dtype) ? std::bit_cast<std::uint64_t>(rounded) : static_cast<std::uint64_t>(whole)});
   }
 
   bool may_use(InstId id) {   // what feeds `contract` is not part of the epilogue
@@ -172,7 +190,8 @@ class KernelGenerator {
     std::vector<InstId> found;
     for (std::size_t i = 0; i < kernel().body.size(); ++i)
       if (kernel().body[i].dtype == dtype && may_use(static_cast<InstId>(i))) found.push_back(static_cast<InstId>(i));
-    if (found.empty() || random_.chance(25)) return random_.chance(75) && kernel().operands.size() < 18 ? add_load(dtype) : add_immediate(dtype);
+    if (found.empty() || random_.chance(25))
+      return random_.chance(75) && kernel().operands.size() < 18 ? add_load(dtype) : add_immediate(dtype);
     return random_.chance(50) ? found.back() : random_.pick(found);
   }
 
@@ -186,13 +205,14 @@ class KernelGenerator {
   }
 
   void add_map() {
-    static const std::vector<Prim> on_any{Prim::add, Prim::sub, Prim::mul, Prim::fma, Prim::min, Prim::max, Prim::neg, Prim::abs, Prim::div, Prim::rem,
-                                          Prim::eq, Prim::ne, Prim::lt, Prim::le, Prim::select};
-    static const std::vector<Prim> on_floats{Prim::floor, Prim::ceil, Prim::round, Prim::trunc, Prim::sqrt, Prim::rsqrt, Prim::exp, Prim::log,
-                                             Prim::sin, Prim::cos, Prim::tanh, Prim::erf, Prim::pow};
+    static const std::vector<Prim> on_any{Prim::add, Prim::sub, Prim::mul, Prim::fma, Prim::min, Prim::max, Prim::neg,   Prim::abs,
+                                          Prim::div, Prim::rem, Prim::eq,  Prim::ne,  Prim::lt,  Prim::le,  Prim::select};
+    static const std::vector<Prim> on_floats{Prim::floor, Prim::ceil, Prim::round, Prim::trunc, Prim::sqrt, Prim::rsqrt, Prim::exp,
+                                             Prim::log,   Prim::sin,  Prim::cos,   Prim::tanh,  Prim::erf,  Prim::pow};
     static const std::vector<Prim> on_whole{Prim::and_, Prim::or_, Prim::xor_, Prim::not_};
-    static const std::vector<Prim> on_bools{Prim::and_, Prim::or_, Prim::xor_, Prim::not_, Prim::and_, Prim::or_, Prim::xor_, Prim::not_,
-                                            Prim::add, Prim::mul, Prim::min, Prim::max, Prim::eq, Prim::ne, Prim::lt, Prim::le, Prim::select};
+    static const std::vector<Prim> on_bools{Prim::and_, Prim::or_,  Prim::xor_, Prim::not_, Prim::and_,  Prim::or_,
+                                            Prim::xor_, Prim::not_, Prim::add,  Prim::mul,  Prim::min,   Prim::max,
+                                            Prim::eq,   Prim::ne,   Prim::lt,   Prim::le,   Prim::select};
     for (int attempt = 0; attempt < 4; ++attempt) {
       const DType dtype = random_dtype();
       const bool is_special = random_.chance(35);
@@ -225,7 +245,8 @@ class KernelGenerator {
     const DType index_dtype = random_.chance(50) ? DType::i32 : DType::i64;
     InstId index = no_inst;
     for (std::size_t i = kernel().body.size(); i-- > 0 && index == no_inst;)
-      if (kernel().body[i].dtype == index_dtype && may_use(static_cast<InstId>(i)) && facts_[i].low >= 0 && facts_[i].high < 3000) index = static_cast<InstId>(i);
+      if (kernel().body[i].dtype == index_dtype && may_use(static_cast<InstId>(i)) && facts_[i].low >= 0 && facts_[i].high < 3000)
+        index = static_cast<InstId>(i);
     if (index == no_inst) {
       const std::uint16_t operand = add_operand(index_dtype, false);
       case_.data[operand] = {0, static_cast<double>(random_.integer(0, 40)), true};
@@ -234,7 +255,8 @@ class KernelGenerator {
     const std::int64_t extent = static_cast<std::int64_t>(facts_[index].high) + random_.integer(1, 3);
     const Mask mask = random_.chance(40) ? 0 : random_mask(load_axes()) & ((1u << random_.integer(0, rank())) - 1);
     std::int64_t elements = extent;
-    for (int a = 0; a < rank(); ++a) elements *= mask >> a & 1 ? std::max<std::int64_t>(case_.geometry.extent[static_cast<std::size_t>(a)], 1) : 1;
+    for (int a = 0; a < rank(); ++a)
+      elements *= mask >> a & 1 ? std::max<std::int64_t>(case_.geometry.extent[static_cast<std::size_t>(a)], 1) : 1;
     const DType dtype = random_dtype();
     const std::uint16_t access = add_access(add_operand(dtype, false), elements > 200000 ? 0 : mask, false, extent);
     push({.prim = Prim::gather, .dtype = dtype, .args = {index, no_inst, no_inst}, .access = access});
@@ -242,8 +264,10 @@ class KernelGenerator {
 
   void add_reduction() {
     for (int attempt = 0; attempt < 8; ++attempt) {
-      const DType dtype = random_.chance(80) ? (random_.chance(75) ? DType::f32 : DType::f64) : random_.pick(std::vector{DType::i32, DType::i64, DType::bool_});
-      const Prim prim = random_.pick(std::vector{Prim::reduce_add, Prim::reduce_add, Prim::reduce_add, Prim::reduce_max, Prim::reduce_min, Prim::reduce_mul});
+      const DType dtype = random_.chance(80) ? (random_.chance(75) ? DType::f32 : DType::f64)
+                                             : random_.pick(std::vector{DType::i32, DType::i64, DType::bool_});
+      const Prim prim = random_.pick(
+          std::vector{Prim::reduce_add, Prim::reduce_add, Prim::reduce_add, Prim::reduce_max, Prim::reduce_min, Prim::reduce_mul});
       const InstId value = any_value(dtype);
       if (value != no_inst && push({.prim = prim, .dtype = dtype, .args = {value, no_inst, no_inst}}) != no_inst) return;
     }
@@ -253,7 +277,8 @@ class KernelGenerator {
     const DType dtype = random_.pick(std::vector{DType::f32, DType::f32, DType::f32, DType::f64, DType::i32});
     const Mask k = 1u << (rank() - 1), n = 1u << (rank() - 2), m = 1u << (rank() - 3), batch = m - 1;
     for (;;) {
-      case_.data.clear(), case_.geometry.accesses.clear(), kernel().operands.clear(), kernel().accesses.clear(), kernel().body.clear(), facts_.clear();
+      case_.data.clear(), case_.geometry.accesses.clear(), kernel().operands.clear(), kernel().accesses.clear(), kernel().body.clear(),
+          facts_.clear();
       std::array<InstId, 3> factors{no_inst, no_inst, no_inst};
       for (std::size_t i = 0; i < 2; ++i) {
         const std::uint16_t operand = add_operand(dtype, false);
@@ -282,7 +307,8 @@ class KernelGenerator {
     std::vector<bool> needs(kernel().body.size());
     needs[id] = true;
     for (std::size_t i = id + 1u; i < needs.size(); ++i)
-      for (int k = 0; k < arity(kernel().body[i].prim); ++k) needs[i] = needs[i] || needs[kernel().body[i].args[static_cast<std::size_t>(k)]];
+      for (int k = 0; k < arity(kernel().body[i].prim); ++k)
+        needs[i] = needs[i] || needs[kernel().body[i].args[static_cast<std::size_t>(k)]];
     return std::any_of(kernel().stores.begin(), kernel().stores.end(), [&](const Store& store) { return needs[store.value]; });
   }
 
@@ -307,7 +333,8 @@ class KernelGenerator {
     case_.geometry.accesses.push_back(numbers);
     kernel().accesses.push_back({read, classes_of(numbers, true)});
     const InstId old = push({.prim = Prim::load, .dtype = dtype, .access = static_cast<std::uint16_t>(kernel().accesses.size() - 1)});
-    const InstId sum = push({.prim = random_.chance(50) ? Prim::sub : Prim::min, .dtype = dtype, .args = {old, kernel().stores[store].value, no_inst}});
+    const InstId sum =
+        push({.prim = random_.chance(50) ? Prim::sub : Prim::min, .dtype = dtype, .args = {old, kernel().stores[store].value, no_inst}});
     if (sum == no_inst) return;
     kernel().stores[store].value = sum;
     case_.data[written].memory_of = read;
@@ -318,7 +345,8 @@ class KernelGenerator {
     const DType dtype = kernel().operands[kernel().accesses[access].operand].dtype;
     if (dtype == DType::bool_) return;
     const InstId old = push({.prim = Prim::load, .dtype = dtype, .access = access});
-    const InstId sum = push({.prim = random_.chance(50) ? Prim::add : Prim::max, .dtype = dtype, .args = {old, kernel().stores[store].value, no_inst}});
+    const InstId sum =
+        push({.prim = random_.chance(50) ? Prim::add : Prim::max, .dtype = dtype, .args = {old, kernel().stores[store].value, no_inst}});
     if (sum != no_inst) kernel().stores[store].value = sum;
   }
 
@@ -372,4 +400,4 @@ inline void KernelGenerator::prune(KernelCase& test_case) {
   for (const Store& store : kernel.stores) kernel.operands[kernel.accesses[store.access].operand].written = true;
 }
 
-}  // namespace sinter_test
+}   // namespace sinter_test

@@ -47,7 +47,8 @@ void report(Backend& oracle, Backend& tested, const KernelCase& test_case, const
   const KernelCase small = Shrinker(fails).shrink(test_case);
   const Outcome last = compare(oracle, tested, small, agreement);
   FAIL("seed " << test_case.seed << " on " << tested.cache_key() << ": " << outcome.difference << "\nshrunk: " << last.difference << "\n"
-               << describe(small) << "in full:\n" << describe(test_case));
+               << describe(small) << "in full:\n"
+               << describe(test_case));
 }
 
 void fuzz(Backend& oracle, Backend& tested, std::uint64_t first_seed, Agreement agreement = Agreement::within_error) {
@@ -72,7 +73,7 @@ void fuzz(Backend& oracle, Backend& tested, std::uint64_t first_seed, Agreement 
   CHECK_FALSE(tally.agreed.empty());
 }
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("random kernels: generated kernels are valid and judged") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
@@ -107,7 +108,7 @@ void fuzz_isa(x86::Isa isa, std::uint64_t first_seed) {
   fuzz(*reference, *tested, first_seed);
 }
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("random kernels: AVX-512 against reference") { fuzz_isa(x86::Isa::avx512, 1'000'000); }
 
@@ -137,7 +138,7 @@ class WrongBackend final : public Backend {
   }
 };
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("random kernels: a wrong back end is found and its case shrinks") {
   const auto reference = make_reference_backend();

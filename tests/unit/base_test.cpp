@@ -26,7 +26,8 @@ TEST_CASE("errors: one layout for all") {
   CHECK(std::string(TraceError("item", "tracing").what()) == "sinter::TraceError: item: tracing");
   CHECK(std::string(DeviceError("", "no device").what()) == "sinter::DeviceError: no device");
   CHECK(std::string(UserError("compile", "what").what()) == "sinter::UserError: compile: what");
-  CHECK(std::string(OutOfMemory("cpu", 64, "limit is 32").what()) == "sinter::OutOfMemory: cpu: could not allocate 64 bytes\n  limit is 32");
+  CHECK(std::string(OutOfMemory("cpu", 64, "limit is 32").what()) ==
+        "sinter::OutOfMemory: cpu: could not allocate 64 bytes\n  limit is 32");
 }
 
 TEST_CASE("errors: kinds") {
@@ -118,7 +119,7 @@ struct Counted : RefCounted<Counted> {
   }
   int& destroyed;
 };
-}  // namespace
+}   // namespace
 
 TEST_CASE("Ref: the last one destroys") {
   int destroyed = 0;

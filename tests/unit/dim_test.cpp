@@ -35,13 +35,11 @@ template <class F>
 std::string error_of(F&& f) {
   try {
     f();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return {};
 }
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("dim: numbers compute at once") {
   constexpr Dim three = 3;

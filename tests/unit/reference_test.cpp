@@ -54,7 +54,8 @@ struct Maker {
     return s.load(access(operand(data, false), strides, offset), dtype_of<T>());
   }
   template <class T>
-  ScalarValue gather(std::vector<T>& table, const std::vector<std::int64_t>& strides, std::int64_t extent, std::int64_t stride, ScalarValue index) {
+  ScalarValue gather(std::vector<T>& table, const std::vector<std::int64_t>& strides, std::int64_t extent, std::int64_t stride,
+                     ScalarValue index) {
     const std::uint16_t a = access(operand(table, false), strides);
     geometry.accesses[a].gather_extent = extent;
     geometry.accesses[a].gather_stride = stride;
@@ -83,9 +84,7 @@ template <class F>
 std::string error_of(F&& f) {
   try {
     f();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return {};
 }
 
@@ -109,7 +108,7 @@ std::vector<T> map_2(Prim prim, std::vector<T> a, std::vector<T> b) {
   return out;
 }
 
-}  // namespace
+}   // namespace
 
 TEST_CASE("philox: known answers of Random123") {
   STATIC_REQUIRE(philox4x32({0, 0, 0, 0}, {0, 0}) == PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
@@ -177,14 +176,16 @@ TEST_CASE("reference: integers wrap, and division is defined everywhere") {
   CHECK(map_2<std::int32_t>(Prim::rem, {7, -7, 7, -7, 5, low}, {3, 3, -3, -3, 0, -1}) == V{1, 2, -2, -1, 0, 0});
   CHECK(map_2<std::int32_t>(Prim::pow, {3, -1, 2, 5}, {4, -3, -1, 0}) == V{81, -1, 0, 1});
   CHECK(map_2<std::int32_t>(Prim::xor_, {6, -1}, {3, 1}) == V{5, -2});
-  CHECK(map_2<std::int64_t>(Prim::mul, {std::numeric_limits<std::int64_t>::min()}, {-1}) == std::vector{std::numeric_limits<std::int64_t>::min()});
+  CHECK(map_2<std::int64_t>(Prim::mul, {std::numeric_limits<std::int64_t>::min()}, {-1}) ==
+        std::vector{std::numeric_limits<std::int64_t>::min()});
   CHECK(map(V{low, -3, 4}, [](ScalarBuilder& s, ScalarValue x) { return s.abs(x); }) == V{low, 3, 4});
   CHECK(map(V{0, -1}, [](ScalarBuilder& s, ScalarValue x) { return s.not_(x); }) == V{-1, 0});
 }
 
 TEST_CASE("reference: floating edges") {
   using V = std::vector<float>;
-  const V least = map_2<float>(Prim::min, {not_a_number, 1, 2, -infinity}, {1, not_a_number, 3, 0}), most = map_2<float>(Prim::max, {not_a_number, 1, 2, -infinity}, {1, not_a_number, 3, 0});
+  const V least = map_2<float>(Prim::min, {not_a_number, 1, 2, -infinity}, {1, not_a_number, 3, 0}),
+          most = map_2<float>(Prim::max, {not_a_number, 1, 2, -infinity}, {1, not_a_number, 3, 0});
   CHECK((std::isnan(least[0]) && std::isnan(least[1]) && least[2] == 2 && least[3] == -infinity));
   CHECK((std::isnan(most[0]) && std::isnan(most[1]) && most[2] == 3 && most[3] == 0));
   CHECK(map(V{0.5f, 1.5f, 2.5f, -0.5f, -1.5f}, [](ScalarBuilder& s, ScalarValue x) { return s.round(x); }) == V{0, 2, 2, 0, -2});
@@ -302,7 +303,8 @@ TEST_CASE("reference: contraction with bias and relu, over tile borders, transpo
   for (std::int64_t i = 0; i < batches * m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       double total = 0;
-      for (std::int64_t p = 0; p < depth; ++p) total += static_cast<double>(a[static_cast<std::size_t>(i * depth + p)]) * b[static_cast<std::size_t>(j * depth + p)];
+      for (std::int64_t p = 0; p < depth; ++p)
+        total += static_cast<double>(a[static_cast<std::size_t>(i * depth + p)]) * b[static_cast<std::size_t>(j * depth + p)];
       const float expected = static_cast<float>(total) + bias[static_cast<std::size_t>(j)];
       REQUIRE(out[static_cast<std::size_t>(i * n + j)] == std::max(expected, 0.0f));
     }
@@ -311,7 +313,8 @@ TEST_CASE("reference: contraction with bias and relu, over tile borders, transpo
 
 TEST_CASE("reference: integer contraction wraps, and one over nothing is zero") {
   for (std::int64_t depth : {0, 100}) {
-    std::vector<std::int32_t> a(static_cast<std::size_t>(3 * depth), 1 << 20), b(static_cast<std::size_t>(depth * 2), (1 << 10) + 1), out(6, -1);
+    std::vector<std::int32_t> a(static_cast<std::size_t>(3 * depth), 1 << 20), b(static_cast<std::size_t>(depth * 2), (1 << 10) + 1),
+        out(6, -1);
     Maker k(KernelKind::contraction, {P, P, R}, {3, 2, depth});
     const ScalarValue left = k.load(a, {depth, 0, 1}), right = k.load(b, {0, 1, 2});
     k.store(k.s.contract(left, right), out, {2, 1, 0});

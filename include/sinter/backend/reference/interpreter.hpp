@@ -3,9 +3,9 @@
 // the parallel ones (each lane has its own sums) or the reduced ones (a long row per outer point).
 #pragma once
 
-#include <sinter/base/config.hpp>
 #include <sinter/backend/reference/program.hpp>
 #include <sinter/backend/reference/space.hpp>
+#include <sinter/base/config.hpp>
 #include <sinter/runtime/backend.hpp>
 
 #include <cstddef>
@@ -58,19 +58,19 @@ class Interpreter final : public Launch {
   BoundGeometry geometry_;
   bool reduced_lanes_ = false;
   Space lanes_, loop_;
-  std::unique_ptr<Product> product_;        // contractions that are matrix products
+  std::unique_ptr<Product> product_;   // contractions that are matrix products
   Position loop_position_{};
   std::vector<std::int64_t> loop_offset_;   // per access, geometry's offset included
   std::unique_ptr<std::byte[]> memory_;
-  std::vector<void*> value_;                // per instruction: block_size elements of its dtype
-  std::vector<void*> sums_;                 // per instruction: block_size accumulators; reductions only
+  std::vector<void*> value_;   // per instruction: block_size elements of its dtype
+  std::vector<void*> sums_;    // per instruction: block_size accumulators; reductions only
   // Of the run in progress.
   void* const* operands_ = nullptr;
   bool index_out_of_range_ = false;
   std::int64_t bad_index_ = 0, bad_extent_ = 0;
 };
 
-}  // namespace reference_detail
+}   // namespace reference_detail
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

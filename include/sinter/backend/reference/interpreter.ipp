@@ -84,7 +84,8 @@ SINTER_DECL void Interpreter::run(void* const* operands) {
   else if (reduced_lanes_) run_with_reduced_lanes();
   else run_with_parallel_lanes();
   if (index_out_of_range_)
-    throw IndexError("gather", "index " + std::to_string(bad_index_) + " is out of range for an axis of extent " + std::to_string(bad_extent_));
+    throw IndexError("gather",
+                     "index " + std::to_string(bad_index_) + " is out of range for an axis of extent " + std::to_string(bad_extent_));
 }
 
 // ---- the three ways -----------------------------------------------------------------------------------------------
@@ -160,7 +161,8 @@ SINTER_DECL void Interpreter::run_product() {
   }
 }
 
-SINTER_DECL void Interpreter::run_product_rows(const Position& batch, std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
+SINTER_DECL void Interpreter::run_product_rows(const Position& batch, std::int64_t row, std::int64_t column, std::int64_t rows,
+                                               std::int64_t columns) {
   Block block{batch, columns};
   std::int64_t& block_row = block.start[static_cast<std::size_t>(lanes_.rank - 2)];
   block_row = row;
@@ -229,7 +231,8 @@ SINTER_DECL void Interpreter::load(InstId id, const Block& block) {
       const T* from = reinterpret_cast<const T*>(base);
       if (stride == 1) std::copy_n(from, length, out + lane);
       else if (stride == 0) std::fill_n(out + lane, length, *from);
-      else for (std::int64_t i = 0; i < length; ++i) out[lane + i] = from[i * stride];
+      else
+        for (std::int64_t i = 0; i < length; ++i) out[lane + i] = from[i * stride];
     });
   });
 }
@@ -310,7 +313,8 @@ SINTER_DECL void Interpreter::store(const std::vector<Store>& stores, const Bloc
       for_each_run(store.access, block, [&](std::int64_t lane, std::int64_t length, char* base, std::int64_t stride) {
         T* to = reinterpret_cast<T*>(base);
         if (stride == 1) std::copy_n(from + lane, length, to);
-        else for (std::int64_t i = 0; i < length; ++i) to[i * stride] = from[lane + i];
+        else
+          for (std::int64_t i = 0; i < length; ++i) to[i * stride] = from[lane + i];
       });
     });
   }
@@ -331,5 +335,5 @@ SINTER_DECL void Interpreter::set_loop_offsets() {
   for (std::size_t i = 0; i < loop_offset_.size(); ++i) loop_offset_[i] = geometry_.accesses[i].offset + loop_.offset(i, loop_position_);
 }
 
-}  // namespace reference_detail
+}   // namespace reference_detail
 SINTER_NAMESPACE_END

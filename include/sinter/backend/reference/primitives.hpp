@@ -21,7 +21,8 @@ template <class T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
 /// What reductions accumulate in: wider than the dtype where the machine has it.
 template <class T>
-using Accumulator = std::conditional_t<std::is_same_v<T, double>, long double, std::conditional_t<std::is_same_v<T, float>, double, std::int64_t>>;
+using Accumulator =
+    std::conditional_t<std::is_same_v<T, double>, long double, std::conditional_t<std::is_same_v<T, float>, double, std::int64_t>>;
 inline constexpr std::int64_t accumulator_bytes = sizeof(long double);
 
 template <class T>
@@ -39,6 +40,7 @@ std::uint64_t widen(T x) {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(x));
 }
 
+// clang-format off
 struct Neg {
   template <class T> T operator()(T a) const {
     if constexpr (Floating<T>) return -a;
@@ -109,7 +111,8 @@ struct Pow {
   }
   /// Wraps; a negative exponent gives the truncated quotient (0 but for bases 1 and -1).
   template <Whole T> static T integer_power(T base, T exponent) {
-    if (exponent < 0) return base == 1 ? T(1) : base == static_cast<T>(-1) ? (exponent % 2 != 0 ? static_cast<T>(-1) : T(1)) : T(0);
+    if (exponent < 0 && base == static_cast<T>(-1)) return exponent % 2 != 0 ? base : T(1);
+    if (exponent < 0) return base == 1 ? T(1) : T(0);
     std::uint64_t result = 1, square = widen(base);
     for (std::uint64_t left = widen(exponent); left != 0; left >>= 1, square *= square)
       if (left & 1) result *= square;
@@ -148,6 +151,8 @@ struct Cos { template <Floating T> T operator()(T a) const { return std::cos(a);
 struct Tanh { template <Floating T> T operator()(T a) const { return std::tanh(a); } };
 struct Erf { template <Floating T> T operator()(T a) const { return std::erf(a); } };
 struct Same { template <class T> T operator()(T a) const { return a; } };
+
+// clang-format on
 
 /// Prim::convert.
 template <class To, class From>
@@ -211,9 +216,19 @@ template <class T>
 VectorFunction map_of(Prim prim) {
   constexpr bool floating = Floating<T>;
   // The two halves of the table differ in what compiles for T.
-  const auto floats_1 = [&]<class F>(F) -> VectorFunction { if constexpr (floating) return map_1<F, T>; else return nullptr; };
-  const auto rounds_1 = [&]<class F>(F) -> VectorFunction { if constexpr (floating) return map_1<F, T>; else return map_1<Same, T>; };
-  const auto bits_2 = [&]<class F>(F) -> VectorFunction { if constexpr (floating) return nullptr; else return map_2<F, T>; };
+  const auto floats_1 = [&]<class F>(F) -> VectorFunction {
+    if constexpr (floating) return map_1<F, T>;
+    else return nullptr;
+  };
+  const auto rounds_1 = [&]<class F>(F) -> VectorFunction {
+    if constexpr (floating) return map_1<F, T>;
+    else return map_1<Same, T>;
+  };
+  const auto bits_2 = [&]<class F>(F) -> VectorFunction {
+    if constexpr (floating) return nullptr;
+    else return map_2<F, T>;
+  };
+  // clang-format off
   switch (prim) {
     case Prim::neg: return map_1<Neg, T>;
     case Prim::abs: return map_1<Abs, T>;
@@ -252,6 +267,7 @@ VectorFunction map_of(Prim prim) {
     case Prim::reduce_add: case Prim::reduce_mul: case Prim::reduce_min: case Prim::reduce_max: case Prim::contract:
       return nullptr;
   }
+  // clang-format on
   __builtin_unreachable();
 }
 
@@ -305,5 +321,5 @@ ReduceFunction reduce_of(Prim reduction) {
   return reduce_values<Prim::contract, T, lanewise>;
 }
 
-}  // namespace reference_detail
+}   // namespace reference_detail
 SINTER_NAMESPACE_END

@@ -2,8 +2,8 @@
 // double, integers to 64 bits) and multiplied through Eigen. Knows nothing of the epilogue.
 #pragma once
 
-#include <sinter/base/config.hpp>
 #include <sinter/backend/reference/program.hpp>
+#include <sinter/base/config.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -38,7 +38,7 @@ class Product {
 /// Null if the program is no contraction of two loads, one varying over rows and not columns and one the other way.
 std::unique_ptr<Product> make_product(const Program& program, const BoundGeometry& geometry);
 
-}  // namespace reference_detail
+}   // namespace reference_detail
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

@@ -34,7 +34,8 @@ namespace reference_detail {
 template <class T>
 class TypedProduct final : public Product {
  public:
-  TypedProduct() : tile_(product_rows * product_columns), left_tile_(product_rows * product_depth), right_tile_(product_depth * product_columns) {}
+  TypedProduct()
+      : tile_(product_rows * product_columns), left_tile_(product_rows * product_depth), right_tile_(product_depth * product_columns) {}
 
   void compute(const char* left, const char* right, std::int64_t rows, std::int64_t columns) override {
     const T *left_base = reinterpret_cast<const T*>(left), *right_base = reinterpret_cast<const T*>(right);
@@ -60,7 +61,8 @@ class TypedProduct final : public Product {
 
   static Matrix matrix(std::vector<Wide>& values, std::int64_t rows, std::int64_t columns) { return {values.data(), rows, columns}; }
 
-  static void widen_tile(std::vector<Wide>& tile, const T* base, std::int64_t row_stride, std::int64_t column_stride, std::int64_t rows, std::int64_t columns) {
+  static void widen_tile(std::vector<Wide>& tile, const T* base, std::int64_t row_stride, std::int64_t column_stride, std::int64_t rows,
+                         std::int64_t columns) {
     for (std::int64_t i = 0; i < rows; ++i) {
       Wide* to = tile.data() + i * columns;
       const T* from = base + i * row_stride;
@@ -99,5 +101,5 @@ SINTER_DECL std::unique_ptr<Product> make_product(const Program& program, const 
   return product;
 }
 
-}  // namespace reference_detail
+}   // namespace reference_detail
 SINTER_NAMESPACE_END

@@ -3,8 +3,8 @@
 // walked once per depth of such nesting; what varies over them is computed again in each pass. Knows no numbers.
 #pragma once
 
-#include <sinter/base/config.hpp>
 #include <sinter/backend/reference/primitives.hpp>
+#include <sinter/base/config.hpp>
 #include <sinter/kernel/kernel.hpp>
 
 #include <string>
@@ -22,17 +22,17 @@ struct Pass {
 
 /// How one instruction is computed.
 struct Step {
-  VectorFunction map = nullptr;             // maps
-  ReduceFunction reduce_lanes = nullptr;    // reductions: one sum per lane
-  ReduceFunction reduce_all = nullptr;      // reductions: all lanes into one sum
+  VectorFunction map = nullptr;            // maps
+  ReduceFunction reduce_lanes = nullptr;   // reductions: one sum per lane
+  ReduceFunction reduce_all = nullptr;     // reductions: all lanes into one sum
 };
 
 struct Program {
   Kernel kernel;
-  std::vector<Step> steps;            // one per instruction
-  std::vector<Pass> passes;           // at least one
-  std::vector<Store> inner_stores;    // at each point of the last walk
-  std::vector<Store> outer_stores;    // after it, once per outer point
+  std::vector<Step> steps;           // one per instruction
+  std::vector<Pass> passes;          // at least one
+  std::vector<Store> inner_stores;   // at each point of the last walk
+  std::vector<Store> outer_stores;   // after it, once per outer point
 
   std::string text() const;
 };
@@ -40,7 +40,7 @@ struct Program {
 /// Throws InternalError on a malformed kernel, or one that applies a primitive to a dtype for which it has no meaning.
 Program make_program(const Kernel& kernel);
 
-}  // namespace reference_detail
+}   // namespace reference_detail
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

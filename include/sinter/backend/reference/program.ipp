@@ -27,7 +27,8 @@ inline BodyFacts body_facts(const Kernel& kernel) {
   for (std::size_t i = 0; i < count; ++i) {
     const Inst& inst = kernel.body[i];
     facts.is_inner[i] = (varying[i] & reduced) != 0;
-    for (int k = 0; k < arity(inst.prim); ++k) facts.depth[i] = std::max(facts.depth[i], facts.depth[inst.args[static_cast<std::size_t>(k)]]);
+    for (int k = 0; k < arity(inst.prim); ++k)
+      facts.depth[i] = std::max(facts.depth[i], facts.depth[inst.args[static_cast<std::size_t>(k)]]);
     facts.depth[i] += is_reduction(inst.prim);
   }
   for (const Store& store : kernel.stores) facts.is_live[store.value] = true;
@@ -120,5 +121,5 @@ SINTER_DECL std::string Program::text() const {
   return text;
 }
 
-}  // namespace reference_detail
+}   // namespace reference_detail
 SINTER_NAMESPACE_END

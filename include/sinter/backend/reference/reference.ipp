@@ -17,7 +17,7 @@ class ReferenceExecutable final : public Executable {
  private:
   std::shared_ptr<const Program> program_;   // shared with the launches, which may live longer
 };
-}  // namespace reference_detail
+}   // namespace reference_detail
 
 SINTER_DECL Limits ReferenceBackend::limits() const {
   return {.max_operands = 64, .max_body = 1024, .max_reduced_axes = max_axes, .random = true};

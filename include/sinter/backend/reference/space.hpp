@@ -18,11 +18,11 @@ using Position = std::array<std::int64_t, max_axes>;
 enum class Simplify : std::uint8_t { yes, no };
 
 struct Space {
-  int rank = 0;                                   // at least 1 once built
+  int rank = 0;   // at least 1 once built
   std::int64_t points = 1;
-  std::array<int, max_axes> axis{};               // the kernel's axis, or -1
+  std::array<int, max_axes> axis{};   // the kernel's axis, or -1
   Position extent{};
-  std::vector<Position> stride;                   // per access, in elements
+  std::vector<Position> stride;   // per access, in elements
 
   std::int64_t offset(std::size_t access, const Position& at) const {
     std::int64_t sum = 0;
@@ -59,7 +59,8 @@ inline Space make_space(const Kernel& kernel, const BoundGeometry& geometry, Axi
   const std::size_t accesses = kernel.accesses.size();
   space.stride.resize(accesses);
   const auto stride_of = [&](std::size_t access, int axis) {
-    return bound_stride(kernel.accesses[access].stride[static_cast<std::size_t>(axis)], geometry.accesses[access].stride[static_cast<std::size_t>(axis)]);
+    return bound_stride(kernel.accesses[access].stride[static_cast<std::size_t>(axis)],
+                        geometry.accesses[access].stride[static_cast<std::size_t>(axis)]);
   };
   for (int a = 0; a < kernel.rank(); ++a) {
     if (kernel.axes[static_cast<std::size_t>(a)] != role) continue;
@@ -79,5 +80,5 @@ inline Space make_space(const Kernel& kernel, const BoundGeometry& geometry, Axi
   return space;
 }
 
-}  // namespace reference_detail
+}   // namespace reference_detail
 SINTER_NAMESPACE_END
