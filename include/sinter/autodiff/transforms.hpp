@@ -108,8 +108,8 @@ auto gradient_of(P parameter, GradientVisitor& visitor) {
 
 template <std::size_t... Wrt, class F, class... A>
 auto differentiate_call(const F& f, Location where, std::index_sequence<Wrt...>, const A&... args) {
+  std::tuple<parameter_t<A>...> originals{args...};   // before the trace: expressions among them belong outside
   auto trace = std::make_unique<GradTrace>();
-  std::tuple<parameter_t<A>...> originals{args...};
   auto parameters = originals;
   ParameterVisitor visitor{*trace};
   (tree::visit_leaves(std::get<Wrt>(parameters), visitor), ...);

@@ -108,7 +108,6 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
     static_assert(expr_detail::always_false<O>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
     return *this;
   }
-  explicit operator bool() const = delete;   // use item<bool>(x), any(x) or all(x)
 
   /// The value of this expression, recorded at first use. A named Expr keeps its leaves, a temporary gives them away.
   Ref<TensorImpl> record() const& {

@@ -165,10 +165,11 @@ Tensor full(const Shape& shape, const Scalar& value, TensorOptions options = {},
 Tensor zeros_like(const In& x);
 Tensor ones_like(const In& x);
 /// start, start + step, ... below stop.
-Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step = 1, TensorOptions options = {.dtype = DType::i64});
-Tensor arange(Dim count, TensorOptions options = {.dtype = DType::i64});
-Tensor linspace(double start, double stop, Dim count, TensorOptions options = {});
-Tensor eye(Dim n, TensorOptions options = {});
+Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step = 1, TensorOptions options = {.dtype = DType::i64},
+              Location where = std::source_location::current());
+Tensor arange(Dim count, TensorOptions options = {.dtype = DType::i64}, Location where = std::source_location::current());
+Tensor linspace(double start, double stop, Dim count, TensorOptions options = {}, Location where = std::source_location::current());
+Tensor eye(Dim n, TensorOptions options = {}, Location where = std::source_location::current());
 
 /// Source of random numbers: a key and a counter, each a Variable, so that compiled functions advance it too.
 struct Generator {
@@ -188,7 +189,10 @@ void eval(const In& x);
 void eval(std::initializer_list<std::reference_wrapper<const Tensor>> values, Location where = std::source_location::current());
 
 template <class Self>
-Dim TensorMethods<Self>::size(int axis) const { return shape()[axis]; }
+Dim TensorMethods<Self>::size(int axis, Location where) const {
+  const Shape all = shape();
+  return all[normalise_axis(axis, all.rank(), "size", where)];
+}
 template <class Self>
 Shape TensorMethods<Self>::shape() const { return In(static_cast<const Self&>(*this)).leaf.value->type.shape; }
 template <class Self>
@@ -213,10 +217,9 @@ Tensor to_device(const In& x, Device device);
 template <class Self>
 Tensor TensorMethods<Self>::to(Device device, Location where) const { return to_device(In(static_cast<const Self&>(*this), where), device); }
 template <class Self>
-template <Indexable... I>
-Tensor TensorMethods<Self>::operator()(I&&... positions) const {
-  std::array<Index, sizeof...(I)> list{Index(std::forward<I>(positions))...};
-  return index(In(static_cast<const Self&>(*this)), list);
+Tensor TensorMethods<Self>::operator()(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4, const Index& i5,
+                                       const Index& i6, const Index& i7) const {
+  return index(In(static_cast<const Self&>(*this), i0.where), IndexList{&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}.list);
 }
 
 SINTER_NAMESPACE_END

@@ -173,16 +173,16 @@ SINTER_DECL Tensor& Tensor::operator/=(const In& other) & { return *this = expr_
 
 SINTER_DECL void SlotRef::operator=(const In& value) && { target_ = update(target_, index_, value); }
 SINTER_DECL void SlotRef::operator+=(const In& value) && {
-  target_ = update(target_, index_, In(Tensor(index(In(target_, value.where), index_) + Tensor(value.tensor())), value.where));
+  target_ = update(target_, index_, In(expr_detail::compound<ops::Add>(index(In(target_, value.where), index_), value), value.where));
 }
 SINTER_DECL void SlotRef::operator-=(const In& value) && {
-  target_ = update(target_, index_, In(Tensor(index(In(target_, value.where), index_) - Tensor(value.tensor())), value.where));
+  target_ = update(target_, index_, In(expr_detail::compound<ops::Sub>(index(In(target_, value.where), index_), value), value.where));
 }
 SINTER_DECL void SlotRef::operator*=(const In& value) && {
-  target_ = update(target_, index_, In(Tensor(index(In(target_, value.where), index_) * Tensor(value.tensor())), value.where));
+  target_ = update(target_, index_, In(expr_detail::compound<ops::Mul>(index(In(target_, value.where), index_), value), value.where));
 }
 SINTER_DECL void SlotRef::operator/=(const In& value) && {
-  target_ = update(target_, index_, In(Tensor(index(In(target_, value.where), index_) / Tensor(value.tensor())), value.where));
+  target_ = update(target_, index_, In(expr_detail::compound<ops::Div>(index(In(target_, value.where), index_), value), value.where));
 }
 
 SINTER_DECL Variable::Variable(const Tensor& value, std::string name) : slot_(std::make_shared<VariableSlot>()) {
@@ -614,40 +614,49 @@ SINTER_DECL Tensor ones_like(const In& x) {
   Ref<TensorImpl> value = x.tensor();
   return full(value->type.shape, 1, {.dtype = value->type.dtype, .device = value->type.device}, x.where);
 }
-SINTER_DECL Tensor arange(Dim count, TensorOptions options) {
+SINTER_DECL Tensor arange(Dim count, TensorOptions options, Location where) {
   Attrs attrs;
   attrs.shape.push_back(count);
   attrs.axes.push_back(0);
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
-  return expr_detail::record<ops::Iota>({}, std::move(attrs), {});
+  return expr_detail::record<ops::Iota>({}, std::move(attrs), where);
 }
-SINTER_DECL Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step, TensorOptions options) {
-  if (step == 0) throw ShapeError("arange", "step is 0");
+SINTER_DECL Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step, TensorOptions options, Location where) {
+  if (step == 0) throw ShapeError("arange", "step is 0", where);
   std::int64_t count = std::max<std::int64_t>(0, (stop - start + step + (step > 0 ? -1 : 1)) / step);
-  return cast(In(Tensor(arange(Dim(count), {.dtype = DType::i64}) * step + start)), options.dtype);
+  return cast(In(Tensor(arange(Dim(count), {.dtype = DType::i64}, where) * step + start), where), options.dtype);
 }
-SINTER_DECL Tensor linspace(double start, double stop, Dim count, TensorOptions options) {
-  Tensor position = arange(count, {.dtype = DType::f64});
+SINTER_DECL Tensor linspace(double start, double stop, Dim count, TensorOptions options, Location where) {
+  Tensor position = arange(count, {.dtype = DType::f64}, where);
   Tensor last = Tensor(cast(In(Scalar(count)), DType::f64)) - 1.0;
-  Tensor fraction = where(last > 0.0, position / maximum(last, 1.0), 0.0);
-  return cast(In(Tensor(where(fraction == 1.0, stop, start + fraction * (stop - start)))), options.dtype);
+  Tensor fraction = sinter::where(last > 0.0, position / maximum(last, 1.0), 0.0);
+  return cast(In(Tensor(sinter::where(fraction == 1.0, stop, start + fraction * (stop - start))), where), options.dtype);
 }
-SINTER_DECL Tensor eye(Dim n, TensorOptions options) {
-  Tensor i = arange(n);
-  return cast(In(Tensor(reshape(i, Shape{n, 1}) == reshape(i, Shape{1, n}))), options.dtype);
+SINTER_DECL Tensor eye(Dim n, TensorOptions options, Location where) {
+  Tensor i = arange(n, {.dtype = DType::i64}, where);
+  return cast(In(Tensor(reshape(i, Shape{n, 1}) == reshape(i, Shape{1, n})), where), options.dtype);
 }
 
+namespace expr_detail {
+/// A ready value of no trace: a thread's generator may be made while a function is traced.
+inline Tensor ready_integer(std::int64_t value) {
+  Ref<Storage> storage = Storage::allocate(sizeof value);
+  *static_cast<std::int64_t*>(storage->data()) = value;
+  return Tensor(TensorImpl::make_ready({DType::i64, Device::cpu(), {}}, std::move(storage)));
+}
+}  // namespace expr_detail
+
 SINTER_DECL Generator::Generator(std::int64_t seed)
-    : key(full({}, seed, {.dtype = DType::i64}), "random key"), counter(full({}, 0, {.dtype = DType::i64}), "random counter") {}
+    : key(expr_detail::ready_integer(seed), "random key"), counter(expr_detail::ready_integer(0), "random counter") {}
 SINTER_DECL Generator& Generator::current() {
   static thread_local Generator generator(0);
   return generator;
 }
 SINTER_DECL void manual_seed(std::int64_t seed) {
   Generator& generator = Generator::current();
-  generator.key.set(full({}, seed, {.dtype = DType::i64}));
-  generator.counter.set(full({}, 0, {.dtype = DType::i64}));
+  generator.key.set(expr_detail::ready_integer(seed));
+  generator.counter.set(expr_detail::ready_integer(0));
 }
 namespace expr_detail {
 template <class Op>

@@ -134,12 +134,15 @@ Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, Location whe
 /// The tensor as ready, row-major data (evaluates; copies only if strided).
 Ref<TensorImpl> dense_value(const In& x, std::string_view function);
 
+namespace expr_detail {
+/// The ready value of a tensor with one element.
+Ref<TensorImpl> single_value(const In& x);
+}  // namespace expr_detail
+
 /// The only element, converted to T. Evaluates.
 template <Element T>
 T item(const In& x) {
-  Ref<TensorImpl> value = dense_value(x, "item");
-  if (value->type.shape.numel().value() != 1)
-    throw ShapeError("item", "the tensor has shape " + value->type.shape.text() + ", not one element", x.where, "reduce it first, or use to_vector<T>(x)");
+  Ref<TensorImpl> value = expr_detail::single_value(x);
   return visit_dtype(value->type.dtype, [&](auto element) { return static_cast<T>(*static_cast<const decltype(element)*>(value->data())); });
 }
 /// All elements, row-major, converted to T. Evaluates.
@@ -169,6 +172,12 @@ std::ostream& operator<<(std::ostream& out, const Expr<Op, A...>& x) { return ou
 inline std::ostream& operator<<(std::ostream& out, const Variable& x) { return out << x.value(); }
 
 // ---- definitions of templates
+
+template <class Self>
+Scalar TensorMethods<Self>::item(Location where) const {
+  Ref<TensorImpl> value = expr_detail::single_value(In(static_cast<const Self&>(*this), where));
+  return visit_dtype(value->type.dtype, [&](auto element) { return Scalar(*static_cast<const decltype(element)*>(value->data())); });
+}
 
 template <Element T>
   requires(!std::same_as<T, bool>)

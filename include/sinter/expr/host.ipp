@@ -4,9 +4,11 @@
 #include <sinter/expr/host.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
+#include <concepts>
 #include <cstring>
+#include <limits>
 #include <ostream>
 
 SINTER_NAMESPACE_BEGIN
@@ -76,35 +78,118 @@ SINTER_DECL Tensor copy_strided(const Type& type, const void* data, const Stride
   return Tensor(TensorImpl::make_ready(type, std::move(storage)));
 }
 
-inline std::string number_text(const TensorImpl& value, std::int64_t offset) {
-  char text[48];
-  const void* element = static_cast<const char*>(value.storage->data()) + (value.offset + offset) * size_of(value.type.dtype);
-  switch (value.type.dtype) {
-    case DType::bool_: return *static_cast<const bool*>(element) ? "True" : "False";
-    case DType::i32: std::snprintf(text, sizeof text, "%d", *static_cast<const std::int32_t*>(element)); break;
-    case DType::i64: std::snprintf(text, sizeof text, "%lld", static_cast<long long>(*static_cast<const std::int64_t*>(element))); break;
-    case DType::f32: std::snprintf(text, sizeof text, "%.4g", static_cast<double>(*static_cast<const float*>(element))); break;
-    case DType::f64: std::snprintf(text, sizeof text, "%.6g", *static_cast<const double*>(element)); break;
+/// Fraction digits beyond which numbers are rounded when printed.
+inline constexpr int printed_digits = 8;
+
+/// The shortest text that reads back as `x`, in fixed or scientific notation, with at most `printed_digits` digits behind
+/// the point; the point always stays ("1.", "1.e+10").
+template <class T>
+std::string shortest_text(T x, std::chars_format format) {
+  char buffer[400];
+  auto write = [&](auto... precision) { return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, x, format, precision...).ptr); };
+  std::string text = write();
+  std::size_t exponent = std::min(text.find('e'), text.size()), point = std::min(text.find('.'), exponent);
+  if (exponent - point > printed_digits + 1) {
+    text = write(printed_digits);
+    exponent = std::min(text.find('e'), text.size()), point = std::min(text.find('.'), exponent);
   }
-  std::string out = text;
-  if (out == "-nan") out = "nan";
-  if (is_floating(value.type.dtype) && out.find_first_of(".en") == std::string::npos) out += ".";
-  return out;
+  std::size_t end = exponent;
+  if (point != exponent)
+    while (text[end - 1] == '0') --end;
+  return text.substr(0, point) + "." + (end > point ? text.substr(point + 1, end - point - 1) : "") + text.substr(exponent);
 }
 
-/// Prints like NumPy: columns aligned, more than 1000 elements shortened to three at each end of an axis.
+/// How the numbers of one tensor are written, so that they stand in columns: NumPy's rules.
+class NumberFormat {
+ public:
+  void look_at(bool) { width_ = 5; }   // "False"
+  template <std::integral T>
+  void look_at(T x) { width_ = std::max(width_, std::to_string(x).size()); }
+  template <std::floating_point T>
+  void look_at(T x) {
+    if (!std::isfinite(x)) {
+      odd_width_ = std::max(odd_width_, text_of_odd(x).size());
+      return;
+    }
+    auto size = static_cast<double>(std::abs(x));
+    if (size > 0) largest_ = std::max(largest_, size), smallest_ = std::min(smallest_, size);
+    measure(fixed_, shortest_text(x, std::chars_format::fixed));
+    measure(scientific_, shortest_text(x, std::chars_format::scientific));
+  }
+
+  std::string text(bool x) const { return padded(x ? "True" : "False", width_); }
+  template <std::integral T>
+  std::string text(T x) const { return padded(std::to_string(x), width_); }
+  template <std::floating_point T>
+  std::string text(T x) const {
+    bool is_scientific = largest_ >= 1e8 || smallest_ < static_cast<double>(static_cast<T>(1e-4)) || largest_ / smallest_ > 1000;
+    const Columns& columns = is_scientific ? scientific_ : fixed_;
+    std::size_t right = columns.fraction + 1 + (is_scientific ? columns.exponent : 0);
+    std::size_t left = std::max(columns.whole, odd_width_ > right ? odd_width_ - right : 0);
+    if (!std::isfinite(x)) return padded(text_of_odd(x), left + (columns.whole > 0 ? right : 0));
+    std::string number = shortest_text(x, is_scientific ? std::chars_format::scientific : std::chars_format::fixed);
+    std::size_t exponent = std::min(number.find('e'), number.size()), point = number.find('.');
+    std::string fraction = number.substr(point + 1, exponent - point - 1), power = number.substr(exponent);
+    fraction.append(columns.fraction - fraction.size(), is_scientific ? '0' : ' ');
+    if (is_scientific) power.insert(2, columns.exponent - power.size(), '0');
+    return padded(number.substr(0, point), left) + "." + fraction + power;
+  }
+  /// A number on its own: "1.0", "1e+16".
+  template <class T>
+  static std::string alone(T x) {
+    if constexpr (std::same_as<T, bool>) return x ? "True" : "False";
+    else if constexpr (std::integral<T>) return std::to_string(x);
+    else {
+      if (!std::isfinite(x)) return text_of_odd(x);
+      T size = std::abs(x);
+      bool is_scientific = size != 0 && (size >= T(1e16) || size < T(1e-4));
+      char buffer[64];
+      std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, x, is_scientific ? std::chars_format::scientific : std::chars_format::fixed).ptr);
+      return is_scientific || text.find('.') != std::string::npos ? text : text + ".0";
+    }
+  }
+
+ private:
+  struct Columns {
+    std::size_t whole = 0, fraction = 0, exponent = 0;   // characters before the point, behind it, and from the e on
+  };
+  static void measure(Columns& columns, const std::string& text) {
+    std::size_t exponent = std::min(text.find('e'), text.size()), point = text.find('.');
+    columns.whole = std::max(columns.whole, point);
+    columns.fraction = std::max(columns.fraction, exponent - point - 1);
+    columns.exponent = std::max(columns.exponent, text.size() - exponent);
+  }
+  template <class T>
+  static std::string text_of_odd(T x) { return std::isnan(x) ? "nan" : x < 0 ? "-inf" : "inf"; }
+  static std::string padded(std::string text, std::size_t width) {
+    return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+  }
+
+  std::size_t width_ = 0, odd_width_ = 0;
+  double largest_ = 0, smallest_ = std::numeric_limits<double>::infinity();
+  Columns fixed_, scientific_;
+};
+
+/// Prints like numpy.array2string(x, separator=", "): numbers in columns, lines of at most 75 characters, more than 1000
+/// elements shortened to three at each end of an axis.
 class Printer {
  public:
-  explicit Printer(const TensorImpl& value) : value_(value), is_short_(value.type.shape.numel().value() > 1000) {
-    measure(0, 0);
-  }
+  explicit Printer(const TensorImpl& value) : value_(value), is_short_(value.type.shape.numel().value() > 1000) {}
   std::string text() {
-    write(0, 0);
-    return std::move(out_);
+    return visit_dtype(value_.type.dtype, [&](auto element) {
+      using T = decltype(element);
+      if (value_.type.shape.rank() == 0) return NumberFormat::alone(at<T>(0));
+      measure<T>(0, 0);
+      return write<T>(0, 0);
+    });
   }
 
  private:
   static constexpr std::int64_t edge = 3;
+  static constexpr std::size_t line_width = 75;
+  template <class T>
+  T at(std::int64_t offset) const { return static_cast<const T*>(value_.data())[offset]; }
+  std::int64_t stride(int axis) const { return value_.strides[static_cast<std::size_t>(axis)]; }
   template <class F>
   void for_each(int axis, F&& visit) const {
     std::int64_t n = value_.type.shape[axis].value();
@@ -116,40 +201,43 @@ class Printer {
       visit(i);
     }
   }
+  template <class T>
   void measure(int axis, std::int64_t offset) {
-    if (axis == value_.type.shape.rank()) {
-      width_ = std::max(width_, number_text(value_, offset).size());
-      return;
-    }
+    if (axis == value_.type.shape.rank()) return format_.look_at(at<T>(offset));
     for_each(axis, [&](std::int64_t i) {
-      if (i >= 0) measure(axis + 1, offset + i * value_.strides[static_cast<std::size_t>(axis)]);
+      if (i >= 0) measure<T>(axis + 1, offset + i * stride(axis));
     });
   }
-  void write(int axis, std::int64_t offset) {
-    int rank = value_.type.shape.rank();
-    if (axis == rank) {
-      std::string number = number_text(value_, offset);
-      out_.append(rank > 0 ? width_ - number.size() : 0, ' ').append(number);
-      return;
-    }
-    out_ += '[';
+  template <class T>
+  std::string write(int axis, std::int64_t offset) {
+    int axes_left = value_.type.shape.rank() - axis;
+    std::string out = "[", indent(static_cast<std::size_t>(axis) + 1, ' ');
+    std::size_t width = line_width - static_cast<std::size_t>(axis) - 1, line_start = 0;
     bool is_first = true;
     for_each(axis, [&](std::int64_t i) {
-      if (!is_first) {
-        if (axis == rank - 1) out_ += ", ";
-        else out_.append(",").append(static_cast<std::size_t>(rank - 1 - axis), '\n').append(static_cast<std::size_t>(axis) + 1, ' ');
+      std::string item = i < 0 ? "..." : axes_left == 1 ? format_.text(at<T>(offset + i * stride(axis))) : write<T>(axis + 1, offset + i * stride(axis));
+      if (axes_left > 1) {
+        if (!is_first) out.append(",").append(static_cast<std::size_t>(axes_left - 1), '\n').append(indent);
+      } else if (!is_first) {
+        // The first line begins behind the indent that whoever called writes.
+        std::size_t used = out.size() - line_start + (line_start == 0 ? indent.size() - 1 : 0) + 2;
+        if (used + item.size() > width) {
+          out.append(",\n");
+          line_start = out.size();
+          out.append(indent);
+        } else {
+          out.append(", ");
+        }
       }
+      out.append(item);
       is_first = false;
-      if (i < 0) out_ += "...";
-      else write(axis + 1, offset + i * value_.strides[static_cast<std::size_t>(axis)]);
     });
-    out_ += ']';
+    return out + "]";
   }
 
   const TensorImpl& value_;
   bool is_short_;
-  std::size_t width_ = 0;
-  std::string out_;
+  NumberFormat format_;
 };
 
 }  // namespace expr_detail
@@ -168,6 +256,15 @@ SINTER_DECL Ref<TensorImpl> dense_value(const In& x, std::string_view function) 
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
 }
 
+namespace expr_detail {
+SINTER_DECL Ref<TensorImpl> single_value(const In& x) {
+  Ref<TensorImpl> value = dense_value(x, "item");
+  if (value->type.shape.numel().value() != 1)
+    throw ShapeError("item", "the tensor has shape " + value->type.shape.text() + ", not one element", x.where, "reduce it first, or use to_vector<T>(x)");
+  return value;
+}
+}  // namespace expr_detail
+
 SINTER_DECL void copy_to(const BorrowedMut& target, const In& x) {
   Ref<TensorImpl> value = dense_value(x, "copy_to");
   if (value->type.dtype != target.type.dtype)
@@ -182,9 +279,7 @@ SINTER_DECL std::string to_string(const In& x) {
   Ref<TensorImpl> value = x.tensor();
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, "print", x.where);
-  std::string text = value->type.shape.numel().value() == 0 && value->type.shape.rank() > 0 ? "[]" : expr_detail::Printer(*value).text();
-  if (value->type.shape.rank() > 0 && value->type.shape.numel().value() == 0) text += " " + value->type.text();
-  return text;
+  return value->type.shape.numel().value() == 0 ? "[]" : expr_detail::Printer(*value).text();
 }
 
 SINTER_DECL std::ostream& operator<<(std::ostream& out, const Tensor& x) {

@@ -59,22 +59,33 @@ struct Slice {
 constexpr Slice slice(Dim start, Dim stop = Dim(std::int64_t{1} << 60), std::int64_t step = 1) { return {start, stop, step}; }
 
 /// One position of x(...): everything, a part, one index (drops the axis), or an integer tensor (gathers along the axis).
+/// Knows where it was written, for errors.
 struct Index {
-  enum class Kind : std::uint8_t { all, slice, position, gather };
-  Kind kind = Kind::all;
+  enum class Kind : std::uint8_t { none, all, slice, position, gather };
+  Kind kind = Kind::none;   // none: a position that was not given
   Slice part;
   Dim position;
   Ref<TensorImpl> indices;
-  Index(const All&) {}
-  Index(Slice s) : kind(Kind::slice), part(s) {}
-  Index(Dim at) : kind(Kind::position), position(at) {}
+  Location where;
+  Index() = default;
+  Index(const All&, Location at = std::source_location::current()) : kind(Kind::all), where(at) {}
+  Index(Slice s, Location at = std::source_location::current()) : kind(Kind::slice), part(s), where(at) {}
+  Index(Dim i, Location at = std::source_location::current()) : kind(Kind::position), position(i), where(at) {}
   template <std::integral I>
     requires(!std::same_as<I, bool>)
-  Index(I at) : kind(Kind::position), position(at) {}
-  Index(const Tensor& t);
+  Index(I i, Location at = std::source_location::current()) : kind(Kind::position), position(i), where(at) {}
+  Index(const Tensor& t, Location at = std::source_location::current());
+  template <class Op, class... A>
+  Index(const Expr<Op, A...>& e, Location at = std::source_location::current()) : kind(Kind::gather), indices(e.record()), where(at) {}
 };
-template <class T>
-concept Indexable = std::convertible_to<T, Index> && !std::same_as<std::remove_cvref_t<T>, bool>;
+/// Up to eight positions, as they are passed to x(...) and x.at(...).
+struct IndexList {
+  IndexList(std::initializer_list<const Index*> given) {
+    for (const Index* index : given)
+      if (index->kind != Index::Kind::none) list.push_back(*index);
+  }
+  std::vector<Index> list;
+};
 
 /// A run-time number inside compiled functions. Never a constant of the trace; converts from any C++ number.
 class Scalar {
@@ -112,7 +123,7 @@ struct VariableSlot {
 template <class Self>
 class TensorMethods {
  public:
-  Dim size(int axis) const;
+  Dim size(int axis, Location where = std::source_location::current()) const;
   Shape shape() const;
   DType dtype() const;
   Device device() const;
@@ -125,8 +136,9 @@ class TensorMethods {
   Tensor reshape(const Shape& shape, Location where = std::source_location::current()) const;
   Tensor to(DType dtype, Location where = std::source_location::current()) const;
   Tensor to(Device device, Location where = std::source_location::current()) const;
-  template <Indexable... I>
-  Tensor operator()(I&&... index) const;
+  /// A part of it: x(0, all, slice(2, 5)).
+  Tensor operator()(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {}, const Index& i4 = {},
+                    const Index& i5 = {}, const Index& i6 = {}, const Index& i7 = {}) const;
 };
 
 class In;
@@ -158,15 +170,13 @@ class Tensor : public TensorMethods<Tensor> {
   Tensor& operator/=(const In& other) &;
 
   /// A place in this tensor: `u.at(all, 0) = y` gives `u` the updated value.
-  template <Indexable... I>
-  [[nodiscard]] SlotRef at(I&&... index) &;
+  [[nodiscard]] SlotRef at(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {}, const Index& i4 = {},
+                           const Index& i5 = {}, const Index& i6 = {}, const Index& i7 = {}) &;
 
   /// The elements, row-major; evaluates, and copies first if the layout is strided. Valid while this handle keeps its
   /// value. Throws DTypeError if T is not the dtype.
   template <Element T>
   std::span<const T> data(Location where = std::source_location::current()) const;
-
-  explicit operator bool() const = delete;   // use item<bool>(x), any(x) or all(x)
 
   const Ref<TensorImpl>& impl() const { return impl_ ? impl_ : zero(); }
   /// The value itself, leaving this handle the number 0.
@@ -204,7 +214,6 @@ class Variable : public TensorMethods<Variable> {
   /// The value now: the one assigned last in this trace, or the slot's.
   Tensor value() const;
   const std::string& name() const { return slot_->name; }
-  explicit operator bool() const = delete;
   const std::shared_ptr<VariableSlot>& slot() const { return slot_; }
 
  private:
@@ -250,11 +259,11 @@ class SlotRef {
   std::vector<Index> index_;
 };
 
-inline Index::Index(const Tensor& t) : kind(Kind::gather), indices(t.impl()) {}
+inline Index::Index(const Tensor& t, Location at) : kind(Kind::gather), indices(t.impl()), where(at) {}
 
-template <Indexable... I>
-SlotRef Tensor::at(I&&... index) & {
-  return SlotRef(*this, std::vector<Index>{Index(std::forward<I>(index))...});
+inline SlotRef Tensor::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4, const Index& i5,
+                          const Index& i6, const Index& i7) & {
+  return SlotRef(*this, IndexList{&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}.list);
 }
 template <class T>
   requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>)
