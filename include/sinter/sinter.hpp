@@ -7,6 +7,7 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/compile.hpp>
+#include <sinter/jit/eval.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/runtime/threads.hpp>
 #include <sinter/tensor/storage.hpp>

@@ -98,6 +98,7 @@
 #endif
 // jit
 #include <sinter/jit/backends.ipp>
+#include <sinter/jit/eval.ipp>
 #include <sinter/jit/execute.ipp>
 #include <sinter/jit/function.ipp>
 #include <sinter/jit/guards.ipp>

@@ -48,12 +48,14 @@ class ArgList {
 
   void tensor(const Tensor& x) { add_value(x.impl().get(), LeafKind::tensor, nullptr); }
   void variable(const Variable& x);
-  void scalar(const Scalar& x) {
+  void value(TensorImpl* x) { add_value(x, LeafKind::tensor, nullptr); }
+  void scalar(const Scalar& x) { number(x.leaf()); }
+  void number(const Leaf& x) {
     ArgLeaf leaf;
     leaf.kind = LeafKind::scalar;
-    leaf.number_kind = x.leaf().kind;
-    if (x.leaf().kind == DTypeClass::floating) leaf.number = x.leaf().number;
-    else leaf.integer = x.leaf().integer;
+    leaf.number_kind = x.kind;
+    if (x.kind == DTypeClass::floating) leaf.number = x.number;
+    else leaf.integer = x.integer;
     leaves_.push_back(leaf);
   }
   void fixed(std::int64_t value) {

@@ -7,8 +7,8 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/function.hpp>
 
-#include <deque>
 #include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -33,7 +33,7 @@ namespace jit_detail {
 /// The values that a call reads, kept alive until it ends.
 class CallInputs {
  public:
-  CallInputs(const Entry& entry, std::span<const ArgLeaf> args) {
+  CallInputs(const Entry& entry, std::span<const ArgLeaf> args) : all_inputs_(entry.inputs.size()) {
     for (const Entry::Input& input : entry.inputs) {
       auto index = static_cast<std::size_t>(input.index);
       switch (input.source) {
@@ -64,7 +64,10 @@ class CallInputs {
   }
   void add_float(const ArgLeaf& leaf) {
     values_.push_back(nullptr);
-    if (float_count_ == few_floats_.size()) return pointers_.push_back(&many_floats_.emplace_back(static_cast<float>(leaf.number)));
+    if (float_count_ == few_floats_.size()) {
+      if (many_floats_.empty()) many_floats_.reserve(all_inputs_);   // addresses stay
+      return pointers_.push_back(&many_floats_.emplace_back(static_cast<float>(leaf.number)));
+    }
     few_floats_[float_count_] = static_cast<float>(leaf.number);
     pointers_.push_back(&few_floats_[float_count_++]);
   }
@@ -82,8 +85,8 @@ class CallInputs {
   SmallVector<TensorImpl*, 16> values_;
   SmallVector<TensorImpl*, 4> held_;
   std::array<float, 16> few_floats_;
-  std::size_t float_count_ = 0;
-  std::deque<float> many_floats_;   // addresses stay
+  std::size_t float_count_ = 0, all_inputs_;
+  std::vector<float> many_floats_;
 };
 
 inline Type bound_type(const Type& type, std::span<const std::int64_t> symbols) {

@@ -78,6 +78,8 @@ struct Entry {
   Graph traced, optimised;
   double trace_ms = 0, passes_ms = 0, codegen_ms = 0;
   mutable std::atomic<std::int64_t> runs{0};
+  /// The purity check: due at the second call, at each one while it fails, and (checks on) when runs reaches this.
+  mutable std::atomic<std::int64_t> next_check{1};
   const Entry* next = nullptr;                                 // older entry
 };
 
@@ -119,7 +121,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   const Entry* find(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbols) const;
   std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace);
   std::vector<std::uint32_t> choose_symbolic_axes(std::span<const ArgLeaf> args) const;
-  void check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace);
+  void check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::int64_t due);
 
   Options options_;
   Location where_;

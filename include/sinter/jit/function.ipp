@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <ostream>
 
 SINTER_NAMESPACE_BEGIN
@@ -118,6 +119,23 @@ inline std::string first_difference(const Graph& before, const Graph& now, Locat
 }
 }  // namespace jit_detail
 
+namespace jit_detail {
+inline std::string listings(const Plan& plan) {
+  std::string text;
+  for (const PlanStep& step : plan.steps())
+    if (step.executable) text += "code of " + step.name + " [" + step.backend + "]:\n" + step.executable->listing() + "\n";
+  return text;
+}
+/// What SINTER_LOGS asks for about a new entry.
+inline void log_entry(const Entry& entry, Location where) {
+  std::string place = where.text() + ":\n";
+  if (is_logged("guards")) sinter::note("guards", place + entry.guards.text());
+  if (is_logged("graphs")) sinter::note("graphs", place + entry.traced.text() + "\n" + entry.optimised.text());
+  if (is_logged("kernels")) sinter::note("kernels", place + entry.plan->text());
+  if (is_logged("asm")) sinter::note("asm", place + listings(*entry.plan));
+}
+}  // namespace jit_detail
+
 SINTER_DECL FunctionState::FunctionState(Options options, Location where) : options_(std::move(options)), where_(where) {
   check_backend(options_.backend, where);
   auto& functions = jit_detail::Functions::instance();
@@ -146,8 +164,11 @@ SINTER_DECL const Entry* FunctionState::find(std::span<const ArgLeaf> args, Smal
 SINTER_DECL const Entry& FunctionState::entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
   const Entry* entry = find(args.leaves(), symbols);
   if (SINTER_LIKELY(entry != nullptr)) {
-    std::int64_t runs = entry->runs.load(std::memory_order_relaxed);
-    if (SINTER_UNLIKELY(runs == 1 || (Context::get().checks && runs >= 4 && (runs & (runs - 1)) == 0))) check_purity(*entry, args, trace);
+    std::int64_t due = entry->next_check.load(std::memory_order_relaxed);
+    if (SINTER_UNLIKELY(entry->runs.load(std::memory_order_relaxed) >= due)) {
+      // One of several threads checks; the others need not wait for it.
+      if (entry->next_check.compare_exchange_strong(due, std::numeric_limits<std::int64_t>::max())) check_purity(*entry, args, trace, due);
+    }
     return *entry;
   }
   std::scoped_lock lock(compiling_);
@@ -223,18 +244,25 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->codegen_ms = watch.lap_ms();
   ++compiles_;
   compile_ms_ += entry->trace_ms + entry->passes_ms + entry->codegen_ms;
-  if (is_logged("kernels")) sinter::note("kernels", where_.text() + ":\n" + entry->plan->text());
+  jit_detail::log_entry(*entry, where_);
   return entry;
 }
 
-SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace) {
-  entry.runs.fetch_add(1, std::memory_order_relaxed);   // once, also if it throws
+SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::int64_t due) {
+  struct Next {   // a check that fails or throws is due again at once: wrong values must not come in silence
+    const Entry& entry;
+    std::int64_t runs;
+    ~Next() { entry.next_check.store(runs, std::memory_order_relaxed); }
+  } next{entry, due};
   std::vector<std::uint32_t> symbolic(args.leaves().size(), 0);
   for (std::size_t i = 0; i < symbolic.size(); ++i)
     for (std::size_t axis = 0; axis < entry.guards.leaves[i].rank; ++axis)
       if (!entry.guards.leaves[i].extents[axis].is_static()) symbolic[i] |= 1u << axis;
   jit_detail::TracedGraph again = jit_detail::trace_graph(args.leaves(), symbolic, trace);
-  if (structurally_equal(entry.traced, again.graph)) return;
+  if (structurally_equal(entry.traced, again.graph)) {
+    next.runs = Context::get().checks ? std::max<std::int64_t>(4, 2 * due) : std::numeric_limits<std::int64_t>::max();
+    return;
+  }
   Location where = where_;
   std::string op = jit_detail::first_difference(entry.traced, again.graph, where);
   throw TraceError("compile", "captured value changed at " + op, where,
@@ -266,7 +294,7 @@ SINTER_DECL std::ostream& operator<<(std::ostream& out, const Explanation& e) { 
 SINTER_DECL Explanation explain(const Entry& entry, std::span<const std::int64_t> symbols) {
   std::string text = "guards:\n" + entry.guards.text();
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
-  text += "plan:\n" + entry.plan->text();
+  text += "plan:\n" + entry.plan->text() + "\n" + jit_detail::listings(*entry.plan);
   char times[160];
   std::snprintf(times, sizeof times, "compile time: trace %.3f ms, passes %.3f ms, fusion and code %.3f ms\n", entry.trace_ms, entry.passes_ms, entry.codegen_ms);
   for (std::size_t i = 0; i < symbols.size(); ++i) text += "s" + std::to_string(i) + " = " + std::to_string(symbols[i]) + " in this call\n";
