@@ -5,6 +5,7 @@
 #include "../catch.hpp"
 
 #include <sinter/graph/record.hpp>   // the definitions that TensorImpl is completed by
+#include <sinter/ops/registry.hpp>
 #include <sinter/passes/pipeline.hpp>
 
 #include <string>

@@ -209,7 +209,8 @@ std::vector<Literal> awkward_numbers(DType dtype) {
   } else if (dtype == DType::bool_) {
     out = {{dtype, 0, 0}, {dtype, 0, 1}};
   } else {
-    for (std::int64_t value : {std::int64_t{0}, std::int64_t{1}, std::int64_t{-1}, std::int64_t{7}, std::int64_t{-8}, std::int64_t{2147483647}, std::int64_t{-2147483647} - 1})
+    const std::int64_t lowest = std::numeric_limits<std::int32_t>::min();
+    for (std::int64_t value : std::initializer_list<std::int64_t>{0, 1, -1, 7, -8, -1 - lowest, lowest})
       out.push_back({dtype, 0, value});
   }
   return out;

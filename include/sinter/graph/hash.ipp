@@ -88,7 +88,7 @@ SINTER_DECL Hash128 Graph::hash() const {
   }
   for (Value v : outputs_) add_value(v);
   for (const SymbolInfo& s : symbols_)
-    hasher.add(static_cast<std::uint64_t>(s.input)).add(static_cast<std::uint64_t>(s.axis)).add(static_cast<std::uint64_t>(s.min)).add(static_cast<std::uint64_t>(s.max));
+    for (std::int64_t field : {std::int64_t{s.input}, std::int64_t{s.axis}, s.min, s.max}) hasher.add(static_cast<std::uint64_t>(field));
   return hasher.finish();
 }
 

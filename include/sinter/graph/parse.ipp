@@ -9,6 +9,8 @@
 #include <sinter/graph/graph.hpp>
 #include <sinter/graph/lexer.ipp>
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 #include <unordered_map>
 

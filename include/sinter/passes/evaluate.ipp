@@ -39,7 +39,9 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
       if (r == 0) return real(std::copysign(r, b));
       return real((r < 0) != (b < 0) ? r + b : r);
     }
-    case Prim::fma: return dtype == DType::f32 ? Literal{dtype, std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)), 0} : real(std::fma(a, b, c));
+    case Prim::fma:
+      if (dtype == DType::f32) return real(std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
+      return real(std::fma(a, b, c));
     case Prim::min: return real(a < b || std::isnan(a) ? a : b);
     case Prim::max: return real(a > b || std::isnan(a) ? a : b);
     case Prim::eq: return truth(a == b);

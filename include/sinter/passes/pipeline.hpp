@@ -44,7 +44,7 @@ inline constexpr Stage pipeline[] = {
     {"fold", passes_detail::run_pass<Fold>, "literals made by decompositions and gradients shrink before they are compared"},
     {"cse", passes_detail::run_pass<Cse>, "rules such as x - x and where(c, a, a) see equal operands only once they are one value"},
     {"simplify", passes_detail::run_pass<Simplify>, "on canonical, merged values each rule needs a single pattern"},
-    {"cse again", passes_detail::run_pass<Cse>, "simplified nodes may have become equal, and the literals made on the way repeat; nothing dead is left by it or before it"},
+    {"cse again", passes_detail::run_pass<Cse>, "simplified nodes may have become equal, and literals made on the way repeat"},
 };
 
 /// The graph after all passes. Throws InternalError, naming the pass, when checks are on and a pass broke the graph.
