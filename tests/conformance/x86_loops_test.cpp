@@ -192,6 +192,10 @@ void check_float_primitives() {
   check_unary<T>(Prim::rsqrt, [](T x) { return T(1) / std::sqrt(x); });
   check_map<T, T>("fma", [](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue z) { return s.fma(x, y, z); },
                   [](T x, T y, T z) { return std::fma(x, y, z); });
+  check_map<T, T>("max with a constant", [](ScalarBuilder& s, ScalarValue x, ScalarValue, ScalarValue) { return s.max(x, s.imm(0.5, x)); },
+                  [](T x, T, T) { return std::isnan(x) ? x : std::max(x, T(0.5)); });
+  check_map<T, T>("min with a NaN", [](ScalarBuilder& s, ScalarValue x, ScalarValue, ScalarValue) { return s.min(s.imm(std::nan(""), x), x); },
+                  [](T, T, T) { return std::numeric_limits<T>::quiet_NaN(); });
   check_comparisons<T>();
 }
 

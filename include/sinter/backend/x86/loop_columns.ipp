@@ -12,17 +12,17 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-SINTER_DECL void LoopGenerator::column_step() {
-  const int step = plan_.unroll * plan_.lanes, columns = static_cast<int>(offsetof(LoopArgs, columns));
-  const int top = s_.new_label(), tail_top = s_.new_label(), tails = s_.new_label(), done = s_.new_label();
-  body_.emit_outside(Level::outer, 0, nullptr, 0);
-  s_.mov_imm(loop_reg::column, 0);
-  s_.mov(Gpr::rax, arg(static_cast<std::size_t>(columns)));
+/// Blocks of `vectors` vectors while that many are left.
+SINTER_DECL void LoopGenerator::column_blocks(int vectors) {
+  const int step = vectors * plan_.lanes, top = s_.new_label(), done = s_.new_label();
+  s_.mov(Gpr::rax, arg(offsetof(LoopArgs, columns)));
+  s_.binary(Op::sub, Gpr::rax, loop_reg::column);
   s_.binary_imm(Op::and_, Gpr::rax, -step);
+  s_.jump(Op::je, done);
+  s_.binary(Op::add, Gpr::rax, loop_reg::column);
   s_.mov(CodeStream::slot(main_end_slot_), Gpr::rax);
-  s_.jump(Op::je, tails);
   std::vector<Lane0> lanes;
-  for (int u = 0; u < plan_.unroll; ++u) lanes.push_back({.copy = u, .column_offset = u * plan_.lanes, .tail = {}});
+  for (int u = 0; u < vectors; ++u) lanes.push_back({.copy = u, .column_offset = u * plan_.lanes, .tail = {}});
   s_.begin_loop();
   s_.bind(top);
   column_block(lanes);
@@ -30,10 +30,18 @@ SINTER_DECL void LoopGenerator::column_step() {
   s_.binary(Op::cmp, loop_reg::column, CodeStream::slot(main_end_slot_));
   s_.jump(Op::jl, top);
   s_.end_loop();
-  s_.bind(tails);
+  s_.bind(done);
+}
+
+SINTER_DECL void LoopGenerator::column_step() {
+  const int tail_top = s_.new_label(), done = s_.new_label();
+  body_.emit_outside(Level::outer, 0, nullptr, 0);
+  s_.mov_imm(loop_reg::column, 0);
+  column_blocks(plan_.unroll);
+  if (plan_.unroll > 4) column_blocks(4);
   s_.begin_loop();
   s_.bind(tail_top);
-  s_.mov(Gpr::rax, arg(static_cast<std::size_t>(columns)));
+  s_.mov(Gpr::rax, arg(offsetof(LoopArgs, columns)));
   s_.binary(Op::sub, Gpr::rax, loop_reg::column);
   s_.jump(Op::jle, done);
   column_block({{.copy = 0, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)}});

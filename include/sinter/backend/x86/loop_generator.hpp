@@ -65,6 +65,7 @@ class LoopGenerator {
   void finish_function();
   // loop_columns.ipp
   void column_step();
+  void column_blocks(int vectors);
   void column_block(const std::vector<Lane0>& lanes);
   void column_pass(std::size_t pass, const std::vector<Lane0>& lanes);
   void emit_level(std::size_t pass, Level level, const std::vector<Lane0>& lanes);

@@ -7,6 +7,7 @@
 #include <sinter/backend/x86/lower.hpp>
 
 #include <algorithm>
+#include <bit>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -195,7 +196,9 @@ class LoopPlanner {
   void choose_unroll() {
     std::size_t longest = 0;
     for (const PassPlan& p : plan_.passes) longest = std::max(longest, p.needed.size());
-    plan_.unroll = schedule_.unroll != 0 ? std::min<int>(schedule_.unroll, 4) : plan_.is_column ? 4 : longest > 100 ? 1 : 2;
+    if (schedule_.unroll != 0) plan_.unroll = static_cast<int>(std::bit_floor(std::min<unsigned>(schedule_.unroll, 8u)));
+    else if (plan_.is_column) plan_.unroll = longest <= 4 && plan_.isa == Isa::avx512 ? 8 : 4;   // wide blocks visit fewer pages at a time
+    else plan_.unroll = longest > 100 ? 1 : 2;
   }
 
   const Kernel& k_;

@@ -3,6 +3,7 @@
 
 #include <sinter/backend/x86/register_allocator.hpp>
 
+#include <algorithm>
 #include <bit>
 
 SINTER_NAMESPACE_BEGIN

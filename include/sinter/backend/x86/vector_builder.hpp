@@ -7,6 +7,9 @@
 #include <sinter/backend/x86/vector_ir.hpp>
 #include <sinter/tensor/dtype.hpp>
 
+#include <algorithm>
+#include <initializer_list>
+
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
@@ -134,6 +137,7 @@ class VectorBuilder {
   VReg out(Lane lane, Op op, std::initializer_list<VReg> sources);
   VReg shift(Op op, Lane lane, VReg a, int count);
   VReg extremum(Lane lane, VReg a, VReg b, bool minimum);
+  bool is_number(Lane lane, VReg a) const;
   VReg mul_i64(VReg a, VReg b);
   VReg mask_op(Op k_op, Op vector_op, VReg a, VReg b);
   VReg resize_mask(VReg mask, int from, int to);

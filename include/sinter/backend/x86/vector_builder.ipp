@@ -62,11 +62,20 @@ SINTER_DECL VReg VectorBuilder::mul_i64(VReg a, VReg b) {
   return add(lane, out(lane, Op::vpmuludq, {a, b}), shift_left(lane, cross, 32));
 }
 
+/// Whether a float vector is a constant other than NaN.
+SINTER_DECL bool VectorBuilder::is_number(Lane lane, VReg a) const {
+  if (!s_.is_constant(a) || s_.vregs()[a].element != size_of(lane)) return false;
+  const std::uint64_t bits = s_.constant_bits(a);
+  return lane == Lane::f32 ? (bits & 0x7FFFFFFF) <= 0x7F800000 : (bits & 0x7FFFFFFFFFFFFFFF) <= 0x7FF0000000000000;
+}
+
 SINTER_DECL VReg VectorBuilder::extremum(Lane lane, VReg a, VReg b, bool minimum) {
   if (lane == Lane::i32) return out(lane, minimum ? Op::vpminsd : Op::vpmaxsd, {a, b});
   if (lane == Lane::i64 && is_avx512()) return out(lane, minimum ? Op::vpminsq : Op::vpmaxsq, {a, b});
   if (lane == Lane::i64) return select(lane, compare(lane, Compare::lt, minimum ? a : b, minimum ? b : a), a, b);
-  // The machine's gives b when either is NaN: right unless a is the NaN.
+  // The machine's gives b when either is NaN: right unless a is the NaN, and a constant is none.
+  if (is_number(lane, a)) return minimum ? min_raw(lane, a, b) : max_raw(lane, a, b);
+  if (is_number(lane, b)) return minimum ? min_raw(lane, b, a) : max_raw(lane, b, a);
   VReg raw = minimum ? min_raw(lane, a, b) : max_raw(lane, a, b);
   return select(lane, compare(lane, Compare::unordered, a, a), a, raw);
 }

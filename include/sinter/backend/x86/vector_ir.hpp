@@ -121,6 +121,13 @@ class CodeStream {
   VReg new_vec(int bytes) { return push_vreg({.bytes = static_cast<std::uint8_t>(bytes)}); }
   VReg new_mask() { return push_vreg({.is_mask = true, .bytes = 8}); }
   bool is_constant(VReg r) const { return vregs_[r].is_constant; }
+  /// The lowest element of a constant.
+  std::uint64_t constant_bits(VReg r) const {
+    std::uint64_t bits = 0;
+    const std::size_t size = vregs_[r].element == 4 ? 4 : 8;
+    std::memcpy(&bits, pool_.data() + vregs_[r].pool_offset, size);
+    return bits;
+  }
 
   /// A vector with `bits` in every lane of `element` bytes; one per region and value.
   VReg constant(std::uint64_t bits, int element, int bytes);
