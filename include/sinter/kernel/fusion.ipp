@@ -180,7 +180,6 @@ SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
 SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
   visited_.resize(result_.groups.size());
   ++search_;
-  std::int32_t first = merged.members.front().item;
   SmallVector<std::int32_t, 32> pending;
   const auto visit_inputs = [&](const FusionGroup& from, bool is_start) {
     const auto visit = [&](const auto& self, int input) -> bool {
@@ -193,7 +192,7 @@ SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
       if (id == a || id == b) return is_start;
       if (visited_[static_cast<std::size_t>(id)] == search_) return true;
       visited_[static_cast<std::size_t>(id)] = search_;
-      if (group(id).members.back().item > first) pending.push_back(id);   // else it is complete before `merged` begins
+      pending.push_back(id);
       return true;
     };
     for (const FusionMember& member : from.members) {
@@ -313,11 +312,20 @@ SINTER_DECL bool Fuser::try_recompute(int item) {
   SmallVector<std::int32_t, 16> marked;
   for (std::int32_t at : inner)
     if (!items_[at].is_inlined) items_[at].is_inlined = true, marked.push_back(at);
+  // Looking may split axes; what does not come about must leave none behind.
+  std::vector<Space> spaces;
   bool fits_all = true;
-  for (std::int32_t id : readers) fits_all = fits_all && fits(group(id)) && recompute_is_readable(item, group(id));
-  if (fits_all) drop_unused(inner);
-  else for (std::int32_t at : marked) items_[at].is_inlined = false;
-  return fits_all;
+  for (std::int32_t id : readers) {
+    spaces.push_back(group(id).space);
+    fits_all = fits_all && fits(group(id)) && recompute_is_readable(item, group(id));
+  }
+  if (fits_all) {
+    drop_unused(inner);
+    return true;
+  }
+  for (std::size_t i = 0; i < spaces.size(); ++i) group(readers[i]).space = spaces[i];
+  for (std::int32_t at : marked) items_[at].is_inlined = false;
+  return false;
 }
 
 /// Inlined items leave the group in which nothing uses them any more.
@@ -374,7 +382,10 @@ SINTER_DECL void Fuser::merge_siblings() {
         if (group(readers[i]).members.empty() || group(readers[j]).members.empty()) continue;
         const bool j_has_more = group(readers[j]).has_reduction && !group(readers[i]).has_reduction;
         const int into = j_has_more ? readers[j] : readers[i], from = j_has_more ? readers[i] : readers[j];
-        if (reads_whole(group(into), item, shared.map) && reads_whole(group(from), item, other)) join(into, from, &shared);
+        const Space into_space = group(into).space, from_space = group(from).space;
+        if (reads_whole(group(into), item, shared.map) && reads_whole(group(from), item, other) && join(into, from, &shared)) continue;
+        group(into).space = into_space;
+        group(from).space = from_space;
       }
     }
   }

@@ -65,7 +65,7 @@ class GroupMerger {
   bool unify(const Space& space, IndexMap& partial, const IndexMap& more, bool& any) const;
   bool fill_unknown(FusionGroup& group, int item, IndexMap& map) const;
   bool mark_reduced(FusionGroup& group, int item, const IndexMap& map) const;
-  bool operands_are_readable(FusionGroup& group, const FusionMember& member) const;
+  bool operands_are_readable(FusionGroup& group, const FusionMember& member, bool only_inlined) const;
   void mark_passes(FusionGroup& group) const;
   const Shape& walked_shape(int item) const {
     const Form form = items_[item].form;
@@ -91,6 +91,7 @@ SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
     group.has_reduction = true;
   }
   group.is_host = it.form == Form::scatter_add;
+  if (!group.is_host) operands_are_readable(group, member, false);   // they are; this splits the axes that they need split
   group.members.push_back(std::move(member));
   return group;
 }
@@ -162,7 +163,7 @@ SINTER_DECL bool GroupMerger::collect_from_users(FusionGroup& group, int item, I
       IndexMap operand;
       operand.rank = walked_shape(item).rank();
       for (int i = 0, j = 0; i < operand.rank; ++i) {
-        const bool is_reduced = std::find(attrs.axes.begin(), attrs.axes.end(), std::int64_t{i}) != attrs.axes.end();
+        const bool is_reduced = is_reduced_axis(attrs, i);
         operand[i] = is_reduced ? AxisIndex::unknown() : (*map)[j];
         j += !is_reduced || attrs.keepdim;
       }
@@ -185,7 +186,8 @@ SINTER_DECL bool GroupMerger::fill_unknown(FusionGroup& group, int item, IndexMa
       continue;
     }
     int found = -1;
-    if (group.contraction < 0) {
+    const bool is_kept = is_reduction && !is_reduced_axis(items_.node(item)->attrs, i);
+    if (group.contraction < 0 && !is_kept) {
       for (int a = 0; a < group.space.size() && found < 0; ++a) {
         if (!group.space[a].is_reduced || !identical(group.space[a].extent, shape[i])) continue;
         IndexMap one;
@@ -208,7 +210,7 @@ SINTER_DECL bool GroupMerger::mark_reduced(FusionGroup& group, int item, const I
   for (int i = 0; i < map.rank; ++i) {
     IndexMap one;
     one.push_back(map[i]);
-    const bool is_reduced = std::find(attrs.axes.begin(), attrs.axes.end(), std::int64_t{i}) != attrs.axes.end();
+    const bool is_reduced = is_reduced_axis(attrs, i);
     (is_reduced ? reduced : kept) |= leaves_of(group.space, one);
     if (is_reduced && !is_number(shape[i], 1) && !digits_of(group.space, map[i], shape[i])) return false;
   }
@@ -233,9 +235,9 @@ SINTER_DECL GroupMerger::Outcome GroupMerger::assign(FusionGroup& group, int ite
   if (!collect_from_operands(group, item, shared, member.map, any)) return Outcome::impossible;
   if (!collect_from_users(group, item, member.map, any)) return Outcome::impossible;
   if (!any) return Outcome::later;
-  if (!fill_unknown(group, item, member.map)) return Outcome::impossible;
+  if (!fill_unknown(group, item, member.map) || !enumerates(group.space, member.map, walked_shape(item))) return Outcome::impossible;
   if (items_[item].form == Form::reduce && (group.contraction >= 0 || !mark_reduced(group, item, member.map))) return Outcome::impossible;
-  if (!operands_are_readable(group, member)) return Outcome::impossible;
+  if (!operands_are_readable(group, member, false)) return Outcome::impossible;
   group.members.push_back(std::move(member));
   return Outcome::done;
 }
@@ -243,25 +245,27 @@ SINTER_DECL GroupMerger::Outcome GroupMerger::assign(FusionGroup& group, int ite
 SINTER_DECL bool GroupMerger::can_read(Space& space, const FusionGroup& group, int item, const IndexMap& given) const {
   IndexMap map = given;
   const int base = items_.base_of(item);
-  if (find_member(group, base) != nullptr) return true;   // checked where maps are compared
+  const FusionMember* member = find_member(group, base);
   const bool is_made_here = is_generator(items_[base].form) || items_[base].is_inlined;
-  if (!is_made_here) return items_.locate(space, item, map).has_value();
+  if (!is_made_here && member == nullptr) return items_.locate(space, item, map).has_value();
   while (item != base) {
     auto next = items_.input_of_view(space, item, map);
     if (!next) return false;
     map = *next;
     item = items_[item].inputs[0];
   }
-  if (is_generator(items_[base].form)) return true;
+  if (is_generator(items_[base].form) || (member != nullptr && equal_map(space, result_of(*member), map))) return true;
+  if (!is_made_here) return false;   // a member, but not made at this place
   for (std::size_t k = 0; k < items_[base].inputs.size(); ++k)
     if (!can_read(space, group, items_[base].inputs[k], items_.operand_map(base, static_cast<int>(k), map))) return false;
   return true;
 }
 
-SINTER_DECL bool GroupMerger::operands_are_readable(FusionGroup& group, const FusionMember& member) const {
+SINTER_DECL bool GroupMerger::operands_are_readable(FusionGroup& group, const FusionMember& member, bool only_inlined) const {
   const Item& item = items_[member.item];
   for (std::size_t k = 0; k < item.inputs.size(); ++k) {
     if (item.form == Form::take && k == 0) continue;
+    if (item.form == Form::contract || (only_inlined && !items_[items_.base_of(item.inputs[k])].is_inlined)) continue;
     if (!can_read(group.space, group, item.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map))) return false;
   }
   return true;
@@ -299,6 +303,9 @@ SINTER_DECL bool GroupMerger::extend(FusionGroup& group, std::span<const std::in
   const std::uint64_t parallel = leaf_mask(group.space, false);
   for (const FusionMember& member : group.members)
     if ((parallel & ~leaves_of(group.space, result_of(member))) != 0) return false;
+  // What is recomputed inside the group may read members that came in later.
+  for (const FusionMember& member : group.members)
+    if (!operands_are_readable(group, member, true)) return false;
   std::sort(group.members.begin(), group.members.end(), [](const FusionMember& a, const FusionMember& b) { return a.item < b.item; });
   if (group.contraction < 0 && group.has_reduction) mark_passes(group);
   return true;

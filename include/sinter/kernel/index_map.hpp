@@ -78,6 +78,9 @@ void add_scaled(AxisIndex& sum, const AxisIndex& index, Dim factor);
 /// The leaves whose digits, outermost first, make up the index of an axis of that extent; nothing if it is not such a
 /// plain enumeration (a slice, a window, a diagonal).
 std::optional<SmallVector<std::int32_t, 4>> digits_of(const Space& space, const AxisIndex& index, Dim extent);
+/// Does each element of a value of that shape have exactly one place among the axes that the map uses? (Not so on a
+/// diagonal, in a slice or in a broadcast.)
+bool enumerates(const Space& space, const IndexMap& map, const Shape& shape);
 /// The index, in a value of shape `wanted`, of the element at the same row-major place as `given` in `given_shape`.
 /// May split axes of the space.
 std::optional<IndexMap> reshape_map(Space& space, const Shape& given_shape, const IndexMap& given, const Shape& wanted);

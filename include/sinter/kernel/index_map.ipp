@@ -144,6 +144,20 @@ SINTER_DECL std::optional<SmallVector<std::int32_t, 4>> digits_of(const Space& s
   return digits;
 }
 
+SINTER_DECL bool enumerates(const Space& space, const IndexMap& map, const Shape& shape) {
+  std::uint64_t seen = 0;
+  for (int i = 0; i < map.rank; ++i) {
+    if (is_number(shape[i], 1)) continue;
+    const auto digits = digits_of(space, map[i], shape[i]);
+    if (!digits) return false;
+    for (std::int32_t digit : *digits) {
+      if ((seen >> digit & 1) != 0) return false;
+      seen |= std::uint64_t{1} << digit;
+    }
+  }
+  return true;
+}
+
 SINTER_DECL std::uint64_t leaves_of(const Space& space, const IndexMap& map) {
   std::uint64_t mask = 0;
   for (int i = 0; i < map.rank; ++i)

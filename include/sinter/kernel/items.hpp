@@ -117,6 +117,8 @@ class ItemGraph {
   int clone_view(int view, int input);
   bool can_read(int item) const;
   int make_readable(int item);
+  bool is_walked(int item) const;
+  void make_operands_readable(Item& item);
   int make_memory(int item);
   bool may_inline_scalar(const Item& item) const;
   void count_uses();

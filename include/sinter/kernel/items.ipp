@@ -120,6 +120,25 @@ SINTER_DECL int ItemGraph::make_readable(int item) {
   return clone_view(item, copy_of(input));   // a view of a dense value is always readable
 }
 
+/// Is the value reached through a reshape that strides do not express? Then reading it splits axes of the reader.
+SINTER_DECL bool ItemGraph::is_walked(int item) const {
+  if (layout_of(item) != nullptr && !is_generator((*this)[base_of(item)].form)) return false;
+  for (; is_view((*this)[item].form); item = (*this)[item].inputs[0])
+    if ((*this)[item].form == Form::reshape) return true;
+  return false;
+}
+
+/// Operands that an item reads together: two that are walked might want an axis split in different ways.
+SINTER_DECL void ItemGraph::make_operands_readable(Item& item) {
+  int walked = -1;
+  for (std::int32_t& input : item.inputs) {
+    input = make_readable(input);
+    if (!is_walked(input) || input == walked) continue;
+    if (walked < 0) walked = input;
+    else input = copy_of(input);
+  }
+}
+
 /// The same value, in memory and addressed by strides.
 SINTER_DECL int ItemGraph::make_memory(int item) {
   item = make_readable(item);
@@ -157,7 +176,7 @@ SINTER_DECL void ItemGraph::build_node(std::int32_t id, const ItemOptions& optio
   for (Value v : node.inputs) item.inputs.push_back(item_of_node_[static_cast<std::size_t>(v.node)]);
   switch (item.form) {
     case Form::map: case Form::reduce: case Form::random:
-      for (std::int32_t& input : item.inputs) input = make_readable(input);
+      make_operands_readable(item);
       break;
     case Form::take:
       item.inputs[0] = make_memory(item.inputs[0]);
