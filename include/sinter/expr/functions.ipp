@@ -551,12 +551,21 @@ SINTER_DECL Tensor cross_entropy(const In& logits, const In& target) {
 SINTER_DECL Tensor mse_loss(const In& prediction, const In& target) {
   return expr_detail::record<ops::MseLoss>({Leaf(prediction.tensor()), Leaf(target.tensor())}, {}, prediction.where);
 }
+namespace expr_detail {
+/// The height and width of a convolution's kernel shape the code: where they are symbolic, their values become guards.
+inline Tensor with_known_window(const In& weight) {
+  Tensor kernel(weight.tensor());
+  Shape shape = kernel.shape();
+  for (int axis = 2; axis < shape.rank(); ++axis) shape.set(axis, static_cast<std::int64_t>(shape[axis]));
+  return reshape(In(kernel, weight.where), shape);
+}
+}  // namespace expr_detail
 SINTER_DECL Tensor conv2d(const In& x, const In& weight, Conv2dOptions options) {
   if (options.stride < 1 || options.padding < 0)
     throw ShapeError("conv2d", "stride " + std::to_string(options.stride) + " must be positive and padding " + std::to_string(options.padding) + " not negative", x.where);
   Attrs attrs;
   attrs.steps = {options.stride, options.stride, options.padding, options.padding};
-  return expr_detail::record<ops::Conv2d>({Leaf(x.tensor()), Leaf(weight.tensor())}, std::move(attrs), x.where);
+  return expr_detail::record<ops::Conv2d>({Leaf(x.tensor()), Leaf(expr_detail::with_known_window(weight).impl())}, std::move(attrs), x.where);
 }
 namespace expr_detail {
 template <class Op>

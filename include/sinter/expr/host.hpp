@@ -191,14 +191,19 @@ template <EigenLike M>
 M to_eigen(const Tensor& x, Location where) {
   M out;
   const Shape shape = x.shape();
-  if constexpr (M::IsVectorAtCompileTime) {
-    if (shape.rank() != 1) throw ShapeError("to_eigen", "a vector needs rank 1, the tensor is " + shape.text(), where);
-    if constexpr (requires { out.resize(1); }) {
-      if (out.size() != shape[0].value()) out.resize(shape[0].value());
-    }
+  constexpr bool is_vector = M::IsVectorAtCompileTime;
+  if (shape.rank() != (is_vector ? 1 : 2))
+    throw ShapeError("to_eigen", std::string(is_vector ? "a vector needs rank 1" : "a matrix needs rank 2") + ", the tensor is " + shape.text(), where);
+  auto check = [&](std::int64_t fixed, int axis) {   // -1: dynamic
+    if (fixed >= 0 && fixed != shape[axis].value())
+      throw ShapeError("to_eigen", "the Eigen type has extent " + std::to_string(fixed) + " where the tensor is " + shape.text(), where);
+  };
+  if constexpr (is_vector) {
+    check(M::SizeAtCompileTime, 0);
+    if constexpr (M::SizeAtCompileTime < 0) out.resize(shape[0].value());
   } else {
-    if (shape.rank() != 2) throw ShapeError("to_eigen", "a matrix needs rank 2, the tensor is " + shape.text(), where);
-    if (out.rows() != shape[0].value() || out.cols() != shape[1].value()) out.resize(shape[0].value(), shape[1].value());
+    check(M::RowsAtCompileTime, 0), check(M::ColsAtCompileTime, 1);
+    if constexpr (M::SizeAtCompileTime < 0) out.resize(shape[0].value(), shape[1].value());
   }
   copy_to(borrow_mut(out), In(x, where));
   return out;

@@ -149,10 +149,7 @@ class Compiled {
   template <class... O>
   [[nodiscard]] auto into(O&&... outputs) const {
     std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs)...};
-    return [self = *this, targets](const auto&... args) {
-      using R = result_t<std::remove_cvref_t<decltype(args)>...>;
-      static_cast<void>(self.template call<R>(Targets(targets), args...));
-    };
+    return [self = *this, targets](const auto&... args) { self.call_into(Targets(targets), args...); };
   }
 
   /// Compiles for these arguments without running.
@@ -174,7 +171,8 @@ class Compiled {
   /// As into(), with the targets in a list.
   template <class... A>
   void call_into(Targets targets, const A&... args) const {
-    static_cast<void>(call<result_t<A...>>(targets, args...));
+    if (SINTER_UNLIKELY(Context::get().is_disabled)) copy_plain(targets, args...);
+    else static_cast<void>(call<result_t<A...>>(targets, args...));
   }
 
   Stats stats() const { return state_->stats(); }
@@ -198,9 +196,24 @@ class Compiled {
     if constexpr (std::is_void_v<raw_t<A...>>) invoke(std::index_sequence_for<A...>{});
     else return jit_detail::Result<raw_t<A...>>::make(invoke(std::index_sequence_for<A...>{}));
   }
+  template <class... A>
+  void copy_plain(Targets targets, const A&... args) const {
+    std::vector<Ref<TensorImpl>> values;
+    if constexpr (std::is_void_v<raw_t<A...>>) {
+      call_plain<result_t<A...>>(args...);
+    } else {
+      auto result = call_plain<result_t<A...>>(args...);
+      jit_detail::CollectVisitor collect{values};
+      tree::visit_leaves(result, collect);
+    }
+    if (targets.size() != values.size())
+      throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(values.size()) + " results", state_->where());
+    for (std::size_t i = 0; i < values.size(); ++i) copy_to(targets[i], In(Tensor(values[i]), state_->where()));
+  }
   template <class T, class A>
   static T plain(const A& arg) {
-    if constexpr (std::same_as<T, Tensor> && (std::same_as<A, Borrowed> || EigenLike<A>)) return copy_of(arg);
+    if constexpr (std::same_as<A, Lent>) return arg.is_memory ? copy_of(arg.memory) : arg.value;
+    else if constexpr (std::same_as<T, Tensor> && (std::same_as<A, Borrowed> || EigenLike<A>)) return copy_of(arg);
     else return T(arg);
   }
 

@@ -38,7 +38,6 @@ class CallInputs {
       auto index = static_cast<std::size_t>(input.index);
       switch (input.source) {
         case Entry::Input::Source::leaf: input.as_float ? add_float(args[index]) : add_leaf(args[index]); break;
-        case Entry::Input::Source::pinned: add(entry.pinned[index].get()); break;
         case Entry::Input::Source::captured: add_captured(*entry.captured[index]); break;
       }
     }

@@ -59,14 +59,13 @@ class FunctionTrace : public Trace, public SymbolScope {
 struct Entry {
   GuardSet guards;
   struct Input {
-    enum class Source : std::uint8_t { leaf, captured, pinned } source = Source::leaf;
+    enum class Source : std::uint8_t { leaf, captured } source = Source::leaf;
     std::int32_t index = 0;
     bool as_float = false;                                     // a number that the plan takes as f32
   };
   std::vector<Input> inputs;                                   // of the plan, in order
   std::vector<std::shared_ptr<VariableSlot>> captured;         // Variables the function captured
   std::vector<Type> captured_types;                            // what they must still be
-  std::vector<Ref<TensorImpl>> pinned;                         // captured values that were computed once
   struct Assignment {
     std::int32_t leaf = -1;                                    // Variable argument, or
     std::int32_t captured = -1;                                // captured Variable
@@ -156,4 +155,5 @@ SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION
 #include <sinter/jit/function.ipp>
+#include <sinter/jit/trace.ipp>
 #endif

@@ -50,14 +50,13 @@ struct TracedGraph {
   std::vector<Entry::Input> inputs;
   std::vector<std::shared_ptr<VariableSlot>> captured;
   std::vector<Type> captured_types;
-  std::vector<Ref<TensorImpl>> pinned;
   std::vector<Entry::Assignment> assignments;
   std::size_t results = 0;
   std::shared_ptr<const void> result_shape;
   GuardSet guards;
 };
 
-inline TracedGraph trace_graph(std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic_axes, const TraceFunction& function) {
+inline TracedGraph trace_graph(std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic_axes, const TraceFunction& function, Location where) {
   TracedGraph out;
   FunctionTrace trace("compile", args, symbolic_axes);
   TracedResult result = function(trace);
@@ -82,10 +81,14 @@ inline TracedGraph trace_graph(std::span<const ArgLeaf> args, std::span<const st
     out.assignments.push_back(read.leaf >= 0 ? Entry::Assignment{read.leaf, -1}
                                              : Entry::Assignment{-1, static_cast<std::int32_t>(out.captured.size()) - 1});
   }
-  Capture captured = capture(outputs, known, {.trace = trace.id(), .ready = ReadyLeaf::constant});
-  for (std::size_t i = known.size(); i < captured.inputs.size(); ++i) {
-    out.inputs.push_back({Entry::Input::Source::pinned, static_cast<std::int32_t>(out.pinned.size())});
-    out.pinned.push_back(captured.inputs[i]);
+  const CaptureOptions options{.trace = trace.id(), .ready = ReadyLeaf::constant};
+  Capture captured = capture(outputs, known, options);
+  if (captured.inputs.size() > known.size()) {   // captured statements that have not run: then they are constants as well
+    for (std::size_t i = known.size(); i < captured.inputs.size(); ++i) {
+      TensorImpl* raw = captured.inputs[i].get();
+      evaluate({&raw, 1}, "compile", where);
+    }
+    captured = capture(outputs, known, options);
   }
   for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
     SymbolInfo info;
@@ -208,17 +211,12 @@ SINTER_DECL std::vector<std::uint32_t> FunctionState::choose_symbolic_axes(std::
 SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace) {
   jit_detail::Stopwatch watch;
   std::vector<std::uint32_t> symbolic = choose_symbolic_axes(args.leaves());
-  jit_detail::TracedGraph traced = jit_detail::trace_graph(args.leaves(), symbolic, trace);
-  for (const auto& value : traced.pinned) {
-    TensorImpl* raw = value.get();
-    evaluate({&raw, 1}, "compile", where_);
-  }
+  jit_detail::TracedGraph traced = jit_detail::trace_graph(args.leaves(), symbolic, trace, where_);
   auto entry = std::make_unique<Entry>();
   entry->guards = std::move(traced.guards);
   entry->inputs = std::move(traced.inputs);
   entry->captured = std::move(traced.captured);
   entry->captured_types = std::move(traced.captured_types);
-  entry->pinned = std::move(traced.pinned);
   entry->assignments = std::move(traced.assignments);
   entry->results = traced.results;
   entry->result_shape = std::move(traced.result_shape);
@@ -235,7 +233,6 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   for (const Entry::Input& input : entry->inputs) {
     InputLayout layout;
     auto index = static_cast<std::size_t>(input.index);
-    if (input.source == Entry::Input::Source::pinned) layout = layout_of(*entry->pinned[index]);
     if (input.source == Entry::Input::Source::leaf && !entry->guards.leaves[index].is_dense)
       for (std::size_t axis = 0; axis < entry->guards.leaves[index].rank; ++axis) layout.emplace_back(entry->guards.leaves[index].strides[axis]);
     layouts.push_back(std::move(layout));
@@ -258,7 +255,7 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& 
   for (std::size_t i = 0; i < symbolic.size(); ++i)
     for (std::size_t axis = 0; axis < entry.guards.leaves[i].rank; ++axis)
       if (!entry.guards.leaves[i].extents[axis].is_static()) symbolic[i] |= 1u << axis;
-  jit_detail::TracedGraph again = jit_detail::trace_graph(args.leaves(), symbolic, trace);
+  jit_detail::TracedGraph again = jit_detail::trace_graph(args.leaves(), symbolic, trace, where_);
   if (structurally_equal(entry.traced, again.graph)) {
     next.runs = Context::get().checks ? std::max<std::int64_t>(4, 2 * due) : std::numeric_limits<std::int64_t>::max();
     return;

@@ -54,6 +54,7 @@ struct GuardSet {
   std::vector<LeafSpec> leaves;
   std::vector<DimGuard> dims;
   std::vector<SymbolSource> symbols;
+  bool has_variables = false;   // among the leaves
 
   /// True when the arguments fit; `symbol_values` then has the value of every symbol.
   bool holds(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbol_values) const;

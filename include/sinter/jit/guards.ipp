@@ -40,7 +40,7 @@ inline bool layout_fits(const LeafSpec& spec, const ArgLeaf& arg) {
     if ((*arg.strides)[i] != spec.strides[i]) return false;
   return true;
 }
-inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg, std::span<const ArgLeaf> args) {
+inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
   if (spec.kind != arg.kind) return false;
   if (spec.kind == LeafKind::fixed) return spec.fixed == arg.integer;
   if (spec.kind == LeafKind::scalar) return spec.number_kind == arg.number_kind;
@@ -50,10 +50,26 @@ inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg, std::span<const 
     Dim expected = spec.extents[static_cast<std::size_t>(i)], actual = type.shape.begin()[i];
     if (!identical(expected, actual) && (expected.is_static() || actual.value() < 2)) return false;
   }
-  if (spec.kind == LeafKind::variable) {
-    if (spec.same_slot_as >= 0 && args[static_cast<std::size_t>(spec.same_slot_as)].slot != arg.slot) return false;
-  }
   return layout_fits(spec, arg);
+}
+/// The first leaf before `leaf` that is the same Variable, or -1.
+inline std::int16_t earlier_alias(std::span<const ArgLeaf> args, std::size_t leaf) {
+  for (std::size_t i = 0; i < leaf; ++i)
+    if (args[i].slot == args[leaf].slot) return static_cast<std::int16_t>(i);
+  return -1;
+}
+/// Variables are the same ones, and different ones, as in the trace. Slots that fall on a bit of their own are new.
+inline bool aliases_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args) {
+  std::array<std::uint64_t, 16> seen{};
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (specs[i].kind != LeafKind::variable) continue;
+    std::uint64_t place = (reinterpret_cast<std::uintptr_t>(args[i].slot) >> 4) * 0x9E3779B97F4A7C15ULL >> 54;
+    std::uint64_t& word = seen[place / 64];
+    bool may_be_known = (word >> (place % 64) & 1) != 0;
+    word |= std::uint64_t{1} << (place % 64);
+    if ((may_be_known ? earlier_alias(args, i) : std::int16_t{-1}) != specs[i].same_slot_as) return false;
+  }
+  return true;
 }
 inline bool relation_holds(const DimGuard& guard, std::span<const std::int64_t> symbols) {
   std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
@@ -65,7 +81,8 @@ inline std::string leaf_name(std::size_t leaf) { return "argument leaf " + std::
 SINTER_DECL bool GuardSet::holds(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbol_values) const {
   if (args.size() != leaves.size()) return false;
   for (std::size_t i = 0; i < args.size(); ++i)
-    if (!jit_detail::leaf_fits(leaves[i], args[i], args)) return false;
+    if (!jit_detail::leaf_fits(leaves[i], args[i])) return false;
+  if (has_variables && !jit_detail::aliases_fit(leaves, args)) return false;
   symbol_values.clear();
   for (SymbolSource source : symbols)
     symbol_values.push_back(args[static_cast<std::size_t>(source.leaf)].type->shape.begin()[source.axis].value());
@@ -107,7 +124,11 @@ inline std::optional<Guard> broken_leaf(const LeafSpec& spec, std::span<const Ar
     guard.reason += expected_got(expected.is_static() ? expected.text() : expected.text() + " >= 2", actual.text());
     return guard;
   }
-  if (spec.same_slot_as >= 0 && args[static_cast<std::size_t>(spec.same_slot_as)].slot != arg.slot) return broken(GuardKind::alias, "Variable");
+  if (spec.kind == LeafKind::variable && spec.same_slot_as != earlier_alias(args, i)) {
+    Guard guard = broken(GuardKind::alias, "Variable");
+    guard.reason += spec.same_slot_as < 0 ? " is the same as an earlier one now" : " is no longer the same as leaf " + std::to_string(spec.same_slot_as);
+    return guard;
+  }
   if (!layout_fits(spec, arg)) return broken(GuardKind::layout, "layout (strides)");
   return {};
 }
@@ -165,9 +186,7 @@ SINTER_DECL LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, st
     bool becomes_symbol = (symbolic >> axis & 1) != 0 && extent.value() >= 2 && spec.is_dense;
     spec.extents[static_cast<std::size_t>(axis)] = becomes_symbol ? Dim::symbol(next_symbol++) : extent;
   }
-  if (arg.slot != nullptr)
-    for (std::size_t i = 0; i < leaf && spec.same_slot_as < 0; ++i)
-      if (args[i].slot == arg.slot) spec.same_slot_as = static_cast<std::int16_t>(i);
+  if (arg.slot != nullptr) spec.same_slot_as = jit_detail::earlier_alias(args, leaf);
   return spec;
 }
 

@@ -53,6 +53,7 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
       variables_.push_back({std::shared_ptr<VariableSlot>(std::shared_ptr<void>(), args[i].slot), static_cast<std::int32_t>(i), stand_in, {}, {}});
     }
     stand_ins_.push_back(std::move(stand_in));
+    guards_.has_variables |= spec.kind == LeafKind::variable;
     guards_.leaves.push_back(spec);
   }
 }
