@@ -5,6 +5,9 @@
 #include "graph_evaluator.hpp"
 
 #include <sinter/backend/reference/reference.hpp>
+#ifndef SINTER_NO_X86
+#include <sinter/backend/x86/backend.hpp>
+#endif
 #include <sinter/graph/record.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
@@ -28,11 +31,21 @@ inline Backend* reference() {
 /// The reference back end under another name, for tests that change what it says of itself.
 struct OtherBackend : Backend {
   std::string_view name() const override { return "other"; }
-  std::string cache_key() const override { return reference()->cache_key(); }
+  std::string cache_key() const override { return "other"; }
   Limits limits() const override { return reference()->limits(); }
   std::vector<Schedule> schedules(const Kernel& kernel, std::string* why) const override { return reference()->schedules(kernel, why); }
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override { return reference()->compile(kernel, schedule); }
 };
+
+/// What plans are tested on: the reference back end, and each other with the reference back end behind it.
+inline std::vector<std::vector<Backend*>> backend_lists() {
+  std::vector<std::vector<Backend*>> lists{{reference()}};
+#ifndef SINTER_NO_X86
+  static Backend* x86 = make_x86_backend().release();
+  lists.push_back({x86, reference()});
+#endif
+  return lists;
+}
 
 /// Decomposed, simplified: what a plan is built from.
 inline Graph prepared(std::string_view text) { return run_pipeline(parse_graph(text)); }

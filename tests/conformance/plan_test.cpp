@@ -133,8 +133,10 @@ TEST_CASE("plans give what the oracle gives, fused and op by op", "[plan]") {
   for (const PlanRow& row : plan_rows) {
     DYNAMIC_SECTION(row.name) {
       const Graph graph = prepared(row.text);
-      check_plan(graph, fused());
-      check_plan(graph, op_by_op());
+      for (const auto& backends : backend_lists()) {
+        check_plan(graph, fused(backends));
+        check_plan(graph, op_by_op(backends));
+      }
     }
   }
 }
@@ -183,8 +185,10 @@ TEST_CASE("gradients, fused and op by op", "[plan]") {
   };
   for (const Row& row : rows) {
     const Graph graph = run_pipeline(differentiate(parse_graph(row.text), row.wrt));
-    check_plan(graph, fused());
-    check_plan(graph, op_by_op());
+    for (const auto& backends : backend_lists()) {
+      check_plan(graph, fused(backends));
+      check_plan(graph, op_by_op(backends));
+    }
   }
 }
 

@@ -321,10 +321,10 @@ TEST_CASE("random graphs, fused and op by op", "[fuzz]") {
   int graphs = 0;
   do {
     const Graph graph = GraphMaker(seed).make(4 + static_cast<int>(seed % 30));
-    for (const PlanOptions& options : {fused(), op_by_op()}) {
+    for (const PlanOptions& options : {fused(), fused(backend_lists().back()), op_by_op()}) {
       const std::string text = failure(graph, options);
       if (text.empty()) continue;
-      INFO("SINTER_FUZZ_SEED=" << seed << (options.fuse ? ", fused" : ", op by op") << "\n" << report(graph, options));
+      INFO("SINTER_FUZZ_SEED=" << seed << (options.fuse ? ", fused, " : ", op by op, ") << options.backends.front()->name() << "\n" << report(graph, options));
       FAIL();
     }
     ++seed, ++graphs;

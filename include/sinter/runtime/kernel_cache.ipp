@@ -6,19 +6,23 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
 struct CachedKernel {
   Kernel kernel;
-  Schedule schedule;
+  std::optional<Schedule> schedule;               // none: the back end's first choice
   std::string backend_key;
-  std::mutex compiling;
-  std::shared_ptr<const Executable> executable;   // under `compiling`
+  std::mutex compiling;                           // guards the three below
+  std::shared_ptr<const Executable> executable;
+  bool is_declined = false;
+  std::string why_declined;
   std::atomic<std::uint64_t> last_use{0};
 };
 
@@ -29,18 +33,16 @@ class KernelCache {
     return *cache;
   }
 
-  std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const Schedule& schedule) {
+  std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const std::optional<Schedule>& schedule, std::string* why_declined) {
     const std::string backend_key = backend.cache_key();
     const Hash128 hash = Hasher{}.add(kernel.hash()).add(std::string_view(backend_key)).add(schedule_word(schedule)).finish();
     std::shared_ptr<CachedKernel> entry = find(hash, kernel, schedule, backend_key);
     if (!entry) entry = insert(hash, kernel, schedule, backend_key);
     entry->last_use.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
     std::scoped_lock lock(entry->compiling);
-    if (entry->executable) {
-      hits_.fetch_add(1, std::memory_order_relaxed);
-      return entry->executable;
-    }
-    compile(backend, *entry);
+    if (entry->executable || entry->is_declined) hits_.fetch_add(1, std::memory_order_relaxed);
+    else compile(backend, *entry);
+    if (why_declined != nullptr) *why_declined = entry->why_declined;
     return entry->executable;
   }
 
@@ -64,21 +66,21 @@ class KernelCache {
  private:
   using Table = std::unordered_multimap<Hash128, std::shared_ptr<CachedKernel>, Hash128Hash>;
 
-  static std::uint64_t schedule_word(const Schedule& s) {
-    return std::uint64_t{s.vector_bits} << 48 | std::uint64_t{s.unroll} << 32 | std::uint64_t{s.tile_m} << 16 | s.tile_n;
+  static std::uint64_t schedule_word(const std::optional<Schedule>& s) {
+    return s ? std::uint64_t{s->vector_bits} << 48 | std::uint64_t{s->unroll} << 32 | std::uint64_t{s->tile_m} << 16 | s->tile_n : ~std::uint64_t{0};
   }
 
-  std::shared_ptr<CachedKernel> find_locked(const Hash128& hash, const Kernel& kernel, const Schedule& schedule, const std::string& key) const {
+  std::shared_ptr<CachedKernel> find_locked(const Hash128& hash, const Kernel& kernel, const std::optional<Schedule>& schedule, const std::string& key) const {
     auto [begin, end] = table_.equal_range(hash);
     for (auto it = begin; it != end; ++it)
       if (it->second->kernel == kernel && it->second->schedule == schedule && it->second->backend_key == key) return it->second;
     return nullptr;
   }
-  std::shared_ptr<CachedKernel> find(const Hash128& hash, const Kernel& kernel, const Schedule& schedule, const std::string& key) const {
+  std::shared_ptr<CachedKernel> find(const Hash128& hash, const Kernel& kernel, const std::optional<Schedule>& schedule, const std::string& key) const {
     std::shared_lock lock(mutex_);
     return find_locked(hash, kernel, schedule, key);
   }
-  std::shared_ptr<CachedKernel> insert(const Hash128& hash, const Kernel& kernel, const Schedule& schedule, const std::string& key) {
+  std::shared_ptr<CachedKernel> insert(const Hash128& hash, const Kernel& kernel, const std::optional<Schedule>& schedule, const std::string& key) {
     std::unique_lock lock(mutex_);
     if (auto found = find_locked(hash, kernel, schedule, key)) return found;
     auto entry = std::make_shared<CachedKernel>();
@@ -93,11 +95,20 @@ class KernelCache {
   /// caller tries again.
   void compile(Backend& backend, CachedKernel& entry) {
     const auto start = std::chrono::steady_clock::now();
-    auto made = backend.compile(entry.kernel, entry.schedule);
+    std::shared_ptr<const Executable> made;
+    if (entry.schedule) {
+      made = backend.compile(entry.kernel, *entry.schedule);
+    } else {
+      const std::vector<Schedule> schedules = backend.schedules(entry.kernel, &entry.why_declined);
+      entry.is_declined = schedules.empty();
+      if (!entry.is_declined) made = backend.compile(entry.kernel, schedules.front());
+      else if (entry.why_declined.empty()) entry.why_declined = "declined";
+    }
     const auto spent = std::chrono::steady_clock::now() - start;
     entry.executable = std::move(made);
     misses_.fetch_add(1, std::memory_order_relaxed);
     compile_nanoseconds_.fetch_add(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count(), std::memory_order_relaxed);
+    if (!entry.executable) return;
     std::unique_lock lock(mutex_);
     code_bytes_ += static_cast<std::int64_t>(entry.executable->code_bytes());
     evict();
@@ -131,7 +142,10 @@ class KernelCache {
 }  // namespace runtime_detail
 
 SINTER_DECL std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, const Schedule& schedule) {
-  return runtime_detail::KernelCache::instance().get(backend, kernel, schedule);
+  return runtime_detail::KernelCache::instance().get(backend, kernel, schedule, nullptr);
+}
+SINTER_DECL std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, std::string* why_declined) {
+  return runtime_detail::KernelCache::instance().get(backend, kernel, std::nullopt, why_declined);
 }
 SINTER_DECL KernelCacheStats kernel_cache_stats() { return runtime_detail::KernelCache::instance().stats(); }
 SINTER_DECL void clear_kernel_cache() { runtime_detail::KernelCache::instance().clear(); }

@@ -89,12 +89,11 @@ SINTER_DECL void PlanBuilder::add_outputs() {
 SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
   for (Backend* backend : options_.backends) {
     std::string reason;
-    const std::vector<Schedule> schedules = backend->schedules(step.kernel, &reason);
-    if (schedules.empty()) {
-      step.declined += (step.declined.empty() ? "" : "; ") + std::string(backend->name()) + ": " + (reason.empty() ? "declined" : reason);
+    step.executable = compiled_kernel(*backend, step.kernel, &reason);
+    if (!step.executable) {
+      step.declined += (step.declined.empty() ? "" : "; ") + std::string(backend->name()) + ": " + reason;
       continue;
     }
-    step.executable = compiled_kernel(*backend, step.kernel, schedules.front());
     step.backend = backend->name();
     if (!step.declined.empty() && is_logged("kernels")) note("kernels", step.name + " runs on " + step.backend + " (" + step.declined + ")");
     return;
