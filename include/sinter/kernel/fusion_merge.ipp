@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/kernel/fusion.hpp>
+#include <sinter/kernel/item_views.ipp>
 
 #include <algorithm>
 
