@@ -1,0 +1,225 @@
+// Lazy evaluation: statements run when a value is needed, what is kept is computed, long chains stay small, hot graphs
+// are fused, and threads may share pending values.
+#include "../catch.hpp"
+
+#include <sinter/jit/lazy.hpp>
+#include <sinter/sinter.hpp>
+
+#include <atomic>
+#include <thread>
+
+using namespace sinter;
+
+namespace {
+
+Tensor vec(std::initializer_list<float> values) { return copy_of(std::vector<float>(values)); }
+std::vector<float> floats(const In& x) { return to_vector<float>(x); }
+
+/// Puts the process's settings back.
+struct ContextGuard {
+  Context saved = Context::get();
+  ~ContextGuard() { Context::get() = saved; }
+};
+
+}  // namespace
+
+TEST_CASE("lazy: nothing runs before it is needed") {
+  Tensor x = vec({1, 2}), y = x + 1, z = y * 2;
+  CHECK(x.is_ready());
+  CHECK_FALSE(y.is_ready());
+  CHECK_FALSE(z.is_ready());
+  CHECK(z.shape() == Shape{2});
+  CHECK(z.dtype() == DType::f32);
+  CHECK_FALSE(z.is_ready());
+  CHECK(floats(z) == std::vector<float>{4, 6});
+  CHECK(z.is_ready());
+}
+
+TEST_CASE("lazy: intermediates that somebody holds are computed along") {
+  std::int64_t evaluations = jit::lazy_stats().evaluations;
+  Tensor x = vec({1, 2}), kept = x + 1;
+  Tensor out;
+  {
+    Tensor dropped = kept * 2;
+    out = dropped + kept;
+  }
+  auto named = out - 1;
+  Tensor last = named * named;
+  eval(last);
+  CHECK(jit::lazy_stats().evaluations == evaluations + 1);
+  CHECK(kept.is_ready());
+  CHECK(out.is_ready());
+  CHECK(floats(named) == std::vector<float>{5, 8});
+  CHECK(floats(kept) == std::vector<float>{2, 3});
+  CHECK(floats(last) == std::vector<float>{25, 64});
+  CHECK(jit::lazy_stats().evaluations == evaluations + 1);   // nothing ran twice
+}
+
+TEST_CASE("lazy: a value that an unevaluated statement still needs is kept") {
+  Tensor x = vec({3});
+  Tensor later;
+  Tensor asked;
+  {
+    Tensor shared = exp(x) + 1;
+    later = shared * 10;
+    asked = shared * 2;
+  }
+  eval(asked);
+  CHECK_FALSE(later.is_ready());
+  CHECK(floats(later)[0] == Approx((std::exp(3.0) + 1) * 10));
+  CHECK(floats(asked)[0] == Approx((std::exp(3.0) + 1) * 2));
+}
+
+TEST_CASE("lazy: eval of several values is one evaluation") {
+  Tensor x = vec({1}), a = x + 1, b = x + 2, c = a * b;
+  std::int64_t before = jit::lazy_stats().evaluations;
+  eval({a, b, c});
+  CHECK(jit::lazy_stats().evaluations == before + 1);
+  CHECK(floats(c) == std::vector<float>{6});
+  eval(c);
+  eval({});
+  CHECK(jit::lazy_stats().evaluations == before + 1);
+}
+
+TEST_CASE("lazy: evaluated values let go of their inputs") {
+  Tensor x = vec({1, 2});
+  TensorImpl* raw = x.impl().get();
+  Tensor y = x + 1;
+  CHECK(raw->use_count() == 2);
+  eval(y);
+  CHECK(raw->use_count() == 1);
+}
+
+TEST_CASE("lazy: 100000 statements in a row") {
+  MemoryStats before = memory_stats();
+  Tensor x = zeros({16});
+  for (int i = 0; i < 100000; ++i) x = x + 1;
+  CHECK(floats(x) == std::vector<float>(16, 100000));
+  CHECK(memory_stats().in_use < before.in_use + (1 << 20));
+  // Never asked for: freed without recursion.
+  Tensor y = zeros({4});
+  for (int i = 0; i < 100000; ++i) y += x(0);
+  y = Tensor();
+  // A chain in which every link is used twice must not be walked 2^n times.
+  Tensor z = vec({1});
+  for (int i = 0; i < 3000; ++i) z = z * 0.5f + z * 0.5f;
+  CHECK(floats(z) == std::vector<float>{1});
+}
+
+TEST_CASE("lazy: many pending values held at once") {
+  std::vector<Tensor> held;
+  Tensor one = vec({1});
+  for (int i = 0; i < 6000; ++i) held.push_back(one * i);
+  for (int i = 0; i < 6000; i += 997) CHECK(item<float>(held[static_cast<std::size_t>(i)]) == static_cast<float>(i));
+  Tensor total = vec({0});
+  for (int i = 0; i < 5000; ++i) total += held[static_cast<std::size_t>(i)];
+  CHECK(item<float>(total) == 4999.0f * 5000 / 2);
+}
+
+TEST_CASE("lazy: SINTER_EAGER evaluates each operation at once") {
+  ContextGuard guard;
+  Context::get().is_eager = true;
+  Tensor x = vec({1, 2}), y = x + 1;
+  CHECK(y.is_ready());
+  CHECK(floats(y) == std::vector<float>{2, 3});
+  Tensor z = matmul(reshape(y, {1, 2}), reshape(y, {2, 1}));
+  CHECK(z.is_ready());
+  CHECK(item<float>(z) == 13);
+  CHECK_THROWS_AS(take(x, tensor({9})), IndexError);   // and so its errors come at once
+  auto f = jit::compile([](Tensor t) { return exp(t) + t; });   // compiled functions are not affected
+  CHECK(floats(f(vec({0}))) == std::vector<float>{1});
+  CHECK(f.stats().compiles == 1);
+}
+
+TEST_CASE("lazy: hot graphs are fused, SINTER_COMPILE fuses at once") {
+  ContextGuard guard;
+  Context::get().hot = 3;
+  jit::clear_lazy_cache();
+  auto run = [](float v) {
+    Tensor x = full({64}, v);
+    eval(x);
+    Tensor y = exp(x * 0.5f) + x * x - 3;
+    CHECK(floats(y)[7] == Approx(std::exp(v * 0.5f) + v * v - 3));
+  };
+  for (int i = 0; i < 3; ++i) run(1.5f);
+  std::int64_t graphs = jit::lazy_stats().graphs;
+  CHECK(jit::lazy_stats().fused == 0);
+  for (int i = 0; i < 3; ++i) run(1.5f);
+  CHECK(jit::lazy_stats().graphs == graphs);
+  CHECK(jit::lazy_stats().fused >= 1);
+  jit::clear_lazy_cache();
+  Context::get().compiles_at_once = true;
+  run(0.25f);
+  CHECK(jit::lazy_stats().fused == jit::lazy_stats().graphs);
+  CHECK(jit::lazy_stats().fused > 0);
+}
+
+TEST_CASE("lazy: large graphs are compiled at first sight") {
+  jit::clear_lazy_cache();
+  Tensor x = ones({1 << 19});
+  eval(x);
+  std::int64_t fused = jit::lazy_stats().fused;
+  Tensor y = exp(x) + x * 2 + 1;
+  eval(y);
+  CHECK(jit::lazy_stats().fused == fused + 1);
+  CHECK(item<float>(y(12345)) == Approx(std::exp(1.0) + 3));
+}
+
+TEST_CASE("lazy: pending values as arguments of compiled functions") {
+  auto f = jit::compile([](Tensor x, Tensor y) { return x - y; });
+  Tensor x = vec({5}), a = x * 2, b = a + 1;
+  CHECK(floats(f(b, a)) == std::vector<float>{1});
+  CHECK(a.is_ready());
+  CHECK(b.is_ready());
+}
+
+TEST_CASE("lazy: an error leaves the rest usable") {
+  Tensor table = vec({1, 2, 3}), good = table * 2;
+  Tensor bad = take(good, tensor({7})) + 1;
+  CHECK_THROWS_AS(eval(bad), IndexError);
+  CHECK_THROWS_AS(floats(bad), IndexError);   // again, not a wrong value
+  CHECK(floats(good) == std::vector<float>{2, 4, 6});
+  CHECK(floats(good + 1) == std::vector<float>{3, 5, 7});
+}
+
+TEST_CASE("lazy: threads evaluate shared pending values") {
+  std::atomic<int> wrong{0};
+  for (int round = 0; round < 20; ++round) {
+    Tensor x = full({256}, round), shared = exp(x * 0) + x, other = shared * 2;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t)
+      threads.emplace_back([&, t] {
+        Tensor mine = t % 2 == 0 ? Tensor(shared + t) : Tensor(other - shared + t);
+        float want = static_cast<float>(1 + round + t);
+        for (float v : floats(mine)) wrong += v != want;
+        wrong += item<float>(other(3)) != static_cast<float>(2 * (1 + round));
+      });
+    for (auto& thread : threads) thread.join();
+    CHECK(shared.is_ready());
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("lazy: values move between threads") {
+  Tensor x = vec({1, 2});
+  Tensor made;
+  std::thread([&] { made = x * 3; }).join();
+  CHECK(floats(made) == std::vector<float>{3, 6});
+  std::thread([&] { CHECK(floats(made + 1) == std::vector<float>{4, 7}); }).join();
+}
+
+TEST_CASE("lazy: a compiled call while another thread is lazy") {
+  auto f = jit::compile([](Tensor x) { return sum(x * x); });
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        Tensor x = full({100}, t + 1) + 0;
+        wrong += item<float>(f(x)) != static_cast<float>(100 * (t + 1) * (t + 1));
+        wrong += item<float>(sum(x + i)) != static_cast<float>(100 * (t + 1 + i));
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
