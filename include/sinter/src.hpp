@@ -78,6 +78,7 @@
 #include <sinter/backend/x86/backend.ipp>
 #include <sinter/backend/x86/code_memory.ipp>
 #include <sinter/backend/x86/contraction.ipp>
+#include <sinter/backend/x86/contraction_epilogue.ipp>
 #include <sinter/backend/x86/contraction_micro.ipp>
 #include <sinter/backend/x86/contraction_pack.ipp>
 #include <sinter/backend/x86/contraction_plan.ipp>

@@ -1,5 +1,6 @@
-// Contractions: a driver over batches, row blocks and column panels that calls the micro-kernels, and the epilogue as a
-// pointwise kernel over each finished tile while it is in L1. Knows Kernels and Geometries; must not know graphs.
+// Contractions: a driver over batches, row blocks and column panels that calls the micro-kernels; short epilogues run in
+// their registers, others as a pointwise kernel over each finished tile while it is in L1. Knows Kernels and Geometries;
+// must not know graphs.
 #pragma once
 
 #include <sinter/backend/x86/isa.hpp>

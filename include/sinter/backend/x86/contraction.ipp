@@ -4,6 +4,7 @@
 
 #include <sinter/backend/x86/contraction.hpp>
 
+#include <sinter/backend/x86/contraction_epilogue.hpp>
 #include <sinter/backend/x86/contraction_micro.hpp>
 #include <sinter/backend/x86/contraction_pack.hpp>
 #include <sinter/backend/x86/contraction_plan.hpp>
@@ -16,8 +17,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -100,19 +104,48 @@ inline BoundEpilogue bind_epilogue(const Kernel& kernel, const ContractionParts&
   return bound;
 }
 
+/// An epilogue's code: in registers where that can be (else that is null), and as a loop over scratch, which waits until
+/// extents ask for it where the other will mostly do.
+class EpilogueCode {
+ public:
+  EpilogueCode(const ContractionParts& parts, const Schedule& schedule, Isa isa)
+      : kernel_(parts.epilogue), schedule_{.vector_bits = schedule.vector_bits}, isa_(isa) {
+    if (std::optional<TileBody> tile_body = make_tile_body(kernel_, parts.sum, parts.dtype)) body_ = std::make_unique<BodyMicroKernels>(std::move(*tile_body));
+  }
+  const std::unique_ptr<BodyMicroKernels>& registers() const { return body_; }
+  /// Null where declined.
+  const std::shared_ptr<const LoopCode>& loop(std::string* why_declined = nullptr) {
+    const std::lock_guard lock(mutex_);
+    if (loop_ == nullptr) loop_ = compile_loop(kernel_, schedule_, isa_, why_declined);
+    return loop_;
+  }
+  std::size_t code_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return (body_ != nullptr ? body_->code_bytes() : 0) + (loop_ != nullptr ? loop_->code_bytes() : 0);
+  }
+
+ private:
+  const Kernel kernel_;
+  const Schedule schedule_;
+  const Isa isa_;
+  std::unique_ptr<BodyMicroKernels> body_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const LoopCode> loop_;
+};
+
 class ContractionLaunch final : public Launch {
  public:
   ContractionLaunch(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan, const BoundGeometry& geometry,
-                    Isa isa, std::shared_ptr<const LoopCode> code)
+                    Isa isa, EpilogueCode* code)
       : plan_(plan) {
     if (plan_.tiles == 0) return;
     a_operand_ = kernel.accesses[parts.a].operand;
     b_operand_ = kernel.accesses[parts.b].operand;
     if (plan_.is_swapped) std::swap(a_operand_, b_operand_);
     if (plan_.is_direct) c_operand_ = kernel.accesses[parts.store].operand;
-    else epilogue_ = bind_epilogue(kernel, parts, plan_, geometry, std::move(code));
+    else if (!bind_body(kernel, parts, geometry, isa, code->registers().get())) bind_loop(kernel, parts, geometry, code->loop());
     packed_.reserve(static_cast<std::size_t>(plan_.pack_bytes));
-    if (plan_.method == ProductMethod::tiles) find_functions(isa);
+    if (plan_.method == ProductMethod::tiles && !is_in_registers_) find_functions(isa, nullptr);
   }
 
   void run(void* const* operands) override {
@@ -143,13 +176,30 @@ class ContractionLaunch final : public Launch {
   };
   using BatchIndex = std::array<std::int64_t, max_axes>;
 
-  void find_functions(Isa isa) {
+  /// Whether the epilogue can run in registers, where no run of k leaves sums unfinished; if so, binds it.
+  bool bind_body(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry, Isa isa, BodyMicroKernels* body) {
+    if (body == nullptr || plan_.method != ProductMethod::tiles || plan_.k_block < plan_.k || !find_functions(isa, body)) return false;
+    for (const TileBody::Slot& slot : body->body().slots) {
+      const Access& access = parts.epilogue.accesses[slot.access];
+      slots_.push_back({access.operand, view_of(kernel, geometry, parts.access_of[slot.access], plan_.batch_axes, plan_.batch_axes + 1)});
+    }
+    is_in_registers_ = true;
+    return true;
+  }
+  void bind_loop(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry, std::shared_ptr<const LoopCode> code) {
+    ensure(code != nullptr, "contraction: an epilogue that runs in registers but not as a loop");
+    epilogue_ = bind_epilogue(kernel, parts, plan_, geometry, std::move(code));
+  }
+  /// False where the body needs more registers than the tile leaves.
+  bool find_functions(Isa isa, BodyMicroKernels* body) {
     std::array<MicroShape, 8> shapes;
     std::array<MicroFunction, 8> found{};
     for (std::size_t i = 0; i < shapes.size(); ++i) shapes[i] = shape_of(isa, i / 4 == 1, i / 2 % 2 == 1, i % 2 == 1);
-    find_micro_kernels(shapes, found);
+    if (body == nullptr) find_micro_kernels(shapes, found);
+    else if (!body->find(shapes, found)) return false;
     for (std::size_t i = 0; i < found.size(); ++i) functions_[i / 4][i / 2 % 2][i % 2] = found[i];
     tail_lanes_ = static_cast<int>(plan_.tail_columns % lanes(isa, plan_.dtype));
+    return true;
   }
   /// What does not occur borrows the shape of what does, so that nothing unused is emitted.
   MicroShape shape_of(Isa isa, bool accumulates, bool is_taller, bool is_tail) const {
@@ -164,10 +214,12 @@ class ContractionLaunch final : public Launch {
 
   double task_cost() const {
     double cost = plan_.nanoseconds_per_task + (plan_.packs_per_task ? pack_cost() : 0);
-    if (!plan_.is_direct)
+    if (has_scratch_epilogue())
       cost += epilogue_.code->nanoseconds_per_element() * static_cast<double>(plan_.m * plan_.n) / static_cast<double>(plan_.blocks * plan_.panels);
     return cost;
   }
+
+  bool has_scratch_epilogue() const { return !plan_.is_direct && !is_in_registers_; }
 
   BatchIndex batch_index(std::int64_t batch) const {
     BatchIndex index{};
@@ -203,9 +255,10 @@ class ContractionLaunch final : public Launch {
 
   void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
     TileScratch& scratch = tile_scratch();
-    if (!plan_.is_direct) prepare_epilogue(scratch);
+    if (has_scratch_epilogue()) prepare_epilogue(scratch);
     if (plan_.packs_per_task) scratch.panel.reserve(static_cast<std::size_t>(plan_.width * plan_.k_block * plan_.element));
     MicroArgs args;
+    for (std::size_t i = 0; i < slots_.size(); ++i) args.slot[i].row_stride = slots_[i].view.row_stride;
     args.a_row_stride = plan_.a.row_stride;
     args.a_k_stride = plan_.a.column_stride;
     args.b_k_stride = plan_.packs_b ? plan_.width * plan_.element : plan_.b.row_stride;
@@ -222,7 +275,7 @@ class ContractionLaunch final : public Launch {
       }
       run_block({pass, index, batch, block, panel, scratch}, args);
     }
-    if (!plan_.is_direct && scratch.status != 0) has_bad_index_.store(true, std::memory_order_relaxed);
+    if (has_scratch_epilogue() && scratch.status != 0) has_bad_index_.store(true, std::memory_order_relaxed);
   }
 
   /// One task: where it is, and what its thread has for it.
@@ -236,6 +289,15 @@ class ContractionLaunch final : public Launch {
   /// All tiles of the task, a few at a time when an epilogue follows them. `args.a` is the batch's first row.
   void run_block(const Task& task, MicroArgs& args) const {
     const std::int64_t begin = task.block * plan_.tiles_per_block, end = std::min(begin + plan_.tiles_per_block, plan_.tiles);
+    if (is_in_registers_) {
+      args.b = panel_of_b(task, 0, plan_.k);
+      for (std::size_t i = 0; i < slots_.size(); ++i) {
+        const MatrixView& view = slots_[i].view;
+        args.slot[i].at = static_cast<char*>(task.pass.operands[slots_[i].operand]) + view.offset + batch_offset(view.batch_stride, task.index) +
+                          plan_.first_row(begin) * view.row_stride + task.panel * plan_.width * view.column_stride;
+      }
+      return run_tiles(args, begin, end, 0, plan_.k, task.panel, nullptr);
+    }
     const std::int64_t step = plan_.is_direct ? plan_.tiles_per_block : plan_.tiles_per_epilogue;
     for (std::int64_t first = begin; first < end; first += step) {
       const std::int64_t last = std::min(first + step, end);
@@ -269,16 +331,25 @@ class ContractionLaunch final : public Launch {
 
   /// Sums k to k_end into tiles [first, last), of which the first is at `c`.
   void run_tiles(MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k, std::int64_t k_end, std::int64_t panel, char* c) const {
-    const char* a = args.a + k * plan_.a.column_stride;
+    args.a += k * plan_.a.column_stride + plan_.first_row(first) * plan_.a.row_stride;
+    args.c = c;
     args.k = k_end - k;
+    if (plan_.method == ProductMethod::tiles) {
+      const std::int64_t taller = std::clamp<std::int64_t>(plan_.taller_tiles - first, 0, last - first);
+      const auto& functions = functions_[k != 0];
+      const std::size_t is_last = panel == plan_.panels - 1;
+      args.tiles = taller;
+      if (taller != 0) functions[1][is_last](&args);
+      args.tiles = last - first - taller;
+      if (args.tiles != 0) functions[0][is_last](&args);
+      return;
+    }
     for (std::int64_t tile = first; tile < last; ++tile) {
-      const std::int64_t row = plan_.first_row(tile);
-      args.a = a + row * plan_.a.row_stride;
-      args.c = c + (row - plan_.first_row(first)) * args.c_row_stride;
+      const std::int64_t rows = plan_.first_row(tile + 1) - plan_.first_row(tile);
       switch (plan_.method) {
-        case ProductMethod::tiles: functions_[k != 0][tile < plan_.taller_tiles][panel == plan_.panels - 1](&args); break;
+        case ProductMethod::tiles: break;
         case ProductMethod::dots_of_a:
-          dot_rows({plan_.dtype, args.a, plan_.first_row(tile + 1) - row, args.a_row_stride, args.k, args.b, args.b_k_stride, args.c, args.c_row_stride});
+          dot_rows({plan_.dtype, args.a, rows, args.a_row_stride, args.k, args.b, args.b_k_stride, args.c, args.c_row_stride});
           break;
         case ProductMethod::dots_of_b:
           dot_rows({plan_.dtype, args.b, columns_of(panel), plan_.b.column_stride, args.k, args.a, args.a_k_stride, args.c, plan_.element});
@@ -287,6 +358,8 @@ class ContractionLaunch final : public Launch {
           add_rows({plan_.dtype, args.b, columns_of(panel), args.b_k_stride, args.k, args.a, args.a_k_stride, args.c});
           break;
       }
+      args.a += rows * args.a_row_stride;
+      args.c += rows * args.c_row_stride;
     }
   }
 
@@ -322,24 +395,32 @@ class ContractionLaunch final : public Launch {
   std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
   int tail_lanes_ = 0;
   MicroFunction functions_[2][2][2] = {};  // [goes on][one row more][last panel]
-  BoundEpilogue epilogue_;
+  struct BoundSlot {
+    std::uint16_t operand;
+    MatrixView view;
+  };
+  std::vector<BoundSlot> slots_;   // with an epilogue in registers
+  bool is_in_registers_ = false;
+  BoundEpilogue epilogue_;         // else
   AlignedBytes packed_;
   std::atomic<bool> has_bad_index_{false};
 };
 
 class ContractionExecutable final : public Executable {
  public:
-  ContractionExecutable(const Kernel& kernel, const Schedule& schedule, Isa isa, ContractionParts parts, std::shared_ptr<const LoopCode> epilogue)
+  ContractionExecutable(const Kernel& kernel, const Schedule& schedule, Isa isa, ContractionParts parts, std::unique_ptr<EpilogueCode> epilogue)
       : kernel_(kernel), schedule_(schedule), isa_(isa), parts_(std::move(parts)), epilogue_(std::move(epilogue)) {}
 
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
     ContractionPlan plan = plan_contraction(kernel_, parts_, geometry, schedule_, isa_, thread_count());
-    return std::make_unique<ContractionLaunch>(kernel_, parts_, plan, geometry, isa_, epilogue_);
+    return std::make_unique<ContractionLaunch>(kernel_, parts_, plan, geometry, isa_, epilogue_.get());
   }
   std::size_t code_bytes() const override { return epilogue_ != nullptr ? epilogue_->code_bytes() : 0; }
   std::string listing() const override {
     std::string text = "; product: micro-kernels shared by all contractions, chosen by extents\n";
-    return epilogue_ != nullptr ? text + "; epilogue\n" + epilogue_->listing() : text;
+    if (epilogue_ == nullptr) return text;
+    if (epilogue_->registers() != nullptr) text += "; epilogue: in registers, at the end of the micro-kernels\n; where these do not serve\n";
+    return text + "; epilogue\n" + epilogue_->loop()->listing();
   }
 
  private:
@@ -347,21 +428,22 @@ class ContractionExecutable final : public Executable {
   const Schedule schedule_;
   const Isa isa_;
   const ContractionParts parts_;
-  const std::shared_ptr<const LoopCode> epilogue_;
+  const std::unique_ptr<EpilogueCode> epilogue_;
 };
 
 }  // namespace x86_contraction_detail
 
 SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                                           std::string* why_declined) {
+  using namespace x86_contraction_detail;
   std::optional<ContractionParts> parts = split_contraction(kernel, why_declined);
   if (!parts) return nullptr;
-  std::shared_ptr<const LoopCode> epilogue;
+  std::unique_ptr<EpilogueCode> epilogue;
   if (parts->needs_epilogue) {
-    epilogue = compile_loop(parts->epilogue, Schedule{.vector_bits = schedule.vector_bits}, isa, why_declined);
-    if (epilogue == nullptr) return nullptr;
+    epilogue = std::make_unique<EpilogueCode>(*parts, schedule, isa);
+    if (epilogue->registers() == nullptr && epilogue->loop(why_declined) == nullptr) return nullptr;
   }
-  return std::make_shared<x86_contraction_detail::ContractionExecutable>(kernel, schedule, isa, std::move(*parts), std::move(epilogue));
+  return std::make_shared<ContractionExecutable>(kernel, schedule, isa, std::move(*parts), std::move(epilogue));
 }
 
 }  // namespace x86

@@ -34,6 +34,7 @@ struct MicroShape {
 };
 inline constexpr int max_micro_rows = 16;
 inline constexpr int max_micro_vectors = 16;
+inline constexpr int max_micro_slots = 8;
 
 /// Elements per vector register.
 constexpr int lanes(Isa isa, DType dtype) { return static_cast<int>((isa == Isa::avx512 ? 64 : 32) / size_of(dtype)); }
@@ -44,7 +45,8 @@ constexpr bool fits_registers(Isa isa, int rows, int vectors) {
          rows * vectors + (rows < vectors ? rows : vectors) + 1 <= registers;
 }
 
-/// What a micro-kernel reads. Strides in bytes.
+/// What a micro-kernel reads. Strides in bytes. It does `tiles` tiles one below the other, and leaves `a`, `c` and the slots
+/// where the next would be, `tiles` zero.
 struct MicroArgs {
   const char* a = nullptr;         // element (0, 0) of the tile's rows
   const char* b = nullptr;         // element (0, 0) of the tile's columns; columns are adjacent
@@ -56,10 +58,16 @@ struct MicroArgs {
   std::int64_t k = 0;              // 0 stores zeros
   const void* lane_mask = nullptr; // AVX2: one all-ones or all-zeros element per lane of the last vector
   std::uint64_t mask_bits = 0;     // AVX-512: one bit per lane
+  std::int64_t tiles = 1;
+  struct Slot {
+    char* at;
+    std::int64_t row_stride;
+  };
+  Slot slot[max_micro_slots];      // operands of an epilogue in registers; `c` is then of no use
   /// Makes the last vector's first `used` lanes take part.
   void set_mask(DType dtype, int used);
 };
-using MicroFunction = void (*)(const MicroArgs*);
+using MicroFunction = void (*)(MicroArgs*);
 
 /// The functions for `shapes`, in the same order; those that do not exist yet are emitted together. Thread-safe, lock-free.
 void find_micro_kernels(std::span<const MicroShape> shapes, std::span<MicroFunction> functions);

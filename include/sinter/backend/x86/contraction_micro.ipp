@@ -32,10 +32,23 @@ class MicroEmitter {
       : as_(as), shape_(shape), is_wide_(shape.isa == Isa::avx512), is_double_(shape.dtype == DType::f64),
         element_(static_cast<int>(size_of(shape.dtype))), vector_bytes_(is_wide_ ? 64 : 32) {}
 
+  virtual ~MicroEmitter() = default;
+
   void emit() {
+    aj::Label next_tile = as_.newLabel();
+    as_.push(b_stride_);
+    as_.push(a_stride_);
+    as_.push(counter_);
+    if (shape_.is_masked) emit_mask();
+    as_.bind(next_tile);
     emit_entry();
     emit_k_loops();
-    emit_tile_moves(TileMove::store);
+    emit_finish();
+    as_.mov(a_[0], arg(offsetof(MicroArgs, a_row_stride)));
+    as_.imul(a_[0], a_[0], shape_.rows);
+    as_.add(arg(offsetof(MicroArgs, a)), a_[0]);
+    as_.sub(arg(offsetof(MicroArgs, tiles)), 1);
+    as_.jg(next_tile);
     as_.vzeroupper();
     as_.pop(counter_);
     as_.pop(a_stride_);
@@ -43,7 +56,14 @@ class MicroEmitter {
     as_.ret();
   }
 
- private:
+ protected:
+  /// What becomes of the finished sums.
+  virtual void emit_finish() {
+    emit_tile_moves(TileMove::store);
+    as_.add(b_, b_stride_);
+    as_.mov(arg(offsetof(MicroArgs, c)), b_);
+  }
+
   static constexpr int unroll = 4;  // k steps per turn
   static constexpr int rows_per_pointer = 4;
 
@@ -73,21 +93,19 @@ class MicroEmitter {
   aj::x86::Mem b_vector(int vector) const { return aj::x86::ptr(b_, vector * vector_bytes_); }
   bool is_masked(int vector) const { return shape_.is_masked && vector == shape_.vectors - 1; }
 
-  /// Saves what the caller keeps, loads the arguments, clears the accumulators.
+  /// Loads the arguments, clears the accumulators.
   void emit_entry() {
-    as_.push(b_stride_);
-    as_.push(a_stride_);
-    as_.push(counter_);
     as_.mov(a_[0], arg(offsetof(MicroArgs, a)));
     as_.mov(row_stride_, arg(offsetof(MicroArgs, a_row_stride)));
     as_.mov(a_stride_, arg(offsetof(MicroArgs, a_k_stride)));
     as_.lea(row_stride3_, aj::x86::ptr(row_stride_, row_stride_, 1));
     for (int p = 1; p < pointer_count(); ++p) as_.lea(a_[p], aj::x86::ptr(a_[p - 1], row_stride_, 2));
-    if (shape_.is_masked) emit_mask();
     if (shape_.accumulates) return emit_tile_moves(TileMove::load);
-    for (int i = 0; i < shape_.rows * shape_.vectors; ++i)
-      if (is_wide_) as_.vpxord(vec(i), vec(i), vec(i));
-      else as_.vxorps(vec(i), vec(i), vec(i));
+    for (int i = 0; i < shape_.rows * shape_.vectors; ++i) emit_zero(vec(i));
+  }
+  void emit_zero(const Register& to) {
+    if (is_wide_) as_.vpxord(to, to, to);
+    else as_.vxorps(to, to, to);
   }
 
   void emit_mask() {
@@ -163,10 +181,11 @@ class MicroEmitter {
   void emit_fma(const Register& sum, const Register& a, const Register& b) {
     as_.emit(is_double_ ? aj::x86::Inst::kIdVfmadd231pd : aj::x86::Inst::kIdVfmadd231ps, sum, a, b);
   }
-  void emit_load(const Register& to, int vector) {
-    if (!is_masked(vector)) as_.emit(move_id(), to, b_vector(vector));
-    else if (is_wide_) as_.k(aj::x86::k1).z().emit(move_id(), to, b_vector(vector));
-    else as_.emit(masked_move_id(), to, lane_mask(), b_vector(vector));
+  void emit_load(const Register& to, int vector) { emit_load_from(to, b_vector(vector), vector); }
+  void emit_load_from(const Register& to, const aj::x86::Mem& from, int vector) {
+    if (!is_masked(vector)) as_.emit(move_id(), to, from);
+    else if (is_wide_) as_.k(aj::x86::k1).z().emit(move_id(), to, from);
+    else as_.emit(masked_move_id(), to, lane_mask(), from);
   }
   aj::InstId move_id() const { return is_double_ ? aj::x86::Inst::kIdVmovupd : aj::x86::Inst::kIdVmovups; }
   aj::InstId masked_move_id() const { return is_double_ ? aj::x86::Inst::kIdVmaskmovpd : aj::x86::Inst::kIdVmaskmovps; }

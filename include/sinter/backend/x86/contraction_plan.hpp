@@ -34,6 +34,8 @@ struct MatrixView {
   std::int64_t offset = 0, row_stride = 0, column_stride = 0;
   std::array<std::int64_t, max_axes> batch_stride{};
 };
+/// What a contraction's access walks; the axes before the last three are those of batches.
+MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, std::uint16_t access, int row_axis, int column_axis);
 
 /// How sums are made.
 enum class ProductMethod : std::uint8_t {

@@ -121,9 +121,7 @@ SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kern
   return parts;
 }
 
-namespace x86_contraction_detail {
-
-inline MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, std::uint16_t access, int row_axis, int column_axis) {
+SINTER_DECL MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, std::uint16_t access, int row_axis, int column_axis) {
   const auto& numbers = geometry.accesses[access];
   const std::int64_t element = size_of(kernel.operands[kernel.accesses[access].operand].dtype);
   MatrixView view;
@@ -134,6 +132,8 @@ inline MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, s
     view.batch_stride[static_cast<std::size_t>(axis)] = numbers.stride[static_cast<std::size_t>(axis)] * element;
   return view;
 }
+
+namespace x86_contraction_detail {
 
 /// C^T = B^T A^T: the factors change places, and rows and columns in each.
 inline void swap_orientation(ContractionPlan& p) {
