@@ -82,21 +82,25 @@ __attribute__((target("avx2"))) inline void transpose_block(const double* from, 
   }
 }
 
-/// Unit k stride. Runs of k short enough that their part of the panel stays in L1.
+/// Unit k stride. Runs of k short enough that their part of the panel stays in L1. The last block of a direction moves back
+/// until it is whole: what it copies again is the same.
 template <class Element>
 inline void transpose(const Panel& p) {
   constexpr std::int64_t block = 32 / sizeof(Element), run = 64;
-  const std::int64_t full_columns = p.columns / block * block, full_k = p.k_extent / block * block;
+  if (p.columns < block || p.k_extent < block) return copy_elements<Element>(p, 0, p.k_extent, 0);
   const auto* from = reinterpret_cast<const Element*>(p.from);
   auto* to = reinterpret_cast<Element*>(p.to);
   const std::int64_t stride = p.column_stride / static_cast<std::int64_t>(sizeof(Element));
   for (std::int64_t begin = 0; begin < p.k_extent; begin += run) {
-    const std::int64_t end = std::min(begin + run, p.k_extent), full_end = std::min(end, full_k);
-    for (std::int64_t column = 0; column < full_columns; column += block)
-      for (std::int64_t k = begin; k < full_end; k += block)
-        transpose_block(from + k + column * stride, stride, to + k * p.width + column, p.width);
-    if (full_columns < p.width) copy_elements<Element>(p, begin, full_end, full_columns);
-    if (full_end < end) copy_elements<Element>(p, std::max(begin, full_end), end, 0);
+    const std::int64_t end = std::min(begin + run, p.k_extent);
+    for (std::int64_t next = 0; next < p.columns; next += block) {
+      const std::int64_t column = std::min(next, p.columns - block);
+      for (std::int64_t k = begin; k < end; k += block) {
+        const std::int64_t first = std::min(k, p.k_extent - block);
+        transpose_block(from + first + column * stride, stride, to + first * p.width + column, p.width);
+      }
+    }
+    if (p.columns < p.width) copy_elements<Element>(p, begin, end, p.columns);
   }
 }
 
