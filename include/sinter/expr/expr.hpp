@@ -87,6 +87,10 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
   }
   Expr(const Expr& other) = default;
   Expr(Expr&&) noexcept = default;
+  Expr& operator=(const Expr&) {
+    static_assert(expr_detail::always_false<Op>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
+    return *this;
+  }
 
   template <class O>
   Expr& operator=(const O&) {
