@@ -1,8 +1,9 @@
-// Shows what becomes of a small function: explain() prints guards, graphs and the plan; the second half walks the same way
-// by hand, from the text of a graph to the machine code of its kernels.
+// Shows what becomes of a small function: explain() prints guards, graphs, the plan and the machine code; then the passes,
+// on a graph written as text.
 #include <sinter/sinter.hpp>
 
 #include <iostream>
+#include <string>
 
 using namespace sinter;
 
@@ -18,30 +19,20 @@ std::string head(const std::string& text, int lines) {
   return text.substr(0, end) + (end < text.size() ? "...\n" : "");
 }
 
-void print_code(const Graph& graph) {
-  PlanOptions options;
-  options.backends = jit::host_backends();
-  std::shared_ptr<const Plan> plan = build_plan(graph, options);
-  for (const PlanStep& step : plan->steps()) {
-    std::string code = step.executable != nullptr ? step.executable->listing() : "";
-    std::cout << "kernel " << step.name << ", code of the " << step.backend << " back end:\n"
-              << (code.empty() ? "(it interprets the kernel)\n" : head(code, 24));
-  }
-}
-
 }  // namespace
 
 int main() {
   Tensor x = zeros({8, 64}), w = zeros({64, 32}), b = zeros({32});
-  auto layer = jit::compile([](Tensor x, Tensor w, Tensor b) { return relu(matmul(x, w) + b); });
-  std::cout << "---- explain\n" << layer.explain(x, w, b);
+  auto layer = jit::compile([](Tensor x, Tensor w, Tensor b) { return softmax(relu(matmul(x, w) + b), 1); });
+  const std::string text = layer.explain(x, w, b).text();
+  const std::size_t code = text.find("code of ");
+  std::cout << text.substr(0, code);
+  if (code != std::string::npos) std::cout << head(text.substr(code), 24);
 
-  std::cout << "---- a graph as text, before and after the passes\n";
-  Graph written = parse_graph(R"(graph(%0: f32[16, 64]) {
-    %1: f32[16, 64] = softmax(%0) {axes=[1]}
-    return %1
-  })");
-  Graph optimised = run_pipeline(written);
-  std::cout << written.text() << "\n" << optimised.text() << "\n---- its machine code\n";
-  print_code(optimised);
+  std::cout << "---- the passes\n";
+  PipelineOptions options;
+  options.observe = [](std::string_view pass, const Graph& graph, double) { std::cout << pass << ": " << graph.nodes().size() << " nodes\n"; };
+  Graph written = parse_graph("graph(%0: f32[16, 64]) { %1: f32[16, 64] = log_softmax(%0) {axes=[1]}; %2: f32[16, 64] = mul(%1, 1); return %2 }");
+  std::cout << written.text() << "\n";
+  std::cout << run_pipeline(written, options).text() << "\n";
 }
