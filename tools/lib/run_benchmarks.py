@@ -1,6 +1,6 @@
 """Runs the benchmark programs, adds what is measured from outside (size, build time, memory), writes bench.json and a table.
 
-Usage: run_benchmarks.py --project FOLDER --build FOLDER [--output FILE] [NAME...]
+Usage: run_benchmarks.py --project FOLDER --build FOLDER [--output FILE] [--readme] [NAME...]
 
 A program prints rows as lines of JSON (bench/row.hpp); its other lines are shown as they come. Exit status 1 if a program
 fails, which it does when a result it checks is wrong.
@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -58,7 +59,7 @@ def compile_seconds(project, flags, source, times):
 
 
 def build_time_rows(project):
-    source = project / "examples" / "hello.cpp"
+    source = project / "examples" / "hello" / "hello.cpp"
     print("-- build times", flush=True)
     return [
         row("build a user's file, sinter::compiled", compile_seconds(project, ["-DSINTER_SEPARATE_COMPILATION"], source, 3),
@@ -97,11 +98,27 @@ def print_table(rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
 
 
+def update_readme(path, rows):
+    """Puts the rows between the marks of README.md."""
+    lines = ["| what | shape | threads | ours | peer | ratio | limit or target |", "|---|---|---|---|---|---|---|"]
+    for r in rows:
+        peer = f"{r['peer']} {shown(r['peer_value'])}" if r["peer"] else ""
+        cells = [r["name"], r["shape"], r["threads"], f"{shown(r['ours'])} {r['unit']}", peer,
+                 f"{r['ratio']:.2f}" if r["ratio"] else "", shown(r["limit"]) if r["limit"] else ""]
+        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+    text = path.read_text()
+    new_text = re.sub(r"(<!-- bench -->\n).*?(<!-- /bench -->)", lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text, flags=re.DOTALL)
+    if new_text == text and "<!-- bench -->" not in text:
+        raise SystemExit(f"{path} has no line <!-- bench -->")
+    path.write_text(new_text)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--project", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("bench.json"))
+    parser.add_argument("--readme", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
 
@@ -126,6 +143,8 @@ def main():
     print()
     print_table(rows)
     print(f"\n{len(rows)} rows in {options.output}")
+    if options.readme:
+        update_readme(options.project / "README.md", rows)
     for name in failed:
         print(f"{name} FAILED: its figures above may be wrong")
     return 1 if failed else 0
