@@ -7,16 +7,18 @@
 #include <sinter/kernel/items.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
-/// An item of a group and how the group's axes address it. For reductions `map` is that of the operand, for place that
+/// An item of a group and how the group's axes address it. For reductions the map is that of the operand, for place that
 /// of the value, for all others that of the item.
 struct FusionMember {
   std::int32_t item = -1;
-  IndexMap map;
+  std::shared_ptr<const IndexMap> shared_map;   // groups are copied to try merges
+  const IndexMap& map() const { return *shared_map; }
   bool is_after_reduction = false;   // depends on a reduction of this group
 };
 

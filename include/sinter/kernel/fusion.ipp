@@ -30,6 +30,7 @@ class Fuser {
   bool fits(const FusionGroup& group) const;
   bool has_random(const FusionGroup& group) const;
   bool depends_on(const FusionGroup& group, int a, int b);
+  void raise_horizon(int id, std::int32_t reach);
   void recompute_cheap_values();
   bool try_recompute(int item);
   bool collect_cone(int item, SmallVector<std::int32_t, 16>& inner, SmallVector<std::int32_t, 16>& reads) const;
@@ -55,6 +56,7 @@ class Fuser {
   Fusion result_;
   std::vector<std::int32_t> visited_;   // per group: the search that saw it last
   std::int32_t search_ = 0;
+  std::vector<std::int32_t> horizon_;   // per group: the last item of it and of all that it depends on
   mutable std::vector<std::pair<const OpInfo*, int>> sizes_;
 };
 
@@ -163,7 +165,7 @@ SINTER_DECL bool Fuser::row_pays(FusionGroup& group) const {
   for (const FusionMember& member : group.members) {
     const Item& it = items_[member.item];
     for (std::size_t k = 0; k < it.inputs.size(); ++k)
-      if (it.form != Form::take || k == 1) vote(it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map));
+      if (it.form != Form::take || k == 1) vote(it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()));
   }
   return along_row >= across;
 }
@@ -180,6 +182,8 @@ SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
 SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
   visited_.resize(result_.groups.size());
   ++search_;
+  // Whoever reads a member stands behind it, so nothing that ends before the first member depends on one.
+  const std::int32_t first = merged.members.front().item;
   SmallVector<std::int32_t, 32> pending;
   const auto visit_inputs = [&](const FusionGroup& from, bool is_start) {
     const auto visit = [&](const auto& self, int input) -> bool {
@@ -192,7 +196,7 @@ SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
       if (id == a || id == b) return is_start;
       if (visited_[static_cast<std::size_t>(id)] == search_) return true;
       visited_[static_cast<std::size_t>(id)] = search_;
-      pending.push_back(id);
+      if (horizon_[static_cast<std::size_t>(id)] > first) pending.push_back(id);
       return true;
     };
     for (const FusionMember& member : from.members) {
@@ -211,6 +215,19 @@ SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
   return false;
 }
 
+/// The group, and all that depend on it, now reach as far as item `reach`.
+SINTER_DECL void Fuser::raise_horizon(int id, std::int32_t reach) {
+  if (horizon_[static_cast<std::size_t>(id)] >= reach) return;
+  horizon_[static_cast<std::size_t>(id)] = reach;
+  const auto visit = [&](const auto& self, int item) -> void {
+    for (const UseEdge& edge : merger_.users(item)) {
+      if (items_[edge.user].is_inlined) self(self, edge.user);
+      if (group_of(edge.user) >= 0) raise_horizon(group_of(edge.user), reach);
+    }
+  };
+  for (const FusionMember& member : group(id).members) visit(visit, member.item);
+}
+
 // ---- joining --------------------------------------------------------------------------------------------------------
 
 SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
@@ -223,9 +240,12 @@ SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
   SmallVector<std::int32_t, 16> added;
   for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.item);
   if (!merger_.extend(merged, added, shared) || !is_acceptable(merged) || depends_on(merged, a, b)) return false;
+  const std::int32_t reach = std::max(horizon_[static_cast<std::size_t>(a)], horizon_[static_cast<std::size_t>(b)]);
   for (std::int32_t item : added) result_.group_of[static_cast<std::size_t>(item)] = a_grows ? a : b;
   group(a_grows ? a : b) = std::move(merged);
   group(a_grows ? b : a).members.clear();
+  horizon_[static_cast<std::size_t>(a_grows ? a : b)] = -1;   // whoever depends on either hears of it
+  raise_horizon(a_grows ? a : b, reach);
   return true;
 }
 
@@ -273,7 +293,7 @@ SINTER_DECL bool Fuser::recompute_is_readable(int item, FusionGroup& group) cons
     const Item& it = items_[member.item];
     for (std::size_t k = 0; k < it.inputs.size(); ++k) {
       if (items_.base_of(it.inputs[k]) != item) continue;
-      if (!merger_.can_read(group.space, group, it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map))) return false;
+      if (!merger_.can_read(group.space, group, it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()))) return false;
     }
   }
   return true;
@@ -397,6 +417,7 @@ SINTER_DECL Fusion Fuser::run() {
     if (!is_computed(it.form) || (it.is_inlined && !it.is_in_memory)) continue;
     result_.group_of[static_cast<std::size_t>(item)] = static_cast<std::int32_t>(result_.groups.size());
     result_.groups.push_back(merger_.alone(item));
+    horizon_.push_back(item);   // the last so far
     if (options_.fuse && it.form != Form::contract) join_producers(item);
   }
   if (options_.fuse) {

@@ -55,7 +55,7 @@ class GroupMerger {
   /// Can the value be read at `map`, from memory or by computing it on the spot?
   bool can_read(Space& space, const FusionGroup& group, int item, const IndexMap& map) const;
   IndexMap result_of(const FusionMember& member) const {
-    return items_[member.item].form == Form::reduce ? items_.reduced_map(member.item, member.map) : member.map;
+    return items_[member.item].form == Form::reduce ? items_.reduced_map(member.item, member.map()) : member.map();
   }
 
  private:
@@ -82,13 +82,13 @@ SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
   const Item& it = items_[item];
   FusionMember member;
   member.item = item;
-  member.map = fresh_map(group.space, walked_shape(item));
+  member.shared_map = std::make_shared<const IndexMap>(fresh_map(group.space, walked_shape(item)));
   if (it.form == Form::contract) {
     const Shape& left = items_[it.inputs[0]].shape;
     group.contraction = item;
     group.contracted_axis = group.space.add(left[left.rank() - 1], true);
   } else if (it.form == Form::reduce) {
-    mark_reduced(group, item, member.map);
+    mark_reduced(group, item, member.map());
     group.has_reduction = true;
   }
   group.is_host = it.form == Form::scatter_add;
@@ -100,7 +100,7 @@ SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
 SINTER_DECL std::optional<IndexMap> GroupMerger::walked_operand(Space& space, const FusionMember& user, int operand) const {
   const Item& item = items_[user.item];
   if (operand < 0 || item.form == Form::contract || item.form == Form::scatter_add || (item.form == Form::take && operand == 0)) return std::nullopt;
-  IndexMap map = items_.operand_map(user.item, operand, user.map);
+  IndexMap map = items_.operand_map(user.item, operand, user.map());
   int at = item.inputs[static_cast<std::size_t>(operand)];
   while (is_view(items_[at].form)) {
     if (items_[at].form == Form::slice || items_[at].form == Form::windows) return std::nullopt;
@@ -230,14 +230,15 @@ SINTER_DECL bool GroupMerger::mark_reduced(FusionGroup& group, int item, const I
 
 SINTER_DECL GroupMerger::Outcome GroupMerger::assign(FusionGroup& group, int item, const SharedRead* shared) const {
   if (items_[item].form == Form::contract || items_[item].form == Form::scatter_add) return Outcome::impossible;
+  IndexMap map;
+  bool any = false;
+  if (!collect_from_operands(group, item, shared, map, any) || !collect_from_users(group, item, map, any)) return Outcome::impossible;
+  if (!any) return Outcome::later;
+  if (!fill_unknown(group, item, map) || !enumerates(group.space, map, walked_shape(item))) return Outcome::impossible;
+  if (items_[item].form == Form::reduce && (group.contraction >= 0 || !mark_reduced(group, item, map))) return Outcome::impossible;
   FusionMember member;
   member.item = item;
-  bool any = false;
-  if (!collect_from_operands(group, item, shared, member.map, any)) return Outcome::impossible;
-  if (!collect_from_users(group, item, member.map, any)) return Outcome::impossible;
-  if (!any) return Outcome::later;
-  if (!fill_unknown(group, item, member.map) || !enumerates(group.space, member.map, walked_shape(item))) return Outcome::impossible;
-  if (items_[item].form == Form::reduce && (group.contraction >= 0 || !mark_reduced(group, item, member.map))) return Outcome::impossible;
+  member.shared_map = std::make_shared<const IndexMap>(map);
   if (!operands_are_readable(group, member, false)) return Outcome::impossible;
   group.members.push_back(std::move(member));
   return Outcome::done;
@@ -267,7 +268,7 @@ SINTER_DECL bool GroupMerger::operands_are_readable(FusionGroup& group, const Fu
   for (std::size_t k = 0; k < item.inputs.size(); ++k) {
     if (item.form == Form::take && k == 0) continue;
     if (item.form == Form::contract || (only_inlined && !items_[items_.base_of(item.inputs[k])].is_inlined)) continue;
-    if (!can_read(group.space, group, item.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map))) return false;
+    if (!can_read(group.space, group, item.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()))) return false;
   }
   return true;
 }
@@ -281,7 +282,7 @@ SINTER_DECL void GroupMerger::mark_passes(FusionGroup& group) const {
       const FusionMember* from = find_member(group, items_.base_of(input));
       if (from != nullptr && (from->is_after_reduction || items_[from->item].form == Form::reduce)) member.is_after_reduction = true;
     }
-    if (member.is_after_reduction && (leaves_of(group.space, member.map) & reduced) != 0) group.is_multipass = true;
+    if (member.is_after_reduction && (leaves_of(group.space, member.map()) & reduced) != 0) group.is_multipass = true;
   }
 }
 

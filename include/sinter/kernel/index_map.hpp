@@ -61,6 +61,15 @@ struct AxisIndex {
 struct IndexMap {
   std::array<AxisIndex, max_rank> axis;
   int rank = 0;
+
+  IndexMap() = default;
+  IndexMap(const IndexMap& other) { *this = other; }
+  /// Only the axes in use: maps are copied a lot.
+  IndexMap& operator=(const IndexMap& other) {
+    rank = other.rank;
+    for (int i = 0; i < rank; ++i) (*this)[i] = other[i];
+    return *this;
+  }
   AxisIndex& operator[](int i) { return axis[static_cast<std::size_t>(i)]; }
   const AxisIndex& operator[](int i) const { return axis[static_cast<std::size_t>(i)]; }
   void push_back(const AxisIndex& index) { axis[static_cast<std::size_t>(rank++)] = index; }

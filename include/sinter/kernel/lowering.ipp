@@ -21,6 +21,7 @@ class BodyEmitter {
     std::int32_t item;
     IndexMap map;
     ScalarValue value;
+    bool is_member;   // at the member's own map; `map` is not set
   };
 
   ScalarValue emit(int item, const IndexMap& map);
@@ -34,7 +35,7 @@ class BodyEmitter {
   std::uint16_t access(DraftAccess wanted);
   void store(const FusionMember& member);
   IndexMap result_of(const FusionMember& member) const {
-    return items_[member.item].form == Form::reduce ? items_.reduced_map(member.item, member.map) : member.map;
+    return items_[member.item].form == Form::reduce ? items_.reduced_map(member.item, member.map()) : member.map();
   }
 
   const ItemGraph& items_;
@@ -98,18 +99,17 @@ SINTER_DECL ScalarValue BodyEmitter::emit(int item, const IndexMap& given) {
   if (member != nullptr && equal_map(space_, result_of(*member), map)) return emit_member(*member);
   ensure(is_generator(it.form) || it.is_inlined, "lowering: a value of the group is used at another place than it is made");
   for (const Made& made : made_)
-    if (made.item == base && equal_map(space_, made.map, map)) return made.value;
+    if (made.item == base && !made.is_member && equal_map(space_, made.map, map)) return made.value;
   const ScalarValue value = compute(base, map);
-  made_.push_back({base, map, value});
+  made_.push_back({base, map, value, false});
   return value;
 }
 
 SINTER_DECL ScalarValue BodyEmitter::emit_member(const FusionMember& member) {
   for (const Made& made : made_)
-    if (made.item == member.item && made.map.rank < 0) return made.value;
-  const ScalarValue value = compute(member.item, member.map);
-  made_.push_back({member.item, {}, value});
-  made_.back().map.rank = -1;   // at the member's own map
+    if (made.item == member.item && made.is_member) return made.value;
+  const ScalarValue value = compute(member.item, member.map());
+  made_.push_back({member.item, {}, value, true});
   return value;
 }
 
