@@ -26,6 +26,9 @@ class Fuser {
   void join_producers(int item);
   bool join(int a, int b, const SharedRead* shared);
   bool is_acceptable(FusionGroup& group) const;
+  template <class Visit>
+  void for_each_read(FusionGroup& group, Visit&& visit) const;
+  int reduced_axes(FusionGroup& group) const;
   bool row_pays(FusionGroup& group) const;
   bool fits(const FusionGroup& group) const;
   bool has_random(const FusionGroup& group) const;
@@ -147,6 +150,46 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
   return operands <= options_.limits.max_operands && body_size(group) <= options_.limits.max_body;
 }
 
+/// Calls visit(item, flat index over the leaves) for each value that members read from memory.
+template <class Visit>
+void Fuser::for_each_read(FusionGroup& group, Visit&& visit) const {
+  for (const FusionMember& member : group.members) {
+    const Item& it = items_[member.item];
+    for (std::size_t k = 0; k < it.inputs.size(); ++k) {
+      const int base = items_.base_of(it.inputs[k]);
+      if ((it.form == Form::take && k == 0) || it.form == Form::contract) continue;
+      if (is_generator(items_[base].form) || items_[base].is_inlined || find_member(group, base) != nullptr) continue;
+      const auto at = items_.locate(group.space, it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()));
+      if (at) visit(it.inputs[k], expand_leaves(group.space, at->flat));
+    }
+  }
+}
+
+/// Reduced axes that are left once neighbours have merged which every read walks as one.
+SINTER_DECL int Fuser::reduced_axes(FusionGroup& group) const {
+  SmallVector<std::int32_t, 8> leaves;
+  for (int a = 0; a < group.space.size(); ++a)
+    if (group.space[a].is_leaf() && group.space[a].is_reduced && !is_number(group.space[a].extent, 1)) leaves.push_back(a);
+  if (static_cast<int>(leaves.size()) <= options_.limits.max_reduced_axes) return static_cast<int>(leaves.size());
+  std::vector<AxisIndex> reads;
+  for_each_read(group, [&](int, const AxisIndex& flat) { reads.push_back(flat); });
+  const auto stride = [](const AxisIndex& flat, std::int32_t leaf) {
+    for (const IndexTerm& term : flat.terms)
+      if (term.axis == leaf) return term.factor;
+    return Dim(0);
+  };
+  if (!reads.empty())
+    std::stable_sort(leaves.begin(), leaves.end(), [&](std::int32_t a, std::int32_t b) { return items_.estimate(stride(reads[0], a)) > items_.estimate(stride(reads[0], b)); });
+  int count = 1;
+  for (std::size_t i = 1; i < leaves.size(); ++i) {
+    const std::int32_t outer = leaves[i - 1], inner = leaves[i];
+    bool merges = true;
+    for (const AxisIndex& flat : reads) merges &= identical(stride(flat, outer), stride(flat, inner) * group.space[inner].extent);
+    count += !merges;
+  }
+  return count;
+}
+
 /// Is a row that is walked several times short enough to stay in cache, contiguous, and are there rows to share among
 /// threads?
 SINTER_DECL bool Fuser::row_pays(FusionGroup& group) const {
@@ -154,25 +197,17 @@ SINTER_DECL bool Fuser::row_pays(FusionGroup& group) const {
   for (const SpaceAxis& axis : group.space.axes)
     if (axis.is_leaf()) (axis.is_reduced ? row : rows) *= items_.estimate(axis.extent);
   if (row > options_.limits.max_row || (rows < 2 && row > 8192)) return false;
-  const auto vote = [&](int item, const IndexMap& map) {
-    const int base = items_.base_of(item);
-    if (is_generator(items_[base].form) || items_[base].is_inlined || find_member(group, base) != nullptr) return;
-    auto at = items_.locate(group.space, item, map);
-    if (!at) return;
-    for (const IndexTerm& term : expand_leaves(group.space, at->flat).terms)
+  for_each_read(group, [&](int item, const AxisIndex& flat) {
+    for (const IndexTerm& term : flat.terms)
       if (is_number(term.factor, 1)) (group.space[term.axis].is_reduced ? along_row : across) += items_.estimate_elements(item);
-  };
-  for (const FusionMember& member : group.members) {
-    const Item& it = items_[member.item];
-    for (std::size_t k = 0; k < it.inputs.size(); ++k)
-      if (it.form != Form::take || k == 1) vote(it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()));
-  }
+  });
   return along_row >= across;
 }
 
 SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
   if (!fits(group)) return false;
   if (!options_.limits.random && has_random(group)) return false;
+  if (group.has_reduction && reduced_axes(group) > options_.limits.max_reduced_axes) return false;
   return !group.is_multipass || row_pays(group);
 }
 

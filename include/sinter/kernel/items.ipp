@@ -249,8 +249,9 @@ SINTER_DECL void ItemGraph::count_uses() {
 }
 
 SINTER_DECL std::string_view ItemGraph::name(int item) const {
-  const Node* from = node(item);
-  return from == nullptr ? std::string_view("copy") : from->op->name;
+  if (const Node* from = node(item)) return from->op->name;
+  const int base = base_of((*this)[item].inputs[0]);
+  return is_generator((*this)[base].form) ? node(base)->op->name : std::string_view("copy");
 }
 
 SINTER_DECL std::int64_t ItemGraph::estimate(Dim dim) const { return dim.is_static() ? dim.value() : dim.evaluate(hints_); }

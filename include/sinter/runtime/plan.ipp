@@ -49,6 +49,7 @@ SINTER_DECL FusionOptions PlanBuilder::fusion_options() const {
   options.fuse = options_.fuse;
   options.limits.max_operands = limits.max_operands;
   options.limits.max_body = limits.max_body;
+  options.limits.max_reduced_axes = limits.max_reduced_axes;
   options.limits.random = limits.random;
   return options;
 }
