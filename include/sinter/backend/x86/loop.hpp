@@ -59,6 +59,11 @@ class LoopCode {
   /// The whole, with stores past the caches, made when first asked for. Every stored pointer must be a multiple of 64, as
   /// must its outer stride. Null for kernels that reduce.
   virtual LoopFunction streaming() const = 0;
+  /// Row kernels: the whole for rows of 1 to `short_columns` elements, made when first asked for. Null where there is none.
+  virtual LoopFunction short_rows() const = 0;
+  int short_columns() const { return short_columns_; }
+  /// Indices are i32: every axis that the `index` primitive reads must be shorter than 2^31.
+  bool has_narrow_index() const { return has_narrow_index_; }
   int reductions() const { return reductions_; }
   std::int64_t scratch_stride(std::int64_t columns) const { return (columns * 8 + 127) / 64 * 64; }
   std::size_t scratch_bytes(std::int64_t columns) const { return static_cast<std::size_t>(stashes_ * scratch_stride(columns)); }
@@ -69,7 +74,8 @@ class LoopCode {
 
  protected:
   LoopFunction function_ = nullptr, leaves_ = nullptr, finish_ = nullptr;
-  int reductions_ = 0, stashes_ = 0;
+  int reductions_ = 0, stashes_ = 0, short_columns_ = 0;
+  bool has_narrow_index_ = false;
   std::size_t code_bytes_ = 0;
   double nanoseconds_per_element_ = 0.1;
 };

@@ -37,6 +37,8 @@ class CompiledLoop final : public LoopCode {
     code_bytes_ = bytes.size();
     function_ = block_->entry<LoopFunction>(whole);
     if (plan.splits()) leaves_ = block_->entry<LoopFunction>(leaves), finish_ = block_->entry<LoopFunction>(finish);
+    if (plan.has_short_rows()) short_columns_ = plan.lanes;
+    has_narrow_index_ = plan.narrow_index;
     reductions_ = static_cast<int>(plan.passes[0].reductions.size());
     stashes_ = plan.stashes;
     double work = 0;
@@ -49,43 +51,56 @@ class CompiledLoop final : public LoopCode {
 
   LoopFunction streaming() const override {
     if (kernel_.kind != KernelKind::pointwise) return nullptr;
-    std::call_once(streaming_once_, [this] {
-      std::string why;
-      std::optional<LoopPlan> plan = plan_loop(kernel_, schedule_, isa_, why);
-      std::vector<std::byte> bytes;
-      generate_part(*plan, LoopPart::streaming, bytes, nullptr);
-      streaming_block_ = publish_code(bytes, "sinter_streaming_loop");
-    });
-    return streaming_block_->entry<LoopFunction>();
+    std::call_once(later_once_, [this] { later_block_ = generate_later(LoopPart::streaming, "sinter_streaming_loop"); });
+    return later_block_->entry<LoopFunction>();
+  }
+
+  LoopFunction short_rows() const override {
+    if (short_columns_ == 0) return nullptr;
+    std::call_once(later_once_, [this] { later_block_ = generate_later(LoopPart::short_rows, "sinter_short_rows"); });
+    return later_block_->entry<LoopFunction>();
   }
 
   std::string listing() const override {
     std::string text, why;
-    std::optional<LoopPlan> plan = plan_loop(kernel_, schedule_, isa_, why);
+    std::optional<LoopPlan> plan = plan_loop(kernel_, schedule_, isa_, index_width(), why);
     std::vector<std::byte> bytes;
     if (plan) generate_part(*plan, LoopPart::whole, bytes, &text);
     return text;
   }
 
  private:
+  IndexWidth index_width() const { return has_narrow_index_ ? IndexWidth::narrow_if_possible : IndexWidth::wide; }
+  std::shared_ptr<const CodeBlock> generate_later(LoopPart part, std::string_view name) const {
+    std::string why;
+    std::optional<LoopPlan> plan = plan_loop(kernel_, schedule_, isa_, index_width(), why);
+    std::vector<std::byte> bytes;
+    generate_part(*plan, part, bytes, nullptr);
+    return publish_code(bytes, name);
+  }
+
   Kernel kernel_;
   Schedule schedule_;
   Isa isa_;
   std::shared_ptr<const CodeBlock> block_;
-  mutable std::once_flag streaming_once_;
-  mutable std::shared_ptr<const CodeBlock> streaming_block_;
+  mutable std::once_flag later_once_;   // a kernel has one such part at most
+  mutable std::shared_ptr<const CodeBlock> later_block_;
 };
 
-}  // namespace x86_detail
-
-SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined) {
+inline std::shared_ptr<const LoopCode> compile_loop_with(IndexWidth width, const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined) {
   std::string why;
-  std::optional<LoopPlan> plan = plan_loop(kernel, schedule, isa, why);
+  std::optional<LoopPlan> plan = plan_loop(kernel, schedule, isa, width, why);
   if (!plan) {
     if (why_declined != nullptr) *why_declined = "x86: " + why;
     return nullptr;
   }
-  return std::make_shared<x86_detail::CompiledLoop>(kernel, schedule, *plan);
+  return std::make_shared<CompiledLoop>(kernel, schedule, *plan);
+}
+
+}  // namespace x86_detail
+
+SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined) {
+  return x86_detail::compile_loop_with(IndexWidth::wide, kernel, schedule, isa, why_declined);
 }
 
 SINTER_DECL std::int64_t offset_bytes(const Kernel& kernel, const BoundGeometry& geometry, std::size_t access) {

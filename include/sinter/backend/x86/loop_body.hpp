@@ -48,6 +48,9 @@ class LoopBody {
   void store_inner(const Store& store, const Lane0& lane);
   void store_outer(const Store& store, const Lane0& lane);
 
+  /// From here on a copy is a row, not a vector of a row: `rows` rows from the outer register on, each one vector wide.
+  void set_rows(int rows) { rows_ = rows; }
+
   int far_slot = 0;
   bool streams = false;   // whole vectors are stored past the caches
 
@@ -66,12 +69,14 @@ class LoopBody {
   static std::int32_t field(std::size_t access, std::size_t offset);
 
   void use_pointer(std::size_t access);
-  Gpr pointer_in_register(std::size_t access, Gpr temporary);
+  Gpr pointer_in_register(std::size_t access, Gpr temporary, int row = 0);
   Gpr row_address(std::size_t access, bool with_outer);
   Mem address(std::size_t access, Level level, const Lane0& lane, int displacement_slot);
   void emit_one(InstId i, Level level, const Lane0& lane);
   VReg emit_load(InstId i, Level level, const Lane0& lane);
   VReg emit_index(const Inst& inst, const Lane0& lane);
+  VReg narrow_number(Mem m);
+  int copy_of(InstId i, int copy) const;
   void emit_displacements(Level level, int depth);
   void displacement_of(InstId gather);
   VReg load_by_element(std::size_t access, const Lane0& lane, VReg index, DType index_dtype, int displacement);
@@ -83,6 +88,7 @@ class LoopBody {
   const LoopPlan& plan_;
   VectorBuilder b_;
   std::size_t copies_;
+  int rows_ = 0;                         // 0: copies are vectors
   std::vector<VReg> values_;
   std::vector<Pointer> pointers_;        // accesses, then scratch rows
   std::vector<int> displacement_slot_;   // per instruction: gathers with a scalar index

@@ -6,8 +6,10 @@
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/backend/x86/lower.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <limits>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -30,9 +32,18 @@ SINTER_DECL VReg LoopBody::value(InstId i, int copy) {
   if (inst.prim == Prim::immediate) {
     if (inst.dtype == DType::bool_) return b_.mask_constant(inst.bits != 0);
     const Lane lane = lane_of(inst.dtype);
-    return is_float(lane) ? b_.imm_float(lane, inst.number()) : b_.imm_int(lane, inst.integer());
+    if (is_float(lane)) return b_.imm_float(lane, inst.number());
+    if (lane == Lane::i64 && plan_.narrow_index)
+      return b_.imm_int(Lane::i32, std::clamp<std::int64_t>(inst.integer(), -1, std::numeric_limits<std::int32_t>::max()));
+    return b_.imm_int(lane, inst.integer());
   }
-  return values_[i * copies_ + static_cast<std::size_t>(plan_.insts[i].is_vector ? copy : 0)];
+  return values_[i * copies_ + static_cast<std::size_t>(copy_of(i, copy))];
+}
+
+/// Which of its values an instruction has for a copy: what is the same in all of them is kept once.
+SINTER_DECL int LoopBody::copy_of(InstId i, int copy) const {
+  const InstPlan& p = plan_.insts[i];
+  return p.is_vector || (rows_ > 0 && p.level != Level::kernel) ? copy : 0;
 }
 
 // Pointers -----------------------------------------------------------------------------------------------------------
@@ -58,6 +69,12 @@ SINTER_DECL void LoopBody::assign_pointers() {
   for (std::uint16_t s : plan_.inner_stores) use_pointer(kernel().stores[s].access);
   if (plan_.is_column)
     for (std::uint16_t s : plan_.outer_stores) use_pointer(kernel().stores[s].access);
+  if (rows_ > 0) {   // nothing is kept in memory between passes; what a row has once is walked too
+    for (std::size_t i = 0; i < kernel().body.size(); ++i)
+      if (plan_.used_outside[i] && plan_.insts[i].level == Level::outer && kernel().body[i].prim == Prim::load) use_pointer(kernel().body[i].access);
+    for (std::uint16_t s : plan_.outer_stores) use_pointer(kernel().stores[s].access);
+    return;
+  }
   for (int j = 0; j < plan_.stashes; ++j) use_pointer(kernel().accesses.size() + static_cast<std::size_t>(j));
 }
 
@@ -106,8 +123,15 @@ SINTER_DECL void LoopBody::rewind_near() {
   }
 }
 
-SINTER_DECL Gpr LoopBody::pointer_in_register(std::size_t access, Gpr temporary) {
+SINTER_DECL Gpr LoopBody::pointer_in_register(std::size_t access, Gpr temporary, int row) {
   const Pointer& p = pointers_[access];
+  if (row > 0) {
+    const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+    s_.emit(Op::imul, {reg(temporary), mem(8), immediate()}, stride, row);
+    if (p.kind == Pointer::Kind::reg) s_.binary(Op::add, temporary, p.reg);
+    else s_.binary(Op::add, temporary, CodeStream::slot(p.slot));
+    return temporary;
+  }
   if (p.kind == Pointer::Kind::reg) return p.reg;
   s_.mov(temporary, CodeStream::slot(p.slot));
   return temporary;
@@ -128,14 +152,14 @@ SINTER_DECL Gpr LoopBody::row_address(std::size_t access, bool with_outer) {
 
 /// The address of the access's element (of its first column, for vectors). Clobbers r9.
 SINTER_DECL Mem LoopBody::address(std::size_t access, Level level, const Lane0& lane, int displacement) {
-  const bool outside = level == Level::kernel || level == Level::outer;
-  Gpr base = outside ? row_address(access, level == Level::outer) : pointer_in_register(access, Gpr::r9);
+  const bool outside = level == Level::kernel || (level == Level::outer && rows_ == 0);
+  Gpr base = outside ? row_address(access, level == Level::outer) : pointer_in_register(access, Gpr::r9, rows_ > 0 ? lane.copy : 0);
   if (displacement >= 0) {
     if (base != Gpr::r9) s_.mov(Gpr::r9, base);
     s_.binary(Op::add, Gpr::r9, CodeStream::slot(displacement));
     base = Gpr::r9;
   }
-  if (stride_class(access, plan_.column_axis) == StrideClass::zero) return CodeStream::at(base);
+  if (stride_class(access, plan_.column_axis) == StrideClass::zero || rows_ > 0) return CodeStream::at(base);
   const auto size = static_cast<unsigned>(size_of(dtype_of_access(access)));
   return CodeStream::at(base, loop_reg::column, std::countr_zero(size), lane.column_offset * static_cast<std::int32_t>(size));
 }
@@ -154,7 +178,9 @@ SINTER_DECL void LoopBody::emit_outside(Level level, int depth, const Lane0* lan
     if (p.level != level || p.depth != depth || !plan_.used_outside[i]) continue;
     const auto id = static_cast<InstId>(i);
     const bool computed = !is_reduction(kernel().body[i].prim) && kernel().body[i].prim != Prim::immediate;
-    if (computed && !p.is_vector) emit_one(id, level, Lane0{});
+    const int rows = level == Level::outer ? std::max(rows_, 1) : 1;
+    if (computed && !p.is_vector)
+      for (int row = 0; row < rows; ++row) emit_one(id, level, {.copy = row, .column_offset = 0, .tail = {}});
     if (computed && p.is_vector)
       for (std::size_t l = 0; l < count; ++l) emit_one(id, level, lanes[l]);
   }
@@ -214,10 +240,11 @@ SINTER_DECL void LoopBody::emit_one(InstId i, Level level, const Lane0& lane) {
     std::array<VReg, 3> args{};
     const int count = arity(inst.prim);
     for (int a = 0; a < count; ++a) args[static_cast<std::size_t>(a)] = value(inst.args[static_cast<std::size_t>(a)], lane.copy);
-    const DType from = kernel().body[inst.args[static_cast<std::size_t>(count - 1)]].dtype;
+    DType from = kernel().body[inst.args[static_cast<std::size_t>(count - 1)]].dtype;
+    if (from == DType::i64 && plan_.narrow_index) from = DType::i32;
     result = lower(b_, inst, from, std::span<const VReg>(args.data(), static_cast<std::size_t>(count)));
   }
-  set_value(i, plan_.insts[i].is_vector ? lane.copy : 0, result);
+  set_value(i, copy_of(i, lane.copy), result);
 }
 
 SINTER_DECL VReg LoopBody::emit_load(InstId i, Level level, const Lane0& lane) {
@@ -232,24 +259,39 @@ SINTER_DECL VReg LoopBody::emit_load(InstId i, Level level, const Lane0& lane) {
   const StrideClass stride = stride_class(inst.access, plan_.column_axis);
   if (stride == StrideClass::any) return load_by_element(inst.access, lane, no_vreg, inst.dtype, displacement_slot_[i]);
   const Mem m = address(inst.access, level, lane, displacement_slot_[i]);
+  if (inst.dtype == DType::i64 && plan_.narrow_index) return narrow_number(m);
   return stride == StrideClass::zero ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, lane.tail);
 }
 
+/// A 64-bit number in every lane as i32, for comparisons with indices: clamped to -1 and 2^31 - 1, which no index reaches.
+SINTER_DECL VReg LoopBody::narrow_number(Mem m) {
+  s_.mov(Gpr::rax, m);
+  for (const auto& [limit, replace] : {std::pair<std::int64_t, Op>{-1, Op::cmovl}, {std::numeric_limits<std::int32_t>::max(), Op::cmovg}}) {
+    s_.mov_imm(Gpr::rdx, limit);
+    s_.binary(Op::cmp, Gpr::rax, Gpr::rdx);
+    s_.binary(replace, Gpr::rax, Gpr::rdx);
+  }
+  return b_.broadcast_gpr(Lane::i32, Gpr::rax);
+}
+
 SINTER_DECL VReg LoopBody::emit_index(const Inst& inst, const Lane0& lane) {
+  const Lane type = plan_.narrow_index ? Lane::i32 : Lane::i64;
   const int axis = static_cast<int>(inst.bits);
-  if (axis == plan_.near_axis) return b_.broadcast_gpr(Lane::i64, loop_reg::near);
+  if (axis == plan_.near_axis) return b_.broadcast_gpr(type, loop_reg::near);
   if (axis == plan_.far_axis) {
     s_.mov(Gpr::rax, CodeStream::slot(far_slot));
-    return b_.broadcast_gpr(Lane::i64, Gpr::rax);
+    return b_.broadcast_gpr(type, Gpr::rax);
   }
   const auto at = static_cast<std::int32_t>(static_cast<std::size_t>(axis) * sizeof(std::int64_t));
   const bool is_column = axis == plan_.column_axis;
-  s_.mov(Gpr::rax, CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offsetof(LoopArgs, index_step)) + at));
+  const Mem step = CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offsetof(LoopArgs, index_step)) + at);
+  s_.mov(Gpr::rax, step);
   s_.binary(Op::imul, Gpr::rax, loop_reg::outer);
+  for (int row = 0; rows_ > 0 && row < lane.copy; ++row) s_.binary(Op::add, Gpr::rax, step);
   s_.binary(Op::add, Gpr::rax, CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offsetof(LoopArgs, index_origin)) + at));
   if (is_column) s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(Gpr::rax, loop_reg::column, 0, lane.column_offset));
-  VReg base = b_.broadcast_gpr(Lane::i64, Gpr::rax);
-  return is_column ? b_.add(Lane::i64, base, b_.iota(Lane::i64)) : base;
+  VReg base = b_.broadcast_gpr(type, Gpr::rax);
+  return is_column ? b_.add(type, base, b_.iota(type)) : base;
 }
 
 // Element by element -------------------------------------------------------------------------------------------------
@@ -362,8 +404,7 @@ SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
 /// A value of the whole row.
 SINTER_DECL void LoopBody::store_outer(const Store& store, const Lane0& lane) {
   if (plan_.is_column) return store_inner(store, lane);
-  const VReg v = value(store.value, 0);
-  b_.store_scalar(dtype_of_access(store.access), address(store.access, Level::outer, Lane0{}, -1), v);
+  b_.store_scalar(dtype_of_access(store.access), address(store.access, Level::outer, lane, -1), value(store.value, lane.copy));
 }
 
 }  // namespace x86

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/backend/x86/loop.hpp>
+#include <sinter/backend/x86/loop.ipp>
 
 #include <sinter/base/error.hpp>
 #include <sinter/runtime/backend.hpp>
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
+#include <mutex>
 #include <new>
 
 SINTER_NAMESPACE_BEGIN
@@ -70,6 +73,7 @@ class LoopLaunch final : public Launch {
     scratch_bytes_ = code_->scratch_bytes(args_.columns);
     args_.scratch_stride = code_->scratch_stride(args_.columns);
     if (tail_) tail_->scratch_stride = args_.scratch_stride;
+    if (args_.columns >= 1 && args_.columns <= code_->short_columns()) function_ = code_->short_rows();
     plan_split();
     plan_streaming();
     is_simple_ = rest_.empty() && !tail_ && !may_split_ && nanoseconds_ < serial_nanoseconds;
@@ -189,7 +193,7 @@ class LoopLaunch final : public Launch {
     if (written > cache_bytes) streaming_ = code_->streaming();
   }
   LoopFunction choose_function() const {
-    if (streaming_ == nullptr) return code_->function();
+    if (streaming_ == nullptr) return function_;
     for (std::uint16_t access : stored_)
       if (reinterpret_cast<std::uintptr_t>(args_.pointer[access].base) % 64 != 0) return code_->function();
     return streaming_;
@@ -276,22 +280,36 @@ class LoopLaunch final : public Launch {
 
 class LoopExecutable final : public Executable {
  public:
-  LoopExecutable(std::shared_ptr<const LoopCode> code, const Kernel& kernel) : code_(std::move(code)), shape_(std::make_shared<LoopShape>(kernel)) {}
-  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override { return std::make_unique<LoopLaunch>(code_, shape_, geometry); }
+  LoopExecutable(std::shared_ptr<const LoopCode> code, const Kernel& kernel, const Schedule& schedule, Isa isa)
+      : code_(std::move(code)), shape_(std::make_shared<LoopShape>(kernel)), schedule_(schedule), isa_(isa) {}
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override { return std::make_unique<LoopLaunch>(code_for(geometry), shape_, geometry); }
   std::size_t code_bytes() const override { return code_->code_bytes(); }
   std::string listing() const override { return code_->listing(); }
 
  private:
+  /// Where an index may not fit i32, code with 64-bit indices.
+  std::shared_ptr<const LoopCode> code_for(const BoundGeometry& g) const {
+    bool fits = true;
+    for (std::size_t a = 0; a < shape_->is_indexed.size(); ++a) fits &= !shape_->is_indexed[a] || g.extent[a] <= std::numeric_limits<std::int32_t>::max();
+    if (SINTER_LIKELY(fits || !code_->has_narrow_index())) return code_;
+    std::call_once(wide_once_, [this] { wide_ = compile_loop(shape_->kernel, schedule_, isa_); });
+    return wide_;
+  }
+
   std::shared_ptr<const LoopCode> code_;
   std::shared_ptr<const LoopShape> shape_;
+  Schedule schedule_;
+  Isa isa_;
+  mutable std::once_flag wide_once_;
+  mutable std::shared_ptr<const LoopCode> wide_;
 };
 
 }  // namespace x86_detail
 
 SINTER_DECL std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined) {
-  std::shared_ptr<const LoopCode> code = compile_loop(kernel, schedule, isa, why_declined);
+  std::shared_ptr<const LoopCode> code = x86_detail::compile_loop_with(IndexWidth::narrow_if_possible, kernel, schedule, isa, why_declined);
   if (code == nullptr) return nullptr;
-  return std::make_shared<x86_detail::LoopExecutable>(std::move(code), kernel);
+  return std::make_shared<x86_detail::LoopExecutable>(std::move(code), kernel, schedule, isa);
 }
 
 }  // namespace x86

@@ -12,7 +12,7 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// Which function of a LoopCode is written.
-enum class LoopPart : std::uint8_t { whole, streaming, leaves, finish };
+enum class LoopPart : std::uint8_t { whole, streaming, leaves, finish, short_rows };
 
 class LoopGenerator {
  public:
@@ -63,6 +63,12 @@ class LoopGenerator {
   void publish(std::size_t pass, const std::vector<Running>& results);
   void leaves_function();
   void finish_function();
+  // loop_short_rows.ipp
+  void short_rows_function();
+  void short_rows_group(int rows, const Tail& tail);
+  void short_rows_pass(std::size_t pass, int rows, const Tail& tail, std::vector<char>& computed);
+  void short_rows_reduce(InstId reduction, int rows, const Tail& tail);
+  VReg short_row_start(const Inst& inst, VReg v, const Tail& tail);
   // loop_columns.ipp
   void column_step();
   void column_blocks(int vectors);
@@ -106,4 +112,5 @@ SINTER_NAMESPACE_END
 #include <sinter/backend/x86/loop_chain.ipp>
 #include <sinter/backend/x86/loop_columns.ipp>
 #include <sinter/backend/x86/loop_generator.ipp>
+#include <sinter/backend/x86/loop_short_rows.ipp>
 #endif

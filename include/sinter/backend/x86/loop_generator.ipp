@@ -16,6 +16,13 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 namespace x86_detail {
+/// Rows that the variant for short rows does side by side.
+inline int short_rows_at_once(const LoopPlan& plan) {
+  std::size_t cost = 0;
+  for (const Inst& inst : plan.kernel->body) cost += static_cast<std::size_t>(cost_of(inst.prim));
+  return plan.isa == Isa::avx512 && cost <= 120 ? 4 : 2;
+}
+
 /// Vectors per step of a reducing row loop: as many as the 256 bytes of lanes need for the widest reduction.
 inline int row_copies(const LoopPlan& plan) {
   int copies = plan.unroll;
@@ -29,7 +36,10 @@ inline int row_copies(const LoopPlan& plan) {
 }  // namespace x86_detail
 
 SINTER_DECL LoopGenerator::LoopGenerator(const LoopPlan& plan, LoopPart part)
-    : plan_(plan), part_(part), s_(plan.isa), row_copies_(plan.is_row ? x86_detail::row_copies(plan) : plan.unroll), body_(s_, plan, row_copies_), b_(body_.builder()) {
+    : plan_(plan), part_(part), s_(plan.isa),
+      row_copies_(part == LoopPart::short_rows ? x86_detail::short_rows_at_once(plan) : plan.is_row ? x86_detail::row_copies(plan) : plan.unroll),
+      body_(s_, plan, row_copies_), b_(body_.builder()) {
+  if (part == LoopPart::short_rows) body_.set_rows(row_copies_);
   end_slot_ = s_.frame(8);
   count_slot_ = s_.frame(8);
   main_end_slot_ = s_.frame(8);
@@ -43,6 +53,7 @@ SINTER_DECL CodeStream LoopGenerator::run() {
   body_.assign_pointers();
   body_.emit_outside(Level::kernel, 0, nullptr, 0);
   if (part_ == LoopPart::leaves) leaves_function();
+  else if (part_ == LoopPart::short_rows) short_rows_function();
   else outer_loop([&] {
     if (part_ == LoopPart::finish) finish_function();
     else if (plan_.is_column) column_step();

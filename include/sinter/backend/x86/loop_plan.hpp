@@ -41,6 +41,9 @@ struct LoopPlan {
   int column_axis = 0, near_axis = -1, far_axis = -1;
   bool is_row = false, is_column = false;
   bool needs_count = false;         // some access works element by element in tails
+  /// The only 8-byte values are indices and numbers that they are compared with: all of them are kept as i32, for axes
+  /// shorter than 2^31. A number beyond i32 is clamped, which no comparison with an index can tell.
+  bool narrow_index = false;
   std::vector<InstPlan> insts;
   std::vector<PassPlan> passes;     // pointwise: one, with stores
   std::vector<char> used_outside;   // instructions above the innermost level that something needs
@@ -49,10 +52,14 @@ struct LoopPlan {
   std::vector<std::uint16_t> inner_stores, outer_stores;   // indices into Kernel::stores
   /// Row kernels that can be cut into leaves and finished later.
   bool splits() const { return is_row && near_axis < 0 && passes.size() == 1 && !passes[0].stores; }
+  /// Row kernels that have a variant for rows of at most `lanes` elements.
+  bool has_short_rows() const;
 };
 
+enum class IndexWidth : std::uint8_t { wide, narrow_if_possible };
+
 /// Nothing where the generator declines, with the reason in `why`.
-std::optional<LoopPlan> plan_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string& why);
+std::optional<LoopPlan> plan_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width, std::string& why);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

@@ -16,7 +16,7 @@ namespace x86_detail {
 
 class LoopPlanner {
  public:
-  LoopPlanner(const Kernel& kernel, const Schedule& schedule, Isa isa) : k_(kernel), schedule_(schedule) {
+  LoopPlanner(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width) : k_(kernel), schedule_(schedule), index_width_(width) {
     plan_.kernel = &kernel;
     plan_.isa = isa;
   }
@@ -55,9 +55,35 @@ class LoopPlanner {
     return {};
   }
 
+  /// Whether i64 occurs only as indices and as numbers, the same along the vector axis, compared with indices.
+  bool can_narrow_index() const {
+    bool has_index = false;
+    for (const Inst& inst : k_.body) {
+      has_index |= inst.prim == Prim::index;
+      if (inst.dtype == DType::f64) return false;
+      const bool is_narrow = inst.prim == Prim::index || inst.prim == Prim::immediate ||
+                             (inst.prim == Prim::load && k_.accesses[inst.access].stride[static_cast<std::size_t>(plan_.column_axis)] == StrideClass::zero);
+      if (inst.dtype == DType::i64 && !is_narrow) return false;
+      const int count = arity(inst.prim);
+      int narrow = 0, indices = 0;
+      for (int a = 0; a < count; ++a) {
+        const Inst& arg = k_.body[inst.args[static_cast<std::size_t>(a)]];
+        narrow += arg.dtype == DType::i64, indices += arg.prim == Prim::index;
+      }
+      const bool compares = inst.prim == Prim::eq || inst.prim == Prim::ne || inst.prim == Prim::lt || inst.prim == Prim::le;
+      const bool converts = inst.prim == Prim::convert && (inst.dtype == DType::f32 || inst.dtype == DType::i32);
+      if (narrow != 0 && !((compares || converts) && indices != 0)) return false;
+    }
+    for (const Store& store : k_.stores)
+      if (k_.body[store.value].dtype == DType::i64) return false;
+    return has_index;
+  }
+
   void choose_width() {
     std::int64_t largest = 4;
-    for (const Inst& inst : k_.body) largest = std::max(largest, size_of(inst.dtype));
+    plan_.narrow_index = index_width_ == IndexWidth::narrow_if_possible && can_narrow_index();
+    if (!plan_.narrow_index)
+      for (const Inst& inst : k_.body) largest = std::max(largest, size_of(inst.dtype));
     for (const Access& access : k_.accesses) {
       plan_.needs_count |= k_.operands[access.operand].dtype == DType::bool_;
       plan_.needs_count |= access.stride[static_cast<std::size_t>(plan_.column_axis)] == StrideClass::any;
@@ -203,13 +229,23 @@ class LoopPlanner {
 
   const Kernel& k_;
   const Schedule& schedule_;
+  IndexWidth index_width_;
   LoopPlan plan_;
 };
 
 }  // namespace x86_detail
 
-SINTER_DECL std::optional<LoopPlan> plan_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string& why) {
-  return x86_detail::LoopPlanner(kernel, schedule, isa).run(why);
+SINTER_DECL bool LoopPlan::has_short_rows() const {
+  if (!is_row || near_axis >= 0) return false;
+  for (const Inst& inst : kernel->body)
+    if (inst.prim == Prim::gather) return false;
+  for (const Access& access : kernel->accesses)
+    if (access.stride[static_cast<std::size_t>(column_axis)] == StrideClass::any) return false;
+  return true;
+}
+
+SINTER_DECL std::optional<LoopPlan> plan_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width, std::string& why) {
+  return x86_detail::LoopPlanner(kernel, schedule, isa, width).run(why);
 }
 
 }  // namespace x86
