@@ -119,11 +119,11 @@ R from_values(Ref<TensorImpl>*& values) {
   else return [&]<template <class...> class T, class... P>(std::type_identity<T<P...>>) { return R{from_values<P>(values)...}; }(std::type_identity<R>{});
 }
 
-inline BorrowedMut as_target(const BorrowedMut& target) { return target; }
+inline BorrowedMut as_target(const BorrowedMut& target, Location = {}) { return target; }
 template <EigenLike M>
-BorrowedMut as_target(M& m) { return borrow_mut(m); }
+BorrowedMut as_target(M& m, Location = {}) { return borrow_mut(m); }
 /// Memory of a Tensor that nobody else sees.
-BorrowedMut as_target(Tensor& x);
+BorrowedMut as_target(Tensor& x, Location where = {});
 
 }  // namespace jit_detail
 
@@ -148,7 +148,7 @@ class Compiled {
   /// f.into(out...)(args...): results go into the given memory (BorrowedMut, Eigen objects, Tensors nobody else holds).
   template <class... O>
   [[nodiscard]] auto into(O&&... outputs) const {
-    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs)...};
+    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs, state_->where())...};
     return [self = *this, targets](const auto&... args) { self.call_into(Targets(targets), args...); };
   }
 

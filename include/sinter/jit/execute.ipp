@@ -144,11 +144,11 @@ inline Ref<TensorImpl> view_of(const PlanOutput& output, const Type& type, std::
 }  // namespace jit_detail
 
 namespace jit_detail {
-SINTER_DECL BorrowedMut as_target(Tensor& x) {
-  eval(In(x, Location()));
+SINTER_DECL BorrowedMut as_target(Tensor& x, Location where) {
+  eval(In(x, where));
   const Ref<TensorImpl>& value = x.impl();
   if (value->use_count() != 1 || value->storage->use_count() != 1 || !value->storage->is_ours() || !value->is_dense())
-    throw UserError("into", "the tensor shares its memory with another handle or a pending statement, or is a view", {}, "give a tensor that nobody else holds");
+    throw UserError("into", "the tensor shares its memory with another handle or a pending statement, or is a view", where, "give a tensor that nobody else holds");
   return {value->type, value->strides, value->data()};
 }
 }  // namespace jit_detail
