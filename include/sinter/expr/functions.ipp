@@ -53,16 +53,26 @@ inline Ref<TensorImpl> as_floating(Ref<TensorImpl> value, Location where) {
   return record_op(op_info<ops::Cast>, {Leaf(std::move(value))}, std::move(attrs), where);
 }
 
+/// a <= b. Of symbolic extents it asks in a way that makes "yes" a guard on their order, not on their being equal.
+inline bool is_at_most(Dim a, Dim b) {
+  const Dim gap = b - a;
+  return gap.is_static() ? gap.value() >= 0 : a < b + Dim(1);
+}
+
 /// A slice bound against an extent: negative counts from the end, beyond is clipped.
 inline Dim resolve_bound(Dim bound, Dim extent) {
-  if (!bound.is_static()) return bound;
-  if (bound.value() == (std::int64_t{1} << 60)) return extent;
-  if (bound.value() < 0) {
-    Dim shifted = extent + bound;
-    return shifted.is_static() && shifted.value() < 0 ? Dim(0) : shifted;
-  }
-  if (extent.is_static()) return Dim(std::min(bound.value(), extent.value()));
-  return bound.value() == 0 || bound <= extent ? bound : extent;
+  if (bound.is_static() && bound.value() == 0) return bound;
+  if (identical(bound, extent) || (bound.is_static() && bound.value() == (std::int64_t{1} << 60))) return extent;
+  if (is_at_most(0, bound)) return is_at_most(bound, extent) ? bound : extent;
+  return is_at_most(0, extent + bound) ? extent + bound : Dim(0);
+}
+
+/// The one index of a position: negative counts from the end, beyond is an error.
+inline Dim resolve_position(Dim position, const Shape& shape, int axis, std::string_view op, Location where) {
+  const Dim extent = shape[axis], start = is_at_most(0, position) ? position : extent + position;
+  if (!is_at_most(0, start) || !is_at_most(start + Dim(1), extent))
+    throw IndexError(op, "index " + position.text() + " is out of range for axis " + std::to_string(axis) + " of " + shape.text(), where);
+  return start;
 }
 
 /// A basic index (no gathers) against a shape: the sliced region, and which axes it drops.
@@ -104,15 +114,11 @@ inline Region region_of(const Shape& shape, std::span<const Index> positions, st
         if (step <= 0) throw IndexError(op, "slice step " + std::to_string(step) + " of axis " + std::to_string(axis) + " must be positive", where);
         start = resolve_bound(position.part.start, extent);
         limit = resolve_bound(position.part.stop, extent);
-        if (start.is_static() && limit.is_static() && limit.value() < start.value()) limit = start;
+        if (!identical(start, Dim(0)) && !is_at_most(start, limit)) limit = start;
       } else if (position.kind == Index::Kind::position) {
-        start = position.position.is_static() && position.position.value() < 0 ? extent + position.position : position.position;
+        start = resolve_position(position.position, shape, axis, op, where);
         limit = start + Dim(1);
         drops = true;
-        if (start.is_static() && extent.is_static() && (start.value() < 0 || start.value() >= extent.value()))
-          throw IndexError(op, "index " + position.position.text() + " is out of range for axis " + std::to_string(axis) + " of " + shape.text(), where);
-        if (start.is_static() && !extent.is_static() && !(start < extent))
-          throw IndexError(op, "index " + position.position.text() + " is out of range for axis " + std::to_string(axis) + " of " + shape.text(), where);
       }
     }
     region.starts.push_back(start);
@@ -465,7 +471,8 @@ SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {
   Dim extent = whole.shape()[axis];
   if (extent.is_static()) shift = extent.value() == 0 ? 0 : ((shift % extent.value()) + extent.value()) % extent.value();
   if (shift == 0) return whole;
-  Dim cut = shift > 0 ? extent - Dim(shift) : Dim(-shift);
+  const bool is_within = expr_detail::is_at_most(shift > 0 ? shift : -shift, extent);
+  Dim cut = !is_within ? Dim(-shift) % extent : shift > 0 ? extent - Dim(shift) : Dim(-shift);
   std::vector<Index> head(static_cast<std::size_t>(axis) + 1, Index(all)), tail = head;
   head.back() = Index(Slice{0, cut, 1});
   tail.back() = Index(Slice{cut, extent, 1});
@@ -552,6 +559,12 @@ SINTER_DECL Tensor mse_loss(const In& prediction, const In& target) {
   return expr_detail::record<ops::MseLoss>({Leaf(prediction.tensor()), Leaf(target.tensor())}, {}, prediction.where);
 }
 namespace expr_detail {
+/// That a window of `size` fits symbolic axes; static ones are the op's business.
+inline void require_window(const Shape& image, int axis, std::int64_t size, std::int64_t padding, std::string_view op, Location where) {
+  if (image.rank() != 4 || image[axis].is_static() || is_at_most(size, image[axis] + Dim(2 * padding))) return;
+  throw ShapeError(op, "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + image.text(), where);
+}
+
 /// The height and width of a convolution's kernel shape the code: where they are symbolic, their values become guards.
 inline Tensor with_known_window(const In& weight) {
   Tensor kernel(weight.tensor());
@@ -563,18 +576,23 @@ inline Tensor with_known_window(const In& weight) {
 SINTER_DECL Tensor conv2d(const In& x, const In& weight, Conv2dOptions options) {
   if (options.stride < 1 || options.padding < 0)
     throw ShapeError("conv2d", "stride " + std::to_string(options.stride) + " must be positive and padding " + std::to_string(options.padding) + " not negative", x.where);
+  const Tensor image(x.tensor()), kernel = expr_detail::with_known_window(weight);
+  for (int axis = 2; axis < kernel.rank(); ++axis)
+    expr_detail::require_window(image.shape(), axis, kernel.shape()[axis].value(), options.padding, "conv2d", x.where);
   Attrs attrs;
   attrs.steps = {options.stride, options.stride, options.padding, options.padding};
-  return expr_detail::record<ops::Conv2d>({Leaf(x.tensor()), Leaf(expr_detail::with_known_window(weight).impl())}, std::move(attrs), x.where);
+  return expr_detail::record<ops::Conv2d>({Leaf(image.impl()), Leaf(kernel.impl())}, std::move(attrs), x.where);
 }
 namespace expr_detail {
 template <class Op>
 Tensor pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   if (stride == 0) stride = size;
   if (size < 1 || stride < 1) throw ShapeError(Op::info.name, "size and stride must be positive", x.where);
+  const Tensor image(x.tensor());
+  for (int axis : {2, 3}) require_window(image.shape(), axis, size, 0, Op::info.name, x.where);
   Attrs attrs;
   attrs.steps = {size, size, stride, stride};
-  return record<Op>({Leaf(x.tensor())}, std::move(attrs), x.where);
+  return record<Op>({Leaf(image.impl())}, std::move(attrs), x.where);
 }
 }  // namespace expr_detail
 SINTER_DECL Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride) { return expr_detail::pool2d<ops::MaxPool2d>(x, size, stride); }
