@@ -58,7 +58,8 @@ inline constexpr ExprStructure structure_of{
     steps_of<E>,
     [] {
       Hasher hasher;
-      for (const ExprStep& step : steps_of<E>) hasher.add(step.op == nullptr ? std::string_view("leaf") : step.op->name);
+      // Leaves have arity 0; GCC with -fsanitize=undefined cannot compare addresses with null in constant expressions.
+      for (const ExprStep& step : steps_of<E>) hasher.add(step.arity == 0 ? std::string_view("leaf") : step.op->name);
       return hasher.finish();
     }(),
     static_cast<std::uint16_t>(leaf_count<E>),
