@@ -29,7 +29,7 @@ enum class Prim : std::uint8_t {
   eq, ne, lt, le,
   and_, or_, xor_, not_,   // bitwise on integers, logical on bool_
   select,       // args[0] ? args[1] : args[2]
-  convert,      // to dtype; float to integer truncates, anything to bool_ is `!= 0`
+  convert,      // to dtype; float to integer truncates (NaN and what does not fit give some number, never a trap); to bool_ is `!= 0`
   floor, ceil, round, trunc,   // round: half to even
   sqrt, rsqrt, exp, log, sin, cos, tanh, erf, pow,
   random_bits,  // args: key, counter, element index (all i64): 32 Philox bits as a non-negative i64

@@ -42,7 +42,7 @@ inline std::size_t thread_number() {
 SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols) : symbols_(symbols.begin(), symbols.end()), plan_(&plan) {
   for (Dim number : plan.numbers()) numbers_.push_back(number.evaluate(symbols));
   std::vector<std::int64_t> bytes;
-  for (const ArenaSlot& slot : plan.slots()) bytes.push_back(slot.bytes.evaluate(symbols));
+  for (const ArenaSlot& slot : plan.slots()) bytes.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));   // negative: refused below
   const std::int64_t total = place_slots(plan.slots(), bytes, slot_offsets_);
   if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total));
   for (const PlanStep& step : plan.steps()) bind_step(step);
@@ -53,6 +53,10 @@ SINTER_DECL void Frame::bind_step(const PlanStep& step) {
     launches_.push_back(bind_host_op(*step.host, symbols_));
   } else {
     const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
+    for (int a = 0; a < step.kernel.rank(); ++a)
+      if (geometry.extent[static_cast<std::size_t>(a)] < 0)
+        throw ShapeError(step.name, "an intermediate value has the negative extent " + std::to_string(geometry.extent[static_cast<std::size_t>(a)]) + " for the sizes of this call",
+                         step.where.empty() ? Location() : step.where.front());
     for (int a = 0; a < step.kernel.rank(); ++a)   // nothing to compute
       if (!step.kernel.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return;
     launches_.push_back(step.executable->bind(geometry));
