@@ -91,6 +91,7 @@
 #include <sinter/backend/x86/loop_driver.ipp>
 #include <sinter/backend/x86/loop_generator.ipp>
 #include <sinter/backend/x86/loop_plan.ipp>
+#include <sinter/backend/x86/loop_short_rows.ipp>
 #include <sinter/backend/x86/lower.ipp>
 #include <sinter/backend/x86/math.ipp>
 #include <sinter/backend/x86/register_allocator.ipp>
