@@ -1,7 +1,7 @@
 // Passes and the pipeline. The rewrite rules have rows of their own in rules_test.cpp.
 #include "pass_checks.hpp"
 
-#include <chrono>
+#include <ctime>
 #include <set>
 #include <vector>
 
@@ -124,13 +124,13 @@ TEST_CASE("the pipeline takes time in proportion to the nodes", "[passes]") {
   auto seconds = [](const Graph& graph) {
     double best = 1;
     for (int i = 0; i < 3; ++i) {
-      const auto start = std::chrono::steady_clock::now();
+      const std::clock_t start = std::clock();   // of this process alone: the machine may be busy
       run_pipeline(graph);
-      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
     }
     return best;
   };
   const double small = seconds(chain(500)), large = seconds(chain(8000));
   INFO("500 nodes: " << small * 1e3 << " ms, 8000 nodes: " << large * 1e3 << " ms");
-  CHECK(large < small * 16 * 4);   // 16 times the nodes; the rest is room for a busy machine and its caches
+  CHECK(large < small * 16 * 8);   // 16 times the nodes (256 if it were quadratic); the rest is room for shared caches
 }
