@@ -147,4 +147,38 @@ TEST_CASE("x86 loops: indices compared with 64-bit numbers") {
           }
 }
 
+TEST_CASE("x86 loops: division by a number of the row rounds correctly") {
+  constexpr std::int64_t rows = 300, n = 1003;
+  std::vector<float> by(rows), x(rows * n), quotients(x.size()), sums(rows);
+  std::uint64_t state = 1;
+  const auto bits = [&] { return static_cast<std::uint32_t>((state = state * 6364136223846793005ull + 1442695040888963407ull) >> 32); };
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float& divisor = by[static_cast<std::size_t>(r)];
+    if (r % 4 != 0) divisor = std::ldexp(1.f + static_cast<float>(bits() >> 9) * 0x1p-23f, static_cast<int>(bits() % 70) - 35);   // around the quick range
+    else divisor = r % 40 == 0 ? sample<float>(static_cast<std::uint64_t>(r / 40), 3) : std::bit_cast<float>(bits());
+    if (r % 7 == 1) divisor = std::nextafter(std::ldexp(1.f, static_cast<int>(bits() % 66) - 33), bits() % 2 ? 0.f : 1e30f);
+    for (std::int64_t c = 0; c < n; ++c) {
+      float& value = x[static_cast<std::size_t>(r * n + c)];
+      if (c < 32 || c % 31 == 0) value = sample<float>(static_cast<std::uint64_t>(r * n + c), 5);
+      else if (r % 3 == 0) value = std::bit_cast<float>(bits());
+      else value = std::ldexp(1.f + static_cast<float>(bits() >> 9) * 0x1p-23f, static_cast<int>(bits() % 190) - 95) * (r % 2 ? 1.f : -1.f);
+    }
+  }
+  for (x86::Isa isa : isas()) {
+    Maker m(KernelKind::row, {{parallel, rows}, {reduced, n}});
+    const auto in = m.operand(DType::f32, 3), divisor = m.operand(DType::f32, 1), out = m.operand(DType::f32, 3, true), sum = m.operand(DType::f32, 1, true);
+    const ScalarValue v = m.load(in);
+    m.store(out, m.s.div(v, m.load(divisor)));
+    m.store(sum, m.s.reduce(Prim::reduce_add, v));
+    m.finish();
+    run(m, isa, {x.data(), by.data(), quotients.data(), sums.data()});
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const float expected = x[i] / by[i / n];
+      if (same_bits(quotients[i], expected)) continue;
+      INFO("isa " << static_cast<int>(isa) << ": " << x[i] << " / " << by[i / n] << " is " << expected << ", not " << quotients[i]);
+      REQUIRE(same_bits(quotients[i], expected));
+    }
+  }
+}
+
 #endif

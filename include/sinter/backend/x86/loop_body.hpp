@@ -44,6 +44,8 @@ class LoopBody {
   void emit_outside(Level level, int depth, const Lane0* lanes, std::size_t count);
   /// One instruction of a loop body for one vector (or for all, when it does not vary along the columns).
   void emit_inner(InstId i, const Lane0& lane, bool from_stash);
+  /// Makes ready what quick division by numbers of a row needs, for the divisions of the list that gain from it.
+  void prepare_divisions(const std::vector<InstId>& list);
   void store_stash(InstId i, const Lane0& lane);
   void store_inner(const Store& store, const Lane0& lane);
   void store_outer(const Store& store, const Lane0& lane);
@@ -55,6 +57,11 @@ class LoopBody {
   bool streams = false;   // whole vectors are stored past the caches
 
  private:
+  /// A number of the row that vectors are divided by: its reciprocal in two parts, and the limit below.
+  struct Divisor {
+    InstId id = no_inst;
+    VReg high = no_vreg, low = no_vreg, limit = no_vreg;
+  };
   struct Pointer {
     enum class Kind : std::uint8_t { none, reg, slot };
     Kind kind = Kind::none;
@@ -73,6 +80,8 @@ class LoopBody {
   Gpr row_address(std::size_t access, bool with_outer);
   Mem address(std::size_t access, Level level, const Lane0& lane, int displacement_slot);
   void emit_one(InstId i, Level level, const Lane0& lane);
+  VReg out_of_range(VReg x, VReg limit);
+  VReg divide(VReg x, VReg by, const Divisor& divisor, const Tail& tail);
   VReg emit_load(InstId i, Level level, const Lane0& lane);
   VReg emit_index(const Inst& inst, const Lane0& lane);
   VReg narrow_number(Mem m);
@@ -91,6 +100,7 @@ class LoopBody {
   int rows_ = 0;                         // 0: copies are vectors
   std::vector<VReg> values_;
   std::vector<Pointer> pointers_;        // accesses, then scratch rows
+  std::vector<Divisor> divisors_;        // of the current pass
   std::vector<int> displacement_slot_;   // per instruction: gathers with a scalar index
 };
 

@@ -242,9 +242,69 @@ SINTER_DECL void LoopBody::emit_one(InstId i, Level level, const Lane0& lane) {
     for (int a = 0; a < count; ++a) args[static_cast<std::size_t>(a)] = value(inst.args[static_cast<std::size_t>(a)], lane.copy);
     DType from = kernel().body[inst.args[static_cast<std::size_t>(count - 1)]].dtype;
     if (from == DType::i64 && plan_.narrow_index) from = DType::i32;
-    result = lower(b_, inst, from, std::span<const VReg>(args.data(), static_cast<std::size_t>(count)));
+    const Divisor* divisor = nullptr;
+    for (const Divisor& d : divisors_)
+      if (inst.prim == Prim::div && level == Level::column && d.id == inst.args[1]) divisor = &d;
+    if (divisor != nullptr) result = divide(args[0], args[1], *divisor, lane.tail);
+    else result = lower(b_, inst, from, std::span<const VReg>(args.data(), static_cast<std::size_t>(count)));
   }
   set_value(i, copy_of(i, lane.copy), result);
+}
+
+// Division by a number of the row ------------------------------------------------------------------------------------
+
+namespace x86_detail {
+/// Quick division takes dividends of magnitude 2^-90 to 2^90 and divisors of 2^-30 to 2^30, so that quotients are normal
+/// and remainders exact. Twice the bits of a float drops its sign; shifted so that the range starts at the least number.
+inline constexpr std::int64_t quick_lowest = std::int64_t{127 - 90} << 24, quick_highest = std::int64_t{127 + 90} << 24;
+inline constexpr std::int64_t divisor_lowest = std::int64_t{127 - 30} << 24, divisor_highest = std::int64_t{127 + 30} << 24;
+inline constexpr std::int64_t least_i32 = std::numeric_limits<std::int32_t>::min();
+}  // namespace x86_detail
+
+/// A mask of dividends beyond the range. A limit of the least number puts all of them there.
+SINTER_DECL VReg LoopBody::out_of_range(VReg x, VReg limit) {
+  const Lane lane = Lane::i32;
+  VReg place = b_.add(lane, b_.add(lane, x, x), b_.imm_int(lane, x86_detail::least_i32 + 1 - x86_detail::quick_lowest));
+  return b_.compare(lane, Compare::lt, limit, place);
+}
+
+SINTER_DECL void LoopBody::prepare_divisions(const std::vector<InstId>& list) {
+  divisors_.clear();
+  if (!b_.is_avx512() || rows_ > 0) return;   // narrow dividers are quick enough
+  const Lane lane = Lane::f32, bits = Lane::i32;
+  for (InstId i : list) {
+    const Inst& inst = kernel().body[i];
+    if (inst.prim != Prim::div || inst.dtype != DType::f32 || !plan_.insts[i].is_vector || plan_.insts[inst.args[1]].level != Level::outer) continue;
+    bool is_known = false;
+    for (const Divisor& d : divisors_) is_known |= d.id == inst.args[1];
+    if (is_known) continue;
+    const VReg by = value(inst.args[1], 0), one = b_.imm_float(lane, 1);
+    Divisor d{.id = inst.args[1]};
+    d.high = b_.div(lane, one, by);
+    d.low = b_.mul(lane, b_.fnma(lane, by, d.high, one), d.high);
+    VReg place = b_.add(bits, b_.add(bits, by, by), b_.imm_int(bits, x86_detail::least_i32 - x86_detail::divisor_lowest));
+    VReg fits = b_.compare(bits, Compare::le, place, b_.imm_int(bits, x86_detail::least_i32 + x86_detail::divisor_highest - x86_detail::divisor_lowest));
+    d.limit = b_.select(bits, fits, b_.imm_int(bits, x86_detail::least_i32 + 1 + x86_detail::quick_highest - x86_detail::quick_lowest),
+                        b_.imm_int(bits, x86_detail::least_i32));
+    divisors_.push_back(d);
+  }
+}
+
+/// x / by, correctly rounded: x times the reciprocal in two parts is within one last bit of it, and one step with the exact
+/// remainder and the correctly rounded reciprocal then rounds correctly (Markstein). Four operations where the machine's
+/// division keeps its unit busy for ten cycles; where it might not hold, the machine's.
+SINTER_DECL VReg LoopBody::divide(VReg x, VReg by, const Divisor& divisor, const Tail& tail) {
+  const Lane lane = Lane::f32;
+  VReg near = b_.fma(lane, x, divisor.high, b_.mul(lane, x, divisor.low));
+  VReg remainder = b_.fnma(lane, near, by, x);
+  VReg result = b_.fma(lane, remainder, divisor.high, near);
+  VReg beyond = out_of_range(x, divisor.limit);
+  if (tail.active()) beyond = b_.mask_and(beyond, tail.mask);
+  const int quick = s_.new_label();
+  b_.jump_if_none(beyond, quick);
+  b_.assign(lane, result, b_.div(lane, x, by));
+  s_.bind(quick);
+  return result;
 }
 
 SINTER_DECL VReg LoopBody::emit_load(InstId i, Level level, const Lane0& lane) {

@@ -98,6 +98,7 @@ SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::row_values(std::s
 SINTER_DECL void LoopGenerator::row_pass(std::size_t pass) {
   std::vector<Running> results = row_values(pass);
   make_accumulators(pass);
+  body_.prepare_divisions(plan_.passes[pass].needed);
   if (plan_.near_axis < 0) {
     row_columns(pass, results);
   } else {
