@@ -137,7 +137,7 @@ consteval bool any_has_variables() {
 template <class T>
 struct FieldTypes {
   template <class... F>
-  static std::bool_constant<any_has_variables<F...>()> collect(F&...);
+  static std::bool_constant<any_has_variables<F...>()> collect(F&...) { return {}; }
 };
 }  // namespace detail
 
