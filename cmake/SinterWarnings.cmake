@@ -9,3 +9,9 @@ if(SINTER_SANITIZE)
     -fsanitize=${SINTER_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   target_link_options(sinter_flags INTERFACE -fsanitize=${SINTER_SANITIZE})
 endif()
+
+# For files built with -march=native: GCC 12 warns of its own AVX-512 header.
+set(sinter_quiet_intrinsics "")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(sinter_quiet_intrinsics -Wno-maybe-uninitialized)
+endif()

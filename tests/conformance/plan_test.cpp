@@ -334,7 +334,8 @@ TEST_CASE("a frame is used again for the same extents and allocates nothing", "[
   const Graph graph = prepared("graph(%x: f32[s0, 16], %w: f32[16, 8]) { return sum(matmul(tanh(%x), %w)) {axes=[1]} }");
   const auto plan = build_plan(graph, fused());
   const std::int64_t symbols[] = {12};
-  const Frame* first = plan->acquire_frame(symbols).get();
+  const auto address = [&](const auto& frame) { return frame.get(); };
+  const Frame* first = address(plan->acquire_frame(symbols));
   CHECK(plan->acquire_frame(symbols).get() == first);
   {
     const auto held = plan->acquire_frame(symbols);

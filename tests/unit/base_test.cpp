@@ -133,7 +133,8 @@ TEST_CASE("Ref: the last one destroys") {
     CHECK(a->use_count() == 2);
     CHECK(b == nullptr);
     CHECK_FALSE(b);
-    a = a;
+    Ref<Counted>& itself = a;
+    a = itself;
     a = nullptr;
     CHECK(moved->use_count() == 1);
     Ref<Counted> shared = Ref<Counted>::share(moved.get());
