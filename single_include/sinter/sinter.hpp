@@ -170,7 +170,7 @@ class SmallVector {
   explicit SmallVector(std::span<const T> items) { assign(items.begin(), items.end()); }
   SmallVector(const SmallVector& other) { assign(other.begin(), other.end()); }
   SmallVector(SmallVector&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::move(other.heap_)) {
-    if (!heap_) std::copy_n(other.inline_, size_, inline_);
+    if (!heap_) std::copy_n(other.in_place(), size_, in_place());
     other.size_ = 0;
     other.capacity_ = N;
   }
@@ -181,15 +181,15 @@ class SmallVector {
   SmallVector& operator=(SmallVector&& other) noexcept {
     if (this == &other) return *this;
     size_ = other.size_, capacity_ = other.capacity_, heap_ = std::move(other.heap_);
-    if (!heap_) std::copy_n(other.inline_, size_, inline_);
+    if (!heap_) std::copy_n(other.in_place(), size_, in_place());
     other.size_ = 0, other.capacity_ = N;
     return *this;
   }
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  T* data() { return heap_ ? heap_.get() : inline_; }
-  const T* data() const { return heap_ ? heap_.get() : inline_; }
+  T* data() { return heap_ ? heap_.get() : in_place(); }
+  const T* data() const { return heap_ ? heap_.get() : in_place(); }
   T* begin() { return data(); }
   T* end() { return data() + size_; }
   const T* begin() const { return data(); }
@@ -238,9 +238,12 @@ class SmallVector {
   }
 
  private:
+  T* in_place() { return reinterpret_cast<T*>(inline_); }
+  const T* in_place() const { return reinterpret_cast<const T*>(inline_); }
   std::uint32_t size_ = 0, capacity_ = N;
   std::unique_ptr<T[]> heap_;
-  T inline_[N];
+  // Bytes, so that making an empty vector writes none of them.
+  alignas(T) std::byte inline_[N * sizeof(T)];
 };
 
 using IntVector = SmallVector<std::int64_t, 8>;
