@@ -6863,7 +6863,10 @@ class Tensor : public TensorMethods<Tensor> {
 
   const Ref<TensorImpl>& impl() const { return impl_ ? impl_ : zero(); }
   /// The value itself, leaving this handle the number 0.
-  Ref<TensorImpl> take() && { return impl_ ? std::move(impl_) : zero(); }
+  Ref<TensorImpl> take() && {
+    if (!impl_) return zero();
+    return std::move(impl_);   // not by ?:, whose common type is const and copies (Clang)
+  }
   bool is_ready() const { return impl()->is_ready(); }
   /// Same value object.
   friend bool is_same(const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); }
