@@ -27,7 +27,10 @@ add_library(sinter::sinter ALIAS sinter)
 sinter_public_interface(sinter INTERFACE)
 target_link_libraries(sinter INTERFACE ${sinter_implementation_libraries} ${refuse_shared})
 
-add_library(sinter_compiled STATIC "${PROJECT_SOURCE_DIR}/cmake/compiled.cpp")
+add_library(sinter_compiled STATIC)
+foreach(part core kernel backends jit)   # four, so that they compile side by side
+  target_sources(sinter_compiled PRIVATE "${PROJECT_SOURCE_DIR}/cmake/compiled/${part}.cpp")
+endforeach()
 add_library(sinter::compiled ALIAS sinter_compiled)
 sinter_public_interface(sinter_compiled PUBLIC)
 target_compile_definitions(sinter_compiled PUBLIC SINTER_SEPARATE_COMPILATION)

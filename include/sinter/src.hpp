@@ -1,9 +1,14 @@
 // Separate compilation: include this in exactly one translation unit, with SINTER_SEPARATE_COMPILATION defined
-// everywhere. CMake's sinter::compiled does it for you.
+// everywhere. CMake's sinter::compiled does it for you. A build that wants to compile it in parallel includes it in four
+// translation units instead, with SINTER_SOURCE_PART defined as 1, 2, 3 and 4.
 #pragma once
 #ifndef SINTER_SEPARATE_COMPILATION
 #error "define SINTER_SEPARATE_COMPILATION for all files that include Sinter, or leave this header out"
 #endif
+#ifndef SINTER_SOURCE_PART
+#define SINTER_SOURCE_PART 0
+#endif
+#if SINTER_SOURCE_PART == 0 || SINTER_SOURCE_PART == 1
 // base
 #include <sinter/base/context.ipp>
 #include <sinter/base/error.ipp>
@@ -51,6 +56,8 @@
 #include <sinter/passes/pipeline.ipp>
 #include <sinter/passes/rewrite.ipp>
 #include <sinter/passes/simplify.ipp>
+#endif
+#if SINTER_SOURCE_PART == 0 || SINTER_SOURCE_PART == 2
 // kernel
 #include <sinter/kernel/fusion.ipp>
 #include <sinter/kernel/fusion_merge.ipp>
@@ -69,6 +76,8 @@
 #include <sinter/runtime/kernel_cache.ipp>
 #include <sinter/runtime/plan.ipp>
 #include <sinter/runtime/threads.ipp>
+#endif
+#if SINTER_SOURCE_PART == 0 || SINTER_SOURCE_PART == 3
 // backend
 #include <sinter/backend/reference/interpreter.ipp>
 #include <sinter/backend/reference/product.ipp>
@@ -98,6 +107,8 @@
 #include <sinter/backend/x86/vector_builder.ipp>
 #include <sinter/backend/x86/vector_memory.ipp>
 #endif
+#endif
+#if SINTER_SOURCE_PART == 0 || SINTER_SOURCE_PART == 4
 // jit
 #include <sinter/jit/backends.ipp>
 #include <sinter/jit/eval.ipp>
@@ -107,3 +118,4 @@
 #include <sinter/jit/lazy.ipp>
 #include <sinter/jit/specialise.ipp>
 #include <sinter/jit/trace.ipp>
+#endif

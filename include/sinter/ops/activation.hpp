@@ -30,7 +30,9 @@ struct Gelu {
   static constexpr OpInfo info{.name = "gelu", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
     const ScalarValue erf = s.erf(s.mul(x, s.imm(1 / std::numbers::sqrt2, x)));
-    return s.mul(s.mul(s.imm(0.5, x), x), s.add(s.imm(1, x), erf));
+    const ScalarValue twice_distribution = s.add(s.imm(1, x), erf);
+    const ScalarValue half = s.mul(s.imm(0.5, x), x);   // one after the other: compilers order arguments differently
+    return s.mul(half, twice_distribution);
   }
   /// d/dx = Phi(x) + x * phi(x).
   static ValList vjp(const VjpArgs& a) {
