@@ -1,5 +1,5 @@
 # Finds what Sinter stands on: Eigen and TBB always, AsmJit for the x86 code generator.
-# Sets sinter_has_x86, sinter_asmjit_target and sinter_asmjit_is_pic.
+# Sets sinter_has_x86, sinter_asmjit_target and sinter_asmjit_is_pic; sinter_has_cuda and sinter_cuda_include_dir.
 
 find_package(Eigen3 3.3 REQUIRED NO_MODULE)
 find_package(TBB REQUIRED CONFIG)
@@ -49,3 +49,24 @@ if(SINTER_X86 AND NOT sinter_is_x86_64)
   message(FATAL_ERROR "SINTER_X86 is ON, but the target processor is ${CMAKE_SYSTEM_PROCESSOR}")
 endif()
 set(sinter_has_x86 ${SINTER_X86})
+
+# The CUDA back end needs the toolkit's headers alone; its libraries and the driver are opened at run time.
+find_path(sinter_cuda_include_dir cuda.h HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
+set(sinter_has_cuda_headers FALSE)
+if(sinter_cuda_include_dir AND EXISTS "${sinter_cuda_include_dir}/nvrtc.h" AND EXISTS "${sinter_cuda_include_dir}/cublasLt.h")
+  file(STRINGS "${sinter_cuda_include_dir}/cuda.h" sinter_cuda_version_line REGEX "^#define CUDA_VERSION [0-9]+")
+  string(REGEX MATCH "[0-9]+$" sinter_cuda_version "${sinter_cuda_version_line}")
+  if(sinter_cuda_version GREATER_EQUAL 13000)
+    set(sinter_has_cuda_headers TRUE)
+  endif()
+endif()
+option(SINTER_CUDA "Generate CUDA kernels with NVRTC; needs the headers of CUDA Toolkit 13 (cuda.h, nvrtc.h, cublasLt.h)"
+       ${sinter_has_cuda_headers})
+if(SINTER_CUDA AND NOT sinter_has_cuda_headers)
+  message(FATAL_ERROR
+    "SINTER_CUDA is ON, but the headers of CUDA Toolkit 13 (cuda.h, nvrtc.h, cublasLt.h) were not found. Name the toolkit in "
+    "CUDA_HOME, or set SINTER_CUDA=OFF to build without the CUDA back end.")
+elseif(NOT SINTER_CUDA)
+  message(STATUS "Sinter is built without the CUDA back end (headers of CUDA Toolkit 13 not found, or SINTER_CUDA=OFF)")
+endif()
+set(sinter_has_cuda ${SINTER_CUDA})

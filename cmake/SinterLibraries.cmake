@@ -20,12 +20,18 @@ function(sinter_public_interface target scope)
   if(NOT sinter_has_x86 AND sinter_is_x86_64)   # elsewhere config.hpp knows by itself
     target_compile_definitions(${target} ${scope} SINTER_NO_X86)
   endif()
+  if(sinter_has_cuda)
+    target_compile_definitions(${target} ${scope} SINTER_CUDA)
+  endif()
 endfunction()
 
 add_library(sinter INTERFACE)
 add_library(sinter::sinter ALIAS sinter)
 sinter_public_interface(sinter INTERFACE)
 target_link_libraries(sinter INTERFACE ${sinter_implementation_libraries} ${refuse_shared})
+if(sinter_has_cuda)
+  target_include_directories(sinter SYSTEM INTERFACE "${sinter_cuda_include_dir}")
+endif()
 
 add_library(sinter_compiled STATIC)
 foreach(part core kernel backends jit)   # four, so that they compile side by side
@@ -34,6 +40,9 @@ endforeach()
 add_library(sinter::compiled ALIAS sinter_compiled)
 sinter_public_interface(sinter_compiled PUBLIC)
 target_compile_definitions(sinter_compiled PUBLIC SINTER_SEPARATE_COMPILATION)
+if(sinter_has_cuda)
+  target_include_directories(sinter_compiled SYSTEM PRIVATE "${sinter_cuda_include_dir}")
+endif()
 target_link_libraries(sinter_compiled
   PRIVATE ${sinter_implementation_libraries} $<BUILD_INTERFACE:sinter_flags>
   INTERFACE ${refuse_shared})

@@ -107,6 +107,10 @@
 #include <sinter/backend/x86/vector_builder.ipp>
 #include <sinter/backend/x86/vector_memory.ipp>
 #endif
+#ifdef SINTER_CUDA
+#include <sinter/backend/cuda/api.ipp>
+#include <sinter/backend/cuda/driver.ipp>
+#endif
 #endif
 #if SINTER_SOURCE_PART == 0 || SINTER_SOURCE_PART == 4
 // jit

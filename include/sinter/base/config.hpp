@@ -27,9 +27,14 @@
 #else
 #define SINTER_ABI_BACKENDS _x86
 #endif
-#define SINTER_ABI_JOIN_(a, b, c) a##b##c
-#define SINTER_ABI_JOIN(a, b, c) SINTER_ABI_JOIN_(a, b, c)
-#define SINTER_ABI SINTER_ABI_JOIN(v0, SINTER_ABI_BACKENDS, SINTER_ABI_MODE)
+#ifdef SINTER_CUDA   // built with the CUDA back end: the toolkit's headers are there; its libraries are looked for at run time
+#define SINTER_ABI_CUDA _cuda
+#else
+#define SINTER_ABI_CUDA
+#endif
+#define SINTER_ABI_JOIN_(a, b, c, d) a##b##c##d
+#define SINTER_ABI_JOIN(a, b, c, d) SINTER_ABI_JOIN_(a, b, c, d)
+#define SINTER_ABI SINTER_ABI_JOIN(v0, SINTER_ABI_BACKENDS, SINTER_ABI_CUDA, SINTER_ABI_MODE)
 
 #define SINTER_NAMESPACE_BEGIN \
   namespace sinter {           \

@@ -8,6 +8,9 @@
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
 #endif
+#ifdef SINTER_CUDA
+#include <sinter/backend/cuda/driver.hpp>
+#endif
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {

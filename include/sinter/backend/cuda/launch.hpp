@@ -1,0 +1,87 @@
+// What the source generator gives the runtime: the text of a kernel's CUDA C functions, and, for bound extents, the list
+// of launches as plain data. The runtime compiles the text, fills in addresses and values, and enqueues; the generator
+// never sees a stream, the runtime never sees a loop. Knows Kernels; no driver types.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/kernel/kernel.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <array>
+#include <cstdint>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+/// What the generator may count on.
+struct Target {
+  int capability = 90;                  // 80 for sm_80
+  int multiprocessors = 132;
+  std::size_t shared_bytes = 227 * 1024;   // per block, with opt-in
+  int registers = 65536;                // per multiprocessor
+  std::string architecture() const { return "sm_" + std::to_string(capability); }
+};
+
+/// An 8-byte field of a launch's parameters that the runtime writes before the launch.
+struct ParameterPatch {
+  enum class Kind : std::uint8_t {
+    operand,     // address of operand `index` plus `byte_offset`
+    value,       // operand `index` lives on the host: its first element's bits, zero-extended (see BindOptions::by_value)
+    workspace,   // address of the launch list's workspace plus `byte_offset`
+    fault,       // address of the fault record: long long[4], see below
+    tag,         // a number that names this launch in the fault record, never 0
+  };
+  Kind kind = Kind::operand;
+  std::uint16_t index = 0;
+  std::uint32_t at = 0;                 // byte in GpuLaunch::parameters
+  std::int64_t byte_offset = 0;
+};
+/// A kernel that meets a gather index outside its axis does, once:
+///   if (atomicCAS((unsigned long long*)fault, 0ull, tag) == 0) { fault[1] = index; fault[2] = extent; }
+/// and goes on with a clamped index. The runtime throws IndexError at the next synchronisation.
+
+/// One kernel launch, but for addresses.
+struct GpuLaunch {
+  std::uint16_t entry = 0;              // of GeneratedKernel::entries
+  std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  std::uint32_t shared_bytes = 0;       // dynamic
+  bool is_cooperative = false;
+  /// The one parameter of every entry: a struct of 8-byte fields, passed by value.
+  std::vector<std::uint64_t> parameters;
+  std::vector<ParameterPatch> patches;
+};
+
+/// A call of a library (cuBLASLt) in place of launches. Runs on a stream of the device it was bound for.
+class LibraryCall {
+ public:
+  virtual ~LibraryCall() = default;
+  /// `stream` is a CUstream. `operands` as for Launch::run; `workspace` has workspace_bytes.
+  virtual void run(void* const* operands, void* workspace, void* stream) = 0;
+};
+
+/// What a kernel does for bound extents. Launches run in order; an empty list does nothing.
+struct LaunchList {
+  std::vector<GpuLaunch> launches;
+  std::size_t workspace_bytes = 0;      // scratch, its contents undefined at the start, 256-byte aligned
+  std::unique_ptr<LibraryCall> call;    // runs before the launches
+};
+
+/// Made once per kernel and schedule; immutable.
+class GeneratedKernel {
+ public:
+  virtual ~GeneratedKernel() = default;
+  std::string source;                   // include-free CUDA C; extern "C" __global__ entries; empty: library call only
+  std::vector<std::string> entries;
+  /// Numbers from the geometry to launches. `by_value` bit i: operand i is on the host and must be passed by value; only
+  /// ever set for operands that are read, never written, through accesses whose strides are all zero (class or number).
+  /// A generator therefore loads such an operand as `is_value ? bits : *address`, with is_value a field of the parameters
+  /// (uniform over the grid), so that one compiled kernel serves both.
+  virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value) const = 0;
+};
+
+}  // namespace cuda
+SINTER_NAMESPACE_END
