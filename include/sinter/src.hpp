@@ -12,6 +12,7 @@
 // base
 #include <sinter/base/context.ipp>
 #include <sinter/base/error.ipp>
+#include <sinter/base/per_thread.ipp>
 // tensor
 #include <sinter/tensor/dim.ipp>
 #include <sinter/tensor/impl.ipp>

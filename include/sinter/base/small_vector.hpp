@@ -9,6 +9,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <new>
 #include <span>
 #include <type_traits>
 
@@ -64,6 +65,11 @@ class SmallVector {
   void push_back(T item) {
     if (size_ == capacity_) reserve(std::size_t{capacity_} * 2);
     data()[size_++] = item;
+  }
+  /// Adds an element made in its place: cheaper than a copy where T is large.
+  T& emplace_back() {
+    if (size_ == capacity_) reserve(std::size_t{capacity_} * 2);
+    return *new (data() + size_++) T{};
   }
   void pop_back() { --size_; }
   void resize(std::size_t count, T value = T{}) {

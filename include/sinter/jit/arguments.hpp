@@ -51,38 +51,34 @@ class ArgList {
   void value(TensorImpl* x) { add_value(x, LeafKind::tensor, nullptr); }
   void scalar(const Scalar& x) { number(x.leaf()); }
   void number(const Leaf& x) {
-    ArgLeaf leaf;
+    ArgLeaf& leaf = leaves_.emplace_back();
     leaf.kind = LeafKind::scalar;
     leaf.number_kind = x.kind;
     if (x.kind == DTypeClass::floating) leaf.number = x.number;
     else leaf.integer = x.integer;
-    leaves_.push_back(leaf);
   }
   void fixed(std::int64_t value) {
-    ArgLeaf leaf;
+    ArgLeaf& leaf = leaves_.emplace_back();
     leaf.kind = LeafKind::fixed;
     leaf.integer = value;
-    leaves_.push_back(leaf);
   }
   void borrowed(const Borrowed& b) {
-    ArgLeaf leaf;
+    ArgLeaf& leaf = leaves_.emplace_back();
     leaf.type = &b.type;
     leaf.strides = &b.strides;
     leaf.data = const_cast<void*>(b.data);
-    leaves_.push_back(leaf);
   }
 
  private:
   void add_value(TensorImpl* impl, LeafKind kind, VariableSlot* slot) {
     if (SINTER_UNLIKELY(!impl->is_ready())) make_ready(impl);
-    ArgLeaf leaf;
+    ArgLeaf& leaf = leaves_.emplace_back();
     leaf.kind = kind;
     leaf.type = &impl->type;
     leaf.strides = &impl->strides;
     leaf.data = impl->data();
     leaf.impl = impl;
     leaf.slot = slot;
-    leaves_.push_back(leaf);
   }
   static void make_ready(TensorImpl* impl);
 

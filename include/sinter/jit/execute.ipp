@@ -95,8 +95,6 @@ inline Type bound_type(const Type& type, std::span<const std::int64_t> symbols) 
   return bound;
 }
 
-inline std::size_t bytes_of(const Type& type) { return static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype)); }
-
 inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
   auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
   return first < second + b_bytes && second < first + a_bytes;
@@ -165,6 +163,7 @@ SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std
   Ref<TensorImpl>* assigned_values = many.empty() ? few.data() : many.data();
   auto value_at = [&](std::size_t i) -> Ref<TensorImpl>& { return i < entry.results ? results[i] : assigned_values[i - entry.results]; };
   SmallVector<void*, 8> pointers;
+  const FrameLease frame = plan.acquire_frame(symbols);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     pointers.push_back(nullptr);
     if (outputs[i].source != BufferKind::output || outputs[i].index != static_cast<std::int32_t>(i)) continue;
@@ -172,11 +171,11 @@ SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std
       pointers[i] = targets[i].data;
       continue;
     }
-    Type type = jit_detail::bound_type(outputs[i].type, symbols);
-    value_at(i) = TensorImpl::make_ready(type, Storage::allocate(jit_detail::bytes_of(type)));
+    const FrameOutput& bound = frame->outputs()[i];
+    value_at(i) = TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes), 0, &bound.strides);
     pointers[i] = value_at(i)->storage->data();
   }
-  plan.acquire_frame(symbols)->run(inputs.pointers(), pointers);
+  frame->run(inputs.pointers(), pointers);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const PlanOutput& output = outputs[i];
     auto index = static_cast<std::size_t>(output.index);
@@ -184,10 +183,10 @@ SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std
       if (value_at(index)) value_at(i) = value_at(index);
       else value_at(i) = expr_detail::copy_strided(targets[index].type, targets[index].data, targets[index].strides).impl();
     } else if (output.source == BufferKind::input) {
-      value_at(i) = jit_detail::view_of(output, jit_detail::bound_type(output.type, symbols), symbols, inputs.value(index), inputs.pointers()[index]);
+      value_at(i) = jit_detail::view_of(output, frame->outputs()[i].type, symbols, inputs.value(index), inputs.pointers()[index]);
     } else if (output.source == BufferKind::constant) {
       const Ref<TensorImpl>& constant = plan.constants()[index];
-      value_at(i) = jit_detail::view_of(output, jit_detail::bound_type(output.type, symbols), symbols, constant.get(), constant->data());
+      value_at(i) = jit_detail::view_of(output, frame->outputs()[i].type, symbols, constant.get(), constant->data());
     }
     if (i < targets.size() && value_at(i)) copy_to(targets[i], In(Tensor(value_at(i)), Location()));
   }

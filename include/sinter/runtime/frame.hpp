@@ -14,6 +14,13 @@
 
 SINTER_NAMESPACE_BEGIN
 
+/// An output at the extents of a frame.
+struct FrameOutput {
+  Type type;
+  Strides strides;          // row-major
+  std::size_t bytes = 0;
+};
+
 class Frame {
  public:
   Frame(const Plan& plan, std::span<const std::int64_t> symbols);
@@ -26,6 +33,8 @@ class Frame {
     return symbols_.size() == symbols.size() && std::equal(symbols.begin(), symbols.end(), symbols_.begin());
   }
   std::span<const std::int64_t> symbols() const { return symbols_; }
+  std::span<const FrameOutput> outputs() const { return outputs_; }
+  std::size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
 
  private:
   struct Step {
@@ -43,6 +52,7 @@ class Frame {
   std::vector<std::int64_t> symbols_;
   std::vector<std::int64_t> numbers_;
   std::vector<std::int64_t> slot_offsets_;
+  std::vector<FrameOutput> outputs_;
   Ref<Storage> arena_;
   const Plan* plan_;
   std::vector<std::unique_ptr<Launch>> launches_;

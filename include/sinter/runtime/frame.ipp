@@ -4,6 +4,7 @@
 #include <sinter/runtime/frame.hpp>
 
 #include <algorithm>
+#include <utility>
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif
@@ -31,12 +32,8 @@ class FloatingEnvironment {
   FloatingEnvironment(const FloatingEnvironment&) = delete;
 };
 
-/// Small numbers given to threads in turn.
-inline std::size_t thread_number() {
-  static std::atomic<std::size_t> next{0};
-  thread_local const std::size_t own = next.fetch_add(1, std::memory_order_relaxed);
-  return own;
-}
+/// Idle frames beyond the second one are kept only if their arenas are no larger.
+inline constexpr std::size_t small_arena = std::size_t{1} << 20;
 }  // namespace runtime_detail
 
 SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols) : symbols_(symbols.begin(), symbols.end()), plan_(&plan) {
@@ -46,6 +43,14 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   const std::int64_t total = place_slots(plan.slots(), bytes, slot_offsets_);
   if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total));
   for (const PlanStep& step : plan.steps()) bind_step(step);
+  for (const PlanOutput& output : plan.outputs()) {
+    FrameOutput bound;
+    bound.type = {output.type.dtype, output.type.device, {}};
+    for (Dim dim : output.type.shape.dims()) bound.type.shape.push_back(dim.evaluate(symbols));
+    bound.strides = dense_strides(bound.type.shape);
+    bound.bytes = static_cast<std::size_t>(bound.type.shape.numel().value() * size_of(bound.type.dtype));
+    outputs_.push_back(bound);
+  }
 }
 
 SINTER_DECL void Frame::bind_step(const PlanStep& step) {
@@ -88,28 +93,25 @@ SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const
   }
 }
 
-SINTER_DECL Plan::~Plan() {
-  for (auto& row : idle_)
-    for (auto& place : row) delete place.load(std::memory_order_acquire);
+SINTER_DECL IdleFrames::~IdleFrames() {
+  for (Frame* frame : frames) delete frame;
 }
 
 SINTER_DECL FrameLease Plan::acquire_frame(std::span<const std::int64_t> symbols) const {
-  auto& row = idle_[runtime_detail::thread_number() % thread_rows];
-  for (auto& place : row) {
-    Frame* frame = place.exchange(nullptr, std::memory_order_acquire);
-    if (frame == nullptr) continue;
-    if (SINTER_LIKELY(frame->is_bound_to(symbols))) return {frame, FrameReturn{this}};
-    release(frame);   // bound to other extents: somebody else's, or an older size; it makes way when the row is full
+  if (IdleFrames* idle = idle_.get(); SINTER_LIKELY(idle != nullptr)) {
+    for (Frame*& place : idle->frames)
+      if (place != nullptr && SINTER_LIKELY(place->is_bound_to(symbols))) return {std::exchange(place, nullptr), FrameReturn{this}};
   }
   return {new Frame(*this, symbols), FrameReturn{this}};
 }
 
 SINTER_DECL void Plan::release(Frame* frame) const noexcept {
-  auto& row = idle_[runtime_detail::thread_number() % thread_rows];
-  // The frame used last comes first; the one that falls out at the end is deleted.
-  for (auto& place : row) {
-    frame = place.exchange(frame, std::memory_order_acq_rel);
-    if (frame == nullptr) return;
+  IdleFrames* idle = thread_slot() >= 0 ? idle_.at(thread_slot()) : nullptr;
+  if (SINTER_LIKELY(idle != nullptr)) {
+    for (std::size_t i = 0; i < IdleFrames::capacity && frame != nullptr; ++i) {
+      if (i >= 2 && frame->arena_bytes() > runtime_detail::small_arena) break;
+      frame = std::exchange(idle->frames[i], frame);   // what was there moves one place on
+    }
   }
   delete frame;
 }

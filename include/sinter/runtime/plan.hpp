@@ -3,13 +3,13 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/per_thread.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/kernel/memory_plan.hpp>
 #include <sinter/runtime/backend.hpp>
 #include <sinter/runtime/host_ops.hpp>
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -66,13 +66,19 @@ struct FrameReturn {
   const Plan* plan = nullptr;
   void operator()(Frame* frame) const noexcept;
 };
-/// A frame on loan; the plan must outlive it.
+/// A frame on loan to the thread that took it; the plan must outlive it.
 using FrameLease = std::unique_ptr<Frame, FrameReturn>;
+
+/// The idle frames of one thread, the one used last first.
+struct alignas(64) IdleFrames {
+  static constexpr std::size_t capacity = 4;
+  std::array<Frame*, capacity> frames{};
+  ~IdleFrames();
+};
 
 class Plan {
  public:
   Plan() = default;
-  ~Plan();
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
@@ -98,8 +104,6 @@ class Plan {
   friend class PlanBuilder;
   void release(Frame* frame) const noexcept;
 
-  static constexpr std::size_t thread_rows = 16, frames_per_row = 2;
-
   std::vector<Type> inputs_;
   std::vector<PlanOutput> outputs_;
   std::vector<PlanStep> steps_;
@@ -108,8 +112,7 @@ class Plan {
   std::vector<Ref<TensorImpl>> constants_;
   std::vector<SymbolInfo> symbols_;
   std::vector<std::string> input_names_;
-  /// Idle frames. A thread uses one row; a row may serve several threads.
-  mutable std::array<std::array<std::atomic<Frame*>, frames_per_row>, thread_rows> idle_{};
+  PerThread<IdleFrames> idle_;
 };
 
 /// Fuses, lowers and compiles a graph of primitive ops. Throws InternalError for composites.

@@ -7,6 +7,7 @@
 
 #include <sinter/base/error.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -39,22 +40,35 @@ constexpr std::size_t class_bytes(std::uint32_t size_class) {
 }
 static_assert(class_bytes(class_of(65)) >= 65 && class_bytes(class_of(1000)) >= 1000 && class_bytes(class_of(4096)) == 4096);
 
+struct ThreadCache;
 struct Pool {
   std::mutex mutex;
   std::array<std::vector<Storage*>, size_classes> free;
-  std::atomic<std::int64_t> in_use{0}, peak{0}, cached{0}, limit{0}, allocations{0}, system_calls{0};
+  std::atomic<std::int64_t> held{0};                              // taken from the system: in use or cached
+  std::atomic<std::int64_t> in_use{0}, peak{0}, allocations{0};   // without what threads have not settled
+  std::atomic<std::int64_t> limit{0}, system_calls{0};
+  std::vector<ThreadCache*> threads;                              // living ones that allocated
   static Pool& instance() {
     static Pool* pool = new Pool;
     return *pool;
   }
 };
 
+/// A counter that one thread changes and all may read: no read-modify-write.
+struct OwnCounter {
+  std::atomic<std::int64_t> value;
+  std::int64_t read() const noexcept { return value.load(std::memory_order_relaxed); }
+  void set(std::int64_t now) noexcept { value.store(now, std::memory_order_relaxed); }
+};
 struct ThreadCache {
   std::array<std::array<Storage*, thread_cache_entries>, size_classes> free;
   std::array<std::uint8_t, size_classes> count;
   std::size_t bytes;
   bool is_dead, is_armed;
+  OwnCounter in_use, highest, allocations;   // since the last settlement; `highest` of in_use
 };
+/// Bytes that a thread counts for itself before the process learns of them.
+inline constexpr std::int64_t settlement = std::int64_t{64} << 10;
 inline ThreadCache& thread_cache() noexcept {
   static thread_local constinit ThreadCache cache{};
   return cache;
@@ -64,61 +78,92 @@ inline ThreadCache& thread_cache() noexcept {
 
 /// Internal access to a Storage's fields for the allocator.
 struct StorageAccess {
+  static void raise_peak(tensor_detail::Pool& pool, std::int64_t candidate) noexcept {
+    std::int64_t peak = pool.peak.load(std::memory_order_relaxed);
+    while (candidate > peak && !pool.peak.compare_exchange_weak(peak, candidate, std::memory_order_relaxed)) {
+    }
+  }
+  /// Adds what the thread counted to the figures of the process.
+  static void settle(tensor_detail::ThreadCache& cache) noexcept {
+    auto& pool = tensor_detail::Pool::instance();
+    const std::int64_t before = pool.in_use.fetch_add(cache.in_use.read(), std::memory_order_relaxed);
+    raise_peak(pool, before + cache.highest.read());
+    pool.allocations.fetch_add(cache.allocations.read(), std::memory_order_relaxed);
+    cache.in_use.set(0), cache.highest.set(0), cache.allocations.set(0);
+  }
+  /// Counts bytes as used, or (negative) as no longer used.
+  static void count(tensor_detail::ThreadCache& cache, std::int64_t bytes) noexcept {
+    const std::int64_t now = cache.in_use.read() + bytes;
+    cache.in_use.set(now);
+    if (now > cache.highest.read()) cache.highest.set(now);
+    if (SINTER_UNLIKELY(now >= tensor_detail::settlement || now <= -tensor_detail::settlement || cache.is_dead)) settle(cache);
+  }
+  struct Sweeper {
+    ~Sweeper() {
+      tensor_detail::ThreadCache& cache = tensor_detail::thread_cache();
+      auto& pool = tensor_detail::Pool::instance();
+      flush_thread();
+      cache.is_dead = true;
+      std::scoped_lock lock(pool.mutex);
+      settle(cache);
+      std::erase(pool.threads, &cache);
+    }
+  };
+  /// Makes the thread known, and sees to it that its cache is emptied when it ends.
+  SINTER_NOINLINE static void arm(tensor_detail::ThreadCache& cache) {
+    static thread_local Sweeper sweeper;
+    static_cast<void>(sweeper);
+    auto& pool = tensor_detail::Pool::instance();
+    std::scoped_lock lock(pool.mutex);
+    pool.threads.push_back(&cache);
+    cache.is_armed = true;
+  }
+
   static void free_block(Storage* storage) noexcept {
+    tensor_detail::Pool::instance().held.fetch_sub(static_cast<std::int64_t>(tensor_detail::class_bytes(storage->size_class_)), std::memory_order_relaxed);
     std::free(storage->data_);
     delete storage;
   }
   static void flush_thread() noexcept {
     using namespace tensor_detail;
     ThreadCache& cache = thread_cache();
-    Pool& pool = Pool::instance();
     for (std::uint32_t c = 0; c < size_classes; ++c)
-      for (; cache.count[c] > 0; --cache.count[c]) {
-        pool.cached.fetch_sub(static_cast<std::int64_t>(class_bytes(c)), std::memory_order_relaxed);
-        free_block(cache.free[c][cache.count[c] - 1u]);
-      }
+      for (; cache.count[c] > 0; --cache.count[c]) free_block(cache.free[c][cache.count[c] - 1u]);
     cache.bytes = 0;
   }
   static void flush_global() noexcept {
     using namespace tensor_detail;
     Pool& pool = Pool::instance();
     std::scoped_lock lock(pool.mutex);
-    for (std::uint32_t c = 0; c < size_classes; ++c) {
-      for (Storage* s : pool.free[c]) {
-        pool.cached.fetch_sub(static_cast<std::int64_t>(class_bytes(c)), std::memory_order_relaxed);
-        free_block(s);
-      }
-      pool.free[c].clear();
+    for (auto& list : pool.free) {
+      for (Storage* s : list) free_block(s);
+      list.clear();
     }
   }
-  static Storage* take_cached(std::uint32_t size_class) noexcept {
+  static Storage* take_cached(tensor_detail::ThreadCache& cache, std::uint32_t size_class) noexcept {
     using namespace tensor_detail;
-    ThreadCache& cache = thread_cache();
-    Pool& pool = Pool::instance();
-    auto bytes = static_cast<std::int64_t>(class_bytes(size_class));
-    if (cache.count[size_class] > 0) {
-      cache.bytes -= static_cast<std::size_t>(bytes);
-      pool.cached.fetch_sub(bytes, std::memory_order_relaxed);
+    if (SINTER_LIKELY(cache.count[size_class] > 0)) {
+      cache.bytes -= class_bytes(size_class);
       return cache.free[size_class][--cache.count[size_class]];
     }
     if (class_bytes(size_class) < 4096) return nullptr;   // small blocks are not worth a lock
+    Pool& pool = Pool::instance();
     std::scoped_lock lock(pool.mutex);
     auto& list = pool.free[size_class];
     if (list.empty()) return nullptr;
     Storage* storage = list.back();
     list.pop_back();
-    pool.cached.fetch_sub(bytes, std::memory_order_relaxed);
     return storage;
   }
   static Storage* take_from_system(std::uint32_t size_class) {
     using namespace tensor_detail;
     Pool& pool = Pool::instance();
     auto bytes = static_cast<std::int64_t>(class_bytes(size_class));
-    auto exceeds = [&](std::int64_t limit) { return limit > 0 && pool.in_use.load() + pool.cached.load() + bytes > limit; };
+    auto exceeds = [&](std::int64_t limit) { return limit > 0 && pool.held.load() + bytes > limit; };
     if (exceeds(pool.limit.load())) flush_thread(), flush_global();
     if (exceeds(pool.limit.load()))
       throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes),
-                        "the limit of " + std::to_string(pool.limit.load()) + " bytes is reached (" + std::to_string(pool.in_use.load()) +
+                        "the limit of " + std::to_string(pool.limit.load()) + " bytes is reached (" + std::to_string(pool.held.load()) +
                             " in use); free tensors or raise set_memory_limit");
     void* data = std::aligned_alloc(alignment, class_bytes(size_class));
     if (data == nullptr) {
@@ -127,41 +172,33 @@ struct StorageAccess {
     }
     if (data == nullptr) throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes), "the system has no memory left");
     pool.system_calls.fetch_add(1, std::memory_order_relaxed);
+    pool.held.fetch_add(bytes, std::memory_order_relaxed);
     auto* storage = new Storage;
     storage->data_ = data;
     storage->size_class_ = size_class;
     return storage;
   }
-  struct Sweeper {
-    ~Sweeper() {
-      flush_thread();
-      tensor_detail::thread_cache().is_dead = true;
-    }
-  };
   static void give_back(Storage* storage) noexcept {
     using namespace tensor_detail;
     ThreadCache& cache = thread_cache();
-    Pool& pool = Pool::instance();
     std::uint32_t c = storage->size_class_;
     std::size_t bytes = class_bytes(c);
-    pool.in_use.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
-    pool.cached.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
-    if (!cache.is_dead && cache.count[c] < thread_cache_entries && cache.bytes + bytes <= thread_cache_bytes) {
-      if (!cache.is_armed) {
-        cache.is_armed = true;
-        static thread_local Sweeper sweeper;
-        static_cast<void>(sweeper);
+    if (SINTER_LIKELY(cache.is_armed && !cache.is_dead)) {
+      count(cache, -static_cast<std::int64_t>(bytes));
+      if (SINTER_LIKELY(cache.count[c] < thread_cache_entries && cache.bytes + bytes <= thread_cache_bytes)) {
+        cache.free[c][cache.count[c]++] = storage;
+        cache.bytes += bytes;
+        return;
       }
-      cache.free[c][cache.count[c]++] = storage;
-      cache.bytes += bytes;
-      return;
+    } else {   // a thread that ends, or that only ever frees what others made
+      Pool::instance().in_use.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
     }
     if (bytes >= 4096) {
+      Pool& pool = Pool::instance();
       std::scoped_lock lock(pool.mutex);
       pool.free[c].push_back(storage);
       return;
     }
-    pool.cached.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
     free_block(storage);
   }
 };
@@ -171,19 +208,16 @@ SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   if (device.kind != DeviceKind::cpu)
     throw DeviceError("Storage", "no allocator for device " + device.text(), {}, "this build has no back end for that device");
   if (bytes > (std::size_t{1} << 44)) throw OutOfMemory("cpu", bytes, "the size is beyond what any machine has");
-  Pool& pool = Pool::instance();
+  ThreadCache& cache = thread_cache();
+  if (SINTER_UNLIKELY(!cache.is_armed)) StorageAccess::arm(cache);
   std::uint32_t size_class = class_of(bytes);
-  Storage* storage = StorageAccess::take_cached(size_class);
+  Storage* storage = StorageAccess::take_cached(cache, size_class);
   if (storage == nullptr) storage = StorageAccess::take_from_system(size_class);
   else storage->revive();
   storage->bytes_ = bytes;
   storage->device_ = device;
-  pool.allocations.fetch_add(1, std::memory_order_relaxed);
-  auto size = static_cast<std::int64_t>(class_bytes(size_class));
-  std::int64_t now = pool.in_use.fetch_add(size, std::memory_order_relaxed) + size;
-  std::int64_t peak = pool.peak.load(std::memory_order_relaxed);
-  while (now > peak && !pool.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-  }
+  cache.allocations.set(cache.allocations.read() + 1);
+  StorageAccess::count(cache, static_cast<std::int64_t>(class_bytes(size_class)));
   return Ref<Storage>::adopt(storage);
 }
 
@@ -204,12 +238,25 @@ SINTER_DECL void Storage::destroy(Storage* storage) noexcept {
 
 SINTER_DECL MemoryStats memory_stats(Device) {
   auto& pool = tensor_detail::Pool::instance();
-  return {pool.in_use, pool.peak, pool.cached, pool.limit, pool.allocations, pool.system_calls};
+  std::scoped_lock lock(pool.mutex);
+  std::int64_t in_use = pool.in_use, allocations = pool.allocations, highest = 0;
+  for (const tensor_detail::ThreadCache* thread : pool.threads) {
+    in_use += thread->in_use.read(), allocations += thread->allocations.read();
+    highest = std::max(highest, thread->highest.read() - thread->in_use.read());
+  }
+  StorageAccess::raise_peak(pool, in_use + highest);
+  return {in_use, pool.peak, pool.held - in_use, pool.limit, allocations, pool.system_calls};
 }
 SINTER_DECL void set_memory_limit(std::int64_t bytes, Device) { tensor_detail::Pool::instance().limit = bytes; }
 SINTER_DECL void reset_peak_memory(Device) {
   auto& pool = tensor_detail::Pool::instance();
-  pool.peak = pool.in_use.load();
+  std::scoped_lock lock(pool.mutex);
+  std::int64_t in_use = pool.in_use;
+  for (tensor_detail::ThreadCache* thread : pool.threads) {
+    in_use += thread->in_use.read();
+    thread->highest.set(thread->in_use.read());
+  }
+  pool.peak = in_use;
 }
 SINTER_DECL void release_cached_memory(Device) {
   StorageAccess::flush_thread();
