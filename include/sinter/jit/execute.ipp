@@ -30,61 +30,59 @@ SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::s
 
 namespace jit_detail {
 
-/// The values that a call reads, kept alive until it ends.
+/// What a call reads, kept alive until it ends.
 class CallInputs {
  public:
-  CallInputs(const Entry& entry, std::span<const ArgLeaf> args) : all_inputs_(entry.inputs.size()) {
+  CallInputs(const Entry& entry, std::span<const ArgLeaf> args) : entry_(entry), args_(args) {
     for (const Entry::Input& input : entry.inputs) {
       auto index = static_cast<std::size_t>(input.index);
       switch (input.source) {
-        case Entry::Input::Source::leaf: input.as_float ? add_float(args[index]) : add_leaf(args[index]); break;
-        case Entry::Input::Source::captured: add_captured(*entry.captured[index]); break;
+        case Entry::Input::Source::leaf: pointers_.push_back(input.as_float ? narrowed(args[index]) : pointer_to(args[index])); break;
+        case Entry::Input::Source::captured: pointers_.push_back(captured(*entry.captured[index])->data()); break;
       }
     }
   }
   ~CallInputs() {
-    for (TensorImpl* value : held_) value->release();
+    for (TensorImpl* value : captured_) value->release();
   }
   CallInputs(const CallInputs&) = delete;
   CallInputs& operator=(const CallInputs&) = delete;
 
   std::span<void* const> pointers() const { return pointers_; }
   /// The value behind input `i`, or null for numbers and lent memory.
-  TensorImpl* value(std::size_t i) const { return values_[i]; }
+  TensorImpl* value(std::size_t i) const {
+    const Entry::Input& input = entry_.inputs[i];
+    auto index = static_cast<std::size_t>(input.index);
+    return input.source == Entry::Input::Source::leaf ? args_[index].impl : captured_[index];
+  }
 
  private:
-  void add(TensorImpl* value) {
-    values_.push_back(value);
-    pointers_.push_back(value->data());
-  }
-  void add_leaf(const ArgLeaf& leaf) {
-    values_.push_back(leaf.impl);
-    pointers_.push_back(leaf.kind == LeafKind::scalar ? const_cast<std::int64_t*>(&leaf.integer) : leaf.data);
-  }
-  void add_float(const ArgLeaf& leaf) {
-    values_.push_back(nullptr);
+  static void* pointer_to(const ArgLeaf& leaf) { return leaf.kind == LeafKind::scalar ? const_cast<std::int64_t*>(&leaf.integer) : leaf.data; }
+  void* narrowed(const ArgLeaf& leaf) {
     if (float_count_ == few_floats_.size()) {
-      if (many_floats_.empty()) many_floats_.reserve(all_inputs_);   // addresses stay
-      return pointers_.push_back(&many_floats_.emplace_back(static_cast<float>(leaf.number)));
+      if (many_floats_.empty()) many_floats_.reserve(entry_.inputs.size());   // addresses stay
+      return &many_floats_.emplace_back(static_cast<float>(leaf.number));
     }
     few_floats_[float_count_] = static_cast<float>(leaf.number);
-    pointers_.push_back(&few_floats_[float_count_++]);
+    return &few_floats_[float_count_++];
   }
-  void add_captured(VariableSlot& slot) {
+  /// Captured Variables are met in their order, so that captured_[i] is the value of the i-th.
+  TensorImpl* captured(VariableSlot& slot) {
     Ref<TensorImpl> value;
     {
       std::scoped_lock lock(slot.mutex);
       value = slot.value;
     }
     if (!value->is_ready() || !value->is_dense()) value = dense_value(In(Tensor(value), Location()), "compiled call");
-    add(value.get());
-    held_.push_back(value.detach());
+    captured_.push_back(value.get());
+    return value.detach();
   }
+  const Entry& entry_;
+  std::span<const ArgLeaf> args_;
   SmallVector<void*, 16> pointers_;
-  SmallVector<TensorImpl*, 16> values_;
-  SmallVector<TensorImpl*, 4> held_;
+  SmallVector<TensorImpl*, 4> captured_;
   std::array<float, 16> few_floats_;
-  std::size_t float_count_ = 0, all_inputs_;
+  std::size_t float_count_ = 0;
   std::vector<float> many_floats_;
 };
 
@@ -151,19 +149,36 @@ SINTER_DECL BorrowedMut as_target(Tensor& x, Location where) {
 }
 }  // namespace jit_detail
 
+namespace jit_detail {
+inline void count_run(const Entry& entry) {
+  if (EntryThread* thread = entry.threads.get(); SINTER_LIKELY(thread != nullptr))
+    thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  else
+    entry.other_runs.fetch_add(1, std::memory_order_relaxed);
+}
+inline Ref<TensorImpl> fresh_output(const FrameOutput& bound) { return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes), 0, &bound.strides); }
+}  // namespace jit_detail
+
 SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results, Targets targets) {
-  entry.runs.fetch_add(1, std::memory_order_relaxed);
+  jit_detail::count_run(entry);
   if (!targets.empty()) jit_detail::check_targets(entry, args.leaves(), symbols, targets, where_);
   jit_detail::CallInputs inputs(entry, args.leaves());
   const Plan& plan = *entry.plan;
+  const FrameLease frame = plan.acquire_frame(symbols);
+  SmallVector<void*, 8> pointers;
+  if (SINTER_LIKELY(targets.empty() && entry.assignments.empty() && frame->has_only_fresh_outputs())) {
+    for (const FrameOutput& bound : frame->outputs()) {
+      *results = jit_detail::fresh_output(bound);
+      pointers.push_back((*results++)->storage->data());
+    }
+    return frame->run(inputs.pointers(), pointers);
+  }
   std::span<const PlanOutput> outputs = plan.outputs();
   std::size_t assigned = outputs.size() - entry.results;
   std::array<Ref<TensorImpl>, 8> few;
   std::vector<Ref<TensorImpl>> many(assigned > few.size() ? assigned : 0);
   Ref<TensorImpl>* assigned_values = many.empty() ? few.data() : many.data();
   auto value_at = [&](std::size_t i) -> Ref<TensorImpl>& { return i < entry.results ? results[i] : assigned_values[i - entry.results]; };
-  SmallVector<void*, 8> pointers;
-  const FrameLease frame = plan.acquire_frame(symbols);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     pointers.push_back(nullptr);
     if (outputs[i].source != BufferKind::output || outputs[i].index != static_cast<std::int32_t>(i)) continue;
@@ -171,8 +186,7 @@ SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std
       pointers[i] = targets[i].data;
       continue;
     }
-    const FrameOutput& bound = frame->outputs()[i];
-    value_at(i) = TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes), 0, &bound.strides);
+    value_at(i) = jit_detail::fresh_output(frame->outputs()[i]);
     pointers[i] = value_at(i)->storage->data();
   }
   frame->run(inputs.pointers(), pointers);

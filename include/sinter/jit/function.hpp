@@ -2,6 +2,7 @@
 // the run of one call. The typed half (compile.hpp) only takes arguments apart and puts results together.
 #pragma once
 
+#include <sinter/base/per_thread.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/graph/record.hpp>
 #include <sinter/jit/guards.hpp>
@@ -55,6 +56,11 @@ class FunctionTrace : public Trace, public SymbolScope {
   SymbolScope* outer_scope_;
 };
 
+/// What one thread keeps of an entry between its calls.
+struct alignas(64) EntryThread {
+  std::atomic<std::int64_t> runs{0};                           // only this thread adds
+};
+
 /// One compiled version of a function.
 struct Entry {
   GuardSet guards;
@@ -76,7 +82,9 @@ struct Entry {
   std::shared_ptr<const void> result_shape;                    // typed half: the traced result, for its static parts
   Graph traced, optimised;
   double trace_ms = 0, passes_ms = 0, codegen_ms = 0;
-  mutable std::atomic<std::int64_t> runs{0};
+  PerThread<EntryThread> threads;
+  mutable std::atomic<std::int64_t> other_runs{0};             // of threads without a place of their own
+  std::int64_t runs() const;
   /// The purity check: due at the second call, at each one while it fails, and (checks on) when runs reaches this.
   mutable std::atomic<std::int64_t> next_check{1};
   const Entry* next = nullptr;                                 // older entry

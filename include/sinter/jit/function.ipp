@@ -151,6 +151,12 @@ SINTER_DECL FunctionState::~FunctionState() {
   std::erase(functions.list, this);
 }
 
+SINTER_DECL std::int64_t Entry::runs() const {
+  std::int64_t total = other_runs.load(std::memory_order_relaxed);
+  threads.for_each([&](const EntryThread& thread) { total += thread.runs.load(std::memory_order_relaxed); });
+  return total;
+}
+
 SINTER_DECL const Entry* FunctionState::find(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbols) const {
   for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
     if (!entry->guards.holds(args, symbols)) continue;
@@ -168,7 +174,7 @@ SINTER_DECL const Entry& FunctionState::entry_for(const ArgList& args, const Tra
   const Entry* entry = find(args.leaves(), symbols);
   if (SINTER_LIKELY(entry != nullptr)) {
     std::int64_t due = entry->next_check.load(std::memory_order_relaxed);
-    if (SINTER_UNLIKELY(entry->runs.load(std::memory_order_relaxed) >= due)) {
+    if (SINTER_UNLIKELY(due != std::numeric_limits<std::int64_t>::max() && entry->runs() >= due)) {
       // One of several threads checks; the others need not wait for it.
       if (entry->next_check.compare_exchange_strong(due, std::numeric_limits<std::int64_t>::max())) check_purity(*entry, args, trace, due);
     }
@@ -269,7 +275,7 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& 
 SINTER_DECL Stats FunctionState::stats() const {
   std::scoped_lock lock(compiling_);
   Stats stats;
-  for (const auto& entry : entries_) stats.calls += entry->runs.load(std::memory_order_relaxed);
+  for (const auto& entry : entries_) stats.calls += entry->runs();
   stats.compiles = compiles_;
   stats.recompiles = compiles_ > 0 ? compiles_ - 1 : 0;
   stats.compile_ms = compile_ms_;

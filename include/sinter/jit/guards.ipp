@@ -40,12 +40,19 @@ inline bool layout_fits(const LeafSpec& spec, const ArgLeaf& arg) {
     if ((*arg.strides)[i] != spec.strides[i]) return false;
   return true;
 }
+/// Same extents and same strides as in the trace: what most calls are, and quicker to see than that a layout is dense.
+inline bool is_as_traced(const LeafSpec& spec, const Type& type, const Strides& strides) {
+  bool is_same = true;
+  for (std::size_t i = 0; i < spec.rank; ++i) is_same &= identical(spec.extents[i], type.shape.begin()[i]) & (spec.strides[i] == strides[i]);
+  return is_same;
+}
 inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
   if (spec.kind != arg.kind) return false;
   if (spec.kind == LeafKind::fixed) return spec.fixed == arg.integer;
   if (spec.kind == LeafKind::scalar) return spec.number_kind == arg.number_kind;
   const Type& type = *arg.type;
   if (type.dtype != spec.dtype || !(type.device == spec.device) || type.shape.rank() != spec.rank) return false;
+  if (SINTER_LIKELY(is_as_traced(spec, type, *arg.strides))) return true;
   for (int i = 0; i < spec.rank; ++i) {
     Dim expected = spec.extents[static_cast<std::size_t>(i)], actual = type.shape.begin()[i];
     if (!identical(expected, actual) && (expected.is_static() || actual.value() < 2)) return false;

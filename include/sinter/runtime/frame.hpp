@@ -34,6 +34,8 @@ class Frame {
   }
   std::span<const std::int64_t> symbols() const { return symbols_; }
   std::span<const FrameOutput> outputs() const { return outputs_; }
+  /// Every output is a buffer that the caller gives: none views an input or repeats another.
+  bool has_only_fresh_outputs() const { return has_only_fresh_outputs_; }
   std::size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
 
  private:
@@ -53,6 +55,7 @@ class Frame {
   std::vector<std::int64_t> numbers_;
   std::vector<std::int64_t> slot_offsets_;
   std::vector<FrameOutput> outputs_;
+  bool has_only_fresh_outputs_ = true;
   Ref<Storage> arena_;
   const Plan* plan_;
   std::vector<std::unique_ptr<Launch>> launches_;

@@ -49,6 +49,7 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
     for (Dim dim : output.type.shape.dims()) bound.type.shape.push_back(dim.evaluate(symbols));
     bound.strides = dense_strides(bound.type.shape);
     bound.bytes = static_cast<std::size_t>(bound.type.shape.numel().value() * size_of(bound.type.dtype));
+    has_only_fresh_outputs_ &= output.source == BufferKind::output && output.index == static_cast<std::int32_t>(outputs_.size());
     outputs_.push_back(bound);
   }
 }
