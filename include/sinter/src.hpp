@@ -14,6 +14,8 @@
 #include <sinter/base/error.ipp>
 #include <sinter/base/per_thread.ipp>
 // tensor
+#include <sinter/tensor/device.ipp>
+#include <sinter/tensor/device_memory.ipp>
 #include <sinter/tensor/dim.ipp>
 #include <sinter/tensor/impl.ipp>
 #include <sinter/tensor/shape.ipp>

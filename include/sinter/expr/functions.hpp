@@ -214,6 +214,8 @@ Tensor TensorMethods<Self>::reshape(const Shape& shape, Location where) const { 
 template <class Self>
 Tensor TensorMethods<Self>::to(DType dtype, Location where) const { return cast(In(static_cast<const Self&>(*this), where), dtype); }
 Tensor to_device(const In& x, Device device);
+/// Where tensors are made from now on, in all threads, unless they name a device. Throws DeviceError if it cannot be used.
+void set_default_device(Device device, Location where = std::source_location::current());
 template <class Self>
 Tensor TensorMethods<Self>::to(Device device, Location where) const { return to_device(In(static_cast<const Self&>(*this), where), device); }
 template <class Self>

@@ -4,6 +4,9 @@
 
 #include <sinter/expr/functions.hpp>
 
+#include <sinter/expr/host.hpp>
+#include <sinter/tensor/device_memory.hpp>
+
 #include <cmath>
 
 SINTER_NAMESPACE_BEGIN
@@ -612,18 +615,54 @@ SINTER_DECL Tensor cast(const In& x, DType dtype) {
   attrs.has_dtype = true;
   return expr_detail::record<ops::Cast>({Leaf(std::move(value))}, std::move(attrs), x.where);
 }
+namespace expr_detail {
+/// A device on which something is made: it must be usable now, not when the value is computed.
+inline Device checked_device(Device device, std::string_view op, Location where) {
+  if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) device_memory(device, op, where);
+  return device;
+}
+
+/// The elements from the first to behind the last one, on another device, in the same layout.
+inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
+  const Type type{value.type.dtype, device, value.type.shape};
+  std::int64_t span = type.shape.numel().value() == 0 ? 0 : 1;
+  for (int i = 0; span > 0 && i < type.shape.rank(); ++i) span += (type.shape[i].value() - 1) * value.strides[static_cast<std::size_t>(i)];
+  const auto bytes = static_cast<std::size_t>(span * size_of(type.dtype));
+  Ref<Storage> storage = Storage::allocate(bytes, device);
+  const Device from = value.type.device;
+  if (bytes > 0) device_memory(from.kind == DeviceKind::cpu ? device : from, "to").copy(storage->data(), device, value.data(), from, bytes);
+  return TensorImpl::make_ready(type, std::move(storage), 0, &value.strides);
+}
+}  // namespace expr_detail
+
 SINTER_DECL Tensor to_device(const In& x, Device device) {
   Ref<TensorImpl> value = x.tensor();
   if (value->type.device == device) return Tensor(std::move(value));
-  throw DeviceError("to", "device " + device.text() + " is not available", x.where, "this build runs on the cpu");
+  expr_detail::checked_device(device, "to", x.where);
+  if (value->trace != 0 && !value->is_ready())
+    throw TraceError("to", "a tensor moves from " + value->type.device.text() + " to " + device.text() + " while its function is traced", x.where,
+                     "a compiled function runs on one device: move its arguments before the call");
+  TensorImpl* raw = value.get();
+  evaluate({&raw, 1}, "to", x.where);
+  if (value->type.device == Device::cpu()) value = dense_value(In(Tensor(std::move(value)), x.where), "to");
+  return Tensor(expr_detail::moved(*value, device));
+}
+
+SINTER_DECL void set_default_device(Device device, Location where) {
+  tensor_detail::store_default_device(expr_detail::checked_device(device, "set_default_device", where));
 }
 
 // ---- tensors from nothing
 
 SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions options, Location where) {
-  if (!(options.device == Device::cpu())) throw DeviceError("full", "device " + options.device.text() + " is not available", where, "this build runs on the cpu");
-  if (!value.is_number()) return expand(In(cast(In(value, where), options.dtype), where), shape);
+  expr_detail::checked_device(options.device, "full", where);
+  if (!value.is_number()) {   // a run-time number joins zeros on the device
+    const Tensor number = cast(In(value, where), options.dtype);
+    if (options.device == Device::cpu()) return expand(In(number, where), shape);
+    return expr_detail::record<ops::Add>({Leaf(zeros(shape, options, where).impl()), Leaf(number.impl())}, {}, where);
+  }
   Attrs attrs;
+  attrs.device = options.device;
   attrs.shape = shape;
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
@@ -643,6 +682,7 @@ SINTER_DECL Tensor ones_like(const In& x) {
 }
 SINTER_DECL Tensor arange(Dim count, TensorOptions options, Location where) {
   Attrs attrs;
+  attrs.device = expr_detail::checked_device(options.device, "arange", where);
   attrs.shape.push_back(count);
   attrs.axes.push_back(0);
   attrs.dtype = options.dtype;
@@ -652,16 +692,16 @@ SINTER_DECL Tensor arange(Dim count, TensorOptions options, Location where) {
 SINTER_DECL Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step, TensorOptions options, Location where) {
   if (step == 0) throw ShapeError("arange", "step is 0", where);
   std::int64_t count = std::max<std::int64_t>(0, (stop - start + step + (step > 0 ? -1 : 1)) / step);
-  return cast(In(Tensor(arange(Dim(count), {.dtype = DType::i64}, where) * step + start), where), options.dtype);
+  return cast(In(Tensor(arange(Dim(count), {.dtype = DType::i64, .device = options.device}, where) * step + start), where), options.dtype);
 }
 SINTER_DECL Tensor linspace(double start, double stop, Dim count, TensorOptions options, Location where) {
-  Tensor position = arange(count, {.dtype = DType::f64}, where);
+  Tensor position = arange(count, {.dtype = DType::f64, .device = options.device}, where);
   Tensor last = Tensor(cast(In(Scalar(count)), DType::f64)) - 1.0;
   Tensor fraction = sinter::where(last > 0.0, position / maximum(last, 1.0), 0.0);
   return cast(In(Tensor(sinter::where(fraction == 1.0, stop, start + fraction * (stop - start))), where), options.dtype);
 }
 SINTER_DECL Tensor eye(Dim n, TensorOptions options, Location where) {
-  Tensor i = arange(n, {.dtype = DType::i64}, where);
+  Tensor i = arange(n, {.dtype = DType::i64, .device = options.device}, where);
   return cast(In(Tensor(reshape(i, Shape{n, 1}) == reshape(i, Shape{1, n})), where), options.dtype);
 }
 
@@ -689,13 +729,13 @@ namespace expr_detail {
 template <class Op>
 Tensor random(const Shape& shape, TensorOptions options, Location where) {
   if (!is_floating(options.dtype)) throw DTypeError(Op::info.name, "dtype " + std::string(name(options.dtype)) + " is not floating", where);
-  if (!(options.device == Device::cpu())) throw DeviceError(Op::info.name, "device " + options.device.text() + " is not available", where, "this build runs on the cpu");
   Generator& generator = Generator::current();
   Tensor key = generator.key.value(), counter = generator.counter.value();
   Attrs attrs;
   attrs.shape = shape;
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
+  attrs.device = checked_device(options.device, Op::info.name, where);
   Tensor out = record<Op>({Leaf(key.impl()), Leaf(counter.impl())}, std::move(attrs), where);
   // Outside a trace the counter stays a plain value: a chain of pending additions would grow for ever.
   if (Trace::current() == nullptr) sinter::eval(In(counter));

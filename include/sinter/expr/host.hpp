@@ -59,6 +59,8 @@ std::pair<Type, Strides> eigen_layout(const M& m) {
 }
 Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function, Location where);
 Tensor copy_strided(const Type& type, const void* data, const Strides& strides);
+/// The ready tensor, or its copy where tensors are made now.
+Tensor on_default_device(Tensor x);
 }  // namespace expr_detail
 
 /// Lends `data` (row-major, of `shape`) for one call. It must stay valid and unchanged during the call.
@@ -90,7 +92,7 @@ BorrowedMut borrow_mut(M& m) {
 }
 
 /// A tensor with a copy of host data.
-inline Tensor copy_of(const Borrowed& b) { return expr_detail::copy_strided(b.type, b.data, b.strides); }
+inline Tensor copy_of(const Borrowed& b) { return expr_detail::on_default_device(expr_detail::copy_strided(b.type, b.data, b.strides)); }
 template <EigenLike M>
 Tensor copy_of(const M& m) { return copy_of(borrow(m)); }
 template <Element T>
@@ -103,12 +105,16 @@ Tensor copy_of(const std::vector<T>& data, const Shape& shape, Location where = 
 }
 template <Element T>
 Tensor copy_of(const std::vector<T>& data) { return copy_of(data, Shape{Dim(data.size())}); }
-/// A tensor that takes over the vector's memory. No copy. (std::vector<bool> has no such memory: use copy_of.)
+/// A tensor that takes over the vector's memory. No copy while the default device is the CPU. (std::vector<bool> has no such memory: use copy_of.)
 template <Element T>
   requires(!std::same_as<T, bool>)
 Tensor adopt(std::vector<T>&& data, const Shape& shape, Location where = std::source_location::current());
 /// A tensor over memory of others (row-major), kept alive by `owner`. The data must not change while it is used.
 Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype,
+                 Location where = std::source_location::current());
+/// The same for memory of a device: a pointer that the device can read. No copy. Work of others on the memory must be done, or
+/// ordered before the current stream, when this is called; the device is drained before `owner` is released.
+Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype, Device device,
                  Location where = std::source_location::current());
 /// From literals: tensor({1.f, 2.f}), tensor({{1.f, 2.f}, {3.f, 4.f}}).
 template <Element T>
@@ -116,7 +122,7 @@ Tensor tensor(std::initializer_list<T> values) {
   std::vector<char> bytes(values.size() * sizeof(T));
   std::copy(values.begin(), values.end(), reinterpret_cast<T*>(bytes.data()));
   Shape shape{Dim(values.size())};
-  return expr_detail::copy_strided({dtype_of<T>(), Device::cpu(), shape}, bytes.data(), dense_strides(shape));
+  return expr_detail::on_default_device(expr_detail::copy_strided({dtype_of<T>(), Device::cpu(), shape}, bytes.data(), dense_strides(shape)));
 }
 template <Element T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, Location where = std::source_location::current()) {
@@ -128,11 +134,13 @@ Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, Location whe
     bytes.insert(bytes.end(), first, first + row.size() * sizeof(T));
   }
   Shape shape{Dim(rows.size()), Dim(rows.size() == 0 ? 0 : rows.begin()->size())};
-  return expr_detail::copy_strided({dtype_of<T>(), Device::cpu(), shape}, bytes.data(), dense_strides(shape));
+  return expr_detail::on_default_device(expr_detail::copy_strided({dtype_of<T>(), Device::cpu(), shape}, bytes.data(), dense_strides(shape)));
 }
 
-/// The tensor as ready, row-major data (evaluates; copies only if strided).
+/// The tensor as ready, row-major data where it is (evaluates; copies only if strided).
 Ref<TensorImpl> dense_value(const In& x, std::string_view function);
+/// The same in host memory: what is on another device is copied, after the work that makes it.
+Ref<TensorImpl> host_value(const In& x, std::string_view function);
 
 namespace expr_detail {
 /// The ready value of a tensor with one element.
@@ -148,7 +156,7 @@ T item(const In& x) {
 /// All elements, row-major, converted to T. Evaluates.
 template <Element T>
 std::vector<T> to_vector(const In& x) {
-  Ref<TensorImpl> value = dense_value(x, "to_vector");
+  Ref<TensorImpl> value = host_value(x, "to_vector");
   auto count = static_cast<std::size_t>(value->type.shape.numel().value());
   std::vector<T> out(count);
   visit_dtype(value->type.dtype, [&](auto element) {
@@ -184,7 +192,7 @@ template <Element T>
 Tensor adopt(std::vector<T>&& data, const Shape& shape, Location where) {
   Type type = expr_detail::host_type(dtype_of<T>(), shape, static_cast<std::int64_t>(data.size()), "adopt", where);
   auto owner = std::make_shared<std::vector<T>>(std::move(data));
-  return from_blob(owner, owner->data(), type.shape, type.dtype, where);
+  return expr_detail::on_default_device(from_blob(owner, owner->data(), type.shape, type.dtype, where));
 }
 
 template <EigenLike M>
@@ -212,6 +220,8 @@ M to_eigen(const Tensor& x, Location where) {
 template <Element T>
 std::span<const T> Tensor::data(Location where) const {
   Ref<TensorImpl> value = dense_value(In(*this, where), "data");
+  if (value->type.device != Device::cpu())
+    throw DeviceError("data", "the elements are on " + value->type.device.text() + ", not in host memory", where, "use to_vector<T>(x), or x.to(Device::cpu()) first");
   if (value->type.dtype != dtype_of<T>())
     throw DTypeError("data", "the tensor has dtype " + std::string(name(value->type.dtype)) + ", not " + std::string(name(dtype_of<T>())), where,
                      "use to_vector<T>(x) to convert");

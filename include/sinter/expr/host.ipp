@@ -3,6 +3,8 @@
 
 #include <sinter/expr/host.hpp>
 
+#include <sinter/tensor/device_memory.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -248,17 +250,41 @@ SINTER_DECL Tensor from_blob(std::shared_ptr<const void> owner, const void* data
   return Tensor(TensorImpl::make_ready(type, Storage::wrap(const_cast<void*>(data), bytes, std::move(owner))));
 }
 
+SINTER_DECL Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype, Device device, Location where) {
+  Type type = expr_detail::host_type(dtype, shape, -1, "from_blob", where);
+  if (device.kind != DeviceKind::cpu) device_memory(device, "from_blob", where);
+  type.device = device;
+  auto bytes = static_cast<std::size_t>(shape.numel().value() * size_of(dtype));
+  return Tensor(TensorImpl::make_ready(type, Storage::wrap(const_cast<void*>(data), bytes, std::move(owner), device)));
+}
+
+namespace expr_detail {
+SINTER_DECL Tensor on_default_device(Tensor x) { return default_device() == Device::cpu() ? x : to_device(In(x), default_device()); }
+}  // namespace expr_detail
+
 SINTER_DECL Ref<TensorImpl> dense_value(const In& x, std::string_view function) {
   Ref<TensorImpl> value = x.tensor();
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, function, x.where);
+  if (value->is_dense()) return value;
+  const Device device = value->type.device;
+  if (device != Device::cpu())   // rare: by way of the host
+    return to_device(In(Tensor(host_value(In(Tensor(std::move(value)), x.where), function)), x.where), device).impl();
+  return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
+}
+
+SINTER_DECL Ref<TensorImpl> host_value(const In& x, std::string_view function) {
+  Ref<TensorImpl> value = x.tensor();
+  TensorImpl* raw = value.get();
+  evaluate({&raw, 1}, function, x.where);
+  if (value->type.device != Device::cpu()) value = to_device(In(Tensor(std::move(value)), x.where), Device::cpu()).impl();
   if (value->is_dense()) return value;
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
 }
 
 namespace expr_detail {
 SINTER_DECL Ref<TensorImpl> single_value(const In& x) {
-  Ref<TensorImpl> value = dense_value(x, "item");
+  Ref<TensorImpl> value = host_value(x, "item");
   if (value->type.shape.numel().value() != 1)
     throw ShapeError("item", "the tensor has shape " + value->type.shape.text() + ", not one element", x.where, "reduce it first, or use to_vector<T>(x)");
   return value;
@@ -266,7 +292,9 @@ SINTER_DECL Ref<TensorImpl> single_value(const In& x) {
 }  // namespace expr_detail
 
 SINTER_DECL void copy_to(const BorrowedMut& target, const In& x) {
-  Ref<TensorImpl> value = dense_value(x, "copy_to");
+  if (target.type.device != Device::cpu())
+    throw DeviceError("copy_to", "the target is on " + target.type.device.text(), x.where, "copy_to writes host memory");
+  Ref<TensorImpl> value = host_value(x, "copy_to");
   if (value->type.dtype != target.type.dtype)
     throw DTypeError("copy_to", "the tensor has dtype " + std::string(name(value->type.dtype)) + ", the target " + std::string(name(target.type.dtype)), x.where);
   if (!identical(value->type.shape, target.type.shape))
@@ -279,6 +307,7 @@ SINTER_DECL std::string to_string(const In& x) {
   Ref<TensorImpl> value = x.tensor();
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, "print", x.where);
+  if (value->type.device != Device::cpu()) value = host_value(In(Tensor(std::move(value)), x.where), "print");
   return value->type.shape.numel().value() == 0 ? "[]" : expr_detail::Printer(*value).text();
 }
 

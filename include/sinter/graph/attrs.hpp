@@ -23,6 +23,7 @@ struct Attrs {
   std::int64_t integer = 0;        // number of an input, an integral constant
   DType dtype = DType::f32;        // cast, full, iota
   bool has_dtype = false;
+  Device device{};                 // of what is made from nothing: full, iota, random numbers
   bool keepdim = false;
   std::string text{};              // name of an input or of an effect
   Ref<TensorImpl> constant{};      // data of a constant

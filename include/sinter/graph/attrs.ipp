@@ -15,7 +15,7 @@ namespace graph_detail {
 inline constexpr std::int64_t content_compared_elements = 1024;
 
 inline bool is_content_compared(const Type& type) {
-  return type.shape.is_static() && type.shape.numel().value() <= content_compared_elements;
+  return type.device == Device::cpu() && type.shape.is_static() && type.shape.numel().value() <= content_compared_elements;
 }
 
 /// Calls `visit(address)` for each element of a ready value, in row-major order.
@@ -88,7 +88,7 @@ inline void hash_integers(Hasher& hasher, std::uint64_t tag, const IntVector& it
 inline bool same_but_constant(const Attrs& a, const Attrs& b) {
   return a.axes == b.axes && identical(a.shape, b.shape) && identical(a.limits, b.limits) && a.steps == b.steps &&
          std::bit_cast<std::uint64_t>(a.value) == std::bit_cast<std::uint64_t>(b.value) && a.integer == b.integer &&
-         a.has_dtype == b.has_dtype && (!a.has_dtype || a.dtype == b.dtype) && a.keepdim == b.keepdim && a.text == b.text;
+         a.has_dtype == b.has_dtype && (!a.has_dtype || a.dtype == b.dtype) && a.keepdim == b.keepdim && a.device == b.device && a.text == b.text;
 }
 
 }  // namespace graph_detail
@@ -107,6 +107,7 @@ SINTER_DECL void Attrs::hash_into(Hasher& hasher) const {
   if (integer != 0) hasher.add(std::uint64_t{6}).add(static_cast<std::uint64_t>(integer));
   if (has_dtype) hasher.add(std::uint64_t{7}).add(static_cast<std::uint64_t>(dtype));
   if (keepdim) hasher.add(std::uint64_t{8});
+  if (device != Device::cpu()) hasher.add(std::uint64_t{11}).add(static_cast<std::uint64_t>(device.kind) << 8 | device.index);
   if (!text.empty()) hasher.add(std::uint64_t{9}).add(std::string_view(text));
   if (constant) {
     hasher.add(std::uint64_t{10});

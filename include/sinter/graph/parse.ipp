@@ -95,17 +95,19 @@ class GraphParser {
     Type out;
     out.dtype = dtype();
     out.shape = shape();
-    if (lexer_.accept('@')) {
-      const std::size_t position = lexer_.position();
-      const std::string_view kind = lexer_.word("a device");
-      if (kind == "cuda") {
-        lexer_.expect(':');
-        out.device = Device::cuda(static_cast<int>(lexer_.integer(255)) & 255);
-      } else if (kind != "cpu") {
-        lexer_.fail_at(position, "'" + std::string(kind) + "' is no device");
-      }
-    }
+    if (lexer_.accept('@')) out.device = device();
     return out;
+  }
+
+  Device device() {
+    const std::size_t position = lexer_.position();
+    const std::string_view kind = lexer_.word("a device");
+    if (kind == "cuda") {
+      lexer_.expect(':');
+      return Device::cuda(static_cast<int>(lexer_.integer(255)) & 255);
+    }
+    if (kind != "cpu") lexer_.fail_at(position, "'" + std::string(kind) + "' is no device");
+    return Device::cpu();
   }
 
   Shape shape() {
@@ -274,6 +276,7 @@ class GraphParser {
     else if (field == "value") attrs.value = lexer_.real();
     else if (field == "integer") attrs.integer = lexer_.integer(std::numeric_limits<std::int64_t>::max());
     else if (field == "dtype") attrs.dtype = dtype(), attrs.has_dtype = true;
+    else if (field == "device") attrs.device = device();
     else if (field == "text") attrs.text = lexer_.string();
     else if (field == "data") data();
     else lexer_.fail_at(position, "there is no attribute '" + std::string(field) + "'");

@@ -70,6 +70,7 @@ inline std::string attrs_text(const Attrs& attrs, bool is_input) {
   if (attrs.integer != 0 && !is_input) field("integer=" + std::to_string(attrs.integer));
   if (attrs.has_dtype) field("dtype=" + std::string(name(attrs.dtype)));
   if (attrs.keepdim) field("keepdim");
+  if (attrs.device != Device::cpu()) field("device=" + attrs.device.text());
   if (!attrs.text.empty()) field("text=" + quoted(attrs.text));
   if (attrs.constant && is_content_compared(attrs.constant->type)) field("data=" + data_text(*attrs.constant));
   return out.empty() ? out : " {" + out + "}";

@@ -69,16 +69,32 @@ inline StepType leaf_type(const Leaf& leaf) {
   __builtin_unreachable();
 }
 
+/// The device of an operation. Weak values and single elements on the CPU join operands on any device.
 inline Device common_device(std::span<const Leaf> leaves, std::string_view op, Location where) {
   const TensorImpl* first = nullptr;
   for (const Leaf& leaf : leaves) {
     if (!leaf.value || leaf.value->is_weak) continue;
-    if (first != nullptr && !(leaf.value->type.device == first->type.device))
-      throw DeviceError(op, "operands are on different devices: " + first->type.device.text() + " and " + leaf.value->type.device.text(),
+    const Type& type = leaf.value->type;
+    if (first == nullptr || type.device == first->type.device) {
+      if (first == nullptr) first = leaf.value.get();
+      continue;
+    }
+    if (type.device == Device::cpu() && type.shape.rank() == 0) continue;
+    if (first->type.device != Device::cpu() || first->type.shape.rank() != 0)
+      throw DeviceError(op, "operands are on different devices: " + first->type.device.text() + " and " + type.device.text(),
                         where, "move one of them with .to(device)");
-    if (first == nullptr) first = leaf.value.get();
+    first = leaf.value.get();
   }
   return first != nullptr ? first->type.device : Device::cpu();
+}
+
+/// Numbers on the CPU that enter work on another device must be known when it is launched.
+inline void settle_numbers(std::span<const Leaf> leaves, std::string_view op, Location where) {
+  for (const Leaf& leaf : leaves) {
+    if (!leaf.value || leaf.value->type.device != Device::cpu() || leaf.value->trace != 0 || leaf.value->is_ready()) continue;
+    TensorImpl* raw = leaf.value.get();
+    evaluate({&raw, 1}, op, where);
+  }
 }
 
 inline StepType apply_step(const OpInfo& op, std::span<const StepType> args, const Attrs& attrs, Location where) {
@@ -213,8 +229,10 @@ SINTER_DECL Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, 
       in.push_back({t.dtype, device, t.shape});
     }
     op.infer(InferArgs{in, attrs, op.name, where}, types);
-    for (Type& type : types) type.device = leaves.empty() ? type.device : device;
+    if (device == Device::cpu()) device = attrs.device;
+    for (Type& type : types) type.device = device;
   }
+  if (SINTER_UNLIKELY(device != Device::cpu())) graph_detail::settle_numbers(leaves, op.name, where);
   for (const Type& type : types) static_cast<void>(type.shape.numel(where));
   Ref<Record> record = Record::make(leaves);
   record->op = &op;
@@ -249,6 +267,7 @@ SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, st
     }
     type = {stack[0].dtype, graph_detail::common_device(leaves, op, where), stack[0].shape};
     is_weak = stack[0].is_weak;
+    if (SINTER_UNLIKELY(type.device != Device::cpu())) graph_detail::settle_numbers(leaves, op, where);
   }
   static_cast<void>(type.shape.numel(where));
   Ref<Record> record = Record::make(leaves);

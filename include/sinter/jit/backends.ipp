@@ -5,6 +5,7 @@
 
 #include <sinter/backend/reference/reference.hpp>
 #include <sinter/base/context.hpp>
+#include <sinter/tensor/device_memory.hpp>
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
 #endif
@@ -58,4 +59,7 @@ SINTER_DECL void check_backend(std::string_view wanted, Location where) {
 }
 
 }  // namespace jit
+
+SINTER_DECL DeviceMemory* find_device_memory(DeviceKind) { return nullptr; }
+
 SINTER_NAMESPACE_END

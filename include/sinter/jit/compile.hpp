@@ -94,7 +94,7 @@ struct FillVisitor {
   Ref<TensorImpl>* values;
   void tensor(Tensor& x) { x = Tensor(std::move(*values++)); }
   void scalar(Scalar& x) {
-    Ref<TensorImpl> value = std::move(*values++);
+    Ref<TensorImpl> value = expr_detail::single_value(In(Tensor(std::move(*values++)), Location()));
     visit_dtype(value->type.dtype, [&](auto element) { x = Scalar(*static_cast<const decltype(element)*>(value->data())); });
   }
   void variable(const Variable&) { ++values; }

@@ -81,7 +81,10 @@ SINTER_DECL void require_nonempty(const InferArgs& args, const Shape& shape) {
 SINTER_DECL Type with_shape(const InferArgs& args, const Shape& shape) { return with_shape(args, shape, args.in[0].dtype); }
 SINTER_DECL Type with_shape(const InferArgs& args, const Shape& shape, DType dtype) {
   shape.numel(args.where);   // throws when the number of elements overflows
-  return Type{dtype, args.in.empty() ? Device{} : args.in[0].device, shape};
+  Device device = args.attrs.device;
+  for (const Type& in : args.in)   // numbers on the CPU join operands on any device
+    if (in.device.kind != DeviceKind::cpu) device = in.device;
+  return Type{dtype, device, shape};
 }
 
 /// Promotion of all operands but a select's condition.

@@ -25,16 +25,16 @@ inline constexpr double two_to_32 = 4294967296.0;
 inline constexpr double words_apart = 1152921504606846976.0;   // 2^60, see random.hpp
 
 /// Word `word` of this draw for each element of `shape`: i64 in [0, 2^32).
-Val random_word(Val key, Val counter, const Shape& shape, int word);
+Val random_word(Val key, Val counter, const Attrs& attrs, int word);
 
 /// Uniform in [0, 1): the upper 24 bits of word `word` (f32), or that word and the upper 21 bits of the next (f64).
 /// Masking keeps the conversion to floating exact, so that 1 is never reached by rounding.
 inline Val unit_interval(const DecomposeArgs& args, int word) {
   const Val key = args.in[0], counter = args.in[1];
   const DType dtype = args.attrs.dtype;
-  const Val high = random_word(key, counter, args.attrs.shape, word);
+  const Val high = random_word(key, counter, args.attrs, word);
   if (dtype == DType::f32) return cast(logical_and(high, number(high, two_to_32 - 256)), dtype) * (1 / two_to_32);
-  const Val low = random_word(key, counter, args.attrs.shape, word + 1);
+  const Val low = random_word(key, counter, args.attrs, word + 1);
   const Val fraction = cast(logical_and(low, number(low, two_to_32 - 2048)), dtype) * (1 / two_to_32);
   return (cast(high, dtype) + fraction) * (1 / two_to_32);
 }
@@ -59,9 +59,9 @@ SINTER_DECL Val RandomNormal::decompose(const DecomposeArgs& args) {
 
 namespace ops_detail {
 
-SINTER_DECL Val random_word(Val key, Val counter, const Shape& shape, int word) {
+SINTER_DECL Val random_word(Val key, Val counter, const Attrs& attrs, int word) {
   const Val at = word == 0 ? counter : counter + words_apart * word;
-  return apply(op_info<ops::RandomBits>, {key, at}, Attrs{.shape = shape});
+  return apply(op_info<ops::RandomBits>, {key, at}, Attrs{.shape = attrs.shape, .device = attrs.device});
 }
 
 }  // namespace ops_detail

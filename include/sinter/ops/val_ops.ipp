@@ -42,7 +42,7 @@ SINTER_DECL Val apply(const OpInfo& op, std::span<const Val> in, Attrs attrs) {
 }
 
 SINTER_DECL Val full(Val context, const Shape& shape, DType dtype, double value) {
-  Attrs attrs{.shape = shape, .dtype = dtype, .has_dtype = true};
+  Attrs attrs{.shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device};
   if (is_floating(dtype)) attrs.value = value;
   else attrs.integer = static_cast<std::int64_t>(value);
   return ops_detail::make(context, op_info<ops::Full>, std::move(attrs));
@@ -50,7 +50,7 @@ SINTER_DECL Val full(Val context, const Shape& shape, DType dtype, double value)
 SINTER_DECL Val number(Val like, double value) { return full(like, {}, like.dtype(), value); }
 SINTER_DECL Val full_like(Val like, double value) { return full(like, like.shape(), like.dtype(), value); }
 SINTER_DECL Val iota(Val context, const Shape& shape, int axis, DType dtype) {
-  return ops_detail::make(context, op_info<ops::Iota>, Attrs{.axes = {axis}, .shape = shape, .dtype = dtype, .has_dtype = true});
+  return ops_detail::make(context, op_info<ops::Iota>, Attrs{.axes = {axis}, .shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device});
 }
 
 SINTER_DECL Val operator+(Val a, Val b) { return apply(op_info<ops::Add>, {a, b}); }

@@ -66,7 +66,7 @@ inline Value fold_constant(Rewriter& rewriter, Value value) {
   const Node& node = rewriter.builder().node(value);
   if (node.op != &op_info<ops::Constant>) return {};
   const Type& type = node.types[0];
-  if (!type.shape.is_static() || type.shape.numel().value() != 1) return {};
+  if (type.device != Device::cpu() || !type.shape.is_static() || type.shape.numel().value() != 1) return {};
   Literal literal;
   literal.dtype = type.dtype;
   visit_dtype(type.dtype, [&](auto zero) {

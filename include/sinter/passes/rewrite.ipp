@@ -132,7 +132,7 @@ SINTER_DECL Value Rewriter::build(const Pattern& pattern, const Match& match, DT
 /// A replacement has the type of what it replaces; a smaller one that broadcasts to it is expanded.
 SINTER_DECL Value Rewriter::fit(Value replacement, const Type& wanted, Location where) {
   const Type type = builder_.type(replacement);
-  if (identical(type, wanted)) return replacement;
+  if (same_but_device(type, wanted)) return replacement;   // numbers and what is made from nothing join any device
   if (type.dtype != wanted.dtype || type.shape.rank() > wanted.shape.rank()) return {};
   if (const auto literal = literal_of(builder_, replacement))
     return builder_.add(op_info<ops::Full>, {}, full_attrs(*literal, wanted.shape), where);

@@ -21,4 +21,15 @@ struct Device {
   friend constexpr bool operator==(Device, Device) = default;
 };
 
+/// Where tensors are made that name no device: factories, random numbers, copy_of, literals. At first the CPU.
+Device default_device() noexcept;
+
+namespace tensor_detail {
+void store_default_device(Device device) noexcept;   // unchecked; see set_default_device
+}
+
 SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/tensor/device.ipp>
+#endif

@@ -87,6 +87,7 @@ struct Type {
   Shape shape;
   /// "f32[32, s0]".
   std::string text() const;
+  friend bool same_but_device(const Type& a, const Type& b) { return a.dtype == b.dtype && identical(a.shape, b.shape); }
   friend bool identical(const Type& a, const Type& b) { return a.dtype == b.dtype && a.device == b.device && identical(a.shape, b.shape); }
 };
 

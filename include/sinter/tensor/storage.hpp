@@ -23,7 +23,7 @@ class Storage : public RefCounted<Storage> {
   /// False for memory of others (from_blob, borrow): never donated, never written in place.
   bool is_ours() const noexcept { return owner_ == nullptr; }
 
-  /// 64-byte aligned memory from the caching allocator. Throws OutOfMemory.
+  /// 64-byte aligned memory from the caching allocator of the device. Throws OutOfMemory, DeviceError.
   static Ref<Storage> allocate(std::size_t bytes, Device device = Device::cpu());
   /// Memory of others; `owner` lives as long as the Storage (may be null for memory that outlives everything).
   static Ref<Storage> wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner, Device device = Device::cpu());
@@ -33,6 +33,7 @@ class Storage : public RefCounted<Storage> {
   friend struct StorageAccess;
   Storage() = default;
   void* data_ = nullptr;
+  void* block_ = nullptr;                                // device memory: its allocator's handle
   std::size_t bytes_ = 0;
   std::unique_ptr<std::shared_ptr<const void>> owner_;   // set for memory of others
   Device device_;

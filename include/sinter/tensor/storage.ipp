@@ -6,6 +6,7 @@
 #include <sinter/tensor/storage.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +23,7 @@ namespace tensor_detail {
 inline constexpr std::size_t alignment = 64;
 inline constexpr std::uint32_t size_classes = 160;
 inline constexpr std::uint32_t foreign_class = 0xFFFFFFFF;
+inline constexpr std::uint32_t device_class = 0xFFFFFFFE;
 inline constexpr std::size_t thread_cache_bytes = std::size_t{64} << 20;
 inline constexpr std::size_t thread_cache_entries = 16;   // per class
 
@@ -178,6 +180,26 @@ struct StorageAccess {
     storage->size_class_ = size_class;
     return storage;
   }
+  static Storage* take_from_device(std::size_t bytes, Device device) {
+    const DeviceBlock block = device_memory(device, "Storage").allocate(bytes, device);
+    auto* storage = new Storage;
+    storage->data_ = block.data;
+    storage->block_ = block.block;
+    storage->bytes_ = bytes;
+    storage->device_ = device;
+    storage->size_class_ = tensor_detail::device_class;
+    return storage;
+  }
+  static void free_on_device(Storage* storage) noexcept {
+    find_device_memory(storage->device_.kind)->free({storage->data_, storage->block_}, storage->device_);
+    delete storage;
+  }
+  /// The device may still be using what the owner frees.
+  static void free_foreign(Storage* storage) noexcept {
+    if (storage->device_.kind != DeviceKind::cpu && *storage->owner_ != nullptr)
+      if (DeviceMemory* memory = find_device_memory(storage->device_.kind)) memory->drain(storage->device_);
+    delete storage;
+  }
   static void give_back(Storage* storage) noexcept {
     using namespace tensor_detail;
     ThreadCache& cache = thread_cache();
@@ -205,8 +227,7 @@ struct StorageAccess {
 
 SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   using namespace tensor_detail;
-  if (device.kind != DeviceKind::cpu)
-    throw DeviceError("Storage", "no allocator for device " + device.text(), {}, "this build has no back end for that device");
+  if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) return Ref<Storage>::adopt(StorageAccess::take_from_device(bytes, device));
   if (bytes > (std::size_t{1} << 44)) throw OutOfMemory("cpu", bytes, "the size is beyond what any machine has");
   ThreadCache& cache = thread_cache();
   if (SINTER_UNLIKELY(!cache.is_armed)) StorageAccess::arm(cache);
@@ -232,11 +253,13 @@ SINTER_DECL Ref<Storage> Storage::wrap(void* data, std::size_t bytes, std::share
 }
 
 SINTER_DECL void Storage::destroy(Storage* storage) noexcept {
-  if (storage->size_class_ == tensor_detail::foreign_class) delete storage;
+  if (SINTER_UNLIKELY(storage->size_class_ == tensor_detail::foreign_class)) StorageAccess::free_foreign(storage);
+  else if (SINTER_UNLIKELY(storage->size_class_ == tensor_detail::device_class)) StorageAccess::free_on_device(storage);
   else StorageAccess::give_back(storage);
 }
 
-SINTER_DECL MemoryStats memory_stats(Device) {
+SINTER_DECL MemoryStats memory_stats(Device device) {
+  if (device.kind != DeviceKind::cpu) return device_memory(device, "memory_stats").stats(device);
   auto& pool = tensor_detail::Pool::instance();
   std::scoped_lock lock(pool.mutex);
   std::int64_t in_use = pool.in_use, allocations = pool.allocations, highest = 0;
@@ -247,8 +270,12 @@ SINTER_DECL MemoryStats memory_stats(Device) {
   StorageAccess::raise_peak(pool, in_use + highest);
   return {in_use, pool.peak, pool.held - in_use, pool.limit, allocations, pool.system_calls};
 }
-SINTER_DECL void set_memory_limit(std::int64_t bytes, Device) { tensor_detail::Pool::instance().limit = bytes; }
-SINTER_DECL void reset_peak_memory(Device) {
+SINTER_DECL void set_memory_limit(std::int64_t bytes, Device device) {
+  if (device.kind != DeviceKind::cpu) return device_memory(device, "set_memory_limit").set_limit(device, bytes);
+  tensor_detail::Pool::instance().limit = bytes;
+}
+SINTER_DECL void reset_peak_memory(Device device) {
+  if (device.kind != DeviceKind::cpu) return device_memory(device, "reset_peak_memory").reset_peak(device);
   auto& pool = tensor_detail::Pool::instance();
   std::scoped_lock lock(pool.mutex);
   std::int64_t in_use = pool.in_use;
@@ -258,7 +285,8 @@ SINTER_DECL void reset_peak_memory(Device) {
   }
   pool.peak = in_use;
 }
-SINTER_DECL void release_cached_memory(Device) {
+SINTER_DECL void release_cached_memory(Device device) {
+  if (device.kind != DeviceKind::cpu) return device_memory(device, "release_cached_memory").release_cached(device);
   StorageAccess::flush_thread();
   StorageAccess::flush_global();
 }

@@ -45,7 +45,7 @@ class Axes {
 /// dtype and device of a new tensor.
 struct TensorOptions {
   DType dtype = DType::f32;
-  Device device = Device::cpu();
+  Device device = default_device();
 };
 
 struct All;
