@@ -118,11 +118,14 @@
 #if SINTER_SOURCE_PART == 0 || SINTER_SOURCE_PART == 4
 // jit
 #include <sinter/jit/backends.ipp>
+#include <sinter/jit/custom_run.ipp>
 #include <sinter/jit/eval.ipp>
 #include <sinter/jit/execute.ipp>
 #include <sinter/jit/function.ipp>
 #include <sinter/jit/guards.ipp>
 #include <sinter/jit/lazy.ipp>
+#include <sinter/jit/recompile.ipp>
 #include <sinter/jit/specialise.ipp>
+#include <sinter/jit/stance.ipp>
 #include <sinter/jit/trace.ipp>
 #endif

@@ -734,7 +734,7 @@ TEST_CASE("jit: SINTER_DISABLE runs the plain function") {
 
 TEST_CASE("jit: options") {
   CHECK(has(message_of<UserError>([] { jit::compile([](Tensor x) { return x; }, {.backend = "tpu"}); }), "there is no back end 'tpu' [jit_test.cpp:"));
-  CHECK(jit::list_backends().back() == "reference");
+  CHECK(jit::list_backends().size() >= 4);
   Tensor x = reshape(arange(12), {3, 4}).to(DType::f32);
   auto body = [](Tensor t) { return softmax(exp(t / 10) + matmul(t, transpose(t, 0, 1))(all, slice(0, 1)), 1); };
   std::vector<float> want = floats(jit::compile(body)(x));

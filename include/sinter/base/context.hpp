@@ -29,6 +29,8 @@ struct Context {
 bool is_logged(std::string_view topic);
 /// Sends one line to the sink if the topic is logged.
 void note(std::string_view topic, std::string_view line);
+/// Sends one line to the sink whatever SINTER_LOGS says: for what must not pass in silence. Rare by nature.
+void warn(std::string_view topic, std::string_view line);
 
 SINTER_NAMESPACE_END
 

@@ -53,4 +53,8 @@ SINTER_DECL void note(std::string_view topic, std::string_view line) {
   if (is_logged(topic) && Context::get().sink) Context::get().sink(topic, line);
 }
 
+SINTER_DECL void warn(std::string_view topic, std::string_view line) {
+  if (Context::get().sink) Context::get().sink(topic, line);
+}
+
 SINTER_NAMESPACE_END

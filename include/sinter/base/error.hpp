@@ -57,6 +57,11 @@ class TraceError : public UserError {
  public:
   TraceError(std::string_view op, std::string_view what, Location where = {}, std::string_view fix = {});
 };
+/// A call that would have to compile where the stance forbids it.
+class RecompileError : public UserError {
+ public:
+  RecompileError(std::string_view op, std::string_view what, Location where = {}, std::string_view fix = {});
+};
 /// Memory limit reached or allocation refused by the system.
 class OutOfMemory : public Error {
  public:

@@ -40,6 +40,8 @@ SINTER_DECL TraceError::TraceError(std::string_view op, std::string_view what, L
     : UserError("TraceError", op, what, where, fix) {}
 SINTER_DECL DeviceError::DeviceError(std::string_view op, std::string_view what, Location where, std::string_view fix)
     : UserError("DeviceError", op, what, where, fix) {}
+SINTER_DECL RecompileError::RecompileError(std::string_view op, std::string_view what, Location where, std::string_view fix)
+    : UserError("RecompileError", op, what, where, fix) {}
 SINTER_DECL OutOfMemory::OutOfMemory(std::string_view device, std::uint64_t bytes, std::string_view detail)
     : Error("sinter::OutOfMemory: " + std::string(device) + ": could not allocate " + std::to_string(bytes) + " bytes" +
             (detail.empty() ? "" : "\n  " + std::string(detail))) {}

@@ -1,10 +1,17 @@
-// The one table of back ends of this build, and how a name in Options is resolved.
+// The back ends of this build, those that users register, and how a name in Options is resolved. A back end by name is
+// one of three things: kernels (x86, reference; eager and aot_eager choose how much happens before them), a user's
+// function from graph to callable, or noop, which traces nothing.
 #pragma once
 
 #include <sinter/base/error.hpp>
+#include <sinter/graph/graph.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/backend.hpp>
+#include <sinter/tensor/tensor.hpp>
 
+#include <functional>
+#include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,13 +19,36 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
+/// Runs a graph: one Tensor per input, in order, to one per output.
+using GraphFunction = std::function<std::vector<Tensor>(std::span<const Tensor> inputs)>;
+/// Makes a graph runnable. `graph` is as traced (print it with text(), read it by nodes()), with what the guards proved
+/// about its sizes put in; `examples` are the inputs of the call that is being compiled. The result is kept, called for
+/// every call that fits the guards, and may be called by several threads at once.
+using BackendFunction = std::function<GraphFunction(const Graph& graph, std::span<const Tensor> examples)>;
+
+/// Makes `compile` known as a value of Options::backend. Throws UserError if the name is taken or `compile` is empty.
+void register_backend(std::string name, BackendFunction compile, Location where = std::source_location::current());
+/// Names for Options::backend: kernels best first, then the stages for bisecting, then registered ones by name.
+std::vector<std::string> list_backends();
+/// A graph made runnable by passes and kernels of this build: for back ends that change a graph and hand it on, or that
+/// take only some graphs. `backend` is "", "x86", "reference", "eager" or "aot_eager".
+GraphFunction compile_graph(const Graph& graph, std::string_view backend = {}, Location where = std::source_location::current());
+
 /// Back ends for the host, best first; the last accepts every kernel. Made once, never destroyed.
 const std::vector<Backend*>& host_backends();
-/// The back ends to try for Options::backend: that one with the reference back end behind it, or all.
+/// The kernel back ends to try for Options::backend: that one with the reference back end behind it, or all.
 std::vector<Backend*> backends_for(std::string_view name);
 /// Throws UserError with the list if there is no back end of that name.
-std::vector<std::string> list_backends();
 void check_backend(std::string_view name, Location where);
+
+namespace jit_detail {
+/// The user's function of that name, or null.
+const BackendFunction* registered_backend(std::string_view name);
+/// True for the back ends that run operation by operation.
+bool is_unfused_backend(std::string_view name);
+/// The passes that come before this back end.
+Graph run_passes_for(std::string_view backend, const Graph& graph);
+}  // namespace jit_detail
 
 }  // namespace jit
 SINTER_NAMESPACE_END

@@ -5,6 +5,10 @@
 
 #include <sinter/backend/reference/reference.hpp>
 #include <sinter/base/context.hpp>
+#include <sinter/expr/host.hpp>
+#include <sinter/jit/execute.hpp>
+#include <sinter/passes/decompose.hpp>
+#include <sinter/runtime/executor.hpp>
 #include <sinter/tensor/device_memory.hpp>
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
@@ -12,6 +16,12 @@
 #ifdef SINTER_CUDA
 #include <sinter/backend/cuda/driver.hpp>
 #endif
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -24,6 +34,37 @@ inline std::vector<Backend*>* make_backends() {
 #endif
   list->push_back(make_reference_backend().release());
   return list;
+}
+
+/// Names that are stages of the one way rather than kernels of their own.
+inline constexpr std::array<std::string_view, 3> stage_backends{"eager", "aot_eager", "noop"};
+
+/// What users registered. Entries are never removed, so that a compiled function may keep a pointer.
+struct RegisteredBackends {
+  std::mutex mutex;
+  std::map<std::string, BackendFunction, std::less<>> functions;
+  static RegisteredBackends& instance() {
+    static RegisteredBackends* registered = new RegisteredBackends;
+    return *registered;
+  }
+};
+
+inline std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// Throws unless `value` is what input `i` of a graph takes; gives it ready and dense.
+inline Ref<TensorImpl> checked_input(const Type& wanted, const Tensor& value, std::size_t i, Location where) {
+  const std::string which = "input " + std::to_string(i) + " of the graph";
+  if (value.dtype() != wanted.dtype)
+    throw DTypeError("compile_graph", which + " is " + wanted.text() + ", the value has dtype " + std::string(sinter::name(value.dtype())), where);
+  const Shape shape = value.shape();
+  bool fits = shape.rank() == wanted.shape.rank();
+  for (int axis = 0; fits && axis < shape.rank(); ++axis) fits = !wanted.shape[axis].is_static() || identical(wanted.shape[axis], shape[axis]);
+  if (!fits) throw ShapeError("compile_graph", which + " is " + wanted.text() + ", the value has shape " + shape.text(), where);
+  return dense_value(In(value, where), "compile_graph");
 }
 }  // namespace jit_detail
 
@@ -45,18 +86,64 @@ SINTER_DECL std::vector<Backend*> backends_for(std::string_view wanted) {
 SINTER_DECL std::vector<std::string> list_backends() {
   std::vector<std::string> names;
   for (const Backend* backend : host_backends()) names.emplace_back(backend->name());
+  for (std::string_view stage : jit_detail::stage_backends) names.emplace_back(stage);
+  auto& registered = jit_detail::RegisteredBackends::instance();
+  std::scoped_lock lock(registered.mutex);
+  for (const auto& [name, function] : registered.functions) names.push_back(name);
   return names;
+}
+
+SINTER_DECL void register_backend(std::string name, BackendFunction compile, Location where) {
+  if (name.empty()) throw UserError("register_backend", "the name is empty", where);
+  if (!compile) throw UserError("register_backend", "the function of back end '" + name + "' is empty", where);
+  for (const std::string& known : list_backends())
+    if (known == name)
+      throw UserError("register_backend", "there is a back end '" + name + "' already", where, "names in use: " + jit_detail::joined(list_backends()));
+  auto& registered = jit_detail::RegisteredBackends::instance();
+  std::scoped_lock lock(registered.mutex);
+  registered.functions.emplace(std::move(name), std::move(compile));
 }
 
 SINTER_DECL void check_backend(std::string_view wanted, Location where) {
   if (wanted.empty()) return;
-  std::string known;
-  for (const Backend* backend : host_backends()) {
-    if (backend->name() == wanted) return;
-    known += (known.empty() ? "" : ", ") + std::string(backend->name());
-  }
-  throw UserError("compile", "there is no back end '" + std::string(wanted) + "'", where, "this build has: " + known);
+  const std::vector<std::string> known = list_backends();
+  for (const std::string& name : known)
+    if (name == wanted) return;
+  throw UserError("compile", "there is no back end '" + std::string(wanted) + "'", where,
+                  "this program has: " + jit_detail::joined(known) + "; jit::register_backend adds one");
 }
+
+SINTER_DECL GraphFunction compile_graph(const Graph& graph, std::string_view backend, Location where) {
+  check_backend(backend, where);
+  if (backend == "noop" || jit_detail::registered_backend(backend) != nullptr)
+    throw UserError("compile_graph", "back end '" + std::string(backend) + "' has no kernels", where, "use \"\", x86, reference, eager or aot_eager");
+  const Graph prepared = jit_detail::run_passes_for(backend, graph);
+  std::shared_ptr<const Plan> plan = make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend));
+  return [plan, where](std::span<const Tensor> inputs) {
+    if (inputs.size() != plan->inputs().size())
+      throw UserError("compile_graph", std::to_string(inputs.size()) + " values for the " + std::to_string(plan->inputs().size()) + " inputs of the graph", where);
+    std::vector<Ref<TensorImpl>> values;
+    for (std::size_t i = 0; i < inputs.size(); ++i) values.push_back(jit_detail::checked_input(plan->inputs()[i], inputs[i], i, where));
+    std::vector<Tensor> results;
+    for (Ref<TensorImpl>& result : execute(*plan, values)) results.emplace_back(std::move(result));
+    return results;
+  };
+}
+
+namespace jit_detail {
+SINTER_DECL const BackendFunction* registered_backend(std::string_view name) {
+  auto& registered = RegisteredBackends::instance();
+  std::scoped_lock lock(registered.mutex);
+  auto found = registered.functions.find(name);
+  return found == registered.functions.end() ? nullptr : &found->second;
+}
+
+SINTER_DECL bool is_unfused_backend(std::string_view name) { return name == "eager" || name == "aot_eager"; }
+
+SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
+  return backend == "eager" ? Decompose{}(graph) : run_pipeline(graph);   // kernels are made of primitive operations only
+}
+}  // namespace jit_detail
 
 }  // namespace jit
 

@@ -141,7 +141,8 @@ class Compiled {
     requires(jit_detail::Call<F, std::index_sequence_for<A...>, std::remove_cvref_t<A>...>::fits)
   auto operator()(A&&... args) const {
     using R = result_t<std::remove_cvref_t<A>...>;
-    if (Trace::current() != nullptr || SINTER_UNLIKELY(Context::get().is_disabled)) return call_plain<R>(args...);
+    if (Trace::current() != nullptr) return call_plain<R>(args...);   // it becomes part of that trace
+    if (state_->runs_plain()) return call_uncompiled<R>({}, args...);
     return call<R>({}, std::as_const(args)...);
   }
 
@@ -157,7 +158,7 @@ class Compiled {
   void warm_up(const A&... args) const {
     ArgList list;
     SmallVector<std::int64_t, 8> symbols;
-    with_entry<result_t<A...>>(list, symbols, [](const Entry&) {}, args...);
+    if (!state_->runs_plain()) with_entry<result_t<A...>>(list, symbols, [](const Entry*) {}, args...);
   }
 
   /// What the call with these arguments compiles to: graph, guards, kernels, memory, code.
@@ -165,13 +166,14 @@ class Compiled {
   Explanation explain(const A&... args) const {
     ArgList list;
     SmallVector<std::int64_t, 8> symbols;
-    return with_entry<result_t<A...>>(list, symbols, [&](const Entry& entry) { return jit::explain(entry, symbols); }, args...);
+    if (state_->runs_plain()) return jit::explain(nullptr, symbols);
+    return with_entry<result_t<A...>>(list, symbols, [&](const Entry* entry) { return jit::explain(entry, symbols); }, args...);
   }
 
   /// As into(), with the targets in a list.
   template <class... A>
   void call_into(Targets targets, const A&... args) const {
-    if (SINTER_UNLIKELY(Context::get().is_disabled)) copy_plain(targets, args...);
+    if (state_->runs_plain()) static_cast<void>(call_uncompiled<result_t<A...>>(targets, args...));
     else static_cast<void>(call<result_t<A...>>(targets, args...));
   }
 
@@ -196,16 +198,23 @@ class Compiled {
     if constexpr (std::is_void_v<raw_t<A...>>) invoke(std::index_sequence_for<A...>{});
     else return jit_detail::Result<raw_t<A...>>::make(invoke(std::index_sequence_for<A...>{}));
   }
-  template <class... A>
-  void copy_plain(Targets targets, const A&... args) const {
-    std::vector<Ref<TensorImpl>> values;
+  /// A call that no compiled code serves: the function itself, on the caller's values.
+  template <class R, class... A>
+  auto call_uncompiled(Targets targets, const A&... args) const {
+    state_->count_plain_call();
     if constexpr (std::is_void_v<raw_t<A...>>) {
-      call_plain<result_t<A...>>(args...);
+      call_plain<R>(args...);
     } else {
-      auto result = call_plain<result_t<A...>>(args...);
-      jit_detail::CollectVisitor collect{values};
-      tree::visit_leaves(result, collect);
+      auto result = call_plain<R>(args...);
+      if (!targets.empty()) copy_results(targets, result);
+      return result;
     }
+  }
+  template <class R>
+  void copy_results(Targets targets, const R& result) const {
+    std::vector<Ref<TensorImpl>> values;
+    jit_detail::CollectVisitor collect{values};
+    tree::visit_leaves(result, collect);
     if (targets.size() != values.size())
       throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(values.size()) + " results", state_->where());
     for (std::size_t i = 0; i < values.size(); ++i) copy_to(targets[i], In(Tensor(values[i]), state_->where()));
@@ -250,17 +259,18 @@ class Compiled {
     SmallVector<std::int64_t, 8> symbols;
     return with_entry<R>(
         list, symbols,
-        [&](const Entry& entry) {
+        [&](const Entry* entry) {
+          if (SINTER_UNLIKELY(entry == nullptr)) return call_uncompiled<R>(targets, args...);
           if constexpr (jit_detail::is_only_tensors<R>) {
             std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
-            state_->run(entry, list, symbols, values.data(), targets);
+            state_->run(*entry, list, symbols, values.data(), targets);
             Ref<TensorImpl>* at = values.data();
             return jit_detail::from_values<R>(at);
           } else {
-            std::vector<Ref<TensorImpl>> values(entry.results);
-            state_->run(entry, list, symbols, values.data(), targets);
+            std::vector<Ref<TensorImpl>> values(entry->results);
+            state_->run(*entry, list, symbols, values.data(), targets);
             if constexpr (!std::same_as<R, jit_detail::Nothing>) {
-              R result = *static_cast<const R*>(entry.result_shape.get());
+              R result = *static_cast<const R*>(entry->result_shape.get());
               jit_detail::FillVisitor fill{values.data()};
               tree::visit_leaves(result, fill);
               return result;

@@ -13,7 +13,7 @@ namespace jit::jit_detail {
 /// The compiled versions of one expression type.
 template <class E>
 FunctionState& slot_of() {
-  static FunctionState* state = new FunctionState(Options{}, Location{});
+  static FunctionState* state = new FunctionState(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression);
   return *state;
 }
 Tensor run_expression(FunctionState& slot, const ExprStructure& structure, std::span<Leaf> leaves, Location where);

@@ -22,9 +22,15 @@ SINTER_DECL Tensor run_expression(FunctionState& slot, const ExprStructure& stru
     return result;
   };
   SmallVector<std::int64_t, 8> symbols;
-  const Entry& entry = slot.entry_for(list, TraceFunction::of(trace), symbols);
+  const Entry* entry = slot.entry_for(list, TraceFunction::of(trace), symbols);
   Ref<TensorImpl> value;
-  slot.run(entry, list, symbols, &value);
+  if (entry == nullptr) {
+    value = sinter::record_expression(structure, leaves, where);
+    TensorImpl* raw = value.get();
+    evaluate({&raw, 1}, structure.steps.back().op->name, where);
+  } else {
+    slot.run(*entry, list, symbols, &value);
+  }
   return Tensor(std::move(value));
 }
 

@@ -5,6 +5,7 @@
 
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/jit/custom_run.hpp>
 #include <sinter/jit/function.hpp>
 
 #include <utility>
@@ -161,6 +162,7 @@ inline Ref<TensorImpl> fresh_output(const FrameOutput& bound) { return TensorImp
 
 SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results, Targets targets) {
   jit_detail::count_run(entry);
+  if (SINTER_UNLIKELY(entry.plan == nullptr)) return jit_detail::run_custom(entry, args.leaves(), symbols, results, targets, where_);
   if (!targets.empty()) jit_detail::check_targets(entry, args.leaves(), symbols, targets, where_);
   jit_detail::CallInputs inputs(entry, args.leaves());
   const Plan& plan = *entry.plan;

@@ -2,17 +2,22 @@
 // the run of one call. The typed half (compile.hpp) only takes arguments apart and puts results together.
 #pragma once
 
+#include <sinter/base/context.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/graph/record.hpp>
+#include <sinter/jit/backends.hpp>
 #include <sinter/jit/guards.hpp>
 #include <sinter/jit/options.hpp>
+#include <sinter/jit/recompile.hpp>
+#include <sinter/jit/stance.hpp>
 #include <sinter/runtime/plan.hpp>
 
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,6 +84,8 @@ struct Entry {
   std::vector<Assignment> assignments;                         // outputs behind the results
   std::size_t results = 0;
   std::shared_ptr<const Plan> plan;
+  GraphFunction custom;                                        // a registered back end's callable, in place of the plan
+  std::vector<Type> custom_outputs;                            // what it must give
   std::shared_ptr<const void> result_shape;                    // typed half: the traced result, for its static parts
   Graph traced, optimised;
   double trace_ms = 0, passes_ms = 0, codegen_ms = 0;
@@ -111,13 +118,20 @@ struct TraceFunction {
 
 class FunctionState : public std::enable_shared_from_this<FunctionState> {
  public:
-  FunctionState(Options options, Location where);
+  /// Slots of expressions take no stance, and past the limit are evaluated lazily without a word.
+  enum class Serves : std::uint8_t { function, expression };
+  FunctionState(Options options, Location where, Serves serves = Serves::function);
   ~FunctionState();
 
-  /// The entry that fits, traced and compiled if there is none. Concurrent callers wait for one compilation.
-  const Entry& entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
+  /// The entry that fits, traced and compiled if there is none; null where the call is to run the plain function (stance,
+  /// recompile limit). Concurrent callers wait for one compilation. Throws RecompileError where the stance says so.
+  const Entry* entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
   /// Runs it; `results` receives the values. Variables are written back last.
   void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results, Targets targets = {});
+
+  /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
+  bool runs_plain() const { return SINTER_UNLIKELY(Context::get().is_disabled || is_noop_ || current_stance() == Stance::force_eager); }
+  void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
 
   Stats stats() const;
   void reset();
@@ -127,6 +141,12 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
  private:
   const Entry* find(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbols) const;
   std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace);
+  /// Counts and logs a new entry.
+  void finish_compile(const Entry& entry);
+  /// Asked when no entry fits, under the lock: whether to compile one. False: run the plain function.
+  bool may_compile(std::span<const ArgLeaf> args);
+  /// What the newest entry did not like.
+  std::optional<Guard> newest_broken(std::span<const ArgLeaf> args) const;
   std::vector<std::uint32_t> choose_symbolic_axes(std::span<const ArgLeaf> args) const;
   void check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::int64_t due);
 
@@ -137,6 +157,10 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::vector<std::unique_ptr<Entry>> entries_;   // owned; retired ones too, for callers may still run them
   std::int64_t compiles_ = 0;
   double compile_ms_ = 0;
+  MissHistory misses_;
+  std::atomic<std::int64_t> plain_calls_{0};
+  bool is_noop_ = false;
+  Serves serves_;
 };
 
 /// Text of explain(): graph, guards, passes, kernels, memory, code.
@@ -149,12 +173,11 @@ class Explanation {
  private:
   std::string text_;
 };
-Explanation explain(const Entry& entry, std::span<const std::int64_t> symbols);
+/// Of the entry that a call uses; null: the call runs uncompiled.
+Explanation explain(const Entry* entry, std::span<const std::int64_t> symbols);
 
 /// Forgets every compiled function, kernel and lazy plan. Functions stay usable and compile again when called.
 void reset();
-/// Names of the back ends of this build, best first.
-std::vector<std::string> list_backends();
 /// True while a function is being traced on this thread.
 bool is_compiling();
 

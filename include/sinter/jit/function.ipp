@@ -5,6 +5,7 @@
 
 #include <sinter/expr/capture.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/jit/custom_run.hpp>
 #include <sinter/jit/execute.hpp>
 #include <sinter/jit/lazy.hpp>
 #include <sinter/jit/specialise.hpp>
@@ -134,13 +135,18 @@ inline void log_entry(const Entry& entry, Location where) {
   std::string place = where.text() + ":\n";
   if (is_logged("guards")) sinter::note("guards", place + entry.guards.text());
   if (is_logged("graphs")) sinter::note("graphs", place + entry.traced.text() + "\n" + entry.optimised.text());
+  if (entry.plan == nullptr) return;
   if (is_logged("kernels")) sinter::note("kernels", place + entry.plan->text());
   if (is_logged("asm")) sinter::note("asm", place + listings(*entry.plan));
 }
 }  // namespace jit_detail
 
-SINTER_DECL FunctionState::FunctionState(Options options, Location where) : options_(std::move(options)), where_(where) {
+SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves serves)
+    : options_(std::move(options)), where_(where), serves_(serves) {
   check_backend(options_.backend, where);
+  if (options_.recompile_limit < 0)
+    throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where, "0 allows the first compilation only");
+  is_noop_ = options_.backend == "noop";
   auto& functions = jit_detail::Functions::instance();
   std::scoped_lock lock(functions.mutex);
   functions.list.push_back(this);
@@ -170,7 +176,7 @@ SINTER_DECL const Entry* FunctionState::find(std::span<const ArgLeaf> args, Smal
   return nullptr;
 }
 
-SINTER_DECL const Entry& FunctionState::entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
+SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
   const Entry* entry = find(args.leaves(), symbols);
   if (SINTER_LIKELY(entry != nullptr)) {
     std::int64_t due = entry->next_check.load(std::memory_order_relaxed);
@@ -178,39 +184,60 @@ SINTER_DECL const Entry& FunctionState::entry_for(const ArgList& args, const Tra
       // One of several threads checks; the others need not wait for it.
       if (entry->next_check.compare_exchange_strong(due, std::numeric_limits<std::int64_t>::max())) check_purity(*entry, args, trace, due);
     }
-    return *entry;
+    return entry;
   }
   std::scoped_lock lock(compiling_);
   entry = find(args.leaves(), symbols);
-  if (entry != nullptr) return *entry;
-  const Entry* newest = newest_.load(std::memory_order_acquire);
-  if (newest != nullptr && is_logged("recompiles"))
-    if (auto broken = newest->guards.first_broken(args.leaves()))
-      sinter::note("recompiles", where_.text() + ": guard '" + std::string(name(broken->kind)) + "' failed: " + broken->reason);
+  if (entry != nullptr) return entry;
+  if (!may_compile(args.leaves())) return nullptr;
   std::unique_ptr<Entry> made = compile(args, trace);
-  made->next = newest;
+  made->next = newest_.load(std::memory_order_acquire);
   entry = made.get();
   entries_.push_back(std::move(made));
   newest_.store(entry, std::memory_order_release);
   ensure(entry->guards.holds(args.leaves(), symbols), "a new entry does not fit the arguments it was made for");
-  return *entry;
+  return entry;
+}
+
+SINTER_DECL std::optional<Guard> FunctionState::newest_broken(std::span<const ArgLeaf> args) const {
+  const Entry* newest = newest_.load(std::memory_order_acquire);
+  if (newest == nullptr) return {};
+  if (auto broken = newest->guards.first_broken(args)) return broken;
+  return Guard{GuardKind::dtype, -1, -1, "a captured Variable has another dtype or shape now"};
+}
+
+SINTER_DECL bool FunctionState::may_compile(std::span<const ArgLeaf> args) {
+  std::optional<Guard> broken = newest_broken(args);
+  if (serves_ == Serves::expression) return compiles_ - 1 < options_.recompile_limit;
+  const std::string reason = !broken ? "nothing is compiled for it yet" : "guard '" + std::string(name(broken->kind)) + "' failed: " + broken->reason;
+  switch (current_stance()) {
+    case Stance::fail_on_recompile:
+      throw RecompileError("compile", "no compiled version fits this call, and the stance is fail_on_recompile: " + reason, where_,
+                           broken ? remedy(*broken) : "call warm_up(args...) before the stance is set");
+    case Stance::force_eager:
+    case Stance::eager_on_recompile: return false;
+    case Stance::eager_then_compile:
+      if (!broken && !misses_.has_seen()) {
+        misses_.remember(args);
+        return false;
+      }
+      break;
+    case Stance::default_: break;
+  }
+  if (!broken) return true;
+  if (is_logged("recompiles")) sinter::note("recompiles", where_.text() + ": " + reason);
+  misses_.add(*broken);
+  if (compiles_ - 1 < options_.recompile_limit) return true;
+  if (misses_.report_once()) warn("recompiles", where_.text() + ": " + misses_.text(options_.recompile_limit));
+  return false;
 }
 
 SINTER_DECL std::vector<std::uint32_t> FunctionState::choose_symbolic_axes(std::span<const ArgLeaf> args) const {
   std::vector<std::uint32_t> masks(args.size(), options_.dynamic == Dynamic::always ? 0xFFu : 0u);
   if (options_.dynamic != Dynamic::automatic) return masks;
-  for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
-    const auto& specs = entry->guards.leaves;
-    bool same_structure = specs.size() == args.size();
-    for (std::size_t i = 0; same_structure && i < args.size(); ++i) {
-      same_structure = specs[i].kind == args[i].kind;
-      if (same_structure && args[i].type != nullptr) same_structure = specs[i].dtype == args[i].type->dtype && specs[i].rank == args[i].type->shape.rank();
-    }
-    if (!same_structure) continue;
-    for (std::size_t i = 0; i < args.size(); ++i)
-      for (int axis = 0; args[i].type != nullptr && axis < specs[i].rank; ++axis)
-        if (!identical(specs[i].extents[static_cast<std::size_t>(axis)], args[i].type->shape[axis])) masks[i] |= 1u << axis;
-  }
+  misses_.mark_changed(args, masks);
+  for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next)
+    mark_changed_axes(entry->guards.leaves, args, masks);
   return masks;
 }
 
@@ -228,12 +255,21 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->result_shape = std::move(traced.result_shape);
   entry->trace_ms = watch.lap_ms();
   Graph specialised = substitute_symbols(traced.graph, solve_equalities(entry->guards.dims, entry->guards.symbols.size()));
-  std::vector<std::uint8_t> is_number, is_narrowed;
-  for (const Entry::Input& input : entry->inputs)
-    is_number.push_back(input.source == Entry::Input::Source::leaf && args.leaves()[static_cast<std::size_t>(input.index)].kind == LeafKind::scalar);
-  entry->optimised = narrow_numbers(run_pipeline(specialised), is_number, is_narrowed);
-  for (std::size_t i = 0; i < entry->inputs.size(); ++i) entry->inputs[i].as_float = is_narrowed[i] != 0;
   entry->traced = std::move(traced.graph);
+  if (const BackendFunction* custom = jit_detail::registered_backend(options_.backend)) {
+    jit_detail::compile_custom(*entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
+    entry->codegen_ms = watch.lap_ms();
+    finish_compile(*entry);
+    return entry;
+  }
+  entry->optimised = jit_detail::run_passes_for(options_.backend, specialised);
+  if (options_.backend != "eager") {
+    std::vector<std::uint8_t> is_number, is_narrowed;
+    for (const Entry::Input& input : entry->inputs)
+      is_number.push_back(input.source == Entry::Input::Source::leaf && args.leaves()[static_cast<std::size_t>(input.index)].kind == LeafKind::scalar);
+    entry->optimised = narrow_numbers(entry->optimised, is_number, is_narrowed);
+    for (std::size_t i = 0; i < entry->inputs.size(); ++i) entry->inputs[i].as_float = is_narrowed[i] != 0;
+  }
   entry->passes_ms = watch.lap_ms();
   std::vector<InputLayout> layouts;
   for (const Entry::Input& input : entry->inputs) {
@@ -243,12 +279,16 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
       for (std::size_t axis = 0; axis < entry->guards.leaves[index].rank; ++axis) layout.emplace_back(entry->guards.leaves[index].strides[axis]);
     layouts.push_back(std::move(layout));
   }
-  entry->plan = make_plan(entry->optimised, options_.backend, std::move(layouts), options_.fuse);
+  entry->plan = make_plan(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend));
   entry->codegen_ms = watch.lap_ms();
-  ++compiles_;
-  compile_ms_ += entry->trace_ms + entry->passes_ms + entry->codegen_ms;
-  jit_detail::log_entry(*entry, where_);
+  finish_compile(*entry);
   return entry;
+}
+
+SINTER_DECL void FunctionState::finish_compile(const Entry& entry) {
+  ++compiles_;
+  compile_ms_ += entry.trace_ms + entry.passes_ms + entry.codegen_ms;
+  jit_detail::log_entry(entry, where_);
 }
 
 SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::int64_t due) {
@@ -279,7 +319,8 @@ SINTER_DECL Stats FunctionState::stats() const {
   stats.compiles = compiles_;
   stats.recompiles = compiles_ > 0 ? compiles_ - 1 : 0;
   stats.compile_ms = compile_ms_;
-  if (const Entry* entry = newest_.load(std::memory_order_acquire)) stats.kernels = static_cast<std::int64_t>(entry->plan->kernel_count());
+  stats.eager_calls = plain_calls_.load(std::memory_order_relaxed);
+  if (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr && entry->plan) stats.kernels = static_cast<std::int64_t>(entry->plan->kernel_count());
   return stats;
 }
 
@@ -288,16 +329,21 @@ SINTER_DECL void FunctionState::reset() {
   newest_.store(nullptr, std::memory_order_release);
   compiles_ = 0;
   compile_ms_ = 0;
+  misses_ = {};
+  plain_calls_.store(0, std::memory_order_relaxed);
 }
 
 SINTER_DECL bool is_compiling() { return Trace::current() != nullptr; }
 
 SINTER_DECL std::ostream& operator<<(std::ostream& out, const Explanation& e) { return out << e.text(); }
 
-SINTER_DECL Explanation explain(const Entry& entry, std::span<const std::int64_t> symbols) {
+SINTER_DECL Explanation explain(const Entry* compiled, std::span<const std::int64_t> symbols) {
+  if (compiled == nullptr) return Explanation("this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its recompile limit\n");
+  const Entry& entry = *compiled;
   std::string text = "guards:\n" + entry.guards.text();
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
-  text += "plan:\n" + entry.plan->text() + "\n" + jit_detail::listings(*entry.plan);
+  if (entry.plan) text += "plan:\n" + entry.plan->text() + "\n" + jit_detail::listings(*entry.plan);
+  else text += "plan: a registered back end runs the graph\n";
   char times[160];
   std::snprintf(times, sizeof times, "compile time: trace %.3f ms, passes %.3f ms, fusion and code %.3f ms\n", entry.trace_ms, entry.passes_ms, entry.codegen_ms);
   for (std::size_t i = 0; i < symbols.size(); ++i) text += "s" + std::to_string(i) + " = " + std::to_string(symbols[i]) + " in this call\n";

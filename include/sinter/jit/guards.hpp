@@ -20,6 +20,7 @@ std::string_view name(GuardKind kind);
 struct Guard {
   GuardKind kind;
   int leaf = -1;          // argument leaf, in flattening order; -1: a captured Variable or a relation
+  int axis = -1;          // of that leaf; -1: not about one axis
   std::string reason;     // "extent of axis 0 of argument leaf 1: expected 32, got 48"
 };
 

@@ -101,12 +101,12 @@ SINTER_DECL bool GuardSet::holds(std::span<const ArgLeaf> args, SmallVector<std:
 namespace jit_detail {
 inline std::optional<Guard> broken_leaf(const LeafSpec& spec, std::span<const ArgLeaf> args, std::size_t i) {
   const ArgLeaf& arg = args[i];
-  auto broken = [&](GuardKind kind, const std::string& what) { return Guard{kind, static_cast<int>(i), what + " of " + leaf_name(i)}; };
+  auto broken = [&](GuardKind kind, const std::string& what) { return Guard{kind, static_cast<int>(i), -1, what + " of " + leaf_name(i)}; };
   auto expected_got = [](std::string expected, std::string got) { return ": expected " + std::move(expected) + ", got " + std::move(got); };
   if (spec.kind != arg.kind) return broken(GuardKind::structure, "kind");
   if (spec.kind == LeafKind::fixed) {
     if (spec.fixed == arg.integer) return {};
-    return Guard{GuardKind::fixed_value, static_cast<int>(i), "static value or container size of " + leaf_name(i) + expected_got(std::to_string(spec.fixed), std::to_string(arg.integer))};
+    return Guard{GuardKind::fixed_value, static_cast<int>(i), -1, "static value or container size of " + leaf_name(i) + expected_got(std::to_string(spec.fixed), std::to_string(arg.integer))};
   }
   if (spec.kind == LeafKind::scalar) {
     if (spec.number_kind == arg.number_kind) return {};
@@ -128,6 +128,7 @@ inline std::optional<Guard> broken_leaf(const LeafSpec& spec, std::span<const Ar
     Dim expected = spec.extents[static_cast<std::size_t>(axis)], actual = type.shape[axis];
     if (identical(expected, actual) || (!expected.is_static() && actual.value() >= 2)) continue;
     Guard guard = broken(GuardKind::extent, "extent of axis " + std::to_string(axis));
+    guard.axis = axis;
     guard.reason += expected_got(expected.is_static() ? expected.text() : expected.text() + " >= 2", actual.text());
     return guard;
   }
@@ -143,7 +144,7 @@ inline std::optional<Guard> broken_leaf(const LeafSpec& spec, std::span<const Ar
 
 SINTER_DECL std::optional<Guard> GuardSet::first_broken(std::span<const ArgLeaf> args) const {
   if (args.size() != leaves.size())
-    return Guard{GuardKind::structure, -1, "number of leaves: expected " + std::to_string(leaves.size()) + ", got " + std::to_string(args.size())};
+    return Guard{GuardKind::structure, -1, -1, "number of leaves: expected " + std::to_string(leaves.size()) + ", got " + std::to_string(args.size())};
   for (std::size_t i = 0; i < args.size(); ++i)
     if (auto broken = jit_detail::broken_leaf(leaves[i], args, i)) return broken;
   SmallVector<std::int64_t, 8> values;
@@ -151,7 +152,7 @@ SINTER_DECL std::optional<Guard> GuardSet::first_broken(std::span<const ArgLeaf>
   for (const DimGuard& guard : dims) {
     if (jit_detail::relation_holds(guard, values)) continue;
     const char* sign = guard.relation == DimRelation::less ? (guard.outcome ? " < " : " >= ") : (guard.outcome ? " == " : " != ");
-    return Guard{GuardKind::relation, -1, "relation " + guard.lhs.text() + sign + guard.rhs.text() + " no longer holds"};
+    return Guard{GuardKind::relation, -1, -1, "relation " + guard.lhs.text() + sign + guard.rhs.text() + " no longer holds"};
   }
   return {};
 }

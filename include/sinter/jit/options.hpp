@@ -16,10 +16,11 @@ enum class Dynamic : std::uint8_t { automatic, always, never };
 
 struct Options {
   Mode mode = Mode::default_;
-  std::string backend = {};               // "": the best there is; "x86", "reference"
+  std::string backend = {};               // "": the best there is; see jit::list_backends() and docs/debugging.md
   Dynamic dynamic = Dynamic::automatic;
   bool fullgraph = false;                 // reading a value while tracing is an error in any case for now
   bool fuse = true;                       // false: one kernel per operation, to find out where a wrong result arises
+  std::int64_t recompile_limit = 8;       // compiled versions beyond the first; past it the stance decides (jit/stance.hpp)
 };
 
 /// Figures of one compiled function.
@@ -29,6 +30,7 @@ struct Stats {
   std::int64_t recompiles = 0;
   std::int64_t kernels = 0;               // of the newest plan
   double compile_ms = 0;                  // all compiles together: trace, passes, code generation
+  std::int64_t eager_calls = 0;           // calls that ran the function uncompiled: stance, back end noop, recompile limit
 };
 
 }  // namespace jit

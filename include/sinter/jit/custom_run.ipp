@@ -1,0 +1,73 @@
+// Calls through a registered back end.
+#pragma once
+
+#include <sinter/jit/custom_run.hpp>
+
+#include <sinter/expr/host.hpp>
+#include <sinter/jit/function.hpp>
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+
+inline Tensor value_of(const ArgLeaf& leaf) {
+  if (leaf.kind != LeafKind::scalar)
+    return leaf.impl != nullptr ? Tensor(Ref<TensorImpl>::share(leaf.impl)) : expr_detail::copy_strided(*leaf.type, leaf.data, *leaf.strides);
+  const DType dtype = leaf.number_kind == DTypeClass::floating ? DType::f64 : DType::i64;
+  return expr_detail::copy_strided({dtype, Device::cpu(), {}}, &leaf.integer, {});
+}
+
+inline std::vector<Tensor> input_values(const Entry& entry, std::span<const ArgLeaf> args) {
+  std::vector<Tensor> values;
+  for (const Entry::Input& input : entry.inputs) {
+    const auto index = static_cast<std::size_t>(input.index);
+    if (input.source == Entry::Input::Source::leaf) {
+      values.push_back(value_of(args[index]));
+    } else {
+      std::scoped_lock lock(entry.captured[index]->mutex);
+      values.emplace_back(entry.captured[index]->value);
+    }
+  }
+  return values;
+}
+
+SINTER_DECL void compile_custom(Entry& entry, const BackendFunction& backend, std::string_view name, Graph graph, std::span<const ArgLeaf> args, Location where) {
+  for (Value v : graph.outputs()) entry.custom_outputs.push_back(graph.type(v));
+  const std::vector<Tensor> examples = input_values(entry, args);
+  entry.custom = backend(graph, examples);
+  if (!entry.custom) throw UserError("compile", "back end '" + std::string(name) + "' returned an empty function", where, "throw an exception to refuse a graph");
+  entry.optimised = std::move(graph);
+}
+
+SINTER_DECL void run_custom(const Entry& entry, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
+                            std::span<const BorrowedMut> targets, Location where) {
+  if (!targets.empty() && targets.size() != entry.results)
+    throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(entry.results) + " results", where);
+  const std::vector<Tensor> inputs = input_values(entry, args);
+  std::vector<Tensor> outputs = entry.custom(inputs);
+  if (outputs.size() != entry.custom_outputs.size())
+    throw UserError("compile", "the back end gave " + std::to_string(outputs.size()) + " values for the " + std::to_string(entry.custom_outputs.size()) + " outputs of the graph", where);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    Type wanted = entry.custom_outputs[i];
+    for (int axis = 0; axis < wanted.shape.rank(); ++axis) wanted.shape.set(axis, Dim(wanted.shape[axis].evaluate(symbols)));
+    eval(In(outputs[i], where));
+    if (!identical(outputs[i].impl()->type, wanted))
+      throw UserError("compile", "the back end gave " + outputs[i].impl()->type.text() + " for output " + std::to_string(i) + " of the graph, which is " + wanted.text(), where);
+  }
+  for (std::size_t i = 0; i < targets.size(); ++i) copy_to(targets[i], In(outputs[i], where));
+  for (std::size_t i = 0; i < entry.results; ++i) results[i] = std::move(outputs[i]).take();
+  for (std::size_t i = 0; i < entry.assignments.size(); ++i) {
+    const Entry::Assignment& assignment = entry.assignments[i];
+    VariableSlot* slot = assignment.leaf >= 0 ? args[static_cast<std::size_t>(assignment.leaf)].slot
+                                              : entry.captured[static_cast<std::size_t>(assignment.captured)].get();
+    Ref<TensorImpl> old = std::move(outputs[entry.results + i]).take();   // freed outside the lock
+    std::scoped_lock lock(slot->mutex);
+    std::swap(old, slot->value);
+  }
+}
+
+}  // namespace jit::jit_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,48 @@
+// What made a function compile again: the guards that failed, counted, and the remedy for each kind. Also what a function
+// has seen without compiling, so that its first compilation knows what changes. Must not know entries or plans.
+#pragma once
+
+#include <sinter/jit/guards.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// What the caller can do so that this guard does not fail again.
+std::string remedy(const Guard& broken);
+
+/// Of one function, under its lock.
+class MissHistory {
+ public:
+  void add(const Guard& broken);
+  /// True once: the limit is to be reported.
+  bool report_once() { return !std::exchange(is_reported_, true); }
+  /// Which guard failed most, and the remedy.
+  std::string text(std::int64_t limit) const;
+
+  /// The arguments of a call that ran uncompiled (Stance::eager_then_compile).
+  void remember(std::span<const ArgLeaf> args);
+  bool has_seen() const { return has_seen_; }
+  /// Sets the bits of axes whose extent differs from the remembered call's.
+  void mark_changed(std::span<const ArgLeaf> args, std::span<std::uint32_t> masks) const;
+
+ private:
+  static constexpr std::size_t max_kept = 256;
+  std::vector<Guard> broken_;
+  std::vector<LeafSpec> seen_;
+  bool has_seen_ = false, is_reported_ = false;
+};
+
+/// Sets the bits of axes in which arguments of the same structure differ from `specs`.
+void mark_changed_axes(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args, std::span<std::uint32_t> masks);
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/jit/recompile.ipp>
+#endif
