@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/autodiff/transforms.hpp>
+#include <sinter/autodiff/vmap.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>

@@ -26,6 +26,7 @@
 #include <sinter/graph/record.ipp>
 // ops
 #include <sinter/ops/attention.ipp>
+#include <sinter/ops/batch.ipp>
 #include <sinter/ops/conv.ipp>
 #include <sinter/ops/infer.ipp>
 #include <sinter/ops/join.ipp>
@@ -47,8 +48,12 @@
 #include <sinter/expr/functions.ipp>
 #include <sinter/expr/host.ipp>
 // autodiff
+#include <sinter/autodiff/forward.ipp>
 #include <sinter/autodiff/reverse.ipp>
+#include <sinter/autodiff/trace.ipp>
 #include <sinter/autodiff/transforms.ipp>
+#include <sinter/autodiff/vectorise.ipp>
+#include <sinter/autodiff/vmap.ipp>
 // passes
 #include <sinter/passes/canonicalise.ipp>
 #include <sinter/passes/cse.ipp>

@@ -1,16 +1,13 @@
-// grad and value_and_grad: the function is traced on placeholders, the graph is differentiated, and the result is
-// recorded again on the real operands. Works inside and outside compile(), and on itself (second derivatives). Gradients
-// have the type of the parameter; where a parameter holds Variables they come as Grads, indexed by Variable.
+// Derivatives of functions: grad and value_and_grad, vjp and jvp, jacobian and hessian. The function is traced on
+// placeholders, its graph is transformed, and the result is recorded again on the real operands, so that each works inside
+// and outside compile(), and on the others. Gradients have the type of the parameter; where a parameter holds Variables they
+// come as Grads, indexed by Variable.
 #pragma once
 
-#include <sinter/autodiff/reverse.hpp>
-#include <sinter/expr/capture.hpp>
-#include <sinter/expr/functions.hpp>
-#include <sinter/expr/tree.hpp>
+#include <sinter/autodiff/trace.hpp>
 
 #include <concepts>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,43 +28,33 @@ class Grads {
 
 namespace autodiff_detail {
 
-/// A trace for differentiation: parameters are placeholders; assignments to Variables inside are handed to the outside
-/// after the replay.
-class GradTrace : public Trace {
- public:
-  GradTrace() : Trace("grad") {}
-  /// Stands for `value`, a parameter to differentiate by.
-  Ref<TensorImpl> parameter(const Ref<TensorImpl>& value);
-  Ref<TensorImpl> variable_parameter(const std::shared_ptr<VariableSlot>& slot);
-  void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
-  Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
-
-  struct Result {
-    Tensor loss;
-    std::vector<Tensor> gradients;   // one per parameter, in order
-  };
-  /// Differentiates `loss` and records loss and gradients in the enclosing trace, or lazily. Ends this trace.
-  static Result finish(std::unique_ptr<GradTrace> trace, const Tensor& loss, Location where);
-
- private:
-  Ref<TensorImpl> read_outside(const std::shared_ptr<VariableSlot>& slot) const;
-  std::vector<Ref<TensorImpl>> placeholders_, values_;
-  std::vector<std::pair<std::shared_ptr<VariableSlot>, Ref<TensorImpl>>> read_, assigned_;
+/// What transforming and replaying a call gives.
+struct Derivatives {
+  std::vector<Ref<TensorImpl>> results;   // of the function
+  std::vector<Tensor> gradients;          // one per parameter, in order
 };
+/// Gradients of results[0], the loss.
+Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, Location where);
+/// Matrices of the derivatives of results[0].
+Derivatives jacobian_call(std::unique_ptr<TransformTrace> trace, const Ref<TensorImpl>& result, Location where);
 
-/// Replaces floating leaves by placeholders.
-struct ParameterVisitor {
-  GradTrace& trace;
-  void tensor(Tensor& x) {
-    if (is_floating(x.dtype())) x = Tensor(trace.parameter(x.impl()));
-  }
-  void scalar(Scalar& x);
-  void variable(const Variable& x) {
-    if (is_floating(x.dtype())) trace.variable_parameter(x.slot());
-  }
-  void fixed(std::int64_t) {}
+/// The derivatives along tangents (one per parameter) of all results.
+struct Tangents {
+  std::vector<Ref<TensorImpl>> results, tangents;
 };
-/// Replaces the same leaves by their gradients, in the same order.
+Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> tangents, Location where);
+
+/// The backward half of a call.
+struct BackwardCall {
+  std::vector<Ref<TensorImpl>> results;
+  Graph backward;
+  std::vector<Ref<TensorImpl>> saved;     // its first inputs
+  std::vector<Type> result_types;         // of its further inputs
+};
+std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, Location where);
+std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<Ref<TensorImpl>> gradients, Location where);
+
+/// Replaces the floating leaves of a parameter by their gradients, in the same order.
 struct GradientVisitor {
   const std::vector<Tensor>& gradients;
   std::size_t at = 0;
@@ -84,9 +71,16 @@ struct GradientVisitor {
   void fixed(std::int64_t) {}
 };
 
-/// How a parameter is held while tracing: numbers become Scalars, expressions Tensors.
-template <class T>
-using parameter_t = std::conditional_t<Arithmetic<T>, Scalar, std::conditional_t<is_expr<std::remove_cvref_t<T>>, Tensor, std::remove_cvref_t<T>>>;
+/// Collects the floating leaves of tangents.
+struct TangentVisitor {
+  std::vector<Ref<TensorImpl>>& values;
+  void tensor(const Tensor& x) {
+    if (is_floating(x.dtype())) values.push_back(x.impl());
+  }
+  void scalar(const Scalar& x) { values.push_back(as_value(x.leaf())); }
+  void variable(const Variable&) {}
+  void fixed(std::int64_t) {}
+};
 
 template <class P>
 auto gradient_of(P parameter, GradientVisitor& visitor) {
@@ -105,27 +99,45 @@ auto gradient_of(P parameter, GradientVisitor& visitor) {
     return parameter;
   }
 }
-
-template <std::size_t... Wrt, class F, class... A>
-auto differentiate_call(const F& f, Location where, std::index_sequence<Wrt...>, const A&... args) {
-  std::tuple<parameter_t<A>...> originals{args...};   // before the trace: expressions among them belong outside
-  auto trace = std::make_unique<GradTrace>();
-  auto parameters = originals;
-  ParameterVisitor visitor{*trace};
-  (tree::visit_leaves(std::get<Wrt>(parameters), visitor), ...);
-  Tensor loss(In(std::apply(f, std::as_const(parameters)), where).tensor());
-  auto result = GradTrace::finish(std::move(trace), loss, where);
-  GradientVisitor collector{result.gradients};
-  if constexpr (sizeof...(Wrt) == 1) {
-    return std::pair(result.loss, gradient_of(std::get<Wrt>(originals)..., collector));
-  } else {
-    // Braces, so that gradients are taken in order.
-    return std::pair(result.loss, std::tuple{gradient_of(std::get<Wrt>(originals), collector)...});
-  }
+/// The gradient of one parameter, or a tuple of those of several.
+template <class... P>
+auto gradients_of(const std::vector<Tensor>& gradients, const P&... parameters) {
+  GradientVisitor collector{gradients};
+  if constexpr (sizeof...(P) == 1) return gradient_of(parameters..., collector);
+  else return std::tuple{gradient_of(parameters, collector)...};   // braces: in order
 }
 
 template <std::size_t... Wrt>
 using wrt_sequence = std::conditional_t<sizeof...(Wrt) == 0, std::index_sequence<0>, std::index_sequence<Wrt...>>;
+
+/// Runs `f` in a new trace with the parameters Wrt replaced by placeholders; gives the held result.
+template <std::size_t... Wrt, class F, class Parameters>
+auto trace_call(TransformTrace& trace, const F& f, std::index_sequence<Wrt...>, Parameters parameters) {
+  ParameterVisitor visitor{trace};
+  (tree::visit_leaves(std::get<Wrt>(parameters), visitor), ...);
+  return call_held(f, std::as_const(parameters));
+}
+
+template <class R>
+inline constexpr bool is_single = std::same_as<R, Tensor> || std::same_as<R, Scalar>;
+
+/// The value of a function whose first result is the loss: a Tensor, or the pair or tuple that it returned.
+template <class R>
+auto value_with(const R& result, std::span<const Ref<TensorImpl>> values) {
+  if constexpr (is_single<R>) return Tensor(values[0]);
+  else return with_values(result, values);
+}
+
+template <class F, class... A, std::size_t... Wrt>
+auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
+  std::tuple<parameter_t<A>...> originals{args...};   // before the trace: expressions among them belong outside
+  auto trace = std::make_unique<TransformTrace>("grad");
+  const auto result = trace_call(*trace, f, wrt, originals);
+  using R = std::remove_cvref_t<decltype(result)>;
+  static_assert(is_single<R> || tree::TupleLike<R>, "sinter: a differentiated function returns its loss, or a pair or tuple that begins with it");
+  auto derivatives = differentiate_call(std::move(trace), values_of(result), where);
+  return std::pair(value_with(result, derivatives.results), gradients_of(derivatives.gradients, std::get<Wrt>(originals)...));
+}
 
 template <class F, std::size_t... Wrt>
 struct ValueAndGrad {
@@ -133,7 +145,7 @@ struct ValueAndGrad {
   Location where;
   template <class... A>
   auto operator()(const A&... args) const {
-    return differentiate_call(f, where, wrt_sequence<Wrt...>{}, args...);
+    return value_and_gradients(f, where, wrt_sequence<Wrt...>{}, args...);
   }
 };
 template <class F, std::size_t... Wrt>
@@ -142,14 +154,42 @@ struct Grad {
   Location where;
   template <class... A>
   auto operator()(const A&... args) const {
-    return differentiate_call(f, where, wrt_sequence<Wrt...>{}, args...).second;
+    return value_and_gradients(f, where, wrt_sequence<Wrt...>{}, args...).second;
+  }
+};
+
+template <class F, std::size_t... Wrt>
+struct Jacobian {
+  F f;
+  Location where;
+  template <class... A>
+  auto operator()(const A&... args) const {
+    return call(wrt_sequence<Wrt...>{}, args...);
+  }
+
+ private:
+  template <std::size_t... I, class... A>
+  auto call(std::index_sequence<I...> wrt, const A&... args) const {
+    std::tuple<parameter_t<A>...> originals{args...};
+    static_assert((is_single<std::tuple_element_t<I, std::tuple<parameter_t<A>...>>> && ...),
+                  "sinter: jacobian and hessian take the derivative by Tensors; for structs and Variables use vjp or jvp");
+    auto trace = std::make_unique<TransformTrace>("jacobian");
+    const auto result = trace_call(*trace, f, wrt, originals);
+    static_assert(is_single<std::remove_cvref_t<decltype(result)>>, "sinter: the function given to jacobian returns one Tensor");
+    const auto values = values_of(result);
+    auto derivatives = jacobian_call(std::move(trace), values[0], where);
+    std::size_t at = 0;
+    auto next = [&](auto) { return derivatives.gradients[at++]; };
+    if constexpr (sizeof...(I) == 1) return next(0);
+    else return std::tuple{next(std::integral_constant<std::size_t, I>{})...};
   }
 };
 
 }  // namespace autodiff_detail
 
 /// A function that returns {f(args...), gradients by the parameters Wrt (default: the first)}. f must return a floating
-/// scalar (shape ()). One parameter: its gradient; several: a tuple of them.
+/// scalar (shape ()), or a pair or tuple that begins with one: what follows is passed through. One parameter: its gradient;
+/// several: a tuple of them.
 template <std::size_t... Wrt, class F>
 auto value_and_grad(F f, Location where = std::source_location::current()) {
   return autodiff_detail::ValueAndGrad<F, Wrt...>{std::move(f), where};
@@ -158,6 +198,102 @@ auto value_and_grad(F f, Location where = std::source_location::current()) {
 template <std::size_t... Wrt, class F>
 auto grad(F f, Location where = std::source_location::current()) {
   return autodiff_detail::Grad<F, Wrt...>{std::move(f), where};
+}
+
+/// The function that vjp gives: from the gradient of a result (of the result's type) to the gradients of all arguments, in
+/// their types: that of the only one, or a tuple. May be called any number of times, in the trace where vjp was called.
+template <class R, class... P>
+class Pullback {
+ public:
+  Pullback(std::shared_ptr<const autodiff_detail::BackwardCall> call, std::tuple<P...> parameters) : call_(std::move(call)), parameters_(std::move(parameters)) {}
+
+  auto operator()(const In& gradient) const
+    requires(autodiff_detail::is_single<R>)
+  {
+    return run({autodiff_detail::as_value(gradient.leaf)}, gradient.where);
+  }
+  auto operator()(const R& gradient, Location where = std::source_location::current()) const
+    requires(!autodiff_detail::is_single<R>)
+  {
+    return run(autodiff_detail::values_of(gradient), where);
+  }
+
+ private:
+  auto run(std::vector<Ref<TensorImpl>> gradients, Location where) const {
+    const std::vector<Tensor> pulled = autodiff_detail::pull_back(*call_, std::move(gradients), where);
+    return std::apply([&](const P&... parameters) { return autodiff_detail::gradients_of(pulled, parameters...); }, parameters_);
+  }
+  std::shared_ptr<const autodiff_detail::BackwardCall> call_;
+  std::tuple<P...> parameters_;
+};
+
+namespace autodiff_detail {
+template <class F, class... A>
+auto vjp_at(Location where, const F& f, const A&... args) {
+  std::tuple<parameter_t<A>...> originals{args...};
+  auto trace = std::make_unique<TransformTrace>("vjp");
+  const auto result = trace_call(*trace, f, std::index_sequence_for<A...>{}, originals);
+  using R = std::remove_cvref_t<decltype(result)>;
+  auto call = vjp_call(std::move(trace), values_of(result), where);
+  R value = with_values(result, call->results);
+  return std::pair(std::move(value), Pullback<R, parameter_t<A>...>(std::move(call), std::move(originals)));
+}
+template <class T>
+inline constexpr bool is_tuple = false;
+template <class... T>
+inline constexpr bool is_tuple<std::tuple<T...>> = true;
+template <class T>
+auto as_arguments(const T& primals) {
+  if constexpr (is_tuple<T>) return std::apply([](const auto&... p) { return std::tuple<parameter_t<std::remove_cvref_t<decltype(p)>>...>{p...}; }, primals);
+  else return std::tuple<parameter_t<T>>{primals};
+}
+}  // namespace autodiff_detail
+
+/// {f(args...), pullback}: reverse mode for results of any shape. The pullback multiplies a gradient of the result by the
+/// matrix of derivatives; what it needs of the forward computation is kept as long as it lives.
+template <class F, class A>
+auto vjp(const F& f, const A& a, Location where = std::source_location::current()) { return autodiff_detail::vjp_at(where, f, a); }
+template <class F, class A, class B>
+auto vjp(const F& f, const A& a, const B& b, Location where = std::source_location::current()) { return autodiff_detail::vjp_at(where, f, a, b); }
+template <class F, class A, class B, class C>
+auto vjp(const F& f, const A& a, const B& b, const C& c, Location where = std::source_location::current()) {
+  return autodiff_detail::vjp_at(where, f, a, b, c);
+}
+template <class F, class A, class B, class C, class D>
+auto vjp(const F& f, const A& a, const B& b, const C& c, const D& d, Location where = std::source_location::current()) {
+  return autodiff_detail::vjp_at(where, f, a, b, c, d);
+}
+
+/// {f(primals), its derivative along tangents}: forward mode. Several arguments are given as a std::tuple. Tangents have the
+/// types and shapes of the primals; what is no floating leaf is ignored.
+template <class F, class P, class T>
+auto jvp(const F& f, const P& primals, const T& tangents, Location where = std::source_location::current()) {
+  using namespace autodiff_detail;
+  auto originals = as_arguments(primals);
+  const auto along = as_arguments(tangents);
+  static_assert(std::same_as<decltype(originals), std::remove_const_t<decltype(along)>>, "sinter: the tangents of jvp have the types of the primals");
+  static_assert(!tree::has_variables<decltype(originals)>(), "sinter: jvp takes no Variables; pass variable.value()");
+  std::vector<Ref<TensorImpl>> directions;
+  TangentVisitor collect{directions};
+  tree::visit_leaves(along, collect);
+  auto trace = std::make_unique<TransformTrace>("jvp");
+  const auto result = trace_call(*trace, f, std::make_index_sequence<std::tuple_size_v<decltype(originals)>>{}, originals);
+  const Tangents derivatives = jvp_call(std::move(trace), values_of(result), std::move(directions), where);
+  return std::pair(with_values(result, derivatives.results), with_values(result, derivatives.tangents));
+}
+
+/// A function that gives the matrix of derivatives of f's result by the parameters Wrt (default: the first), each with the
+/// result's shape followed by the parameter's. In reverse mode where the result has no more elements than the parameter,
+/// else in forward mode.
+template <std::size_t... Wrt, class F>
+auto jacobian(F f, Location where = std::source_location::current()) {
+  return autodiff_detail::Jacobian<F, Wrt...>{std::move(f), where};
+}
+/// A function that gives the second derivatives of a scalar function by one parameter (default: the first): the parameter's
+/// shape twice.
+template <std::size_t Wrt = 0, class F>
+auto hessian(F f, Location where = std::source_location::current()) {
+  return jacobian<Wrt>(grad<Wrt>(std::move(f), where), where);
 }
 
 }  // namespace jit

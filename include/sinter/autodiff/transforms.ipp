@@ -1,7 +1,11 @@
-// The trace behind grad: capture, differentiate, replay.
+// The untyped halves of the derivative transforms: capture, rewrite, replay.
 #pragma once
 
+#include <sinter/autodiff/forward.hpp>
+#include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/transforms.hpp>
+
+#include <string>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -15,78 +19,104 @@ SINTER_DECL Tensor Grads::operator[](const Variable& variable) const {
 
 namespace autodiff_detail {
 
-SINTER_DECL void ParameterVisitor::scalar(Scalar& x) {
-  Ref<TensorImpl> value = x.leaf().value;
-  if (!value) {   // a number becomes a value of no trace, so that it can be an operand of the replay
-    Ref<Storage> storage = Storage::allocate(sizeof(double));
-    *static_cast<double*>(storage->data()) = x.number();
-    value = TensorImpl::make_ready({DType::f64, Device::cpu(), {}}, std::move(storage));
-  }
-  Ref<TensorImpl> placeholder = trace.parameter(value);
-  placeholder->is_weak = true;
-  x = Scalar(placeholder);
+inline void require_parameters(std::string_view op, std::size_t parameters, Location where) {
+  if (parameters > 0) return;
+  throw DTypeError(op, "the parameters hold nothing floating to differentiate by", where, "cast them to a floating dtype, or name other parameters: grad<1>(f)");
 }
 
-SINTER_DECL Ref<TensorImpl> GradTrace::parameter(const Ref<TensorImpl>& value) {
-  placeholders_.push_back(placeholder(value->type));
-  values_.push_back(value);
-  return placeholders_.back();
+/// Records `graph` on the call's operands and `more`, and hands out what Variables were assigned.
+inline std::vector<Ref<TensorImpl>> replay_call(const TracedCall& call, const Graph& graph, std::span<const Ref<TensorImpl>> more = {}) {
+  std::vector<Ref<TensorImpl>> operands = call.operands;
+  operands.insert(operands.end(), more.begin(), more.end());
+  std::vector<Ref<TensorImpl>> values = replay(graph, operands);
+  for (std::size_t i = 0; i < call.assigned.size(); ++i) assign_outside(call.assigned[i], values[call.results + i]);
+  return values;
 }
 
-SINTER_DECL Ref<TensorImpl> GradTrace::variable_parameter(const std::shared_ptr<VariableSlot>& slot) {
-  Ref<TensorImpl> stand_in = parameter(read_outside(slot));
-  read_.emplace_back(slot, stand_in);
-  return stand_in;
+/// `value` as a derivative of something of type `type`.
+inline Ref<TensorImpl> checked_derivative(Ref<TensorImpl> value, const Type& type, std::string_view op, const std::string& what, Location where) {
+  if (!(value->type.shape == type.shape))
+    throw ShapeError(op, what + " is " + value->type.text() + ", it must have the shape of " + type.text(), where);
+  if (value->type.dtype == type.dtype) return value;
+  if (!is_floating(value->type.dtype) && !value->is_weak)
+    throw DTypeError(op, what + " is " + value->type.text() + ", it must be floating as " + type.text() + " is", where, "cast it to a floating dtype");
+  return cast(In(Tensor(std::move(value)), where), type.dtype).impl();
 }
 
-SINTER_DECL Ref<TensorImpl> GradTrace::read_outside(const std::shared_ptr<VariableSlot>& slot) const {
-  if (outer() != nullptr) return outer()->read_variable(slot);
-  std::scoped_lock lock(slot->mutex);
-  return slot->value;
-}
-
-SINTER_DECL Ref<TensorImpl> GradTrace::read_variable(const std::shared_ptr<VariableSlot>& slot) {
-  for (const auto& [known, value] : assigned_)
-    if (known == slot) return value;
-  for (const auto& [known, value] : read_)
-    if (known == slot) return value;
-  return read_outside(slot);
-}
-
-SINTER_DECL void GradTrace::note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) {
-  for (auto& [known, latest] : assigned_) {
-    if (known != slot) continue;
-    latest = value;
-    return;
-  }
-  assigned_.emplace_back(slot, value);
-}
-
-SINTER_DECL GradTrace::Result GradTrace::finish(std::unique_ptr<GradTrace> trace, const Tensor& loss, Location where) {
-  if (!is_floating(loss.dtype()) || loss.rank() != 0)
-    throw ShapeError("grad", "the function returned " + loss.impl()->type.text() + "; a floating scalar is required", where, "use sum or mean of it");
-  std::vector<Ref<TensorImpl>> outputs{loss.impl()};
-  for (const auto& [slot, value] : trace->assigned_) outputs.push_back(value);
-  Capture captured = capture(outputs, trace->placeholders_, {.trace = trace->id(), .ready = ReadyLeaf::input});
-  std::vector<std::int32_t> wrt(trace->placeholders_.size());
-  for (std::size_t i = 0; i < wrt.size(); ++i) wrt[i] = static_cast<std::int32_t>(i);
-  Graph gradient = differentiate(captured.finish(), wrt, 0);
-  std::vector<Ref<TensorImpl>> operands = std::move(captured.inputs);
-  std::copy(trace->values_.begin(), trace->values_.end(), operands.begin());
-  auto assigned = std::move(trace->assigned_);
-  trace.reset();
-  std::vector<Ref<TensorImpl>> results = replay(gradient, operands);
-  for (std::size_t i = 0; i < assigned.size(); ++i) {
-    if (Trace* outside = Trace::current()) {
-      outside->note_assignment(assigned[i].first, results[i + 1]);
-    } else {
-      std::scoped_lock lock(assigned[i].first->mutex);
-      assigned[i].first->value = results[i + 1];
-    }
-  }
-  Result out{Tensor(results[0]), {}};
-  for (std::size_t i = assigned.size() + 1; i < results.size(); ++i) out.gradients.emplace_back(results[i]);
+inline Derivatives split_results(const TracedCall& call, std::vector<Ref<TensorImpl>> values) {
+  Derivatives out;
+  const auto results = static_cast<std::ptrdiff_t>(call.results);
+  for (auto at = values.begin() + results + static_cast<std::ptrdiff_t>(call.assigned.size()); at != values.end(); ++at) out.gradients.emplace_back(*at);
+  values.resize(call.results);
+  out.results = std::move(values);
   return out;
+}
+
+SINTER_DECL Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, Location where) {
+  require_parameters("grad", trace->parameters(), where);
+  const Type& loss = results[0]->type;
+  if (!is_floating(loss.dtype) || loss.shape.rank() != 0)
+    throw ShapeError("grad", "the function returned " + loss.text() + "; a floating scalar is required", where, "use sum or mean of it");
+  const TracedCall call = TransformTrace::end(std::move(trace), results);
+  std::vector<std::int32_t> wrt(call.parameters);
+  for (std::size_t i = 0; i < wrt.size(); ++i) wrt[i] = static_cast<std::int32_t>(i);
+  return split_results(call, replay_call(call, differentiate(call.graph, wrt, 0)));
+}
+
+SINTER_DECL Derivatives jacobian_call(std::unique_ptr<TransformTrace> trace, const Ref<TensorImpl>& result, Location where) {
+  require_parameters("jacobian", trace->parameters(), where);
+  if (!is_floating(result->type.dtype))
+    throw DTypeError("jacobian", "the function returned " + result->type.text() + "; a floating result is required", where, "cast it to a floating dtype");
+  const TracedCall call = TransformTrace::end(std::move(trace), {&result, 1});
+  return split_results(call, replay_call(call, jacobian_graph(call.graph, call.parameters, where)));
+}
+
+SINTER_DECL Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> tangents,
+                              Location where) {
+  require_parameters("jvp", trace->parameters(), where);
+  const TracedCall call = TransformTrace::end(std::move(trace), results);
+  if (tangents.size() != call.parameters)
+    throw UserError("jvp", std::to_string(tangents.size()) + " floating tangents for " + std::to_string(call.parameters) + " floating primals", where,
+                    "give each floating leaf of the primals a tangent of its shape");
+  for (std::size_t i = 0; i < tangents.size(); ++i)
+    tangents[i] = checked_derivative(std::move(tangents[i]), call.operands[i]->type, "jvp", "tangent " + std::to_string(i), where);
+  std::vector<Ref<TensorImpl>> values = replay_call(call, jvp_graph(call.graph, call.parameters, call.results), tangents);
+  Tangents out;
+  const std::size_t first = call.results + call.assigned.size();
+  for (std::size_t i = 0; i < call.results; ++i) {
+    out.results.push_back(values[i]);
+    out.tangents.push_back(values[first + i]);
+  }
+  return out;
+}
+
+SINTER_DECL std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, Location where) {
+  require_parameters("vjp", trace->parameters(), where);
+  const TracedCall call = TransformTrace::end(std::move(trace), results);
+  ForwardBackward halves = split_vjp(call.graph, call.parameters, call.results);
+  std::vector<Ref<TensorImpl>> values = replay_call(call, halves.forward);
+  auto out = std::make_shared<BackwardCall>();
+  out->backward = std::move(halves.backward);
+  const std::size_t saved = call.results + call.assigned.size();
+  out->saved.assign(values.begin() + static_cast<std::ptrdiff_t>(saved), values.end());
+  values.resize(call.results);
+  for (const auto& value : values) out->result_types.push_back(value->type);
+  out->results = std::move(values);
+  return out;
+}
+
+SINTER_DECL std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<Ref<TensorImpl>> gradients, Location where) {
+  ensure(gradients.size() == call.result_types.size(), "pullback: a gradient for each result is required");
+  std::vector<Ref<TensorImpl>> operands = call.saved;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Type& type = call.result_types[i];
+    const std::string what = gradients.size() == 1 ? std::string("the gradient") : "gradient " + std::to_string(i);
+    // A result that is not floating has no gradient; what is given in its place is not looked at.
+    operands.push_back(is_floating(type.dtype) ? checked_derivative(std::move(gradients[i]), type, "vjp", what, where) : call.results[i]);
+  }
+  std::vector<Tensor> pulled;
+  for (const auto& value : replay(call.backward, operands)) pulled.emplace_back(value);
+  return pulled;
 }
 
 }  // namespace autodiff_detail

@@ -15,10 +15,13 @@ SINTER_NAMESPACE_BEGIN
 struct ScalarValue;
 class ScalarBuilder;
 struct VjpArgs;
+struct BatchArgs;
+struct Batched;
 struct DecomposeArgs;
 struct Val;
 using TypeList = SmallVector<Type, 1>;
 using ValList = SmallVector<Val, 4>;
+using BatchedList = SmallVector<Batched, 4>;
 
 enum class OpKind : std::uint8_t {
   leaf,          // input, constant
@@ -56,11 +59,14 @@ struct OpInfo {
   std::uint8_t reduction = 0;                     // reductions: the Prim
   bool is_cheap = true;                           // elementwise: recomputing it costs less than a round trip to memory
 
+  bool is_random = false;                         // draws numbers: under vmap each example has its own
+
   // Filled in by describe<Op>() from the op's struct.
   void (*infer)(const InferArgs& args, TypeList& out) = nullptr;
   ScalarValue (*lower)(ScalarBuilder& builder, std::span<const ScalarValue> in, const Attrs& attrs) = nullptr;
   void (*vjp)(const VjpArgs& args, ValList& grads) = nullptr;
   Val (*decompose)(const DecomposeArgs& args) = nullptr;
+  void (*batch)(const BatchArgs& args, BatchedList& results) = nullptr;
 };
 
 /// The op of that name, or null.

@@ -14,6 +14,7 @@ struct ScaledDotProductAttention {
   static constexpr OpInfo info{.name = "scaled_dot_product_attention", .arity = -1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a);
 };
 
 }  // namespace ops

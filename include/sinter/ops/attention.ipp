@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/ops/attention.hpp>
+#include <sinter/ops/batch.hpp>
 
 #include <cmath>
 #include <limits>
@@ -62,6 +63,13 @@ SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) 
     scores = mask.dtype() == DType::bool_ ? where(mask, scores, unseen) : scores + mask;
   }
   return matmul(softmax(scores, last), v);
+}
+
+SINTER_DECL Batched ScaledDotProductAttention::batch(const BatchArgs& a) {
+  ValList operands;
+  for (std::size_t i = 0; i < 3; ++i) operands.push_back(ops_detail::with_batch(a, i));
+  if (a.in.size() == 4) operands.push_back(a.is_batched(3) ? ops_detail::with_rank(a.in[3], operands[0].rank()) : a.in[3]);
+  return apply(a.op, operands, a.attrs);
 }
 
 }  // namespace ops

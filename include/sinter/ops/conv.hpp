@@ -5,6 +5,12 @@
 #include <sinter/ops/val_ops.hpp>
 
 SINTER_NAMESPACE_BEGIN
+
+namespace ops_detail {
+/// The batch joins the images' own first axis; weights for each example go through the decomposition.
+Batched batch_images(const BatchArgs& args);
+}  // namespace ops_detail
+
 namespace ops {
 
 /// conv2d(x [n, c, h, w], weight [o, c, kh, kw]); attrs.steps = stride_h, stride_w, pad_h, pad_w. One matrix product over
@@ -14,6 +20,7 @@ struct Conv2d {
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
 /// Largest element of each window; attrs.steps = kh, kw, stride_h, stride_w. Equal elements share the gradient.
@@ -21,6 +28,7 @@ struct MaxPool2d {
   static constexpr OpInfo info{.name = "max_pool2d", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
 /// Mean of each window; attrs.steps = kh, kw, stride_h, stride_w.
@@ -28,6 +36,7 @@ struct AvgPool2d {
   static constexpr OpInfo info{.name = "avg_pool2d", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
 }  // namespace ops

@@ -87,6 +87,18 @@ inline Val conv_image_gradient(Val dout, Val weight, const ConvNumbers& conv, co
   return slice(conv2d(bordered, mirrored(weight), {1, 1, 0, 0}), crop_starts, crop_ends, {1, 1, 1, 1});
 }
 
+SINTER_DECL Batched batch_images(const BatchArgs& a) {
+  if (a.in.size() > 1 && a.is_batched(1)) return {};
+  const Shape shape = a.in[0].shape();   // [batch, n, c, h, w]
+  ValList operands(a.in.begin(), a.in.end());
+  operands[0] = reshape(a.in[0], {shape[0] * shape[1], shape[2], shape[3], shape[4]});
+  const Val joined = apply(a.op, operands, a.attrs);
+  Shape out{shape[0]};
+  out.push_back(shape[1]);
+  for (int i = 1; i < 4; ++i) out.push_back(joined.shape()[i]);
+  return reshape(joined, out);
+}
+
 }  // namespace ops_detail
 
 namespace ops {

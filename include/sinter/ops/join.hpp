@@ -12,6 +12,7 @@ struct UpdateSlice {
   static constexpr OpInfo info{.name = "update_slice", .arity = 2, .kind = OpKind::structured};
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
 };
 
 /// attrs.shape elements of attrs.value before, and attrs.limits after the operand, on each axis.
@@ -20,6 +21,7 @@ struct Pad {
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
 };
 
 /// The operands one after the other along attrs.axes[0].
@@ -28,6 +30,7 @@ struct Concat {
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
 };
 
 }  // namespace ops

@@ -1,6 +1,7 @@
 // Shape rules, decompositions and derivatives of joins.
 #pragma once
 
+#include <sinter/ops/batch.hpp>
 #include <sinter/ops/join.hpp>
 #include <sinter/ops/leaf.hpp>
 #include <sinter/ops/view.hpp>
@@ -110,6 +111,21 @@ SINTER_DECL ValList Concat::vjp(const VjpArgs& a) {
     start = end;
   }
   return grads;
+}
+
+SINTER_DECL Batched UpdateSlice::batch(const BatchArgs& a) {
+  return update_slice(ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1), ops_detail::batched_shape(0, a.attrs.shape),
+                      ops_detail::steps_past_batch(a.attrs.steps));
+}
+
+SINTER_DECL Batched Pad::batch(const BatchArgs& a) {
+  return pad(a.in[0], ops_detail::batched_shape(0, a.attrs.shape), ops_detail::batched_shape(0, a.attrs.limits), a.attrs.value);
+}
+
+SINTER_DECL Batched Concat::batch(const BatchArgs& a) {
+  ValList parts;
+  for (std::size_t i = 0; i < a.in.size(); ++i) parts.push_back(ops_detail::with_batch(a, i));
+  return apply(op_info<Concat>, parts, Attrs{.axes = ops_detail::axes_past_batch(a.attrs.axes, parts[0].rank())});
 }
 
 }  // namespace ops

@@ -14,6 +14,10 @@ struct LayerNorm {
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
+  /// Of a batch of x only; weights for each example go through the decomposition.
+  static Batched batch(const BatchArgs& a) {
+    return a.is_batched(1) || a.is_batched(2) ? Batched() : ops_detail::batch_along_axes(a);
+  }
 };
 
 }  // namespace ops

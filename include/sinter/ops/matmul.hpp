@@ -14,6 +14,7 @@ struct Matmul {
   static ValList vjp(const VjpArgs& a) {
     return {a.needs(0) ? matmul(a.dout, transpose(a.in[1])) : Val{}, a.needs(1) ? matmul(transpose(a.in[0]), a.dout) : Val{}};
   }
+  static Batched batch(const BatchArgs& a);
 };
 
 }  // namespace ops

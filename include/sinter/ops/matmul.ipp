@@ -1,6 +1,7 @@
 // Shape rule of the matrix product.
 #pragma once
 
+#include <sinter/ops/batch.hpp>
 #include <sinter/ops/matmul.hpp>
 
 SINTER_NAMESPACE_BEGIN
@@ -41,6 +42,21 @@ SINTER_DECL Type Matmul::infer(const InferArgs& args) {
   out.push_back(a[rank - 2]);
   out.push_back(b[rank - 1]);
   return ops_detail::with_shape(args, out);
+}
+
+/// Where one side is the same for all examples, the batch joins the rows of one product; else it is a batch axis.
+SINTER_DECL Batched Matmul::batch(const BatchArgs& a) {
+  const Val x = a.in[0], y = a.in[1];
+  const bool is_matrix = (a.is_batched(0) ? x.rank() - 1 : x.rank()) == 2;
+  if (is_matrix && !a.is_batched(1)) {
+    const Shape shape = x.shape();   // [batch, m, k]
+    return reshape(matmul(reshape(x, {shape[0] * shape[1], shape[2]}), y), {shape[0], shape[1], y.shape()[1]});
+  }
+  if (is_matrix && !a.is_batched(0) && ops_detail::is_one(y.shape()[2])) {
+    const Shape shape = y.shape();   // [batch, k, 1]: a vector for each example, that is, a row of one product
+    return reshape(matmul(reshape(y, {shape[0], shape[1]}), transpose(x)), {shape[0], x.shape()[0], 1});
+  }
+  return matmul(ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1));
 }
 
 }  // namespace ops

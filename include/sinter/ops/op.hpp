@@ -48,6 +48,25 @@ struct DecomposeArgs {
   Location where;
 };
 
+/// What a batching rule is given: the same operation is to be done for each example of a batch.
+struct BatchArgs {
+  const OpInfo& op;
+  std::span<const Val> in;               // a batched operand has the batch as its first axis, before the axes that the op knows
+  std::span<const std::uint8_t> batched; // by operand; at least one is, or the op is random
+  Dim size;                              // examples in the batch
+  const Attrs& attrs;                    // of the operation on one example
+  Location where;
+
+  bool is_batched(std::size_t operand) const { return batched[operand] != 0; }
+};
+/// A result over the batch, which is its first axis; or, where it is the same for all examples, without it.
+struct Batched {
+  Val value{};                           // empty: the rule does not cover this case, the decomposition will do
+  bool is_batched = true;
+  Batched() = default;
+  Batched(Val v, bool has_batch = true) : value(v), is_batched(has_batch) {}
+};
+
 namespace ops_detail {
 template <class Op, std::size_t... I>
 ScalarValue call_lower(ScalarBuilder& s, std::span<const ScalarValue> in, const Attrs& attrs, std::index_sequence<I...>) {
@@ -56,6 +75,10 @@ ScalarValue call_lower(ScalarBuilder& s, std::span<const ScalarValue> in, const 
 }
 /// Type of an elementwise result: the broadcast of all operands, dtype by the op's rule. Defined in ops/infer.ipp.
 void infer_elementwise(const OpInfo& op, const InferArgs& args, TypeList& out);
+/// The same op, operands aligned so that broadcasting leaves the batch alone. Defined in ops/batch.ipp, as the next.
+Batched batch_elementwise(const BatchArgs& args);
+/// The same op with attrs.axes of its one batched operand counted past the batch.
+Batched batch_along_axes(const BatchArgs& args);
 }  // namespace ops_detail
 
 /// The complete record of an op, from its struct. Members it may have:
@@ -64,6 +87,8 @@ void infer_elementwise(const OpInfo& op, const InferArgs& args, TypeList& out);
 ///   static ScalarValue lower(ScalarBuilder&, ScalarValue...);  // elementwise; may take `const Attrs&` last
 ///   static ValList vjp(const VjpArgs&);
 ///   static Val decompose(const DecomposeArgs&);
+///   static Batched batch(const BatchArgs&);                    // for vmap; not needed for elementwise ops, reductions and
+///                                                              // composites whose parts have it
 template <class Op>
 constexpr OpInfo describe() {
   OpInfo info = Op::info;
@@ -82,6 +107,12 @@ constexpr OpInfo describe() {
       for (Val g : Op::vjp(args)) grads.push_back(g);
     };
   if constexpr (requires { &Op::decompose; }) info.decompose = &Op::decompose;
+  if constexpr (requires { &Op::batch; })
+    info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(Op::batch(args)); };
+  else if constexpr (Op::info.kind == OpKind::elementwise)
+    info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(ops_detail::batch_elementwise(args)); };
+  else if constexpr (Op::info.kind == OpKind::reduction)
+    info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(ops_detail::batch_along_axes(args)); };
   return info;
 }
 

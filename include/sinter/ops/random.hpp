@@ -7,26 +7,35 @@
 #include <sinter/ops/val_ops.hpp>
 
 SINTER_NAMESPACE_BEGIN
+
+namespace ops_detail {
+/// One draw for the whole batch, so that each example has numbers of its own.
+Batched batch_draw(const BatchArgs& args);
+}  // namespace ops_detail
+
 namespace ops {
 
 /// random_bits(key, counter), both i64 of rank 0: attrs.shape numbers in [0, 2^32) as i64, by Philox4x32-10 (philox.hpp).
 struct RandomBits {
-  static constexpr OpInfo info{.name = "random_bits", .arity = 2, .kind = OpKind::structured};
+  static constexpr OpInfo info{.name = "random_bits", .arity = 2, .kind = OpKind::structured, .is_random = true};
   static Type infer(const InferArgs& args);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_draw(a); }
 };
 
 /// Uniform in [0, 1): multiples of 2^-24 (f32) or 2^-53 (f64).
 struct RandomUniform {
-  static constexpr OpInfo info{.name = "random_uniform", .arity = 2, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "random_uniform", .arity = 2, .kind = OpKind::composite, .is_random = true};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_draw(a); }
 };
 
 /// Standard normal: sqrt(-2 log u) cos(2 pi v), Box and Muller 1958, with a u and a v for each element.
 struct RandomNormal {
-  static constexpr OpInfo info{.name = "random_normal", .arity = 2, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "random_normal", .arity = 2, .kind = OpKind::composite, .is_random = true};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_draw(a); }
 };
 
 }  // namespace ops

@@ -1,6 +1,7 @@
 // Distributions over random bits.
 #pragma once
 
+#include <sinter/ops/batch.hpp>
 #include <sinter/ops/random.hpp>
 
 #include <numbers>
@@ -62,6 +63,15 @@ namespace ops_detail {
 SINTER_DECL Val random_word(Val key, Val counter, const Attrs& attrs, int word) {
   const Val at = word == 0 ? counter : counter + words_apart * word;
   return apply(op_info<ops::RandomBits>, {key, at}, Attrs{.shape = attrs.shape, .device = attrs.device});
+}
+
+SINTER_DECL Batched batch_draw(const BatchArgs& a) {
+  if (a.is_batched(0) || a.is_batched(1))
+    throw UserError("vmap", std::string(a.op.name) + " draws with a key or a counter that differs between examples", a.where,
+                    "draw outside of the mapped function, or use one generator for all examples");
+  Attrs attrs = a.attrs;
+  attrs.shape = batched_shape(a.size, attrs.shape);
+  return apply(a.op, a.in, std::move(attrs));
 }
 
 }  // namespace ops_detail

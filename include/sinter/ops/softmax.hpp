@@ -16,6 +16,7 @@ struct Softmax {
     const Val weighted = a.dout * a.out;
     return {weighted - a.out * sum(weighted, a.attrs.axes, kept)};
   }
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
 /// x - log(sum(e^x)) along attrs.axes[0].
@@ -24,6 +25,7 @@ struct LogSoftmax {
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a) { return {a.dout - exp(a.out) * sum(a.dout, a.attrs.axes, kept)}; }
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
 /// log(sum(e^x)) along attrs.axes[0], which is dropped unless attrs.keepdim. A row of -inf gives -inf.
@@ -35,6 +37,7 @@ struct Logsumexp {
     const Shape shape = a.in[0].shape();
     return {unreduce(a.dout, a.attrs.axes, shape) * exp(a.in[0] - unreduce(a.out, a.attrs.axes, shape))};
   }
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
 }  // namespace ops

@@ -13,12 +13,14 @@ struct ElementCount {
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs&) { return {Val{}}; }
+  static Batched batch(const BatchArgs& a) { return {ops_detail::batch_along_axes(a).value, false}; }
 };
 
 struct Mean {
   static constexpr OpInfo info{.name = "mean", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
 /// Mean squared deviation from the mean; attrs.value (0 or 1) is subtracted from the number of elements divided by.
@@ -27,6 +29,7 @@ struct Var {
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
 /// Whether some element is not zero.
@@ -34,6 +37,7 @@ struct Any {
   static constexpr OpInfo info{.name = "any", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
 /// Whether no element is zero.
@@ -41,6 +45,7 @@ struct All {
   static constexpr OpInfo info{.name = "all", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
 /// Index (i64) along attrs.axes[0] of the first largest element; NaN counts as largest.
@@ -48,6 +53,7 @@ struct Argmax {
   static constexpr OpInfo info{.name = "argmax", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
 /// Index (i64) along attrs.axes[0] of the first smallest element; NaN counts as smallest.
@@ -55,6 +61,7 @@ struct Argmin {
   static constexpr OpInfo info{.name = "argmin", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
 }  // namespace ops

@@ -12,6 +12,7 @@ struct Take {
   static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured};
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
 };
 
 /// scatter_add(index, value): zeros of attrs.shape, with value added at index along attrs.axes[0]. The transpose of take.
@@ -19,6 +20,7 @@ struct ScatterAdd {
   static constexpr OpInfo info{.name = "scatter_add", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
 };
 
 /// 1 at each index, 0 elsewhere, along a new last axis of attrs.shape[0] classes; attrs.dtype. An index that is no class
@@ -27,6 +29,7 @@ struct OneHot {
   static constexpr OpInfo info{.name = "one_hot", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a);
 };
 
 }  // namespace ops

@@ -12,6 +12,7 @@ struct Reshape {
   static constexpr OpInfo info{.name = "reshape", .arity = 1, .kind = OpKind::view};
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a) { return {reshape(a.dout, a.in[0].shape())}; }
+  static Batched batch(const BatchArgs& a);
 };
 
 /// Result axis i is operand axis attrs.axes[i].
@@ -19,6 +20,7 @@ struct Permute {
   static constexpr OpInfo info{.name = "permute", .arity = 1, .kind = OpKind::view};
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
 };
 
 /// Extents of 1 stretch to attrs.shape, to which the operand's shape is right-aligned.
@@ -26,6 +28,7 @@ struct Expand {
   static constexpr OpInfo info{.name = "expand", .arity = 1, .kind = OpKind::view};
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a) { return {sum_to_shape(a.dout, a.in[0].shape())}; }
+  static Batched batch(const BatchArgs& a);
 };
 
 /// Elements from attrs.shape to before attrs.limits, every attrs.steps, on each axis.
@@ -33,6 +36,7 @@ struct Slice {
   static constexpr OpInfo info{.name = "slice", .arity = 1, .kind = OpKind::view};
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a) { return {place(a.dout, a.in[0].shape(), a.attrs.shape, a.attrs.steps)}; }
+  static Batched batch(const BatchArgs& a);
 };
 
 /// Sliding windows: axis attrs.axes[i] keeps (n - size) / stride + 1 positions, and an axis of that size is appended for
@@ -41,6 +45,7 @@ struct Windows {
   static constexpr OpInfo info{.name = "windows", .arity = 1, .kind = OpKind::view};
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
 };
 
 }  // namespace ops

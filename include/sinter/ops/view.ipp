@@ -1,6 +1,7 @@
 // Shape rules of views, and the derivative of sliding windows.
 #pragma once
 
+#include <sinter/ops/batch.hpp>
 #include <sinter/ops/view.hpp>
 
 SINTER_NAMESPACE_BEGIN
@@ -167,6 +168,27 @@ SINTER_DECL ValList Windows::vjp(const VjpArgs& a) {
     d = size == stride ? ops_detail::add_touching_windows(d, axis, partial) : ops_detail::add_overlapping_windows(d, axis, stride, partial);
   }
   return {d};
+}
+
+SINTER_DECL Batched Reshape::batch(const BatchArgs& a) { return reshape(a.in[0], ops_detail::batched_shape(a.size, a.attrs.shape)); }
+
+SINTER_DECL Batched Permute::batch(const BatchArgs& a) {
+  IntVector axes{0};
+  for (std::int64_t axis : ops_detail::axes_past_batch(a.attrs.axes, a.in[0].rank())) axes.push_back(axis);
+  return permute(a.in[0], axes);
+}
+
+SINTER_DECL Batched Expand::batch(const BatchArgs& a) {
+  return expand(ops_detail::with_rank(a.in[0], a.attrs.shape.rank() + 1), ops_detail::batched_shape(a.size, a.attrs.shape));
+}
+
+SINTER_DECL Batched Slice::batch(const BatchArgs& a) {
+  return slice(a.in[0], ops_detail::batched_shape(0, a.attrs.shape), ops_detail::batched_shape(a.size, a.attrs.limits),
+               ops_detail::steps_past_batch(a.attrs.steps));
+}
+
+SINTER_DECL Batched Windows::batch(const BatchArgs& a) {
+  return windows(a.in[0], ops_detail::axes_past_batch(a.attrs.axes, a.in[0].rank()), a.attrs.steps);
 }
 
 }  // namespace ops

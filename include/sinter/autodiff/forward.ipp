@@ -1,0 +1,253 @@
+// Forward mode, halves and matrices out of the reverse walk and the vectoriser.
+#pragma once
+
+#include <sinter/autodiff/forward.hpp>
+#include <sinter/autodiff/reverse.hpp>
+#include <sinter/autodiff/vectorise.hpp>
+#include <sinter/ops/registry.hpp>
+#include <sinter/passes/dce.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace forward_detail {
+
+inline Val val(GraphBuilder& builder, Value v) { return {&builder, v, builder.node(v).where}; }
+
+/// The inputs of `graph` as inputs of the builder.
+inline std::vector<Value> copy_inputs(GraphBuilder& builder, const Graph& graph) {
+  std::vector<Value> inputs;
+  for (Value input : graph.inputs()) {
+    const Node& node = graph.node(input);
+    inputs.push_back(builder.input(graph.type(input), node.attrs.text, node.where));
+  }
+  return inputs;
+}
+
+inline Value zeros_like(GraphBuilder& builder, Value v) {
+  // Of the value's type on its device: `full` is made on the CPU, and a number joins operands on any device.
+  return full_like(val(builder, v), 0).value;
+}
+
+/// Gradients of the first `parameters` inputs for gradients of the outputs, all of which are further inputs.
+inline Graph vjp_graph(const Graph& forward, std::size_t parameters, std::size_t results) {
+  GraphBuilder builder(forward);
+  std::vector<Value> inputs = copy_inputs(builder, forward);
+  const std::vector<Value> all = builder.inline_graph(forward, inputs);
+  std::vector<Value> outputs(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(results)), douts, gradients;
+  for (Value output : outputs) douts.push_back(builder.input(Type(builder.type(output)), {}, builder.node(output).where));
+  const std::span<const Value> wrt(inputs.data(), parameters);
+  gradients = backward(builder, outputs, douts, wrt);
+  for (std::size_t i = 0; i < parameters; ++i)
+    if (!gradients[i]) gradients[i] = zeros_like(builder, wrt[i]);
+  return Dce{}(builder.finish(gradients));
+}
+
+/// The unit vectors of `shape`, one after the other along the first axis.
+inline Val unit_vectors(GraphBuilder& builder, Value like, Dim count) {
+  const Val v = val(builder, like);
+  const Val rows = iota(v, {count, count}, 0, DType::i64), columns = iota(v, {count, count}, 1, DType::i64);
+  Shape shape{count};
+  for (Dim dim : v.shape().dims()) shape.push_back(dim, v.where);
+  return reshape(cast(eq(rows, columns), v.dtype()), shape);
+}
+
+inline Shape joined_shape(const Shape& a, const Shape& b, Location where) {
+  if (a.rank() + b.rank() > max_rank)
+    throw ShapeError("jacobian", "the result is " + a.text() + ", the parameter is " + b.text() + ": together more than " + std::to_string(max_rank) + " axes", where,
+                     "flatten one of them");
+  Shape shape = a;
+  for (Dim dim : b.dims()) shape.push_back(dim);
+  return shape;
+}
+
+/// One row for each element of the output: gradients of the unit vectors.
+inline Value jacobian_by_rows(GraphBuilder& builder, const Graph& vjp, std::span<const Value> inputs, Value output, std::size_t parameter, const Shape& shape) {
+  const Dim rows = builder.type(output).shape.numel();
+  std::vector<Batched> operands;
+  for (Value v : inputs) operands.push_back(Batched(val(builder, v), false));
+  operands.push_back(Batched(unit_vectors(builder, output, rows), true));
+  const Batched gradient = vectorise(builder, vjp, operands, rows)[parameter];
+  Shape stretched{rows};
+  for (Dim dim : builder.type(inputs[parameter]).shape.dims()) stretched.push_back(dim);
+  return reshape(gradient.is_batched ? gradient.value : expand(gradient.value, stretched), shape).value;
+}
+
+/// One column for each element of the parameter: derivatives along the unit vectors.
+inline Value jacobian_by_columns(GraphBuilder& builder, const Graph& jvp, std::span<const Value> inputs, Value output, std::size_t parameter, const Shape& shape) {
+  const Dim columns = builder.type(inputs[parameter]).shape.numel();
+  std::vector<Batched> operands;
+  for (Value v : inputs) operands.push_back(Batched(val(builder, v), false));
+  operands.push_back(Batched(unit_vectors(builder, inputs[parameter], columns), true));
+  const Batched tangent = vectorise(builder, jvp, operands, columns)[0];
+  const Shape result = builder.type(output).shape;
+  Shape stretched{columns};
+  for (Dim dim : result.dims()) stretched.push_back(dim);
+  IntVector order;   // columns last
+  for (int i = 0; i < result.rank(); ++i) order.push_back(i + 1);
+  order.push_back(0);
+  return reshape(permute(tangent.is_batched ? tangent.value : expand(tangent.value, stretched), order), shape).value;
+}
+
+/// The derivative of output 0 along a tangent of one parameter, which is a further input.
+inline Graph jvp_by_parameter(const Graph& forward, std::size_t parameter) {
+  GraphBuilder builder(forward);
+  std::vector<Value> inputs = copy_inputs(builder, forward);
+  const Value output = builder.inline_graph(forward, inputs)[0];
+  const Value tangent = builder.input(Type(builder.type(inputs[parameter])), {}, builder.node(inputs[parameter]).where);
+  Value derivative = push_forward(builder, {&output, 1}, {&inputs[parameter], 1}, {&tangent, 1})[0];
+  if (!derivative) derivative = zeros_like(builder, output);
+  return Dce{}(builder.finish({&derivative, 1}));
+}
+
+inline bool is_by_rows(const Shape& output, const Shape& parameter) {
+  const Dim rows = output.numel(), columns = parameter.numel();
+  return !(rows.is_static() && columns.is_static()) || rows.value() <= columns.value();   // unknown: no guard for a choice
+}
+
+/// Splits a joint graph: nodes before `boundary` may be computed early, the others need the gradients.
+class Splitter {
+ public:
+  Splitter(const Graph& joint, std::int32_t boundary) : joint_(joint), boundary_(boundary), builder_(joint), moved_(joint.nodes().size()) {}
+
+  /// Copies what the gradients need; values of the early part become inputs, those that cost nothing are made again.
+  Graph run(std::span<const Value> douts, std::span<const Value> gradients, std::vector<Value>& residuals) {
+    collect(gradients);
+    for (Value v : early_) moved_[static_cast<std::size_t>(v.node)] = {};
+    for (std::size_t i = 0; i < early_.size(); ++i) inputs_.push_back(builder_.input(Type(joint_.type(early_[i])), {}, joint_.node(early_[i]).where));
+    for (Value v : douts) moved_[static_cast<std::size_t>(v.node)] = builder_.input(Type(joint_.type(v)), {}, joint_.node(v).where);
+    for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
+      const Node& node = joint_.nodes()[id];
+      if (!is_needed_[id] || moved_[id]) continue;
+      Values operands;
+      for (Value v : node.inputs) operands.push_back(moved(v));
+      moved_[id] = builder_.copy(node, operands);
+    }
+    std::vector<Value> outputs;
+    for (Value v : gradients) outputs.push_back(moved(v));
+    residuals = early_;
+    return builder_.finish(outputs);
+  }
+
+ private:
+  bool is_saved(Value v) const {
+    const Node& node = joint_.node(v);
+    if (v.node >= boundary_) return false;
+    return node.op == &op_info<ops::Input> || (!node.inputs.empty() && node.op->kind != OpKind::view);
+  }
+  void collect(std::span<const Value> gradients) {
+    is_needed_.assign(joint_.nodes().size(), 0);
+    std::vector<Value> saved;
+    auto need = [&](Value v) {
+      if (!is_saved(v)) is_needed_[static_cast<std::size_t>(v.node)] = 1;
+      else if (std::find(early_.begin(), early_.end(), v) == early_.end()) early_.push_back(v);
+    };
+    for (Value v : gradients) need(v);
+    for (std::size_t id = joint_.nodes().size(); id-- > 0;)
+      if (is_needed_[id])
+        for (Value v : joint_.nodes()[id].inputs) need(v);
+  }
+  Value moved(Value v) const {
+    for (std::size_t i = 0; i < early_.size(); ++i)
+      if (early_[i] == v) return inputs_[i];
+    const Value to = moved_[static_cast<std::size_t>(v.node)];
+    return {to.node, to.result + v.result};
+  }
+
+  const Graph& joint_;
+  std::int32_t boundary_;
+  GraphBuilder builder_;
+  std::vector<Value> moved_, early_, inputs_;
+  std::vector<std::uint8_t> is_needed_;
+};
+
+}  // namespace forward_detail
+
+SINTER_DECL std::vector<Value> push_forward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> wrt,
+                                            std::span<const Value> tangents) {
+  using namespace forward_detail;
+  ensure(wrt.size() == tangents.size(), "push_forward: a tangent for each value is required");
+  // Gradients by these do not depend on their values, so zeros do.
+  std::vector<Value> probed, probes, positions(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_floating(builder.type(outputs[i]).dtype)) continue;
+    probed.push_back(outputs[i]);
+    probes.push_back(full(val(builder, outputs[i]), builder.type(outputs[i]).shape, builder.type(outputs[i]).dtype, 0).value);
+    positions[i] = probes.back();
+  }
+  const std::vector<Value> gradients = backward(builder, probed, probes, wrt);
+  std::vector<Value> reached, along;
+  for (std::size_t i = 0; i < wrt.size(); ++i) {
+    if (!gradients[i]) continue;
+    reached.push_back(gradients[i]);
+    along.push_back(tangents[i]);
+  }
+  const std::vector<Value> derivatives = backward(builder, reached, along, probes);
+  std::vector<Value> result(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    for (std::size_t k = 0; k < probes.size(); ++k)
+      if (positions[i] && probes[k] == positions[i]) result[i] = derivatives[k];
+  return result;
+}
+
+SINTER_DECL Graph jvp_graph(const Graph& forward, std::size_t parameters, std::size_t results) {
+  using namespace forward_detail;
+  GraphBuilder builder(forward);
+  std::vector<Value> inputs = copy_inputs(builder, forward), tangents;
+  for (std::size_t i = 0; i < parameters; ++i) tangents.push_back(builder.input(Type(builder.type(inputs[i])), {}, builder.node(inputs[i]).where));
+  std::vector<Value> outputs = builder.inline_graph(forward, inputs);
+  const std::vector<Value> derivatives = push_forward(builder, {outputs.data(), results}, {inputs.data(), parameters}, tangents);
+  for (std::size_t i = 0; i < results; ++i) outputs.push_back(derivatives[i] ? derivatives[i] : zeros_like(builder, outputs[i]));
+  return Dce{}(builder.finish(outputs));
+}
+
+SINTER_DECL ForwardBackward split_vjp(const Graph& forward, std::size_t parameters, std::size_t results) {
+  using namespace forward_detail;
+  GraphBuilder builder(forward);
+  std::vector<Value> inputs = copy_inputs(builder, forward);
+  const std::vector<Value> outputs = builder.inline_graph(forward, inputs);
+  const auto boundary = static_cast<std::int32_t>(builder.graph().nodes().size());
+  std::vector<Value> douts;
+  for (std::size_t i = 0; i < results; ++i) douts.push_back(builder.input(Type(builder.type(outputs[i])), {}, builder.node(outputs[i]).where));
+  std::vector<Value> gradients = backward(builder, {outputs.data(), results}, douts, {inputs.data(), parameters});
+  for (std::size_t i = 0; i < parameters; ++i)
+    if (!gradients[i]) gradients[i] = zeros_like(builder, inputs[i]);
+  std::vector<Value> all = outputs, residuals;
+  all.insert(all.end(), gradients.begin(), gradients.end());
+  const Graph joint = builder.finish(all);
+  ForwardBackward halves;
+  halves.backward = Splitter(joint, boundary).run(douts, gradients, residuals);
+  GraphBuilder early(forward);
+  const std::vector<Value> early_inputs = copy_inputs(early, forward);
+  // The early part of the joint graph is the forward graph again, node for node.
+  std::vector<Value> moved(static_cast<std::size_t>(boundary));
+  for (std::int32_t id = 0; id < boundary; ++id) {
+    const Node& node = joint.node(id);
+    Values operands;
+    for (Value v : node.inputs) operands.push_back({moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result});
+    moved[static_cast<std::size_t>(id)] = node.op == &op_info<ops::Input> ? early_inputs[static_cast<std::size_t>(node.attrs.integer)] : early.copy(node, operands);
+  }
+  std::vector<Value> early_outputs = outputs;
+  early_outputs.insert(early_outputs.end(), residuals.begin(), residuals.end());
+  for (Value& v : early_outputs) v = {moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result};
+  halves.forward = Dce{}(early.finish(early_outputs));
+  return halves;
+}
+
+SINTER_DECL Graph jacobian_graph(const Graph& forward, std::size_t parameters, Location where) {
+  using namespace forward_detail;
+  GraphBuilder builder(forward);
+  std::vector<Value> inputs = copy_inputs(builder, forward);
+  std::vector<Value> outputs = builder.inline_graph(forward, inputs);
+  Graph vjp;
+  for (std::size_t i = 0; i < parameters; ++i) {
+    const Shape output = builder.type(outputs[0]).shape, parameter = builder.type(inputs[i]).shape, shape = joined_shape(output, parameter, where);
+    if (is_by_rows(output, parameter)) {
+      if (vjp.outputs().empty()) vjp = vjp_graph(forward, parameters, 1);
+      outputs.push_back(jacobian_by_rows(builder, vjp, inputs, outputs[0], i, shape));
+    } else {
+      outputs.push_back(jacobian_by_columns(builder, jvp_by_parameter(forward, i), inputs, outputs[0], i, shape));
+    }
+  }
+  return Dce{}(builder.finish(outputs));
+}
+
+SINTER_NAMESPACE_END

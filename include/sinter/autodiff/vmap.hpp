@@ -1,0 +1,169 @@
+// vmap: from a function of one example to a function of a batch. The function is traced on the parameters without their
+// mapped axes, and its graph is vectorised (autodiff/vectorise.hpp).
+#pragma once
+
+#include <sinter/autodiff/trace.hpp>
+
+#include <concepts>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// In the place of an axis: an argument that is the same for all examples, or a result that must be.
+inline constexpr int no_axis = std::numeric_limits<int>::min();
+
+/// The mapped axis of all arguments (or results), or a list with one for each; inside a struct or container all tensors have
+/// the same. Negative axes count from the end.
+class MappedAxes {
+ public:
+  MappedAxes(int axis) : axes_{axis} {}
+  MappedAxes(std::initializer_list<int> axes) : axes_(axes), is_list_(true) {}
+  bool is_list() const { return is_list_; }
+  std::size_t size() const { return axes_.size(); }
+  int operator[](std::size_t i) const { return is_list_ ? axes_[i] : axes_[0]; }
+
+ private:
+  std::vector<int> axes_;
+  bool is_list_ = false;
+};
+
+namespace autodiff_detail {
+
+/// A trace in which mapped parameters have lost an axis.
+class MapTrace : public TransformTrace {
+ public:
+  explicit MapTrace(Location where) : TransformTrace("vmap"), where_(where) {}
+  /// The examples of `value` along `axis`, one of them.
+  Ref<TensorImpl> example(const Ref<TensorImpl>& value, int axis, std::size_t argument);
+  Ref<TensorImpl> variable_example(const std::shared_ptr<VariableSlot>& slot, int axis, std::size_t argument);
+  /// Ends the trace: results with the batch at `axes` (one per result), assignments handed out.
+  static std::vector<Ref<TensorImpl>> finish(std::unique_ptr<MapTrace> trace, std::span<const Ref<TensorImpl>> results, std::span<const int> axes);
+
+ private:
+  Type without_axis(const Ref<TensorImpl>& value, int& axis, std::size_t argument);
+
+  Location where_;
+  std::optional<Dim> size_;
+  std::size_t first_mapped_ = 0;                    // argument that size_ came from
+  std::vector<int> axes_;                           // of each parameter
+  std::vector<std::pair<std::shared_ptr<VariableSlot>, int>> mapped_variables_;
+};
+
+struct MapVisitor {
+  MapTrace& trace;
+  int axis;
+  std::size_t argument;
+  void tensor(Tensor& x) {
+    if (axis != no_axis) x = Tensor(trace.example(x.impl(), axis, argument));
+  }
+  void scalar(Scalar&) {}
+  void variable(const Variable& x) {
+    if (axis != no_axis) trace.variable_example(x.slot(), axis, argument);
+  }
+  void fixed(std::int64_t) {}
+};
+
+/// How a mapped result is held: a Scalar for each example is a Tensor.
+template <class R>
+struct Mapped {
+  using type = std::conditional_t<std::same_as<R, Scalar>, Tensor, R>;
+  static type make(R&& r) {
+    if constexpr (std::same_as<R, Scalar>) return Tensor(In(r).tensor());
+    else return std::move(r);
+  }
+};
+template <class... R>
+struct Mapped<std::tuple<R...>> {
+  using type = std::tuple<typename Mapped<R>::type...>;
+  static type make(std::tuple<R...>&& r) {
+    return std::apply([](R&... parts) { return type{Mapped<R>::make(std::move(parts))...}; }, r);
+  }
+};
+template <class A, class B>
+struct Mapped<std::pair<A, B>> {
+  using type = std::pair<typename Mapped<A>::type, typename Mapped<B>::type>;
+  static type make(std::pair<A, B>&& r) { return {Mapped<A>::make(std::move(r.first)), Mapped<B>::make(std::move(r.second))}; }
+};
+
+void check_axis_count(const MappedAxes& axes, std::size_t count, std::string_view what, Location where);
+
+/// The out axis of each leaf of a result.
+template <class R>
+std::vector<int> axes_of_result(const R& result, const MappedAxes& axes, Location where) {
+  std::vector<int> list;
+  auto add = [&](const auto& part, int axis) { list.insert(list.end(), values_of(part).size(), axis); };
+  if constexpr (tree::TupleLike<R>) {
+    if (axes.is_list()) {
+      check_axis_count(axes, std::tuple_size_v<R>, "out_axes", where);
+      std::apply([&](const auto&... parts) {
+        std::size_t at = 0;
+        (add(parts, axes[at++]), ...);
+      }, result);
+      return list;
+    }
+  } else if (axes.is_list()) {
+    check_axis_count(axes, 1, "out_axes", where);
+  }
+  add(result, axes[0]);
+  return list;
+}
+
+template <class F>
+struct Vmap {
+  F f;
+  MappedAxes in_axes, out_axes;
+  Location where;
+
+  template <class... A>
+  auto operator()(const A&... args) const {
+    if (in_axes.is_list()) check_axis_count(in_axes, sizeof...(A), "in_axes", where);
+    std::tuple<parameter_t<A>...> parameters{args...};   // before the trace: expressions among them belong outside
+    auto trace = std::make_unique<MapTrace>(where);
+    std::apply([&](auto&... parts) {
+      std::size_t at = 0;
+      (map_argument(*trace, parts, at++), ...);
+    }, parameters);
+    if constexpr (std::is_void_v<decltype(std::apply(f, std::as_const(parameters)))>) {
+      std::apply(f, std::as_const(parameters));
+      MapTrace::finish(std::move(trace), {}, {});
+    } else {
+      auto held = call_held(f, std::as_const(parameters));
+      const auto result = Mapped<decltype(held)>::make(std::move(held));
+      const std::vector<Ref<TensorImpl>> values = values_of(result);
+      const std::vector<int> axes = axes_of_result(result, out_axes, where);
+      return with_values(result, MapTrace::finish(std::move(trace), values, axes));
+    }
+  }
+
+ private:
+  template <class T>
+  void map_argument(MapTrace& trace, T& part, std::size_t argument) const {
+    MapVisitor visitor{trace, in_axes[argument], argument};
+    tree::visit_leaves(part, visitor);
+  }
+};
+
+}  // namespace autodiff_detail
+
+/// A function that applies f to each example of a batch: the arguments are mapped along `in_axes`, the results stacked along
+/// `out_axes`. All in one graph, without a loop: a product of matrix and vector becomes a product of matrices. Numbers are
+/// never mapped. Every example draws its own random numbers. A mapped Variable holds a value for each example; assigning to
+/// another one a value that differs between examples is an error.
+template <class F>
+auto vmap(F f, MappedAxes in_axes = 0, MappedAxes out_axes = 0, Location where = std::source_location::current()) {
+  return autodiff_detail::Vmap<F>{std::move(f), std::move(in_axes), std::move(out_axes), where};
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/autodiff/vmap.ipp>
+#endif

@@ -1,0 +1,97 @@
+// The untyped half of vmap: axes are checked and moved to the front, the graph is vectorised and recorded again.
+#pragma once
+
+#include <sinter/autodiff/vectorise.hpp>
+#include <sinter/autodiff/vmap.hpp>
+#include <sinter/ops/batch.hpp>
+#include <sinter/passes/dce.hpp>
+
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::autodiff_detail {
+
+SINTER_DECL void check_axis_count(const MappedAxes& axes, std::size_t count, std::string_view what, Location where) {
+  if (axes.size() == count) return;
+  const std::string_view things = what == "in_axes" ? " arguments" : " results";
+  throw UserError("vmap", std::string(what) + " names " + std::to_string(axes.size()) + " axes, the function has " + std::to_string(count) + std::string(things), where,
+                  "give one axis for each (jit::no_axis: not mapped), or one number for all");
+}
+
+SINTER_DECL Type MapTrace::without_axis(const Ref<TensorImpl>& value, int& axis, std::size_t argument) {
+  Type type = value->type;
+  const int rank = type.shape.rank();
+  const std::string name = "argument " + std::to_string(argument);
+  if (axis < -rank || axis >= rank)
+    throw IndexError("vmap", name + " is " + type.text() + " and has no axis " + std::to_string(axis), where_,
+                     rank == 0 ? "pass jit::no_axis for what is the same in all examples" : "axes of it are " + std::to_string(-rank) + " to " + std::to_string(rank - 1));
+  if (axis < 0) axis += rank;
+  const Dim extent = type.shape[axis];
+  if (!size_) size_ = extent, first_mapped_ = argument;
+  if (!(*size_ == extent))
+    throw ShapeError("vmap", "mapped axes differ: " + name + " is " + type.text() + " with " + extent.text() + " examples along axis " + std::to_string(axis) +
+                     ", argument " + std::to_string(first_mapped_) + " has " + size_->text(), where_, "map axes of one extent, or pass jit::no_axis for one of them");
+  type.shape.erase(axis);
+  return type;
+}
+
+SINTER_DECL Ref<TensorImpl> MapTrace::example(const Ref<TensorImpl>& value, int axis, std::size_t argument) {
+  const Type type = without_axis(value, axis, argument);
+  axes_.push_back(axis);
+  return parameter(value, type);
+}
+
+SINTER_DECL Ref<TensorImpl> MapTrace::variable_example(const std::shared_ptr<VariableSlot>& slot, int axis, std::size_t argument) {
+  const Ref<TensorImpl> value = read_outside(slot);
+  const Type type = without_axis(value, axis, argument);
+  axes_.push_back(axis);
+  mapped_variables_.emplace_back(slot, axis);
+  return variable_parameter(slot, value, type);
+}
+
+/// The result with the batch at `axis`. `what` names it in errors.
+inline Value placed_batch(const Batched& result, int axis, Dim size, const std::string& what, Location where) {
+  const Val x = result.value;
+  if (axis == no_axis) {
+    if (!result.is_batched) return x.value;
+    throw UserError("vmap", what + " differs between examples, but is to have no axis for them", where, "give it an axis");
+  }
+  const int rank = x.rank() + (result.is_batched ? 0 : 1);
+  if (axis < -rank || axis >= rank)
+    throw IndexError("vmap", "there is no axis " + std::to_string(axis) + " for the examples: with it " + what + " has rank " + std::to_string(rank), where);
+  const Val stacked = result.is_batched ? x : expand(x, ops_detail::batched_shape(size, x.shape()));
+  return ops_detail::move_axis(stacked, 0, axis < 0 ? axis + rank : axis).value;
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(std::unique_ptr<MapTrace> trace, std::span<const Ref<TensorImpl>> results, std::span<const int> axes) {
+  const Location where = trace->where_;
+  if (!trace->size_)
+    throw UserError("vmap", "no argument is mapped", where, "give an axis for at least one Tensor argument");
+  const Dim size = *trace->size_;
+  const std::vector<int> in_axes = std::move(trace->axes_);
+  const auto mapped_variables = std::move(trace->mapped_variables_);
+  const TracedCall call = TransformTrace::end(std::move(trace), results);
+  GraphBuilder builder(call.graph);
+  std::vector<Batched> inputs;
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    const Val x{&builder, builder.input(call.operands[i]->type), where};
+    if (i < call.parameters) inputs.push_back(Batched(ops_detail::move_axis(x, in_axes[i], 0), true));
+    else inputs.push_back(Batched(x, false));
+  }
+  const std::vector<Batched> outputs = vectorise(builder, call.graph, inputs, size);
+  std::vector<Value> placed;
+  for (std::size_t i = 0; i < call.results; ++i) placed.push_back(placed_batch(outputs[i], axes[i], size, "result " + std::to_string(i), where));
+  for (std::size_t i = 0; i < call.assigned.size(); ++i) {
+    int axis = no_axis;
+    for (const auto& [slot, mapped] : mapped_variables)
+      if (slot == call.assigned[i]) axis = mapped;
+    placed.push_back(placed_batch(outputs[call.results + i], axis, size, "the value assigned to Variable '" + call.assigned[i]->name + "'", where));
+  }
+  std::vector<Ref<TensorImpl>> values = replay(Dce{}(builder.finish(placed)), call.operands);
+  for (std::size_t i = 0; i < call.assigned.size(); ++i) assign_outside(call.assigned[i], values[call.results + i]);
+  values.resize(call.results);
+  return values;
+}
+
+}  // namespace jit::autodiff_detail
+SINTER_NAMESPACE_END
