@@ -14,7 +14,8 @@ SINTER_NAMESPACE_BEGIN
 
 /// Appends the derivatives of `outputs` along `tangents` of the values `wrt` to the builder that holds the forward nodes
 /// (Townsend 2017, "A new trick for calculating Jacobian vector products"). No Value where an output does not depend on one.
-std::vector<Value> push_forward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> wrt, std::span<const Value> tangents);
+std::vector<Value> push_forward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> wrt,
+                                std::span<const Value> tangents);
 
 /// `forward` with the derivatives of its first `results` outputs along tangents of its first `parameters` inputs added to its
 /// outputs. Inputs: those of `forward`, then the tangents. Zeros where an output does not depend on the parameters.

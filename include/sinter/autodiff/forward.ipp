@@ -52,15 +52,18 @@ inline Val unit_vectors(GraphBuilder& builder, Value like, Dim count) {
 
 inline Shape joined_shape(const Shape& a, const Shape& b, Location where) {
   if (a.rank() + b.rank() > max_rank)
-    throw ShapeError("jacobian", "the result is " + a.text() + ", the parameter is " + b.text() + ": together more than " + std::to_string(max_rank) + " axes", where,
-                     "flatten one of them");
+    throw ShapeError(
+        "jacobian",
+        "the result is " + a.text() + ", the parameter is " + b.text() + ": together more than " + std::to_string(max_rank) + " axes",
+        where, "flatten one of them");
   Shape shape = a;
   for (Dim dim : b.dims()) shape.push_back(dim);
   return shape;
 }
 
 /// One row for each element of the output: gradients of the unit vectors.
-inline Value jacobian_by_rows(GraphBuilder& builder, const Graph& vjp, std::span<const Value> inputs, Value output, std::size_t parameter, const Shape& shape) {
+inline Value jacobian_by_rows(GraphBuilder& builder, const Graph& vjp, std::span<const Value> inputs, Value output, std::size_t parameter,
+                              const Shape& shape) {
   const Dim rows = builder.type(output).shape.numel();
   std::vector<Batched> operands;
   for (Value v : inputs) operands.push_back(Batched(val(builder, v), false));
@@ -72,7 +75,8 @@ inline Value jacobian_by_rows(GraphBuilder& builder, const Graph& vjp, std::span
 }
 
 /// One column for each element of the parameter: derivatives along the unit vectors.
-inline Value jacobian_by_columns(GraphBuilder& builder, const Graph& jvp, std::span<const Value> inputs, Value output, std::size_t parameter, const Shape& shape) {
+inline Value jacobian_by_columns(GraphBuilder& builder, const Graph& jvp, std::span<const Value> inputs, Value output,
+                                 std::size_t parameter, const Shape& shape) {
   const Dim columns = builder.type(inputs[parameter]).shape.numel();
   std::vector<Batched> operands;
   for (Value v : inputs) operands.push_back(Batched(val(builder, v), false));
@@ -112,7 +116,8 @@ class Splitter {
   Graph run(std::span<const Value> douts, std::span<const Value> gradients, std::vector<Value>& residuals) {
     collect(gradients);
     for (Value v : early_) moved_[static_cast<std::size_t>(v.node)] = {};
-    for (std::size_t i = 0; i < early_.size(); ++i) inputs_.push_back(builder_.input(Type(joint_.type(early_[i])), {}, joint_.node(early_[i]).where));
+    for (std::size_t i = 0; i < early_.size(); ++i)
+      inputs_.push_back(builder_.input(Type(joint_.type(early_[i])), {}, joint_.node(early_[i]).where));
     for (Value v : douts) moved_[static_cast<std::size_t>(v.node)] = builder_.input(Type(joint_.type(v)), {}, joint_.node(v).where);
     for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
       const Node& node = joint_.nodes()[id];
@@ -159,7 +164,7 @@ class Splitter {
   std::vector<std::uint8_t> is_needed_;
 };
 
-}  // namespace forward_detail
+}   // namespace forward_detail
 
 SINTER_DECL std::vector<Value> push_forward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> wrt,
                                             std::span<const Value> tangents) {
@@ -192,7 +197,8 @@ SINTER_DECL Graph jvp_graph(const Graph& forward, std::size_t parameters, std::s
   using namespace forward_detail;
   GraphBuilder builder(forward);
   std::vector<Value> inputs = copy_inputs(builder, forward), tangents;
-  for (std::size_t i = 0; i < parameters; ++i) tangents.push_back(builder.input(Type(builder.type(inputs[i])), {}, builder.node(inputs[i]).where));
+  for (std::size_t i = 0; i < parameters; ++i)
+    tangents.push_back(builder.input(Type(builder.type(inputs[i])), {}, builder.node(inputs[i]).where));
   std::vector<Value> outputs = builder.inline_graph(forward, inputs);
   const std::vector<Value> derivatives = push_forward(builder, {outputs.data(), results}, {inputs.data(), parameters}, tangents);
   for (std::size_t i = 0; i < results; ++i) outputs.push_back(derivatives[i] ? derivatives[i] : zeros_like(builder, outputs[i]));
@@ -206,7 +212,8 @@ SINTER_DECL ForwardBackward split_vjp(const Graph& forward, std::size_t paramete
   const std::vector<Value> outputs = builder.inline_graph(forward, inputs);
   const auto boundary = static_cast<std::int32_t>(builder.graph().nodes().size());
   std::vector<Value> douts;
-  for (std::size_t i = 0; i < results; ++i) douts.push_back(builder.input(Type(builder.type(outputs[i])), {}, builder.node(outputs[i]).where));
+  for (std::size_t i = 0; i < results; ++i)
+    douts.push_back(builder.input(Type(builder.type(outputs[i])), {}, builder.node(outputs[i]).where));
   std::vector<Value> gradients = backward(builder, {outputs.data(), results}, douts, {inputs.data(), parameters});
   for (std::size_t i = 0; i < parameters; ++i)
     if (!gradients[i]) gradients[i] = zeros_like(builder, inputs[i]);
@@ -222,12 +229,15 @@ SINTER_DECL ForwardBackward split_vjp(const Graph& forward, std::size_t paramete
   for (std::int32_t id = 0; id < boundary; ++id) {
     const Node& node = joint.node(id);
     Values operands;
-    for (Value v : node.inputs) operands.push_back({moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result});
-    moved[static_cast<std::size_t>(id)] = node.op == &op_info<ops::Input> ? early_inputs[static_cast<std::size_t>(node.attrs.integer)] : early.copy(node, operands);
+    for (Value v : node.inputs)
+      operands.push_back({moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result});
+    moved[static_cast<std::size_t>(id)] =
+        node.op == &op_info<ops::Input> ? early_inputs[static_cast<std::size_t>(node.attrs.integer)] : early.copy(node, operands);
   }
   std::vector<Value> early_outputs = outputs;
   early_outputs.insert(early_outputs.end(), residuals.begin(), residuals.end());
-  for (Value& v : early_outputs) v = {moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result};
+  for (Value& v : early_outputs)
+    v = {moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result};
   halves.forward = Dce{}(early.finish(early_outputs));
   return halves;
 }
@@ -239,7 +249,8 @@ SINTER_DECL Graph jacobian_graph(const Graph& forward, std::size_t parameters, L
   std::vector<Value> outputs = builder.inline_graph(forward, inputs);
   Graph vjp;
   for (std::size_t i = 0; i < parameters; ++i) {
-    const Shape output = builder.type(outputs[0]).shape, parameter = builder.type(inputs[i]).shape, shape = joined_shape(output, parameter, where);
+    const Shape output = builder.type(outputs[0]).shape, parameter = builder.type(inputs[i]).shape,
+                shape = joined_shape(output, parameter, where);
     if (is_by_rows(output, parameter)) {
       if (vjp.outputs().empty()) vjp = vjp_graph(forward, parameters, 1);
       outputs.push_back(jacobian_by_rows(builder, vjp, inputs, outputs[0], i, shape));

@@ -20,8 +20,8 @@ namespace jit::autodiff_detail {
 
 /// A function as a graph, and what it is called with.
 struct TracedCall {
-  Graph graph;                                           // outputs: results, then the values assigned to Variables
-  std::vector<Ref<TensorImpl>> operands;                 // of the graph's inputs; the parameters come first
+  Graph graph;                             // outputs: results, then the values assigned to Variables
+  std::vector<Ref<TensorImpl>> operands;   // of the graph's inputs; the parameters come first
   std::size_t parameters = 0, results = 0;
   std::vector<std::shared_ptr<VariableSlot>> assigned;
 };
@@ -57,7 +57,8 @@ Ref<TensorImpl> as_value(const Leaf& x);
 
 /// How a parameter is held while tracing: numbers become Scalars, expressions Tensors.
 template <class T>
-using parameter_t = std::conditional_t<Arithmetic<T>, Scalar, std::conditional_t<is_expr<std::remove_cvref_t<T>>, Tensor, std::remove_cvref_t<T>>>;
+using parameter_t =
+    std::conditional_t<Arithmetic<T>, Scalar, std::conditional_t<is_expr<std::remove_cvref_t<T>>, Tensor, std::remove_cvref_t<T>>>;
 
 /// How a result is held: expressions and Variables become Tensors, inside pairs and tuples too.
 template <class R>
@@ -122,9 +123,7 @@ struct ParameterVisitor {
   void tensor(Tensor& x) {
     if (is_floating(x.dtype())) x = Tensor(trace.parameter(x.impl()));
   }
-  void scalar(Scalar& x) {
-    x = Scalar(trace.parameter(as_value(x.leaf())));
-  }
+  void scalar(Scalar& x) { x = Scalar(trace.parameter(as_value(x.leaf()))); }
   void variable(const Variable& x) {
     if (!is_floating(x.dtype())) return;
     const Ref<TensorImpl> value = trace.read_outside(x.slot());
@@ -133,7 +132,7 @@ struct ParameterVisitor {
   void fixed(std::int64_t) {}
 };
 
-}  // namespace jit::autodiff_detail
+}   // namespace jit::autodiff_detail
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

@@ -22,7 +22,8 @@ SINTER_DECL Ref<TensorImpl> TransformTrace::parameter(const Ref<TensorImpl>& val
   return placeholders_.back();
 }
 
-SINTER_DECL Ref<TensorImpl> TransformTrace::variable_parameter(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value, const Type& type) {
+SINTER_DECL Ref<TensorImpl> TransformTrace::variable_parameter(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value,
+                                                               const Type& type) {
   Ref<TensorImpl> stand_in = parameter(value, type);
   read_.emplace_back(slot, stand_in);
   return stand_in;
@@ -77,5 +78,5 @@ SINTER_DECL void assign_outside(const std::shared_ptr<VariableSlot>& slot, const
   old = std::exchange(slot->value, value);
 }
 
-}  // namespace jit::autodiff_detail
+}   // namespace jit::autodiff_detail
 SINTER_NAMESPACE_END

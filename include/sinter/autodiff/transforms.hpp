@@ -42,16 +42,18 @@ Derivatives jacobian_call(std::unique_ptr<TransformTrace> trace, const Ref<Tenso
 struct Tangents {
   std::vector<Ref<TensorImpl>> results, tangents;
 };
-Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> tangents, Location where);
+Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> tangents,
+                  Location where);
 
 /// The backward half of a call.
 struct BackwardCall {
   std::vector<Ref<TensorImpl>> results;
   Graph backward;
-  std::vector<Ref<TensorImpl>> saved;     // its first inputs
-  std::vector<Type> result_types;         // of its further inputs
+  std::vector<Ref<TensorImpl>> saved;   // its first inputs
+  std::vector<Type> result_types;       // of its further inputs
 };
-std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, Location where);
+std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+                                             Location where);
 std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<Ref<TensorImpl>> gradients, Location where);
 
 /// Replaces the floating leaves of a parameter by their gradients, in the same order.
@@ -134,7 +136,8 @@ auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...>
   auto trace = std::make_unique<TransformTrace>("grad");
   const auto result = trace_call(*trace, f, wrt, originals);
   using R = std::remove_cvref_t<decltype(result)>;
-  static_assert(is_single<R> || tree::TupleLike<R>, "sinter: a differentiated function returns its loss, or a pair or tuple that begins with it");
+  static_assert(is_single<R> || tree::TupleLike<R>,
+                "sinter: a differentiated function returns its loss, or a pair or tuple that begins with it");
   auto derivatives = differentiate_call(std::move(trace), values_of(result), where);
   return std::pair(value_with(result, derivatives.results), gradients_of(derivatives.gradients, std::get<Wrt>(originals)...));
 }
@@ -185,7 +188,7 @@ struct Jacobian {
   }
 };
 
-}  // namespace autodiff_detail
+}   // namespace autodiff_detail
 
 /// A function that returns {f(args...), gradients by the parameters Wrt (default: the first)}. f must return a floating
 /// scalar (shape ()), or a pair or tuple that begins with one: what follows is passed through. One parameter: its gradient;
@@ -205,16 +208,13 @@ auto grad(F f, Location where = std::source_location::current()) {
 template <class R, class... P>
 class Pullback {
  public:
-  Pullback(std::shared_ptr<const autodiff_detail::BackwardCall> call, std::tuple<P...> parameters) : call_(std::move(call)), parameters_(std::move(parameters)) {}
+  Pullback(std::shared_ptr<const autodiff_detail::BackwardCall> call, std::tuple<P...> parameters)
+      : call_(std::move(call)), parameters_(std::move(parameters)) {}
 
-  auto operator()(const In& gradient) const
-    requires(autodiff_detail::is_single<R>)
-  {
+  auto operator()(const In& gradient) const requires(autodiff_detail::is_single<R>) {
     return run({autodiff_detail::as_value(gradient.leaf)}, gradient.where);
   }
-  auto operator()(const R& gradient, Location where = std::source_location::current()) const
-    requires(!autodiff_detail::is_single<R>)
-  {
+  auto operator()(const R& gradient, Location where = std::source_location::current()) const requires(!autodiff_detail::is_single<R>) {
     return run(autodiff_detail::values_of(gradient), where);
   }
 
@@ -244,17 +244,22 @@ template <class... T>
 inline constexpr bool is_tuple<std::tuple<T...>> = true;
 template <class T>
 auto as_arguments(const T& primals) {
-  if constexpr (is_tuple<T>) return std::apply([](const auto&... p) { return std::tuple<parameter_t<std::remove_cvref_t<decltype(p)>>...>{p...}; }, primals);
+  if constexpr (is_tuple<T>)
+    return std::apply([](const auto&... p) { return std::tuple<parameter_t<std::remove_cvref_t<decltype(p)>>...>{p...}; }, primals);
   else return std::tuple<parameter_t<T>>{primals};
 }
-}  // namespace autodiff_detail
+}   // namespace autodiff_detail
 
 /// {f(args...), pullback}: reverse mode for results of any shape. The pullback multiplies a gradient of the result by the
 /// matrix of derivatives; what it needs of the forward computation is kept as long as it lives.
 template <class F, class A>
-auto vjp(const F& f, const A& a, Location where = std::source_location::current()) { return autodiff_detail::vjp_at(where, f, a); }
+auto vjp(const F& f, const A& a, Location where = std::source_location::current()) {
+  return autodiff_detail::vjp_at(where, f, a);
+}
 template <class F, class A, class B>
-auto vjp(const F& f, const A& a, const B& b, Location where = std::source_location::current()) { return autodiff_detail::vjp_at(where, f, a, b); }
+auto vjp(const F& f, const A& a, const B& b, Location where = std::source_location::current()) {
+  return autodiff_detail::vjp_at(where, f, a, b);
+}
 template <class F, class A, class B, class C>
 auto vjp(const F& f, const A& a, const B& b, const C& c, Location where = std::source_location::current()) {
   return autodiff_detail::vjp_at(where, f, a, b, c);
@@ -271,7 +276,8 @@ auto jvp(const F& f, const P& primals, const T& tangents, Location where = std::
   using namespace autodiff_detail;
   auto originals = as_arguments(primals);
   const auto along = as_arguments(tangents);
-  static_assert(std::same_as<decltype(originals), std::remove_const_t<decltype(along)>>, "sinter: the tangents of jvp have the types of the primals");
+  static_assert(std::same_as<decltype(originals), std::remove_const_t<decltype(along)>>,
+                "sinter: the tangents of jvp have the types of the primals");
   static_assert(!tree::has_variables<decltype(originals)>(), "sinter: jvp takes no Variables; pass variable.value()");
   std::vector<Ref<TensorImpl>> directions;
   TangentVisitor collect{directions};
@@ -296,7 +302,7 @@ auto hessian(F f, Location where = std::source_location::current()) {
   return jacobian<Wrt>(grad<Wrt>(std::move(f), where), where);
 }
 
-}  // namespace jit
+}   // namespace jit
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

@@ -21,7 +21,8 @@ namespace autodiff_detail {
 
 inline void require_parameters(std::string_view op, std::size_t parameters, Location where) {
   if (parameters > 0) return;
-  throw DTypeError(op, "the parameters hold nothing floating to differentiate by", where, "cast them to a floating dtype, or name other parameters: grad<1>(f)");
+  throw DTypeError(op, "the parameters hold nothing floating to differentiate by", where,
+                   "cast them to a floating dtype, or name other parameters: grad<1>(f)");
 }
 
 /// Records `graph` on the call's operands and `more`, and hands out what Variables were assigned.
@@ -34,25 +35,29 @@ inline std::vector<Ref<TensorImpl>> replay_call(const TracedCall& call, const Gr
 }
 
 /// `value` as a derivative of something of type `type`.
-inline Ref<TensorImpl> checked_derivative(Ref<TensorImpl> value, const Type& type, std::string_view op, const std::string& what, Location where) {
+inline Ref<TensorImpl> checked_derivative(Ref<TensorImpl> value, const Type& type, std::string_view op, const std::string& what,
+                                          Location where) {
   if (!(value->type.shape == type.shape))
     throw ShapeError(op, what + " is " + value->type.text() + ", it must have the shape of " + type.text(), where);
   if (value->type.dtype == type.dtype) return value;
   if (!is_floating(value->type.dtype) && !value->is_weak)
-    throw DTypeError(op, what + " is " + value->type.text() + ", it must be floating as " + type.text() + " is", where, "cast it to a floating dtype");
+    throw DTypeError(op, what + " is " + value->type.text() + ", it must be floating as " + type.text() + " is", where,
+                     "cast it to a floating dtype");
   return cast(In(Tensor(std::move(value)), where), type.dtype).impl();
 }
 
 inline Derivatives split_results(const TracedCall& call, std::vector<Ref<TensorImpl>> values) {
   Derivatives out;
   const auto results = static_cast<std::ptrdiff_t>(call.results);
-  for (auto at = values.begin() + results + static_cast<std::ptrdiff_t>(call.assigned.size()); at != values.end(); ++at) out.gradients.emplace_back(*at);
+  for (auto at = values.begin() + results + static_cast<std::ptrdiff_t>(call.assigned.size()); at != values.end(); ++at)
+    out.gradients.emplace_back(*at);
   values.resize(call.results);
   out.results = std::move(values);
   return out;
 }
 
-SINTER_DECL Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, Location where) {
+SINTER_DECL Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+                                           Location where) {
   require_parameters("grad", trace->parameters(), where);
   const Type& loss = results[0]->type;
   if (!is_floating(loss.dtype) || loss.shape.rank() != 0)
@@ -66,18 +71,20 @@ SINTER_DECL Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace
 SINTER_DECL Derivatives jacobian_call(std::unique_ptr<TransformTrace> trace, const Ref<TensorImpl>& result, Location where) {
   require_parameters("jacobian", trace->parameters(), where);
   if (!is_floating(result->type.dtype))
-    throw DTypeError("jacobian", "the function returned " + result->type.text() + "; a floating result is required", where, "cast it to a floating dtype");
+    throw DTypeError("jacobian", "the function returned " + result->type.text() + "; a floating result is required", where,
+                     "cast it to a floating dtype");
   const TracedCall call = TransformTrace::end(std::move(trace), {&result, 1});
   return split_results(call, replay_call(call, jacobian_graph(call.graph, call.parameters, where)));
 }
 
-SINTER_DECL Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> tangents,
-                              Location where) {
+SINTER_DECL Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+                              std::vector<Ref<TensorImpl>> tangents, Location where) {
   require_parameters("jvp", trace->parameters(), where);
   const TracedCall call = TransformTrace::end(std::move(trace), results);
   if (tangents.size() != call.parameters)
-    throw UserError("jvp", std::to_string(tangents.size()) + " floating tangents for " + std::to_string(call.parameters) + " floating primals", where,
-                    "give each floating leaf of the primals a tangent of its shape");
+    throw UserError("jvp",
+                    std::to_string(tangents.size()) + " floating tangents for " + std::to_string(call.parameters) + " floating primals",
+                    where, "give each floating leaf of the primals a tangent of its shape");
   for (std::size_t i = 0; i < tangents.size(); ++i)
     tangents[i] = checked_derivative(std::move(tangents[i]), call.operands[i]->type, "jvp", "tangent " + std::to_string(i), where);
   std::vector<Ref<TensorImpl>> values = replay_call(call, jvp_graph(call.graph, call.parameters, call.results), tangents);
@@ -90,7 +97,8 @@ SINTER_DECL Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<c
   return out;
 }
 
-SINTER_DECL std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, Location where) {
+SINTER_DECL std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+                                                         Location where) {
   require_parameters("vjp", trace->parameters(), where);
   const TracedCall call = TransformTrace::end(std::move(trace), results);
   ForwardBackward halves = split_vjp(call.graph, call.parameters, call.results);
@@ -119,6 +127,6 @@ SINTER_DECL std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<
   return pulled;
 }
 
-}  // namespace autodiff_detail
-}  // namespace jit
+}   // namespace autodiff_detail
+}   // namespace jit
 SINTER_NAMESPACE_END

@@ -75,7 +75,7 @@ class Vectoriser {
   Dim size_;
 };
 
-}  // namespace vectorise_detail
+}   // namespace vectorise_detail
 
 SINTER_DECL std::vector<Batched> vectorise(GraphBuilder& builder, const Graph& graph, std::span<const Batched> inputs, Dim size) {
   ensure(inputs.size() == graph.inputs().size(), "a vectorised graph needs all its inputs");

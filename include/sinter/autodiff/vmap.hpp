@@ -44,15 +44,16 @@ class MapTrace : public TransformTrace {
   Ref<TensorImpl> example(const Ref<TensorImpl>& value, int axis, std::size_t argument);
   Ref<TensorImpl> variable_example(const std::shared_ptr<VariableSlot>& slot, int axis, std::size_t argument);
   /// Ends the trace: results with the batch at `axes` (one per result), assignments handed out.
-  static std::vector<Ref<TensorImpl>> finish(std::unique_ptr<MapTrace> trace, std::span<const Ref<TensorImpl>> results, std::span<const int> axes);
+  static std::vector<Ref<TensorImpl>> finish(std::unique_ptr<MapTrace> trace, std::span<const Ref<TensorImpl>> results,
+                                             std::span<const int> axes);
 
  private:
   Type without_axis(const Ref<TensorImpl>& value, int& axis, std::size_t argument);
 
   Location where_;
   std::optional<Dim> size_;
-  std::size_t first_mapped_ = 0;                    // argument that size_ came from
-  std::vector<int> axes_;                           // of each parameter
+  std::size_t first_mapped_ = 0;   // argument that size_ came from
+  std::vector<int> axes_;          // of each parameter
   std::vector<std::pair<std::shared_ptr<VariableSlot>, int>> mapped_variables_;
 };
 
@@ -102,10 +103,12 @@ std::vector<int> axes_of_result(const R& result, const MappedAxes& axes, Locatio
   if constexpr (tree::TupleLike<R>) {
     if (axes.is_list()) {
       check_axis_count(axes, std::tuple_size_v<R>, "out_axes", where);
-      std::apply([&](const auto&... parts) {
-        std::size_t at = 0;
-        (add(parts, axes[at++]), ...);
-      }, result);
+      std::apply(
+          [&](const auto&... parts) {
+            std::size_t at = 0;
+            (add(parts, axes[at++]), ...);
+          },
+          result);
       return list;
     }
   } else if (axes.is_list()) {
@@ -126,10 +129,12 @@ struct Vmap {
     if (in_axes.is_list()) check_axis_count(in_axes, sizeof...(A), "in_axes", where);
     std::tuple<parameter_t<A>...> parameters{args...};   // before the trace: expressions among them belong outside
     auto trace = std::make_unique<MapTrace>(where);
-    std::apply([&](auto&... parts) {
-      std::size_t at = 0;
-      (map_argument(*trace, parts, at++), ...);
-    }, parameters);
+    std::apply(
+        [&](auto&... parts) {
+          std::size_t at = 0;
+          (map_argument(*trace, parts, at++), ...);
+        },
+        parameters);
     if constexpr (std::is_void_v<decltype(std::apply(f, std::as_const(parameters)))>) {
       std::apply(f, std::as_const(parameters));
       MapTrace::finish(std::move(trace), {}, {});
@@ -150,7 +155,7 @@ struct Vmap {
   }
 };
 
-}  // namespace autodiff_detail
+}   // namespace autodiff_detail
 
 /// A function that applies f to each example of a batch: the arguments are mapped along `in_axes`, the results stacked along
 /// `out_axes`. All in one graph, without a loop: a product of matrix and vector becomes a product of matrices. Numbers are
@@ -161,7 +166,7 @@ auto vmap(F f, MappedAxes in_axes = 0, MappedAxes out_axes = 0, Location where =
   return autodiff_detail::Vmap<F>{std::move(f), std::move(in_axes), std::move(out_axes), where};
 }
 
-}  // namespace jit
+}   // namespace jit
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

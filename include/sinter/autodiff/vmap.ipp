@@ -14,8 +14,10 @@ namespace jit::autodiff_detail {
 SINTER_DECL void check_axis_count(const MappedAxes& axes, std::size_t count, std::string_view what, Location where) {
   if (axes.size() == count) return;
   const std::string_view things = what == "in_axes" ? " arguments" : " results";
-  throw UserError("vmap", std::string(what) + " names " + std::to_string(axes.size()) + " axes, the function has " + std::to_string(count) + std::string(things), where,
-                  "give one axis for each (jit::no_axis: not mapped), or one number for all");
+  throw UserError("vmap",
+                  std::string(what) + " names " + std::to_string(axes.size()) + " axes, the function has " + std::to_string(count) +
+                      std::string(things),
+                  where, "give one axis for each (jit::no_axis: not mapped), or one number for all");
 }
 
 SINTER_DECL Type MapTrace::without_axis(const Ref<TensorImpl>& value, int& axis, std::size_t argument) {
@@ -24,13 +26,16 @@ SINTER_DECL Type MapTrace::without_axis(const Ref<TensorImpl>& value, int& axis,
   const std::string name = "argument " + std::to_string(argument);
   if (axis < -rank || axis >= rank)
     throw IndexError("vmap", name + " is " + type.text() + " and has no axis " + std::to_string(axis), where_,
-                     rank == 0 ? "pass jit::no_axis for what is the same in all examples" : "axes of it are " + std::to_string(-rank) + " to " + std::to_string(rank - 1));
+                     rank == 0 ? "pass jit::no_axis for what is the same in all examples"
+                               : "axes of it are " + std::to_string(-rank) + " to " + std::to_string(rank - 1));
   if (axis < 0) axis += rank;
   const Dim extent = type.shape[axis];
   if (!size_) size_ = extent, first_mapped_ = argument;
   if (!(*size_ == extent))
-    throw ShapeError("vmap", "mapped axes differ: " + name + " is " + type.text() + " with " + extent.text() + " examples along axis " + std::to_string(axis) +
-                     ", argument " + std::to_string(first_mapped_) + " has " + size_->text(), where_, "map axes of one extent, or pass jit::no_axis for one of them");
+    throw ShapeError("vmap",
+                     "mapped axes differ: " + name + " is " + type.text() + " with " + extent.text() + " examples along axis " +
+                         std::to_string(axis) + ", argument " + std::to_string(first_mapped_) + " has " + size_->text(),
+                     where_, "map axes of one extent, or pass jit::no_axis for one of them");
   type.shape.erase(axis);
   return type;
 }
@@ -58,15 +63,17 @@ inline Value placed_batch(const Batched& result, int axis, Dim size, const std::
   }
   const int rank = x.rank() + (result.is_batched ? 0 : 1);
   if (axis < -rank || axis >= rank)
-    throw IndexError("vmap", "there is no axis " + std::to_string(axis) + " for the examples: with it " + what + " has rank " + std::to_string(rank), where);
+    throw IndexError(
+        "vmap", "there is no axis " + std::to_string(axis) + " for the examples: with it " + what + " has rank " + std::to_string(rank),
+        where);
   const Val stacked = result.is_batched ? x : expand(x, ops_detail::batched_shape(size, x.shape()));
   return ops_detail::move_axis(stacked, 0, axis < 0 ? axis + rank : axis).value;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(std::unique_ptr<MapTrace> trace, std::span<const Ref<TensorImpl>> results, std::span<const int> axes) {
+SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(std::unique_ptr<MapTrace> trace, std::span<const Ref<TensorImpl>> results,
+                                                          std::span<const int> axes) {
   const Location where = trace->where_;
-  if (!trace->size_)
-    throw UserError("vmap", "no argument is mapped", where, "give an axis for at least one Tensor argument");
+  if (!trace->size_) throw UserError("vmap", "no argument is mapped", where, "give an axis for at least one Tensor argument");
   const Dim size = *trace->size_;
   const std::vector<int> in_axes = std::move(trace->axes_);
   const auto mapped_variables = std::move(trace->mapped_variables_);
@@ -80,12 +87,14 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(std::unique_ptr<MapTra
   }
   const std::vector<Batched> outputs = vectorise(builder, call.graph, inputs, size);
   std::vector<Value> placed;
-  for (std::size_t i = 0; i < call.results; ++i) placed.push_back(placed_batch(outputs[i], axes[i], size, "result " + std::to_string(i), where));
+  for (std::size_t i = 0; i < call.results; ++i)
+    placed.push_back(placed_batch(outputs[i], axes[i], size, "result " + std::to_string(i), where));
   for (std::size_t i = 0; i < call.assigned.size(); ++i) {
     int axis = no_axis;
     for (const auto& [slot, mapped] : mapped_variables)
       if (slot == call.assigned[i]) axis = mapped;
-    placed.push_back(placed_batch(outputs[call.results + i], axis, size, "the value assigned to Variable '" + call.assigned[i]->name + "'", where));
+    placed.push_back(
+        placed_batch(outputs[call.results + i], axis, size, "the value assigned to Variable '" + call.assigned[i]->name + "'", where));
   }
   std::vector<Ref<TensorImpl>> values = replay(Dce{}(builder.finish(placed)), call.operands);
   for (std::size_t i = 0; i < call.assigned.size(); ++i) assign_outside(call.assigned[i], values[call.results + i]);
@@ -93,5 +102,5 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(std::unique_ptr<MapTra
   return values;
 }
 
-}  // namespace jit::autodiff_detail
+}   // namespace jit::autodiff_detail
 SINTER_NAMESPACE_END
