@@ -1,6 +1,6 @@
-// What a row of an op table buys: the value against the row's own oracle, strided inputs, dynamic extents, empty tensors
-// and gradients, on every back end. Rows state the op as users call it, the oracle over plain arrays of double, and the
-// inputs. Knows only the public API.
+// What a row of an op table buys: the value against the row's own oracle, strided inputs, dynamic extents, empty tensors,
+// gradients in both modes and vmap, on every back end. Rows state the op as users call it, the oracle over plain arrays of
+// double, and the inputs. Knows only the public API.
 #pragma once
 
 #include "../catch.hpp"
@@ -95,13 +95,13 @@ inline Extents with_sizes(Extents extents, std::int64_t size) {
   return extents;
 }
 
-inline Arrays make_inputs(const std::vector<Spec>& specs, std::int64_t size) {
+inline Arrays make_inputs(const std::vector<Spec>& specs, std::int64_t size, std::uint64_t seed = 0) {
   Arrays arrays;
   for (std::size_t k = 0; k < specs.size(); ++k) {
     Array array{specs[k].dtype, with_sizes(specs[k].extents, size), {}};
     const Domain domain = specs[k].domain;
     for (std::int64_t i = 0; i < oracle::count(array.extents); ++i)
-      array.data.push_back(rounded_to(array.dtype, domain.lo + (domain.hi - domain.lo) * unit_value(k, static_cast<std::uint64_t>(i)), domain));
+      array.data.push_back(rounded_to(array.dtype, domain.lo + (domain.hi - domain.lo) * unit_value(k + 31 * seed, static_cast<std::uint64_t>(i)), domain));
     arrays.push_back(std::move(array));
   }
   return arrays;
@@ -396,6 +396,17 @@ inline void check_gradients(const Row& row, const char* what, const GradientFunc
   }
 }
 
+/// The derivative of sum(f(in) * weights) along `along`, in forward mode.
+inline void check_forward_mode(const Row& row, const Inputs& in, const Tensor& weights, const Inputs& along, double want) {
+  INFO(row.name << ", forward mode");
+  try {
+    auto loss = [&](const Inputs& x) { return sum(row.run(x) * weights); };
+    CHECK(gradient_difference(jit::jvp(loss, in, along).second, {DType::f64, {}, {want}}, 1e-6) == "");
+  } catch (const std::exception& e) {
+    FAIL_CHECK("threw " << e.what());
+  }
+}
+
 inline void check_derivatives(const Row& row) {
   Arrays arrays = smooth_inputs(row), first, second, along;
   const Array weights = weights_for(row.want(arrays));
@@ -425,10 +436,59 @@ inline void check_derivatives(const Row& row) {
     }
   }
   const Tensor w = dense_tensor(weights);
+  double slope_along = 0;
+  for (std::size_t k = 0; k < arrays.size(); ++k)
+    for (std::size_t i = 0; i < first[k].data.size(); ++i) slope_along += first[k].data[i] * along[k].data[i];
+  check_forward_mode(row, in, w, direction, slope_along);
   check_gradients(row, "gradient", [&row](const Inputs& x, const Tensor& v, const Inputs&) { return gradient(row, x, v); }, in, w, direction, first, 1e-6);
   if (row.derivative == Derivative::second)
     check_gradients(row, "second gradient", [&row](const Inputs& x, const Tensor& v, const Inputs& d) { return second_gradient(row, x, v, d); }, in, w,
                     direction, second, 1e-4);
+}
+
+/// vmap over three examples, of which only the inputs that `mask` names differ.
+inline void check_mapped(const Row& row, std::uint32_t mask, const char* what) {
+  constexpr int examples = 3;
+  const Arrays common = make_inputs(row.inputs, default_n);
+  std::vector<Arrays> arrays(examples, common);
+  for (std::size_t e = 0; e < examples; ++e) {
+    const Arrays own = make_inputs(row.inputs, default_n, e);
+    for (std::size_t k = 0; k < own.size(); ++k)
+      if ((mask >> k & 1) != 0) arrays[e][k] = own[k];
+  }
+  Inputs mapped, shared;
+  for (std::size_t k = 0; k < common.size(); ++k) {
+    std::vector<Tensor> each;
+    for (const Arrays& example : arrays) each.push_back(dense_tensor(example[k]));
+    ((mask >> k & 1) != 0 ? mapped : shared).push_back((mask >> k & 1) != 0 ? stack(each, 0) : each[0]);
+  }
+  auto run = [&](const Inputs& own, const Inputs& others) {
+    Inputs in;
+    for (std::size_t k = 0, a = 0, b = 0; k < common.size(); ++k) in.push_back((mask >> k & 1) != 0 ? own[a++] : others[b++]);
+    return row.run(in);
+  };
+  INFO(row.name << ", vmap over " << what);
+  try {
+    const Tensor got = jit::vmap(run, {0, jit::no_axis})(mapped, shared);
+    for (int e = 0; e < examples; ++e) {
+      INFO("example " << e);
+      std::vector<Index> at(static_cast<std::size_t>(got.rank()), Index(all));
+      at[0] = Index(e);
+      CHECK(difference(index(got, at), row.want(arrays[static_cast<std::size_t>(e)]), row.tolerance) == "");
+    }
+  } catch (const std::exception& e) {
+    FAIL_CHECK("threw " << e.what());
+  }
+}
+
+inline void check_vmap(const Row& row) {
+  for (const Spec& spec : row.inputs)
+    if (spec.extents.size() >= static_cast<std::size_t>(max_rank)) return;   // no room for the batch
+  const auto count = static_cast<unsigned>(row.inputs.size());
+  check_mapped(row, (1u << count) - 1, "all");
+  if (count < 2) return;
+  check_mapped(row, 1, "the first");
+  check_mapped(row, 1u << (count - 1), "the last");
 }
 
 inline bool is_open(const Row& row) {
@@ -441,6 +501,7 @@ inline void check_row(const Row& row) {
   const Arrays arrays = make_inputs(row.inputs, default_n);
   check_value(row, arrays, Placement::dense, "dense");
   check_placements(row, arrays);
+  if (!row.inputs.empty()) check_vmap(row);
   if (is_open(row)) {
     check_dynamic(row);
     check_all_symbolic(row);
