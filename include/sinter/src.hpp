@@ -91,6 +91,13 @@
 #include <sinter/backend/reference/product.ipp>
 #include <sinter/backend/reference/program.ipp>
 #include <sinter/backend/reference/reference.ipp>
+#include <sinter/backend/cuda/source.ipp>
+#include <sinter/backend/cuda/source_nest.ipp>
+#include <sinter/backend/cuda/source_pointwise.ipp>
+#include <sinter/backend/cuda/source_product.ipp>
+#include <sinter/backend/cuda/source_reduction.ipp>
+#include <sinter/backend/cuda/source_scalar.ipp>
+#include <sinter/backend/cuda/source_writer.ipp>
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.ipp>
 #include <sinter/backend/x86/code_memory.ipp>

@@ -1,0 +1,53 @@
+// Nest: a kernel with its numbers, brought to its essence: axes of extent 1 dropped, neighbours merged where every access
+// allows it, the class of each stride known. Two kernels that are run alike become equal. Knows nothing of CUDA.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/kernel/kernel.hpp>
+
+#include <cstdint>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_detail {
+
+using AxisList = SmallVector<int, max_axes>;
+
+struct Nest {
+  Kernel kernel;
+  BoundGeometry geometry;
+  AxisList parallel, reduced;            // outermost first
+  std::vector<std::uint32_t> varying;    // per instruction: axes
+  std::vector<bool> is_live, is_inner;   // some store needs it; varies over reduced axes
+  std::vector<int> depth;                // reductions on the way to it, itself included
+  int depths = 0;                        // the greatest
+  std::vector<Store> inner_stores, outer_stores;
+
+  std::int64_t extent(int axis) const { return geometry.extent[static_cast<std::size_t>(axis)]; }
+  std::int64_t points(const AxisList& axes) const {
+    std::int64_t product = 1;
+    for (int a : axes) product *= extent(a);
+    return product;
+  }
+  StrideClass stride_class(std::uint16_t access, int axis) const { return kernel.accesses[access].stride[static_cast<std::size_t>(axis)]; }
+  std::int64_t stride(std::uint16_t access, int axis) const { return geometry.accesses[access].stride[static_cast<std::size_t>(axis)]; }
+  DType dtype_of(std::uint16_t access) const { return kernel.operands[kernel.accesses[access].operand].dtype; }
+  const Inst& inst(InstId id) const { return kernel.body[id]; }
+  bool varies(InstId id, int axis) const { return (varying[id] >> axis & 1) != 0; }
+  /// Accesses that live loads, gathers and stores use.
+  std::vector<std::uint16_t> used_accesses() const;
+  /// The live reductions that need `depth` walks over the reduced axes before them.
+  std::vector<InstId> reductions_of(int depth) const;
+  /// Instructions inside the walk `pass`, in order: what its reductions and (in the last) inner stores stand on.
+  std::vector<InstId> inner_of(int pass) const;
+  bool is_full_walk(int pass) const { return !reductions_of(pass).empty() || (pass == depths && !inner_stores.empty()); }
+};
+
+Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry);
+
+}  // namespace cuda_detail
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/backend/cuda/source_nest.ipp>
+#endif

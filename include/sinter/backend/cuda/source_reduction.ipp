@@ -1,0 +1,469 @@
+// The choice of a shape, and the kernels. A walk goes over the reduced points in tiles: all loads of a tile, then its
+// values, which feed accumulators; lanes then put theirs together in a fixed tree.
+#pragma once
+
+#include <sinter/backend/cuda/source_reduction.hpp>
+
+#include <sinter/backend/cuda/source_pointwise.ipp>   // best_width
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_detail {
+
+// ---- the choice -------------------------------------------------------------------------------------------------------
+
+/// Along rows, unless neighbouring columns lie side by side and neighbours along the row do not.
+inline bool goes_by_columns(const Nest& nest) {
+  if (nest.parallel.empty()) return false;
+  const int column = nest.parallel.back(), row = nest.reduced.back();
+  std::int64_t votes = 0;
+  for (std::uint16_t access : nest.used_accesses()) {
+    std::int64_t elements = 1;
+    for (int a = 0; a < nest.kernel.rank(); ++a)
+      if (nest.stride_class(access, a) != StrideClass::zero) elements *= std::min<std::int64_t>(nest.extent(a), 1 << 12);
+    votes += nest.stride_class(access, column) == StrideClass::unit ? elements : 0;
+    votes -= nest.stride_class(access, row) == StrideClass::unit ? elements : 0;
+  }
+  return votes != 0 ? votes > 0 : !nest.kernel.is_reduced(nest.kernel.rank() - 1);
+}
+
+/// Registers that one element of the row takes, in words.
+inline int words_per_element(const Nest& nest) {
+  int words = 0;
+  for (std::size_t i = 0; i < nest.kernel.body.size(); ++i)
+    if (nest.is_live[i] && nest.is_inner[i] && nest.kernel.body[i].prim == Prim::load) words += size_of(nest.kernel.body[i].dtype) == 8 ? 2 : 1;
+  return std::max(words, 1);
+}
+
+inline int full_walks(const Nest& nest) {
+  int walks = 0;
+  for (int pass = 0; pass <= nest.depths; ++pass) walks += nest.is_full_walk(pass);
+  return walks;
+}
+
+inline void choose_row(const Nest& nest, const DeviceFacts& device, ReductionShape& shape) {
+  const std::int64_t vectors = quotient_up(shape.length, shape.width);
+  const std::int64_t wanted_threads = std::int64_t{device.multiprocessors} * 1024;
+  const int usual_steps = shape.width >= 4 ? 4 : shape.width == 2 ? 4 : 8;
+  const bool is_heavy = nest.kernel.body.size() > 48;
+  const int most_elements = is_heavy ? 8 : std::max(4, 32 / words_per_element(nest));
+  std::int64_t lanes = power_of_2_at_least(quotient_up(vectors, usual_steps));
+  while (lanes < power_of_2_at_least(vectors) && lanes < 1024 && shape.items * lanes < wanted_threads) lanes *= 2;
+  if (lanes > 32 && lanes <= 64 && vectors <= 32 * usual_steps) lanes = 32;
+  lanes = std::clamp<std::int64_t>(lanes, 1, 1024);
+  const bool rereads = full_walks(nest) > 1;
+  while (rereads && lanes < 1024 && quotient_up(vectors, lanes) * shape.width > most_elements) lanes *= 2;
+  const std::int64_t steps = quotient_up(vectors, lanes);
+  shape.is_resident = rereads && steps * shape.width <= most_elements;
+  if (shape.is_resident) {
+    shape.lanes = static_cast<int>(lanes), shape.steps = static_cast<int>(std::max<std::int64_t>(steps, 1));
+  } else {
+    shape.lanes = static_cast<int>(std::min<std::int64_t>(lanes, rereads ? 1024 : 256));
+    shape.steps = static_cast<int>(std::clamp<std::int64_t>(quotient_up(vectors, shape.lanes), 1, is_heavy ? 2 : usual_steps));
+  }
+  shape.groups = std::max(1, 128 / shape.lanes);
+}
+
+inline void choose_column(const Nest& nest, const DeviceFacts& device, ReductionShape& shape) {
+  const bool is_heavy = nest.kernel.body.size() > 48;
+  std::int64_t lanes = std::clamp<std::int64_t>(power_of_2_at_least(quotient_up(shape.length, 8)), 1, 8);
+  while (lanes < 32 && shape.items * lanes < std::int64_t{device.multiprocessors} * 256 && lanes * 8 < shape.length) lanes *= 2;
+  std::int64_t groups = std::max<std::int64_t>(32, 256 / lanes);
+  while (groups > 1 && groups / 2 >= shape.items) groups /= 2;
+  while (groups * lanes < 256 && lanes * 8 < shape.length) lanes *= 2;
+  while (groups * lanes < 32) groups *= 2;
+  while (groups * lanes > 512) lanes /= 2;
+  shape.lanes = static_cast<int>(lanes), shape.groups = static_cast<int>(groups);
+  shape.steps = static_cast<int>(std::clamp<std::int64_t>(quotient_up(shape.length, lanes), 1, is_heavy ? 2 : shape.width >= 4 ? 4 : 8));
+}
+
+/// Rows too few to keep the device busy are cut, if one walk is all.
+inline void choose_splits(const Nest& nest, const DeviceFacts& device, ReductionShape& shape) {
+  shape.chunk = std::max<std::int64_t>(shape.length, 1);
+  const std::int64_t blocks = quotient_up(shape.items, shape.groups), wanted = std::int64_t{device.multiprocessors} * 2048 / shape.threads();
+  if (nest.depths != 1 || !nest.inner_stores.empty() || shape.is_resident || blocks * 2 > wanted) return;
+  const std::int64_t tiles = quotient_up(shape.length, shape.tile());
+  const std::int64_t splits = std::min({tiles / 2, wanted / blocks, std::int64_t{2048}});
+  if (splits < 2) return;
+  shape.chunk = quotient_up(tiles, splits) * shape.tile();
+  shape.splits = quotient_up(shape.length, shape.chunk);
+}
+
+SINTER_DECL ReductionShape choose_reduction(Writer& w) {
+  const Nest& nest = w.nest;
+  ReductionShape shape;
+  shape.is_column = goes_by_columns(nest);
+  shape.vector_axis = shape.is_column ? nest.parallel.back() : nest.reduced.back();
+  shape.width = std::min(best_width(w, shape.vector_axis, false), 4);
+  shape.length = nest.points(nest.reduced);
+  shape.items = nest.points(nest.parallel) / (shape.is_column ? shape.width : 1);
+  if (shape.is_column) choose_column(nest, w.device, shape);
+  else choose_row(nest, w.device, shape);
+  choose_splits(nest, w.device, shape);
+  shape.is_exact = shape.length > 0 && (shape.is_resident ? shape.tile() == shape.length : shape.chunk % shape.tile() == 0 && shape.length % shape.tile() == 0);
+  return shape;
+}
+
+// ---- the kernels ------------------------------------------------------------------------------------------------------
+
+class ReductionWriter {
+ public:
+  explicit ReductionWriter(Writer& writer) : w(writer), nest(writer.nest), shape(choose_reduction(writer)) {}
+
+  void run() {
+    w.set_vector(shape.vector_axis, shape.width);
+    const std::string entry = w.entry(shape.is_column ? "columns" : "rows", shape.threads());
+    write_place();
+    write_outer(0);
+    if (shape.is_resident) declare_resident();
+    for (int pass = 0; pass <= nest.depths; ++pass) {
+      if (pass > 0) write_outer(pass);
+      if (nest.is_full_walk(pass)) write_walk(pass);
+      if (shape.splits > 1) break;
+    }
+    if (shape.splits == 1) write_outer_stores();
+    w.close();
+    w.add_step(entry, quotient_up(shape.items, shape.groups), shape.splits, shape.threads());
+    if (shape.splits > 1) write_finish();
+  }
+
+ private:
+  static std::string str(std::int64_t number) { return std::to_string(number); }
+  std::string type(InstId id) const { return value_type(nest.inst(id).dtype); }
+  bool is_array(InstId id) const { return shape.is_column && !in_finish_ && w.is_along(id); }
+
+  /// The thread's row or columns. Threads past the end repeat the last one, and store nothing.
+  void write_place() {
+    const std::string lanes = str(shape.lanes), groups = str(shape.groups);
+    if (shape.is_column) {
+      w.line("const int group = (int)threadIdx.x % " + groups + ", lane = (int)threadIdx.x / " + groups + ";");
+    } else {
+      w.line("const int lane = (int)threadIdx.x % " + lanes + ", group = (int)threadIdx.x / " + lanes + ";");
+    }
+    const std::string items = w.number("items", shape.items);
+    w.line("const I wanted = (I)blockIdx.x * " + groups + " + group;");
+    w.line("const bool is_live = wanted < " + items + ";");
+    w.line("const I item = is_live ? wanted : " + items + " - 1;");
+    place_ = w.decode("item", nest.parallel, shape.is_column ? shape.width : 1);
+    const std::string length = w.number("length", shape.length);
+    if (shape.splits > 1) {
+      const std::string chunk = w.number("chunk", shape.chunk);
+      w.line("const I begin = (I)blockIdx.y * " + chunk + ";");
+      w.line("const I end = begin + " + chunk + " < " + length + " ? begin + " + chunk + " : " + length + ";");
+    } else {
+      w.line("const I begin = 0, end = " + length + ";");
+    }
+  }
+
+  /// What is computed once per row or column before walk `pass`.
+  void write_outer(int pass) {
+    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
+      const auto id = static_cast<InstId>(i);
+      const Prim prim = nest.inst(id).prim;
+      if (!nest.is_live[i] || nest.is_inner[i] || prim == Prim::immediate || is_reduction(prim) || nest.depth[i] != pass) continue;
+      const std::string v = "v" + str(id);
+      if (!is_array(id)) {
+        w.line("const " + w.declaration(id) + " = " + w.value_of(id, place_, "") + ";");
+        w.name[i] = v;
+        continue;
+      }
+      w.line(w.declaration(id) + "[" + str(shape.width) + "];");
+      w.name[i] = v + "[j]";
+      if (prim == Prim::load) {
+        w.load_vector(id, v, "", place_);
+      } else {
+        w.line("#pragma unroll");
+        w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + v + "[j] = " + w.value_of(id, place_, "j") + ";");
+      }
+    }
+  }
+
+  // ---- walks
+
+  int elements() const { return shape.steps * shape.width; }
+  std::string place_of(InstId id) const {   // in an array of the tile
+    return w.is_along(id) ? "[i * " + str(shape.width) + " + j]" : "[i]";
+  }
+  void declare_tile(InstId id) { w.line(w.declaration(id) + "[" + str(w.is_along(id) ? elements() : shape.steps) + "];"); }
+
+  /// Instructions that walks after their first one use too.
+  std::vector<bool> used_again() const {
+    std::vector<bool> seen(nest.kernel.body.size()), again(nest.kernel.body.size());
+    for (int pass = 0; pass <= nest.depths; ++pass)
+      if (nest.is_full_walk(pass))
+        for (InstId id : nest.inner_of(pass)) again[id] = again[id] || seen[id], seen[id] = true;
+    return again;
+  }
+
+  void declare_resident() {
+    again_ = used_again();
+    is_made_.assign(nest.kernel.body.size(), false);
+    w.line("const I t = 0;");
+    std::vector<InstId> loads;
+    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
+      const auto id = static_cast<InstId>(i);
+      if (!nest.is_live[i] || !nest.is_inner[i]) continue;
+      if (nest.inst(id).prim == Prim::load) loads.push_back(id);
+      else if (again_[i]) w.line(w.declaration(id) + "[" + str(elements()) + "];");
+    }
+    write_loads(loads);
+  }
+
+  /// Opens the loop over the thread's accesses of a tile.
+  IndexNames open_steps() {
+    w.unroll("for (int i = 0; i < " + str(shape.steps) + "; ++i)");
+    const std::string lanes = str(shape.lanes);
+    w.line(shape.is_column ? "const I e = t + i * " + lanes + " + lane;" : "const I e = t + (i * " + lanes + " + lane) * " + str(shape.width) + ";");
+    w.open(shape.is_exact ? "" : "if (e < end)");
+    IndexNames index = place_;
+    const IndexNames inner = w.decode("e", nest.reduced);
+    for (int a : nest.reduced) index[static_cast<std::size_t>(a)] = inner[static_cast<std::size_t>(a)];
+    return index;
+  }
+  void close_steps() { w.close(), w.close(); }
+
+  void write_loads(const std::vector<InstId>& loads) {
+    if (loads.empty()) return;
+    for (InstId id : loads) declare_tile(id);
+    const IndexNames index = open_steps();
+    for (InstId id : loads) {
+      const std::string v = "v" + str(id);
+      w.name[id] = v + place_of(id);
+      if (w.is_along(id)) w.load_vector(id, v, "i * " + str(shape.width), index);
+      else w.line(v + "[i] = " + w.value_of(id, index, "") + ";");
+    }
+    close_steps();
+  }
+
+  void write_walk(int pass) {
+    const std::vector<InstId> insts = nest.inner_of(pass), reductions = nest.reductions_of(pass);
+    for (InstId id : reductions) {
+      const std::string start = neutral(nest.inst(id).prim, nest.inst(id).dtype);
+      if (!shape.is_column) {
+        w.line(type(id) + " sum" + str(id) + " = " + start + ";");
+        continue;
+      }
+      w.line(type(id) + " sum" + str(id) + "[" + str(shape.width) + "];");
+      w.line("#pragma unroll");
+      w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) sum" + str(id) + "[j] = " + start + ";");
+    }
+    if (!shape.is_resident) {
+      w.open("for (I t = begin; t < end; t += " + str(shape.tile()) + ")");
+      std::vector<InstId> loads;
+      for (InstId id : insts)
+        if (nest.inst(id).prim == Prim::load) loads.push_back(id);
+      write_loads(loads);
+    }
+    write_values(pass, insts, reductions);
+    if (!shape.is_resident) w.close();
+    for (InstId id : reductions) put_together(id);
+  }
+
+  void write_values(int pass, const std::vector<InstId>& insts, const std::vector<InstId>& reductions) {
+    const IndexNames index = open_steps();
+    const bool stores = pass == nest.depths;
+    if (stores)
+      for (std::size_t s = 0; s < nest.inner_stores.size(); ++s)
+        w.line(memory_type(nest.inst(nest.inner_stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" + str(shape.width) + "];");
+    w.unroll("for (int j = 0; j < " + str(shape.width) + "; ++j)");
+    for (InstId id : insts) {
+      if (nest.inst(id).prim == Prim::load || (shape.is_resident && is_made_[id])) continue;
+      const std::string value = w.value_of(id, index, "j"), v = "v" + str(id);
+      const bool stays = shape.is_resident && again_[id];
+      w.name[id] = stays ? v + "[i * " + str(shape.width) + " + j]" : v;
+      w.line((stays ? w.name[id] : "const " + w.declaration(id)) + " = " + value + ";");
+      if (stays) is_made_[id] = true;
+    }
+    for (InstId id : reductions) feed(id);
+    if (stores)
+      for (std::size_t s = 0; s < nest.inner_stores.size(); ++s)
+        w.line("s" + str(static_cast<int>(s)) + "[j] = " + w.name[nest.inner_stores[s].value] + ";");
+    w.close();
+    if (stores && !nest.inner_stores.empty()) {
+      w.open("if (is_live)");
+      for (std::size_t s = 0; s < nest.inner_stores.size(); ++s) store(nest.inner_stores[s], "s" + str(static_cast<int>(s)), index);
+      w.close();
+    }
+    close_steps();
+  }
+
+  void store(const Store& store, const std::string& source, const IndexNames& index) {
+    if (w.along(store.access) == Along::constant) w.store_one(store, source + "[0]", index, "");
+    else w.store_vector(store, source, index);
+  }
+
+  void feed(InstId id) {
+    const Inst& inst = nest.inst(id);
+    const std::string sum = "sum" + str(id) + (shape.is_column ? "[j]" : "");
+    if (inst.prim == Prim::contract) {
+      const Inst step{.prim = Prim::fma, .dtype = inst.dtype};
+      w.line(sum + " = " + expression(step, inst.dtype, {w.name[inst.args[0]], w.name[inst.args[1]], sum}) + ";");
+    } else {
+      w.line(sum + " = " + combined(inst.prim, inst.dtype, sum, w.name[inst.args[0]]) + ";");
+    }
+  }
+
+  // ---- lanes put together
+
+  /// Declares v<id>, the same in all lanes.
+  void put_together(InstId id) {
+    const std::string v = "v" + str(id), sum = "sum" + str(id);
+    w.name[id] = !shape.is_column ? v : w.is_along(id) ? v + "[j]" : v + "[0]";
+    if (shape.is_column) put_columns_together(id);
+    else put_row_together(id, shape.lanes);
+    if (shape.splits > 1) write_partial(id);
+  }
+
+  void shuffle(InstId id, const std::string& value, int lanes) {
+    const Inst& inst = nest.inst(id);
+    const bool is_bool = inst.dtype == DType::bool_;
+    w.unroll("for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)");
+    w.line("const " + type(id) + " other = " + (is_bool ? "0 != __shfl_xor_sync(0xffffffffu, (int)" : "__shfl_xor_sync(0xffffffffu, ") + value + ", m);");
+    w.line(value + " = " + combined(inst.prim, inst.dtype, value, "other") + ";");
+    w.close();
+  }
+
+  void put_row_together(InstId id, int lanes) {
+    const Inst& inst = nest.inst(id);
+    const std::string v = "v" + str(id), sum = "sum" + str(id), shared = "shared" + str(id), warps = str(lanes / 32);
+    if (lanes > 1) shuffle(id, sum, std::min(lanes, 32));
+    if (lanes <= 32) {
+      w.line("const " + type(id) + " " + v + " = " + sum + ";");
+      return;
+    }
+    w.line("__shared__ " + type(id) + " " + shared + "[" + str(shape.threads() / 32) + "];");
+    w.line("if (threadIdx.x % 32 == 0) " + shared + "[threadIdx.x / 32] = " + sum + ";");
+    w.line("__syncthreads();");
+    w.line(type(id) + " " + v + " = lane % 32 < " + warps + " ? " + shared + "[group * " + warps + " + lane % 32] : " + neutral(inst.prim, inst.dtype) + ";");
+    shuffle(id, v, 32);
+  }
+
+  void put_columns_together(InstId id) {
+    const Inst& inst = nest.inst(id);
+    const std::string v = "v" + str(id), sum = "sum" + str(id), width = str(shape.width), groups = str(shape.groups);
+    w.line(type(id) + " " + v + "[" + width + "];");
+    const std::string each = "for (int j = 0; j < " + width + "; ++j) ";
+    if (shape.lanes == 1) {
+      w.line("#pragma unroll");
+      w.line(each + v + "[j] = " + sum + "[j];");
+      return;
+    }
+    if (!has_scratch_) w.line("__shared__ __align__(16) unsigned char scratch[" + str(shape.threads() * shape.width * 8) + "];");
+    has_scratch_ = true;
+    w.open("");
+    w.line(type(id) + "* const mine = (" + type(id) + "*)scratch + threadIdx.x;");   // element j of a thread: mine[j * threads]
+    const std::string threads = str(shape.threads());
+    w.line("__syncthreads();");
+    w.line("#pragma unroll");
+    w.line(each + "mine[j * " + threads + "] = " + sum + "[j];");
+    w.line("#pragma unroll");
+    w.open("for (int half = " + str(shape.lanes / 2) + "; half > 0; half /= 2)");
+    w.line("__syncthreads();");
+    w.open("if (lane < half)");
+    w.line("#pragma unroll");
+    w.line(each + "mine[j * " + threads + "] = " + combined(inst.prim, inst.dtype, "mine[j * " + threads + "]", "mine[j * " + threads + " + half * " + groups + "]") + ";");
+    w.close(), w.close();
+    w.line("__syncthreads();");
+    w.line("#pragma unroll");
+    w.line(each + v + "[j] = ((" + type(id) + "*)scratch + group)[j * " + threads + "];");
+    w.close();
+  }
+
+  // ---- ends
+
+  void write_outer_stores() {
+    if (nest.outer_stores.empty()) return;
+    // Other lanes may still read what is overwritten.
+    if (shape.is_column || shape.lanes > 32) w.line("__syncthreads();");
+    else w.line("__syncwarp();");
+    w.open("if (lane == 0 && is_live)");
+    for (std::size_t s = 0; s < nest.outer_stores.size(); ++s) {
+      const Store& store = nest.outer_stores[s];
+      const std::string source = "o" + str(static_cast<int>(s));
+      if (w.along(store.access) == Along::constant) {
+        std::string value = w.name[store.value];
+        if (is_array(store.value)) value = "v" + str(store.value) + "[0]";
+        w.store_one(store, value, place_, "");
+        continue;
+      }
+      w.line(memory_type(nest.inst(store.value).dtype) + " " + source + "[" + str(shape.width) + "];");
+      w.line("#pragma unroll");
+      w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + source + "[j] = " + w.name[store.value] + ";");
+      w.store_vector(store, source, place_);
+    }
+    w.close();
+  }
+
+  std::int64_t outputs() const { return nest.points(nest.parallel); }
+  std::string partials(InstId id) {
+    return "((" + type(id) + "*)(a.workspace + " + w.number("w" + str(id), partial_place(id)) + "))";
+  }
+  /// Bytes before the partial results of this reduction.
+  std::int64_t partial_place(InstId id) const {
+    std::int64_t place = 0;
+    for (InstId other : nest.reductions_of(0)) {
+      if (other == id) break;
+      place += quotient_up(shape.splits * outputs() * size_of(nest.inst(other).dtype), 256) * 256;
+    }
+    return place;
+  }
+
+  void write_partial(InstId id) {
+    w.open("if (lane == 0 && is_live)");
+    const std::string outputs_text = w.number("outputs", outputs());
+    if (shape.is_column) {
+      w.line("#pragma unroll");
+      w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + partials(id) + "[(I)blockIdx.y * " + outputs_text + " + item * " + str(shape.width) + " + j] = v" + str(id) + "[j];");
+    } else {
+      w.line(partials(id) + "[(I)blockIdx.y * " + outputs_text + " + item] = v" + str(id) + ";");
+    }
+    w.close();
+  }
+
+  /// A second kernel puts the pieces together: one thread for each result, or a warp where results are few.
+  void write_finish() {
+    const std::vector<InstId> reductions = nest.reductions_of(0);
+    const InstId last = reductions.back();
+    w.add_workspace(partial_place(last) + quotient_up(shape.splits * outputs() * size_of(nest.inst(last).dtype), 256) * 256);
+    in_finish_ = true;
+    const int lanes = outputs() < 8192 ? 32 : 1, threads = 128;
+    const std::string entry = w.entry("finish", threads), outputs_text = w.number("outputs", outputs());
+    w.set_vector(-1, 1);
+    w.line("const int lane = (int)threadIdx.x % " + str(lanes) + ";");
+    w.line("const I wanted = (I)blockIdx.x * " + str(threads / lanes) + " + (int)threadIdx.x / " + str(lanes) + ";");
+    w.line("const bool is_live = wanted < " + outputs_text + ";");
+    w.line("const I item = is_live ? wanted : " + outputs_text + " - 1;");
+    place_ = w.decode("item", nest.parallel);
+    write_outer(0);
+    for (InstId id : reductions) {
+      const Inst& inst = nest.inst(id);
+      const std::string sum = "sum" + str(id);
+      w.line(type(id) + " " + sum + " = " + neutral(inst.prim, inst.dtype) + ";");
+      w.open("for (I s = lane; s < " + w.number("splits", shape.splits) + "; s += " + str(lanes) + ")");
+      w.line(sum + " = " + combined(inst.prim, inst.dtype, sum, partials(id) + "[s * " + outputs_text + " + item]") + ";");
+      w.close();
+      if (lanes > 1) shuffle(id, sum, lanes);
+      w.line("const " + type(id) + " v" + str(id) + " = " + sum + ";");
+      w.name[id] = "v" + str(id);
+    }
+    write_outer(1);
+    w.line("__syncwarp();");
+    w.open("if (lane == 0 && is_live)");
+    for (const Store& store : nest.outer_stores) w.store_one(store, w.name[store.value], place_, "");
+    w.close(), w.close();
+    w.add_step(entry, quotient_up(outputs(), threads / lanes), 1, threads);
+  }
+
+  Writer& w;
+  const Nest& nest;
+  const ReductionShape shape;
+  IndexNames place_;
+  std::vector<bool> again_, is_made_;
+  bool in_finish_ = false, has_scratch_ = false;
+};
+
+SINTER_DECL void write_reduction(Writer& writer) { ReductionWriter(writer).run(); }
+
+}  // namespace cuda_detail
+SINTER_NAMESPACE_END
