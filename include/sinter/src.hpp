@@ -91,13 +91,6 @@
 #include <sinter/backend/reference/product.ipp>
 #include <sinter/backend/reference/program.ipp>
 #include <sinter/backend/reference/reference.ipp>
-#include <sinter/backend/cuda/source.ipp>
-#include <sinter/backend/cuda/source_nest.ipp>
-#include <sinter/backend/cuda/source_pointwise.ipp>
-#include <sinter/backend/cuda/source_product.ipp>
-#include <sinter/backend/cuda/source_reduction.ipp>
-#include <sinter/backend/cuda/source_scalar.ipp>
-#include <sinter/backend/cuda/source_writer.ipp>
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.ipp>
 #include <sinter/backend/x86/code_memory.ipp>
@@ -125,6 +118,13 @@
 #ifdef SINTER_CUDA
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/driver.ipp>
+#include <sinter/backend/cuda/source.ipp>
+#include <sinter/backend/cuda/source_nest.ipp>
+#include <sinter/backend/cuda/source_pointwise.ipp>
+#include <sinter/backend/cuda/source_product.ipp>
+#include <sinter/backend/cuda/source_reduction.ipp>
+#include <sinter/backend/cuda/source_scalar.ipp>
+#include <sinter/backend/cuda/source_writer.ipp>
 #endif
 #endif
 #if SINTER_SOURCE_PART == 0 || SINTER_SOURCE_PART == 4

@@ -1,5 +1,5 @@
-// What the source generator gives the runtime: the text of a kernel's CUDA C functions, and, for bound extents, the list
-// of launches as plain data. The runtime compiles the text, fills in addresses and values, and enqueues; the generator
+// What the source generator gives the runtime: for bound extents, the text of a kernel's CUDA C functions and the list of
+// launches as plain data. The runtime compiles the text, fills in addresses and values, and enqueues; the generator
 // never sees a stream, the runtime never sees a loop. Knows Kernels; no driver types.
 #pragma once
 
@@ -42,7 +42,7 @@ struct ParameterPatch {
 };
 /// A kernel that meets a gather index outside its axis does, once:
 ///   if (atomicCAS((unsigned long long*)fault, 0ull, tag) == 0) { fault[1] = index; fault[2] = extent; }
-/// and goes on with a clamped index. The runtime throws IndexError at the next synchronisation.
+/// and goes on with a zero. The runtime throws IndexError at the next synchronisation.
 
 /// One kernel launch, but for addresses.
 struct GpuLaunch {
@@ -50,7 +50,7 @@ struct GpuLaunch {
   std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   std::uint32_t shared_bytes = 0;       // dynamic
   bool is_cooperative = false;
-  /// The one parameter of every entry: a struct of 8-byte fields, passed by value.
+  /// The one parameter of every entry: a struct passed by value.
   std::vector<std::uint64_t> parameters;
   std::vector<ParameterPatch> patches;
 };
@@ -63,10 +63,15 @@ class LibraryCall {
   virtual void run(void* const* operands, void* workspace, void* stream) = 0;
 };
 
-/// What a kernel does for bound extents. Launches run in order; an empty list does nothing.
+/// What a kernel does for bound extents. Launches run in order; an empty list does nothing. The text depends on how the
+/// kernel is bound (which axes merge, how wide accesses are, what stays in registers), but on sizes only through a few such
+/// choices: texts recur, and compiled code is kept by text.
 struct LaunchList {
+  std::string source;                   // include-free CUDA C; extern "C" __global__ entries; empty: library call only
+  std::vector<std::string> entries;
   std::vector<GpuLaunch> launches;
   std::size_t workspace_bytes = 0;      // scratch, its contents undefined at the start, 256-byte aligned
+  bool needs_alignment = false;         // operands' addresses must be multiples of 16; else bind again without `is_aligned`
   std::unique_ptr<LibraryCall> call;    // runs before the launches
 };
 
@@ -74,13 +79,9 @@ struct LaunchList {
 class GeneratedKernel {
  public:
   virtual ~GeneratedKernel() = default;
-  std::string source;                   // include-free CUDA C; extern "C" __global__ entries; empty: library call only
-  std::vector<std::string> entries;
-  /// Numbers from the geometry to launches. `by_value` bit i: operand i is on the host and must be passed by value; only
-  /// ever set for operands that are read, never written, through accesses whose strides are all zero (class or number).
-  /// A generator therefore loads such an operand as `is_value ? bits : *address`, with is_value a field of the parameters
-  /// (uniform over the grid), so that one compiled kernel serves both.
-  virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value) const = 0;
+  /// From geometry to text and launches, in tens of microseconds. `by_value` bit i: operand i is on the host and must be
+  /// passed by value; only ever set for operands that are read, never written, through accesses whose strides are all zero.
+  virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true) const = 0;
 };
 
 }  // namespace cuda

@@ -6,23 +6,44 @@
 #include <sinter/backend/cuda/source_writer.hpp>
 
 SINTER_NAMESPACE_BEGIN
+namespace cuda_detail {
+
+// A parameter holds at most 4 KB: a pointer for each access, a number for each of its strides.
+inline constexpr std::size_t most_accesses = 64;
+
+class SourceOfKernel final : public cuda::GeneratedKernel {
+ public:
+  SourceOfKernel(const Kernel& kernel, const cuda::Target& target) : kernel_(kernel), target_(target) {}
+
+  cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
+    for (int a = 0; a < kernel_.rank(); ++a)
+      if (!kernel_.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return {};
+    const Nest nest = make_nest(kernel_, geometry);
+    Writer writer(nest, target_, by_value, is_aligned);
+    if (kernel_.kind == KernelKind::contraction && write_product(writer)) return writer.finish();
+    if (nest.reduced.empty()) write_pointwise(writer);
+    else write_reduction(writer);
+    return writer.finish();
+  }
+
+ private:
+  Kernel kernel_;
+  cuda::Target target_;
+};
+
+}  // namespace cuda_detail
+
 namespace cuda {
 
-SINTER_DECL std::optional<CudaCode> make_code(const Kernel& kernel, const Schedule&, const BoundGeometry& geometry, const DeviceFacts& device,
-                                              Alignment alignment, std::string* why_declined) {
+SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule&, const Target& target, std::string* why_declined) {
   verify(kernel);
-  if (kernel.accesses.size() > 200) {
-    if (why_declined != nullptr) *why_declined = "cuda: more than 200 accesses do not fit into a kernel's parameter";
-    return std::nullopt;
+  if (kernel.accesses.size() > cuda_detail::most_accesses) {
+    if (why_declined != nullptr)
+      *why_declined = "cuda: " + std::to_string(kernel.accesses.size()) + " accesses; a kernel's parameter has room for " +
+                      std::to_string(cuda_detail::most_accesses);
+    return nullptr;
   }
-  for (int a = 0; a < kernel.rank(); ++a)
-    if (!kernel.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return CudaCode{};
-  const cuda_detail::Nest nest = cuda_detail::make_nest(kernel, geometry);
-  cuda_detail::Writer writer(nest, device, alignment);
-  if (kernel.kind == KernelKind::contraction && cuda_detail::write_product(writer)) return writer.finish();
-  if (nest.reduced.empty()) cuda_detail::write_pointwise(writer);
-  else cuda_detail::write_reduction(writer);
-  return writer.finish();
+  return std::make_shared<const cuda_detail::SourceOfKernel>(kernel, target);
 }
 
 }  // namespace cuda

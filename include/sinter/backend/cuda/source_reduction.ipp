@@ -42,7 +42,7 @@ inline int full_walks(const Nest& nest) {
   return walks;
 }
 
-inline void choose_row(const Nest& nest, const DeviceFacts& device, ReductionShape& shape) {
+inline void choose_row(const Nest& nest, const Target& device, ReductionShape& shape) {
   const std::int64_t vectors = quotient_up(shape.length, shape.width);
   const std::int64_t wanted_threads = std::int64_t{device.multiprocessors} * 1024;
   const int usual_steps = shape.width >= 4 ? 4 : shape.width == 2 ? 4 : 8;
@@ -65,7 +65,7 @@ inline void choose_row(const Nest& nest, const DeviceFacts& device, ReductionSha
   shape.groups = std::max(1, 128 / shape.lanes);
 }
 
-inline void choose_column(const Nest& nest, const DeviceFacts& device, ReductionShape& shape) {
+inline void choose_column(const Nest& nest, const Target& device, ReductionShape& shape) {
   const bool is_heavy = nest.kernel.body.size() > 48;
   std::int64_t lanes = std::clamp<std::int64_t>(power_of_2_at_least(quotient_up(shape.length, 8)), 1, 8);
   while (lanes < 32 && shape.items * lanes < std::int64_t{device.multiprocessors} * 256 && lanes * 8 < shape.length) lanes *= 2;
@@ -79,7 +79,7 @@ inline void choose_column(const Nest& nest, const DeviceFacts& device, Reduction
 }
 
 /// Rows too few to keep the device busy are cut, if one walk is all.
-inline void choose_splits(const Nest& nest, const DeviceFacts& device, ReductionShape& shape) {
+inline void choose_splits(const Nest& nest, const Target& device, ReductionShape& shape) {
   shape.chunk = std::max<std::int64_t>(shape.length, 1);
   const std::int64_t blocks = quotient_up(shape.items, shape.groups), wanted = std::int64_t{device.multiprocessors} * 2048 / shape.threads();
   if (nest.depths != 1 || !nest.inner_stores.empty() || shape.is_resident || blocks * 2 > wanted) return;

@@ -193,9 +193,9 @@ inline constexpr Helper helper_table[] = {
      "    c0 = high1 ^ c1 ^ k0, c1 = low1, c2 = high0 ^ c3 ^ k1, c3 = low0;\n"
      "    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;\n  }\n  return (long long)c0;\n}\n"},
     {"gather_ok(",
-     "static __device__ __forceinline__ bool gather_ok(long long index, long long extent, long long* fault) {\n"
+     "static __device__ __forceinline__ bool gather_ok(long long index, long long extent, long long* fault, unsigned long long tag) {\n"
      "  if ((unsigned long long)index < (unsigned long long)extent) return true;\n"
-     "  if (atomicCAS((unsigned long long*)fault, 0ull, 1ull) == 0) fault[1] = index, fault[2] = extent;\n  return false;\n}\n"},
+     "  if (atomicCAS((unsigned long long*)fault, 0ull, tag) == 0) fault[1] = index, fault[2] = extent;\n  return false;\n}\n"},
 };
 
 inline constexpr std::string_view lesser_text =

@@ -13,10 +13,10 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_detail {
 
-using cuda::Alignment;
-using cuda::CudaCode;
-using cuda::CudaStep;
-using cuda::DeviceFacts;
+using cuda::GpuLaunch;
+using cuda::LaunchList;
+using cuda::ParameterPatch;
+using cuda::Target;
 
 /// How an access lies along the vector axis.
 enum class Along : std::uint8_t { constant, packed, spread };
@@ -26,10 +26,10 @@ using IndexNames = std::array<std::string, max_axes>;
 
 class Writer {
  public:
-  Writer(const Nest& nest, const DeviceFacts& device, Alignment alignment);
+  Writer(const Nest& nest, const Target& device, std::uint64_t by_value, bool is_aligned);
 
   const Nest& nest;
-  const DeviceFacts& device;
+  const Target& device;
 
   // ---- text
   void line(const std::string& text);
@@ -49,7 +49,7 @@ class Writer {
   std::string entry(const std::string& suffix, int threads);
   void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads, unsigned shared_bytes = 0);
   void add_workspace(std::int64_t bytes) { workspace_bytes_ = bytes; }
-  CudaCode finish();
+  LaunchList finish();
 
   // ---- positions
   std::string divided(const std::string& dividend, const std::string& name, std::int64_t divisor);
@@ -65,7 +65,6 @@ class Writer {
   Along along(std::uint16_t access) const;
   /// Accesses that are read or written whole vectors at a time under such a width.
   int packed_accesses(int axis, int width);
-  bool needs_alignment() const { return needs_alignment_; }
 
   // ---- values
   std::vector<std::string> name;   // of each instruction's value at this place
@@ -89,15 +88,17 @@ class Writer {
     std::int64_t value;
   };
   bool packs(std::uint16_t access, int axis, int width) const;
+  bool is_value(std::uint16_t access) const { return (by_value_ >> nest.kernel.accesses[access].operand & 1) != 0; }
 
-  Alignment alignment_;
-  bool is_wide_ = false, needs_alignment_ = false;
+  std::uint64_t by_value_;
+  bool is_aligned_, is_wide_ = false, needs_alignment_ = false;
   int indent_ = 0, vector_axis_ = -1, width_ = 1;
   std::string body_;
   std::vector<Number> numbers_;
   std::vector<std::uint16_t> accesses_;   // that have a pointer
   std::vector<Along> along_;
-  std::vector<CudaStep> steps_;
+  std::vector<GpuLaunch> launches_;
+  std::vector<std::string> entries_;
   std::int64_t workspace_bytes_ = 0;
 };
 

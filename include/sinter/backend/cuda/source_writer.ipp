@@ -9,8 +9,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_detail {
 
-SINTER_DECL Writer::Writer(const Nest& the_nest, const DeviceFacts& the_device, Alignment alignment)
-    : nest(the_nest), device(the_device), name(the_nest.kernel.body.size()), alignment_(alignment) {
+SINTER_DECL Writer::Writer(const Nest& the_nest, const Target& the_device, std::uint64_t by_value, bool is_aligned)
+    : nest(the_nest), device(the_device), name(the_nest.kernel.body.size()), by_value_(by_value), is_aligned_(is_aligned) {
   // Offsets are kept in 32 bits where the farthest of all accesses, twice over, fits.
   std::int64_t farthest = std::max<std::int64_t>(1, nest.points(nest.parallel)) * std::max<std::int64_t>(1, nest.points(nest.reduced));
   if (nest.kernel.kind == KernelKind::contraction) farthest = std::max(nest.points(nest.parallel), nest.points(nest.reduced));
@@ -52,29 +52,47 @@ SINTER_DECL std::string Writer::entry(const std::string& suffix, int threads) {
 }
 
 SINTER_DECL void Writer::add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads, unsigned shared_bytes) {
-  steps_.push_back({entry, {static_cast<unsigned>(blocks), static_cast<unsigned>(blocks_y), 1}, {static_cast<unsigned>(threads), 1, 1}, shared_bytes});
+  GpuLaunch launch;
+  launch.entry = static_cast<std::uint16_t>(entries_.size());
+  launch.grid = {static_cast<std::uint32_t>(blocks), static_cast<std::uint32_t>(blocks_y), 1};
+  launch.block = {static_cast<std::uint32_t>(threads), 1, 1};
+  launch.shared_bytes = shared_bytes;
+  entries_.push_back(entry);
+  launches_.push_back(std::move(launch));
 }
 
-SINTER_DECL CudaCode Writer::finish() {
-  CudaCode code;
-  std::string head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" + helpers(body_, device.sm) + "\nstruct Arguments {\n";
+/// The parameter: pointers (or values of operands on the host), workspace, fault, tag, numbers.
+SINTER_DECL LaunchList Writer::finish() {
+  LaunchList list;
+  std::string head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" + helpers(body_, device.capability) + "\nstruct Arguments {\n";
+  std::vector<ParameterPatch> patches;
+  std::uint32_t at = 0;
+  const auto add = [&](ParameterPatch::Kind kind, std::uint16_t operand = 0, std::int64_t offset = 0) {
+    patches.push_back({kind, operand, at, offset});
+    at += 8;
+  };
   for (std::uint16_t access : accesses_) {
-    const Access& at = nest.kernel.accesses[access];
-    const bool written = nest.kernel.operands[at.operand].written;
-    head += "  " + std::string(written ? "" : "const ") + memory_type(nest.dtype_of(access)) + "* p" + str(access) + ";\n";
-    code.pointers.push_back({at.operand, nest.geometry.accesses[access].offset * size_of(nest.dtype_of(access))});
+    const std::uint16_t operand = nest.kernel.accesses[access].operand;
+    const std::string type = memory_type(nest.dtype_of(access)), field = "p" + str(access) + ";\n";
+    if (is_value(access)) head += "  alignas(8) " + type + " " + field;
+    else head += "  " + std::string(nest.kernel.operands[operand].written ? "" : "const ") + type + "* " + field;
+    if (is_value(access)) add(ParameterPatch::Kind::value, operand);
+    else add(ParameterPatch::Kind::operand, operand, nest.geometry.accesses[access].offset * size_of(nest.dtype_of(access)));
   }
-  head += "  unsigned char* workspace;\n  long long* fault;\n";
+  head += "  unsigned char* workspace;\n  long long* fault;\n  unsigned long long tag;\n";
+  add(ParameterPatch::Kind::workspace), add(ParameterPatch::Kind::fault), add(ParameterPatch::Kind::tag);
   for (const Number& number : numbers_) head += "  I " + number.name + ";\n";
-  code.text = head + "};\n" + body_;
-  code.steps = steps_;
-  code.workspace_bytes = workspace_bytes_;
-  code.needs_alignment = needs_alignment_;
-  const std::size_t number_size = is_wide_ ? 8 : 4, first = code.fault_place() + 8;
-  code.arguments.resize((first + number_size * numbers_.size() + 7) / 8 * 8);
+  const std::size_t number_size = is_wide_ ? 8 : 4;
+  std::vector<std::uint64_t> parameters((at + number_size * numbers_.size() + 7) / 8);
   for (std::size_t i = 0; i < numbers_.size(); ++i)   // little endian: the low bytes come first
-    std::memcpy(code.arguments.data() + first + i * number_size, &numbers_[i].value, number_size);
-  return code;
+    std::memcpy(reinterpret_cast<char*>(parameters.data()) + at + i * number_size, &numbers_[i].value, number_size);
+  for (GpuLaunch& launch : launches_) launch.parameters = parameters, launch.patches = patches;
+  list.source = head + "};\n" + body_;
+  list.entries = std::move(entries_);
+  list.launches = std::move(launches_);
+  list.workspace_bytes = static_cast<std::size_t>(workspace_bytes_);
+  list.needs_alignment = needs_alignment_;
+  return list;
 }
 
 // ---- positions --------------------------------------------------------------------------------------------------------
@@ -101,7 +119,7 @@ SINTER_DECL IndexNames Writer::decode(const std::string& position, const AxisLis
       line("const I " + x + " = " + (times.empty() ? left : "(" + left + ")" + times) + ";");
       break;
     }
-    const std::int64_t count = quotient_up(nest.extent(axis), scale);
+    const std::int64_t count = std::max<std::int64_t>(1, quotient_up(nest.extent(axis), scale));
     const std::string suffix = str(axis) + (scale == 1 ? "" : "p"), rest = "r" + str(axis);
     line("const I " + rest + " = " + divided(left, suffix, count) + ";");
     line("const I " + x + " = (" + left + " - " + rest + " * " + number("c" + suffix, count) + ")" + times + ";");
@@ -125,7 +143,7 @@ SINTER_DECL std::string Writer::offset(std::uint16_t access, const IndexNames& i
 // ---- the vector axis --------------------------------------------------------------------------------------------------
 
 SINTER_DECL bool Writer::packs(std::uint16_t access, int axis, int width) const {
-  if (width == 1 || axis < 0 || alignment_ == Alignment::by_element || nest.stride_class(access, axis) != StrideClass::unit) return false;
+  if (width == 1 || axis < 0 || !is_aligned_ || nest.stride_class(access, axis) != StrideClass::unit) return false;
   const std::int64_t size = size_of(nest.dtype_of(access)), unit = std::min<std::int64_t>(16, width * size);
   const auto& numbers = nest.geometry.accesses[access];
   bool packs = numbers.offset * size % unit == 0 && numbers.gather_stride * size % unit == 0;
@@ -158,6 +176,7 @@ SINTER_DECL void Writer::name_immediates() {
 }
 
 SINTER_DECL std::string Writer::element(std::uint16_t access, const std::string& offset, const std::string& j) {
+  if (is_value(access)) return pointer(access);
   std::string place = pointer(access) + "[" + offset;
   if (!j.empty() && vector_axis_ >= 0) {
     const StrideClass known = nest.stride_class(access, vector_axis_);
@@ -182,7 +201,7 @@ SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, con
   if (inst.prim == Prim::gather) {
     const std::string& at = name[inst.args[0]];
     const auto& numbers = nest.geometry.accesses[inst.access];
-    const std::string valid = "gather_ok(" + at + ", " + number("g" + str(inst.access), numbers.gather_extent) + ", a.fault)";
+    const std::string valid = "gather_ok(" + at + ", " + number("g" + str(inst.access), numbers.gather_extent) + ", a.fault, a.tag)";
     const std::string where = offset(inst.access, index) + " + (I)" + at + " * " + number("t" + str(inst.access), numbers.gather_stride);
     const std::string zero = inst.dtype == DType::bool_ ? "false" : "(" + value_type(inst.dtype) + ")0";
     return valid + " ? " + loaded(inst.access, element(inst.access, where, j)) + " : " + zero;
@@ -204,7 +223,7 @@ SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const
     at += " + (I)" + row + " * " + number("t" + str(access), numbers.gather_stride);
     line("#pragma unroll");
     line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base + "j] = 0;");
-    open("if (gather_ok(" + row + ", " + number("g" + str(access), numbers.gather_extent) + ", a.fault))");
+    open("if (gather_ok(" + row + ", " + number("g" + str(access), numbers.gather_extent) + ", a.fault, a.tag))");
   }
   if (along(access) == Along::packed) {
     const std::string pack = "Pack<" + memory_type(nest.dtype_of(access)) + ", " + str(width_) + ">";
