@@ -7,7 +7,6 @@
 #include <sinter/backend/cuda/driver.hpp>
 #include <sinter/backend/cuda/source.hpp>
 
-#include <cstdio>
 
 using namespace sinter_test;
 
@@ -23,7 +22,7 @@ cuda::LaunchList bound(const KernelCase& test_case, int capability = 90, int mul
 /// p1 = p0 + p0 over one axis.
 KernelCase doubled(std::int64_t extent) {
   KernelCase test_case;
-  test_case.kernel.axes.assign({AxisRole::parallel});
+  test_case.kernel.axes.push_back(AxisRole::parallel);
   test_case.kernel.operands = {{DType::f32, false}, {DType::f32, true}};
   test_case.kernel.accesses = {{0, {StrideClass::unit}}, {1, {StrideClass::unit}}};
   test_case.kernel.body = {{.prim = Prim::load, .dtype = DType::f32}, {.prim = Prim::add, .dtype = DType::f32, .args = {0, 0, no_inst}}};
@@ -37,10 +36,7 @@ KernelCase doubled(std::int64_t extent) {
 
 TEST_CASE("random kernels become CUDA C that compiles") {
   std::string why;
-  if (!cuda::has_nvrtc(&why)) {
-    std::printf("SINTER_SKIPPED: no NVRTC: %s\n", why.c_str());
-    return;
-  }
+  if (!cuda::has_nvrtc(&why)) SINTER_SKIP(why.c_str());
   for (std::uint64_t seed = 0; seed < 16; ++seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();
     const int capability = seed % 2 == 0 ? 80 : 90;

@@ -6,7 +6,7 @@
 #include <sinter/backend/cuda/source_writer.hpp>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
 // A parameter holds at most 4 KB: a pointer for each access, a number for each of its strides.
 inline constexpr std::size_t most_accesses = 64;
@@ -31,19 +31,19 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
   cuda::Target target_;
 };
 
-}  // namespace cuda_detail
+}  // namespace cuda_source_detail
 
 namespace cuda {
 
 SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule&, const Target& target, std::string* why_declined) {
   verify(kernel);
-  if (kernel.accesses.size() > cuda_detail::most_accesses) {
+  if (kernel.accesses.size() > cuda_source_detail::most_accesses) {
     if (why_declined != nullptr)
       *why_declined = "cuda: " + std::to_string(kernel.accesses.size()) + " accesses; a kernel's parameter has room for " +
-                      std::to_string(cuda_detail::most_accesses);
+                      std::to_string(cuda_source_detail::most_accesses);
     return nullptr;
   }
-  return std::make_shared<const cuda_detail::SourceOfKernel>(kernel, target);
+  return std::make_shared<const cuda_source_detail::SourceOfKernel>(kernel, target);
 }
 
 }  // namespace cuda

@@ -9,7 +9,7 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
 using AxisList = SmallVector<int, max_axes>;
 
@@ -45,7 +45,7 @@ struct Nest {
 
 Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry);
 
-}  // namespace cuda_detail
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
 inline std::int64_t known_stride(const Kernel& kernel, const BoundGeometry& geometry, std::size_t access, int axis) {
   const StrideClass known = kernel.accesses[access].stride[static_cast<std::size_t>(axis)];
@@ -139,5 +139,5 @@ SINTER_DECL std::vector<InstId> Nest::inner_of(int pass) const {
   return list;
 }
 
-}  // namespace cuda_detail
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

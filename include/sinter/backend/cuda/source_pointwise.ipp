@@ -7,7 +7,7 @@
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
 /// Elements per access: 16 bytes of the dtype that most operands have.
 inline int widest(const Nest& nest) {
@@ -170,5 +170,5 @@ class PointwiseWriter {
 
 SINTER_DECL void write_pointwise(Writer& writer) { PointwiseWriter(writer).run(); }
 
-}  // namespace cuda_detail
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

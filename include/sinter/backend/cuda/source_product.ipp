@@ -1,12 +1,340 @@
-// Products in tiles: not yet taken here; write_reduction computes a contraction as a sum along rows.
+// Contractions in tiles, in full precision of their dtype: a block computes a tile of rows by columns; both factors pass
+// through shared memory, two buffers deep, while the next pieces are on their way to registers; whatever follows the
+// product is computed from the accumulators in registers. For a short list of tiles the reduced axis is cut, and a second
+// kernel adds the pieces in order.
 #pragma once
 
 #include <sinter/backend/cuda/source_writer.hpp>
 
+#include <algorithm>
+#include <optional>
+
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
-SINTER_DECL bool write_product(Writer&) { return false; }
+/// How a factor goes from memory to shared memory.
+struct Factor {
+  InstId load = no_inst;
+  int axis = -1;             // the parallel axis of its own
+  bool along_depth = true;   // neighbouring threads take neighbours along the reduced axis
+  int width = 1;             // elements per access
+};
 
-}  // namespace cuda_detail
+struct ProductShape {
+  InstId contract = no_inst;
+  int row_axis = -1, column_axis = -1, depth_axis = -1;
+  AxisList batch;
+  Factor left, right;
+  int rows = 128, columns = 128, depth = 16;      // of a tile
+  int thread_rows = 8, thread_columns = 8;
+  std::int64_t splits = 1, chunk = 0;             // of the reduced axis
+  int threads() const { return rows / thread_rows * (columns / thread_columns); }
+};
+
+class ProductWriter {
+ public:
+  explicit ProductWriter(Writer& writer) : w(writer), nest(writer.nest) {}
+
+  bool choose();
+  void run();
+
+ private:
+  static std::string str(std::int64_t number) { return std::to_string(number); }
+  bool choose_factor(Factor& factor, int axis, int other_axis);
+  void choose_tile();
+  int packed_width(const Factor& factor, int axis) const;
+  std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
+
+  void write_place();
+  void declare_fetch(const Factor& factor, const std::string& name, int extent);
+  void fetch(const Factor& factor, const std::string& name, int extent, const std::string& first);
+  void keep(const Factor& factor, const std::string& name, int extent);
+  void multiply();
+  void write_epilogue();
+  void write_results(const IndexNames& index, int width);
+  void write_finish();
+  int accesses(const Factor& factor, int extent) const { return extent * shape.depth / (shape.threads() * factor.width); }
+
+  Writer& w;
+  const Nest& nest;
+  ProductShape shape;
+  IndexNames batch_index_;
+};
+
+// ---- the choice -------------------------------------------------------------------------------------------------------
+
+/// Vectors of 4 words along that axis, if memory allows.
+SINTER_DECL int ProductWriter::packed_width(const Factor& factor, int axis) const {
+  const std::uint16_t access = nest.inst(factor.load).access;
+  const int width = static_cast<int>(16 / size_of(nest.dtype_of(access)));
+  return nest.extent(axis) % width == 0 && w.packs(access, axis, width) ? width : 1;
+}
+
+SINTER_DECL bool ProductWriter::choose_factor(Factor& factor, int axis, int other_axis) {
+  const std::uint16_t access = nest.inst(factor.load).access;
+  if (nest.stride_class(access, other_axis) != StrideClass::zero) return false;
+  factor.axis = axis;
+  const int along_depth = packed_width(factor, shape.depth_axis), along_axis = packed_width(factor, axis);
+  const bool is_unit_along_axis = nest.stride_class(access, axis) == StrideClass::unit;
+  factor.along_depth = along_depth > 1 || (along_axis == 1 && !is_unit_along_axis);
+  factor.width = std::max(along_depth, along_axis);
+  return true;
+}
+
+SINTER_DECL bool ProductWriter::choose() {
+  const std::vector<InstId> reductions = nest.reductions_of(0);
+  if (nest.depths != 1 || reductions.size() != 1 || nest.reduced.size() != 1 || !nest.inner_stores.empty()) return false;
+  shape.contract = reductions[0], shape.depth_axis = nest.reduced[0];
+  const Inst& contract = nest.inst(shape.contract);
+  if (contract.prim != Prim::contract || contract.dtype == DType::bool_) return false;
+  Factor factors[2];
+  AxisList own[2];
+  for (std::size_t k = 0; k < 2; ++k) {
+    factors[k].load = contract.args[k];
+    if (nest.inst(factors[k].load).prim != Prim::load || !nest.varies(factors[k].load, shape.depth_axis)) return false;
+  }
+  for (int a : nest.parallel)
+    for (std::size_t k = 0; k < 2; ++k)
+      if (nest.varies(factors[k].load, a) && !nest.varies(factors[1 - k].load, a)) own[k].push_back(a);
+  if (own[0].empty() || own[1].empty()) return false;
+  // Columns are the later axis: what is stored has unit stride there.
+  const std::size_t right = own[0].back() > own[1].back() ? 0 : 1;
+  shape.left = factors[1 - right], shape.right = factors[right];
+  shape.row_axis = own[1 - right].back(), shape.column_axis = own[right].back();
+  for (int a : nest.parallel)
+    if (a != shape.row_axis && a != shape.column_axis) shape.batch.push_back(a);
+  if (nest.extent(shape.row_axis) < 8 || nest.extent(shape.column_axis) < 8) return false;
+  if (!choose_factor(shape.left, shape.row_axis, shape.column_axis) || !choose_factor(shape.right, shape.column_axis, shape.row_axis)) return false;
+  choose_tile();
+  return true;
+}
+
+/// The largest tile that keeps every processor busy; then pieces of the reduced axis.
+SINTER_DECL void ProductWriter::choose_tile() {
+  const std::int64_t batches = nest.points(shape.batch), rows = nest.extent(shape.row_axis), columns = nest.extent(shape.column_axis);
+  const bool is_wide = size_of(nest.inst(shape.contract).dtype) == 8;
+  struct Tile {
+    int rows, columns, depth, thread_rows, thread_columns;
+  };
+  constexpr Tile tiles[] = {{128, 128, 16, 8, 8}, {64, 64, 16, 4, 4}, {32, 32, 32, 4, 4}};
+  const auto blocks = [&](const Tile& tile) { return batches * quotient_up(rows, tile.rows) * quotient_up(columns, tile.columns); };
+  Tile best = tiles[2];
+  for (const Tile& tile : tiles) {
+    if (is_wide && tile.rows > 64) continue;
+    if (blocks(tile) < w.device.multiprocessors && tile.rows > 32) continue;
+    best = tile;
+    break;
+  }
+  shape.rows = best.rows, shape.columns = best.columns, shape.depth = best.depth;
+  shape.thread_rows = best.thread_rows, shape.thread_columns = best.thread_columns;
+  const std::int64_t depth = nest.extent(shape.depth_axis), steps = quotient_up(depth, shape.depth);
+  shape.chunk = std::max<std::int64_t>(steps, 1) * shape.depth;
+  const std::int64_t splits = std::min(steps / 4, std::int64_t{w.device.multiprocessors} * 2 / blocks(best));
+  if (splits < 2) return;
+  shape.chunk = quotient_up(steps, splits) * shape.depth;
+  shape.splits = quotient_up(depth, shape.chunk);
+}
+
+// ---- the kernel -------------------------------------------------------------------------------------------------------
+
+SINTER_DECL void ProductWriter::write_place() {
+  const int across = shape.columns / shape.thread_columns;
+  w.line("const int tx = (int)threadIdx.x % " + str(across) + ", ty = (int)threadIdx.x / " + str(across) + ";");
+  const std::int64_t row_tiles = quotient_up(nest.extent(shape.row_axis), shape.rows), column_tiles = quotient_up(nest.extent(shape.column_axis), shape.columns);
+  w.line("const I block = (I)blockIdx.x;");
+  w.line("const I tile_row = " + w.divided("block", "ct", column_tiles) + ";");
+  w.line("const I tile_batch = " + w.divided("tile_row", "rt", row_tiles) + ";");
+  w.line("const I first_column = (block - tile_row * " + w.number("ct", column_tiles) + ") * " + str(shape.columns) + ";");
+  w.line("const I first_row = (tile_row - tile_batch * " + w.number("rt", row_tiles) + ") * " + str(shape.rows) + ";");
+  batch_index_ = w.decode("tile_batch", shape.batch);
+  const std::string depth = w.extent(shape.depth_axis);
+  if (shape.splits > 1) {
+    const std::string chunk = w.number("chunk", shape.chunk);
+    w.line("const I begin = (I)blockIdx.y * " + chunk + ", end = begin + " + chunk + " < " + depth + " ? begin + " + chunk + " : " + depth + ";");
+  } else {
+    w.line("const I begin = 0, end = " + depth + ";");
+  }
+}
+
+/// Registers for a thread's share of the next tile, and the places it comes from.
+SINTER_DECL void ProductWriter::declare_fetch(const Factor& factor, const std::string& name, int extent) {
+  const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width;
+  const std::string run = "(int)threadIdx.x % " + str(in_run) + " * " + str(factor.width), line = "(int)threadIdx.x / " + str(in_run);
+  w.line("const int " + name + "_depth = " + (factor.along_depth ? run : line) + ", " + name + "_place = " + (factor.along_depth ? line : run) + ";");
+  w.line(type() + " " + name + "_next[" + str(accesses(factor, extent)) + "][" + str(factor.width) + "];");
+  w.line("const " + memory_type(nest.inst(factor.load).dtype) + "* const " + name + "_from = " + w.pointer(nest.inst(factor.load).access) + " + " +
+         w.offset(nest.inst(factor.load).access, batch_index_) + ";");
+}
+
+SINTER_DECL void ProductWriter::fetch(const Factor& factor, const std::string& name, int extent, const std::string& first) {
+  const std::uint16_t access = nest.inst(factor.load).access;
+  const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width, step = shape.threads() / in_run;
+  w.unroll("for (int i = 0; i < " + str(accesses(factor, extent)) + "; ++i)");
+  w.line("const I k = t + " + name + "_depth" + (factor.along_depth ? "" : " + i * " + str(step)) + ";");
+  w.line("const I x = " + first + " + " + name + "_place" + (factor.along_depth ? " + i * " + str(step) : "") + ";");
+  IndexNames index;
+  index[static_cast<std::size_t>(factor.axis)] = "x", index[static_cast<std::size_t>(shape.depth_axis)] = "k";
+  const std::string at = w.offset(access, index), limit = "k < end && x < " + w.extent(factor.axis), width = str(factor.width);
+  if (factor.width == 1) {
+    w.line(name + "_next[i][0] = " + limit + " ? " + name + "_from[" + at + "] : 0;");
+  } else {
+    const std::string pack = "Pack<" + memory_type(nest.dtype_of(access)) + ", " + width + ">";
+    w.line(pack + " p = {};");
+    w.line("if (" + limit + ") p = *(const " + pack + "*)(" + name + "_from + " + at + ");");
+    w.line("#pragma unroll");
+    w.line("for (int j = 0; j < " + width + "; ++j) " + name + "_next[i][j] = p.v[j];");
+  }
+  w.close();
+}
+
+SINTER_DECL void ProductWriter::keep(const Factor& factor, const std::string& name, int extent) {
+  const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width, step = shape.threads() / in_run;
+  w.unroll("for (int i = 0; i < " + str(accesses(factor, extent)) + "; ++i)");
+  w.line("#pragma unroll");
+  const std::string each = "for (int j = 0; j < " + str(factor.width) + "; ++j) ";
+  if (factor.along_depth)
+    w.line(each + name + "_tile[buffer][" + name + "_depth + j][" + name + "_place + i * " + str(step) + "] = " + name + "_next[i][j];");
+  else w.line(each + name + "_tile[buffer][" + name + "_depth + i * " + str(step) + "][" + name + "_place + j] = " + name + "_next[i][j];");
+  w.close();
+}
+
+/// A thread has groups of 4 rows and of 4 columns, spread over the tile so that shared memory is read without conflicts.
+SINTER_DECL void ProductWriter::multiply() {
+  const std::string row_gap = str(shape.rows * 4 / shape.thread_rows), column_gap = str(shape.columns * 4 / shape.thread_columns);
+  w.unroll("for (int k = 0; k < " + str(shape.depth) + "; ++k)");
+  w.line(type() + " left[" + str(shape.thread_rows) + "], right[" + str(shape.thread_columns) + "];");
+  w.line("#pragma unroll");
+  w.line("for (int i = 0; i < " + str(shape.thread_rows) + "; ++i) left[i] = left_tile[buffer][k][i / 4 * " + row_gap + " + ty * 4 + i % 4];");
+  w.line("#pragma unroll");
+  w.line("for (int i = 0; i < " + str(shape.thread_columns) + "; ++i) right[i] = right_tile[buffer][k][i / 4 * " + column_gap + " + tx * 4 + i % 4];");
+  w.unroll("for (int i = 0; i < " + str(shape.thread_rows) + "; ++i)");
+  w.line("#pragma unroll");
+  const Inst step{.prim = Prim::fma, .dtype = nest.inst(shape.contract).dtype};
+  w.line("for (int j = 0; j < " + str(shape.thread_columns) + "; ++j) sum[i][j] = " + expression(step, step.dtype, {"left[i]", "right[j]", "sum[i][j]"}) + ";");
+  w.close(), w.close();
+}
+
+SINTER_DECL void ProductWriter::run() {
+  const std::string entry = w.entry("product", shape.threads());
+  write_place();
+  const int pad = static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype));   // keeps rows of shared memory aligned
+  w.line("__shared__ __align__(16) " + type() + " left_tile[2][" + str(shape.depth) + "][" + str(shape.rows + pad) + "], right_tile[2][" + str(shape.depth) + "][" +
+         str(shape.columns + pad) + "];");
+  declare_fetch(shape.left, "left", shape.rows);
+  declare_fetch(shape.right, "right", shape.columns);
+  w.line(type() + " sum[" + str(shape.thread_rows) + "][" + str(shape.thread_columns) + "] = {};");
+  w.line("int buffer = 0;");
+  w.line("I t = begin;");
+  fetch(shape.left, "left", shape.rows, "first_row");
+  fetch(shape.right, "right", shape.columns, "first_column");
+  keep(shape.left, "left", shape.rows);
+  keep(shape.right, "right", shape.columns);
+  w.line("__syncthreads();");
+  w.open("for (t = begin + " + str(shape.depth) + "; t < end; t += " + str(shape.depth) + ")");
+  fetch(shape.left, "left", shape.rows, "first_row");
+  fetch(shape.right, "right", shape.columns, "first_column");
+  multiply();
+  w.line("buffer ^= 1;");
+  keep(shape.left, "left", shape.rows);
+  keep(shape.right, "right", shape.columns);
+  w.line("__syncthreads();");
+  w.close();
+  multiply();
+  write_epilogue();
+  w.close();
+  const std::int64_t tiles = quotient_up(nest.extent(shape.row_axis), shape.rows) * quotient_up(nest.extent(shape.column_axis), shape.columns);
+  w.add_step(entry, tiles * nest.points(shape.batch), shape.splits, shape.threads());
+  if (shape.splits > 1) write_finish();
+}
+
+// ---- what follows the product -----------------------------------------------------------------------------------------
+
+SINTER_DECL void ProductWriter::write_epilogue() {
+  const int width = nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1;
+  w.set_vector(shape.column_axis, width);
+  const std::string row = "x" + str(shape.row_axis), column = "x" + str(shape.column_axis);
+  w.unroll("for (int i = 0; i < " + str(shape.thread_rows) + "; ++i)");
+  w.line("const I " + row + " = first_row + i / 4 * " + str(shape.rows * 4 / shape.thread_rows) + " + ty * 4 + i % 4;");
+  w.unroll("for (int c = 0; c < " + str(shape.thread_columns) + "; c += " + str(width) + ")");
+  w.line("const I " + column + " = first_column + c / 4 * " + str(shape.columns * 4 / shape.thread_columns) + " + tx * 4" + (width == 1 ? " + c % 4" : "") + ";");
+  w.open("if (" + row + " < " + w.extent(shape.row_axis) + " && " + column + " < " + w.extent(shape.column_axis) + ")");
+  IndexNames index = batch_index_;
+  index[static_cast<std::size_t>(shape.row_axis)] = row, index[static_cast<std::size_t>(shape.column_axis)] = column;
+  w.name[shape.contract] = "sum[i][c + j]";
+  if (shape.splits > 1) {
+    const std::string columns = w.extent(shape.column_axis), rows = w.extent(shape.row_axis);
+    w.line("const I at = ((((I)blockIdx.y * " + w.number("batches", nest.points(shape.batch)) + " + tile_batch) * " + rows + " + " + row + ") * " + columns + ") + " + column + ";");
+    w.line("#pragma unroll");
+    w.line("for (int j = 0; j < " + str(width) + "; ++j) ((" + type() + "*)a.workspace)[at + j] = sum[i][c + j];");
+  } else {
+    write_results(index, width);
+  }
+  w.close(), w.close(), w.close();
+}
+
+/// Everything but the product, for `width` neighbouring columns, and the stores.
+SINTER_DECL void ProductWriter::write_results(const IndexNames& index, int width) {
+  std::vector<InstId> elementwise;
+  for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
+    const auto id = static_cast<InstId>(i);
+    const Prim prim = nest.inst(id).prim;
+    if (!nest.is_live[i] || nest.is_inner[i] || prim == Prim::immediate || prim == Prim::contract) continue;
+    const std::string v = "v" + str(id);
+    w.name[i] = v;
+    if (!w.is_along(id)) {
+      w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
+    } else if (prim == Prim::load) {
+      w.line(w.declaration(id) + "[" + str(width) + "];");
+      w.load_vector(id, v, "", index);
+      w.name[i] = v + "[j]";
+    } else {
+      elementwise.push_back(id);
+    }
+  }
+  for (std::size_t s = 0; s < nest.kernel.stores.size(); ++s)
+    w.line(memory_type(nest.inst(nest.kernel.stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" + str(width) + "];");
+  w.unroll("for (int j = 0; j < " + str(width) + "; ++j)");
+  for (InstId id : elementwise) w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "j") + ";");
+  for (std::size_t s = 0; s < nest.kernel.stores.size(); ++s)
+    w.line("s" + str(static_cast<int>(s)) + "[j] = " + w.name[nest.kernel.stores[s].value] + ";");
+  w.close();
+  for (std::size_t s = 0; s < nest.kernel.stores.size(); ++s) {
+    const Store& store = nest.kernel.stores[s];
+    const std::string source = "s" + str(static_cast<int>(s));
+    if (w.along(store.access) == Along::constant) w.store_one(store, source + "[0]", index, "");
+    else w.store_vector(store, source, index);
+  }
+}
+
+/// Adds the pieces in order: a thread for `width` neighbouring columns of a result.
+SINTER_DECL void ProductWriter::write_finish() {
+  const int width = nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1, threads = 128;
+  AxisList axes = shape.batch;
+  axes.push_back(shape.row_axis), axes.push_back(shape.column_axis);
+  const std::int64_t results = nest.points(axes), items = results / width;
+  w.add_workspace(shape.splits * results * size_of(nest.inst(shape.contract).dtype));
+  const std::string entry = w.entry("finish", threads);
+  w.line("const I item = (I)blockIdx.x * " + str(threads) + " + (I)threadIdx.x;");
+  w.open("if (item < " + w.number("items", items) + ")");
+  const IndexNames index = w.decode("item", axes, width);
+  w.line(type() + " sum[" + str(width) + "] = {};");
+  w.open("for (I s = 0; s < " + w.number("splits", shape.splits) + "; ++s)");
+  w.line("const " + type() + "* const piece = (const " + type() + "*)a.workspace + s * " + w.number("results", results) + " + item * " + str(width) + ";");
+  w.line("#pragma unroll");
+  w.line("for (int j = 0; j < " + str(width) + "; ++j) sum[j] = " + combined(Prim::reduce_add, nest.inst(shape.contract).dtype, "sum[j]", "piece[j]") + ";");
+  w.close();
+  w.name[shape.contract] = "sum[j]";
+  write_results(index, width);
+  w.close(), w.close();
+  w.add_step(entry, quotient_up(items, threads), 1, threads);
+}
+
+SINTER_DECL bool write_product(Writer& writer) {
+  ProductWriter product(writer);
+  if (!product.choose()) return false;
+  product.run();
+  return true;
+}
+
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
 struct ReductionShape {
   bool is_column = false;      // neighbouring threads take neighbouring columns; else neighbours along the row
@@ -30,7 +30,7 @@ struct ReductionShape {
 
 ReductionShape choose_reduction(Writer& writer);
 
-}  // namespace cuda_detail
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
 // ---- the choice -------------------------------------------------------------------------------------------------------
 
@@ -465,5 +465,5 @@ class ReductionWriter {
 
 SINTER_DECL void write_reduction(Writer& writer) { ReductionWriter(writer).run(); }
 
-}  // namespace cuda_detail
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

@@ -9,7 +9,7 @@
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
 /// Of a value; bool_ is `bool`.
 std::string value_type(DType dtype);
@@ -26,7 +26,7 @@ std::string neutral(Prim reduction, DType dtype);
 /// The helper functions that the text calls.
 std::string helpers(const std::string& text, int sm);
 
-}  // namespace cuda_detail
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

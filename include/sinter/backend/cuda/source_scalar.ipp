@@ -11,7 +11,7 @@
 #include <string_view>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
 SINTER_DECL std::string value_type(DType dtype) {
   switch (dtype) {
@@ -220,5 +220,5 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
   return found;
 }
 
-}  // namespace cuda_detail
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

@@ -11,7 +11,7 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
 using cuda::GpuLaunch;
 using cuda::LaunchList;
@@ -63,6 +63,8 @@ class Writer {
   int vector_axis() const { return vector_axis_; }
   int width() const { return width_; }
   Along along(std::uint16_t access) const;
+  /// Is this access a whole vector of `width` elements along the axis, in alignment, at every multiple of `width`?
+  bool packs(std::uint16_t access, int axis, int width) const;
   /// Accesses that are read or written whole vectors at a time under such a width.
   int packed_accesses(int axis, int width);
 
@@ -87,7 +89,6 @@ class Writer {
     std::string name;
     std::int64_t value;
   };
-  bool packs(std::uint16_t access, int axis, int width) const;
   bool is_value(std::uint16_t access) const { return (by_value_ >> nest.kernel.accesses[access].operand & 1) != 0; }
 
   std::uint64_t by_value_;
@@ -115,7 +116,7 @@ inline std::int64_t power_of_2_at_least(std::int64_t n) {
   return power;
 }
 
-}  // namespace cuda_detail
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

@@ -7,7 +7,7 @@
 #include <cstring>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda_detail {
+namespace cuda_source_detail {
 
 SINTER_DECL Writer::Writer(const Nest& the_nest, const Target& the_device, std::uint64_t by_value, bool is_aligned)
     : nest(the_nest), device(the_device), name(the_nest.kernel.body.size()), by_value_(by_value), is_aligned_(is_aligned) {
@@ -257,5 +257,5 @@ SINTER_DECL void Writer::store_one(const Store& store, const std::string& value,
   line(element(store.access, offset(store.access, index), j) + " = " + value + ";");
 }
 
-}  // namespace cuda_detail
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
