@@ -9,6 +9,7 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/compile.hpp>
 #include <sinter/jit/eval.hpp>
+#include <sinter/jit/marks.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/stance.hpp>
 #include <sinter/runtime/threads.hpp>

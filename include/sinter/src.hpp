@@ -134,8 +134,10 @@
 #include <sinter/jit/eval.ipp>
 #include <sinter/jit/execute.ipp>
 #include <sinter/jit/function.ipp>
+#include <sinter/jit/guard_text.ipp>
 #include <sinter/jit/guards.ipp>
 #include <sinter/jit/lazy.ipp>
+#include <sinter/jit/marks.ipp>
 #include <sinter/jit/recompile.ipp>
 #include <sinter/jit/specialise.ipp>
 #include <sinter/jit/stance.ipp>

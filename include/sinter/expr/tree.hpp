@@ -6,10 +6,12 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -81,10 +83,57 @@ decltype(auto) with_fields(T& object, F&& visit) {
 template <class T, class V>
 void visit_leaves(T& object, V& visitor);
 
+/// Visitors that want to know where they are: enter(".weight") before a part, leave() behind it; structure("size", n) in
+/// place of fixed(n) for sizes of containers and the presence of optionals.
+template <class V>
+concept KnowsPath = requires(V& visitor) {
+  visitor.enter(std::string());
+  visitor.leave();
+};
+
 namespace detail {
+template <class T, class V, class Step>
+void visit_part(T& object, V& visitor, Step&& step) {
+  if constexpr (KnowsPath<V>) {
+    visitor.enter(step());
+    visit_leaves(object, visitor);
+    visitor.leave();
+  } else {
+    visit_leaves(object, visitor);
+  }
+}
+template <class V>
+void visit_structure(V& visitor, const char* what, std::int64_t value) {
+  if constexpr (KnowsPath<V>) visitor.structure(what, value);
+  else visitor.fixed(value);
+}
+/// Number `index` of "w, bias_, ...".
+inline std::string field_name(std::string_view names, std::size_t index) {
+  for (; index > 0; --index) {
+    auto comma = names.find(',');
+    if (comma == std::string_view::npos) return {};
+    names.remove_prefix(comma + 1);
+  }
+  names = names.substr(0, names.find(','));
+  names.remove_prefix(std::min(names.find_first_not_of(' '), names.size()));
+  return std::string(names);
+}
+template <class T>
+constexpr std::string_view field_names() {
+  if constexpr (requires { T::sinter_field_names(); }) return T::sinter_field_names();
+  else return {};
+}
+/// "names": of SINTER_FIELDS; without, fields are numbered.
 template <class V, class... F>
-void visit_fields(V& visitor, F&... fields) {
-  (visit_leaves(fields, visitor), ...);
+void visit_fields(V& visitor, std::string_view names, F&... fields) {
+  std::size_t index = 0;
+  (visit_part(fields, visitor, [&] { return "." + (names.empty() ? "field" + std::to_string(index++) : field_name(names, index++)); }), ...);
+}
+template <class K>
+std::string key_text(const K& key) {
+  if constexpr (std::is_convertible_v<const K&, std::string>) return "[\"" + std::string(key) + "\"]";
+  else if constexpr (std::is_integral_v<K>) return "[" + std::to_string(key) + "]";
+  else return "[...]";
 }
 }  // namespace detail
 
@@ -105,21 +154,25 @@ void visit_leaves(T& object, V& visitor) {
     visitor.fixed(static_cast<std::int64_t>(object.size()));
     for (char c : object) visitor.fixed(c);
   } else if constexpr (is_vector<Plain>) {
-    visitor.fixed(static_cast<std::int64_t>(object.size()));
-    for (auto& item : object) visit_leaves(item, visitor);
+    detail::visit_structure(visitor, "size", static_cast<std::int64_t>(object.size()));
+    std::size_t index = 0;
+    for (auto& item : object) detail::visit_part(item, visitor, [&] { return "[" + std::to_string(index++) + "]"; });
   } else if constexpr (is_map<Plain>) {
-    visitor.fixed(static_cast<std::int64_t>(object.size()));
-    for (auto& [key, item] : object) visit_leaves(key, visitor), visit_leaves(item, visitor);
+    detail::visit_structure(visitor, "size", static_cast<std::int64_t>(object.size()));
+    for (auto& [key, item] : object) {
+      detail::visit_part(key, visitor, [&] { return " key " + detail::key_text(key); });
+      detail::visit_part(item, visitor, [&] { return detail::key_text(key); });
+    }
   } else if constexpr (is_optional<Plain>) {
-    visitor.fixed(object.has_value());
+    detail::visit_structure(visitor, "presence", object.has_value());
     if (object.has_value()) visit_leaves(*object, visitor);
   } else if constexpr (HasFields<T>) {
-    object.sinter_fields([&](auto&... fields) { detail::visit_fields(visitor, fields...); });
+    object.sinter_fields([&](auto&... fields) { detail::visit_fields(visitor, detail::field_names<Plain>(), fields...); });
   } else if constexpr (TupleLike<Plain>) {
-    std::apply([&](auto&... items) { detail::visit_fields(visitor, items...); }, object);
+    std::apply([&](auto&... items) { detail::visit_fields(visitor, {}, items...); }, object);
   } else if constexpr (std::is_empty_v<Plain>) {
   } else if constexpr (std::is_aggregate_v<Plain>) {
-    with_fields(object, [&](auto&... fields) { detail::visit_fields(visitor, fields...); });
+    with_fields(object, [&](auto&... fields) { detail::visit_fields(visitor, {}, fields...); });
   } else {
     static_assert(always_false<T>, "sinter: this type cannot be taken apart; write SINTER_FIELDS(member, ...) in it, or pass its tensors");
   }

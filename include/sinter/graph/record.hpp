@@ -93,6 +93,12 @@ class Trace {
   /// A new input of the trace.
   Ref<TensorImpl> placeholder(const Type& type);
 
+  /// The statement whose types are being worked out: who asks about Dims. Without an op: the function itself.
+  struct Statement {
+    std::string_view op{};
+    Location where{};
+  } statement;
+
   static Trace* current() noexcept;
   /// The active trace with this id on this thread, or null.
   static Trace* find(std::uint64_t id) noexcept;

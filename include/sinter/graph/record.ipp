@@ -135,6 +135,19 @@ inline Ref<TensorImpl> make_pending(const Type& type, Ref<Record> record, std::u
   return impl;
 }
 
+/// Tells the trace, if there is one, which statement asks about Dims.
+struct StatementScope {
+  StatementScope(std::string_view op, Location where) : trace(Trace::current()) {
+    if (trace != nullptr) trace->statement = {op, where};
+  }
+  ~StatementScope() {
+    if (trace != nullptr) trace->statement = {};
+  }
+  StatementScope(const StatementScope&) = delete;
+  StatementScope& operator=(const StatementScope&) = delete;
+  Trace* trace;
+};
+
 inline constexpr std::int64_t max_pending = 4096;
 
 /// Runs the value at once under SINTER_EAGER, or when too much has piled up.
@@ -213,6 +226,7 @@ SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dty
 
 SINTER_DECL Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
   graph_detail::check_traces(leaves, op.name, where);
+  graph_detail::StatementScope statement(op.name, where);
   Device device = graph_detail::common_device(leaves, op.name, where);
   TypeList types;
   bool is_weak = false;
@@ -251,6 +265,7 @@ SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, st
   bool is_weak = false;
   std::string_view op = structure.steps.back().op->name;
   graph_detail::check_traces(leaves, op, where);
+  graph_detail::StatementScope statement(op, where);
   if (SINTER_LIKELY(structure.keeps_float_type && graph_detail::agree(leaves, common))) {
     type = *common;
   } else {

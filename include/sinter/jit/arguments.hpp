@@ -11,8 +11,10 @@
 
 #include <concepts>
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -32,6 +34,12 @@ struct ArgLeaf {
     std::int64_t integer = 0;                      // scalar, fixed
     double number;
   };
+};
+
+/// "argument 1.layers[0].weight"; of containers also "size of argument 1.layers", which is structure.
+struct LeafName {
+  std::string text;
+  bool is_structure = false;
 };
 
 /// The leaves of one call. Holds what must stay alive for its length.
@@ -188,6 +196,32 @@ struct Call<F, std::index_sequence<I...>, A...> {
 };
 template <class F, class... A>
 using traced_arguments_t = typename Call<F, std::index_sequence_for<A...>, A...>::Arguments;
+
+/// Names the leaves of the arguments, in the order in which ArgList has them.
+struct NameVisitor {
+  std::vector<LeafName>& names;
+  std::vector<std::string> path{};
+
+  template <class T, class A>
+  void argument(std::size_t position, const A& arg) {
+    path = {"argument " + std::to_string(position)};
+    if constexpr (std::same_as<A, Borrowed> || std::same_as<A, Lent> || std::same_as<T, Scalar>) leaf();
+    else tree::visit_leaves(arg, *this);
+  }
+  void enter(std::string step) { path.push_back(std::move(step)); }
+  void leave() { path.pop_back(); }
+  void tensor(const Tensor&) { leaf(); }
+  void scalar(const Scalar&) { leaf(); }
+  void variable(const Variable&) { leaf(); }
+  void fixed(std::int64_t) { leaf(); }
+  void structure(const char* what, std::int64_t) { names.push_back({what + (" of " + text()), true}); }
+  void leaf() { names.push_back({text(), false}); }
+  std::string text() const {
+    std::string joined;
+    for (const std::string& step : path) joined += step;
+    return joined;
+  }
+};
 
 /// Takes one argument apart; `T` is its traced type.
 template <class T, class A>

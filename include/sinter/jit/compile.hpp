@@ -236,6 +236,8 @@ class Compiled {
     using Arguments = arguments_t<A...>;
     (jit_detail::flatten<std::tuple_element_t<I, Arguments>>(args, list), ...);
     auto trace = [&](FunctionTrace& recorder) {
+      jit_detail::NameVisitor names{recorder.guards().names};
+      (names.template argument<std::tuple_element_t<I, Arguments>>(I, args), ...);
       // Braces fix the order in which stand-ins are taken.
       Arguments traced{jit_detail::stand_in<std::tuple_element_t<I, Arguments>>(args, recorder)...};
       TracedResult result;

@@ -27,7 +27,8 @@ namespace jit {
 /// A trace of a user's function on symbolic arguments.
 class FunctionTrace : public Trace, public SymbolScope {
  public:
-  FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic_axes);
+  /// `specs`: what is expected of the arguments, which are symbols and which are numbers (specs_of()).
+  FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs);
   ~FunctionTrace() override;
 
   /// The stand-in of the next tensor or number, in flattening order; fixed leaves and Variables are passed over.
@@ -147,7 +148,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   bool may_compile(std::span<const ArgLeaf> args);
   /// What the newest entry did not like.
   std::optional<Guard> newest_broken(std::span<const ArgLeaf> args) const;
-  std::vector<std::uint32_t> choose_symbolic_axes(std::span<const ArgLeaf> args) const;
+  GuardSet choose_specs(std::span<const ArgLeaf> args) const;
   void check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::int64_t due);
 
   Options options_;

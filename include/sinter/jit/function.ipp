@@ -8,6 +8,7 @@
 #include <sinter/jit/custom_run.hpp>
 #include <sinter/jit/execute.hpp>
 #include <sinter/jit/lazy.hpp>
+#include <sinter/jit/marks.hpp>
 #include <sinter/jit/specialise.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
@@ -57,9 +58,9 @@ struct TracedGraph {
   GuardSet guards;
 };
 
-inline TracedGraph trace_graph(std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic_axes, const TraceFunction& function, Location where) {
+inline TracedGraph trace_graph(std::span<const ArgLeaf> args, GuardSet specs, const TraceFunction& function, Location where) {
   TracedGraph out;
-  FunctionTrace trace("compile", args, symbolic_axes);
+  FunctionTrace trace("compile", args, std::move(specs));
   TracedResult result = function(trace);
   out.results = result.values.size();
   out.result_shape = std::move(result.shape);
@@ -94,9 +95,12 @@ inline TracedGraph trace_graph(std::span<const ArgLeaf> args, std::span<const st
   for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
     SymbolInfo info;
     info.hint = trace.hints()[id];
-    info.axis = trace.guards().symbols[id].axis;
+    const SymbolSource& source = trace.guards().symbols[id];
+    info.min = source.min;
+    info.max = source.max;
+    info.axis = source.is_stride ? -1 : source.axis;   // no shape has a stride
     for (std::size_t i = 0; i < out.inputs.size(); ++i)
-      if (out.inputs[i].source == Entry::Input::Source::leaf && out.inputs[i].index == trace.guards().symbols[id].leaf) info.input = static_cast<std::int32_t>(i);
+      if (out.inputs[i].source == Entry::Input::Source::leaf && out.inputs[i].index == source.leaf && !source.is_stride) info.input = static_cast<std::int32_t>(i);
     captured.builder.symbols().push_back(info);
   }
   out.graph = captured.finish();
@@ -232,19 +236,19 @@ SINTER_DECL bool FunctionState::may_compile(std::span<const ArgLeaf> args) {
   return false;
 }
 
-SINTER_DECL std::vector<std::uint32_t> FunctionState::choose_symbolic_axes(std::span<const ArgLeaf> args) const {
-  std::vector<std::uint32_t> masks(args.size(), options_.dynamic == Dynamic::always ? 0xFFu : 0u);
-  if (options_.dynamic != Dynamic::automatic) return masks;
-  misses_.mark_changed(args, masks);
-  for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next)
-    mark_changed_axes(entry->guards.leaves, args, masks);
-  return masks;
+SINTER_DECL GuardSet FunctionState::choose_specs(std::span<const ArgLeaf> args) const {
+  std::vector<std::uint32_t> symbolic(args.size(), options_.dynamic == Dynamic::always ? 0xFFFFu : 0u);
+  if (options_.dynamic == Dynamic::automatic) {
+    misses_.mark_changed(args, symbolic);
+    for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next)
+      mark_changed(entry->guards.leaves, args, symbolic);
+  }
+  return specs_of(args, symbolic);
 }
 
 SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace) {
   jit_detail::Stopwatch watch;
-  std::vector<std::uint32_t> symbolic = choose_symbolic_axes(args.leaves());
-  jit_detail::TracedGraph traced = jit_detail::trace_graph(args.leaves(), symbolic, trace, where_);
+  jit_detail::TracedGraph traced = jit_detail::trace_graph(args.leaves(), choose_specs(args.leaves()), trace, where_);
   auto entry = std::make_unique<Entry>();
   entry->guards = std::move(traced.guards);
   entry->inputs = std::move(traced.inputs);
@@ -254,7 +258,10 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->results = traced.results;
   entry->result_shape = std::move(traced.result_shape);
   entry->trace_ms = watch.lap_ms();
-  Graph specialised = substitute_symbols(traced.graph, solve_equalities(entry->guards.dims, entry->guards.symbols.size()));
+  const bool is_custom = jit_detail::registered_backend(options_.backend) != nullptr;
+  const std::vector<Dim> solution = solve_symbols(entry->guards, args.leaves(), is_custom ? Divide::no : Divide::yes);
+  check_marks(entry->guards, args.leaves(), solution);
+  Graph specialised = substitute_symbols(traced.graph, solution, entry->guards.symbols);
   entry->traced = std::move(traced.graph);
   if (const BackendFunction* custom = jit_detail::registered_backend(options_.backend)) {
     jit_detail::compile_custom(*entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
@@ -276,7 +283,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
     InputLayout layout;
     auto index = static_cast<std::size_t>(input.index);
     if (input.source == Entry::Input::Source::leaf && !entry->guards.leaves[index].is_dense)
-      for (std::size_t axis = 0; axis < entry->guards.leaves[index].rank; ++axis) layout.emplace_back(entry->guards.leaves[index].strides[axis]);
+      for (std::size_t axis = 0; axis < entry->guards.leaves[index].rank; ++axis) layout.push_back(entry->guards.leaves[index].stride_dims[axis].substitute(solution));
     layouts.push_back(std::move(layout));
   }
   entry->plan = make_plan(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend));
@@ -297,12 +304,11 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& 
     std::int64_t runs;
     ~Next() { entry.next_check.store(runs, std::memory_order_relaxed); }
   } next{entry, due};
-  std::vector<std::uint32_t> symbolic(args.leaves().size(), 0);
-  for (std::size_t i = 0; i < symbolic.size(); ++i)
-    for (std::size_t axis = 0; axis < entry.guards.leaves[i].rank; ++axis)
-      if (!entry.guards.leaves[i].extents[axis].is_static()) symbolic[i] |= 1u << axis;
-  jit_detail::TracedGraph again = jit_detail::trace_graph(args.leaves(), symbolic, trace, where_);
+  jit_detail::TracedGraph again = jit_detail::trace_graph(args.leaves(), entry.guards.specs(), trace, where_);
   if (structurally_equal(entry.traced, again.graph)) {
+    if (again.captured != entry.captured)
+      throw TraceError("compile", "the function uses another Variable than when it was traced", where_,
+                       "a captured Variable is known by its identity: pass it as an argument, or give the same one a new value with set");
     next.runs = Context::get().checks ? std::max<std::int64_t>(4, 2 * due) : std::numeric_limits<std::int64_t>::max();
     return;
   }

@@ -13,7 +13,9 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-enum class GuardKind : std::uint8_t { structure, dtype, device, rank, layout, extent, relation, fixed_value, number_kind, alias };
+enum class GuardKind : std::uint8_t {
+  structure, dtype, device, rank, layout, extent, range, relation, divisibility, fixed_value, number_kind, alias, predicate
+};
 std::string_view name(GuardKind kind);
 
 /// One broken expectation, in words.
@@ -21,10 +23,11 @@ struct Guard {
   GuardKind kind;
   int leaf = -1;          // argument leaf, in flattening order; -1: a captured Variable or a relation
   int axis = -1;          // of that leaf; -1: not about one axis
-  std::string reason;     // "extent of axis 0 of argument leaf 1: expected 32, got 48"
+  std::string reason;     // "extent of axis 0 of argument 1.weight: expected 32, got 48"
 };
 
-/// What is expected of one leaf.
+/// What is expected of one leaf. Layouts come in two classes: dense (row-major without gaps), and strided, where each
+/// stride is a number, an expression over extents (a transposed matrix), or a symbol of its own (a slice).
 struct LeafSpec {
   LeafKind kind = LeafKind::tensor;
   DType dtype = DType::f32;
@@ -34,44 +37,68 @@ struct LeafSpec {
   DTypeClass number_kind = DTypeClass::floating;
   std::int16_t same_slot_as = -1;                  // variables: an earlier leaf with the same slot
   std::int64_t fixed = 0;
-  std::array<Dim, max_rank> extents{};             // number: exact; symbol: anything from 2 up
-  Strides strides{};                               // of strided tensors: exact
+  std::array<Dim, max_rank> extents{};             // number: exact; symbol: in its range
+  Strides strides{};                               // as traced
+  std::array<Dim, max_rank> stride_dims{};         // strided
 };
 
-/// A relation between symbols that the trace asked about.
+/// A question about symbols that the trace asked, and the answer that it went by.
 struct DimGuard {
   DimRelation relation;
   Dim lhs, rhs;
   bool outcome;
+  std::string_view op{};      // the operation that asked; empty: the function itself
+  Location where{};
 };
 
-/// Where a symbol's value is found.
+/// Where a symbol's value is found, and what it may be.
 struct SymbolSource {
   std::int16_t leaf = 0;
-  std::int16_t axis = 0;
+  std::int8_t axis = 0;
+  bool is_stride = false;          // else an extent
+  std::int64_t min = 2, max = std::int64_t{1} << 60;
+  /// The graph's symbol is the value divided by this, without remainder.
+  std::int64_t divisor = 1;
+  /// Symbols stand for 2 and more.
+  std::int64_t least() const { return divisor == 1 || min >= 2 * divisor ? min : 2 * divisor; }
 };
 
 struct GuardSet {
   std::vector<LeafSpec> leaves;
   std::vector<DimGuard> dims;
   std::vector<SymbolSource> symbols;
-  bool has_variables = false;   // among the leaves
+  std::vector<LeafName> names;     // of the leaves
+  bool has_variables = false;      // among the leaves
+  bool has_divisors = false;
 
-  /// True when the arguments fit; `symbol_values` then has the value of every symbol.
+  /// True when the arguments fit; `symbol_values` then has the value of every symbol, as the graph means it.
   bool holds(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbol_values) const;
   /// The first thing that does not fit, or nothing.
   std::optional<Guard> first_broken(std::span<const ArgLeaf> args) const;
   /// One line per guard, for explain().
   std::string text() const;
+  /// The expectations without what a trace learned: for tracing in the same way again.
+  GuardSet specs() const;
 };
 
-/// The spec that fits exactly this leaf; axes in `symbolic` (a bit mask) get the symbols from `next_symbol` on.
-LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::uint32_t symbolic, SymbolId& next_symbol);
+/// The specs that fit exactly these arguments. `symbolic[leaf]`: bit `axis` makes that extent a symbol, bit 8 + axis the
+/// stride of a strided tensor; an extent below 2 stays a number, a stride that follows from extents an expression.
+/// Axes that the user marked go by their marks.
+GuardSet specs_of(std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic);
+/// The value of a symbol in these arguments, before division.
+inline std::int64_t value_of(const SymbolSource& source, std::span<const ArgLeaf> args) {
+  const ArgLeaf& leaf = args[static_cast<std::size_t>(source.leaf)];
+  const auto axis = static_cast<std::size_t>(source.axis);
+  return source.is_stride ? (*leaf.strides)[axis] : leaf.type->shape.begin()[axis].value();
+}
+/// Sets the bits of specs_of() in which arguments of the same structure differ from `specs`.
+void mark_changed(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args, std::span<std::uint32_t> symbolic);
 bool is_dense(const Shape& shape, const Strides& strides);
 
 }  // namespace jit
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/jit/guard_text.ipp>
 #include <sinter/jit/guards.ipp>
 #endif

@@ -1,26 +1,12 @@
-// Comparing arguments with specs, quickly and then in words.
+// Comparing arguments with specs, quickly.
 #pragma once
 
 #include <sinter/jit/guards.hpp>
 
+#include <algorithm>
+
 SINTER_NAMESPACE_BEGIN
 namespace jit {
-
-SINTER_DECL std::string_view name(GuardKind kind) {
-  switch (kind) {
-    case GuardKind::structure: return "structure";
-    case GuardKind::dtype: return "dtype";
-    case GuardKind::device: return "device";
-    case GuardKind::rank: return "rank";
-    case GuardKind::layout: return "layout";
-    case GuardKind::extent: return "extent";
-    case GuardKind::relation: return "relation";
-    case GuardKind::fixed_value: return "value";
-    case GuardKind::number_kind: return "number kind";
-    case GuardKind::alias: return "alias";
-  }
-  __builtin_unreachable();
-}
 
 SINTER_DECL bool is_dense(const Shape& shape, const Strides& strides) {
   std::int64_t step = 1;
@@ -34,10 +20,18 @@ SINTER_DECL bool is_dense(const Shape& shape, const Strides& strides) {
 }
 
 namespace jit_detail {
+/// Strides that are numbers; those with symbols wait until the symbols are known. A strided spec takes no dense tensor:
+/// its kernels are slower, and the dense version may only come later.
 inline bool layout_fits(const LeafSpec& spec, const ArgLeaf& arg) {
-  if (spec.is_dense) return is_dense(arg.type->shape, *arg.strides);
+  const bool is_dense_now = is_dense(arg.type->shape, *arg.strides);
+  if (spec.is_dense || is_dense_now) return spec.is_dense == is_dense_now;
   for (std::size_t i = 0; i < spec.rank; ++i)
-    if ((*arg.strides)[i] != spec.strides[i]) return false;
+    if (spec.stride_dims[i].is_static() && (*arg.strides)[i] != spec.stride_dims[i].value() && arg.type->shape.begin()[i].value() != 1) return false;
+  return true;
+}
+inline bool strides_fit(const LeafSpec& spec, const ArgLeaf& arg, std::span<const std::int64_t> symbols) {
+  for (std::size_t i = 0; i < spec.rank; ++i)
+    if (!spec.stride_dims[i].is_static() && (*arg.strides)[i] != spec.stride_dims[i].evaluate(symbols)) return false;
   return true;
 }
 /// Same extents and same strides as in the trace: what most calls are, and quicker to see than that a layout is dense.
@@ -54,8 +48,8 @@ inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
   if (type.dtype != spec.dtype || !(type.device == spec.device) || type.shape.rank() != spec.rank) return false;
   if (SINTER_LIKELY(is_as_traced(spec, type, *arg.strides))) return true;
   for (int i = 0; i < spec.rank; ++i) {
-    Dim expected = spec.extents[static_cast<std::size_t>(i)], actual = type.shape.begin()[i];
-    if (!identical(expected, actual) && (expected.is_static() || actual.value() < 2)) return false;
+    Dim expected = spec.extents[static_cast<std::size_t>(i)];
+    if (expected.is_static() && !identical(expected, type.shape.begin()[i])) return false;
   }
   return layout_fits(spec, arg);
 }
@@ -82,102 +76,73 @@ inline bool relation_holds(const DimGuard& guard, std::span<const std::int64_t> 
   std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
   return (guard.relation == DimRelation::less ? a < b : a == b) == guard.outcome;
 }
-inline std::string leaf_name(std::size_t leaf) { return "argument leaf " + std::to_string(leaf); }
+inline bool is_in_range(const SymbolSource& source, std::int64_t value) {
+  return value >= source.least() && value <= source.max && (source.divisor == 1 || value % source.divisor == 0);
+}
+/// Whether a strided spec has strides that symbols decide.
+inline bool has_symbolic_strides(const LeafSpec& spec) {
+  return !spec.is_dense && std::any_of(spec.stride_dims.begin(), spec.stride_dims.begin() + spec.rank, [](Dim d) { return !d.is_static(); });
+}
 }  // namespace jit_detail
 
 SINTER_DECL bool GuardSet::holds(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbol_values) const {
   if (args.size() != leaves.size()) return false;
-  for (std::size_t i = 0; i < args.size(); ++i)
+  bool has_strided = false;
+  for (std::size_t i = 0; i < args.size(); ++i) {
     if (!jit_detail::leaf_fits(leaves[i], args[i])) return false;
+    has_strided |= !leaves[i].is_dense;
+  }
   if (has_variables && !jit_detail::aliases_fit(leaves, args)) return false;
   symbol_values.clear();
-  for (SymbolSource source : symbols)
-    symbol_values.push_back(args[static_cast<std::size_t>(source.leaf)].type->shape.begin()[source.axis].value());
+  for (const SymbolSource& source : symbols) {
+    symbol_values.push_back(value_of(source, args));
+    if (!jit_detail::is_in_range(source, symbol_values.back())) return false;
+  }
   for (const DimGuard& guard : dims)
     if (!jit_detail::relation_holds(guard, symbol_values)) return false;
+  if (has_strided)
+    for (std::size_t i = 0; i < args.size(); ++i)
+      if (!leaves[i].is_dense && !jit_detail::strides_fit(leaves[i], args[i], symbol_values)) return false;
+  if (has_divisors)
+    for (std::size_t i = 0; i < symbols.size(); ++i) symbol_values[i] /= symbols[i].divisor;
   return true;
 }
 
+SINTER_DECL GuardSet GuardSet::specs() const {
+  GuardSet specs;
+  specs.leaves = leaves;
+  specs.symbols = symbols;
+  for (SymbolSource& source : specs.symbols) source.divisor = 1;
+  specs.has_variables = has_variables;
+  return specs;
+}
+
 namespace jit_detail {
-inline std::optional<Guard> broken_leaf(const LeafSpec& spec, std::span<const ArgLeaf> args, std::size_t i) {
-  const ArgLeaf& arg = args[i];
-  auto broken = [&](GuardKind kind, const std::string& what) { return Guard{kind, static_cast<int>(i), -1, what + " of " + leaf_name(i)}; };
-  auto expected_got = [](std::string expected, std::string got) { return ": expected " + std::move(expected) + ", got " + std::move(got); };
-  if (spec.kind != arg.kind) return broken(GuardKind::structure, "kind");
-  if (spec.kind == LeafKind::fixed) {
-    if (spec.fixed == arg.integer) return {};
-    return Guard{GuardKind::fixed_value, static_cast<int>(i), -1, "static value or container size of " + leaf_name(i) + expected_got(std::to_string(spec.fixed), std::to_string(arg.integer))};
-  }
-  if (spec.kind == LeafKind::scalar) {
-    if (spec.number_kind == arg.number_kind) return {};
-    return broken(GuardKind::number_kind, "integer or floating number");
-  }
-  const Type& type = *arg.type;
-  if (type.dtype != spec.dtype) {
-    Guard guard = broken(GuardKind::dtype, "dtype");
-    guard.reason += expected_got(std::string(sinter::name(spec.dtype)), std::string(sinter::name(type.dtype)));
-    return guard;
-  }
-  if (!(type.device == spec.device)) return broken(GuardKind::device, "device");
-  if (type.shape.rank() != spec.rank) {
-    Guard guard = broken(GuardKind::rank, "rank");
-    guard.reason += expected_got(std::to_string(spec.rank), std::to_string(type.shape.rank()));
-    return guard;
-  }
-  for (int axis = 0; axis < spec.rank; ++axis) {
-    Dim expected = spec.extents[static_cast<std::size_t>(axis)], actual = type.shape[axis];
-    if (identical(expected, actual) || (!expected.is_static() && actual.value() >= 2)) continue;
-    Guard guard = broken(GuardKind::extent, "extent of axis " + std::to_string(axis));
-    guard.axis = axis;
-    guard.reason += expected_got(expected.is_static() ? expected.text() : expected.text() + " >= 2", actual.text());
-    return guard;
-  }
-  if (spec.kind == LeafKind::variable && spec.same_slot_as != earlier_alias(args, i)) {
-    Guard guard = broken(GuardKind::alias, "Variable");
-    guard.reason += spec.same_slot_as < 0 ? " is the same as an earlier one now" : " is no longer the same as leaf " + std::to_string(spec.same_slot_as);
-    return guard;
-  }
-  if (!layout_fits(spec, arg)) return broken(GuardKind::layout, "layout (strides)");
-  return {};
-}
-}  // namespace jit_detail
-
-SINTER_DECL std::optional<Guard> GuardSet::first_broken(std::span<const ArgLeaf> args) const {
-  if (args.size() != leaves.size())
-    return Guard{GuardKind::structure, -1, -1, "number of leaves: expected " + std::to_string(leaves.size()) + ", got " + std::to_string(args.size())};
-  for (std::size_t i = 0; i < args.size(); ++i)
-    if (auto broken = jit_detail::broken_leaf(leaves[i], args, i)) return broken;
-  SmallVector<std::int64_t, 8> values;
-  for (SymbolSource source : symbols) values.push_back(args[static_cast<std::size_t>(source.leaf)].type->shape[source.axis].value());
-  for (const DimGuard& guard : dims) {
-    if (jit_detail::relation_holds(guard, values)) continue;
-    const char* sign = guard.relation == DimRelation::less ? (guard.outcome ? " < " : " >= ") : (guard.outcome ? " == " : " != ");
-    return Guard{GuardKind::relation, -1, -1, "relation " + guard.lhs.text() + sign + guard.rhs.text() + " no longer holds"};
-  }
-  return {};
-}
-
-SINTER_DECL std::string GuardSet::text() const {
-  std::string text;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const LeafSpec& spec = leaves[i];
-    text += "  leaf " + std::to_string(i) + ": ";
-    if (spec.kind == LeafKind::fixed) text += "static value " + std::to_string(spec.fixed);
-    else if (spec.kind == LeafKind::scalar) text += spec.number_kind == DTypeClass::floating ? "run-time floating number" : "run-time integer";
-    else {
-      Shape shape;
-      for (std::size_t axis = 0; axis < spec.rank; ++axis) shape.push_back(spec.extents[axis]);
-      text += Type{spec.dtype, spec.device, shape}.text() + (spec.is_dense ? " dense" : " strided");
-      if (spec.kind == LeafKind::variable) text += " (Variable, read at each call)";
+/// Strides of a strided tensor, innermost first: a number if it is 0 or 1, else what the extents inside it make, else (where
+/// asked for) a symbol, else a number.
+inline void choose_strides(LeafSpec& spec, std::int16_t leaf, const ArgLeaf& arg, std::uint32_t symbolic, std::vector<SymbolSource>& symbols) {
+  std::array<std::size_t, max_rank> order{};
+  for (std::size_t i = 0; i < spec.rank; ++i) order[i] = spec.rank - 1 - i;
+  std::stable_sort(order.begin(), order.begin() + spec.rank, [&](std::size_t a, std::size_t b) { return spec.strides[a] < spec.strides[b]; });
+  std::int64_t step = 1;
+  Dim step_dim = 1;
+  for (std::size_t k = 0; k < spec.rank; ++k) {
+    const std::size_t axis = order[k];
+    const std::int64_t stride = spec.strides[axis], extent = arg.type->shape.begin()[axis].value();
+    spec.stride_dims[axis] = stride;
+    if (stride == 0 || extent == 1) continue;
+    if (stride == step) {
+      spec.stride_dims[axis] = step_dim;
+    } else if ((symbolic >> (max_rank + axis) & 1) != 0 && stride >= 2) {
+      spec.stride_dims[axis] = Dim::symbol(static_cast<SymbolId>(symbols.size()));
+      symbols.push_back({leaf, static_cast<std::int8_t>(axis), true});
     }
-    text += "\n";
+    step = stride * extent;
+    step_dim = spec.stride_dims[axis] * spec.extents[axis];
   }
-  for (const DimGuard& guard : dims)
-    text += "  " + guard.lhs.text() + (guard.relation == DimRelation::less ? (guard.outcome ? " < " : " >= ") : (guard.outcome ? " == " : " != ")) + guard.rhs.text() + "\n";
-  return text;
 }
 
-SINTER_DECL LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::uint32_t symbolic, SymbolId& next_symbol) {
+inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::uint32_t symbolic, std::vector<SymbolSource>& symbols) {
   const ArgLeaf& arg = args[leaf];
   LeafSpec spec;
   spec.kind = arg.kind;
@@ -189,13 +154,49 @@ SINTER_DECL LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, st
   spec.rank = static_cast<std::uint8_t>(arg.type->shape.rank());
   spec.is_dense = is_dense(arg.type->shape, *arg.strides);
   spec.strides = *arg.strides;
-  for (int axis = 0; axis < spec.rank; ++axis) {
-    Dim extent = arg.type->shape[axis];
-    bool becomes_symbol = (symbolic >> axis & 1) != 0 && extent.value() >= 2 && spec.is_dense;
-    spec.extents[static_cast<std::size_t>(axis)] = becomes_symbol ? Dim::symbol(next_symbol++) : extent;
+  const AxisMarks* marks = arg.impl != nullptr ? arg.impl->marks.get() : nullptr;
+  for (std::size_t axis = 0; axis < spec.rank; ++axis) {
+    const Dim extent = arg.type->shape.begin()[axis];
+    const AxisMarks::Mark mark = marks != nullptr ? marks->axes[axis] : AxisMarks::Mark{};
+    bool becomes_symbol = mark.kind == AxisMarks::Kind::none ? (symbolic >> axis & 1) != 0 : mark.kind == AxisMarks::Kind::dynamic;
+    spec.extents[axis] = extent;
+    if (!becomes_symbol || extent.value() < 2) continue;
+    spec.extents[axis] = Dim::symbol(static_cast<SymbolId>(symbols.size()));
+    symbols.push_back({static_cast<std::int16_t>(leaf), static_cast<std::int8_t>(axis)});
+    if (mark.kind == AxisMarks::Kind::dynamic) {
+      symbols.back().min = std::max<std::int64_t>(2, mark.min);
+      symbols.back().max = mark.max;
+    }
   }
-  if (arg.slot != nullptr) spec.same_slot_as = jit_detail::earlier_alias(args, leaf);
+  if (!spec.is_dense) choose_strides(spec, static_cast<std::int16_t>(leaf), arg, symbolic, symbols);
+  if (arg.slot != nullptr) spec.same_slot_as = earlier_alias(args, leaf);
   return spec;
+}
+}  // namespace jit_detail
+
+SINTER_DECL GuardSet specs_of(std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic) {
+  GuardSet specs;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    specs.leaves.push_back(jit_detail::spec_of(args, i, symbolic.empty() ? 0 : symbolic[i], specs.symbols));
+    specs.has_variables |= args[i].kind == LeafKind::variable;
+  }
+  return specs;
+}
+
+SINTER_DECL void mark_changed(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args, std::span<std::uint32_t> symbolic) {
+  if (specs.size() != args.size()) return;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (specs[i].kind != args[i].kind) return;
+    if (args[i].type != nullptr && (specs[i].dtype != args[i].type->dtype || specs[i].rank != args[i].type->shape.rank())) return;
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (args[i].type == nullptr) continue;
+    const bool are_strided = !specs[i].is_dense && !is_dense(args[i].type->shape, *args[i].strides);
+    for (std::size_t axis = 0; axis < specs[i].rank; ++axis) {
+      if (!identical(specs[i].extents[axis], args[i].type->shape.begin()[axis])) symbolic[i] |= 1u << axis;
+      if (are_strided && !identical(specs[i].stride_dims[axis], Dim((*args[i].strides)[axis]))) symbolic[i] |= 1u << (max_rank + axis);
+    }
+  }
 }
 
 }  // namespace jit

@@ -27,8 +27,8 @@ class MissHistory {
   /// The arguments of a call that ran uncompiled (Stance::eager_then_compile).
   void remember(std::span<const ArgLeaf> args);
   bool has_seen() const { return has_seen_; }
-  /// Sets the bits of axes whose extent differs from the remembered call's.
-  void mark_changed(std::span<const ArgLeaf> args, std::span<std::uint32_t> masks) const;
+  /// Sets the bits of specs_of() for what differs from the remembered call.
+  void mark_changed(std::span<const ArgLeaf> args, std::span<std::uint32_t> symbolic) const;
 
  private:
   static constexpr std::size_t max_kept = 256;
@@ -36,9 +36,6 @@ class MissHistory {
   std::vector<LeafSpec> seen_;
   bool has_seen_ = false, is_reported_ = false;
 };
-
-/// Sets the bits of axes in which arguments of the same structure differ from `specs`.
-void mark_changed_axes(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args, std::span<std::uint32_t> masks);
 
 }  // namespace jit
 SINTER_NAMESPACE_END

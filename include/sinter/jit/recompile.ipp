@@ -16,6 +16,9 @@ SINTER_DECL std::string remedy(const Guard& broken) {
     case GuardKind::rank: return "give arguments of one rank: reshape before the call";
     case GuardKind::layout: return "pass tensors of one layout: x * 1 makes a row-major copy";
     case GuardKind::extent: return "let the axis vary: jit::mark_dynamic(x, axis) before the first call, or Options::dynamic = Dynamic::automatic or always";
+    case GuardKind::range: return "widen the range given to jit::mark_dynamic, or leave it out";
+    case GuardKind::divisibility: return "pad the axis to a multiple";
+    case GuardKind::predicate: return "keep the choice in the graph: where(condition, a, b)";
     case GuardKind::relation: return "the function asks about sizes: keep Dims as they are (x.size(0) * 2) in place of int(x.size(0)) and of branches on sizes";
     case GuardKind::fixed_value: return "declare the parameter Scalar (or Tensor) in place of int, bool or enum: run-time inputs never compile again";
     case GuardKind::number_kind: return "pass one kind of number: 2.0 in place of 2";
@@ -42,26 +45,13 @@ SINTER_DECL std::string MissHistory::text(std::int64_t limit) const {
          "; from here on calls that no compiled version fits run uncompiled\n  " + remedy(*worst) + "; or raise Options::recompile_limit";
 }
 
-SINTER_DECL void mark_changed_axes(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args, std::span<std::uint32_t> masks) {
-  if (specs.size() != args.size()) return;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (specs[i].kind != args[i].kind) return;
-    if (args[i].type != nullptr && (specs[i].dtype != args[i].type->dtype || specs[i].rank != args[i].type->shape.rank())) return;
-  }
-  for (std::size_t i = 0; i < args.size(); ++i)
-    for (int axis = 0; args[i].type != nullptr && axis < specs[i].rank; ++axis)
-      if (!identical(specs[i].extents[static_cast<std::size_t>(axis)], args[i].type->shape[axis])) masks[i] |= 1u << axis;
-}
-
 SINTER_DECL void MissHistory::remember(std::span<const ArgLeaf> args) {
-  SymbolId none = 0;
-  seen_.clear();
-  for (std::size_t i = 0; i < args.size(); ++i) seen_.push_back(spec_of(args, i, 0, none));
+  seen_ = specs_of(args, {}).leaves;
   has_seen_ = true;
 }
 
-SINTER_DECL void MissHistory::mark_changed(std::span<const ArgLeaf> args, std::span<std::uint32_t> masks) const {
-  if (has_seen_) mark_changed_axes(seen_, args, masks);
+SINTER_DECL void MissHistory::mark_changed(std::span<const ArgLeaf> args, std::span<std::uint32_t> symbolic) const {
+  if (has_seen_) jit::mark_changed(seen_, args, symbolic);
 }
 
 }  // namespace jit

@@ -6,38 +6,101 @@
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-SINTER_DECL std::vector<Dim> solve_equalities(std::span<const DimGuard> guards, std::size_t symbols) {
-  std::vector<Dim> solution(symbols);
-  for (std::size_t i = 0; i < symbols; ++i) solution[i] = Dim::symbol(static_cast<SymbolId>(i));
-  auto mentions = [](Dim expression, std::int64_t symbol) {
-    std::vector<SymbolId> used;
-    expression.collect_symbols(used);
-    return std::find(used.begin(), used.end(), static_cast<SymbolId>(symbol)) != used.end();
+namespace jit_detail {
+inline std::vector<Dim> identity_symbols(std::size_t count) {
+  std::vector<Dim> symbols;
+  for (std::size_t i = 0; i < count; ++i) symbols.push_back(Dim::symbol(static_cast<SymbolId>(i)));
+  return symbols;
+}
+
+inline bool is_true_equality(const DimGuard& guard) { return guard.relation != DimRelation::less && guard.outcome; }
+
+/// a == b solved for one of its symbols, the youngest that allows it: (symbol, expression).
+inline std::optional<std::pair<SymbolId, Dim>> solve_for_symbol(Dim a, Dim b, std::size_t symbols) {
+  const Dim difference = a - b;
+  std::vector<SymbolId> used;
+  difference.collect_symbols(used);
+  std::sort(used.rbegin(), used.rend());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  for (SymbolId id : used) {
+    std::vector<Dim> at = identity_symbols(symbols);
+    at[id] = 2;
+    const Dim at_two = difference.substitute(at);
+    at[id] = 3;
+    const Dim slope = difference.substitute(at) - at_two, rest = at_two - slope * Dim(2);
+    const bool is_linear = slope.is_static() && slope.value() != 0 && identical(difference, rest + slope * Dim::symbol(id));
+    if (!is_linear) continue;
+    const Dim solved = rest * Dim(-1) / slope;
+    if (identical(solved * slope, rest * Dim(-1))) return std::pair{id, solved};
+  }
+  return {};
+}
+
+/// Finds the equalities that hold as soon as an extent is a multiple, and turns them into divisors.
+inline void find_divisors(GuardSet& guards, std::span<const ArgLeaf> args) {
+  auto scaled = [&](SymbolId changed, std::int64_t divisor) {
+    std::vector<Dim> scale = identity_symbols(guards.symbols.size());
+    for (std::size_t i = 0; i < scale.size(); ++i) scale[i] *= Dim(i == changed ? divisor : guards.symbols[i].divisor);
+    return scale;
   };
-  for (const DimGuard& guard : guards) {
-    if (guard.relation == DimRelation::less || !guard.outcome) continue;
-    Dim a = guard.lhs.substitute(solution), b = guard.rhs.substitute(solution);
-    if (identical(a, b)) continue;
-    if (b.as_symbol() > a.as_symbol()) std::swap(a, b);
-    if (a.as_symbol() < 0 || mentions(b, a.as_symbol())) continue;
-    std::vector<Dim> step(symbols);
-    for (std::size_t i = 0; i < symbols; ++i) step[i] = Dim::symbol(static_cast<SymbolId>(i));
-    step[static_cast<std::size_t>(a.as_symbol())] = b;
+  auto becomes_divisor = [&](const DimGuard& guard) {
+    if (!is_true_equality(guard)) return false;
+    std::vector<std::pair<SymbolId, std::int64_t>> candidates;
+    guard.lhs.collect_divisors(candidates);
+    guard.rhs.collect_divisors(candidates);
+    for (auto [id, k] : candidates) {
+      SymbolSource& source = guards.symbols[id];
+      const std::int64_t divisor = std::lcm(source.divisor, k);
+      const std::int64_t value = value_of(source, args);
+      if (source.is_stride || value % divisor != 0 || value / divisor < 2) continue;   // symbols stand for 2 and more
+      const std::vector<Dim> scale = scaled(id, divisor);
+      if (!identical(guard.lhs.substitute(scale), guard.rhs.substitute(scale))) continue;
+      source.divisor = divisor;
+      guards.has_divisors = true;
+      return true;
+    }
+    return false;
+  };
+  std::erase_if(guards.dims, becomes_divisor);
+}
+}  // namespace jit_detail
+
+SINTER_DECL std::vector<Dim> solve_symbols(GuardSet& guards, std::span<const ArgLeaf> args, Divide divide) {
+  const std::size_t count = guards.symbols.size();
+  if (divide == Divide::yes) jit_detail::find_divisors(guards, args);
+  std::vector<Dim> solution = jit_detail::identity_symbols(count);
+  for (std::size_t i = 0; i < count; ++i) solution[i] *= Dim(guards.symbols[i].divisor);
+  for (const DimGuard& guard : guards.dims) {
+    if (!jit_detail::is_true_equality(guard)) continue;
+    auto solved = jit_detail::solve_for_symbol(guard.lhs.substitute(solution), guard.rhs.substitute(solution), count);
+    if (!solved) continue;
+    std::vector<Dim> step = jit_detail::identity_symbols(count);
+    step[solved->first] = solved->second;
     for (Dim& dim : solution) dim = dim.substitute(step);
   }
   return solution;
 }
 
-SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement) {
+SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement, std::span<const SymbolSource> sources) {
   bool is_identity = true;
   for (std::size_t i = 0; i < replacement.size(); ++i) is_identity &= identical(replacement[i], Dim::symbol(static_cast<SymbolId>(i)));
   if (is_identity) return graph;
   GraphBuilder builder(graph);
-  std::vector<Value> outputs;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    SymbolInfo& symbol = builder.symbols()[i];
+    if (sources[i].divisor == 1) continue;
+    symbol.hint /= sources[i].divisor;
+    symbol.min = (sources[i].least() + sources[i].divisor - 1) / sources[i].divisor;
+    symbol.max /= sources[i].divisor;
+    symbol.input = symbol.axis = -1;   // no axis is the symbol itself
+  }
   for (const Node& node : graph.nodes()) {
     Node changed = node;
     for (Type& type : changed.types) type.shape = type.shape.substitute(replacement);

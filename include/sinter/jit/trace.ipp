@@ -20,19 +20,12 @@ SINTER_DECL void ArgList::variable(const Variable& x) {
 
 SINTER_DECL void ArgList::make_ready(TensorImpl* impl) { evaluate({&impl, 1}, "compiled call", {}); }
 
-SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic_axes)
-    : Trace(name), args_(args), outer_scope_(SymbolScope::current()) {
+SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs)
+    : Trace(name), args_(args), guards_(std::move(specs)), outer_scope_(SymbolScope::current()) {
   SymbolScope::current() = this;
-  SymbolId next_symbol = 0;
+  for (const SymbolSource& source : guards_.symbols) hints_.push_back(jit::value_of(source, args));
   for (std::size_t i = 0; i < args.size(); ++i) {
-    SymbolId first = next_symbol;
-    LeafSpec spec = spec_of(args, i, symbolic_axes[i], next_symbol);
-    for (int axis = 0; axis < spec.rank; ++axis) {
-      std::int64_t id = spec.extents[static_cast<std::size_t>(axis)].as_symbol();
-      if (id < static_cast<std::int64_t>(first)) continue;
-      guards_.symbols.push_back({static_cast<std::int16_t>(i), static_cast<std::int16_t>(axis)});
-      hints_.push_back(args[i].type->shape[axis].value());
-    }
+    const LeafSpec& spec = guards_.leaves[i];
     Ref<TensorImpl> stand_in;
     if (spec.kind == LeafKind::scalar) {
       DType dtype = spec.number_kind == DTypeClass::floating ? DType::f64 : DType::i64;
@@ -53,8 +46,6 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
       variables_.push_back({std::shared_ptr<VariableSlot>(std::shared_ptr<void>(), args[i].slot), static_cast<std::int32_t>(i), stand_in, {}, {}});
     }
     stand_ins_.push_back(std::move(stand_in));
-    guards_.has_variables |= spec.kind == LeafKind::variable;
-    guards_.leaves.push_back(spec);
   }
 }
 
@@ -85,7 +76,8 @@ SINTER_DECL void FunctionTrace::note_assignment(const std::shared_ptr<VariableSl
 SINTER_DECL void FunctionTrace::note(DimRelation relation, Dim lhs, Dim rhs, bool outcome) {
   for (const DimGuard& known : guards_.dims)
     if (known.relation == relation && identical(known.lhs, lhs) && identical(known.rhs, rhs)) return;
-  guards_.dims.push_back({relation, lhs, rhs, outcome});
+  const Statement asked_by = Trace::current() != nullptr ? Trace::current()->statement : Statement{};
+  guards_.dims.push_back({relation, lhs, rhs, outcome, asked_by.op, asked_by.where});
 }
 
 }  // namespace jit

@@ -13,6 +13,7 @@
 #include <iosfwd>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -85,6 +86,8 @@ class Dim {
   std::int64_t as_symbol() const;
   /// Appends the ids of the symbols in it (with repeats) to `out`.
   void collect_symbols(std::vector<SymbolId>& out) const;
+  /// Appends (symbol, k) for each floor division or remainder of exactly one symbol by a number k.
+  void collect_divisors(std::vector<std::pair<SymbolId, std::int64_t>>& out) const;
   /// "128", "s0", "4*s0 + s1 + 2", "floordiv(s0, 2)".
   std::string text() const;
   Hash128 hash() const;

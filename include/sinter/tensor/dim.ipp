@@ -329,6 +329,18 @@ SINTER_DECL void Dim::collect_symbols(std::vector<SymbolId>& out) const {
   }
 }
 
+SINTER_DECL void Dim::collect_divisors(std::vector<std::pair<SymbolId, std::int64_t>>& out) const {
+  if (is_static()) return;
+  for (const auto& term : node()->terms) {
+    for (auto* atom : term.factors) {
+      if (atom->kind == tensor_detail::AtomKind::symbol) continue;
+      if (atom->a.as_symbol() >= 0 && atom->b.is_static()) out.emplace_back(static_cast<SymbolId>(atom->a.as_symbol()), atom->b.value());
+      atom->a.collect_divisors(out);
+      atom->b.collect_divisors(out);
+    }
+  }
+}
+
 SINTER_DECL std::string Dim::text() const {
   if (is_static()) return std::to_string(value());
   std::string text;

@@ -8,14 +8,27 @@
 #include <sinter/tensor/shape.hpp>
 #include <sinter/tensor/storage.hpp>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 SINTER_NAMESPACE_BEGIN
 
 class Record;   // graph/record.hpp
 void retain_record(const Record* record) noexcept;
 void release_record(const Record* record) noexcept;
+
+/// What the user said about the axes of a value (jit::mark_dynamic, jit::mark_static). Fixed once the value has it.
+struct AxisMarks {
+  enum class Kind : std::uint8_t { none, dynamic, fixed };
+  struct Mark {
+    Kind kind = Kind::none;
+    std::int64_t min = 0, max = 0;
+    Location where;
+  };
+  std::array<Mark, max_rank> axes;
+};
 
 enum class TensorState : std::uint8_t { ready, pending, placeholder };
 
@@ -35,6 +48,8 @@ class TensorImpl : public RefCounted<TensorImpl> {
 
   // pending: owned count of the record
   Record* record = nullptr;
+
+  std::unique_ptr<const AxisMarks> marks;   // null: none
 
   void* data() const { return static_cast<char*>(storage->data()) + offset * size_of(type.dtype); }
   bool is_ready() const { return state.load(std::memory_order_acquire) == TensorState::ready; }
