@@ -19,6 +19,7 @@
 #include <sinter/tensor/dim.ipp>
 #include <sinter/tensor/impl.ipp>
 #include <sinter/tensor/shape.ipp>
+#include <sinter/tensor/slot.ipp>
 #include <sinter/tensor/storage.ipp>
 // graph
 #include <sinter/graph/attrs.ipp>

@@ -31,8 +31,7 @@ SINTER_DECL Ref<TensorImpl> TransformTrace::variable_parameter(const std::shared
 
 SINTER_DECL Ref<TensorImpl> TransformTrace::read_outside(const std::shared_ptr<VariableSlot>& slot) const {
   if (outer() != nullptr) return outer()->read_variable(slot);
-  std::scoped_lock lock(slot->mutex);
-  return slot->value;
+  return slot->value();
 }
 
 SINTER_DECL Ref<TensorImpl> TransformTrace::read_variable(const std::shared_ptr<VariableSlot>& slot) {
@@ -73,9 +72,7 @@ SINTER_DECL void assign_outside(const std::shared_ptr<VariableSlot>& slot, const
     outside->note_assignment(slot, value);
     return;
   }
-  Ref<TensorImpl> old;   // freed outside the lock
-  std::scoped_lock lock(slot->mutex);
-  old = std::exchange(slot->value, value);
+  slot->set(value);
 }
 
 }   // namespace jit::autodiff_detail

@@ -51,10 +51,11 @@ class PerThread {
     T* item = at(slot);
     return SINTER_LIKELY(item != nullptr) ? item : make(slot);
   }
-  /// The object of the thread with this number, or null. The caller knows what may be read of it.
+  /// The object of the thread with this number, or null. The caller knows what may be read of it. Sequentially consistent
+  /// with its making.
   T* at(int slot) const noexcept {
-    Chunk* chunk = chunks_[static_cast<std::size_t>(slot) / base_detail::slot_chunk].load(std::memory_order_acquire);
-    return chunk != nullptr ? chunk->items[static_cast<std::size_t>(slot) % base_detail::slot_chunk].load(std::memory_order_acquire) : nullptr;
+    Chunk* chunk = chunks_[static_cast<std::size_t>(slot) / base_detail::slot_chunk].load();
+    return chunk != nullptr ? chunk->items[static_cast<std::size_t>(slot) % base_detail::slot_chunk].load() : nullptr;
   }
   template <class F>
   void for_each(F&& visit) const {
@@ -70,14 +71,14 @@ class PerThread {
   };
   SINTER_NOINLINE T* make(int slot) const {
     auto& place = chunks_[static_cast<std::size_t>(slot) / base_detail::slot_chunk];
-    Chunk* chunk = place.load(std::memory_order_acquire);
+    Chunk* chunk = place.load();
     if (chunk == nullptr) {
       auto* made = new Chunk;
-      if (place.compare_exchange_strong(chunk, made, std::memory_order_acq_rel)) chunk = made;
+      if (place.compare_exchange_strong(chunk, made)) chunk = made;
       else delete made;   // another thread was first; `chunk` is its one
     }
     T* item = new T;
-    chunk->items[static_cast<std::size_t>(slot) % base_detail::slot_chunk].store(item, std::memory_order_release);
+    chunk->items[static_cast<std::size_t>(slot) % base_detail::slot_chunk].store(item);
     return item;
   }
   mutable std::array<std::atomic<Chunk*>, base_detail::max_thread_slots / base_detail::slot_chunk> chunks_{};

@@ -194,14 +194,10 @@ SINTER_DECL void SlotRef::operator/=(const In& value) && {
   target_ = update(target_, index_, In(expr_detail::compound<ops::Div>(index(In(target_, value.where), index_), value), value.where));
 }
 
-SINTER_DECL Variable::Variable(const Tensor& value, std::string name) : slot_(std::make_shared<VariableSlot>()) {
-  slot_->value = value.impl();
-  slot_->name = std::move(name);
-}
+SINTER_DECL Variable::Variable(const Tensor& value, std::string name) : slot_(std::make_shared<VariableSlot>(value.impl(), std::move(name))) {}
 SINTER_DECL Tensor Variable::value() const {
   if (Trace* trace = Trace::current()) return Tensor(trace->read_variable(slot_));
-  std::scoped_lock lock(slot_->mutex);
-  return Tensor(slot_->value);
+  return Tensor(slot_->value());
 }
 SINTER_DECL const Variable& Variable::set(const In& value) const {
   Ref<TensorImpl> next = value.tensor();
@@ -214,8 +210,7 @@ SINTER_DECL const Variable& Variable::set(const In& value) const {
     trace->note_assignment(slot_, next);
     return *this;
   }
-  std::scoped_lock lock(slot_->mutex);
-  slot_->value = std::move(next);
+  slot_->set(std::move(next));
   return *this;
 }
 SINTER_DECL const Variable& Variable::operator+=(const In& value) const { return set(In(expr_detail::compound<ops::Add>(this->value(), value), value.where)); }

@@ -1,5 +1,5 @@
 // Arguments of a call, taken apart: one flat list of leaves, in the order in which the tree visitor meets them. Plain
-// data on the stack; nothing is retained but the current values of Variables.
+// data on the stack.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -42,17 +42,22 @@ struct LeafName {
   bool is_structure = false;
 };
 
-/// The leaves of one call. Holds what must stay alive for its length.
+/// The leaves of one call.
 class ArgList {
  public:
   ArgList() = default;
   ArgList(const ArgList&) = delete;
   ArgList& operator=(const ArgList&) = delete;
-  ~ArgList() {
-    for (TensorImpl* value : held_) value->release();
-  }
 
   std::span<const ArgLeaf> leaves() const { return leaves_; }
+  /// What keeps the values of Variables alive that this call reads.
+  ReadSection& reading() const { return reading_; }
+
+  /// The caller gives these handles up: memory that nobody else sees may become a result's, and then they become empty.
+  void give_up(Tensor& x) { given_.push_back(&x); }
+  bool gives_up() const { return !given_.empty(); }
+  /// The handle given up that holds `value`, if that is the only argument it enters by.
+  Tensor* given_up(const TensorImpl* value) const;
 
   void tensor(const Tensor& x) { add_value(x.impl().get(), LeafKind::tensor, nullptr); }
   void variable(const Variable& x);
@@ -90,8 +95,10 @@ class ArgList {
   }
   static void make_ready(TensorImpl* impl);
 
+  mutable ReadSection reading_;
+
   SmallVector<ArgLeaf, 16> leaves_;
-  SmallVector<TensorImpl*, 4> held_;
+  SmallVector<Tensor*, 8> given_;
 };
 
 /// A Tensor or lent memory, decided at run time: the tensor arguments of jit::Function::into.

@@ -119,6 +119,23 @@ R from_values(Ref<TensorImpl>*& values) {
   else return [&]<template <class...> class T, class... P>(std::type_identity<T<P...>>) { return R{from_values<P>(values)...}; }(std::type_identity<R>{});
 }
 
+/// The Tensors of an argument that is an rvalue.
+struct GiveUpVisitor {
+  ArgList& list;
+  void tensor(Tensor& x) { list.give_up(x); }
+  void tensor(const Tensor&) {}   // keys of maps
+  void scalar(const Scalar&) {}
+  void variable(const Variable&) {}
+  void fixed(std::int64_t) {}
+};
+template <class A, class T>
+void give_up(T& arg, ArgList& list) {
+  if constexpr (!std::is_reference_v<A> && !std::is_const_v<A> && std::same_as<argument_t<T>, T> && !std::same_as<T, Borrowed> && !std::same_as<T, Lent> && !Arithmetic<T>) {
+    GiveUpVisitor visitor{list};
+    tree::visit_leaves(arg, visitor);
+  }
+}
+
 inline BorrowedMut as_target(const BorrowedMut& target, Location = {}) { return target; }
 template <EigenLike M>
 BorrowedMut as_target(M& m, Location = {}) { return borrow_mut(m); }
@@ -143,7 +160,9 @@ class Compiled {
     using R = result_t<std::remove_cvref_t<A>...>;
     if (Trace::current() != nullptr) return call_plain<R>(args...);   // it becomes part of that trace
     if (state_->runs_plain()) return call_uncompiled<R>({}, args...);
-    return call<R>({}, std::as_const(args)...);
+    ArgList list;
+    (jit_detail::give_up<A>(args, list), ...);
+    return call<R>(list, {}, std::as_const(args)...);
   }
 
   /// f.into(out...)(args...): results go into the given memory (BorrowedMut, Eigen objects, Tensors nobody else holds).
@@ -173,8 +192,12 @@ class Compiled {
   /// As into(), with the targets in a list.
   template <class... A>
   void call_into(Targets targets, const A&... args) const {
-    if (state_->runs_plain()) static_cast<void>(call_uncompiled<result_t<A...>>(targets, args...));
-    else static_cast<void>(call<result_t<A...>>(targets, args...));
+    if (state_->runs_plain()) {
+      static_cast<void>(call_uncompiled<result_t<A...>>(targets, args...));
+    } else {
+      ArgList list;
+      static_cast<void>(call<result_t<A...>>(list, targets, args...));
+    }
   }
 
   Stats stats() const { return state_->stats(); }
@@ -256,8 +279,7 @@ class Compiled {
   }
 
   template <class R, class... A>
-  auto call(Targets targets, const A&... args) const {
-    ArgList list;
+  auto call(ArgList& list, Targets targets, const A&... args) const {
     SmallVector<std::int64_t, 8> symbols;
     return with_entry<R>(
         list, symbols,

@@ -27,8 +27,7 @@ inline std::vector<Tensor> input_values(const Entry& entry, std::span<const ArgL
     if (input.source == Entry::Input::Source::leaf) {
       values.push_back(value_of(args[index]));
     } else {
-      std::scoped_lock lock(entry.captured[index]->mutex);
-      values.emplace_back(entry.captured[index]->value);
+      values.emplace_back(entry.captured[index]->value());
     }
   }
   return values;
@@ -63,9 +62,7 @@ SINTER_DECL void run_custom(const Entry& entry, std::span<const ArgLeaf> args, s
     const Entry::Assignment& assignment = entry.assignments[i];
     VariableSlot* slot = assignment.leaf >= 0 ? args[static_cast<std::size_t>(assignment.leaf)].slot
                                               : entry.captured[static_cast<std::size_t>(assignment.captured)].get();
-    Ref<TensorImpl> old = std::move(outputs[entry.results + i]).take();   // freed outside the lock
-    std::scoped_lock lock(slot->mutex);
-    std::swap(old, slot->value);
+    slot->set(std::move(outputs[entry.results + i]).take());
   }
 }
 

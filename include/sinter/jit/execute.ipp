@@ -21,71 +21,43 @@ SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
   return layout;
 }
 
-SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse) {
+SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse,
+                                                  std::vector<std::uint8_t> may_donate) {
   PlanOptions options;
   options.backends = backends_for(backend);
   options.fuse = fuse;
   options.input_strides = std::move(layouts);
+  options.may_donate = std::move(may_donate);
   return build_plan(optimised, options);
 }
 
 namespace jit_detail {
 
-/// What a call reads, kept alive until it ends.
-class CallInputs {
- public:
-  CallInputs(const Entry& entry, std::span<const ArgLeaf> args) : entry_(entry), args_(args) {
-    for (const Entry::Input& input : entry.inputs) {
-      auto index = static_cast<std::size_t>(input.index);
-      switch (input.source) {
-        case Entry::Input::Source::leaf: pointers_.push_back(input.as_float ? narrowed(args[index]) : pointer_to(args[index])); break;
-        case Entry::Input::Source::captured: pointers_.push_back(captured(*entry.captured[index])->data()); break;
-      }
-    }
-  }
-  ~CallInputs() {
-    for (TensorImpl* value : captured_) value->release();
-  }
-  CallInputs(const CallInputs&) = delete;
-  CallInputs& operator=(const CallInputs&) = delete;
-
-  std::span<void* const> pointers() const { return pointers_; }
-  /// The value behind input `i`, or null for numbers and lent memory.
-  TensorImpl* value(std::size_t i) const {
-    const Entry::Input& input = entry_.inputs[i];
+/// Writes the addresses of what a call reads into its places. Values that had to be laid out anew end up in `owned`.
+inline void place_inputs(const Entry& entry, const ArgList& args, CallPlaces& places, std::vector<Ref<TensorImpl>>& owned) {
+  for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
+    const Entry::Input& input = entry.inputs[i];
     auto index = static_cast<std::size_t>(input.index);
-    return input.source == Entry::Input::Source::leaf ? args_[index].impl : captured_[index];
-  }
-
- private:
-  static void* pointer_to(const ArgLeaf& leaf) { return leaf.kind == LeafKind::scalar ? const_cast<std::int64_t*>(&leaf.integer) : leaf.data; }
-  void* narrowed(const ArgLeaf& leaf) {
-    if (float_count_ == few_floats_.size()) {
-      if (many_floats_.empty()) many_floats_.reserve(entry_.inputs.size());   // addresses stay
-      return &many_floats_.emplace_back(static_cast<float>(leaf.number));
+    TensorImpl* value = nullptr;
+    if (input.source == Entry::Input::Source::captured) {
+      value = entry.captured[index]->peek(args.reading());
+      if (SINTER_UNLIKELY(!value->is_ready() || !value->is_dense())) {
+        owned.push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
+        value = owned.back().get();
+      }
+      places.inputs[i] = value->data();
+    } else if (const ArgLeaf& leaf = args.leaves()[index]; leaf.kind != LeafKind::scalar) {
+      value = leaf.impl;
+      places.inputs[i] = leaf.data;
+    } else if (input.as_float) {
+      places.numbers[i] = static_cast<float>(leaf.number);
+      places.inputs[i] = &places.numbers[i];
+    } else {
+      places.inputs[i] = const_cast<std::int64_t*>(&leaf.integer);
     }
-    few_floats_[float_count_] = static_cast<float>(leaf.number);
-    return &few_floats_[float_count_++];
+    places.values[i] = value;
   }
-  /// Captured Variables are met in their order, so that captured_[i] is the value of the i-th.
-  TensorImpl* captured(VariableSlot& slot) {
-    Ref<TensorImpl> value;
-    {
-      std::scoped_lock lock(slot.mutex);
-      value = slot.value;
-    }
-    if (!value->is_ready() || !value->is_dense()) value = dense_value(In(Tensor(value), Location()), "compiled call");
-    captured_.push_back(value.get());
-    return value.detach();
-  }
-  const Entry& entry_;
-  std::span<const ArgLeaf> args_;
-  SmallVector<void*, 16> pointers_;
-  SmallVector<TensorImpl*, 4> captured_;
-  std::array<float, 16> few_floats_;
-  std::size_t float_count_ = 0;
-  std::vector<float> many_floats_;
-};
+}
 
 inline Type bound_type(const Type& type, std::span<const std::int64_t> symbols) {
   if (symbols.empty() || type.shape.is_static()) return type;
@@ -151,69 +123,210 @@ SINTER_DECL BorrowedMut as_target(Tensor& x, Location where) {
 }  // namespace jit_detail
 
 namespace jit_detail {
-inline void count_run(const Entry& entry) {
-  if (EntryThread* thread = entry.threads.get(); SINTER_LIKELY(thread != nullptr))
-    thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  else
-    entry.other_runs.fetch_add(1, std::memory_order_relaxed);
+
+inline void count_run(const Entry& entry, EntryThread* thread) {
+  if (SINTER_LIKELY(thread != nullptr)) thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  else entry.other_runs.fetch_add(1, std::memory_order_relaxed);
 }
-inline Ref<TensorImpl> fresh_output(const FrameOutput& bound) { return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes), 0, &bound.strides); }
+
+/// Nobody but the holder of `value` can see its memory.
+inline bool is_sole(const TensorImpl& value, std::uint32_t counts) {
+  return value.use_count() == counts && value.storage->use_count() == 1 && value.storage->is_ours();
+}
+
+inline Ref<TensorImpl> fresh_result(const FrameOutput& bound) {
+  return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes), 0, &bound.strides);
+}
+/// Memory for a result: one of those kept that nobody else holds any more, or fresh memory, which is kept if there is room.
+inline Ref<TensorImpl> kept_result(ResultRing& ring, const FrameOutput& bound) {
+  std::size_t spare = ResultRing::capacity;
+  for (std::size_t i = 0; i < ResultRing::capacity; ++i) {
+    const Ref<TensorImpl>& kept = ring.values[i];
+    if (!kept) {
+      spare = i;
+    } else if (is_sole(*kept, 1)) {
+      if (SINTER_LIKELY(identical(kept->type, bound.type))) return kept;
+      spare = i;   // of another size
+    }
+  }
+  Ref<TensorImpl> made = fresh_result(bound);
+  if (spare < ResultRing::capacity) ring.values[spare] = made;
+  return made;
+}
+inline Ref<TensorImpl> result_memory(EntryThread* thread, Mode mode, std::size_t i, const FrameOutput& bound) {
+  if (mode != Mode::reduce_overhead || thread == nullptr) return fresh_result(bound);
+  if (SINTER_UNLIKELY(thread->rings.size() <= i)) thread->rings.resize(i + 1);
+  return kept_result(thread->rings[i], bound);
+}
+
+/// The outputs of a call that does more than fill fresh memory: Variables, places of the caller, donated memory, views.
+/// choose() does everything that can fail; after the run nothing does but copies to the caller's places.
+class CallOutputs {
+ public:
+  CallOutputs(const Entry& entry, const ArgList& args, Frame& frame, EntryThread* thread, Mode mode, Ref<TensorImpl>* results, Targets targets)
+      : entry_(entry), args_(args), frame_(frame), thread_(thread), mode_(mode), results_(results), targets_(targets), outputs_(entry.plan->outputs()) {
+    if (thread_ != nullptr && thread_->scratch) scratch_ = std::move(thread_->scratch);   // a nested call finds none
+    else scratch_ = std::make_unique<CallScratch>();
+    scratch_->assigned.resize(outputs_.size() - entry_.results);
+    scratch_->claim_of.assign(entry_.inputs.size(), -1);
+  }
+  ~CallOutputs() {
+    scratch_->clear();
+    if (thread_ != nullptr) thread_->scratch = std::move(scratch_);
+  }
+  CallOutputs(const CallOutputs&) = delete;
+  CallOutputs& operator=(const CallOutputs&) = delete;
+
+  void choose(std::span<const std::int64_t> symbols) {
+    if (targets_.empty() && !frame_.has_host_steps()) claim_variables();
+    CallPlaces& places = frame_.places();
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      places.outputs[i] = nullptr;
+      if (!is_own_buffer(i)) continue;
+      if (i < targets_.size() && is_dense(targets_[i].type.shape, targets_[i].strides)) {
+        places.outputs[i] = targets_[i].data;
+        continue;
+      }
+      if (!take_over(i)) value_at(i) = i < entry_.results ? result_memory(thread_, mode_, i, frame_.outputs()[i]) : fresh_result(frame_.outputs()[i]);
+      places.outputs[i] = value_at(i)->data();
+    }
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      if (!is_own_buffer(i)) make_view(i, symbols);
+    scratch_->slots.reserve(entry_.assignments.size());
+    scratch_->values.reserve(entry_.assignments.size());
+  }
+
+  void copy_to_places() {
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      const auto index = static_cast<std::size_t>(outputs_[i].index);
+      if (outputs_[i].source == BufferKind::output && index != i && !value_at(i))
+        value_at(i) = expr_detail::copy_strided(targets_[index].type, targets_[index].data, targets_[index].strides).impl();
+      if (value_at(i)) copy_to(targets_[i], In(Tensor(value_at(i)), Location()));
+    }
+  }
+
+  /// Arguments given up become empty, Variables get their values.
+  void commit() noexcept {
+    for (Tensor* handle : scratch_->given) *handle = Tensor();
+    args_.reading().end();
+    for (std::size_t i = 0; i < entry_.assignments.size(); ++i) {
+      Ref<TensorImpl>& value = scratch_->assigned[i];
+      if (const int claim = held_claim(entry_.assignments[i].input); claim >= 0) {
+        scratch_->claims.publish(static_cast<std::size_t>(claim), std::move(value));
+        continue;
+      }
+      scratch_->slots.push_back(slot_of(i));
+      scratch_->values.push_back(value.detach());
+    }
+    scratch_->claims.clear();
+    set_slots(scratch_->slots, scratch_->values);
+  }
+
+ private:
+  Ref<TensorImpl>& value_at(std::size_t i) { return i < entry_.results ? results_[i] : scratch_->assigned[i - entry_.results]; }
+  bool is_own_buffer(std::size_t i) const { return outputs_[i].source == BufferKind::output && outputs_[i].index == static_cast<std::int32_t>(i); }
+  VariableSlot* slot_of(std::size_t assignment) const {
+    const Entry::Assignment& a = entry_.assignments[assignment];
+    return a.leaf >= 0 ? args_.leaves()[static_cast<std::size_t>(a.leaf)].slot : entry_.captured[static_cast<std::size_t>(a.captured)].get();
+  }
+  /// The Variable behind an input, or null.
+  VariableSlot* slot_of_input(std::size_t i) const {
+    const Entry::Input& input = entry_.inputs[i];
+    auto index = static_cast<std::size_t>(input.index);
+    return input.source == Entry::Input::Source::captured ? entry_.captured[index].get() : args_.leaves()[index].slot;
+  }
+  /// The claim on the Variable behind an input, or -1.
+  int held_claim(std::int32_t input) const {
+    const int claim = input >= 0 ? scratch_->claim_of[static_cast<std::size_t>(input)] : -1;
+    return claim >= 0 && scratch_->claims.holds(static_cast<std::size_t>(claim)) ? claim : -1;
+  }
+  /// Lent memory may lie inside a value of ours.
+  bool is_lent(const TensorImpl& value) const {
+    for (const ArgLeaf& leaf : args_.leaves())
+      if (leaf.impl == nullptr && leaf.data != nullptr && overlaps(value.storage->data(), value.storage->bytes(), leaf.data, extent_bytes(*leaf.type, *leaf.strides))) return true;
+    return false;
+  }
+
+  void claim_variables() {
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      if (!is_own_buffer(i) || outputs_[i].donor < 0) continue;
+      const auto donor = static_cast<std::size_t>(outputs_[i].donor);
+      VariableSlot* slot = slot_of_input(donor);
+      if (slot == nullptr) continue;
+      scratch_->claim_of[donor] = static_cast<int>(scratch_->claims.size());
+      scratch_->claims.add(*slot);
+    }
+    scratch_->claims.confirm();
+  }
+
+  /// Gives output i the memory of its donor, if nobody else can see that.
+  bool take_over(std::size_t i) {
+    if (outputs_[i].donor < 0 || !targets_.empty()) return false;
+    const auto donor = static_cast<std::size_t>(outputs_[i].donor);
+    TensorImpl* value = frame_.places().values[donor];
+    if (value == nullptr || value->type.dtype != outputs_[i].type.dtype) return false;
+    if (scratch_->claim_of[donor] >= 0) {
+      const int claim = held_claim(outputs_[i].donor);
+      if (claim < 0 || value != scratch_->claims.value(static_cast<std::size_t>(claim)) || is_lent(*value)) return false;
+    } else {
+      Tensor* handle = args_.given_up(value);
+      if (handle == nullptr || !is_sole(*value, 1) || !value->is_dense() || is_lent(*value)) return false;
+      scratch_->given.push_back(handle);
+    }
+    const FrameOutput& bound = frame_.outputs()[i];
+    value_at(i) = TensorImpl::make_ready(bound.type, value->storage, value->offset, &bound.strides);
+    return true;
+  }
+
+  void make_view(std::size_t i, std::span<const std::int64_t> symbols) {
+    const PlanOutput& output = outputs_[i];
+    auto index = static_cast<std::size_t>(output.index);
+    const CallPlaces& places = frame_.places();
+    if (output.source == BufferKind::output) {
+      value_at(i) = value_at(index);
+    } else if (output.source == BufferKind::input) {
+      value_at(i) = view_of(output, frame_.outputs()[i].type, symbols, places.values[index], places.inputs[index]);
+    } else {
+      const Ref<TensorImpl>& constant = entry_.plan->constants()[index];
+      value_at(i) = view_of(output, frame_.outputs()[i].type, symbols, constant.get(), constant->data());
+    }
+  }
+
+  const Entry& entry_;
+  const ArgList& args_;
+  Frame& frame_;
+  EntryThread* thread_;
+  Mode mode_;
+  Ref<TensorImpl>* results_;
+  Targets targets_;
+  std::span<const PlanOutput> outputs_;
+  std::unique_ptr<CallScratch> scratch_;
+};
+
 }  // namespace jit_detail
 
 SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results, Targets targets) {
-  jit_detail::count_run(entry);
+  EntryThread* thread = entry.threads.get();
+  jit_detail::count_run(entry, thread);
   if (SINTER_UNLIKELY(entry.plan == nullptr)) return jit_detail::run_custom(entry, args.leaves(), symbols, results, targets, where_);
   if (!targets.empty()) jit_detail::check_targets(entry, args.leaves(), symbols, targets, where_);
-  jit_detail::CallInputs inputs(entry, args.leaves());
-  const Plan& plan = *entry.plan;
-  const FrameLease frame = plan.acquire_frame(symbols);
-  SmallVector<void*, 8> pointers;
-  if (SINTER_LIKELY(targets.empty() && entry.assignments.empty() && frame->has_only_fresh_outputs())) {
-    for (const FrameOutput& bound : frame->outputs()) {
-      *results = jit_detail::fresh_output(bound);
-      pointers.push_back((*results++)->storage->data());
+  const FrameLease frame = entry.plan->acquire_frame(symbols);
+  CallPlaces& places = frame->places();
+  std::vector<Ref<TensorImpl>> owned;
+  jit_detail::place_inputs(entry, args, places, owned);
+  if (SINTER_LIKELY(targets.empty() && entry.assignments.empty() && !args.gives_up() && frame->has_only_fresh_outputs())) {
+    std::span<const FrameOutput> outputs = frame->outputs();
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      results[i] = jit_detail::result_memory(thread, options_.mode, i, outputs[i]);
+      places.outputs[i] = results[i]->data();
     }
-    return frame->run(inputs.pointers(), pointers);
+    return frame->run(places.inputs, places.outputs);
   }
-  std::span<const PlanOutput> outputs = plan.outputs();
-  std::size_t assigned = outputs.size() - entry.results;
-  std::array<Ref<TensorImpl>, 8> few;
-  std::vector<Ref<TensorImpl>> many(assigned > few.size() ? assigned : 0);
-  Ref<TensorImpl>* assigned_values = many.empty() ? few.data() : many.data();
-  auto value_at = [&](std::size_t i) -> Ref<TensorImpl>& { return i < entry.results ? results[i] : assigned_values[i - entry.results]; };
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    pointers.push_back(nullptr);
-    if (outputs[i].source != BufferKind::output || outputs[i].index != static_cast<std::int32_t>(i)) continue;
-    if (i < targets.size() && is_dense(targets[i].type.shape, targets[i].strides)) {
-      pointers[i] = targets[i].data;
-      continue;
-    }
-    value_at(i) = jit_detail::fresh_output(frame->outputs()[i]);
-    pointers[i] = value_at(i)->storage->data();
-  }
-  frame->run(inputs.pointers(), pointers);
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const PlanOutput& output = outputs[i];
-    auto index = static_cast<std::size_t>(output.index);
-    if (output.source == BufferKind::output && index != i) {
-      if (value_at(index)) value_at(i) = value_at(index);
-      else value_at(i) = expr_detail::copy_strided(targets[index].type, targets[index].data, targets[index].strides).impl();
-    } else if (output.source == BufferKind::input) {
-      value_at(i) = jit_detail::view_of(output, frame->outputs()[i].type, symbols, inputs.value(index), inputs.pointers()[index]);
-    } else if (output.source == BufferKind::constant) {
-      const Ref<TensorImpl>& constant = plan.constants()[index];
-      value_at(i) = jit_detail::view_of(output, frame->outputs()[i].type, symbols, constant.get(), constant->data());
-    }
-    if (i < targets.size() && value_at(i)) copy_to(targets[i], In(Tensor(value_at(i)), Location()));
-  }
-  for (std::size_t i = 0; i < assigned; ++i) {
-    const Entry::Assignment& assignment = entry.assignments[i];
-    VariableSlot* slot = assignment.leaf >= 0 ? args.leaves()[static_cast<std::size_t>(assignment.leaf)].slot
-                                              : entry.captured[static_cast<std::size_t>(assignment.captured)].get();
-    Ref<TensorImpl> old;   // freed outside the lock
-    std::scoped_lock lock(slot->mutex);
-    old = std::exchange(slot->value, std::move(assigned_values[i]));
-  }
+  jit_detail::CallOutputs outputs(entry, args, *frame, thread, options_.mode, results, targets);
+  outputs.choose(symbols);
+  frame->run(places.inputs, places.outputs);
+  outputs.copy_to_places();
+  outputs.commit();
 }
 
 }  // namespace jit

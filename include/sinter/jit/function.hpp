@@ -13,6 +13,7 @@
 #include <sinter/jit/stance.hpp>
 #include <sinter/runtime/plan.hpp>
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -62,9 +63,30 @@ class FunctionTrace : public Trace, public SymbolScope {
   SymbolScope* outer_scope_;
 };
 
+/// Room for a call with Variables, places or donated memory, so that it allocates nothing.
+struct CallScratch {
+  std::vector<Ref<TensorImpl>> assigned;                       // new values of Variables
+  std::vector<int> claim_of;                                   // per input of the plan: its Variable among the claims, or -1
+  SlotClaims claims;
+  std::vector<Tensor*> given;                                  // arguments whose memory an output took over
+  std::vector<VariableSlot*> slots;
+  std::vector<TensorImpl*> values;
+  void clear() noexcept {
+    claims.clear();
+    for (auto& value : assigned) value = {};
+    given.clear(), slots.clear(), values.clear();
+  }
+};
+/// Memory of a result, kept for later calls (Mode::reduce_overhead). A value that anybody else holds is left alone.
+struct ResultRing {
+  static constexpr std::size_t capacity = 4;
+  std::array<Ref<TensorImpl>, capacity> values;
+};
 /// What one thread keeps of an entry between its calls.
 struct alignas(64) EntryThread {
   std::atomic<std::int64_t> runs{0};                           // only this thread adds
+  std::unique_ptr<CallScratch> scratch;
+  std::vector<ResultRing> rings;                               // per result
 };
 
 /// One compiled version of a function.
@@ -81,6 +103,7 @@ struct Entry {
   struct Assignment {
     std::int32_t leaf = -1;                                    // Variable argument, or
     std::int32_t captured = -1;                                // captured Variable
+    std::int32_t input = -1;                                   // which input of the plan that Variable is
   };
   std::vector<Assignment> assignments;                         // outputs behind the results
   std::size_t results = 0;
@@ -140,7 +163,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   const Options& options() const { return options_; }
 
  private:
-  const Entry* find(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbols) const;
+  const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const;
   std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace);
   /// Counts and logs a new entry.
   void finish_compile(const Entry& entry);

@@ -80,8 +80,8 @@ inline TracedGraph trace_graph(std::span<const ArgLeaf> args, GuardSet specs, co
     }
     if (!read.assigned) continue;
     outputs.push_back(read.assigned);
-    out.assignments.push_back(read.leaf >= 0 ? Entry::Assignment{read.leaf, -1}
-                                             : Entry::Assignment{-1, static_cast<std::int32_t>(out.captured.size()) - 1});
+    out.assignments.push_back(read.leaf >= 0 ? Entry::Assignment{read.leaf, -1, -1}
+                                             : Entry::Assignment{-1, static_cast<std::int32_t>(out.captured.size()) - 1, -1});
   }
   const CaptureOptions options{.trace = trace.id(), .ready = ReadyLeaf::constant};
   Capture captured = capture(outputs, known, options);
@@ -128,6 +128,24 @@ inline std::string first_difference(const Graph& before, const Graph& now, Locat
 }  // namespace jit_detail
 
 namespace jit_detail {
+/// Which inputs an output may take over: Variables that the call gives a new value anyway, before arguments given up.
+/// Notes which inputs are the assigned Variables.
+inline std::vector<std::uint8_t> find_donors(Entry& entry) {
+  std::vector<std::uint8_t> may_donate;
+  for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
+    const Entry::Input& input = entry.inputs[i];
+    const bool is_captured = input.source == Entry::Input::Source::captured;
+    bool is_assigned = false;
+    for (Entry::Assignment& a : entry.assignments) {
+      if ((is_captured ? a.captured : a.leaf) != input.index) continue;
+      a.input = static_cast<std::int32_t>(i);
+      is_assigned = true;
+    }
+    const bool is_tensor = !is_captured && entry.guards.leaves[static_cast<std::size_t>(input.index)].kind == LeafKind::tensor;
+    may_donate.push_back(is_assigned ? 2 : is_tensor ? 1 : 0);
+  }
+  return may_donate;
+}
 inline std::string listings(const Plan& plan) {
   std::string text;
   for (const PlanStep& step : plan.steps())
@@ -167,21 +185,19 @@ SINTER_DECL std::int64_t Entry::runs() const {
   return total;
 }
 
-SINTER_DECL const Entry* FunctionState::find(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbols) const {
+SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const {
   for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
-    if (!entry->guards.holds(args, symbols)) continue;
+    if (!entry->guards.holds(args.leaves(), symbols)) continue;
     bool fits = true;
-    for (std::size_t i = 0; i < entry->captured.size(); ++i) {
-      std::scoped_lock lock(entry->captured[i]->mutex);
-      fits &= identical(entry->captured[i]->value->type, entry->captured_types[i]);
-    }
+    for (std::size_t i = 0; i < entry->captured.size(); ++i)
+      fits &= identical(entry->captured[i]->peek(args.reading())->type, entry->captured_types[i]);
     if (fits) return entry;
   }
   return nullptr;
 }
 
 SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
-  const Entry* entry = find(args.leaves(), symbols);
+  const Entry* entry = find(args, symbols);
   if (SINTER_LIKELY(entry != nullptr)) {
     std::int64_t due = entry->next_check.load(std::memory_order_relaxed);
     if (SINTER_UNLIKELY(due != std::numeric_limits<std::int64_t>::max() && entry->runs() >= due)) {
@@ -191,7 +207,7 @@ SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const Tra
     return entry;
   }
   std::scoped_lock lock(compiling_);
-  entry = find(args.leaves(), symbols);
+  entry = find(args, symbols);
   if (entry != nullptr) return entry;
   if (!may_compile(args.leaves())) return nullptr;
   std::unique_ptr<Entry> made = compile(args, trace);
@@ -286,7 +302,8 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
       for (std::size_t axis = 0; axis < entry->guards.leaves[index].rank; ++axis) layout.push_back(entry->guards.leaves[index].stride_dims[axis].substitute(solution));
     layouts.push_back(std::move(layout));
   }
-  entry->plan = make_plan(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend));
+  entry->plan = make_plan(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
+                          jit_detail::find_donors(*entry));
   entry->codegen_ms = watch.lap_ms();
   finish_compile(*entry);
   return entry;

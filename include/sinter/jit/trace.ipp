@@ -8,14 +8,16 @@ namespace jit {
 
 SINTER_DECL void ArgList::variable(const Variable& x) {
   VariableSlot* slot = x.slot().get();
-  TensorImpl* value;
-  {
-    std::scoped_lock lock(slot->mutex);
-    value = slot->value.get();
-    value->retain();
-  }
-  held_.push_back(value);
-  add_value(value, LeafKind::variable, slot);
+  add_value(slot->peek(reading_), LeafKind::variable, slot);
+}
+
+SINTER_DECL Tensor* ArgList::given_up(const TensorImpl* value) const {
+  int uses = 0;
+  for (const ArgLeaf& leaf : leaves_) uses += leaf.impl == value;
+  if (uses != 1) return nullptr;
+  for (Tensor* handle : given_)
+    if (handle->impl().get() == value) return handle;
+  return nullptr;
 }
 
 SINTER_DECL void ArgList::make_ready(TensorImpl* impl) { evaluate({&impl, 1}, "compiled call", {}); }
@@ -58,10 +60,7 @@ SINTER_DECL Ref<TensorImpl> FunctionTrace::read_variable(const std::shared_ptr<V
     if (read.slot.get() == slot.get()) return read.assigned ? read.assigned : read.stand_in;
   VariableRead read;
   read.slot = slot;
-  {
-    std::scoped_lock lock(slot->mutex);
-    read.seen = slot->value;
-  }
+  read.seen = slot->value();
   read.stand_in = placeholder(read.seen->type);
   variables_.push_back(read);
   return read.stand_in;

@@ -70,7 +70,7 @@ class MemoryPlanner {
   void collect_uses();
   void add_dependencies();
   void choose_donors();
-  void choose_donor(std::size_t output);
+  void choose_donor(std::size_t output, std::uint8_t preference);
   bool reaches(int from, int to) const;
   void sort_steps();
   void check_donors();
@@ -146,7 +146,7 @@ SINTER_DECL bool MemoryPlanner::reaches(int from, int to) const {
 
 /// An output may take over an input's buffer if the step that first writes it reads the input at the same points, and
 /// everybody else can read the input before.
-SINTER_DECL void MemoryPlanner::choose_donor(std::size_t j) {
+SINTER_DECL void MemoryPlanner::choose_donor(std::size_t j, std::uint8_t preference) {
   const OutputSource& output = items_.outputs()[j];
   if (output.is_alias || output.same_as >= 0) return;
   const int root = root_of(output.item), writer = group_of(root);
@@ -158,7 +158,7 @@ SINTER_DECL void MemoryPlanner::choose_donor(std::size_t j) {
       const int item = lowered.operands[o].item;
       if (item < 0 || items_[item].form != Form::input) continue;
       const auto input = static_cast<std::int32_t>(items_.node(item)->attrs.integer);
-      if (static_cast<std::size_t>(input) >= may_donate_.size() || may_donate_[static_cast<std::size_t>(input)] == 0) continue;
+      if (static_cast<std::size_t>(input) >= may_donate_.size() || may_donate_[static_cast<std::size_t>(input)] != preference) continue;
       if (std::find(plan_.donor.begin(), plan_.donor.end(), input) != plan_.donor.end()) continue;
       bool is_aliased = false;   // an output that is a view of the input keeps it
       for (const OutputSource& other : items_.outputs()) is_aliased |= other.is_alias && items_.base_of(other.item) == item;
@@ -183,7 +183,9 @@ SINTER_DECL void MemoryPlanner::choose_donors() {
   plan_.donor.assign(items_.outputs().size(), -1);
   donation_step_.assign(items_.outputs().size(), -1);
   if (may_donate_.empty()) return;
-  for (std::size_t j = 0; j < plan_.donor.size(); ++j) choose_donor(j);
+  for (std::uint8_t preference : {2, 1})
+    for (std::size_t j = 0; j < plan_.donor.size(); ++j)
+      if (plan_.donor[j] < 0) choose_donor(j, preference);
 }
 
 /// Groups run as soon as what they need is there, in the order of their last members.

@@ -21,6 +21,14 @@ struct FrameOutput {
   std::size_t bytes = 0;
 };
 
+/// Room for one call's pointers, so that a call of any size allocates nothing: one of each per input or output.
+struct CallPlaces {
+  std::vector<void*> inputs;
+  std::vector<TensorImpl*> values;   // behind the inputs
+  std::vector<float> numbers;        // inputs that are numbers
+  std::vector<void*> outputs;
+};
+
 class Frame {
  public:
   Frame(const Plan& plan, std::span<const std::int64_t> symbols);
@@ -36,6 +44,8 @@ class Frame {
   std::span<const FrameOutput> outputs() const { return outputs_; }
   /// Every output is a buffer that the caller gives: none views an input or repeats another.
   bool has_only_fresh_outputs() const { return has_only_fresh_outputs_; }
+  bool has_host_steps() const { return has_host_steps_; }
+  CallPlaces& places() { return places_; }
   std::size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
 
  private:
@@ -55,7 +65,8 @@ class Frame {
   std::vector<std::int64_t> numbers_;
   std::vector<std::int64_t> slot_offsets_;
   std::vector<FrameOutput> outputs_;
-  bool has_only_fresh_outputs_ = true;
+  bool has_only_fresh_outputs_ = true, has_host_steps_ = false;
+  CallPlaces places_;
   Ref<Storage> arena_;
   const Plan* plan_;
   std::vector<std::unique_ptr<Launch>> launches_;

@@ -43,6 +43,8 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   const std::int64_t total = place_slots(plan.slots(), bytes, slot_offsets_);
   if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total));
   for (const PlanStep& step : plan.steps()) bind_step(step);
+  const std::size_t inputs = plan.inputs().size();
+  places_ = {std::vector<void*>(inputs), std::vector<TensorImpl*>(inputs), std::vector<float>(inputs), std::vector<void*>(plan.outputs().size())};
   for (const PlanOutput& output : plan.outputs()) {
     FrameOutput bound;
     bound.type = {output.type.dtype, output.type.device, {}};
@@ -56,6 +58,7 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
 
 SINTER_DECL void Frame::bind_step(const PlanStep& step) {
   if (step.host) {
+    has_host_steps_ = true;
     launches_.push_back(bind_host_op(*step.host, symbols_));
   } else {
     const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);

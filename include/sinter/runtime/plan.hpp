@@ -28,7 +28,7 @@ struct PlanOptions {
   bool own_outputs = false;
   /// Strides of each input, in elements; an empty list (or no entry) means row-major without gaps.
   std::vector<std::vector<Dim>> input_strides;
-  /// Inputs whose buffer may be taken over by an output when the caller allows it at a call.
+  /// Inputs whose buffer may be taken over by an output when the caller allows it at a call: 0 never, 2 before 1.
   std::vector<std::uint8_t> may_donate;
 };
 

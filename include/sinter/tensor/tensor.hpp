@@ -9,11 +9,11 @@
 #include <sinter/tensor/leaf.hpp>
 #include <sinter/tensor/operators.hpp>
 #include <sinter/tensor/shape.hpp>
+#include <sinter/tensor/slot.hpp>
 
 #include <concepts>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <source_location>
 #include <span>
 #include <string>
@@ -110,13 +110,6 @@ class Scalar {
 
  private:
   Leaf leaf_;
-};
-
-/// Identity and content of a Variable: every copy of the Variable shares it.
-struct VariableSlot {
-  mutable std::mutex mutex;
-  Ref<TensorImpl> value;
-  std::string name;
 };
 
 /// Functions that every tensor-like class has as members; each does what the free function of that name does.

@@ -71,6 +71,7 @@ class LoopLaunch final : public Launch {
     choose_outer(g, axes);
     if (outer_axis_ < 0) cut_columns(g);
     scratch_bytes_ = code_->scratch_bytes(args_.columns);
+    if (scratch_bytes_ != 0) thread_scratch(scratch_bytes_);   // run() is to allocate nothing
     args_.scratch_stride = code_->scratch_stride(args_.columns);
     if (tail_) tail_->scratch_stride = args_.scratch_stride;
     if (args_.columns >= 1 && args_.columns <= code_->short_columns()) function_ = code_->short_rows();

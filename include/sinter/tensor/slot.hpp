@@ -1,0 +1,113 @@
+// VariableSlot: identity and content of a Variable, shared by its copies. Readers take no lock and no count: inside a
+// ReadSection a value stays alive, and whoever replaces it puts it off until the sections that may see it have ended.
+// A call that updates a Variable in place claims the slot; only then does a reader wait.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/ref.hpp>
+#include <sinter/tensor/impl.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// While one is open, the values that this thread reads in slots stay alive. Sections nest; one belongs to its thread.
+class ReadSection {
+ public:
+  ReadSection() = default;
+  ReadSection(const ReadSection&) = delete;
+  ReadSection& operator=(const ReadSection&) = delete;
+  ~ReadSection() { end(); }
+  void begin() {
+    if (!is_open_) enter();
+    is_open_ = true;
+  }
+  void end() noexcept {
+    if (is_open_) leave();
+    is_open_ = false;
+  }
+
+ private:
+  static void enter();
+  static void leave() noexcept;
+  bool is_open_ = false;
+};
+
+struct VariableSlot {
+ public:
+  VariableSlot(Ref<TensorImpl> value, std::string name) : name(std::move(name)), word_(reinterpret_cast<std::uintptr_t>(value.detach())) {}
+  VariableSlot(const VariableSlot&) = delete;
+  VariableSlot& operator=(const VariableSlot&) = delete;
+  ~VariableSlot() { reinterpret_cast<TensorImpl*>(word_.load(std::memory_order_acquire))->release(); }
+
+  /// The value now.
+  Ref<TensorImpl> value() const;
+  /// The value now, without a count of its own; valid until `section`, which this begins, ends.
+  TensorImpl* peek(ReadSection& section) const {
+    section.begin();
+    return load();
+  }
+  void set(Ref<TensorImpl> next);
+
+  const std::string name;
+
+ private:
+  friend class SlotClaims;
+  friend void set_slots(std::span<VariableSlot* const> slots, std::span<TensorImpl*> values) noexcept;
+  static constexpr std::uintptr_t claimed = 1;
+
+  TensorImpl* load() const {
+    std::uintptr_t word = word_.load();
+    if (SINTER_UNLIKELY((word & claimed) != 0)) word = wait();
+    return reinterpret_cast<TensorImpl*>(word);
+  }
+  std::uintptr_t wait() const;
+  TensorImpl* exchange(TensorImpl* next) noexcept;
+
+  mutable std::atomic<std::uintptr_t> word_;   // the value, owned; lowest bit: claimed
+};
+
+/// Gives each slot its value, whose count it takes over.
+void set_slots(std::span<VariableSlot* const> slots, std::span<TensorImpl*> values) noexcept;
+
+/// Slots whose values are about to be overwritten in place. Never waits. What is claimed is given back when this ends;
+/// until then readers wait, so nothing in between may read Variables on this thread.
+class SlotClaims {
+ public:
+  SlotClaims() = default;
+  SlotClaims(const SlotClaims&) = delete;
+  SlotClaims& operator=(const SlotClaims&) = delete;
+  ~SlotClaims() { clear(); }
+  /// Asks for a slot. False when another thread has claimed it.
+  bool add(VariableSlot& slot);
+  /// Keeps those whose memory nobody else can see: no other handle, no thread that is reading Variables now. Call once.
+  void confirm();
+  /// Is the i-th slot that was added still claimed?
+  bool holds(std::size_t i) const { return slots_[i] != nullptr; }
+  std::size_t size() const { return slots_.size(); }
+  /// The value of a slot that is held.
+  TensorImpl* value(std::size_t i) const { return reinterpret_cast<TensorImpl*>(slots_[i]->word_.load() & ~VariableSlot::claimed); }
+  /// Gives it back with a new value.
+  void publish(std::size_t i, Ref<TensorImpl> value) noexcept;
+  /// Gives all back, as they are.
+  void clear() noexcept;
+
+ private:
+  static void give_back(VariableSlot& slot) noexcept { slot.word_.fetch_and(~VariableSlot::claimed); }
+  std::vector<VariableSlot*> slots_;   // null: not claimed any more
+};
+
+namespace tensor_detail {
+/// Frees replaced values that no thread can be reading any more.
+void release_retired() noexcept;
+}  // namespace tensor_detail
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/tensor/slot.ipp>
+#endif

@@ -1,0 +1,208 @@
+// What a call does with memory: results kept between calls, arguments given up, Variables updated in place, and what must
+// never be overwritten.
+#include "../catch.hpp"
+
+#include <sinter/sinter.hpp>
+
+#include <map>
+
+using namespace sinter;
+
+namespace {
+const void* address(const Tensor& x) { return x.data<float>().data(); }
+const void* address(const Variable& v) { return address(v.value()); }
+std::vector<float> filled(std::size_t count, float value) { return std::vector<float>(count, value); }
+}  // namespace
+
+TEST_CASE("calls: an argument given up lends its memory to the result", "[calls]") {
+  auto step = jit::compile([](Tensor u, Scalar a) { return u + a * u; });
+  Tensor u = ones({32});
+  eval(u);
+  const void* before = address(u);
+  u = step(std::move(u), 1.f);
+  CHECK(address(u) == before);
+  CHECK(to_vector<float>(u) == filled(32, 2));
+  for (int i = 0; i < 5; ++i) u = step(std::move(u), 1.f);
+  CHECK(address(u) == before);
+  CHECK(to_vector<float>(u) == filled(32, 64));
+  Tensor v = step(u + 0.f, 1.f);   // a temporary
+  CHECK(to_vector<float>(v) == filled(32, 128));
+  CHECK(to_vector<float>(u) == filled(32, 64));
+}
+
+TEST_CASE("calls: memory that somebody else sees is not taken over", "[calls]") {
+  auto step = jit::compile([](Tensor u) { return u * 2; });
+  Tensor u = ones({32});
+  eval(u);
+  SECTION("another handle") {
+    Tensor other = u;
+    Tensor y = step(std::move(u));
+    CHECK(to_vector<float>(other) == filled(32, 1));
+    CHECK(address(y) != address(other));
+  }
+  SECTION("a view") {
+    Tensor part = u(slice(0, 4));
+    eval(part);
+    Tensor y = step(std::move(u));
+    CHECK(to_vector<float>(part) == filled(4, 1));
+  }
+  SECTION("a pending statement") {
+    Tensor later = u + 1;
+    Tensor y = step(std::move(u));
+    CHECK(to_vector<float>(later) == filled(32, 2));
+  }
+  SECTION("memory of others") {
+    std::vector<float> mine(32, 3);
+    Tensor lent = from_blob(std::shared_ptr<const void>(), mine.data(), {32}, DType::f32);
+    Tensor y = step(std::move(lent));
+    CHECK(mine == filled(32, 3));
+    CHECK(to_vector<float>(y) == filled(32, 6));
+  }
+  SECTION("an lvalue") {
+    Tensor y = step(u);
+    CHECK(to_vector<float>(u) == filled(32, 1));
+  }
+  SECTION("the same handle twice") {
+    auto add = jit::compile([](Tensor a, Tensor b) { return a(slice(0, 31)) + b(slice(1, 32)); });
+    Tensor y = add(std::move(u), u);   // NOLINT: read before it is given up
+    CHECK(to_vector<float>(y) == filled(31, 2));
+    CHECK(to_vector<float>(u) == filled(32, 1));
+  }
+}
+
+TEST_CASE("calls: a result that reads elsewhere than it writes gets memory of its own", "[calls]") {
+  auto reverse = jit::compile([](Tensor u) { return roll(u, 1, 0) + u; });
+  Tensor u = arange(8, {.dtype = DType::f32}), same = u + 0;
+  eval({u, same});
+  Tensor y = reverse(std::move(u));
+  std::vector<float> x = to_vector<float>(same), expected(8);
+  for (std::size_t i = 0; i < 8; ++i) expected[i] = x[(i + 7) % 8] + x[i];
+  CHECK(to_vector<float>(y) == expected);
+}
+
+TEST_CASE("calls: after an exception an argument given up is as it was", "[calls]") {
+  auto pick = jit::compile([](Tensor u, Tensor index) { return take(u * 2, index, 0) + u; });
+  Tensor u = ones({4}), bad = copy_of(std::vector<std::int64_t>{0, 1, 2, 9}, {4});
+  eval(u);
+  CHECK_THROWS_AS(pick(std::move(u), bad), IndexError);
+  CHECK(to_vector<float>(u) == filled(4, 1));
+}
+
+TEST_CASE("calls: structs and containers can be given up", "[calls]") {
+  auto step = jit::compile([](std::vector<Tensor> v, std::map<std::string, Tensor> m) {
+    for (Tensor& x : v) x = x + 1;
+    for (auto& [key, x] : m) x = x * 2;
+    return std::pair{v, m};
+  });
+  std::vector<Tensor> v{ones({16}), zeros({16})};
+  std::map<std::string, Tensor> m{{"a", ones({8})}};
+  for (const Tensor& x : {v[0], v[1], m["a"]}) eval(x);
+  const void *first = address(v[0]), *second = address(v[1]), *third = address(m["a"]);
+  auto [w, n] = step(std::move(v), std::move(m));
+  CHECK(address(w[0]) == first);
+  CHECK(address(w[1]) == second);
+  CHECK(address(n["a"]) == third);
+  CHECK(to_vector<float>(w[0]) == filled(16, 2));
+  CHECK(to_vector<float>(n["a"]) == filled(8, 2));
+}
+
+TEST_CASE("calls: a Variable is updated in its own memory", "[calls]") {
+  Variable w(ones({64})), m(zeros({64}));
+  eval(w), eval(m);
+  auto step = jit::compile([=](Tensor g) {
+    m = 0.5f * m + g;
+    w -= 0.25f * m;
+  });
+  const void *w_before = address(w), *m_before = address(m);
+  Tensor g = ones({64});
+  for (int i = 0; i < 4; ++i) step(g);
+  CHECK((address(w) == w_before || address(w) == m_before));   // one may take the other's
+  CHECK((address(m) == m_before || address(m) == w_before));
+  CHECK(address(m) != address(w));
+  float expected_m = 0, expected_w = 1;
+  for (int i = 0; i < 4; ++i) expected_m = 0.5f * expected_m + 1, expected_w -= 0.25f * expected_m;
+  CHECK(to_vector<float>(w) == filled(64, expected_w));
+  CHECK(to_vector<float>(m) == filled(64, expected_m));
+}
+
+TEST_CASE("calls: a Variable's value that somebody holds is left alone", "[calls]") {
+  Variable w(ones({64}));
+  auto step = jit::compile([](const Variable& v) { v += 1; return v * 10; });
+  step(w);
+  Tensor held = w.value(), part = w(slice(0, 3));
+  Tensor y = step(w);
+  CHECK(to_vector<float>(held) == filled(64, 2));
+  CHECK(to_vector<float>(part) == filled(3, 2));
+  CHECK(to_vector<float>(w) == filled(64, 3));
+  CHECK(to_vector<float>(y) == filled(64, 30));
+  Variable twin(w.value());   // another Variable with the same value
+  step(w);
+  CHECK(to_vector<float>(twin) == filled(64, 3));
+  CHECK(to_vector<float>(w) == filled(64, 4));
+}
+
+TEST_CASE("calls: a failing step leaves Variables as they were", "[calls]") {
+  Variable w(ones({4}));
+  auto step = jit::compile([=](Tensor index) {
+    w += 1;
+    return take(w.value(), index, 0);
+  });
+  Tensor good = copy_of(std::vector<std::int64_t>{0, 1}, {2}), bad = copy_of(std::vector<std::int64_t>{0, 7}, {2});
+  step(good);
+  CHECK_THROWS_AS(step(bad), IndexError);
+  CHECK(to_vector<float>(w) == filled(4, 2));
+  step(good);
+  CHECK(to_vector<float>(w) == filled(4, 3));
+}
+
+TEST_CASE("calls: reduce_overhead keeps results' memory and never overwrites a held one", "[calls]") {
+  auto f = jit::compile([](Tensor x) { return std::pair{x + 1, x * 2}; }, {.mode = jit::Mode::reduce_overhead});
+  Tensor x = zeros({100});
+  eval(x);
+  const void *first, *second;
+  {
+    auto [a, b] = f(x);
+    first = address(a), second = address(b);
+  }
+  {
+    auto [a, b] = f(x);
+    CHECK(address(a) == first);
+    CHECK(address(b) == second);
+  }
+  std::vector<Tensor> held;
+  for (int i = 0; i < 10; ++i) held.push_back(f(full({100}, static_cast<float>(i))).first);
+  for (int i = 0; i < 10; ++i) CHECK(to_vector<float>(held[static_cast<std::size_t>(i)]) == filled(100, static_cast<float>(i) + 1));
+  held.clear();
+  Tensor part, later;
+  {
+    auto [a, b] = f(x);
+    part = a(slice(0, 5));
+    later = b + 7;   // recorded, not run
+    eval(part);
+  }
+  for (int i = 0; i < 10; ++i) f(full({100}, 50.f));
+  CHECK(to_vector<float>(part) == filled(5, 1));
+  CHECK(to_vector<float>(later) == filled(100, 7));
+}
+
+TEST_CASE("calls: reduce_overhead with changing sizes", "[calls]") {
+  auto f = jit::compile([](Tensor x) { return x + 1; }, {.mode = jit::Mode::reduce_overhead, .dynamic = jit::Dynamic::always});
+  for (int round = 0; round < 3; ++round)
+    for (int n : {4, 100, 7}) {
+      Tensor y = f(full({n}, static_cast<float>(n)));
+      CHECK(to_vector<float>(y) == filled(static_cast<std::size_t>(n), static_cast<float>(n) + 1));
+    }
+  CHECK(f.stats().compiles == 1);
+}
+
+TEST_CASE("calls: a call of any size", "[calls]") {
+  constexpr std::size_t count = 60;
+  std::vector<Variable> w;
+  std::vector<Tensor> g;
+  for (std::size_t i = 0; i < count; ++i) w.emplace_back(full({3}, static_cast<float>(i))), g.push_back(ones({3}));
+  auto step = jit::compile([](const std::vector<Variable>& v, std::vector<Tensor> d, Scalar rate) {
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] -= rate * d[i];
+  });
+  for (int i = 0; i < 3; ++i) step(w, g, 1.f);
+  for (std::size_t i = 0; i < count; ++i) CHECK(to_vector<float>(w[i]) == filled(3, static_cast<float>(i) - 3));
+}
