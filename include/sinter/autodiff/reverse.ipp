@@ -33,10 +33,15 @@ class BackwardWalk {
     for (std::int32_t id = last_; id-- > first_;) {
       if (!depends_[slot(id)]) continue;
       const std::size_t results = builder_.graph().node(id).types.size();
+      Values gradients;
+      bool has_gradient = false;
       for (std::size_t r = 0; r < results; ++r) {
         const Value v{id, static_cast<std::int32_t>(r)};
-        if (auto found = gradients_.find(v); found != gradients_.end() && !is_independent(v)) propagate(v, found->second);
+        auto found = gradients_.find(v);
+        gradients.push_back(found == gradients_.end() || is_independent(v) ? Value{} : found->second);
+        has_gradient |= static_cast<bool>(gradients.back());
       }
+      if (has_gradient) propagate(id, gradients);
     }
   }
 
@@ -77,8 +82,8 @@ class BackwardWalk {
     return needed;
   }
 
-  void propagate(Value out, Value dout) {
-    const Node& node = builder_.graph().node(out);
+  void propagate(std::int32_t id, const Values& result_gradients) {
+    const Node& node = builder_.graph().node(id);
     const OpInfo& op = *node.op;
     // Copies: the rules add nodes, which moves the nodes.
     const Values inputs = node.inputs;
@@ -88,10 +93,15 @@ class BackwardWalk {
     if (needed == 0) return;
     std::vector<Val> operands;
     for (Value in : inputs) operands.push_back(Val{&builder_, in, where});
-    const Val result{&builder_, out, where}, gradient{&builder_, dout, where};
+    ValList outs, douts;
+    for (std::size_t r = 0; r < result_gradients.size(); ++r) {
+      outs.push_back(Val{&builder_, Value{id, static_cast<std::int32_t>(r)}, where});
+      douts.push_back(result_gradients[r] ? Val{&builder_, result_gradients[r], where} : Val{});
+    }
+    const Val result = outs[0], gradient = douts[0];
     if (op.vjp != nullptr) {
       ValList grads;
-      op.vjp(VjpArgs{operands, result, gradient, attrs, where, needed}, grads);
+      op.vjp(VjpArgs{operands, result, gradient, attrs, where, needed, {outs.data(), outs.size()}, {douts.data(), douts.size()}}, grads);
       ensure(grads.size() == inputs.size(), "a derivative rule gives one gradient for each operand");
       for (std::size_t i = 0; i < inputs.size(); ++i)
         if (grads[i]) accumulate(inputs[i], grads[i]);

@@ -58,7 +58,7 @@ SINTER_DECL TracedCall TransformTrace::end(std::unique_ptr<TransformTrace> trace
     call.assigned.push_back(slot);
     outputs.push_back(value);
   }
-  Capture captured = capture(outputs, trace->placeholders_, {.trace = trace->id(), .ready = ReadyLeaf::input});
+  Capture captured = capture(outputs, trace->placeholders_, {.trace = trace->id(), .ready = ReadyLeaf::input, .last_effect = trace->last_effect()});
   call.graph = captured.finish();
   call.operands = std::move(captured.inputs);
   std::copy(trace->values_.begin(), trace->values_.end(), call.operands.begin());

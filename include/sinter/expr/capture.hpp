@@ -29,13 +29,14 @@ struct CaptureOptions {
   std::uint64_t trace = 0;               // only records of this trace are walked; other values are leaves
   ReadyLeaf ready = ReadyLeaf::input;
   bool finds_kept = false;               // fill `kept`
+  Ref<TensorImpl> last_effect{};         // token of the last effect that the graph is to hold, or null
 };
 
 /// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs behind them, or
 /// constants. Pending values of no trace that are met as leaves are the caller's business (they become inputs).
 Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known, const CaptureOptions& options);
 
-/// Records all nodes of `graph` on `inputs`; gives its outputs.
+/// Records all nodes of `graph` on `inputs`; gives its outputs. Effects come behind those of the trace that records.
 std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<const Ref<TensorImpl>> inputs);
 
 SINTER_NAMESPACE_END

@@ -168,29 +168,34 @@ SINTER_DECL Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<
   Capture out;
   expr_detail::Capturer capturer(out, options);
   for (const auto& value : known) capturer.add_known(value);
+  if (options.last_effect) static_cast<void>(capturer.value_of(options.last_effect));
   for (const auto& value : outputs) out.outputs.push_back(capturer.value_of(value));
   if (options.finds_kept) capturer.find_kept(outputs);
   return out;
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<const Ref<TensorImpl>> inputs) {
-  std::vector<Ref<TensorImpl>> values(graph.nodes().size());
+  std::vector<std::vector<Ref<TensorImpl>>> values(graph.nodes().size());   // by node and result
+  auto value_of = [&](Value v) -> const Ref<TensorImpl>& { return values[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (node.op == &op_info<ops::Input>) {
-      values[i] = inputs[static_cast<std::size_t>(node.attrs.integer)];
+      values[i].push_back(inputs[static_cast<std::size_t>(node.attrs.integer)]);
       continue;
     }
     if (node.op == &op_info<ops::Constant>) {
-      values[i] = node.attrs.constant;
+      values[i].push_back(node.attrs.constant);
       continue;
     }
+    const bool is_effect = node.op->kind == OpKind::effect;
     std::vector<Leaf> leaves;
-    for (Value input : node.inputs) leaves.emplace_back(values[static_cast<std::size_t>(input.node)]);
-    values[i] = record_op(*node.op, leaves, node.attrs, node.where);
+    for (std::size_t k = 0; k + is_effect < node.inputs.size(); ++k) leaves.emplace_back(value_of(node.inputs[k]));
+    if (is_effect) values[i] = record_effect(*node.op, leaves, node.attrs, node.where);
+    else if (node.types.size() > 1) values[i] = record_results(*node.op, leaves, node.attrs, node.where);
+    else values[i].push_back(record_op(*node.op, leaves, node.attrs, node.where));
   }
   std::vector<Ref<TensorImpl>> outputs;
-  for (Value output : graph.outputs()) outputs.push_back(values[static_cast<std::size_t>(output.node)]);
+  for (Value output : graph.outputs()) outputs.push_back(value_of(output));
   return outputs;
 }
 

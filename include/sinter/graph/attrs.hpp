@@ -10,9 +10,24 @@
 #include <sinter/tensor/shape.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
+
+class Graph;
+
+/// What a node carries that the other attributes cannot say: a user's function and what belongs to it.
+class Payload {
+ public:
+  virtual ~Payload() = default;
+  /// Shown in the text of graphs.
+  virtual std::string text() const = 0;
+  /// Does a second trace of the same program make this payload? Only payloads of effects may say yes for another object:
+  /// equal nodes without effects are merged.
+  virtual bool same_as(const Payload& other) const { return this == &other; }
+};
 
 struct Attrs {
   IntVector axes{};                // reduced axes, permutation, the axis of gather/concat/softmax, ...
@@ -27,6 +42,8 @@ struct Attrs {
   bool keepdim = false;
   std::string text{};              // name of an input or of an effect
   Ref<TensorImpl> constant{};      // data of a constant
+  std::vector<std::shared_ptr<const Graph>> bodies{};   // sub-graphs of cond, while_loop, region, ...; they share the symbols of their graph
+  std::shared_ptr<const Payload> payload{};
 
   /// Same attributes; constants are the same when they are the same value object.
   friend bool identical(const Attrs& a, const Attrs& b);

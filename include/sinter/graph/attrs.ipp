@@ -84,17 +84,22 @@ inline void hash_integers(Hasher& hasher, std::uint64_t tag, const IntVector& it
   for (std::int64_t item : items) hasher.add(static_cast<std::uint64_t>(item));
 }
 
-/// Equal in everything but the constant. Numbers compare by bits: -0 differs from 0, and NaN equals itself.
+inline bool same_payload(const Attrs& a, const Attrs& b) {
+  return a.payload == b.payload || (a.payload && b.payload && a.payload->same_as(*b.payload));
+}
+
+/// Equal in everything but the constant and the sub-graphs. Numbers compare by bits: -0 differs from 0, and NaN equals itself.
 inline bool same_but_constant(const Attrs& a, const Attrs& b) {
   return a.axes == b.axes && identical(a.shape, b.shape) && identical(a.limits, b.limits) && a.steps == b.steps &&
          std::bit_cast<std::uint64_t>(a.value) == std::bit_cast<std::uint64_t>(b.value) && a.integer == b.integer &&
-         a.has_dtype == b.has_dtype && (!a.has_dtype || a.dtype == b.dtype) && a.keepdim == b.keepdim && a.device == b.device && a.text == b.text;
+         a.has_dtype == b.has_dtype && (!a.has_dtype || a.dtype == b.dtype) && a.keepdim == b.keepdim && a.device == b.device && a.text == b.text &&
+         same_payload(a, b);
 }
 
 }  // namespace graph_detail
 
 SINTER_DECL bool identical(const Attrs& a, const Attrs& b) {
-  return a.constant.get() == b.constant.get() && graph_detail::same_but_constant(a, b);
+  return a.constant.get() == b.constant.get() && a.bodies == b.bodies && graph_detail::same_but_constant(a, b);
 }
 
 SINTER_DECL void Attrs::hash_into(Hasher& hasher) const {
@@ -113,6 +118,7 @@ SINTER_DECL void Attrs::hash_into(Hasher& hasher) const {
     hasher.add(std::uint64_t{10});
     hash_constant(hasher, *constant);
   }
+  if (payload) hasher.add(std::uint64_t{11});
 }
 
 SINTER_NAMESPACE_END

@@ -130,7 +130,7 @@ SINTER_DECL std::vector<Value> GraphBuilder::inline_graph(const Graph& graph, st
       const auto from = static_cast<std::size_t>(v.node);
       operands.push_back({made[from], made_result[from] + v.result});
     }
-    const bool copies = same_types || node.op->kind == OpKind::leaf || !node.bodies.empty();
+    const bool copies = same_types || node.op->kind == OpKind::leaf || !node.attrs.bodies.empty();
     made[id] = (copies ? copy(node, operands) : add(*node.op, operands, node.attrs, node.where)).node;
   }
   std::vector<Value> outputs;

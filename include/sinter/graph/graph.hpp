@@ -35,7 +35,6 @@ struct Node {
   Attrs attrs;
   TypeList types;                       // one per result
   Location where;                       // the user's line
-  std::vector<std::shared_ptr<const Graph>> bodies;   // sub-graphs of cond, while, region, checkpoint
 };
 
 /// What is known of a symbol: where a call finds it, and the value it had while tracing.
@@ -98,10 +97,6 @@ class GraphBuilder {
   }
   /// Copies a node of another graph, with its inputs replaced and its types kept (no inference).
   Value copy(const Node& node, std::span<const Value> inputs);
-  /// Gives a node its sub-graphs.
-  void set_bodies(Value value, std::vector<std::shared_ptr<const Graph>> bodies) {
-    graph_.nodes_[static_cast<std::size_t>(value.node)].bodies = std::move(bodies);
-  }
   /// Inlines `graph` with its inputs replaced; gives its outputs. Types are inferred again where an input's type differs.
   std::vector<Value> inline_graph(const Graph& graph, std::span<const Value> inputs);
 

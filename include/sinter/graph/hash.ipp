@@ -51,15 +51,15 @@ inline CanonicalOrder canonical_order(const Graph& graph) {
 }
 
 inline bool same_node(const Node& a, const Node& b) {
-  if (a.op != b.op || a.inputs.size() != b.inputs.size() || a.types.size() != b.types.size() || a.bodies.size() != b.bodies.size())
+  if (a.op != b.op || a.inputs.size() != b.inputs.size() || a.types.size() != b.types.size() || a.attrs.bodies.size() != b.attrs.bodies.size())
     return false;
   for (std::size_t i = 0; i < a.types.size(); ++i)
     if (!identical(a.types[i], b.types[i])) return false;
   if (a.op == &input_op()) return a.attrs.integer == b.attrs.integer;   // not its name
   if (!same_but_constant(a.attrs, b.attrs) || !a.attrs.constant != !b.attrs.constant) return false;
   if (a.attrs.constant && !same_constant(*a.attrs.constant, *b.attrs.constant)) return false;
-  for (std::size_t i = 0; i < a.bodies.size(); ++i)
-    if (a.bodies[i] != b.bodies[i] && !structurally_equal(*a.bodies[i], *b.bodies[i])) return false;
+  for (std::size_t i = 0; i < a.attrs.bodies.size(); ++i)
+    if (a.attrs.bodies[i] != b.attrs.bodies[i] && !structurally_equal(*a.attrs.bodies[i], *b.attrs.bodies[i])) return false;
   return true;
 }
 
@@ -79,12 +79,12 @@ SINTER_DECL Hash128 Graph::hash() const {
   hasher.add(std::uint64_t{inputs_.size()}).add(std::uint64_t{outputs_.size()}).add(std::uint64_t{symbols_.size()});
   for (std::int32_t id : canonical.order) {
     const Node& n = node(id);
-    hasher.add(n.op->name).add(std::uint64_t{n.inputs.size()} << 32 | std::uint64_t{n.types.size()} << 16 | std::uint64_t{n.bodies.size()});
+    hasher.add(n.op->name).add(std::uint64_t{n.inputs.size()} << 32 | std::uint64_t{n.types.size()} << 16 | std::uint64_t{n.attrs.bodies.size()});
     for (Value v : n.inputs) add_value(v);
     for (const Type& t : n.types) hash_type(hasher, t);
     if (n.op == &input_op()) hasher.add(static_cast<std::uint64_t>(n.attrs.integer));
     else n.attrs.hash_into(hasher);
-    for (const auto& body : n.bodies) hasher.add(body->hash());
+    for (const auto& body : n.attrs.bodies) hasher.add(body->hash());
   }
   for (Value v : outputs_) add_value(v);
   for (const SymbolInfo& s : symbols_)

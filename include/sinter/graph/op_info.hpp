@@ -12,6 +12,7 @@
 
 SINTER_NAMESPACE_BEGIN
 
+class HostCall;
 struct ScalarValue;
 class ScalarBuilder;
 struct VjpArgs;
@@ -30,7 +31,7 @@ enum class OpKind : std::uint8_t {
   view,          // moves no data where strides allow: reshape, permute, expand, slice, windows
   structured,    // known to the kernel layer by its own rule: matmul, take, scatter_add, update_slice, iota, full, ...
   composite,     // has `decompose`
-  effect,        // must not be removed, duplicated or reordered
+  effect,        // must not be removed, duplicated or reordered: its last operand and its last result are tokens (see record_effect)
 };
 
 /// How the result dtype of an elementwise op follows from its operands.
@@ -67,6 +68,7 @@ struct OpInfo {
   void (*vjp)(const VjpArgs& args, ValList& grads) = nullptr;
   Val (*decompose)(const DecomposeArgs& args) = nullptr;
   void (*batch)(const BatchArgs& args, BatchedList& results) = nullptr;
+  void (*run_on_host)(HostCall& call) = nullptr;   // between kernels; structured ops and effects that no kernel expresses
 };
 
 /// The op of that name, or null.

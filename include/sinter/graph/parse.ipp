@@ -414,10 +414,9 @@ class GraphParser {
     }
     has_data_ = false;
     Attrs attrs = attributes();
-    std::vector<std::shared_ptr<const Graph>> bodies;
     while (lexer_.peek_word() == "graph") {
       Nesting nesting(*this);
-      bodies.push_back(std::make_shared<const Graph>(GraphParser(lexer_, depth_).graph()));
+      attrs.bodies.push_back(std::make_shared<const Graph>(GraphParser(lexer_, depth_).graph()));
     }
     if (op == &constant_op()) {
       if (written.size() != 1 || !operands.empty()) lexer_.fail_at(position, "a constant needs its type and takes no operands");
@@ -426,17 +425,15 @@ class GraphParser {
     if (op->kind == OpKind::leaf) lexer_.fail_at(position, "'" + std::string(op_name) + "' stands only in the head of a graph");
     if (op->arity >= 0 && operands.size() != static_cast<std::size_t>(op->arity))
       lexer_.fail_at(position, std::string(op_name) + " takes " + std::to_string(op->arity) + " operands, not " + std::to_string(operands.size()));
-    return add(*op, operands, std::move(attrs), std::move(bodies), written, position);
+    return add(*op, operands, std::move(attrs), written, position);
   }
 
-  Value add(const OpInfo& op, std::span<const Operand> operands, Attrs attrs, std::vector<std::shared_ptr<const Graph>> bodies,
-            const TypeList& written, std::size_t position) {
+  Value add(const OpInfo& op, std::span<const Operand> operands, Attrs attrs, const TypeList& written, std::size_t position) {
     Value made;
     try {
       std::vector<Value> inputs;
       for (const Operand& o : operands) inputs.push_back(o.value ? o.value : literal(o, operands, position));
       made = builder_.add(op, inputs, std::move(attrs));
-      if (!bodies.empty()) builder_.set_bodies(made, std::move(bodies));
     } catch (const Error& error) {   // also an InternalError: here it is the text that breaks an op's invariant
       lexer_.fail_at(position, error.what());
     }

@@ -72,6 +72,7 @@ inline std::string attrs_text(const Attrs& attrs, bool is_input) {
   if (attrs.keepdim) field("keepdim");
   if (attrs.device != Device::cpu()) field("device=" + attrs.device.text());
   if (!attrs.text.empty()) field("text=" + quoted(attrs.text));
+  if (attrs.payload) field("payload=" + quoted(attrs.payload->text()));
   if (attrs.constant && is_content_compared(attrs.constant->type)) field("data=" + data_text(*attrs.constant));
   return out.empty() ? out : " {" + out + "}";
 }
@@ -131,7 +132,7 @@ inline std::string node_text(const Graph& graph, std::size_t id, const std::stri
     out += ")";
   }
   out += attrs_text(node.attrs, false);
-  for (const auto& body : node.bodies) out += " " + graph_text(*body, indent);
+  for (const auto& body : node.attrs.bodies) out += " " + graph_text(*body, indent);
   return out + "\n";
 }
 

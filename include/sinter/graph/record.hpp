@@ -65,6 +65,14 @@ inline Ref<TensorImpl> record_op(const OpInfo& op, std::initializer_list<Leaf> l
   std::vector<Leaf> moved(leaves);
   return record_op(op, std::span<Leaf>(moved), std::move(attrs), where);
 }
+/// As record_op, for ops with several results: a value for each.
+std::vector<Ref<TensorImpl>> record_results(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where);
+/// Records an effect behind those that this trace has recorded before: the token of the last one becomes its last operand,
+/// and its own last result, which is not among the values given back, is the token for the next. Outside a trace it runs
+/// at once.
+std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where);
+/// The type of tokens.
+inline Type token_type() { return {DType::bool_, Device::cpu(), {}}; }
 /// Records an expression statement as one block.
 Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf> leaves, Location where);
 
@@ -90,6 +98,9 @@ class Trace {
   virtual void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) = 0;
   /// A Variable is read: its value so far in this trace, or null to read the slot itself.
   virtual Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) = 0;
+  /// Token of the effect that was recorded last, or null. A capture that is to hold the effects names it as a root.
+  const Ref<TensorImpl>& last_effect() const { return last_effect_; }
+  void set_last_effect(Ref<TensorImpl> token) { last_effect_ = std::move(token); }
   /// A new input of the trace.
   Ref<TensorImpl> placeholder(const Type& type);
 
@@ -107,6 +118,7 @@ class Trace {
   std::uint64_t id_;
   Trace* outer_;
   std::string_view name_;
+  Ref<TensorImpl> last_effect_;
 };
 
 SINTER_NAMESPACE_END

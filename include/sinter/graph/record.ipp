@@ -224,22 +224,24 @@ SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dty
   __builtin_unreachable();
 }
 
-SINTER_DECL Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
-  graph_detail::check_traces(leaves, op.name, where);
-  graph_detail::StatementScope statement(op.name, where);
-  Device device = graph_detail::common_device(leaves, op.name, where);
+namespace graph_detail {
+/// Types of the results, by the op's rule; checks what can be checked now.
+inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, const Attrs& attrs, Location where, bool& is_weak) {
+  check_traces(leaves, op.name, where);
+  StatementScope statement(op.name, where);
+  Device device = common_device(leaves, op.name, where);
   TypeList types;
-  bool is_weak = false;
+  is_weak = false;
   if (op.kind == OpKind::elementwise) {
-    std::array<graph_detail::StepType, 8> args;
-    for (std::size_t i = 0; i < leaves.size(); ++i) args[i] = graph_detail::leaf_type(leaves[i]);
-    auto result = graph_detail::apply_step(op, {args.data(), leaves.size()}, attrs, where);
+    std::array<StepType, 8> args;
+    for (std::size_t i = 0; i < leaves.size(); ++i) args[i] = leaf_type(leaves[i]);
+    auto result = apply_step(op, {args.data(), leaves.size()}, attrs, where);
     is_weak = result.is_weak && op.dtypes != DTypeRule::attribute;
     types.push_back({result.dtype, device, result.shape});
   } else {
     SmallVector<Type, 4> in;
     for (const Leaf& leaf : leaves) {
-      auto t = graph_detail::leaf_type(leaf);
+      auto t = leaf_type(leaf);
       in.push_back({t.dtype, device, t.shape});
     }
     op.infer(InferArgs{in, attrs, op.name, where}, types);
@@ -248,15 +250,60 @@ SINTER_DECL Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, 
   }
   if (SINTER_UNLIKELY(device != Device::cpu())) graph_detail::settle_numbers(leaves, op.name, where);
   for (const Type& type : types) static_cast<void>(type.shape.numel(where));
+  return types;
+}
+
+inline Ref<Record> make_record(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
   Ref<Record> record = Record::make(leaves);
   record->op = &op;
   record->where = where;
   record->attrs = std::make_unique<Attrs>(std::move(attrs));
   record->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
-  Ref<TensorImpl> value = graph_detail::make_pending(types[0], std::move(record), 0);
+  return record;
+}
+
+inline std::vector<Ref<TensorImpl>> record_all(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+  bool is_weak = false;
+  TypeList types = result_types(op, leaves, attrs, where, is_weak);
+  Ref<Record> record = make_record(op, leaves, std::move(attrs), where);
+  record->results = static_cast<std::uint16_t>(types.size());
+  std::vector<Ref<TensorImpl>> values;
+  for (std::size_t i = 0; i < types.size(); ++i) values.push_back(make_pending(types[i], record, static_cast<std::uint16_t>(i)));
+  return values;
+}
+}  // namespace graph_detail
+
+SINTER_DECL Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+  bool is_weak = false;
+  TypeList types = graph_detail::result_types(op, leaves, attrs, where, is_weak);
+  Ref<TensorImpl> value = graph_detail::make_pending(types[0], graph_detail::make_record(op, leaves, std::move(attrs), where), 0);
   value->is_weak = is_weak;
   graph_detail::after_recording(value, op.name, where);
   return value;
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> record_results(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+  std::vector<Ref<TensorImpl>> values = graph_detail::record_all(op, leaves, std::move(attrs), where);
+  graph_detail::after_recording(values[0], op.name, where);
+  return values;
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+  Trace* trace = Trace::current();
+  std::vector<Leaf> operands(std::make_move_iterator(leaves.begin()), std::make_move_iterator(leaves.end()));
+  operands.push_back(trace != nullptr && trace->last_effect() ? Leaf(trace->last_effect()) : Leaf::of_number(true));
+  std::vector<Ref<TensorImpl>> values = graph_detail::record_all(op, operands, std::move(attrs), where);
+  values.back()->is_weak = true;   // a token is on no device
+  if (trace == nullptr) {
+    SmallVector<TensorImpl*, 4> raw;
+    for (const auto& value : values) raw.push_back(value.get());
+    evaluate({raw.data(), raw.size()}, op.name, where);
+    values.pop_back();
+  } else {
+    trace->set_last_effect(std::move(values.back()));
+    values.pop_back();
+  }
+  return values;
 }
 
 SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf> leaves, Location where) {

@@ -56,7 +56,7 @@ inline void verify_node(const Graph& graph, std::size_t id, const Node& node) {
   } else {
     verify_types(graph, id, node);
   }
-  for (const auto& body : node.bodies) {
+  for (const auto& body : node.attrs.bodies) {
     if (!body) throw_broken(id, node, "a sub-graph is missing");
     verify(*body);
   }

@@ -83,7 +83,7 @@ inline TracedGraph trace_graph(std::span<const ArgLeaf> args, GuardSet specs, co
     out.assignments.push_back(read.leaf >= 0 ? Entry::Assignment{read.leaf, -1, -1}
                                              : Entry::Assignment{-1, static_cast<std::int32_t>(out.captured.size()) - 1, -1});
   }
-  const CaptureOptions options{.trace = trace.id(), .ready = ReadyLeaf::constant};
+  const CaptureOptions options{.trace = trace.id(), .ready = ReadyLeaf::constant, .last_effect = trace.last_effect()};
   Capture captured = capture(outputs, known, options);
   if (captured.inputs.size() > known.size()) {   // captured statements that have not run: then they are constants as well
     for (std::size_t i = known.size(); i < captured.inputs.size(); ++i) {
@@ -103,7 +103,7 @@ inline TracedGraph trace_graph(std::span<const ArgLeaf> args, GuardSet specs, co
       if (out.inputs[i].source == Entry::Input::Source::leaf && out.inputs[i].index == source.leaf && !source.is_stride) info.input = static_cast<std::int32_t>(i);
     captured.builder.symbols().push_back(info);
   }
-  out.graph = captured.finish();
+  out.graph = share_symbols(captured.finish());
   out.guards = std::move(trace.guards());
   return out;
 }

@@ -19,6 +19,8 @@ std::vector<Dim> solve_symbols(GuardSet& guards, std::span<const ArgLeaf> args, 
 /// slowed by a wider type; `is_narrowed` tells which inputs are to be given as floats.
 Graph narrow_numbers(const Graph& graph, std::span<const std::uint8_t> is_number, std::vector<std::uint8_t>& is_narrowed);
 
+/// The graph with its symbols given to all its sub-graphs, which share them.
+Graph share_symbols(const Graph& graph);
 /// The graph with symbols replaced in all types and attributes; symbols with a divisor are told what they are now.
 Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement, std::span<const SymbolSource> sources);
 

@@ -450,10 +450,17 @@ SINTER_DECL Fusion Fuser::run() {
   for (int item = 0; item < items_.size(); ++item) {
     const Item& it = items_[item];
     if (!is_computed(it.form) || (it.is_inlined && !it.is_in_memory)) continue;
+    if (it.form == Form::host_result) {   // a member beside the host item
+      const int home = group_of(it.inputs[0]);
+      result_.group_of[static_cast<std::size_t>(item)] = home;
+      group(home).members.push_back({item, group(home).members[0].shared_map});
+      raise_horizon(home, item);
+      continue;
+    }
     result_.group_of[static_cast<std::size_t>(item)] = static_cast<std::int32_t>(result_.groups.size());
     result_.groups.push_back(merger_.alone(item));
     horizon_.push_back(item);   // the last so far
-    if (options_.fuse && it.form != Form::contract) join_producers(item);
+    if (options_.fuse && it.form != Form::contract && !is_host(it.form)) join_producers(item);
   }
   if (options_.fuse) {
     recompute_cheap_values();

@@ -91,7 +91,7 @@ SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
     mark_reduced(group, item, member.map());
     group.has_reduction = true;
   }
-  group.is_host = it.form == Form::scatter_add;
+  group.is_host = is_host(it.form);
   if (!group.is_host) operands_are_readable(group, member, false);   // they are; this splits the axes that they need split
   group.members.push_back(std::move(member));
   return group;
@@ -99,7 +99,7 @@ SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
 
 SINTER_DECL std::optional<IndexMap> GroupMerger::walked_operand(Space& space, const FusionMember& user, int operand) const {
   const Item& item = items_[user.item];
-  if (operand < 0 || item.form == Form::contract || item.form == Form::scatter_add || (item.form == Form::take && operand == 0)) return std::nullopt;
+  if (operand < 0 || item.form == Form::contract || is_host(item.form) || (item.form == Form::take && operand == 0)) return std::nullopt;
   IndexMap map = items_.operand_map(user.item, operand, user.map());
   int at = item.inputs[static_cast<std::size_t>(operand)];
   while (is_view(items_[at].form)) {
@@ -229,7 +229,7 @@ SINTER_DECL bool GroupMerger::mark_reduced(FusionGroup& group, int item, const I
 }
 
 SINTER_DECL GroupMerger::Outcome GroupMerger::assign(FusionGroup& group, int item, const SharedRead* shared) const {
-  if (items_[item].form == Form::contract || items_[item].form == Form::scatter_add) return Outcome::impossible;
+  if (items_[item].form == Form::contract || is_host(items_[item].form)) return Outcome::impossible;
   IndexMap map;
   bool any = false;
   if (!collect_from_operands(group, item, shared, map, any) || !collect_from_users(group, item, map, any)) return Outcome::impossible;

@@ -25,11 +25,14 @@ enum class Form : std::uint8_t {
   take, random, reduce, contract,
   place,                                        // update_slice: value stored into a part of the base's buffer
   scatter_add,                                  // run by the host
+  host,                                         // run by the host, by the op's own function
+  host_result,                                  // a further result of the host item that is its input
 };
 constexpr bool is_view(Form form) { return form >= Form::reshape && form <= Form::windows; }
 constexpr bool is_generator(Form form) { return form == Form::full || form == Form::iota; }
 /// In need of a kernel (or host function) of its own unless fused.
 constexpr bool is_computed(Form form) { return form >= Form::map; }
+constexpr bool is_host(Form form) { return form >= Form::scatter_add; }
 
 struct Item {
   Form form = Form::map;
@@ -37,6 +40,7 @@ struct Item {
   bool is_inlined = false;      // recomputed by every consumer, never stored for them
   bool is_in_memory = false;    // somebody needs its elements in memory
   std::int32_t node = -1;       // of the graph; -1: a copy made here
+  std::int32_t result = 0;      // of the node
   std::int32_t base = -1;       // place: the item whose buffer it takes over; -1: a fresh one
   std::int32_t uses = 0;        // by items and by outputs
   SmallVector<std::int32_t, 4> inputs;
@@ -109,6 +113,7 @@ class ItemGraph {
  private:
   void build(const ItemOptions& options);
   void build_node(std::int32_t node, const ItemOptions& options, std::span<const std::int32_t> uses);
+  void build_host(std::int32_t node);
   void build_place(std::int32_t node, std::span<const std::int32_t> uses);
   void build_outputs(const ItemOptions& options);
   int add(Item item);
@@ -120,6 +125,8 @@ class ItemGraph {
   bool is_walked(int item) const;
   void make_operands_readable(Item& item);
   int make_memory(int item);
+  int make_dense(int item);
+  int item_of(Value v) const;
   bool may_inline_scalar(const Item& item) const;
   void count_uses();
 

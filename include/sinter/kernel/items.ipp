@@ -24,6 +24,7 @@ inline constexpr FormRow form_rows[] = {
 };
 
 inline Form form_of(const Node& node) {
+  if (node.op->run_on_host != nullptr) return Form::host;
   if (node.op->kind == OpKind::elementwise) return Form::map;
   if (node.op->kind == OpKind::reduction) return Form::reduce;
   for (const FormRow& row : form_rows)
@@ -36,7 +37,7 @@ inline std::vector<bool> live_nodes(const Graph& graph) {
   std::vector<bool> live(graph.nodes().size());
   for (Value v : graph.outputs()) live[static_cast<std::size_t>(v.node)] = true;
   for (std::size_t i = graph.nodes().size(); i-- > 0;)
-    if (live[i])
+    if ((live[i] = live[i] || graph.nodes()[i].op->kind == OpKind::effect))
       for (Value v : graph.nodes()[i].inputs) live[static_cast<std::size_t>(v.node)] = true;
   return live;
 }
@@ -61,6 +62,9 @@ SINTER_DECL void ItemGraph::build(const ItemOptions& options) {
   build_outputs(options);
   count_uses();
 }
+
+/// The item of a value. Further results of a host item stand right behind it.
+SINTER_DECL int ItemGraph::item_of(Value v) const { return item_of_node_[static_cast<std::size_t>(v.node)] + v.result; }
 
 SINTER_DECL int ItemGraph::add(Item item) {
   items_.push_back(std::move(item));
@@ -148,6 +152,16 @@ SINTER_DECL int ItemGraph::make_memory(int item) {
   return item;
 }
 
+/// The same value, in memory and row-major without gaps.
+SINTER_DECL int ItemGraph::make_dense(int item) {
+  item = make_memory(item);
+  const Layout& layout = *layout_of(item);
+  const auto dense = dense_dim_strides((*this)[item].shape);
+  for (std::size_t i = 0; i < layout.strides.size(); ++i)
+    if (!identical(layout.strides[i], dense[i]) && !is_number((*this)[item].shape[static_cast<int>(i)], 1)) return copy_of(item);
+  return item;
+}
+
 /// A scalar made of a few operations on inputs costs less than the kernel that would make it.
 SINTER_DECL bool ItemGraph::may_inline_scalar(const Item& item) const {
   if (item.form != Form::map || !is_number(item.shape.numel(), 1)) return false;
@@ -170,10 +184,11 @@ SINTER_DECL void ItemGraph::build_node(std::int32_t id, const ItemOptions& optio
   Item item;
   item.form = kernel_detail::form_of(node);
   if (item.form == Form::place) return build_place(id, uses);
+  if (item.form == Form::host) return build_host(id);
   item.node = id;
   item.dtype = node.types[0].dtype;
   item.shape = node.types[0].shape;
-  for (Value v : node.inputs) item.inputs.push_back(item_of_node_[static_cast<std::size_t>(v.node)]);
+  for (Value v : node.inputs) item.inputs.push_back(item_of(v));
   switch (item.form) {
     case Form::map: case Form::reduce: case Form::random:
       make_operands_readable(item);
@@ -192,6 +207,26 @@ SINTER_DECL void ItemGraph::build_node(std::int32_t id, const ItemOptions& optio
   item_of_node_[static_cast<std::size_t>(id)] = add(std::move(item));
 }
 
+SINTER_DECL void ItemGraph::build_host(std::int32_t id) {
+  const Node& node = graph_->node(id);
+  Item item;
+  item.form = Form::host;
+  item.node = id;
+  item.is_in_memory = true;
+  for (Value v : node.inputs) item.inputs.push_back(make_dense(item_of(v)));
+  for (std::size_t r = 0; r < node.types.size(); ++r) {
+    item.result = static_cast<std::int32_t>(r);
+    item.dtype = node.types[r].dtype;
+    item.shape = node.types[r].shape;
+    const int made = add(item);
+    if (r > 0) continue;
+    item_of_node_[static_cast<std::size_t>(id)] = made;
+    item.form = Form::host_result;
+    item.inputs.clear();
+    item.inputs.push_back(made);
+  }
+}
+
 SINTER_DECL void ItemGraph::build_place(std::int32_t id, std::span<const std::int32_t> uses) {
   const Node& node = graph_->node(id);
   Item item;
@@ -200,7 +235,7 @@ SINTER_DECL void ItemGraph::build_place(std::int32_t id, std::span<const std::in
   item.dtype = node.types[0].dtype;
   item.shape = node.types[0].shape;
   item.is_in_memory = true;
-  const int base = item_of_node_[static_cast<std::size_t>(node.inputs[0].node)];
+  const int base = item_of(node.inputs[0]);
   const Form form = (*this)[base].form;
   if (form == Form::empty) {
     item.base = -1;
@@ -210,7 +245,7 @@ SINTER_DECL void ItemGraph::build_place(std::int32_t id, std::span<const std::in
   } else {
     item.base = add_copy(make_readable(base));
   }
-  item.inputs.push_back(make_readable(item_of_node_[static_cast<std::size_t>(node.inputs[1].node)]));
+  item.inputs.push_back(make_readable(item_of(node.inputs[1])));
   item_of_node_[static_cast<std::size_t>(id)] = add(std::move(item));
 }
 
@@ -220,7 +255,7 @@ SINTER_DECL void ItemGraph::build_outputs(const ItemOptions& options) {
     OutputSource source;
     for (std::size_t i = 0; i < j && source.same_as < 0; ++i)
       if (values[i] == values[j]) source.same_as = static_cast<std::int32_t>(i);
-    int item = item_of_node_[static_cast<std::size_t>(values[j].node)];
+    int item = item_of(values[j]);
     const Form base = (*this)[base_of(item)].form;
     const bool is_outside = base == Form::input || base == Form::constant;
     if (options.own_outputs) {

@@ -212,6 +212,7 @@ SINTER_DECL std::string kernel_name(const ItemGraph& items, const FusionGroup& g
   std::string name = group.is_host ? "host" : group.members.size() > 1 ? "fused" : "";
   std::size_t shown = 0;
   for (const FusionMember& member : group.members) {
+    if (items[member.item].form == Form::host_result) continue;
     if (++shown > 6) {
       name += "_and_" + std::to_string(group.members.size() - 6) + "_more";
       break;

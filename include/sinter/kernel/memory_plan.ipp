@@ -104,7 +104,7 @@ SINTER_DECL void MemoryPlanner::collect_uses() {
     if (fusion_.groups[g].is_host) {
       const int item = fusion_.groups[g].members[0].item;
       for (std::int32_t input : items_[item].inputs) use.reads.push_back(items_.base_of(input));
-      use.writes.push_back(item);
+      for (const FusionMember& member : fusion_.groups[g].members) use.writes.push_back(member.item);
       use.may_fail = true;
       continue;
     }

@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/graph/graph.hpp>
+#include <sinter/graph/host_call.hpp>
 #include <sinter/graph/op_info.hpp>
 #include <sinter/ops/scalar.hpp>
 
@@ -36,6 +37,9 @@ struct VjpArgs {
   const Attrs& attrs;
   Location where;
   std::uint32_t needed = ~std::uint32_t{0};   // bit i: somebody wants the gradient of operand i
+  /// Ops with several results: all of them, and their gradients (empty Vals where there is none). `out` and `dout` are
+  /// the first result and its gradient.
+  std::span<const Val> outs{}, douts{};
 
   bool needs(std::size_t operand) const { return (needed >> (operand < 31 ? operand : 31) & 1) != 0; }
 };
@@ -89,6 +93,7 @@ Batched batch_along_axes(const BatchArgs& args);
 ///   static Val decompose(const DecomposeArgs&);
 ///   static Batched batch(const BatchArgs&);                    // for vmap; not needed for elementwise ops, reductions and
 ///                                                              // composites whose parts have it
+///   static void run_on_host(HostCall&);                        // structured ops and effects that no kernel expresses
 template <class Op>
 constexpr OpInfo describe() {
   OpInfo info = Op::info;
@@ -113,6 +118,7 @@ constexpr OpInfo describe() {
     info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(ops_detail::batch_elementwise(args)); };
   else if constexpr (Op::info.kind == OpKind::reduction)
     info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(ops_detail::batch_along_axes(args)); };
+  if constexpr (requires { &Op::run_on_host; }) info.run_on_host = &Op::run_on_host;
   return info;
 }
 

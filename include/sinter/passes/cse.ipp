@@ -37,7 +37,7 @@ class CseTable {
  private:
   static std::size_t hash(const Node& node, const Values& key) {
     Hasher hasher;
-    hasher.add(reinterpret_cast<std::uintptr_t>(node.op)).add(std::uint64_t{node.bodies.size()});
+    hasher.add(reinterpret_cast<std::uintptr_t>(node.op)).add(std::uint64_t{node.attrs.bodies.size()});
     for (Value v : key) hasher.add(static_cast<std::uint64_t>(v.node) << 32 | static_cast<std::uint32_t>(v.result));
     node.attrs.hash_into(hasher);
     return static_cast<std::size_t>(hasher.finish().low);

@@ -3,7 +3,10 @@
 
 #include <sinter/passes/pipeline.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -17,10 +20,30 @@ inline void verify_after(std::string_view pass, const Graph& graph) {
 }
 }  // namespace passes_detail
 
+namespace passes_detail {
+/// Sub-graphs go through the same stages before the graph itself. One that several nodes share is still shared afterwards.
+inline Graph run_on_bodies(const Graph& graph, const PipelineOptions& options) {
+  const auto has_bodies = [](const Node& node) { return !node.attrs.bodies.empty(); };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), has_bodies)) return graph;
+  std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>>> done;
+  const auto run = [&](const std::shared_ptr<const Graph>& body) {
+    for (const auto& [before, after] : done)
+      if (before == body || structurally_equal(*before, *body)) return after;
+    return done.emplace_back(body, std::make_shared<const Graph>(run_pipeline(*body, options))).second;
+  };
+  GraphBuilder builder(graph);
+  for (Node node : graph.nodes()) {   // ids stay
+    for (auto& body : node.attrs.bodies) body = run(body);
+    builder.copy(node, node.inputs);
+  }
+  return builder.finish(graph.outputs());
+}
+}  // namespace passes_detail
+
 SINTER_DECL Graph run_pipeline(const Graph& graph, const PipelineOptions& options) {
   using Clock = std::chrono::steady_clock;
   if (options.checks) passes_detail::verify_after("tracing", graph);
-  Graph current = graph;
+  Graph current = passes_detail::run_on_bodies(graph, options);
   for (const Stage& stage : pipeline) {
     const auto start = Clock::now();
     current = stage.run(current, options);

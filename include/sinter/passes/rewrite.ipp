@@ -78,7 +78,7 @@ SINTER_DECL bool Match::find(const Pattern& pattern, std::size_t part_index, Val
     }
     case Pattern::Kind::op: {
       const Node& node = rewriter_.builder().node(value);
-      if (node.op != part.op || node.inputs.size() != part.operands || !node.bodies.empty()) return false;
+      if (node.op != part.op || node.inputs.size() != part.operands || !node.attrs.bodies.empty()) return false;
       for (std::size_t i = 0; i < part.operands; ++i)
         if (!find(pattern, part.operand[i], node.inputs[i])) return false;
       return true;

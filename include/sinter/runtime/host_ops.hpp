@@ -1,18 +1,23 @@
-// Host operations: steps of a plan that no kernel expresses, as plain functions with a fixed order of additions.
-// They look like launches to a frame. Knows no plans.
+// Host steps: steps of a plan that no kernel expresses. scatter_add is a plain function with a fixed order of additions;
+// every other is the op's own `run_on_host`, which may run sub-graphs as plans of their own. They look like launches to a
+// frame.
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/graph/host_call.hpp>
 #include <sinter/kernel/items.hpp>
 #include <sinter/runtime/backend.hpp>
 
 #include <memory>
 #include <span>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
+class Plan;
+
 /// scatter_add: operands are index, value, result. Strides symbolic, in elements.
-struct HostOp {
+struct ScatterOp {
   DType index_dtype = DType::i64;
   DType dtype = DType::f32;
   int axis = 0;
@@ -20,9 +25,20 @@ struct HostOp {
   Layout index, value;
 };
 
-/// What the item does, with the layouts of its operands.
+struct HostOp {
+  void (*run)(HostCall& call) = nullptr;   // null: scatter_add
+  ScatterOp scatter;
+  Attrs attrs;
+  Location where;
+  std::size_t inputs = 0;                  // the operands are these, then the results
+  std::vector<Type> types;                 // of all operands
+  std::vector<Dim> offsets;                // of the inputs, in elements
+  std::vector<std::shared_ptr<const Plan>> bodies;   // of attrs.bodies; outputs in memory of their own
+};
+
+/// What the item does, with the layouts of its operands. Bodies are the caller's to add.
 HostOp make_host_op(const ItemGraph& items, int item);
-/// Throws IndexError from run() when an index is out of range.
+/// run() of a scatter_add throws IndexError when an index is out of range; else whatever the op throws.
 std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols);
 
 SINTER_NAMESPACE_END

@@ -1,9 +1,11 @@
-// scatter_add.
+// scatter_add, and the call of an op's own function.
 #pragma once
 
 #include <sinter/runtime/host_ops.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/runtime/plan.hpp>
+#include <sinter/tensor/storage.hpp>
 
 #include <algorithm>
 #include <string>
@@ -15,7 +17,7 @@ namespace runtime_detail {
 /// Adds value[outer..., index..., inner...] to result[outer..., at, inner...], walking the value in row-major order.
 class ScatterAdd final : public Launch {
  public:
-  ScatterAdd(const HostOp& op, std::span<const std::int64_t> symbols) : dtype_(op.dtype), index_dtype_(op.index_dtype) {
+  ScatterAdd(const ScatterOp& op, std::span<const std::int64_t> symbols) : dtype_(op.dtype), index_dtype_(op.index_dtype) {
     IntVector result_stride(static_cast<std::size_t>(op.result_shape.rank()));
     for (int i = op.result_shape.rank() - 1; i >= 0; --i) {
       result_stride[static_cast<std::size_t>(i)] = result_elements_;
@@ -90,12 +92,53 @@ class ScatterAdd final : public Launch {
   std::int64_t result_elements_ = 1, limit_ = 0, axis_stride_ = 0, index_offset_ = 0, value_offset_ = 0;
   IntVector extent_, value_stride_, index_stride_, result_stride_;
 };
-}  // namespace runtime_detail
 
-SINTER_DECL HostOp make_host_op(const ItemGraph& items, int item) {
+/// The op's own function on views that are prepared once.
+class HostLaunch final : public Launch, private HostCall {
+ public:
+  HostLaunch(const HostOp& op, std::span<const std::int64_t> symbols)
+      : HostCall(op.attrs, op.where), run_(op.run), bodies_(op.bodies), symbols_(symbols.begin(), symbols.end()) {
+    for (std::size_t i = 0; i < op.types.size(); ++i) {
+      HostView view;
+      view.dtype = op.types[i].dtype;
+      view.numel = 1;
+      for (Dim extent : op.types[i].shape) {
+        view.shape.push_back(Dim(extent.evaluate(symbols)));
+        view.numel *= extent.evaluate(symbols);
+      }
+      views_.push_back(view);
+      offsets_.push_back(i < op.inputs ? op.offsets[i].evaluate(symbols) * size_of(view.dtype) : 0);
+    }
+    in = std::span<const HostView>(views_).first(op.inputs);
+    out = std::span<const HostView>(views_).subspan(op.inputs);
+  }
+
+  void run(void* const* operands) override {
+    for (std::size_t i = 0; i < views_.size(); ++i) views_[i].data = static_cast<char*>(operands[i]) + offsets_[i];
+    run_(*this);
+  }
+
+ private:
+  void run_body(std::size_t body, std::span<void* const> inputs, std::span<void* const> outputs) override {
+    bodies_[body]->acquire_frame(symbols_)->run(inputs, outputs);
+  }
+  void* scratch(std::size_t slot, std::size_t bytes) override {
+    if (scratch_.size() <= slot) scratch_.resize(slot + 1);
+    if (!scratch_[slot] || scratch_[slot]->bytes() < bytes) scratch_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1));
+    return scratch_[slot]->data();
+  }
+
+  void (*run_)(HostCall& call);
+  std::vector<std::shared_ptr<const Plan>> bodies_;
+  std::vector<std::int64_t> symbols_;
+  std::vector<HostView> views_;
+  std::vector<std::int64_t> offsets_;   // bytes
+  std::vector<Ref<Storage>> scratch_;
+};
+
+inline ScatterOp make_scatter(const ItemGraph& items, int item) {
   const Item& it = items[item];
-  ensure(it.form == Form::scatter_add, "host op: not one");
-  HostOp op;
+  ScatterOp op;
   op.dtype = it.dtype;
   op.index_dtype = items[it.inputs[0]].dtype;
   op.axis = static_cast<int>(items.node(item)->attrs.axes[0]);
@@ -107,9 +150,34 @@ SINTER_DECL HostOp make_host_op(const ItemGraph& items, int item) {
   op.value = *value;
   return op;
 }
+}  // namespace runtime_detail
+
+SINTER_DECL HostOp make_host_op(const ItemGraph& items, int item) {
+  const Item& it = items[item];
+  const Node& node = *items.node(item);
+  HostOp op;
+  if (it.form == Form::scatter_add) {
+    op.scatter = runtime_detail::make_scatter(items, item);
+    return op;
+  }
+  ensure(it.form == Form::host, "host op: not one");
+  op.run = node.op->run_on_host;
+  op.attrs = node.attrs;
+  op.where = node.where;
+  op.inputs = it.inputs.size();
+  for (std::int32_t input : it.inputs) {
+    const Layout* layout = items.layout_of(input);
+    ensure(layout != nullptr, "host op: an operand is not in memory");
+    op.types.push_back({items[input].dtype, Device::cpu(), items[input].shape});
+    op.offsets.push_back(layout->offset);
+  }
+  for (const Type& type : node.types) op.types.push_back(type);
+  return op;
+}
 
 SINTER_DECL std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols) {
-  return std::make_unique<runtime_detail::ScatterAdd>(op, symbols);
+  if (op.run == nullptr) return std::make_unique<runtime_detail::ScatterAdd>(op.scatter, symbols);
+  return std::make_unique<runtime_detail::HostLaunch>(op, symbols);
 }
 
 SINTER_NAMESPACE_END

@@ -55,6 +55,7 @@ struct PlanStep {
   std::shared_ptr<const Executable> executable;
   std::optional<HostOp> host;
   SmallVector<BufferRef, 8> operands;
+  std::size_t host_inputs() const { return host->run == nullptr ? 2 : host->inputs; }
   bool is_plain_copy = false;              // moves elements to the same places: nothing to do in the same memory
 };
 

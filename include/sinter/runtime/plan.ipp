@@ -28,6 +28,7 @@ class PlanBuilder {
   void add_outputs();
   void add_step(std::int32_t group);
   void compile(PlanStep& step);
+  std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body);
   BufferRef buffer_of(const OperandRef& operand) const {
     if (operand.item < 0) return {BufferKind::number, operand.number};
     return memory_.buffer_of[static_cast<std::size_t>(operand.item)];
@@ -40,6 +41,7 @@ class PlanBuilder {
   std::vector<LoweredKernel> kernels_;
   MemoryPlan memory_;
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
+  std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Plan>>> bodies_;   // planned so far
 };
 
 /// Kernels are cut for the back end that is tried first.
@@ -114,6 +116,17 @@ inline bool is_plain_copy(const LoweredKernel& lowered) {
 }
 }  // namespace runtime_detail
 
+/// The plan of a sub-graph; steps with the same one share it.
+SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared_ptr<const Graph>& body) {
+  for (const auto& [known, plan] : bodies_)
+    if (known == body) return plan;
+  PlanOptions options;
+  options.backends = options_.backends;
+  options.fuse = options_.fuse;
+  options.own_outputs = true;
+  return bodies_.emplace_back(body, build_plan(*body, options)).second;
+}
+
 SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
   const FusionGroup& group = fusion_.groups[static_cast<std::size_t>(id)];
   PlanStep step;
@@ -128,8 +141,10 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     const int item = group.members[0].item;
     step.host = make_host_op(items_, item);
     step.backend = "host";
-    for (const std::int32_t owner : {step.host->index.owner, step.host->value.owner, static_cast<std::int32_t>(item)})
-      step.operands.push_back(memory_.buffer_of[static_cast<std::size_t>(owner)]);
+    for (const std::int32_t input : items_[item].inputs)
+      step.operands.push_back(memory_.buffer_of[static_cast<std::size_t>(items_.layout_of(input)->owner)]);
+    for (const FusionMember& member : group.members) step.operands.push_back(memory_.buffer_of[static_cast<std::size_t>(member.item)]);
+    for (const auto& body : step.host->attrs.bodies) step.host->bodies.push_back(body_plan(body));
   } else {
     LoweredKernel& lowered = kernels_[static_cast<std::size_t>(id)];
     step.is_plain_copy = runtime_detail::is_plain_copy(lowered);
@@ -182,12 +197,22 @@ inline std::string step_text(const PlanStep& step) {
   if (!lines.empty()) text += " from " + lines;
   text += "\n    reads";
   for (std::size_t i = 0; i < step.operands.size(); ++i)
-    if (step.host ? i < 2 : !step.kernel.operands[i].written) text += " p" + std::to_string(i) + "=" + buffer_text(step.operands[i]) + ",";
+    if (step.host ? i < step.host_inputs() : !step.kernel.operands[i].written) text += " p" + std::to_string(i) + "=" + buffer_text(step.operands[i]) + ",";
   text += " writes";
   for (std::size_t i = 0; i < step.operands.size(); ++i)
-    if (step.host ? i == 2 : step.kernel.operands[i].written) text += " p" + std::to_string(i) + "=" + buffer_text(step.operands[i]) + ",";
+    if (step.host ? i >= step.host_inputs() : step.kernel.operands[i].written) text += " p" + std::to_string(i) + "=" + buffer_text(step.operands[i]) + ",";
   text.back() = '\n';
-  if (step.host) return text;
+  if (step.host) {
+    for (const auto& body : step.host->bodies) {
+      text += "    body ";
+      for (char c : body->text()) {
+        text += c;
+        if (c == '\n') text += "    ";
+      }
+      text.resize(text.find_last_not_of(' ') + 1);
+    }
+    return text;
+  }
   text += "    extents";
   for (std::size_t a = 0; a < step.kernel.axes.size(); ++a) text += " a" + std::to_string(a) + "=" + step.geometry.extent[a].text();
   text += "\n    ";

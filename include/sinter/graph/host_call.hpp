@@ -1,0 +1,51 @@
+// What a node sees that runs on the host between kernels: its operands and results in memory, its attributes, and its
+// sub-graphs as things to call. Ops with `run_on_host` (control flow, effects, custom ops) are written against this; the
+// runtime provides it. Must not know plans or back ends.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/error.hpp>
+#include <sinter/tensor/dtype.hpp>
+#include <sinter/tensor/shape.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+SINTER_NAMESPACE_BEGIN
+
+struct Attrs;
+
+/// One operand or result in memory, row-major without gaps.
+struct HostView {
+  DType dtype = DType::f32;
+  Shape shape;                  // all extents known
+  std::int64_t numel = 0;
+  void* data = nullptr;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(numel * size_of(dtype)); }
+  template <class T>
+  T* as() const { return static_cast<T*>(data); }
+};
+
+/// One run of a node. Operands must not be written. May throw; results are then unspecified.
+class HostCall {
+ public:
+  HostCall(const Attrs& attributes, Location at) : attrs(attributes), where(at) {}
+  virtual ~HostCall() = default;
+  HostCall(const HostCall&) = delete;
+  HostCall& operator=(const HostCall&) = delete;
+
+  std::span<const HostView> in, out;
+  const Attrs& attrs;
+  Location where;   // the user's line
+
+  /// Runs sub-graph number `body`. Inputs and outputs are addresses of row-major values of the types that the sub-graph
+  /// states; outputs must not overlap inputs or each other.
+  virtual void run_body(std::size_t body, std::span<void* const> inputs, std::span<void* const> outputs) = 0;
+  /// Memory of this node, kept between calls: allocated at first use, grown when more is asked for. One piece for each
+  /// `slot` from 0 up. Its content is unspecified at each call.
+  virtual void* scratch(std::size_t slot, std::size_t bytes) = 0;
+};
+
+SINTER_NAMESPACE_END
