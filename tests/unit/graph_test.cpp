@@ -202,8 +202,9 @@ TEST_CASE("sub-graphs print, parse, hash and compare", "[graph]") {
   auto with_body = [](const Graph& inner) {
     GraphBuilder builder;
     const Value x = builder.input(Type{DType::f32, {}, Shape{3}});
-    const Value y = builder.add(op_info<ops::Exp>, {x});   // no op carries one yet; the machinery does not ask which
-    builder.set_bodies(y, {std::make_shared<const Graph>(inner)});
+    Attrs attrs;
+    attrs.bodies.push_back(std::make_shared<const Graph>(inner));
+    const Value y = builder.add(op_info<ops::Exp>, {x}, std::move(attrs));   // the machinery does not ask which op
     return builder.finish(std::span(&y, 1));
   };
   check_equal(parse_graph(with_body(body).text()), with_body(body));
