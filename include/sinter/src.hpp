@@ -37,6 +37,7 @@
 #include <sinter/ops/matmul.ipp>
 #include <sinter/ops/random.ipp>
 #include <sinter/ops/reduction.ipp>
+#include <sinter/ops/region.ipp>
 #include <sinter/ops/registry.ipp>
 #include <sinter/ops/scalar.ipp>
 #include <sinter/ops/softmax.ipp>
@@ -50,6 +51,7 @@
 #include <sinter/expr/host.ipp>
 // autodiff
 #include <sinter/autodiff/forward.ipp>
+#include <sinter/autodiff/call.ipp>
 #include <sinter/autodiff/reverse.ipp>
 #include <sinter/autodiff/trace.ipp>
 #include <sinter/autodiff/transforms.ipp>
@@ -62,6 +64,7 @@
 #include <sinter/passes/decompose.ipp>
 #include <sinter/passes/evaluate.ipp>
 #include <sinter/passes/fold.ipp>
+#include <sinter/passes/outline.ipp>
 #include <sinter/passes/pipeline.ipp>
 #include <sinter/passes/rewrite.ipp>
 #include <sinter/passes/simplify.ipp>

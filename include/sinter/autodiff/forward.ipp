@@ -6,6 +6,7 @@
 #include <sinter/autodiff/vectorise.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
+#include <sinter/passes/outline.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace forward_detail {
@@ -193,7 +194,8 @@ SINTER_DECL std::vector<Value> push_forward(GraphBuilder& builder, std::span<con
   return result;
 }
 
-SINTER_DECL Graph jvp_graph(const Graph& forward, std::size_t parameters, std::size_t results) {
+SINTER_DECL Graph jvp_graph(const Graph& traced, std::size_t parameters, std::size_t results) {
+  const Graph forward = inline_calls(traced);
   using namespace forward_detail;
   GraphBuilder builder(forward);
   std::vector<Value> inputs = copy_inputs(builder, forward), tangents;
@@ -205,7 +207,8 @@ SINTER_DECL Graph jvp_graph(const Graph& forward, std::size_t parameters, std::s
   return Dce{}(builder.finish(outputs));
 }
 
-SINTER_DECL ForwardBackward split_vjp(const Graph& forward, std::size_t parameters, std::size_t results) {
+SINTER_DECL ForwardBackward split_vjp(const Graph& traced, std::size_t parameters, std::size_t results) {
+  const Graph forward = inline_calls(traced);
   using namespace forward_detail;
   GraphBuilder builder(forward);
   std::vector<Value> inputs = copy_inputs(builder, forward);
@@ -242,7 +245,8 @@ SINTER_DECL ForwardBackward split_vjp(const Graph& forward, std::size_t paramete
   return halves;
 }
 
-SINTER_DECL Graph jacobian_graph(const Graph& forward, std::size_t parameters, Location where) {
+SINTER_DECL Graph jacobian_graph(const Graph& traced, std::size_t parameters, Location where) {
+  const Graph forward = inline_calls(traced);
   using namespace forward_detail;
   GraphBuilder builder(forward);
   std::vector<Value> inputs = copy_inputs(builder, forward);

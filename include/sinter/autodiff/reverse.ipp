@@ -2,11 +2,16 @@
 #pragma once
 
 #include <sinter/autodiff/reverse.hpp>
+
+#include <sinter/autodiff/call.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 
+#include <algorithm>
+#include <memory>
 #include <unordered_map>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace reverse_detail {
@@ -91,6 +96,7 @@ class BackwardWalk {
     const Location where = node.where;
     const std::uint32_t needed = needed_operands(inputs);
     if (needed == 0) return;
+    if (op.is_call) return propagate_call(id, result_gradients);
     std::vector<Val> operands;
     for (Value in : inputs) operands.push_back(Val{&builder_, in, where});
     ValList outs, douts;
@@ -111,6 +117,36 @@ class BackwardWalk {
     // An op with neither is constant almost everywhere (floor, sign) or made to stop gradients.
   }
 
+  /// A call's derivative is a call. Calls of one body share both halves of its derivative.
+  void propagate_call(std::int32_t id, const Values& result_gradients) {
+    const Node& node = builder_.graph().node(id);
+    const Values inputs = node.inputs;
+    const Location where = node.where;
+    KnownCall key{node.attrs.bodies[0], {}, {}, {}};
+    for (Value in : inputs) key.wanted.push_back(depends(in) && is_floating(builder_.type(in).dtype));
+    for (Value gradient : result_gradients) key.given.push_back(static_cast<bool>(gradient));
+    auto known = std::find_if(calls_.begin(), calls_.end(), [&](const KnownCall& k) { return k.body == key.body && k.wanted == key.wanted && k.given == key.given; });
+    if (known == calls_.end()) {
+      key.derivative = differentiate_call_body(*key.body, key.wanted, key.given);
+      known = calls_.insert(calls_.end(), std::move(key));
+    }
+    const CallDerivative& derivative = known->derivative;
+    if (!derivative.backward) return;
+    Attrs attrs;
+    attrs.text = builder_.graph().node(id).attrs.text;
+    attrs.bodies.push_back(derivative.backward);
+    const OpInfo& op = *builder_.graph().node(id).op;
+    builder_.extend_call(id, derivative.forward);
+    std::vector<Value> operands;
+    for (std::uint32_t i : derivative.operands) operands.push_back(inputs[i]);
+    for (std::uint32_t result : derivative.saved) operands.push_back({id, static_cast<std::int32_t>(result)});
+    for (Value gradient : result_gradients)
+      if (gradient) operands.push_back(gradient);
+    const Value call = builder_.add(op, operands, std::move(attrs), where);
+    for (std::size_t i = 0; i < derivative.gradients.size(); ++i)
+      accumulate(inputs[derivative.gradients[i]], Val{&builder_, {call.node, static_cast<std::int32_t>(i)}, where});
+  }
+
   void through_decomposition(const OpInfo& op, const Values& inputs, std::span<const Val> operands, const Attrs& attrs, Location where,
                              Val dout) {
     const auto begin = static_cast<std::int32_t>(builder_.graph().nodes().size());
@@ -126,7 +162,14 @@ class BackwardWalk {
     }
   }
 
+  struct KnownCall {
+    std::shared_ptr<const Graph> body;
+    std::vector<std::uint8_t> wanted, given;
+    CallDerivative derivative;
+  };
+
   GraphBuilder& builder_;
+  std::vector<KnownCall> calls_;
   std::int32_t first_, last_;
   std::span<const Value> wrt_;
   std::vector<bool> depends_;   // of node first_ + i, on a value of wrt_

@@ -4,6 +4,8 @@
 #include <sinter/autodiff/forward.hpp>
 #include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/transforms.hpp>
+#include <sinter/passes/dce.hpp>
+#include <sinter/passes/outline.hpp>
 
 #include <string>
 
@@ -65,7 +67,7 @@ SINTER_DECL Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace
   const TracedCall call = TransformTrace::end(std::move(trace), results);
   std::vector<std::int32_t> wrt(call.parameters);
   for (std::size_t i = 0; i < wrt.size(); ++i) wrt[i] = static_cast<std::int32_t>(i);
-  return split_results(call, replay_call(call, differentiate(call.graph, wrt, 0)));
+  return split_results(call, replay_call(call, differentiate(Outline{}(Dce{}(call.graph)), wrt, 0)));
 }
 
 SINTER_DECL Derivatives jacobian_call(std::unique_ptr<TransformTrace> trace, const Ref<TensorImpl>& result, Location where) {

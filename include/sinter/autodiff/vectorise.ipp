@@ -4,6 +4,7 @@
 #include <sinter/autodiff/vectorise.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/ops/registry.hpp>
+#include <sinter/passes/outline.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace vectorise_detail {
@@ -77,7 +78,8 @@ class Vectoriser {
 
 }   // namespace vectorise_detail
 
-SINTER_DECL std::vector<Batched> vectorise(GraphBuilder& builder, const Graph& graph, std::span<const Batched> inputs, Dim size) {
+SINTER_DECL std::vector<Batched> vectorise(GraphBuilder& builder, const Graph& traced, std::span<const Batched> inputs, Dim size) {
+  const Graph graph = inline_calls(traced);
   ensure(inputs.size() == graph.inputs().size(), "a vectorised graph needs all its inputs");
   return vectorise_detail::Vectoriser(builder, size).run(graph, inputs);
 }

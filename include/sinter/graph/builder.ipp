@@ -112,6 +112,13 @@ SINTER_DECL Value GraphBuilder::copy(const Node& source, std::span<const Value> 
   return value;
 }
 
+SINTER_DECL void GraphBuilder::extend_call(std::int32_t id, std::shared_ptr<const Graph> body) {
+  Node& node = graph_.nodes_[static_cast<std::size_t>(id)];
+  ensure(node.op->is_call && body->outputs().size() >= node.types.size(), "only a call can be extended, and only by more results");
+  for (std::size_t i = node.types.size(); i < body->outputs().size(); ++i) node.types.push_back(body->type(body->outputs()[i]));
+  node.attrs.bodies[0] = std::move(body);
+}
+
 SINTER_DECL std::vector<Value> GraphBuilder::inline_graph(const Graph& graph, std::span<const Value> inputs) {
   ensure(inputs.size() == graph.inputs().size(), "an inlined graph needs all its inputs");
   bool same_types = true;   // else inference runs again: the graph may be inlined at other extents

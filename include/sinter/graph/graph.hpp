@@ -62,6 +62,7 @@ class Graph {
   ///     %3: f32[4] = sum(%2) {axes=[1]}
   ///     return %3
   ///   }
+  /// Sub-graphs follow their node; `like %n` stands for those of node n.
   std::string text() const;
   Hash128 hash() const;
   friend bool structurally_equal(const Graph& a, const Graph& b);
@@ -97,6 +98,8 @@ class GraphBuilder {
   }
   /// Copies a node of another graph, with its inputs replaced and its types kept (no inference).
   Value copy(const Node& node, std::span<const Value> inputs);
+  /// Gives a call another body, which has the old one's outputs first and may have more behind them.
+  void extend_call(std::int32_t node, std::shared_ptr<const Graph> body);
   /// Inlines `graph` with its inputs replaced; gives its outputs. Types are inferred again where an input's type differs.
   std::vector<Value> inline_graph(const Graph& graph, std::span<const Value> inputs);
 

@@ -58,6 +58,7 @@ struct OpInfo {
   OpKind kind = OpKind::elementwise;
   DTypeRule dtypes = DTypeRule::promote;
   std::uint8_t reduction = 0;                     // reductions: the Prim
+  bool is_call = false;                           // attrs.bodies[0] is run on the operands: see through it
   bool is_cheap = true;                           // elementwise: recomputing it costs less than a round trip to memory
 
   bool is_random = false;                         // draws numbers: under vmap each example has its own

@@ -418,6 +418,7 @@ class GraphParser {
       Nesting nesting(*this);
       attrs.bodies.push_back(std::make_shared<const Graph>(GraphParser(lexer_, depth_).graph()));
     }
+    if (lexer_.accept_word("like")) attrs.bodies = builder_.node(operand().value).attrs.bodies;
     if (op == &constant_op()) {
       if (written.size() != 1 || !operands.empty()) lexer_.fail_at(position, "a constant needs its type and takes no operands");
       return builder_.constant(constant_of(written[0], position));

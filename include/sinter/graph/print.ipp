@@ -121,6 +121,14 @@ inline std::string graph_text(const Graph& graph, const std::string& indent) {
   return out + "\n" + indent + "}";
 }
 
+/// The first earlier node that has the very same sub-graphs, or -1: they are written once.
+inline std::int64_t same_bodies_as(const Graph& graph, std::size_t id) {
+  const auto& bodies = graph.nodes()[id].attrs.bodies;
+  for (std::size_t i = 0; i < id && !bodies.empty(); ++i)
+    if (graph.nodes()[i].attrs.bodies == bodies) return static_cast<std::int64_t>(i);
+  return -1;
+}
+
 inline std::string node_text(const Graph& graph, std::size_t id, const std::string& indent) {
   const Node& node = graph.nodes()[id];
   std::string out = indent + "%" + std::to_string(id) + ": ";
@@ -132,6 +140,7 @@ inline std::string node_text(const Graph& graph, std::size_t id, const std::stri
     out += ")";
   }
   out += attrs_text(node.attrs, false);
+  if (const auto same = same_bodies_as(graph, id); same >= 0) return out + " like %" + std::to_string(same) + "\n";
   for (const auto& body : node.attrs.bodies) out += " " + graph_text(*body, indent);
   return out + "\n";
 }

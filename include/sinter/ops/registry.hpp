@@ -13,6 +13,7 @@
 #include <sinter/ops/matmul.hpp>
 #include <sinter/ops/random.hpp>
 #include <sinter/ops/reduction.hpp>
+#include <sinter/ops/region.hpp>
 #include <sinter/ops/softmax.hpp>
 #include <sinter/ops/statistics.hpp>
 #include <sinter/ops/take.hpp>

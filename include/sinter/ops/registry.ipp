@@ -30,8 +30,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All, ops::Argmax, ops::Argmin,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
-    // matmul, take, random
-    ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
+    // region, matmul, take, random
+    ops::Region, ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
     // networks
     ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::Conv2d, ops::MaxPool2d,
     ops::AvgPool2d, ops::ScaledDotProductAttention>();

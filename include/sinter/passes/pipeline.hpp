@@ -9,6 +9,7 @@
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/decompose.hpp>
 #include <sinter/passes/fold.hpp>
+#include <sinter/passes/outline.hpp>
 #include <sinter/passes/simplify.hpp>
 
 #include <functional>
@@ -34,11 +35,15 @@ struct Stage {
 namespace passes_detail {
 template <class Pass>
 Graph run_pass(const Graph& graph, const PipelineOptions&) { return Pass{}(graph); }
+/// Sub-graphs go through the same stages. One that several nodes share is still shared afterwards.
+Graph run_on_bodies(const Graph& graph, const PipelineOptions& options);
 inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) { return Decompose{options.keep}(graph); }
 }  // namespace passes_detail
 
 inline constexpr Stage pipeline[] = {
     {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them"},
+    {"outline", passes_detail::run_pass<Outline>, "what repeats is found while the user's operations are whole; everything behind this pays for one block"},
+    {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished"},
     {"decompose", passes_detail::run_decompose, "composites hide structure that every later pass wants to see"},
     {"canonicalise", passes_detail::run_pass<Canonicalise>, "decompositions and users spell one thing in many ways; equal values must look equal before cse"},
     {"fold", passes_detail::run_pass<Fold>, "literals made by decompositions and gradients shrink before they are compared"},

@@ -21,8 +21,7 @@ inline void verify_after(std::string_view pass, const Graph& graph) {
 }  // namespace passes_detail
 
 namespace passes_detail {
-/// Sub-graphs go through the same stages before the graph itself. One that several nodes share is still shared afterwards.
-inline Graph run_on_bodies(const Graph& graph, const PipelineOptions& options) {
+SINTER_DECL Graph run_on_bodies(const Graph& graph, const PipelineOptions& options) {
   const auto has_bodies = [](const Node& node) { return !node.attrs.bodies.empty(); };
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), has_bodies)) return graph;
   std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>>> done;
@@ -43,7 +42,7 @@ inline Graph run_on_bodies(const Graph& graph, const PipelineOptions& options) {
 SINTER_DECL Graph run_pipeline(const Graph& graph, const PipelineOptions& options) {
   using Clock = std::chrono::steady_clock;
   if (options.checks) passes_detail::verify_after("tracing", graph);
-  Graph current = passes_detail::run_on_bodies(graph, options);
+  Graph current = graph;
   for (const Stage& stage : pipeline) {
     const auto start = Clock::now();
     current = stage.run(current, options);

@@ -1,0 +1,170 @@
+// The body and its gradient are built as one graph, which is then cut in two.
+#pragma once
+
+#include <sinter/autodiff/call.hpp>
+
+#include <sinter/autodiff/reverse.hpp>
+#include <sinter/ops/registry.hpp>
+#include <sinter/passes/cse.hpp>
+#include <sinter/passes/dce.hpp>
+#include <sinter/passes/decompose.hpp>
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+namespace reverse_detail {
+
+/// Cuts the joint graph of a body and its gradient.
+class CallCut {
+ public:
+  CallCut(const Graph& joint, std::size_t results, std::size_t inputs, std::span<const Value> gradients)
+      : joint_(joint), results_(results), inputs_(inputs), gradients_(gradients), state_(joint.nodes().size(), State::forward) {
+    mark_forward();
+    mark_backward();
+    choose_saved();
+  }
+  void make(CallDerivative& out) const;
+
+ private:
+  enum class State : std::uint8_t { forward, saved, again, backward };   // again: computed in both bodies
+  State& state(std::int32_t node) { return state_[static_cast<std::size_t>(node)]; }
+  State state(std::int32_t node) const { return state_[static_cast<std::size_t>(node)]; }
+
+  bool is_input(std::int32_t node) const { return joint_.node(node).op == &op_info<ops::Input>; }
+  /// Needed for the body's own results.
+  void mark_forward() {
+    is_forward_.assign(joint_.nodes().size(), false);
+    for (std::size_t i = 0; i < results_; ++i) is_forward_[static_cast<std::size_t>(joint_.outputs()[i].node)] = true;
+    for (std::size_t id = joint_.nodes().size(); id-- > 0;)
+      if (is_forward_[id])
+        for (Value v : joint_.nodes()[id].inputs) is_forward_[static_cast<std::size_t>(v.node)] = true;
+  }
+  /// Needed for the gradients and for no result.
+  void mark_backward() {
+    is_needed_.assign(joint_.nodes().size(), false);
+    for (Value v : gradients_)
+      if (v) is_needed_[static_cast<std::size_t>(v.node)] = true;
+    for (std::size_t id = joint_.nodes().size(); id-- > 0;) {
+      if (!is_needed_[id] || is_forward_[id]) continue;
+      state_[id] = State::backward;
+      for (Value v : joint_.nodes()[id].inputs) is_needed_[static_cast<std::size_t>(v.node)] = true;
+    }
+  }
+  /// Values of the forward part that the gradients use: literals, views and cheap maps of what is there anyway are computed
+  /// again, the others are saved.
+  void choose_saved() {
+    for (std::size_t id = joint_.nodes().size(); id-- > 0;) {
+      const Node& node = joint_.nodes()[id];
+      if (!is_needed_[id] || !is_forward_[id] || node.op->kind == OpKind::leaf) continue;
+      const bool is_generated = node.inputs.empty();
+      const bool is_view = node.op->kind == OpKind::view;
+      const bool is_cheap = node.op->kind == OpKind::elementwise && node.op->is_cheap && std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value v) {
+                              return joint_.node(v).op->kind == OpKind::leaf || joint_.node(v).inputs.empty() || is_needed_[static_cast<std::size_t>(v.node)];
+                            });
+      if (!is_generated && !is_view && !is_cheap) {
+        state_[id] = State::saved;
+        continue;
+      }
+      state_[id] = State::again;
+      for (Value v : node.inputs) is_needed_[static_cast<std::size_t>(v.node)] = true;
+    }
+  }
+
+  const Graph& joint_;
+  std::size_t results_, inputs_;
+  std::span<const Value> gradients_;
+  std::vector<State> state_;
+  std::vector<bool> is_forward_, is_needed_;
+};
+
+SINTER_DECL void CallCut::make(CallDerivative& out) const {
+  // Forward: the joint graph without what is only for the gradients.
+  GraphBuilder forward(joint_), backward(joint_);
+  std::vector<Value> in_forward(joint_.nodes().size()), in_backward(joint_.nodes().size());
+  const auto moved = [](const std::vector<Value>& map, Value v) { return Value{map[static_cast<std::size_t>(v.node)].node, map[static_cast<std::size_t>(v.node)].result + v.result}; };
+  for (std::size_t i = 0; i < inputs_; ++i) {
+    const std::int32_t node = joint_.inputs()[i].node;
+    in_forward[static_cast<std::size_t>(node)] = forward.input(joint_.type(joint_.inputs()[i]));
+    if (!is_needed_[static_cast<std::size_t>(node)]) continue;
+    in_backward[static_cast<std::size_t>(node)] = backward.input(joint_.type(joint_.inputs()[i]));
+    out.operands.push_back(static_cast<std::uint32_t>(i));
+  }
+  std::vector<Value> forward_outputs, saved;
+  for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
+    const Node& node = joint_.nodes()[id];
+    if (!is_forward_[id] || node.op == &op_info<ops::Input>) continue;
+    Values inputs;
+    for (Value v : node.inputs) inputs.push_back(moved(in_forward, v));
+    in_forward[id] = forward.copy(node, inputs);
+    if (state_[id] != State::saved) continue;
+    for (std::size_t r = 0; r < node.types.size(); ++r) saved.push_back({static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)});
+  }
+  for (std::size_t i = 0; i < results_; ++i) forward_outputs.push_back(moved(in_forward, joint_.outputs()[i]));
+  std::vector<std::vector<Value>> saved_inputs(joint_.nodes().size());
+  for (Value v : saved) {
+    std::size_t at = 0;   // what is a result anyway is not given twice
+    while (at < results_ && joint_.outputs()[at] != v) ++at;
+    if (at == results_) {
+      at = forward_outputs.size();
+      forward_outputs.push_back(moved(in_forward, v));
+    }
+    out.saved.push_back(static_cast<std::uint32_t>(at));
+    saved_inputs[static_cast<std::size_t>(v.node)].push_back(backward.input(joint_.type(v)));
+  }
+  out.forward = std::make_shared<const Graph>(forward.finish(forward_outputs));
+  for (std::size_t i = inputs_; i < joint_.inputs().size(); ++i)   // the gradients of the results
+    in_backward[static_cast<std::size_t>(joint_.inputs()[i].node)] = backward.input(joint_.type(joint_.inputs()[i]));
+  const auto backward_value = [&](Value v) {
+    const auto& from_saved = saved_inputs[static_cast<std::size_t>(v.node)];
+    return from_saved.empty() ? moved(in_backward, v) : from_saved[static_cast<std::size_t>(v.result)];
+  };
+  for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
+    const Node& node = joint_.nodes()[id];
+    const bool is_leaf = node.op == &op_info<ops::Constant> && is_needed_[id];
+    if (node.op == &op_info<ops::Input> || !(is_leaf || state_[id] == State::backward || state_[id] == State::again)) continue;
+    Values inputs;
+    for (Value v : node.inputs) inputs.push_back(backward_value(v));
+    in_backward[id] = backward.copy(node, inputs);
+  }
+  std::vector<Value> outputs;
+  for (Value v : gradients_)
+    if (v) outputs.push_back(backward_value(v));
+  out.backward = std::make_shared<const Graph>(Dce{}(backward.finish(outputs)));
+}
+
+}  // namespace reverse_detail
+
+SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::span<const std::uint8_t> wanted, std::span<const std::uint8_t> given) {
+  // Composites are opened first, so that their insides are shared between the two halves.
+  const Graph body = Cse{}(Decompose{}(original));
+  GraphBuilder builder(body);
+  for (const Node& node : body.nodes()) builder.copy(node, node.inputs);   // ids stay
+  std::vector<Value> outputs, douts, wrt;
+  CallDerivative out;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i] != 0) wrt.push_back(body.inputs()[i]);
+  for (std::size_t r = 0; r < given.size(); ++r) {
+    if (given[r] == 0) continue;
+    outputs.push_back(body.outputs()[r]);
+    douts.push_back(builder.input(body.type(body.outputs()[r])));
+  }
+  const std::vector<Value> found = backward(builder, outputs, douts, wrt);
+  std::vector<Value> joint_outputs(body.outputs().begin(), body.outputs().end()), gradients;
+  for (std::size_t i = 0, at = 0; i < wanted.size(); ++i) {
+    if (wanted[i] == 0) continue;
+    const Value gradient = found[at++];
+    if (!gradient) continue;
+    out.gradients.push_back(static_cast<std::uint32_t>(i));
+    joint_outputs.push_back(gradient);
+  }
+  if (out.gradients.empty()) {
+    out.forward = std::make_shared<const Graph>(body);
+    return out;
+  }
+  const Graph joint = Cse{}(builder.finish(joint_outputs));
+  gradients.assign(joint.outputs().begin() + static_cast<std::ptrdiff_t>(body.outputs().size()), joint.outputs().end());
+  reverse_detail::CallCut(joint, body.outputs().size(), body.inputs().size(), gradients).make(out);
+  return out;
+}
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,298 @@
+// In four steps: candidate periods from the distances between equal nodes; the longest run in which every node equals the
+// one a period later; the best place to cut; the calls. The first and last block of a run may differ in where their
+// operands come from, as long as the types agree.
+#pragma once
+
+#include <sinter/passes/outline.hpp>
+
+#include <sinter/graph/hash.ipp>
+#include <sinter/ops/registry.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+SINTER_NAMESPACE_BEGIN
+namespace passes_detail {
+
+/// A run of blocks: nodes [begin + k * period, begin + (k + 1) * period) for k < repeats are equal.
+struct BlockRun {
+  std::int32_t begin = 0, period = 0, repeats = 0;
+  std::int32_t block_of(std::int32_t node) const { return node < begin ? -1 : (node - begin) / period; }
+  std::int32_t end() const { return begin + period * repeats; }
+};
+
+class Outliner {
+ public:
+  Outliner(const Graph& graph, const Outline& options) : graph_(graph), options_(options), count_(static_cast<std::int32_t>(graph.nodes().size())) {}
+  Graph run();
+
+ private:
+  const Node& node(std::int32_t id) const { return graph_.node(id); }
+  /// What a call would have to be given: leaves stand outside of blocks.
+  bool is_leaf(std::int32_t id) const { return node(id).op->kind == OpKind::leaf; }
+  bool is_literal(std::int32_t id) const { return node(id).inputs.empty() && !is_leaf(id); }
+  /// Products, reductions and composites of them: fusion begins a new kernel there.
+  bool is_heavy(std::int32_t id) const {
+    const OpKind kind = node(id).op->kind;
+    return !is_literal(id) && (kind == OpKind::composite || kind == OpKind::reduction || kind == OpKind::structured);
+  }
+  void number_kinds();
+  bool is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const;
+  std::vector<std::int32_t> candidate_periods() const;
+  BlockRun longest_run(std::int32_t period) const;
+  std::optional<BlockRun> best_cut(BlockRun run) const;
+  void extend(BlockRun& run) const;
+  int crossing_values(std::int32_t at, const BlockRun& run) const;
+  Graph emit(const BlockRun& run) const;
+
+  const Graph& graph_;
+  const Outline& options_;
+  std::int32_t count_;
+  std::vector<std::int32_t> kind_;       // equal for nodes that differ in operands alone
+  std::vector<std::int32_t> last_use_;   // the last node that reads a node; count_ for outputs
+};
+
+SINTER_DECL void Outliner::number_kinds() {
+  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known;
+  kind_.resize(static_cast<std::size_t>(count_));
+  last_use_.assign(static_cast<std::size_t>(count_), -1);
+  for (std::int32_t id = 0; id < count_; ++id) {
+    const Node& n = node(id);
+    for (Value v : n.inputs) last_use_[static_cast<std::size_t>(v.node)] = id;
+    Hasher hasher;
+    hasher.add(reinterpret_cast<std::uintptr_t>(n.op)).add(std::uint64_t{n.inputs.size()});
+    for (const Type& type : n.types) graph_detail::hash_type(hasher, type);
+    if (!is_leaf(id)) n.attrs.hash_into(hasher);
+    auto& same = known[hasher.finish().low];
+    const auto found = std::find_if(same.begin(), same.end(), [&](std::int32_t other) {
+      const Node& o = node(other);
+      if (o.op == n.op && is_leaf(id)) return identical(o.types[0], n.types[0]);
+      return o.inputs.size() == n.inputs.size() && graph_detail::same_node(o, n);
+    });
+    if (found == same.end()) same.push_back(id);
+    kind_[static_cast<std::size_t>(id)] = found == same.end() ? id : *found;
+  }
+  for (Value v : graph_.outputs()) last_use_[static_cast<std::size_t>(v.node)] = count_;
+}
+
+/// Do nodes a < b do the same in blocks that begin at `block_begin` and (b - a) behind it? Operands agree when they are made
+/// at the same place of the two blocks, or come from outside of them with the same type.
+SINTER_DECL bool Outliner::is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const {
+  if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || node(a).op->kind == OpKind::effect) return false;
+  const Values &left = node(a).inputs, &right = node(b).inputs;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const bool is_inside = left[i].node >= block_begin && !is_leaf(left[i].node);
+    const bool is_inside_later = right[i].node >= block_begin + (b - a) && !is_leaf(right[i].node);
+    if (is_inside != is_inside_later) return false;
+    if (is_inside && (left[i].result != right[i].result || right[i].node - left[i].node != b - a)) return false;
+    if (!is_inside && !identical(graph_.type(left[i]), graph_.type(right[i]))) return false;
+  }
+  return true;
+}
+
+/// Distances between heavy nodes of one kind, those that explain most nodes first.
+SINTER_DECL std::vector<std::int32_t> Outliner::candidate_periods() const {
+  constexpr std::size_t looks_ahead = 6;
+  std::unordered_map<std::int32_t, std::vector<std::int32_t>> by_kind;
+  for (std::int32_t id = 0; id < count_; ++id)
+    if (is_heavy(id)) by_kind[kind_[static_cast<std::size_t>(id)]].push_back(id);
+  std::unordered_map<std::int32_t, std::int32_t> found;
+  for (const auto& [kind, ids] : by_kind)
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      for (std::size_t j = i + 1; j < ids.size() && j <= i + looks_ahead; ++j) ++found[ids[j] - ids[i]];
+  std::vector<std::pair<std::int64_t, std::int32_t>> scored;
+  for (const auto& [distance, count] : found)
+    if (distance >= options_.least_nodes && count + 1 >= options_.least_repeats) scored.emplace_back(-std::int64_t{count}, distance);
+  std::sort(scored.begin(), scored.end());   // equal counts: the shorter period
+  std::vector<std::int32_t> periods;
+  for (std::size_t i = 0; i < scored.size() && i < 8; ++i) periods.push_back(scored[i].second);
+  return periods;
+}
+
+/// The longest run in which operands agree as in an endless sequence of blocks.
+SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
+  BlockRun best;
+  std::int32_t best_length = 0, begin = 0;
+  const auto continues = [&](std::int32_t a) {
+    const std::int32_t b = a + period;
+    if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || node(a).op->kind == OpKind::effect) return false;
+    const Values &left = node(a).inputs, &right = node(b).inputs;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const bool both_leaves = is_leaf(left[i].node) && is_leaf(right[i].node) && identical(graph_.type(left[i]), graph_.type(right[i]));
+      const bool moves_along = left[i].result == right[i].result && right[i].node - left[i].node == period;
+      if (!both_leaves && !moves_along && left[i] != right[i]) return false;
+    }
+    return true;
+  };
+  for (std::int32_t a = 0; a + period < count_; ++a) {
+    if (!continues(a)) {
+      begin = a + 1;
+    } else if (a + 1 - begin > best_length) {
+      best_length = a + 1 - begin;
+      best = {begin, period, (best_length + period) / period};
+    }
+  }
+  return best;
+}
+
+/// Values made before node `at` that it or a later node of its block reads. Leaves and literals do not count.
+SINTER_DECL int Outliner::crossing_values(std::int32_t at, const BlockRun& run) const {
+  int crossing = 0;
+  for (std::int32_t id = std::max(run.begin, at - run.period); id < at; ++id)
+    crossing += !is_leaf(id) && !is_literal(id) && last_use_[static_cast<std::size_t>(id)] >= at;
+  return crossing;
+}
+
+/// The run rotated to where the fewest values cross and a kernel begins anyway.
+SINTER_DECL std::optional<BlockRun> Outliner::best_cut(BlockRun run) const {
+  std::optional<BlockRun> best;
+  int fewest = 3;   // more than two values from block to block: not a chain of layers
+  const std::int32_t length = run.period * run.repeats;
+  for (std::int32_t shift = 0; shift < run.period; ++shift) {
+    // Judged at the second block: where the first begins, the values come from elsewhere.
+    std::int32_t at = run.begin + run.period + shift;
+    if (at >= run.end() || is_leaf(at) || is_literal(at)) continue;
+    const int crossing = crossing_values(at, run);
+    std::int32_t first = at;   // behind views: what reads the crossing values
+    while (first + 1 < run.end() && (node(first).op->kind == OpKind::view || is_leaf(first) || is_literal(first))) ++first;
+    if (!is_heavy(first) || crossing >= fewest) continue;
+    fewest = crossing;
+    best = BlockRun{run.begin + shift, run.period, (length - shift) / run.period};
+  }
+  return best;
+}
+
+/// Takes in blocks at the ends whose operands come from elsewhere.
+SINTER_DECL void Outliner::extend(BlockRun& run) const {
+  const auto is_block = [&](std::int32_t begin, std::int32_t like) {
+    for (std::int32_t i = 0; i < run.period; ++i)
+      if (!(begin < like ? is_equal(begin + i, like + i, begin) : is_equal(like + i, begin + i, like))) return false;
+    return true;
+  };
+  while (run.begin >= run.period && is_block(run.begin - run.period, run.begin)) run.begin -= run.period, ++run.repeats;
+  while (run.end() + run.period <= count_ && is_block(run.end(), run.begin)) ++run.repeats;
+}
+
+SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
+  // An operand slot of the block is what it is in each block; slots that agree in all blocks are one input of the body.
+  std::vector<std::vector<Value>> inputs;         // of the body: the operand in each block
+  GraphBuilder body(graph_);
+  std::vector<Value> in_body(static_cast<std::size_t>(run.period)), body_inputs;
+  const auto operand = [&](std::int32_t id, std::size_t slot) -> Value {
+    const Value v = node(id).inputs[slot];
+    if (v.node >= run.begin && !is_leaf(v.node)) return {in_body[static_cast<std::size_t>(v.node - run.begin)].node, v.result};
+    std::vector<Value> in_blocks;
+    for (std::int32_t k = 0; k < run.repeats; ++k) in_blocks.push_back(node(id + k * run.period).inputs[slot]);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] == in_blocks) return body_inputs[i];
+    inputs.push_back(std::move(in_blocks));
+    return body_inputs.emplace_back(body.input(graph_.type(v)));
+  };
+  std::vector<Value> results;                     // nodes of the first block, by place, that a later node reads
+  const auto is_read_outside = [&](std::int32_t place, std::int32_t result) {
+    for (std::int32_t k = 0; k < run.repeats; ++k) {
+      const std::int32_t id = run.begin + place + k * run.period, end = run.begin + (k + 1) * run.period;
+      if (last_use_[static_cast<std::size_t>(id)] < end) continue;
+      for (Value v : graph_.outputs())
+        if (v == Value{id, result}) return true;
+      for (std::int32_t user = end; user <= std::min(last_use_[static_cast<std::size_t>(id)], count_ - 1); ++user)
+        for (Value v : node(user).inputs)
+          if (v == Value{id, result}) return true;
+    }
+    return false;
+  };
+  std::vector<Value> outputs;
+  for (std::int32_t place = 0; place < run.period; ++place) {
+    const std::int32_t id = run.begin + place;
+    if (is_leaf(id)) continue;
+    Values operands;
+    for (std::size_t slot = 0; slot < node(id).inputs.size(); ++slot) operands.push_back(operand(id, slot));
+    in_body[static_cast<std::size_t>(place)] = body.copy(node(id), operands);
+    for (std::size_t r = 0; r < node(id).types.size(); ++r) {
+      if (!is_read_outside(place, static_cast<std::int32_t>(r))) continue;
+      results.push_back({place, static_cast<std::int32_t>(r)});
+      outputs.push_back({in_body[static_cast<std::size_t>(place)].node, static_cast<std::int32_t>(r)});
+    }
+  }
+  const auto shared_body = std::make_shared<const Graph>(body.finish(outputs));
+
+  GraphBuilder builder(graph_);
+  std::vector<std::vector<Value>> moved(static_cast<std::size_t>(count_));
+  const auto copy = [&](std::int32_t id) {
+    Values operands;
+    for (Value v : node(id).inputs) operands.push_back(moved[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+    const Value made = builder.copy(node(id), operands);
+    for (std::size_t r = 0; r < node(id).types.size(); ++r) moved[static_cast<std::size_t>(id)].push_back({made.node, static_cast<std::int32_t>(r)});
+  };
+  for (std::int32_t id = 0; id < run.begin; ++id) copy(id);
+  for (std::int32_t k = 0; k < run.repeats; ++k) {
+    const std::int32_t begin = run.begin + k * run.period;
+    for (std::int32_t id = begin; id < begin + run.period; ++id)
+      if (is_leaf(id)) copy(id);
+    Values operands;
+    for (const auto& in_blocks : inputs) {
+      const Value v = in_blocks[static_cast<std::size_t>(k)];
+      operands.push_back(moved[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+    }
+    Node call;
+    call.op = &op_info<ops::Region>;
+    call.inputs = operands;
+    call.attrs.bodies.push_back(shared_body);
+    for (Value v : outputs) call.types.push_back(shared_body->type(v));
+    call.where = node(begin).where;
+    const Value made = builder.copy(call, operands);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      auto& to = moved[static_cast<std::size_t>(begin + results[r].node)];
+      if (to.size() <= static_cast<std::size_t>(results[r].result)) to.resize(static_cast<std::size_t>(results[r].result) + 1);
+      to[static_cast<std::size_t>(results[r].result)] = {made.node, static_cast<std::int32_t>(r)};
+    }
+  }
+  for (std::int32_t id = run.end(); id < count_; ++id) copy(id);
+  std::vector<Value> graph_outputs;
+  for (Value v : graph_.outputs()) graph_outputs.push_back(moved[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+  return builder.finish(graph_outputs);
+}
+
+SINTER_DECL Graph Outliner::run() {
+  if (count_ < options_.least_repeats * options_.least_nodes) return graph_;
+  number_kinds();
+  BlockRun best;
+  for (std::int32_t period : candidate_periods()) {
+    const BlockRun run = longest_run(period);
+    if (run.repeats < std::max(2, options_.least_repeats - 1) || run.period * run.repeats <= best.period * best.repeats) continue;
+    if (std::optional<BlockRun> cut = best_cut(run)) {
+      extend(*cut);
+      if (cut->repeats >= options_.least_repeats && cut->period * cut->repeats > best.period * best.repeats) best = *cut;
+    }
+  }
+  return best.repeats > 0 ? emit(best) : graph_;
+}
+
+}  // namespace passes_detail
+
+SINTER_DECL Graph Outline::operator()(const Graph& graph) const { return passes_detail::Outliner(graph, *this).run(); }
+
+SINTER_DECL Graph inline_calls(const Graph& graph) {
+  const auto is_call = [](const Node& node) { return node.op->is_call; };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_call)) return graph;
+  GraphBuilder builder(graph);
+  std::vector<std::vector<Value>> moved(graph.nodes().size());
+  const auto move = [&](Value v) { return moved[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    Values inputs;
+    for (Value v : node.inputs) inputs.push_back(move(v));
+    if (is_call(node)) {
+      moved[id] = builder.inline_graph(inline_calls(*node.attrs.bodies[0]), inputs);
+      continue;
+    }
+    const Value made = builder.copy(node, inputs);
+    for (std::size_t r = 0; r < node.types.size(); ++r) moved[id].push_back({made.node, static_cast<std::int32_t>(r)});
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph.outputs()) outputs.push_back(move(v));
+  return builder.finish(outputs);
+}
+
+SINTER_NAMESPACE_END
