@@ -143,6 +143,7 @@
 #include <sinter/jit/lazy.ipp>
 #include <sinter/jit/marks.ipp>
 #include <sinter/jit/recompile.ipp>
+#include <sinter/jit/region.ipp>
 #include <sinter/jit/specialise.ipp>
 #include <sinter/jit/stance.ipp>
 #include <sinter/jit/trace.ipp>

@@ -13,8 +13,10 @@
 #include <sinter/tensor/leaf.hpp>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -101,6 +103,8 @@ class Trace {
   /// Token of the effect that was recorded last, or null. A capture that is to hold the effects names it as a root.
   const Ref<TensorImpl>& last_effect() const { return last_effect_; }
   void set_last_effect(Ref<TensorImpl> token) { last_effect_ = std::move(token); }
+  /// A place where a layer above keeps what belongs to this trace; made at first use.
+  std::shared_ptr<void>& attachment(std::pair<const void*, const void*> key) { return attachments_[key]; }
   /// A new input of the trace.
   Ref<TensorImpl> placeholder(const Type& type);
 
@@ -119,6 +123,7 @@ class Trace {
   Trace* outer_;
   std::string_view name_;
   Ref<TensorImpl> last_effect_;
+  std::map<std::pair<const void*, const void*>, std::shared_ptr<void>> attachments_;
 };
 
 SINTER_NAMESPACE_END

@@ -70,8 +70,8 @@ SINTER_DECL void Outliner::number_kinds() {
       if (o.op == n.op && is_leaf(id)) return identical(o.types[0], n.types[0]);
       return o.inputs.size() == n.inputs.size() && graph_detail::same_node(o, n);
     });
-    if (found == same.end()) same.push_back(id);
     kind_[static_cast<std::size_t>(id)] = found == same.end() ? id : *found;
+    if (kind_[static_cast<std::size_t>(id)] == id) same.push_back(id);
   }
   for (Value v : graph_.outputs()) last_use_[static_cast<std::size_t>(v.node)] = count_;
 }

@@ -1,0 +1,171 @@
+// Regions: blocks of a model that are traced, optimised and compiled once, however often they are called. Inside a trace a
+// region is a call of a sub-graph; outside of one it is a compiled function. Blocks that nobody marked are found by the
+// outline pass; a mark also spares their tracing.
+#pragma once
+
+#include <sinter/autodiff/trace.hpp>
+#include <sinter/graph/record.hpp>
+#include <sinter/jit/compile.hpp>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+
+/// Arguments of a region call, taken apart.
+struct RegionArguments {
+  std::vector<Ref<TensorImpl>> values;                        // Tensors, Scalars and Variables in order
+  std::vector<std::shared_ptr<VariableSlot>> slots;           // of the Variables among them, else null
+  std::vector<std::int64_t> fixed;                            // what the body is specialised to
+
+  void tensor(const Tensor& x) { add(x.impl(), nullptr); }
+  void scalar(const Scalar& x) { add(autodiff_detail::as_value(x.leaf()), nullptr); }
+  void variable(const Variable& x) { add(x.value().impl(), x.slot()); }
+  void fixed_value(std::int64_t value) { fixed.push_back(value); }
+
+ private:
+  void add(Ref<TensorImpl> value, std::shared_ptr<VariableSlot> slot) {
+    values.push_back(std::move(value));
+    slots.push_back(std::move(slot));
+  }
+};
+struct RegionArgumentVisitor {
+  RegionArguments& arguments;
+  void tensor(const Tensor& x) { arguments.tensor(x); }
+  void scalar(const Scalar& x) { arguments.scalar(x); }
+  void variable(const Variable& x) { arguments.variable(x); }
+  void fixed(std::int64_t value) { arguments.fixed_value(value); }
+};
+
+/// A Variable that a body reads without being given it, and its value then.
+struct CapturedVariable {
+  std::shared_ptr<VariableSlot> slot;
+  Ref<TensorImpl> value;
+};
+
+/// A trace of a region's body: every argument is a placeholder; Variables that the body captures become operands.
+class RegionTrace : public autodiff_detail::TransformTrace {
+ public:
+  explicit RegionTrace(std::string_view name) : TransformTrace(name) {}
+  Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
+  std::vector<CapturedVariable> captured;
+};
+struct RegionParameterVisitor {
+  RegionTrace& trace;
+  void tensor(Tensor& x) { x = Tensor(trace.parameter(x.impl())); }
+  void scalar(Scalar& x) { x = Scalar(trace.parameter(autodiff_detail::as_value(x.leaf()))); }
+  void variable(const Variable& x) {
+    const Ref<TensorImpl> value = trace.read_outside(x.slot());
+    trace.variable_parameter(x.slot(), value, value->type);
+  }
+  void fixed(std::int64_t) {}
+};
+
+/// One body of a region, for arguments of certain types.
+struct RegionBody {
+  std::vector<Type> types;
+  std::vector<std::uint8_t> is_weak;
+  std::vector<std::int64_t> fixed;
+  std::vector<std::int32_t> same_slot;                        // per argument: the first one with the same Variable, or itself
+  std::shared_ptr<const Graph> graph;
+  std::vector<Ref<TensorImpl>> extra;                         // operands behind the arguments
+  std::vector<std::shared_ptr<VariableSlot>> extra_slots;     // read again at each call where not null
+  std::vector<std::uint8_t> is_weak_result;
+  std::size_t results = 0;
+  struct Assignment {
+    std::int32_t argument = -1;                               // a Variable among the arguments, or
+    std::shared_ptr<VariableSlot> slot;
+  };
+  std::vector<Assignment> assignments;
+  std::shared_ptr<const void> result;                         // the typed result, for its static parts
+};
+/// Its address stands for a list of types.
+template <class... T>
+inline constexpr char types_tag = 0;
+
+/// Which region, and for which types of arguments and result.
+struct RegionKey {
+  std::shared_ptr<const void> region;
+  const void* types = nullptr;
+};
+/// The body that this trace has of the region for such arguments, or null.
+const RegionBody* find_region(const RegionKey& key, const RegionArguments& arguments);
+/// Makes a body from a finished trace. Null when it holds effects, which stay in order only outside of regions.
+const RegionBody* add_region(const RegionKey& key, const RegionArguments& arguments, const autodiff_detail::TracedCall& call,
+                             std::span<const CapturedVariable> captured, std::span<const std::uint8_t> is_weak_result, std::shared_ptr<const void> result);
+/// Records a call; gives the results.
+std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, const std::string& name, Location where);
+/// Records what the trace recorded, without a region.
+std::vector<Ref<TensorImpl>> inline_region(const autodiff_detail::TracedCall& call);
+
+}  // namespace jit_detail
+
+/// What region() gives: called inside a trace, a call of one shared body; called outside, a compiled function.
+template <class F>
+class Region {
+ public:
+  Region(F f, std::string name, Location where) : compiled_(std::move(f), Options{}, where), name_(std::move(name)), where_(where) {}
+
+  template <class... A>
+  auto operator()(const A&... args) const {
+    if constexpr (std::is_void_v<std::invoke_result_t<const F&, const autodiff_detail::parameter_t<A>&...>>) {
+      return compiled_(args...);
+    } else {
+      using R = autodiff_detail::held_result_t<std::invoke_result_t<const F&, const autodiff_detail::parameter_t<A>&...>>;
+      if (Trace::current() == nullptr) return R(compiled_(args...));
+      return call<R>(args...);
+    }
+  }
+  /// Figures of the compiled function that runs when the region is called outside of a trace.
+  Stats stats() const { return compiled_.stats(); }
+
+ private:
+  template <class R, class... A>
+  R call(const A&... args) const {
+    using namespace jit_detail;
+    const RegionKey key{identity_, &types_tag<R, autodiff_detail::parameter_t<A>...>};
+    std::tuple<autodiff_detail::parameter_t<A>...> parameters{args...};
+    RegionArguments arguments;
+    RegionArgumentVisitor flatten{arguments};
+    tree::visit_leaves(std::as_const(parameters), flatten);
+    const RegionBody* body = find_region(key, arguments);
+    if (body == nullptr) {
+      auto trace = std::make_unique<RegionTrace>("region");
+      RegionParameterVisitor stand_in{*trace};
+      tree::visit_leaves(parameters, stand_in);
+      auto result = std::make_shared<R>(autodiff_detail::call_held(compiled_.function(), std::as_const(parameters)));
+      std::vector<Ref<TensorImpl>> values = autodiff_detail::values_of(*result);
+      std::vector<std::uint8_t> is_weak;
+      for (const auto& value : values) is_weak.push_back(value->is_weak);
+      const std::vector<CapturedVariable> captured = trace->captured;
+      const autodiff_detail::TracedCall traced = autodiff_detail::TransformTrace::end(std::move(trace), values);
+      body = add_region(key, arguments, traced, captured, is_weak, result);
+      if (body == nullptr) return autodiff_detail::with_values(*result, inline_region(traced));
+    }
+    return autodiff_detail::with_values(*static_cast<const R*>(body->result.get()), call_region(*body, arguments, name_, where_));
+  }
+  Compiled<F> compiled_;
+  std::shared_ptr<const char> identity_ = std::make_shared<const char>();   // of this region and its copies
+  std::string name_;
+  Location where_;
+};
+
+/// Marks `f` as a block that repeats: in a compiled function it is traced and compiled once for each kind of arguments, and
+/// every call shares the code. Weights are arguments (or members of a struct argument). Shapes may be symbolic; regions nest.
+template <class F>
+Region<std::decay_t<F>> region(F&& f, std::string name = {}, Location where = std::source_location::current()) {
+  return Region<std::decay_t<F>>(std::forward<F>(f), std::move(name), where);
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/jit/region.ipp>
+#endif
