@@ -8,6 +8,7 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/compile.hpp>
+#include <sinter/jit/control.hpp>
 #include <sinter/jit/region.hpp>
 #include <sinter/jit/eval.hpp>
 #include <sinter/jit/marks.hpp>

@@ -28,6 +28,7 @@
 // ops
 #include <sinter/ops/attention.ipp>
 #include <sinter/ops/batch.ipp>
+#include <sinter/ops/control.ipp>
 #include <sinter/ops/conv.ipp>
 #include <sinter/ops/infer.ipp>
 #include <sinter/ops/join.ipp>
@@ -66,6 +67,7 @@
 #include <sinter/passes/fold.ipp>
 #include <sinter/passes/outline.ipp>
 #include <sinter/passes/pipeline.ipp>
+#include <sinter/passes/prune.ipp>
 #include <sinter/passes/rewrite.ipp>
 #include <sinter/passes/simplify.ipp>
 #endif
@@ -134,6 +136,8 @@
 #if SINTER_SOURCE_PART == 0 || SINTER_SOURCE_PART == 4
 // jit
 #include <sinter/jit/backends.ipp>
+#include <sinter/jit/control.ipp>
+#include <sinter/jit/control_trace.ipp>
 #include <sinter/jit/custom_run.ipp>
 #include <sinter/jit/eval.ipp>
 #include <sinter/jit/execute.ipp>

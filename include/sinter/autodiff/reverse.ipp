@@ -107,7 +107,7 @@ class BackwardWalk {
     const Val result = outs[0], gradient = douts[0];
     if (op.vjp != nullptr) {
       ValList grads;
-      op.vjp(VjpArgs{operands, result, gradient, attrs, where, needed, {outs.data(), outs.size()}, {douts.data(), douts.size()}}, grads);
+      op.vjp(VjpArgs{operands, result, gradient, attrs, where, needed, {outs.data(), outs.size()}, {douts.data(), douts.size()}, &backward}, grads);
       ensure(grads.size() == inputs.size(), "a derivative rule gives one gradient for each operand");
       for (std::size_t i = 0; i < inputs.size(); ++i)
         if (grads[i]) accumulate(inputs[i], grads[i]);

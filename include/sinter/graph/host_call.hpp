@@ -43,6 +43,8 @@ class HostCall {
   /// Runs sub-graph number `body`. Inputs and outputs are addresses of row-major values of the types that the sub-graph
   /// states; outputs must not overlap inputs or each other.
   virtual void run_body(std::size_t body, std::span<void* const> inputs, std::span<void* const> outputs) = 0;
+  /// The number that an extent of the node's attributes has in this call.
+  virtual std::int64_t value_of(Dim extent) const = 0;
   /// Memory of this node, kept between calls: allocated at first use, grown when more is asked for. One piece for each
   /// `slot` from 0 up. Its content is unspecified at each call.
   virtual void* scratch(std::size_t slot, std::size_t bytes) = 0;

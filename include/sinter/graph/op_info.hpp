@@ -13,6 +13,7 @@
 SINTER_NAMESPACE_BEGIN
 
 class HostCall;
+struct Node;
 struct ScalarValue;
 class ScalarBuilder;
 struct VjpArgs;
@@ -52,6 +53,14 @@ struct InferArgs {
   Location where;
 };
 
+/// A node whose unused results and operands are to go. `used[r]` says whether anybody reads result r; the rule changes the
+/// node's operands, sub-graphs, attributes and types, and lists the results that stay.
+struct PruneArgs {
+  Node& node;
+  std::span<const std::uint8_t> used;
+  SmallVector<std::int32_t, 8>& kept_results;
+};
+
 struct OpInfo {
   std::string_view name;
   int arity = 1;                                  // -1: any number of operands
@@ -70,6 +79,7 @@ struct OpInfo {
   Val (*decompose)(const DecomposeArgs& args) = nullptr;
   void (*batch)(const BatchArgs& args, BatchedList& results) = nullptr;
   void (*run_on_host)(HostCall& call) = nullptr;   // between kernels; structured ops and effects that no kernel expresses
+  void (*prune)(const PruneArgs& args) = nullptr;  // ops with sub-graphs
 };
 
 /// The op of that name, or null.

@@ -40,6 +40,9 @@ struct VjpArgs {
   /// Ops with several results: all of them, and their gradients (empty Vals where there is none). `out` and `dout` are
   /// the first result and its gradient.
   std::span<const Val> outs{}, douts{};
+  /// Appends the gradients of sum(outputs * douts) by `wrt` to a builder: how ops with sub-graphs differentiate those.
+  std::vector<Value> (*backward)(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
+                                 std::span<const Value> wrt) = nullptr;
 
   bool needs(std::size_t operand) const { return (needed >> (operand < 31 ? operand : 31) & 1) != 0; }
 };
@@ -94,6 +97,7 @@ Batched batch_along_axes(const BatchArgs& args);
 ///   static Batched batch(const BatchArgs&);                    // for vmap; not needed for elementwise ops, reductions and
 ///                                                              // composites whose parts have it
 ///   static void run_on_host(HostCall&);                        // structured ops and effects that no kernel expresses
+///   static void prune(const PruneArgs&);                       // ops with sub-graphs
 template <class Op>
 constexpr OpInfo describe() {
   OpInfo info = Op::info;
@@ -119,6 +123,7 @@ constexpr OpInfo describe() {
   else if constexpr (Op::info.kind == OpKind::reduction)
     info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(ops_detail::batch_along_axes(args)); };
   if constexpr (requires { &Op::run_on_host; }) info.run_on_host = &Op::run_on_host;
+  if constexpr (requires { &Op::prune; }) info.prune = &Op::prune;
   return info;
 }
 

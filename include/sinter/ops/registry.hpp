@@ -5,6 +5,7 @@
 #include <sinter/ops/attention.hpp>
 #include <sinter/ops/binary.hpp>
 #include <sinter/ops/comparison.hpp>
+#include <sinter/ops/control.hpp>
 #include <sinter/ops/conv.hpp>
 #include <sinter/ops/join.hpp>
 #include <sinter/ops/layer_norm.hpp>

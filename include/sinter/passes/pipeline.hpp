@@ -10,6 +10,7 @@
 #include <sinter/passes/decompose.hpp>
 #include <sinter/passes/fold.hpp>
 #include <sinter/passes/outline.hpp>
+#include <sinter/passes/prune.hpp>
 #include <sinter/passes/simplify.hpp>
 
 #include <functional>
@@ -42,6 +43,7 @@ inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) {
 
 inline constexpr Stage pipeline[] = {
     {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them"},
+    {"prune", passes_detail::run_pass<Prune>, "what nobody reads of a loop or branch goes before its sub-graph is worked on"},
     {"outline", passes_detail::run_pass<Outline>, "what repeats is found while the user's operations are whole; everything behind this pays for one block"},
     {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished"},
     {"decompose", passes_detail::run_decompose, "composites hide structure that every later pass wants to see"},

@@ -120,8 +120,12 @@ class HostLaunch final : public Launch, private HostCall {
 
  private:
   void run_body(std::size_t body, std::span<void* const> inputs, std::span<void* const> outputs) override {
-    bodies_[body]->acquire_frame(symbols_)->run(inputs, outputs);
+    if (SINTER_UNLIKELY(frames_.size() <= body)) frames_.resize(bodies_.size());
+    std::unique_ptr<Frame>& frame = frames_[body];   // this launch runs one call at a time, and so do its bodies
+    if (SINTER_UNLIKELY(!frame)) frame = std::make_unique<Frame>(*bodies_[body], symbols_);
+    frame->run(inputs, outputs);
   }
+  std::int64_t value_of(Dim extent) const override { return extent.evaluate(symbols_); }
   void* scratch(std::size_t slot, std::size_t bytes) override {
     if (scratch_.size() <= slot) scratch_.resize(slot + 1);
     if (!scratch_[slot] || scratch_[slot]->bytes() < bytes) scratch_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1));
@@ -134,6 +138,7 @@ class HostLaunch final : public Launch, private HostCall {
   std::vector<HostView> views_;
   std::vector<std::int64_t> offsets_;   // bytes
   std::vector<Ref<Storage>> scratch_;
+  std::vector<std::unique_ptr<Frame>> frames_;   // of the bodies, made when first run
 };
 
 inline ScatterOp make_scatter(const ItemGraph& items, int item) {

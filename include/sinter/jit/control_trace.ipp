@@ -1,0 +1,255 @@
+// Traces of bodies become sub-graphs; what they captured becomes operands, the same for all bodies of a node.
+#pragma once
+
+#include <sinter/jit/control_trace.hpp>
+
+#include <sinter/ops/registry.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::control_detail {
+
+SINTER_DECL Ref<TensorImpl> scalar_value(const Scalar& x) {
+  const Leaf& leaf = x.leaf();
+  if (leaf.value) return leaf.value;
+  const DType dtype = leaf.kind == DTypeClass::floating ? DType::f64 : leaf.kind == DTypeClass::integer ? DType::i64 : DType::bool_;
+  Ref<Storage> storage = Storage::allocate(sizeof(double));
+  if (dtype == DType::f64) *static_cast<double*>(storage->data()) = leaf.number;
+  else if (dtype == DType::i64) *static_cast<std::int64_t*>(storage->data()) = leaf.integer;
+  else *static_cast<bool*>(storage->data()) = leaf.integer != 0;
+  Ref<TensorImpl> value = TensorImpl::make_ready({dtype, Device::cpu(), {}}, std::move(storage));
+  value->is_weak = true;
+  return value;
+}
+
+SINTER_DECL Ref<TensorImpl> BodyTrace::parameter(const Ref<TensorImpl>& value, bool is_slice) {
+  Type type = value->type;
+  if (is_slice) type.shape.erase(0);
+  parameters_.push_back(placeholder(type));
+  parameters_.back()->is_weak = value->is_weak && !is_slice;
+  return parameters_.back();
+}
+
+SINTER_DECL void BodyTrace::note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>&) {
+  throw TraceError(name(), "a Variable" + (slot->name.empty() ? std::string() : " '" + slot->name + "'") + " is assigned inside a body", where_,
+                   "give the new value back as a result or carry, and assign it outside");
+}
+
+SINTER_DECL Ref<TensorImpl> BodyTrace::read_variable(const std::shared_ptr<VariableSlot>& slot) {
+  if (outer() != nullptr)
+    if (Ref<TensorImpl> value = outer()->read_variable(slot)) return value;
+  std::scoped_lock lock(slot->mutex);
+  return slot->value;
+}
+
+/// The line of the statement that gives a value; `otherwise` where it is unknown.
+inline Location line_of(const Ref<TensorImpl>& value, Location otherwise) {
+  if (value->state.load(std::memory_order_acquire) != TensorState::pending || value->record->where.file == nullptr) return otherwise;
+  return value->record->where;
+}
+
+/// Sub-graphs of traced bodies, with what they use from outside.
+struct CapturedBodies {
+  std::vector<std::shared_ptr<const Graph>> graphs;
+  std::vector<Ref<TensorImpl>> captures;
+  bool has_effects = false;
+};
+
+/// Bodies take their parameters and then the captures of all of them.
+inline CapturedBodies capture_bodies(std::span<const TracedBody> bodies) {
+  CapturedBodies out;
+  auto options_of = [](const TracedBody& body) {
+    return CaptureOptions{.trace = body.trace, .ready = ReadyLeaf::input, .last_effect = body.last_effect};
+  };
+  for (const TracedBody& body : bodies) {
+    const Capture first = capture(body.results.values, body.parameters, options_of(body));
+    for (std::size_t i = body.parameters.size(); i < first.inputs.size(); ++i)
+      if (std::find(out.captures.begin(), out.captures.end(), first.inputs[i]) == out.captures.end()) out.captures.push_back(first.inputs[i]);
+    out.has_effects |= static_cast<bool>(body.last_effect);
+  }
+  for (const TracedBody& body : bodies) {
+    std::vector<Ref<TensorImpl>> known = body.parameters;
+    known.insert(known.end(), out.captures.begin(), out.captures.end());
+    out.graphs.push_back(std::make_shared<const Graph>(capture(body.results.values, known, options_of(body)).finish()));
+  }
+  return out;
+}
+
+struct NodeKinds {
+  const OpInfo& plain;
+  const OpInfo& with_effects;
+};
+
+/// Records the node. Outside a trace its results are made together, or each would run the loop again.
+inline std::vector<Ref<TensorImpl>> record_node(const NodeKinds& kinds, const CapturedBodies& bodies, std::span<const Ref<TensorImpl>> operands, Attrs attrs,
+                                                std::size_t results, Location where) {
+  std::vector<Leaf> leaves;
+  for (const auto& value : operands) leaves.emplace_back(value);
+  for (const auto& value : bodies.captures) leaves.emplace_back(value);
+  const OpInfo& op = bodies.has_effects ? kinds.with_effects : kinds.plain;
+  std::vector<Ref<TensorImpl>> values = bodies.has_effects ? record_effect(op, leaves, std::move(attrs), where) : record_results(op, leaves, std::move(attrs), where);
+  values.resize(results);
+  if (Trace::current() == nullptr && results > 1) {
+    std::vector<TensorImpl*> raw;
+    for (const auto& value : values) raw.push_back(value.get());
+    evaluate(raw, op.name, where);
+  }
+  return values;
+}
+
+/// A weak number takes the dtype of what it stands beside, if that is of its kind.
+inline Ref<TensorImpl> as_type_of(const Ref<TensorImpl>& value, const Type& wanted) {
+  if (!value->is_weak || value->type.dtype == wanted.dtype || row(value->type.dtype).kind > row(wanted.dtype).kind) return value;
+  return cast(In(Tensor(value), Location()), wanted.dtype).impl();
+}
+
+inline std::string type_fix(const Type& wanted, const Type& given) {
+  if (given.dtype != wanted.dtype) return "cast it: x.to(DType::" + std::string(sinter::name(wanted.dtype)) + ")";
+  return given.shape.rank() == wanted.shape.rank() ? "pad or slice it to " + wanted.shape.text() : "reshape or reduce it to " + wanted.shape.text();
+}
+
+/// Throws unless the result has the type of the carry that it replaces.
+inline void check_carry(std::string_view op, std::size_t number, const Type& carry, const Ref<TensorImpl>& given, Location where) {
+  const Type& type = given->type;
+  const bool same_shape = type.shape == carry.shape;
+  if (type.dtype == carry.dtype && same_shape) return;
+  const std::string what = "carry " + std::to_string(number) + " changes its type: it starts as " + carry.text() + ", and the body gives " + type.text();
+  std::string fix = type_fix(carry, type);
+  if (type.dtype != carry.dtype && carry.shape.rank() == 0 && is_floating(type.dtype)) fix += ", or start with a floating number (0.0)";
+  if (!same_shape) throw ShapeError(op, what, line_of(given, where), fix);
+  throw DTypeError(op, what, line_of(given, where), fix);
+}
+
+/// The carries among the results of a body, brought to the types that they started with.
+inline void settle_carries(std::string_view op, TracedBody& body, const BodyValues& init, Location where) {
+  for (std::size_t i = 0; i < init.values.size(); ++i) {
+    body.results.values[i] = as_type_of(body.results.values[i], init.values[i]->type);
+    check_carry(op, i, init.values[i]->type, body.results.values[i], where);
+  }
+}
+
+inline void check_fixed(std::string_view op, const std::vector<std::int64_t>& given, const std::vector<std::int64_t>& wanted, std::string_view what, Location where) {
+  if (given != wanted)
+    throw UserError(op, std::string(what) + " in their static parts: the sizes of containers, or integers inside a struct", where,
+                    "make what changes a Scalar or a Tensor, and keep containers at one size");
+}
+
+SINTER_DECL void check_carry_structure(std::string_view op, const BodyValues& given, const BodyValues& init, Location where) {
+  check_fixed(op, given.fixed, init.fixed, "the carries before and after a turn differ", where);
+  if (given.values.size() != init.values.size())
+    throw UserError(op, "the body gives " + std::to_string(given.values.size()) + " values for " + std::to_string(init.values.size()) + " carries", where,
+                    "give the new value of each carry, in the structure of the first ones");
+}
+
+SINTER_DECL Ref<TensorImpl> condition_value(std::string_view op, const In& condition, Location where) {
+  const Ref<TensorImpl> value = condition.leaf.value ? condition.leaf.value : scalar_value(Scalar(condition.leaf.kind == DTypeClass::floating ? condition.leaf.number != 0 : condition.leaf.integer != 0));
+  const Type& type = value->type;
+  const Location line = line_of(value, where);
+  if (type.shape.rank() != 0)
+    throw ShapeError(op, "the condition is " + type.text() + "; one bool of shape () is required", line, "say which elements decide: all(condition) or any(condition)");
+  if (type.dtype != DType::bool_)
+    throw DTypeError(op, "the condition is " + type.text() + "; a bool is required", line, "compare it, for instance with > 0");
+  return value;
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, std::vector<TracedBody> branches, std::span<const Ref<TensorImpl>> args) {
+  const Location where = index.where;
+  Ref<TensorImpl> chosen;
+  if (op == "cond") {
+    chosen = condition_value(op, index, where);
+  } else {
+    chosen = index.leaf.value ? index.leaf.value : scalar_value(Scalar(index.leaf.integer));
+    if (index.leaf.value == nullptr && index.leaf.kind == DTypeClass::floating) throw DTypeError(op, "the index is a floating number; an integer is required", where);
+    if (chosen->type.shape.rank() != 0) throw ShapeError(op, "the index is " + chosen->type.text() + "; one integer of shape () is required", where);
+    if (is_floating(chosen->type.dtype)) throw DTypeError(op, "the index is " + chosen->type.text() + "; an integer is required", where, "cast it: index.to(DType::i64)");
+  }
+  const BodyValues& first = branches[0].results;
+  for (std::size_t b = 1; b < branches.size(); ++b) {
+    BodyValues& other = branches[b].results;
+    check_fixed(op, other.fixed, first.fixed, "the results of the branches differ", where);
+    ensure(other.values.size() == first.values.size(), "switch: branches of one structure give as many values");
+    for (std::size_t r = 0; r < first.values.size(); ++r) {
+      const Type &a = first.values[r]->type, &type = other.values[r]->type;
+      if (a.dtype == type.dtype && a.shape == type.shape) continue;
+      const bool is_cond = op == "cond";   // its bodies are {else, then}
+      const std::string what = "result " + std::to_string(r) + " is " + (is_cond ? type.text() : a.text()) + " from " + (is_cond ? "the first branch" : "branch 0") + ", and " +
+                               (is_cond ? a.text() : type.text()) + " from " + (is_cond ? "the second" : "branch " + std::to_string(b));
+      const Location line = line_of(other.values[r], where);
+      if (a.dtype != type.dtype) throw DTypeError(op, what, line, "branches give the same types; " + type_fix(a, type));
+      throw ShapeError(op, what, line, "branches give the same types; " + type_fix(a, type));
+    }
+  }
+  const CapturedBodies bodies = capture_bodies(branches);
+  std::vector<Ref<TensorImpl>> operands{chosen};
+  operands.insert(operands.end(), args.begin(), args.end());
+  Attrs attrs;
+  attrs.bodies = bodies.graphs;
+  return record_node({op_info<ops::Switch>, op_info<ops::SwitchWithEffects>}, bodies, operands, std::move(attrs), first.values.size(), where);
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, const BodyValues& init) {
+  constexpr std::string_view op = "while_loop";
+  check_carry_structure(op, body.results, init, where);
+  const std::size_t carries = init.values.size();
+  settle_carries(op, body, init, where);
+  if (carries == 0) throw UserError(op, "there is no carry, so the condition could never change", where, "pass what the loop changes as initial values");
+  const TracedBody both[] = {std::move(condition), std::move(body)};
+  CapturedBodies bodies = capture_bodies(both);
+  // A turn gives the condition for the next one as well: one plan a turn instead of two.
+  GraphBuilder turn;
+  std::vector<Value> operands;
+  for (Value v : bodies.graphs[1]->inputs()) operands.push_back(turn.input(bodies.graphs[1]->type(v)));
+  std::vector<Value> outputs = turn.inline_graph(*bodies.graphs[1], operands);
+  std::copy(outputs.begin(), outputs.end(), operands.begin());
+  outputs.push_back(turn.inline_graph(*bodies.graphs[0], operands)[0]);
+  bodies.graphs[1] = std::make_shared<const Graph>(turn.finish(outputs));
+  Attrs attrs;
+  attrs.integer = static_cast<std::int64_t>(carries);
+  attrs.bodies = bodies.graphs;
+  return record_node({op_info<ops::WhileLoop>, op_info<ops::WhileLoopWithEffects>}, bodies, init.values, std::move(attrs), carries, where);
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, const BodyValues& init, std::span<const Ref<TensorImpl>> xs,
+                                                     const ScanRecord& scan) {
+  settle_carries(op, body, init, where);
+  const std::size_t results = body.results.values.size();
+  const CapturedBodies bodies = capture_bodies({&body, 1});
+  std::vector<Ref<TensorImpl>> operands = init.values;
+  operands.insert(operands.end(), xs.begin(), xs.end());
+  Attrs attrs;
+  attrs.shape.push_back(scan.length);
+  attrs.steps = {static_cast<std::int64_t>(init.values.size()), static_cast<std::int64_t>(xs.size()), scan.is_reversed ? 1 : 0};
+  attrs.bodies = bodies.graphs;
+  for (std::size_t c = 0; c < init.values.size(); ++c)   // for a derivative; goes where there is none
+    if (init.values[c]->type.shape.rank() < max_rank) attrs.axes.push_back(static_cast<std::int64_t>(c));
+  if (bodies.has_effects && Trace::current() == nullptr) attrs.axes.clear();
+  return record_node({op_info<ops::Scan>, op_info<ops::ScanWithEffects>}, bodies, operands, std::move(attrs), results, where);
+}
+
+SINTER_DECL Dim scan_length(std::span<const Ref<TensorImpl>> xs, std::int64_t given, Location where) {
+  constexpr std::string_view op = "scan";
+  if (given < 0 && given != -1) throw UserError(op, "the length is " + std::to_string(given), where, "a number of turns is not negative");
+  if (xs.empty() && given < 0) throw UserError(op, "xs holds no tensor, so the number of turns is not known", where, "give it: scan(f, init, std::tuple{}, {.length = n})");
+  Dim length = given;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const Type& type = xs[i]->type;
+    if (type.shape.rank() == 0) throw ShapeError(op, "xs " + std::to_string(i) + " is " + type.text() + ", which has no axis to go along", where, "capture what does not change from turn to turn");
+    if (i == 0 && given < 0) length = type.shape[0];
+    else if (!(type.shape[0] == length))
+      throw ShapeError(op, "xs " + std::to_string(i) + " is " + type.text() + ", but " + length.text() + " turns are made", where, "all xs have the same extent in axis 0");
+  }
+  return length;
+}
+
+SINTER_DECL Dim trip_count(Dim lower, Dim upper, Location where) {
+  const Dim count = upper - lower;
+  if (count.is_static() && count.value() < 0)
+    throw UserError("fori_loop", "the trip count is negative: from " + lower.text() + " up to " + upper.text(), where, "exchange the bounds, and count down inside the body");
+  return count;
+}
+
+}  // namespace jit::control_detail
+SINTER_NAMESPACE_END

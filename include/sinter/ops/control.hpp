@@ -1,0 +1,86 @@
+// Control flow that stays in the graph: switch (and cond, a switch over a bool), while_loop and scan. A node carries its
+// branches or its step as sub-graphs; the host runs them as plans of their own, inside one step of the plan. Each op has a
+// twin for bodies with effects, whose last operand and last result are tokens. Must not know how bodies were traced.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// How many of the last operands and results are tokens.
+enum class Tokens : std::uint8_t { none = 0, one = 1 };
+
+void infer_switch(const InferArgs& args, TypeList& out, Tokens tokens);
+void run_switch(HostCall& call, Tokens tokens);
+ValList differentiate_switch(const VjpArgs& a, Tokens tokens);
+void prune_switch(const PruneArgs& args, Tokens tokens);
+
+void infer_while(const InferArgs& args, TypeList& out, Tokens tokens);
+void run_while(HostCall& call, Tokens tokens);
+[[noreturn]] void refuse_while_gradient(const VjpArgs& a);
+void prune_while(const PruneArgs& args, Tokens tokens);
+
+void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens);
+void run_scan(HostCall& call, Tokens tokens);
+ValList differentiate_scan(const VjpArgs& a, Tokens tokens);
+void prune_scan(const PruneArgs& args, Tokens tokens);
+
+}  // namespace ops_detail
+
+namespace ops {
+
+/// switch(index, args...): runs attrs.bodies[index] on args. An index outside the branches is clamped; a bool picks body 0
+/// (false) or 1. All bodies take the same operands and give the same types.
+template <ops_detail::Tokens tokens>
+struct BasicSwitch {
+  static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
+  static constexpr OpInfo info{.name = has_effects ? "switch_with_effects" : "switch", .arity = -1,
+                               .kind = has_effects ? OpKind::effect : OpKind::structured, .is_cheap = false};
+  static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_switch(args, out, tokens); }
+  static void run_on_host(HostCall& call) { ops_detail::run_switch(call, tokens); }
+  static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_switch(a, tokens); }
+  static void prune(const PruneArgs& args) { ops_detail::prune_switch(args, tokens); }
+};
+using Switch = BasicSwitch<ops_detail::Tokens::none>;
+using SwitchWithEffects = BasicSwitch<ops_detail::Tokens::one>;
+
+/// while_loop(carries..., captures...): attrs.integer carries; body 0 gives the condition for the first turn, body 1 the new
+/// carries and the condition for the next turn. Results: the carries at the end. There is no derivative in reverse mode.
+template <ops_detail::Tokens tokens>
+struct BasicWhileLoop {
+  static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
+  static constexpr OpInfo info{.name = has_effects ? "while_loop_with_effects" : "while_loop", .arity = -1,
+                               .kind = has_effects ? OpKind::effect : OpKind::structured, .is_cheap = false};
+  static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_while(args, out, tokens); }
+  static void run_on_host(HostCall& call) { ops_detail::run_while(call, tokens); }
+  static ValList vjp(const VjpArgs& a) { ops_detail::refuse_while_gradient(a); }
+  static void prune(const PruneArgs& args) { ops_detail::prune_while(args, tokens); }
+};
+using WhileLoop = BasicWhileLoop<ops_detail::Tokens::none>;
+using WhileLoopWithEffects = BasicWhileLoop<ops_detail::Tokens::one>;
+
+/// scan(carries..., xs..., captures...): attrs.shape[0] turns of body 0, which takes the carries, one slice of each of the
+/// xs and the captures, and gives the new carries and one slice of each of the ys. attrs.steps = {number of carries, number
+/// of xs, 1 to go from the last slice to the first}. Results: the carries at the end, the stacked ys, and for each number
+/// in attrs.axes that carry as it was before each turn, stacked (what the derivative needs).
+template <ops_detail::Tokens tokens>
+struct BasicScan {
+  static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
+  static constexpr OpInfo info{.name = has_effects ? "scan_with_effects" : "scan", .arity = -1,
+                               .kind = has_effects ? OpKind::effect : OpKind::structured, .is_cheap = false};
+  static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_scan(args, out, tokens); }
+  static void run_on_host(HostCall& call) { ops_detail::run_scan(call, tokens); }
+  static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_scan(a, tokens); }
+  static void prune(const PruneArgs& args) { ops_detail::prune_scan(args, tokens); }
+};
+using Scan = BasicScan<ops_detail::Tokens::none>;
+using ScanWithEffects = BasicScan<ops_detail::Tokens::one>;
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/control.ipp>
+#endif

@@ -1,0 +1,235 @@
+// Shape rules, runs and pruning of control flow. Derivatives are in control_gradient.ipp.
+#pragma once
+
+#include <sinter/ops/control.hpp>
+
+#include <sinter/ops/control_bodies.ipp>
+#include <sinter/ops/control_gradient.ipp>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// A body takes what the node gives it. Extents that are symbols still may turn out equal.
+inline void require_parameter(const InferArgs& args, const Type& given, const Type& parameter) {
+  bool fits = given.dtype == parameter.dtype && given.shape.rank() == parameter.shape.rank();
+  for (int i = 0; fits && i < given.shape.rank(); ++i)
+    fits = !given.shape[i].is_static() || !parameter.shape[i].is_static() || given.shape[i].value() == parameter.shape[i].value();
+  if (!fits) throw InternalError(std::string(args.op) + ": a body takes " + parameter.text() + " but gets " + given.text(), args.where);
+}
+
+inline const Type& body_input(const Graph& body, std::size_t i) { return body.type(body.inputs()[i]); }
+inline const Type& body_output(const Graph& body, std::size_t i) { return body.type(body.outputs()[i]); }
+
+inline void add_token_type(TypeList& out, Tokens tokens) {
+  if (tokens == Tokens::one) out.push_back({DType::bool_, Device::cpu(), {}});
+}
+
+inline void copy_value(void* to, const HostView& from) {
+  if (from.numel > 0) std::memcpy(to, from.data, from.bytes());
+}
+
+// ---- switch
+
+SINTER_DECL void infer_switch(const InferArgs& args, TypeList& out, Tokens tokens) {
+  const auto& bodies = args.attrs.bodies;
+  const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
+  ensure(!bodies.empty() && operands >= 1, "switch: branches and an index are required");
+  for (const auto& body : bodies) {
+    ensure(body->inputs().size() + 1 == operands && body->outputs().size() == bodies[0]->outputs().size(),
+           "switch: branches take the operands and give the same number of results");
+    for (std::size_t i = 1; i < operands; ++i) require_parameter(args, args.in[i], body_input(*body, i - 1));
+    for (std::size_t r = 0; r < body->outputs().size(); ++r) require_parameter(args, body_output(*body, r), body_output(*bodies[0], r));
+  }
+  for (std::size_t r = 0; r < bodies[0]->outputs().size(); ++r) out.push_back(body_output(*bodies[0], r));
+  add_token_type(out, tokens);
+}
+
+SINTER_DECL void run_switch(HostCall& call, Tokens tokens) {
+  const HostView& index = call.in[0];
+  std::int64_t chosen = 0;
+  if (index.dtype == DType::bool_) chosen = *index.as<bool>();
+  else visit_dtype(index.dtype, [&](auto element) { chosen = static_cast<std::int64_t>(*index.as<decltype(element)>()); });
+  chosen = std::clamp<std::int64_t>(chosen, 0, static_cast<std::int64_t>(call.attrs.bodies.size()) - 1);
+  SmallVector<void*, 32> inputs, outputs;
+  for (const HostView& view : call.in.subspan(1, call.in.size() - 1 - static_cast<std::size_t>(tokens))) inputs.push_back(view.data);
+  for (const HostView& view : call.out.first(call.out.size() - static_cast<std::size_t>(tokens))) outputs.push_back(view.data);
+  call.run_body(static_cast<std::size_t>(chosen), inputs, outputs);
+}
+
+SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
+  Node& node = args.node;
+  const std::size_t results = node.attrs.bodies[0]->outputs().size();
+  std::vector<bool> keeps_output(args.used.begin(), args.used.begin() + static_cast<std::ptrdiff_t>(results));
+  std::vector<bool> keeps_input(node.attrs.bodies[0]->inputs().size(), false);
+  for (const auto& body : node.attrs.bodies) mark_used_inputs(*body, keeps_output, keeps_input);
+  for (auto& body : node.attrs.bodies) body = cut_body(*body, keeps_output, keeps_input);
+  keep_operands(node, 1, keeps_input);
+  keep_results(args, keeps_output, tokens);
+}
+
+// ---- while_loop
+
+SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens) {
+  const auto carries = static_cast<std::size_t>(args.attrs.integer);
+  const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
+  ensure(args.attrs.bodies.size() == 2 && operands >= carries, "while_loop: a condition and a body are required");
+  const Graph &condition = *args.attrs.bodies[0], &body = *args.attrs.bodies[1];
+  ensure(condition.outputs().size() == 1 && body.outputs().size() == carries + 1 && condition.inputs().size() == operands &&
+             body.inputs().size() == operands,
+         "while_loop: bodies take the operands, and give the carries and the condition");
+  for (std::size_t i = 0; i < operands; ++i)
+    for (const Graph* graph : {&condition, &body}) require_parameter(args, args.in[i], body_input(*graph, i));
+  for (std::size_t c = 0; c < carries; ++c) {
+    require_parameter(args, body_output(body, c), args.in[c]);
+    out.push_back(args.in[c]);
+  }
+  add_token_type(out, tokens);
+}
+
+/// Carries alternate between two places: the results, and memory of the loop.
+SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
+  const auto carries = static_cast<std::size_t>(call.attrs.integer);
+  const std::size_t operands = call.in.size() - static_cast<std::size_t>(tokens);
+  auto** inputs = static_cast<void**>(call.scratch(0, (operands + carries + 1) * sizeof(void*)));
+  void** outputs = inputs + operands;
+  bool goes_on = false;
+  void* condition = &goes_on;
+  for (std::size_t i = 0; i < operands; ++i) inputs[i] = call.in[i].data;
+  call.run_body(0, {inputs, operands}, {&condition, 1});
+  bool in_results = false;   // where the carries are, once there was a turn
+  if (goes_on)
+    for (std::size_t c = 0; c < carries; ++c) outputs[c] = call.out[c].data;
+  outputs[carries] = &goes_on;
+  for (bool is_first = true; goes_on; is_first = false) {
+    call.run_body(1, {inputs, operands}, {outputs, carries + 1});
+    for (std::size_t c = 0; c < carries; ++c) {
+      std::swap(inputs[c], outputs[c]);
+      if (is_first) outputs[c] = call.scratch(1 + c, call.out[c].bytes());
+    }
+    in_results = !in_results;
+  }
+  if (in_results) return;
+  for (std::size_t c = 0; c < carries; ++c)
+    if (call.out[c].numel > 0) std::memcpy(call.out[c].data, inputs[c], call.out[c].bytes());
+}
+
+SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
+  Node& node = args.node;
+  const auto carries = static_cast<std::size_t>(node.attrs.integer);
+  std::vector<bool> keeps_input(node.attrs.bodies[0]->inputs().size(), false);
+  std::fill_n(keeps_input.begin(), carries, true);
+  for (const auto& body : node.attrs.bodies) mark_used_inputs(*body, std::vector<bool>(body->outputs().size(), true), keeps_input);
+  for (auto& body : node.attrs.bodies) body = cut_body(*body, std::vector<bool>(body->outputs().size(), true), keeps_input);
+  keep_operands(node, 0, keeps_input);
+  keep_results(args, std::vector<bool>(carries, true), tokens);
+}
+
+// ---- scan
+
+SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens) {
+  ensure(args.attrs.bodies.size() == 1 && args.attrs.steps.size() == 3 && args.attrs.shape.rank() == 1, "scan: one body and its counts are required");
+  const Graph& body = *args.attrs.bodies[0];
+  const ScanLayout at(args.attrs, args.in.size() - static_cast<std::size_t>(tokens));
+  const Dim length = args.attrs.shape[0];
+  ensure(body.inputs().size() == at.operands && body.outputs().size() == at.carries + at.ys, "scan: the body takes carries, slices and captures");
+  auto stacked = [&](Type type) {
+    if (type.shape.rank() == max_rank)
+      throw ShapeError(args.op, "a value of rank " + std::to_string(max_rank) + " cannot be stacked", args.where, "reshape it to a lower rank inside the body");
+    type.shape.insert(0, length);
+    return type;
+  };
+  for (std::size_t i = 0; i < at.operands; ++i) {
+    const bool is_slice = i >= at.carries && i < at.carries + at.xs;
+    require_parameter(args, args.in[i], is_slice ? stacked(body_input(body, i)) : body_input(body, i));
+  }
+  for (std::size_t c = 0; c < at.carries; ++c) {
+    require_parameter(args, body_output(body, c), args.in[c]);
+    out.push_back(args.in[c]);
+  }
+  for (std::size_t y = 0; y < at.ys; ++y) out.push_back(stacked(body_output(body, at.carries + y)));
+  for (std::int64_t c : args.attrs.axes) out.push_back(stacked(args.in[static_cast<std::size_t>(c)]));
+  add_token_type(out, tokens);
+}
+
+/// The memory that a carry of a scan goes through: a stack of all its values if one is wanted, else the result and memory of
+/// the loop in turn, such that the last turn writes the result.
+class CarryPlaces {
+ public:
+  CarryPlaces(HostCall& call, std::size_t carry, std::int64_t length, void* stack)
+      : bytes_(static_cast<std::int64_t>(call.out[carry].bytes())), length_(length), result_(static_cast<char*>(call.out[carry].data)), stack_(static_cast<char*>(stack)) {
+    if (stack_ == nullptr && length > 1) other_ = static_cast<char*>(call.scratch(1 + carry, call.out[carry].bytes()));
+  }
+  /// Where turn number `turn`, which is not the first, reads it; `slice` is the number of its slice.
+  void* input(std::int64_t turn, std::int64_t slice) const {
+    if (stack_ != nullptr) return stack_ + slice * bytes_;
+    return (length_ - turn) % 2 == 0 ? result_ : other_;
+  }
+  void* output(std::int64_t turn, std::int64_t next_slice) const {
+    if (turn + 1 == length_) return result_;
+    return input(turn + 1, next_slice);
+  }
+
+ private:
+  std::int64_t bytes_, length_;
+  char *result_, *stack_, *other_ = nullptr;
+};
+
+SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
+  const ScanLayout at(call.attrs, call.in.size() - static_cast<std::size_t>(tokens));
+  const std::int64_t length = call.value_of(call.attrs.shape[0]);
+  if (length <= 0) {
+    for (std::size_t c = 0; c < at.carries; ++c) copy_value(call.out[c].data, call.in[c]);
+    return;
+  }
+  const std::size_t outputs_count = at.carries + at.ys;
+  auto** inputs = static_cast<void**>(call.scratch(0, (at.operands + outputs_count) * sizeof(void*) + at.carries * sizeof(CarryPlaces)));
+  void** outputs = inputs + at.operands;
+  auto* places = reinterpret_cast<CarryPlaces*>(outputs + outputs_count);
+  const bool is_reversed = at.is_reversed;
+  const std::int64_t first = is_reversed ? length - 1 : 0, direction = is_reversed ? -1 : 1;
+  for (std::size_t c = 0; c < at.carries; ++c) {
+    void* stack = nullptr;
+    for (std::size_t s = 0; s < call.attrs.axes.size(); ++s)
+      if (call.attrs.axes[s] == static_cast<std::int64_t>(c)) stack = call.out[outputs_count + s].data;
+    new (places + c) CarryPlaces(call, c, length, stack);
+    inputs[c] = call.in[c].data;
+    if (stack != nullptr) copy_value(static_cast<char*>(stack) + first * static_cast<std::int64_t>(call.in[c].bytes()), call.in[c]);
+  }
+  for (std::size_t i = at.carries + at.xs; i < at.operands; ++i) inputs[i] = call.in[i].data;
+  auto slice_of = [&](const HostView& view, std::int64_t i) { return static_cast<char*>(view.data) + i * (static_cast<std::int64_t>(view.bytes()) / length); };
+  for (std::int64_t turn = 0, i = first; turn < length; ++turn, i += direction) {
+    for (std::size_t c = 0; c < at.carries; ++c) {
+      if (turn > 0) inputs[c] = places[c].input(turn, i);
+      outputs[c] = places[c].output(turn, i + direction);
+    }
+    for (std::size_t x = at.carries; x < at.carries + at.xs; ++x) inputs[x] = slice_of(call.in[x], i);
+    for (std::size_t y = at.carries; y < outputs_count; ++y) outputs[y] = slice_of(call.out[y], i);
+    call.run_body(0, {inputs, at.operands}, {outputs, outputs_count});
+  }
+}
+
+SINTER_DECL void prune_scan(const PruneArgs& args, Tokens tokens) {
+  Node& node = args.node;
+  const ScanLayout at(node.attrs, node.inputs.size() - static_cast<std::size_t>(tokens));
+  std::vector<bool> keeps_result(args.used.begin(), args.used.end() - static_cast<std::ptrdiff_t>(tokens));
+  std::fill_n(keeps_result.begin(), at.carries, true);
+  const std::vector<bool> keeps_output(keeps_result.begin(), keeps_result.begin() + static_cast<std::ptrdiff_t>(at.carries + at.ys));
+  std::vector<bool> keeps_input(at.operands, false);
+  std::fill_n(keeps_input.begin(), at.carries, true);
+  mark_used_inputs(*node.attrs.bodies[0], keeps_output, keeps_input);
+  node.attrs.bodies[0] = cut_body(*node.attrs.bodies[0], keeps_output, keeps_input);
+  for (std::size_t x = at.carries; x < at.carries + at.xs; ++x) node.attrs.steps[1] -= !keeps_input[x];
+  IntVector saved;
+  for (std::size_t s = 0; s < node.attrs.axes.size(); ++s)
+    if (keeps_result[at.carries + at.ys + s]) saved.push_back(node.attrs.axes[s]);
+  node.attrs.axes = saved;
+  keep_operands(node, 0, keeps_input);
+  keep_results(args, keeps_result, tokens);
+}
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,114 @@
+// What the ops with sub-graphs share: where the operands of a scan lie, and cutting unused values out of a sub-graph.
+#pragma once
+
+#include <sinter/ops/control.hpp>
+#include <sinter/ops/leaf.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// The operands of a scan are its carries, xs and captures; the results its carries, ys and saved carries.
+struct ScanLayout {
+  ScanLayout(const Attrs& attrs, std::size_t operand_count)
+      : carries(static_cast<std::size_t>(attrs.steps[0])), xs(static_cast<std::size_t>(attrs.steps[1])), operands(operand_count),
+        ys(attrs.bodies[0]->outputs().size() - carries), is_reversed(attrs.steps[2] != 0) {}
+  std::size_t carries, xs, operands, ys;
+  bool is_reversed;
+};
+
+/// Nodes that the outputs to keep, or effects, depend on.
+inline std::vector<bool> live_nodes(const Graph& body, const std::vector<bool>& keeps_output) {
+  std::vector<bool> live(body.nodes().size(), false);
+  for (std::size_t j = 0; j < body.outputs().size(); ++j)
+    if (keeps_output[j]) live[static_cast<std::size_t>(body.outputs()[j].node)] = true;
+  for (std::size_t id = live.size(); id-- > 0;) {
+    if (body.nodes()[id].op->kind == OpKind::effect) live[id] = true;
+    if (!live[id]) continue;
+    for (Value v : body.nodes()[id].inputs) live[static_cast<std::size_t>(v.node)] = true;
+  }
+  return live;
+}
+
+inline void mark_used_inputs(const Graph& body, const std::vector<bool>& keeps_output, std::vector<bool>& used) {
+  const std::vector<bool> live = live_nodes(body, keeps_output);
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (live[static_cast<std::size_t>(body.inputs()[i].node)]) used[i] = true;
+}
+
+/// The body with these outputs and inputs only, and what they need.
+inline std::shared_ptr<const Graph> cut_body(const Graph& body, const std::vector<bool>& keeps_output, const std::vector<bool>& keeps_input) {
+  const std::vector<bool> live = live_nodes(body, keeps_output);
+  GraphBuilder builder(body);
+  std::vector<std::int32_t> moved(body.nodes().size(), -1);
+  for (std::size_t i = 0; i < keeps_input.size(); ++i) {
+    if (!keeps_input[i]) continue;
+    const Node& input = body.node(body.inputs()[i]);
+    moved[static_cast<std::size_t>(body.inputs()[i].node)] = builder.input(input.types[0], input.attrs.text, input.where).node;
+  }
+  for (std::size_t id = 0; id < body.nodes().size(); ++id) {
+    const Node& node = body.nodes()[id];
+    if (!live[id] || moved[id] >= 0) continue;
+    Values operands;
+    for (Value v : node.inputs) operands.push_back({moved[static_cast<std::size_t>(v.node)], v.result});
+    moved[id] = builder.copy(node, operands).node;
+  }
+  std::vector<Value> outputs;
+  for (std::size_t j = 0; j < body.outputs().size(); ++j)
+    if (keeps_output[j]) outputs.push_back({moved[static_cast<std::size_t>(body.outputs()[j].node)], body.outputs()[j].result});
+  return std::make_shared<const Graph>(builder.finish(outputs));
+}
+
+/// Drops operands from number `first` on, as far as the list goes.
+inline void keep_operands(Node& node, std::size_t first, const std::vector<bool>& keeps) {
+  Values kept;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    if (i < first || i - first >= keeps.size() || keeps[i - first]) kept.push_back(node.inputs[i]);
+  node.inputs = kept;
+}
+
+inline void keep_results(const PruneArgs& args, std::vector<bool> keeps, Tokens tokens) {
+  if (tokens == Tokens::one) keeps.push_back(true);
+  TypeList types;
+  for (std::size_t r = 0; r < keeps.size(); ++r) {
+    if (!keeps[r]) continue;
+    args.kept_results.push_back(static_cast<std::int32_t>(r));
+    types.push_back(args.node.types[r]);
+  }
+  args.node.types = types;
+}
+
+/// The body without effects that no output needs: for derivatives, which compute it a second time.
+inline Graph without_effects(const Graph& body) {
+  std::vector<bool> live(body.nodes().size(), false);
+  for (Value v : body.outputs()) live[static_cast<std::size_t>(v.node)] = true;
+  bool has_effects = false;
+  for (std::size_t id = live.size(); id-- > 0;) {
+    const Node& node = body.nodes()[id];
+    const bool is_effect = node.op->kind == OpKind::effect;
+    has_effects |= is_effect;
+    if (!live[id]) continue;
+    for (std::size_t i = 0; i + is_effect < node.inputs.size(); ++i) live[static_cast<std::size_t>(node.inputs[i].node)] = true;
+  }
+  if (!has_effects) return body;
+  GraphBuilder builder(body);
+  std::vector<std::int32_t> moved(body.nodes().size(), -1);
+  for (std::size_t id = 0; id < body.nodes().size(); ++id) {
+    const Node& node = body.nodes()[id];
+    if (!live[id] && node.op->kind != OpKind::leaf) continue;
+    Values operands;
+    const bool is_effect = node.op->kind == OpKind::effect;
+    for (std::size_t i = 0; i + is_effect < node.inputs.size(); ++i) operands.push_back({moved[static_cast<std::size_t>(node.inputs[i].node)], node.inputs[i].result});
+    if (is_effect) operands.push_back(builder.add(op_info<ops::Full>, {}, {.integer = 1, .dtype = DType::bool_, .has_dtype = true}, node.where));
+    moved[id] = builder.copy(node, operands).node;
+  }
+  std::vector<Value> outputs;
+  for (Value v : body.outputs()) outputs.push_back({moved[static_cast<std::size_t>(v.node)], v.result});
+  return builder.finish(outputs);
+}
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END

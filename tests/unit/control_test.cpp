@@ -1,0 +1,168 @@
+// Control flow in the graph: cond, switch_, while_loop, fori_loop, scan; inside compile and outside, nested, with captures.
+#include "catch.hpp"
+
+#include <sinter/sinter.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace sinter;
+
+namespace {
+using Floats = std::vector<float>;
+Tensor numbers(int count) { return arange(count).to(DType::f32); }
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+}  // namespace
+
+TEST_CASE("cond: one of two branches, by a value of the call") {
+  auto f = [](Tensor x) {
+    return jit::cond(sum(x) > 3, [](Tensor y) { return y * 2; }, [](Tensor y) { return y - 1; }, x);
+  };
+  auto compiled = jit::compile(f);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(to_vector<float>(f(numbers(2))) == Floats{-1, 0});
+    CHECK(to_vector<float>(f(numbers(4))) == Floats{0, 2, 4, 6});
+    CHECK(to_vector<float>(compiled(numbers(2))) == Floats{-1, 0});
+    CHECK(to_vector<float>(compiled(numbers(4))) == Floats{0, 2, 4, 6});
+  }
+  CHECK(compiled.stats().compiles <= 2);
+}
+
+TEST_CASE("cond: what the branches use from outside becomes an operand; numbers, tuples and structs pass") {
+  struct State {
+    Tensor value;
+    Scalar step;
+  };
+  auto f = jit::compile([](Tensor x, Tensor flag, Scalar s) {
+    Tensor twice = x * 2;
+    auto [state, t] = jit::cond(
+        flag > 0, [&](State at) { return std::tuple{State{at.value + twice, at.step + 1}, Tensor(x * s)}; },
+        [&](State at) { return std::tuple{State{at.value, at.step}, twice}; }, State{x, 5});
+    return std::tuple{state.value * state.step, t};
+  });
+  auto [a, b] = f(numbers(3), full({}, 1), 10);
+  CHECK(to_vector<float>(a) == Floats{0, 18, 36});
+  CHECK(to_vector<float>(b) == Floats{0, 10, 20});
+  auto [c, d] = f(numbers(3), full({}, -1), 10);
+  CHECK(to_vector<float>(c) == Floats{0, 5, 10});
+  CHECK(to_vector<float>(d) == Floats{0, 2, 4});
+}
+
+TEST_CASE("cond: errors name the result, the line and the fix") {
+  Tensor x = numbers(3);
+  const std::string shapes = error_of([&] { jit::cond(sum(x) > 0, [](Tensor y) { return sum(y); }, [](Tensor y) { return y + 0; }, x); });
+  CHECK(contains(shapes, "result 0 is f32[] from the first branch, and f32[3] from the second"));
+  CHECK(contains(shapes, "control_test.cpp:"));
+  CHECK(contains(error_of([&] { jit::cond(sum(x) > 0, [](Tensor y) { return y.to(DType::i64); }, [](Tensor y) { return y + 0; }, x); }), "cast it"));
+  const std::string many = error_of([&] { jit::cond(x > 0, [](Tensor y) { return y; }, [](Tensor y) { return y; }, x); });
+  CHECK(contains(many, "bool[3]; one bool of shape () is required"));
+  CHECK(contains(many, "any(condition)"));
+  CHECK(contains(error_of([&] { jit::cond(sum(x), [](Tensor y) { return y; }, [](Tensor y) { return y; }, x); }), "a bool is required"));
+  Variable w(x);
+  CHECK(contains(error_of([&] { jit::cond(sum(x) > 0, [&](Tensor y) { w.set(y); return y; }, [](Tensor y) { return y; }, x); }), "assigned inside a body"));
+}
+
+TEST_CASE("switch_: the index is clamped; branches are a tuple or a list") {
+  auto f = [](Tensor x, Tensor index) {
+    return jit::switch_(index, std::tuple{[](Tensor y) { return y; }, [](Tensor y) { return y * 10; }, [](Tensor y) { return -y; }}, x);
+  };
+  auto compiled = jit::compile(f);
+  const Floats expected[] = {{0, 1, 2}, {0, 1, 2}, {0, 10, 20}, {0, -1, -2}, {0, -1, -2}};
+  for (int i = -1; i < 4; ++i) {
+    Tensor index = full({}, i, {.dtype = DType::i64});
+    CHECK(to_vector<float>(f(numbers(3), index)) == expected[i + 1]);
+    CHECK(to_vector<float>(compiled(numbers(3), index)) == expected[i + 1]);
+  }
+  Tensor (*const list[])(Tensor) = {[](Tensor y) { return Tensor(y + 1); }, [](Tensor y) { return Tensor(y + 2); }};
+  CHECK(to_vector<float>(jit::switch_(1, {list[0], list[1]}, numbers(2))) == Floats{2, 3});
+  CHECK(contains(error_of([&] { f(numbers(3), full({}, 1)); }), "an integer is required"));
+}
+
+TEST_CASE("while_loop: runs until the condition fails") {
+  auto f = [](Tensor x) {
+    return jit::while_loop([](Tensor y, Tensor) { return sum(y) < 100; }, [](Tensor y, Tensor n) { return std::tuple{y * 2, n + 1}; }, x, zeros({}, {.dtype = DType::i64}));
+  };
+  auto compiled = jit::compile(f);
+  for (int i = 0; i < 3; ++i) {
+    auto [y, n] = compiled(numbers(4));
+    CHECK(to_vector<float>(y) == Floats{0, 32, 64, 96});
+    CHECK(item<std::int64_t>(n) == 5);
+  }
+  auto [y, n] = f(numbers(4));
+  CHECK(to_vector<float>(y) == Floats{0, 32, 64, 96});
+  CHECK(item<std::int64_t>(n) == 5);
+  auto [z, m] = compiled(numbers(4) * 50);   // not one turn
+  CHECK(to_vector<float>(z) == Floats{0, 50, 100, 150});
+  CHECK(item<std::int64_t>(m) == 0);
+}
+
+TEST_CASE("while_loop: carries keep their types") {
+  const std::string text = error_of([] {
+    jit::while_loop([](Tensor, Scalar k) { return Tensor(k) < 3; }, [](Tensor y, Scalar k) { return std::tuple{concat({y, y}, 0), k + 1}; }, numbers(2), 0);
+  });
+  CHECK(contains(text, "carry 0 changes its type: it starts as f32[2], and the body gives f32[4]"));
+  CHECK(contains(text, "control_test.cpp:"));
+  CHECK(contains(error_of([] {
+          jit::while_loop([](Scalar k) { return Tensor(k) < 3; }, [](Scalar k) { return k * 0.5; }, 0);
+        }), "start with a floating number"));
+  CHECK(contains(error_of([] { jit::while_loop([](Tensor y) { return y < 3; }, [](Tensor y) { return y + 1; }, numbers(2)); }), "shape () is required"));
+}
+
+TEST_CASE("scan: carry and stacked outputs, forwards and backwards") {
+  auto f = [](Tensor xs) {
+    return jit::scan([](Tensor total, Tensor x) { return std::tuple{total + x, total * 10}; }, zeros({2}), xs);
+  };
+  Tensor xs = reshape(numbers(6), {3, 2});
+  auto compiled = jit::compile(f);
+  for (int i = 0; i < 2; ++i) {
+    auto [total, ys] = i == 0 ? f(xs) : compiled(xs);
+    CHECK(to_vector<float>(total) == Floats{6, 9});
+    CHECK(to_vector<float>(ys) == Floats{0, 0, 0, 10, 20, 40});
+  }
+  auto [total, ys] = jit::scan([](Tensor t, Tensor x) { return std::pair{t + x, t}; }, zeros({2}), xs, {.reverse = true});
+  CHECK(to_vector<float>(total) == Floats{6, 9});
+  CHECK(to_vector<float>(ys) == Floats{6, 8, 4, 5, 0, 0});
+  auto [power, none] = jit::scan([](Scalar s, std::tuple<>) { return std::tuple{s * 2, std::tuple{}}; }, 1, std::tuple{}, {.length = 10});
+  CHECK(item<std::int64_t>(Tensor(power)) == 1024);
+  auto [same, empty] = compiled(zeros({0, 2}));
+  CHECK(to_vector<float>(same) == Floats{0, 0});
+  CHECK(empty.numel() == 0);
+}
+
+TEST_CASE("scan: errors") {
+  auto step = [](Tensor c, std::tuple<Tensor, Tensor> x) { return std::tuple{c, std::get<0>(x)}; };
+  CHECK(contains(error_of([&] { jit::scan(step, zeros({}), std::tuple{zeros({2}), zeros({3})}); }), "2 turns are made"));
+  CHECK(contains(error_of([&] { jit::scan(step, zeros({}), std::tuple{zeros({}), zeros({})}); }), "no axis to go along"));
+  CHECK(contains(error_of([] { jit::fori_loop(3, 1, [](Scalar, Tensor x) { return x; }, zeros({})); }), "trip count is negative"));
+  CHECK(contains(error_of([] { jit::fori_loop(0, full({}, 2), [](Scalar, Tensor x) { return x; }, zeros({})); }), "an integer is required"));
+}
+
+TEST_CASE("fori_loop: static, dynamic and run-time bounds") {
+  auto body = [](Scalar k, Tensor x) { return x + k; };
+  CHECK(to_vector<float>(jit::fori_loop(2, 5, body, zeros({2}))) == Floats{9, 9});
+  auto counted = jit::compile([&](Tensor x) { return jit::fori_loop(0, x.size(0), body, x); }, {.dynamic = jit::Dynamic::always});
+  CHECK(to_vector<float>(counted(zeros({3}))) == Floats{3, 3, 3});
+  CHECK(to_vector<float>(counted(zeros({5}))) == Floats(5, 10));
+  CHECK(counted.stats().compiles == 1);
+  auto f = jit::compile([&](Tensor x, Scalar n) { return jit::fori_loop(0, n, body, x); });
+  CHECK(to_vector<float>(f(zeros({2}), 4)) == Floats{6, 6});
+  CHECK(to_vector<float>(f(zeros({2}), 10)) == Floats{45, 45});
+  CHECK(to_vector<float>(f(zeros({2}), -1)) == Floats{0, 0});
+}
+
+TEST_CASE("control flow: 10,000 turns, and none allocates") {
+  auto f = jit::compile([](Tensor x) { return jit::fori_loop(0, 10000, [](Scalar, Tensor y) { return y * 0.5f + 1; }, x); });
+  Tensor x = numbers(8);
+  CHECK(to_vector<float>(f(x)) == Floats(8, 2));
+  CHECK(to_vector<float>(f(x)) == Floats(8, 2));
+}
