@@ -168,3 +168,48 @@ TEST_CASE("only what is read of a loop is kept") {
   const std::string optimised = text.substr(text.rfind("= scan(") == std::string::npos ? 0 : text.rfind("= scan("));
   CHECK(optimised.find("f32[4, 3] = scan") == std::string::npos);
 }
+
+TEST_CASE("forward mode goes through control flow") {
+  Tensor w = some({3, 3}, 2), xs = some({4, 3}, 3);
+  auto f = [&](Tensor x) {
+    auto [h, ys] = jit::scan([&](Tensor c, Tensor e) {
+      Tensor next = jit::cond(sum(c) > 0, [&](Tensor t) { return tanh(matmul(t, w)); }, [](Tensor t) { return sin(t); }, c) + e;
+      return std::tuple{next, sum(next)};
+    }, x, xs);
+    return sum(h * h) + sum(ys * ys);
+  };
+  Tensor x = some({1, 3}, 1), v = some({1, 3}, 5);
+  auto [value, tangent] = jit::jvp(f, x, v);
+  const Doubles gradient = differences(f, x), direction = to_vector<double>(v);
+  double want = 0;
+  for (std::size_t i = 0; i < gradient.size(); ++i) want += gradient[i] * direction[i];
+  CHECK(item<double>(tangent) == Approx(want).margin(1e-7));
+  CHECK(item<double>(value) == Approx(item<double>(f(x))));
+}
+
+TEST_CASE("vmap goes through control flow, with a way of its own for each example") {
+  auto check = [](auto f, const Tensor& x) {
+    auto mapped = jit::vmap(f);
+    const Doubles together = to_vector<double>(mapped(x)), compiled = to_vector<double>(jit::compile(mapped)(x));
+    Doubles alone;
+    for (int i = 0; i < 5; ++i)
+      for (double v : to_vector<double>(f(Tensor(x(i))))) alone.push_back(v);
+    check_close(together, alone, 1e-12);
+    check_close(compiled, alone, 1e-12);
+  };
+  Tensor x = some({5, 3}, 1), w = some({3}, 2);
+  check([&](Tensor t) { return jit::cond(sum(t) > 0, [&](Tensor a) { return a * w; }, [](Tensor a) { return -a; }, t); }, x);
+  check([&](Tensor t) { return jit::cond(sum(w) > 0, [&](Tensor a) { return a * w; }, [&](Tensor) { return w + 0; }, t); }, x);
+  check([](Tensor t) { return jit::while_loop([](Tensor a) { return sum(a * a) < 50; }, [](Tensor a) { return a * 2; }, t); }, x);
+  check([](Tensor t) {
+    return std::get<0>(jit::while_loop([](Tensor, Tensor k) { return k < 3; }, [](Tensor a, Tensor k) { return std::tuple{a * 2, k + 1}; }, t, zeros({}, f64)));
+  }, x);
+  check([&](Tensor t) {
+    auto [c, ys] = jit::scan([&](Tensor total, Tensor e) { return std::tuple{total * 0.5 + e * w, total + e}; }, zeros({3}, f64), t);
+    return c + sum(ys, 0);
+  }, x);
+  check([&](Tensor t) { return jit::fori_loop(0, 3, [&](Scalar k, Tensor a) { return a * w + k; }, t); }, x);
+  check([&](Tensor t) {
+    return jit::grad([&](Tensor a) { return sum(jit::fori_loop(0, 3, [&](Scalar k, Tensor b) { return sin(b) * w + k; }, a)); })(t);
+  }, x);
+}

@@ -53,7 +53,7 @@ class Vectoriser {
   BatchedList batch_node(const Graph& graph, const Node& node, const ValList& operands, std::span<const std::uint8_t> batched) {
     BatchedList results;
     if (node.op->batch != nullptr) {
-      node.op->batch(BatchArgs{*node.op, operands, batched, size_, node.attrs, node.where}, results);
+      node.op->batch(BatchArgs{*node.op, operands, batched, size_, node.attrs, node.where, &vectorise}, results);
       if (results[0].value) return results;
     }
     if (node.op->decompose == nullptr)

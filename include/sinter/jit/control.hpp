@@ -52,21 +52,9 @@ namespace control_detail {
 
 /// How a value is held while it goes through a body: numbers are Scalars, expressions and Variables Tensors.
 template <class T>
-struct Held {
-  using type = std::conditional_t<Arithmetic<T>, Scalar, std::conditional_t<is_expr<T> || std::same_as<T, Variable>, Tensor, T>>;
-};
-template <class... T>
-struct Held<std::tuple<T...>> {
-  using type = std::tuple<typename Held<T>::type...>;
-};
-template <class A, class B>
-struct Held<std::pair<A, B>> {
-  using type = std::pair<typename Held<A>::type, typename Held<B>::type>;
-};
-template <class T>
-using held_t = typename Held<std::remove_cvref_t<T>>::type;
+using held_t = autodiff_detail::held_result_t<T>;
 
-/// The same for a slice that is stacked: numbers become Tensors.
+/// How a slice is held that is stacked: numbers become Tensors.
 template <class T>
 struct Stacked {
   using type = std::conditional_t<std::same_as<T, Scalar>, Tensor, T>;

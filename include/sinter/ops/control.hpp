@@ -16,16 +16,19 @@ void infer_switch(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_switch(HostCall& call, Tokens tokens);
 ValList differentiate_switch(const VjpArgs& a, Tokens tokens);
 void prune_switch(const PruneArgs& args, Tokens tokens);
+void batch_switch(const BatchArgs& args, BatchedList& results);
 
 void infer_while(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_while(HostCall& call, Tokens tokens);
 [[noreturn]] void refuse_while_gradient(const VjpArgs& a);
 void prune_while(const PruneArgs& args, Tokens tokens);
+void batch_while(const BatchArgs& args, BatchedList& results);
 
 void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_scan(HostCall& call, Tokens tokens);
 ValList differentiate_scan(const VjpArgs& a, Tokens tokens);
 void prune_scan(const PruneArgs& args, Tokens tokens);
+void batch_scan(const BatchArgs& args, BatchedList& results);
 
 }  // namespace ops_detail
 
@@ -42,6 +45,7 @@ struct BasicSwitch {
   static void run_on_host(HostCall& call) { ops_detail::run_switch(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_switch(a, tokens); }
   static void prune(const PruneArgs& args) { ops_detail::prune_switch(args, tokens); }
+  static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_switch(args, results); }
 };
 using Switch = BasicSwitch<ops_detail::Tokens::none>;
 using SwitchWithEffects = BasicSwitch<ops_detail::Tokens::one>;
@@ -57,6 +61,7 @@ struct BasicWhileLoop {
   static void run_on_host(HostCall& call) { ops_detail::run_while(call, tokens); }
   static ValList vjp(const VjpArgs& a) { ops_detail::refuse_while_gradient(a); }
   static void prune(const PruneArgs& args) { ops_detail::prune_while(args, tokens); }
+  static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_while(args, results); }
 };
 using WhileLoop = BasicWhileLoop<ops_detail::Tokens::none>;
 using WhileLoopWithEffects = BasicWhileLoop<ops_detail::Tokens::one>;
@@ -74,6 +79,7 @@ struct BasicScan {
   static void run_on_host(HostCall& call) { ops_detail::run_scan(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_scan(a, tokens); }
   static void prune(const PruneArgs& args) { ops_detail::prune_scan(args, tokens); }
+  static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_scan(args, results); }
 };
 using Scan = BasicScan<ops_detail::Tokens::none>;
 using ScanWithEffects = BasicScan<ops_detail::Tokens::one>;

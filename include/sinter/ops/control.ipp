@@ -3,6 +3,7 @@
 
 #include <sinter/ops/control.hpp>
 
+#include <sinter/ops/control_batch.ipp>
 #include <sinter/ops/control_bodies.ipp>
 #include <sinter/ops/control_gradient.ipp>
 

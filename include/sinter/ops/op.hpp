@@ -64,6 +64,9 @@ struct BatchArgs {
   const Attrs& attrs;                    // of the operation on one example
   Location where;
 
+  /// Appends a graph over the batch to a builder: how ops with sub-graphs batch those.
+  std::vector<Batched> (*vectorise)(GraphBuilder& builder, const Graph& graph, std::span<const Batched> inputs, Dim size) = nullptr;
+
   bool is_batched(std::size_t operand) const { return batched[operand] != 0; }
 };
 /// A result over the batch, which is its first axis; or, where it is the same for all examples, without it.
@@ -116,7 +119,9 @@ constexpr OpInfo describe() {
       for (Val g : Op::vjp(args)) grads.push_back(g);
     };
   if constexpr (requires { &Op::decompose; }) info.decompose = &Op::decompose;
-  if constexpr (requires { &Op::batch; })
+  if constexpr (requires(const BatchArgs& a, BatchedList& r) { Op::batch(a, r); })
+    info.batch = &Op::batch;
+  else if constexpr (requires { &Op::batch; })
     info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(Op::batch(args)); };
   else if constexpr (Op::info.kind == OpKind::elementwise)
     info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(ops_detail::batch_elementwise(args)); };
