@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit::control_detail {
@@ -41,8 +40,7 @@ SINTER_DECL void BodyTrace::note_assignment(const std::shared_ptr<VariableSlot>&
 SINTER_DECL Ref<TensorImpl> BodyTrace::read_variable(const std::shared_ptr<VariableSlot>& slot) {
   if (outer() != nullptr)
     if (Ref<TensorImpl> value = outer()->read_variable(slot)) return value;
-  std::scoped_lock lock(slot->mutex);
-  return slot->value;
+  return slot->value();
 }
 
 /// The line of the statement that gives a value; `otherwise` where it is unknown.
