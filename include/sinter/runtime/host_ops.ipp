@@ -109,20 +109,26 @@ class HostLaunch final : public Launch, private HostCall {
       views_.push_back(view);
       offsets_.push_back(i < op.inputs ? op.offsets[i].evaluate(symbols) * size_of(view.dtype) : 0);
     }
+    frames_.resize(bodies_.size());
     in = std::span<const HostView>(views_).first(op.inputs);
     out = std::span<const HostView>(views_).subspan(op.inputs);
   }
 
   void run(void* const* operands) override {
     for (std::size_t i = 0; i < views_.size(); ++i) views_[i].data = static_cast<char*>(operands[i]) + offsets_[i];
+    struct Return {   // other steps may want the same frames
+      std::vector<FrameLease>& frames;
+      ~Return() {
+        for (FrameLease& frame : frames) frame.reset();
+      }
+    } back{frames_};
     run_(*this);
   }
 
  private:
   void run_body(std::size_t body, std::span<void* const> inputs, std::span<void* const> outputs) override {
-    if (SINTER_UNLIKELY(frames_.size() <= body)) frames_.resize(bodies_.size());
-    std::unique_ptr<Frame>& frame = frames_[body];   // this launch runs one call at a time, and so do its bodies
-    if (SINTER_UNLIKELY(!frame)) frame = std::make_unique<Frame>(*bodies_[body], symbols_);
+    FrameLease& frame = frames_[body];
+    if (SINTER_UNLIKELY(!frame)) frame = bodies_[body]->acquire_frame(symbols_);
     frame->run(inputs, outputs);
   }
   std::int64_t value_of(Dim extent) const override { return extent.evaluate(symbols_); }
@@ -138,7 +144,7 @@ class HostLaunch final : public Launch, private HostCall {
   std::vector<HostView> views_;
   std::vector<std::int64_t> offsets_;   // bytes
   std::vector<Ref<Storage>> scratch_;
-  std::vector<std::unique_ptr<Frame>> frames_;   // of the bodies, made when first run
+  std::vector<FrameLease> frames_;   // of the bodies that this run has called
 };
 
 inline ScatterOp make_scatter(const ItemGraph& items, int item) {
