@@ -53,6 +53,13 @@ class ProductWriter {
   void write_epilogue();
   void write_results(const IndexNames& index, int width);
   void write_finish();
+  /// A row of a factor's tile in shared memory.
+  std::string tile(const std::string& name, const std::string& depth) const {
+    return "(" + name + "_tile + (buffer * " + str(shape.depth) + " + " + depth + ") * " + str((name == "left" ? shape.rows : shape.columns) + pad()) + ")";
+  }
+  int pad() const { return static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype)); }   // keeps rows aligned
+  int row_gap() const { return shape.rows * 4 / shape.thread_rows; }
+  int column_gap() const { return shape.columns * 4 / shape.thread_columns; }
   int accesses(const Factor& factor, int extent) const { return extent * shape.depth / (shape.threads() * factor.width); }
 
   Writer& w;
@@ -138,8 +145,10 @@ SINTER_DECL void ProductWriter::choose_tile() {
 // ---- the kernel -------------------------------------------------------------------------------------------------------
 
 SINTER_DECL void ProductWriter::write_place() {
-  const int across = shape.columns / shape.thread_columns;
-  w.line("const int tx = (int)threadIdx.x % " + str(across) + ", ty = (int)threadIdx.x / " + str(across) + ";");
+  // A warp is 8 threads across and 4 down, so that what it reads of shared memory at once has few different rows.
+  const int warps_across = shape.columns / shape.thread_columns / 8;
+  w.line("const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;");
+  w.line("const int tx = warp % " + str(warps_across) + " * 8 + lane % 8, ty = warp / " + str(warps_across) + " * 4 + lane / 8;");
   const std::int64_t row_tiles = quotient_up(nest.extent(shape.row_axis), shape.rows), column_tiles = quotient_up(nest.extent(shape.column_axis), shape.columns);
   w.line("const I block = (I)blockIdx.x;");
   w.line("const I tile_row = " + w.divided("block", "ct", column_tiles) + ";");
@@ -193,20 +202,21 @@ SINTER_DECL void ProductWriter::keep(const Factor& factor, const std::string& na
   w.line("#pragma unroll");
   const std::string each = "for (int j = 0; j < " + str(factor.width) + "; ++j) ";
   if (factor.along_depth)
-    w.line(each + name + "_tile[buffer][" + name + "_depth + j][" + name + "_place + i * " + str(step) + "] = " + name + "_next[i][j];");
-  else w.line(each + name + "_tile[buffer][" + name + "_depth + i * " + str(step) + "][" + name + "_place + j] = " + name + "_next[i][j];");
+    w.line(each + tile(name, name + "_depth + j") + "[" + name + "_place + i * " + str(step) + "] = " + name + "_next[i][j];");
+  else w.line(each + tile(name, name + "_depth + i * " + str(step)) + "[" + name + "_place + j] = " + name + "_next[i][j];");
   w.close();
 }
 
 /// A thread has groups of 4 rows and of 4 columns, spread over the tile so that shared memory is read without conflicts.
 SINTER_DECL void ProductWriter::multiply() {
-  const std::string row_gap = str(shape.rows * 4 / shape.thread_rows), column_gap = str(shape.columns * 4 / shape.thread_columns);
-  w.unroll("for (int k = 0; k < " + str(shape.depth) + "; ++k)");
+  const std::string row_step = str(row_gap()), column_step = str(column_gap());
+  w.line("#pragma unroll 4");
+  w.open("for (int k = 0; k < " + str(shape.depth) + "; ++k)");
   w.line(type() + " left[" + str(shape.thread_rows) + "], right[" + str(shape.thread_columns) + "];");
   w.line("#pragma unroll");
-  w.line("for (int i = 0; i < " + str(shape.thread_rows) + "; ++i) left[i] = left_tile[buffer][k][i / 4 * " + row_gap + " + ty * 4 + i % 4];");
+  w.line("for (int i = 0; i < " + str(shape.thread_rows) + "; ++i) left[i] = " + tile("left", "k") + "[i / 4 * " + row_step + " + ty * 4 + i % 4];");
   w.line("#pragma unroll");
-  w.line("for (int i = 0; i < " + str(shape.thread_columns) + "; ++i) right[i] = right_tile[buffer][k][i / 4 * " + column_gap + " + tx * 4 + i % 4];");
+  w.line("for (int i = 0; i < " + str(shape.thread_columns) + "; ++i) right[i] = " + tile("right", "k") + "[i / 4 * " + column_step + " + tx * 4 + i % 4];");
   w.unroll("for (int i = 0; i < " + str(shape.thread_rows) + "; ++i)");
   w.line("#pragma unroll");
   const Inst step{.prim = Prim::fma, .dtype = nest.inst(shape.contract).dtype};
@@ -215,11 +225,11 @@ SINTER_DECL void ProductWriter::multiply() {
 }
 
 SINTER_DECL void ProductWriter::run() {
-  const std::string entry = w.entry("product", shape.threads());
+  const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 ? 2 : 1);
   write_place();
-  const int pad = static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype));   // keeps rows of shared memory aligned
-  w.line("__shared__ __align__(16) " + type() + " left_tile[2][" + str(shape.depth) + "][" + str(shape.rows + pad) + "], right_tile[2][" + str(shape.depth) + "][" +
-         str(shape.columns + pad) + "];");
+  // Two buffers of both tiles; at the end the results pass through the same memory.
+  w.line("__shared__ __align__(16) " + type() + " left_tile[" + str(2 * shape.depth * (shape.rows + pad() + shape.columns + pad())) + "];");
+  w.line(type() + "* const right_tile = left_tile + " + str(2 * shape.depth * (shape.rows + pad())) + ";");
   declare_fetch(shape.left, "left", shape.rows);
   declare_fetch(shape.right, "right", shape.columns);
   w.line(type() + " sum[" + str(shape.thread_rows) + "][" + str(shape.thread_columns) + "] = {};");
@@ -227,19 +237,20 @@ SINTER_DECL void ProductWriter::run() {
   w.line("I t = begin;");
   fetch(shape.left, "left", shape.rows, "first_row");
   fetch(shape.right, "right", shape.columns, "first_column");
+  w.line("#pragma unroll 1");
+  w.open("for (;;)");
   keep(shape.left, "left", shape.rows);
   keep(shape.right, "right", shape.columns);
   w.line("__syncthreads();");
-  w.open("for (t = begin + " + str(shape.depth) + "; t < end; t += " + str(shape.depth) + ")");
+  w.line("t += " + str(shape.depth) + ";");
+  w.open("if (t < end)");
   fetch(shape.left, "left", shape.rows, "first_row");
   fetch(shape.right, "right", shape.columns, "first_column");
-  multiply();
-  w.line("buffer ^= 1;");
-  keep(shape.left, "left", shape.rows);
-  keep(shape.right, "right", shape.columns);
-  w.line("__syncthreads();");
   w.close();
   multiply();
+  w.line("if (t >= end) break;");
+  w.line("buffer ^= 1;");
+  w.close();
   write_epilogue();
   w.close();
   const std::int64_t tiles = quotient_up(nest.extent(shape.row_axis), shape.rows) * quotient_up(nest.extent(shape.column_axis), shape.columns);
@@ -249,23 +260,35 @@ SINTER_DECL void ProductWriter::run() {
 
 // ---- what follows the product -----------------------------------------------------------------------------------------
 
+/// Results go through shared memory, a group of rows at a time: what follows the product is written once, in a loop, and
+/// reads and writes whole lines.
 SINTER_DECL void ProductWriter::write_epilogue() {
-  const int width = nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1;
+  const int width = nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1, groups = shape.thread_rows / 4, stage_rows = shape.rows / groups;
   w.set_vector(shape.column_axis, width);
-  const std::string row = "x" + str(shape.row_axis), column = "x" + str(shape.column_axis);
-  w.unroll("for (int i = 0; i < " + str(shape.thread_rows) + "; ++i)");
-  w.line("const I " + row + " = first_row + i / 4 * " + str(shape.rows * 4 / shape.thread_rows) + " + ty * 4 + i % 4;");
-  w.unroll("for (int c = 0; c < " + str(shape.thread_columns) + "; c += " + str(width) + ")");
-  w.line("const I " + column + " = first_column + c / 4 * " + str(shape.columns * 4 / shape.thread_columns) + " + tx * 4" + (width == 1 ? " + c % 4" : "") + ";");
+  const std::string row = "x" + str(shape.row_axis), column = "x" + str(shape.column_axis), pitch = str(shape.columns + pad());
+  w.line("#pragma unroll 1");
+  w.open("for (int g = 0; g < " + str(groups) + "; ++g)");
+  w.line("__syncthreads();");
+  w.unroll("for (int i = 0; i < 4; ++i)");
+  w.line("#pragma unroll");
+  w.line("for (int j = 0; j < " + str(shape.thread_columns) + "; ++j) left_tile[(ty * 4 + i) * " + pitch + " + j / 4 * " + str(column_gap()) + " + tx * 4 + j % 4] = " +
+         (groups == 1 ? "sum[i][j]" : "g == 0 ? sum[i][j] : sum[i + 4][j]") + ";");
+  w.close();
+  w.line("__syncthreads();");
+  const std::string in_row = str(shape.columns / width);
+  w.line("#pragma unroll 1");
+  w.open("for (int q = (int)threadIdx.x; q < " + str(stage_rows * shape.columns / width) + "; q += " + str(shape.threads()) + ")");
+  w.line("const I " + row + " = first_row + g * " + str(row_gap()) + " + q / " + in_row + ", " + column + " = first_column + q % " + in_row + " * " + str(width) + ";");
+  w.line("const " + type() + "* const sums = left_tile + q / " + in_row + " * " + pitch + " + q % " + in_row + " * " + str(width) + ";");
   w.open("if (" + row + " < " + w.extent(shape.row_axis) + " && " + column + " < " + w.extent(shape.column_axis) + ")");
   IndexNames index = batch_index_;
   index[static_cast<std::size_t>(shape.row_axis)] = row, index[static_cast<std::size_t>(shape.column_axis)] = column;
-  w.name[shape.contract] = "sum[i][c + j]";
+  w.name[shape.contract] = "sums[j]";
   if (shape.splits > 1) {
     const std::string columns = w.extent(shape.column_axis), rows = w.extent(shape.row_axis);
     w.line("const I at = ((((I)blockIdx.y * " + w.number("batches", nest.points(shape.batch)) + " + tile_batch) * " + rows + " + " + row + ") * " + columns + ") + " + column + ";");
     w.line("#pragma unroll");
-    w.line("for (int j = 0; j < " + str(width) + "; ++j) ((" + type() + "*)a.workspace)[at + j] = sum[i][c + j];");
+    w.line("for (int j = 0; j < " + str(width) + "; ++j) ((" + type() + "*)a.workspace)[at + j] = sums[j];");
   } else {
     write_results(index, width);
   }

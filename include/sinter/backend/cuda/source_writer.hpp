@@ -46,7 +46,8 @@ class Writer {
   bool is_wide() const { return is_wide_; }
   std::string pointer(std::uint16_t access);
   std::string extent(int axis) { return number("e" + str(axis), nest.extent(axis)); }
-  std::string entry(const std::string& suffix, int threads);
+  /// Begins a kernel. `blocks`: so many per processor must find room in its registers.
+  std::string entry(const std::string& suffix, int threads, int blocks = 1);
   void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads, unsigned shared_bytes = 0);
   void add_workspace(std::int64_t bytes) { workspace_bytes_ = bytes; }
   LaunchList finish();

@@ -44,9 +44,9 @@ SINTER_DECL std::string Writer::pointer(std::uint16_t access) {
   return "a.p" + str(access);
 }
 
-SINTER_DECL std::string Writer::entry(const std::string& suffix, int threads) {
+SINTER_DECL std::string Writer::entry(const std::string& suffix, int threads, int blocks) {
   const std::string name = "sinter_" + suffix;
-  body_ += "\nextern \"C\" __global__ void __launch_bounds__(" + str(threads) + ") " + name + "(const __grid_constant__ Arguments a) {\n";
+  body_ += "\nextern \"C\" __global__ void __launch_bounds__(" + str(threads) + (blocks > 1 ? ", " + str(blocks) : "") + ") " + name + "(const __grid_constant__ Arguments a) {\n";
   indent_ = 1;
   return name;
 }
