@@ -123,13 +123,16 @@
 #endif
 #ifdef SINTER_CUDA
 #include <sinter/backend/cuda/api.ipp>
+#include <sinter/backend/cuda/cublaslt_api.ipp>
 #include <sinter/backend/cuda/driver.ipp>
+#include <sinter/backend/cuda/library_product.ipp>
 #include <sinter/backend/cuda/source.ipp>
 #include <sinter/backend/cuda/source_nest.ipp>
 #include <sinter/backend/cuda/source_pointwise.ipp>
 #include <sinter/backend/cuda/source_product.ipp>
 #include <sinter/backend/cuda/source_reduction.ipp>
 #include <sinter/backend/cuda/source_scalar.ipp>
+#include <sinter/backend/cuda/source_transpose.ipp>
 #include <sinter/backend/cuda/source_writer.ipp>
 #endif
 #endif

@@ -175,8 +175,8 @@ SINTER_DECL std::string compile_to_cubin(const std::string& source, std::string_
     ~Destroy() { api.call_nvrtcDestroyProgram(&program); }
   } destroy{api, program};
   // fma arises only where the kernel says so, as on the CPU; division and square root are correctly rounded by default.
-  const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false"};
-  const nvrtcResult result = api.call_nvrtcCompileProgram(program, 3, options);
+  const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false", "--minimal"};
+  const nvrtcResult result = api.call_nvrtcCompileProgram(program, nvrtc_version() >= 13000 ? 4 : 3, options);   // older ones lack the last
   if (result != NVRTC_SUCCESS) {
     std::size_t size = 0;
     std::string log;

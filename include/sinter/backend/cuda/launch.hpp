@@ -23,6 +23,7 @@ struct Target {
   int multiprocessors = 132;
   std::size_t shared_bytes = 227 * 1024;   // per block, with opt-in
   int registers = 65536;                // per multiprocessor
+  bool has_library = false;             // cuBLASLt can be called
   std::string architecture() const { return "sm_" + std::to_string(capability); }
 };
 

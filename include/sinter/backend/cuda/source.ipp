@@ -21,6 +21,7 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, target_, by_value, is_aligned);
     if (kernel_.kind == KernelKind::contraction && write_product(writer)) return writer.finish();
+    if (nest.reduced.empty() && write_transpose(writer)) return writer.finish();
     if (nest.reduced.empty()) write_pointwise(writer);
     else write_reduction(writer);
     return writer.finish();

@@ -4,6 +4,7 @@
 // kernel adds the pieces in order.
 #pragma once
 
+#include <sinter/backend/cuda/library_product.hpp>
 #include <sinter/backend/cuda/source_writer.hpp>
 
 #include <algorithm>
@@ -37,6 +38,8 @@ class ProductWriter {
 
   bool choose();
   void run();
+  /// The product by the library, what follows it by a kernel of its own (none for a plain product).
+  bool run_library();
 
  private:
   static std::string str(std::int64_t number) { return std::to_string(number); }
@@ -210,7 +213,8 @@ SINTER_DECL void ProductWriter::keep(const Factor& factor, const std::string& na
 /// A thread has groups of 4 rows and of 4 columns, spread over the tile so that shared memory is read without conflicts.
 SINTER_DECL void ProductWriter::multiply() {
   const std::string row_step = str(row_gap()), column_step = str(column_gap());
-  w.line("#pragma unroll 4");
+  // Enough independent work without text that compiles for long.
+  w.line("#pragma unroll " + str(std::min(16, std::max(4, 256 / (shape.thread_rows * shape.thread_columns)))));
   w.open("for (int k = 0; k < " + str(shape.depth) + "; ++k)");
   w.line(type() + " left[" + str(shape.thread_rows) + "], right[" + str(shape.thread_columns) + "];");
   w.line("#pragma unroll");
@@ -255,7 +259,9 @@ SINTER_DECL void ProductWriter::run() {
   w.close();
   const std::int64_t tiles = quotient_up(nest.extent(shape.row_axis), shape.rows) * quotient_up(nest.extent(shape.column_axis), shape.columns);
   w.add_step(entry, tiles * nest.points(shape.batch), shape.splits, shape.threads());
-  if (shape.splits > 1) write_finish();
+  if (shape.splits == 1) return;
+  w.add_workspace(shape.splits * nest.points(nest.parallel) * size_of(nest.inst(shape.contract).dtype));
+  write_finish();
 }
 
 // ---- what follows the product -----------------------------------------------------------------------------------------
@@ -335,7 +341,6 @@ SINTER_DECL void ProductWriter::write_finish() {
   AxisList axes = shape.batch;
   axes.push_back(shape.row_axis), axes.push_back(shape.column_axis);
   const std::int64_t results = nest.points(axes), items = results / width;
-  w.add_workspace(shape.splits * results * size_of(nest.inst(shape.contract).dtype));
   const std::string entry = w.entry("finish", threads);
   w.line("const I item = (I)blockIdx.x * " + str(threads) + " + (I)threadIdx.x;");
   w.open("if (item < " + w.number("items", items) + ")");
@@ -352,10 +357,49 @@ SINTER_DECL void ProductWriter::write_finish() {
   w.add_step(entry, quotient_up(items, threads), 1, threads);
 }
 
+/// From here on the library's product is worth a second pass over the result.
+inline constexpr double library_operations = 2e9;
+
+SINTER_DECL bool ProductWriter::run_library() {
+  const Inst& contract = nest.inst(shape.contract);
+  cuda::LibraryProduct product;
+  product.dtype = contract.dtype, product.batches = nest.points(shape.batch);
+  product.rows = nest.extent(shape.row_axis), product.columns = nest.extent(shape.column_axis), product.depth = nest.extent(shape.depth_axis);
+  const double operations = 2.0 * static_cast<double>(product.batches * product.rows) * static_cast<double>(product.columns * product.depth);
+  if (!w.device.has_library || !is_floating(product.dtype) || operations < library_operations || shape.batch.size() > 1) return false;
+  const auto fill = [&](const Factor& factor, cuda::LibraryProduct::Factor& to, int extent_axis) {
+    const std::uint16_t access = nest.inst(factor.load).access;
+    to.operand = nest.kernel.accesses[access].operand;
+    to.byte_offset = nest.geometry.accesses[access].offset * size_of(product.dtype);
+    to.stride = nest.stride(access, factor.axis), to.depth_stride = nest.stride(access, shape.depth_axis);
+    to.batch_stride = shape.batch.empty() ? 0 : nest.stride(access, shape.batch[0]);
+    return (to.depth_stride == 1 && to.stride >= product.depth) || (to.stride == 1 && to.depth_stride >= nest.extent(extent_axis));
+  };
+  if (!fill(shape.left, product.left, shape.row_axis) || !fill(shape.right, product.right, shape.column_axis)) return false;
+  product.result_stride = product.columns, product.result_batch_stride = product.rows * product.columns;
+  const std::int64_t bytes = quotient_up(product.batches * product.rows * product.columns * size_of(product.dtype), 256) * 256;
+  const Store& store = nest.kernel.stores[0];
+  const std::int64_t stored_stride = nest.stride(store.access, shape.row_axis);
+  const bool is_plain = nest.kernel.stores.size() == 1 && store.value == shape.contract && nest.stride(store.access, shape.column_axis) == 1 && stored_stride >= product.columns;
+  if (is_plain) {
+    product.result_operand = nest.kernel.accesses[store.access].operand;
+    product.result_byte_offset = nest.geometry.accesses[store.access].offset * size_of(product.dtype);
+    product.result_stride = stored_stride, product.result_batch_stride = shape.batch.empty() ? 0 : nest.stride(store.access, shape.batch[0]);
+  }
+  product.scratch_place = is_plain ? 0 : static_cast<std::size_t>(bytes), product.scratch_bytes = std::size_t{8} << 20;
+  w.add_workspace(static_cast<std::int64_t>(product.scratch_bytes) + (is_plain ? 0 : bytes));
+  w.set_call(cuda::make_library_product(product));
+  if (is_plain) return true;
+  shape.splits = 1;
+  w.set_vector(shape.column_axis, product.columns % 4 == 0 ? 4 : 1);
+  write_finish();
+  return true;
+}
+
 SINTER_DECL bool write_product(Writer& writer) {
   ProductWriter product(writer);
   if (!product.choose()) return false;
-  product.run();
+  if (!product.run_library()) product.run();
   return true;
 }
 

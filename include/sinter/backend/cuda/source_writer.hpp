@@ -49,7 +49,9 @@ class Writer {
   /// Begins a kernel. `blocks`: so many per processor must find room in its registers.
   std::string entry(const std::string& suffix, int threads, int blocks = 1);
   void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads, unsigned shared_bytes = 0);
-  void add_workspace(std::int64_t bytes) { workspace_bytes_ = bytes; }
+  void add_workspace(std::int64_t bytes) { workspace_bytes_ += bytes; }
+  void set_call(std::unique_ptr<cuda::LibraryCall> call) { call_ = std::move(call); }
+  bool is_aligned() const { return is_aligned_; }
   LaunchList finish();
 
   // ---- positions
@@ -102,11 +104,14 @@ class Writer {
   std::vector<GpuLaunch> launches_;
   std::vector<std::string> entries_;
   std::int64_t workspace_bytes_ = 0;
+  std::unique_ptr<cuda::LibraryCall> call_;
 };
 
 /// The forms. Each writes its kernels and adds its steps.
 void write_pointwise(Writer& writer);
 void write_reduction(Writer& writer);
+/// False: nothing is read across; write_pointwise takes it.
+bool write_transpose(Writer& writer);
 /// False: not a product of two loads over rows and columns; write_reduction takes it.
 bool write_product(Writer& writer);
 

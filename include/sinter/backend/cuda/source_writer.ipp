@@ -64,6 +64,9 @@ SINTER_DECL void Writer::add_step(const std::string& entry, std::int64_t blocks,
 /// The parameter: pointers (or values of operands on the host), workspace, fault, tag, numbers.
 SINTER_DECL LaunchList Writer::finish() {
   LaunchList list;
+  list.call = std::move(call_);
+  list.workspace_bytes = static_cast<std::size_t>(workspace_bytes_);
+  if (launches_.empty()) return list;
   std::string head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" + helpers(body_, device.capability) + "\nstruct Arguments {\n";
   std::vector<ParameterPatch> patches;
   std::uint32_t at = 0;
@@ -90,7 +93,6 @@ SINTER_DECL LaunchList Writer::finish() {
   list.source = head + "};\n" + body_;
   list.entries = std::move(entries_);
   list.launches = std::move(launches_);
-  list.workspace_bytes = static_cast<std::size_t>(workspace_bytes_);
   list.needs_alignment = needs_alignment_;
   return list;
 }
