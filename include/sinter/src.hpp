@@ -51,9 +51,11 @@
 #include <sinter/expr/functions.ipp>
 #include <sinter/expr/host.ipp>
 // autodiff
+#include <sinter/autodiff/cut.ipp>
 #include <sinter/autodiff/forward.ipp>
 #include <sinter/autodiff/call.ipp>
 #include <sinter/autodiff/reverse.ipp>
+#include <sinter/autodiff/tape.ipp>
 #include <sinter/autodiff/trace.ipp>
 #include <sinter/autodiff/transforms.ipp>
 #include <sinter/autodiff/vectorise.ipp>

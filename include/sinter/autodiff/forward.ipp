@@ -1,6 +1,7 @@
 // Forward mode, halves and matrices out of the reverse walk and the vectoriser.
 #pragma once
 
+#include <sinter/autodiff/cut.hpp>
 #include <sinter/autodiff/forward.hpp>
 #include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/vectorise.hpp>
@@ -108,64 +109,14 @@ inline bool is_by_rows(const Shape& output, const Shape& parameter) {
   return !(rows.is_static() && columns.is_static()) || rows.value() <= columns.value();   // unknown: no guard for a choice
 }
 
-/// Splits a joint graph: nodes before `boundary` may be computed early, the others need the gradients.
-class Splitter {
- public:
-  Splitter(const Graph& joint, std::int32_t boundary) : joint_(joint), boundary_(boundary), builder_(joint), moved_(joint.nodes().size()) {}
+/// Whether the forward half keeps `v` for the backward half, which starts at node `boundary`. Views and what is made from
+/// nothing are made again.
+inline bool is_kept(const Graph& joint, std::int32_t boundary, Value v) {
+  const Node& node = joint.node(v);
+  return node.op == &op_info<ops::Input> || (v.node < boundary && !node.inputs.empty() && node.op->kind != OpKind::view);
+}
 
-  /// Copies what the gradients need; values of the early part become inputs, those that cost nothing are made again.
-  Graph run(std::span<const Value> douts, std::span<const Value> gradients, std::vector<Value>& residuals) {
-    collect(gradients);
-    for (Value v : early_) moved_[static_cast<std::size_t>(v.node)] = {};
-    for (std::size_t i = 0; i < early_.size(); ++i)
-      inputs_.push_back(builder_.input(Type(joint_.type(early_[i])), {}, joint_.node(early_[i]).where));
-    for (Value v : douts) moved_[static_cast<std::size_t>(v.node)] = builder_.input(Type(joint_.type(v)), {}, joint_.node(v).where);
-    for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
-      const Node& node = joint_.nodes()[id];
-      if (!is_needed_[id] || moved_[id]) continue;
-      Values operands;
-      for (Value v : node.inputs) operands.push_back(moved(v));
-      moved_[id] = builder_.copy(node, operands);
-    }
-    std::vector<Value> outputs;
-    for (Value v : gradients) outputs.push_back(moved(v));
-    residuals = early_;
-    return builder_.finish(outputs);
-  }
-
- private:
-  bool is_saved(Value v) const {
-    const Node& node = joint_.node(v);
-    if (v.node >= boundary_) return false;
-    return node.op == &op_info<ops::Input> || (!node.inputs.empty() && node.op->kind != OpKind::view);
-  }
-  void collect(std::span<const Value> gradients) {
-    is_needed_.assign(joint_.nodes().size(), 0);
-    std::vector<Value> saved;
-    auto need = [&](Value v) {
-      if (!is_saved(v)) is_needed_[static_cast<std::size_t>(v.node)] = 1;
-      else if (std::find(early_.begin(), early_.end(), v) == early_.end()) early_.push_back(v);
-    };
-    for (Value v : gradients) need(v);
-    for (std::size_t id = joint_.nodes().size(); id-- > 0;)
-      if (is_needed_[id])
-        for (Value v : joint_.nodes()[id].inputs) need(v);
-  }
-  Value moved(Value v) const {
-    for (std::size_t i = 0; i < early_.size(); ++i)
-      if (early_[i] == v) return inputs_[i];
-    const Value to = moved_[static_cast<std::size_t>(v.node)];
-    return {to.node, to.result + v.result};
-  }
-
-  const Graph& joint_;
-  std::int32_t boundary_;
-  GraphBuilder builder_;
-  std::vector<Value> moved_, early_, inputs_;
-  std::vector<std::uint8_t> is_needed_;
-};
-
-}   // namespace forward_detail
+}  // namespace forward_detail
 
 SINTER_DECL std::vector<Value> push_forward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> wrt,
                                             std::span<const Value> tangents) {
@@ -220,29 +171,14 @@ SINTER_DECL ForwardBackward split_vjp(const Graph& traced, std::size_t parameter
   std::vector<Value> gradients = backward(builder, {outputs.data(), results}, douts, {inputs.data(), parameters});
   for (std::size_t i = 0; i < parameters; ++i)
     if (!gradients[i]) gradients[i] = zeros_like(builder, inputs[i]);
-  std::vector<Value> all = outputs, residuals;
+  std::vector<Value> all = outputs;
   all.insert(all.end(), gradients.begin(), gradients.end());
   const Graph joint = builder.finish(all);
-  ForwardBackward halves;
-  halves.backward = Splitter(joint, boundary).run(douts, gradients, residuals);
-  GraphBuilder early(forward);
-  const std::vector<Value> early_inputs = copy_inputs(early, forward);
-  // The early part of the joint graph is the forward graph again, node for node.
-  std::vector<Value> moved(static_cast<std::size_t>(boundary));
-  for (std::int32_t id = 0; id < boundary; ++id) {
-    const Node& node = joint.node(id);
-    Values operands;
-    for (Value v : node.inputs)
-      operands.push_back({moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result});
-    moved[static_cast<std::size_t>(id)] =
-        node.op == &op_info<ops::Input> ? early_inputs[static_cast<std::size_t>(node.attrs.integer)] : early.copy(node, operands);
-  }
-  std::vector<Value> early_outputs = outputs;
-  early_outputs.insert(early_outputs.end(), residuals.begin(), residuals.end());
-  for (Value& v : early_outputs)
-    v = {moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result};
-  halves.forward = Dce{}(early.finish(early_outputs));
-  return halves;
+  CutGraph backward_half = cut_graph(joint, gradients, douts, [&](Value v) { return is_kept(joint, boundary, v); });
+  std::vector<Value> early = outputs;
+  early.insert(early.end(), backward_half.inputs.begin(), backward_half.inputs.end() - static_cast<std::ptrdiff_t>(results));
+  CutGraph forward_half = cut_graph(joint, early, inputs, [](Value) { return false; });
+  return {std::move(forward_half.graph), std::move(backward_half.graph)};
 }
 
 SINTER_DECL Graph jacobian_graph(const Graph& traced, std::size_t parameters, Location where) {

@@ -132,7 +132,7 @@ struct ParameterVisitor {
   void fixed(std::int64_t) {}
 };
 
-}   // namespace jit::autodiff_detail
+}  // namespace jit::autodiff_detail
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

@@ -30,8 +30,8 @@ SINTER_DECL Ref<TensorImpl> TransformTrace::variable_parameter(const std::shared
 }
 
 SINTER_DECL Ref<TensorImpl> TransformTrace::read_outside(const std::shared_ptr<VariableSlot>& slot) const {
-  if (outer() != nullptr) return outer()->read_variable(slot);
-  return slot->value();
+  const Ref<TensorImpl> value = outer() != nullptr ? outer()->read_variable(slot) : slot->value();
+  return slot->gradient() != nullptr ? tape_leaf(value, slot) : value;
 }
 
 SINTER_DECL Ref<TensorImpl> TransformTrace::read_variable(const std::shared_ptr<VariableSlot>& slot) {
@@ -75,5 +75,5 @@ SINTER_DECL void assign_outside(const std::shared_ptr<VariableSlot>& slot, const
   slot->set(value);
 }
 
-}   // namespace jit::autodiff_detail
+}  // namespace jit::autodiff_detail
 SINTER_NAMESPACE_END

@@ -188,7 +188,7 @@ struct Jacobian {
   }
 };
 
-}   // namespace autodiff_detail
+}  // namespace autodiff_detail
 
 /// A function that returns {f(args...), gradients by the parameters Wrt (default: the first)}. f must return a floating
 /// scalar (shape ()), or a pair or tuple that begins with one: what follows is passed through. One parameter: its gradient;
@@ -248,7 +248,7 @@ auto as_arguments(const T& primals) {
     return std::apply([](const auto&... p) { return std::tuple<parameter_t<std::remove_cvref_t<decltype(p)>>...>{p...}; }, primals);
   else return std::tuple<parameter_t<T>>{primals};
 }
-}   // namespace autodiff_detail
+}  // namespace autodiff_detail
 
 /// {f(args...), pullback}: reverse mode for results of any shape. The pullback multiplies a gradient of the result by the
 /// matrix of derivatives; what it needs of the forward computation is kept as long as it lives.
@@ -302,7 +302,7 @@ auto hessian(F f, Location where = std::source_location::current()) {
   return jacobian<Wrt>(grad<Wrt>(std::move(f), where), where);
 }
 
-}   // namespace jit
+}  // namespace jit
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

@@ -129,6 +129,6 @@ SINTER_DECL std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<
   return pulled;
 }
 
-}   // namespace autodiff_detail
-}   // namespace jit
+}  // namespace autodiff_detail
+}  // namespace jit
 SINTER_NAMESPACE_END

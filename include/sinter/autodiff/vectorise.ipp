@@ -76,7 +76,7 @@ class Vectoriser {
   Dim size_;
 };
 
-}   // namespace vectorise_detail
+}  // namespace vectorise_detail
 
 SINTER_DECL std::vector<Batched> vectorise(GraphBuilder& builder, const Graph& traced, std::span<const Batched> inputs, Dim size) {
   const Graph graph = inline_calls(traced);

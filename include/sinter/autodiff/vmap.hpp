@@ -155,7 +155,7 @@ struct Vmap {
   }
 };
 
-}   // namespace autodiff_detail
+}  // namespace autodiff_detail
 
 /// A function that applies f to each example of a batch: the arguments are mapped along `in_axes`, the results stacked along
 /// `out_axes`. All in one graph, without a loop: a product of matrix and vector becomes a product of matrices. Numbers are
@@ -166,7 +166,7 @@ auto vmap(F f, MappedAxes in_axes = 0, MappedAxes out_axes = 0, Location where =
   return autodiff_detail::Vmap<F>{std::move(f), std::move(in_axes), std::move(out_axes), where};
 }
 
-}   // namespace jit
+}  // namespace jit
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

@@ -102,5 +102,5 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(std::unique_ptr<MapTra
   return values;
 }
 
-}   // namespace jit::autodiff_detail
+}  // namespace jit::autodiff_detail
 SINTER_NAMESPACE_END

@@ -30,6 +30,7 @@ struct CaptureOptions {
   ReadyLeaf ready = ReadyLeaf::input;
   bool finds_kept = false;               // fill `kept`
   Ref<TensorImpl> last_effect{};         // token of the last effect that the graph is to hold, or null
+  bool along_tape = false;               // walk instead what is on the tape, evaluated or not, of any trace; all of it is `kept`
 };
 
 /// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs behind them, or

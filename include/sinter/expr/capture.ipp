@@ -58,7 +58,7 @@ class Capturer {
     std::unordered_map<const TensorImpl*, bool> is_output;
     for (const auto& output : outputs) is_output[output.get()] = true;
     for (TensorImpl* value : order_) {
-      if (is_output.contains(value) || value->use_count() <= references[value]) continue;
+      if (!options_.along_tape && (is_output.contains(value) || value->use_count() <= references[value])) continue;
       out_.kept.push_back(Ref<TensorImpl>::share(value));
       out_.kept_values.push_back(values_.at(value));
     }
@@ -66,6 +66,7 @@ class Capturer {
 
  private:
   bool is_leaf(const TensorImpl& value) const {
+    if (options_.along_tape) return value.tape.load(std::memory_order_acquire) != TapeState::node;
     return value.state.load(std::memory_order_acquire) != TensorState::pending || value.trace != options_.trace;
   }
 
@@ -170,7 +171,7 @@ SINTER_DECL Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<
   for (const auto& value : known) capturer.add_known(value);
   if (options.last_effect) static_cast<void>(capturer.value_of(options.last_effect));
   for (const auto& value : outputs) out.outputs.push_back(capturer.value_of(value));
-  if (options.finds_kept) capturer.find_kept(outputs);
+  if (options.finds_kept || options.along_tape) capturer.find_kept(outputs);
   return out;
 }
 

@@ -196,8 +196,9 @@ SINTER_DECL void SlotRef::operator/=(const In& value) && {
 
 SINTER_DECL Variable::Variable(const Tensor& value, std::string name) : slot_(std::make_shared<VariableSlot>(value.impl(), std::move(name))) {}
 SINTER_DECL Tensor Variable::value() const {
-  if (Trace* trace = Trace::current()) return Tensor(trace->read_variable(slot_));
-  return Tensor(slot_->value());
+  Trace* trace = Trace::current();
+  Ref<TensorImpl> value = trace != nullptr ? trace->read_variable(slot_) : slot_->value();
+  return Tensor(SINTER_UNLIKELY(slot_->gradient() != nullptr) ? tape_leaf(value, slot_) : std::move(value));
 }
 SINTER_DECL const Variable& Variable::set(const In& value) const {
   Ref<TensorImpl> next = value.tensor();

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -78,12 +79,23 @@ inline Type token_type() { return {DType::bool_, Device::cpu(), {}}; }
 /// Records an expression statement as one block.
 Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf> leaves, Location where);
 
+/// The same value as an object of its own, of the trace that `value` belongs to.
+Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value);
+
 /// Types of an elementwise op's result, from operand types and weak flags (numbers and Scalars are weak).
 DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const bool> weak, const Attrs& attrs, Location where);
 
 /// Makes the values ready: runs what they need. Defined by the jit layer. No-op for ready values.
 /// Throws TraceError (naming `what` and the line) for values of a trace.
 void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where);
+
+/// Lazy evaluation holds it: whoever follows records of ready values must, too. Defined by the jit layer.
+std::mutex& evaluation_mutex();
+/// Whether this thread puts what it records on the tape.
+bool& is_tape_on() noexcept;
+/// `value` as a leaf of the tape whose gradient goes to the gradient slot of `slot`: an object of its own, as others may
+/// hold the value for other purposes. Defined by autodiff.
+Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::shared_ptr<VariableSlot>& slot);
 
 /// A function being traced on this thread. Traces nest (grad inside compile); the innermost records.
 class Trace {

@@ -126,8 +126,17 @@ inline bool agree(std::span<const Leaf> leaves, const Type*& out) {
   return out != nullptr;
 }
 
+/// Does a gradient flow through a value of this type made of these leaves?
+inline bool is_on_tape(const Type& type, std::span<const Leaf> leaves) {
+  if (!is_floating(type.dtype)) return false;
+  for (const Leaf& leaf : leaves)
+    if (leaf.value && leaf.value->tape.load(std::memory_order_relaxed) != TapeState::none) return is_tape_on();
+  return false;
+}
+
 inline Ref<TensorImpl> make_pending(const Type& type, Ref<Record> record, std::uint16_t result) {
   Ref<TensorImpl> impl = TensorImpl::make(type);
+  if (is_on_tape(type, record->leaves())) impl->tape.store(TapeState::node, std::memory_order_relaxed);
   impl->trace = record->trace;
   impl->result = result;
   impl->state.store(TensorState::pending, std::memory_order_relaxed);
@@ -159,6 +168,11 @@ inline void after_recording(const Ref<TensorImpl>& value, std::string_view op, L
 }
 
 }  // namespace graph_detail
+
+SINTER_DECL bool& is_tape_on() noexcept {
+  static thread_local constinit bool is_on = true;
+  return is_on;
+}
 
 SINTER_DECL void retain_record(const Record* record) noexcept { record->retain(); }
 SINTER_DECL void release_record(const Record* record) noexcept { record->release(); }
@@ -340,6 +354,23 @@ SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, st
   value->is_weak = is_weak;
   graph_detail::after_recording(value, op, where);
   return value;
+}
+
+SINTER_DECL Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value) {
+  if (value->is_ready()) {
+    Ref<TensorImpl> alias = TensorImpl::make_ready(value->type, value->storage, value->offset, &value->strides);
+    if (value->marks) alias->marks = std::make_unique<const AxisMarks>(*value->marks);
+    return alias;
+  }
+  static const OpInfo* const reshape = find_op("reshape");
+  Leaf leaf(value);
+  Ref<Record> record = Record::make({&leaf, 1});
+  record->op = reshape;
+  record->attrs = std::make_unique<Attrs>(Attrs{.shape = value->type.shape});
+  record->trace = value->trace;
+  Ref<TensorImpl> alias = graph_detail::make_pending(value->type, std::move(record), 0);
+  alias->is_weak = value->is_weak;
+  return alias;
 }
 
 namespace graph_detail {

@@ -77,8 +77,7 @@ inline void become_ready(TensorImpl& value, TensorImpl& computed) {
   value.storage = computed.storage;
   value.offset = computed.offset;
   value.strides = computed.strides;
-  Record* record = value.record;
-  value.record = nullptr;
+  Record* record = value.tape.load(std::memory_order_relaxed) == TapeState::node ? nullptr : std::exchange(value.record, nullptr);
   value.state.store(TensorState::ready, std::memory_order_release);
   if (record != nullptr) release_record(record);
 }
@@ -98,6 +97,8 @@ SINTER_DECL void clear_lazy_cache() {
 }
 
 }  // namespace jit
+
+SINTER_DECL std::mutex& evaluation_mutex() { return jit::jit_detail::LazyCache::instance().mutex; }
 
 SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where) {
   for (TensorImpl* value : values) {

@@ -35,7 +35,7 @@ Val with_rank(Val x, int rank);
 /// Axis `from` of x at place `to`, the others in their order.
 Val move_axis(Val x, int from, int to);
 
-}   // namespace ops_detail
+}  // namespace ops_detail
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

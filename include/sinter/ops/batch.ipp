@@ -50,5 +50,5 @@ SINTER_DECL Batched batch_along_axes(const BatchArgs& args) {
   return apply(args.op, args.in, std::move(attrs));
 }
 
-}   // namespace ops_detail
+}  // namespace ops_detail
 SINTER_NAMESPACE_END

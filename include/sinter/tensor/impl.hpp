@@ -1,6 +1,7 @@
 // TensorImpl: what a Tensor handle points at. One value, in one of three states: ready (has data), pending (a recorded
 // statement will make it), placeholder (an input of a trace). Records themselves are the graph layer's; here they are
-// only held. A value never changes state back, and evaluated values drop their record.
+// only held. A value never changes state back, and evaluated values drop their record unless
+// a tape holds them.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -30,6 +31,16 @@ struct AxisMarks {
   std::array<Mark, max_rank> axes;
 };
 
+/// What a value is to tape-style differentiation, see autodiff/tape.hpp.
+enum class TapeState : std::uint8_t {
+  none,    // nothing that it was computed from requires a gradient
+  node,    // computed from a leaf: keeps its record after evaluation
+  leaf,    // the value of a Variable that requires a gradient
+  spent,   // was a node until a backward() used it up
+};
+struct TapeLeaf;
+void release_tape_leaf(TapeLeaf* leaf) noexcept;
+
 enum class TensorState : std::uint8_t { ready, pending, placeholder };
 
 class TensorImpl : public RefCounted<TensorImpl> {
@@ -38,6 +49,7 @@ class TensorImpl : public RefCounted<TensorImpl> {
   std::atomic<TensorState> state{TensorState::ready};
   /// A C++ number or a Scalar: takes part in dtype promotion by class only.
   bool is_weak = false;
+  std::atomic<TapeState> tape{TapeState::none};
   std::uint16_t result = 0;        // pending: which result of the record
   std::uint64_t trace = 0;         // id of the trace it belongs to; 0: none (ready, or lazy outside compile)
 
@@ -46,8 +58,9 @@ class TensorImpl : public RefCounted<TensorImpl> {
   std::int64_t offset = 0;         // elements from the start of the storage
   Strides strides{};               // elements
 
-  // pending: owned count of the record
+  // pending, or ready on a tape: owned count of the record
   Record* record = nullptr;
+  TapeLeaf* tape_leaf = nullptr;   // owned
 
   std::unique_ptr<const AxisMarks> marks;   // null: none
 

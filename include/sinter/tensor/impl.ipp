@@ -24,6 +24,7 @@ SINTER_DECL Ref<TensorImpl> TensorImpl::make_ready(const Type& type, Ref<Storage
 
 SINTER_DECL void TensorImpl::destroy(TensorImpl* impl) noexcept {
   if (impl->record != nullptr) release_record(impl->record);
+  if (impl->tape_leaf != nullptr) release_tape_leaf(impl->tape_leaf);
   impl->~TensorImpl();
   BlockPool<sizeof(TensorImpl)>::release(impl);
 }

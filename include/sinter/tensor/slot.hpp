@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +54,15 @@ struct VariableSlot {
   }
   void set(Ref<TensorImpl> next);
 
+  /// The slot of the gradient in tape style, or null: none is required (autodiff/tape.hpp).
+  const std::shared_ptr<VariableSlot>* gradient() const { return has_gradient_.load(std::memory_order_acquire) ? &gradient_ : nullptr; }
+  /// Gives it one, unless it has one. Calls of one slot must not overlap.
+  void set_gradient(std::shared_ptr<VariableSlot> slot) {
+    if (gradient() != nullptr) return;
+    gradient_ = std::move(slot);
+    has_gradient_.store(true, std::memory_order_release);
+  }
+
   const std::string name;
 
  private:
@@ -69,6 +79,8 @@ struct VariableSlot {
   TensorImpl* exchange(TensorImpl* next) noexcept;
 
   mutable std::atomic<std::uintptr_t> word_;   // the value, owned; lowest bit: claimed
+  std::atomic<bool> has_gradient_{false};
+  std::shared_ptr<VariableSlot> gradient_;     // written once, before the flag
 };
 
 /// Gives each slot its value, whose count it takes over.

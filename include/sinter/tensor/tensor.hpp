@@ -112,6 +112,10 @@ class Scalar {
   Leaf leaf_;
 };
 
+struct BackwardOptions {
+  bool keeps_graph = false;   // true: backward() of it, or of what shares parts with it, may be called again
+};
+
 /// Functions that every tensor-like class has as members; each does what the free function of that name does.
 template <class Self>
 class TensorMethods {
@@ -129,6 +133,8 @@ class TensorMethods {
   Tensor reshape(const Shape& shape, Location where = std::source_location::current()) const;
   Tensor to(DType dtype, Location where = std::source_location::current()) const;
   Tensor to(Device device, Location where = std::source_location::current()) const;
+  /// Adds the gradients of this scalar to .grad() of the Variables that it was computed from and that require one.
+  void backward(BackwardOptions options = {}, Location where = std::source_location::current()) const;
   /// A part of it: x(0, all, slice(2, 5)).
   Tensor operator()(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {}, const Index& i4 = {},
                     const Index& i5 = {}, const Index& i6 = {}, const Index& i7 = {}) const;
@@ -209,6 +215,12 @@ class Variable : public TensorMethods<Variable> {
 
   /// The value now: the one assigned last in this trace, or the slot's.
   Tensor value() const;
+
+  /// From now on what is computed from this Variable can be differentiated tape-style, by backward().
+  const Variable& requires_grad(Location where = std::source_location::current()) const;
+  /// The sum of what backward() has added since zero_grad(); zeros at first. Throws UserError without requires_grad().
+  Tensor grad(Location where = std::source_location::current()) const;
+  const Variable& zero_grad(Location where = std::source_location::current()) const;
   const std::string& name() const { return slot_->name; }
   const std::shared_ptr<VariableSlot>& slot() const { return slot_; }
 

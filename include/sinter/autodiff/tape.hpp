@@ -1,0 +1,64 @@
+// Tape style: Variables that require gradients, loss.backward(), .grad(). There is no tape beside the program: what was
+// recorded is it. Values computed from such a Variable keep their record, and with it what it was computed from, until
+// backward() has used it, evaluated or not. A Variable's gradient is a slot of its own, so that nothing here forms a cycle;
+// inside compile() it is read and written back as any Variable is.
+#pragma once
+
+#include <sinter/expr/functions.hpp>
+#include <sinter/expr/tree.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// While it lives, what this thread computes is not put on the tape.
+class NoGradGuard {
+ public:
+  NoGradGuard() : before_(is_tape_on()) { is_tape_on() = false; }
+  ~NoGradGuard() { is_tape_on() = before_; }
+  NoGradGuard(const NoGradGuard&) = delete;
+  NoGradGuard& operator=(const NoGradGuard&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// As loss.backward().
+void backward(const In& loss, BackwardOptions options = {});
+
+namespace autodiff_detail {
+template <class F>
+struct VariableVisitor {
+  F visit;
+  void tensor(const Tensor&) {}
+  void scalar(const Scalar&) {}
+  void variable(const Variable& x) {
+    if (is_floating(x.dtype())) visit(x);
+  }
+  void fixed(std::int64_t) {}
+};
+}  // namespace autodiff_detail
+
+/// For all floating Variables in a model: a struct or container of them.
+template <class Model>
+void requires_grad(const Model& model) {
+  autodiff_detail::VariableVisitor visitor{[](const Variable& x) { x.requires_grad(); }};
+  tree::visit_leaves(model, visitor);
+}
+template <class Model>
+void zero_grad(const Model& model) {
+  autodiff_detail::VariableVisitor visitor{[](const Variable& x) { x.zero_grad(); }};
+  tree::visit_leaves(model, visitor);
+}
+
+}  // namespace jit
+
+template <class Self>
+void TensorMethods<Self>::backward(BackwardOptions options, Location where) const {
+  jit::backward(In(static_cast<const Self&>(*this), where), options);
+}
+
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/autodiff/tape.ipp>
+#endif
