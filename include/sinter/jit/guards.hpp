@@ -34,6 +34,7 @@ struct LeafSpec {
   Device device;
   std::uint8_t rank = 0;
   bool is_dense = true;
+  bool is_sized = true;                            // no extent is a symbol
   DTypeClass number_kind = DTypeClass::floating;
   std::int16_t same_slot_as = -1;                  // variables: an earlier leaf with the same slot
   std::int64_t fixed = 0;
@@ -49,6 +50,8 @@ struct DimGuard {
   bool outcome;
   std::string_view op{};      // the operation that asked; empty: the function itself
   Location where{};
+  /// For the quick check, where both sides are symbols that must be equal: which. Set by solve_symbols().
+  std::int32_t left = -1, right = -1;
 };
 
 /// Where a symbol's value is found, and what it may be.

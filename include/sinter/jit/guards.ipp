@@ -40,13 +40,24 @@ inline bool is_as_traced(const LeafSpec& spec, const Type& type, const Strides& 
   for (std::size_t i = 0; i < spec.rank; ++i) is_same &= identical(spec.extents[i], type.shape.begin()[i]) & (spec.strides[i] == strides[i]);
   return is_same;
 }
+/// A dense tensor whose extents are those that numbers ask for; false also says that it is not so simple (extents 0 and 1).
+inline bool is_dense_of_size(const LeafSpec& spec, const Type& type, const Strides& strides) {
+  bool fits = spec.is_dense;
+  std::int64_t step = 1;
+  for (std::size_t i = spec.rank; i-- > 0;) {
+    const Dim expected = spec.extents[i], extent = type.shape.begin()[i];
+    fits &= (!expected.is_static() | identical(expected, extent)) & (strides[i] == step);
+    step *= extent.value();
+  }
+  return fits;
+}
 inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
   if (spec.kind != arg.kind) return false;
   if (spec.kind == LeafKind::fixed) return spec.fixed == arg.integer;
   if (spec.kind == LeafKind::scalar) return spec.number_kind == arg.number_kind;
   const Type& type = *arg.type;
   if (type.dtype != spec.dtype || !(type.device == spec.device) || type.shape.rank() != spec.rank) return false;
-  if (SINTER_LIKELY(is_as_traced(spec, type, *arg.strides))) return true;
+  if (SINTER_LIKELY(spec.is_sized ? is_as_traced(spec, type, *arg.strides) : is_dense_of_size(spec, type, *arg.strides))) return true;
   for (int i = 0; i < spec.rank; ++i) {
     Dim expected = spec.extents[static_cast<std::size_t>(i)];
     if (expected.is_static() && !identical(expected, type.shape.begin()[i])) return false;
@@ -73,6 +84,7 @@ inline bool aliases_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf
   return true;
 }
 inline bool relation_holds(const DimGuard& guard, std::span<const std::int64_t> symbols) {
+  if (guard.left >= 0) return symbols[static_cast<std::size_t>(guard.left)] == symbols[static_cast<std::size_t>(guard.right)];
   std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
   return (guard.relation == DimRelation::less ? a < b : a == b) == guard.outcome;
 }
@@ -95,8 +107,9 @@ SINTER_DECL bool GuardSet::holds(std::span<const ArgLeaf> args, SmallVector<std:
   if (has_variables && !jit_detail::aliases_fit(leaves, args)) return false;
   symbol_values.clear();
   for (const SymbolSource& source : symbols) {
-    symbol_values.push_back(value_of(source, args));
-    if (!jit_detail::is_in_range(source, symbol_values.back())) return false;
+    const std::int64_t value = value_of(source, args);
+    symbol_values.push_back(value);
+    if (value < source.min || value > source.max || (source.divisor != 1 && !jit_detail::is_in_range(source, value))) return false;
   }
   for (const DimGuard& guard : dims)
     if (!jit_detail::relation_holds(guard, symbol_values)) return false;
@@ -161,6 +174,7 @@ inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::ui
     bool becomes_symbol = mark.kind == AxisMarks::Kind::none ? (symbolic >> axis & 1) != 0 : mark.kind == AxisMarks::Kind::dynamic;
     spec.extents[axis] = extent;
     if (!becomes_symbol || extent.value() < 2) continue;
+    spec.is_sized = false;
     spec.extents[axis] = Dim::symbol(static_cast<SymbolId>(symbols.size()));
     symbols.push_back({static_cast<std::int16_t>(leaf), static_cast<std::int8_t>(axis)});
     if (mark.kind == AxisMarks::Kind::dynamic) {

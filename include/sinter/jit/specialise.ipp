@@ -77,8 +77,12 @@ SINTER_DECL std::vector<Dim> solve_symbols(GuardSet& guards, std::span<const Arg
   if (divide == Divide::yes) jit_detail::find_divisors(guards, args);
   std::vector<Dim> solution = jit_detail::identity_symbols(count);
   for (std::size_t i = 0; i < count; ++i) solution[i] *= Dim(guards.symbols[i].divisor);
-  for (const DimGuard& guard : guards.dims) {
+  for (DimGuard& guard : guards.dims) {
     if (!jit_detail::is_true_equality(guard)) continue;
+    if (guard.lhs.as_symbol() >= 0 && guard.rhs.as_symbol() >= 0) {
+      guard.left = static_cast<std::int32_t>(guard.lhs.as_symbol());
+      guard.right = static_cast<std::int32_t>(guard.rhs.as_symbol());
+    }
     auto solved = jit_detail::solve_for_symbol(guard.lhs.substitute(solution), guard.rhs.substitute(solution), count);
     if (!solved) continue;
     std::vector<Dim> step = jit_detail::identity_symbols(count);
