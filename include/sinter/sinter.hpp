@@ -11,6 +11,7 @@
 #include <sinter/jit/compile.hpp>
 #include <sinter/jit/control.hpp>
 #include <sinter/jit/region.hpp>
+#include <sinter/jit/escape.hpp>
 #include <sinter/jit/eval.hpp>
 #include <sinter/jit/marks.hpp>
 #include <sinter/jit/options.hpp>

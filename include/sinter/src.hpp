@@ -144,6 +144,7 @@
 #include <sinter/jit/control.ipp>
 #include <sinter/jit/control_trace.ipp>
 #include <sinter/jit/custom_run.ipp>
+#include <sinter/jit/escape.ipp>
 #include <sinter/jit/eval.ipp>
 #include <sinter/jit/execute.ipp>
 #include <sinter/jit/function.ipp>

@@ -138,6 +138,29 @@ class Trace {
   std::map<std::pair<const void*, const void*>, std::shared_ptr<void>> attachments_;
 };
 
+/// While it lives, nothing on this thread is recorded into a trace: what runs is not part of the traced function.
+class [[nodiscard]] TracePause {
+ public:
+  TracePause() noexcept;
+  ~TracePause();
+  TracePause(const TracePause&) = delete;
+  TracePause& operator=(const TracePause&) = delete;
+
+ private:
+  Trace* trace_;
+  SymbolScope* scope_;
+};
+
+/// While it lives, values of a trace may not be read on this thread: the code must go into the graph whole.
+class [[nodiscard]] WholeGraph {
+ public:
+  WholeGraph() noexcept;
+  ~WholeGraph();
+  WholeGraph(const WholeGraph&) = delete;
+  WholeGraph& operator=(const WholeGraph&) = delete;
+  static bool is_required() noexcept;
+};
+
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION

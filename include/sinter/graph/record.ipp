@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -387,6 +388,23 @@ SINTER_DECL Trace::Trace(std::string_view name) : outer_(graph_detail::innermost
 }
 SINTER_DECL Trace::~Trace() { graph_detail::innermost_trace() = outer_; }
 SINTER_DECL Trace* Trace::current() noexcept { return graph_detail::innermost_trace(); }
+SINTER_DECL TracePause::TracePause() noexcept
+    : trace_(std::exchange(graph_detail::innermost_trace(), nullptr)), scope_(std::exchange(SymbolScope::current(), nullptr)) {}
+SINTER_DECL TracePause::~TracePause() {
+  graph_detail::innermost_trace() = trace_;
+  SymbolScope::current() = scope_;
+}
+
+namespace graph_detail {
+inline int& whole_graph_depth() noexcept {
+  static thread_local constinit int depth = 0;
+  return depth;
+}
+}  // namespace graph_detail
+SINTER_DECL WholeGraph::WholeGraph() noexcept { ++graph_detail::whole_graph_depth(); }
+SINTER_DECL WholeGraph::~WholeGraph() { --graph_detail::whole_graph_depth(); }
+SINTER_DECL bool WholeGraph::is_required() noexcept { return graph_detail::whole_graph_depth() > 0; }
+
 SINTER_DECL Trace* Trace::find(std::uint64_t id) noexcept {
   for (Trace* t = current(); t != nullptr; t = t->outer_)
     if (t->id_ == id) return t;
