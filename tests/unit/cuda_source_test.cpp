@@ -6,6 +6,7 @@
 
 #include <sinter/backend/cuda/driver.hpp>
 #include <sinter/backend/cuda/source.hpp>
+#include <sinter/backend/cuda/source_scatter.hpp>
 
 
 using namespace sinter_test;
@@ -60,6 +61,56 @@ TEST_CASE("sizes that are run alike have one text") {
 TEST_CASE("offsets are 32 bits wide where they fit") {
   CHECK(bound(doubled(1 << 20)).source.find("typedef int I") != std::string::npos);
   CHECK(bound(doubled(std::int64_t{1} << 33)).source.find("typedef long long I") != std::string::npos);
+}
+
+TEST_CASE("scatter_add becomes CUDA C: by places, or in order where places are many") {
+  std::string why;
+  const bool compiles = cuda::has_nvrtc(&why);
+  for (const std::int64_t places : {50, 5000000}) {
+    ScatterOp op;
+    const std::int64_t result[] = {places, 64}, index[] = {1000};
+    op.result_shape = Shape(std::span<const std::int64_t>(result)), op.index_shape = Shape(std::span<const std::int64_t>(index));
+    op.index.offset = op.value.offset = 0;
+    op.index.strides.push_back(1);
+    op.value.strides.push_back(64), op.value.strides.push_back(1);
+    const cuda::LaunchList list = cuda::generate_scatter_add(op, {}, {});
+    CHECK(list.entries.size() == (places == 50 ? 1 : 2));
+    INFO(list.source);
+    if (compiles) CHECK_FALSE(cuda::compile_to_cubin(list.source, "scatter", "sm_80").empty());
+  }
+}
+
+TEST_CASE("large products go to the library where there is one") {
+  KernelCase test_case;
+  Kernel& kernel = test_case.kernel;
+  kernel.kind = KernelKind::contraction;
+  for (AxisRole role : {AxisRole::parallel, AxisRole::parallel, AxisRole::reduced}) kernel.axes.push_back(role);
+  constexpr auto zero = StrideClass::zero, unit = StrideClass::unit, any = StrideClass::any;
+  kernel.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, true}};
+  kernel.accesses = {{0, {any, zero, unit}}, {1, {zero, unit, any}}, {2, {any, unit, zero}}};
+  kernel.body = {{.prim = Prim::load, .dtype = DType::f32, .access = 0},
+                 {.prim = Prim::load, .dtype = DType::f32, .access = 1},
+                 {.prim = Prim::contract, .dtype = DType::f32, .args = {0, 1, no_inst}}};
+  kernel.stores = {{2, 2}};
+  cuda::Target target;
+  const auto bound_at = [&](std::int64_t size) {
+    test_case.geometry.accesses.resize(3);
+    for (std::size_t a = 0; a < 3; ++a) test_case.geometry.extent[a] = size;
+    test_case.geometry.accesses[0].stride = {size, 0, 1}, test_case.geometry.accesses[1].stride = {0, 1, size};
+    test_case.geometry.accesses[2].stride = {size, 1, 0};
+    return cuda::generate(kernel, {}, target)->bind(test_case.geometry, 0);
+  };
+  CHECK(bound_at(4096).call == nullptr);   // not by default
+  target.has_library = true;
+  CHECK(bound_at(256).call == nullptr);
+  const cuda::LaunchList plain = bound_at(4096);
+  CHECK(plain.call != nullptr);
+  CHECK(plain.launches.empty());
+  kernel.body.push_back({.prim = Prim::tanh, .dtype = DType::f32, .args = {2, no_inst, no_inst}});
+  kernel.stores[0].value = 3;
+  const cuda::LaunchList followed = bound_at(4096);
+  CHECK(followed.call != nullptr);
+  CHECK(followed.entries == std::vector<std::string>{"sinter_finish"});
 }
 
 TEST_CASE("a kernel with more accesses than a parameter holds is declined, with the reason") {

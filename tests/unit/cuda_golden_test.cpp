@@ -1,0 +1,60 @@
+// The CUDA C of some kernels, compared with files: a change of what is generated is seen in review. SINTER_UPDATE_GOLDEN=1
+// writes the files anew; a missing one fails.
+#ifdef SINTER_CUDA
+#include "catch.hpp"
+
+#include "plan_harness.hpp"
+
+#include <sinter/backend/cuda/driver.hpp>
+#include <sinter/backend/cuda/source.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+using namespace sinter_test;
+
+namespace {
+struct GoldenRow {
+  const char *name, *graph;
+};
+constexpr GoldenRow golden_rows[] = {
+    {"chain", "graph(%x: f32[s0], %y: f32[s0]) { return tanh(add(mul(%x, %y), %x)) }"},
+    {"broadcast", "graph(%x: f32[s0, 1024], %y: f32[1024]) { return add(%x, %y) }"},
+    {"softmax", "graph(%x: f32[s0, 1024]) { return softmax(%x) {axes=[1]} }"},
+    {"column_sum", "graph(%x: f32[s0, 1024]) { return sum(%x) {axes=[0]} }"},
+    {"transpose", "graph(%x: f32[s0, 1024]) { return exp(permute(%x) {axes=[1, 0]}) }"},
+    {"linear_gelu", "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }"},
+    {"take", "graph(%x: f32[1000, 64], %i: i64[s0]) { return take(%x, %i) {axes=[0]} }"},
+};
+
+cuda::LaunchList launches_of(const char* graph, int capability) {
+  const auto plan = build_plan(prepared(graph), fused());
+  REQUIRE(plan->steps().size() == 1);
+  cuda::Target target;
+  target.capability = capability;
+  const std::int64_t symbols[] = {4096};
+  return cuda::generate(plan->steps()[0].kernel, {}, target)->bind(sinter::bind(plan->steps()[0].geometry, symbols), 0);
+}
+}  // namespace
+
+TEST_CASE("generated CUDA C is what the golden files say, and compiles") {
+  std::string why;
+  const bool compiles = cuda::has_nvrtc(&why);
+  for (const GoldenRow& row : golden_rows) {
+    INFO(row.name << ": if the change is meant, SINTER_UPDATE_GOLDEN=1 writes tests/golden anew");
+    const cuda::LaunchList list = launches_of(row.graph, 90);
+    const std::string path = std::string(SINTER_SOURCE_DIR) + "/tests/golden/cuda_" + row.name + ".cu";
+    if (std::getenv("SINTER_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << list.source;
+    std::ifstream file(path);
+    REQUIRE(file.good());
+    std::stringstream golden;
+    golden << file.rdbuf();
+    CHECK(golden.str() == list.source);
+    if (!compiles) continue;
+    CHECK_FALSE(cuda::compile_to_cubin(list.source, row.name, "sm_90").empty());
+    CHECK_FALSE(cuda::compile_to_cubin(launches_of(row.graph, 80).source, row.name, "sm_80").empty());
+  }
+  if (!compiles) SINTER_SKIP(why.c_str());
+}
+#endif
