@@ -1,6 +1,7 @@
 // Sinter: torch.compile for C++. The only header users include.
 #pragma once
 
+#include <sinter/autodiff/custom.hpp>
 #include <sinter/autodiff/tape.hpp>
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/autodiff/vmap.hpp>

@@ -30,6 +30,7 @@
 #include <sinter/ops/batch.ipp>
 #include <sinter/ops/control.ipp>
 #include <sinter/ops/conv.ipp>
+#include <sinter/ops/custom_derivative.ipp>
 #include <sinter/ops/infer.ipp>
 #include <sinter/ops/join.ipp>
 #include <sinter/ops/layer_norm.ipp>
@@ -51,6 +52,7 @@
 #include <sinter/expr/functions.ipp>
 #include <sinter/expr/host.ipp>
 // autodiff
+#include <sinter/autodiff/custom.ipp>
 #include <sinter/autodiff/cut.ipp>
 #include <sinter/autodiff/forward.ipp>
 #include <sinter/autodiff/call.ipp>
@@ -65,6 +67,7 @@
 #include <sinter/passes/cse.ipp>
 #include <sinter/passes/dce.ipp>
 #include <sinter/passes/decompose.ipp>
+#include <sinter/passes/drop_derivatives.ipp>
 #include <sinter/passes/evaluate.ipp>
 #include <sinter/passes/fold.ipp>
 #include <sinter/passes/outline.ipp>

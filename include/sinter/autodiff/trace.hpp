@@ -38,6 +38,7 @@ class TransformTrace : public Trace {
   /// The Variable's value in the enclosing trace, or now.
   Ref<TensorImpl> read_outside(const std::shared_ptr<VariableSlot>& slot) const;
   std::size_t parameters() const { return placeholders_.size(); }
+  const Ref<TensorImpl>& parameter_value(std::size_t i) const { return values_[i]; }
 
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
@@ -50,6 +51,10 @@ class TransformTrace : public Trace {
   std::vector<std::pair<std::shared_ptr<VariableSlot>, Ref<TensorImpl>>> read_, assigned_;
 };
 
+/// Records `graph` on the call's operands and `more`, and hands out what Variables were assigned.
+std::vector<Ref<TensorImpl>> replay_call(const TracedCall& call, const Graph& graph, std::span<const Ref<TensorImpl>> more = {});
+/// `value` as a derivative of something of type `type`: the shape is checked, the dtype made equal.
+Ref<TensorImpl> checked_derivative(Ref<TensorImpl> value, const Type& type, std::string_view op, const std::string& what, Location where);
 /// Gives a Variable its value after a replay: in the enclosing trace, or now.
 void assign_outside(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value);
 /// A number as a weak value of no trace, so that it can be an operand of a replay; values as they are.

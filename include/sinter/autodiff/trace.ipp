@@ -3,6 +3,8 @@
 
 #include <sinter/autodiff/trace.hpp>
 
+#include <string>
+
 SINTER_NAMESPACE_BEGIN
 namespace jit::autodiff_detail {
 
@@ -58,7 +60,8 @@ SINTER_DECL TracedCall TransformTrace::end(std::unique_ptr<TransformTrace> trace
     call.assigned.push_back(slot);
     outputs.push_back(value);
   }
-  Capture captured = capture(outputs, trace->placeholders_, {.trace = trace->id(), .ready = ReadyLeaf::input, .last_effect = trace->last_effect()});
+  Capture captured =
+      capture(outputs, trace->placeholders_, {.trace = trace->id(), .ready = ReadyLeaf::input, .last_effect = trace->last_effect()});
   call.graph = captured.finish();
   call.operands = std::move(captured.inputs);
   std::copy(trace->values_.begin(), trace->values_.end(), call.operands.begin());
@@ -73,6 +76,25 @@ SINTER_DECL void assign_outside(const std::shared_ptr<VariableSlot>& slot, const
     return;
   }
   slot->set(value);
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> replay_call(const TracedCall& call, const Graph& graph, std::span<const Ref<TensorImpl>> more) {
+  std::vector<Ref<TensorImpl>> operands = call.operands;
+  operands.insert(operands.end(), more.begin(), more.end());
+  std::vector<Ref<TensorImpl>> values = replay(graph, operands);
+  for (std::size_t i = 0; i < call.assigned.size(); ++i) assign_outside(call.assigned[i], values[call.results + i]);
+  return values;
+}
+
+SINTER_DECL Ref<TensorImpl> checked_derivative(Ref<TensorImpl> value, const Type& type, std::string_view op, const std::string& what,
+                                               Location where) {
+  if (!(value->type.shape == type.shape))
+    throw ShapeError(op, what + " is " + value->type.text() + ", it must have the shape of " + type.text(), where);
+  if (value->type.dtype == type.dtype) return value;
+  if (!is_floating(value->type.dtype) && !value->is_weak)
+    throw DTypeError(op, what + " is " + value->type.text() + ", it must be floating as " + type.text() + " is", where,
+                     "cast it to a floating dtype");
+  return cast(In(Tensor(std::move(value)), where), type.dtype).impl();
 }
 
 }  // namespace jit::autodiff_detail

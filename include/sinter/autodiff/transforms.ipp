@@ -27,27 +27,6 @@ inline void require_parameters(std::string_view op, std::size_t parameters, Loca
                    "cast them to a floating dtype, or name other parameters: grad<1>(f)");
 }
 
-/// Records `graph` on the call's operands and `more`, and hands out what Variables were assigned.
-inline std::vector<Ref<TensorImpl>> replay_call(const TracedCall& call, const Graph& graph, std::span<const Ref<TensorImpl>> more = {}) {
-  std::vector<Ref<TensorImpl>> operands = call.operands;
-  operands.insert(operands.end(), more.begin(), more.end());
-  std::vector<Ref<TensorImpl>> values = replay(graph, operands);
-  for (std::size_t i = 0; i < call.assigned.size(); ++i) assign_outside(call.assigned[i], values[call.results + i]);
-  return values;
-}
-
-/// `value` as a derivative of something of type `type`.
-inline Ref<TensorImpl> checked_derivative(Ref<TensorImpl> value, const Type& type, std::string_view op, const std::string& what,
-                                          Location where) {
-  if (!(value->type.shape == type.shape))
-    throw ShapeError(op, what + " is " + value->type.text() + ", it must have the shape of " + type.text(), where);
-  if (value->type.dtype == type.dtype) return value;
-  if (!is_floating(value->type.dtype) && !value->is_weak)
-    throw DTypeError(op, what + " is " + value->type.text() + ", it must be floating as " + type.text() + " is", where,
-                     "cast it to a floating dtype");
-  return cast(In(Tensor(std::move(value)), where), type.dtype).impl();
-}
-
 inline Derivatives split_results(const TracedCall& call, std::vector<Ref<TensorImpl>> values) {
   Derivatives out;
   const auto results = static_cast<std::ptrdiff_t>(call.results);

@@ -7,6 +7,7 @@
 #include <sinter/ops/comparison.hpp>
 #include <sinter/ops/control.hpp>
 #include <sinter/ops/conv.hpp>
+#include <sinter/ops/custom_derivative.hpp>
 #include <sinter/ops/join.hpp>
 #include <sinter/ops/layer_norm.hpp>
 #include <sinter/ops/leaf.hpp>

@@ -8,6 +8,7 @@
 #include <sinter/passes/cse.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/decompose.hpp>
+#include <sinter/passes/drop_derivatives.hpp>
 #include <sinter/passes/fold.hpp>
 #include <sinter/passes/outline.hpp>
 #include <sinter/passes/prune.hpp>
@@ -42,6 +43,7 @@ inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) {
 }  // namespace passes_detail
 
 inline constexpr Stage pipeline[] = {
+    {"drop derivatives", passes_detail::run_pass<DropDerivatives>, "all derivatives have been taken; what only they asked for dies in the next pass"},
     {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them"},
     {"prune", passes_detail::run_pass<Prune>, "what nobody reads of a loop or branch goes before its sub-graph is worked on"},
     {"outline", passes_detail::run_pass<Outline>, "what repeats is found while the user's operations are whole; everything behind this pays for one block"},

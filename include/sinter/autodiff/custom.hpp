@@ -1,0 +1,84 @@
+// Derivatives that the user decides on: checkpoint (compute again instead of keeping) and custom_vjp (a rule of one's own).
+// Both record the function as it is, and behind it a node that says where gradients go instead.
+#pragma once
+
+#include <sinter/autodiff/transforms.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace autodiff_detail {
+
+/// Records the call and its derivative, which computes everything again from the operands.
+std::vector<Ref<TensorImpl>> checkpoint_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+                                             Location where);
+/// Records the call alone.
+std::vector<Ref<TensorImpl>> custom_forward(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+                                            Location where);
+/// `rule` has as parameters those of the function, the results and their gradients, and made `gradients` of the former.
+std::vector<Ref<TensorImpl>> custom_call(std::unique_ptr<TransformTrace> rule, std::size_t parameters,
+                                         std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> gradients, Location where);
+
+template <class F>
+struct Checkpoint {
+  F f;
+  Location where;
+  template <class... A>
+  auto operator()(const A&... args) const {
+    std::tuple<parameter_t<A>...> originals{args...};   // before the trace: expressions among them belong outside
+    auto trace = std::make_unique<TransformTrace>("checkpoint");
+    const auto result = trace_call(*trace, f, std::index_sequence_for<A...>{}, std::move(originals));
+    return with_values(result, checkpoint_call(std::move(trace), values_of(result), where));
+  }
+};
+
+template <class F, class Rule>
+struct CustomVjp {
+  F f;
+  Rule rule;
+  Location where;
+  template <class... A>
+  auto operator()(const A&... args) const {
+    static_assert(!tree::has_variables<std::tuple<parameter_t<A>...>>(), "sinter: custom_vjp takes no Variables; pass variable.value()");
+    const std::tuple<parameter_t<A>...> originals{args...};
+    auto forward = std::make_unique<TransformTrace>("custom_vjp");
+    const auto traced = trace_call(*forward, f, std::index_sequence_for<A...>{}, originals);
+    const auto result = with_values(traced, custom_forward(std::move(forward), values_of(traced), where));
+    auto backward = std::make_unique<TransformTrace>("custom_vjp");
+    ParameterVisitor visitor{*backward};
+    auto parameters = originals;
+    auto value = result, gradient = result;
+    tree::visit_leaves(parameters, visitor);
+    const std::size_t count = backward->parameters();
+    tree::visit_leaves(value, visitor);
+    tree::visit_leaves(gradient, visitor);
+    const auto given = call_held(rule, std::tuple_cat(std::move(parameters), std::tuple(std::move(value), std::move(gradient))));
+    std::vector<Ref<TensorImpl>> gradients;
+    TangentVisitor collect{gradients};
+    tree::visit_leaves(given, collect);
+    return with_values(result, custom_call(std::move(backward), count, values_of(result), std::move(gradients), where));
+  }
+};
+
+}  // namespace autodiff_detail
+
+/// A function that gives what f gives, but keeps nothing for the backward pass: there f is computed again from its
+/// arguments and from what it captured. Saves memory for time. f must have no effects such as jit::print.
+template <class F>
+auto checkpoint(F f, Location where = std::source_location::current()) {
+  return autodiff_detail::Checkpoint<F>{std::move(f), where};
+}
+
+/// A function that gives what f gives, with a derivative of its own: backward(args..., result, gradient of the result) gives
+/// the gradients of the arguments, in their types: that of the only one, or a tuple. What f captures is a constant.
+template <class F, class Backward>
+auto custom_vjp(F f, Backward backward, Location where = std::source_location::current()) {
+  return autodiff_detail::CustomVjp<F, Backward>{std::move(f), std::move(backward), where};
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/autodiff/custom.ipp>
+#endif

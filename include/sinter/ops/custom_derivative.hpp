@@ -1,0 +1,35 @@
+// Values whose derivative is given instead of derived, and the barrier behind which a derivative computes values again.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// custom_derivative(results..., x..., captured...): the results, of which there are attrs.integer, as they are. Their
+/// gradients go to x, of which there are attrs.steps[0], and not to what the results were computed from: attrs.bodies[0]
+/// takes x, results, gradients of the results and captured values, and gives the gradients of x[attrs.axes[i]] in order.
+/// Means nothing once all derivatives have been taken; a pass drops it then.
+struct CustomDerivative {
+  static constexpr OpInfo info{.name = "custom_derivative", .arity = -1, .kind = OpKind::structured};
+  static void infer(const InferArgs& args, TypeList& out);
+  static ValList vjp(const VjpArgs& a);
+  static void batch(const BatchArgs& a, BatchedList& results);
+};
+
+/// barrier(x, token) = x, not before the token (a scalar) is known, and not the same value as x: what is computed of it is
+/// computed anew.
+struct Barrier {
+  static constexpr OpInfo info{.name = "barrier", .arity = 2, .dtypes = DTypeRule::first};
+  static ScalarValue lower(ScalarBuilder&, ScalarValue x, ScalarValue) { return x; }
+  static ValList vjp(const VjpArgs& a) { return {a.dout, Val{}}; }
+  static Batched batch(const BatchArgs& a);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/custom_derivative.ipp>
+#endif

@@ -1,0 +1,33 @@
+// One walk; results of such a node are its first operands.
+#pragma once
+
+#include <sinter/ops/registry.hpp>
+#include <sinter/passes/drop_derivatives.hpp>
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL Graph DropDerivatives::operator()(const Graph& graph) const {
+  auto is_dropped = [](const Node& node) { return node.op == &op_info<ops::CustomDerivative>; };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_dropped)) return graph;
+  GraphBuilder builder(graph);
+  std::vector<Values> made(graph.nodes().size());
+  auto moved = [&](Value v) { return made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    Values operands;
+    for (Value v : node.inputs) operands.push_back(moved(v));
+    if (is_dropped(node)) {
+      made[id] = operands;
+      continue;
+    }
+    const std::int32_t copied = builder.copy(node, operands).node;
+    for (std::size_t r = 0; r < node.types.size(); ++r) made[id].push_back({copied, static_cast<std::int32_t>(r)});
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph.outputs()) outputs.push_back(moved(v));
+  return builder.finish(outputs);
+}
+
+SINTER_NAMESPACE_END
