@@ -5,6 +5,7 @@
 #include <sinter/autodiff/tape.hpp>
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/autodiff/vmap.hpp>
+#include <sinter/backend/cuda/cuda.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>

@@ -89,6 +89,8 @@
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/kernel/memory_plan.ipp>
 // runtime
+#include <sinter/runtime/device_split.ipp>
+#include <sinter/runtime/disk_cache.ipp>
 #include <sinter/runtime/executor.ipp>
 #include <sinter/runtime/frame.ipp>
 #include <sinter/runtime/host_ops.ipp>
@@ -126,9 +128,12 @@
 #include <sinter/backend/x86/vector_builder.ipp>
 #include <sinter/backend/x86/vector_memory.ipp>
 #endif
+#include <sinter/backend/cuda/cuda.ipp>
 #ifdef SINTER_CUDA
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/cublaslt_api.ipp>
+#include <sinter/backend/cuda/backend.ipp>
+#include <sinter/backend/cuda/device.ipp>
 #include <sinter/backend/cuda/driver.ipp>
 #include <sinter/backend/cuda/library_product.ipp>
 #include <sinter/backend/cuda/source.ipp>
@@ -140,6 +145,7 @@
 #include <sinter/backend/cuda/source_scatter.ipp>
 #include <sinter/backend/cuda/source_transpose.ipp>
 #include <sinter/backend/cuda/source_writer.ipp>
+#include <sinter/backend/cuda/pool.ipp>
 #endif
 #endif
 #if SINTER_SOURCE_PART == 0 || SINTER_SOURCE_PART == 4

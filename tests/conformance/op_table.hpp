@@ -219,6 +219,10 @@ struct Mode {
 
 /// Those of this build. The ISA of x86 is the process's (SINTER_ISA).
 inline const std::vector<Mode>& modes() {
+#ifdef SINTER_TEST_ON_GPU   // tests/gpu: tensors are made on the GPU (on_gpu_test.cpp)
+  static const std::vector<Mode> list =
+      cuda::is_available() ? std::vector<Mode>{{"cuda", "", true}, {"cuda, not fused", "", false}, {"cuda, lazy", nullptr, false}} : std::vector<Mode>{};
+#else
   static const std::vector<Mode> list = [] {
     const auto names = jit::list_backends();
     std::vector<Mode> found;
@@ -226,6 +230,7 @@ inline const std::vector<Mode>& modes() {
       if (mode.backend == nullptr || std::find(names.begin(), names.end(), mode.backend) != names.end()) found.push_back(mode);
     return found;
   }();
+#endif
   return list;
 }
 
@@ -244,7 +249,8 @@ inline std::string difference(const Tensor& got, const Array& want, Tolerance to
   if (!(got.shape() == Shape(want.extents))) return "shape " + got.shape().text() + ", should be " + Shape(want.extents).text();
   return visit_dtype(want.dtype, [&](auto tag) -> std::string {
     using T = decltype(tag);
-    const std::span<const T> values = got.data<T>();
+    const Tensor here = got.to(Device::cpu());
+    const std::span<const T> values = here.data<T>();
     for (std::size_t i = 0; i < want.data.size(); ++i) {
       double error = values[i] == static_cast<T>(want.data[i]) ? 0 : oracle::infinite, allowed = 0;
       if constexpr (std::is_floating_point_v<T>) {

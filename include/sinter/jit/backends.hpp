@@ -36,8 +36,9 @@ GraphFunction compile_graph(const Graph& graph, std::string_view backend = {}, L
 
 /// Back ends for the host, best first; the last accepts every kernel. Made once, never destroyed.
 const std::vector<Backend*>& host_backends();
-/// The kernel back ends to try for Options::backend: that one with the reference back end behind it, or all.
-std::vector<Backend*> backends_for(std::string_view name);
+/// The kernel back ends to try on a device for Options::backend: on the CPU that one with the reference back end behind it,
+/// or all; elsewhere the device's own.
+std::vector<Backend*> backends_for(std::string_view name, Device device = Device::cpu());
 /// Throws UserError with the list if there is no back end of that name.
 void check_backend(std::string_view name, Location where);
 

@@ -14,7 +14,7 @@
 #include <sinter/backend/x86/backend.hpp>
 #endif
 #ifdef SINTER_CUDA
-#include <sinter/backend/cuda/driver.hpp>
+#include <sinter/backend/cuda/backend.hpp>
 #endif
 
 #include <array>
@@ -34,6 +34,15 @@ inline std::vector<Backend*>* make_backends() {
 #endif
   list->push_back(make_reference_backend().release());
   return list;
+}
+
+/// The back end of a device other than the CPU; finding the device's memory has said what is wrong where there is none.
+inline Backend* backend_of(Device device) {
+#ifdef SINTER_CUDA
+  if (device.kind == DeviceKind::cuda) return &cuda::backend(device);
+#endif
+  device_memory(device, "compile");
+  throw DeviceError("compile", "device " + device.text() + " has memory but no back end");
 }
 
 /// Names that are stages of the one way rather than kernels of their own.
@@ -73,7 +82,12 @@ SINTER_DECL const std::vector<Backend*>& host_backends() {
   return *list;
 }
 
-SINTER_DECL std::vector<Backend*> backends_for(std::string_view wanted) {
+SINTER_DECL std::vector<Backend*> backends_for(std::string_view wanted, Device device) {
+  if (device != Device::cpu()) {
+    if (wanted.empty() || jit_detail::is_unfused_backend(wanted)) return {jit_detail::backend_of(device)};
+    throw DeviceError("compile", "back end '" + std::string(wanted) + "' runs on the cpu, the function's tensors are on " + device.text(), {},
+                      "leave Options::backend empty: the device chooses");
+  }
   const auto& all = host_backends();
   if (wanted.empty()) return all;
   std::vector<Backend*> list;
@@ -118,7 +132,7 @@ SINTER_DECL GraphFunction compile_graph(const Graph& graph, std::string_view bac
   if (backend == "noop" || jit_detail::registered_backend(backend) != nullptr)
     throw UserError("compile_graph", "back end '" + std::string(backend) + "' has no kernels", where, "use \"\", x86, reference, eager or aot_eager");
   const Graph prepared = jit_detail::run_passes_for(backend, graph);
-  std::shared_ptr<const Plan> plan = make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend));
+  std::shared_ptr<const Plan> plan = make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend), graph);
   return [plan, where](std::span<const Tensor> inputs) {
     if (inputs.size() != plan->inputs().size())
       throw UserError("compile_graph", std::to_string(inputs.size()) + " values for the " + std::to_string(plan->inputs().size()) + " inputs of the graph", where);
@@ -147,6 +161,11 @@ SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
 
 }  // namespace jit
 
-SINTER_DECL DeviceMemory* find_device_memory(DeviceKind) { return nullptr; }
+SINTER_DECL DeviceMemory* find_device_memory([[maybe_unused]] DeviceKind kind) {
+#ifdef SINTER_CUDA
+  if (kind == DeviceKind::cuda) return &cuda::memory();
+#endif
+  return nullptr;
+}
 
 SINTER_NAMESPACE_END

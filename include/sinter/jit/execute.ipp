@@ -7,6 +7,7 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/custom_run.hpp>
 #include <sinter/jit/function.hpp>
+#include <sinter/runtime/device_split.hpp>
 
 #include <utility>
 #include <vector>
@@ -21,10 +22,13 @@ SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
   return layout;
 }
 
-SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse,
+SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
                                                   std::vector<std::uint8_t> may_donate) {
   PlanOptions options;
-  options.backends = backends_for(backend);
+  for (Value output : traced.outputs()) options.output_devices.push_back(traced.type(output).device);
+  const Device device = device_of(optimised, options.output_devices);
+  options.backends = backends_for(backend, device);
+  if (device != Device::cpu()) options.host_backends = host_backends();
   options.fuse = fuse;
   options.input_strides = std::move(layouts);
   options.may_donate = std::move(may_donate);
@@ -87,6 +91,8 @@ inline void check_targets(const Entry& entry, std::span<const ArgLeaf> args, std
   for (std::size_t i = 0; i < targets.size(); ++i) {
     Type type = bound_type(entry.plan->outputs()[i].type, symbols);
     const BorrowedMut& target = targets[i];
+    if (target.type.device != type.device)
+      throw DeviceError("into", "result " + std::to_string(i) + " is on " + type.device.text() + ", its place on " + target.type.device.text(), where);
     if (target.type.dtype != type.dtype)
       throw DTypeError("into", "result " + std::to_string(i) + " has dtype " + std::string(sinter::name(type.dtype)) + ", its place " + std::string(sinter::name(target.type.dtype)), where);
     if (!identical(target.type.shape, type.shape))
@@ -135,7 +141,7 @@ inline bool is_sole(const TensorImpl& value, std::uint32_t counts) {
 }
 
 inline Ref<TensorImpl> fresh_result(const FrameOutput& bound) {
-  return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes), 0, &bound.strides);
+  return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes, bound.type.device), 0, &bound.strides);
 }
 /// Memory for a result: one of those kept that nobody else holds any more, or fresh memory, which is kept if there is room.
 inline Ref<TensorImpl> kept_result(ResultRing& ring, const FrameOutput& bound) {

@@ -20,6 +20,16 @@ namespace jit {
 
 namespace jit_detail {
 
+/// Evaluates values of several devices, one device after the other; false if there is only one.
+inline bool evaluated_by_device(std::span<TensorImpl* const> values, std::string_view what, Location where) {
+  std::vector<TensorImpl*> first, others;
+  for (TensorImpl* value : values) (value->type.device == values[0]->type.device ? first : others).push_back(value);
+  if (others.empty()) return false;
+  evaluate(first, what, where);
+  evaluate(others, what, where);
+  return true;
+}
+
 struct LazyPlan {
   Graph graph;
   std::vector<InputLayout> layouts;
@@ -65,7 +75,7 @@ inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayou
   const Context& context = Context::get();
   bool wants_fused = !context.is_eager && (context.compiles_at_once || found->runs >= context.hot || (found->plan == nullptr && is_large(found->graph)));
   if (found->plan == nullptr || (wants_fused && !found->is_fused)) {
-    found->plan = make_plan(run_pipeline(found->graph), {}, found->layouts, wants_fused);
+    found->plan = make_plan(run_pipeline(found->graph), {}, found->layouts, wants_fused, found->graph);
     found->is_fused = wants_fused;
     cache.stats.fused += wants_fused;
   }
@@ -108,6 +118,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
                      is_active ? "values are known only after the call: return the tensor and read it there, or choose with where(condition, a, b)"
                                : "return it from the compiled function instead of storing it in a captured variable");
   }
+  if (jit::jit_detail::evaluated_by_device(values, what, where)) return;
   // The trace of the caller, if any, must not see what happens here.
   SymbolScope* scope = std::exchange(SymbolScope::current(), nullptr);
   struct Restore {

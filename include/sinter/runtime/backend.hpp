@@ -3,9 +3,13 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/error.hpp>
 #include <sinter/kernel/kernel.hpp>
+#include <sinter/tensor/device.hpp>
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,11 +33,24 @@ class Launch {
   virtual void run(void* const* operands) = 0;
 };
 
+/// What a launch is told of the step that it runs, beside numbers.
+struct StepContext {
+  std::string name;                    // "fused_mul_add_tanh"
+  std::vector<Location> where;         // the users' lines it comes from
+  /// Bit i: operand i is in host memory, though the kernel runs on another device. Such operands hold one element that the
+  /// kernel reads; the launch must take its value when it is run.
+  std::uint64_t host_operands = 0;
+};
+
+struct HostOp;   // host_ops.hpp
+
 /// Compiled code of one kernel under one schedule. Immutable, shared by all frames and threads.
 class Executable {
  public:
   virtual ~Executable() = default;
   virtual std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const = 0;
+  /// The same for a step of a plan.
+  virtual std::unique_ptr<Launch> bind(const BoundGeometry& geometry, const StepContext&) const { return bind(geometry); }
   virtual std::size_t code_bytes() const { return 0; }
   /// Disassembly or generated source, for explain().
   virtual std::string listing() const { return {}; }
@@ -46,9 +63,15 @@ class Backend {
   /// ISA or GPU, driver, flags: whatever makes two compilations of one kernel differ.
   virtual std::string cache_key() const = 0;
   virtual Limits limits() const = 0;
+  /// Where its kernels run.
+  virtual Device device() const { return Device::cpu(); }
+  /// compile() may be called by several threads at once, and is worth it.
+  virtual bool compiles_in_parallel() const { return false; }
   /// Legal choices, best guess first; empty: declined. `why_declined` (if not null) receives the reason.
   virtual std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const = 0;
   virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) = 0;
+  /// What no kernel expresses (scatter_add), on a device other than the host. Null: it has no form of it.
+  virtual std::unique_ptr<Launch> bind_host_op(const HostOp&, std::span<const std::int64_t>, const StepContext&) { return nullptr; }
 };
 
 SINTER_NAMESPACE_END

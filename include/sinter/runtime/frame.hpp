@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/runtime/plan.hpp>
+#include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/storage.hpp>
 
 #include <algorithm>
@@ -32,6 +33,9 @@ struct CallPlaces {
 class Frame {
  public:
   Frame(const Plan& plan, std::span<const std::int64_t> symbols);
+  ~Frame();
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
 
   /// `inputs`: first element of each input. `outputs`: memory for each output whose source is its own buffer (row-major);
   /// the others are ignored and may be null. An output may be given its donor's pointer.
@@ -59,7 +63,13 @@ class Frame {
     std::uint32_t source;     // number of the input or output
   };
 
-  void bind_step(const PlanStep& step);
+  void bind_steps();
+  std::unique_ptr<Launch> launch_of(const PlanStep& step) const;
+  void add_step(const PlanStep& step, std::unique_ptr<Launch> launch);
+  bool is_on_host(const BufferRef& operand) const;
+  StepContext context_of(const PlanStep& step) const;
+  void run_host_part(std::span<void* const> inputs, std::span<void* const> outputs);
+  void follow_queue();
 
   std::vector<std::int64_t> symbols_;
   std::vector<std::int64_t> numbers_;
@@ -68,6 +78,11 @@ class Frame {
   bool has_only_fresh_outputs_ = true, has_host_steps_ = false;
   CallPlaces places_;
   Ref<Storage> arena_;
+  std::unique_ptr<Frame> host_part_;                 // of a plan on another device
+  std::vector<std::int64_t> host_numbers_;           // what it computes for the device: one element in each
+  std::vector<void*> host_pointers_;
+  DeviceMemory* memory_ = nullptr;                   // of another device
+  std::uint64_t arena_queue_ = 0, last_queue_ = 0;   // where the arena was allocated and used last
   const Plan* plan_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<Step> steps_;

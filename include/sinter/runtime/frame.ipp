@@ -3,6 +3,8 @@
 
 #include <sinter/runtime/frame.hpp>
 
+#include <sinter/runtime/threads.hpp>
+
 #include <algorithm>
 #include <utility>
 #if defined(__SSE2__)
@@ -41,8 +43,14 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   std::vector<std::int64_t> bytes;
   for (const ArenaSlot& slot : plan.slots()) bytes.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));   // negative: refused below
   const std::int64_t total = place_slots(plan.slots(), bytes, slot_offsets_);
-  if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total));
-  for (const PlanStep& step : plan.steps()) bind_step(step);
+  if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total), plan.device());
+  if (plan.device() != Device::cpu()) {
+    memory_ = &device_memory(plan.device(), "plan");
+    arena_queue_ = last_queue_ = memory_->current_queue(plan.device());
+    host_numbers_.resize(plan.host_numbers());
+    if (plan.host_part() != nullptr) host_part_ = std::make_unique<Frame>(*plan.host_part(), symbols);
+  }
+  bind_steps();
   const std::size_t inputs = plan.inputs().size();
   places_ = {std::vector<void*>(inputs), std::vector<TensorImpl*>(inputs), std::vector<float>(inputs), std::vector<void*>(plan.outputs().size())};
   for (const PlanOutput& output : plan.outputs()) {
@@ -56,27 +64,51 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   }
 }
 
-SINTER_DECL void Frame::bind_step(const PlanStep& step) {
+/// Null: nothing to compute.
+SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const {
+  Backend* backend = plan_->backend();
+  const Location where = step.where.empty() ? Location() : step.where.front();
   if (step.host) {
-    has_host_steps_ = true;
-    launches_.push_back(bind_host_op(*step.host, symbols_));
-  } else {
-    const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
-    for (int a = 0; a < step.kernel.rank(); ++a)
-      if (geometry.extent[static_cast<std::size_t>(a)] < 0)
-        throw ShapeError(step.name, "an intermediate value has the negative extent " + std::to_string(geometry.extent[static_cast<std::size_t>(a)]) + " for the sizes of this call",
-                         step.where.empty() ? Location() : step.where.front());
-    for (int a = 0; a < step.kernel.rank(); ++a)   // nothing to compute
-      if (!step.kernel.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return;
-    launches_.push_back(step.executable->bind(geometry));
+    std::unique_ptr<Launch> launch = backend != nullptr ? backend->bind_host_op(*step.host, symbols_, context_of(step)) : bind_host_op(*step.host, symbols_);
+    if (launch == nullptr) throw DeviceError(step.name, plan_->device().text() + " has no form of it", where, "compute this part on the CPU");
+    return launch;
   }
+  const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
+  for (int a = 0; a < step.kernel.rank(); ++a)
+    if (geometry.extent[static_cast<std::size_t>(a)] < 0)
+      throw ShapeError(step.name, "an intermediate value has the negative extent " + std::to_string(geometry.extent[static_cast<std::size_t>(a)]) + " for the sizes of this call", where);
+  for (int a = 0; a < step.kernel.rank(); ++a)
+    if (!step.kernel.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return nullptr;
+  return backend != nullptr ? step.executable->bind(geometry, context_of(step)) : step.executable->bind(geometry);
+}
+
+SINTER_DECL void Frame::bind_steps() {
+  const std::span<const PlanStep> steps = plan_->steps();
+  std::vector<std::unique_ptr<Launch>> made(steps.size());
+  auto bind = [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) made[i] = launch_of(steps[i]);
+  };
+  const auto count = static_cast<std::int64_t>(steps.size());
+  constexpr double compile_nanoseconds = 1e7;
+  if (plan_->backend() != nullptr && plan_->backend()->compiles_in_parallel()) parallel_for(count, compile_nanoseconds, bind);   // binding may compile
+  else bind(0, count);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (made[i] != nullptr) add_step(steps[i], std::move(made[i]));
+  for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value();
+}
+
+SINTER_DECL void Frame::add_step(const PlanStep& step, std::unique_ptr<Launch> launch) {
+  launches_.push_back(std::move(launch));
   steps_.push_back({launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy});
   for (const BufferRef& operand : step.operands) {
     const auto place = static_cast<std::uint32_t>(pointers_.size()), source = static_cast<std::uint32_t>(operand.index);
     void* pointer = nullptr;
     switch (operand.kind) {
-      case BufferKind::input: input_patches_.push_back({place, source}); break;
-      case BufferKind::output: output_patches_.push_back({place, source}); break;
+      case BufferKind::input:
+        if (source < plan_->inputs().size()) input_patches_.push_back({place, source});
+        else pointer = &host_numbers_[source - plan_->inputs().size()];
+        break;
+      case BufferKind::output: output_patches_.push_back({place, static_cast<std::uint32_t>(plan_->output_number(source))}); break;
       case BufferKind::constant: pointer = plan_->constants()[source]->data(); break;
       case BufferKind::arena: pointer = arena_ ? static_cast<char*>(arena_->data()) + slot_offsets_[source] : nullptr; break;
       case BufferKind::number: pointer = &numbers_[source]; break;
@@ -86,7 +118,47 @@ SINTER_DECL void Frame::bind_step(const PlanStep& step) {
   }
 }
 
+SINTER_DECL Frame::~Frame() {
+  if (arena_ && SINTER_UNLIKELY(arena_queue_ != last_queue_)) memory_->drain(plan_->device());
+}
+
+SINTER_DECL bool Frame::is_on_host(const BufferRef& operand) const {
+  const auto index = static_cast<std::size_t>(operand.index);
+  if (operand.kind == BufferKind::number) return true;
+  if (operand.kind == BufferKind::constant) return plan_->constants()[index]->type.device == Device::cpu();
+  return operand.kind == BufferKind::input && (index >= plan_->inputs().size() || plan_->inputs()[index].device == Device::cpu());
+}
+
+SINTER_DECL StepContext Frame::context_of(const PlanStep& step) const {
+  StepContext context{step.name, step.where, 0};
+  for (std::size_t i = 0; i < step.operands.size(); ++i)
+    if (is_on_host(step.operands[i])) {
+      ensure(i < 64, "plan: too many operands for numbers by value");
+      context.host_operands |= std::uint64_t{1} << i;
+    }
+  return context;
+}
+
+SINTER_DECL void Frame::run_host_part(std::span<void* const> inputs, std::span<void* const> outputs) {
+  host_pointers_.clear();
+  for (std::int32_t output : plan_->host_outputs()) host_pointers_.push_back(outputs[static_cast<std::size_t>(output)]);
+  for (std::int64_t& number : host_numbers_) host_pointers_.push_back(&number);
+  host_part_->run(inputs, host_pointers_);
+}
+
+/// The arena belongs to one queue at a time.
+SINTER_DECL void Frame::follow_queue() {
+  const std::uint64_t queue = memory_->current_queue(plan_->device());
+  if (SINTER_LIKELY(queue == last_queue_)) return;
+  if (arena_) memory_->run_after(plan_->device(), last_queue_);
+  last_queue_ = queue;
+}
+
 SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const> outputs) {
+  if (SINTER_UNLIKELY(memory_ != nullptr)) {
+    follow_queue();
+    if (host_part_) run_host_part(inputs, outputs);
+  }
   for (const Patch& patch : input_patches_) pointers_[patch.place] = inputs[patch.source];
   for (const Patch& patch : output_patches_) pointers_[patch.place] = outputs[patch.source];
   const runtime_detail::FloatingEnvironment environment;

@@ -20,8 +20,12 @@
 SINTER_NAMESPACE_BEGIN
 
 struct PlanOptions {
-  /// Tried in order for each kernel; the last must accept everything.
+  /// Tried in order for each kernel; all for one device. On the CPU the last must accept everything.
   std::vector<Backend*> backends;
+  /// For what the host computes of a graph on another device.
+  std::vector<Backend*> host_backends = {};
+  /// Where each output is wanted; empty: where its type says. See device_split.hpp.
+  std::vector<Device> output_devices = {};
   /// false: one kernel per node, nothing recomputed.
   bool fuse = true;
   /// Outputs never share memory with inputs, constants or each other.
@@ -92,6 +96,17 @@ class Plan {
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
   std::size_t kernel_count() const { return steps_.size(); }
   std::int64_t arena_bytes(std::span<const std::int64_t> symbols) const;
+  /// Where its kernels run and its arena lies.
+  Device device() const { return backend_ != nullptr ? backend_->device() : Device::cpu(); }
+  /// The back end of a plan on a device other than the CPU.
+  Backend* backend() const { return backend_; }
+  /// What the host computes before a plan on another device runs: outputs `host_outputs`, then numbers that the plan takes as
+  /// inputs behind its own. Null: nothing.
+  const Plan* host_part() const { return host_part_.get(); }
+  std::span<const std::int32_t> host_outputs() const { return host_outputs_; }
+  std::size_t host_numbers() const { return host_numbers_; }
+  /// Number of the graph's output that the steps mean by output `index`.
+  std::size_t output_number(std::size_t index) const { return device_outputs_.empty() ? index : static_cast<std::size_t>(device_outputs_[index]); }
 
   /// A frame bound to these symbol values (one per symbol of the graph), from this thread's idle ones if there is one.
   FrameLease acquire_frame(std::span<const std::int64_t> symbols) const;
@@ -101,6 +116,7 @@ class Plan {
 
  private:
   friend std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
+  friend struct PlanJoiner;
   friend struct FrameReturn;
   friend class PlanBuilder;
   void release(Frame* frame) const noexcept;
@@ -113,6 +129,10 @@ class Plan {
   std::vector<Ref<TensorImpl>> constants_;
   std::vector<SymbolInfo> symbols_;
   std::vector<std::string> input_names_;
+  Backend* backend_ = nullptr;
+  std::shared_ptr<const Plan> host_part_;
+  std::vector<std::int32_t> host_outputs_, device_outputs_;   // numbers of the graph's outputs
+  std::size_t host_numbers_ = 0;
   PerThread<IdleFrames> idle_;
 };
 

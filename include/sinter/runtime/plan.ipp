@@ -8,7 +8,9 @@
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/items.hpp>
 #include <sinter/kernel/lowering.hpp>
+#include <sinter/runtime/device_split.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
+#include <sinter/runtime/threads.hpp>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -20,7 +22,7 @@ class PlanBuilder {
     ensure(!options.backends.empty(), "plan: no back end");
   }
 
-  std::shared_ptr<const Plan> run();
+  std::shared_ptr<Plan> run();
 
  private:
   FusionOptions fusion_options() const;
@@ -29,6 +31,7 @@ class PlanBuilder {
   void add_step(std::int32_t group);
   void compile(PlanStep& step);
   std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body);
+  void compile_in_parallel();
   BufferRef buffer_of(const OperandRef& operand) const {
     if (operand.item < 0) return {BufferKind::number, operand.number};
     return memory_.buffer_of[static_cast<std::size_t>(operand.item)];
@@ -101,6 +104,9 @@ SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
     if (!step.declined.empty() && is_logged("kernels")) note("kernels", step.name + " runs on " + step.backend + " (" + step.declined + ")");
     return;
   }
+  if (const Device device = options_.backends.front()->device(); device != Device::cpu())
+    throw DeviceError(step.name, "no back end for " + device.text() + " can run this kernel: " + step.declined, step.where.empty() ? Location() : step.where.front(),
+                      "compute this part on the CPU, or report it with the text of explain()");
   throw InternalError("no back end takes kernel " + step.name + " (" + step.declined + ")\n" + step.kernel.text());
 }
 
@@ -156,7 +162,7 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
   plan_->steps_.push_back(std::move(step));
 }
 
-SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::run() {
+SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   fusion_ = fuse(items_, fusion_options());
   if (is_logged("fusion")) note("fusion", fusion_.text(items_));
   for (const FusionGroup& group : fusion_.groups)
@@ -166,11 +172,69 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::run() {
   plan_->slots_ = memory_.slots;
   add_inputs();
   add_outputs();
+  compile_in_parallel();
   for (std::int32_t group : memory_.order) add_step(group);
   return plan_;
 }
 
-SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) { return PlanBuilder(graph, options).run(); }
+/// All kernels at once where that is worth it; each then finds its own in the cache.
+SINTER_DECL void PlanBuilder::compile_in_parallel() {
+  Backend* backend = options_.backends.front();
+  if (!backend->compiles_in_parallel()) return;
+  std::vector<const Kernel*> kernels;
+  for (const LoweredKernel& lowered : kernels_)
+    if (!lowered.kernel.stores.empty()) kernels.push_back(&lowered.kernel);
+  constexpr double compile_nanoseconds = 1e7;
+  parallel_for(static_cast<std::int64_t>(kernels.size()), compile_nanoseconds, [&](std::int64_t begin, std::int64_t end) {
+    std::string reason;
+    for (std::int64_t i = begin; i < end; ++i) compiled_kernel(*backend, *kernels[static_cast<std::size_t>(i)], &reason);
+  });
+}
+
+/// Puts the plans of a graph's two sides together.
+struct PlanJoiner {
+  static std::shared_ptr<const Plan> join(const Graph& graph, const DeviceSplit& split, const PlanOptions& options) {
+    PlanOptions device_options = options;
+    device_options.input_strides.resize(split.device.inputs().size());
+    device_options.own_outputs |= split.copies_outputs;
+    std::shared_ptr<Plan> plan = PlanBuilder(split.device, device_options).run();
+    plan->backend_ = options.backends.front();
+    plan->inputs_.resize(graph.inputs().size());
+    plan->input_names_.resize(graph.inputs().size());
+    plan->symbols_ = graph.symbols();
+    std::vector<PlanOutput> outputs(graph.outputs().size());
+    for (std::size_t i = 0; i < split.device_outputs.size(); ++i) {
+      PlanOutput& output = outputs[static_cast<std::size_t>(split.device_outputs[i])] = plan->outputs_[i];
+      if (output.source == BufferKind::output) output.index = split.device_outputs[static_cast<std::size_t>(output.index)];
+      if (output.source != BufferKind::input) output.type.device = plan->device();
+      if (output.donor >= 0 && plan->inputs_[static_cast<std::size_t>(output.donor)].device != plan->device()) output.donor = -1;   // a number on the host
+    }
+    plan->device_outputs_ = split.device_outputs;
+    if (!split.host.outputs().empty()) {
+      PlanOptions host_options = options;
+      host_options.backends = options.host_backends;
+      host_options.own_outputs = true;
+      host_options.may_donate = {};
+      plan->host_part_ = PlanBuilder(split.host, host_options).run();
+      plan->host_outputs_ = split.host_outputs;
+      plan->host_numbers_ = static_cast<std::size_t>(split.numbers);
+      for (std::size_t i = 0; i < split.host_outputs.size(); ++i) {
+        PlanOutput& output = outputs[static_cast<std::size_t>(split.host_outputs[i])] = plan->host_part_->outputs()[i];
+        output.index = split.host_outputs[i];
+        output.type.device = Device::cpu();
+      }
+    }
+    plan->outputs_ = std::move(outputs);
+    return plan;
+  }
+};
+
+SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {
+  const Device device = device_of(graph, options.output_devices);
+  if (device == Device::cpu()) return PlanBuilder(graph, options).run();
+  ensure(!options.backends.empty() && options.backends.front()->device() == device, "plan: back ends for another device");
+  return PlanJoiner::join(graph, split_by_device(graph, options.output_devices, device), options);
+}
 
 SINTER_DECL std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols) const {
   std::vector<std::int64_t> bytes, offsets;
@@ -226,7 +290,8 @@ inline std::string step_text(const PlanStep& step) {
 }  // namespace runtime_detail
 
 SINTER_DECL std::string Plan::text() const {
-  std::string text = "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
+  std::string text = host_part_ ? "on the host before it, for " + std::to_string(host_outputs_.size()) + " outputs and " + std::to_string(host_numbers_) + " numbers:\n" + host_part_->text() : "";
+  text += "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     text += "  input " + std::to_string(i) + (input_names_[i].empty() ? "" : " " + input_names_[i]) + ": " + inputs_[i].text() + "\n";
   for (std::size_t i = 0; i < constants_.size(); ++i) text += "  constant " + std::to_string(i) + ": " + constants_[i]->type.text() + "\n";

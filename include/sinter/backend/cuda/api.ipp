@@ -45,5 +45,23 @@ struct NvrtcApi {
 #undef SINTER_CUDA_MEMBER
 };
 
+namespace cuda_detail {
+inline constexpr int max_devices = 64;
+
+inline const DriverApi& api() { return driver_api("cuda"); }
+
+inline std::string result_text(int result) {
+  const char *name = nullptr, *text = nullptr;
+  api().call_cuGetErrorName(static_cast<CUresult>(result), &name);
+  api().call_cuGetErrorString(static_cast<CUresult>(result), &text);
+  return std::string(name != nullptr ? name : "unknown CUDA error") + (text != nullptr ? std::string(": ") + text : "");
+}
+
+/// Outside of a device's own work: enumeration, contexts.
+inline void require(CUresult result, std::string_view op, std::string_view what, Location where = {}) {
+  if (result != CUDA_SUCCESS) throw DeviceError(op, std::string(what) + " failed: " + result_text(result), where);
+}
+}  // namespace cuda_detail
+
 }  // namespace cuda
 SINTER_NAMESPACE_END

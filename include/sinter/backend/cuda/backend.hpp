@@ -1,0 +1,49 @@
+// The CUDA back end: kernels of one GPU behind the Backend interface. Generated source becomes a cubin (NVRTC, or the disk
+// cache), a module, and launches on the calling thread's stream. Knows nothing of how source is generated.
+#pragma once
+
+#include <sinter/backend/cuda/device.hpp>
+#include <sinter/base/config.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+/// cubin of the source for the architecture: from the disk cache, or compiled and stored there.
+std::string cubin_of(const std::string& source, std::string_view name, const std::string& architecture);
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(Gpu& gpu);
+
+  std::string_view name() const override { return "cuda"; }
+  std::string cache_key() const override { return cache_key_; }
+  Limits limits() const override;
+  Device device() const override { return Device::cuda(gpu_.index()); }
+  bool compiles_in_parallel() const override { return true; }
+  std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const override;
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override;
+  std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) override;
+
+ private:
+  Gpu& gpu_;
+  std::string cache_key_;
+};
+
+/// The back end of a GPU. Throws DeviceError when it cannot be used.
+CudaBackend& backend(Device device);
+
+}  // namespace cuda
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#ifdef SINTER_CUDA
+#include <sinter/backend/cuda/backend.ipp>
+#endif
+#endif

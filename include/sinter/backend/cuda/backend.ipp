@@ -1,0 +1,354 @@
+// Modules, executables and launches.
+#pragma once
+
+#include <sinter/backend/cuda/backend.hpp>
+
+#include <sinter/backend/cuda/api.ipp>
+#include <sinter/backend/cuda/driver.hpp>
+#include <sinter/backend/cuda/source.hpp>
+#include <sinter/base/context.hpp>
+#include <sinter/runtime/disk_cache.hpp>
+#include <sinter/runtime/host_ops.hpp>
+
+#include <cstring>
+#include <unordered_map>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+namespace cuda_detail {
+
+/// Loaded machine code of one kernel on one GPU.
+class Module {
+ public:
+  Module(Gpu& gpu, const std::string& cubin, const std::vector<std::string>& entries) : gpu_(gpu) {
+    const DriverApi& driver = api();
+    gpu.enter();
+    gpu.check(driver.call_cuModuleLoadData(&module_, cubin.data()), "loading a kernel");
+    for (const std::string& entry : entries) {
+      CUfunction function = nullptr;
+      gpu.check(driver.call_cuModuleGetFunction(&function, module_, entry.c_str()), "finding kernel " + entry);
+      int fixed = 0;
+      gpu.check(driver.call_cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), "reading a kernel's attributes");
+      const int most = static_cast<int>(gpu.target().shared_bytes) - fixed;
+      gpu.check(driver.call_cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most), "setting a kernel's shared memory");
+      functions_.push_back(function);
+    }
+  }
+  ~Module() {
+    try {   // the device may be gone
+      gpu_.enter();
+      api().call_cuCtxSynchronize();   // launches may still run
+      api().call_cuModuleUnload(module_);
+    } catch (const Error&) {
+    }
+  }
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  CUfunction function(std::size_t entry) const { return functions_[entry]; }
+
+ private:
+  Gpu& gpu_;
+  CUmodule module_ = nullptr;
+  std::vector<CUfunction> functions_;
+};
+
+/// The modules of one GPU by their source text. Kept while something uses them, and the latest ones anyway.
+class Modules {
+ public:
+  std::shared_ptr<const Module> get(Gpu& gpu, const std::string& source, const std::vector<std::string>& entries) {
+    std::shared_ptr<Entry> entry;
+    {
+      std::scoped_lock lock(mutex_);
+      if (table_.size() >= most) table_.clear();   // launches keep theirs
+      auto& place = table_[source];
+      if (!place) place = std::make_shared<Entry>();
+      entry = place;
+    }
+    std::scoped_lock lock(entry->compiling);   // others that want it wait
+    if (!entry->module) {
+      const std::string cubin = cubin_of(source, entries.empty() ? "kernel" : entries.front(), gpu.target().architecture());
+      entry->module = std::make_shared<const Module>(gpu, cubin, entries);
+    }
+    return entry->module;
+  }
+  void clear() {
+    std::scoped_lock lock(mutex_);
+    table_.clear();
+  }
+  static Modules& of(const Gpu& gpu) {
+    static auto* all = new std::array<Modules, max_devices>;
+    return (*all)[static_cast<std::size_t>(gpu.index())];
+  }
+
+ private:
+  static constexpr std::size_t most = 4096;
+  struct Entry {
+    std::mutex compiling;
+    std::shared_ptr<const Module> module;
+  };
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<Entry>> table_;
+};
+
+/// What launches of one step share: how to bind again when addresses are not aligned.
+struct StepBinding {
+  std::shared_ptr<const GeneratedKernel> kernel;
+  BoundGeometry geometry;
+  std::uint64_t host_operands = 0;
+  std::vector<std::uint8_t> operand_bytes;
+};
+
+/// A launch list with its code, addresses that never change written.
+struct ReadyList {
+  LaunchList list;
+  std::shared_ptr<const Module> module;
+  Ref<Storage> workspace;   // allocated by the first run, for its stream
+
+  ReadyList(Gpu& gpu, LaunchList made) : list(std::move(made)) {
+    if (!list.source.empty()) module = Modules::of(gpu).get(gpu, list.source, list.entries);
+  }
+  void prepare(Gpu& gpu, const LaunchLabel& label) {
+    if (is_prepared_) return;
+    if (list.workspace_bytes > 0) workspace = Storage::allocate(list.workspace_bytes, Device::cuda(gpu.index()));
+    for (GpuLaunch& launch : list.launches)
+      for (const ParameterPatch& patch : launch.patches) {
+        if (patch.kind == ParameterPatch::Kind::workspace && workspace) set(launch, patch, static_cast<char*>(workspace->data()) + patch.byte_offset);
+        if (patch.kind == ParameterPatch::Kind::fault) set(launch, patch, gpu.fault_record());
+        if (patch.kind == ParameterPatch::Kind::tag) launch.parameters[patch.at / 8] = label.tag;
+      }
+    is_prepared_ = true;
+  }
+  static void set(GpuLaunch& launch, const ParameterPatch& patch, const void* address) {
+    launch.parameters[patch.at / 8] = reinterpret_cast<std::uintptr_t>(address);
+  }
+
+ private:
+  bool is_prepared_ = false;
+};
+
+/// One step of a frame.
+class CudaLaunch final : public Launch {
+ public:
+  CudaLaunch(Gpu& gpu, StepBinding binding, const StepContext& step)
+      : gpu_(gpu), label_(label_of(step)), binding_(std::move(binding)), aligned_(gpu, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true)) {}
+  CudaLaunch(Gpu& gpu, LaunchList list, const StepContext& step, std::vector<std::uint8_t> operand_bytes)
+      : gpu_(gpu), label_(label_of(step)), binding_{nullptr, {}, step.host_operands, std::move(operand_bytes)}, aligned_(gpu, std::move(list)) {}
+
+  void run(void* const* operands) override {
+    gpu_.enter();
+    const StreamState& stream = gpu_.stream();
+    gpu_.note_launch(label_);
+    ReadyList& ready = list_for(operands);
+    ready.prepare(gpu_, label_);
+    if (ready.list.call) ready.list.call->run(operands, ready.workspace ? ready.workspace->data() : nullptr, stream.handle);
+    for (GpuLaunch& launch : ready.list.launches) {
+      for (const ParameterPatch& patch : launch.patches) fill(launch, patch, operands);
+      void* parameters[] = {launch.parameters.data()};
+      const auto& [gx, gy, gz] = launch.grid;
+      const auto& [bx, by, bz] = launch.block;
+      const CUfunction function = ready.module->function(launch.entry);
+      const CUresult enqueued = launch.is_cooperative
+                                    ? api().call_cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, launch.shared_bytes, stream.handle, parameters)
+                                    : api().call_cuLaunchKernel(function, gx, gy, gz, bx, by, bz, launch.shared_bytes, stream.handle, parameters, nullptr);
+      if (SINTER_UNLIKELY(enqueued != CUDA_SUCCESS)) fail(enqueued, ready.list.entries[launch.entry], launch);
+    }
+    if (SINTER_UNLIKELY(Context::get().checks)) wait(stream);
+  }
+  const std::string& source() const { return aligned_.list.source; }
+
+ private:
+  ReadyList& list_for(void* const* operands) {
+    if (SINTER_LIKELY(!aligned_.list.needs_alignment || is_aligned(operands))) return aligned_;
+    if (!unaligned_) unaligned_ = std::make_unique<ReadyList>(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false));
+    return *unaligned_;
+  }
+  bool is_aligned(void* const* operands) const {
+    for (std::size_t i = 0; i < binding_.operand_bytes.size(); ++i)
+      if ((binding_.host_operands >> i & 1) == 0 && reinterpret_cast<std::uintptr_t>(operands[i]) % 16 != 0) return false;
+    return true;
+  }
+  void fill(GpuLaunch& launch, const ParameterPatch& patch, void* const* operands) const {
+    if (patch.kind == ParameterPatch::Kind::operand) {
+      ReadyList::set(launch, patch, static_cast<const char*>(operands[patch.index]) + patch.byte_offset);
+    } else if (patch.kind == ParameterPatch::Kind::value) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, operands[patch.index], binding_.operand_bytes[patch.index]);
+      launch.parameters[patch.at / 8] = bits;
+    }
+  }
+  [[noreturn]] void fail(CUresult result, const std::string& entry, const GpuLaunch& launch) const {
+    auto extent = [](const std::array<std::uint32_t, 3>& e) { return std::to_string(e[0]) + "x" + std::to_string(e[1]) + "x" + std::to_string(e[2]); };
+    throw DeviceError(label_.text(),
+                      "launching " + entry + " (grid " + extent(launch.grid) + ", block " + extent(launch.block) + ", shared memory " + std::to_string(launch.shared_bytes) +
+                          ") on cuda:" + std::to_string(gpu_.index()) + " failed: " + result_text(result) + "; " + gpu_.recent_launches(),
+                      where());
+  }
+  Location where() const { return label_.where.empty() ? Location() : label_.where.front(); }
+  void wait(const StreamState& stream) const {
+    const CUresult result = api().call_cuStreamSynchronize(stream.handle);
+    if (result != CUDA_SUCCESS)
+      throw DeviceError(label_.text(), "the kernel failed on cuda:" + std::to_string(gpu_.index()) + ": " + result_text(result), where());
+  }
+
+  Gpu& gpu_;
+  const LaunchLabel& label_;
+  StepBinding binding_;
+  ReadyList aligned_;
+  std::unique_ptr<ReadyList> unaligned_;
+};
+
+/// A host step of a plan on the GPU: waits, copies what it reads to the host, runs it there, and copies the results back.
+class HostRoundTrip final : public Launch {
+ public:
+  HostRoundTrip(Gpu& gpu, const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step)
+      : gpu_(gpu), label_(label_of(step)), host_operands_(step.host_operands), launch_(sinter::bind_host_op(op, symbols)) {
+    if (op.run == nullptr) {
+      add(op.scatter.index_dtype, span_of(op.scatter.index_shape, op.scatter.index, symbols));
+      Shape value;   // the result's axes, with the index's in place of one
+      for (int i = 0; i < op.scatter.result_shape.rank(); ++i) {
+        if (i != op.scatter.axis) value.push_back(op.scatter.result_shape[i]);
+        else for (Dim extent : op.scatter.index_shape) value.push_back(extent);
+      }
+      add(op.scatter.dtype, span_of(value, op.scatter.value, symbols));
+      inputs_ = 2;
+      add(op.scatter.dtype, elements(op.scatter.result_shape, symbols));
+    } else {
+      inputs_ = op.inputs;
+      for (std::size_t i = 0; i < op.types.size(); ++i)
+        add(op.types[i].dtype, elements(op.types[i].shape, symbols) + (i < op.inputs ? op.offsets[i].evaluate(symbols) : 0));
+    }
+  }
+  void run(void* const* operands) override {
+    gpu_.note_launch(label_);
+    DeviceMemory& device_memory = memory();
+    const Device device = Device::cuda(gpu_.index());
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      const bool is_here = (host_operands_ >> i & 1) != 0;
+      places_[i] = is_here ? operands[i] : buffers_[i].data();
+      if (i < inputs_ && !is_here) device_memory.copy(places_[i], Device::cpu(), operands[i], device, sizes_[i]);
+    }
+    launch_->run(places_.data());
+    for (std::size_t i = inputs_; i < buffers_.size(); ++i) device_memory.copy(operands[i], device, places_[i], Device::cpu(), sizes_[i]);
+  }
+
+ private:
+  static std::int64_t elements(const Shape& shape, std::span<const std::int64_t> symbols) {
+    std::int64_t count = 1;
+    for (Dim extent : shape) count *= extent.evaluate(symbols);
+    return count;
+  }
+  /// Elements from the start of the operand to behind the last one.
+  static std::int64_t span_of(const Shape& shape, const Layout& layout, std::span<const std::int64_t> symbols) {
+    std::int64_t last = layout.offset.evaluate(symbols);
+    for (int i = 0; i < shape.rank(); ++i) {
+      const std::int64_t extent = shape[i].evaluate(symbols);
+      if (extent == 0) return 0;
+      last += (extent - 1) * layout.strides[static_cast<std::size_t>(i)].evaluate(symbols);
+    }
+    return last + 1;
+  }
+  void add(DType dtype, std::int64_t count) {
+    sizes_.push_back(static_cast<std::size_t>(count * size_of(dtype)));
+    buffers_.emplace_back(sizes_.back() + 16);
+    places_.push_back(nullptr);
+  }
+
+  Gpu& gpu_;
+  const LaunchLabel& label_;
+  std::uint64_t host_operands_;
+  std::unique_ptr<Launch> launch_;
+  std::size_t inputs_ = 0;
+  std::vector<std::vector<char>> buffers_;
+  std::vector<std::size_t> sizes_;
+  std::vector<void*> places_;
+};
+
+class CudaExecutable final : public Executable {
+ public:
+  CudaExecutable(Gpu& gpu, const Kernel& kernel, std::shared_ptr<const GeneratedKernel> generated) : gpu_(gpu), kernel_(kernel), generated_(std::move(generated)) {}
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override { return bind(geometry, StepContext{"kernel", {}, 0}); }
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry, const StepContext& step) const override {
+    std::vector<std::uint8_t> bytes;
+    for (const Operand& operand : kernel_.operands) bytes.push_back(static_cast<std::uint8_t>(size_of(operand.dtype)));
+    check_host_operands(geometry, step);
+    auto launch = std::make_unique<CudaLaunch>(gpu_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes)}, step);
+    std::scoped_lock lock(mutex_);
+    last_source_ = launch->source();
+    return launch;
+  }
+  /// The source for the extents that were bound last.
+  std::string listing() const override {
+    std::scoped_lock lock(mutex_);
+    return last_source_;
+  }
+
+ private:
+  /// Numbers by value are read at one place, whatever the index.
+  void check_host_operands(const BoundGeometry& geometry, const StepContext& step) const {
+    for (std::size_t i = 0; i < kernel_.accesses.size(); ++i) {
+      const Access& access = kernel_.accesses[i];
+      if ((step.host_operands >> access.operand & 1) == 0) continue;
+      bool is_fixed = geometry.accesses[i].offset == 0 && !kernel_.operands[access.operand].written;
+      for (int a = 0; a < kernel_.rank(); ++a)
+        is_fixed &= geometry.accesses[i].stride[static_cast<std::size_t>(a)] == 0 || geometry.extent[static_cast<std::size_t>(a)] <= 1;
+      ensure(is_fixed, "cuda: an operand in host memory is no number");
+    }
+  }
+
+  Gpu& gpu_;
+  Kernel kernel_;
+  std::shared_ptr<const GeneratedKernel> generated_;
+  mutable std::mutex mutex_;
+  mutable std::string last_source_;
+};
+}  // namespace cuda_detail
+
+SINTER_DECL std::string cubin_of(const std::string& source, std::string_view name, const std::string& architecture) {
+  const std::string key = "cubin " SINTER_VERSION_STRING " nvrtc " + std::to_string(nvrtc_version()) + " driver " + std::to_string(driver_status().version) + " " + architecture + "\n" + source;
+  const DiskCache cache = DiskCache::standard();
+  if (std::optional<std::string> known = cache.find(key)) return *std::move(known);
+  std::string cubin = compile_to_cubin(source, name, architecture);
+  if (is_logged("cuda")) note("cuda", std::string(name) + ": " + std::to_string(cubin.size()) + " bytes for " + architecture + "\n" + source);
+  cache.store(key, cubin);
+  return cubin;
+}
+
+SINTER_DECL CudaBackend::CudaBackend(Gpu& gpu)
+    : gpu_(gpu), cache_key_("cuda:" + std::to_string(gpu.index()) + " " + gpu.target().architecture() + " driver " + std::to_string(driver_status().version)) {}
+
+SINTER_DECL Limits CudaBackend::limits() const { return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
+
+SINTER_DECL std::vector<Schedule> CudaBackend::schedules(const Kernel& kernel, std::string* why_declined) const {
+  const Schedule first;
+  if (generate(kernel, first, gpu_.target(), why_declined) == nullptr) return {};
+  return {first};
+}
+
+SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel& kernel, const Schedule& schedule) {
+  std::string why;
+  std::shared_ptr<const GeneratedKernel> generated = generate(kernel, schedule, gpu_.target(), &why);
+  if (generated == nullptr) throw InternalError("compile of a declined kernel: " + why);
+  return std::make_shared<const cuda_detail::CudaExecutable>(gpu_, kernel, std::move(generated));
+}
+
+SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) {
+  if (!op.bodies.empty()) return nullptr;   // sub-graphs would need plans of their own on the host
+  return std::make_unique<cuda_detail::HostRoundTrip>(gpu_, op, symbols, step);
+}
+
+SINTER_DECL CudaBackend& backend(Device device) {
+  struct Table {
+    std::mutex mutex;
+    std::array<std::unique_ptr<CudaBackend>, cuda_detail::max_devices> backends;
+  };
+  static Table* table = new Table;
+  Gpu& gpu = Gpu::get(device, "compile");
+  std::scoped_lock lock(table->mutex);
+  auto& place = table->backends[static_cast<std::size_t>(gpu.index())];
+  if (!place) place = std::make_unique<CudaBackend>(gpu);
+  return *place;
+}
+
+}  // namespace cuda
+SINTER_NAMESPACE_END
