@@ -268,6 +268,7 @@ TEST_CASE("relations: equal, sum and multiple") {
   for (int n : {8, 12, 40}) CHECK(floats(grouped(ones({n}))) == std::vector<float>(static_cast<std::size_t>(n / 4), 4));
   CHECK(grouped.stats().compiles == 1);
   has(grouped.explain(ones({12})).text(), "a multiple of 4");
+  has(grouped.explain(ones({12})).text(), "s0 = 12 in this call; 3 times 4");
   has(why([&] { grouped(ones({10})); }), "guard 'divisibility' failed: extent of axis 0 of argument 0: expected a multiple of 4, got 10");
   CHECK_THROWS_AS(grouped(ones({10})), ShapeError);
   CHECK(floats(grouped(ones({4}))) == std::vector<float>{4});   // one group: a version of its own

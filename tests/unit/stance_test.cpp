@@ -3,6 +3,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include <atomic>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -216,6 +217,43 @@ TEST_CASE("recompile limit: the default allows nine versions; zero allows one; b
   CHECK(once.stats().compiles == 1);
   std::string text = message_of<UserError>([] { jit::compile([](Tensor x) { return x; }, {.recompile_limit = -1}); });
   CHECK(has(text, "recompile_limit is -1 [stance_test.cpp:"));
+}
+
+TEST_CASE("stance: threads with stances of their own, a registered back end, and resets in between") {
+  jit::register_backend("for threads", [](const Graph& graph, std::span<const Tensor>) { return jit::compile_graph(graph, "reference"); });
+  auto f = jit::compile([](Tensor x, int k) { return x * k; });
+  auto g = jit::compile([](Tensor x) { return x + 1; }, {.backend = "for threads"});
+  f.warm_up(ones({4}), 1);
+  std::atomic<int> wrong{0}, refused{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      StanceGuard guard(static_cast<Stance>(t % 5));
+      for (int i = 0; i < 30; ++i) {
+        try {
+          const int k = 1 + i % 3, n = 3 + i % 4;
+          wrong += floats(f(ones({n}), k)) != std::vector<float>(static_cast<std::size_t>(n), static_cast<float>(k));
+          wrong += floats(g(ones({n}))) != std::vector<float>(static_cast<std::size_t>(n), 2);
+        } catch (const RecompileError&) {
+          ++refused;
+        }
+        if (t == 0 && i % 10 == 9) f.reset();
+      }
+      wrong += jit::current_stance() != static_cast<Stance>(t % 5);
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("stance: SINTER_DISABLE comes before every stance") {
+  auto f = jit::compile([](Tensor x) { return x + 1; });
+  Context::get().is_disabled = true;
+  StanceGuard guard(Stance::fail_on_recompile);
+  Tensor y = f(ones({2}));
+  Context::get().is_disabled = false;
+  CHECK(floats(y) == std::vector<float>{2, 2});
+  CHECK(f.stats().eager_calls == 1);
+  CHECK_THROWS_AS(f(ones({2})), RecompileError);
 }
 
 TEST_CASE("stance: Variables and several results, uncompiled") {

@@ -369,7 +369,11 @@ SINTER_DECL Explanation explain(const Entry* compiled, std::span<const std::int6
   else text += "plan: a registered back end runs the graph\n";
   char times[160];
   std::snprintf(times, sizeof times, "compile time: trace %.3f ms, passes %.3f ms, fusion and code %.3f ms\n", entry.trace_ms, entry.passes_ms, entry.codegen_ms);
-  for (std::size_t i = 0; i < symbols.size(); ++i) text += "s" + std::to_string(i) + " = " + std::to_string(symbols[i]) + " in this call\n";
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const std::int64_t divisor = entry.guards.symbols[i].divisor;
+    text += "s" + std::to_string(i) + " = " + std::to_string(symbols[i] * divisor) + " in this call";
+    text += divisor == 1 ? "\n" : "; " + std::to_string(symbols[i]) + " times " + std::to_string(divisor) + ", which the optimised graph calls s" + std::to_string(i) + "\n";
+  }
   return Explanation(text + times);
 }
 
