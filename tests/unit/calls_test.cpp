@@ -206,3 +206,26 @@ TEST_CASE("calls: a call of any size", "[calls]") {
   for (int i = 0; i < 3; ++i) step(w, g, 1.f);
   for (std::size_t i = 0; i < count; ++i) CHECK(to_vector<float>(w[i]) == filled(3, static_cast<float>(i) - 3));
 }
+
+TEST_CASE("calls: places must not overlap what the function captured", "[calls]") {
+  std::vector<float> mine(16, 1.f);
+  Variable w(from_blob(std::shared_ptr<const void>(), mine.data(), {16}, DType::f32));
+  Tensor constant = from_blob(std::shared_ptr<const void>(), mine.data(), {16}, DType::f32);
+  Tensor x = ones({16});
+  auto reads_variable = jit::compile([=](Tensor a) { return a + w; });
+  auto reads_constant = jit::compile([=](Tensor a) { return a + constant; });
+  CHECK_THROWS_AS(reads_variable.into(borrow_mut(mine.data(), {16}))(x), UserError);
+  CHECK_THROWS_AS(reads_constant.into(borrow_mut(mine.data(), {16}))(x), UserError);
+  std::vector<float> other(16);
+  reads_variable.into(borrow_mut(other.data(), {16}))(x);
+  CHECK(other == filled(16, 2));
+}
+
+TEST_CASE("calls: contradictory options are refused where compile() stands", "[calls]") {
+  auto body = [](Tensor x) { return x + 1; };
+  CHECK_THROWS_WITH(jit::compile(body, {.mode = jit::Mode::reduce_overhead, .backend = "noop"}),
+                    Catch::Contains("reduce_overhead contradicts") && Catch::Contains("calls_test.cpp:" + std::to_string(__LINE__ - 1)));
+  CHECK_THROWS_AS(jit::compile(body, {.mode = static_cast<jit::Mode>(7)}), UserError);
+  CHECK_THROWS_AS(jit::compile(body, {.dynamic = static_cast<jit::Dynamic>(9)}), UserError);
+  CHECK_NOTHROW(jit::compile(body, {.mode = jit::Mode::reduce_overhead, .backend = "reference"}));
+}

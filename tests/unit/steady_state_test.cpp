@@ -1,11 +1,17 @@
-// A warm call allocates nothing: every call of the system's allocator on this thread is counted. Sanitizers bring an
-// allocator of their own and are left alone.
+// A warm call allocates nothing and takes no lock: every call of the system's allocator and of pthread's mutexes on this
+// thread is counted. Sanitizers bring an allocator of their own and are left alone.
 #include "../catch.hpp"
 
 #include <sinter/sinter.hpp>
 
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+
+#include <dlfcn.h>
+#include <pthread.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
@@ -21,7 +27,7 @@ using namespace sinter;
 #if defined(__GLIBC__) && !defined(SINTER_TEST_SANITIZED)
 
 namespace {
-thread_local std::int64_t allocations = 0;
+thread_local std::int64_t allocations = 0, locks = 0;
 
 template <class F>
 std::int64_t allocations_in(F&& run) {
@@ -29,7 +35,34 @@ std::int64_t allocations_in(F&& run) {
   run();
   return allocations - before;
 }
+template <class F>
+std::int64_t locks_in(F&& run) {
+  std::int64_t before = locks;
+  run();
+  return locks - before;
+}
+template <class F>
+F* next_function(const char* name) { return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)); }
 }  // namespace
+
+extern "C" {
+int pthread_mutex_lock(pthread_mutex_t* mutex) {
+  static auto* real = next_function<int(pthread_mutex_t*)>("pthread_mutex_lock");
+  return ++locks, real(mutex);
+}
+int pthread_mutex_trylock(pthread_mutex_t* mutex) {
+  static auto* real = next_function<int(pthread_mutex_t*)>("pthread_mutex_trylock");
+  return ++locks, real(mutex);
+}
+int pthread_rwlock_rdlock(pthread_rwlock_t* lock) {
+  static auto* real = next_function<int(pthread_rwlock_t*)>("pthread_rwlock_rdlock");
+  return ++locks, real(lock);
+}
+int pthread_rwlock_wrlock(pthread_rwlock_t* lock) {
+  static auto* real = next_function<int(pthread_rwlock_t*)>("pthread_rwlock_wrlock");
+  return ++locks, real(lock);
+}
+}
 
 // operator new ends here as well.
 extern "C" {
@@ -105,6 +138,100 @@ TEST_CASE("steady state: numbers, Variables, several results, places, changed si
   CHECK(allocations_in([&] {
           for (int i = 0; i < 20; ++i) dynamic(a), dynamic(b);
         }) == 0);
+}
+
+TEST_CASE("steady state: the lock counter counts") {
+  std::mutex mutex;
+  std::shared_mutex shared;
+  CHECK(locks_in([&] { mutex.lock(), mutex.unlock(); }) == 1);
+  CHECK(locks_in([&] { shared.lock_shared(), shared.unlock_shared(); }) == 1);
+  CHECK(locks_in([] {}) == 0);
+}
+
+namespace {
+/// Calls of `run` neither allocate nor lock, compile nothing, and first do so right away.
+template <class F>
+void check_real_time(F&& run) {
+  std::int64_t calls_allocate = 0, calls_lock = 0;
+  calls_lock = locks_in([&] {
+    calls_allocate = allocations_in([&] {
+      for (int i = 0; i < 20; ++i) run();
+    });
+  });
+  CHECK(calls_allocate == 0);
+  CHECK(calls_lock == 0);
+}
+}  // namespace
+
+TEST_CASE("real time: from the first call after warm_up nothing is allocated, locked or compiled") {
+  for (jit::Mode mode : {jit::Mode::default_, jit::Mode::reduce_overhead}) {
+    auto f = jit::compile([](Tensor x, Tensor y, Tensor z) { return x * y + z; }, {.mode = mode});
+    Tensor x = ones({16}), y = ones({16}), z = ones({16});
+    eval(x), eval(y), eval(z);
+    f.warm_up(x, y, z);
+    jit::StanceGuard real_time{jit::Stance::fail_on_recompile};
+    check_real_time([&] { f(x, y, z); });
+    CHECK(f.stats().compiles == 1);
+    Tensor w = ones({17});
+    eval(w);
+    CHECK_THROWS_AS(f(w, w, w), RecompileError);   // the stated choice of what a miss does
+  }
+}
+
+TEST_CASE("real time: two sizes of a dynamic function") {
+  for (jit::Mode mode : {jit::Mode::default_, jit::Mode::reduce_overhead}) {
+    auto f = jit::compile([](Tensor x) { return softmax(x, 1) + sum(x); }, {.mode = mode, .dynamic = jit::Dynamic::always});
+    Tensor a = ones({3, 20}), b = ones({5, 40});
+    eval(a), eval(b);
+    f.warm_up(a);
+    f.warm_up(b);
+    check_real_time([&] { f(a), f(b); });
+    CHECK(f.stats().compiles == 1);
+  }
+}
+
+TEST_CASE("real time: Variables in place, donated arguments, places, many arguments") {
+  Variable w(ones({64})), m(zeros({64}));
+  eval(w), eval(m);
+  auto step = jit::compile([=](Tensor g, Scalar rate) { m = 0.9f * m + g, w -= rate * m; });
+  Tensor g = ones({64});
+  eval(g);
+  step.warm_up(g, 0.5f);
+  check_real_time([&] { step(g, 0.5f); });
+
+  auto move = jit::compile([](Tensor u, Scalar a) { return u * a; });
+  Tensor u = ones({64});
+  eval(u);
+  move.warm_up(u, 1.f);
+  check_real_time([&] { u = move(std::move(u), 1.f); });
+
+  auto pair = jit::compile([](Tensor x) { return std::pair{x + 1, sum(x)}; });
+  float out[64], total[1];
+  pair.warm_up(g);
+  check_real_time([&] { pair.into(borrow_mut(out, {64}), borrow_mut(total, {}))(g); });
+
+  std::vector<Variable> many;
+  std::vector<Tensor> gradients(40, g);
+  for (int i = 0; i < 40; ++i) many.emplace_back(ones({64}) * static_cast<float>(i)), eval(many.back());
+  auto sgd = jit::compile([](const std::vector<Variable>& v, const std::vector<Tensor>& d, Scalar rate) {
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] -= rate * d[i];
+  });
+  sgd.warm_up(many, gradients, 0.1f);
+  sgd(many, gradients, 0.1f);   // a list of 81 arguments first takes memory from the pool's own
+  check_real_time([&] { sgd(many, gradients, 0.1f); });
+}
+
+TEST_CASE("real time: another thread warms up for itself") {
+  auto f = jit::compile([](Tensor x) { return tanh(x) * 2; }, {.mode = jit::Mode::reduce_overhead});
+  Tensor x = ones({32});
+  eval(x);
+  f.warm_up(x);
+  std::thread([&] {
+    f.warm_up(x);
+    Tensor held;
+    check_real_time([&] { held = f(x); });
+  }).join();
+  CHECK(f.stats().compiles == 1);
 }
 
 TEST_CASE("steady state: recording reuses its memory") {

@@ -68,4 +68,16 @@ class BlockPool {
   }
 };
 
+/// Memory of any size from pools of fixed sizes; past 64 KiB from the system. To be released with the same size.
+template <std::size_t Bytes = 256>
+void* allocate_pooled(std::size_t bytes) {
+  if constexpr (Bytes > (std::size_t{64} << 10)) return ::operator new(bytes, std::align_val_t{16});
+  else return bytes <= Bytes ? BlockPool<Bytes, 8>::allocate() : allocate_pooled<Bytes * 4>(bytes);
+}
+template <std::size_t Bytes = 256>
+void release_pooled(void* block, std::size_t bytes) noexcept {
+  if constexpr (Bytes > (std::size_t{64} << 10)) ::operator delete(block, std::align_val_t{16});
+  else bytes <= Bytes ? BlockPool<Bytes, 8>::release(block) : release_pooled<Bytes * 4>(block, bytes);
+}
+
 SINTER_NAMESPACE_END

@@ -1,6 +1,8 @@
-// Small containers: SmallVector keeps its first N elements in place; only trivially copyable elements.
+// Small containers: SmallVector keeps its first N elements in place, more of them in a thread-local pool's memory; only
+// trivially copyable elements.
 #pragma once
 
+#include <sinter/base/block_pool.hpp>
 #include <sinter/base/config.hpp>
 
 #include <algorithm>
@@ -8,17 +10,17 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
-#include <memory>
 #include <new>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
 /// A vector of trivially copyable elements; up to N of them live inside the object.
 template <class T, std::size_t N>
 class SmallVector {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
 
  public:
   using value_type = T;
@@ -29,18 +31,20 @@ class SmallVector {
   SmallVector(It first, It last) { assign(first, last); }
   explicit SmallVector(std::span<const T> items) { assign(items.begin(), items.end()); }
   SmallVector(const SmallVector& other) { assign(other.begin(), other.end()); }
-  SmallVector(SmallVector&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::move(other.heap_)) {
+  SmallVector(SmallVector&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::exchange(other.heap_, nullptr)) {
     if (!heap_) std::copy_n(other.in_place(), size_, in_place());
     other.size_ = 0;
     other.capacity_ = N;
   }
+  ~SmallVector() { free_heap(); }
   SmallVector& operator=(const SmallVector& other) {
     if (this != &other) assign(other.begin(), other.end());
     return *this;
   }
   SmallVector& operator=(SmallVector&& other) noexcept {
     if (this == &other) return *this;
-    size_ = other.size_, capacity_ = other.capacity_, heap_ = std::move(other.heap_);
+    free_heap();
+    size_ = other.size_, capacity_ = other.capacity_, heap_ = std::exchange(other.heap_, nullptr);
     if (!heap_) std::copy_n(other.in_place(), size_, in_place());
     other.size_ = 0, other.capacity_ = N;
     return *this;
@@ -48,8 +52,8 @@ class SmallVector {
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  T* data() { return heap_ ? heap_.get() : in_place(); }
-  const T* data() const { return heap_ ? heap_.get() : in_place(); }
+  T* data() { return heap_ != nullptr ? heap_ : in_place(); }
+  const T* data() const { return heap_ != nullptr ? heap_ : in_place(); }
   T* begin() { return data(); }
   T* end() { return data() + size_; }
   const T* begin() const { return data(); }
@@ -79,9 +83,10 @@ class SmallVector {
   }
   void reserve(std::size_t count) {
     if (count <= capacity_) return;
-    std::unique_ptr<T[]> grown(new T[count]);
-    std::copy_n(data(), size_, grown.get());
-    heap_ = std::move(grown);
+    T* grown = static_cast<T*>(allocate_pooled(count * sizeof(T)));
+    std::copy_n(data(), size_, grown);
+    free_heap();
+    heap_ = grown;
     capacity_ = static_cast<std::uint32_t>(count);
   }
   void insert(std::size_t at, T item) {
@@ -103,10 +108,13 @@ class SmallVector {
   }
 
  private:
+  void free_heap() noexcept {
+    if (SINTER_UNLIKELY(heap_ != nullptr)) release_pooled(heap_, capacity_ * sizeof(T));
+  }
   T* in_place() { return reinterpret_cast<T*>(inline_); }
   const T* in_place() const { return reinterpret_cast<const T*>(inline_); }
   std::uint32_t size_ = 0, capacity_ = N;
-  std::unique_ptr<T[]> heap_;
+  T* heap_ = nullptr;
   // Bytes, so that making an empty vector writes none of them.
   alignas(T) std::byte inline_[N * sizeof(T)];
 };

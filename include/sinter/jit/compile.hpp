@@ -101,6 +101,17 @@ struct FillVisitor {
   void fixed(std::int64_t) {}
 };
 
+/// Room for the values of a call's results; no allocation for a few of them.
+class ResultValues {
+ public:
+  explicit ResultValues(std::size_t count) : many_(count > few_.size() ? count : 0) {}
+  Ref<TensorImpl>* data() { return many_.empty() ? few_.data() : many_.data(); }
+
+ private:
+  std::array<Ref<TensorImpl>, 8> few_;
+  std::vector<Ref<TensorImpl>> many_;
+};
+
 template <class R>
 inline constexpr bool is_only_tensors = std::same_as<R, Tensor>;
 template <class... R>
@@ -172,12 +183,19 @@ class Compiled {
     return [self = *this, targets](const auto&... args) { self.call_into(Targets(targets), args...); };
   }
 
-  /// Compiles for these arguments without running.
+  /// Compiles for these arguments without running, and makes ready what calls on this thread need: after it, calls with
+  /// arguments like these compile nothing, take no lock and allocate nothing (see docs/calls.md for the exact terms).
   template <class... A>
   void warm_up(const A&... args) const {
     ArgList list;
     SmallVector<std::int64_t, 8> symbols;
-    if (!state_->runs_plain()) with_entry<result_t<A...>>(list, symbols, [](const Entry*) {}, args...);
+    if (state_->runs_plain()) return;
+    with_entry<result_t<A...>>(
+        list, symbols,
+        [&](const Entry* entry, const TraceFunction& trace) {
+          if (entry != nullptr) state_->warm_up(*entry, list, trace, symbols);
+        },
+        args...);
   }
 
   /// What the call with these arguments compiles to: graph, guards, kernels, memory, code.
@@ -275,7 +293,9 @@ class Compiled {
       }
       return result;
     };
-    return use(state_->entry_for(list, TraceFunction::of(trace), symbols));
+    const Entry* entry = state_->entry_for(list, TraceFunction::of(trace), symbols);
+    if constexpr (std::invocable<Use&, const Entry*, const TraceFunction&>) return use(entry, TraceFunction::of(trace));
+    else return use(entry);
   }
 
   template <class R, class... A>
@@ -291,7 +311,7 @@ class Compiled {
             Ref<TensorImpl>* at = values.data();
             return jit_detail::from_values<R>(at);
           } else {
-            std::vector<Ref<TensorImpl>> values(entry->results);
+            jit_detail::ResultValues values(entry->results);
             state_->run(*entry, list, symbols, values.data(), targets);
             if constexpr (!std::same_as<R, jit_detail::Nothing>) {
               R result = *static_cast<const R*>(entry->result_shape.get());

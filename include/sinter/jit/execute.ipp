@@ -9,6 +9,8 @@
 #include <sinter/jit/function.hpp>
 #include <sinter/runtime/device_split.hpp>
 
+#include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -85,7 +87,18 @@ inline std::size_t extent_bytes(const Type& type, const Strides& strides) {
   return static_cast<std::size_t>((last + 1) * size_of(type.dtype));
 }
 
-inline void check_targets(const Entry& entry, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols, Targets targets, Location where) {
+/// Places of results must not lie in what the call reads besides its arguments: captured Variables and constants.
+inline void check_against_captured(const Entry& entry, const ArgList& args, const BorrowedMut& target, std::size_t bytes, std::size_t result, Location where) {
+  const auto check = [&](const TensorImpl& value, const char* what) {
+    if (value.is_ready() && overlaps(target.data, bytes, value.data(), extent_bytes(value.type, value.strides)))
+      throw UserError("into", "the place of result " + std::to_string(result) + " overlaps a captured " + what, where, "give the result memory of its own");
+  };
+  for (const auto& slot : entry.captured) check(*slot->peek(args.reading()), "Variable");
+  for (const Ref<TensorImpl>& constant : entry.plan->constants()) check(*constant, "Tensor");
+}
+
+inline void check_targets(const Entry& entry, const ArgList& list, std::span<const std::int64_t> symbols, Targets targets, Location where) {
+  std::span<const ArgLeaf> args = list.leaves();
   if (targets.size() != entry.results)
     throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(entry.results) + " results", where);
   for (std::size_t i = 0; i < targets.size(); ++i) {
@@ -101,6 +114,7 @@ inline void check_targets(const Entry& entry, std::span<const ArgLeaf> args, std
     for (const ArgLeaf& arg : args)
       if (arg.data != nullptr && overlaps(target.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
         throw UserError("into", "the place of result " + std::to_string(i) + " overlaps an argument", where, "give the result memory of its own");
+    check_against_captured(entry, list, target, bytes, i, where);
     for (std::size_t j = 0; j < i; ++j)
       if (overlaps(target.data, bytes, targets[j].data, extent_bytes(targets[j].type, targets[j].strides)))
         throw UserError("into", "the places of results " + std::to_string(j) + " and " + std::to_string(i) + " overlap", where);
@@ -172,7 +186,7 @@ class CallOutputs {
   CallOutputs(const Entry& entry, const ArgList& args, Frame& frame, EntryThread* thread, Mode mode, Ref<TensorImpl>* results, Targets targets)
       : entry_(entry), args_(args), frame_(frame), thread_(thread), mode_(mode), results_(results), targets_(targets), outputs_(entry.plan->outputs()) {
     if (thread_ != nullptr && thread_->scratch) scratch_ = std::move(thread_->scratch);   // a nested call finds none
-    else scratch_ = std::make_unique<CallScratch>();
+    else scratch_ = std::make_unique<CallScratch>(outputs_.size(), entry_.inputs.size());
     scratch_->assigned.resize(outputs_.size() - entry_.results);
     scratch_->claim_of.assign(entry_.inputs.size(), -1);
   }
@@ -198,8 +212,6 @@ class CallOutputs {
     }
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       if (!is_own_buffer(i)) make_view(i, symbols);
-    scratch_->slots.reserve(entry_.assignments.size());
-    scratch_->values.reserve(entry_.assignments.size());
   }
 
   void copy_to_places() {
@@ -315,7 +327,7 @@ SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std
   EntryThread* thread = entry.threads.get();
   jit_detail::count_run(entry, thread);
   if (SINTER_UNLIKELY(entry.plan == nullptr)) return jit_detail::run_custom(entry, args.leaves(), symbols, results, targets, where_);
-  if (!targets.empty()) jit_detail::check_targets(entry, args.leaves(), symbols, targets, where_);
+  if (!targets.empty()) jit_detail::check_targets(entry, args, symbols, targets, where_);
   const FrameLease frame = entry.plan->acquire_frame(symbols);
   CallPlaces& places = frame->places();
   std::vector<Ref<TensorImpl>> owned;
@@ -333,6 +345,25 @@ SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std
   frame->run(places.inputs, places.outputs);
   outputs.copy_to_places();
   outputs.commit();
+}
+
+SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols) {
+  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  std::int64_t due = entry.next_check.load(std::memory_order_relaxed);
+  if (due != never && entry.next_check.compare_exchange_strong(due, never)) check_purity(entry, args, trace, due);
+  args.reading().begin();
+  EntryThread* thread = entry.threads.get();
+  if (entry.plan == nullptr) return;
+  const FrameLease frame = entry.plan->acquire_frame(symbols);
+  // Two of each result, as where the last one still lives while the next is made. Written to, so that pages are there.
+  std::vector<Ref<TensorImpl>> memory;
+  for (int round = 0; round < 2; ++round)
+    for (std::size_t i = 0; i < frame->outputs().size(); ++i) {
+      const FrameOutput& bound = frame->outputs()[i];
+      memory.push_back(i < entry.results ? jit_detail::result_memory(thread, options_.mode, i, bound) : jit_detail::fresh_result(bound));
+      std::memset(memory.back()->data(), 0, bound.bytes);
+    }
+  if (thread != nullptr && !thread->scratch) thread->scratch = std::make_unique<CallScratch>(entry.plan->outputs().size(), entry.inputs.size());
 }
 
 }  // namespace jit

@@ -71,6 +71,10 @@ struct CallScratch {
   std::vector<Tensor*> given;                                  // arguments whose memory an output took over
   std::vector<VariableSlot*> slots;
   std::vector<TensorImpl*> values;
+  CallScratch(std::size_t outputs, std::size_t inputs) {
+    assigned.reserve(outputs), claim_of.reserve(inputs), claims.reserve(outputs);
+    given.reserve(outputs), slots.reserve(outputs), values.reserve(outputs);
+  }
   void clear() noexcept {
     claims.clear();
     for (auto& value : assigned) value = {};
@@ -156,6 +160,9 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain() const { return SINTER_UNLIKELY(Context::get().is_disabled || is_noop_ || current_stance() == Stance::force_eager); }
   void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
+
+  /// Checks purity and makes what calls of this thread with these arguments need besides the entry.
+  void warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols);
 
   Stats stats() const;
   void reset();

@@ -163,9 +163,24 @@ inline void log_entry(const Entry& entry, Location where) {
 }
 }  // namespace jit_detail
 
+namespace jit_detail {
+/// Options that contradict each other, or that no enumerator stands for.
+inline void check_options(const Options& options, Location where) {
+  if (options.mode != Mode::default_ && options.mode != Mode::reduce_overhead)
+    throw UserError("compile", "Options::mode has the value " + std::to_string(static_cast<int>(options.mode)) + ", which is no Mode", where, "use Mode::default_ or Mode::reduce_overhead");
+  if (options.dynamic != Dynamic::automatic && options.dynamic != Dynamic::always && options.dynamic != Dynamic::never)
+    throw UserError("compile", "Options::dynamic has the value " + std::to_string(static_cast<int>(options.dynamic)) + ", which is no Dynamic", where,
+                    "use Dynamic::automatic, always or never");
+  if (options.mode == Mode::reduce_overhead && (options.backend == "noop" || registered_backend(options.backend) != nullptr))
+    throw UserError("compile", "Mode::reduce_overhead contradicts the back end '" + options.backend + "', which makes its own results", where,
+                    "leave the mode out, or use a back end of this build");
+}
+}  // namespace jit_detail
+
 SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves serves)
     : options_(std::move(options)), where_(where), serves_(serves) {
   check_backend(options_.backend, where);
+  jit_detail::check_options(options_, where);
   if (options_.recompile_limit < 0)
     throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where, "0 allows the first compilation only");
   is_noop_ = options_.backend == "noop";
