@@ -5,6 +5,7 @@
 #include "conformance/kernel_random.hpp"
 
 #include <sinter/backend/cuda/driver.hpp>
+#include <sinter/backend/cuda/library_product.hpp>
 #include <sinter/backend/cuda/source.hpp>
 #include <sinter/backend/cuda/source_scatter.hpp>
 
@@ -101,7 +102,8 @@ TEST_CASE("large products go to the library where there is one") {
     return cuda::generate(kernel, {}, target)->bind(test_case.geometry, 0);
   };
   CHECK(bound_at(4096).call == nullptr);   // not by default
-  target.has_library = true;
+  if (!cuda::has_cublaslt()) SINTER_SKIP("no cuBLASLt");
+  target.uses_library = true;
   CHECK(bound_at(256).call == nullptr);
   const cuda::LaunchList plain = bound_at(4096);
   CHECK(plain.call != nullptr);

@@ -6,6 +6,7 @@
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/driver.hpp>
 #include <sinter/backend/cuda/source.hpp>
+#include <sinter/backend/cuda/source_scatter.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/runtime/disk_cache.hpp>
 #include <sinter/runtime/host_ops.hpp>
@@ -334,6 +335,8 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
 
 SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) {
   if (!op.bodies.empty()) return nullptr;   // sub-graphs would need plans of their own on the host
+  if (op.run == nullptr && step.host_operands == 0)
+    return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step, std::vector<std::uint8_t>(3));
   return std::make_unique<cuda_detail::HostRoundTrip>(gpu_, op, symbols, step);
 }
 

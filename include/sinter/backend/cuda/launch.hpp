@@ -23,7 +23,7 @@ struct Target {
   int multiprocessors = 132;
   std::size_t shared_bytes = 227 * 1024;   // per block, with opt-in
   int registers = 65536;                // per multiprocessor
-  bool has_library = false;             // cuBLASLt can be called
+  bool uses_library = false;            // large products may go to cuBLASLt, where it can be opened
   std::string architecture() const { return "sm_" + std::to_string(capability); }
 };
 

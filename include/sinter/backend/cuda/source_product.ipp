@@ -366,7 +366,7 @@ SINTER_DECL bool ProductWriter::run_library() {
   product.dtype = contract.dtype, product.batches = nest.points(shape.batch);
   product.rows = nest.extent(shape.row_axis), product.columns = nest.extent(shape.column_axis), product.depth = nest.extent(shape.depth_axis);
   const double operations = 2.0 * static_cast<double>(product.batches * product.rows) * static_cast<double>(product.columns * product.depth);
-  if (!w.device.has_library || !is_floating(product.dtype) || operations < library_operations || shape.batch.size() > 1) return false;
+  if (!w.device.uses_library || !is_floating(product.dtype) || operations < library_operations || shape.batch.size() > 1) return false;
   const auto fill = [&](const Factor& factor, cuda::LibraryProduct::Factor& to, int extent_axis) {
     const std::uint16_t access = nest.inst(factor.load).access;
     to.operand = nest.kernel.accesses[access].operand;
@@ -376,6 +376,7 @@ SINTER_DECL bool ProductWriter::run_library() {
     return (to.depth_stride == 1 && to.stride >= product.depth) || (to.stride == 1 && to.depth_stride >= nest.extent(extent_axis));
   };
   if (!fill(shape.left, product.left, shape.row_axis) || !fill(shape.right, product.right, shape.column_axis)) return false;
+  if (!cuda::has_cublaslt()) return false;   // opened when first of use: it is large
   product.result_stride = product.columns, product.result_batch_stride = product.rows * product.columns;
   const std::int64_t bytes = quotient_up(product.batches * product.rows * product.columns * size_of(product.dtype), 256) * 256;
   const Store& store = nest.kernel.stores[0];
