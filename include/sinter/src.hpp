@@ -163,8 +163,12 @@
 #include <sinter/jit/lazy.ipp>
 #include <sinter/jit/marks.ipp>
 #include <sinter/jit/recompile.ipp>
+#include <sinter/jit/live_values.ipp>
 #include <sinter/jit/region.ipp>
 #include <sinter/jit/specialise.ipp>
 #include <sinter/jit/stance.ipp>
 #include <sinter/jit/trace.ipp>
+#include <sinter/jit/trace_path.ipp>
+#include <sinter/jit/trace_tree.ipp>
+#include <sinter/jit/tree_call.ipp>
 #endif

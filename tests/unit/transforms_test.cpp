@@ -251,7 +251,7 @@ TEST_CASE("grad: errors") {
   CHECK(has(text, "grad: the function returned f32[3]; a floating scalar is required [transforms_test.cpp:"));
   CHECK(has(text, "use sum or mean of it"));
   CHECK_THROWS_AS(jit::grad([](Tensor x) { return sum(x > 0); })(ones({3})), ShapeError);
-  CHECK(has(message_of<TraceError>([] { jit::grad([](Tensor x) { return x * item<float>(x); })(full({}, 2.f)); }), "[transforms_test.cpp:"));
+  CHECK(item<float>(jit::grad([](Tensor x) { return x * item<float>(x); })(full({}, 2.f))) == 2.f);   // what was read is a constant
   CHECK_FALSE(jit::is_compiling());
   Tensor leaked;
   jit::grad([&](Tensor x) {

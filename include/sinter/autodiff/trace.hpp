@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,9 @@ class TransformTrace : public Trace {
 
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
+  /// Computed outside, from the values behind the parameters: the transform is that of the side taken. Refused where a
+  /// parameter stands for many values (vmap).
+  std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
 
   /// Captures what gives `results`, and ends the trace.
   static TracedCall end(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results);
@@ -49,6 +53,7 @@ class TransformTrace : public Trace {
  private:
   std::vector<Ref<TensorImpl>> placeholders_, values_;
   std::vector<std::pair<std::shared_ptr<VariableSlot>, Ref<TensorImpl>>> read_, assigned_;
+  std::unordered_map<const TensorImpl*, std::pair<Ref<TensorImpl>, Ref<TensorImpl>>> outside_;   // read before: itself, and the same outside
 };
 
 /// Records `graph` on the call's operands and `more`, and hands out what Variables were assigned.

@@ -53,6 +53,27 @@ SINTER_DECL void TransformTrace::note_assignment(const std::shared_ptr<VariableS
   assigned_.emplace_back(slot, value);
 }
 
+SINTER_DECL std::uint64_t TransformTrace::read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) {
+  for (std::size_t i = 0; i < values_.size(); ++i)
+    if (!identical(placeholders_[i]->type, values_[i]->type)) return Trace::read_value(value, op, where);
+  std::vector<Ref<TensorImpl>> outputs{value};
+  Capture captured = capture(outputs, placeholders_, {.trace = id(), .ready = ReadyLeaf::input, .finds_kept = true,
+                                                      .is_leaf = [this](const TensorImpl& known) { return outside_.contains(&known); }});
+  for (std::size_t i = 0; i < captured.kept.size(); ++i) {
+    outputs.push_back(captured.kept[i]);
+    captured.outputs.push_back(captured.kept_values[i]);
+  }
+  std::vector<Ref<TensorImpl>> operands = std::move(captured.inputs);
+  std::copy(values_.begin(), values_.end(), operands.begin());
+  for (Ref<TensorImpl>& operand : operands)
+    if (auto known = outside_.find(operand.get()); known != outside_.end()) operand = known->second.second;
+  Graph graph = captured.finish();
+  RecordingInto outside(outer());
+  std::vector<Ref<TensorImpl>> results = replay(graph, operands);
+  for (std::size_t i = 0; i < outputs.size(); ++i) outside_[outputs[i].get()] = {outputs[i], results[i]};
+  return read_bits(results[0], op, where);
+}
+
 SINTER_DECL TracedCall TransformTrace::end(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results) {
   TracedCall call;
   std::vector<Ref<TensorImpl>> outputs(results.begin(), results.end());

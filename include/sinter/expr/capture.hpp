@@ -8,6 +8,7 @@
 #include <sinter/graph/record.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct Capture {
   std::vector<Value> outputs;            // of the values asked for, in order
   std::vector<Ref<TensorImpl>> kept;     // intermediates that somebody outside the walked records still holds
   std::vector<Value> kept_values;
+  std::vector<std::int32_t> ends;        // number of nodes after each of the outputs, in order
+  std::vector<TensorImpl*> walked;       // recorded values that were opened, operands first, if asked for
+  std::vector<Value> walked_values;
   Graph finish() { return builder.finish(outputs); }
 };
 
@@ -31,6 +35,8 @@ struct CaptureOptions {
   bool finds_kept = false;               // fill `kept`
   Ref<TensorImpl> last_effect{};         // token of the last effect that the graph is to hold, or null
   bool along_tape = false;               // walk instead what is on the tape, evaluated or not, of any trace; all of it is `kept`
+  bool lists_walked = false;             // fill `walked`
+  std::function<bool(const TensorImpl&)> is_leaf{};   // recorded values at which the walk stops
 };
 
 /// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs behind them, or

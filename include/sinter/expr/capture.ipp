@@ -6,6 +6,7 @@
 #include <sinter/ops/registry.hpp>
 
 #include <unordered_map>
+#include <unordered_set>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -49,12 +50,19 @@ class Capturer {
     return values_.at(root.get());
   }
 
+  void list_walked() {
+    out_.walked = order_;
+    for (TensorImpl* value : order_) out_.walked_values.push_back(values_.at(value));
+  }
+
   /// Walked values with handles beyond the walked records and `outputs`.
   void find_kept(std::span<const Ref<TensorImpl>> outputs) {
     std::unordered_map<const TensorImpl*, std::uint32_t> references;
+    std::unordered_set<const Record*> records;   // a record with several results refers to its operands once
     for (TensorImpl* value : order_)
-      for (const Leaf& leaf : value->record->leaves())
-        if (leaf.value) ++references[leaf.value.get()];
+      if (records.insert(value->record).second)
+        for (const Leaf& leaf : value->record->leaves())
+          if (leaf.value) ++references[leaf.value.get()];
     std::unordered_map<const TensorImpl*, bool> is_output;
     for (const auto& output : outputs) is_output[output.get()] = true;
     for (TensorImpl* value : order_) {
@@ -67,7 +75,8 @@ class Capturer {
  private:
   bool is_leaf(const TensorImpl& value) const {
     if (options_.along_tape) return value.tape.load(std::memory_order_acquire) != TapeState::node;
-    return value.state.load(std::memory_order_acquire) != TensorState::pending || value.trace != options_.trace;
+    if (value.state.load(std::memory_order_acquire) != TensorState::pending || value.trace != options_.trace) return true;
+    return options_.is_leaf && options_.is_leaf(value);
   }
 
   Value add_input(const Ref<TensorImpl>& value) {
@@ -170,7 +179,11 @@ SINTER_DECL Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<
   expr_detail::Capturer capturer(out, options);
   for (const auto& value : known) capturer.add_known(value);
   if (options.last_effect) static_cast<void>(capturer.value_of(options.last_effect));
-  for (const auto& value : outputs) out.outputs.push_back(capturer.value_of(value));
+  for (const auto& value : outputs) {
+    out.outputs.push_back(capturer.value_of(value));
+    out.ends.push_back(static_cast<std::int32_t>(out.builder.graph().nodes().size()));
+  }
+  if (options.lists_walked) capturer.list_walked();
   if (options.finds_kept || options.along_tape) capturer.find_kept(outputs);
   return out;
 }

@@ -11,6 +11,8 @@
 
 SINTER_NAMESPACE_BEGIN
 
+Ref<TensorImpl> dense_value(const In& x, std::string_view function);   // host.hpp, which may be the one that includes this
+
 namespace expr_detail {
 
 template <class Op>
@@ -166,6 +168,7 @@ SINTER_DECL Ref<TensorImpl> In::tensor() const {
 
 SINTER_DECL Tensor::Tensor(const Variable& variable) : Tensor(variable.value()) {}
 SINTER_DECL Tensor::Tensor(const Scalar& scalar) : impl_(In(scalar).tensor()) {}
+SINTER_DECL Tensor::Tensor(const Predicate& predicate) : impl_(In(predicate, predicate.where()).tensor()) {}
 
 namespace expr_detail {
 /// `x op= y` keeps the dtype of x.
@@ -257,10 +260,57 @@ SINTER_DECL Scalar exp(const Scalar& x) { return expr_detail::scalar_unary<ops::
 SINTER_DECL Scalar log(const Scalar& x) { return expr_detail::scalar_unary<ops::Log>(x, [](double v) { return std::log(v); }); }
 SINTER_DECL Scalar sqrt(const Scalar& x) { return expr_detail::scalar_unary<ops::Sqrt>(x, [](double v) { return std::sqrt(v); }); }
 
-SINTER_DECL double Scalar::number(Location where) const {
-  if (!is_number()) throw TraceError("Scalar", "a run-time number has no value while its function is traced", where,
-                                     "keep it a Scalar, or pass it as int if the trace may depend on its value");
-  return leaf_.kind == DTypeClass::floating ? leaf_.number : static_cast<double>(leaf_.integer);
+namespace tensor_detail {
+SINTER_DECL Predicate compare(Comparison comparison, const Scalar& a, const Scalar& b, Location where) {
+  auto outcome = [&](auto x, auto y) {
+    switch (comparison) {
+      case Comparison::less: return x < y;
+      case Comparison::greater: return x > y;
+      case Comparison::less_equal: return x <= y;
+      case Comparison::greater_equal: return x >= y;
+      case Comparison::equal: return x == y;
+      case Comparison::not_equal: return x != y;
+    }
+    __builtin_unreachable();
+  };
+  auto op = [&]() -> const OpInfo& {
+    switch (comparison) {
+      case Comparison::less: return op_info<ops::Lt>;
+      case Comparison::greater: return op_info<ops::Gt>;
+      case Comparison::less_equal: return op_info<ops::Le>;
+      case Comparison::greater_equal: return op_info<ops::Ge>;
+      case Comparison::equal: return op_info<ops::Eq>;
+      case Comparison::not_equal: return op_info<ops::Ne>;
+    }
+    __builtin_unreachable();
+  };
+  if (!a.is_number() || !b.is_number()) return Predicate(Leaf(record_op(op(), {a.leaf(), b.leaf()}, {}, where)), where);
+  const Leaf &x = a.leaf(), &y = b.leaf();
+  if (x.kind != DTypeClass::floating && y.kind != DTypeClass::floating) return Predicate(Leaf::of_number(outcome(x.integer, y.integer)), where);
+  auto number = [](const Leaf& l) { return l.kind == DTypeClass::floating ? l.number : static_cast<double>(l.integer); };
+  return Predicate(Leaf::of_number(outcome(number(x), number(y))), where);
+}
+}  // namespace tensor_detail
+
+SINTER_DECL Predicate::operator bool() const {
+  return leaf_.value ? read_bits(leaf_.value, "Predicate", where_) != 0 : leaf_.integer != 0;
+}
+namespace expr_detail {
+inline Predicate combine(const OpInfo& op, const Predicate& a, const Predicate& b, bool outcome) {
+  Location where = a.where().line != 0 ? a.where() : b.where();
+  if (!a.leaf().value && !b.leaf().value) return Predicate(Leaf::of_number(outcome), where);
+  return Predicate(Leaf(record_op(op, {a.leaf(), b.leaf()}, {}, where)), where);
+}
+}  // namespace expr_detail
+SINTER_DECL Predicate operator&(const Predicate& a, const Predicate& b) {
+  return expr_detail::combine(op_info<ops::And>, a, b, a.leaf().integer != 0 && b.leaf().integer != 0);
+}
+SINTER_DECL Predicate operator|(const Predicate& a, const Predicate& b) {
+  return expr_detail::combine(op_info<ops::Or>, a, b, a.leaf().integer != 0 || b.leaf().integer != 0);
+}
+SINTER_DECL Predicate operator!(const Predicate& a) {
+  if (!a.leaf().value) return Predicate(Leaf::of_number(a.leaf().integer == 0), a.where());
+  return Predicate(Leaf(record_op(op_info<ops::Not>, {a.leaf()}, {}, a.where())), a.where());
 }
 
 // ---- reductions

@@ -7,6 +7,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <iosfwd>
 #include <memory>
@@ -143,15 +144,31 @@ Ref<TensorImpl> dense_value(const In& x, std::string_view function);
 Ref<TensorImpl> host_value(const In& x, std::string_view function);
 
 namespace expr_detail {
-/// The ready value of a tensor with one element.
-Ref<TensorImpl> single_value(const In& x);
+/// One element that was read: its bits, in `dtype`.
+struct Number {
+  DType dtype;
+  std::uint64_t bits;
+};
+/// Reads the only element of x. While x is traced this cuts the trace, and the value becomes a guard: `as`, if given, is
+/// the dtype in which it is compared.
+Number read_number(const In& x, std::string_view function, const DType* as);
+template <class T>
+T number_as(Number number) {
+  return visit_dtype(number.dtype, [&](auto element) {
+    std::memcpy(&element, &number.bits, sizeof element);
+    return static_cast<T>(element);
+  });
+}
 }  // namespace expr_detail
 
-/// The only element, converted to T. Evaluates.
+/// The only element as a run-time number. Outside a trace it evaluates; inside one nothing is read before the number is
+/// compared in an `if` or converted.
+Scalar item(const In& x);
+/// The only element, converted to T. Evaluates; inside a trace its exact value is read and becomes a guard.
 template <Element T>
 T item(const In& x) {
-  Ref<TensorImpl> value = expr_detail::single_value(x);
-  return visit_dtype(value->type.dtype, [&](auto element) { return static_cast<T>(*static_cast<const decltype(element)*>(value->data())); });
+  constexpr DType dtype = dtype_of<T>();
+  return expr_detail::number_as<T>(expr_detail::read_number(x, "item", &dtype));
 }
 /// All elements, row-major, converted to T. Evaluates.
 template <Element T>
@@ -182,10 +199,7 @@ inline std::ostream& operator<<(std::ostream& out, const Variable& x) { return o
 // ---- definitions of templates
 
 template <class Self>
-Scalar TensorMethods<Self>::item(Location where) const {
-  Ref<TensorImpl> value = expr_detail::single_value(In(static_cast<const Self&>(*this), where));
-  return visit_dtype(value->type.dtype, [&](auto element) { return Scalar(*static_cast<const decltype(element)*>(value->data())); });
-}
+Scalar TensorMethods<Self>::item(Location where) const { return sinter::item(In(static_cast<const Self&>(*this), where)); }
 
 template <Element T>
   requires(!std::same_as<T, bool>)

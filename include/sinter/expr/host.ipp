@@ -2,10 +2,12 @@
 #pragma once
 
 #include <sinter/expr/host.hpp>
+#include <sinter/ops/registry.hpp>
 
 #include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <concepts>
@@ -283,13 +285,48 @@ SINTER_DECL Ref<TensorImpl> host_value(const In& x, std::string_view function) {
 }
 
 namespace expr_detail {
-SINTER_DECL Ref<TensorImpl> single_value(const In& x) {
-  Ref<TensorImpl> value = host_value(x, "item");
-  if (value->type.shape.numel().value() != 1)
-    throw ShapeError("item", "the tensor has shape " + value->type.shape.text() + ", not one element", x.where, "reduce it first, or use to_vector<T>(x)");
-  return value;
+inline void check_single(const TensorImpl& value, std::string_view function, Location where) {
+  if (!(value.type.shape.numel() == Dim(1)))
+    throw ShapeError(function, "the tensor has shape " + value.type.shape.text() + ", not one element", where, "reduce it first, or use to_vector<T>(x)");
+}
+/// True for a value that is known only when the compiled function runs.
+inline bool is_traced(const TensorImpl& value) { return !value.is_ready() && value.trace != 0; }
+
+SINTER_DECL Number read_number(const In& x, std::string_view function, const DType* as) {
+  if (!x.leaf.value) {
+    if (x.leaf.kind == DTypeClass::floating) return {DType::f64, std::bit_cast<std::uint64_t>(x.leaf.number)};
+    return {x.leaf.kind == DTypeClass::boolean ? DType::bool_ : DType::i64, static_cast<std::uint64_t>(x.leaf.integer)};
+  }
+  Ref<TensorImpl> value = x.leaf.value;
+  check_single(*value, function, x.where);
+  if (is_traced(*value) && as != nullptr && *as != value->type.dtype) value = cast(x, *as).impl();
+  return {value->type.dtype, read_bits(value, function, x.where)};
 }
 }  // namespace expr_detail
+
+SINTER_DECL double Scalar::number(Location where) const { return expr_detail::number_as<double>(expr_detail::read_number(In(*this, where), "Scalar", nullptr)); }
+namespace tensor_detail {
+SINTER_DECL double read_floating(const Scalar& x, DType as) { return expr_detail::number_as<double>(expr_detail::read_number(In(x, Location()), "Scalar", &as)); }
+SINTER_DECL std::int64_t read_integer(const Scalar& x, DType as) {
+  return expr_detail::number_as<std::int64_t>(expr_detail::read_number(In(x, Location()), "Scalar", &as));
+}
+}  // namespace tensor_detail
+
+SINTER_DECL Scalar item(const In& x) {
+  Ref<TensorImpl> value = x.tensor();
+  expr_detail::check_single(*value, "item", x.where);
+  const DType dtype = value->type.dtype == DType::bool_ ? DType::bool_ : is_floating(value->type.dtype) ? DType::f64 : DType::i64;
+  if (!expr_detail::is_traced(*value)) {
+    expr_detail::Number number{value->type.dtype, read_bits(value, "item", x.where)};
+    if (dtype == DType::f64) return Scalar(expr_detail::number_as<double>(number));
+    if (dtype == DType::bool_) return Scalar(number.bits != 0);
+    return Scalar(expr_detail::number_as<std::int64_t>(number));
+  }
+  if (value->type.shape.rank() > 0) value = reshape(In(Tensor(value), x.where), Shape{}).impl();
+  Ref<TensorImpl> number = record_op(op_info<ops::Cast>, {Leaf(value)}, {.dtype = dtype, .has_dtype = true}, x.where);
+  number->is_weak = true;   // a number, as it is outside a trace
+  return Scalar(std::move(number));
+}
 
 SINTER_DECL void copy_to(const BorrowedMut& target, const In& x) {
   if (target.type.device != Device::cpu())

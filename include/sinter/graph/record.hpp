@@ -96,6 +96,13 @@ bool& is_tape_on() noexcept;
 /// `value` as a leaf of the tape whose gradient goes to the gradient slot of `slot`: an object of its own, as others may
 /// hold the value for other purposes. Defined by autodiff.
 Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::shared_ptr<VariableSlot>& slot);
+/// The bits of a value of one element, in its own dtype, for `op` at `where`. Ready values are read, pending ones are
+/// evaluated, and of a traced one its trace is asked.
+std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_view op, Location where);
+/// The bits of a ready value of one element, wherever it is.
+std::uint64_t element_bits(const TensorImpl& value);
+/// Where the statement behind a value was written, as far as its records know.
+Location written_at(const TensorImpl& value);
 
 /// A function being traced on this thread. Traces nest (grad inside compile); the innermost records.
 class Trace {
@@ -117,6 +124,9 @@ class Trace {
   void set_last_effect(Ref<TensorImpl> token) { last_effect_ = std::move(token); }
   /// A place where a layer above keeps what belongs to this trace; made at first use.
   std::shared_ptr<void>& attachment(std::pair<const void*, const void*> key) { return attachments_[key]; }
+  /// The function needs the number in `value`, a value of this trace with one element, now: its bits, in its own dtype.
+  /// The default refuses.
+  virtual std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where);
   /// A new input of the trace.
   Ref<TensorImpl> placeholder(const Type& type);
 
@@ -159,6 +169,19 @@ class [[nodiscard]] WholeGraph {
   WholeGraph(const WholeGraph&) = delete;
   WholeGraph& operator=(const WholeGraph&) = delete;
   static bool is_required() noexcept;
+};
+
+/// While it lives, this thread records into `trace`, which encloses the present one; null: into none.
+class RecordingInto {
+ public:
+  explicit RecordingInto(Trace* trace) noexcept;
+  ~RecordingInto();
+  RecordingInto(const RecordingInto&) = delete;
+  RecordingInto& operator=(const RecordingInto&) = delete;
+
+ private:
+  Trace* inner_;
+  SymbolScope* scope_;
 };
 
 SINTER_NAMESPACE_END

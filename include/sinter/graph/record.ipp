@@ -6,9 +6,11 @@
 
 #include <sinter/base/block_pool.hpp>
 #include <sinter/base/context.hpp>
+#include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -410,6 +412,55 @@ SINTER_DECL Trace* Trace::find(std::uint64_t id) noexcept {
     if (t->id_ == id) return t;
   return nullptr;
 }
+SINTER_DECL std::uint64_t Trace::read_value(const Ref<TensorImpl>&, std::string_view op, Location where) {
+  throw TraceError(op, "a value is read while its function is traced", where,
+                   "'" + std::string(name_) + "' needs the whole function as one graph: choose with where(condition, a, b), or return the value and read it outside");
+}
+
+SINTER_DECL RecordingInto::RecordingInto(Trace* trace) noexcept : inner_(Trace::current()), scope_(SymbolScope::current()) {
+  graph_detail::innermost_trace() = trace;
+  if (trace == nullptr) SymbolScope::current() = nullptr;
+}
+SINTER_DECL RecordingInto::~RecordingInto() {
+  graph_detail::innermost_trace() = inner_;
+  SymbolScope::current() = scope_;
+}
+
+SINTER_DECL Location written_at(const TensorImpl& value) {
+  const TensorImpl* at = &value;
+  while (at != nullptr && at->state.load(std::memory_order_acquire) == TensorState::pending) {
+    if (at->record->where.line != 0) return at->record->where;
+    const TensorImpl* operand = nullptr;
+    for (const Leaf& leaf : at->record->leaves())
+      if (operand == nullptr) operand = leaf.value.get();
+    at = operand;
+  }
+  return {};
+}
+
+SINTER_DECL std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_view op, Location where) {
+  if (!value->is_ready()) {
+    if (where.line == 0) where = written_at(*value);
+    Trace* trace = value->trace != 0 ? Trace::find(value->trace) : nullptr;
+    if (trace != nullptr && WholeGraph::is_required())
+      throw TraceError(op, "a value is read while its function is traced", where,
+                       "the code belongs into the graph whole (allow_in_graph): choose with where(condition, a, b), or return the value and read it outside");
+    if (trace != nullptr) return trace->read_value(value, op, where);
+    TensorImpl* raw = value.get();
+    evaluate({&raw, 1}, op, where);
+  }
+  return element_bits(*value);
+}
+
+SINTER_DECL std::uint64_t element_bits(const TensorImpl& value) {
+  std::uint64_t bits = 0;
+  const auto bytes = static_cast<std::size_t>(size_of(value.type.dtype));
+  const Device device = value.type.device;
+  if (device == Device::cpu()) std::memcpy(&bits, value.data(), bytes);
+  else device_memory(device, "item").copy(&bits, Device::cpu(), value.data(), device, bytes);
+  return bits;
+}
+
 SINTER_DECL Ref<TensorImpl> Trace::placeholder(const Type& type) {
   Ref<TensorImpl> impl = TensorImpl::make(type);
   impl->trace = id_;

@@ -11,6 +11,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -41,6 +42,7 @@ struct LeafName {
   std::string text;
   bool is_structure = false;
 };
+struct FinishedCall;
 
 /// The leaves of one call.
 class ArgList {
@@ -58,6 +60,9 @@ class ArgList {
   bool gives_up() const { return !given_.empty(); }
   /// The handle given up that holds `value`, if that is the only argument it enters by.
   Tensor* given_up(const TensorImpl* value) const;
+
+  /// What tracing this call has already computed (a function that reads values).
+  mutable std::shared_ptr<FinishedCall> finished;
 
   void tensor(const Tensor& x) { add_value(x.impl().get(), LeafKind::tensor, nullptr); }
   void variable(const Variable& x);

@@ -93,10 +93,7 @@ struct CollectVisitor {
 struct FillVisitor {
   Ref<TensorImpl>* values;
   void tensor(Tensor& x) { x = Tensor(std::move(*values++)); }
-  void scalar(Scalar& x) {
-    Ref<TensorImpl> value = expr_detail::single_value(In(Tensor(std::move(*values++)), Location()));
-    visit_dtype(value->type.dtype, [&](auto element) { x = Scalar(*static_cast<const decltype(element)*>(value->data())); });
-  }
+  void scalar(Scalar& x) { x = item(In(Tensor(std::move(*values++)), Location())); }
   void variable(const Variable&) { ++values; }
   void fixed(std::int64_t) {}
 };
@@ -303,8 +300,13 @@ class Compiled {
     SmallVector<std::int64_t, 8> symbols;
     return with_entry<R>(
         list, symbols,
-        [&](const Entry* entry) {
+        [&](const Entry* entry, const TraceFunction& trace) {
           if (SINTER_UNLIKELY(entry == nullptr)) return call_uncompiled<R>(targets, args...);
+          if constexpr (std::same_as<R, jit_detail::Nothing>) {
+            if (SINTER_UNLIKELY(entry->tree != nullptr)) return static_cast<void>(call_tree<R>(*entry, list, symbols, trace, targets));
+          } else {
+            if (SINTER_UNLIKELY(entry->tree != nullptr)) return call_tree<R>(*entry, list, symbols, trace, targets);
+          }
           if constexpr (jit_detail::is_only_tensors<R>) {
             std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
             state_->run(*entry, list, symbols, values.data(), targets);
@@ -322,6 +324,24 @@ class Compiled {
           }
         },
         args...);
+  }
+
+  /// A function that reads values: what comes back, static values too, is that of the path taken.
+  template <class R>
+  SINTER_NOINLINE R call_tree(const Entry& entry, const ArgList& list, std::span<const std::int64_t> symbols, TraceFunction trace, Targets targets) const {
+    if constexpr (jit_detail::is_only_tensors<R>) {
+      std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
+      state_->run_tree(entry, list, symbols, trace, {values.data(), nullptr}, targets);
+      Ref<TensorImpl>* at = values.data();
+      return jit_detail::from_values<R>(at);
+    } else {
+      std::vector<Ref<TensorImpl>> values;
+      TreeResult done = state_->run_tree(entry, list, symbols, trace, {nullptr, &values}, targets);
+      R result = *static_cast<const R*>(done.shape);
+      jit_detail::FillVisitor fill{values.data()};
+      if constexpr (!std::same_as<R, jit_detail::Nothing>) tree::visit_leaves(result, fill);
+      return result;
+    }
   }
 
   std::shared_ptr<const F> f_;

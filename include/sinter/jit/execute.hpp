@@ -6,6 +6,7 @@
 #include <sinter/tensor/impl.hpp>
 
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +20,19 @@ InputLayout layout_of(const TensorImpl& value);
 /// A plan on the back ends that `backend` names ("": all of this build).
 /// `traced` is the graph before the passes, whose outputs know where they are wanted.
 std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
-                                      std::vector<std::uint8_t> may_donate = {});
+                                      std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false);
+
+struct Entry;
+struct EntryThread;
+namespace jit_detail {
+bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes);
+/// Bytes from the first to behind the last element.
+std::size_t extent_bytes(const Type& type, const Strides& strides);
+/// The value of an output that is a view of an input or constant; data of others are copied.
+Ref<TensorImpl> view_of(const PlanOutput& output, const Type& type, std::span<const std::int64_t> symbols, TensorImpl* source, void* data);
+void count_run(const Entry& entry, EntryThread* thread);
+Ref<TensorImpl> fresh_result(const FrameOutput& bound);
+}  // namespace jit_detail
 
 }  // namespace jit
 SINTER_NAMESPACE_END

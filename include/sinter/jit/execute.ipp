@@ -25,13 +25,14 @@ SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
 }
 
 SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
-                                                  std::vector<std::uint8_t> may_donate) {
+                                                  std::vector<std::uint8_t> may_donate, bool own_outputs) {
   PlanOptions options;
   for (Value output : traced.outputs()) options.output_devices.push_back(traced.type(output).device);
   const Device device = device_of(optimised, options.output_devices);
   options.backends = backends_for(backend, device);
   if (device != Device::cpu()) options.host_backends = host_backends();
   options.fuse = fuse;
+  options.own_outputs = own_outputs;
   options.input_strides = std::move(layouts);
   options.may_donate = std::move(may_donate);
   return build_plan(optimised, options);
@@ -72,13 +73,13 @@ inline Type bound_type(const Type& type, std::span<const std::int64_t> symbols) 
   return bound;
 }
 
-inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+SINTER_DECL bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
   auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
   return first < second + b_bytes && second < first + a_bytes;
 }
 
 /// Bytes from the first to behind the last element.
-inline std::size_t extent_bytes(const Type& type, const Strides& strides) {
+SINTER_DECL std::size_t extent_bytes(const Type& type, const Strides& strides) {
   std::int64_t last = 0;
   for (int i = 0; i < type.shape.rank(); ++i) {
     if (type.shape[i].value() == 0) return 0;
@@ -122,7 +123,7 @@ inline void check_targets(const Entry& entry, const ArgList& list, std::span<con
 }
 
 /// The value of an output that is a view of an input or constant; data of others are copied.
-inline Ref<TensorImpl> view_of(const PlanOutput& output, const Type& type, std::span<const std::int64_t> symbols, TensorImpl* source, void* data) {
+SINTER_DECL Ref<TensorImpl> view_of(const PlanOutput& output, const Type& type, std::span<const std::int64_t> symbols, TensorImpl* source, void* data) {
   Strides strides{};
   for (std::size_t i = 0; i < output.strides.size(); ++i) strides[i] = output.strides[i].evaluate(symbols);
   std::int64_t offset = output.offset.evaluate(symbols);
@@ -144,7 +145,7 @@ SINTER_DECL BorrowedMut as_target(Tensor& x, Location where) {
 
 namespace jit_detail {
 
-inline void count_run(const Entry& entry, EntryThread* thread) {
+SINTER_DECL void count_run(const Entry& entry, EntryThread* thread) {
   if (SINTER_LIKELY(thread != nullptr)) thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   else entry.other_runs.fetch_add(1, std::memory_order_relaxed);
 }
@@ -154,7 +155,7 @@ inline bool is_sole(const TensorImpl& value, std::uint32_t counts) {
   return value.use_count() == counts && value.storage->use_count() == 1 && value.storage->is_ours();
 }
 
-inline Ref<TensorImpl> fresh_result(const FrameOutput& bound) {
+SINTER_DECL Ref<TensorImpl> fresh_result(const FrameOutput& bound) {
   return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes, bound.type.device), 0, &bound.strides);
 }
 /// Memory for a result: one of those kept that nobody else holds any more, or fresh memory, which is kept if there is room.
@@ -348,6 +349,7 @@ SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std
 }
 
 SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols) {
+  if (entry.tree != nullptr) return warm_up_tree(entry, args, trace, symbols);
   constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
   std::int64_t due = entry.next_check.load(std::memory_order_relaxed);
   if (due != never && entry.next_check.compare_exchange_strong(due, never)) check_purity(entry, args, trace, due);

@@ -20,16 +20,54 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
+/// What tracing the user's function once gives.
+struct TracedResult {
+  std::vector<Ref<TensorImpl>> values;
+  std::shared_ptr<const void> shape;
+};
+
+class FunctionTrace;
+class LiveValues;
+class TraceTree;
+class TreeCall;
+struct FinishedCall;
+struct TracedPath;
+
+namespace jit_detail {
+inline constexpr std::string_view purity_fix =
+    "the function is traced once and does not see later changes: pass the value as an argument (Scalar or Tensor), or hold it in a Variable";
+void add_figures(const TraceTree& tree, Stats& stats);
+std::string text_of(const TraceTree& tree);
+}  // namespace jit_detail
+/// How a trace answers the reads of values.
+struct ReadPolicy {
+  /// Behind the script: computed from this call's values, refused (fullgraph), or a sign that the function has changed.
+  enum class Beyond : std::uint8_t { compute, refuse, differs };
+  Beyond beyond = Beyond::compute;
+  std::span<const std::uint64_t> script{};             // answers of the first reads
+  std::function<void(FunctionTrace&)> after_script{};  // called when the last of them has been given
+};
+/// A value that the function read: the trace is cut here.
+struct ReadPoint {
+  Ref<TensorImpl> value;
+  std::string op;
+  Location where;
+  std::uint64_t outcome = 0;       // the bits read
+  std::size_t dims = 0;            // dim guards noted before
+  Ref<TensorImpl> last_effect;     // recorded before
+};
+
 /// A trace of a user's function on symbolic arguments.
 class FunctionTrace : public Trace, public SymbolScope {
  public:
   /// `specs`: what is expected of the arguments, which are symbols and which are numbers (specs_of()).
-  FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs);
+  FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs, ReadPolicy policy = {});
   ~FunctionTrace() override;
 
   /// The stand-in of the next tensor or number, in flattening order; fixed leaves and Variables are passed over.
@@ -38,6 +76,7 @@ class FunctionTrace : public Trace, public SymbolScope {
 
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
+  std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
   std::int64_t value_of(SymbolId symbol) const override { return hints_[symbol]; }
   void note(DimRelation relation, Dim lhs, Dim rhs, bool outcome) override;
 
@@ -52,9 +91,23 @@ class FunctionTrace : public Trace, public SymbolScope {
   std::vector<VariableRead>& variables() { return variables_; }
   GuardSet& guards() { return guards_; }
   std::span<const std::int64_t> hints() const { return hints_; }
+  const std::vector<ReadPoint>& reads() const { return reads_; }
+  LiveValues& live() { return *live_; }
+  /// This call's values of results and Variables, computed now. Not before the function has returned.
+  FinishedCall finish(TracedResult result);
+  /// The graph of the path so far, cut at the reads; with a result, the last part gives it and what Variables become.
+  TracedPath path(const TracedResult* result);
 
  private:
+  void give_arguments();
+
   std::span<const ArgLeaf> args_;
+  ReadPolicy policy_;
+  std::vector<ReadPoint> reads_;
+  std::unordered_map<const TensorImpl*, std::uint64_t> outcomes_;   // a value read twice is read once
+  std::unique_ptr<LiveValues> live_;   // this call's, while it is traced
+  bool has_arguments_ = false;         // live_ knows them
+  std::vector<const Storage*> lent_;
   std::size_t next_ = 0;
   std::vector<Ref<TensorImpl>> stand_ins_;       // per argument leaf; null for fixed leaves
   std::vector<VariableRead> variables_;
@@ -115,6 +168,7 @@ struct Entry {
   GraphFunction custom;                                        // a registered back end's callable, in place of the plan
   std::vector<Type> custom_outputs;                            // what it must give
   std::shared_ptr<const void> result_shape;                    // typed half: the traced result, for its static parts
+  std::shared_ptr<TraceTree> tree;                             // of a function that reads values; then there is no plan
   Graph traced, optimised;
   double trace_ms = 0, passes_ms = 0, codegen_ms = 0;
   PerThread<EntryThread> threads;
@@ -128,11 +182,6 @@ struct Entry {
 /// Where the results of a call go instead of fresh memory.
 using Targets = std::span<const BorrowedMut>;
 
-/// What tracing the user's function once gives.
-struct TracedResult {
-  std::vector<Ref<TensorImpl>> values;
-  std::shared_ptr<const void> shape;
-};
 /// A reference to the typed half's tracing code; valid for the call it is passed to.
 struct TraceFunction {
   void* object;
@@ -142,6 +191,22 @@ struct TraceFunction {
     return {&f, [](void* object, FunctionTrace& trace) { return (*static_cast<F*>(object))(trace); }};
   }
   TracedResult operator()(FunctionTrace& trace) const { return call(object, trace); }
+};
+
+/// Where the values of a call go: a place for each, or a vector that takes what there is.
+struct ResultPlace {
+  Ref<TensorImpl>* fixed = nullptr;
+  std::vector<Ref<TensorImpl>>* list = nullptr;
+  Ref<TensorImpl>* make(std::size_t count) const {
+    if (list == nullptr) return fixed;
+    list->resize(count);
+    return list->data();
+  }
+};
+/// The typed half's traced result on the path that was taken.
+struct TreeResult {
+  const void* shape = nullptr;
+  std::shared_ptr<const void> owner;   // of a path that is in no tree
 };
 
 class FunctionState : public std::enable_shared_from_this<FunctionState> {
@@ -160,6 +225,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain() const { return SINTER_UNLIKELY(Context::get().is_disabled || is_noop_ || current_stance() == Stance::force_eager); }
   void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
+  /// As run(), for functions that read values: follows the tree, and traces on where it ends.
+  TreeResult run_tree(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, ResultPlace results, Targets targets = {});
 
   /// Checks purity and makes what calls of this thread with these arguments need besides the entry.
   void warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols);
@@ -180,6 +247,10 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::optional<Guard> newest_broken(std::span<const ArgLeaf> args) const;
   GuardSet choose_specs(std::span<const ArgLeaf> args) const;
   void check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::int64_t due);
+  void grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
+  FinishedCall resume(const Entry& entry, const ArgList& args, const TraceFunction& trace, TreeCall& call);
+  void check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace, const TreeCall& call);
+  void warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols);
 
   Options options_;
   Location where_;
@@ -218,4 +289,6 @@ SINTER_NAMESPACE_END
 #ifndef SINTER_SEPARATE_COMPILATION
 #include <sinter/jit/function.ipp>
 #include <sinter/jit/trace.ipp>
+#include <sinter/jit/trace_tree.hpp>
+#include <sinter/jit/tree_call.hpp>
 #endif

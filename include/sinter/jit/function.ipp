@@ -58,10 +58,9 @@ struct TracedGraph {
   GuardSet guards;
 };
 
-inline TracedGraph trace_graph(std::span<const ArgLeaf> args, GuardSet specs, const TraceFunction& function, Location where) {
+/// The graph of a trace that read no value.
+inline TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
   TracedGraph out;
-  FunctionTrace trace("compile", args, std::move(specs));
-  TracedResult result = function(trace);
   out.results = result.values.size();
   out.result_shape = std::move(result.shape);
   std::vector<Ref<TensorImpl>> outputs = std::move(result.values), known;
@@ -214,6 +213,7 @@ SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<st
 SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
   const Entry* entry = find(args, symbols);
   if (SINTER_LIKELY(entry != nullptr)) {
+    if (entry->tree != nullptr) return entry;   // checks the path that the call takes
     std::int64_t due = entry->next_check.load(std::memory_order_relaxed);
     if (SINTER_UNLIKELY(due != std::numeric_limits<std::int64_t>::max() && entry->runs() >= due)) {
       // One of several threads checks; the others need not wait for it.
@@ -279,8 +279,18 @@ SINTER_DECL GuardSet FunctionState::choose_specs(std::span<const ArgLeaf> args) 
 
 SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace) {
   jit_detail::Stopwatch watch;
-  jit_detail::TracedGraph traced = jit_detail::trace_graph(args.leaves(), choose_specs(args.leaves()), trace, where_);
+  ReadPolicy policy;
+  if (options_.fullgraph) policy.beyond = ReadPolicy::Beyond::refuse;
+  FunctionTrace recorder("compile", args.leaves(), choose_specs(args.leaves()), std::move(policy));
+  TracedResult result = trace(recorder);
   auto entry = std::make_unique<Entry>();
+  if (!recorder.reads().empty()) {
+    grow_tree(*entry, args, recorder, std::move(result));
+    ++compiles_;
+    compile_ms_ += watch.lap_ms();
+    return entry;
+  }
+  jit_detail::TracedGraph traced = jit_detail::traced_graph(recorder, std::move(result), where_);
   entry->guards = std::move(traced.guards);
   entry->inputs = std::move(traced.inputs);
   entry->captured = std::move(traced.captured);
@@ -336,7 +346,10 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& 
     std::int64_t runs;
     ~Next() { entry.next_check.store(runs, std::memory_order_relaxed); }
   } next{entry, due};
-  jit_detail::TracedGraph again = jit_detail::trace_graph(args.leaves(), entry.guards.specs(), trace, where_);
+  ReadPolicy policy;
+  policy.beyond = ReadPolicy::Beyond::differs;
+  FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
+  jit_detail::TracedGraph again = jit_detail::traced_graph(recorder, trace(recorder), where_);
   if (structurally_equal(entry.traced, again.graph)) {
     if (again.captured != entry.captured)
       throw TraceError("compile", "the function uses another Variable than when it was traced", where_,
@@ -347,18 +360,23 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& 
   Location where = where_;
   std::string op = jit_detail::first_difference(entry.traced, again.graph, where);
   throw TraceError("compile", "captured value changed at " + op, where,
-                   "the function is traced once and does not see later changes: pass the value as an argument (Scalar or Tensor), or hold it in a Variable");
+                   jit_detail::purity_fix);
 }
 
 SINTER_DECL Stats FunctionState::stats() const {
   std::scoped_lock lock(compiling_);
   Stats stats;
-  for (const auto& entry : entries_) stats.calls += entry->runs();
+  for (const auto& entry : entries_) {
+    stats.calls += entry->runs();
+    if (entry->tree != nullptr) jit_detail::add_figures(*entry->tree, stats);
+  }
   stats.compiles = compiles_;
   stats.recompiles = compiles_ > 0 ? compiles_ - 1 : 0;
   stats.compile_ms = compile_ms_;
   stats.eager_calls = plain_calls_.load(std::memory_order_relaxed);
-  if (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr && entry->plan) stats.kernels = static_cast<std::int64_t>(entry->plan->kernel_count());
+  if (const Entry* entry = newest_.load(std::memory_order_acquire)) {
+    if (entry->plan) stats.kernels = static_cast<std::int64_t>(entry->plan->kernel_count());
+  }
   return stats;
 }
 
@@ -379,6 +397,7 @@ SINTER_DECL Explanation explain(const Entry* compiled, std::span<const std::int6
   if (compiled == nullptr) return Explanation("this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its recompile limit\n");
   const Entry& entry = *compiled;
   std::string text = "guards:\n" + entry.guards.text();
+  if (entry.tree != nullptr) return Explanation(text + "trace tree:\n" + jit_detail::text_of(*entry.tree));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
   if (entry.plan) text += "plan:\n" + entry.plan->text() + "\n" + jit_detail::listings(*entry.plan);
   else text += "plan: a registered back end runs the graph\n";

@@ -4,7 +4,12 @@
 
 #include <sinter/base/config.hpp>
 
+#include <sinter/graph/graph.hpp>
+#include <sinter/tensor/impl.hpp>
+
 #include <cstdint>
+#include <span>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -17,6 +22,8 @@ struct LazyStats {
 };
 LazyStats lazy_stats();
 void clear_lazy_cache();
+/// Runs a graph without symbols once, as lazy evaluation does: op by op at first, fused when it has become hot.
+std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs);
 
 }  // namespace jit
 SINTER_NAMESPACE_END

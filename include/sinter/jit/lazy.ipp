@@ -106,6 +106,19 @@ SINTER_DECL void clear_lazy_cache() {
   cache.stats = {};
 }
 
+SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs) {
+  std::vector<InputLayout> layouts;
+  for (const auto& input : inputs) layouts.push_back(layout_of(*input));
+  std::shared_ptr<const Plan> plan;
+  {
+    auto& cache = jit_detail::LazyCache::instance();
+    std::scoped_lock lock(cache.mutex);
+    plan = jit_detail::lazy_plan(cache, std::move(graph), std::move(layouts)).plan;
+    ++cache.stats.evaluations;
+  }
+  return execute(*plan, inputs);
+}
+
 }  // namespace jit
 
 SINTER_DECL std::mutex& evaluation_mutex() { return jit::jit_detail::LazyCache::instance().mutex; }

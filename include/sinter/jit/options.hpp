@@ -18,9 +18,11 @@ struct Options {
   Mode mode = Mode::default_;
   std::string backend = {};               // "": the best there is; see jit::list_backends() and docs/debugging.md
   Dynamic dynamic = Dynamic::automatic;
-  bool fullgraph = false;                 // reading a value while tracing is an error in any case for now
+  bool fullgraph = false;                 // reading a value while tracing is an error
   bool fuse = true;                       // false: one kernel per operation, to find out where a wrong result arises
   std::int64_t recompile_limit = 8;       // compiled versions beyond the first; past it the stance decides (jit/stance.hpp)
+  std::int64_t max_breaks = 256;          // segments of a function that reads values; behind them calls go on lazily
+  std::int64_t max_values = 16;           // compiled continuations of one read of an exact value
 };
 
 /// Figures of one compiled function.
@@ -29,6 +31,10 @@ struct Stats {
   std::int64_t compiles = 0;              // traces that became plans, the first included
   std::int64_t recompiles = 0;
   std::int64_t kernels = 0;               // of the newest plan
+  std::int64_t graph_breaks = 0;          // places of the trace trees where a value is read
+  std::int64_t segments = 0;              // compiled parts of those trees
+  std::int64_t retraces = 0;              // paths that were added to a tree by later calls
+  std::int64_t lazy_calls = 0;            // calls that went on lazily because of Options::max_breaks or max_values
   double compile_ms = 0;                  // all compiles together: trace, passes, code generation
   std::int64_t eager_calls = 0;           // calls that ran the function uncompiled: stance, back end noop, recompile limit
 };

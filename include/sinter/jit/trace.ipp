@@ -3,6 +3,10 @@
 
 #include <sinter/jit/function.hpp>
 
+#include <sinter/jit/live_values.hpp>
+
+#include <cstring>
+
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
@@ -22,8 +26,8 @@ SINTER_DECL Tensor* ArgList::given_up(const TensorImpl* value) const {
 
 SINTER_DECL void ArgList::make_ready(TensorImpl* impl) { evaluate({&impl, 1}, "compiled call", {}); }
 
-SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs)
-    : Trace(name), args_(args), guards_(std::move(specs)), outer_scope_(SymbolScope::current()) {
+SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs, ReadPolicy policy)
+    : Trace(name), args_(args), policy_(std::move(policy)), live_(std::make_unique<LiveValues>(id())), guards_(std::move(specs)), outer_scope_(SymbolScope::current()) {
   SymbolScope::current() = this;
   for (const SymbolSource& source : guards_.symbols) hints_.push_back(jit::value_of(source, args));
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -70,6 +74,53 @@ SINTER_DECL void FunctionTrace::note_assignment(const std::shared_ptr<VariableSl
   static_cast<void>(read_variable(slot));
   for (VariableRead& read : variables_)
     if (read.slot.get() == slot.get()) read.assigned = value;
+}
+
+SINTER_DECL std::uint64_t FunctionTrace::read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) {
+  if (auto known = outcomes_.find(value.get()); known != outcomes_.end()) return known->second;
+  ReadPoint read{value, std::string(op), where, 0, guards_.dims.size(), last_effect()};
+  if (reads_.size() < policy_.script.size()) {
+    read.outcome = policy_.script[reads_.size()];
+  } else if (policy_.beyond == ReadPolicy::Beyond::differs) {
+    throw TraceError("compile", "captured value changed at " + std::string(op), where, jit_detail::purity_fix);
+  } else if (policy_.beyond == ReadPolicy::Beyond::refuse) {
+    throw TraceError(op, "a value is read, which would cut the graph, and Options::fullgraph is set", where,
+                     "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it outside");
+  } else {
+    give_arguments();
+    live_->compute({&value, 1}, last_effect(), hints_);
+    read.outcome = element_bits(*live_->at(value));
+  }
+  outcomes_.emplace(value.get(), read.outcome);
+  reads_.push_back(read);
+  if (reads_.size() == policy_.script.size() && policy_.after_script) {
+    give_arguments();
+    policy_.after_script(*this);
+  }
+  return read.outcome;
+}
+
+SINTER_DECL void FunctionTrace::give_arguments() {
+  if (!has_arguments_) {
+    for (std::size_t i = 0; i < args_.size(); ++i) {
+      const ArgLeaf& arg = args_[i];
+      if (!stand_ins_[i] || guards_.leaves[i].same_slot_as >= 0) continue;
+      if (arg.impl != nullptr) {
+        live_->set(stand_ins_[i], Ref<TensorImpl>::share(arg.impl));
+      } else if (arg.kind == LeafKind::scalar) {
+        Ref<Storage> storage = Storage::allocate(sizeof(std::int64_t));
+        std::memcpy(storage->data(), &arg.integer, sizeof(std::int64_t));
+        live_->set(stand_ins_[i], TensorImpl::make_ready(stand_ins_[i]->type, std::move(storage)));
+      } else {
+        Ref<Storage> storage = Storage::wrap(arg.data, 0, nullptr);
+        lent_.push_back(storage.get());
+        live_->set(stand_ins_[i], TensorImpl::make_ready(*arg.type, std::move(storage), 0, arg.strides));
+      }
+    }
+    has_arguments_ = true;
+  }
+  for (const VariableRead& read : variables_)
+    if (read.leaf < 0 && !live_->knows(*read.stand_in)) live_->set(read.stand_in, read.seen);
 }
 
 SINTER_DECL void FunctionTrace::note(DimRelation relation, Dim lhs, Dim rhs, bool outcome) {

@@ -121,10 +121,30 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
 // C++20 also tries `b == a` for `a == b`. Where the compiler has P2468 (Clang 16, GCC 13) the operator!= beside it
 // switches that off; GCC 12 needs == and != whose two operands are alike, which cannot know the line.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#define SINTER_EQUALITY_NEEDS_LIKE_OPERANDS 1
 #define SINTER_EQUALITY_OPERATOR
 #else
+#define SINTER_EQUALITY_NEEDS_LIKE_OPERANDS 0
 #define SINTER_EQUALITY_OPERATOR SINTER_BINARY_OPERATOR(==, ops::Eq) SINTER_BINARY_OPERATOR(!=, ops::Ne)
 #endif
+/// Comparisons of run-time numbers, inside class Scalar.
+#define SINTER_SCALAR_COMPARISON(symbol, comparison)                                                                  \
+  template <ScalarLike Other>                                                                                         \
+  friend Predicate operator symbol(LocatedLvalue<Self> self, const Other& other) {                                    \
+    return tensor_detail::compare(tensor_detail::Comparison::comparison, self.object, other, self.where);             \
+  }                                                                                                                   \
+  template <ScalarLike Other>                                                                                         \
+  friend Predicate operator symbol(LocatedRvalue<Self> self, const Other& other) {                                    \
+    return tensor_detail::compare(tensor_detail::Comparison::comparison, self.object, other, self.where);             \
+  }                                                                                                                   \
+  template <Arithmetic Other>                                                                                         \
+  friend Predicate operator symbol(const Other& other, LocatedLvalue<Self> self) {                                    \
+    return tensor_detail::compare(tensor_detail::Comparison::comparison, other, self.object, self.where);             \
+  }                                                                                                                   \
+  template <Arithmetic Other>                                                                                         \
+  friend Predicate operator symbol(const Other& other, LocatedRvalue<Self> self) {                                    \
+    return tensor_detail::compare(tensor_detail::Comparison::comparison, other, self.object, self.where);             \
+  }
 // && and || cannot short-circuit on tensors; a class that uses this macro has no conversion to bool either.
 #define SINTER_TENSOR_OPERATORS            \
   SINTER_BINARY_OPERATOR(+, ops::Add)      \

@@ -87,6 +87,35 @@ struct IndexList {
   std::vector<Index> list;
 };
 
+/// The outcome of a comparison of run-time numbers. Its conversion to bool, in `if`, `while`, `&&`, `||`, `?:`, needs the
+/// outcome now: outside a trace it is computed, inside one it cuts the trace and becomes a guard (docs/control_flow.md).
+class Predicate {
+ public:
+  explicit Predicate(bool outcome) : leaf_(Leaf::of_number(outcome)) {}
+  Predicate(Leaf outcome, Location where) : leaf_(std::move(outcome)), where_(where) {}
+
+  explicit operator bool() const;
+  /// Combined without asking: one cut instead of two.
+  friend Predicate operator&(const Predicate& a, const Predicate& b);
+  friend Predicate operator|(const Predicate& a, const Predicate& b);
+  friend Predicate operator!(const Predicate& a);
+
+  const Leaf& leaf() const { return leaf_; }
+  Location where() const { return where_; }
+
+ private:
+  Leaf leaf_;
+  Location where_;
+};
+
+namespace tensor_detail {
+enum class Comparison : std::uint8_t { less, greater, less_equal, greater_equal, equal, not_equal };
+Predicate compare(Comparison comparison, const Scalar& a, const Scalar& b, Location where);
+/// The number, converted to the class of numbers that `as` names.
+double read_floating(const Scalar& x, DType as);
+std::int64_t read_integer(const Scalar& x, DType as);
+}  // namespace tensor_detail
+
 /// A run-time number inside compiled functions. Never a constant of the trace; converts from any C++ number.
 class Scalar {
  public:
@@ -99,8 +128,12 @@ class Scalar {
   /// True when it is a plain number now (not inside a trace).
   bool is_number() const { return leaf_.value == nullptr; }
   const Leaf& leaf() const { return leaf_; }
-  /// The number. Throws TraceError while it is traced.
+  /// The number. While it is traced its exact value is read, which cuts the trace and becomes a guard.
   double number(Location where = std::source_location::current()) const;
+  /// As number(), for `static_cast<int>(s)`; `if (s)` is not possible: compare it.
+  template <Arithmetic T>
+    requires(!std::same_as<T, bool>)
+  explicit operator T() const;
 
   friend Scalar operator+(const Scalar& a, const Scalar& b);
   friend Scalar operator-(const Scalar& a, const Scalar& b);
@@ -108,9 +141,34 @@ class Scalar {
   friend Scalar operator/(const Scalar& a, const Scalar& b);
   friend Scalar operator-(const Scalar& a);
 
+  using Self = Scalar;
+  SINTER_SCALAR_COMPARISON(<, less)
+  SINTER_SCALAR_COMPARISON(>, greater)
+  SINTER_SCALAR_COMPARISON(<=, less_equal)
+  SINTER_SCALAR_COMPARISON(>=, greater_equal)
+#if !SINTER_EQUALITY_NEEDS_LIKE_OPERANDS
+  SINTER_SCALAR_COMPARISON(==, equal)
+  SINTER_SCALAR_COMPARISON(!=, not_equal)
+#endif
+
  private:
   Leaf leaf_;
 };
+#if SINTER_EQUALITY_NEEDS_LIKE_OPERANDS
+template <ScalarLike L, ScalarLike R>
+  requires(std::same_as<L, Scalar> || std::same_as<R, Scalar>)
+Predicate operator==(const L& a, const R& b) { return tensor_detail::compare(tensor_detail::Comparison::equal, a, b, {}); }
+template <ScalarLike L, ScalarLike R>
+  requires(std::same_as<L, Scalar> || std::same_as<R, Scalar>)
+Predicate operator!=(const L& a, const R& b) { return tensor_detail::compare(tensor_detail::Comparison::not_equal, a, b, {}); }
+#endif
+
+template <Arithmetic T>
+  requires(!std::same_as<T, bool>)
+Scalar::operator T() const {
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(tensor_detail::read_floating(*this, sizeof(T) == sizeof(float) ? DType::f32 : DType::f64));
+  else return static_cast<T>(tensor_detail::read_integer(*this, DType::i64));
+}
 
 struct BackwardOptions {
   bool keeps_graph = false;   // true: backward() of it, or of what shares parts with it, may be called again
@@ -162,6 +220,7 @@ class Tensor : public TensorMethods<Tensor> {
   Tensor(Expr<Op, A...>&& expression) : impl_(std::move(expression).record()) {}
   Tensor(const Variable& variable);
   explicit Tensor(const Scalar& scalar);
+  explicit Tensor(const Predicate& predicate);
 
   Tensor& operator+=(const In& other) &;
   Tensor& operator-=(const In& other) &;
@@ -236,6 +295,7 @@ class In {
   In(Tensor&& t, Location at = std::source_location::current()) : leaf(std::move(t).take()), where(at) {}
   In(const Variable& v, Location at = std::source_location::current()) : In(v.value(), at) {}
   In(const Scalar& s, Location at = std::source_location::current()) : leaf(s.leaf()), where(at) {}
+  In(const Predicate& p, Location at = std::source_location::current()) : leaf(p.leaf()), where(at) {}
   In(const Dim& d, Location at = std::source_location::current()) : leaf(Scalar(d).leaf()), where(at) {}
   template <Arithmetic S>
   In(S value, Location at = std::source_location::current()) : leaf(Leaf::of_number(value)), where(at) {}

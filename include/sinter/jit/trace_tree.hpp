@@ -1,0 +1,173 @@
+// TraceTree: the compiled form of a function that reads values. A path is what one trace saw; it is cut at its reads into
+// segments. A node of the tree is a segment with its plan, and one child for each outcome that was seen; a leaf has the
+// results. Nodes are immutable: a new path copies those above it and publishes a new root, so calls follow the tree
+// without a lock. Work goes to the first segment whose read needs it; what no read needs sinks to the leaves.
+#pragma once
+
+#include <sinter/jit/function.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// A Variable that a segment captured, and what its value must still be.
+struct VariableUse {
+  std::shared_ptr<VariableSlot> slot;
+  Type type;
+};
+
+/// What lies between two reads of a path, as it was traced. Ids are those of the path's graph; equal for all paths that
+/// share it, because a path's graph is captured read by read.
+struct TracedSegment {
+  std::int32_t first = 0;                // id of the first node
+  std::vector<Node> nodes;
+  std::vector<Value> outputs;            // the value read; at a leaf, results and then what Variables become
+  std::vector<DimGuard> dims;            // asked in it
+  std::vector<VariableUse> variables;    // met first in it
+  std::string op;                        // that read
+  Location where;
+  DType dtype = DType::f32;              // of the value read
+};
+
+/// The end of a path.
+struct TracedLeaf {
+  std::size_t results = 0;
+  struct Assignment {
+    std::int32_t leaf = -1;                   // a Variable argument, or
+    std::shared_ptr<VariableSlot> captured;   // a captured one
+  };
+  std::vector<Assignment> assignments;   // outputs behind the results
+  std::shared_ptr<const void> result_shape;
+  mutable std::atomic<std::int64_t> runs{0}, next_check{0};   // the purity check, as in Entry
+};
+
+struct TracedPath {
+  struct Input {
+    std::int32_t leaf = -1;               // argument, or
+    std::shared_ptr<VariableSlot> slot;   // captured Variable
+  };
+  Graph graph;
+  std::vector<Input> inputs;              // of the graph, by position
+  std::vector<std::shared_ptr<const TracedSegment>> segments;
+  std::vector<std::uint64_t> outcomes;    // of the reads
+  std::shared_ptr<const TracedLeaf> leaf;
+  std::vector<TensorImpl*> walked;        // values of the trace and what they are in the graph; valid while the trace is
+  std::vector<Value> walked_values;
+};
+
+/// Values of a call that is over but for its Variables.
+struct FinishedCall {
+  std::vector<Ref<TensorImpl>> results;
+  std::vector<std::pair<std::shared_ptr<VariableSlot>, Ref<TensorImpl>>> assigned;
+  std::shared_ptr<const void> shape;
+};
+
+/// A compiled segment; equal segments share it.
+struct SegmentCode {
+  Graph key;
+  std::vector<std::vector<Dim>> layouts;   // of the inputs, as in execute.hpp
+  std::vector<std::uint8_t> is_number;
+  bool is_leaf = false;
+  Graph optimised;
+  std::shared_ptr<const Plan> plan;
+  std::vector<std::uint8_t> is_narrowed;   // inputs that the plan takes as f32
+};
+
+struct TreeNode {
+  struct Input {
+    enum class Source : std::uint8_t { leaf, captured, carried } source = Source::leaf;
+    std::int32_t index = -1;               // of the leaf, or place of the carried value
+    bool as_float = false;
+    std::shared_ptr<VariableSlot> slot;
+  };
+  /// A value that later segments take, and its place in the table of the call.
+  struct Carried {
+    Value value;
+    std::int32_t place = -1;
+    bool is_made_here = false;
+  };
+  struct Store {
+    std::int32_t output, place;
+  };
+  struct Child {
+    std::uint64_t outcome;
+    std::shared_ptr<const TreeNode> node;
+  };
+  std::shared_ptr<const TracedSegment> traced;
+  std::shared_ptr<const SegmentCode> code;
+  std::vector<Input> inputs;               // of the plan
+  std::vector<Carried> live;               // after this segment
+  std::vector<Store> stores;               // outputs of the plan that are carried
+  std::vector<std::int32_t> releases;      // places that nobody reads after this segment
+  std::vector<Child> children;
+  std::shared_ptr<const TracedLeaf> leaf;
+
+  bool reads_outcome() const { return traced->dtype == DType::bool_; }
+};
+
+class TraceTree {
+ public:
+  struct Limits {
+    std::int64_t segments;
+    std::int64_t children;                 // of a read of an exact value
+  };
+  struct Version {
+    std::shared_ptr<const TreeNode> root;
+    std::int32_t places = 0;               // in the table of a call
+  };
+
+  TraceTree(const GuardSet& guards, std::string backend, bool fuse, Limits limits)
+      : guards_(guards), backend_(std::move(backend)), fuse_(fuse), limits_(limits) {}
+
+  const Version* current() const { return current_.load(std::memory_order_acquire); }
+  /// The child that this call goes to, or null. `symbols`: their values in this call.
+  static const std::shared_ptr<const TreeNode>* child(const TreeNode& node, std::uint64_t outcome, std::span<const std::int64_t> symbols);
+  /// False when the bound forbids another child of this node.
+  bool may_grow_at(const TreeNode& node) const;
+  /// Compiles what is new of a path and publishes it, as far as the bound allows. Callers hold the function's lock.
+  void insert(const TracedPath& path, std::span<const std::int64_t> symbols);
+
+  std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
+  std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
+  std::int64_t kernels() const { return kernels_.load(std::memory_order_relaxed); }
+  std::int64_t paths() const { return paths_.load(std::memory_order_relaxed); }
+  /// Calls that went on outside the tree because of its bound.
+  std::atomic<std::int64_t> unbounded_calls{0};
+  std::string text() const;
+
+ private:
+  friend class PathCompiler;
+  std::shared_ptr<const SegmentCode> code_for(SegmentCode wanted);
+
+  const GuardSet& guards_;
+  std::string backend_;
+  bool fuse_;
+  Limits limits_;
+  std::atomic<const Version*> current_{nullptr};
+  std::vector<std::unique_ptr<const Version>> versions_;   // older ones too, for callers may still follow them
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<const SegmentCode>> codes_;
+  std::atomic<std::int64_t> segments_{0}, breaks_{0}, kernels_{0}, paths_{0};
+};
+
+namespace jit_detail {
+/// The last result of an effect orders it before the next one; segments keep that order by themselves.
+bool is_token(const Graph& graph, Value v);
+}
+/// The operation in which two traces of a path differ, or "".
+std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now, Location& where);
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/jit/trace_path.ipp>
+#include <sinter/jit/trace_tree.ipp>
+#endif

@@ -1,0 +1,407 @@
+// Cutting paths into segments, what is carried between them, and the insertion of a path.
+#pragma once
+
+#include <sinter/jit/trace_tree.hpp>
+
+#include <sinter/expr/capture.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/jit/execute.hpp>
+#include <sinter/jit/specialise.hpp>
+#include <sinter/ops/registry.hpp>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+
+inline bool same_constant_data(const Ref<TensorImpl>& a, const Ref<TensorImpl>& b) {
+  if (a == b) return true;
+  auto alone = [](const Ref<TensorImpl>& data) {
+    GraphBuilder builder;
+    Value value = builder.constant(data);
+    return builder.finish({&value, 1});
+  };
+  return structurally_equal(alone(a), alone(b));
+}
+
+/// Nodes of two traces at the same place.
+inline bool same_traced(const Node& a, const Node& b) {
+  if (a.op != b.op || !(a.inputs == b.inputs) || a.types.size() != b.types.size()) return false;
+  for (std::size_t i = 0; i < a.types.size(); ++i)
+    if (!identical(a.types[i], b.types[i])) return false;
+  if (a.op == &op_info<ops::Constant>) return same_constant_data(a.attrs.constant, b.attrs.constant);
+  return identical(a.attrs, b.attrs);
+}
+inline bool same_traced(const TracedSegment& a, const TracedSegment& b) {
+  return a.first == b.first && a.outputs == b.outputs &&
+         std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), [](const Node& x, const Node& y) { return same_traced(x, y); });
+}
+
+inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64_t> symbols) {
+  for (const DimGuard& guard : segment.dims) {
+    std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
+    if ((guard.relation == DimRelation::less ? a < b : a == b) != guard.outcome) return false;
+  }
+  for (const VariableUse& use : segment.variables) {
+    ReadSection reading;
+    if (!identical(use.slot->peek(reading)->type, use.type)) return false;
+  }
+  return true;
+}
+
+SINTER_DECL bool is_token(const Graph& graph, Value v) {
+  const Node& node = graph.node(v);
+  return node.op->kind == OpKind::effect && static_cast<std::size_t>(v.result) + 1 == node.types.size();
+}
+/// Made again in each segment that needs it, instead of carried: numbers, constants, and views.
+inline bool is_made_again(const Node& node) {
+  if (node.op->kind == OpKind::effect) return false;
+  return node.inputs.empty() || node.op->kind == OpKind::view;
+}
+
+}  // namespace jit_detail
+
+/// One insertion: the nodes of the tree that the path shares, and the segments that are new.
+class PathCompiler {
+ public:
+  PathCompiler(TraceTree& tree, const TracedPath& path, std::span<const std::int64_t> symbols, std::vector<std::shared_ptr<const TreeNode>> known, std::size_t total)
+      : tree_(tree), path_(path), symbols_(symbols), known_(std::move(known)), total_(total), live_(total), is_grown_(total, 0) {}
+
+  /// The new root.
+  std::shared_ptr<const TreeNode> run(std::int32_t& places) {
+    carry_values(places);
+    std::shared_ptr<const TreeNode> below;
+    for (std::size_t i = total_; i-- > 0;) {
+      std::shared_ptr<TreeNode> node = i < known_.size() ? std::make_shared<TreeNode>(*known_[i]) : std::make_shared<TreeNode>();
+      node->live = live_[i];
+      if (i >= known_.size() || is_grown_[i] != 0) compile(*node, i);
+      find_releases(*node, i);
+      if (below != nullptr) attach(*node, i, std::move(below));
+      below = std::move(node);
+    }
+    return below;
+  }
+
+ private:
+  const TracedSegment& segment(std::size_t i) const { return *path_.segments[i]; }
+  std::size_t segment_of(Value v) const {
+    std::size_t i = 0;
+    while (i + 1 < path_.segments.size() && v.node >= path_.segments[i + 1]->first) ++i;
+    return i;
+  }
+
+  /// Calls `use` with the values that segment `i` takes from earlier ones to have `v`.
+  template <class F>
+  void for_carried(Value v, std::size_t i, F&& use) const {
+    const Node& node = path_.graph.node(v);
+    if (node.op == &op_info<ops::Input> || v.node >= segment(i).first || jit_detail::is_token(path_.graph, v)) return;
+    if (!jit_detail::is_made_again(node)) return use(v);
+    for (Value operand : node.inputs) for_carried(operand, i, use);
+  }
+
+  void carry_values(std::int32_t& places) {
+    for (std::size_t i = 0; i < known_.size(); ++i) live_[i] = known_[i]->live;
+    for (std::size_t j = known_.size(); j < total_; ++j) {
+      auto need = [&](Value v) { carry(v, segment_of(v), j); };
+      for (const Node& node : segment(j).nodes)
+        for (Value v : node.inputs) for_carried(v, j, need);
+      for (Value v : segment(j).outputs) for_carried(v, j, need);
+    }
+    // What effects gave cannot be made again when an unseen branch asks for it.
+    for (std::size_t i = known_.size(); i < total_; ++i)
+      for (std::size_t n = 0; n < segment(i).nodes.size(); ++n)
+        for (std::size_t r = 0; segment(i).nodes[n].op->kind == OpKind::effect && r + 1 < segment(i).nodes[n].types.size(); ++r)
+          carry({segment(i).first + static_cast<std::int32_t>(n), static_cast<std::int32_t>(r)}, i, total_);
+    for (const auto& live : live_)
+      for (const TreeNode::Carried& carried : live) places = std::max(places, carried.place + 1);
+  }
+
+  /// Keeps `v`, of segment `from`, until segment `to` has it.
+  void carry(Value v, std::size_t from, std::size_t to) {
+    std::int32_t place = -1, highest = -1;
+    for (const auto& live : live_)
+      for (const TreeNode::Carried& carried : live) highest = std::max(highest, carried.place);
+    for (const TreeNode::Carried& carried : live_[from])
+      if (carried.value == v && place < 0 && is_free(carried.place, v, from, to)) place = carried.place;
+    if (place < 0) place = highest + 1;
+    for (std::size_t i = from; i < std::min(to, total_); ++i) {
+      bool is_there = std::any_of(live_[i].begin(), live_[i].end(), [&](const auto& carried) { return carried.value == v && carried.place == place; });
+      if (is_there) continue;
+      live_[i].push_back({v, place, i == from});
+      if (i == from) is_grown_[i] = 1;
+    }
+  }
+  bool is_free(std::int32_t place, Value v, std::size_t from, std::size_t to) const {
+    for (std::size_t i = from; i < std::min(to, total_); ++i)
+      for (const TreeNode::Carried& carried : live_[i])
+        if (carried.place == place && !(carried.value == v)) return false;
+    return true;
+  }
+  std::int32_t place_of(Value v, std::size_t i) const {
+    // The latest entry: an older one may have lost its place to another value further down.
+    for (auto it = live_[i - 1].rbegin(); it != live_[i - 1].rend(); ++it)
+      if (it->value == v) return it->place;
+    throw InternalError("a value that a segment needs is not carried to it");
+  }
+
+  /// The graph of one segment.
+  struct Builder {
+    const PathCompiler& compiler;
+    std::size_t i;
+    TreeNode& node;
+    GraphBuilder builder;
+    std::map<Value, Value> made;
+    std::vector<InputLayout> layouts;
+    std::vector<std::uint8_t> is_number;
+
+    Value resolve(Value v) {
+      if (auto found = made.find(v); found != made.end()) return found->second;
+      const Graph& path = compiler.path_.graph;
+      const Node& source = path.node(v);
+      Value result;
+      if (source.op == &op_info<ops::Input>) result = input(path.type(v), source);
+      else if (jit_detail::is_token(path, v)) result = builder.add(op_info<ops::Full>, {}, {.integer = 1, .dtype = DType::bool_, .has_dtype = true});
+      else if (jit_detail::is_made_again(source)) {
+        copy(v.node);
+        return made.at(v);
+      } else {
+        node.inputs.push_back({TreeNode::Input::Source::carried, compiler.place_of(v, i), false, {}});
+        layouts.emplace_back();
+        is_number.push_back(0);
+        result = builder.input(path.type(v));
+      }
+      return made[v] = result;
+    }
+    Value input(const Type& type, const Node& source) {
+      const TracedPath::Input& place = compiler.path_.inputs[static_cast<std::size_t>(source.attrs.integer)];
+      InputLayout layout;
+      bool is_a_number = false;
+      if (place.leaf >= 0) {
+        const LeafSpec& spec = compiler.tree_.guards_.leaves[static_cast<std::size_t>(place.leaf)];
+        is_a_number = spec.kind == LeafKind::scalar;
+        if (!is_a_number && !spec.is_dense)
+          for (std::size_t axis = 0; axis < spec.rank; ++axis) layout.push_back(spec.stride_dims[axis]);
+        node.inputs.push_back({TreeNode::Input::Source::leaf, place.leaf, false, {}});
+      } else {
+        node.inputs.push_back({TreeNode::Input::Source::captured, -1, false, place.slot});
+      }
+      layouts.push_back(std::move(layout));
+      is_number.push_back(is_a_number);
+      return builder.input(type);
+    }
+    void copy(std::int32_t id) {
+      const Node& source = compiler.path_.graph.node(id);
+      if (source.op == &op_info<ops::Input>) return;
+      Values inputs;
+      for (Value v : source.inputs) inputs.push_back(resolve(v));
+      Value value = builder.copy(source, inputs);
+      for (std::size_t r = 0; r < source.types.size(); ++r) made[{id, static_cast<std::int32_t>(r)}] = {value.node, static_cast<std::int32_t>(r)};
+    }
+  };
+
+  void compile(TreeNode& node, std::size_t i) {
+    if (node.traced == nullptr) node.traced = path_.segments[i];
+    const bool is_leaf = i + 1 == path_.segments.size();
+    if (is_leaf) node.leaf = path_.leaf;
+    node.inputs.clear();
+    node.stores.clear();
+    Builder segment_builder{*this, i, node, {}, {}, {}, {}};
+    for (std::size_t n = 0; n < segment(i).nodes.size(); ++n) segment_builder.copy(segment(i).first + static_cast<std::int32_t>(n));
+    std::vector<Value> outputs;
+    for (Value v : segment(i).outputs) outputs.push_back(segment_builder.resolve(v));
+    std::map<Value, std::int32_t> output_of;
+    for (const TreeNode::Carried& carried : node.live) {
+      if (!carried.is_made_here) continue;
+      auto [found, is_new] = output_of.emplace(carried.value, static_cast<std::int32_t>(outputs.size()));
+      if (is_new) outputs.push_back(segment_builder.resolve(carried.value));
+      node.stores.push_back({found->second, carried.place});
+    }
+    for (SymbolId id = 0; id < symbols_.size(); ++id) {
+      const SymbolSource& source = tree_.guards_.symbols[id];
+      SymbolInfo info;
+      info.hint = symbols_[id];
+      info.min = source.min;
+      info.max = source.max;
+      info.axis = source.is_stride ? -1 : source.axis;   // no shape has a stride
+      for (std::size_t k = 0; k < node.inputs.size(); ++k)
+        if (!source.is_stride && node.inputs[k].source == TreeNode::Input::Source::leaf && node.inputs[k].index == source.leaf) info.input = static_cast<std::int32_t>(k);
+      segment_builder.builder.symbols().push_back(info);
+    }
+    const std::vector<Dim> solution = solve(i);
+    SegmentCode wanted;
+    wanted.key = substitute_symbols(share_symbols(segment_builder.builder.finish(outputs)), solution, tree_.guards_.symbols);
+    for (InputLayout& layout : segment_builder.layouts)
+      for (Dim& stride : layout) stride = stride.substitute(solution);
+    wanted.layouts = std::move(segment_builder.layouts);
+    wanted.is_number = std::move(segment_builder.is_number);
+    wanted.is_leaf = is_leaf;
+    node.code = tree_.code_for(std::move(wanted));
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) node.inputs[k].as_float = node.code->is_narrowed[k] != 0;
+  }
+
+  /// What the questions asked up to segment `i` say about the symbols.
+  std::vector<Dim> solve(std::size_t i) const {
+    GuardSet guards;
+    guards.symbols = tree_.guards_.symbols;
+    for (std::size_t k = 0; k <= i; ++k) {
+      const auto& asked = k < known_.size() ? known_[k]->traced->dims : segment(k).dims;
+      guards.dims.insert(guards.dims.end(), asked.begin(), asked.end());
+    }
+    return solve_symbols(guards, {}, Divide::no);
+  }
+
+  void find_releases(TreeNode& node, std::size_t i) const {
+    node.releases.clear();
+    if (i == 0) return;
+    std::set<std::int32_t> kept;
+    for (const TreeNode::Carried& carried : node.live) kept.insert(carried.place);
+    for (const TreeNode::Carried& carried : live_[i - 1])
+      if (kept.insert(carried.place).second) node.releases.push_back(carried.place);
+  }
+
+  void attach(TreeNode& node, std::size_t i, std::shared_ptr<const TreeNode> below) const {
+    if (i + 1 < known_.size()) {
+      for (TreeNode::Child& child : node.children)
+        if (child.node == known_[i + 1]) child.node = below;
+      return;
+    }
+    node.children.push_back({path_.outcomes[i], std::move(below)});
+  }
+
+  TraceTree& tree_;
+  const TracedPath& path_;
+  std::span<const std::int64_t> symbols_;
+  std::vector<std::shared_ptr<const TreeNode>> known_;
+  std::size_t total_;
+  std::vector<std::vector<TreeNode::Carried>> live_;
+  std::vector<std::uint8_t> is_grown_;
+};
+
+SINTER_DECL const std::shared_ptr<const TreeNode>* TraceTree::child(const TreeNode& node, std::uint64_t outcome, std::span<const std::int64_t> symbols) {
+  for (const TreeNode::Child& child : node.children)
+    if (child.outcome == outcome && jit_detail::guards_hold(*child.node->traced, symbols)) return &child.node;
+  return nullptr;
+}
+
+SINTER_DECL bool TraceTree::may_grow_at(const TreeNode& node) const {
+  return segments() < limits_.segments && (node.reads_outcome() || static_cast<std::int64_t>(node.children.size()) < limits_.children);
+}
+
+SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::int64_t> symbols) {
+  std::vector<std::shared_ptr<const TreeNode>> known;
+  std::int32_t places = 0;
+  if (const Version* version = current()) {
+    places = version->places;
+    known.push_back(version->root);
+    while (known.size() < path.segments.size()) {
+      const auto* next = child(*known.back(), path.outcomes[known.size() - 1], symbols);
+      if (next == nullptr) break;
+      known.push_back(*next);
+    }
+    if (known.size() == path.segments.size() || !may_grow_at(*known.back())) return;
+    for (std::size_t i = 0; i < known.size(); ++i)
+      if (!jit_detail::same_traced(*known[i]->traced, *path.segments[i])) return;   // the purity check will say so
+  }
+  const auto room = static_cast<std::size_t>(std::max<std::int64_t>(0, limits_.segments - segments()));
+  const std::size_t total = std::min(path.segments.size(), known.size() + room);
+  if (total == known.size()) return;
+  const std::size_t added = total - known.size();
+  auto version = std::make_unique<Version>();
+  version->root = PathCompiler(*this, path, symbols, std::move(known), total).run(places);
+  version->places = places;
+  segments_.fetch_add(static_cast<std::int64_t>(added), std::memory_order_relaxed);
+  breaks_.fetch_add(static_cast<std::int64_t>(added) - (total == path.segments.size()), std::memory_order_relaxed);
+  paths_.fetch_add(1, std::memory_order_relaxed);
+  current_.store(version.get(), std::memory_order_release);
+  versions_.push_back(std::move(version));
+}
+
+SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode wanted) {
+  Hash128 hash = wanted.key.hash();
+  auto [first, last] = codes_.equal_range(hash.low);
+  for (auto it = first; it != last; ++it) {
+    const SegmentCode& code = *it->second;
+    if (code.is_leaf == wanted.is_leaf && code.layouts == wanted.layouts && code.is_number == wanted.is_number && structurally_equal(code.key, wanted.key)) return it->second;
+  }
+  auto code = std::make_shared<SegmentCode>(std::move(wanted));
+  code->optimised = jit_detail::run_passes_for(backend_, code->key);
+  code->is_narrowed.assign(code->is_number.size(), 0);
+  if (backend_ != "eager") code->optimised = narrow_numbers(code->optimised, code->is_number, code->is_narrowed);
+  // Carried values have memory of their own, row-major: what later segments take has one layout on every path.
+  code->plan = make_plan(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_), code->key, {}, !code->is_leaf);
+  kernels_.fetch_add(static_cast<std::int64_t>(code->plan->kernel_count()), std::memory_order_relaxed);
+  codes_.emplace(hash.low, code);
+  return code;
+}
+
+SINTER_DECL std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now, Location& where) {
+  for (std::size_t i = 0; i < std::min(before.size(), now.segments.size()); ++i) {
+    const TracedSegment &a = *before[i], &b = *now.segments[i];
+    for (std::size_t n = 0; n < std::min(a.nodes.size(), b.nodes.size()); ++n) {
+      if (jit_detail::same_traced(a.nodes[n], b.nodes[n])) continue;
+      where = b.nodes[n].where;
+      // A changed number is a node of its own; blame the operation that uses it.
+      const std::int32_t id = b.first + static_cast<std::int32_t>(n);
+      for (std::size_t user = n + 1; user < b.nodes.size() && b.nodes[n].inputs.empty(); ++user)
+        for (Value v : b.nodes[user].inputs)
+          if (v.node == id) return std::string(b.nodes[user].op->name);
+      return std::string(b.nodes[n].op->name);
+    }
+    if (!jit_detail::same_traced(a, b)) {
+      where = b.where;
+      return b.op.empty() ? "the number of operations" : b.op;
+    }
+  }
+  return before.size() == now.segments.size() ? "" : "the number of values read";
+}
+
+namespace jit_detail {
+inline void write_node(std::string& text, const TreeNode& node, const std::string& indent) {
+  text += indent + "segment: " + std::to_string(node.code->plan->kernel_count()) + " kernels";
+  for (const PlanStep& step : node.code->plan->steps()) text += (&step == &node.code->plan->steps().front() ? " (" : ", ") + step.name;
+  if (node.code->plan->kernel_count() > 0) text += ")";
+  if (!node.stores.empty()) text += ", carries " + std::to_string(node.live.size()) + (node.live.size() == 1 ? " value" : " values");
+  text += "\n";
+  for (const DimGuard& guard : node.traced->dims)
+    text += indent + "  needs " + guard.lhs.text() + (guard.relation == DimRelation::less ? (guard.outcome ? " < " : " >= ") : (guard.outcome ? " == " : " != ")) + guard.rhs.text() + "\n";
+  if (node.leaf) {
+    text += indent + "returns " + std::to_string(node.leaf->results) + (node.leaf->results == 1 ? " value" : " values");
+    if (!node.leaf->assignments.empty()) text += " and assigns " + std::to_string(node.leaf->assignments.size()) + " Variables";
+    text += "\n";
+    return;
+  }
+  std::string place = node.traced->where.text();
+  text += indent + "reads " + (node.reads_outcome() ? "an outcome" : "an exact " + std::string(sinter::name(node.traced->dtype))) + (place.empty() ? "" : " at " + place) + "\n";
+  for (const TreeNode::Child& child : node.children) {
+    std::string outcome = visit_dtype(node.traced->dtype, [&](auto element) -> std::string {
+      std::memcpy(&element, &child.outcome, sizeof element);
+      if constexpr (std::same_as<decltype(element), bool>) return element ? "true" : "false";
+      else return std::to_string(element);
+    });
+    text += indent + outcome + ":\n";
+    write_node(text, *child.node, node.children.size() > 1 ? indent + "  " : indent);
+  }
+}
+}  // namespace jit_detail
+
+SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
+  stats.graph_breaks += tree.breaks();
+  stats.segments += tree.segments();
+  stats.retraces += std::max<std::int64_t>(0, tree.paths() - 1);
+  stats.lazy_calls += tree.unbounded_calls.load(std::memory_order_relaxed);
+  stats.kernels = tree.kernels();
+}
+SINTER_DECL std::string jit_detail::text_of(const TraceTree& tree) { return tree.text(); }
+
+SINTER_DECL std::string TraceTree::text() const {
+  std::string text;
+  if (const Version* version = current()) jit_detail::write_node(text, *version->root, "  ");
+  return text;
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END

@@ -1,0 +1,70 @@
+// TreeCall: one call that follows a trace tree: runs a segment, reads its outcome, goes to the child, up to a leaf or to
+// an outcome that was not seen. Holds what is carried between segments. Allocates the carried values and nothing else.
+#pragma once
+
+#include <sinter/jit/trace_tree.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+/// Some values; the first few in place.
+class ValueTable {
+ public:
+  explicit ValueTable(std::size_t count) : many_(count > few_.size() ? count : 0) {}
+  Ref<TensorImpl>* data() { return many_.empty() ? few_.data() : many_.data(); }
+  Ref<TensorImpl>& operator[](std::size_t i) { return data()[i]; }
+
+ private:
+  std::array<Ref<TensorImpl>, 16> few_;
+  std::vector<Ref<TensorImpl>> many_;
+};
+}  // namespace jit_detail
+
+class TreeCall {
+ public:
+  TreeCall(const TraceTree::Version& version, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols)
+      : node_(version.root.get()), args_(args), symbols_(symbols), table_(static_cast<std::size_t>(version.places)) {}
+
+  /// Runs the segments up to a leaf, which is not run yet (true), or to an outcome without a child (false).
+  bool run();
+  /// The values of the leaf: results and what Variables become.
+  void run_leaf(Ref<TensorImpl>* values);
+
+  const TreeNode& node() const { return *node_; }
+  std::span<const TreeNode* const> nodes() const { return nodes_; }
+  std::span<const std::uint64_t> outcomes() const { return outcomes_; }
+  const Ref<TensorImpl>& carried(std::int32_t place) { return table_[static_cast<std::size_t>(place)]; }
+  /// The value that a captured Variable has in this call, or null if it was not needed yet.
+  const Ref<TensorImpl>* seen(const VariableSlot* slot) const;
+
+ private:
+  struct Inputs {
+    SmallVector<void*, 16> pointers;
+    SmallVector<TensorImpl*, 16> values;   // null: numbers and lent memory
+    SmallVector<float, 16> floats;
+  };
+  void bind(Inputs& inputs);
+  std::uint64_t run_segment();
+  TensorImpl* variable(const std::shared_ptr<VariableSlot>& slot);
+
+  const TreeNode* node_;
+  std::span<const ArgLeaf> args_;
+  std::span<const std::int64_t> symbols_;
+  jit_detail::ValueTable table_;
+  std::vector<std::pair<const VariableSlot*, Ref<TensorImpl>>> variables_;   // captured ones, as this call sees them
+  SmallVector<const TreeNode*, 16> nodes_;
+  SmallVector<std::uint64_t, 16> outcomes_;
+};
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/jit/tree_call.ipp>
+#endif
