@@ -36,20 +36,20 @@ inline bool strides_fit(const LeafSpec& spec, const ArgLeaf& arg, std::span<cons
 }
 /// Same extents and same strides as in the trace: what most calls are, and quicker to see than that a layout is dense.
 inline bool is_as_traced(const LeafSpec& spec, const Type& type, const Strides& strides) {
-  bool is_same = true;
-  for (std::size_t i = 0; i < spec.rank; ++i) is_same &= identical(spec.extents[i], type.shape.begin()[i]) & (spec.strides[i] == strides[i]);
-  return is_same;
+  int is_same = 1;   // without branches
+  for (std::size_t i = 0; i < spec.rank; ++i) is_same &= int{identical(spec.extents[i], type.shape.begin()[i])} & int{spec.strides[i] == strides[i]};
+  return is_same != 0;
 }
 /// A dense tensor whose extents are those that numbers ask for; false also says that it is not so simple (extents 0 and 1).
 inline bool is_dense_of_size(const LeafSpec& spec, const Type& type, const Strides& strides) {
-  bool fits = spec.is_dense;
+  int fits = spec.is_dense;
   std::int64_t step = 1;
   for (std::size_t i = spec.rank; i-- > 0;) {
     const Dim expected = spec.extents[i], extent = type.shape.begin()[i];
-    fits &= (!expected.is_static() | identical(expected, extent)) & (strides[i] == step);
+    fits &= (int{!expected.is_static()} | int{identical(expected, extent)}) & int{strides[i] == step};
     step *= extent.value();
   }
-  return fits;
+  return fits != 0;
 }
 inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
   if (spec.kind != arg.kind) return false;
