@@ -44,5 +44,5 @@ std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int6
 SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/runtime/host_ops.ipp>
+#include <sinter/runtime/plan.hpp>   // and behind it host_ops.ipp, which runs plans
 #endif

@@ -144,5 +144,6 @@ SINTER_NAMESPACE_END
 #include <sinter/runtime/frame.hpp>
 
 #ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/runtime/host_ops.ipp>
 #include <sinter/runtime/plan.ipp>
 #endif
