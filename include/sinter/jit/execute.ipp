@@ -363,7 +363,7 @@ SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args,
     for (std::size_t i = 0; i < frame->outputs().size(); ++i) {
       const FrameOutput& bound = frame->outputs()[i];
       memory.push_back(i < entry.results ? jit_detail::result_memory(thread, options_.mode, i, bound) : jit_detail::fresh_result(bound));
-      std::memset(memory.back()->data(), 0, bound.bytes);
+      if (bound.type.device == Device::cpu()) std::memset(memory.back()->data(), 0, bound.bytes);
     }
   if (thread != nullptr && !thread->scratch) thread->scratch = std::make_unique<CallScratch>(entry.plan->outputs().size(), entry.inputs.size());
 }
