@@ -90,6 +90,26 @@ TEST_CASE("checkpoint: computes again in the backward pass") {
   CHECK_FALSE(has(optimised_graph(forward.explain(ones({64}))), "barrier("));
 }
 
+TEST_CASE("checkpoint: less memory, as stats() says") {
+  auto deep = [](const auto& inner) {
+    return jit::compile([inner](Tensor x, Tensor w) {
+      return jit::grad<1>([&](Tensor v, Tensor m) {
+        for (int i = 0; i < 6; ++i) v = inner(v, m);
+        return mean(v * v);
+      })(x, w);
+    });
+  };
+  auto wide = [](Tensor v, Tensor m) { return Tensor(gelu(layer_norm(matmul(v, m), {32}, ones({32}), zeros({32}))) + v); };
+  auto plain = deep(wide);
+  auto saved = deep(jit::checkpoint(wide));
+  Tensor x = ones({64, 32}) * 0.1, w = full({32, 32}, 0.02f);
+  Tensor a = plain(x, w), b = saved(x, w);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(floats(a)[i] == Approx(floats(b)[i]).margin(1e-5));
+  INFO("plain " << plain.stats().peak_bytes << ", checkpoint " << saved.stats().peak_bytes);
+  CHECK(saved.stats().peak_bytes > 0);
+  CHECK(saved.stats().peak_bytes < plain.stats().peak_bytes * 4 / 5);
+}
+
 TEST_CASE("checkpoint: captured values, several results, random numbers, structs, changing extents") {
   Variable w(vec({2, 3}));
   auto f = [&](Tensor x) { return jit::checkpoint([&](Tensor v) { return std::pair{Tensor(v * w * w), sum(v)}; })(x); };

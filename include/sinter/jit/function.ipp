@@ -374,8 +374,11 @@ SINTER_DECL Stats FunctionState::stats() const {
   stats.recompiles = compiles_ > 0 ? compiles_ - 1 : 0;
   stats.compile_ms = compile_ms_;
   stats.eager_calls = plain_calls_.load(std::memory_order_relaxed);
-  if (const Entry* entry = newest_.load(std::memory_order_acquire)) {
-    if (entry->plan) stats.kernels = static_cast<std::int64_t>(entry->plan->kernel_count());
+  if (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr && entry->plan) {
+    stats.kernels = static_cast<std::int64_t>(entry->plan->kernel_count());
+    std::vector<std::int64_t> sizes;
+    for (const SymbolInfo& symbol : entry->plan->symbols()) sizes.push_back(symbol.hint);
+    stats.peak_bytes = entry->plan->held_bytes(sizes);
   }
   return stats;
 }

@@ -242,6 +242,20 @@ SINTER_DECL std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols
   return place_slots(slots_, bytes, offsets);
 }
 
+SINTER_DECL std::int64_t Plan::held_bytes(std::span<const std::int64_t> symbols) const {
+  std::int64_t total = arena_bytes(symbols);
+  std::vector<const Plan*> counted;
+  for (const PlanStep& step : steps_) {
+    if (!step.host) continue;
+    for (const auto& body : step.host->bodies) {
+      if (std::find(counted.begin(), counted.end(), body.get()) != counted.end()) continue;
+      counted.push_back(body.get());
+      total += body->held_bytes(symbols);
+    }
+  }
+  return total;
+}
+
 namespace runtime_detail {
 inline std::string buffer_text(const BufferRef& buffer) {
   constexpr const char* kinds[] = {"?", "input ", "constant ", "output ", "slot ", "number "};
