@@ -21,6 +21,21 @@ std::string error_of(F&& f) {
   }
   return "no error";
 }
+std::vector<std::string>& effect_log() {
+  static std::vector<std::string> log;
+  return log;
+}
+struct Note {
+  static constexpr OpInfo info{.name = "test_note_in_loop", .arity = 2, .kind = OpKind::effect};
+  static void infer(const InferArgs&, TypeList& out) { out.push_back(token_type()); }
+  static void run_on_host(HostCall& call) { effect_log().push_back(call.attrs.text + std::to_string(static_cast<int>(*call.in[0].as<float>()))); }
+};
+void note_value(const Tensor& x, std::string text) {
+  std::vector<Leaf> leaves{Leaf(x.impl())};
+  Attrs attrs;
+  attrs.text = std::move(text);
+  record_effect(op_info<Note>, leaves, std::move(attrs), {});
+}
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 }  // namespace
 
@@ -165,4 +180,56 @@ TEST_CASE("control flow: 10,000 turns, and none allocates") {
   Tensor x = numbers(8);
   CHECK(to_vector<float>(f(x)) == Floats(8, 2));
   CHECK(to_vector<float>(f(x)) == Floats(8, 2));
+}
+
+TEST_CASE("control flow: effects in bodies run in order, once a turn, in the branch taken") {
+  using Log = std::vector<std::string>;
+  auto f = [](Tensor x) {
+    note_value(sum(x), "before ");
+    Tensor y = jit::fori_loop(0, 2, [](Scalar, Tensor t) {
+      note_value(sum(t), "turn ");
+      return jit::cond(sum(t) > 5, [](Tensor u) {
+        note_value(sum(u), "large ");
+        return u * 2;
+      }, [](Tensor u) { return u * 3; }, t);
+    }, x);
+    note_value(sum(y), "after ");
+    return sum(y * y);
+  };
+  const Log want{"before 3", "turn 3", "turn 9", "large 9", "after 18"};
+  auto compiled = jit::compile(f);
+  auto gradient = jit::compile([&](Tensor x) { return jit::grad(f)(x); });
+  for (int i = 0; i < 2; ++i) {
+    effect_log().clear();
+    CHECK(item<float>(compiled(numbers(3))) == 180);
+    CHECK(effect_log() == want);
+    effect_log().clear();
+    CHECK(to_vector<float>(gradient(numbers(3))) == Floats{0, 72, 144});
+    CHECK(effect_log() == want);   // derivatives compute bodies again, but not their effects
+  }
+  effect_log().clear();
+  Tensor outside = jit::while_loop([](Tensor t) { return sum(t) < 5; }, [](Tensor t) {
+    note_value(sum(t), "turn ");
+    return t * 2;
+  }, numbers(3));
+  CHECK(effect_log() == Log{"turn 3"});
+  CHECK(to_vector<float>(outside) == Floats{0, 2, 4});
+}
+
+TEST_CASE("control flow: a body is one graph, so its values cannot be read while it is traced") {
+  const std::string text = error_of([] { jit::fori_loop(0, 3, [](Scalar, Tensor x) { return x * item<float>(sum(x)); }, numbers(3)); });
+  CHECK(contains(text, "read while"));
+  CHECK(contains(text, "control_test.cpp:"));
+  Tensor leaked;
+  jit::fori_loop(0, 3, [&](Scalar, Tensor x) { return leaked = x + 1; }, numbers(3));
+  CHECK(contains(error_of([&] { to_vector<float>(leaked * 2); }), "outside the trace it belongs to"));
+}
+
+TEST_CASE("control flow: a Variable may be the carry, and is updated after the call") {
+  Variable w(numbers(3));
+  auto f = jit::compile([&](Tensor x) { w.set(jit::fori_loop(0, 3, [&](Scalar, Tensor t) { return t + x * w; }, w)); });
+  f(ones({3}));
+  CHECK(to_vector<float>(w.value()) == Floats{0, 4, 8});
+  f(ones({3}));
+  CHECK(to_vector<float>(w.value()) == Floats{0, 16, 32});
 }

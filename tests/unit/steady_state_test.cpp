@@ -242,6 +242,20 @@ TEST_CASE("steady state: recording reuses its memory") {
         }) == 0);
 }
 
+TEST_CASE("steady state: loops of any length allocate nothing") {
+  auto f = jit::compile([](Tensor x, Tensor xs) {
+    Tensor y = jit::fori_loop(0, 10000, [](Scalar k, Tensor t) { return jit::cond(sum(t) > 3, [](Tensor u) { return u * 0.5f; }, [&](Tensor u) { return u + k; }, t); }, x);
+    auto [z, ys] = jit::scan([](Tensor c, Tensor e) { return std::tuple{tanh(c) * e, sum(c)}; }, y, xs);
+    auto [t, n] = jit::while_loop([](Tensor, Tensor k) { return k < 1000; }, [](Tensor c, Tensor k) { return std::tuple{sin(c), k + 1}; }, z, zeros({}));
+    return sum(t) + sum(ys) + n;
+  });
+  Tensor x = ones({16}), xs = ones({100, 16});
+  for (int i = 0; i < 5; ++i) f(x, xs);
+  CHECK(allocations_in([&] {
+          for (int i = 0; i < 3; ++i) f(x, xs);
+        }) == 0);
+}
+
 #else
 
 TEST_CASE("steady state: a guarded call of three small tensors allocates nothing") {

@@ -81,32 +81,60 @@ inline void keep_results(const PruneArgs& args, std::vector<bool> keeps, Tokens 
   args.node.types = types;
 }
 
+inline const OpInfo* twin_without_effects(const OpInfo& op) {
+  if (&op == &op_info<ops::SwitchWithEffects>) return &op_info<ops::Switch>;
+  if (&op == &op_info<ops::WhileLoopWithEffects>) return &op_info<ops::WhileLoop>;
+  if (&op == &op_info<ops::ScanWithEffects>) return &op_info<ops::Scan>;
+  return nullptr;
+}
+
+inline bool has_effects(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return node.op->kind == OpKind::effect; });
+}
+
+inline Graph without_effects(const Graph& body);
+
+/// Control flow whose own bodies have lost their effects is no effect any more.
+inline Node without_effects(Node node) {
+  const OpInfo* twin = twin_without_effects(*node.op);
+  if (twin == nullptr) return node;
+  bool keeps = false;
+  for (auto& body : node.attrs.bodies) {
+    body = std::make_shared<const Graph>(without_effects(*body));
+    keeps = keeps || has_effects(*body);
+  }
+  if (keeps) return node;
+  node.op = twin;
+  node.inputs.pop_back();
+  node.types.pop_back();
+  return node;
+}
+
 /// The body without effects that no output needs: for derivatives, which compute it a second time.
 inline Graph without_effects(const Graph& body) {
+  if (!has_effects(body)) return body;
   std::vector<bool> live(body.nodes().size(), false);
   for (Value v : body.outputs()) live[static_cast<std::size_t>(v.node)] = true;
-  bool has_effects = false;
   for (std::size_t id = live.size(); id-- > 0;) {
     const Node& node = body.nodes()[id];
-    const bool is_effect = node.op->kind == OpKind::effect;
-    has_effects |= is_effect;
     if (!live[id]) continue;
-    for (std::size_t i = 0; i + is_effect < node.inputs.size(); ++i) live[static_cast<std::size_t>(node.inputs[i].node)] = true;
+    const std::size_t operands = node.inputs.size() - (node.op->kind == OpKind::effect ? 1 : 0);   // not the token
+    for (std::size_t i = 0; i < operands; ++i) live[static_cast<std::size_t>(node.inputs[i].node)] = true;
   }
-  if (!has_effects) return body;
   GraphBuilder builder(body);
   std::vector<std::int32_t> moved(body.nodes().size(), -1);
+  auto now = [&](Value v) { return Value{moved[static_cast<std::size_t>(v.node)], v.result}; };
   for (std::size_t id = 0; id < body.nodes().size(); ++id) {
-    const Node& node = body.nodes()[id];
-    if (!live[id] && node.op->kind != OpKind::leaf) continue;
-    Values operands;
+    if (!live[id] && body.nodes()[id].op->kind != OpKind::leaf) continue;
+    const Node node = without_effects(body.nodes()[id]);
     const bool is_effect = node.op->kind == OpKind::effect;
-    for (std::size_t i = 0; i + is_effect < node.inputs.size(); ++i) operands.push_back({moved[static_cast<std::size_t>(node.inputs[i].node)], node.inputs[i].result});
+    Values operands;
+    for (std::size_t i = 0; i + is_effect < node.inputs.size(); ++i) operands.push_back(now(node.inputs[i]));
     if (is_effect) operands.push_back(builder.add(op_info<ops::Full>, {}, {.integer = 1, .dtype = DType::bool_, .has_dtype = true}, node.where));
     moved[id] = builder.copy(node, operands).node;
   }
   std::vector<Value> outputs;
-  for (Value v : body.outputs()) outputs.push_back({moved[static_cast<std::size_t>(v.node)], v.result});
+  for (Value v : body.outputs()) outputs.push_back(now(v));
   return builder.finish(outputs);
 }
 
