@@ -82,6 +82,29 @@ int main() {
   double four = bench::measure([&] { bench::keep(Tensor(exp(a * b + c) - a)); });
   bench::print({.name = "recorded op, statement of four", .shape = "16", .dtype = "f32", .ours = four * 1e9 / 4, .unit = "ns", .limit = 15});
 
+  // Loops inside one call: a turn is a plan of its own, run without going back to the caller.
+  constexpr int turns = 10000;
+  auto loop = [](const char* name, double limit, auto function, const auto&... args) {
+    auto g = jit::compile(function);
+    bench::keep(g(args...));
+    const double seconds = bench::measure([&] { bench::keep(g(args...)); });
+    bench::print({.name = name, .shape = "16", .dtype = "f32", .ours = seconds * 1e9 / turns, .unit = "ns", .limit = limit});
+  };
+  Tensor slices = randn({turns, 16});
+  eval(slices);
+  loop("fori_loop of 10,000 turns, y * 0.5 + 1, a turn", 30, [](Tensor x) {
+    return jit::fori_loop(0, turns, [](Scalar, Tensor y) { return y * 0.5f + 1; }, x);
+  }, a);
+  loop("while_loop of 10,000 turns with a counter, a turn", 50, [](Tensor x) {
+    return std::get<0>(jit::while_loop([](Tensor, Tensor k) { return k < turns; }, [](Tensor y, Tensor k) { return std::tuple{y * 0.5f + 1, k + 1}; }, x, zeros({}, {.dtype = DType::i64})));
+  }, a);
+  loop("scan of 10,000 slices, c * 0.9 + x, a turn", 40, [](Tensor x, Tensor xs) {
+    return jit::scan([](Tensor c, Tensor e) { return std::tuple{c * 0.9f + e, c}; }, x, xs);
+  }, a, slices);
+  loop("gradient of a scan of 10,000 slices, a turn", 100, [](Tensor x, Tensor xs) {
+    return jit::grad([&](Tensor start) { return sum(jit::scan([](Tensor c, Tensor e) { return std::tuple{c * 0.9f + e, std::tuple{}}; }, start, xs).first); })(x);
+  }, a, slices);
+
   // Compilation from trace to code, warm process, a different function each time would need many types: reset instead.
   auto compile_time = [](const char* name, double limit_us, auto function, const auto&... args) {
     auto g = jit::compile(function);

@@ -3,6 +3,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -84,7 +85,7 @@ TEST_CASE("cond: errors name the result, the line and the fix") {
   CHECK(contains(many, "any(condition)"));
   CHECK(contains(error_of([&] { jit::cond(sum(x), [](Tensor y) { return y; }, [](Tensor y) { return y; }, x); }), "a bool is required"));
   Variable w(x);
-  CHECK(contains(error_of([&] { jit::cond(sum(x) > 0, [&](Tensor y) { w.set(y); return y; }, [](Tensor y) { return y; }, x); }), "assigned inside a body"));
+  CHECK(contains(error_of([&] { jit::while_loop([&](Tensor y) { w.set(y); return sum(y) < 0; }, [](Tensor y) { return y; }, x); }), "the condition assigns a Variable"));
 }
 
 TEST_CASE("switch_: the index is clamped; branches are a tuple or a list") {
@@ -232,4 +233,53 @@ TEST_CASE("control flow: a Variable may be the carry, and is updated after the c
   CHECK(to_vector<float>(w.value()) == Floats{0, 4, 8});
   f(ones({3}));
   CHECK(to_vector<float>(w.value()) == Floats{0, 16, 32});
+}
+
+TEST_CASE("control flow: Variables that bodies assign are carries of the loop") {
+  Variable w(zeros({})), untouched(ones({}));
+  auto f = [&](Tensor x) {
+    Tensor y = jit::fori_loop(0, 4, [&](Scalar k, Tensor t) {
+      w.set(w + k);
+      jit::cond(w > 4, [&] { untouched.set(untouched * 2); return 0; }, [&] { return 0; });
+      return t + w;
+    }, x);
+    return y * w;
+  };
+  auto compiled = jit::compile(f);
+  CHECK(to_vector<float>(compiled(zeros({2}))) == Floats{60, 60});   // w is 0, 1, 3, 6
+  CHECK(item<float>(w.value()) == 6);
+  CHECK(item<float>(untouched.value()) == 2);
+  CHECK(to_vector<float>(compiled(zeros({2}))) == Floats{408, 408});   // w is 6, 7, 9, 12
+  CHECK(item<float>(w.value()) == 12);
+  CHECK(item<float>(untouched.value()) == 32);
+  w.set(zeros({}));
+  CHECK(to_vector<float>(f(zeros({2}))) == Floats{60, 60});
+  CHECK(item<float>(w.value()) == 6);
+  jit::while_loop([&](Tensor t) { return t < 3; }, [&](Tensor t) { w += t; return t + 1; }, zeros({}));
+  CHECK(item<float>(w.value()) == 9);
+  CHECK(error_of([&] { jit::fori_loop(0, 2, [&](Scalar, Tensor t) { w.set(ones({2})); return t; }, zeros({})); }) != "no error");
+}
+
+TEST_CASE("control flow: random numbers in a body are new in each turn, and the same as in a loop of C++") {
+  auto walk = [](Tensor x) {
+    return jit::scan([](Tensor t, std::tuple<>) { Tensor next = t + randn({3}); return std::tuple{next, next}; }, x, std::tuple{}, {.length = 4}).second;
+  };
+  manual_seed(7);
+  Tensor x = zeros({3});
+  Floats want;
+  for (int k = 0; k < 4; ++k) {
+    x = x + randn({3});
+    for (float v : to_vector<float>(x)) want.push_back(v);
+  }
+  manual_seed(7);
+  auto compiled = jit::compile(walk);
+  auto is_expected = [&](const Floats& got) {
+    for (std::size_t i = 0; i < want.size(); ++i)
+      if (std::abs(got[i] - want[i]) > 1e-5f) return false;
+    return true;
+  };
+  CHECK(is_expected(to_vector<float>(compiled(zeros({3})))));
+  CHECK_FALSE(is_expected(to_vector<float>(compiled(zeros({3})))));
+  manual_seed(7);
+  CHECK(is_expected(to_vector<float>(walk(zeros({3})))));
 }

@@ -167,11 +167,14 @@ struct CommonOf<A, B, Rest...> : CommonOf<typename Common<A, B>::type, Rest...> 
 
 /// Traces `f` on stand-ins for `parameters`; `shape` receives what it gave, as R.
 template <class R, class F, class... P>
-TracedBody trace_body(std::string_view op, Location where, const F& f, std::tuple<P...> parameters, std::optional<R>& shape) {
-  BodyTrace trace(op, where);
+TracedBody trace_body(std::string_view op, Location where, const F& f, std::tuple<P...> parameters, std::optional<R>& shape, AssignedVariables& assigned) {
+  BodyTrace trace(op, where, assigned);
   stand_in_all(trace, parameters);
+  trace.add_variables();
   shape.emplace(hold<R>(std::apply(f, std::as_const(parameters))));
-  return trace.finish(flatten(*shape));
+  BodyValues results = flatten(*shape);
+  const std::size_t count = results.values.size();
+  return trace.finish(std::move(results), count);
 }
 
 template <class R>
@@ -185,8 +188,12 @@ auto switch_over(std::string_view op, const In& index, const std::tuple<P...>& a
   check_structure<R>();
   std::optional<R> shape;
   std::vector<TracedBody> bodies;
-  (bodies.push_back(trace_body<R>(op, index.where, branches, args, shape)), ...);
-  const std::vector<Ref<TensorImpl>> results = record_switch(op, index, std::move(bodies), flatten(args).values);
+  AssignedVariables assigned;
+  trace_until_settled(assigned, [&] {
+    bodies.clear();
+    (bodies.push_back(trace_body<R>(op, index.where, branches, args, shape, assigned)), ...);
+  });
+  const std::vector<Ref<TensorImpl>> results = record_switch(op, index, std::move(bodies), flatten(args).values, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -207,18 +214,20 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
   check_structure<R>();
   const std::tuple<held_t<I>...> carries{hold<held_t<I>>(init)...};
   const BodyValues first = flatten(carries);
-  TracedBody test;
+  std::optional<R> shape;
+  TracedBody test, turn;
+  AssignedVariables assigned;
+  trace_until_settled(assigned, [&] { turn = trace_body<R>("while_loop", where, body, carries, shape, assigned); });
   {
-    BodyTrace trace("while_loop", where);
+    BodyTrace trace("while_loop", where, assigned);
     auto parameters = carries;
     stand_in_all(trace, parameters);
+    trace.add_variables();
     BodyValues result;
     result.values.push_back(condition_value("while_loop", In(std::apply(condition, std::as_const(parameters)), where), where));
-    test = trace.finish(std::move(result));
+    test = trace.finish_condition(std::move(result));
   }
-  std::optional<R> shape;
-  TracedBody turn = trace_body<R>("while_loop", where, body, carries, shape);
-  const std::vector<Ref<TensorImpl>> results = record_while(where, std::move(test), std::move(turn), first);
+  const std::vector<Ref<TensorImpl>> results = record_while(where, std::move(test), std::move(turn), first, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -235,20 +244,22 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
   const BodyValues first = flatten(init), slices = flatten(xs);
   std::optional<R> shape;
   TracedBody body;
-  {
-    BodyTrace trace(op, where);
+  AssignedVariables assigned;
+  trace_until_settled(assigned, [&] {
+    BodyTrace trace(op, where, assigned);
     H carry = init;
     X slice = xs;
     StandIn stand_in{trace};
     tree::visit_leaves(carry, stand_in);
+    trace.add_variables();
     stand_in.is_slice = true;
     tree::visit_leaves(slice, stand_in);
     const auto raw = f(std::as_const(carry), std::as_const(slice));
     shape.emplace(hold<H>(std::get<0>(raw)), hold<Y>(std::get<1>(raw)));
-    body = trace.finish(flatten(*shape));
+    body = trace.finish(flatten(*shape), flatten(shape->first).values.size());
     check_carry_structure(op, flatten(shape->first), first, where);
-  }
-  const std::vector<Ref<TensorImpl>> results = record_scan(op, where, std::move(body), first, slices.values, {length, is_reversed});
+  });
+  const std::vector<Ref<TensorImpl>> results = record_scan(op, where, std::move(body), first, slices.values, {length, is_reversed}, assigned);
   const Ref<TensorImpl>* at = results.data();
   H carry = filled(std::move(shape->first), at);
   return R{std::move(carry), filled(std::move(shape->second), at)};
@@ -280,8 +291,12 @@ auto switch_(const In& index, const std::vector<F>& branches, const A&... args) 
   if (branches.empty()) throw UserError("switch_", "there is no branch", index.where);
   std::optional<R> shape;
   std::vector<TracedBody> bodies;
-  for (const F& branch : branches) bodies.push_back(trace_body<R>("switch_", index.where, branch, held, shape));
-  const std::vector<Ref<TensorImpl>> results = record_switch("switch_", index, std::move(bodies), flatten(held).values);
+  AssignedVariables assigned;
+  trace_until_settled(assigned, [&] {
+    bodies.clear();
+    for (const F& branch : branches) bodies.push_back(trace_body<R>("switch_", index.where, branch, held, shape, assigned));
+  });
+  const std::vector<Ref<TensorImpl>> results = record_switch("switch_", index, std::move(bodies), flatten(held).values, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }

@@ -33,33 +33,60 @@ struct TracedBody {
   Ref<TensorImpl> last_effect;
 };
 
-/// The trace of one body. Variables are read as operands of the node; assigning one is an error.
+/// Variables that the bodies of a node assign: they become carries (of a branch: operands and results) behind those of the
+/// user. Which ones is known only when a body was traced, so bodies are traced again until none is new.
+struct AssignedVariables {
+  std::vector<std::shared_ptr<VariableSlot>> slots;
+  /// Their values now, in the enclosing trace.
+  std::vector<Ref<TensorImpl>> values() const;
+  /// Gives them their new values, outside.
+  void assign(std::span<const Ref<TensorImpl>> values) const;
+};
+
+/// The trace of one body. Variables that it only reads are operands of the node.
 class BodyTrace : public Trace {
  public:
-  BodyTrace(std::string_view op, Location where) : Trace(op), where_(where) {}
+  BodyTrace(std::string_view op, Location where, AssignedVariables& assigned) : Trace(op), where_(where), assigned_(assigned) {}
   /// Stands for `value`, or for a slice of it along its first axis.
   Ref<TensorImpl> parameter(const Ref<TensorImpl>& value, bool is_slice);
-  TracedBody finish(BodyValues results) const { return {id(), parameters_, std::move(results), last_effect()}; }
+  /// Stand-ins for the Variables known to be assigned, at this place among the parameters.
+  void add_variables();
+  /// The traced body; the new values of Variables come behind the first `before` results.
+  TracedBody finish(BodyValues results, std::size_t before) const;
+  /// The traced condition of a loop, which must not assign Variables.
+  TracedBody finish_condition(BodyValues results) const;
 
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
 
  private:
   Location where_;
-  std::vector<Ref<TensorImpl>> parameters_;
+  AssignedVariables& assigned_;
+  std::vector<Ref<TensorImpl>> parameters_, latest_;   // latest_: by Variable
 };
 
+/// Traces the bodies of a node until no Variable is assigned that was not one of `assigned` before.
+template <class Trace>
+void trace_until_settled(AssignedVariables& assigned, const Trace& trace) {
+  for (std::size_t known = ~std::size_t{0}; known != assigned.slots.size();) {
+    known = assigned.slots.size();
+    trace();
+  }
+}
+
 /// switch_ and cond: the results of the branch that `index` picks.
-std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, std::vector<TracedBody> branches, std::span<const Ref<TensorImpl>> args);
+std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, std::vector<TracedBody> branches, std::span<const Ref<TensorImpl>> args,
+                                           const AssignedVariables& assigned);
 /// The carries at the end. `condition` gives one value.
-std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, const BodyValues& init);
+std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, BodyValues init, const AssignedVariables& assigned);
 
 struct ScanRecord {
   Dim length;
   bool is_reversed = false;
 };
 /// Carries at the end, then the stacked ys.
-std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, const BodyValues& init, std::span<const Ref<TensorImpl>> xs, const ScanRecord& scan);
+std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, BodyValues init, std::span<const Ref<TensorImpl>> xs, const ScanRecord& scan,
+                                         const AssignedVariables& assigned);
 /// The common length of the first axes. Throws ShapeError where they differ or there is none.
 Dim scan_length(std::span<const Ref<TensorImpl>> xs, std::int64_t given, Location where);
 /// Turns of a loop with these bounds. Throws UserError for a negative number.

@@ -3,6 +3,7 @@
 
 #include <sinter/jit/control_trace.hpp>
 
+#include <sinter/autodiff/trace.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -32,15 +33,52 @@ SINTER_DECL Ref<TensorImpl> BodyTrace::parameter(const Ref<TensorImpl>& value, b
   return parameters_.back();
 }
 
-SINTER_DECL void BodyTrace::note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>&) {
-  throw TraceError(name(), "a Variable" + (slot->name.empty() ? std::string() : " '" + slot->name + "'") + " is assigned inside a body", where_,
-                   "give the new value back as a result or carry, and assign it outside");
+inline Ref<TensorImpl> read_outside(const std::shared_ptr<VariableSlot>& slot, Trace* trace) {
+  if (trace != nullptr)
+    if (Ref<TensorImpl> value = trace->read_variable(slot)) return value;
+  return slot->value();
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> AssignedVariables::values() const {
+  std::vector<Ref<TensorImpl>> values;
+  for (const auto& slot : slots) values.push_back(read_outside(slot, Trace::current()));
+  return values;
+}
+
+SINTER_DECL void AssignedVariables::assign(std::span<const Ref<TensorImpl>> values) const {
+  for (std::size_t i = 0; i < slots.size(); ++i) autodiff_detail::assign_outside(slots[i], values[i]);
+}
+
+SINTER_DECL void BodyTrace::add_variables() {
+  for (const auto& slot : assigned_.slots) latest_.push_back(parameter(read_outside(slot, outer()), false));
+}
+
+SINTER_DECL TracedBody BodyTrace::finish(BodyValues results, std::size_t before) const {
+  results.values.insert(results.values.begin() + static_cast<std::ptrdiff_t>(before), latest_.begin(), latest_.end());
+  return {id(), parameters_, std::move(results), last_effect()};
+}
+
+SINTER_DECL TracedBody BodyTrace::finish_condition(BodyValues results) const {
+  bool assigns = assigned_.slots.size() > latest_.size();
+  for (std::size_t i = 0; i < latest_.size(); ++i) assigns = assigns || latest_[i] != parameters_[parameters_.size() - latest_.size() + i];
+  if (assigns)
+    throw TraceError(name(), "the condition assigns a Variable", where_, "assign it in the body; random numbers draw from a Variable and belong there too");
+  return {id(), parameters_, std::move(results), last_effect()};
+}
+
+SINTER_DECL void BodyTrace::note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) {
+  for (std::size_t i = 0; i < latest_.size(); ++i) {
+    if (assigned_.slots[i] != slot) continue;
+    latest_[i] = value;
+    return;
+  }
+  if (std::find(assigned_.slots.begin(), assigned_.slots.end(), slot) == assigned_.slots.end()) assigned_.slots.push_back(slot);
 }
 
 SINTER_DECL Ref<TensorImpl> BodyTrace::read_variable(const std::shared_ptr<VariableSlot>& slot) {
-  if (outer() != nullptr)
-    if (Ref<TensorImpl> value = outer()->read_variable(slot)) return value;
-  return slot->value();
+  for (std::size_t i = 0; i < latest_.size(); ++i)
+    if (assigned_.slots[i] == slot) return latest_[i];
+  return read_outside(slot, outer());
 }
 
 /// The line of the statement that gives a value; `otherwise` where it is unknown.
@@ -135,6 +173,11 @@ inline void check_fixed(std::string_view op, const std::vector<std::int64_t>& gi
                     "make what changes a Scalar or a Tensor, and keep containers at one size");
 }
 
+inline void add_variables(BodyValues& init, const AssignedVariables& assigned) {
+  const std::vector<Ref<TensorImpl>> variables = assigned.values();
+  init.values.insert(init.values.end(), variables.begin(), variables.end());
+}
+
 SINTER_DECL void check_carry_structure(std::string_view op, const BodyValues& given, const BodyValues& init, Location where) {
   check_fixed(op, given.fixed, init.fixed, "the carries before and after a turn differ", where);
   if (given.values.size() != init.values.size())
@@ -153,7 +196,8 @@ SINTER_DECL Ref<TensorImpl> condition_value(std::string_view op, const In& condi
   return value;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, std::vector<TracedBody> branches, std::span<const Ref<TensorImpl>> args) {
+SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, std::vector<TracedBody> branches, std::span<const Ref<TensorImpl>> args,
+                                                       const AssignedVariables& assigned) {
   const Location where = index.where;
   Ref<TensorImpl> chosen;
   if (op == "cond") {
@@ -183,13 +227,19 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, cons
   const CapturedBodies bodies = capture_bodies(branches);
   std::vector<Ref<TensorImpl>> operands{chosen};
   operands.insert(operands.end(), args.begin(), args.end());
+  const std::vector<Ref<TensorImpl>> variables = assigned.values();
+  operands.insert(operands.end(), variables.begin(), variables.end());
   Attrs attrs;
   attrs.bodies = bodies.graphs;
-  return record_node({op_info<ops::Switch>, op_info<ops::SwitchWithEffects>}, bodies, operands, std::move(attrs), first.values.size(), where);
+  std::vector<Ref<TensorImpl>> results =
+      record_node({op_info<ops::Switch>, op_info<ops::SwitchWithEffects>}, bodies, operands, std::move(attrs), first.values.size(), where);
+  assigned.assign(std::span(results).last(variables.size()));
+  return results;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, const BodyValues& init) {
+SINTER_DECL std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, BodyValues init, const AssignedVariables& assigned) {
   constexpr std::string_view op = "while_loop";
+  add_variables(init, assigned);
   check_carry_structure(op, body.results, init, where);
   const std::size_t carries = init.values.size();
   settle_carries(op, body, init, where);
@@ -207,11 +257,16 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody
   Attrs attrs;
   attrs.integer = static_cast<std::int64_t>(carries);
   attrs.bodies = bodies.graphs;
-  return record_node({op_info<ops::WhileLoop>, op_info<ops::WhileLoopWithEffects>}, bodies, init.values, std::move(attrs), carries, where);
+  std::vector<Ref<TensorImpl>> results =
+      record_node({op_info<ops::WhileLoop>, op_info<ops::WhileLoopWithEffects>}, bodies, init.values, std::move(attrs), carries, where);
+  assigned.assign(std::span(results).last(assigned.slots.size()));
+  return results;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, const BodyValues& init, std::span<const Ref<TensorImpl>> xs,
-                                                     const ScanRecord& scan) {
+SINTER_DECL std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, BodyValues init, std::span<const Ref<TensorImpl>> xs,
+                                                     const ScanRecord& scan, const AssignedVariables& assigned) {
+  const std::size_t own_carries = init.values.size();
+  add_variables(init, assigned);
   settle_carries(op, body, init, where);
   const std::size_t results = body.results.values.size();
   const CapturedBodies bodies = capture_bodies({&body, 1});
@@ -224,7 +279,11 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Locati
   for (std::size_t c = 0; c < init.values.size(); ++c)   // for a derivative; goes where there is none
     if (init.values[c]->type.shape.rank() < max_rank) attrs.axes.push_back(static_cast<std::int64_t>(c));
   if (bodies.has_effects && Trace::current() == nullptr) attrs.axes.clear();
-  return record_node({op_info<ops::Scan>, op_info<ops::ScanWithEffects>}, bodies, operands, std::move(attrs), results, where);
+  std::vector<Ref<TensorImpl>> values = record_node({op_info<ops::Scan>, op_info<ops::ScanWithEffects>}, bodies, operands, std::move(attrs), results, where);
+  const auto variables = values.begin() + static_cast<std::ptrdiff_t>(own_carries), end = variables + static_cast<std::ptrdiff_t>(assigned.slots.size());
+  assigned.assign(std::vector<Ref<TensorImpl>>(variables, end));
+  values.erase(variables, end);
+  return values;
 }
 
 SINTER_DECL Dim scan_length(std::span<const Ref<TensorImpl>> xs, std::int64_t given, Location where) {
