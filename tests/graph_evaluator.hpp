@@ -415,19 +415,107 @@ inline Array evaluate_node(const sinter::Graph& graph, std::size_t id, const std
   return args.out;
 }
 
-/// The outputs of the graph for these inputs.
-inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs) {
-  const std::vector<std::int64_t> symbols = bind_symbols(graph, inputs);
-  std::vector<Array> values;
+std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs, const std::vector<std::int64_t>& symbols);
+
+/// The slice `i` of `x` along its first axis, and back.
+inline Array slice_of(const Array& x, std::int64_t i) {
+  Array slice = Array::zeros(x.dtype, {x.extents.begin() + 1, x.extents.end()});
+  const auto count = static_cast<std::ptrdiff_t>(slice.data.size());
+  std::copy_n(x.data.begin() + i * count, count, slice.data.begin());
+  return slice;
+}
+inline void put_slice(Array& x, std::int64_t i, const Array& slice) {
+  std::copy(slice.data.begin(), slice.data.end(), x.data.begin() + i * static_cast<std::ptrdiff_t>(slice.data.size()));
+}
+
+/// switch, while_loop and scan, as their definitions say.
+inline std::vector<Array> evaluate_control(const sinter::Node& node, const std::vector<Array>& in, const std::vector<std::int64_t>& symbols) {
+  const auto& bodies = node.attrs.bodies;
+  auto run = [&](std::size_t body, const std::vector<Array>& inputs) { return evaluate(*bodies[body], inputs, symbols); };
+  if (node.op == &sinter::op_info<sinter::ops::Switch>) {
+    const auto last = static_cast<double>(bodies.size() - 1);
+    return run(static_cast<std::size_t>(std::min(std::max(static_cast<double>(in[0].data[0]), 0.0), last)), {in.begin() + 1, in.end()});
+  }
+  std::vector<Array> now = in;
+  if (node.op == &sinter::op_info<sinter::ops::WhileLoop>) {
+    const auto carries = static_cast<std::ptrdiff_t>(node.attrs.integer);
+    for (bool goes_on = run(0, now)[0].data[0] != 0; goes_on;) {
+      const std::vector<Array> next = run(1, now);
+      std::copy_n(next.begin(), carries, now.begin());
+      goes_on = next.back().data[0] != 0;
+    }
+    now.resize(static_cast<std::size_t>(carries));
+    return now;
+  }
+  const auto carries = static_cast<std::size_t>(node.attrs.steps[0]), xs = static_cast<std::size_t>(node.attrs.steps[1]), ys = bodies[0]->outputs().size() - carries;
+  const std::int64_t length = node.attrs.shape[0].evaluate(symbols);
+  std::vector<Array> stacked;
+  for (std::size_t r = carries; r < node.types.size(); ++r) stacked.push_back(Array::zeros(node.types[r].dtype, numbers(node.types[r].shape, symbols)));
+  for (std::int64_t turn = 0; turn < length; ++turn) {
+    const std::int64_t i = node.attrs.steps[2] != 0 ? length - 1 - turn : turn;
+    for (std::size_t x = carries; x < carries + xs; ++x) now[x] = slice_of(in[x], i);
+    for (std::size_t s = 0; s < node.attrs.axes.size(); ++s) put_slice(stacked[ys + s], i, now[static_cast<std::size_t>(node.attrs.axes[s])]);
+    const std::vector<Array> next = run(0, now);
+    std::copy_n(next.begin(), carries, now.begin());
+    for (std::size_t y = 0; y < ys; ++y) put_slice(stacked[y], i, next[carries + y]);
+  }
+  now.resize(carries);
+  now.insert(now.end(), stacked.begin(), stacked.end());
+  return now;
+}
+
+inline bool is_control(const sinter::OpInfo& op) {
+  return &op == &sinter::op_info<sinter::ops::Switch> || &op == &sinter::op_info<sinter::ops::WhileLoop> || &op == &sinter::op_info<sinter::ops::Scan>;
+}
+
+inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs, const std::vector<std::int64_t>& symbols) {
+  std::vector<Array> values;                      // first results of nodes
+  std::vector<std::vector<Array>> further(graph.nodes().size());   // of nodes with several
+  auto value_of = [&](sinter::Value v) -> const Array& {
+    return v.result == 0 ? values[static_cast<std::size_t>(v.node)] : further[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)];
+  };
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const sinter::Node& node = graph.nodes()[id];
-    if (node.op == &sinter::op_info<sinter::ops::Input>) values.push_back(inputs.at(static_cast<std::size_t>(node.attrs.integer)));
-    else if (node.op == &sinter::op_info<sinter::ops::Constant>) values.push_back(constant_array(*node.attrs.constant));
-    else values.push_back(evaluate_node(graph, id, values, symbols));
+    if (node.op == &sinter::op_info<sinter::ops::Input>) {
+      values.push_back(inputs.at(static_cast<std::size_t>(node.attrs.integer)));
+    } else if (node.op == &sinter::op_info<sinter::ops::Constant>) {
+      values.push_back(constant_array(*node.attrs.constant));
+    } else if (is_control(*node.op)) {
+      std::vector<Array> in;
+      for (sinter::Value v : node.inputs) in.push_back(value_of(v));
+      further[id] = evaluate_control(node, in, symbols);
+      values.push_back(further[id].empty() ? Array() : further[id][0]);
+    } else {
+      bool plain = true;
+      for (sinter::Value v : node.inputs) plain = plain && v.result == 0;
+      if (plain) {
+        values.push_back(evaluate_node(graph, id, values, symbols));
+        continue;
+      }
+      // The rules find operands by node, which has one result for them: a graph of this node alone.
+      sinter::GraphBuilder one;
+      std::vector<sinter::Value> operands;
+      std::vector<Array> in;
+      for (sinter::Value v : node.inputs) {
+        in.push_back(value_of(v));
+        operands.push_back(one.input({in.back().dtype, {}, sinter::Shape(std::span<const std::int64_t>(in.back().extents))}));
+      }
+      sinter::Node copied = node;
+      for (sinter::Type& type : copied.types) type.shape = sinter::Shape(std::span<const std::int64_t>(numbers(type.shape, symbols)));
+      copied.attrs.shape = sinter::Shape(std::span<const std::int64_t>(numbers(node.attrs.shape, symbols)));
+      copied.attrs.limits = sinter::Shape(std::span<const std::int64_t>(numbers(node.attrs.limits, symbols)));
+      const sinter::Value out = one.copy(copied, operands);
+      values.push_back(evaluate(one.finish({&out, 1}), in, {})[0]);
+    }
   }
   std::vector<Array> outputs;
-  for (sinter::Value v : graph.outputs()) outputs.push_back(values[static_cast<std::size_t>(v.node)]);
+  for (sinter::Value v : graph.outputs()) outputs.push_back(value_of(v));
   return outputs;
+}
+
+/// The outputs of the graph for these inputs.
+inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs) {
+  return evaluate(graph, inputs, bind_symbols(graph, inputs));
 }
 
 }  // namespace oracle

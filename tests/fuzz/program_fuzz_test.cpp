@@ -61,17 +61,18 @@ std::string disagreement(const Graph& graph, const Way& way) {
 Graph rebuilt(const Graph& graph, std::int32_t id, Value by, std::vector<Value> outputs) {
   GraphBuilder builder(graph);
   std::vector<Value> made(graph.nodes().size());
+  auto now = [&](Value v) { return Value{made[static_cast<std::size_t>(v.node)].node, made[static_cast<std::size_t>(v.node)].result + v.result}; };
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (static_cast<std::int32_t>(i) == id) {
-      made[i] = made[static_cast<std::size_t>(by.node)];
+      made[i] = now(by);
       continue;
     }
     Values inputs;
-    for (Value v : node.inputs) inputs.push_back(made[static_cast<std::size_t>(v.node)]);
+    for (Value v : node.inputs) inputs.push_back(now(v));
     made[i] = builder.copy(node, inputs);
   }
-  for (Value& v : outputs) v = made[static_cast<std::size_t>(v.node)];
+  for (Value& v : outputs) v = now(v);
   return Dce{}(builder.finish(outputs));
 }
 

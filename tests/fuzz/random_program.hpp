@@ -109,7 +109,7 @@ class ProgramGenerator {
 
   void step() {
     Known a = any();
-    switch (pick(16)) {
+    switch (pick(19)) {
       case 0: case 1: case 2: return unary(a);
       case 3: case 4: case 5: return binary(a);
       case 6: return choose(a);
@@ -119,8 +119,82 @@ class ProgramGenerator {
       case 12: return permute(a);
       case 13: return cut(a);
       case 14: return join(a);
+      case 15: return branch(a);
+      case 16: return repeat(a);
+      case 17: return scan(a);
       default: return take_rows(a);
     }
+  }
+  /// A body of a few operations: new values of a's type from a value of that type and captured ones, within 1.
+  struct Body {
+    GraphBuilder builder;
+    std::vector<Value> inputs;
+    Value value(std::size_t i) const { return inputs[i]; }
+  };
+  Body body_of(std::span<const Type> types) {
+    Body body{GraphBuilder(builder_.graph()), {}};
+    for (const Type& type : types) body.inputs.push_back(body.builder.input(type));
+    return body;
+  }
+  Value small_step(Body& body, Value x, Value y) {
+    const OpInfo* unary[] = {&op_info<ops::Tanh>, &op_info<ops::Sin>, &op_info<ops::Cos>, &op_info<ops::Neg>, &op_info<ops::Sigmoid>};
+    const OpInfo* binary[] = {&op_info<ops::Add>, &op_info<ops::Sub>, &op_info<ops::Mul>};
+    const Value mixed = body.builder.add(*binary[pick(3)], {body.builder.add(*unary[pick(5)], {x}), y});
+    return body.builder.add(op_info<ops::Tanh>, {chance(0.5) ? mixed : body.builder.add(*binary[pick(3)], {mixed, x})});
+  }
+  std::shared_ptr<const Graph> finished(Body& body, std::initializer_list<Value> outputs) {
+    return std::make_shared<const Graph>(body.builder.finish(std::vector<Value>(outputs)));
+  }
+  Value integer(GraphBuilder& builder, std::int64_t value) {
+    return builder.add(op_info<ops::Full>, std::initializer_list<Value>{}, {.integer = value, .dtype = DType::i64, .has_dtype = true});
+  }
+  void branch(const Known& a) {
+    const Type type = builder_.type(a.value);
+    Attrs attrs;
+    const int branches = 1 + pick(3);
+    for (int b = 0; b < branches; ++b) {
+      const Type types[] = {type, type};
+      Body body = body_of(types);
+      attrs.bodies.push_back(finished(body, {small_step(body, body.value(0), body.value(1))}));
+    }
+    Known other = any();
+    if (!identical(builder_.type(other.value), type)) other = a;
+    const Value index = integer(builder_, pick(5) - 1);
+    add(builder_.add(op_info<ops::Switch>, {index, a.value, other.value}, std::move(attrs)), 1);
+  }
+  /// A while_loop that counts: there is no gradient in reverse mode, so what goes through it is cut off.
+  void repeat(const Known& a) {
+    const Type type = builder_.type(a.value), counter{DType::i64, Device::cpu(), {}};
+    const Type types[] = {type, counter, type};
+    Body condition = body_of(types), body = body_of(types);
+    const int turns = pick(5);
+    auto goes_on = [&](Body& in, Value count) { return in.builder.add(op_info<ops::Lt>, {count, integer(in.builder, turns)}); };
+    Attrs attrs;
+    attrs.integer = 2;
+    attrs.bodies.push_back(finished(condition, {goes_on(condition, condition.value(1))}));
+    const Value next = small_step(body, body.value(0), body.value(2)), count = body.builder.add(op_info<ops::Add>, {body.value(1), integer(body.builder, 1)});
+    attrs.bodies.push_back(finished(body, {next, count, goes_on(body, count)}));
+    const Value start = builder_.add(op_info<ops::StopGradient>, {a.value});
+    add(builder_.add(op_info<ops::WhileLoop>, {start, integer(builder_, 0), start}, std::move(attrs)), std::max(1.0, a.bound));
+  }
+  /// Along the first axis, with a carry of one slice, a captured slice, and outputs.
+  void scan(const Known& a) {
+    const Type type = builder_.type(a.value);
+    if (type.shape.rank() == 0) return unary(a);
+    Type slice = type;
+    slice.shape.erase(0);
+    const Type types[] = {slice, slice, slice};
+    Body body = body_of(types);
+    const Value carry = small_step(body, body.value(0), body.value(1)), y = small_step(body, body.value(2), carry);
+    Attrs attrs;
+    attrs.shape.push_back(type.shape[0]);
+    attrs.steps = {1, 1, pick(2)};
+    attrs.axes.push_back(0);
+    attrs.bodies.push_back(finished(body, {carry, y}));
+    const Value start = builder_.add(op_info<ops::Amax>, {a.value}, {.axes = {0}}), captured = builder_.add(op_info<ops::Mean>, {a.value}, {.axes = {0}});
+    const Value node = builder_.add(op_info<ops::Scan>, {start, a.value, captured}, std::move(attrs));
+    add(node, std::max(1.0, a.bound));
+    add({node.node, 1}, 1);
   }
   void unary(const Known& a) {
     struct Row {
