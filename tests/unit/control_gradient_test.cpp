@@ -213,3 +213,26 @@ TEST_CASE("vmap goes through control flow, with a way of its own for each exampl
     return jit::grad([&](Tensor a) { return sum(jit::fori_loop(0, 3, [&](Scalar k, Tensor b) { return sin(b) * w + k; }, a)); })(t);
   }, x);
 }
+
+TEST_CASE("while_loop has derivatives in forward mode, alone and inside other control flow") {
+  Tensor w = some({3}, 2), x = some({3}, 1), v = some({3}, 5);
+  auto check = [&](auto f) {
+    const Doubles gradient = differences(f, x), direction = to_vector<double>(v);
+    double want = 0;
+    for (std::size_t i = 0; i < gradient.size(); ++i) want += gradient[i] * direction[i];
+    CHECK(item<double>(jit::jvp(f, x, v).second) == Approx(want).margin(1e-7));
+    auto compiled = jit::compile([&](Tensor at, Tensor along) { return jit::jvp(f, at, along); });
+    CHECK(item<double>(compiled(x, v).second) == Approx(want).margin(1e-7));
+  };
+  auto loop = [&](Tensor start, Tensor scale) {
+    return std::get<0>(jit::while_loop([](Tensor, Tensor k) { return k < 4; }, [&](Tensor t, Tensor k) { return std::tuple{sin(t) * scale + t, k + 1}; }, start, zeros({}, {.dtype = DType::i64})));
+  };
+  check([&](Tensor t) { return sum(square(loop(t, w))); });
+  check([&](Tensor t) { return sum(square(loop(w, t))); });
+  check([&](Tensor t) { return sum(square(loop(t, t * t))); });
+  check([&](Tensor t) { return sum(jit::while_loop([](Tensor a) { return sum(a * a) < 50; }, [](Tensor a) { return a * 1.5; }, t)); });
+  check([&](Tensor t) { return sum(jit::fori_loop(0, 3, [&](Scalar, Tensor a) { return jit::cond(sum(a) > 0, [&](Tensor b) { return loop(b, w); }, [](Tensor b) { return b + 1; }, a); }, t)); });
+  check([&](Tensor t) {
+    return sum(jit::while_loop([](Tensor a) { return sum(a * a) < 50; }, [&](Tensor a) { return loop(a, w) * 2; }, t));
+  });
+}

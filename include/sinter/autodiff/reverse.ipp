@@ -188,6 +188,14 @@ inline void check_loss(const Graph& forward, int loss_output) {
                      "cast it to a floating dtype");
 }
 
+/// Throws where an op is left that has a derivative in forward mode alone.
+inline void refuse_unfinished(const Graph& gradient) {
+  for (const Node& node : gradient.nodes()) {
+    if (node.op->refuse != nullptr) node.op->refuse(node.where);
+    for (const auto& body : node.attrs.bodies) refuse_unfinished(Dce{}(*body));
+  }
+}
+
 inline void check_wrt(const Graph& forward, std::span<const std::int32_t> wrt_inputs) {
   for (std::int32_t position : wrt_inputs) {
     ensure(position >= 0 && static_cast<std::size_t>(position) < forward.inputs().size(), "differentiate: no such input");
@@ -229,7 +237,9 @@ SINTER_DECL Graph differentiate(const Graph& forward, std::span<const std::int32
   std::vector<Value> gradients = backward(builder, {&loss, 1}, {&seed.value, 1}, wrt);
   for (std::size_t i = 0; i < wrt.size(); ++i)
     outputs.push_back(gradients[i] ? gradients[i] : full_like(Val{&builder, wrt[i], builder.node(wrt[i]).where}, 0).value);
-  return Dce{}(builder.finish(outputs));
+  Graph gradient = Dce{}(builder.finish(outputs));
+  reverse_detail::refuse_unfinished(gradient);
+  return gradient;
 }
 
 SINTER_NAMESPACE_END

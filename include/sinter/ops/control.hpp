@@ -20,7 +20,7 @@ void batch_switch(const BatchArgs& args, BatchedList& results);
 
 void infer_while(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_while(HostCall& call, Tokens tokens);
-[[noreturn]] void refuse_while_gradient(const VjpArgs& a);
+ValList differentiate_while(const VjpArgs& a, Tokens tokens);
 void prune_while(const PruneArgs& args, Tokens tokens);
 void batch_while(const BatchArgs& args, BatchedList& results);
 
@@ -51,7 +51,7 @@ using Switch = BasicSwitch<ops_detail::Tokens::none>;
 using SwitchWithEffects = BasicSwitch<ops_detail::Tokens::one>;
 
 /// while_loop(carries..., captures...): attrs.integer carries; body 0 gives the condition for the first turn, body 1 the new
-/// carries and the condition for the next turn. Results: the carries at the end. There is no derivative in reverse mode.
+/// carries and the condition for the next turn. Results: the carries at the end. Its derivative is one of forward mode alone.
 template <ops_detail::Tokens tokens>
 struct BasicWhileLoop {
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
@@ -59,12 +59,24 @@ struct BasicWhileLoop {
                                .kind = has_effects ? OpKind::effect : OpKind::structured, .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_while(args, out, tokens); }
   static void run_on_host(HostCall& call) { ops_detail::run_while(call, tokens); }
-  static ValList vjp(const VjpArgs& a) { ops_detail::refuse_while_gradient(a); }
+  static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_while(a, tokens); }
   static void prune(const PruneArgs& args) { ops_detail::prune_while(args, tokens); }
   static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_while(args, results); }
 };
 using WhileLoop = BasicWhileLoop<ops_detail::Tokens::none>;
 using WhileLoopWithEffects = BasicWhileLoop<ops_detail::Tokens::one>;
+
+/// The gradient of a while_loop, which nobody can compute: how many turns there are is known only when it runs. It stands for
+/// the linear map from the gradients of the floating carries (operands behind those of the loop) to those of the operands
+/// that attrs.steps lists; forward mode differentiates it by the former, which gives a loop with tangents. A derivative in
+/// which it remains is refused.
+struct WhileGradient {
+  static constexpr OpInfo info{.name = "while_loop_gradient", .arity = -1, .kind = OpKind::composite, .is_cheap = false};
+  static void infer(const InferArgs& args, TypeList& out);
+  static Val decompose(const DecomposeArgs& args) { refuse(args.where), __builtin_unreachable(); }
+  static ValList vjp(const VjpArgs& a);
+  [[noreturn]] static void refuse(Location where);
+};
 
 /// scan(carries..., xs..., captures...): attrs.shape[0] turns of body 0, which takes the carries, one slice of each of the
 /// xs and the captures, and gives the new carries and one slice of each of the ys. attrs.steps = {number of carries, number

@@ -70,10 +70,116 @@ SINTER_DECL ValList differentiate_switch(const VjpArgs& a, Tokens tokens) {
   return grads;
 }
 
-SINTER_DECL void refuse_while_gradient(const VjpArgs& a) {
-  throw UserError("while_loop", "it has no gradient in reverse mode: how many turns it makes is known only when it runs, and each would have to be kept",
-                  a.where, "use jit::fori_loop with fixed bounds, or jit::scan; turns that are not needed can keep the carry with where(...)");
+// ---- while_loop: in forward mode only
+
+/// Numbers of the floating carries.
+inline std::vector<std::size_t> floating_carries(const Graph& turn, std::size_t carries) {
+  std::vector<std::size_t> floating;
+  for (std::size_t c = 0; c < carries; ++c)
+    if (is_floating(turn.type(turn.inputs()[c]).dtype)) floating.push_back(c);
+  return floating;
 }
+
+SINTER_DECL ValList differentiate_while(const VjpArgs& a, Tokens tokens) {
+  const std::size_t operands = a.in.size() - static_cast<std::size_t>(tokens), carries = static_cast<std::size_t>(a.attrs.integer);
+  Attrs attrs = a.attrs;
+  for (auto& body : attrs.bodies) body = std::make_shared<const Graph>(without_effects(*body));
+  Values inputs;
+  for (std::size_t i = 0; i < operands; ++i) {
+    inputs.push_back(a.in[i].value);
+    if (a.needs(i) && is_floating_operand(a, i)) attrs.steps.push_back(static_cast<std::int64_t>(i));
+  }
+  for (std::size_t c : floating_carries(*attrs.bodies[1], carries))
+    inputs.push_back(a.douts[c] ? a.douts[c].value : full(a.in[c], a.in[c].shape(), a.in[c].dtype(), 0).value);
+  const IntVector wanted = attrs.steps;
+  const std::vector<Val> results = results_of(a, a.in[0].builder->add(op_info<ops::WhileGradient>, inputs, std::move(attrs), a.where));
+  ValList grads;
+  for (std::size_t i = 0; i < a.in.size(); ++i) grads.push_back(Val{});
+  for (std::size_t k = 0; k < wanted.size(); ++k) grads[static_cast<std::size_t>(wanted[k])] = results[k];
+  return grads;
+}
+
+/// A turn of the loop that carries tangents: carries, their tangents, captures, tangents of captures -> the new carries,
+/// their tangents, the condition. `moving` are the operands with tangents.
+inline Graph tangent_turn(const VjpArgs& a, std::size_t carries, std::span<const std::size_t> floating, std::span<const std::size_t> captured) {
+  const Graph& forward = *a.attrs.bodies[1];
+  GradientBody body(forward, a.where);
+  auto input = [&](std::size_t i) { return body.input(forward.type(forward.inputs()[i])); };
+  std::vector<Value> args(forward.inputs().size()), wrt, tangents, probes, results;
+  for (std::size_t c = 0; c < carries; ++c) args[c] = input(c);
+  for (std::size_t c : floating) wrt.push_back(args[c]), tangents.push_back(input(c));
+  for (std::size_t i = carries; i < args.size(); ++i) args[i] = input(i);
+  for (std::size_t i : captured) wrt.push_back(args[i]), tangents.push_back(input(i));
+  const std::vector<Value> outputs = body.builder.inline_graph(forward, args);
+  for (std::size_t c : floating) {
+    results.push_back(outputs[c]);
+    probes.push_back(body.zeros(outputs[c]).value);   // gradients are linear in these, whatever they are
+  }
+  std::vector<Value> gradients, along;
+  const std::vector<Value> found = a.backward(body.builder, results, probes, wrt);
+  for (std::size_t k = 0; k < found.size(); ++k)
+    if (found[k]) gradients.push_back(found[k]), along.push_back(tangents[k]);
+  const std::vector<Value> moved = a.backward(body.builder, gradients, along, probes);
+  std::vector<Value> all(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(carries));
+  for (std::size_t k = 0; k < moved.size(); ++k) all.push_back(moved[k] ? moved[k] : body.zeros(results[k]).value);
+  all.push_back(outputs[carries]);
+  const Graph whole = body.builder.finish(all);
+  return *cut_body(whole, std::vector<bool>(all.size(), true), std::vector<bool>(whole.inputs().size(), true));
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL void WhileGradient::infer(const InferArgs& args, TypeList& out) {
+  for (std::int64_t i : args.attrs.steps) out.push_back(args.in[static_cast<std::size_t>(i)]);
+}
+
+SINTER_DECL void WhileGradient::refuse(Location where) {
+  throw UserError("while_loop", "it has no gradient in reverse mode: how many turns it makes is known only when it runs, and each would have to be kept", where,
+                  "use jit::fori_loop with fixed bounds, or jit::scan; turns that are not needed can keep the carry with where(...)");
+}
+
+SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
+  const auto carries = static_cast<std::size_t>(a.attrs.integer);
+  const std::size_t operands = a.attrs.bodies[1]->inputs().size();
+  for (std::size_t i = 0; i < operands && i < 31; ++i)
+    if (a.needs(i)) refuse(a.where);   // only its linear operands can be asked for
+  const std::vector<std::size_t> floating = ops_detail::floating_carries(*a.attrs.bodies[1], carries);
+  std::vector<std::size_t> captured;   // with tangents
+  std::vector<Val> tangent_of(operands);
+  for (std::size_t k = 0; k < a.attrs.steps.size(); ++k) {
+    const auto i = static_cast<std::size_t>(a.attrs.steps[k]);
+    if (!a.douts[k]) continue;
+    tangent_of[i] = a.douts[k];
+    if (i >= carries) captured.push_back(i);
+  }
+  Values inputs;
+  for (std::size_t c = 0; c < carries; ++c) inputs.push_back(a.in[c].value);
+  for (std::size_t c : floating) inputs.push_back(tangent_of[c] ? tangent_of[c].value : full(a.in[c], a.in[c].shape(), a.in[c].dtype(), 0).value);
+  for (std::size_t i = carries; i < operands; ++i) inputs.push_back(a.in[i].value);
+  for (std::size_t i : captured) inputs.push_back(tangent_of[i].value);
+  Attrs attrs;
+  attrs.integer = static_cast<std::int64_t>(carries + floating.size());
+  const Graph turn = ops_detail::tangent_turn(a, carries, floating, captured);
+  ops_detail::GradientBody first(turn, a.where);   // the condition does not look at tangents
+  std::vector<Value> args;
+  for (Value v : turn.inputs()) args.push_back(first.input(turn.type(v)));
+  std::vector<Value> own(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(carries));
+  const auto captures = args.begin() + static_cast<std::ptrdiff_t>(carries + floating.size());
+  own.insert(own.end(), captures, captures + static_cast<std::ptrdiff_t>(operands - carries));
+  const std::vector<Value> condition = first.builder.inline_graph(*a.attrs.bodies[0], own);
+  attrs.bodies = {std::make_shared<const Graph>(first.builder.finish(condition)), std::make_shared<const Graph>(turn)};
+  const std::vector<Val> results = ops_detail::results_of(a, a.in[0].builder->add(op_info<WhileLoop>, inputs, std::move(attrs), a.where));
+  ValList grads;
+  for (std::size_t i = 0; i < operands; ++i) grads.push_back(Val{});
+  for (std::size_t k = 0; k < floating.size(); ++k) grads.push_back(results[carries + k]);
+  return grads;
+}
+
+}  // namespace ops
+
+namespace ops_detail {
 
 // ---- scan: a scan over the same slices in the opposite order
 

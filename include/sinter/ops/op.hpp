@@ -100,6 +100,7 @@ Batched batch_along_axes(const BatchArgs& args);
 ///   static Batched batch(const BatchArgs&);                    // for vmap; not needed for elementwise ops, reductions and
 ///                                                              // composites whose parts have it
 ///   static void run_on_host(HostCall&);                        // structured ops and effects that no kernel expresses
+///   static void refuse(Location);                              // see OpInfo
 ///   static void prune(const PruneArgs&);                       // ops with sub-graphs
 template <class Op>
 constexpr OpInfo describe() {
@@ -128,6 +129,7 @@ constexpr OpInfo describe() {
   else if constexpr (Op::info.kind == OpKind::reduction)
     info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(ops_detail::batch_along_axes(args)); };
   if constexpr (requires { &Op::run_on_host; }) info.run_on_host = &Op::run_on_host;
+  if constexpr (requires { &Op::refuse; }) info.refuse = &Op::refuse;
   if constexpr (requires { &Op::prune; }) info.prune = &Op::prune;
   return info;
 }

@@ -33,7 +33,7 @@ inline constexpr auto op_table = sorted_by_name<
     // region, matmul, take, random
     ops::CustomDerivative, ops::Barrier, ops::Region, ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
     // control flow
-    ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::Scan, ops::ScanWithEffects,
+    ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan, ops::ScanWithEffects,
     // networks
     ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::Conv2d, ops::MaxPool2d,
     ops::AvgPool2d, ops::ScaledDotProductAttention>();
