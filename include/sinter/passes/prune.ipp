@@ -4,13 +4,34 @@
 #include <sinter/passes/prune.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
+namespace passes_detail {
+inline bool has_prunable(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return node.op->prune != nullptr; });
+}
+
+/// What control flow inside the bodies no longer reads may be the last use of an operand, hence the second time.
+inline void prune_node(Node& node, std::span<const std::uint8_t> used, SmallVector<std::int32_t, 8>& kept) {
+  node.op->prune(PruneArgs{node, used, kept});
+  bool nests = false;
+  for (auto& body : node.attrs.bodies) {
+    if (!has_prunable(*body)) continue;
+    body = std::make_shared<const Graph>(Prune{}(*body));
+    nests = true;
+  }
+  if (!nests) return;
+  SmallVector<std::int32_t, 8> all;
+  node.op->prune(PruneArgs{node, std::vector<std::uint8_t>(node.types.size(), 1), all});
+}
+}  // namespace passes_detail
+
 SINTER_DECL Graph Prune::operator()(const Graph& graph) const {
   const auto& nodes = graph.nodes();
-  if (std::none_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.op->prune != nullptr; })) return graph;
+  if (!passes_detail::has_prunable(graph)) return graph;
   std::vector<std::vector<std::uint8_t>> used(nodes.size());   // by node and result
   std::vector<SmallVector<std::int32_t, 8>> kept(nodes.size());
   std::vector<Node> pruned(nodes.begin(), nodes.end());
@@ -24,7 +45,7 @@ SINTER_DECL Graph Prune::operator()(const Graph& graph) const {
     const bool is_used = std::find(used[id].begin(), used[id].end(), 1) != used[id].end();
     is_live[id] = is_used || node.op->kind == OpKind::effect;
     if (!is_live[id]) continue;
-    if (node.op->prune != nullptr) node.op->prune(PruneArgs{node, used[id], kept[id]});
+    if (node.op->prune != nullptr) passes_detail::prune_node(node, used[id], kept[id]);
     for (Value v : node.inputs) use(v);
   }
   GraphBuilder builder(graph);
