@@ -126,6 +126,14 @@ TEST_CASE("backends: what a registered one may not do") {
   CHECK(has(message_of<UserError>([&] { jit::compile(body, {.backend = "too few"})(ones({2})); }), "the back end gave 1 values for the 2 outputs"));
   jit::register_backend("wrong type", [](const Graph&, std::span<const Tensor>) { return [](std::span<const Tensor>) { return std::vector<Tensor>{ones({3}), ones({2})}; }; });
   CHECK(has(message_of<UserError>([&] { jit::compile(body, {.backend = "wrong type"})(ones({2})); }), "gave f32[3] for output 0 of the graph, which is f32[2]"));
+  jit::register_backend("whole graphs", [](const Graph& graph, std::span<const Tensor>) { return jit::compile_graph(graph); });
+  auto reads = jit::compile([](Tensor x) { return x * item<float>(sum(x)); }, {.backend = "whole graphs"});
+  CHECK(has(message_of<TraceError>([&] { reads(ones({2})); }), "back end 'whole graphs' takes whole graphs [backends_test.cpp:"));
+  for (const char* name : {"eager", "aot_eager", "reference", "noop"}) {   // those of this build cut it
+    auto cut = jit::compile([](Tensor x) { return item<float>(sum(x)) > 0 ? Tensor(x * 2) : x; }, {.backend = name});
+    for (int i = 0; i < 3; ++i) CHECK(floats(cut(ones({2})))[0] == 2);
+    CHECK(floats(cut(zeros({2})))[0] == 0);
+  }
   std::string text = message_of<UserError>([] { jit::compile([](Tensor x) { return x; }, {.backend = "tpu"}); });
   CHECK(has(text, "there is no back end 'tpu' [backends_test.cpp:"));
   for (const char* name : {"reference", "aot_eager", "refuses", "register_backend"}) CHECK(has(text, name));

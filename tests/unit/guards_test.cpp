@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <random>
 #include <string>
 
 using namespace sinter;
@@ -250,6 +251,35 @@ TEST_CASE("layouts: products, rank 3, broadcast strides, and Eigen-like column-m
   auto h = jit::compile([](Tensor x) { return x * 2; });
   for (int n : {3, 4, 5}) CHECK(floats(h(ready(expand(grid(1, 4)(0), {n, 4})))).size() == static_cast<std::size_t>(4 * n));
   CHECK(h.stats().compiles == 2);
+}
+
+TEST_CASE("layouts: random views of random sizes agree with the function itself, in a bounded number of versions") {
+  const auto seed = static_cast<unsigned>(std::random_device{}());
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  auto pick = [&](int from, int to) { return static_cast<int>(from + random() % static_cast<unsigned>(to - from + 1)); };
+  auto f = jit::compile([](Tensor x, Tensor y) { return std::pair{x * 2 + sum(y, 2, keepdim), transpose(y, 0, 2) + 1}; }, {.recompile_limit = 200});
+  auto view = [&](int a, int b, int c, int order, bool sliced) {
+    static constexpr int permutations[3][3] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}};
+    const int* to = permutations[order];
+    const int extents[3] = {a, b, c};
+    int base[3], pad = sliced ? 2 : 0;
+    for (int i = 0; i < 3; ++i) base[to[i]] = extents[i] + (i == 2 ? pad : 0);
+    Tensor whole = ready(reshape(arange(base[0] * base[1] * base[2]), {base[0], base[1], base[2]}).to(DType::f32));
+    Tensor turned = permute(whole, {to[0], to[1], to[2]});
+    return ready(sliced ? turned(all, all, slice(1, 1 + c)) : turned);
+  };
+  for (int i = 0; i < 60; ++i) {
+    const int a = pick(1, 5), b = pick(1, 5), c = pick(1, 5);
+    Tensor x = view(a, b, c, pick(0, 2), pick(0, 1) == 1), y = view(a, b, c, pick(0, 2), pick(0, 1) == 1);
+    REQUIRE(x.shape() == Shape{a, b, c});
+    auto [first, second] = f(x, y);
+    jit::StanceGuard eager(jit::Stance::force_eager);
+    auto [want_first, want_second] = f(x, y);
+    CHECK(floats(first) == floats(want_first));
+    CHECK(floats(second) == floats(want_second));
+  }
+  CHECK(f.stats().compiles < 60);
 }
 
 TEST_CASE("relations: equal, sum and multiple") {

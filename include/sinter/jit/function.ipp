@@ -285,6 +285,9 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   TracedResult result = trace(recorder);
   auto entry = std::make_unique<Entry>();
   if (!recorder.reads().empty()) {
+    if (jit_detail::registered_backend(options_.backend) != nullptr)
+      throw TraceError(recorder.reads()[0].op, "a value is read, which would cut the graph, and back end '" + options_.backend + "' takes whole graphs", recorder.reads()[0].where,
+                       "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it outside");
     grow_tree(*entry, args, recorder, std::move(result));
     ++compiles_;
     compile_ms_ += watch.lap_ms();
