@@ -262,3 +262,39 @@ TEST_CASE("program: parameters in a struct") {
   CHECK(std::abs(item<double>(g.scale) - difference) < 1e-3);
   p.scale = p.scale - 0.1 * g.scale;
 }
+
+TEST_CASE("program: Newton's method, a loop that ends by what it computes") {
+  auto body = [](auto x, auto a, auto tol) {
+    Tensor err = abs(x * x - a);
+    int it = 0;
+    while (err.sum().item() > tol && it++ < 50) {
+      x = x - (x * x - a) / (2 * x);
+      err = abs(x * x - a);
+    }
+    if (item<float>(err.sum()) > 1) it = -1;   // an exact value; `item(...) > 1` would be an outcome
+    return std::tuple{x, it};
+  };
+  auto root = jit::compile(body);
+  auto plain = [](double a, double tol) {
+    float x = 1, target = static_cast<float>(a);
+    int it = 0;
+    while (8.0 * std::abs(x * x - target) > tol && it++ < 50) x = x - (x * x - target) / (2 * x);
+    return std::pair(static_cast<double>(x), it);
+  };
+  for (int round = 0; round < 3; ++round)
+    for (double a : {2.0, 16.0, 20000.0, 1.0}) {
+      auto [x, it] = root(ones({8}), ones({8}) * static_cast<float>(a), 1e-2f);
+      auto [want, steps] = plain(a, 1e-2f);
+      check_close(numbers(x), std::vector<double>(8, want), 1e-6);
+      CHECK(it == steps);
+    }
+  CHECK(root.stats().compiles == 1);
+  auto seen = root.stats();
+  auto [x, it] = root(ones({8}), ones({8}) * 2, 1e-2f);
+  CHECK(root.stats().retraces == seen.retraces);
+  CHECK(root.stats().segments == seen.segments);
+  // The loop in the graph, for comparison: one step of one plan.
+  auto [y, k] = jit::while_loop([](Tensor, Scalar n) { return n < 50; }, [](Tensor v, Scalar n) { return std::tuple{v * 0.5f, n + 1}; }, x, 0);
+  check_close(numbers(y), std::vector<double>(8, numbers(x)[0] * std::pow(0.5, 50)), 1e-6);
+  CHECK(item<int>(Tensor(k)) == 50);
+}
