@@ -7,6 +7,8 @@
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/tree.hpp>
 
+#include <utility>
+
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
@@ -28,6 +30,7 @@ void backward(const In& loss, BackwardOptions options = {});
 namespace autodiff_detail {
 template <class F>
 struct VariableVisitor {
+  explicit VariableVisitor(F f) : visit(std::move(f)) {}
   F visit;
   void tensor(const Tensor&) {}
   void scalar(const Scalar&) {}
@@ -41,12 +44,12 @@ struct VariableVisitor {
 /// For all floating Variables in a model: a struct or container of them.
 template <class Model>
 void requires_grad(const Model& model) {
-  autodiff_detail::VariableVisitor visitor{[](const Variable& x) { x.requires_grad(); }};
+  autodiff_detail::VariableVisitor visitor([](const Variable& x) { x.requires_grad(); });
   tree::visit_leaves(model, visitor);
 }
 template <class Model>
 void zero_grad(const Model& model) {
-  autodiff_detail::VariableVisitor visitor{[](const Variable& x) { x.zero_grad(); }};
+  autodiff_detail::VariableVisitor visitor([](const Variable& x) { x.zero_grad(); });
   tree::visit_leaves(model, visitor);
 }
 
