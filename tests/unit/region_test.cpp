@@ -195,6 +195,37 @@ TEST_CASE("region: outside of a trace it is a compiled function; regions nest", 
   check_close(f(x, w), outer(outer(x, w), w));
 }
 
+namespace {
+struct Dense {
+  Variable w;
+  Tensor operator()(Tensor x) const { return tanh(matmul(x, w)); }
+};
+}  // namespace
+
+TEST_CASE("region: compile_regions compiles the block, not the model", "[region]") {
+  std::vector<Dense> model;
+  for (int i = 0; i < 5; ++i) model.push_back({Variable(randn({3, 3}))});
+  auto regions = jit::compile_regions(model);
+  Tensor x = randn({2, 3}), expected = x;
+  for (const Dense& block : model) expected = block(expected);
+  check_close(regions(x), expected);
+  CHECK(regions.stats().compiles == 1);
+  CHECK(regions.stats().calls == 5);
+  model[1].w.set(zeros({3, 3}));
+  check_close(regions[1](x), zeros({2, 3}));
+}
+
+TEST_CASE("region: stats count bodies and calls", "[region]") {
+  auto list = layers(9);
+  auto f = jit::compile(deep);
+  f.warm_up(randn({4, 8}), list);
+  CHECK(f.stats().regions == 1);
+  CHECK(f.stats().region_calls >= 8);
+  auto none = jit::compile([](Tensor x) { return exp(x) + 1; });
+  none.warm_up(randn({4}));
+  CHECK(none.stats().regions == 0);
+}
+
 TEST_CASE("region: an error inside names the user's line and leaves everything usable", "[region]") {
   auto block = jit::region([](Tensor x, Tensor w) { return matmul(x, w); });
   auto f = jit::compile([&](Tensor x, Tensor w) { return block(x, w); });

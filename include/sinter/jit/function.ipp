@@ -366,6 +366,20 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& 
                    jit_detail::purity_fix);
 }
 
+namespace jit_detail {
+/// Calls in the graph and, once for each body, in the bodies.
+inline void count_regions(const Graph& graph, std::vector<const Graph*>& bodies, std::int64_t& calls) {
+  for (const Node& node : graph.nodes()) {
+    calls += node.op->is_call;
+    for (const auto& body : node.attrs.bodies) {
+      if (std::find(bodies.begin(), bodies.end(), body.get()) != bodies.end()) continue;
+      if (node.op->is_call) bodies.push_back(body.get());
+      count_regions(*body, bodies, calls);
+    }
+  }
+}
+}  // namespace jit_detail
+
 SINTER_DECL Stats FunctionState::stats() const {
   std::scoped_lock lock(compiling_);
   Stats stats;
@@ -377,11 +391,17 @@ SINTER_DECL Stats FunctionState::stats() const {
   stats.recompiles = compiles_ > 0 ? compiles_ - 1 : 0;
   stats.compile_ms = compile_ms_;
   stats.eager_calls = plain_calls_.load(std::memory_order_relaxed);
-  if (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr && entry->plan) {
-    stats.kernels = static_cast<std::int64_t>(entry->plan->kernel_count());
+  const Entry* newest = newest_.load(std::memory_order_acquire);
+  if (newest != nullptr && newest->plan) {
+    stats.kernels = static_cast<std::int64_t>(newest->plan->kernel_count());
     std::vector<std::int64_t> sizes;
-    for (const SymbolInfo& symbol : entry->plan->symbols()) sizes.push_back(symbol.hint);
-    stats.peak_bytes = entry->plan->held_bytes(sizes);
+    for (const SymbolInfo& symbol : newest->plan->symbols()) sizes.push_back(symbol.hint);
+    stats.peak_bytes = newest->plan->held_bytes(sizes);
+  }
+  if (newest != nullptr) {
+    std::vector<const Graph*> bodies;
+    jit_detail::count_regions(newest->optimised, bodies, stats.region_calls);
+    stats.regions = static_cast<std::int64_t>(bodies.size());
   }
   return stats;
 }

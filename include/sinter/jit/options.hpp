@@ -30,7 +30,9 @@ struct Stats {
   std::int64_t calls = 0;
   std::int64_t compiles = 0;              // traces that became plans, the first included
   std::int64_t recompiles = 0;
-  std::int64_t kernels = 0;               // of the newest plan
+  std::int64_t kernels = 0;               // of the newest plan: its steps; a call of a region is one
+  std::int64_t regions = 0;               // of the newest plan: blocks that are compiled once ...
+  std::int64_t region_calls = 0;          // ... and how often they are called, nested ones included
   std::int64_t graph_breaks = 0;          // places of the trace trees where a value is read
   std::int64_t segments = 0;              // compiled parts of those trees
   std::int64_t retraces = 0;              // paths that were added to a tree by later calls

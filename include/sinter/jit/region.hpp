@@ -163,6 +163,42 @@ Region<std::decay_t<F>> region(F&& f, std::string name = {}, Location where = st
   return Region<std::decay_t<F>>(std::forward<F>(f), std::move(name), where);
 }
 
+/// Blocks of one type that share one compiled function; what they hold are its arguments.
+template <class Block>
+class CompiledRegions {
+ public:
+  CompiledRegions(std::vector<Block> blocks, Options options, Location where) : blocks_(std::move(blocks)), call_(Call{}, std::move(options), where) {}
+
+  std::size_t size() const { return blocks_.size(); }
+  /// Block number `i`, compiled: regions[2](x).
+  auto operator[](std::size_t i) const {
+    return [this, i](const auto&... args) { return call_(blocks_[i], args...); };
+  }
+  /// All blocks in order, each on the result of the one before. `more` goes to every block.
+  template <class X, class... More>
+  auto operator()(const X& x, const More&... more) const {
+    Tensor y(In(x).tensor());
+    for (const Block& block : blocks_) y = call_(block, y, more...);
+    return y;
+  }
+  Stats stats() const { return call_.stats(); }
+
+ private:
+  struct Call {
+    template <class... A>
+    auto operator()(const Block& block, const A&... args) const { return block(args...); }
+  };
+  std::vector<Block> blocks_;
+  Compiled<Call> call_;
+};
+
+/// Compiles the block that `model`, a list of blocks of one type, repeats, and not the model: what is compiled is one block,
+/// once, and code around the calls stays ordinary C++. A block is a struct of Tensors or Variables with a const operator().
+template <class Block>
+CompiledRegions<Block> compile_regions(std::vector<Block> model, Options options = {}, Location where = std::source_location::current()) {
+  return CompiledRegions<Block>(std::move(model), std::move(options), where);
+}
+
 }  // namespace jit
 SINTER_NAMESPACE_END
 

@@ -35,7 +35,7 @@ class Outliner {
   /// Products, reductions and composites of them: fusion begins a new kernel there.
   bool is_heavy(std::int32_t id) const {
     const OpKind kind = node(id).op->kind;
-    return !is_literal(id) && (kind == OpKind::composite || kind == OpKind::reduction || kind == OpKind::structured);
+    return !is_literal(id) && !node(id).op->is_call && (kind == OpKind::composite || kind == OpKind::reduction || kind == OpKind::structured);
   }
   void number_kinds();
   bool is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const;
