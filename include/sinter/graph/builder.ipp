@@ -62,8 +62,8 @@ SINTER_DECL Value GraphBuilder::input(const Type& type, std::string name, Locati
   node.attrs.text = std::move(name);
   node.types.push_back(type);
   node.where = where;
-  graph_.nodes_.push_back(std::move(node));
-  const Value value{static_cast<std::int32_t>(graph_.nodes_.size()) - 1, 0};
+  graph_.nodes_->push_back(std::move(node));
+  const Value value{static_cast<std::int32_t>(graph_.nodes_->size()) - 1, 0};
   graph_.inputs_.push_back(value);
   return value;
 }
@@ -75,32 +75,32 @@ SINTER_DECL Value GraphBuilder::constant(Ref<TensorImpl> data, Location where) {
   node.types.push_back(data->type);
   node.attrs.constant = std::move(data);
   node.where = where;
-  graph_.nodes_.push_back(std::move(node));
-  return {static_cast<std::int32_t>(graph_.nodes_.size()) - 1, 0};
+  graph_.nodes_->push_back(std::move(node));
+  return {static_cast<std::int32_t>(graph_.nodes_->size()) - 1, 0};
 }
 
 SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs, Location where) {
   SmallVector<Type, 4> in;
   for (Value value : inputs) {
-    ensure(value.node >= 0 && static_cast<std::size_t>(value.node) < graph_.nodes_.size(), "an operand is not a value of this graph");
+    ensure(value.node >= 0 && static_cast<std::size_t>(value.node) < graph_.nodes_->size(), "an operand is not a value of this graph");
     ensure(static_cast<std::size_t>(value.result) < graph_.node(value).types.size(), "an operand names a result that does not exist");
     in.push_back(graph_.type(value));
   }
   TypeList types = graph_detail::infer_types(op, in, attrs, where);
-  Node& node = graph_.nodes_.emplace_back();
+  Node& node = graph_.nodes_->emplace_back();
   node.op = &op;
   node.inputs.assign(inputs.begin(), inputs.end());
   node.attrs = std::move(attrs);
   node.types = std::move(types);
   node.where = where;
-  return {static_cast<std::int32_t>(graph_.nodes_.size()) - 1, 0};
+  return {static_cast<std::int32_t>(graph_.nodes_->size()) - 1, 0};
 }
 
 SINTER_DECL Value GraphBuilder::copy(const Node& source, std::span<const Value> inputs) {
   ensure(inputs.size() == source.inputs.size(), "a copied node needs as many operands as its original");
-  const Value value{static_cast<std::int32_t>(graph_.nodes_.size()), 0};
+  const Value value{static_cast<std::int32_t>(graph_.nodes_->size()), 0};
   for (Value input : inputs) ensure(input.node >= 0 && input.node < value.node, "an operand is not a value of this graph");
-  Node node = source;
+  Node& node = graph_.nodes_->emplace_back(source);
   node.inputs.assign(inputs.begin(), inputs.end());
   if (node.op == &graph_detail::input_op()) {   // keeps its position
     const auto position = static_cast<std::size_t>(node.attrs.integer);
@@ -108,12 +108,11 @@ SINTER_DECL Value GraphBuilder::copy(const Node& source, std::span<const Value> 
     ensure(!graph_.inputs_[position], "an input was copied twice");
     graph_.inputs_[position] = value;
   }
-  graph_.nodes_.push_back(std::move(node));
   return value;
 }
 
 SINTER_DECL void GraphBuilder::extend_call(std::int32_t id, std::shared_ptr<const Graph> body) {
-  Node& node = graph_.nodes_[static_cast<std::size_t>(id)];
+  Node& node = (*graph_.nodes_)[static_cast<std::size_t>(id)];
   ensure(node.op->is_call && body->outputs().size() >= node.types.size(), "only a call can be extended, and only by more results");
   for (std::size_t i = node.types.size(); i < body->outputs().size(); ++i) node.types.push_back(body->type(body->outputs()[i]));
   node.attrs.bodies[0] = std::move(body);
@@ -148,7 +147,7 @@ SINTER_DECL std::vector<Value> GraphBuilder::inline_graph(const Graph& graph, st
 SINTER_DECL Graph GraphBuilder::finish(std::span<const Value> outputs) {
   for (Value value : graph_.inputs_) ensure(static_cast<bool>(value), "an input of the graph is missing");
   for (Value value : outputs)
-    ensure(value.node >= 0 && static_cast<std::size_t>(value.node) < graph_.nodes_.size() &&
+    ensure(value.node >= 0 && static_cast<std::size_t>(value.node) < graph_.nodes_->size() &&
                static_cast<std::size_t>(value.result) < graph_.node(value).types.size(),
            "an output is not a value of this graph");
   graph_.outputs_.assign(outputs.begin(), outputs.end());

@@ -48,8 +48,8 @@ struct SymbolInfo {
 /// Inputs are the nodes with op `input` (attrs.integer is the position); `inputs()` lists them by position.
 class Graph {
  public:
-  const std::vector<Node>& nodes() const { return nodes_; }
-  const Node& node(std::int32_t id) const { return nodes_[static_cast<std::size_t>(id)]; }
+  const std::vector<Node>& nodes() const { return *nodes_; }
+  const Node& node(std::int32_t id) const { return (*nodes_)[static_cast<std::size_t>(id)]; }
   const Node& node(Value v) const { return node(v.node); }
   const Type& type(Value v) const { return node(v).types[static_cast<std::size_t>(v.result)]; }
   std::span<const Value> inputs() const { return inputs_; }
@@ -69,7 +69,7 @@ class Graph {
 
  private:
   friend class GraphBuilder;
-  std::vector<Node> nodes_;
+  std::shared_ptr<std::vector<Node>> nodes_ = std::make_shared<std::vector<Node>>();   // copies share them; only a builder writes
   std::vector<Value> inputs_, outputs_;
   std::vector<SymbolInfo> symbols_;
 };
@@ -103,7 +103,7 @@ class GraphBuilder {
   /// Inlines `graph` with its inputs replaced; gives its outputs. Types are inferred again where an input's type differs.
   std::vector<Value> inline_graph(const Graph& graph, std::span<const Value> inputs);
 
-  void reserve(std::size_t nodes) { graph_.nodes_.reserve(nodes); }
+  void reserve(std::size_t nodes) { graph_.nodes_->reserve(nodes); }
   /// References into the graph last until the next node is added.
   const Type& type(Value v) const { return graph_.type(v); }
   const Node& node(Value v) const { return graph_.node(v); }

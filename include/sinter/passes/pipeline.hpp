@@ -32,6 +32,7 @@ struct Stage {
   std::string_view name;
   Graph (*run)(const Graph& graph, const PipelineOptions& options);
   std::string_view reason;
+  bool works_on_maths = true;   // has nothing to do where there are only calls
 };
 
 namespace passes_detail {
@@ -44,10 +45,10 @@ inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) {
 
 inline constexpr Stage pipeline[] = {
     {"drop derivatives", passes_detail::run_pass<DropDerivatives>, "all derivatives have been taken; what only they asked for dies in the next pass"},
-    {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them"},
+    {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them", false},
     {"prune", passes_detail::run_pass<Prune>, "what nobody reads of a loop or branch goes before its sub-graph is worked on"},
-    {"outline", passes_detail::run_pass<Outline>, "what repeats is found while the user's operations are whole; everything behind this pays for one block"},
-    {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished"},
+    {"outline", passes_detail::run_pass<Outline>, "what repeats is found while the user's operations are whole; everything behind this pays for one block", false},
+    {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished", false},
     {"decompose", passes_detail::run_decompose, "composites hide structure that every later pass wants to see"},
     {"canonicalise", passes_detail::run_pass<Canonicalise>, "decompositions and users spell one thing in many ways; equal values must look equal before cse"},
     {"fold", passes_detail::run_pass<Fold>, "literals made by decompositions and gradients shrink before they are compared"},

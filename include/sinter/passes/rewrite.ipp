@@ -192,7 +192,7 @@ SINTER_DECL Graph Rewriter::run() {
   std::vector<Value> outputs;
   for (Value v : graph_.outputs()) outputs.push_back(move(v));
   Graph done = builder_.finish(outputs);
-  return has_changed_ ? Dce{}(done) : done;
+  return has_changed_ ? Dce{}(done) : graph_;
 }
 
 }  // namespace rewrite
