@@ -226,6 +226,15 @@ TEST_CASE("vmap: Variables") {
   CHECK(floats(stacked)[5] == 9);
 }
 
+TEST_CASE("vmap: every op that depends on operands has a rule, or parts that have one") {
+  for (const OpInfo* op : all_ops()) {
+    INFO(op->name);
+    const bool is_made_from_nothing = op->arity == 0 || op->kind == OpKind::leaf;
+    const bool is_seen_through = op->is_call || op->kind == OpKind::effect;   // inlined before; effects happen once, refused
+    CHECK((is_made_from_nothing || is_seen_through || op->batch != nullptr || op->decompose != nullptr));
+  }
+}
+
 TEST_CASE("vmap: errors name the user's line") {
   auto f = [](Tensor a, Tensor b) { return a * sum(b); };
   Tensor x = ones({3, 2}), y = ones({4, 2});
