@@ -20,7 +20,7 @@ InputLayout layout_of(const TensorImpl& value);
 /// A plan on the back ends that `backend` names ("": all of this build).
 /// `traced` is the graph before the passes, whose outputs know where they are wanted.
 std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
-                                      std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false);
+                                      std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false, bool as_one = false);
 
 struct Entry;
 struct EntryThread;

@@ -25,7 +25,7 @@ SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
 }
 
 SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
-                                                  std::vector<std::uint8_t> may_donate, bool own_outputs) {
+                                                  std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
   PlanOptions options;
   for (Value output : traced.outputs()) options.output_devices.push_back(traced.type(output).device);
   const Device device = device_of(optimised, options.output_devices);
@@ -35,6 +35,7 @@ SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::s
   options.own_outputs = own_outputs;
   options.input_strides = std::move(layouts);
   options.may_donate = std::move(may_donate);
+  options.as_one = as_one;
   return build_plan(optimised, options);
 }
 

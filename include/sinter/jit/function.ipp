@@ -331,7 +331,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
     layouts.push_back(std::move(layout));
   }
   entry->plan = make_plan(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
-                          entry->traced, jit_detail::find_donors(*entry));
+                          entry->traced, jit_detail::find_donors(*entry), options_.mode == Mode::reduce_overhead);
   entry->codegen_ms = watch.lap_ms();
   finish_compile(*entry);
   return entry;

@@ -33,6 +33,14 @@ class Launch {
   virtual void run(void* const* operands) = 0;
 };
 
+/// The launches of a frame, enqueued as one. Addresses may differ from run to run.
+class LaunchGroup {
+ public:
+  virtual ~LaunchGroup() = default;
+  /// `operands[i]` is what launch i would be given.
+  virtual void run(std::span<void* const* const> operands) = 0;
+};
+
 /// What a launch is told of the step that it runs, beside numbers.
 struct StepContext {
   std::string name;                    // "fused_mul_add_tanh"
@@ -70,6 +78,8 @@ class Backend {
   /// Legal choices, best guess first; empty: declined. `why_declined` (if not null) receives the reason.
   virtual std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const = 0;
   virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) = 0;
+  /// One enqueue for these launches, which outlive the group and are not run beside it. Null: they cannot be grouped.
+  virtual std::unique_ptr<LaunchGroup> group(std::span<Launch* const>) { return nullptr; }
   /// What no kernel expresses (scatter_add), on a device other than the host. Null: it has no form of it.
   virtual std::unique_ptr<Launch> bind_host_op(const HostOp&, std::span<const std::int64_t>, const StepContext&) { return nullptr; }
 };

@@ -70,6 +70,7 @@ class Frame {
   StepContext context_of(const PlanStep& step) const;
   void run_host_part(std::span<void* const> inputs, std::span<void* const> outputs);
   void follow_queue();
+  void make_group();
 
   std::vector<std::int64_t> symbols_;
   std::vector<std::int64_t> numbers_;
@@ -86,6 +87,8 @@ class Frame {
   const Plan* plan_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<Step> steps_;
+  std::unique_ptr<LaunchGroup> group_;               // of all steps, if they run as one
+  std::vector<void* const*> group_operands_;
   std::vector<void*> pointers_;
   std::vector<Patch> input_patches_, output_patches_;
 };

@@ -95,6 +95,18 @@ SINTER_DECL void Frame::bind_steps() {
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (made[i] != nullptr) add_step(steps[i], std::move(made[i]));
   for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value();
+  if (plan_->runs_as_one() && plan_->backend() != nullptr) make_group();
+}
+
+SINTER_DECL void Frame::make_group() {
+  std::vector<Launch*> launches;
+  for (const Step& step : steps_) {
+    if (step.skips_same_memory) return;   // runs or not, depending on addresses
+    launches.push_back(step.launch);
+  }
+  if (launches.size() > 1) group_ = plan_->backend()->group(launches);
+  if (group_)
+    for (const Step& step : steps_) group_operands_.push_back(pointers_.data() + step.first_operand);
 }
 
 SINTER_DECL void Frame::add_step(const PlanStep& step, std::unique_ptr<Launch> launch) {
@@ -119,7 +131,7 @@ SINTER_DECL void Frame::add_step(const PlanStep& step, std::unique_ptr<Launch> l
 }
 
 SINTER_DECL Frame::~Frame() {
-  if (arena_ && SINTER_UNLIKELY(arena_queue_ != last_queue_)) memory_->drain(plan_->device());
+  if (SINTER_UNLIKELY(arena_queue_ != last_queue_)) memory_->drain(plan_->device());
 }
 
 SINTER_DECL bool Frame::is_on_host(const BufferRef& operand) const {
@@ -150,7 +162,7 @@ SINTER_DECL void Frame::run_host_part(std::span<void* const> inputs, std::span<v
 SINTER_DECL void Frame::follow_queue() {
   const std::uint64_t queue = memory_->current_queue(plan_->device());
   if (SINTER_LIKELY(queue == last_queue_)) return;
-  if (arena_) memory_->run_after(plan_->device(), last_queue_);
+  memory_->run_after(plan_->device(), last_queue_);   // launches have memory of their own, too
   last_queue_ = queue;
 }
 
@@ -162,6 +174,7 @@ SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const
   for (const Patch& patch : input_patches_) pointers_[patch.place] = inputs[patch.source];
   for (const Patch& patch : output_patches_) pointers_[patch.place] = outputs[patch.source];
   const runtime_detail::FloatingEnvironment environment;
+  if (SINTER_UNLIKELY(group_ != nullptr)) return group_->run(group_operands_);
   for (const Step& step : steps_) {
     void* const* operands = pointers_.data() + step.first_operand;
     if (step.skips_same_memory && operands[0] == operands[1]) continue;

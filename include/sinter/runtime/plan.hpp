@@ -24,6 +24,8 @@ struct PlanOptions {
   std::vector<Backend*> backends;
   /// For what the host computes of a graph on another device.
   std::vector<Backend*> host_backends = {};
+  /// Enqueue a run's launches as one, where the back end can (CUDA graphs).
+  bool as_one = false;
   /// Where each output is wanted; empty: where its type says. See device_split.hpp.
   std::vector<Device> output_devices = {};
   /// false: one kernel per node, nothing recomputed.
@@ -98,6 +100,7 @@ class Plan {
   std::int64_t arena_bytes(std::span<const std::int64_t> symbols) const;
   /// Where its kernels run and its arena lies.
   Device device() const { return backend_ != nullptr ? backend_->device() : Device::cpu(); }
+  bool runs_as_one() const { return runs_as_one_; }
   /// The back end of a plan on a device other than the CPU.
   Backend* backend() const { return backend_; }
   /// What the host computes before a plan on another device runs: outputs `host_outputs`, then numbers that the plan takes as
@@ -132,6 +135,7 @@ class Plan {
   std::vector<SymbolInfo> symbols_;
   std::vector<std::string> input_names_;
   Backend* backend_ = nullptr;
+  bool runs_as_one_ = false;
   std::shared_ptr<const Plan> host_part_;
   std::vector<std::int32_t> host_outputs_, device_outputs_;   // numbers of the graph's outputs
   std::size_t host_numbers_ = 0;

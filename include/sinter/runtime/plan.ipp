@@ -199,6 +199,7 @@ struct PlanJoiner {
     device_options.own_outputs |= split.copies_outputs;
     std::shared_ptr<Plan> plan = PlanBuilder(split.device, device_options).run();
     plan->backend_ = options.backends.front();
+    plan->runs_as_one_ = options.as_one;
     plan->inputs_.resize(graph.inputs().size());
     plan->input_names_.resize(graph.inputs().size());
     plan->symbols_ = graph.symbols();

@@ -29,6 +29,7 @@ class CudaBackend final : public Backend {
   bool compiles_in_parallel() const override { return true; }
   std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const override;
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override;
+  std::unique_ptr<LaunchGroup> group(std::span<Launch* const> launches) override;
   std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) override;
 
  private:

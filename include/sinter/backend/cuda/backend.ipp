@@ -158,6 +158,16 @@ class CudaLaunch final : public Launch {
   }
   const std::string& source() const { return aligned_.list.source; }
 
+  /// The list for these operands with addresses and values filled in, not enqueued.
+  ReadyList& filled(void* const* operands) {
+    gpu_.note_launch(label_);
+    ReadyList& ready = list_for(operands);
+    ready.prepare(gpu_, label_);
+    for (GpuLaunch& launch : ready.list.launches)
+      for (const ParameterPatch& patch : launch.patches) fill(launch, patch, operands);
+    return ready;
+  }
+
  private:
   ReadyList& list_for(void* const* operands) {
     if (SINTER_LIKELY(!aligned_.list.needs_alignment || is_aligned(operands))) return aligned_;
@@ -199,26 +209,106 @@ class CudaLaunch final : public Launch {
   std::unique_ptr<ReadyList> unaligned_;
 };
 
+/// A CUDA graph of a frame's kernels, one behind the other. It is built from the launches' own data, so nothing is captured; a
+/// run hands over the parameters that changed, and builds anew only where other code is needed (alignment).
+class CudaGroup final : public LaunchGroup {
+ public:
+  CudaGroup(Gpu& gpu, std::vector<CudaLaunch*> launches) : gpu_(gpu), launches_(std::move(launches)) {}
+  ~CudaGroup() override {
+    try {
+      drop();
+    } catch (const Error&) {   // the device is broken
+    }
+  }
+  void run(std::span<void* const* const> operands) override {
+    gpu_.enter();
+    bool is_known = exec_ != nullptr, has_call = false;
+    lists_.resize(launches_.size());
+    for (std::size_t i = 0; i < launches_.size(); ++i) {
+      ReadyList* list = &launches_[i]->filled(operands[i]);
+      is_known &= lists_[i] == list;
+      has_call |= list->list.call != nullptr || is_cooperative(*list);
+      lists_[i] = list;
+    }
+    if (has_call || Context::get().checks) {   // libraries enqueue by themselves
+      for (std::size_t i = 0; i < launches_.size(); ++i) launches_[i]->run(operands[i]);
+      return;
+    }
+    if (is_known) update();
+    else build();
+    gpu_.check(api().call_cuGraphLaunch(exec_, gpu_.stream().handle), "launching a graph of kernels");
+  }
+
+ private:
+  static bool is_cooperative(const ReadyList& ready) {
+    for (const GpuLaunch& launch : ready.list.launches)
+      if (launch.is_cooperative) return true;
+    return false;
+  }
+  struct Node {
+    CUgraphNode node = nullptr;
+    const ReadyList* list = nullptr;
+    GpuLaunch* launch = nullptr;
+    std::vector<std::uint64_t> parameters;   // that the graph has
+  };
+  static CUDA_KERNEL_NODE_PARAMS parameters_of(const Node& node, void** place) {
+    CUDA_KERNEL_NODE_PARAMS p{};
+    place[0] = node.launch->parameters.data();
+    p.func = node.list->module->function(node.launch->entry);
+    p.gridDimX = node.launch->grid[0], p.gridDimY = node.launch->grid[1], p.gridDimZ = node.launch->grid[2];
+    p.blockDimX = node.launch->block[0], p.blockDimY = node.launch->block[1], p.blockDimZ = node.launch->block[2];
+    p.sharedMemBytes = node.launch->shared_bytes;
+    p.kernelParams = place;
+    return p;
+  }
+  void build() {
+    drop();
+    const DriverApi& driver = api();
+    gpu_.check(driver.call_cuGraphCreate(&graph_, 0), "making a graph of kernels");
+    for (ReadyList* list : lists_)
+      for (GpuLaunch& launch : list->list.launches) {
+        Node node{nullptr, list, &launch, launch.parameters};
+        void* place[1];
+        const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(node, place);
+        const CUgraphNode* before = nodes_.empty() ? nullptr : &nodes_.back().node;
+        gpu_.check(driver.call_cuGraphAddKernelNode(&node.node, graph_, before, before == nullptr ? 0 : 1, &parameters), "adding a kernel to a graph");
+        nodes_.push_back(std::move(node));
+      }
+    gpu_.check(driver.call_cuGraphInstantiateWithFlags(&exec_, graph_, 0), "instantiating a graph of kernels");
+  }
+  void update() {
+    for (Node& node : nodes_) {
+      if (SINTER_LIKELY(node.parameters == node.launch->parameters)) continue;
+      void* place[1];
+      const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(node, place);
+      gpu_.check(api().call_cuGraphExecKernelNodeSetParams(exec_, node.node, &parameters), "updating a graph of kernels");
+      node.parameters = node.launch->parameters;
+    }
+  }
+  void drop() {
+    gpu_.enter();
+    if (exec_ != nullptr) api().call_cuGraphExecDestroy(exec_);
+    if (graph_ != nullptr) api().call_cuGraphDestroy(graph_);
+    exec_ = nullptr, graph_ = nullptr;
+    nodes_.clear();
+  }
+
+  Gpu& gpu_;
+  std::vector<CudaLaunch*> launches_;
+  std::vector<ReadyList*> lists_;
+  std::vector<Node> nodes_;
+  CUgraph graph_ = nullptr;
+  CUgraphExec exec_ = nullptr;
+};
+
 /// A host step of a plan on the GPU: waits, copies what it reads to the host, runs it there, and copies the results back.
 class HostRoundTrip final : public Launch {
  public:
   HostRoundTrip(Gpu& gpu, const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step)
       : gpu_(gpu), label_(label_of(step)), host_operands_(step.host_operands), launch_(sinter::bind_host_op(op, symbols)) {
-    if (op.run == nullptr) {
-      add(op.scatter.index_dtype, span_of(op.scatter.index_shape, op.scatter.index, symbols));
-      Shape value;   // the result's axes, with the index's in place of one
-      for (int i = 0; i < op.scatter.result_shape.rank(); ++i) {
-        if (i != op.scatter.axis) value.push_back(op.scatter.result_shape[i]);
-        else for (Dim extent : op.scatter.index_shape) value.push_back(extent);
-      }
-      add(op.scatter.dtype, span_of(value, op.scatter.value, symbols));
-      inputs_ = 2;
-      add(op.scatter.dtype, elements(op.scatter.result_shape, symbols));
-    } else {
-      inputs_ = op.inputs;
-      for (std::size_t i = 0; i < op.types.size(); ++i)
-        add(op.types[i].dtype, elements(op.types[i].shape, symbols) + (i < op.inputs ? op.offsets[i].evaluate(symbols) : 0));
-    }
+    inputs_ = op.inputs;
+    for (std::size_t i = 0; i < op.types.size(); ++i)   // elements from the start of the operand to behind the last one
+      add(op.types[i].dtype, elements(op.types[i].shape, symbols) + (i < op.inputs ? op.offsets[i].evaluate(symbols) : 0));
   }
   void run(void* const* operands) override {
     gpu_.note_launch(label_);
@@ -238,16 +328,6 @@ class HostRoundTrip final : public Launch {
     std::int64_t count = 1;
     for (Dim extent : shape) count *= extent.evaluate(symbols);
     return count;
-  }
-  /// Elements from the start of the operand to behind the last one.
-  static std::int64_t span_of(const Shape& shape, const Layout& layout, std::span<const std::int64_t> symbols) {
-    std::int64_t last = layout.offset.evaluate(symbols);
-    for (int i = 0; i < shape.rank(); ++i) {
-      const std::int64_t extent = shape[i].evaluate(symbols);
-      if (extent == 0) return 0;
-      last += (extent - 1) * layout.strides[static_cast<std::size_t>(i)].evaluate(symbols);
-    }
-    return last + 1;
   }
   void add(DType dtype, std::int64_t count) {
     sizes_.push_back(static_cast<std::size_t>(count * size_of(dtype)));
@@ -333,10 +413,23 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
   return std::make_shared<const cuda_detail::CudaExecutable>(gpu_, kernel, std::move(generated));
 }
 
+SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::span<Launch* const> launches) {
+  std::vector<cuda_detail::CudaLaunch*> ours;
+  for (Launch* launch : launches) {
+    auto* own = dynamic_cast<cuda_detail::CudaLaunch*>(launch);
+    if (own == nullptr) return nullptr;   // a step that the host runs
+    ours.push_back(own);
+  }
+  return std::make_unique<cuda_detail::CudaGroup>(gpu_, std::move(ours));
+}
+
 SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) {
+  if (op.run == nullptr) {
+    if (step.host_operands != 0) return nullptr;   // its kernel reads device memory alone
+    const auto index = static_cast<std::uint8_t>(size_of(op.scatter.index_dtype)), value = static_cast<std::uint8_t>(size_of(op.scatter.dtype));
+    return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step, std::vector<std::uint8_t>{index, value, value});
+  }
   if (!op.bodies.empty()) return nullptr;   // sub-graphs would need plans of their own on the host
-  if (op.run == nullptr && step.host_operands == 0)
-    return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step, std::vector<std::uint8_t>(3));
   return std::make_unique<cuda_detail::HostRoundTrip>(gpu_, op, symbols, step);
 }
 
