@@ -1,0 +1,174 @@
+// Compiled functions on a GPU: bandwidth of memory-bound kernels against a plain copy, products, a training step, and what
+// a call costs the host. SINTER_GPU_PEERS names a file that bench/gpu_peers.py wrote in the same session: lines of
+// "name peer value", from which the best peer of each row is taken. Prints nothing where there is no GPU.
+#include <sinter/sinter.hpp>
+
+#include "measure.hpp"
+#include "row.hpp"
+
+#include <fstream>
+#include <functional>
+#include <map>
+
+using namespace sinter;
+
+#ifdef SINTER_CUDA
+namespace {
+
+const Device gpu = Device::cuda(0);
+
+struct Peer {
+  std::string name;
+  double value = bench::absent;
+};
+
+/// The best of each row: most GB/s or TFLOP/s, fewest us.
+std::map<std::string, Peer> read_peers() {
+  std::map<std::string, Peer> best;
+  const char* path = std::getenv("SINTER_GPU_PEERS");
+  if (path == nullptr) return best;
+  std::ifstream file(path);
+  std::string row, peer, unit;
+  double value = 0;
+  while (file >> row >> peer >> value >> unit) {
+    std::replace(row.begin(), row.end(), '~', ' ');
+    Peer& known = best[row];
+    const bool is_rate = unit.find('/') != std::string::npos;
+    if (known.name.empty() || (is_rate ? value > known.value : value < known.value)) known = {peer, value};
+  }
+  return best;
+}
+
+/// Seconds of one call, from events on the device around several.
+double device_seconds(const std::function<void()>& call) {
+  for (int i = 0; i < 3; ++i) call();
+  cuda::synchronize();
+  std::vector<double> times;
+  for (int i = 0; i < 9; ++i) {
+    constexpr int calls = 8;
+    cuda::Event start, end;
+    start.record();
+    for (int k = 0; k < calls; ++k) call();
+    end.record();
+    times.push_back(start.elapsed_ms(end) / 1e3 / calls);
+  }
+  return bench::median(times);
+}
+
+/// Seconds that the calling thread spends in one call; the device keeps up.
+double host_seconds(const std::function<void()>& call) {
+  for (int i = 0; i < 100; ++i) call();
+  std::vector<double> times;
+  for (int i = 0; i < 21; ++i) {
+    cuda::synchronize();
+    times.push_back(bench::time_slice(call, 100));
+  }
+  return bench::median(times);
+}
+
+std::map<std::string, Peer> peers;
+
+void report(bench::Row row) {
+  row.dtype = "f32", row.device = "cuda";
+  if (const auto found = peers.find(row.name); found != peers.end()) row.peer = found->second.name, row.peer_value = found->second.value;
+  bench::print(row);
+}
+
+/// Ends the program where the GPU and the CPU disagree.
+void require_same(const Tensor& on_gpu, const Tensor& on_cpu, const char* name) {
+  bench::require_close(to_vector<float>(on_gpu), to_vector<float>(on_cpu), 2e-4, name);
+}
+
+Tensor noise(std::initializer_list<Dim> shape) { return randn(Shape(shape), {.device = gpu}); }
+
+/// A memory-bound function of tensors: first checked on small ones, then timed. `bytes` is what it must move.
+template <class F, class... Large>
+void bandwidth(const char* name, const char* shape, double copy, double bytes, F function, std::initializer_list<Tensor> small, const Large&... large) {
+  auto compiled = jit::compile(function);
+  const std::vector<Tensor> few(small);
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    require_same(compiled(few[i]...), compiled(few[i].to(Device::cpu())...), name);
+  }(std::make_index_sequence<sizeof...(Large)>{});
+  const double start = bench::now();
+  bench::keep(compiled(large...));
+  cuda::synchronize();
+  const double first = (bench::now() - start) * 1e3;
+  const double seconds = device_seconds([&] { bench::keep(compiled(large...)); });
+  report({.name = name, .shape = shape, .ours = bytes / seconds * 1e-9, .unit = "GB/s", .limit = copy, .compile_ms = first});
+}
+
+void memory_bound_rows() {
+  constexpr std::int64_t n = std::int64_t{1} << 27, rows = 16384, columns = 8192;
+  const double bytes = 4.0 * n;
+  const Tensor x = noise({n}), y = noise({n}), z = noise({n});
+  const Tensor matrix = noise({rows, columns}), other = noise({rows, columns}), weight = noise({columns}), bias = noise({columns});
+  for (const Tensor* t : {&x, &y, &z, &matrix, &other, &weight, &bias}) eval(*t);
+  auto negate = jit::compile([](Tensor a) { return Tensor(-a); });
+  const double copy = 2 * bytes / device_seconds([&] { bench::keep(negate(x)); }) * 1e-9;
+  bandwidth("chain", "2^27", copy, 4 * bytes, [](Tensor a, Tensor b, Tensor c) { return Tensor(gelu(a * b + c) * a - tanh(b)); },
+            {noise({1003}), noise({1003}), noise({1003})}, x, y, z);
+  bandwidth("softmax", "16384x8192", copy, 2 * bytes, [](Tensor a) { return softmax(a, 1); }, {noise({33, 1024})}, matrix);
+  bandwidth("add+layernorm", "16384x8192", copy, 3 * bytes, [](Tensor a, Tensor r, Tensor w, Tensor b) { return layer_norm(a + r, w.shape(), w, b); },
+            {noise({33, 1024}), noise({33, 1024}), noise({1024}), noise({1024})}, matrix, other, weight, bias);
+  bandwidth("row sum", "16384x8192", copy, bytes, [](Tensor a) { return sum(a, 1); }, {noise({33, 1025})}, matrix);
+  bandwidth("column sum of squares", "16384x8192", copy, bytes, [](Tensor a) { return sum(a * a, 0); }, {noise({1025, 34})}, matrix);
+  bandwidth("sum", "2^27", copy, bytes, [](Tensor a) { return sum(a); }, {noise({100003})}, x);
+}
+
+void product_row(const char* name, std::int64_t m, std::int64_t k, std::int64_t n) {
+  const Tensor x = noise({m, k}), w = noise({k, n}), b = noise({n});
+  for (const Tensor* t : {&x, &w, &b}) eval(*t);
+  auto compiled = jit::compile([](Tensor a, Tensor c, Tensor d) { return Tensor(gelu(matmul(a, c) + d)); });
+  const Tensor few[] = {noise({130, 99}), noise({99, 260}), noise({260})};
+  require_same(compiled(few[0], few[1], few[2]), compiled(few[0].to(Device::cpu()), few[1].to(Device::cpu()), few[2].to(Device::cpu())), name);
+  const double seconds = device_seconds([&] { bench::keep(compiled(x, w, b)); });
+  report({.name = name, .shape = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), .ours = 2e-12 * static_cast<double>(m * k) * static_cast<double>(n) / seconds,
+          .unit = "TFLOP/s", .compile_ms = compiled.stats().compile_ms});
+}
+
+struct Network {
+  Variable w1{randn({784, 256}, {.device = gpu}) * 0.03f, "w1"}, b1{zeros({256}, {.device = gpu}), "b1"};
+  Variable w2{randn({256, 10}, {.device = gpu}) * 0.06f, "w2"}, b2{zeros({10}, {.device = gpu}), "b2"};
+};
+
+void training_row() {
+  const Network net;
+  const Tensor x = noise({128, 784}), y = noise({128, 10});
+  for (const Tensor* t : {&x, &y}) eval(*t);
+  auto step = jit::compile([](const Network& n, Tensor in, Tensor target, Scalar rate) {
+    auto [loss, gradients] = jit::value_and_grad([&](const Network& m) {
+      Tensor error = matmul(relu(matmul(in, m.w1) + m.b1), m.w2) + m.b2 - target;
+      return mean(error * error);
+    })(n);
+    auto update = [&, &g = gradients](const Variable& v) { v -= rate * g[v]; };
+    update(n.w1), update(n.b1), update(n.w2), update(n.b2);
+    return loss;
+  });
+  const float first = item<float>(step(net, x, y, 0.05));
+  for (int i = 0; i < 50; ++i) bench::keep(step(net, x, y, 0.05));
+  if (!(item<float>(step(net, x, y, 0.05)) < first)) std::printf("the training step does not learn\n"), std::exit(1);
+  const double seconds = device_seconds([&] { bench::keep(step(net, x, y, 0.01)); });
+  report({.name = "MLP training step", .shape = "128x784x256x10", .ours = seconds * 1e6, .unit = "us", .compile_ms = step.stats().compile_ms});
+}
+
+void call_row() {
+  const Tensor x = noise({16}), y = noise({16});
+  for (const Tensor* t : {&x, &y}) eval(*t);
+  auto f = jit::compile([](Tensor a, Tensor b) { return Tensor(a * b + a); });
+  report({.name = "host cost of a call", .shape = "16", .ours = host_seconds([&] { bench::keep(f(x, y)); }) * 1e6, .unit = "us", .compile_ms = f.stats().compile_ms});
+}
+
+}  // namespace
+
+int main() {
+  if (!cuda::is_available()) return std::fprintf(stderr, "no GPU: %s\n", cuda::why_unavailable().c_str()), 0;
+  peers = read_peers();
+  call_row();
+  training_row();
+  memory_bound_rows();
+  product_row("linear+gelu", 4096, 4096, 4096);
+  product_row("linear+gelu, small", 1024, 1024, 1024);
+}
+#else
+int main() { std::fprintf(stderr, "built without the CUDA back end\n"); }
+#endif
