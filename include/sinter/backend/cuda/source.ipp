@@ -13,13 +13,13 @@ inline constexpr std::size_t most_accesses = 64;
 
 class SourceOfKernel final : public cuda::GeneratedKernel {
  public:
-  SourceOfKernel(const Kernel& kernel, const cuda::Target& target) : kernel_(kernel), target_(target) {}
+  SourceOfKernel(const Kernel& kernel, const Schedule& schedule, const cuda::Target& target) : kernel_(kernel), schedule_(schedule), target_(target) {}
 
   cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
     for (int a = 0; a < kernel_.rank(); ++a)
       if (!kernel_.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return {};
     const Nest nest = make_nest(kernel_, geometry);
-    Writer writer(nest, target_, by_value, is_aligned);
+    Writer writer(nest, schedule_, target_, by_value, is_aligned);
     if (kernel_.kind == KernelKind::contraction && write_product(writer)) return writer.finish();
     if (nest.reduced.empty() && write_transpose(writer)) return writer.finish();
     if (nest.reduced.empty()) write_pointwise(writer);
@@ -29,6 +29,7 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
 
  private:
   Kernel kernel_;
+  Schedule schedule_;
   cuda::Target target_;
 };
 
@@ -36,7 +37,7 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
 
 namespace cuda {
 
-SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule&, const Target& target, std::string* why_declined) {
+SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target, std::string* why_declined) {
   verify(kernel);
   if (kernel.accesses.size() > cuda_source_detail::most_accesses) {
     if (why_declined != nullptr)
@@ -44,7 +45,7 @@ SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel
                       std::to_string(cuda_source_detail::most_accesses);
     return nullptr;
   }
-  return std::make_shared<const cuda_source_detail::SourceOfKernel>(kernel, target);
+  return std::make_shared<const cuda_source_detail::SourceOfKernel>(kernel, schedule, target);
 }
 
 }  // namespace cuda

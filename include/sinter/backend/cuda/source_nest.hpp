@@ -40,6 +40,13 @@ struct Nest {
   std::vector<InstId> reductions_of(int depth) const;
   /// Instructions inside the walk `pass`, in order: what its reductions and (in the last) inner stores stand on.
   std::vector<InstId> inner_of(int pass) const;
+  /// Where values of a walk are kept: for each walk, what it computes (or loads) that no walk before it did.
+  struct KeptWalks {
+    std::vector<std::vector<InstId>> fresh;   // per walk, in order
+    std::vector<bool> is_kept;                // per instruction: a later walk uses it
+    int words = 1;                            // most 4-byte values per point that are kept or loaded at once
+  };
+  KeptWalks kept_walks() const;
   bool is_full_walk(int pass) const { return !reductions_of(pass).empty() || (pass == depths && !inner_stores.empty()); }
 };
 

@@ -139,5 +139,40 @@ SINTER_DECL std::vector<InstId> Nest::inner_of(int pass) const {
   return list;
 }
 
+SINTER_DECL Nest::KeptWalks Nest::kept_walks() const {
+  KeptWalks walks;
+  const std::size_t count = kernel.body.size();
+  walks.is_kept.assign(count, false);
+  std::vector<int> first(count, -1), last(count, -1);
+  for (int pass = 0; pass <= depths; ++pass) {
+    std::vector<InstId>& fresh = walks.fresh.emplace_back();
+    if (!is_full_walk(pass)) continue;
+    std::vector<bool> needed(count);
+    for (InstId reduction : reductions_of(pass))
+      for (int k = 0; k < arity(inst(reduction).prim); ++k) needed[inst(reduction).args[static_cast<std::size_t>(k)]] = true;
+    if (pass == depths)
+      for (const Store& store : inner_stores) needed[store.value] = true;
+    for (std::size_t i = count; i-- > 0;) {
+      if (!needed[i] || !is_inner[i]) continue;
+      last[i] = pass;
+      if (first[i] >= 0) continue;   // made by an earlier walk
+      first[i] = pass;
+      fresh.push_back(static_cast<InstId>(i));
+      for (int k = 0; k < arity(kernel.body[i].prim); ++k) needed[kernel.body[i].args[static_cast<std::size_t>(k)]] = true;
+    }
+    std::reverse(fresh.begin(), fresh.end());
+  }
+  for (std::size_t i = 0; i < count; ++i) walks.is_kept[i] = last[i] > first[i];
+  for (int pass = 0; pass <= depths; ++pass) {
+    int words = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool is_held = first[i] >= 0 && first[i] < pass && last[i] >= pass, is_loaded = first[i] == pass && kernel.body[i].prim == Prim::load;
+      if (is_held || is_loaded) words += size_of(kernel.body[i].dtype) == 8 ? 2 : 1;
+    }
+    walks.words = std::max(walks.words, words);
+  }
+  return walks;
+}
+
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

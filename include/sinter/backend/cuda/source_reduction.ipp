@@ -28,26 +28,25 @@ inline bool goes_by_columns(const Nest& nest) {
   return votes != 0 ? votes > 0 : !nest.kernel.is_reduced(nest.kernel.rank() - 1);
 }
 
-/// Registers that one element of the row takes, in words.
-inline int words_per_element(const Nest& nest) {
-  int words = 0;
-  for (std::size_t i = 0; i < nest.kernel.body.size(); ++i)
-    if (nest.is_live[i] && nest.is_inner[i] && nest.kernel.body[i].prim == Prim::load) words += size_of(nest.kernel.body[i].dtype) == 8 ? 2 : 1;
-  return std::max(words, 1);
-}
-
 inline int full_walks(const Nest& nest) {
   int walks = 0;
   for (int pass = 0; pass <= nest.depths; ++pass) walks += nest.is_full_walk(pass);
   return walks;
 }
 
-inline void choose_row(const Nest& nest, const Target& device, ReductionShape& shape) {
+inline void choose_row(const Nest& nest, const Target& device, const Schedule& schedule, ReductionShape& shape) {
   const std::int64_t vectors = quotient_up(shape.length, shape.width);
+  if (schedule.unroll > 0 && full_walks(nest) > 1) {   // as told: so many accesses per thread
+    shape.lanes = static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(quotient_up(vectors, schedule.unroll)), 1, 1024));
+    shape.steps = static_cast<int>(quotient_up(vectors, shape.lanes));
+    shape.is_resident = shape.steps * shape.width <= 64;
+    shape.groups = std::max(1, 128 / shape.lanes);
+    if (shape.is_resident) return;
+  }
   const std::int64_t wanted_threads = std::int64_t{device.multiprocessors} * 1024;
   const int usual_steps = shape.width >= 4 ? 4 : shape.width == 2 ? 4 : 8;
   const bool is_heavy = nest.kernel.body.size() > 48;
-  const int most_elements = is_heavy ? 8 : std::max(4, 32 / words_per_element(nest));
+  const int most_elements = is_heavy ? 8 : std::max(4, 32 / nest.kept_walks().words);
   std::int64_t lanes = power_of_2_at_least(quotient_up(vectors, usual_steps));
   while (lanes < power_of_2_at_least(vectors) && lanes < 1024 && shape.items * lanes < wanted_threads) lanes *= 2;
   if (lanes > 32 && lanes <= 64 && vectors <= 32 * usual_steps) lanes = 32;
@@ -99,7 +98,7 @@ SINTER_DECL ReductionShape choose_reduction(Writer& w) {
   shape.length = nest.points(nest.reduced);
   shape.items = nest.points(nest.parallel) / (shape.is_column ? shape.width : 1);
   if (shape.is_column) choose_column(nest, w.device, shape);
-  else choose_row(nest, w.device, shape);
+  else choose_row(nest, w.device, w.schedule, shape);
   choose_splits(nest, w.device, shape);
   shape.is_exact = shape.length > 0 && (shape.is_resident ? shape.tile() == shape.length : shape.chunk % shape.tile() == 0 && shape.length % shape.tile() == 0);
   return shape;
@@ -187,27 +186,11 @@ class ReductionWriter {
   }
   void declare_tile(InstId id) { w.line(w.declaration(id) + "[" + str(w.is_along(id) ? elements() : shape.steps) + "];"); }
 
-  /// Instructions that walks after their first one use too.
-  std::vector<bool> used_again() const {
-    std::vector<bool> seen(nest.kernel.body.size()), again(nest.kernel.body.size());
-    for (int pass = 0; pass <= nest.depths; ++pass)
-      if (nest.is_full_walk(pass))
-        for (InstId id : nest.inner_of(pass)) again[id] = again[id] || seen[id], seen[id] = true;
-    return again;
-  }
-
   void declare_resident() {
-    again_ = used_again();
-    is_made_.assign(nest.kernel.body.size(), false);
+    walks_ = nest.kept_walks();
     w.line("const I t = 0;");
-    std::vector<InstId> loads;
-    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
-      const auto id = static_cast<InstId>(i);
-      if (!nest.is_live[i] || !nest.is_inner[i]) continue;
-      if (nest.inst(id).prim == Prim::load) loads.push_back(id);
-      else if (again_[i]) w.line(w.declaration(id) + "[" + str(elements()) + "];");
-    }
-    write_loads(loads);
+    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i)
+      if (walks_.is_kept[i] && nest.kernel.body[i].prim != Prim::load) w.line(w.declaration(static_cast<InstId>(i)) + "[" + str(elements()) + "];");
   }
 
   /// Opens the loop over the thread's accesses of a tile.
@@ -237,7 +220,8 @@ class ReductionWriter {
   }
 
   void write_walk(int pass) {
-    const std::vector<InstId> insts = nest.inner_of(pass), reductions = nest.reductions_of(pass);
+    const std::vector<InstId> insts = shape.is_resident ? walks_.fresh[static_cast<std::size_t>(pass)] : nest.inner_of(pass);
+    const std::vector<InstId> reductions = nest.reductions_of(pass);
     for (InstId id : reductions) {
       const std::string start = neutral(nest.inst(id).prim, nest.inst(id).dtype);
       if (!shape.is_column) {
@@ -248,13 +232,11 @@ class ReductionWriter {
       w.line("#pragma unroll");
       w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) sum" + str(id) + "[j] = " + start + ";");
     }
-    if (!shape.is_resident) {
-      w.open("for (I t = begin; t < end; t += " + str(shape.tile()) + ")");
-      std::vector<InstId> loads;
-      for (InstId id : insts)
-        if (nest.inst(id).prim == Prim::load) loads.push_back(id);
-      write_loads(loads);
-    }
+    if (!shape.is_resident) w.open("for (I t = begin; t < end; t += " + str(shape.tile()) + ")");
+    std::vector<InstId> loads;
+    for (InstId id : insts)
+      if (nest.inst(id).prim == Prim::load) loads.push_back(id);
+    write_loads(loads);
     write_values(pass, insts, reductions);
     if (!shape.is_resident) w.close();
     for (InstId id : reductions) put_together(id);
@@ -268,12 +250,11 @@ class ReductionWriter {
         w.line(memory_type(nest.inst(nest.inner_stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" + str(shape.width) + "];");
     w.unroll("for (int j = 0; j < " + str(shape.width) + "; ++j)");
     for (InstId id : insts) {
-      if (nest.inst(id).prim == Prim::load || (shape.is_resident && is_made_[id])) continue;
+      if (nest.inst(id).prim == Prim::load) continue;
       const std::string value = w.value_of(id, index, "j"), v = "v" + str(id);
-      const bool stays = shape.is_resident && again_[id];
+      const bool stays = shape.is_resident && walks_.is_kept[id];
       w.name[id] = stays ? v + "[i * " + str(shape.width) + " + j]" : v;
       w.line((stays ? w.name[id] : "const " + w.declaration(id)) + " = " + value + ";");
-      if (stays) is_made_[id] = true;
     }
     for (InstId id : reductions) feed(id);
     if (stores)
@@ -459,7 +440,7 @@ class ReductionWriter {
   const Nest& nest;
   const ReductionShape shape;
   IndexNames place_;
-  std::vector<bool> again_, is_made_;
+  Nest::KeptWalks walks_;
   bool in_finish_ = false, has_scratch_ = false;
 };
 

@@ -180,7 +180,8 @@ SINTER_DECL LaunchList generate_scatter_add(const ScatterOp& op, std::span<const
   for (int a = 0; a < scatter.kernel.rank(); ++a)
     if (!scatter.kernel.is_reduced(a) && scatter.geometry.extent[static_cast<std::size_t>(a)] == 0) return {};
   const cuda_source_detail::Nest nest = cuda_source_detail::make_nest(scatter.kernel, scatter.geometry);
-  cuda_source_detail::Writer writer(nest, target, 0, true);
+  const Schedule schedule;
+  cuda_source_detail::Writer writer(nest, schedule, target, 0, true);
   cuda_source_detail::ScatterWriter(writer).run();
   return writer.finish();
 }

@@ -26,9 +26,10 @@ using IndexNames = std::array<std::string, max_axes>;
 
 class Writer {
  public:
-  Writer(const Nest& nest, const Target& device, std::uint64_t by_value, bool is_aligned);
+  Writer(const Nest& nest, const Schedule& schedule, const Target& device, std::uint64_t by_value, bool is_aligned);
 
   const Nest& nest;
+  const Schedule& schedule;   // 0: as the generator thinks best
   const Target& device;
 
   // ---- text

@@ -9,8 +9,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-SINTER_DECL Writer::Writer(const Nest& the_nest, const Target& the_device, std::uint64_t by_value, bool is_aligned)
-    : nest(the_nest), device(the_device), name(the_nest.kernel.body.size()), by_value_(by_value), is_aligned_(is_aligned) {
+SINTER_DECL Writer::Writer(const Nest& the_nest, const Schedule& the_schedule, const Target& the_device, std::uint64_t by_value, bool is_aligned)
+    : nest(the_nest), schedule(the_schedule), device(the_device), name(the_nest.kernel.body.size()), by_value_(by_value), is_aligned_(is_aligned) {
   // Offsets are kept in 32 bits where the farthest of all accesses, twice over, fits.
   std::int64_t farthest = std::max<std::int64_t>(1, nest.points(nest.parallel)) * std::max<std::int64_t>(1, nest.points(nest.reduced));
   if (nest.kernel.kind == KernelKind::contraction) farthest = std::max(nest.points(nest.parallel), nest.points(nest.reduced));
