@@ -23,8 +23,8 @@ extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_const
   const I x0 = item;
   const I begin = 0, end = a.length;
   const I t = 0;
-  float v2[16];
   float v3[16];
+  float sum1 = __int_as_float(0xff800000);
   float v0[16];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -36,7 +36,6 @@ extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_const
       for (int j = 0; j < 4; ++j) v0[i * 4 + j] = t0.v[j];
     }
   }
-  float sum1 = __int_as_float(0xff800000);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const I e = t + (i * 64 + lane) * 4;
@@ -70,8 +69,8 @@ extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_const
       const I x1 = e;
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        v2[i * 4 + j] = v0[i * 4 + j] - v1;
-        v3[i * 4 + j] = expf(v2[i * 4 + j]);
+        const float v2 = v0[i * 4 + j] - v1;
+        v3[i * 4 + j] = expf(v2);
         sum4 = sum4 + v3[i * 4 + j];
       }
     }
