@@ -12,6 +12,8 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/compile.hpp>
 #include <sinter/jit/control.hpp>
+#include <sinter/jit/custom_op.hpp>
+#include <sinter/jit/effects.hpp>
 #include <sinter/jit/region.hpp>
 #include <sinter/jit/escape.hpp>
 #include <sinter/jit/eval.hpp>

@@ -31,6 +31,7 @@
 #include <sinter/ops/control.ipp>
 #include <sinter/ops/conv.ipp>
 #include <sinter/ops/custom_derivative.ipp>
+#include <sinter/ops/host_function.ipp>
 #include <sinter/ops/infer.ipp>
 #include <sinter/ops/join.ipp>
 #include <sinter/ops/layer_norm.ipp>
@@ -51,6 +52,7 @@
 #include <sinter/expr/capture.ipp>
 #include <sinter/expr/functions.ipp>
 #include <sinter/expr/host.ipp>
+#include <sinter/expr/host_run.ipp>
 // autodiff
 #include <sinter/autodiff/custom.ipp>
 #include <sinter/autodiff/cut.ipp>
@@ -153,6 +155,8 @@
 #include <sinter/jit/backends.ipp>
 #include <sinter/jit/control.ipp>
 #include <sinter/jit/control_trace.ipp>
+#include <sinter/jit/custom_op.ipp>
+#include <sinter/jit/effects.ipp>
 #include <sinter/jit/custom_run.ipp>
 #include <sinter/jit/escape.ipp>
 #include <sinter/jit/eval.ipp>

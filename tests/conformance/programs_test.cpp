@@ -298,3 +298,50 @@ TEST_CASE("program: Newton's method, a loop that ends by what it computes") {
   check_close(numbers(y), std::vector<double>(8, numbers(x)[0] * std::pow(0.5, 50)), 1e-6);
   CHECK(item<int>(Tensor(k)) == 50);
 }
+
+TEST_CASE("program: an operation of one's own, with a derivative, inside a compiled function") {
+  auto running_max = jit::custom_op({.name = "running_max",
+                                     .shape = [](auto in) { return in[0]; },
+                                     .cpu = [](auto in, auto out) {
+                                       std::copy_n(in[0].data, in[0].numel, out.data);
+                                       for (std::int64_t i = 1; i < out.numel; ++i) out.data[i] = std::max(out.data[i], out.data[i - 1]);
+                                     },
+                                     .vjp = [](auto in, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * in[0]}; }});
+  auto f = jit::compile([running_max](Tensor x) { return maximum(running_max(x * 2), running_max(x)); });
+  Tensor x = randn({100});
+  std::vector<double> want;
+  for (double v : numbers(x)) {
+    const double highest = std::max(v, 2 * v);
+    want.push_back(want.empty() ? highest : std::max(highest, want.back()));
+  }
+  check_close(numbers(f(x)), want, 1e-6);
+  auto gradient = jit::compile(jit::grad([running_max](Tensor v) { return sum(running_max(v * 3)); }));
+  std::vector<double> slope;
+  for (double v : numbers(x)) slope.push_back(9 * v);
+  check_close(numbers(gradient(x)), slope, 1e-6);
+}
+
+TEST_CASE("program: training that reports, checks itself and stops without a trace of the failed step") {
+  std::vector<std::string> lines;
+  auto before = jit::set_print_sink([&lines](std::string_view line) { lines.emplace_back(line); });
+  Variable w(full({2}, 1)), steps(Tensor(full({}, 0, {.dtype = DType::i64})));
+  std::vector<double> losses;
+  auto step = jit::compile([&](Tensor x, Scalar rate) {
+    auto [loss, gradient] = jit::value_and_grad([&](Tensor weights) { return sum(square(weights * x)); })(Tensor(w));
+    w -= rate * gradient;
+    steps += 1;
+    jit::check(loss < 1e6, "loss {} at step {}", loss, steps);
+    jit::print("step {}: loss {}", steps, loss);
+    jit::callback([&losses](double value) { losses.push_back(value); }, loss);
+    return loss;
+  });
+  for (int i = 0; i < 3; ++i) step(full({2}, 1), 0.25);
+  CHECK(lines == std::vector<std::string>{"step 1: loss 2.0", "step 2: loss 0.5", "step 3: loss 0.125"});
+  CHECK(losses == std::vector<double>{2, 0.5, 0.125});
+  CHECK_THROWS_AS(step(full({2}, 1e5), 0.25), CheckError);
+  CHECK(numbers(w) == std::vector<double>{0.125, 0.125});
+  CHECK(item<std::int64_t>(steps) == 3);
+  step(full({2}, 1), 0.25);
+  CHECK(lines.back() == "step 4: loss 0.03125");
+  jit::set_print_sink(before);
+}

@@ -8,7 +8,7 @@
 SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL CutGraph cut_graph(const Graph& graph, std::span<const Value> outputs, std::span<const Value> last_inputs,
-                               const std::function<bool(Value)>& is_given) {
+                               const std::function<bool(Value)>& is_given, const std::function<bool(std::int32_t node)>& keeps_effect) {
   CutGraph cut;
   std::vector<std::uint8_t> is_needed(graph.nodes().size(), 0);
   auto is_last = [&](Value v) { return std::find(last_inputs.begin(), last_inputs.end(), v) != last_inputs.end(); };
@@ -18,6 +18,8 @@ SINTER_DECL CutGraph cut_graph(const Graph& graph, std::span<const Value> output
     else if (std::find(cut.inputs.begin(), cut.inputs.end(), v) == cut.inputs.end()) cut.inputs.push_back(v);
   };
   for (Value v : outputs) need(v);
+  for (std::size_t id = 0; keeps_effect && id < graph.nodes().size(); ++id)
+    if (graph.nodes()[id].op->kind == OpKind::effect && keeps_effect(static_cast<std::int32_t>(id))) is_needed[id] = 1;
   for (std::size_t id = graph.nodes().size(); id-- > 0;)
     if (is_needed[id])
       for (Value v : graph.nodes()[id].inputs) need(v);

@@ -29,6 +29,16 @@ inline Value zeros_like(GraphBuilder& builder, Value v) {
   return full_like(val(builder, v), 0).value;
 }
 
+/// A graph that computes the forward values once more, for a derivative: effects have run, and do not run again.
+inline Graph derivative_graph(const Graph& graph) {
+  const Graph derivative = Dce{.drops_effects = true}(graph);
+  for (const Node& node : derivative.nodes())
+    if (node.op->kind == OpKind::effect)
+      throw UserError("jacobian", "the derivative needs the result of a " + std::string(node.op->name) + ", which would run again", node.where,
+                      "make it .pure = true if it has no effects, or put stop_gradient around its result and what depends on it");
+  return derivative;
+}
+
 /// Gradients of the first `parameters` inputs for gradients of the outputs, all of which are further inputs.
 inline Graph vjp_graph(const Graph& forward, std::size_t parameters, std::size_t results) {
   GraphBuilder builder(forward);
@@ -40,7 +50,7 @@ inline Graph vjp_graph(const Graph& forward, std::size_t parameters, std::size_t
   gradients = backward(builder, outputs, douts, wrt);
   for (std::size_t i = 0; i < parameters; ++i)
     if (!gradients[i]) gradients[i] = zeros_like(builder, wrt[i]);
-  return Dce{}(builder.finish(gradients));
+  return derivative_graph(builder.finish(gradients));
 }
 
 /// The unit vectors of `shape`, one after the other along the first axis.
@@ -101,7 +111,7 @@ inline Graph jvp_by_parameter(const Graph& forward, std::size_t parameter) {
   const Value tangent = builder.input(Type(builder.type(inputs[parameter])), {}, builder.node(inputs[parameter]).where);
   Value derivative = push_forward(builder, {&output, 1}, {&inputs[parameter], 1}, {&tangent, 1})[0];
   if (!derivative) derivative = zeros_like(builder, output);
-  return Dce{}(builder.finish({&derivative, 1}));
+  return derivative_graph(builder.finish({&derivative, 1}));
 }
 
 inline bool is_by_rows(const Shape& output, const Shape& parameter) {
@@ -174,10 +184,10 @@ SINTER_DECL ForwardBackward split_vjp(const Graph& traced, std::size_t parameter
   std::vector<Value> all = outputs;
   all.insert(all.end(), gradients.begin(), gradients.end());
   const Graph joint = builder.finish(all);
-  CutGraph backward_half = cut_graph(joint, gradients, douts, [&](Value v) { return is_kept(joint, boundary, v); });
+  CutGraph backward_half = cut_graph(joint, gradients, douts, [&](Value v) { return is_kept(joint, boundary, v); }, [&](std::int32_t id) { return id >= boundary; });
   std::vector<Value> early = outputs;
   early.insert(early.end(), backward_half.inputs.begin(), backward_half.inputs.end() - static_cast<std::ptrdiff_t>(results));
-  CutGraph forward_half = cut_graph(joint, early, inputs, [](Value) { return false; });
+  CutGraph forward_half = cut_graph(joint, early, inputs, [](Value) { return false; }, [&](std::int32_t id) { return id < boundary; });
   return {std::move(forward_half.graph), std::move(backward_half.graph)};
 }
 

@@ -75,9 +75,12 @@ class BackwardWalk {
     depends_.assign(static_cast<std::size_t>(last_ - first_), false);
     for (Value w : wrt_)
       if (w.node >= first_ && w.node < last_) depends_[slot(w.node)] = true;
-    for (std::int32_t id = first_; id < last_; ++id)
+    for (std::int32_t id = first_; id < last_; ++id) {
+      const OpInfo& op = *builder_.graph().node(id).op;
+      if (op.vjp == nullptr && op.decompose == nullptr) continue;   // no gradient passes
       for (Value in : builder_.graph().node(id).inputs)
         if (depends(in)) depends_[slot(id)] = true;
+    }
   }
 
   std::uint32_t needed_operands(std::span<const Value> inputs) const {

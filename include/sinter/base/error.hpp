@@ -62,6 +62,11 @@ class RecompileError : public UserError {
  public:
   RecompileError(std::string_view op, std::string_view what, Location where = {}, std::string_view fix = {});
 };
+/// A run-time assertion of the user (jit::check) does not hold.
+class CheckError : public UserError {
+ public:
+  CheckError(std::string_view op, std::string_view what, Location where = {}, std::string_view fix = {});
+};
 /// Memory limit reached or allocation refused by the system.
 class OutOfMemory : public Error {
  public:

@@ -247,4 +247,5 @@ SINTER_NAMESPACE_END
 
 #ifndef SINTER_SEPARATE_COMPILATION
 #include <sinter/expr/host.ipp>
+#include <sinter/expr/host_run.ipp>
 #endif

@@ -24,9 +24,11 @@ class Payload {
   virtual ~Payload() = default;
   /// Shown in the text of graphs.
   virtual std::string text() const = 0;
-  /// Does a second trace of the same program make this payload? Only payloads of effects may say yes for another object:
-  /// equal nodes without effects are merged.
+  /// Does it do the same in every respect? Then either may stand for the other: equal nodes are merged, equal graphs share
+  /// a plan.
   virtual bool same_as(const Payload& other) const { return this == &other; }
+  /// May a second trace of the same program have made it? A lambda written in the traced function is another object each time.
+  virtual bool may_be_retrace_of(const Payload& other) const { return same_as(other); }
 };
 
 struct Attrs {
@@ -44,6 +46,7 @@ struct Attrs {
   Ref<TensorImpl> constant{};      // data of a constant
   std::vector<std::shared_ptr<const Graph>> bodies{};   // sub-graphs of cond, while_loop, region, ...; they share the symbols of their graph
   std::shared_ptr<const Payload> payload{};
+  std::vector<Type> types{};       // of results, where they do not follow from the operands
 
   /// Same attributes; constants are the same when they are the same value object.
   friend bool identical(const Attrs& a, const Attrs& b);

@@ -4,6 +4,7 @@
 
 #include <sinter/graph/attrs.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -88,13 +89,20 @@ inline bool same_payload(const Attrs& a, const Attrs& b) {
   return a.payload == b.payload || (a.payload && b.payload && a.payload->same_as(*b.payload));
 }
 
-/// Equal in everything but the constant and the sub-graphs. Numbers compare by bits: -0 differs from 0, and NaN equals itself.
-inline bool same_but_constant(const Attrs& a, const Attrs& b) {
+inline bool same_types(const Attrs& a, const Attrs& b) {
+  return std::equal(a.types.begin(), a.types.end(), b.types.begin(), b.types.end(), [](const Type& x, const Type& y) { return identical(x, y); });
+}
+
+/// Equal in everything but the constant, the sub-graphs and the payload. Numbers compare by bits: -0 differs from 0, and NaN
+/// equals itself.
+inline bool same_plain_fields(const Attrs& a, const Attrs& b) {
   return a.axes == b.axes && identical(a.shape, b.shape) && identical(a.limits, b.limits) && a.steps == b.steps &&
          std::bit_cast<std::uint64_t>(a.value) == std::bit_cast<std::uint64_t>(b.value) && a.integer == b.integer &&
          a.has_dtype == b.has_dtype && (!a.has_dtype || a.dtype == b.dtype) && a.keepdim == b.keepdim && a.device == b.device && a.text == b.text &&
-         same_payload(a, b);
+         same_types(a, b);
 }
+
+inline bool same_but_constant(const Attrs& a, const Attrs& b) { return same_plain_fields(a, b) && same_payload(a, b); }
 
 }  // namespace graph_detail
 
@@ -119,6 +127,7 @@ SINTER_DECL void Attrs::hash_into(Hasher& hasher) const {
     hash_constant(hasher, *constant);
   }
   if (payload) hasher.add(std::uint64_t{11});
+  for (const Type& type : types) hash_type(hasher.add(std::uint64_t{12}), type);
 }
 
 SINTER_NAMESPACE_END

@@ -75,6 +75,10 @@ class Graph {
 };
 
 bool structurally_equal(const Graph& a, const Graph& b);
+/// As structurally_equal, but functions of the user (payloads) need only be of one kind: the traced function may make them
+/// each time it runs. The second is the later trace. Nodes are compared without their operands.
+bool may_be_retrace(const Graph& a, const Graph& b);
+bool may_be_retrace(const Node& a, const Node& b);
 
 /// Throws InternalError naming the node when something is inconsistent: order, arity, result types against the op's rule.
 void verify(const Graph& graph);

@@ -50,16 +50,27 @@ inline CanonicalOrder canonical_order(const Graph& graph) {
   return result;
 }
 
-inline bool same_node(const Node& a, const Node& b) {
+/// How far two graphs must agree.
+enum class Likeness : std::uint8_t {
+  same,      // either may stand for the other
+  retrace,   // two traces of one program
+};
+bool graphs_alike(const Graph& a, const Graph& b, Likeness likeness);
+
+inline bool payloads_alike(const Attrs& a, const Attrs& b, Likeness likeness) {
+  return same_payload(a, b) || (likeness == Likeness::retrace && a.payload && b.payload && b.payload->may_be_retrace_of(*a.payload));
+}
+
+inline bool same_node(const Node& a, const Node& b, Likeness likeness = Likeness::same) {
   if (a.op != b.op || a.inputs.size() != b.inputs.size() || a.types.size() != b.types.size() || a.attrs.bodies.size() != b.attrs.bodies.size())
     return false;
   for (std::size_t i = 0; i < a.types.size(); ++i)
     if (!identical(a.types[i], b.types[i])) return false;
   if (a.op == &input_op()) return a.attrs.integer == b.attrs.integer;   // not its name
-  if (!same_but_constant(a.attrs, b.attrs) || !a.attrs.constant != !b.attrs.constant) return false;
+  if (!same_plain_fields(a.attrs, b.attrs) || !payloads_alike(a.attrs, b.attrs, likeness) || !a.attrs.constant != !b.attrs.constant) return false;
   if (a.attrs.constant && !same_constant(*a.attrs.constant, *b.attrs.constant)) return false;
   for (std::size_t i = 0; i < a.attrs.bodies.size(); ++i)
-    if (a.attrs.bodies[i] != b.attrs.bodies[i] && !structurally_equal(*a.attrs.bodies[i], *b.attrs.bodies[i])) return false;
+    if (a.attrs.bodies[i] != b.attrs.bodies[i] && !graphs_alike(*a.attrs.bodies[i], *b.attrs.bodies[i], likeness)) return false;
   return true;
 }
 
@@ -92,8 +103,8 @@ SINTER_DECL Hash128 Graph::hash() const {
   return hasher.finish();
 }
 
-SINTER_DECL bool structurally_equal(const Graph& a, const Graph& b) {
-  using namespace graph_detail;
+namespace graph_detail {
+inline bool graphs_alike(const Graph& a, const Graph& b, Likeness likeness) {
   if (a.inputs().size() != b.inputs().size() || a.outputs().size() != b.outputs().size() || a.symbols().size() != b.symbols().size())
     return false;
   for (std::size_t i = 0; i < a.symbols().size(); ++i)
@@ -105,7 +116,7 @@ SINTER_DECL bool structurally_equal(const Graph& a, const Graph& b) {
   };
   for (std::size_t i = 0; i < left.order.size(); ++i) {
     const Node &x = a.node(left.order[i]), &y = b.node(right.order[i]);
-    if (!same_node(x, y)) return false;
+    if (!same_node(x, y, likeness)) return false;
     for (std::size_t k = 0; k < x.inputs.size(); ++k)
       if (!same_value(x.inputs[k], y.inputs[k])) return false;
   }
@@ -113,5 +124,10 @@ SINTER_DECL bool structurally_equal(const Graph& a, const Graph& b) {
     if (!same_value(a.outputs()[i], b.outputs()[i])) return false;
   return true;
 }
+}  // namespace graph_detail
+
+SINTER_DECL bool structurally_equal(const Graph& a, const Graph& b) { return graph_detail::graphs_alike(a, b, graph_detail::Likeness::same); }
+SINTER_DECL bool may_be_retrace(const Graph& a, const Graph& b) { return graph_detail::graphs_alike(a, b, graph_detail::Likeness::retrace); }
+SINTER_DECL bool may_be_retrace(const Node& a, const Node& b) { return graph_detail::same_node(a, b, graph_detail::Likeness::retrace); }
 
 SINTER_NAMESPACE_END

@@ -72,6 +72,7 @@ inline std::string attrs_text(const Attrs& attrs, bool is_input) {
   if (attrs.keepdim) field("keepdim");
   if (attrs.device != Device::cpu()) field("device=" + attrs.device.text());
   if (!attrs.text.empty()) field("text=" + quoted(attrs.text));
+  if (!attrs.types.empty()) field("types=" + list_text(attrs.types, [](const Type& type) { return type.text(); }));
   if (attrs.payload) field("payload=" + quoted(attrs.payload->text()));
   if (attrs.constant && is_content_compared(attrs.constant->type)) field("data=" + data_text(*attrs.constant));
   return out.empty() ? out : " {" + out + "}";

@@ -74,6 +74,9 @@ std::vector<Ref<TensorImpl>> record_results(const OpInfo& op, std::span<Leaf> le
 /// and its own last result, which is not among the values given back, is the token for the next. Outside a trace it runs
 /// at once.
 std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where);
+/// Runs a host operation without sub-graphs now, outside all traces; operands are evaluated. Gives results of these types.
+/// Defined by the expr layer.
+std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span<const Leaf> operands, const TypeList& types, const Attrs& attrs, Location where);
 /// The type of tokens.
 inline Type token_type() { return {DType::bool_, Device::cpu(), {}}; }
 /// Records an expression statement as one block.

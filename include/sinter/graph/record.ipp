@@ -309,6 +309,15 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::sp
   Trace* trace = Trace::current();
   std::vector<Leaf> operands(std::make_move_iterator(leaves.begin()), std::make_move_iterator(leaves.end()));
   operands.push_back(trace != nullptr && trace->last_effect() ? Leaf(trace->last_effect()) : Leaf::of_number(true));
+  if (trace == nullptr && attrs.bodies.empty()) {
+    bool is_weak = false;
+    const TypeList types = graph_detail::result_types(op, operands, attrs, where, is_weak);
+    if (types.size() == 1 || !is_tape_on()) {   // results on the tape need a record
+      std::vector<Ref<TensorImpl>> results = run_host_op(op, operands, types, attrs, where);
+      results.pop_back();
+      return results;
+    }
+  }
   std::vector<Ref<TensorImpl>> values = graph_detail::record_all(op, operands, std::move(attrs), where);
   values.back()->is_weak = true;   // a token is on no device
   if (trace == nullptr) {

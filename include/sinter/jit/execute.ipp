@@ -205,7 +205,7 @@ class CallOutputs {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       places.outputs[i] = nullptr;
       if (!is_own_buffer(i)) continue;
-      if (i < targets_.size() && is_dense(targets_[i].type.shape, targets_[i].strides)) {
+      if (i < targets_.size() && outputs_[i].outlives_failure && is_dense(targets_[i].type.shape, targets_[i].strides)) {
         places.outputs[i] = targets_[i].data;
         continue;
       }

@@ -112,7 +112,7 @@ inline std::string first_difference(const Graph& before, const Graph& now, Locat
   std::size_t n = std::min(before.nodes().size(), now.nodes().size());
   for (std::size_t i = 0; i < n; ++i) {
     const Node &a = before.nodes()[i], &b = now.nodes()[i];
-    if (a.op == b.op && a.inputs == b.inputs && identical(a.attrs, b.attrs)) continue;
+    if (a.inputs == b.inputs && may_be_retrace(a, b)) continue;
     where = b.where;
     // A changed number is a node of its own; blame the operation that uses it.
     for (std::size_t user = i + 1; user < now.nodes().size() && b.inputs.empty(); ++user) {
@@ -353,7 +353,7 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& 
   policy.beyond = ReadPolicy::Beyond::differs;
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   jit_detail::TracedGraph again = jit_detail::traced_graph(recorder, trace(recorder), where_);
-  if (structurally_equal(entry.traced, again.graph)) {
+  if (may_be_retrace(entry.traced, again.graph)) {
     if (again.captured != entry.captured)
       throw TraceError("compile", "the function uses another Variable than when it was traced", where_,
                        "a captured Variable is known by its identity: pass it as an argument, or give the same one a new value with set");

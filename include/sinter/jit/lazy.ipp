@@ -1,4 +1,4 @@
-// The evaluator. One lock serialises lazy evaluation: graphs are captured from shared records.
+// The evaluator. Graphs are captured from shared records, and values become ready, under one lock; plans run outside it.
 #pragma once
 
 #include <sinter/jit/lazy.hpp>
@@ -10,6 +10,7 @@
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -131,6 +132,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
                      is_active ? "values are known only after the call: return the tensor and read it there, or choose with where(condition, a, b)"
                                : "return it from the compiled function instead of storing it in a captured variable");
   }
+  if (std::all_of(values.begin(), values.end(), [](const TensorImpl* value) { return value->is_ready(); })) return;
   if (jit::jit_detail::evaluated_by_device(values, what, where)) return;
   // The trace of the caller, if any, must not see what happens here.
   SymbolScope* scope = std::exchange(SymbolScope::current(), nullptr);
@@ -139,7 +141,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     ~Restore() { SymbolScope::current() = scope; }
   } restore{scope};
   auto& cache = jit::jit_detail::LazyCache::instance();
-  std::scoped_lock lock(cache.mutex);
+  std::unique_lock lock(cache.mutex);
   std::vector<Ref<TensorImpl>> outputs;
   for (TensorImpl* value : values)
     if (!value->is_ready()) outputs.push_back(Ref<TensorImpl>::share(value));
@@ -154,10 +156,13 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     inputs = std::move(captured.inputs);
     std::vector<jit::InputLayout> layouts;
     for (const auto& input : inputs) layouts.push_back(jit::layout_of(*input));
-    auto& plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts));
+    const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts)).plan;
     ++cache.stats.evaluations;
-    std::vector<Ref<TensorImpl>> results = execute(*plan.plan, inputs);
-    for (std::size_t i = 0; i < outputs.size(); ++i) jit::jit_detail::become_ready(*outputs[i], *results[i]);
+    lock.unlock();   // functions of the user may run now, and evaluate
+    std::vector<Ref<TensorImpl>> results = execute(*plan, inputs);
+    lock.lock();
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (!outputs[i]->is_ready()) jit::jit_detail::become_ready(*outputs[i], *results[i]);   // else somebody was faster
   }
 }
 

@@ -144,6 +144,7 @@ SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> re
     for (Type& type : changed.types) type.shape = type.shape.substitute(replacement);
     changed.attrs.shape = changed.attrs.shape.substitute(replacement);
     changed.attrs.limits = changed.attrs.limits.substitute(replacement);
+    for (Type& type : changed.attrs.types) type.shape = type.shape.substitute(replacement);
     for (auto& body : changed.attrs.bodies) body = bodies.map(body, [&](const Graph& g) { return substitute_symbols(g, replacement, sources); });
     builder.copy(changed, changed.inputs);   // one node each, in order: ids stay
   }

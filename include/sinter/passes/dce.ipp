@@ -12,7 +12,7 @@ SINTER_DECL Graph Dce::operator()(const Graph& graph) const {
   for (Value v : graph.outputs()) is_live[static_cast<std::size_t>(v.node)] = 1;
   std::size_t live = 0;
   for (std::size_t id = nodes.size(); id-- > 0;) {
-    if (nodes[id].op->kind == OpKind::effect) is_live[id] = 1;
+    if (!drops_effects && nodes[id].op->kind == OpKind::effect) is_live[id] = 1;
     if (!is_live[id]) continue;
     ++live;
     for (Value v : nodes[id].inputs) is_live[static_cast<std::size_t>(v.node)] = 1;

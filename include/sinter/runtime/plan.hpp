@@ -48,6 +48,7 @@ struct PlanOutput {
   Dim offset;                              // views: elements from the start of what is viewed
   SmallVector<Dim, max_rank> strides;      // row-major for fresh outputs
   std::int32_t donor = -1;                 // the input whose pointer may be given as this output's
+  bool outlives_failure = false;           // no step fails once its memory is written: it may be memory that others hold
 };
 
 struct PlanStep {

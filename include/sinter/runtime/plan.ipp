@@ -12,6 +12,8 @@
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/runtime/threads.hpp>
 
+#include <algorithm>
+
 SINTER_NAMESPACE_BEGIN
 
 class PlanBuilder {
@@ -29,6 +31,7 @@ class PlanBuilder {
   void add_inputs();
   void add_outputs();
   void add_step(std::int32_t group);
+  void mark_outputs_that_outlive_failure();
   void compile(PlanStep& step);
   std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body);
   void compile_in_parallel();
@@ -162,6 +165,19 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
   plan_->steps_.push_back(std::move(step));
 }
 
+/// Functions of the host may throw, and gathers do on a bad index.
+SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
+  for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
+  for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {
+    const std::vector<Inst>& body = step->kernel.body;
+    if (!step->host && std::none_of(body.begin(), body.end(), [](const Inst& inst) { return inst.prim == Prim::gather; })) continue;
+    for (auto earlier = step; earlier != plan_->steps_.rend(); ++earlier)
+      for (const BufferRef& operand : earlier->operands)
+        if (operand.kind == BufferKind::output) plan_->outputs_[static_cast<std::size_t>(operand.index)].outlives_failure = false;
+    return;
+  }
+}
+
 SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   fusion_ = fuse(items_, fusion_options());
   if (is_logged("fusion")) note("fusion", fusion_.text(items_));
@@ -174,6 +190,7 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   add_outputs();
   compile_in_parallel();
   for (std::int32_t group : memory_.order) add_step(group);
+  mark_outputs_that_outlive_failure();
   return plan_;
 }
 

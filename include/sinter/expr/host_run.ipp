@@ -1,0 +1,68 @@
+// A host operation outside of plans: effects of code that is not compiled run where they stand.
+#pragma once
+
+#include <sinter/expr/host.hpp>
+#include <sinter/graph/host_call.hpp>
+#include <sinter/graph/record.hpp>
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+
+/// A call on operands that are ready.
+class PlainHostCall final : public HostCall {
+ public:
+  PlainHostCall(const Attrs& attributes, Location at) : HostCall(attributes, at) {}
+  void run_body(std::size_t, std::span<void* const>, std::span<void* const>) override { throw InternalError("a host operation outside of plans has no sub-graphs"); }
+  std::int64_t value_of(Dim extent) const override { return extent.value(); }
+  void* scratch(std::size_t slot, std::size_t bytes) override {
+    if (scratch_.size() <= slot) scratch_.resize(slot + 1);
+    if (!scratch_[slot] || scratch_[slot]->bytes() < bytes) scratch_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1));
+    return scratch_[slot]->data();
+  }
+
+ private:
+  std::vector<Ref<Storage>> scratch_;
+};
+
+inline HostView view_of_value(const TensorImpl& value) {
+  return {value.type.dtype, value.type.shape, value.type.shape.numel().value(), value.storage->bytes() > 0 ? value.data() : nullptr};
+}
+
+/// An operand in memory, without gaps.
+inline Ref<TensorImpl> dense_operand(const Leaf& leaf, std::string_view op, Location where) {
+  if (leaf.value) return dense_value(In(Tensor(leaf.value), where), op);
+  const DType dtype = leaf.kind == DTypeClass::floating ? DType::f32 : leaf.kind == DTypeClass::integer ? DType::i64 : DType::bool_;
+  Ref<Storage> storage = Storage::allocate(static_cast<std::size_t>(size_of(dtype)));
+  visit_dtype(dtype, [&](auto element) {
+    using T = decltype(element);
+    *static_cast<T*>(storage->data()) = leaf.kind == DTypeClass::floating ? static_cast<T>(leaf.number) : static_cast<T>(leaf.integer);
+  });
+  return TensorImpl::make_ready({dtype, Device::cpu(), {}}, std::move(storage));
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span<const Leaf> operands, const TypeList& types, const Attrs& attrs,
+                                                     Location where) {
+  std::vector<Ref<TensorImpl>> values, results;
+  std::vector<HostView> in, out;
+  for (const Leaf& leaf : operands) {
+    values.push_back(expr_detail::dense_operand(leaf, op.name, where));
+    in.push_back(expr_detail::view_of_value(*values.back()));
+  }
+  for (const Type& type : types) {
+    const std::int64_t bytes = type.shape.numel().value() * size_of(type.dtype);
+    results.push_back(TensorImpl::make_ready(type, Storage::allocate(static_cast<std::size_t>(bytes))));
+    out.push_back(expr_detail::view_of_value(*results.back()));
+  }
+  expr_detail::PlainHostCall call(attrs, where);
+  call.in = in;
+  call.out = out;
+  op.run_on_host(call);
+  return results;
+}
+
+SINTER_NAMESPACE_END

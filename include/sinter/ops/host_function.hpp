@@ -1,0 +1,94 @@
+// Ops whose work is a function of the user that the host runs: print, check, callbacks, and ops of the user's own. Each
+// has the function as its payload; how such functions are written and called is the jit layer's business.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/ops/op.hpp>
+
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+
+/// The user's function behind a node.
+class HostFunction : public Payload {
+ public:
+  /// What errors call it.
+  virtual std::string name() const = 0;
+  std::string text() const override { return name(); }
+  /// One run. `in` and `out` are those of `call` without the tokens of effects.
+  virtual void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const = 0;
+  /// Types of the results. The default takes those declared, attrs.types.
+  virtual void infer(const InferArgs& args, TypeList& out) const;
+  /// Gradients of the operands without the token of an effect. The default throws: there is none.
+  virtual ValList vjp(const VjpArgs& args) const;
+  /// The function for each example of a batch; operands and results with the token of an effect.
+  virtual void batch(const BatchArgs& args, BatchedList& results) const = 0;
+};
+
+namespace ops_detail {
+const HostFunction& host_function(const Attrs& attrs);
+void run_host_function(HostCall& call);
+void run_host_effect(HostCall& call);
+void infer_host_function(const InferArgs& args, TypeList& out);
+/// As infer_host_function, with the token behind the results.
+void infer_host_effect(const InferArgs& args, TypeList& out);
+ValList host_function_vjp(const VjpArgs& args);
+ValList host_effect_vjp(const VjpArgs& args);
+void batch_host_function(const BatchArgs& args, BatchedList& results);
+/// The same op on whole batches; all results but the token are batched.
+void batch_as_whole(const BatchArgs& args, Attrs attrs, BatchedList& results);
+}  // namespace ops_detail
+
+namespace ops {
+
+/// A user's function without effects: may be removed, merged with its equal, or run again.
+template <class Self>
+struct PureHostOp {
+  static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_host_function(args, out); }
+  static void run_on_host(HostCall& call) { ops_detail::run_host_function(call); }
+  static ValList vjp(const VjpArgs& args) { return ops_detail::host_function_vjp(args); }
+  static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_host_function(args, results); }
+};
+/// One with effects: runs once for each call, in program order.
+template <class Self>
+struct HostEffect {
+  static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_host_effect(args, out); }
+  static void run_on_host(HostCall& call) { ops_detail::run_host_effect(call); }
+  static ValList vjp(const VjpArgs& args) { return ops_detail::host_effect_vjp(args); }
+  static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_host_function(args, results); }
+};
+
+/// Writes its operands into a text. attrs.text: the format; attrs.shape: extents that the text names.
+struct Print : HostEffect<Print> {
+  static constexpr OpInfo info{.name = "print", .arity = -1, .kind = OpKind::effect};
+};
+/// Throws unless all of operand 0 (bool) holds; the others are for the message.
+struct Check : HostEffect<Check> {
+  static constexpr OpInfo info{.name = "check", .arity = -1, .kind = OpKind::effect};
+};
+struct Callback : HostEffect<Callback> {
+  static constexpr OpInfo info{.name = "callback", .arity = -1, .kind = OpKind::effect};
+};
+struct PureCallback : PureHostOp<PureCallback> {
+  static constexpr OpInfo info{.name = "pure_callback", .arity = -1, .kind = OpKind::structured};
+};
+struct Custom : PureHostOp<Custom> {
+  static constexpr OpInfo info{.name = "custom", .arity = -1, .kind = OpKind::structured};
+};
+struct CustomEffect : HostEffect<CustomEffect> {
+  static constexpr OpInfo info{.name = "custom_effect", .arity = -1, .kind = OpKind::effect};
+};
+/// Made of other operations, attrs.bodies[0], with a derivative of its own: result attrs.integer of it.
+struct CustomComposite {
+  static constexpr OpInfo info{.name = "custom_composite", .arity = -1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& args);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/ops/host_function.ipp>
+#endif
