@@ -363,3 +363,25 @@ TEST_CASE("random numbers: each call draws new ones, in order, also under grad a
     CHECK(item<float>(value) == Approx(plain[static_cast<std::size_t>(2 * i)] + plain[static_cast<std::size_t>(2 * i + 1)]));
   }
 }
+
+TEST_CASE("effects: where a value that is read cuts the trace, those before and behind the cut run once") {
+  Printed printed;
+  int calls = 0;
+  auto f = jit::compile([&calls](Tensor x) -> Tensor {
+    jit::print("before {}", sum(x));
+    jit::callback([&calls] { ++calls; });
+    if (item(sum(x)) > 2) {
+      jit::print("large {}", amax(x));
+      return x * 2;
+    }
+    jit::print("small");
+    return x;
+  });
+  for (int round = 0; round < 4; ++round) {
+    f(numbers(3));
+    CHECK(printed.take() == Lines{"before 3.0", "large 2.0"});
+    f(numbers(3) * 0.5);
+    CHECK(printed.take() == Lines{"before 1.5", "small"});
+    CHECK(calls == 2 * (round + 1));
+  }
+}

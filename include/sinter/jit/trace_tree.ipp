@@ -34,7 +34,7 @@ inline bool same_traced(const Node& a, const Node& b) {
   for (std::size_t i = 0; i < a.types.size(); ++i)
     if (!identical(a.types[i], b.types[i])) return false;
   if (a.op == &op_info<ops::Constant>) return same_constant_data(a.attrs.constant, b.attrs.constant);
-  return identical(a.attrs, b.attrs);
+  return may_be_retrace(a, b);
 }
 inline bool same_traced(const TracedSegment& a, const TracedSegment& b) {
   return a.first == b.first && a.outputs == b.outputs &&
