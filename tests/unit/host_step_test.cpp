@@ -156,3 +156,39 @@ TEST_CASE("host steps: effects inside grad and outside any trace") {
   CHECK(to_vector<float>(f(numbers(3))) == std::vector<float>{0, 2, 4});
   CHECK(effect_log() == std::vector<std::string>{"before3", "inside3", "after6"});
 }
+
+TEST_CASE("host steps: effects around reads run in order, once, on every path") {
+  auto f = jit::compile([](Tensor x) {
+    note_value(x, "a");
+    Tensor y = x * 2;
+    if (item(sum(y)) > 0) {
+      note_value(y, "b");
+      if (item(sum(x)) > 10) note_value(x, "c");
+    }
+    note_value(x, "d");
+    return Tensor(y + 1);
+  });
+  auto log_of = [&](float v) {
+    effect_log().clear();
+    CHECK(item<float>(f(full({}, v))) == 2 * v + 1);
+    return effect_log();
+  };
+  for (int round = 0; round < 3; ++round) {   // a first call, one that checks the path, and one that follows it
+    CHECK(log_of(1) == std::vector<std::string>{"a1", "b2", "d1"});
+    CHECK(log_of(-1) == std::vector<std::string>{"a-1", "d-1"});
+    CHECK(log_of(20) == std::vector<std::string>{"a20", "b40", "c20", "d20"});
+  }
+  CHECK(f.stats().segments == 5);
+  auto bounded = jit::compile([](Tensor x) {
+    while (item(sum(x)) > 1) {
+      note_value(x, "turn");
+      x = x - 1;
+    }
+    return x;
+  }, {.max_breaks = 2});
+  for (int round = 0; round < 3; ++round) {
+    effect_log().clear();
+    CHECK(item<float>(bounded(full({}, 4.f))) == 1);
+    CHECK(effect_log() == std::vector<std::string>{"turn4", "turn3", "turn2"});
+  }
+}
