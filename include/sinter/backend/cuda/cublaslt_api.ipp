@@ -1,6 +1,8 @@
 // The table of cuBLASLt's functions, with the types of the toolkit's headers. Only .ipp files of this folder include it.
 #pragma once
 
+#include <sinter/backend/cuda/driver.hpp>
+
 #include <sinter/backend/cuda/api.ipp>
 
 #include <cublasLt.h>

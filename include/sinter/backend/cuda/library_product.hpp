@@ -1,6 +1,7 @@
 // A product of matrices by cuBLASLt, as a call in a launch list: full precision of the dtype, no TF32. Knows no kernels.
 #pragma once
 
+#include <sinter/backend/cuda/driver.hpp>   // before api.ipp, whose types its functions use
 #include <sinter/backend/cuda/launch.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/dtype.hpp>

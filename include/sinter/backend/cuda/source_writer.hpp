@@ -2,7 +2,7 @@
 // offsets, loads and stores of one element or a vector, and instructions. The forms are the functions at the end.
 #pragma once
 
-#include <sinter/backend/cuda/source.hpp>
+#include <sinter/backend/cuda/launch.hpp>
 #include <sinter/backend/cuda/source_nest.hpp>
 #include <sinter/backend/cuda/source_scalar.hpp>
 #include <sinter/base/config.hpp>
