@@ -61,6 +61,8 @@ SINTER_DECL Gpu& Gpu::get(Device device, std::string_view op, Location where) {
     std::array<std::atomic<Gpu*>, cuda_detail::max_devices> gpus{};
   };
   static Table* table = new Table;
+  if (SINTER_UNLIKELY(is_forked_child()))
+    throw DeviceError(op, "device " + device.text() + " cannot be used in a process that was forked after CUDA was first used", where, "fork before, or start a new program");
   if (!driver_status().is_available)
     throw DeviceError(op, "device " + device.text() + " cannot be used: " + driver_status().detail, where,
                       "install the NVIDIA driver, or ask cuda::is_available() and use Device::cpu()");
@@ -214,6 +216,7 @@ class Memory final : public DeviceMemory {
     return {block->data, block};
   }
   void free(DeviceBlock block, Device device) noexcept override {
+    if (SINTER_UNLIKELY(is_forked_child())) return;   // the memory is the parent's
     Gpu& gpu = Gpu::get(device, "free");
     gpu.pool().free(static_cast<PoolBlock*>(block.block), gpu.stream());
   }

@@ -26,6 +26,9 @@ struct DriverStatus {
 };
 const DriverStatus& driver_status();
 
+/// True in a process that was forked after the driver was opened: CUDA does not survive a fork.
+bool is_forked_child() noexcept;
+
 /// The driver's functions. Throws DeviceError when driver_status() says that there is none.
 const DriverApi& driver_api(std::string_view op, Location where = {});
 

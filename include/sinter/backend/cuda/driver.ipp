@@ -6,7 +6,9 @@
 #include <sinter/backend/cuda/api.ipp>
 
 #include <dlfcn.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 
@@ -71,8 +73,14 @@ inline std::string fill_table(void* library, NvrtcApi& api) {
 #undef SINTER_CUDA_TEXT
 #undef SINTER_CUDA_TEXT_
 
+inline std::atomic<bool>& forked_word() noexcept {
+  static constinit std::atomic<bool> word{false};
+  return word;
+}
+
 inline Driver* open_driver() {
   auto* driver = new Driver;
+  pthread_atfork(nullptr, nullptr, [] { forked_word().store(true, std::memory_order_relaxed); });
   DriverStatus& status = driver->status;
   void* library = open_library({"libcuda.so.1", "libcuda.so"}, status.detail);
   if (library == nullptr) return driver;
@@ -136,6 +144,8 @@ SINTER_DECL void* open_library(const std::vector<std::string>& names, std::strin
   return nullptr;
 }
 SINTER_DECL void* find_symbol(void* library, const char* name) { return dlsym(library, name); }
+
+SINTER_DECL bool is_forked_child() noexcept { return cuda_detail::forked_word().load(std::memory_order_relaxed); }
 
 SINTER_DECL const DriverStatus& driver_status() { return cuda_detail::Driver::instance().status; }
 
