@@ -219,7 +219,8 @@ TEST_CASE("control flow: effects in bodies run in order, once a turn, in the bra
 
 TEST_CASE("control flow: a body is one graph, so its values cannot be read while it is traced") {
   const std::string text = error_of([] { jit::fori_loop(0, 3, [](Scalar, Tensor x) { return x * item<float>(sum(x)); }, numbers(3)); });
-  CHECK(contains(text, "read while"));
+  CHECK(contains(text, "a value is read inside a body of fori_loop"));
+  CHECK(contains(text, "jit::cond"));
   CHECK(contains(text, "control_test.cpp:"));
   Tensor leaked;
   jit::fori_loop(0, 3, [&](Scalar, Tensor x) { return leaked = x + 1; }, numbers(3));
@@ -282,4 +283,25 @@ TEST_CASE("control flow: random numbers in a body are new in each turn, and the 
   CHECK_FALSE(is_expected(to_vector<float>(compiled(zeros({3})))));
   manual_seed(7);
   CHECK(is_expected(to_vector<float>(walk(zeros({3})))));
+}
+
+TEST_CASE("while_loop over Scalars: numbers as initial values, a comparison of Scalars as the condition") {
+  auto f = [](Tensor x) {
+    return jit::while_loop([](Tensor, Scalar k) { return k < 50; }, [](Tensor y, Scalar k) { return std::tuple{y * 0.5f, k + 1}; }, x, 0);
+  };
+  auto [y, k] = f(numbers(2) * 2);
+  CHECK(k.number() == 50);
+  CHECK(to_vector<float>(y)[1] == std::ldexp(1.0f, -49));
+  auto compiled = jit::compile(f);
+  auto [z, n] = compiled(numbers(2) * 2);
+  CHECK(n.number() == 50);
+  CHECK(to_vector<float>(z) == to_vector<float>(y));
+  const std::string text = error_of([] {
+    jit::fori_loop(0, 3, [](Scalar k, Tensor x) {
+      if (k > 1) return Tensor(x + 1);
+      return x;
+    }, numbers(2));
+  });
+  CHECK(contains(text, "a value is read inside a body of fori_loop"));
+  CHECK(to_vector<float>(jit::cond(Scalar(3) < Scalar(2), [] { return ones({1}); }, [] { return zeros({1}); })) == Floats{0});
 }

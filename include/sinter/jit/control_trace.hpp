@@ -58,6 +58,8 @@ class BodyTrace : public Trace {
 
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
+  /// Throws: a body is one graph.
+  std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
 
  private:
   Location where_;

@@ -81,6 +81,11 @@ SINTER_DECL Ref<TensorImpl> BodyTrace::read_variable(const std::shared_ptr<Varia
   return read_outside(slot, outer());
 }
 
+SINTER_DECL std::uint64_t BodyTrace::read_value(const Ref<TensorImpl>&, std::string_view op, Location where) {
+  throw TraceError(op, "a value is read inside a body of " + std::string(name()) + ", which is traced as one graph", where,
+                   "choose with jit::cond or where(condition, a, b), loop with jit::while_loop, or read it outside of the body");
+}
+
 /// The line of the statement that gives a value; `otherwise` where it is unknown.
 inline Location line_of(const Ref<TensorImpl>& value, Location otherwise) {
   if (value->state.load(std::memory_order_acquire) != TensorState::pending || value->record->where.file == nullptr) return otherwise;
