@@ -105,12 +105,14 @@ SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   if (goes_on)
     for (std::size_t c = 0; c < carries; ++c) outputs[c] = call.out[c].data;
   outputs[carries] = &goes_on;
-  for (bool is_first = true; goes_on; is_first = false) {
-    call.run_body(1, {inputs, operands}, {outputs, carries + 1});
+  bool is_first = true;
+  while (goes_on) {
+    call.run_body(1, {inputs, operands}, {outputs, carries + 1});   // writes goes_on
     for (std::size_t c = 0; c < carries; ++c) {
       std::swap(inputs[c], outputs[c]);
       if (is_first) outputs[c] = call.scratch(1 + c, call.out[c].bytes());
     }
+    is_first = false;
     in_results = !in_results;
   }
   if (in_results) return;
