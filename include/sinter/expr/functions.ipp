@@ -803,4 +803,11 @@ SINTER_DECL void eval(std::initializer_list<std::reference_wrapper<const Tensor>
   evaluate(raw, "eval", where);
 }
 
+SINTER_DECL Leaf Scalar::of_dim(Dim dim) {
+  if (dim.is_static()) return Leaf::of_integer(dim.value());
+  Ref<TensorImpl> value = record_op(op_info<ops::Extent>, {Leaf::of_integer(0)}, Attrs{.shape = {dim}}, Location());
+  value->is_weak = true;
+  return Leaf(std::move(value));
+}
+
 SINTER_NAMESPACE_END

@@ -242,6 +242,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   /// Counts and logs a new entry.
   void finish_compile(const Entry& entry);
   /// Asked when no entry fits, under the lock: whether to compile one. False: run the plain function.
+  /// Has no version been compiled for arguments with this pattern of extents 0, 1 and more?
+  bool is_first_of_its_sizes(std::span<const ArgLeaf> args) const;
   bool may_compile(std::span<const ArgLeaf> args);
   /// What the newest entry did not like.
   std::optional<Guard> newest_broken(std::span<const ArgLeaf> args) const;

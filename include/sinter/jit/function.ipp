@@ -241,14 +241,32 @@ SINTER_DECL std::optional<Guard> FunctionState::newest_broken(std::span<const Ar
   return Guard{GuardKind::dtype, -1, -1, "a captured Variable has another dtype or shape now"};
 }
 
+SINTER_DECL bool FunctionState::is_first_of_its_sizes(std::span<const ArgLeaf> args) const {
+  const auto fits = [&](const LeafSpec& spec, const ArgLeaf& arg) {
+    for (std::size_t axis = 0; axis < spec.rank; ++axis) {
+      const std::int64_t extent = arg.type->shape.begin()[axis].value();
+      if (extent < 2 ? !identical(spec.extents[axis], Dim(extent)) : spec.extents[axis].is_static()) return false;
+    }
+    return true;
+  };
+  for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
+    bool has_sizes = entry->guards.leaves.size() == args.size();
+    for (std::size_t i = 0; has_sizes && i < args.size(); ++i) has_sizes = args[i].type == nullptr || fits(entry->guards.leaves[i], args[i]);
+    if (has_sizes) return false;
+  }
+  return true;
+}
+
 SINTER_DECL bool FunctionState::may_compile(std::span<const ArgLeaf> args) {
   std::optional<Guard> broken = newest_broken(args);
   if (serves_ == Serves::expression) return compiles_ - 1 < options_.recompile_limit;
+  // A first version is no recompile; nor is that for extents of 0 or 1 where all others are symbols from the start.
+  const bool is_first = !broken || (options_.dynamic == Dynamic::always && (broken->kind == GuardKind::extent || broken->kind == GuardKind::range) && is_first_of_its_sizes(args));
   const std::string reason = !broken ? "nothing is compiled for it yet" : "guard '" + std::string(name(broken->kind)) + "' failed: " + broken->reason;
   switch (current_stance()) {
     case Stance::fail_on_recompile:
-      throw RecompileError("compile", "no compiled version fits this call, and the stance is fail_on_recompile: " + reason, where_,
-                           broken ? remedy(*broken) : "call warm_up(args...) before the stance is set");
+      if (is_first) break;
+      throw RecompileError("compile", "no compiled version fits this call, and the stance is fail_on_recompile: " + reason, where_, remedy(*broken));
     case Stance::force_eager:
     case Stance::eager_on_recompile: return false;
     case Stance::eager_then_compile:

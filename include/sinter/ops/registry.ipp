@@ -27,7 +27,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum, ops::Clamp,
     ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge, ops::Where,
     // reduction, statistics
-    ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All, ops::Argmax, ops::Argmin,
+    ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All, ops::Argmax, ops::Argmin,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
     // region, matmul, take, random

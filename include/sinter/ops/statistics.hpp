@@ -8,6 +8,13 @@ SINTER_NAMESPACE_BEGIN
 namespace ops {
 
 /// Product of the extents of attrs.axes as a scalar of attrs.dtype. Made for symbolic extents only; a known one is a `full`.
+/// attrs.shape[0] as a number, i64 of rank 0: what an extent becomes where it is computed with. The operand is any value.
+struct Extent {
+  static constexpr OpInfo info{.name = "extent", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+};
+
 struct ElementCount {
   static constexpr OpInfo info{.name = "element_count", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);

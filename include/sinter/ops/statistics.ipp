@@ -34,7 +34,17 @@ SINTER_DECL Type ElementCount::infer(const InferArgs& args) {
   ops_detail::reduced_shape(args, args.in[0].shape);   // checks the axes
   return Type{args.attrs.dtype, args.in[0].device, {}};
 }
-/// A graph has no value that is an extent, so each symbolic one is the last index along it, plus one.
+SINTER_DECL Type Extent::infer(const InferArgs& args) {
+  ensure(args.attrs.shape.rank() == 1, "extent needs one extent");
+  return Type{DType::i64, args.in[0].device, {}};
+}
+/// No kernel has a value that is an extent, so a symbolic one is the last index along it, plus one.
+SINTER_DECL Val Extent::decompose(const DecomposeArgs& args) {
+  const Dim extent = args.attrs.shape[0];
+  if (extent.is_static()) return full(args.in[0], {}, DType::i64, static_cast<double>(extent.value()));
+  return amax(iota(args.in[0], {extent}, 0, DType::i64), {0}) + 1;
+}
+
 SINTER_DECL Val ElementCount::decompose(const DecomposeArgs& args) {
   const Val x = args.in[0];
   const Shape shape = x.shape();
@@ -46,7 +56,7 @@ SINTER_DECL Val ElementCount::decompose(const DecomposeArgs& args) {
       known *= extent;
       continue;
     }
-    const Val symbolic = amax(iota(x, {extent}, 0, DType::i64), {0}) + 1;
+    const Val symbolic = Extent::decompose({{&x, 1}, Attrs{.shape = {extent}}, args.where});
     count = count ? count * symbolic : symbolic;
   }
   if (!count) return full(x, {}, args.attrs.dtype, static_cast<double>(known.value()));

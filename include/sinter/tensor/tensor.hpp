@@ -122,7 +122,7 @@ class Scalar {
   Scalar() = default;
   template <Arithmetic S>
   Scalar(S value) : leaf_(Leaf::of_number(value)) {}
-  Scalar(Dim dim) : leaf_(Leaf::of_integer(static_cast<std::int64_t>(dim))) {}
+  Scalar(Dim dim) : leaf_(of_dim(dim)) {}   // a symbolic extent stays one: a run-time number
   explicit Scalar(Ref<TensorImpl> traced) : leaf_(std::move(traced)) {}
 
   /// True when it is a plain number now (not inside a trace).
@@ -152,6 +152,7 @@ class Scalar {
 #endif
 
  private:
+  static Leaf of_dim(Dim dim);
   Leaf leaf_;
 };
 #if SINTER_EQUALITY_NEEDS_LIKE_OPERANDS
