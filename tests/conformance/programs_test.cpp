@@ -8,6 +8,9 @@
 #include <cmath>
 #include <cstring>
 #include <sstream>
+#include <thread>
+#include <tuple>
+#include <vector>
 
 using namespace sinter;
 
@@ -344,4 +347,115 @@ TEST_CASE("program: training that reports, checks itself and stops without a tra
   step(full({2}, 1), 0.25);
   CHECK(lines.back() == "step 4: loss 0.03125");
   jit::set_print_sink(before);
+}
+
+// ---- a server: one function, many threads and batch sizes --------------------------------------------------------------
+
+TEST_CASE("program: a server whose threads call one function with lent memory, any batch, and never recompile") {
+  const Tensor w = randn({64, 10});
+  eval(w);
+  auto respond = jit::compile([w](Tensor x) { return softmax(matmul(x, w), 1) / x.size(0); },
+                              {.mode = jit::Mode::reduce_overhead, .dynamic = jit::Dynamic::always, .fullgraph = true});
+  std::vector<std::vector<float>> answers(8);
+  std::vector<std::thread> pool;
+  for (int t = 0; t < 8; ++t)
+    pool.emplace_back([&, respond, t] {
+      jit::StanceGuard stance{jit::Stance::fail_on_recompile};
+      std::vector<float> request(64 * static_cast<std::size_t>(t + 1), 0.01f * static_cast<float>(t));
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        const auto y = respond(borrow(request.data(), {t + 1, 64}));
+        answers[static_cast<std::size_t>(t)].assign(y.data<float>().begin(), y.data<float>().end());
+      }
+      Tensor kept = adopt(std::move(request), {t + 1, 64});
+    });
+  for (auto& thread : pool) thread.join();
+  CHECK(respond.stats().compiles == 2);   // one for a batch of one, one for all others
+  const std::vector<float> weights = to_vector<float>(w);
+  for (int t = 0; t < 8; ++t) {
+    const auto& answer = answers[static_cast<std::size_t>(t)];
+    REQUIRE(answer.size() == 10 * static_cast<std::size_t>(t + 1));
+    std::vector<double> logits(10);
+    double total = 0;
+    for (std::size_t k = 0; k < 10; ++k) {
+      for (std::size_t i = 0; i < 64; ++i) logits[k] += 0.01 * t * static_cast<double>(weights[i * 10 + k]);
+      total += std::exp(logits[k]);
+    }
+    for (std::size_t i = 0; i < answer.size(); ++i) CHECK(answer[i] == Approx(std::exp(logits[i % 10]) / total / (t + 1)).epsilon(1e-4));
+  }
+}
+
+// ---- a stencil: heat on a grid, in place ---------------------------------------------------------------------------------
+
+TEST_CASE("program: a stencil that updates a part of a grid and gives its argument up") {
+  constexpr int n = 24;
+  auto step = jit::compile([](Tensor u, Scalar a) {
+    auto lap = roll(u, 1, 0) + roll(u, -1, 0) + roll(u, 1, 1) + roll(u, -1, 1) - 4 * u;
+    auto c = slice(1, -1);
+    u.at(c, c) += a * lap(c, c);
+    u.at(0, all) = 0.f;
+    Tensor interior = u(c, c) * 0.5f;
+    Tensor b = all(u > 0) & any(u > 1, 0, Keep::yes);
+    return std::tuple{u, sum(interior), where(b, u, 0.f)};
+  });
+  std::vector<double> grid(n * n);
+  std::vector<float> start(n * n);
+  for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(grid[i] = 1 + static_cast<double>(i * 37 % 101) / 50);
+  Tensor u = copy_of(start, {n, n}), total, masked;
+  for (int round = 0; round < 50; ++round) {
+    std::tie(u, total, masked) = step(std::move(u), 0.1f);
+    std::vector<double> next = grid;
+    const auto at = [&](int i, int j) { return grid[static_cast<std::size_t>(i * n + j)]; };
+    for (int i = 1; i < n - 1; ++i)
+      for (int j = 1; j < n - 1; ++j)
+        next[static_cast<std::size_t>(i * n + j)] += 0.1 * (at(i - 1, j) + at(i + 1, j) + at(i, j - 1) + at(i, j + 1) - 4 * at(i, j));
+    for (std::size_t j = 0; j < n; ++j) next[j] = 0;
+    grid = next;
+  }
+  double expected = 0;
+  for (int i = 1; i < n - 1; ++i)
+    for (int j = 1; j < n - 1; ++j) expected += 0.5 * grid[static_cast<std::size_t>(i * n + j)];
+  CHECK(item<float>(total) == Approx(expected).epsilon(1e-4));
+  check_close(numbers(u), grid, 1e-4);
+  for (double v : numbers(masked)) CHECK(v == 0);   // row 0 is 0, so not all are positive
+  CHECK(step.stats().compiles == 1);
+}
+
+// ---- a transformer from one region --------------------------------------------------------------------------------------
+
+namespace {
+struct TransformerBlock {
+  Tensor wqkv, wo, w1, w2, g1, b1, g2, b2;
+};
+}  // namespace
+
+TEST_CASE("program: a transformer whose layers are calls of one region") {
+  const std::int64_t width = 32;
+  const int heads = 4;
+  const auto layer = [heads](Tensor x, const TransformerBlock& p) {
+    auto B = x.size(0), T = x.size(1), D = x.size(2);
+    auto [q, k, v] = split<3>(matmul(layer_norm(x, {D}, p.g1, p.b1), p.wqkv), -1);
+    auto split_heads = [&, heads](const Tensor& t) { return transpose(reshape(t, {B, T, heads, D / heads}), 1, 2); };
+    auto a = scaled_dot_product_attention(split_heads(q), split_heads(k), split_heads(v), {.causal = true});
+    auto h = x + matmul(reshape(transpose(a, 1, 2), {B, T, D}), p.wo);
+    return Tensor(h + matmul(gelu(matmul(layer_norm(h, {D}, p.g2, p.b2), p.w1)), p.w2));
+  };
+  std::vector<TransformerBlock> blocks;
+  for (int i = 0; i < 12; ++i) {
+    const auto weights = [](std::int64_t rows, std::int64_t columns) { return Tensor(randn({rows, columns}) * 0.1f); };
+    blocks.push_back({weights(width, 3 * width), weights(width, width), weights(width, 4 * width), weights(4 * width, width), ones({width}), zeros({width}), ones({width}), zeros({width})});
+  }
+  const auto block = jit::region(layer);
+  auto model = jit::compile([block](Tensor x, const std::vector<TransformerBlock>& ps) {
+    auto h = x;
+    for (auto& p : ps) h = block(h, p);
+    return h;
+  });
+  for (int tokens : {16, 24, 40}) {
+    Tensor x = randn({2, tokens, width}), expected = x;
+    for (const auto& p : blocks) expected = layer(expected, p);
+    check_close(numbers(model(x, blocks)), numbers(expected), 2e-3);
+  }
+  CHECK(model.stats().compiles == 2);
+  CHECK(model.stats().regions == 1);
+  CHECK(model.stats().region_calls == 12);
 }
