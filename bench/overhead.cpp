@@ -83,7 +83,7 @@ int main() {
   bench::print({.name = "recorded op, statement of four", .shape = "16", .dtype = "f32", .ours = four * 1e9 / 4, .unit = "ns", .limit = 15});
 
   // Loops inside one call: a turn is a plan of its own, run without going back to the caller.
-  constexpr int turns = 10000;
+  static constexpr int turns = 10000;
   auto loop = [](const char* name, double limit, auto function, const auto&... args) {
     auto g = jit::compile(function);
     bench::keep(g(args...));
@@ -121,4 +121,21 @@ int main() {
   compile_time("compile x*y+z, trace to code", 50, [](Tensor p, Tensor q, Tensor r) { return p * q + r; }, a, b, c);
   compile_time("compile softmax, trace to code", 50, [](Tensor t) { return softmax(t, 1); }, x);
   compile_time("compile linear+gelu, trace to code", 100, [](Tensor t, Tensor v, Tensor z) { return gelu(matmul(t, v) + z); }, x, w, bias);
+
+  // A function that reads values: Newton's method, each turn of whose loop is a cut.
+  auto root = jit::compile([](Tensor v, Tensor target, Scalar tolerance) {
+    Tensor error = abs(v * v - target);
+    for (int turn = 0; turn < 50; ++turn) {
+      if (!(item(sum(error)) > tolerance)) break;
+      v = v - (v * v - target) / (2 * v);
+      error = abs(v * v - target);
+    }
+    return v;
+  });
+  Tensor start = ones({16}), target = full({16}, 2.f);
+  eval({start, target});
+  bench::keep(root(start, target, 1e-4f)), bench::keep(root(start, target, 1e-4f));
+  const double newton = bench::measure([&] { bench::keep(root(start, target, 1e-4f)); });
+  const auto cuts = static_cast<double>(root.stats().segments);
+  bench::print({.name = "trace tree, per segment of a Newton loop", .shape = "16", .dtype = "f32", .ours = newton / cuts * 1e9, .unit = "ns", .peer = "guarded call", .peer_value = call * 1e9});
 }

@@ -125,8 +125,8 @@ constexpr std::string_view field_names() {
 }
 /// "names": of SINTER_FIELDS; without, fields are numbered.
 template <class V, class... F>
-void visit_fields(V& visitor, std::string_view names, F&... fields) {
-  std::size_t index = 0;
+void visit_fields(V& visitor, [[maybe_unused]] std::string_view names, F&... fields) {
+  [[maybe_unused]] std::size_t index = 0;
   (visit_part(fields, visitor, [&] { return "." + (names.empty() ? "field" + std::to_string(index++) : field_name(names, index++)); }), ...);
 }
 template <class K>
