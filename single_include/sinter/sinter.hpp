@@ -11274,8 +11274,8 @@ constexpr std::string_view field_names() {
 }
 /// "names": of SINTER_FIELDS; without, fields are numbered.
 template <class V, class... F>
-void visit_fields(V& visitor, std::string_view names, F&... fields) {
-  std::size_t index = 0;
+void visit_fields(V& visitor, [[maybe_unused]] std::string_view names, F&... fields) {
+  [[maybe_unused]] std::size_t index = 0;
   (visit_part(fields, visitor, [&] { return "." + (names.empty() ? "field" + std::to_string(index++) : field_name(names, index++)); }), ...);
 }
 template <class K>
@@ -14049,6 +14049,321 @@ SINTER_NAMESPACE_END
 // What users say about GPUs beside Device::cuda(i): what is there, streams, events, waiting. Usable in every build; without a
 // GPU, or without the back end, is_available() is false and what needs one throws DeviceError.
 
+// ---- sinter/backend/cuda/driver.hpp
+// The CUDA driver, NVRTC and cuBLASLt, opened at run time: one binary runs with and without them. Owns the tables of
+// function pointers and the messages that say what was looked for; knows no kernels and no memory. The tables' types are
+// complete in api.ipp, which alone includes the toolkit's headers.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+struct DriverApi;     // api.ipp
+struct NvrtcApi;      // api.ipp
+struct CublasLtApi;   // cublaslt_api.ipp
+
+/// What this process found when it first asked.
+struct DriverStatus {
+  bool is_available = false;   // libcuda was opened, is recent enough, and there is a device
+  int device_count = 0;
+  int version = 0;             // 13000 for 13.0
+  std::string detail;          // what was looked for and how it failed; empty when available
+};
+const DriverStatus& driver_status();
+
+/// True in a process that was forked after the driver was opened: CUDA does not survive a fork.
+bool is_forked_child() noexcept;
+
+/// The driver's functions. Throws DeviceError when driver_status() says that there is none.
+const DriverApi& driver_api(std::string_view op, Location where = {});
+
+/// True when NVRTC can be opened; needs no GPU. `why` receives what was tried.
+bool has_nvrtc(std::string* why = nullptr);
+const NvrtcApi& nvrtc_api();
+/// 13000 for 13.0; 0 without NVRTC.
+int nvrtc_version();
+
+/// Include-free CUDA C to a cubin, with NVRTC. `architecture` is "sm_80", "sm_90a", ... Needs no GPU. Throws InternalError
+/// with NVRTC's log when the source is wrong, DeviceError when there is no NVRTC. May run on several threads at once.
+std::string compile_to_cubin(const std::string& source, std::string_view name, const std::string& architecture);
+
+/// The first of `names` that dlopen finds, after the folders of SINTER_CUDA_PATH; null: none, and `tried` gets a line each.
+void* open_library(const std::vector<std::string>& names, std::string& tried);
+void* find_symbol(void* library, const char* name);
+
+}  // namespace cuda
+SINTER_NAMESPACE_END
+
+#ifdef SINTER_CUDA
+// ---- sinter/backend/cuda/driver.ipp
+// Opening the libraries, finding their functions, and NVRTC's one use.
+
+// ---- sinter/backend/cuda/api.ipp
+// The tables of the driver's and NVRTC's functions, with the types of the toolkit's headers. Only .ipp files of this folder
+// include it.
+
+#include <cuda.h>
+#include <nvrtc.h>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+// cuda.h renames some functions to their newest version by macros (cuMemAlloc is cuMemAlloc_v2): decltype sees the renamed
+// function, and its renamed name is the one that the library is asked for, so that signature and symbol always match.
+#define SINTER_CUDA_DRIVER_FUNCTIONS(X) \
+  X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) \
+  X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDeviceGetUuid) \
+  X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxSynchronize) \
+  X(cuGetErrorName) X(cuGetErrorString) \
+  X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) \
+  X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpyPeerAsync) X(cuMemsetD8Async) \
+  X(cuPointerGetAttribute) \
+  X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolGetAttribute) X(cuMemPoolTrimTo) \
+  X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) \
+  X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) \
+  X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery) X(cuEventElapsedTime) \
+  X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernel) X(cuLaunchCooperativeKernel) \
+  X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) \
+  X(cuGraphExecDestroy) X(cuGraphCreate) X(cuGraphAddKernelNode) X(cuGraphExecKernelNodeSetParams) X(cuGraphUpload)
+
+#define SINTER_CUDA_NVRTC_FUNCTIONS(X) \
+  X(nvrtcVersion) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) \
+  X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) X(nvrtcGetErrorString)
+
+struct DriverApi {
+#define SINTER_CUDA_MEMBER(name) decltype(&::name) call_##name = nullptr;
+  SINTER_CUDA_DRIVER_FUNCTIONS(SINTER_CUDA_MEMBER)
+#undef SINTER_CUDA_MEMBER
+};
+
+struct NvrtcApi {
+#define SINTER_CUDA_MEMBER(name) decltype(&::name) call_##name = nullptr;
+  SINTER_CUDA_NVRTC_FUNCTIONS(SINTER_CUDA_MEMBER)
+#undef SINTER_CUDA_MEMBER
+};
+
+// driver.hpp declares it, and ends with definitions that need these tables: it cannot come first.
+const DriverApi& driver_api(std::string_view op, Location where);
+
+namespace cuda_detail {
+inline constexpr int max_devices = 64;
+
+inline const DriverApi& api() { return driver_api("cuda", Location()); }
+
+inline std::string result_text(int result) {
+  const char *name = nullptr, *text = nullptr;
+  api().call_cuGetErrorName(static_cast<CUresult>(result), &name);
+  api().call_cuGetErrorString(static_cast<CUresult>(result), &text);
+  return std::string(name != nullptr ? name : "unknown CUDA error") + (text != nullptr ? std::string(": ") + text : "");
+}
+
+/// Outside of a device's own work: enumeration, contexts.
+inline void require(CUresult result, std::string_view op, std::string_view what, Location where = {}) {
+  if (result != CUDA_SUCCESS) throw DeviceError(op, std::string(what) + " failed: " + result_text(result), where);
+}
+}  // namespace cuda_detail
+
+}  // namespace cuda
+SINTER_NAMESPACE_END
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+namespace cuda_detail {
+struct Driver {
+  DriverApi api;
+  DriverStatus status;
+  static const Driver& instance();
+};
+struct Nvrtc {
+  NvrtcApi api;
+  bool is_available = false;
+  int version = 0;
+  std::string detail;
+  static const Nvrtc& instance();
+};
+
+inline std::string error_text(const DriverApi& api, CUresult result) {
+  const char *name = nullptr, *text = nullptr;
+  if (api.call_cuGetErrorName != nullptr) api.call_cuGetErrorName(result, &name);
+  if (api.call_cuGetErrorString != nullptr) api.call_cuGetErrorString(result, &text);
+  return (name != nullptr ? std::string(name) : "CUDA error " + std::to_string(static_cast<int>(result))) + (text != nullptr ? std::string(": ") + text : "");
+}
+
+/// Folders besides the loader's own in which the toolkit's libraries may be.
+inline std::vector<std::string> library_folders() {
+  std::vector<std::string> folders{""};
+  for (const char* variable : {"SINTER_CUDA_PATH", "CUDA_HOME", "CUDA_PATH"})
+    if (const char* path = std::getenv(variable); path != nullptr && *path != '\0')
+      for (const char* inside : {"/", "/lib64/", "/lib/"}) folders.push_back(std::string(path) + inside);
+  folders.emplace_back("/usr/local/cuda/lib64/");
+  return folders;
+}
+
+/// Fills the table; the missing name, or "".
+template <class Api>
+std::string fill_table(void* library, Api& api);
+
+#define SINTER_CUDA_TEXT_(x) #x
+#define SINTER_CUDA_TEXT(x) SINTER_CUDA_TEXT_(x)
+template <>
+inline std::string fill_table(void* library, DriverApi& api) {
+#define SINTER_CUDA_FIND(name)                                                                                              \
+  api.call_##name = reinterpret_cast<decltype(api.call_##name)>(find_symbol(library, SINTER_CUDA_TEXT(name)));               \
+  if (api.call_##name == nullptr) return SINTER_CUDA_TEXT(name);
+  SINTER_CUDA_DRIVER_FUNCTIONS(SINTER_CUDA_FIND)
+#undef SINTER_CUDA_FIND
+  return {};
+}
+template <>
+inline std::string fill_table(void* library, NvrtcApi& api) {
+#define SINTER_CUDA_FIND(name)                                                                              \
+  api.call_##name = reinterpret_cast<decltype(api.call_##name)>(find_symbol(library, SINTER_CUDA_TEXT(name))); \
+  if (api.call_##name == nullptr) return SINTER_CUDA_TEXT(name);
+  SINTER_CUDA_NVRTC_FUNCTIONS(SINTER_CUDA_FIND)
+#undef SINTER_CUDA_FIND
+  return {};
+}
+#undef SINTER_CUDA_TEXT
+#undef SINTER_CUDA_TEXT_
+
+inline std::atomic<bool>& forked_word() noexcept {
+  static constinit std::atomic<bool> word{false};
+  return word;
+}
+
+inline Driver* open_driver() {
+  auto* driver = new Driver;
+  pthread_atfork(nullptr, nullptr, [] { forked_word().store(true, std::memory_order_relaxed); });
+  DriverStatus& status = driver->status;
+  void* library = open_library({"libcuda.so.1", "libcuda.so"}, status.detail);
+  if (library == nullptr) return driver;
+  if (std::string missing = fill_table(library, driver->api); !missing.empty()) {
+    status.detail = "libcuda has no function " + missing + ": the NVIDIA driver is older than this build needs";
+    return driver;
+  }
+  if (CUresult result = driver->api.call_cuInit(0); result != CUDA_SUCCESS) {
+    status.detail = "cuInit failed: " + error_text(driver->api, result);
+    return driver;
+  }
+  driver->api.call_cuDriverGetVersion(&status.version);
+  driver->api.call_cuDeviceGetCount(&status.device_count);
+  status.is_available = status.device_count > 0;
+  if (!status.is_available) status.detail = "the driver is there, but lists no device (CUDA_VISIBLE_DEVICES?)";
+  return driver;
+}
+
+inline Nvrtc* open_nvrtc() {
+  auto* nvrtc = new Nvrtc;
+  void* library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, nvrtc->detail);
+  if (library == nullptr) return nvrtc;
+  if (std::string missing = fill_table(library, nvrtc->api); !missing.empty()) {
+    nvrtc->detail = "libnvrtc has no function " + missing;
+    return nvrtc;
+  }
+  int major = 0, minor = 0;
+  nvrtc->api.call_nvrtcVersion(&major, &minor);
+  nvrtc->version = major * 1000 + minor * 10;
+  nvrtc->is_available = true;
+  return nvrtc;
+}
+
+// Never closed: plans of static storage outlive everything.
+inline const Driver& Driver::instance() {
+  static const Driver* driver = open_driver();
+  return *driver;
+}
+inline const Nvrtc& Nvrtc::instance() {
+  static const Nvrtc* nvrtc = open_nvrtc();
+  return *nvrtc;
+}
+}  // namespace cuda_detail
+
+SINTER_DECL void* open_library(const std::vector<std::string>& names, std::string& tried) {
+  std::string failures;
+  for (const std::string& folder : cuda_detail::library_folders())
+    for (const std::string& name : names) {
+      if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+      const char* reason = dlerror();
+      const std::string text = reason != nullptr ? reason : "";
+      if (failures.empty() || (text.find("No such file") == std::string::npos && failures.find(text) == std::string::npos))
+        failures += (failures.empty() ? "" : "; ") + text;
+    }
+  tried = "looked for";
+  for (const std::string& name : names) tried += (name == names.front() ? " " : ", ") + name;
+  tried += " in the loader's path";
+  for (const std::string& folder : cuda_detail::library_folders())
+    if (!folder.empty()) tried += ", " + folder;
+  tried += " (" + failures + ")";
+  return nullptr;
+}
+SINTER_DECL void* find_symbol(void* library, const char* name) { return dlsym(library, name); }
+
+SINTER_DECL bool is_forked_child() noexcept { return cuda_detail::forked_word().load(std::memory_order_relaxed); }
+
+SINTER_DECL const DriverStatus& driver_status() { return cuda_detail::Driver::instance().status; }
+
+SINTER_DECL const DriverApi& driver_api(std::string_view op, Location where) {
+  const auto& driver = cuda_detail::Driver::instance();
+  if (!driver.status.is_available)
+    throw DeviceError(op, "no CUDA device can be used: " + driver.status.detail, where,
+                      "install the NVIDIA driver, or ask cuda::is_available() and use Device::cpu()");
+  return driver.api;
+}
+
+SINTER_DECL bool has_nvrtc(std::string* why) {
+  const auto& nvrtc = cuda_detail::Nvrtc::instance();
+  if (why != nullptr) *why = nvrtc.detail;
+  return nvrtc.is_available;
+}
+SINTER_DECL int nvrtc_version() { return cuda_detail::Nvrtc::instance().version; }
+SINTER_DECL const NvrtcApi& nvrtc_api() {
+  const auto& nvrtc = cuda_detail::Nvrtc::instance();
+  if (!nvrtc.is_available)
+    throw DeviceError("cuda", "NVRTC cannot be used: " + nvrtc.detail, {},
+                      "install the CUDA Toolkit's NVRTC library, or name its folder in SINTER_CUDA_PATH");
+  return nvrtc.api;
+}
+
+SINTER_DECL std::string compile_to_cubin(const std::string& source, std::string_view name, const std::string& architecture) {
+  const NvrtcApi& api = nvrtc_api();
+  nvrtcProgram program = nullptr;
+  const std::string file = std::string(name) + ".cu", target = "--gpu-architecture=" + architecture;
+  auto check = [&](nvrtcResult result, const char* what) {
+    if (result != NVRTC_SUCCESS) throw InternalError(std::string("NVRTC: ") + what + ": " + api.call_nvrtcGetErrorString(result));
+  };
+  check(api.call_nvrtcCreateProgram(&program, source.c_str(), file.c_str(), 0, nullptr, nullptr), "create");
+  struct Destroy {
+    const NvrtcApi& api;
+    nvrtcProgram program;
+    ~Destroy() { api.call_nvrtcDestroyProgram(&program); }
+  } destroy{api, program};
+  // fma arises only where the kernel says so, as on the CPU; division and square root are correctly rounded by default.
+  const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false", "--minimal"};
+  const nvrtcResult result = api.call_nvrtcCompileProgram(program, nvrtc_version() >= 13000 ? 4 : 3, options);   // older ones lack the last
+  if (result != NVRTC_SUCCESS) {
+    std::size_t size = 0;
+    std::string log;
+    if (api.call_nvrtcGetProgramLogSize(program, &size) == NVRTC_SUCCESS && size > 0) {
+      log.resize(size);
+      api.call_nvrtcGetProgramLog(program, log.data());
+    }
+    throw InternalError("NVRTC refuses " + file + " for " + architecture + ": " + log.c_str() + "\n" + source);
+  }
+  std::size_t size = 0;
+  check(api.call_nvrtcGetCUBINSize(program, &size), "cubin size");
+  std::string cubin(size, '\0');
+  check(api.call_nvrtcGetCUBIN(program, cubin.data()), "cubin");
+  return cubin;
+}
+
+}  // namespace cuda
+SINTER_NAMESPACE_END
+#endif
+
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
@@ -14461,317 +14776,6 @@ class Backend {
 
 SINTER_NAMESPACE_END
 #ifdef SINTER_CUDA
-// ---- sinter/backend/cuda/api.ipp
-// The tables of the driver's and NVRTC's functions, with the types of the toolkit's headers. Only .ipp files of this folder
-// include it.
-
-// ---- sinter/backend/cuda/driver.hpp
-// The CUDA driver, NVRTC and cuBLASLt, opened at run time: one binary runs with and without them. Owns the tables of
-// function pointers and the messages that say what was looked for; knows no kernels and no memory. The tables' types are
-// complete in api.ipp, which alone includes the toolkit's headers.
-
-SINTER_NAMESPACE_BEGIN
-namespace cuda {
-
-struct DriverApi;     // api.ipp
-struct NvrtcApi;      // api.ipp
-struct CublasLtApi;   // cublaslt_api.ipp
-
-/// What this process found when it first asked.
-struct DriverStatus {
-  bool is_available = false;   // libcuda was opened, is recent enough, and there is a device
-  int device_count = 0;
-  int version = 0;             // 13000 for 13.0
-  std::string detail;          // what was looked for and how it failed; empty when available
-};
-const DriverStatus& driver_status();
-
-/// True in a process that was forked after the driver was opened: CUDA does not survive a fork.
-bool is_forked_child() noexcept;
-
-/// The driver's functions. Throws DeviceError when driver_status() says that there is none.
-const DriverApi& driver_api(std::string_view op, Location where = {});
-
-/// True when NVRTC can be opened; needs no GPU. `why` receives what was tried.
-bool has_nvrtc(std::string* why = nullptr);
-const NvrtcApi& nvrtc_api();
-/// 13000 for 13.0; 0 without NVRTC.
-int nvrtc_version();
-
-/// Include-free CUDA C to a cubin, with NVRTC. `architecture` is "sm_80", "sm_90a", ... Needs no GPU. Throws InternalError
-/// with NVRTC's log when the source is wrong, DeviceError when there is no NVRTC. May run on several threads at once.
-std::string compile_to_cubin(const std::string& source, std::string_view name, const std::string& architecture);
-
-/// The first of `names` that dlopen finds, after the folders of SINTER_CUDA_PATH; null: none, and `tried` gets a line each.
-void* open_library(const std::vector<std::string>& names, std::string& tried);
-void* find_symbol(void* library, const char* name);
-
-}  // namespace cuda
-SINTER_NAMESPACE_END
-
-#ifdef SINTER_CUDA
-// ---- sinter/backend/cuda/driver.ipp
-// Opening the libraries, finding their functions, and NVRTC's one use.
-
-#include <dlfcn.h>
-#include <pthread.h>
-
-SINTER_NAMESPACE_BEGIN
-namespace cuda {
-
-namespace cuda_detail {
-struct Driver {
-  DriverApi api;
-  DriverStatus status;
-  static const Driver& instance();
-};
-struct Nvrtc {
-  NvrtcApi api;
-  bool is_available = false;
-  int version = 0;
-  std::string detail;
-  static const Nvrtc& instance();
-};
-
-inline std::string error_text(const DriverApi& api, CUresult result) {
-  const char *name = nullptr, *text = nullptr;
-  if (api.call_cuGetErrorName != nullptr) api.call_cuGetErrorName(result, &name);
-  if (api.call_cuGetErrorString != nullptr) api.call_cuGetErrorString(result, &text);
-  return (name != nullptr ? std::string(name) : "CUDA error " + std::to_string(static_cast<int>(result))) + (text != nullptr ? std::string(": ") + text : "");
-}
-
-/// Folders besides the loader's own in which the toolkit's libraries may be.
-inline std::vector<std::string> library_folders() {
-  std::vector<std::string> folders{""};
-  for (const char* variable : {"SINTER_CUDA_PATH", "CUDA_HOME", "CUDA_PATH"})
-    if (const char* path = std::getenv(variable); path != nullptr && *path != '\0')
-      for (const char* inside : {"/", "/lib64/", "/lib/"}) folders.push_back(std::string(path) + inside);
-  folders.emplace_back("/usr/local/cuda/lib64/");
-  return folders;
-}
-
-/// Fills the table; the missing name, or "".
-template <class Api>
-std::string fill_table(void* library, Api& api);
-
-#define SINTER_CUDA_TEXT_(x) #x
-#define SINTER_CUDA_TEXT(x) SINTER_CUDA_TEXT_(x)
-template <>
-inline std::string fill_table(void* library, DriverApi& api) {
-#define SINTER_CUDA_FIND(name)                                                                                              \
-  api.call_##name = reinterpret_cast<decltype(api.call_##name)>(find_symbol(library, SINTER_CUDA_TEXT(name)));               \
-  if (api.call_##name == nullptr) return SINTER_CUDA_TEXT(name);
-  SINTER_CUDA_DRIVER_FUNCTIONS(SINTER_CUDA_FIND)
-#undef SINTER_CUDA_FIND
-  return {};
-}
-template <>
-inline std::string fill_table(void* library, NvrtcApi& api) {
-#define SINTER_CUDA_FIND(name)                                                                              \
-  api.call_##name = reinterpret_cast<decltype(api.call_##name)>(find_symbol(library, SINTER_CUDA_TEXT(name))); \
-  if (api.call_##name == nullptr) return SINTER_CUDA_TEXT(name);
-  SINTER_CUDA_NVRTC_FUNCTIONS(SINTER_CUDA_FIND)
-#undef SINTER_CUDA_FIND
-  return {};
-}
-#undef SINTER_CUDA_TEXT
-#undef SINTER_CUDA_TEXT_
-
-inline std::atomic<bool>& forked_word() noexcept {
-  static constinit std::atomic<bool> word{false};
-  return word;
-}
-
-inline Driver* open_driver() {
-  auto* driver = new Driver;
-  pthread_atfork(nullptr, nullptr, [] { forked_word().store(true, std::memory_order_relaxed); });
-  DriverStatus& status = driver->status;
-  void* library = open_library({"libcuda.so.1", "libcuda.so"}, status.detail);
-  if (library == nullptr) return driver;
-  if (std::string missing = fill_table(library, driver->api); !missing.empty()) {
-    status.detail = "libcuda has no function " + missing + ": the NVIDIA driver is older than this build needs";
-    return driver;
-  }
-  if (CUresult result = driver->api.call_cuInit(0); result != CUDA_SUCCESS) {
-    status.detail = "cuInit failed: " + error_text(driver->api, result);
-    return driver;
-  }
-  driver->api.call_cuDriverGetVersion(&status.version);
-  driver->api.call_cuDeviceGetCount(&status.device_count);
-  status.is_available = status.device_count > 0;
-  if (!status.is_available) status.detail = "the driver is there, but lists no device (CUDA_VISIBLE_DEVICES?)";
-  return driver;
-}
-
-inline Nvrtc* open_nvrtc() {
-  auto* nvrtc = new Nvrtc;
-  void* library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, nvrtc->detail);
-  if (library == nullptr) return nvrtc;
-  if (std::string missing = fill_table(library, nvrtc->api); !missing.empty()) {
-    nvrtc->detail = "libnvrtc has no function " + missing;
-    return nvrtc;
-  }
-  int major = 0, minor = 0;
-  nvrtc->api.call_nvrtcVersion(&major, &minor);
-  nvrtc->version = major * 1000 + minor * 10;
-  nvrtc->is_available = true;
-  return nvrtc;
-}
-
-// Never closed: plans of static storage outlive everything.
-inline const Driver& Driver::instance() {
-  static const Driver* driver = open_driver();
-  return *driver;
-}
-inline const Nvrtc& Nvrtc::instance() {
-  static const Nvrtc* nvrtc = open_nvrtc();
-  return *nvrtc;
-}
-}  // namespace cuda_detail
-
-SINTER_DECL void* open_library(const std::vector<std::string>& names, std::string& tried) {
-  std::string failures;
-  for (const std::string& folder : cuda_detail::library_folders())
-    for (const std::string& name : names) {
-      if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-      const char* reason = dlerror();
-      const std::string text = reason != nullptr ? reason : "";
-      if (failures.empty() || (text.find("No such file") == std::string::npos && failures.find(text) == std::string::npos))
-        failures += (failures.empty() ? "" : "; ") + text;
-    }
-  tried = "looked for";
-  for (const std::string& name : names) tried += (name == names.front() ? " " : ", ") + name;
-  tried += " in the loader's path";
-  for (const std::string& folder : cuda_detail::library_folders())
-    if (!folder.empty()) tried += ", " + folder;
-  tried += " (" + failures + ")";
-  return nullptr;
-}
-SINTER_DECL void* find_symbol(void* library, const char* name) { return dlsym(library, name); }
-
-SINTER_DECL bool is_forked_child() noexcept { return cuda_detail::forked_word().load(std::memory_order_relaxed); }
-
-SINTER_DECL const DriverStatus& driver_status() { return cuda_detail::Driver::instance().status; }
-
-SINTER_DECL const DriverApi& driver_api(std::string_view op, Location where) {
-  const auto& driver = cuda_detail::Driver::instance();
-  if (!driver.status.is_available)
-    throw DeviceError(op, "no CUDA device can be used: " + driver.status.detail, where,
-                      "install the NVIDIA driver, or ask cuda::is_available() and use Device::cpu()");
-  return driver.api;
-}
-
-SINTER_DECL bool has_nvrtc(std::string* why) {
-  const auto& nvrtc = cuda_detail::Nvrtc::instance();
-  if (why != nullptr) *why = nvrtc.detail;
-  return nvrtc.is_available;
-}
-SINTER_DECL int nvrtc_version() { return cuda_detail::Nvrtc::instance().version; }
-SINTER_DECL const NvrtcApi& nvrtc_api() {
-  const auto& nvrtc = cuda_detail::Nvrtc::instance();
-  if (!nvrtc.is_available)
-    throw DeviceError("cuda", "NVRTC cannot be used: " + nvrtc.detail, {},
-                      "install the CUDA Toolkit's NVRTC library, or name its folder in SINTER_CUDA_PATH");
-  return nvrtc.api;
-}
-
-SINTER_DECL std::string compile_to_cubin(const std::string& source, std::string_view name, const std::string& architecture) {
-  const NvrtcApi& api = nvrtc_api();
-  nvrtcProgram program = nullptr;
-  const std::string file = std::string(name) + ".cu", target = "--gpu-architecture=" + architecture;
-  auto check = [&](nvrtcResult result, const char* what) {
-    if (result != NVRTC_SUCCESS) throw InternalError(std::string("NVRTC: ") + what + ": " + api.call_nvrtcGetErrorString(result));
-  };
-  check(api.call_nvrtcCreateProgram(&program, source.c_str(), file.c_str(), 0, nullptr, nullptr), "create");
-  struct Destroy {
-    const NvrtcApi& api;
-    nvrtcProgram program;
-    ~Destroy() { api.call_nvrtcDestroyProgram(&program); }
-  } destroy{api, program};
-  // fma arises only where the kernel says so, as on the CPU; division and square root are correctly rounded by default.
-  const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false", "--minimal"};
-  const nvrtcResult result = api.call_nvrtcCompileProgram(program, nvrtc_version() >= 13000 ? 4 : 3, options);   // older ones lack the last
-  if (result != NVRTC_SUCCESS) {
-    std::size_t size = 0;
-    std::string log;
-    if (api.call_nvrtcGetProgramLogSize(program, &size) == NVRTC_SUCCESS && size > 0) {
-      log.resize(size);
-      api.call_nvrtcGetProgramLog(program, log.data());
-    }
-    throw InternalError("NVRTC refuses " + file + " for " + architecture + ": " + log.c_str() + "\n" + source);
-  }
-  std::size_t size = 0;
-  check(api.call_nvrtcGetCUBINSize(program, &size), "cubin size");
-  std::string cubin(size, '\0');
-  check(api.call_nvrtcGetCUBIN(program, cubin.data()), "cubin");
-  return cubin;
-}
-
-}  // namespace cuda
-SINTER_NAMESPACE_END
-#endif
-
-#include <cuda.h>
-#include <nvrtc.h>
-
-SINTER_NAMESPACE_BEGIN
-namespace cuda {
-
-// cuda.h renames some functions to their newest version by macros (cuMemAlloc is cuMemAlloc_v2): decltype sees the renamed
-// function, and its renamed name is the one that the library is asked for, so that signature and symbol always match.
-#define SINTER_CUDA_DRIVER_FUNCTIONS(X) \
-  X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) \
-  X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDeviceGetUuid) \
-  X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxSynchronize) \
-  X(cuGetErrorName) X(cuGetErrorString) \
-  X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) \
-  X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpyPeerAsync) X(cuMemsetD8Async) \
-  X(cuPointerGetAttribute) \
-  X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolGetAttribute) X(cuMemPoolTrimTo) \
-  X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) \
-  X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) \
-  X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery) X(cuEventElapsedTime) \
-  X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) \
-  X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernel) X(cuLaunchCooperativeKernel) \
-  X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) \
-  X(cuGraphExecDestroy) X(cuGraphCreate) X(cuGraphAddKernelNode) X(cuGraphExecKernelNodeSetParams) X(cuGraphUpload)
-
-#define SINTER_CUDA_NVRTC_FUNCTIONS(X) \
-  X(nvrtcVersion) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) \
-  X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) X(nvrtcGetErrorString)
-
-struct DriverApi {
-#define SINTER_CUDA_MEMBER(name) decltype(&::name) call_##name = nullptr;
-  SINTER_CUDA_DRIVER_FUNCTIONS(SINTER_CUDA_MEMBER)
-#undef SINTER_CUDA_MEMBER
-};
-
-struct NvrtcApi {
-#define SINTER_CUDA_MEMBER(name) decltype(&::name) call_##name = nullptr;
-  SINTER_CUDA_NVRTC_FUNCTIONS(SINTER_CUDA_MEMBER)
-#undef SINTER_CUDA_MEMBER
-};
-
-namespace cuda_detail {
-inline constexpr int max_devices = 64;
-
-inline const DriverApi& api() { return driver_api("cuda"); }
-
-inline std::string result_text(int result) {
-  const char *name = nullptr, *text = nullptr;
-  api().call_cuGetErrorName(static_cast<CUresult>(result), &name);
-  api().call_cuGetErrorString(static_cast<CUresult>(result), &text);
-  return std::string(name != nullptr ? name : "unknown CUDA error") + (text != nullptr ? std::string(": ") + text : "");
-}
-
-/// Outside of a device's own work: enumeration, contexts.
-inline void require(CUresult result, std::string_view op, std::string_view what, Location where = {}) {
-  if (result != CUDA_SUCCESS) throw DeviceError(op, std::string(what) + " failed: " + result_text(result), where);
-}
-}  // namespace cuda_detail
-
-}  // namespace cuda
-SINTER_NAMESPACE_END
 // ---- sinter/backend/cuda/device.hpp
 // The GPUs of this process: one object each, with its context, streams, memory pool, staging memory and what is needed to say
 // which kernel failed. Also the streams that threads work on. Knows no kernels.

@@ -2,7 +2,11 @@
 // include it.
 #pragma once
 
-#include <sinter/backend/cuda/driver.hpp>
+#include <sinter/base/config.hpp>
+#include <sinter/base/error.hpp>
+
+#include <string>
+#include <string_view>
 
 #include <cuda.h>
 #include <nvrtc.h>
@@ -45,10 +49,13 @@ struct NvrtcApi {
 #undef SINTER_CUDA_MEMBER
 };
 
+// driver.hpp declares it, and ends with definitions that need these tables: it cannot come first.
+const DriverApi& driver_api(std::string_view op, Location where);
+
 namespace cuda_detail {
 inline constexpr int max_devices = 64;
 
-inline const DriverApi& api() { return driver_api("cuda"); }
+inline const DriverApi& api() { return driver_api("cuda", Location()); }
 
 inline std::string result_text(int result) {
   const char *name = nullptr, *text = nullptr;
