@@ -12506,7 +12506,7 @@ class BackwardWalk {
       if (w.node >= first_ && w.node < last_) depends_[slot(w.node)] = true;
     for (std::int32_t id = first_; id < last_; ++id) {
       const OpInfo& op = *builder_.graph().node(id).op;
-      if (op.vjp == nullptr && op.decompose == nullptr) continue;   // no gradient passes
+      if (op.vjp == nullptr && op.decompose == nullptr && !op.is_call) continue;   // no gradient passes
       for (Value in : builder_.graph().node(id).inputs)
         if (depends(in)) depends_[slot(id)] = true;
     }
