@@ -13130,7 +13130,8 @@ inline Val unit_vectors(GraphBuilder& builder, Value like, Dim count) {
   const Val v = val(builder, like);
   const Val rows = iota(v, {count, count}, 0, DType::i64), columns = iota(v, {count, count}, 1, DType::i64);
   Shape shape{count};
-  for (Dim dim : v.shape().dims()) shape.push_back(dim, v.where);
+  const Shape of = v.shape();
+  for (Dim dim : of.dims()) shape.push_back(dim, v.where);
   return reshape(cast(eq(rows, columns), v.dtype()), shape);
 }
 
@@ -34292,7 +34293,8 @@ SINTER_DECL std::string Writer::divided(const std::string& dividend, const std::
   int shift = 0;
   while (std::int64_t{1} << shift < divisor) ++shift;
   const auto magic = static_cast<std::int64_t>(((std::uint64_t{1} << shift) - static_cast<std::uint64_t>(divisor)) * (std::uint64_t{1} << 32) / static_cast<std::uint64_t>(divisor) + 1);
-  return "divided(" + dividend + ", " + number("m" + name, magic) + ", " + number("h" + name, shift) + ")";
+  const std::string bits = number("h" + name, shift), factor = number("m" + name, magic);   // in this order, whatever the compiler
+  return "divided(" + dividend + ", " + factor + ", " + bits + ")";
 }
 
 SINTER_DECL IndexNames Writer::decode(const std::string& position, const AxisList& axes, int packs) {

@@ -1,6 +1,6 @@
 // A run-time number is compared; it is no condition itself.
 // expect-gcc: could not convert .* from .*Scalar.* to .bool.
-// expect-clang: not contextually convertible to 'bool'
+// expect-clang: no viable conversion from '.*Scalar' to 'bool'
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -58,7 +58,8 @@ inline Val unit_vectors(GraphBuilder& builder, Value like, Dim count) {
   const Val v = val(builder, like);
   const Val rows = iota(v, {count, count}, 0, DType::i64), columns = iota(v, {count, count}, 1, DType::i64);
   Shape shape{count};
-  for (Dim dim : v.shape().dims()) shape.push_back(dim, v.where);
+  const Shape of = v.shape();
+  for (Dim dim : of.dims()) shape.push_back(dim, v.where);
   return reshape(cast(eq(rows, columns), v.dtype()), shape);
 }
 

@@ -105,7 +105,8 @@ SINTER_DECL std::string Writer::divided(const std::string& dividend, const std::
   int shift = 0;
   while (std::int64_t{1} << shift < divisor) ++shift;
   const auto magic = static_cast<std::int64_t>(((std::uint64_t{1} << shift) - static_cast<std::uint64_t>(divisor)) * (std::uint64_t{1} << 32) / static_cast<std::uint64_t>(divisor) + 1);
-  return "divided(" + dividend + ", " + number("m" + name, magic) + ", " + number("h" + name, shift) + ")";
+  const std::string bits = number("h" + name, shift), factor = number("m" + name, magic);   // in this order, whatever the compiler
+  return "divided(" + dividend + ", " + factor + ", " + bits + ")";
 }
 
 SINTER_DECL IndexNames Writer::decode(const std::string& position, const AxisList& axes, int packs) {
