@@ -35760,7 +35760,8 @@ class TransposeWriter {
     const std::string x = "x" + str(row_), y = "x" + str(column_);
     w.unroll("for (int i = 0; i < 4; ++i)");
     w.line("const I " + x + " = " + row + ", " + y + " = " + column + ";");
-    w.open("if (" + x + " < " + w.extent(row_) + " && " + y + " < " + w.extent(column_) + ")");
+    const std::string columns = w.extent(column_), rows = w.extent(row_);   // in this order, whatever the compiler
+    w.open("if (" + x + " < " + rows + " && " + y + " < " + columns + ")");
     index_[static_cast<std::size_t>(row_)] = x, index_[static_cast<std::size_t>(column_)] = y;
   }
   void close_point() { w.close(), w.close(); }
