@@ -23,3 +23,10 @@
 #include <sinter/runtime/threads.hpp>
 #include <sinter/tensor/storage.hpp>
 #include <sinter/tensor/tensor.hpp>
+
+#ifndef SINTER_SEPARATE_COMPILATION   // header-only: the definitions come after all declarations
+#include <sinter/src_core.hpp>
+#include <sinter/src_kernel.hpp>
+#include <sinter/src_backends.hpp>
+#include <sinter/src_jit.hpp>
+#endif

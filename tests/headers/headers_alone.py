@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles each header by itself, as declarations only and header-only; prints the first error of each that fails.
+"""Compiles each header by itself, as declarations; prints the first error of each that fails. The definitions (src*.hpp)
+need all of them, so they compile with sinter.hpp, header-only.
 
 Usage: headers_alone.py FOLDER COMPILER FLAG...
 """
@@ -9,24 +10,25 @@ import pathlib
 import subprocess
 import sys
 
-MODES = {"separate": ["-DSINTER_SEPARATE_COMPILATION"], "header-only": []}
+SEPARATE = "-DSINTER_SEPARATE_COMPILATION"
 
 
-def first_error(compiler, flags, header, mode):
-    command = [compiler, "-fsyntax-only", "-x", "c++", *flags, *MODES[mode], "-include", str(header), "/dev/null"]
+def first_error(compiler, flags, header):
+    command = [compiler, "-fsyntax-only", "-x", "c++", *flags, "-include", str(header), "/dev/null"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode == 0:
         return None
     errors = [line for line in result.stderr.splitlines() if "error" in line]
-    return f"{header} ({mode}): {errors[0] if errors else result.stderr}"
+    return f"{header}: {errors[0] if errors else result.stderr}"
 
 
 def main():
     root, compiler, flags = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
     headers = sorted(root.rglob("*.hpp"))
-    jobs = [(header, mode) for header in headers for mode in MODES if header.name != "src.hpp" or mode == "separate"]
+    jobs = [(header, [*flags, SEPARATE]) for header in headers if not header.name.startswith("src")]
+    jobs.append((root / "sinter.hpp", flags))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        errors = list(filter(None, pool.map(lambda job: first_error(compiler, flags, *job), jobs)))
+        errors = list(filter(None, pool.map(lambda job: first_error(compiler, job[1], job[0]), jobs)))
     print("\n".join(errors))
     print(f"{len(headers)} headers, {len(errors)} failures")
     return 1 if errors or not headers else 0

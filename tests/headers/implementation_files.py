@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that both libraries hold every definition: each .ipp of include/sinter is reached from src.hpp, and header-only
-from sinter.hpp.
+"""Checks that both libraries hold every definition: each .ipp of include/sinter is reached from src.hpp and, header-only,
+from sinter.hpp; and that no other header includes one, so that declarations never depend on where definitions begin.
 
 Usage: implementation_files.py PROJECT_FOLDER
 """
@@ -19,21 +19,30 @@ def load_amalgamate(path):
     return module
 
 
+def is_list(path):
+    """src.hpp and the lists of .ipp files that it is made of."""
+    return path.name.startswith("src") and path.suffix == ".hpp"
+
+
+def includes(root, path):
+    """The files of ours that a file names, ignoring conditionals."""
+    for name in re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.MULTILINE):
+        for candidate in (path.parent / name, root.parent / name):
+            if candidate.is_file():
+                yield candidate.resolve()
+                break
+
+
 def reached_from(root, start):
-    """Files that a header includes by way of <sinter/...> or "...", ignoring conditionals; .hpp files lead no further."""
+    """Files included by way of lists and .ipp files; other headers lead no further."""
     seen, waiting = set(), [start]
     while waiting:
         path = waiting.pop()
         if path in seen:
             continue
         seen.add(path)
-        if path.suffix == ".hpp" and path != start:
-            continue
-        for name in re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.MULTILINE):
-            for candidate in (path.parent / name, root.parent / name):
-                if candidate.is_file():
-                    waiting.append(candidate.resolve())
-                    break
+        if path.suffix == ".ipp" or is_list(path):
+            waiting.extend(includes(root, path))
     return seen
 
 
@@ -47,8 +56,11 @@ def main():
                 for path in files - tool.Amalgamation().reachable((root / "sinter.hpp").resolve(), set())]
     for path, start in sorted(missing):
         print(f"{path.relative_to(root)} is not included from {start}")
-    print(f"{len(files)} .ipp files, {len(missing)} not reached")
-    return 1 if missing or not files else 0
+    early = sorted(path for path in root.rglob("*.hpp") if not is_list(path) and files & set(includes(root, path)))
+    for path in early:
+        print(f"{path.relative_to(root)} includes an .ipp file: list it in one of src_*.hpp instead")
+    print(f"{len(files)} .ipp files, {len(missing)} not reached, {len(early)} headers that include one")
+    return 1 if missing or early or not files else 0
 
 
 if __name__ == "__main__":

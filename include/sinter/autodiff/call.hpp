@@ -25,7 +25,3 @@ struct CallDerivative {
 CallDerivative differentiate_call_body(const Graph& body, std::span<const std::uint8_t> wanted, std::span<const std::uint8_t> given);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/autodiff/call.ipp>
-#endif

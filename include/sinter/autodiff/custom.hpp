@@ -78,7 +78,3 @@ auto custom_vjp(F f, Backward backward, Location where = std::source_location::c
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/autodiff/custom.ipp>
-#endif

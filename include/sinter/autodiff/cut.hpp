@@ -21,7 +21,3 @@ CutGraph cut_graph(const Graph& graph, std::span<const Value> outputs, std::span
                    const std::function<bool(Value)>& is_given, const std::function<bool(std::int32_t node)>& keeps_effect = {});
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/autodiff/cut.ipp>
-#endif

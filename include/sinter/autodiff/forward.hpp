@@ -35,7 +35,3 @@ ForwardBackward split_vjp(const Graph& forward, std::size_t parameters, std::siz
 Graph jacobian_graph(const Graph& forward, std::size_t parameters, Location where);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/autodiff/forward.ipp>
-#endif

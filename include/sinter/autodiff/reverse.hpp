@@ -23,7 +23,3 @@ std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> output
 Graph differentiate(const Graph& forward, std::span<const std::int32_t> wrt_inputs, int loss_output = 0);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/autodiff/reverse.ipp>
-#endif

@@ -61,7 +61,3 @@ void TensorMethods<Self>::backward(BackwardOptions options, Location where) cons
 }
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/autodiff/tape.ipp>
-#endif

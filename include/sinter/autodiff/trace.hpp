@@ -144,7 +144,3 @@ struct ParameterVisitor {
 
 }  // namespace jit::autodiff_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/autodiff/trace.ipp>
-#endif

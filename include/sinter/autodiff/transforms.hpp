@@ -304,7 +304,3 @@ auto hessian(F f, Location where = std::source_location::current()) {
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/autodiff/transforms.ipp>
-#endif

@@ -18,7 +18,3 @@ SINTER_NAMESPACE_BEGIN
 std::vector<Batched> vectorise(GraphBuilder& builder, const Graph& graph, std::span<const Batched> inputs, Dim size);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/autodiff/vectorise.ipp>
-#endif

@@ -168,7 +168,3 @@ auto vmap(F f, MappedAxes in_axes = 0, MappedAxes out_axes = 0, Location where =
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/autodiff/vmap.ipp>
-#endif

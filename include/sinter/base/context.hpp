@@ -33,7 +33,3 @@ void note(std::string_view topic, std::string_view line);
 void warn(std::string_view topic, std::string_view line);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/base/context.ipp>
-#endif

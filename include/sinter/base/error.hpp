@@ -89,7 +89,3 @@ inline void ensure(bool holds, const char* what, Location where = Location::curr
 }
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/base/error.ipp>
-#endif

@@ -85,7 +85,3 @@ class PerThread {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/base/per_thread.ipp>
-#endif

@@ -47,7 +47,3 @@ Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<Te
 std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<const Ref<TensorImpl>> inputs);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/expr/capture.ipp>
-#endif

@@ -225,7 +225,3 @@ Tensor TensorMethods<Self>::operator()(const Index& i0, const Index& i1, const I
 }
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/expr/functions.ipp>
-#endif

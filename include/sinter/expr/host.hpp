@@ -244,8 +244,3 @@ std::span<const T> Tensor::data(Location where) const {
 }
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/expr/host.ipp>
-#include <sinter/expr/host_run.ipp>
-#endif

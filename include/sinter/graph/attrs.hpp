@@ -55,7 +55,3 @@ struct Attrs {
 bool identical(const Attrs& a, const Attrs& b);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/graph/attrs.ipp>
-#endif

@@ -120,7 +120,3 @@ class GraphBuilder {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/graph/graph.ipp>
-#endif

@@ -188,7 +188,3 @@ class RecordingInto {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/graph/record.ipp>
-#endif

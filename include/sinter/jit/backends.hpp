@@ -53,7 +53,3 @@ Graph run_passes_for(std::string_view backend, const Graph& graph);
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/backends.ipp>
-#endif

@@ -364,7 +364,3 @@ auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, co
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/control.ipp>
-#endif

@@ -101,7 +101,3 @@ Ref<TensorImpl> condition_value(std::string_view op, const In& condition, Locati
 
 }  // namespace jit::control_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/control_trace.ipp>
-#endif

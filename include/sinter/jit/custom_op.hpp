@@ -214,7 +214,3 @@ CustomOpFunction<N> custom_op(CustomOp<T, N> op, Location where = std::source_lo
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/custom_op.ipp>
-#endif

@@ -21,7 +21,3 @@ void run_custom(const Entry& entry, std::span<const ArgLeaf> args, std::span<con
 }  // namespace jit_detail
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/custom_run.ipp>
-#endif

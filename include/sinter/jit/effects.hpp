@@ -203,7 +203,3 @@ std::array<Tensor, R> callback(F fn, const std::array<ResultSpec, R>& results, c
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/effects.ipp>
-#endif

@@ -88,7 +88,3 @@ AllowedInGraph<std::decay_t<F>> allow_in_graph(F&& f) {
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/escape.ipp>
-#endif

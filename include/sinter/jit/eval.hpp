@@ -33,7 +33,3 @@ Tensor eval(Expr<Op, A...>&& expression) {
 }
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/eval.ipp>
-#endif

@@ -36,7 +36,3 @@ Ref<TensorImpl> fresh_result(const FrameOutput& bound);
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/execute.ipp>
-#endif

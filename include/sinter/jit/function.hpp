@@ -287,10 +287,3 @@ bool is_compiling();
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/function.ipp>
-#include <sinter/jit/trace.ipp>
-#include <sinter/jit/trace_tree.hpp>
-#include <sinter/jit/tree_call.hpp>
-#endif

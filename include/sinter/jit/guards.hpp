@@ -100,8 +100,3 @@ bool is_dense(const Shape& shape, const Strides& strides);
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/guard_text.ipp>
-#include <sinter/jit/guards.ipp>
-#endif

@@ -27,7 +27,3 @@ std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorI
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/lazy.ipp>
-#endif

@@ -46,7 +46,3 @@ class LiveValues {
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/live_values.ipp>
-#endif

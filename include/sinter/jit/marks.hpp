@@ -33,7 +33,3 @@ void check_marks(const GuardSet& guards, std::span<const ArgLeaf> args, std::spa
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/marks.ipp>
-#endif

@@ -39,7 +39,3 @@ class MissHistory {
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/recompile.ipp>
-#endif

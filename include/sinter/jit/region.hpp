@@ -201,7 +201,3 @@ CompiledRegions<Block> compile_regions(std::vector<Block> model, Options options
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/region.ipp>
-#endif

@@ -26,7 +26,3 @@ Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement, s
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/specialise.ipp>
-#endif

@@ -38,7 +38,3 @@ class [[nodiscard]] StanceGuard {
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/stance.ipp>
-#endif

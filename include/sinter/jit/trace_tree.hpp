@@ -166,8 +166,3 @@ std::string path_difference(std::span<const TracedSegment* const> before, const 
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/trace_path.ipp>
-#include <sinter/jit/trace_tree.ipp>
-#endif

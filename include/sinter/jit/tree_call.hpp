@@ -64,7 +64,3 @@ class TreeCall {
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/tree_call.ipp>
-#endif

@@ -57,7 +57,3 @@ struct Fusion {
 Fusion fuse(ItemGraph& items, const FusionOptions& options);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/kernel/fusion.ipp>
-#endif

@@ -105,7 +105,3 @@ struct ShapeSegment {
 SmallVector<ShapeSegment, max_rank> align_shapes(const Shape& a, const Shape& b);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/kernel/index_map.ipp>
-#endif

@@ -141,7 +141,3 @@ class ItemGraph {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/kernel/items.ipp>
-#endif

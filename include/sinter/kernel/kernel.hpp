@@ -116,7 +116,3 @@ struct Schedule {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/kernel/kernel.ipp>
-#endif

@@ -15,7 +15,3 @@ void contract_to_fma(std::vector<Inst>& body, const std::vector<Store>& stores);
 void remove_dead(std::vector<Inst>& body, std::vector<Store>& stores);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/kernel/kernel_simplify.ipp>
-#endif

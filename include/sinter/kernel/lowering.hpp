@@ -31,7 +31,3 @@ LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGr
 std::string kernel_name(const ItemGraph& items, const FusionGroup& group);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/kernel/lowering.ipp>
-#endif

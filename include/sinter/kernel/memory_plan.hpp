@@ -43,7 +43,3 @@ inline constexpr std::int64_t arena_alignment = 64;
 std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span<const std::int64_t> bytes, std::vector<std::int64_t>& offsets);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/kernel/memory_plan.ipp>
-#endif

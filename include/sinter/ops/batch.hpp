@@ -37,7 +37,3 @@ Val move_axis(Val x, int from, int to);
 
 }  // namespace ops_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/batch.ipp>
-#endif

@@ -98,7 +98,3 @@ using ScanWithEffects = BasicScan<ops_detail::Tokens::one>;
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/control.ipp>
-#endif

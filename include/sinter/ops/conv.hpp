@@ -41,7 +41,3 @@ struct AvgPool2d {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/conv.ipp>
-#endif

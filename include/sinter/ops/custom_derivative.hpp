@@ -29,7 +29,3 @@ struct Barrier {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/custom_derivative.ipp>
-#endif

@@ -88,7 +88,3 @@ struct CustomComposite {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/host_function.ipp>
-#endif

@@ -48,7 +48,3 @@ constexpr bool is_zero(Dim dim) { return dim.is_static() && dim.value() == 0; }
 
 }  // namespace ops_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/infer.ipp>
-#endif

@@ -35,7 +35,3 @@ struct Concat {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/join.ipp>
-#endif

@@ -22,7 +22,3 @@ struct LayerNorm {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/layer_norm.ipp>
-#endif

@@ -42,7 +42,3 @@ struct Iota {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/leaf.ipp>
-#endif

@@ -26,7 +26,3 @@ struct MseLoss {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/loss.ipp>
-#endif

@@ -19,7 +19,3 @@ struct Matmul {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/matmul.ipp>
-#endif

@@ -40,7 +40,3 @@ struct RandomNormal {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/random.ipp>
-#endif

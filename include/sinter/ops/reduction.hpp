@@ -43,7 +43,3 @@ struct Amin {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/reduction.ipp>
-#endif

@@ -16,7 +16,3 @@ struct Region {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/region.ipp>
-#endif

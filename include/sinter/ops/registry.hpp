@@ -28,8 +28,3 @@ SINTER_NAMESPACE_BEGIN
 std::span<const OpInfo* const> all_ops();
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/registry.ipp>
-#include <sinter/ops/val_ops.ipp>
-#endif

@@ -150,7 +150,3 @@ class ScalarBuilder {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/scalar.ipp>
-#endif

@@ -42,7 +42,3 @@ struct Logsumexp {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/softmax.ipp>
-#endif

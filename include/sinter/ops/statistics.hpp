@@ -73,7 +73,3 @@ struct Argmin {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/statistics.ipp>
-#endif

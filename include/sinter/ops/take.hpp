@@ -34,7 +34,3 @@ struct OneHot {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/take.ipp>
-#endif

@@ -50,7 +50,3 @@ struct Windows {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/ops/view.ipp>
-#endif

@@ -22,7 +22,3 @@ void add_canonical_rules(RuleSet& rules);
 }  // namespace rewrite
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/canonicalise.ipp>
-#endif

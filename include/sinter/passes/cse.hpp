@@ -16,7 +16,3 @@ struct Cse {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/cse.ipp>
-#endif

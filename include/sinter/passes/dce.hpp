@@ -15,7 +15,3 @@ struct Dce {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/dce.ipp>
-#endif

@@ -17,7 +17,3 @@ struct Decompose {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/decompose.ipp>
-#endif

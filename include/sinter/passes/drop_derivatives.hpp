@@ -14,7 +14,3 @@ struct DropDerivatives {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/drop_derivatives.ipp>
-#endif

@@ -24,7 +24,3 @@ struct Literal {
 std::optional<Literal> evaluate(const OpInfo& op, std::span<const Literal> operands, const Attrs& attrs);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/evaluate.ipp>
-#endif

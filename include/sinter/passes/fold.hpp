@@ -21,7 +21,3 @@ void add_folding_rules(RuleSet& rules);
 }  // namespace rewrite
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/fold.ipp>
-#endif

@@ -22,7 +22,3 @@ struct Outline {
 Graph inline_calls(const Graph& graph);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/outline.ipp>
-#endif

@@ -61,7 +61,3 @@ inline constexpr Stage pipeline[] = {
 Graph run_pipeline(const Graph& graph, const PipelineOptions& options = {});
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/pipeline.ipp>
-#endif

@@ -15,7 +15,3 @@ struct Prune {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/prune.ipp>
-#endif

@@ -98,7 +98,3 @@ class Rewriter {
 
 }  // namespace rewrite
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/rewrite.ipp>
-#endif

@@ -24,7 +24,3 @@ void add_structure_rules(RuleSet& rules);
 }  // namespace rewrite
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/simplify.ipp>
-#endif

@@ -30,7 +30,3 @@ struct DeviceSplit {
 DeviceSplit split_by_device(const Graph& graph, std::span<const Device> wanted, Device device);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/runtime/device_split.ipp>
-#endif

@@ -43,7 +43,3 @@ class DiskCache {
 DiskCacheStats disk_cache_stats();
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/runtime/disk_cache.ipp>
-#endif

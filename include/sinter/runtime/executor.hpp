@@ -18,7 +18,3 @@ SmallVector<std::int64_t, 8> symbol_values(const Plan& plan, std::span<const Ref
 std::vector<Ref<TensorImpl>> execute(const Plan& plan, std::span<const Ref<TensorImpl>> inputs, std::span<const std::uint8_t> gives_up = {});
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/runtime/executor.ipp>
-#endif

@@ -94,7 +94,3 @@ class Frame {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/runtime/frame.ipp>
-#endif

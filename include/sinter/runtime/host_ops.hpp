@@ -42,7 +42,3 @@ HostOp make_host_op(const ItemGraph& items, int item);
 std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/runtime/plan.hpp>   // and behind it host_ops.ipp, which runs plans
-#endif

@@ -34,7 +34,3 @@ void clear_kernel_cache();
 void set_kernel_cache_limit(std::int64_t code_bytes);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/runtime/kernel_cache.ipp>
-#endif

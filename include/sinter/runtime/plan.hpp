@@ -149,8 +149,3 @@ std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& op
 SINTER_NAMESPACE_END
 
 #include <sinter/runtime/frame.hpp>
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/runtime/host_ops.ipp>
-#include <sinter/runtime/plan.ipp>
-#endif

@@ -42,7 +42,3 @@ void parallel_for(std::int64_t tasks, double nanoseconds_per_task, F&& fn) {
 }
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/runtime/threads.ipp>
-#endif

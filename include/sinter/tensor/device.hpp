@@ -29,7 +29,3 @@ void store_default_device(Device device) noexcept;   // unchecked; see set_defau
 }
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/tensor/device.ipp>
-#endif

@@ -58,7 +58,3 @@ DeviceMemory* find_device_memory(DeviceKind kind);
 DeviceMemory& device_memory(Device device, std::string_view op, Location where = {});
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/tensor/device_memory.ipp>
-#endif

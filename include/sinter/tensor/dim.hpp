@@ -111,7 +111,3 @@ static_assert(sizeof(Dim) == 8);
 std::ostream& operator<<(std::ostream& out, Dim dim);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/tensor/dim.ipp>
-#endif

@@ -80,7 +80,3 @@ class TensorImpl : public RefCounted<TensorImpl> {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/tensor/impl.ipp>
-#endif

@@ -96,7 +96,3 @@ using Strides = std::array<std::int64_t, max_rank>;
 Strides dense_strides(const Shape& shape);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/tensor/shape.ipp>
-#endif

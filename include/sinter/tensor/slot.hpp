@@ -120,7 +120,3 @@ void release_retired() noexcept;
 }  // namespace tensor_detail
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/tensor/slot.ipp>
-#endif

@@ -57,7 +57,3 @@ void reset_peak_memory(Device device = Device::cpu());
 void release_cached_memory(Device device = Device::cpu());
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/tensor/storage.ipp>
-#endif

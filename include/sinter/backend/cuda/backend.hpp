@@ -42,9 +42,3 @@ CudaBackend& backend(Device device);
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#ifdef SINTER_CUDA
-#include <sinter/backend/cuda/backend.ipp>
-#endif
-#endif

@@ -98,7 +98,3 @@ class StreamGuard {
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/cuda/cuda.ipp>
-#endif

@@ -154,10 +154,3 @@ DeviceMemory& memory();
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#ifdef SINTER_CUDA
-#include <sinter/backend/cuda/device.ipp>
-#include <sinter/backend/cuda/pool.ipp>
-#endif
-#endif

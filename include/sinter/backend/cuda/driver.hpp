@@ -48,9 +48,3 @@ void* find_symbol(void* library, const char* name);
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#ifdef SINTER_CUDA
-#include <sinter/backend/cuda/driver.ipp>
-#endif
-#endif

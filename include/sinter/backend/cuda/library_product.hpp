@@ -1,7 +1,7 @@
 // A product of matrices by cuBLASLt, as a call in a launch list: full precision of the dtype, no TF32. Knows no kernels.
 #pragma once
 
-#include <sinter/backend/cuda/driver.hpp>   // before api.ipp, whose types its functions use
+#include <sinter/backend/cuda/driver.hpp>
 #include <sinter/backend/cuda/launch.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/dtype.hpp>
@@ -37,9 +37,3 @@ std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product)
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#ifdef SINTER_CUDA
-#include <sinter/backend/cuda/library_product.ipp>
-#endif
-#endif

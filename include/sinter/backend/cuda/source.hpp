@@ -18,11 +18,3 @@ std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Sche
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/cuda/source.ipp>
-#include <sinter/backend/cuda/source_pointwise.ipp>
-#include <sinter/backend/cuda/source_product.ipp>
-#include <sinter/backend/cuda/source_reduction.ipp>
-#include <sinter/backend/cuda/source_transpose.ipp>
-#endif

@@ -54,7 +54,3 @@ Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry);
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/cuda/source_nest.ipp>
-#endif

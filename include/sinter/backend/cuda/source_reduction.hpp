@@ -32,7 +32,3 @@ ReductionShape choose_reduction(Writer& writer);
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/cuda/source_reduction.ipp>
-#endif

@@ -28,7 +28,3 @@ std::string helpers(const std::string& text, int sm);
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/cuda/source_scalar.ipp>
-#endif

@@ -17,7 +17,3 @@ LaunchList generate_scatter_add(const ScatterOp& op, std::span<const std::int64_
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/cuda/source_scatter.ipp>
-#endif

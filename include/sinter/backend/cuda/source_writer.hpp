@@ -125,7 +125,3 @@ inline std::int64_t power_of_2_at_least(std::int64_t n) {
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/cuda/source_writer.ipp>
-#endif

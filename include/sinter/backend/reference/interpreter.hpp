@@ -72,7 +72,3 @@ class Interpreter final : public Launch {
 
 }   // namespace reference_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/reference/interpreter.ipp>
-#endif

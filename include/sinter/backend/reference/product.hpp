@@ -40,7 +40,3 @@ std::unique_ptr<Product> make_product(const Program& program, const BoundGeometr
 
 }   // namespace reference_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/reference/product.ipp>
-#endif

@@ -42,7 +42,3 @@ Program make_program(const Kernel& kernel);
 
 }   // namespace reference_detail
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/reference/program.ipp>
-#endif

@@ -26,7 +26,3 @@ class ReferenceBackend final : public Backend {
 std::unique_ptr<Backend> make_reference_backend();
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/reference/reference.ipp>
-#endif

@@ -54,7 +54,3 @@ class X86Backend final : public Backend {
 std::unique_ptr<Backend> make_x86_backend();
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/backend.ipp>
-#endif

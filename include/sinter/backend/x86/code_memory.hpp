@@ -56,7 +56,3 @@ CodeMemoryStats code_memory_stats();
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/code_memory.ipp>
-#endif

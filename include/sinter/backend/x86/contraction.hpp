@@ -21,7 +21,3 @@ std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kern
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/contraction.ipp>
-#endif

@@ -62,7 +62,3 @@ class BodyMicroKernels {
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/contraction_epilogue.ipp>
-#endif

@@ -74,7 +74,3 @@ void find_micro_kernels(std::span<const MicroShape> shapes, std::span<MicroFunct
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/contraction_micro.ipp>
-#endif

@@ -17,7 +17,3 @@ void pack_panel(std::byte* to, const std::byte* from, std::int64_t k_extent, std
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/contraction_pack.ipp>
-#endif

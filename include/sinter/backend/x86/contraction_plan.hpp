@@ -78,7 +78,3 @@ ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& p
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/contraction_plan.ipp>
-#endif

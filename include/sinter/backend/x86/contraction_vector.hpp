@@ -36,7 +36,3 @@ void add_rows(const AddRows& work);
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/contraction_vector.ipp>
-#endif

@@ -18,7 +18,3 @@ std::size_t encode(const CodeStream& stream, const Allocation& allocation, std::
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/emitter.ipp>
-#endif

@@ -93,8 +93,3 @@ std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, con
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/loop.ipp>
-#include <sinter/backend/x86/loop_driver.ipp>
-#endif

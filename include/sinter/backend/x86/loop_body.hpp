@@ -106,7 +106,3 @@ class LoopBody {
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/loop_body.ipp>
-#endif

@@ -107,10 +107,3 @@ class LoopGenerator {
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/loop_chain.ipp>
-#include <sinter/backend/x86/loop_columns.ipp>
-#include <sinter/backend/x86/loop_generator.ipp>
-#include <sinter/backend/x86/loop_short_rows.ipp>
-#endif

@@ -63,7 +63,3 @@ std::optional<LoopPlan> plan_loop(const Kernel& kernel, const Schedule& schedule
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/loop_plan.ipp>
-#endif

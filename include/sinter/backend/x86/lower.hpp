@@ -32,7 +32,3 @@ int cost_of(Prim prim);
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/lower.ipp>
-#endif

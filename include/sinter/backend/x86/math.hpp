@@ -20,7 +20,3 @@ Vec expand_rsqrt(MathBuilder& b, Vec x);
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/math.ipp>
-#endif

@@ -30,7 +30,3 @@ Allocation allocate_registers(const CodeStream& stream);
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/register_allocator.ipp>
-#endif

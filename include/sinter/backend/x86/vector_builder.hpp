@@ -196,8 +196,3 @@ class VectorMath final : public MathBuilder {
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/backend/x86/vector_builder.ipp>
-#include <sinter/backend/x86/vector_memory.ipp>
-#endif

@@ -1,0 +1,26 @@
+// Every definition of jit, and what stands on it. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+#pragma once
+// jit
+#include <sinter/jit/backends.ipp>
+#include <sinter/jit/control.ipp>
+#include <sinter/jit/control_trace.ipp>
+#include <sinter/jit/custom_op.ipp>
+#include <sinter/jit/effects.ipp>
+#include <sinter/jit/custom_run.ipp>
+#include <sinter/jit/escape.ipp>
+#include <sinter/jit/eval.ipp>
+#include <sinter/jit/execute.ipp>
+#include <sinter/jit/function.ipp>
+#include <sinter/jit/guard_text.ipp>
+#include <sinter/jit/guards.ipp>
+#include <sinter/jit/lazy.ipp>
+#include <sinter/jit/marks.ipp>
+#include <sinter/jit/recompile.ipp>
+#include <sinter/jit/live_values.ipp>
+#include <sinter/jit/region.ipp>
+#include <sinter/jit/specialise.ipp>
+#include <sinter/jit/stance.ipp>
+#include <sinter/jit/trace.ipp>
+#include <sinter/jit/trace_path.ipp>
+#include <sinter/jit/trace_tree.ipp>
+#include <sinter/jit/tree_call.ipp>

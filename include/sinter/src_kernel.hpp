@@ -1,0 +1,22 @@
+// Every definition of kernel and runtime. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+#pragma once
+// kernel
+#include <sinter/kernel/fusion.ipp>
+#include <sinter/kernel/fusion_merge.ipp>
+#include <sinter/kernel/index_map.ipp>
+#include <sinter/kernel/item_views.ipp>
+#include <sinter/kernel/items.ipp>
+#include <sinter/kernel/kernel.ipp>
+#include <sinter/kernel/kernel_simplify.ipp>
+#include <sinter/kernel/lowering.ipp>
+#include <sinter/kernel/lowering_axes.ipp>
+#include <sinter/kernel/memory_plan.ipp>
+// runtime
+#include <sinter/runtime/device_split.ipp>
+#include <sinter/runtime/disk_cache.ipp>
+#include <sinter/runtime/executor.ipp>
+#include <sinter/runtime/frame.ipp>
+#include <sinter/runtime/host_ops.ipp>
+#include <sinter/runtime/kernel_cache.ipp>
+#include <sinter/runtime/plan.ipp>
+#include <sinter/runtime/threads.ipp>
