@@ -41,9 +41,13 @@
 #include <sinter/ops/view.ipp>
 // expr
 #include <sinter/expr/capture.ipp>
+#include <sinter/expr/creation.ipp>
 #include <sinter/expr/functions.ipp>
+#include <sinter/expr/handles.ipp>
 #include <sinter/expr/host.ipp>
 #include <sinter/expr/host_run.ipp>
+#include <sinter/expr/indexing.ipp>
+#include <sinter/expr/layers.ipp>
 // autodiff
 #include <sinter/autodiff/custom.ipp>
 #include <sinter/autodiff/cut.ipp>

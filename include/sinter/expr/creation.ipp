@@ -1,0 +1,111 @@
+// Tensors from nothing: constants, ranges and random numbers; and eval.
+#pragma once
+
+#include <sinter/expr/recording.hpp>
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions options, Location where) {
+  expr_detail::checked_device(options.device, "full", where);
+  if (!value.is_number()) {   // a run-time number joins zeros on the device
+    const Tensor number = cast(In(value, where), options.dtype);
+    if (options.device == Device::cpu()) return expand(In(number, where), shape);
+    return expr_detail::record<ops::Add>({Leaf(zeros(shape, options, where).impl()), Leaf(number.impl())}, {}, where);
+  }
+  Attrs attrs;
+  attrs.device = options.device;
+  attrs.shape = shape;
+  attrs.dtype = options.dtype;
+  attrs.has_dtype = true;
+  if (is_floating(options.dtype)) attrs.value = value.number();
+  else attrs.integer = value.leaf().kind == DTypeClass::floating ? static_cast<std::int64_t>(value.leaf().number) : value.leaf().integer;
+  return expr_detail::record<ops::Full>({}, std::move(attrs), where);
+}
+SINTER_DECL Tensor zeros(const Shape& shape, TensorOptions options, Location where) { return full(shape, 0, options, where); }
+SINTER_DECL Tensor ones(const Shape& shape, TensorOptions options, Location where) { return full(shape, 1, options, where); }
+SINTER_DECL Tensor zeros_like(const In& x) {
+  Ref<TensorImpl> value = x.tensor();
+  return full(value->type.shape, 0, {.dtype = value->type.dtype, .device = value->type.device}, x.where);
+}
+SINTER_DECL Tensor ones_like(const In& x) {
+  Ref<TensorImpl> value = x.tensor();
+  return full(value->type.shape, 1, {.dtype = value->type.dtype, .device = value->type.device}, x.where);
+}
+SINTER_DECL Tensor arange(Dim count, TensorOptions options, Location where) {
+  Attrs attrs;
+  attrs.device = expr_detail::checked_device(options.device, "arange", where);
+  attrs.shape.push_back(count);
+  attrs.axes.push_back(0);
+  attrs.dtype = options.dtype;
+  attrs.has_dtype = true;
+  return expr_detail::record<ops::Iota>({}, std::move(attrs), where);
+}
+SINTER_DECL Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step, TensorOptions options, Location where) {
+  if (step == 0) throw ShapeError("arange", "step is 0", where);
+  std::int64_t count = std::max<std::int64_t>(0, (stop - start + step + (step > 0 ? -1 : 1)) / step);
+  return cast(In(Tensor(arange(Dim(count), {.dtype = DType::i64, .device = options.device}, where) * step + start), where), options.dtype);
+}
+SINTER_DECL Tensor linspace(double start, double stop, Dim count, TensorOptions options, Location where) {
+  Tensor position = arange(count, {.dtype = DType::f64, .device = options.device}, where);
+  Tensor last = Tensor(cast(In(Scalar(count)), DType::f64)) - 1.0;
+  Tensor fraction = sinter::where(last > 0.0, position / maximum(last, 1.0), 0.0);
+  return cast(In(Tensor(sinter::where(fraction == 1.0, stop, start + fraction * (stop - start))), where), options.dtype);
+}
+SINTER_DECL Tensor eye(Dim n, TensorOptions options, Location where) {
+  Tensor i = arange(n, {.dtype = DType::i64, .device = options.device}, where);
+  return cast(In(Tensor(reshape(i, Shape{n, 1}) == reshape(i, Shape{1, n})), where), options.dtype);
+}
+
+namespace expr_detail {
+/// A ready value of no trace: a thread's generator may be made while a function is traced.
+inline Tensor ready_integer(std::int64_t value) {
+  Ref<Storage> storage = Storage::allocate(sizeof value);
+  *static_cast<std::int64_t*>(storage->data()) = value;
+  return Tensor(TensorImpl::make_ready({DType::i64, Device::cpu(), {}}, std::move(storage)));
+}
+}  // namespace expr_detail
+
+SINTER_DECL Generator::Generator(std::int64_t seed)
+    : key(expr_detail::ready_integer(seed), "random key"), counter(expr_detail::ready_integer(0), "random counter") {}
+SINTER_DECL Generator& Generator::current() {
+  static thread_local Generator generator(0);
+  return generator;
+}
+SINTER_DECL void manual_seed(std::int64_t seed) {
+  Generator& generator = Generator::current();
+  generator.key.set(expr_detail::ready_integer(seed));
+  generator.counter.set(expr_detail::ready_integer(0));
+}
+namespace expr_detail {
+template <class Op>
+Tensor random(const Shape& shape, TensorOptions options, Location where) {
+  if (!is_floating(options.dtype)) throw DTypeError(Op::info.name, "dtype " + std::string(name(options.dtype)) + " is not floating", where);
+  Generator& generator = Generator::current();
+  Tensor key = generator.key.value(), counter = generator.counter.value();
+  Attrs attrs;
+  attrs.shape = shape;
+  attrs.dtype = options.dtype;
+  attrs.has_dtype = true;
+  attrs.device = checked_device(options.device, Op::info.name, where);
+  Tensor out = record<Op>({Leaf(key.impl()), Leaf(counter.impl())}, std::move(attrs), where);
+  // Outside a trace the counter stays a plain value: a chain of pending additions would grow for ever.
+  if (Trace::current() == nullptr) sinter::eval(In(counter));
+  generator.counter.set(In(Tensor(counter + 1), where));
+  if (Trace::current() == nullptr) sinter::eval(In(generator.counter.value()));
+  return out;
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor rand(const Shape& shape, TensorOptions options, Location where) { return expr_detail::random<ops::RandomUniform>(shape, options, where); }
+SINTER_DECL Tensor randn(const Shape& shape, TensorOptions options, Location where) { return expr_detail::random<ops::RandomNormal>(shape, options, where); }
+
+SINTER_DECL void eval(const In& x) {
+  TensorImpl* raw = x.leaf.value.get();
+  if (raw != nullptr) evaluate({&raw, 1}, "eval", x.where);
+}
+SINTER_DECL void eval(std::initializer_list<std::reference_wrapper<const Tensor>> values, Location where) {
+  std::vector<TensorImpl*> raw;
+  for (const Tensor& value : values) raw.push_back(value.impl().get());
+  evaluate(raw, "eval", where);
+}
+
+SINTER_NAMESPACE_END

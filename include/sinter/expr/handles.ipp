@@ -1,0 +1,161 @@
+// Handles: what converts into a Tensor, compound assignment, Variables, and run-time numbers (Scalar, Predicate).
+#pragma once
+
+#include <sinter/expr/recording.hpp>
+
+#include <cmath>
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL const Ref<TensorImpl>& Tensor::zero() {
+  static const Ref<TensorImpl>* value = [] {
+    Ref<Storage> storage = Storage::allocate(sizeof(float));
+    *static_cast<float*>(storage->data()) = 0;
+    return new Ref<TensorImpl>(TensorImpl::make_ready(Type{}, std::move(storage)));
+  }();
+  return *value;
+}
+
+SINTER_DECL Ref<TensorImpl> In::tensor() const {
+  if (leaf.value) return leaf.value;
+  Attrs attrs;
+  attrs.has_dtype = true;
+  attrs.dtype = leaf.kind == DTypeClass::floating ? DType::f32 : leaf.kind == DTypeClass::integer ? DType::i64 : DType::bool_;
+  if (leaf.kind == DTypeClass::floating) attrs.value = leaf.number;
+  else attrs.integer = leaf.integer;
+  return record_op(op_info<ops::Full>, {}, std::move(attrs), where);
+}
+
+SINTER_DECL Tensor::Tensor(const Variable& variable) : Tensor(variable.value()) {}
+SINTER_DECL Tensor::Tensor(const Scalar& scalar) : impl_(In(scalar).tensor()) {}
+SINTER_DECL Tensor::Tensor(const Predicate& predicate) : impl_(In(predicate, predicate.where()).tensor()) {}
+
+SINTER_DECL Tensor& Tensor::operator+=(const In& other) & { return *this = expr_detail::compound<ops::Add>(*this, other); }
+SINTER_DECL Tensor& Tensor::operator-=(const In& other) & { return *this = expr_detail::compound<ops::Sub>(*this, other); }
+SINTER_DECL Tensor& Tensor::operator*=(const In& other) & { return *this = expr_detail::compound<ops::Mul>(*this, other); }
+SINTER_DECL Tensor& Tensor::operator/=(const In& other) & { return *this = expr_detail::compound<ops::Div>(*this, other); }
+
+SINTER_DECL Variable::Variable(const Tensor& value, std::string name) : slot_(std::make_shared<VariableSlot>(value.impl(), std::move(name))) {}
+SINTER_DECL Tensor Variable::value() const {
+  Trace* trace = Trace::current();
+  Ref<TensorImpl> value = trace != nullptr ? trace->read_variable(slot_) : slot_->value();
+  return Tensor(SINTER_UNLIKELY(slot_->gradient() != nullptr) ? tape_leaf(value, slot_) : std::move(value));
+}
+SINTER_DECL const Variable& Variable::set(const In& value) const {
+  Ref<TensorImpl> next = value.tensor();
+  Tensor old = this->value();
+  if (!identical(next->type.shape, old.impl()->type.shape) && !(next->type.shape == old.impl()->type.shape))
+    throw ShapeError("Variable::set", "the new value has shape " + next->type.shape.text() + ", the variable " + old.impl()->type.shape.text(), value.where,
+                     "make a new Variable for another shape");
+  if (next->type.dtype != old.dtype()) next = cast(In(Tensor(next), value.where), old.dtype()).impl();
+  if (Trace* trace = Trace::current()) {
+    trace->note_assignment(slot_, next);
+    return *this;
+  }
+  slot_->set(std::move(next));
+  return *this;
+}
+SINTER_DECL const Variable& Variable::operator+=(const In& value) const { return set(In(expr_detail::compound<ops::Add>(this->value(), value), value.where)); }
+SINTER_DECL const Variable& Variable::operator-=(const In& value) const { return set(In(expr_detail::compound<ops::Sub>(this->value(), value), value.where)); }
+SINTER_DECL const Variable& Variable::operator*=(const In& value) const { return set(In(expr_detail::compound<ops::Mul>(this->value(), value), value.where)); }
+SINTER_DECL const Variable& Variable::operator/=(const In& value) const { return set(In(expr_detail::compound<ops::Div>(this->value(), value), value.where)); }
+
+// ---- run-time numbers
+
+namespace expr_detail {
+template <class Op, class F>
+Scalar scalar_binary(const Scalar& a, const Scalar& b, F&& compute) {
+  if (a.is_number() && b.is_number()) {
+    const Leaf &x = a.leaf(), &y = b.leaf();
+    bool integral = x.kind != DTypeClass::floating && y.kind != DTypeClass::floating;
+    if (integral) return Scalar(compute(x.integer, y.integer));
+    auto number = [](const Leaf& l) { return l.kind == DTypeClass::floating ? l.number : static_cast<double>(l.integer); };
+    return Scalar(compute(number(x), number(y)));
+  }
+  return Scalar(record_op(op_info<Op>, {a.leaf(), b.leaf()}, {}, {}));
+}
+template <class Op, class F>
+Scalar scalar_unary(const Scalar& a, F&& compute) {
+  if (a.is_number()) return Scalar(compute(a.leaf().kind == DTypeClass::floating ? a.leaf().number : static_cast<double>(a.leaf().integer)));
+  return Scalar(record_op(op_info<Op>, {a.leaf()}, {}, {}));
+}
+}  // namespace expr_detail
+
+SINTER_DECL Scalar operator+(const Scalar& a, const Scalar& b) {
+  return expr_detail::scalar_binary<ops::Add>(a, b, [](auto x, auto y) { return x + y; });
+}
+SINTER_DECL Scalar operator-(const Scalar& a, const Scalar& b) {
+  return expr_detail::scalar_binary<ops::Sub>(a, b, [](auto x, auto y) { return x - y; });
+}
+SINTER_DECL Scalar operator*(const Scalar& a, const Scalar& b) {
+  return expr_detail::scalar_binary<ops::Mul>(a, b, [](auto x, auto y) { return x * y; });
+}
+SINTER_DECL Scalar operator/(const Scalar& a, const Scalar& b) {
+  return expr_detail::scalar_binary<ops::Div>(a, b, [](auto x, auto y) { return static_cast<double>(x) / static_cast<double>(y); });
+}
+SINTER_DECL Scalar operator-(const Scalar& a) { return Scalar(0) - a; }
+SINTER_DECL Scalar exp(const Scalar& x) { return expr_detail::scalar_unary<ops::Exp>(x, [](double v) { return std::exp(v); }); }
+SINTER_DECL Scalar log(const Scalar& x) { return expr_detail::scalar_unary<ops::Log>(x, [](double v) { return std::log(v); }); }
+SINTER_DECL Scalar sqrt(const Scalar& x) { return expr_detail::scalar_unary<ops::Sqrt>(x, [](double v) { return std::sqrt(v); }); }
+
+namespace tensor_detail {
+SINTER_DECL Predicate compare(Comparison comparison, const Scalar& a, const Scalar& b, Location where) {
+  auto outcome = [&](auto x, auto y) {
+    switch (comparison) {
+      case Comparison::less: return x < y;
+      case Comparison::greater: return x > y;
+      case Comparison::less_equal: return x <= y;
+      case Comparison::greater_equal: return x >= y;
+      case Comparison::equal: return x == y;
+      case Comparison::not_equal: return x != y;
+    }
+    __builtin_unreachable();
+  };
+  auto op = [&]() -> const OpInfo& {
+    switch (comparison) {
+      case Comparison::less: return op_info<ops::Lt>;
+      case Comparison::greater: return op_info<ops::Gt>;
+      case Comparison::less_equal: return op_info<ops::Le>;
+      case Comparison::greater_equal: return op_info<ops::Ge>;
+      case Comparison::equal: return op_info<ops::Eq>;
+      case Comparison::not_equal: return op_info<ops::Ne>;
+    }
+    __builtin_unreachable();
+  };
+  if (!a.is_number() || !b.is_number()) return Predicate(Leaf(record_op(op(), {a.leaf(), b.leaf()}, {}, where)), where);
+  const Leaf &x = a.leaf(), &y = b.leaf();
+  if (x.kind != DTypeClass::floating && y.kind != DTypeClass::floating) return Predicate(Leaf::of_number(outcome(x.integer, y.integer)), where);
+  auto number = [](const Leaf& l) { return l.kind == DTypeClass::floating ? l.number : static_cast<double>(l.integer); };
+  return Predicate(Leaf::of_number(outcome(number(x), number(y))), where);
+}
+}  // namespace tensor_detail
+
+SINTER_DECL Predicate::operator bool() const {
+  return leaf_.value ? read_bits(leaf_.value, "Predicate", where_) != 0 : leaf_.integer != 0;
+}
+namespace expr_detail {
+inline Predicate combine(const OpInfo& op, const Predicate& a, const Predicate& b, bool outcome) {
+  Location where = a.where().line != 0 ? a.where() : b.where();
+  if (!a.leaf().value && !b.leaf().value) return Predicate(Leaf::of_number(outcome), where);
+  return Predicate(Leaf(record_op(op, {a.leaf(), b.leaf()}, {}, where)), where);
+}
+}  // namespace expr_detail
+SINTER_DECL Predicate operator&(const Predicate& a, const Predicate& b) {
+  return expr_detail::combine(op_info<ops::And>, a, b, a.leaf().integer != 0 && b.leaf().integer != 0);
+}
+SINTER_DECL Predicate operator|(const Predicate& a, const Predicate& b) {
+  return expr_detail::combine(op_info<ops::Or>, a, b, a.leaf().integer != 0 || b.leaf().integer != 0);
+}
+SINTER_DECL Predicate operator!(const Predicate& a) {
+  if (!a.leaf().value) return Predicate(Leaf::of_number(a.leaf().integer == 0), a.where());
+  return Predicate(Leaf(record_op(op_info<ops::Not>, {a.leaf()}, {}, a.where())), a.where());
+}
+
+SINTER_DECL Leaf Scalar::of_dim(Dim dim) {
+  if (dim.is_static()) return Leaf::of_integer(dim.value());
+  Ref<TensorImpl> value = record_op(op_info<ops::Extent>, {Leaf::of_integer(0)}, Attrs{.shape = {dim}}, Location());
+  value->is_weak = true;
+  return Leaf(std::move(value));
+}
+
+SINTER_NAMESPACE_END

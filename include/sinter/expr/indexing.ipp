@@ -1,0 +1,142 @@
+// Basic indexing: from positions and slices to the region that they read, or that an update replaces.
+#pragma once
+
+#include <sinter/expr/recording.hpp>
+
+#include <span>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+
+/// A slice bound against an extent: negative counts from the end, beyond is clipped.
+inline Dim resolve_bound(Dim bound, Dim extent) {
+  if (bound.is_static() && bound.value() == 0) return bound;
+  if (identical(bound, extent) || (bound.is_static() && bound.value() == (std::int64_t{1} << 60))) return extent;
+  if (is_at_most(0, bound)) return is_at_most(bound, extent) ? bound : extent;
+  return is_at_most(0, extent + bound) ? extent + bound : Dim(0);
+}
+
+/// The one index of a position: negative counts from the end, beyond is an error.
+inline Dim resolve_position(Dim position, const Shape& shape, int axis, std::string_view op, Location where) {
+  const Dim extent = shape[axis], start = is_at_most(0, position) ? position : extent + position;
+  if (!is_at_most(0, start) || !is_at_most(start + Dim(1), extent))
+    throw IndexError(op, "index " + position.text() + " is out of range for axis " + std::to_string(axis) + " of " + shape.text(), where);
+  return start;
+}
+
+/// A basic index (no gathers) against a shape: the sliced region, and which axes it drops.
+struct Region {
+  Shape starts, limits;
+  IntVector steps;
+  SmallVector<std::uint8_t, max_rank> dropped;
+  Shape kept(const Shape& whole) const {
+    Shape shape;
+    for (int i = 0; i < whole.rank(); ++i)
+      if (!dropped[static_cast<std::size_t>(i)]) shape.push_back(extent(i));
+    return shape;
+  }
+  Dim extent(int axis) const {
+    Dim span = limits[axis] - starts[axis];
+    std::int64_t step = steps[static_cast<std::size_t>(axis)];
+    return step == 1 ? span : (span + Dim(step - 1)) / Dim(step);
+  }
+  Shape full() const {
+    Shape shape;
+    for (int i = 0; i < starts.rank(); ++i) shape.push_back(extent(i));
+    return shape;
+  }
+};
+
+inline Region region_of(const Shape& shape, std::span<const Index> positions, std::string_view op, Location where) {
+  if (static_cast<int>(positions.size()) > shape.rank())
+    throw IndexError(op, std::to_string(positions.size()) + " positions for a tensor of shape " + shape.text(), where,
+                     "at most " + std::to_string(shape.rank()) + " are possible");
+  Region region;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    Dim extent = shape[axis], start = 0, limit = extent;
+    std::int64_t step = 1;
+    bool drops = false;
+    if (axis < static_cast<int>(positions.size())) {
+      const Index& position = positions[static_cast<std::size_t>(axis)];
+      if (position.kind == Index::Kind::slice) {
+        step = position.part.step;
+        if (step <= 0) throw IndexError(op, "slice step " + std::to_string(step) + " of axis " + std::to_string(axis) + " must be positive", where);
+        start = resolve_bound(position.part.start, extent);
+        limit = resolve_bound(position.part.stop, extent);
+        if (!identical(start, Dim(0)) && !is_at_most(start, limit)) limit = start;
+      } else if (position.kind == Index::Kind::position) {
+        start = resolve_position(position.position, shape, axis, op, where);
+        limit = start + Dim(1);
+        drops = true;
+      }
+    }
+    region.starts.push_back(start);
+    region.limits.push_back(limit);
+    region.steps.push_back(step);
+    region.dropped.push_back(drops ? 1 : 0);
+  }
+  return region;
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
+  Ref<TensorImpl> value = x.tensor();
+  expr_detail::Region region = expr_detail::region_of(value->type.shape, positions, "index", x.where);
+  Shape kept = region.kept(value->type.shape);
+  Tensor part(value);
+  if (!identical(region.full(), value->type.shape)) {
+    Attrs attrs;
+    attrs.shape = region.starts;
+    attrs.limits = region.limits;
+    attrs.steps = region.steps;
+    part = expr_detail::record<ops::Slice>({Leaf(std::move(value))}, std::move(attrs), x.where);
+  }
+  part = reshape(In(part, x.where), kept);
+  int axis = 0;   // gathers, one after the other, on what is left
+  for (std::size_t i = 0; i < region.dropped.size(); ++i) {
+    if (region.dropped[i]) continue;
+    if (i < positions.size() && positions[i].kind == Index::Kind::gather) {
+      part = take(In(part, x.where), In(Tensor(positions[i].indices), x.where), axis);
+      axis += positions[i].indices->type.shape.rank();
+    } else {
+      ++axis;
+    }
+  }
+  return part;
+}
+
+SINTER_DECL Tensor update(const In& base, std::span<const Index> positions, const In& value) {
+  for (const Index& position : positions)
+    if (position.kind == Index::Kind::gather)
+      throw IndexError("at", "assignment through an index tensor is not supported", value.where, "use slices and positions");
+  Ref<TensorImpl> target = base.tensor();
+  expr_detail::Region region = expr_detail::region_of(target->type.shape, positions, "at", value.where);
+  Tensor part = cast(In(Tensor(value.tensor()), value.where), target->type.dtype);
+  Shape kept = region.kept(target->type.shape);
+  if (part.rank() > kept.rank())
+    throw ShapeError("at", "the value has shape " + part.shape().text() + ", the place " + kept.text(), value.where);
+  part = reshape(In(expand(In(part, value.where), kept), value.where), region.full());
+  Attrs attrs;
+  attrs.shape = region.starts;
+  attrs.steps = region.steps;
+  return expr_detail::record<ops::UpdateSlice>({Leaf(std::move(target)), Leaf(part.impl())}, std::move(attrs), value.where);
+}
+
+SINTER_DECL void SlotRef::operator=(const In& value) && { target_ = update(target_, index_, value); }
+SINTER_DECL void SlotRef::operator+=(const In& value) && {
+  target_ = update(target_, index_, In(expr_detail::compound<ops::Add>(index(In(target_, value.where), index_), value), value.where));
+}
+SINTER_DECL void SlotRef::operator-=(const In& value) && {
+  target_ = update(target_, index_, In(expr_detail::compound<ops::Sub>(index(In(target_, value.where), index_), value), value.where));
+}
+SINTER_DECL void SlotRef::operator*=(const In& value) && {
+  target_ = update(target_, index_, In(expr_detail::compound<ops::Mul>(index(In(target_, value.where), index_), value), value.where));
+}
+SINTER_DECL void SlotRef::operator/=(const In& value) && {
+  target_ = update(target_, index_, In(expr_detail::compound<ops::Div>(index(In(target_, value.where), index_), value), value.where));
+}
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,171 @@
+// Products, gathers, layers, casts and moves between devices, recorded as their ops.
+#pragma once
+
+#include <sinter/expr/host.hpp>
+#include <sinter/expr/recording.hpp>
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL Tensor matmul(const In& a, const In& b) {
+  Tensor x(a.tensor()), y(b.tensor());
+  Location where = a.where;
+  if (x.rank() == 0 || y.rank() == 0)
+    throw ShapeError("matmul", "a is " + x.shape().text() + ", b is " + y.shape().text() + "; both need at least one axis", where, "use * to scale");
+  DType dtype = promote(x.dtype(), y.dtype());
+  if (!is_floating(dtype)) throw DTypeError("matmul", "operands have dtype " + std::string(name(dtype)) + "; f32 or f64 is required", where, "cast with .to(DType::f32)");
+  x = cast(In(x, where), dtype), y = cast(In(y, where), dtype);
+  bool x_is_vector = x.rank() == 1, y_is_vector = y.rank() == 1;
+  Dim inner_x = x.shape()[-1], inner_y = y_is_vector ? y.shape()[0] : y.shape()[-2];
+  if (!(inner_x == inner_y)) {
+    std::string fix = "a.size(" + std::to_string(x.rank() - 1) + ") = " + inner_x.text() + " must equal b.size(" +
+                      std::to_string(y_is_vector ? 0 : y.rank() - 2) + ") = " + inner_y.text();
+    if (!y_is_vector && identical(inner_x, y.shape()[-1])) fix += "; matmul(a, transpose(b, " + std::to_string(y.rank() - 2) + ", " + std::to_string(y.rank() - 1) + ")) would fit";
+    throw ShapeError("matmul", "inner sizes differ: a is " + x.shape().text() + ", b is " + y.shape().text(), where, fix);
+  }
+  if (x_is_vector) x = unsqueeze(In(x, where), 0);
+  if (y_is_vector) y = unsqueeze(In(y, where), 1);
+  Shape batch_x, batch_y;
+  for (int i = 0; i + 2 < x.rank(); ++i) batch_x.push_back(x.shape()[i]);
+  for (int i = 0; i + 2 < y.rank(); ++i) batch_y.push_back(y.shape()[i]);
+  Tensor out;
+  if (batch_y.rank() == 0 && batch_x.rank() > 0) {   // one matrix for all: the batch is more rows
+    Shape result = x.shape();
+    result.set(result.rank() - 1, y.shape()[1]);
+    Tensor rows = reshape(In(x, where), Shape{batch_x.numel() * x.shape()[-2], inner_x});
+    out = reshape(In(expr_detail::record<ops::Matmul>({Leaf(rows.impl()), Leaf(y.impl())}, {}, where), where), result);
+  } else {
+    Shape batch = broadcast(batch_x, batch_y, "matmul", where), full_x = batch, full_y = batch;
+    full_x.push_back(x.shape()[-2]), full_x.push_back(inner_x);
+    full_y.push_back(inner_y), full_y.push_back(y.shape()[-1]);
+    x = expand(In(x, where), full_x), y = expand(In(y, where), full_y);
+    out = expr_detail::record<ops::Matmul>({Leaf(x.impl()), Leaf(y.impl())}, {}, where);
+  }
+  if (x_is_vector) out = squeeze(In(out, where), -2);
+  if (y_is_vector) out = squeeze(In(out, where), -1);
+  return out;
+}
+
+SINTER_DECL Tensor take(const In& x, const In& indices, int axis) {
+  Ref<TensorImpl> value = x.tensor(), at = indices.tensor();
+  Attrs attrs;
+  attrs.axes.push_back(normalise_axis(axis, value->type.shape.rank(), "take", x.where));
+  return expr_detail::record<ops::Take>({Leaf(std::move(value)), Leaf(std::move(at))}, std::move(attrs), x.where);
+}
+SINTER_DECL Tensor embedding(const In& indices, const In& table) { return take(table, indices, 0); }
+SINTER_DECL Tensor one_hot(const In& indices, Dim classes, DType dtype) {
+  Attrs attrs;
+  attrs.shape.push_back(classes);
+  attrs.dtype = dtype;
+  attrs.has_dtype = true;
+  return expr_detail::record<ops::OneHot>({Leaf(indices.tensor())}, std::move(attrs), indices.where);
+}
+SINTER_DECL Tensor softmax(const In& x, int axis) {
+  return expr_detail::along_axis<ops::Softmax>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where), axis);
+}
+SINTER_DECL Tensor log_softmax(const In& x, int axis) {
+  return expr_detail::along_axis<ops::LogSoftmax>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where), axis);
+}
+SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias, LayerNormOptions options) {
+  Ref<TensorImpl> value = x.tensor();
+  const Shape& whole = value->type.shape;
+  bool fits = shape.rank() <= whole.rank() && shape.rank() > 0;
+  for (int i = 0; fits && i < shape.rank(); ++i) fits = shape[i] == whole[whole.rank() - shape.rank() + i];
+  if (!fits)
+    throw ShapeError("layer_norm", "x is " + whole.text() + ", its last axes do not match " + shape.text(), x.where);
+  Attrs attrs;
+  for (int i = whole.rank() - shape.rank(); i < whole.rank(); ++i) attrs.axes.push_back(i);
+  attrs.value = options.eps;
+  return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.tensor()), Leaf(bias.tensor())}, std::move(attrs), x.where);
+}
+SINTER_DECL Tensor cross_entropy(const In& logits, const In& target) {
+  return expr_detail::record<ops::CrossEntropy>({Leaf(logits.tensor()), Leaf(target.tensor())}, {}, logits.where);
+}
+SINTER_DECL Tensor mse_loss(const In& prediction, const In& target) {
+  return expr_detail::record<ops::MseLoss>({Leaf(prediction.tensor()), Leaf(target.tensor())}, {}, prediction.where);
+}
+namespace expr_detail {
+/// That a window of `size` fits symbolic axes; static ones are the op's business.
+inline void require_window(const Shape& image, int axis, std::int64_t size, std::int64_t padding, std::string_view op, Location where) {
+  if (image.rank() != 4 || image[axis].is_static() || is_at_most(size, image[axis] + Dim(2 * padding))) return;
+  throw ShapeError(op, "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + image.text(), where);
+}
+
+/// The height and width of a convolution's kernel shape the code: where they are symbolic, their values become guards.
+inline Tensor with_known_window(const In& weight) {
+  Tensor kernel(weight.tensor());
+  Shape shape = kernel.shape();
+  for (int axis = 2; axis < shape.rank(); ++axis) shape.set(axis, static_cast<std::int64_t>(shape[axis]));
+  return reshape(In(kernel, weight.where), shape);
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor conv2d(const In& x, const In& weight, Conv2dOptions options) {
+  if (options.stride < 1 || options.padding < 0)
+    throw ShapeError("conv2d", "stride " + std::to_string(options.stride) + " must be positive and padding " + std::to_string(options.padding) + " not negative", x.where);
+  const Tensor image(x.tensor()), kernel = expr_detail::with_known_window(weight);
+  for (int axis = 2; axis < kernel.rank(); ++axis)
+    expr_detail::require_window(image.shape(), axis, kernel.shape()[axis].value(), options.padding, "conv2d", x.where);
+  Attrs attrs;
+  attrs.steps = {options.stride, options.stride, options.padding, options.padding};
+  return expr_detail::record<ops::Conv2d>({Leaf(image.impl()), Leaf(kernel.impl())}, std::move(attrs), x.where);
+}
+namespace expr_detail {
+template <class Op>
+Tensor pool2d(const In& x, std::int64_t size, std::int64_t stride) {
+  if (stride == 0) stride = size;
+  if (size < 1 || stride < 1) throw ShapeError(Op::info.name, "size and stride must be positive", x.where);
+  const Tensor image(x.tensor());
+  for (int axis : {2, 3}) require_window(image.shape(), axis, size, 0, Op::info.name, x.where);
+  Attrs attrs;
+  attrs.steps = {size, size, stride, stride};
+  return record<Op>({Leaf(image.impl())}, std::move(attrs), x.where);
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride) { return expr_detail::pool2d<ops::MaxPool2d>(x, size, stride); }
+SINTER_DECL Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride) { return expr_detail::pool2d<ops::AvgPool2d>(x, size, stride); }
+SINTER_DECL Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options) {
+  std::vector<Leaf> leaves{Leaf(q.tensor()), Leaf(k.tensor()), Leaf(v.tensor())};
+  if (options.mask) leaves.emplace_back(options.mask->impl());
+  Attrs attrs;
+  attrs.keepdim = options.causal;
+  return Tensor(record_op(op_info<ops::ScaledDotProductAttention>, leaves, std::move(attrs), q.where));
+}
+SINTER_DECL Tensor cast(const In& x, DType dtype) {
+  Ref<TensorImpl> value = x.tensor();
+  if (value->type.dtype == dtype && !value->is_weak) return Tensor(std::move(value));
+  Attrs attrs;
+  attrs.dtype = dtype;
+  attrs.has_dtype = true;
+  return expr_detail::record<ops::Cast>({Leaf(std::move(value))}, std::move(attrs), x.where);
+}
+namespace expr_detail {
+/// The elements from the first to behind the last one, on another device, in the same layout.
+inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
+  const Type type{value.type.dtype, device, value.type.shape};
+  std::int64_t span = type.shape.numel().value() == 0 ? 0 : 1;
+  for (int i = 0; span > 0 && i < type.shape.rank(); ++i) span += (type.shape[i].value() - 1) * value.strides[static_cast<std::size_t>(i)];
+  const auto bytes = static_cast<std::size_t>(span * size_of(type.dtype));
+  Ref<Storage> storage = Storage::allocate(bytes, device);
+  const Device from = value.type.device;
+  if (bytes > 0) device_memory(from.kind == DeviceKind::cpu ? device : from, "to").copy(storage->data(), device, value.data(), from, bytes);
+  return TensorImpl::make_ready(type, std::move(storage), 0, &value.strides);
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor to_device(const In& x, Device device) {
+  Ref<TensorImpl> value = x.tensor();
+  if (value->type.device == device) return Tensor(std::move(value));
+  expr_detail::checked_device(device, "to", x.where);
+  if (value->trace != 0 && !value->is_ready())
+    throw TraceError("to", "a tensor moves from " + value->type.device.text() + " to " + device.text() + " while its function is traced", x.where,
+                     "a compiled function runs on one device: move its arguments before the call");
+  TensorImpl* raw = value.get();
+  evaluate({&raw, 1}, "to", x.where);
+  if (value->type.device == Device::cpu()) value = dense_value(In(Tensor(std::move(value)), x.where), "to");
+  return Tensor(expr_detail::moved(*value, device));
+}
+
+SINTER_DECL void set_default_device(Device device, Location where) {
+  tensor_detail::store_default_device(expr_detail::checked_device(device, "set_default_device", where));
+}
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,80 @@
+// What the definitions of user-facing functions share: from normalised arguments to records. Only .ipp files include it.
+#pragma once
+
+#include <sinter/expr/functions.hpp>
+#include <sinter/tensor/device_memory.hpp>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+
+template <class Op>
+Tensor record(std::initializer_list<Leaf> leaves, Attrs attrs, Location where) {
+  return Tensor(record_op(op_info<Op>, leaves, std::move(attrs), where));
+}
+
+/// Axes resolved, ascending and distinct; an empty list becomes all axes.
+inline IntVector reduced_axes(Axes axes, int rank, std::string_view op, Location where) {
+  IntVector out;
+  if (axes.empty())
+    for (int i = 0; i < rank; ++i) out.push_back(i);
+  for (std::int64_t axis : axes.list()) out.push_back(normalise_axis(static_cast<int>(axis), rank, op, where));
+  std::sort(out.begin(), out.end());
+  if (std::adjacent_find(out.begin(), out.end()) != out.end()) throw IndexError(op, "an axis is named twice", where);
+  return out;
+}
+
+template <class Op>
+Tensor reduce(const In& x, Axes axes, Keep keep) {
+  Ref<TensorImpl> value = x.tensor();
+  Attrs attrs;
+  attrs.axes = reduced_axes(axes, value->type.shape.rank(), Op::info.name, x.where);
+  attrs.keepdim = keep == Keep::yes;
+  if (attrs.axes.empty()) return Op::info.reduction != 0 ? Tensor(value) : record<Op>({Leaf(value)}, std::move(attrs), x.where);
+  return record<Op>({Leaf(std::move(value))}, std::move(attrs), x.where);
+}
+
+template <class Op>
+Tensor along_axis(const In& x, int axis, Keep keep = Keep::no) {
+  Ref<TensorImpl> value = x.tensor();
+  Attrs attrs;
+  attrs.axes.push_back(normalise_axis(axis, value->type.shape.rank(), Op::info.name, x.where));
+  attrs.keepdim = keep == Keep::yes;
+  return record<Op>({Leaf(std::move(value))}, std::move(attrs), x.where);
+}
+
+inline Ref<TensorImpl> as_floating(Ref<TensorImpl> value, Location where) {
+  if (is_floating(value->type.dtype)) return value;
+  Attrs attrs;
+  attrs.dtype = DType::f32;
+  attrs.has_dtype = true;
+  return record_op(op_info<ops::Cast>, {Leaf(std::move(value))}, std::move(attrs), where);
+}
+
+/// a <= b. Of symbolic extents it asks in a way that makes "yes" a guard on their order, not on their being equal.
+inline bool is_at_most(Dim a, Dim b) {
+  const Dim gap = b - a;
+  return gap.is_static() ? gap.value() >= 0 : a < b + Dim(1);
+}
+
+/// A device on which something is made: it must be usable now, not when the value is computed.
+inline Device checked_device(Device device, std::string_view op, Location where) {
+  if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) device_memory(device, op, where);
+  return device;
+}
+
+/// `x op= y` keeps the dtype of x.
+template <class Op>
+Tensor compound(const Tensor& x, const In& y) {
+  Ref<TensorImpl> value = record_op(op_info<Op>, {Leaf(x.impl()), y.leaf}, {}, y.where);
+  return value->type.dtype == x.dtype() ? Tensor(std::move(value)) : cast(In(Tensor(std::move(value)), y.where), x.dtype());
+}
+
+}  // namespace expr_detail
+
+SINTER_NAMESPACE_END
