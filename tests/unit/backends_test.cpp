@@ -1,11 +1,11 @@
 // Back ends by name: the stages for bisecting, registered ones, and what wrong ones are told.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -13,17 +13,6 @@ using namespace sinter;
 
 namespace {
 
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
-template <class E>
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 bool is_listed(const std::string& name) {
   auto all = jit::list_backends();
   return std::find(all.begin(), all.end(), name) != all.end();

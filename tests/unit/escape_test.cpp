@@ -1,29 +1,13 @@
 // disable() and allow_in_graph(): functions that are never traced, and functions that must be traced whole.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
-#include <functional>
 #include <stdexcept>
 #include <string>
 
 using namespace sinter;
-
-namespace {
-
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
-template <class E>
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-}  // namespace
 
 TEST_CASE("disable: runs as it is, and compiled functions inside it, too") {
   auto compiled = jit::compile([](Tensor x) { return x * 2; });

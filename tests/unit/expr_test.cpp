@@ -1,6 +1,7 @@
 // Expressions: their types are their structure, they own their leaves, and a named one is recorded once. Values of
 // operators, slices and updates against plain loops; errors that name the user's line.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -13,18 +14,7 @@ using namespace sinter;
 namespace {
 
 Tensor row(std::initializer_list<float> values) { return copy_of(std::vector<float>(values)); }
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
 std::vector<std::int64_t> integers(const In& x) { return to_vector<std::int64_t>(x); }
-
-/// The message of the error that `run` throws; "" if it throws none.
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 }  // namespace
 

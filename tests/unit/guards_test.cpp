@@ -1,9 +1,9 @@
 // Guards: what each kind says when it breaks, marks, layouts, relations between sizes, and how often it compiles.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -13,17 +13,7 @@ using namespace sinter;
 
 namespace {
 
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
-template <class E>
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) {
+bool contains(const std::string& text, const std::string& part) {
   INFO("text: " << text);
   INFO("part: " << part);
   bool found = text.find(part) != std::string::npos;
@@ -64,40 +54,40 @@ TEST_CASE("guards: each kind says which argument, what it expected and what it g
   auto f = jit::compile([](Tensor x, int k, Scalar s) { return x * k * s; });
   Tensor x = grid(2, 3);
   f(x, 4, 0.5);
-  has(why([&] { f(x.to(DType::f64), 4, 0.5); }), "guard 'dtype' failed: dtype of argument 0: expected f32, got f64");
-  has(why([&] { f(x(0), 4, 0.5); }), "guard 'rank' failed: rank of argument 0: expected 2, got 1");
-  has(why([&] { f(grid(2, 5), 4, 0.5); }), "guard 'extent' failed: extent of axis 1 of argument 0: expected 3, got 5");
-  has(why([&] { f(transpose(grid(3, 2), 0, 1), 4, 0.5); }), "guard 'layout' failed: layout of argument 0: expected dense (row-major), got strides (1, 2)");
-  has(why([&] { f(x, 5, 0.5); }), "guard 'value' failed: value of argument 1: expected 4, got 5");
-  has(why([&] { f(x, 4, 2); }), "guard 'number kind' failed: argument 2: expected a floating number, got an integer");
+  contains(why([&] { f(x.to(DType::f64), 4, 0.5); }), "guard 'dtype' failed: dtype of argument 0: expected f32, got f64");
+  contains(why([&] { f(x(0), 4, 0.5); }), "guard 'rank' failed: rank of argument 0: expected 2, got 1");
+  contains(why([&] { f(grid(2, 5), 4, 0.5); }), "guard 'extent' failed: extent of axis 1 of argument 0: expected 3, got 5");
+  contains(why([&] { f(transpose(grid(3, 2), 0, 1), 4, 0.5); }), "guard 'layout' failed: layout of argument 0: expected dense (row-major), got strides (1, 2)");
+  contains(why([&] { f(x, 5, 0.5); }), "guard 'value' failed: value of argument 1: expected 4, got 5");
+  contains(why([&] { f(x, 4, 2); }), "guard 'number kind' failed: argument 2: expected a floating number, got an integer");
 
   auto g = jit::compile([](const Variable& a, const Variable& b) { return a + b; });
   Variable v(ones({2})), w(ones({2}));
   g(v, w);
-  has(why([&] { g(v, v); }), "guard 'alias' failed: argument 1 is the same Variable as an earlier one now");
+  contains(why([&] { g(v, v); }), "guard 'alias' failed: argument 1 is the same Variable as an earlier one now");
   auto twice = jit::compile([](const Variable& a, const Variable& b) { return a + b; });
   twice(v, v);
-  has(why([&] { twice(v, w); }), "argument 1 is no longer the same Variable as argument 0");
+  contains(why([&] { twice(v, w); }), "argument 1 is no longer the same Variable as argument 0");
 }
 
 TEST_CASE("guards: fields and items have names") {
   auto f = jit::compile([](Tensor x, const Net& net) { return net.apply(x); });
   auto layer = [](int n) { return Layer{ones({n}), ones({n})}; };
   f(ones({3}), Net(ones({3}), 2, {layer(3), layer(3)}));
-  has(why([&] { f(ones({3}), Net(ones({3}), 5, {layer(3), layer(3)})); }), "value of argument 1.depth_: expected 2, got 5");
-  has(why([&] { f(ones({3}), Net(ones({1}), 2, {layer(3), layer(3)})); }), "extent of axis 0 of argument 1.w_: expected 3, got 1");
-  has(why([&] { f(ones({3}), Net(ones({3}), 2, {layer(3), layer(1)})); }), "extent of axis 0 of argument 1.layers_[1].field0: expected 3, got 1");
-  has(why([&] { f(ones({3}), Net(ones({3}), 2, {layer(3)})); }), "guard 'structure' failed: size of argument 1.layers_: expected 2, got 1");
+  contains(why([&] { f(ones({3}), Net(ones({3}), 5, {layer(3), layer(3)})); }), "value of argument 1.depth_: expected 2, got 5");
+  contains(why([&] { f(ones({3}), Net(ones({1}), 2, {layer(3), layer(3)})); }), "extent of axis 0 of argument 1.w_: expected 3, got 1");
+  contains(why([&] { f(ones({3}), Net(ones({3}), 2, {layer(3), layer(1)})); }), "extent of axis 0 of argument 1.layers_[1].field0: expected 3, got 1");
+  contains(why([&] { f(ones({3}), Net(ones({3}), 2, {layer(3)})); }), "guard 'structure' failed: size of argument 1.layers_: expected 2, got 1");
   using Map = std::map<std::string, Tensor>;
   auto m = jit::compile([](const Map& map) { return map.begin()->second * 2; });
   m(Map{{"a", ones({2})}, {"bc", ones({2})}});
-  has(why([&] { m(Map{{"a", ones({2})}, {"bc", ones({3})}}); }), "extent of axis 0 of argument 0[\"bc\"]: expected 2, got 3");
-  has(why([&] { m(Map{{"a", ones({2})}, {"bd", ones({2})}}); }), "value of argument 0 key [\"bc\"]: expected 99, got 100");
-  has(why([&] { m(Map{{"a", ones({2})}}); }), "guard 'structure' failed: size of argument 0: expected 2, got 1");
+  contains(why([&] { m(Map{{"a", ones({2})}, {"bc", ones({3})}}); }), "extent of axis 0 of argument 0[\"bc\"]: expected 2, got 3");
+  contains(why([&] { m(Map{{"a", ones({2})}, {"bd", ones({2})}}); }), "value of argument 0 key [\"bc\"]: expected 99, got 100");
+  contains(why([&] { m(Map{{"a", ones({2})}}); }), "guard 'structure' failed: size of argument 0: expected 2, got 1");
   auto o = jit::compile([](Tensor x, const std::optional<Tensor>& b) { return b ? Tensor(x + *b) : x; });
   o(ones({2}), std::optional<Tensor>());
-  has(why([&] { o(ones({2}), std::optional<Tensor>(ones({2}))); }), "guard 'structure' failed: presence of argument 1: expected 0, got 1");
-  has(f.explain(ones({3}), Net(ones({3}), 2, {layer(3), layer(3)})).text(), "  argument 1.layers_[0].field1: f32[3] dense");
+  contains(why([&] { o(ones({2}), std::optional<Tensor>(ones({2}))); }), "guard 'structure' failed: presence of argument 1: expected 0, got 1");
+  contains(f.explain(ones({3}), Net(ones({3}), 2, {layer(3), layer(3)})).text(), "  argument 1.layers_[0].field1: f32[3] dense");
 }
 
 TEST_CASE("guards: questions about sizes are told with who asked") {
@@ -108,10 +98,10 @@ TEST_CASE("guards: questions about sizes are told with who asked") {
   const int line = __LINE__ - 3;
   f(ones({4}), ones({4}));
   std::string text = why([&] { f(ones({20}), ones({20})); });
-  has(text, "guard 'relation' failed");
-  has(text, "which the function asked");
-  has(text, "s0 = 20: extent of axis 0 of argument 0");
-  has(f.explain(ones({4}), ones({4})).text(), "as add needs it [guards_test.cpp:" + std::to_string(line) + "]");
+  contains(text, "guard 'relation' failed");
+  contains(text, "which the function asked");
+  contains(text, "s0 = 20: extent of axis 0 of argument 0");
+  contains(f.explain(ones({4}), ones({4})).text(), "as add needs it [guards_test.cpp:" + std::to_string(line) + "]");
 }
 
 TEST_CASE("marks: a dynamic axis is a symbol from the start, within its range") {
@@ -123,14 +113,14 @@ TEST_CASE("marks: a dynamic axis is a symbol from the start, within its range") 
   f(x);
   for (int n : {2, 9, 64}) CHECK(floats(f(grid(n, 3)))[1] == 2);
   CHECK(f.stats().compiles == 1);
-  has(why([&] { f(grid(65, 3)); }), "guard 'range' failed: extent of axis 0 of argument 0: expected 2 to 64, got 65");
-  has(why([&] { f(grid(4, 5)); }), "extent of axis 1 of argument 0: expected 3, got 5");
+  contains(why([&] { f(grid(65, 3)); }), "guard 'range' failed: extent of axis 0 of argument 0: expected 2 to 64, got 65");
+  contains(why([&] { f(grid(4, 5)); }), "extent of axis 1 of argument 0: expected 3, got 5");
   f(grid(65, 3));
   for (int n : {66, 1000, 3}) f(grid(n, 3));
   CHECK(f.stats().compiles == 2);
   auto g = jit::compile([](Tensor t) { return t + 1; });   // the unmarked handle has no mark
   g(before);
-  has(g.explain(before).text(), "f32[4, 3]");
+  contains(g.explain(before).text(), "f32[4, 3]");
   jit::mark_dynamic(x, -1);
   auto h = jit::compile([](Tensor t) { return t + 1; }, {.dynamic = jit::Dynamic::never});   // marks win over options
   h(x);
@@ -156,28 +146,28 @@ TEST_CASE("marks: a static axis stays a number") {
 
 TEST_CASE("marks: what is wrong with one is said with its line") {
   Tensor x = grid(4, 3);
-  has(message_of<IndexError>([&] { jit::mark_dynamic(x, 2); }), "mark_dynamic: axis 2 is out of range for rank 2 [guards_test.cpp:");
-  has(message_of<UserError>([&] { jit::mark_dynamic(x, 0, {8, 16}); }), "axis 0 of (4, 3) is outside the range 8 to 16 [guards_test.cpp:");
-  has(message_of<UserError>([&] { jit::mark_dynamic(x, 0, {5, 4}); }), "leaves nothing to vary");
-  has(message_of<UserError>([&] { jit::mark_dynamic(x, 0, {0, 1}); }), "leaves nothing to vary");
-  has(message_of<IndexError>([&] { jit::mark_static(x, -3); }), "mark_static: axis -3");
+  contains(message_of<IndexError>([&] { jit::mark_dynamic(x, 2); }), "mark_dynamic: axis 2 is out of range for rank 2 [guards_test.cpp:");
+  contains(message_of<UserError>([&] { jit::mark_dynamic(x, 0, {8, 16}); }), "axis 0 of (4, 3) is outside the range 8 to 16 [guards_test.cpp:");
+  contains(message_of<UserError>([&] { jit::mark_dynamic(x, 0, {5, 4}); }), "leaves nothing to vary");
+  contains(message_of<UserError>([&] { jit::mark_dynamic(x, 0, {0, 1}); }), "leaves nothing to vary");
+  contains(message_of<IndexError>([&] { jit::mark_static(x, -3); }), "mark_static: axis -3");
   auto inside = jit::compile([](Tensor t) {
     jit::mark_dynamic(t, 0);
     return t;
   });
-  has(message_of<TraceError>([&] { inside(x); }), "a traced tensor cannot be marked");
+  contains(message_of<TraceError>([&] { inside(x); }), "a traced tensor cannot be marked");
 
   jit::mark_dynamic(x, 1);
   const int mark_line = __LINE__ - 1;
   auto fixed = jit::compile([](Tensor t) { return t + ones({3}); });
   const int add_line = __LINE__ - 1;
   std::string text = message_of<UserError>([&] { fixed(x); });
-  has(text, "mark_dynamic: the extent of axis 1 of argument 0 is marked dynamic, but the function needs it to be 3");
-  has(text, "as add needs it [guards_test.cpp:" + std::to_string(add_line) + "]");
-  has(text, "[guards_test.cpp:" + std::to_string(mark_line) + "]");
+  contains(text, "mark_dynamic: the extent of axis 1 of argument 0 is marked dynamic, but the function needs it to be 3");
+  contains(text, "as add needs it [guards_test.cpp:" + std::to_string(add_line) + "]");
+  contains(text, "[guards_test.cpp:" + std::to_string(mark_line) + "]");
   CHECK(fixed.stats().compiles == 0);
   auto reads = jit::compile([](Tensor t) { return t * static_cast<int>(t.size(1)); });
-  has(message_of<UserError>([&] { reads(x); }), "which the function asked");
+  contains(message_of<UserError>([&] { reads(x); }), "which the function asked");
   CHECK(floats(reads(grid(4, 3)))[1] == 3);   // unmarked it is fine
 }
 
@@ -225,7 +215,7 @@ TEST_CASE("layouts: slices of every size and origin, one dynamic version") {
   CHECK(settled <= 3);
   for (int columns : {11, 12, 64}) expect(6, columns, 1, columns - 2);
   CHECK(f.stats().compiles == settled);
-  has(f.explain(ready(grid(6, 11)(all, slice(1, 5)))).text(), "stride of axis 0 of argument 0, at least 2");
+  contains(f.explain(ready(grid(6, 11)(all, slice(1, 5)))).text(), "stride of axis 0 of argument 0, at least 2");
   auto always = jit::compile([](Tensor x) { return x + 1; }, {.dynamic = jit::Dynamic::always});
   for (int k : {3, 4, 5}) always(ready(grid(k, 2 * k)(all, slice(0, k))));
   for (int k : {3, 4, 5}) always(transpose(grid(k, k + 2), 0, 1));
@@ -297,9 +287,9 @@ TEST_CASE("relations: equal, sum and multiple") {
   auto grouped = jit::compile([](Tensor x) { return sum(reshape(x, {x.size(0) / 4, 4}), 1); }, {.dynamic = jit::Dynamic::always});
   for (int n : {8, 12, 40}) CHECK(floats(grouped(ones({n}))) == std::vector<float>(static_cast<std::size_t>(n / 4), 4));
   CHECK(grouped.stats().compiles == 1);
-  has(grouped.explain(ones({12})).text(), "a multiple of 4");
-  has(grouped.explain(ones({12})).text(), "s0 = 12 in this call; 3 times 4");
-  has(why([&] { grouped(ones({10})); }), "guard 'divisibility' failed: extent of axis 0 of argument 0: expected a multiple of 4, got 10");
+  contains(grouped.explain(ones({12})).text(), "a multiple of 4");
+  contains(grouped.explain(ones({12})).text(), "s0 = 12 in this call; 3 times 4");
+  contains(why([&] { grouped(ones({10})); }), "guard 'divisibility' failed: extent of axis 0 of argument 0: expected a multiple of 4, got 10");
   CHECK_THROWS_AS(grouped(ones({10})), ShapeError);
   CHECK(floats(grouped(ones({4}))) == std::vector<float>{4});   // one group: a version of its own
   CHECK(floats(grouped(ones({16}))) == std::vector<float>(4, 4));
@@ -364,18 +354,18 @@ TEST_CASE("purity: what is captured by reference and changes is found") {
   });
   over_list(x);
   list.push_back(ones({2}));
-  has(drifts(over_list, x), "captured value changed at");
+  contains(drifts(over_list, x), "captured value changed at");
   std::map<std::string, int> options{{"power", 2}};
   auto with_map = jit::compile([&options](Tensor t) { return t * options.at("power"); });
   with_map(x);
   options["power"] = 3;
-  has(drifts(with_map, x), "captured value changed at mul [guards_test.cpp:");
+  contains(drifts(with_map, x), "captured value changed at mul [guards_test.cpp:");
   Variable a(ones({2})), b(full({2}, 5));
   Variable* which = &a;
   auto through = jit::compile([&which](Tensor t) { return t + *which; });
   CHECK(floats(through(x))[0] == 2);
   which = &b;
-  has(drifts(through, x), "another Variable");
+  contains(drifts(through, x), "another Variable");
   which = &a;
   a.set(full({2}, 7));
   CHECK(floats(through(x))[0] == 8);   // a new value of the same Variable is read
@@ -385,18 +375,18 @@ TEST_CASE("purity: what is captured by reference and changes is found") {
   });
   assigns(x);
   which = &b;
-  has(drifts(assigns, x), "another Variable");
+  contains(drifts(assigns, x), "another Variable");
   CHECK(floats(b)[0] == 5);
   bool flag = false;
   auto flagged = jit::compile([&flag](Tensor t) { return flag ? exp(t) : Tensor(tanh(t)); });
   flagged(x);
   flag = true;
-  has(drifts(flagged, x), "captured value changed at exp [guards_test.cpp:");
+  contains(drifts(flagged, x), "captured value changed at exp [guards_test.cpp:");
   DType type = DType::f32;
   auto cast = jit::compile([&type](Tensor t) { return t.to(type) + 1; });
   cast(x);
   type = DType::f64;
-  has(drifts(cast, x), "captured value changed at");
+  contains(drifts(cast, x), "captured value changed at");
 }
 
 TEST_CASE("purity: what looks like drift and is none") {

@@ -1,6 +1,7 @@
 // Data in and out: copies, memory of others and who keeps it alive, Eigen objects of either order, numbers, vectors and
 // text that reads like NumPy's.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -11,21 +12,6 @@
 #include <sstream>
 
 using namespace sinter;
-
-namespace {
-
-template <class E, class F>
-std::string message_of(F&& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-}  // namespace
 
 TEST_CASE("copy_of: a copy, of every element type") {
   std::vector<float> f{1, 2, 3, 4, 5, 6};

@@ -1,6 +1,7 @@
 // Lazy evaluation: statements run when a value is needed, what is kept is computed, long chains stay small, hot graphs
 // are fused, and threads may share pending values.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/jit/lazy.hpp>
 #include <sinter/sinter.hpp>
@@ -13,7 +14,6 @@ using namespace sinter;
 namespace {
 
 Tensor vec(std::initializer_list<float> values) { return copy_of(std::vector<float>(values)); }
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
 
 /// Puts the process's settings back.
 struct ContextGuard {

@@ -1,5 +1,6 @@
 // Stances and the recompile limit: what a call does when no compiled version fits, on which thread, and what is said.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -14,18 +15,6 @@ using jit::Stance;
 using jit::StanceGuard;
 
 namespace {
-
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
-template <class E>
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// Collects every line sent to the sink while it lives.
 class SinkCapture {

@@ -1,11 +1,11 @@
 // Tape style: requires_grad, backward, grad, zero_grad; outside and inside compile, across evaluation, beside the
 // functional transforms; what is freed and when; errors.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
 #include <cmath>
-#include <functional>
 #include <thread>
 
 using namespace sinter;
@@ -13,18 +13,6 @@ using namespace sinter;
 namespace {
 
 Tensor vec(std::initializer_list<float> values) { return copy_of(std::vector<float>(values)); }
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
-
-template <class E>
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 struct Net {
   Variable w{vec({0.5f, -1, 2, 0.25f}), "w"}, b{vec({0.1f, 0.2f}), "b"};

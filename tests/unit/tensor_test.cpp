@@ -1,5 +1,6 @@
 // Shapes, types, dtypes, storage and views: what a tensor is before anything is computed.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -12,18 +13,6 @@
 using namespace sinter;
 
 namespace {
-
-template <class E, class F>
-std::string message_of(F&& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// Takes the memory limit away, whatever happens.
 struct LimitGuard {

@@ -1,6 +1,7 @@
 // Functions that read values while they are traced: both sides of branches, loops, exact values, what is carried over the
 // cuts, Variables, errors, bounds, threads. The oracle is the same function, untraced.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -14,35 +15,6 @@ using namespace sinter;
 namespace {
 
 Tensor vec(std::initializer_list<float> values) { return copy_of(std::vector<float>(values)); }
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
-
-template <class E>
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-class LogCapture {
- public:
-  explicit LogCapture(const std::string& topics) : logs_(Context::get().logs), sink_(Context::get().sink) {
-    Context::get().logs = topics;
-    Context::get().sink = [this](std::string_view topic, std::string_view line) { text_ += std::string(topic) + ": " + std::string(line) + "\n"; };
-  }
-  ~LogCapture() {
-    Context::get().logs = logs_;
-    Context::get().sink = sink_;
-  }
-  std::string take() { return std::exchange(text_, {}); }
-
- private:
-  std::string text_, logs_;
-  std::function<void(std::string_view, std::string_view)> sink_;
-};
 
 /// Calls `f` and `plain` three times with each of the arguments, so that first, checked and steady calls are compared.
 template <class F, class G, class A>

@@ -1,10 +1,10 @@
 // checkpoint and custom_vjp: values, gradients to second order, forward mode, vmap, compile, what is kept; and errors.
+#include "../checks.hpp"
 #include "pass_checks.hpp"
 
 #include <sinter/sinter.hpp>
 
 #include <cmath>
-#include <functional>
 
 using namespace sinter;
 
@@ -12,25 +12,7 @@ namespace {
 
 Tensor vec(std::initializer_list<float> values) { return copy_of(std::vector<float>(values)); }
 Tensor vec64(std::initializer_list<double> values) { return copy_of(std::vector<double>(values)); }
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
-std::vector<double> doubles(const In& x) { return to_vector<double>(x); }
 
-template <class E>
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-bool near(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-9) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (!(std::abs(a[i] - b[i]) <= tolerance * (1 + std::abs(b[i])))) return false;
-  return true;
-}
 int count(const std::string& text, const std::string& part) {
   int n = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;

@@ -1,11 +1,11 @@
 // grad and value_and_grad as functions of functions: parameters of any kind, inside and outside compile, on themselves,
 // with random numbers and assignments inside.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
 #include <cmath>
-#include <functional>
 #include <thread>
 
 using namespace sinter;
@@ -14,18 +14,6 @@ namespace {
 
 Tensor vec(std::initializer_list<float> values) { return copy_of(std::vector<float>(values)); }
 Tensor vec64(std::initializer_list<double> values) { return copy_of(std::vector<double>(values)); }
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
-
-template <class E>
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 struct Layer {
   Tensor weight, bias;

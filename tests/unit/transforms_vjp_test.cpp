@@ -1,6 +1,7 @@
 // vjp, jvp, jacobian and hessian: against finite differences in f64, inside compile and with each other, with structs,
 // several results and symbolic extents; and their errors.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -12,25 +13,9 @@ using namespace sinter;
 namespace {
 
 Tensor vec64(std::initializer_list<double> values) { return copy_of(std::vector<double>(values)); }
-std::vector<double> doubles(const In& x) { return to_vector<double>(x); }
 
-template <class E>
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-bool near(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-6) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (!(std::abs(a[i] - b[i]) <= tolerance * (1 + std::abs(b[i])))) return false;
-  return true;
-}
+/// Near enough for central differences.
+bool is_close(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-6) { return near(a, b, tolerance); }
 
 /// The matrix of derivatives by central differences, one row for each element of the result.
 template <class F>
@@ -67,13 +52,13 @@ struct Outcome {
 TEST_CASE("vjp: the pullback multiplies by the matrix of derivatives") {
   Tensor x = vec64({0.5, -1, 2});
   auto [y, pullback] = jit::vjp(layer, x);
-  CHECK(near(doubles(y), doubles(layer(x))));
+  CHECK(is_close(doubles(y), doubles(layer(x))));
   const std::vector<double> matrix = differences(layer, x);   // [2, 3]
-  CHECK(near(doubles(pullback(vec64({1, 0}))), {matrix[0], matrix[1], matrix[2]}));
-  CHECK(near(doubles(pullback(vec64({0, 1}))), {matrix[3], matrix[4], matrix[5]}));
-  CHECK(near(doubles(pullback(y * 0 + 1)), {matrix[0] + matrix[3], matrix[1] + matrix[4], matrix[2] + matrix[5]}));
+  CHECK(is_close(doubles(pullback(vec64({1, 0}))), {matrix[0], matrix[1], matrix[2]}));
+  CHECK(is_close(doubles(pullback(vec64({0, 1}))), {matrix[3], matrix[4], matrix[5]}));
+  CHECK(is_close(doubles(pullback(y * 0 + 1)), {matrix[0] + matrix[3], matrix[1] + matrix[4], matrix[2] + matrix[5]}));
   auto [z, scalar_pullback] = jit::vjp([](Tensor t) { return sum(t * t); }, x);
-  CHECK(near(doubles(scalar_pullback(1)), {1, -2, 4}));   // a number for a scalar result
+  CHECK(is_close(doubles(scalar_pullback(1)), {1, -2, 4}));   // a number for a scalar result
   CHECK(item<double>(z) == 5.25);
 }
 
@@ -89,13 +74,13 @@ TEST_CASE("vjp: several arguments and results, structs") {
   auto loss = [&](const Model& p, Tensor t) { return f(p, t).value; };
   auto [gm, gx] = jit::grad<0, 1>(loss)(m, x);
   CHECK(dm.units == 3);
-  CHECK(near(doubles(dm.weight), doubles(gm.weight)));
-  CHECK(near(doubles(dm.bias), doubles(gm.bias)));
-  CHECK(near(doubles(dx), doubles(gx)));
+  CHECK(is_close(doubles(dm.weight), doubles(gm.weight)));
+  CHECK(is_close(doubles(dm.bias), doubles(gm.bias)));
+  CHECK(is_close(doubles(dx), doubles(gx)));
   // The other result.
   auto [dm2, dx2] = pullback(Outcome{zeros({}, {.dtype = DType::f64}), ones({1, 2}, {.dtype = DType::f64})});
-  CHECK(near(doubles(dm2.bias), {1, 1}));
-  CHECK(near(doubles(dx2), {0.1, 1.2, -0.3}));
+  CHECK(is_close(doubles(dm2.bias), {1, 1}));
+  CHECK(is_close(doubles(dx2), {0.1, 1.2, -0.3}));
 }
 
 TEST_CASE("vjp: Variables come as Grads, integers are passed over") {
@@ -104,30 +89,30 @@ TEST_CASE("vjp: Variables come as Grads, integers are passed over") {
   } net{Variable(vec64({2, 3}), "w")};
   auto [y, pullback] = jit::vjp([](const Net& n, Tensor index) { return take(n.w * n.w, index); }, net, tensor({1, 1, 0}));
   auto [g, index] = pullback(vec64({1, 10, 100}));
-  CHECK(near(doubles(g[net.w]), {400, 66}));
+  CHECK(is_close(doubles(g[net.w]), {400, 66}));
   CHECK(index.dtype() == DType::i32);
-  CHECK(near(doubles(y), {9, 9, 4}));
+  CHECK(is_close(doubles(y), {9, 9, 4}));
 }
 
 TEST_CASE("jvp: against differences along a direction") {
   Tensor x = vec64({0.5, -1, 2}), t = vec64({1, 0.5, -2});
   const std::vector<double> matrix = differences(layer, x);
   auto [y, dy] = jit::jvp(layer, x, t);
-  CHECK(near(doubles(y), doubles(layer(x))));
-  CHECK(near(doubles(dy), {matrix[0] + 0.5 * matrix[1] - 2 * matrix[2], matrix[3] + 0.5 * matrix[4] - 2 * matrix[5]}));
+  CHECK(is_close(doubles(y), doubles(layer(x))));
+  CHECK(is_close(doubles(dy), {matrix[0] + 0.5 * matrix[1] - 2 * matrix[2], matrix[3] + 0.5 * matrix[4] - 2 * matrix[5]}));
   // Several arguments, a Scalar among them, and a number for its tangent.
   auto f = [](Tensor a, Scalar s) { return std::pair{Tensor(a * s * s), sum(a)}; };
   auto [value, tangent] = jit::jvp(f, std::tuple{x, 3.0}, std::tuple{t, 1.0});
-  CHECK(near(doubles(tangent.first), {9 + 6 * 0.5, 4.5 - 6, -18 + 12}));
-  CHECK(near(doubles(tangent.second), {-0.5}));
-  CHECK(near(doubles(value.second), {1.5}));
+  CHECK(is_close(doubles(tangent.first), {9 + 6 * 0.5, 4.5 - 6, -18 + 12}));
+  CHECK(is_close(doubles(tangent.second), {-0.5}));
+  CHECK(is_close(doubles(value.second), {1.5}));
 }
 
 TEST_CASE("jvp: what does not depend has a derivative of zero") {
   auto [y, dy] = jit::jvp([](Tensor x) { return std::tuple{Tensor(stop_gradient(x) * 2), Tensor(x > 0), Tensor(floor(x))}; }, vec64({1, -2}), vec64({1, 1}));
-  CHECK(near(doubles(std::get<0>(dy)), {0, 0}));
+  CHECK(is_close(doubles(std::get<0>(dy)), {0, 0}));
   CHECK(std::get<1>(dy).dtype() == DType::bool_);
-  CHECK(near(doubles(std::get<2>(dy)), {0, 0}));
+  CHECK(is_close(doubles(std::get<2>(dy)), {0, 0}));
 }
 
 TEST_CASE("jvp: many kinds of operations") {
@@ -157,8 +142,8 @@ TEST_CASE("jvp: many kinds of operations") {
     const std::vector<double> matrix = differences(f, x);
     std::vector<double> wanted(matrix.size() / 6, 0);
     for (std::size_t i = 0; i < matrix.size(); ++i) wanted[i / 6] += matrix[i] * t[i % 6];
-    CHECK(near(doubles(jit::jvp(f, x, copy_of(t)).second), wanted, 1e-5));
-    CHECK(near(doubles(jit::jacobian(f)(x)), matrix, 1e-5));
+    CHECK(is_close(doubles(jit::jvp(f, x, copy_of(t)).second), wanted, 1e-5));
+    CHECK(is_close(doubles(jit::jacobian(f)(x)), matrix, 1e-5));
   }
 }
 
@@ -167,21 +152,21 @@ TEST_CASE("jacobian: by rows and by columns, the same matrix") {
   auto wide = [](Tensor t) { return concat({Tensor(t * t), Tensor(sin(t)), Tensor(t * sum(t))}, 0); };
   Tensor tall = jit::jacobian(wide)(x), flat = jit::jacobian(layer)(x);
   CHECK(tall.shape() == Shape{9, 3});
-  CHECK(near(doubles(tall), differences(wide, x)));
+  CHECK(is_close(doubles(tall), differences(wide, x)));
   CHECK(flat.shape() == Shape{2, 3});
-  CHECK(near(doubles(flat), differences(layer, x)));
+  CHECK(is_close(doubles(flat), differences(layer, x)));
   CHECK(jit::jacobian([](Tensor t) { return reshape(t, {1, 3}); })(x).shape() == Shape{1, 3, 3});
   auto [ja, jb] = jit::jacobian<0, 1>([](Tensor a, Tensor b) { return a * sum(b); })(x, vec64({1, 2}));
   CHECK(ja.shape() == Shape{3, 3});
-  CHECK(near(doubles(jb), {0.5, 0.5, -1, -1, 2, 2}));
+  CHECK(is_close(doubles(jb), {0.5, 0.5, -1, -1, 2, 2}));
   // A result that does not depend on the parameter.
-  CHECK(near(doubles(jit::jacobian([](Tensor) { return vec64({1, 2}); })(x)), {0, 0, 0, 0, 0, 0}));
+  CHECK(is_close(doubles(jit::jacobian([](Tensor) { return vec64({1, 2}); })(x)), {0, 0, 0, 0, 0, 0}));
 }
 
 TEST_CASE("hessian: second derivatives of a function and of a small network") {
   Tensor x = vec64({0.5, -1, 2});
   auto gradient = [](Tensor t) { return jit::grad(energy)(t); };
-  CHECK(near(doubles(jit::hessian(energy)(x)), differences(gradient, x), 1e-5));
+  CHECK(is_close(doubles(jit::hessian(energy)(x)), differences(gradient, x), 1e-5));
   auto mlp = [](Tensor w, Tensor input) {
     Tensor hidden = tanh(matmul(input, reshape(w, {3, 2})));
     return mean(square(sum(hidden, 1) - 0.3));
@@ -189,9 +174,9 @@ TEST_CASE("hessian: second derivatives of a function and of a small network") {
   Tensor input = reshape(vec64({1, 2, 3, -1, 0.5, 0.2}), {2, 3}), w = reshape(weight(), {6});
   Tensor h = jit::hessian(mlp)(w, input);
   CHECK(h.shape() == Shape{6, 6});
-  CHECK(near(doubles(h), differences([&](Tensor v) { return jit::grad(mlp)(v, input); }, w), 1e-5));
+  CHECK(is_close(doubles(h), differences([&](Tensor v) { return jit::grad(mlp)(v, input); }, w), 1e-5));
   auto compiled = jit::compile([=](Tensor v, Tensor data) { return jit::hessian(mlp)(v, data); });
-  for (int i = 0; i < 3; ++i) CHECK(near(doubles(compiled(w, input)), doubles(h)));
+  for (int i = 0; i < 3; ++i) CHECK(is_close(doubles(compiled(w, input)), doubles(h)));
   CHECK(compiled.stats().compiles == 1);
 }
 
@@ -207,14 +192,14 @@ TEST_CASE("derivatives of derivatives, inside and outside compile") {
   auto forward_over_forward = [](Tensor v, Tensor d) {
     return jit::jvp([&](Tensor u) { return jit::jvp(energy, u, d).second; }, v, d).second;
   };
-  CHECK(near(doubles(forward_over_reverse(x, t)), product, 1e-5));
-  CHECK(near(doubles(reverse_over_forward(x, t)), product, 1e-5));
-  CHECK(near(doubles(reverse_over_reverse(x, t)), product, 1e-5));
-  CHECK(near(doubles(forward_over_forward(x, t)), {product[0] - product[1] + 0.5 * product[2]}, 1e-5));
-  CHECK(near(doubles(jit::compile(forward_over_reverse)(x, t)), product, 1e-5));
-  CHECK(near(doubles(jit::compile(reverse_over_forward)(x, t)), product, 1e-5));
-  CHECK(near(doubles(jit::compile(reverse_over_reverse)(x, t)), product, 1e-5));
-  CHECK(near(doubles(jit::compile(forward_over_forward)(x, t)), {product[0] - product[1] + 0.5 * product[2]}, 1e-5));
+  CHECK(is_close(doubles(forward_over_reverse(x, t)), product, 1e-5));
+  CHECK(is_close(doubles(reverse_over_forward(x, t)), product, 1e-5));
+  CHECK(is_close(doubles(reverse_over_reverse(x, t)), product, 1e-5));
+  CHECK(is_close(doubles(forward_over_forward(x, t)), {product[0] - product[1] + 0.5 * product[2]}, 1e-5));
+  CHECK(is_close(doubles(jit::compile(forward_over_reverse)(x, t)), product, 1e-5));
+  CHECK(is_close(doubles(jit::compile(reverse_over_forward)(x, t)), product, 1e-5));
+  CHECK(is_close(doubles(jit::compile(reverse_over_reverse)(x, t)), product, 1e-5));
+  CHECK(is_close(doubles(jit::compile(forward_over_forward)(x, t)), {product[0] - product[1] + 0.5 * product[2]}, 1e-5));
 }
 
 TEST_CASE("derivatives with extents that change") {
@@ -229,9 +214,9 @@ TEST_CASE("derivatives with extents that change") {
     const auto m = differences([](Tensor v) { return softmax(v * v, 0) * mean(v); }, x);
     std::vector<double> wanted(static_cast<std::size_t>(n), 0);
     for (std::size_t i = 0; i < m.size(); ++i) wanted[i / static_cast<std::size_t>(n)] += m[i];
-    CHECK(near(doubles(dy), wanted, 1e-5));
-    CHECK(near(doubles(pulled), doubles(t * sum(x) * 2)));   // sum(x) t + sum(x t)
-    CHECK(near(doubles(jacobian), differences([](Tensor v) { return sin(v) * 2; }, x), 1e-5));
+    CHECK(is_close(doubles(dy), wanted, 1e-5));
+    CHECK(is_close(doubles(pulled), doubles(t * sum(x) * 2)));   // sum(x) t + sum(x t)
+    CHECK(is_close(doubles(jacobian), differences([](Tensor v) { return sin(v) * 2; }, x), 1e-5));
   }
   CHECK(f.stats().compiles == 2);
 }
@@ -248,9 +233,9 @@ TEST_CASE("jvp leaves nothing of the reverse pass behind") {
 TEST_CASE("value_and_grad: what follows the loss is passed through") {
   auto [value, g] = jit::value_and_grad([](Tensor x) { return std::pair{sum(x * x), Tensor(x + 1)}; })(vec64({1, 2}));
   CHECK(item<double>(value.first) == 5);
-  CHECK(near(doubles(value.second), {2, 3}));
-  CHECK(near(doubles(g), {2, 4}));
-  CHECK(near(doubles(jit::grad([](Tensor x) { return std::tuple{sum(x), x, 3}; })(vec64({1, 2}))), {1, 1}));
+  CHECK(is_close(doubles(value.second), {2, 3}));
+  CHECK(is_close(doubles(g), {2, 4}));
+  CHECK(is_close(doubles(jit::grad([](Tensor x) { return std::tuple{sum(x), x, 3}; })(vec64({1, 2}))), {1, 1}));
 }
 
 TEST_CASE("derivatives: errors name the user's line") {

@@ -1,37 +1,18 @@
 // vmap: against loops over the examples; axes, nesting, derivatives of and under it, random numbers, Variables, errors.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
 #include <cmath>
-#include <functional>
 
 using namespace sinter;
 
 namespace {
 
 Tensor vec(std::initializer_list<float> values) { return copy_of(std::vector<float>(values)); }
-std::vector<float> floats(const In& x) { return to_vector<float>(x); }
-std::vector<double> doubles(const In& x) { return to_vector<double>(cast(x, DType::f64)); }
 Tensor numbers(const Shape& shape, DType dtype = DType::f64) {
   return reshape(sin(cast(arange(shape.numel()), dtype) * 1.3 + 0.2), shape);
-}
-
-template <class E>
-std::string message_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of this type was thrown";
-}
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-bool near(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-9) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (!(std::abs(a[i] - b[i]) <= tolerance * (1 + std::abs(b[i])))) return false;
-  return true;
 }
 
 /// f on each example, stacked: what vmap(f) must give. Arguments with axis -1 are not mapped.
