@@ -12,7 +12,7 @@
 #include <vector>
 
 inline std::vector<float> floats(const sinter::In& x) { return sinter::to_vector<float>(x); }
-inline std::vector<double> doubles(const sinter::In& x) { return sinter::to_vector<double>(x); }
+inline std::vector<double> doubles(const sinter::In& x) { return sinter::to_vector<double>(sinter::cast(x, sinter::DType::f64)); }
 
 /// The message of the error that `run` throws.
 template <class E = sinter::Error, class F>
