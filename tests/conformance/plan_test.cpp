@@ -168,6 +168,26 @@ TEST_CASE("plans on small limits split, and stay right", "[plan]") {
   }
 }
 
+TEST_CASE("a sum that several kernels compute has the same bits in each", "[plan]") {
+  // The product is needed by the second kernel alone: there and in the first it must be rounded before it is added.
+  const auto count = [](const Plan& plan, Prim prim) {
+    int found = 0;
+    for (const PlanStep& step : plan.steps())
+      for (const Inst& inst : step.kernel.body) found += inst.prim == prim;
+    return found;
+  };
+  const Graph shared = prepared("graph(%x: f64[64, 64]) { %p = mul(%x, %x); %s = add(%p, 0.3); return where(eq(%s, amin(%s) {axes=[0], keepdim}), %p, 0) }");
+  const Graph single = prepared("graph(%x: f64[64, 64]) { %s = add(mul(%x, %x), 0.3); return where(eq(%s, amin(%s) {axes=[0], keepdim}), %x, 0) }");
+  for (const auto& backends : backend_lists()) {
+    const auto rounded = build_plan(shared, fused(backends)), contracted = build_plan(single, fused(backends));
+    CHECK(first_difference(*rounded, shared, random_inputs(shared)) == "");
+    CHECK(first_difference(*contracted, single, random_inputs(single)) == "");
+    CHECK(kinds(*rounded) == "column pointwise");
+    CHECK(count(*rounded, Prim::fma) == 0);
+    CHECK(count(*contracted, Prim::fma) == 2);
+  }
+}
+
 TEST_CASE("gradients, fused and op by op", "[plan]") {
   struct Row {
     const char* text;

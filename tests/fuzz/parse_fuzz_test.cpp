@@ -33,7 +33,7 @@ constexpr std::string_view texts[] = {
 constexpr std::string_view words[] = {
     "graph", "return", "%x", "%0", "%1", "f32", "i64", "bool", "f64", "[", "]", "(", ")", "{", "}", ",", "=", ":", ";", "-", "*", "+", ".", "\"", "#",
     "s0", "s1", "s4095", "floordiv(", "mod(", "axes=[0]", "axes=[-1]", "axes=[7]", "shape=[2, 3]", "shape=[s0]", "limits=[1]", "steps=[0]", "steps=[-1, 2]",
-    "value=nan", "integer=-1", "dtype=bool", "keepdim", "text=\"t\"", "data=[1, 2]", "0", "1", "-1", "2", "8", "281474976710656", "9223372036854775807", "1e400", "inf",
+    "value=nan", "integer=-1", "dtype=bool", "keepdim", "text=\"t\"", "data=[1, 2]", "0", "1", "-1", "2", "8", "281474976710656", "9223372036854775807", "-9223372036854775808", "18446744073709551616", "-0", "1e400", "inf",
     "nan", "add", "sum", "reshape", "matmul", "slice", "constant", "full", "input", "where", "concat", "symbol s0 {min=0}", "graph() { return }",
 };
 

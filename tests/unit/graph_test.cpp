@@ -56,6 +56,17 @@ TEST_CASE("a graph prints as documented", "[graph]") {
   CHECK(parse_graph(text).text() == text);
 }
 
+TEST_CASE("numbers of a text keep their sign and their range", "[graph]") {
+  const auto constant = [](const char* data) { return parse_graph("graph() { %c: f32[2] = constant {data=[" + std::string(data) + "]}; return %c }"); };
+  check_equal(constant("-0, 1"), constant("-0.0, 1"));
+  CHECK_FALSE(structurally_equal(constant("-0, 1"), constant("0, 1")));
+  check_equal(constant("1, 18446744073709551616"), constant("1, 1.8446744073709552e19"));
+  const Graph sum = parse_graph("graph(%x: f32[2]) { return add(%x, -0) }");
+  CHECK(std::signbit(sum.node(1).attrs.value));
+  CHECK(has(fault_of("graph() { %c: i64[1] = constant {data=[9223372036854775808]}; return %c }"), "not whole"));
+  CHECK(has(fault_of("graph() { %c: i32[1] = constant {data=[2147483648]}; return %c }"), "out of the range of i32"));
+}
+
 TEST_CASE("text goes both ways", "[graph]") {
   expect_round_trip("graph() { return }");
   expect_round_trip("graph(%x: f32[2]) { return %x, %x }");
@@ -64,8 +75,10 @@ TEST_CASE("text goes both ways", "[graph]") {
   expect_round_trip("graph(%x: f32[s0], %y: f32[s0]) { symbol s0 {input=1} return add(%x, %y) }");
   expect_round_trip("graph(%x: f32[4, 6]) { return slice(%x) {shape=[0, 2], limits=[4, 6], steps=[1, 3]}, sum(%x) {axes=[0], keepdim} }");
   expect_round_trip("graph(%x: f32[3]) { return mul(%x, 0.1), mul(%x, inf), mul(%x, -inf), mul(%x, nan), mul(%x, -0.0), mul(%x, 1e-45) }");
-  expect_round_trip("graph(%x: i64[3]) { return add(%x, 9223372036854775807), add(%x, -9223372036854775807) }");
+  expect_round_trip("graph(%x: i64[3]) { return add(%x, 9223372036854775807), add(%x, -9223372036854775808) }");
   expect_round_trip("graph() { %c: f32[2, 2] = constant {data=[1, -2.5, nan, inf]}; %d: bool[2] = constant {data=[true, false]}; return %c, %d }");
+  expect_round_trip("graph() { %c: f32[3] = constant {data=[-0, 0, -0.0]}; %d: f64[2] = constant {data=[-0, 18446744073709551616]}; return %c, %d }");
+  expect_round_trip("graph() { %c: i64[2] = constant {data=[-9223372036854775808, -0]}; return %c }");
   expect_round_trip("graph(%a: f32[5, 3, 4], %b: f32[5, 4, 2]) { return matmul(%a, %b) }");
 }
 

@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -54,11 +55,16 @@ class Lexer {
     return true;
   }
 
+  /// Reads nothing; whether the whole number ahead is an i64.
+  bool is_integer(std::int64_t& value) const {
+    return std::from_chars(text_.data() + at_, text_.data() + text_.size(), value).ec != std::errc::result_out_of_range;
+  }
   std::int64_t integer(std::int64_t limit) {
     std::int64_t value = 0;
     const char* begin = text_.data() + at_;
     const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-    if (error == std::errc::result_out_of_range || (error == std::errc() && (value > limit || value < -limit)))
+    const std::int64_t lowest = limit == std::numeric_limits<std::int64_t>::max() ? std::numeric_limits<std::int64_t>::min() : -limit;
+    if (error == std::errc::result_out_of_range || (error == std::errc() && (value > limit || value < lowest)))
       fail("the number is out of range");
     if (error != std::errc()) fail("expected a whole number");
     advance(static_cast<std::size_t>(end - begin));

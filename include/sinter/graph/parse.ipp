@@ -60,8 +60,8 @@ class GraphParser {
  private:
   struct Operand {
     Value value;           // none: a number
-    bool is_real = false;
-    double real = 0;
+    bool is_real = false;       // a number that is not whole, or beyond i64
+    double real = 0;            // of whole numbers too: -0 is a floating number, and no integer
     std::int64_t integer = 0;
   };
 
@@ -300,7 +300,7 @@ class GraphParser {
     if (lexer_.accept(']')) return;
     do {
       Operand element;
-      if (lexer_.accept_word("true")) element.integer = 1;
+      if (lexer_.accept_word("true")) element.integer = 1, element.real = 1;
       else if (!lexer_.accept_word("false")) element = number();
       data_.push_back(element);
     } while (lexer_.accept(','));
@@ -319,8 +319,10 @@ class GraphParser {
         using T = decltype(zero);
         if (element.is_real && !std::is_floating_point_v<T>) lexer_.fail_at(position, "an element of " + type.text() + " is not whole");
         T value;
-        if constexpr (std::is_floating_point_v<T>) value = element.is_real ? static_cast<T>(element.real) : static_cast<T>(element.integer);
+        if constexpr (std::is_floating_point_v<T>) value = static_cast<T>(element.real);
         else value = static_cast<T>(element.integer);
+        if constexpr (std::is_same_v<T, std::int32_t>)
+          if (value != element.integer) lexer_.fail_at(position, std::to_string(element.integer) + " is out of the range of i32");
         std::memcpy(bytes, &value, sizeof value);
         bytes += sizeof value;
       });
@@ -354,9 +356,8 @@ class GraphParser {
 
   Operand number() {
     Operand out;
-    out.is_real = lexer_.number_is_real();
-    if (out.is_real) out.real = lexer_.real();
-    else out.integer = lexer_.integer(std::numeric_limits<std::int64_t>::max());
+    out.is_real = lexer_.number_is_real() || !lexer_.is_integer(out.integer);
+    out.real = lexer_.real();
     return out;
   }
 
@@ -392,7 +393,7 @@ class GraphParser {
         attrs.dtype = builder_.type(it->value).dtype;
         break;
       }
-    if (is_floating(attrs.dtype)) attrs.value = number.is_real ? number.real : static_cast<double>(number.integer);
+    if (is_floating(attrs.dtype)) attrs.value = number.real;
     else if (number.is_real) lexer_.fail_at(position, "a floating number among operands of dtype " + std::string(name_of(attrs.dtype)));
     else attrs.integer = number.integer;
     const OpInfo* full = find_op("full");

@@ -16,24 +16,6 @@ inline std::vector<bool> live_instructions(const std::vector<Inst>& body, const 
 }
 }  // namespace kernel_detail
 
-SINTER_DECL void contract_to_fma(std::vector<Inst>& body, const std::vector<Store>& stores) {
-  const std::vector<bool> live = kernel_detail::live_instructions(body, stores);
-  std::vector<int> uses(body.size());
-  for (std::size_t i = 0; i < body.size(); ++i)
-    if (live[i])
-      for (int k = 0; k < arity(body[i].prim); ++k) ++uses[body[i].args[static_cast<std::size_t>(k)]];
-  for (const Store& store : stores) ++uses[store.value];
-  for (Inst& inst : body) {
-    if (inst.prim != Prim::add || !is_floating(inst.dtype)) continue;
-    for (std::size_t side = 0; side < 2; ++side) {
-      const Inst& product = body[inst.args[side]];
-      if (product.prim != Prim::mul || uses[inst.args[side]] != 1) continue;
-      inst = {.prim = Prim::fma, .dtype = inst.dtype, .args = {product.args[0], product.args[1], inst.args[1 - side]}};
-      break;
-    }
-  }
-}
-
 SINTER_DECL void remove_dead(std::vector<Inst>& body, std::vector<Store>& stores) {
   const std::vector<bool> live = kernel_detail::live_instructions(body, stores);
   std::vector<InstId> number(body.size(), no_inst);

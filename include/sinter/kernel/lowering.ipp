@@ -5,6 +5,7 @@
 #include <sinter/kernel/lowering.hpp>
 
 #include <sinter/kernel/lowering_axes.ipp>
+#include <sinter/ops/binary.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
@@ -30,6 +31,8 @@ class BodyEmitter {
   ScalarValue load(int item, const IndexMap& map);
   ScalarValue take(int item, const IndexMap& map);
   ScalarValue contract(int item, const IndexMap& map);
+  int product_operand(int item) const;
+  ScalarValue multiply_add(int item, int product_operand, const IndexMap& map);
   ScalarValue position(const AxisIndex& flat);
   ScalarValue constant(const Node& node);
   std::uint16_t access(DraftAccess wanted);
@@ -144,6 +147,31 @@ SINTER_DECL ScalarValue BodyEmitter::contract(int item, const IndexMap& map) {
   return builder_.contract(a, b);
 }
 
+/// The operand of an addition that becomes the product of an fma, or -1. This depends on the graph and the fusion of all of
+/// it, never on what else one kernel computes: a sum that several kernels compute has the same bits in each, or comparing
+/// it with its own maximum would find no element.
+SINTER_DECL int BodyEmitter::product_operand(int item) const {
+  const Node* node = items_.node(item);
+  if (node->op != &op_info<ops::Add> || !is_floating(items_[item].dtype)) return -1;
+  for (int k = 0; k < 2; ++k) {
+    const int operand = items_[item].inputs[static_cast<std::size_t>(k)];
+    const Item& product = items_[operand];
+    if (product.form == Form::map && items_.node(operand)->op == &op_info<ops::Mul> && product.uses == 1 &&
+        !fusion_.is_stored[static_cast<std::size_t>(operand)])
+      return k;
+  }
+  return -1;
+}
+
+SINTER_DECL ScalarValue BodyEmitter::multiply_add(int item, int product_operand, const IndexMap& map) {
+  const auto& operands = items_[item].inputs;
+  const int product = operands[static_cast<std::size_t>(product_operand)], other = 1 - product_operand;
+  const IndexMap inner = items_.operand_map(item, product_operand, map);
+  const ScalarValue a = emit(items_[product].inputs[0], items_.operand_map(product, 0, inner));
+  const ScalarValue b = emit(items_[product].inputs[1], items_.operand_map(product, 1, inner));
+  return builder_.fma(a, b, emit(operands[static_cast<std::size_t>(other)], items_.operand_map(item, other, map)));
+}
+
 SINTER_DECL ScalarValue BodyEmitter::compute(int item, const IndexMap& map) {
   const Item& it = items_[item];
   const Node* node = items_.node(item);
@@ -163,6 +191,7 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int item, const IndexMap& map) {
     }
     default: break;
   }
+  if (const int product = product_operand(item); product >= 0) return multiply_add(item, product, map);
   SmallVector<ScalarValue, 4> operands;
   for (std::size_t k = 0; k < it.inputs.size(); ++k) operands.push_back(emit(it.inputs[k], items_.operand_map(item, static_cast<int>(k), map)));
   return node->op->lower(builder_, operands, node->attrs);

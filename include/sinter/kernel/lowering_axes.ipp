@@ -373,7 +373,6 @@ SINTER_DECL LoweredKernel KernelWriter::run() {
   }
   for (const Store& store : stores) kernel.stores.push_back({access(store.access), number[store.value]});
   kernel.body = builder_.take();
-  contract_to_fma(kernel.body, kernel.stores);
   remove_dead(kernel.body, kernel.stores);
   verify(kernel);
   return std::move(out_);
