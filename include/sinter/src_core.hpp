@@ -14,6 +14,7 @@
 #include <sinter/tensor/storage.ipp>
 // graph
 #include <sinter/graph/attrs.ipp>
+#include <sinter/graph/eager_call.ipp>
 #include <sinter/graph/graph.ipp>
 #include <sinter/graph/record.ipp>
 // ops

@@ -46,6 +46,8 @@ class TransformTrace : public Trace {
   /// Computed outside, from the values behind the parameters: the transform is that of the side taken. Refused where a
   /// parameter stands for many values (vmap).
   std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
+  /// In the enclosing trace, or now; refused where an operand belongs to this trace, for the function has no derivative.
+  EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) override;
 
   /// Captures what gives `results`, and ends the trace.
   static TracedCall end(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results);

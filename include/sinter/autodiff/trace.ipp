@@ -74,6 +74,16 @@ SINTER_DECL std::uint64_t TransformTrace::read_value(const Ref<TensorImpl>& valu
   return read_bits(results[0], op, where);
 }
 
+SINTER_DECL EagerResults TransformTrace::call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) {
+  for (const auto& operand : operands)
+    if (operand->trace == id())
+      throw TraceError("disable", "a value that '" + std::string(name()) + "' follows reaches a function that is not to be traced, which has no derivative and no batched form", call->where,
+                       "call it outside of '" + std::string(name()) + "', or make it a jit::custom_op with a derivative");
+  if (outer() == nullptr) return call->run(operands, {});
+  RecordingInto outside(outer());
+  return outer()->call_eagerly(call, operands);
+}
+
 SINTER_DECL TracedCall TransformTrace::end(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results) {
   TracedCall call;
   std::vector<Ref<TensorImpl>> outputs(results.begin(), results.end());

@@ -38,6 +38,7 @@ SINTER_DECL Tensor& Tensor::operator/=(const In& other) & { return *this = expr_
 SINTER_DECL Variable::Variable(const Tensor& value, std::string name) : slot_(std::make_shared<VariableSlot>(value.impl(), std::move(name))) {}
 SINTER_DECL Tensor Variable::value() const {
   Trace* trace = Trace::current();
+  if (trace == nullptr) EagerSection::check_read(*slot_);
   Ref<TensorImpl> value = trace != nullptr ? trace->read_variable(slot_) : slot_->value();
   return Tensor(SINTER_UNLIKELY(slot_->gradient() != nullptr) ? tape_leaf(value, slot_) : std::move(value));
 }
@@ -52,6 +53,7 @@ SINTER_DECL const Variable& Variable::set(const In& value) const {
     trace->note_assignment(slot_, next);
     return *this;
   }
+  EagerSection::check_assign(*slot_);
   slot_->set(std::move(next));
   return *this;
 }

@@ -212,6 +212,37 @@ else if constexpr (std::is_empty_v<T>) return false;
   else return false;
 }
 
+/// True when visit_leaves() takes a T apart.
+template <class T>
+consteval bool can_visit();
+
+namespace detail {
+template <class... T>
+consteval bool can_visit_all() {
+  return (can_visit<std::remove_cvref_t<T>>() && ...);
+}
+struct CanVisitFields {
+  template <class... F>
+  std::bool_constant<can_visit_all<F...>()> operator()(F&...) const { return {}; }
+};
+}  // namespace detail
+
+template <class T>
+consteval bool can_visit() {
+  if constexpr (std::same_as<T, Tensor> || std::same_as<T, Variable> || std::same_as<T, Scalar> || std::is_enum_v<T> || std::is_integral_v<T> ||
+                std::same_as<T, std::string> || std::same_as<T, Dim>)
+    return true;
+  else if constexpr (std::is_floating_point_v<T>) return false;
+  else if constexpr (is_vector<T> || is_optional<T>) return can_visit<typename T::value_type>();
+  else if constexpr (is_map<T>) return can_visit<typename T::key_type>() && can_visit<typename T::mapped_type>();
+  else if constexpr (HasFields<T>) return decltype(std::declval<T&>().sinter_fields(detail::CanVisitFields{}))::value;
+  else if constexpr (TupleLike<T>) return decltype(std::apply(detail::CanVisitFields{}, std::declval<T&>()))::value;
+  else if constexpr (std::is_empty_v<T>) return true;
+  else if constexpr (std::is_aggregate_v<T> && std::is_class_v<T> && field_count<T>() <= 16)
+    return decltype(with_fields(std::declval<T&>(), detail::CanVisitFields{}))::value;
+  else return false;
+}
+
 }  // namespace tree
 
 SINTER_NAMESPACE_END

@@ -8,6 +8,7 @@
 #include <sinter/base/hash.hpp>
 #include <sinter/base/ref.hpp>
 #include <sinter/graph/attrs.hpp>
+#include <sinter/graph/eager_call.hpp>
 #include <sinter/graph/op_info.hpp>
 #include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/leaf.hpp>
@@ -130,6 +131,9 @@ class Trace {
   /// The function needs the number in `value`, a value of this trace with one element, now: its bits, in its own dtype.
   /// The default refuses.
   virtual std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where);
+  /// The function calls another one that no trace sees into, on `operands`: what it gave, as values of this trace.
+  /// The default refuses.
+  virtual EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands);
   /// A new input of the trace.
   Ref<TensorImpl> placeholder(const Type& type);
 

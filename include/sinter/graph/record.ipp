@@ -426,6 +426,11 @@ SINTER_DECL std::uint64_t Trace::read_value(const Ref<TensorImpl>&, std::string_
                    "'" + std::string(name_) + "' needs the whole function as one graph: choose with where(condition, a, b), or return the value and read it outside");
 }
 
+SINTER_DECL EagerResults Trace::call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>>) {
+  throw TraceError("disable", "a function that is not to be traced is called inside '" + std::string(name_) + "', which needs the whole function as one graph", call->where,
+                   "call it outside, and pass its result in");
+}
+
 SINTER_DECL RecordingInto::RecordingInto(Trace* trace) noexcept : inner_(Trace::current()), scope_(SymbolScope::current()) {
   graph_detail::innermost_trace() = trace;
   if (trace == nullptr) SymbolScope::current() = nullptr;

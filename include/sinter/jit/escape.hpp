@@ -2,61 +2,71 @@
 // called like what they wrap.
 #pragma once
 
+#include <sinter/expr/tree.hpp>
 #include <sinter/graph/record.hpp>
+#include <sinter/jit/disabled_call.hpp>
 #include <sinter/jit/stance.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <concepts>
 #include <functional>
+#include <memory>
 #include <source_location>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-namespace jit_detail {
-/// True for a value that exists only while its function is traced.
-template <class T>
-bool is_traced(const T& argument) {
-  if constexpr (std::same_as<T, Tensor>) return argument.impl()->trace != 0 && !argument.is_ready();
-  else if constexpr (std::same_as<T, Scalar>) return !argument.is_number();
-  else if constexpr (std::same_as<T, Variable>) return is_traced(argument.value());
-  else if constexpr (is_expr<T>) return is_traced(Tensor(argument));
-  else if constexpr (std::same_as<T, Dim>) return !argument.is_static();
-  else if constexpr (requires { argument.begin() != argument.end(); }) {
-    for (const auto& item : argument)
-      if (is_traced(item)) return true;
-    return false;
-  } else return false;
-}
-[[noreturn]] void throw_traced_argument(Location where);
-}  // namespace jit_detail
-
-/// What disable() returns.
+/// What disable() returns. Calls of up to four arguments know the line they stand in.
 template <class F>
 class Disabled {
  public:
-  Disabled(F f, Location where) : f_(std::move(f)), where_(where) {}
+  Disabled(F f, Location where) : f_(std::make_shared<const F>(std::move(f))), where_(where) {}
 
   template <class... A>
     requires std::invocable<const F&, A...>
-  decltype(auto) operator()(A&&... args) const {
-    if (Trace::current() != nullptr && (jit_detail::is_traced(args) || ...)) jit_detail::throw_traced_argument(where_);
-    TracePause pause;
-    StanceGuard eager(Stance::force_eager);
-    return std::invoke(f_, std::forward<A>(args)...);
+  using result_t = jit_detail::disabled_result_t<std::invoke_result_t<const F&, A...>>;
+
+  template <class G = F>
+    requires std::invocable<const G&>
+  jit_detail::disabled_result_t<std::invoke_result_t<const G&>> operator()(Location at = std::source_location::current()) const { return call(at); }
+  template <class A>
+  result_t<A> operator()(A&& a, Location at = std::source_location::current()) const { return call(at, std::forward<A>(a)); }
+  template <class A, class B>
+  result_t<A, B> operator()(A&& a, B&& b, Location at = std::source_location::current()) const { return call(at, std::forward<A>(a), std::forward<B>(b)); }
+  template <class A, class B, class C>
+  result_t<A, B, C> operator()(A&& a, B&& b, C&& c, Location at = std::source_location::current()) const {
+    return call(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
+  }
+  template <class A, class B, class C, class D>
+  result_t<A, B, C, D> operator()(A&& a, B&& b, C&& c, D&& d, Location at = std::source_location::current()) const {
+    return call(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d));
+  }
+  template <class A, class B, class C, class D, class... More>
+    requires(sizeof...(More) > 0)
+  result_t<A, B, C, D, More...> operator()(A&& a, B&& b, C&& c, D&& d, More&&... more) const {
+    return call(where_, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<More>(more)...);
   }
 
  private:
-  F f_;
+  template <class... A>
+  result_t<A...> call(Location at, A&&... args) const {
+    Trace* trace = Trace::current();
+    if (SINTER_UNLIKELY(trace != nullptr)) return jit_detail::call_in_trace<result_t<A...>>(*trace, f_, at, where_, std::forward<A>(args)...);
+    StanceGuard eager(Stance::force_eager);
+    return std::invoke(*f_, std::forward<A>(args)...);
+  }
+
+  std::shared_ptr<const F> f_;   // shared with the compiled functions that call it
   Location where_;
 };
 
-/// A function that is never traced or compiled, nor are the compiled functions that it calls. Inside a traced function it
-/// may be called with what does not depend on the trace; it then runs while tracing and its results are constants. Throws
-/// TraceError when a traced tensor reaches it.
+/// A function that is never traced or compiled, nor are the compiled functions that it calls. Called inside a compiled
+/// function it breaks the graph: it runs on values, once in each call, and what it returns (Tensors, Scalars, structs of
+/// them, C++ values) comes back as input of the rest. C++ values that it returns are guarded by value. Capture by
+/// reference only what outlives the compiled function. Throws TraceError inside grad, vmap and the bodies of cond and
+/// loops where a value of theirs reaches it, and under Options::fullgraph.
 template <class F>
 Disabled<std::decay_t<F>> disable(F&& f, Location where = std::source_location::current()) {
   return {std::forward<F>(f), where};

@@ -5,6 +5,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/graph/graph.hpp>
+#include <sinter/graph/eager_call.hpp>
 #include <sinter/graph/record.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/guards.hpp>
@@ -51,9 +52,17 @@ struct ReadPolicy {
   enum class Beyond : std::uint8_t { compute, refuse, differs };
   Beyond beyond = Beyond::compute;
   std::span<const std::uint64_t> script{};             // answers of the first reads
+  std::vector<std::shared_ptr<const EagerResults>> eager_results{};      // by cut: what eager functions gave in this call
+  std::vector<std::shared_ptr<const EagerArrival>> arrivals{};   // by cut: what the tree took them for
   std::function<void(FunctionTrace&)> after_script{};  // called when the last of them has been given
 };
-/// A value that the function read: the trace is cut here.
+/// A Variable that a function uses before it calls an eager function.
+struct EagerVariable {
+  std::int32_t leaf = -1;               // an argument, or
+  std::shared_ptr<VariableSlot> slot;   // captured
+  bool is_assigned = false;
+};
+/// A value that the function read, or an eager function that it called: the trace is cut here.
 struct ReadPoint {
   Ref<TensorImpl> value;
   std::string op;
@@ -61,6 +70,12 @@ struct ReadPoint {
   std::uint64_t outcome = 0;       // the bits read
   std::size_t dims = 0;            // dim guards noted before
   Ref<TensorImpl> last_effect;     // recorded before
+  // Or a function that was called on values:
+  std::shared_ptr<const EagerCall> eager_call;
+  std::vector<Ref<TensorImpl>> operands, stand_ins;   // of its results
+  std::shared_ptr<const EagerResults> given;           // in this call
+  std::shared_ptr<const EagerArrival> arrival;
+  std::vector<EagerVariable> variables;                // used by the function before
 };
 
 /// A trace of a user's function on symbolic arguments.
@@ -77,6 +92,7 @@ class FunctionTrace : public Trace, public SymbolScope {
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
   std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
+  EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) override;
   std::int64_t value_of(SymbolId symbol) const override { return hints_[symbol]; }
   void note(DimRelation relation, Dim lhs, Dim rhs, bool outcome) override;
 
@@ -100,6 +116,12 @@ class FunctionTrace : public Trace, public SymbolScope {
 
  private:
   void give_arguments();
+  /// Behind the last cut that the script answers: what the tree holds becomes known.
+  void end_script();
+  /// What an eager function gave in this call: by the script, or by running it now.
+  std::shared_ptr<const EagerResults> eager_results(ReadPoint& cut);
+  /// The value in this call, as one that may be kept: lent memory is copied.
+  Ref<TensorImpl> own_value(const Ref<TensorImpl>& value) const;
 
   std::span<const ArgLeaf> args_;
   ReadPolicy policy_;

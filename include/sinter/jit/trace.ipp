@@ -78,7 +78,9 @@ SINTER_DECL void FunctionTrace::note_assignment(const std::shared_ptr<VariableSl
 
 SINTER_DECL std::uint64_t FunctionTrace::read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) {
   if (auto known = outcomes_.find(value.get()); known != outcomes_.end()) return known->second;
-  ReadPoint read{value, std::string(op), where, 0, guards_.dims.size(), last_effect()};
+  ReadPoint read;
+  read.value = value, read.op = std::string(op), read.where = where;
+  read.dims = guards_.dims.size(), read.last_effect = last_effect();
   if (reads_.size() < policy_.script.size()) {
     read.outcome = policy_.script[reads_.size()];
   } else if (policy_.beyond == ReadPolicy::Beyond::differs) {
@@ -93,11 +95,63 @@ SINTER_DECL std::uint64_t FunctionTrace::read_value(const Ref<TensorImpl>& value
   }
   outcomes_.emplace(value.get(), read.outcome);
   reads_.push_back(read);
-  if (reads_.size() == policy_.script.size() && policy_.after_script) {
-    give_arguments();
-    policy_.after_script(*this);
-  }
+  end_script();
   return read.outcome;
+}
+
+SINTER_DECL void FunctionTrace::end_script() {
+  if (reads_.size() != policy_.script.size() || !policy_.after_script) return;
+  give_arguments();
+  policy_.after_script(*this);
+}
+
+SINTER_DECL std::shared_ptr<const EagerResults> FunctionTrace::eager_results(ReadPoint& cut) {
+  const std::size_t i = reads_.size();
+  if (i < policy_.script.size() && i < policy_.eager_results.size() && policy_.eager_results[i]) {
+    if (i < policy_.arrivals.size()) cut.arrival = policy_.arrivals[i];
+    return policy_.eager_results[i];
+  }
+  if (i < policy_.script.size() || policy_.beyond == ReadPolicy::Beyond::differs)
+    throw TraceError("compile", "captured value changed at disable", cut.where, jit_detail::purity_fix);
+  if (policy_.beyond == ReadPolicy::Beyond::refuse)
+    throw TraceError("disable", "a function that is not to be traced is called, which would cut the graph, and Options::fullgraph is set", cut.where,
+                     "call it outside the compiled function and pass its result in, or use jit::callback or jit::custom_op, which stay in the graph");
+  give_arguments();
+  live_->compute(cut.operands, cut.last_effect, hints_);
+  std::vector<Ref<TensorImpl>> operands;
+  for (const auto& operand : cut.operands) operands.push_back(own_value(operand));
+  std::vector<EagerSection::Use> uses;
+  for (const VariableRead& read : variables_) uses.push_back({read.slot.get(), read.assigned != nullptr});
+  EagerSection section(uses, *cut.eager_call);
+  return std::make_shared<const EagerResults>(cut.eager_call->run(operands, hints_));
+}
+
+SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) {
+  ReadPoint cut;
+  cut.op = "disable", cut.where = call->where;
+  cut.dims = guards_.dims.size(), cut.last_effect = last_effect();
+  cut.eager_call = call;
+  cut.operands.assign(operands.begin(), operands.end());
+  cut.given = eager_results(cut);
+  if (cut.arrival == nullptr) {
+    std::vector<Dim> extents;   // those of the operands first: they are the likelier ones
+    for (const auto& operand : operands) extents.insert(extents.end(), operand->type.shape.begin(), operand->type.shape.end());
+    for (const auto& argument : stand_ins_)
+      if (argument) extents.insert(extents.end(), argument->type.shape.begin(), argument->type.shape.end());
+    cut.arrival = std::make_shared<const EagerArrival>(EagerArrival::of(*cut.given, extents, hints_));
+  }
+  for (std::size_t i = 0; i < cut.given->values.size(); ++i) {
+    Ref<TensorImpl> stand_in = placeholder(cut.arrival->types[i]);
+    stand_in->is_weak = cut.arrival->is_weak[i] != 0;
+    live_->set(stand_in, cut.given->values[i]);
+    cut.stand_ins.push_back(std::move(stand_in));
+  }
+  for (const VariableRead& read : variables_) cut.variables.push_back({read.leaf, read.leaf < 0 ? read.slot : nullptr, read.assigned != nullptr});
+  EagerResults results = *cut.given;
+  results.values = cut.stand_ins;
+  reads_.push_back(std::move(cut));
+  end_script();
+  return results;
 }
 
 SINTER_DECL void FunctionTrace::give_arguments() {

@@ -21,21 +21,36 @@ SINTER_DECL FinishedCall FunctionTrace::finish(TracedResult result) {
   live_->compute(wanted, last_effect(), hints_);
   FinishedCall call;
   call.shape = std::move(result.shape);
-  auto value_of = [&](const Ref<TensorImpl>& value) {
-    Ref<TensorImpl> concrete = live_->at(value);
-    if (std::find(lent_.begin(), lent_.end(), concrete->storage.get()) == lent_.end()) return concrete;
-    return expr_detail::copy_strided(concrete->type, concrete->data(), concrete->strides).impl();   // not ours to keep
-  };
-  for (const auto& value : result.values) call.results.push_back(value_of(value));
+  for (const auto& value : result.values) call.results.push_back(own_value(value));
   for (const VariableRead& read : variables_)
-    if (read.assigned) call.assigned.emplace_back(read.slot, value_of(read.assigned));
+    if (read.assigned) call.assigned.emplace_back(read.slot, own_value(read.assigned));
   return call;
 }
+
+SINTER_DECL Ref<TensorImpl> FunctionTrace::own_value(const Ref<TensorImpl>& value) const {
+  Ref<TensorImpl> concrete = live_->at(value);
+  if (std::find(lent_.begin(), lent_.end(), concrete->storage.get()) == lent_.end()) return concrete;
+  return expr_detail::copy_strided(concrete->type, concrete->data(), concrete->strides).impl();   // not ours to keep
+}
+
+namespace jit_detail {
+/// The cut and the place among its results of an eager function's stand-in, as an input of a path.
+inline bool find_eager_result(const std::vector<ReadPoint>& cuts, const Ref<TensorImpl>& value, TracedPath::Input& input) {
+  for (std::size_t i = 0; i < cuts.size(); ++i)
+    for (std::size_t r = 0; r < cuts[i].stand_ins.size(); ++r) {
+      if (cuts[i].stand_ins[r] != value) continue;
+      input.cut = static_cast<std::int32_t>(i), input.result = static_cast<std::int32_t>(r);
+      return true;
+    }
+  return false;
+}
+}  // namespace jit_detail
 
 SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
   TracedPath path;
   std::vector<Ref<TensorImpl>> outputs, known;
-  std::vector<std::size_t> firsts;   // output that a read, or the result, begins with
+  std::vector<std::size_t> firsts;   // output that a cut, or the result, begins with
+  std::vector<std::size_t> counts;   // outputs that a cut needs
   Ref<TensorImpl> last;
   auto add_effects = [&](const Ref<TensorImpl>& token) {   // in the segment before whose end they were recorded
     if (token && !(token == last)) outputs.push_back(last = token);
@@ -43,7 +58,9 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
   };
   for (const ReadPoint& read : reads_) {
     add_effects(read.last_effect);
-    outputs.push_back(read.value);
+    if (read.eager_call) outputs.insert(outputs.end(), read.operands.begin(), read.operands.end());
+    else outputs.push_back(read.value);
+    counts.push_back(outputs.size() - firsts.back());
   }
   for (std::size_t i = 0; i < stand_ins_.size(); ++i) {
     if (!stand_ins_[i] || guards_.leaves[i].same_slot_as >= 0) continue;
@@ -72,9 +89,12 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
     evaluates = true;
   }
   if (evaluates) captured = capture(outputs, known, options);
-  for (std::size_t i = known.size(); i < captured.inputs.size(); ++i)
+  for (std::size_t i = known.size(); i < captured.inputs.size(); ++i) {
+    TracedPath::Input input;
     for (const VariableRead& read : variables_)
-      if (read.stand_in == captured.inputs[i]) path.inputs.push_back({-1, read.slot});
+      if (read.stand_in == captured.inputs[i]) input.slot = read.slot;
+    if (input.slot || jit_detail::find_eager_result(reads_, captured.inputs[i], input)) path.inputs.push_back(std::move(input));
+  }
   ensure(path.inputs.size() == captured.inputs.size(), "a trace uses a value of another trace");
   path.walked = std::move(captured.walked);
   path.walked_values = std::move(captured.walked_values);
@@ -82,12 +102,14 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
   std::vector<std::int32_t> ends = captured.ends;
   path.graph = captured.finish();
   path.leaf = std::move(leaf);
+  const auto path_arguments = static_cast<std::int32_t>(known.size());   // nodes before anything is computed
   std::int32_t first = 0;
   std::size_t first_dim = 0;
   for (std::size_t i = 0; i < reads_.size() + (result != nullptr); ++i) {
     const bool is_leaf = i == reads_.size();
     auto segment = std::make_shared<TracedSegment>();
-    const std::int32_t end = is_leaf ? static_cast<std::int32_t>(path.graph.nodes().size()) : ends[firsts[i]];
+    const std::size_t last_output = is_leaf ? 0 : firsts[i] + counts[i];   // one past it
+    const std::int32_t end = is_leaf ? static_cast<std::int32_t>(path.graph.nodes().size()) : last_output == 0 ? path_arguments : ends[last_output - 1];
     segment->first = first;
     segment->nodes.assign(path.graph.nodes().begin() + first, path.graph.nodes().begin() + end);
     for (const Node& node : segment->nodes) {
@@ -100,12 +122,16 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
     if (is_leaf) {
       segment->outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(firsts[i]), values.end());
     } else {
-      segment->outputs = {values[firsts[i]]};
+      segment->outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(firsts[i]), values.begin() + static_cast<std::ptrdiff_t>(last_output));
       segment->op = reads_[i].op;
       segment->where = reads_[i].where;
-      segment->dtype = reads_[i].value->type.dtype;
+      if (!reads_[i].eager_call) segment->dtype = reads_[i].value->type.dtype;
+      segment->eager_call = reads_[i].eager_call;
+      segment->eager_variables = reads_[i].variables;
       path.outcomes.push_back(reads_[i].outcome);
+      path.eager_results.push_back(reads_[i].given);
     }
+    if (i > 0) segment->arrival = reads_[i - 1].arrival;
     first = end;
     first_dim = dims_end;
     path.segments.push_back(std::move(segment));

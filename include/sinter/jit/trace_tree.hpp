@@ -1,5 +1,5 @@
-// TraceTree: the compiled form of a function that reads values. A path is what one trace saw; it is cut at its reads into
-// segments. A node of the tree is a segment with its plan, and one child for each outcome that was seen; a leaf has the
+// TraceTree: the compiled form of a function that reads values, or calls functions that no trace sees into. A path is what one trace saw; it is cut at its reads and
+// those calls into segments. A node of the tree is a segment with its plan, and one child for each outcome that was seen; a leaf has the
 // results. Nodes are immutable: a new path copies those above it and publishes a new root, so calls follow the tree
 // without a lock. Work goes to the first segment whose read needs it; what no read needs sinks to the leaves.
 #pragma once
@@ -29,12 +29,15 @@ struct VariableUse {
 struct TracedSegment {
   std::int32_t first = 0;                // id of the first node
   std::vector<Node> nodes;
-  std::vector<Value> outputs;            // the value read; at a leaf, results and then what Variables become
+  std::vector<Value> outputs;            // the value read, or operands of the eager function; at a leaf, results and then what Variables become
   std::vector<DimGuard> dims;            // asked in it
   std::vector<VariableUse> variables;    // met first in it
   std::string op;                        // that read
   Location where;
   DType dtype = DType::f32;              // of the value read
+  std::shared_ptr<const EagerCall> eager_call;             // called at its end
+  std::vector<EagerVariable> eager_variables;         // used before that
+  std::shared_ptr<const EagerArrival> arrival;       // of the eager function called before it
 };
 
 /// The end of a path.
@@ -52,12 +55,14 @@ struct TracedLeaf {
 struct TracedPath {
   struct Input {
     std::int32_t leaf = -1;               // argument, or
-    std::shared_ptr<VariableSlot> slot;   // captured Variable
+    std::shared_ptr<VariableSlot> slot;   // captured Variable, or
+    std::int32_t cut = -1, result = -1;   // of the eager function called there
   };
   Graph graph;
   std::vector<Input> inputs;              // of the graph, by position
   std::vector<std::shared_ptr<const TracedSegment>> segments;
   std::vector<std::uint64_t> outcomes;    // of the reads
+  std::vector<std::shared_ptr<const EagerResults>> eager_results;   // by cut, in this call; null: a read
   std::shared_ptr<const TracedLeaf> leaf;
   std::vector<TensorImpl*> walked;        // values of the trace and what they are in the graph; valid while the trace is
   std::vector<Value> walked_values;
@@ -83,10 +88,11 @@ struct SegmentCode {
 
 struct TreeNode {
   struct Input {
-    enum class Source : std::uint8_t { leaf, captured, carried } source = Source::leaf;
-    std::int32_t index = -1;               // of the leaf, or place of the carried value
+    enum class Source : std::uint8_t { leaf, captured, carried, eager } source = Source::leaf;
+    std::int32_t index = -1;               // of the leaf, place of the carried value, or cut of the eager function
     bool as_float = false;
     std::shared_ptr<VariableSlot> slot;
+    std::int32_t result = -1;              // of the eager function
   };
   /// A value that later segments take, and its place in the table of the call.
   struct Carried {
@@ -128,8 +134,9 @@ class TraceTree {
       : guards_(guards), backend_(std::move(backend)), fuse_(fuse), limits_(limits) {}
 
   const Version* current() const { return current_.load(std::memory_order_acquire); }
-  /// The child that this call goes to, or null. `symbols`: their values in this call.
-  static const std::shared_ptr<const TreeNode>* child(const TreeNode& node, std::uint64_t outcome, std::span<const std::int64_t> symbols);
+  /// The child that this call goes to, or null. `given`: by the eager function at the end of `node`, or null; `symbols`:
+  /// their values in this call.
+  static const std::shared_ptr<const TreeNode>* child(const TreeNode& node, std::uint64_t outcome, const EagerResults* given, std::span<const std::int64_t> symbols);
   /// False when the bound forbids another child of this node.
   bool may_grow_at(const TreeNode& node) const;
   /// Compiles what is new of a path and publishes it, as far as the bound allows. Callers hold the function's lock.

@@ -37,6 +37,7 @@ inline bool same_traced(const Node& a, const Node& b) {
   return may_be_retrace(a, b);
 }
 inline bool same_traced(const TracedSegment& a, const TracedSegment& b) {
+  if ((a.eager_call == nullptr) != (b.eager_call == nullptr) || (a.eager_call && !a.eager_call->is_same(*b.eager_call))) return false;
   return a.first == b.first && a.outputs == b.outputs &&
          std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), [](const Node& x, const Node& y) { return same_traced(x, y); });
 }
@@ -163,13 +164,13 @@ class PathCompiler {
       const Graph& path = compiler.path_.graph;
       const Node& source = path.node(v);
       Value result;
-      if (source.op == &op_info<ops::Input>) result = input(path.type(v), source);
+      if (source.op == &op_info<ops::Input>) result = input(path.type(v), source);   // eager results too: they are kept as they are
       else if (jit_detail::is_token(path, v)) result = builder.add(op_info<ops::Full>, {}, {.integer = 1, .dtype = DType::bool_, .has_dtype = true});
       else if (jit_detail::is_made_again(source)) {
         copy(v.node);
         return made.at(v);
       } else {
-        node.inputs.push_back({TreeNode::Input::Source::carried, compiler.place_of(v, i), false, {}});
+        node.inputs.push_back({TreeNode::Input::Source::carried, compiler.place_of(v, i), false, {}, -1});
         layouts.emplace_back();
         is_number.push_back(0);
         result = builder.input(path.type(v));
@@ -185,9 +186,11 @@ class PathCompiler {
         is_a_number = spec.kind == LeafKind::scalar;
         if (!is_a_number && !spec.is_dense)
           for (std::size_t axis = 0; axis < spec.rank; ++axis) layout.push_back(spec.stride_dims[axis]);
-        node.inputs.push_back({TreeNode::Input::Source::leaf, place.leaf, false, {}});
+        node.inputs.push_back({TreeNode::Input::Source::leaf, place.leaf, false, {}, -1});
+      } else if (place.slot) {
+        node.inputs.push_back({TreeNode::Input::Source::captured, -1, false, place.slot, -1});
       } else {
-        node.inputs.push_back({TreeNode::Input::Source::captured, -1, false, place.slot});
+        node.inputs.push_back({TreeNode::Input::Source::eager, place.cut, false, {}, place.result});
       }
       layouts.push_back(std::move(layout));
       is_number.push_back(is_a_number);
@@ -213,6 +216,8 @@ class PathCompiler {
     for (std::size_t n = 0; n < segment(i).nodes.size(); ++n) segment_builder.copy(segment(i).first + static_cast<std::int32_t>(n));
     std::vector<Value> outputs;
     for (Value v : segment(i).outputs) outputs.push_back(segment_builder.resolve(v));
+    if (node.traced->eager_call && outputs.empty())   // a plan has an output
+      outputs.push_back(segment_builder.builder.add(op_info<ops::Full>, {}, {.integer = 1, .dtype = DType::bool_, .has_dtype = true}));
     std::map<Value, std::int32_t> output_of;
     for (const TreeNode::Carried& carried : node.live) {
       if (!carried.is_made_here) continue;
@@ -281,9 +286,10 @@ class PathCompiler {
   std::vector<std::uint8_t> is_grown_;
 };
 
-SINTER_DECL const std::shared_ptr<const TreeNode>* TraceTree::child(const TreeNode& node, std::uint64_t outcome, std::span<const std::int64_t> symbols) {
+SINTER_DECL const std::shared_ptr<const TreeNode>* TraceTree::child(const TreeNode& node, std::uint64_t outcome, const EagerResults* given,
+                                                                    std::span<const std::int64_t> symbols) {
   for (const TreeNode::Child& child : node.children)
-    if (child.outcome == outcome && jit_detail::guards_hold(*child.node->traced, symbols)) return &child.node;
+    if (child.outcome == outcome && (given == nullptr || child.node->traced->arrival->fits(*node.traced->eager_call, *given, symbols)) && jit_detail::guards_hold(*child.node->traced, symbols)) return &child.node;
   return nullptr;
 }
 
@@ -298,7 +304,7 @@ SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::
     places = version->places;
     known.push_back(version->root);
     while (known.size() < path.segments.size()) {
-      const auto* next = child(*known.back(), path.outcomes[known.size() - 1], symbols);
+      const auto* next = child(*known.back(), path.outcomes[known.size() - 1], path.eager_results[known.size() - 1].get(), symbols);
       if (next == nullptr) break;
       known.push_back(*next);
     }
@@ -360,6 +366,12 @@ SINTER_DECL std::string path_difference(std::span<const TracedSegment* const> be
 }
 
 namespace jit_detail {
+inline std::string arrival_text(const EagerArrival& arrival) {
+  std::string text;
+  for (const Type& type : arrival.types) text += (text.empty() ? "" : ", ") + type.text();
+  if (arrival.fixed.size() + (arrival.object != nullptr) > 0) text += text.empty() ? "these C++ values" : " and these C++ values";
+  return text.empty() ? "nothing" : text;
+}
 inline void write_node(std::string& text, const TreeNode& node, const std::string& indent) {
   text += indent + "segment: " + std::to_string(node.code->plan->kernel_count()) + " kernels";
   for (const PlanStep& step : node.code->plan->steps()) text += (&step == &node.code->plan->steps().front() ? " (" : ", ") + step.name;
@@ -375,6 +387,14 @@ inline void write_node(std::string& text, const TreeNode& node, const std::strin
     return;
   }
   std::string place = node.traced->where.text();
+  if (node.traced->eager_call) {
+    text += indent + "calls the function disabled at " + node.traced->eager_call->disabled_at.text() + (place.empty() ? "" : ", at " + place) + "\n";
+    for (const TreeNode::Child& child : node.children) {
+      text += indent + "which gives " + arrival_text(*child.node->traced->arrival) + ":\n";
+      write_node(text, *child.node, node.children.size() > 1 ? indent + "  " : indent);
+    }
+    return;
+  }
   text += indent + "reads " + (node.reads_outcome() ? "an outcome" : "an exact " + std::string(sinter::name(node.traced->dtype))) + (place.empty() ? "" : " at " + place) + "\n";
   for (const TreeNode::Child& child : node.children) {
     std::string outcome = visit_dtype(node.traced->dtype, [&](auto element) -> std::string {

@@ -42,6 +42,8 @@ class TreeCall {
   const Ref<TensorImpl>& carried(std::int32_t place) { return table_[static_cast<std::size_t>(place)]; }
   /// The value that a captured Variable has in this call, or null if it was not needed yet.
   const Ref<TensorImpl>* seen(const VariableSlot* slot) const;
+  /// A trace that follows this call: its outcomes and what eager functions gave.
+  void script(ReadPolicy& policy) const;
 
  private:
   struct Inputs {
@@ -51,6 +53,8 @@ class TreeCall {
   };
   void bind(Inputs& inputs);
   std::uint64_t run_segment();
+  /// Runs the function behind the segment on its first outputs.
+  void run_eager_call(std::span<const Ref<TensorImpl>> made);
   TensorImpl* variable(const std::shared_ptr<VariableSlot>& slot);
 
   const TreeNode* node_;
@@ -60,6 +64,7 @@ class TreeCall {
   std::vector<std::pair<const VariableSlot*, Ref<TensorImpl>>> variables_;   // captured ones, as this call sees them
   SmallVector<const TreeNode*, 16> nodes_;
   SmallVector<std::uint64_t, 16> outcomes_;
+  std::vector<std::shared_ptr<const EagerResults>> eager_results_;   // by cut, as far as eager functions were called
 };
 
 }  // namespace jit

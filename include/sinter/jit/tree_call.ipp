@@ -48,6 +48,7 @@ SINTER_DECL void TreeCall::bind(Inputs& inputs) {
       }
       case TreeNode::Input::Source::captured: value = variable(input.slot); break;
       case TreeNode::Input::Source::carried: value = table_[static_cast<std::size_t>(input.index)].get(); break;
+      case TreeNode::Input::Source::eager: value = eager_results_[static_cast<std::size_t>(input.index)]->values[static_cast<std::size_t>(input.result)].get(); break;
     }
     inputs.values.push_back(value);
     inputs.pointers.push_back(pointer != nullptr || value == nullptr ? pointer : value->data());
@@ -60,7 +61,8 @@ SINTER_DECL std::uint64_t TreeCall::run_segment() {
   const Plan& plan = *node_->code->plan;
   const FrameLease frame = plan.acquire_frame(symbols_);
   std::span<const FrameOutput> outputs = frame->outputs();
-  const bool is_on_host = outputs[0].type.device == Device::cpu();   // then the outcome needs no memory of its own
+  const EagerCall* eager = node_->traced->eager_call.get();
+  const bool is_on_host = eager == nullptr && outputs[0].type.device == Device::cpu();   // then the outcome needs no memory of its own
   std::uint64_t outcome = 0;
   SmallVector<void*, 8> pointers;
   jit_detail::ValueTable made(outputs.size());
@@ -69,17 +71,36 @@ SINTER_DECL std::uint64_t TreeCall::run_segment() {
     pointers.push_back(made[i] ? made[i]->storage->data() : &outcome);
   }
   frame->run(inputs.pointers, pointers);
-  if (!is_on_host) outcome = element_bits(*made[0]);
+  if (!is_on_host && eager == nullptr) outcome = element_bits(*made[0]);
   for (std::int32_t place : node_->releases) table_[static_cast<std::size_t>(place)] = {};
   for (TreeNode::Store store : node_->stores) table_[static_cast<std::size_t>(store.place)] = made[static_cast<std::size_t>(store.output)];
+  if (eager != nullptr) run_eager_call({made.data(), node_->traced->outputs.size()});
   return outcome;
+}
+
+SINTER_DECL void TreeCall::run_eager_call(std::span<const Ref<TensorImpl>> made) {
+  std::vector<EagerSection::Use> uses;
+  for (const EagerVariable& used : node_->traced->eager_variables)
+    uses.push_back({used.leaf >= 0 ? args_[static_cast<std::size_t>(used.leaf)].slot : used.slot.get(), used.is_assigned});
+  const EagerCall& eager = *node_->traced->eager_call;
+  EagerSection section(uses, eager);
+  auto results = std::make_shared<const EagerResults>(eager.run(made, symbols_));
+  eager_results_.resize(nodes_.size());
+  eager_results_.back() = std::move(results);
+}
+
+SINTER_DECL void TreeCall::script(ReadPolicy& policy) const {
+  policy.script = outcomes_;
+  policy.eager_results = eager_results_;
+  for (std::size_t i = 1; i < nodes_.size(); ++i) policy.arrivals.push_back(nodes_[i]->traced->arrival);
 }
 
 SINTER_DECL bool TreeCall::run() {
   while (node_->leaf == nullptr) {
     nodes_.push_back(node_);
     outcomes_.push_back(run_segment());
-    const auto* next = TraceTree::child(*node_, outcomes_.back(), symbols_);
+    const EagerResults* given = node_->traced->eager_call ? eager_results_.back().get() : nullptr;
+    const auto* next = TraceTree::child(*node_, outcomes_.back(), given, symbols_);
     if (next == nullptr) return false;
     node_ = next->get();
   }
@@ -122,6 +143,10 @@ inline void log_breaks(const FunctionTrace& trace, std::size_t seen, Location wh
   for (std::size_t i = seen; i < trace.reads().size(); ++i) {
     const ReadPoint& read = trace.reads()[i];
     std::string place = read.where.text();
+    if (read.eager_call) {
+      note("graph_breaks", where.text() + ": the trace is cut where the function disabled at " + read.eager_call->disabled_at.text() + " is called" + (place.empty() ? "" : " at " + place));
+      continue;
+    }
     note("graph_breaks", where.text() + ": the trace is cut where " + read.op + " reads " +
                              (read.value->type.dtype == DType::bool_ ? "an outcome" : "an exact value") + (place.empty() ? "" : " at " + place));
   }
@@ -167,13 +192,13 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
   const Stance stance = current_stance();
   const Location at = call.node().traced->where;
   if (stance == Stance::fail_on_recompile)
-    throw RecompileError("compile", "the outcome of the read at " + at.text() + " was not seen before, and the stance is fail_on_recompile", where_,
+    throw RecompileError("compile", (call.node().traced->eager_call ? "what the function called at " + at.text() + " gave" : "the outcome of the read at " + at.text()) + " was not seen before, and the stance is fail_on_recompile", where_,
                          "call warm_up(args...) with arguments that take this path before the stance is set");
   const bool may_grow = stance != Stance::eager_on_recompile && entry.tree->may_grow_at(call.node());
   std::unique_lock lock(compiling_, std::defer_lock);
   if (may_grow) lock.lock();
   ReadPolicy policy;
-  policy.script = call.outcomes();
+  call.script(policy);
   policy.after_script = [&](FunctionTrace& recorder) {
     std::vector<const TracedSegment*> before;
     for (const TreeNode* node : call.nodes()) before.push_back(node->traced.get());
@@ -203,7 +228,7 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
     if (is_logged("graph_breaks") && stance != Stance::eager_on_recompile)
       note("graph_breaks", where_.text() + ": " + (call.node().reads_outcome() ? std::to_string(entry.tree->segments()) + " segments (Options::max_breaks)"
                                                                           : std::to_string(call.node().children.size()) + " values (Options::max_values)") +
-                               " are compiled: this call goes on lazily behind the read at " + at.text());
+                               " are compiled: this call goes on lazily behind the " + (call.node().traced->eager_call ? "call" : "read") + " at " + at.text());
   }
   return finished;
 }
@@ -221,7 +246,7 @@ SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& ar
   } next{leaf, due};
   ReadPolicy policy;
   policy.beyond = ReadPolicy::Beyond::differs;
-  policy.script = call.outcomes();
+  call.script(policy);
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   TracedResult result = trace(recorder);
   std::vector<const TracedSegment*> before;
