@@ -3,6 +3,8 @@
 
 #include <sinter/expr/recording.hpp>
 
+#include <atomic>
+
 SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions options, Location where) {
@@ -68,8 +70,18 @@ inline Tensor ready_integer(std::int64_t value) {
 SINTER_DECL Generator::Generator(std::int64_t seed)
     : key(expr_detail::ready_integer(seed), "random key"), counter(expr_detail::ready_integer(0), "random counter") {}
 SINTER_DECL Generator& Generator::current() {
-  static thread_local Generator generator(0);
+  static thread_local Generator generator = [] {
+    static constinit std::atomic<std::uint64_t> threads{0};
+    Generator made(static_cast<std::int64_t>(threads.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15ULL));
+    made.key.slot()->role = VariableSlot::PerThreadRole::random_key;
+    made.counter.slot()->role = VariableSlot::PerThreadRole::random_counter;
+    return made;
+  }();
   return generator;
+}
+SINTER_DECL VariableSlot& VariableSlot::of_this_thread(PerThreadRole role) {
+  const Generator& generator = Generator::current();
+  return *(role == PerThreadRole::random_key ? generator.key : generator.counter).slot();
 }
 SINTER_DECL void manual_seed(std::int64_t seed) {
   Generator& generator = Generator::current();

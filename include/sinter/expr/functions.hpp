@@ -175,7 +175,8 @@ Tensor eye(Dim n, TensorOptions options = {}, Location where = std::source_locat
 struct Generator {
   explicit Generator(std::int64_t seed);
   Variable key, counter;
-  /// The generator of this thread; seed 0 until manual_seed.
+  /// The generator of this thread, which compiled functions that it calls use, too, whoever compiled them. Until
+  /// manual_seed the first thread that draws has seed 0, and each further one another.
   static Generator& current();
 };
 void manual_seed(std::int64_t seed);

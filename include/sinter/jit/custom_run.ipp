@@ -27,7 +27,7 @@ inline std::vector<Tensor> input_values(const Entry& entry, std::span<const ArgL
     if (input.source == Entry::Input::Source::leaf) {
       values.push_back(value_of(args[index]));
     } else {
-      values.emplace_back(entry.captured[index]->value());
+      values.emplace_back(entry.captured[index]->here()->value());
     }
   }
   return values;
@@ -61,7 +61,7 @@ SINTER_DECL void run_custom(const Entry& entry, std::span<const ArgLeaf> args, s
   for (std::size_t i = 0; i < entry.assignments.size(); ++i) {
     const Entry::Assignment& assignment = entry.assignments[i];
     VariableSlot* slot = assignment.leaf >= 0 ? args[static_cast<std::size_t>(assignment.leaf)].slot
-                                              : entry.captured[static_cast<std::size_t>(assignment.captured)].get();
+                                              : entry.captured[static_cast<std::size_t>(assignment.captured)]->here();
     slot->set(std::move(outputs[entry.results + i]).take());
   }
 }

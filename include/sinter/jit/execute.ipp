@@ -48,7 +48,7 @@ inline void place_inputs(const Entry& entry, const ArgList& args, CallPlaces& pl
     auto index = static_cast<std::size_t>(input.index);
     TensorImpl* value = nullptr;
     if (input.source == Entry::Input::Source::captured) {
-      value = entry.captured[index]->peek(args.reading());
+      value = entry.captured[index]->here()->peek(args.reading());
       if (SINTER_UNLIKELY(!value->is_ready() || !value->is_dense())) {
         owned.push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
         value = owned.back().get();
@@ -95,7 +95,7 @@ inline void check_against_captured(const Entry& entry, const ArgList& args, cons
     if (value.is_ready() && overlaps(target.data, bytes, value.data(), extent_bytes(value.type, value.strides)))
       throw UserError("into", "the place of result " + std::to_string(result) + " overlaps a captured " + what, where, "give the result memory of its own");
   };
-  for (const auto& slot : entry.captured) check(*slot->peek(args.reading()), "Variable");
+  for (const auto& slot : entry.captured) check(*slot->here()->peek(args.reading()), "Variable");
   for (const Ref<TensorImpl>& constant : entry.plan->constants()) check(*constant, "Tensor");
 }
 
@@ -247,13 +247,13 @@ class CallOutputs {
   bool is_own_buffer(std::size_t i) const { return outputs_[i].source == BufferKind::output && outputs_[i].index == static_cast<std::int32_t>(i); }
   VariableSlot* slot_of(std::size_t assignment) const {
     const Entry::Assignment& a = entry_.assignments[assignment];
-    return a.leaf >= 0 ? args_.leaves()[static_cast<std::size_t>(a.leaf)].slot : entry_.captured[static_cast<std::size_t>(a.captured)].get();
+    return a.leaf >= 0 ? args_.leaves()[static_cast<std::size_t>(a.leaf)].slot : entry_.captured[static_cast<std::size_t>(a.captured)]->here();
   }
   /// The Variable behind an input, or null.
   VariableSlot* slot_of_input(std::size_t i) const {
     const Entry::Input& input = entry_.inputs[i];
     auto index = static_cast<std::size_t>(input.index);
-    return input.source == Entry::Input::Source::captured ? entry_.captured[index].get() : args_.leaves()[index].slot;
+    return input.source == Entry::Input::Source::captured ? entry_.captured[index]->here() : args_.leaves()[index].slot;
   }
   /// The claim on the Variable behind an input, or -1.
   int held_claim(std::int32_t input) const {

@@ -204,7 +204,7 @@ SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<st
     if (!entry->guards.holds(args.leaves(), symbols)) continue;
     bool fits = true;
     for (std::size_t i = 0; i < entry->captured.size(); ++i)
-      fits &= identical(entry->captured[i]->peek(args.reading())->type, entry->captured_types[i]);
+      fits &= identical(entry->captured[i]->here()->peek(args.reading())->type, entry->captured_types[i]);
     if (fits) return entry;
   }
   return nullptr;
@@ -372,7 +372,8 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& 
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   jit_detail::TracedGraph again = jit_detail::traced_graph(recorder, trace(recorder), where_);
   if (may_be_retrace(entry.traced, again.graph)) {
-    if (again.captured != entry.captured)
+    const auto is_same = [](const auto& a, const auto& b) { return is_same_role(*a, *b); };
+    if (!std::equal(again.captured.begin(), again.captured.end(), entry.captured.begin(), entry.captured.end(), is_same))
       throw TraceError("compile", "the function uses another Variable than when it was traced", where_,
                        "a captured Variable is known by its identity: pass it as an argument, or give the same one a new value with set");
     next.runs = Context::get().checks ? std::max<std::int64_t>(4, 2 * due) : std::numeric_limits<std::int64_t>::max();

@@ -49,7 +49,7 @@ inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64
   }
   for (const VariableUse& use : segment.variables) {
     ReadSection reading;
-    if (!identical(use.slot->peek(reading)->type, use.type)) return false;
+    if (!identical(use.slot->here()->peek(reading)->type, use.type)) return false;
   }
   return true;
 }

@@ -22,10 +22,11 @@ SINTER_DECL const Ref<TensorImpl>* TreeCall::seen(const VariableSlot* slot) cons
 }
 
 SINTER_DECL TensorImpl* TreeCall::variable(const std::shared_ptr<VariableSlot>& slot) {
-  if (const Ref<TensorImpl>* known = seen(slot.get())) return known->get();
-  Ref<TensorImpl> value = slot->value();
+  VariableSlot* own = slot->here();
+  if (const Ref<TensorImpl>* known = seen(own)) return known->get();
+  Ref<TensorImpl> value = own->value();
   if (!value->is_ready() || !value->is_dense()) value = dense_value(In(Tensor(value), Location()), "compiled call");
-  variables_.emplace_back(slot.get(), std::move(value));
+  variables_.emplace_back(own, std::move(value));
   return variables_.back().second.get();
 }
 
@@ -81,7 +82,7 @@ SINTER_DECL std::uint64_t TreeCall::run_segment() {
 SINTER_DECL void TreeCall::run_eager_call(std::span<const Ref<TensorImpl>> made) {
   std::vector<EagerSection::Use> uses;
   for (const EagerVariable& used : node_->traced->eager_variables)
-    uses.push_back({used.leaf >= 0 ? args_[static_cast<std::size_t>(used.leaf)].slot : used.slot.get(), used.is_assigned});
+    uses.push_back({used.leaf >= 0 ? args_[static_cast<std::size_t>(used.leaf)].slot : used.slot->here(), used.is_assigned});
   const EagerCall& eager = *node_->traced->eager_call;
   EagerSection section(uses, eager);
   auto results = std::make_shared<const EagerResults>(eager.run(made, symbols_));
@@ -292,7 +293,7 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
     for (std::size_t i = 0; i < leaf.assignments.size(); ++i) {
       const TracedLeaf::Assignment& assignment = leaf.assignments[i];
       // The caller's handle keeps the Variable of an argument.
-      std::shared_ptr<VariableSlot> slot = assignment.leaf < 0 ? assignment.captured : std::shared_ptr<VariableSlot>(std::shared_ptr<void>(), args.leaves()[static_cast<std::size_t>(assignment.leaf)].slot);
+      std::shared_ptr<VariableSlot> slot = assignment.leaf < 0 ? assignment.captured->here()->shared_from_this() : std::shared_ptr<VariableSlot>(std::shared_ptr<void>(), args.leaves()[static_cast<std::size_t>(assignment.leaf)].slot);
       finished.assigned.emplace_back(std::move(slot), std::move(values[leaf.results + i]));
     }
     jit_detail::deliver(finished, results, targets, args.reading(), where_);

@@ -38,8 +38,11 @@ class ReadSection {
   bool is_open_ = false;
 };
 
-struct VariableSlot {
+struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
  public:
+  /// A Variable of which each thread has one of its own: the state of its default generator.
+  enum class PerThreadRole : std::uint8_t { none, random_key, random_counter };
+
   VariableSlot(Ref<TensorImpl> value, std::string name) : name(std::move(name)), word_(reinterpret_cast<std::uintptr_t>(value.detach())) {}
   VariableSlot(const VariableSlot&) = delete;
   VariableSlot& operator=(const VariableSlot&) = delete;
@@ -63,10 +66,17 @@ struct VariableSlot {
     has_gradient_.store(true, std::memory_order_release);
   }
 
+  /// What code that met this Variable in one thread uses in the calling thread: itself, or the caller's of the same role.
+  VariableSlot* here() { return SINTER_LIKELY(role == PerThreadRole::none) ? this : &of_this_thread(role); }
+  friend bool is_same_role(const VariableSlot& a, const VariableSlot& b) { return &a == &b || (a.role != PerThreadRole::none && a.role == b.role); }
+
   const std::string name;
+  PerThreadRole role = PerThreadRole::none;   // written before anybody else sees the slot
 
  private:
   friend class SlotClaims;
+  /// Made at its first use in a thread. Defined by the expr layer.
+  static VariableSlot& of_this_thread(PerThreadRole role);
   friend void set_slots(std::span<VariableSlot* const> slots, std::span<TensorImpl*> values) noexcept;
   static constexpr std::uintptr_t claimed = 1;
 
