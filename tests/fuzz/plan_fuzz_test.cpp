@@ -1,11 +1,10 @@
 // Random graphs of primitive ops, fused and op by op, against the oracle. Views, partial updates and reductions are drawn
 // often: they are what fusion must see through. A failure prints its seed and the graph of the one output that differs.
-// SINTER_FUZZ_SECONDS sets the time (default 5), SINTER_FUZZ_SEED runs exactly one seed.
 #include "../catch.hpp"
 #include "../plan_harness.hpp"
+#include "fuzz_loop.hpp"
 
-#include <chrono>
-#include <cstdlib>
+#include <cstdio>
 
 using namespace sinter_test;
 
@@ -313,22 +312,15 @@ std::string report(const Graph& graph, const PlanOptions& options) {
 }  // namespace
 
 TEST_CASE("random graphs, fused and op by op", "[fuzz]") {
-  const char* seconds_text = std::getenv("SINTER_FUZZ_SECONDS");
-  const double seconds = seconds_text != nullptr ? std::atof(seconds_text) : 5;
-  const char* seed_text = std::getenv("SINTER_FUZZ_SEED");
-  unsigned seed = seed_text != nullptr ? static_cast<unsigned>(std::atoi(seed_text)) : 1;
-  const auto start = std::chrono::steady_clock::now();
-  int graphs = 0;
-  do {
-    const Graph graph = GraphMaker(seed).make(4 + static_cast<int>(seed % 30));
+  const std::uint64_t graphs = fuzz_loop(1, [](std::uint64_t seed) {
+    const Graph graph = GraphMaker(static_cast<unsigned>(seed)).make(4 + static_cast<int>(seed % 30));
     for (const PlanOptions& options : {fused(), fused(backend_lists().back()), op_by_op()}) {
       const std::string text = failure(graph, options);
       if (text.empty()) continue;
       INFO("SINTER_FUZZ_SEED=" << seed << (options.fuse ? ", fused, " : ", op by op, ") << options.backends.front()->name() << "\n" << report(graph, options));
       FAIL();
     }
-    ++seed, ++graphs;
-  } while (seed_text == nullptr && std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds);
-  std::printf("%d random graphs\n", graphs);
+  });
+  std::printf("%d random graphs\n", static_cast<int>(graphs));
   CHECK(graphs > 0);
 }

@@ -1,17 +1,15 @@
 // Differential fuzzing with random programs: graphs of up to 50 operations, some transformed (gradient, forward
-// mode, vmap), some with symbolic
-// extents, run fused on every back end of this machine and op by op on the reference back end, and compared with the
-// oracle. A failure shrinks itself and prints a program to paste. SINTER_FUZZ_SECONDS sets the time (default 5),
-// SINTER_FUZZ_SEED runs exactly one seed.
+// mode, vmap), some with symbolic extents, run fused and op by op on every back end of this machine, and compared with the
+// oracle. A failure shrinks itself and prints a program to paste.
 #include "../catch.hpp"
 #include "../plan_harness.hpp"
+#include "fuzz_loop.hpp"
 #include "random_program.hpp"
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
 #endif
 
-#include <chrono>
-#include <cstdlib>
+#include <cstdio>
 #include <functional>
 
 using namespace sinter_test;
@@ -114,17 +112,9 @@ void check_seed(std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("random programs agree with the oracle on every back end") {
-  if (const char* seed = std::getenv("SINTER_FUZZ_SEED")) {
-    check_seed(std::strtoull(seed, nullptr, 0));
-    SUCCEED();
-    return;
-  }
-  const char* seconds = std::getenv("SINTER_FUZZ_SECONDS");
-  auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds != nullptr ? std::atof(seconds) : 5);
-  std::uint64_t seed = 1;
-  for (; std::chrono::steady_clock::now() < end; ++seed) check_seed(seed);
-  std::printf("%llu programs agree\n", static_cast<unsigned long long>(seed - 1));
-  CHECK(seed > 1);
+  const std::uint64_t programs = fuzz_loop(1, check_seed);
+  std::printf("%llu programs agree\n", static_cast<unsigned long long>(programs));
+  CHECK(programs > 0);
 }
 
 TEST_CASE("a wrong result is found and shrinks to the operation that is wrong") {

@@ -1,12 +1,11 @@
 // Fuzzing of transforms: random programs through vmap against a loop over the examples, forward against reverse mode, and
-// the halves of a vjp against the whole, all evaluated by the oracle. SINTER_FUZZ_SECONDS sets the time (default 5),
-// SINTER_FUZZ_SEED runs exactly one seed.
+// the halves of a vjp against the whole, all evaluated by the oracle.
 #include "../catch.hpp"
 #include "../plan_harness.hpp"
+#include "fuzz_loop.hpp"
 #include "random_program.hpp"
 
-#include <chrono>
-#include <cstdlib>
+#include <cstdio>
 
 using namespace sinter_test;
 
@@ -119,15 +118,7 @@ void check_seed(std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("transforms of random programs agree with loops and with each other") {
-  if (const char* seed = std::getenv("SINTER_FUZZ_SEED")) {
-    check_seed(std::strtoull(seed, nullptr, 0));
-    SUCCEED();
-    return;
-  }
-  const char* seconds = std::getenv("SINTER_FUZZ_SECONDS");
-  auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds != nullptr ? std::atof(seconds) : 5);
-  std::uint64_t seed = 1;
-  for (; std::chrono::steady_clock::now() < end; ++seed) check_seed(seed);
-  std::printf("%llu programs agree\n", static_cast<unsigned long long>(seed - 1));
-  CHECK(seed > 1);
+  const std::uint64_t programs = fuzz_loop(1, check_seed);
+  std::printf("%llu programs agree\n", static_cast<unsigned long long>(programs));
+  CHECK(programs > 0);
 }

@@ -78,6 +78,7 @@ TEST_CASE("text goes both ways", "[graph]") {
   expect_round_trip("graph(%x: i64[3]) { return add(%x, 9223372036854775807), add(%x, -9223372036854775808) }");
   expect_round_trip("graph() { %c: f32[2, 2] = constant {data=[1, -2.5, nan, inf]}; %d: bool[2] = constant {data=[true, false]}; return %c, %d }");
   expect_round_trip("graph() { %c: f32[3] = constant {data=[-0, 0, -0.0]}; %d: f64[2] = constant {data=[-0, 18446744073709551616]}; return %c, %d }");
+  expect_round_trip("graph(%x: f32[2]) { %c: f32[2] = constant {data=[-nan, nan]}; return mul(%x, %c), mul(%x, -nan) }");
   expect_round_trip("graph() { %c: i64[2] = constant {data=[-9223372036854775808, -0]}; return %c }");
   expect_round_trip("graph(%a: f32[5, 3, 4], %b: f32[5, 4, 2]) { return matmul(%a, %b) }");
 }

@@ -14,11 +14,11 @@ SINTER_NAMESPACE_BEGIN
 
 namespace graph_detail {
 
-/// Shortest text that reads back as the same number; the sign of a NaN is dropped.
+/// Shortest text that reads back as the same number; of a NaN only the sign is kept.
 template <class T>
 std::string number_text(T value) {
   if constexpr (std::is_floating_point_v<T>)
-    if (std::isnan(value)) return "nan";
+    if (std::isnan(value)) return std::signbit(value) ? "-nan" : "nan";
   char buffer[40];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
   return std::string(buffer, end);
