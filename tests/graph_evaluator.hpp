@@ -468,6 +468,19 @@ inline bool is_control(const sinter::OpInfo& op) {
   return &op == &sinter::op_info<sinter::ops::Switch> || &op == &sinter::op_info<sinter::ops::WhileLoop> || &op == &sinter::op_info<sinter::ops::Scan>;
 }
 
+/// Whether each node's results are rounded to their dtype, as they are where each is stored.
+inline bool& rounds_every_value() {
+  static thread_local bool rounds = false;
+  return rounds;
+}
+inline void round_if_asked(Array& array) {
+  if (!rounds_every_value()) return;
+  for (Number& x : array.data) {
+    if (array.dtype == sinter::DType::f32) x = static_cast<float>(x);
+    if (array.dtype == sinter::DType::f64) x = static_cast<double>(x);
+  }
+}
+
 inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs, const std::vector<std::int64_t>& symbols) {
   std::vector<Array> values;                      // first results of nodes
   std::vector<std::vector<Array>> further(graph.nodes().size());   // of nodes with several
@@ -490,6 +503,7 @@ inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector
       for (sinter::Value v : node.inputs) plain = plain && v.result == 0;
       if (plain) {
         values.push_back(evaluate_node(graph, id, values, symbols));
+        round_if_asked(values.back());
         continue;
       }
       // The rules find operands by node, which has one result for them: a graph of this node alone.
@@ -516,6 +530,14 @@ inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector
 /// The outputs of the graph for these inputs.
 inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs) {
   return evaluate(graph, inputs, bind_symbols(graph, inputs));
+}
+
+/// As evaluate(), with every value rounded to its dtype.
+inline std::vector<Array> evaluate_rounded(const sinter::Graph& graph, const std::vector<Array>& inputs) {
+  rounds_every_value() = true;
+  std::vector<Array> outputs = evaluate(graph, inputs);
+  rounds_every_value() = false;
+  return outputs;
 }
 
 }  // namespace oracle

@@ -125,6 +125,12 @@ inline std::string difference(const oracle::Array& found, const oracle::Array& w
   return "";
 }
 
+/// Does output `j` depend on rounding itself by more than the tolerance, as where a comparison sees a tie only after rounding?
+/// Then a difference in it says nothing.
+inline bool is_at_a_jump(const Graph& graph, const std::vector<oracle::Array>& inputs, const oracle::Array& wanted, std::size_t j, double tolerance) {
+  return !difference(oracle::evaluate_rounded(graph, inputs)[j], wanted, tolerance).empty();
+}
+
 inline double tolerance_of(DType dtype) { return dtype == DType::f32 ? 2e-5 : dtype == DType::f64 ? 1e-11 : 0; }
 
 inline std::vector<oracle::Array> run(const Plan& plan, const std::vector<oracle::Array>& inputs) {
