@@ -24,12 +24,23 @@ struct Limits {
   bool random = false;        // has random_bits
 };
 
+/// An index out of range that a kernel met. A frame, which knows the operation and its line, makes it an IndexError of theirs.
+class GatherError : public IndexError {
+ public:
+  GatherError(std::int64_t index, std::int64_t extent)
+      : IndexError("gather", text_of(index, extent)), index(index), extent(extent) {}
+  static std::string text_of(std::int64_t index, std::int64_t extent) {
+    return "index " + std::to_string(index) + " is out of range for an axis of extent " + std::to_string(extent);
+  }
+  std::int64_t index, extent;
+};
+
 /// A kernel bound to extents. Made once per Frame; not to be run by two threads at once.
 class Launch {
  public:
   virtual ~Launch() = default;
   /// `operands[i]` is the base address of Kernel::operands[i]. Blocks until done (CPU) or enqueues (GPU).
-  /// Throws IndexError when a gather index is out of range; operands it wrote are then unspecified.
+  /// Throws GatherError when an index is out of range; operands it wrote are then unspecified.
   virtual void run(void* const* operands) = 0;
 };
 

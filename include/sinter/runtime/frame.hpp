@@ -57,6 +57,7 @@ class Frame {
     Launch* launch;
     std::uint32_t first_operand;
     bool skips_same_memory;   // a plain copy: operands 0 and 1
+    const PlanStep* planned;
   };
   struct Patch {
     std::uint32_t place;      // in pointers_

@@ -14,6 +14,16 @@
 SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
+/// What a kernel found, with the line of the take in it. Of several in one kernel the first is named, and the others' lines.
+[[noreturn]] SINTER_NOINLINE inline void throw_index_error(const PlanStep& step, const GatherError& error) {
+  std::vector<Location> lines;
+  for (const Location& where : step.takes)
+    if (where.file != nullptr && std::none_of(lines.begin(), lines.end(), [&](const Location& l) { return l.text() == where.text(); })) lines.push_back(where);
+  std::string fix = "indices go from 0 to " + std::to_string(error.extent - 1);
+  if (error.extent <= 0) fix = "an axis without elements has no valid index";
+  for (std::size_t i = 1; i < lines.size(); ++i) fix += (i == 1 ? "; the same kernel also takes at " : ", ") + lines[i].text();
+  throw IndexError("take", GatherError::text_of(error.index, error.extent), lines.empty() ? Location() : lines.front(), fix);
+}
 /// Rounding to nearest, subnormals kept, exceptions masked, whatever the caller's thread is set to; restored at the end.
 class FloatingEnvironment {
  public:
@@ -111,7 +121,7 @@ SINTER_DECL void Frame::make_group() {
 
 SINTER_DECL void Frame::add_step(const PlanStep& step, std::unique_ptr<Launch> launch) {
   launches_.push_back(std::move(launch));
-  steps_.push_back({launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy});
+  steps_.push_back({launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy, &step});
   for (const BufferRef& operand : step.operands) {
     const auto place = static_cast<std::uint32_t>(pointers_.size()), source = static_cast<std::uint32_t>(operand.index);
     void* pointer = nullptr;
@@ -178,7 +188,11 @@ SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const
   for (const Step& step : steps_) {
     void* const* operands = pointers_.data() + step.first_operand;
     if (step.skips_same_memory && operands[0] == operands[1]) continue;
-    step.launch->run(operands);
+    try {
+      step.launch->run(operands);
+    } catch (const GatherError& error) {
+      runtime_detail::throw_index_error(*step.planned, error);
+    }
   }
 }
 

@@ -55,6 +55,7 @@ struct PlanStep {
   std::string name;                        // "fused_mul_add_tanh"
   std::vector<std::int32_t> nodes;         // of the graph
   std::vector<Location> where;             // the users' lines they come from
+  std::vector<Location> takes;             // those of the operations that read at positions given as data
   std::string backend;                     // that took it
   std::string declined;                    // what those before it said
   Kernel kernel;                           // empty for host operations

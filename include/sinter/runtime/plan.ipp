@@ -8,6 +8,7 @@
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/items.hpp>
 #include <sinter/kernel/lowering.hpp>
+#include <sinter/ops/take.hpp>
 #include <sinter/runtime/device_split.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/runtime/threads.hpp>
@@ -145,6 +146,7 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     if (node == nullptr) continue;
     step.nodes.push_back(items_[member.item].node);
     if (node->where.file != nullptr) step.where.push_back(node->where);
+    if (node->op == &op_info<ops::Take>) step.takes.push_back(node->where);
   }
   if (group.is_host) {
     const int item = group.members[0].item;

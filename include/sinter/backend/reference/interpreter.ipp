@@ -84,8 +84,7 @@ SINTER_DECL void Interpreter::run(void* const* operands) {
   else if (reduced_lanes_) run_with_reduced_lanes();
   else run_with_parallel_lanes();
   if (index_out_of_range_)
-    throw IndexError("gather",
-                     "index " + std::to_string(bad_index_) + " is out of range for an axis of extent " + std::to_string(bad_extent_));
+    throw GatherError(bad_index_, bad_extent_);
 }
 
 // ---- the three ways -----------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class AlignedBytes {
 struct TileScratch {
   AlignedBytes tile, loop, panel;
   LoopArgs args;
-  std::int64_t status = 0;
+  LoopArgs::Status status;
 };
 inline TileScratch& tile_scratch() {
   thread_local TileScratch scratch;
@@ -165,7 +165,7 @@ class ContractionLaunch final : public Launch {
                      [&](std::int64_t begin, std::int64_t end) { run_tasks(pass, begin, end); });
       }
     }
-    if (has_bad_index_.exchange(false, std::memory_order_relaxed)) throw IndexError("gather", "index out of range");
+    if (has_bad_index_.exchange(false, std::memory_order_relaxed)) throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
   }
 
  private:
@@ -275,7 +275,11 @@ class ContractionLaunch final : public Launch {
       }
       run_block({pass, index, batch, block, panel, scratch}, args);
     }
-    if (has_scratch_epilogue() && scratch.status != 0) has_bad_index_.store(true, std::memory_order_relaxed);
+    if (has_scratch_epilogue() && scratch.status.access != 0) {
+      bad_index_.store(scratch.status.index, std::memory_order_relaxed);
+      bad_extent_.store(scratch.args.pointer[scratch.status.access - 1].gather_extent, std::memory_order_relaxed);
+      has_bad_index_.store(true, std::memory_order_relaxed);
+    }
   }
 
   /// One task: where it is, and what its thread has for it.
@@ -370,7 +374,7 @@ class ContractionLaunch final : public Launch {
     scratch.args.scratch = scratch.loop.data();
     scratch.args.scratch_stride = epilogue_.code->scratch_stride(plan_.width);
     scratch.args.status = &scratch.status;
-    scratch.status = 0;
+    scratch.status = {};
     scratch.args.pointer[epilogue_.bases.size()].base = reinterpret_cast<char*>(scratch.tile.data());
   }
 
@@ -404,6 +408,7 @@ class ContractionLaunch final : public Launch {
   BoundEpilogue epilogue_;         // else
   AlignedBytes packed_;
   std::atomic<bool> has_bad_index_{false};
+  std::atomic<std::int64_t> bad_index_{0}, bad_extent_{0};
 };
 
 class ContractionExecutable final : public Executable {

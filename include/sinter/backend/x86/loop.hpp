@@ -40,7 +40,11 @@ struct LoopArgs {
   std::int64_t index_step[max_axes] = {};
   void* scratch = nullptr;            // task-local memory, LoopCode::scratch_bytes(columns), 64-byte aligned
   std::int64_t scratch_stride = 0;    // LoopCode::scratch_stride(columns)
-  std::int64_t* status = nullptr;     // set to 1 by a gather index out of range
+  struct Status {
+    std::int64_t access = 0;          // one more than the access of a gather whose index was out of range; 0: none was
+    std::int64_t index = 0;           // that index
+  };
+  Status* status = nullptr;
   Pointer pointer[max_accesses];      // one per access of the kernel
 };
 /// Runs outer steps [begin, end).

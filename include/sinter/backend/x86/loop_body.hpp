@@ -88,6 +88,7 @@ class LoopBody {
   int copy_of(InstId i, int copy) const;
   void emit_displacements(Level level, int depth);
   void displacement_of(InstId gather);
+  void report_bad_index(std::size_t access, Gpr status);
   VReg load_by_element(std::size_t access, const Lane0& lane, VReg index, DType index_dtype, int displacement);
   void store_by_element(std::size_t access, const Lane0& lane, VReg value);
   void element_pointer(std::size_t access, const Lane0& lane, int displacement);

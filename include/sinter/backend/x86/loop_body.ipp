@@ -196,16 +196,22 @@ SINTER_DECL void LoopBody::emit_displacements(Level level, int depth) {
   }
 }
 
-/// Turns the scalar index of a gather into a byte displacement in its slot; out of range: status and 0.
+/// Notes the index in rax, which is out of range, and makes it 0. Clobbers `status`.
+SINTER_DECL void LoopBody::report_bad_index(std::size_t access, Gpr status) {
+  s_.mov(status, CodeStream::at(loop_reg::args, offsetof(LoopArgs, status)));
+  s_.mov(CodeStream::at(status, offsetof(LoopArgs::Status, index)), Gpr::rax);
+  s_.mov_imm(CodeStream::at(status, offsetof(LoopArgs::Status, access)), static_cast<std::int32_t>(access) + 1);
+  s_.mov_imm(Gpr::rax, 0);
+}
+
+/// Turns the scalar index of a gather into a byte displacement in its slot; out of range: status and 0. Clobbers rax, r9.
 SINTER_DECL void LoopBody::displacement_of(InstId gather) {
   const Inst& inst = kernel().body[gather];
   b_.first_to_gpr(lane_of(kernel().body[inst.args[0]].dtype), Gpr::rax, value(inst.args[0], 0));
   const int good = s_.new_label();
   s_.binary(Op::cmp, Gpr::rax, CodeStream::at(loop_reg::args, field(inst.access, offsetof(LoopArgs::Pointer, gather_extent))));
   s_.jump(Op::jb, good);
-  s_.mov(Gpr::rax, CodeStream::at(loop_reg::args, offsetof(LoopArgs, status)));
-  s_.mov_imm(CodeStream::at(Gpr::rax), 1);
-  s_.mov_imm(Gpr::rax, 0);
+  report_bad_index(inst.access, Gpr::r9);
   s_.bind(good);
   s_.binary(Op::imul, Gpr::rax, CodeStream::at(loop_reg::args, field(inst.access, offsetof(LoopArgs::Pointer, gather_stride))));
   s_.mov(CodeStream::slot(displacement_slot_[gather]), Gpr::rax);
@@ -416,9 +422,7 @@ SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane
   s_.emit(index_size == 8 ? Op::mov : Op::movsxd, {reg(Gpr::rax), mem(index_size)}, CodeStream::at(Gpr::rsp, Gpr::r9, index_size == 8 ? 3 : 2, indices));
   s_.binary(Op::cmp, Gpr::rax, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, gather_extent))));
   s_.jump(Op::jb, good);
-  s_.mov(Gpr::rax, CodeStream::at(loop_reg::args, offsetof(LoopArgs, status)));
-  s_.mov_imm(CodeStream::at(Gpr::rax), 1);
-  s_.mov_imm(Gpr::rax, 0);
+  report_bad_index(access, Gpr::rdx);
   s_.bind(good);
   s_.binary(Op::imul, Gpr::rax, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, gather_stride))));
   s_.emit(Op::lea, {reg(Gpr::rdx), mem(8)}, CodeStream::at(Gpr::r9, loop_reg::column, 0, lane.column_offset));

@@ -89,7 +89,7 @@ class LoopLaunch final : public Launch {
     } else {
       run_tasks();
     }
-    if (SINTER_UNLIKELY(status_ != 0)) bad_index();
+    if (SINTER_UNLIKELY(status_.access != 0)) bad_index();
   }
 
  private:
@@ -106,8 +106,8 @@ class LoopLaunch final : public Launch {
   int column_axis() const { return kernel().rank() - 1; }
 
   [[noreturn]] SINTER_NOINLINE void bad_index() {
-    status_ = 0;
-    throw IndexError("gather", "index out of range");
+    const LoopArgs::Status status = std::exchange(status_, {});
+    throw GatherError(status.index, args_.pointer[status.access - 1].gather_extent);
   }
   void check_gathers(const BoundGeometry& g) {
     for (const Inst& inst : kernel().body) no_source_ |= inst.prim == Prim::gather && g.accesses[inst.access].gather_extent <= 0;
@@ -271,7 +271,8 @@ class LoopLaunch final : public Launch {
   std::unique_ptr<LoopArgs> tail_;
   std::vector<std::uint16_t> stored_;
   LoopFunction streaming_ = nullptr;
-  std::int64_t outer_extent_ = 1, rest_count_ = 1, status_ = 0;
+  std::int64_t outer_extent_ = 1, rest_count_ = 1;
+  LoopArgs::Status status_;
   int outer_axis_ = -1;
   std::size_t scratch_bytes_ = 0;
   double nanoseconds_ = 0;
