@@ -17,7 +17,7 @@ struct Arguments {
 };
 
 extern "C" __global__ void __launch_bounds__(512) sinter_columns(const __grid_constant__ Arguments a) {
-  const int group = (int)threadIdx.x % 32, lane = (int)threadIdx.x / 32;
+  const int group = (int)(threadIdx.x % 32), lane = (int)(threadIdx.x / 32);
   const I wanted = (I)blockIdx.x * 32 + group;
   const bool is_live = wanted < a.items;
   const I item = is_live ? wanted : a.items - 1;
@@ -27,6 +27,7 @@ extern "C" __global__ void __launch_bounds__(512) sinter_columns(const __grid_co
   float sum1[4];
 #pragma unroll
   for (int j = 0; j < 4; ++j) sum1[j] = 0.0f;
+#pragma unroll 1
   for (I t = begin; t < end; t += 64) {
     float v0[16];
 #pragma unroll
@@ -58,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(512) sinter_columns(const __grid_co
     __syncthreads();
 #pragma unroll
     for (int j = 0; j < 4; ++j) mine[j * 512] = sum1[j];
-#pragma unroll
+#pragma unroll 1
     for (int half = 8; half > 0; half /= 2) {
       __syncthreads();
       if (lane < half) {
@@ -77,16 +78,21 @@ extern "C" __global__ void __launch_bounds__(512) sinter_columns(const __grid_co
 }
 
 extern "C" __global__ void __launch_bounds__(128) sinter_finish(const __grid_constant__ Arguments a) {
-  const int lane = (int)threadIdx.x % 32;
-  const I wanted = (I)blockIdx.x * 4 + (int)threadIdx.x / 32;
+  const int lane = (int)(threadIdx.x % 32);
+  const I wanted = (I)blockIdx.x * 4 + (int)(threadIdx.x / 32);
   const bool is_live = wanted < a.outputs;
   const I item = is_live ? wanted : a.outputs - 1;
   const I x1 = item;
   float sum1 = 0.0f;
-  for (I s = lane; s < a.splits; s += 32) {
-    sum1 = sum1 + ((float*)(a.workspace + a.w1))[s * a.outputs + item];
-  }
+#pragma unroll 1
+  for (I s = lane; s < a.splits; s += 64) {
+    float piece[2];
 #pragma unroll
+    for (int i = 0; i < 2; ++i) piece[i] = s + i * 32 < a.splits ? ((float*)(a.workspace + a.w1))[(s + i * 32) * a.outputs + item] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) sum1 = sum1 + piece[i];
+  }
+#pragma unroll 1
   for (int m = 16; m > 0; m /= 2) {
     const float other = __shfl_xor_sync(0xffffffffu, sum1, m);
     sum1 = sum1 + other;

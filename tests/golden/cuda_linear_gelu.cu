@@ -25,7 +25,7 @@ struct Arguments {
 };
 
 extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_constant__ Arguments a) {
-  const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+  const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32);
   const int tx = warp % 2 * 8 + lane % 8, ty = warp / 2 * 4 + lane / 8;
   const I block = (I)blockIdx.x;
   const I tile_row = divided(block, a.mct, a.hct);
@@ -35,11 +35,11 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
   const I begin = 0, end = a.e2;
   __shared__ __align__(16) float left_tile[4352];
   float* const right_tile = left_tile + 2176;
-  const int left_depth = (int)threadIdx.x % 4 * 4, left_place = (int)threadIdx.x / 4;
-  float left_next[1][4];
+  const int left_depth = (int)(threadIdx.x % 4) * 4, left_place = (int)(threadIdx.x / 4);
+  __align__(16) float left_next[1][4];
   const float* const left_from = a.p0 + 0;
-  const int right_depth = (int)threadIdx.x / 16, right_place = (int)threadIdx.x % 16 * 4;
-  float right_next[1][4];
+  const int right_depth = (int)(threadIdx.x / 16), right_place = (int)(threadIdx.x % 16) * 4;
+  __align__(16) float right_next[1][4];
   const float* const right_from = a.p1 + 0;
   float sum[4][4] = {};
   int buffer = 0;
@@ -71,8 +71,7 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
     }
 #pragma unroll
     for (int i = 0; i < 1; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) (right_tile + (buffer * 16 + right_depth + i * 16) * 68)[right_place + j] = right_next[i][j];
+      *(Pack<float, 4>*)((right_tile + (buffer * 16 + right_depth + i * 16) * 68) + right_place) = *(const Pack<float, 4>*)right_next[i];
     }
     __syncthreads();
     t += 16;
@@ -96,13 +95,15 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
         for (int j = 0; j < 4; ++j) right_next[i][j] = p.v[j];
       }
     }
-#pragma unroll 16
+    const float* const left_now = (left_tile + (buffer * 16 + 0) * 68) + ty * 4;
+    const float* const right_now = (right_tile + (buffer * 16 + 0) * 68) + tx * 4;
+#pragma unroll 8
     for (int k = 0; k < 16; ++k) {
-      float left[4], right[4];
+      __align__(16) float left[4], right[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) left[i] = (left_tile + (buffer * 16 + k) * 68)[i / 4 * 64 + ty * 4 + i % 4];
+      for (int i = 0; i < 1; ++i) *(Pack<float, 4>*)(left + 4 * i) = *(const Pack<float, 4>*)(left_now + k * 68 + i * 64);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) right[i] = (right_tile + (buffer * 16 + k) * 68)[i / 4 * 64 + tx * 4 + i % 4];
+      for (int i = 0; i < 1; ++i) *(Pack<float, 4>*)(right + 4 * i) = *(const Pack<float, 4>*)(right_now + k * 68 + i * 64);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
 #pragma unroll
@@ -118,13 +119,18 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) left_tile[(ty * 4 + i) * 68 + j / 4 * 64 + tx * 4 + j % 4] = sum[i][j];
+      for (int j = 0; j < 1; ++j) {
+        Pack<float, 4> p;
+#pragma unroll
+        for (int c = 0; c < 4; ++c) p.v[c] = sum[i][j * 4 + c];
+        *(Pack<float, 4>*)(left_tile + (ty * 4 + i) * 68 + j * 64 + tx * 4) = p;
+      }
     }
     __syncthreads();
 #pragma unroll 1
     for (int q = (int)threadIdx.x; q < 1024; q += 256) {
       const I x0 = first_row + g * 64 + q / 16, x1 = first_column + q % 16 * 4;
-      const float* const sums = left_tile + q / 16 * 68 + q % 16 * 4;
+      const Pack<float, 4> sums = *(const Pack<float, 4>*)(left_tile + q / 16 * 68 + q % 16 * 4);
       if (x0 < a.e0 && x1 < a.e1) {
         float v3[4];
         const Pack<float, 4> t3 = *(const Pack<float, 4>*)(a.p2 + x1);
@@ -133,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
         float s0[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const float v4 = sums[j] + v3[j];
+          const float v4 = sums.v[j] + v3[j];
           const float v6 = v4 * 0.707106769f;
           const float v7 = erff(v6);
           const float v9 = v7 + 1.0f;

@@ -16,7 +16,7 @@ struct Arguments {
 };
 
 extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_constant__ Arguments a) {
-  const int lane = (int)threadIdx.x % 64, group = (int)threadIdx.x / 64;
+  const int lane = (int)(threadIdx.x % 64), group = (int)(threadIdx.x / 64);
   const I wanted = (I)blockIdx.x * 2 + group;
   const bool is_live = wanted < a.items;
   const I item = is_live ? wanted : a.items - 1;
@@ -55,9 +55,9 @@ extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_const
   __shared__ float shared1[4];
   if (threadIdx.x % 32 == 0) shared1[threadIdx.x / 32] = sum1;
   __syncthreads();
-  float v1 = lane % 32 < 2 ? shared1[group * 2 + lane % 32] : __int_as_float(0xff800000);
+  float v1 = shared1[group * 2 + (int)(threadIdx.x % 2)];
 #pragma unroll
-  for (int m = 16; m > 0; m /= 2) {
+  for (int m = 1; m > 0; m /= 2) {
     const float other = __shfl_xor_sync(0xffffffffu, v1, m);
     v1 = greater<float>(v1, other);
   }
@@ -83,9 +83,9 @@ extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_const
   __shared__ float shared4[4];
   if (threadIdx.x % 32 == 0) shared4[threadIdx.x / 32] = sum4;
   __syncthreads();
-  float v4 = lane % 32 < 2 ? shared4[group * 2 + lane % 32] : 0.0f;
+  float v4 = shared4[group * 2 + (int)(threadIdx.x % 2)];
 #pragma unroll
-  for (int m = 16; m > 0; m /= 2) {
+  for (int m = 1; m > 0; m /= 2) {
     const float other = __shfl_xor_sync(0xffffffffu, v4, m);
     v4 = v4 + other;
   }

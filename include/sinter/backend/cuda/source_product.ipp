@@ -47,6 +47,7 @@ class ProductWriter {
   void choose_tile();
   int packed_width(const Factor& factor, int axis) const;
   std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
+  std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
 
   void write_place();
   void declare_fetch(const Factor& factor, const std::string& name, int extent);
@@ -150,7 +151,7 @@ SINTER_DECL void ProductWriter::choose_tile() {
 SINTER_DECL void ProductWriter::write_place() {
   // A warp is 8 threads across and 4 down, so that what it reads of shared memory at once has few different rows.
   const int warps_across = shape.columns / shape.thread_columns / 8;
-  w.line("const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;");
+  w.line("const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32);");
   w.line("const int tx = warp % " + str(warps_across) + " * 8 + lane % 8, ty = warp / " + str(warps_across) + " * 4 + lane / 8;");
   const std::int64_t row_tiles = quotient_up(nest.extent(shape.row_axis), shape.rows), column_tiles = quotient_up(nest.extent(shape.column_axis), shape.columns);
   w.line("const I block = (I)blockIdx.x;");
@@ -171,9 +172,9 @@ SINTER_DECL void ProductWriter::write_place() {
 /// Registers for a thread's share of the next tile, and the places it comes from.
 SINTER_DECL void ProductWriter::declare_fetch(const Factor& factor, const std::string& name, int extent) {
   const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width;
-  const std::string run = "(int)threadIdx.x % " + str(in_run) + " * " + str(factor.width), line = "(int)threadIdx.x / " + str(in_run);
+  const std::string run = "(int)(threadIdx.x % " + str(in_run) + ") * " + str(factor.width), line = "(int)(threadIdx.x / " + str(in_run) + ")";
   w.line("const int " + name + "_depth = " + (factor.along_depth ? run : line) + ", " + name + "_place = " + (factor.along_depth ? line : run) + ";");
-  w.line(type() + " " + name + "_next[" + str(accesses(factor, extent)) + "][" + str(factor.width) + "];");
+  w.line("__align__(16) " + type() + " " + name + "_next[" + str(accesses(factor, extent)) + "][" + str(factor.width) + "];");
   w.line("const " + memory_type(nest.inst(factor.load).dtype) + "* const " + name + "_from = " + w.pointer(nest.inst(factor.load).access) + " + " +
          w.offset(nest.inst(factor.load).access, batch_index_) + ";");
 }
@@ -202,25 +203,33 @@ SINTER_DECL void ProductWriter::fetch(const Factor& factor, const std::string& n
 SINTER_DECL void ProductWriter::keep(const Factor& factor, const std::string& name, int extent) {
   const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width, step = shape.threads() / in_run;
   w.unroll("for (int i = 0; i < " + str(accesses(factor, extent)) + "; ++i)");
-  w.line("#pragma unroll");
-  const std::string each = "for (int j = 0; j < " + str(factor.width) + "; ++j) ";
-  if (factor.along_depth)
-    w.line(each + tile(name, name + "_depth + j") + "[" + name + "_place + i * " + str(step) + "] = " + name + "_next[i][j];");
-  else w.line(each + tile(name, name + "_depth + i * " + str(step)) + "[" + name + "_place + j] = " + name + "_next[i][j];");
+  const std::string across = tile(name, name + "_depth + i * " + str(step)) + " + " + name + "_place";
+  if (factor.along_depth) {
+    w.line("#pragma unroll");
+    w.line("for (int j = 0; j < " + str(factor.width) + "; ++j) " + tile(name, name + "_depth + j") + "[" + name + "_place + i * " + str(step) + "] = " + name + "_next[i][j];");
+  } else if (factor.width == 1) {
+    w.line("*(" + across + ") = " + name + "_next[i][0];");
+  } else {
+    w.line("*(" + pack(factor.width) + "*)(" + across + ") = *(const " + pack(factor.width) + "*)" + name + "_next[i];");
+  }
   w.close();
 }
 
-/// A thread has groups of 4 rows and of 4 columns, spread over the tile so that shared memory is read without conflicts.
+/// A thread has groups of 4 rows and of 4 columns, spread over the tile so that shared memory is read without conflicts, and
+/// whole groups at a time: the compiler does not see that they are aligned.
 SINTER_DECL void ProductWriter::multiply() {
-  const std::string row_step = str(row_gap()), column_step = str(column_gap());
+  w.line("const " + type() + "* const left_now = " + tile("left", "0") + " + ty * 4;");
+  w.line("const " + type() + "* const right_now = " + tile("right", "0") + " + tx * 4;");
   // Enough independent work without text that compiles for long.
-  w.line("#pragma unroll " + str(std::min(16, std::max(4, 256 / (shape.thread_rows * shape.thread_columns)))));
+  w.line("#pragma unroll " + str(std::min(8, std::max(4, 256 / (shape.thread_rows * shape.thread_columns)))));
   w.open("for (int k = 0; k < " + str(shape.depth) + "; ++k)");
-  w.line(type() + " left[" + str(shape.thread_rows) + "], right[" + str(shape.thread_columns) + "];");
-  w.line("#pragma unroll");
-  w.line("for (int i = 0; i < " + str(shape.thread_rows) + "; ++i) left[i] = " + tile("left", "k") + "[i / 4 * " + row_step + " + ty * 4 + i % 4];");
-  w.line("#pragma unroll");
-  w.line("for (int i = 0; i < " + str(shape.thread_columns) + "; ++i) right[i] = " + tile("right", "k") + "[i / 4 * " + column_step + " + tx * 4 + i % 4];");
+  w.line("__align__(16) " + type() + " left[" + str(shape.thread_rows) + "], right[" + str(shape.thread_columns) + "];");
+  const auto read = [&](const std::string& name, int count, int pitch, int gap) {
+    w.line("#pragma unroll");
+    w.line("for (int i = 0; i < " + str(count / 4) + "; ++i) *(" + pack(4) + "*)(" + name + " + 4 * i) = *(const " + pack(4) + "*)(" + name + "_now + k * " + str(pitch) + " + i * " + str(gap) + ");");
+  };
+  read("left", shape.thread_rows, shape.rows + pad(), row_gap());
+  read("right", shape.thread_columns, shape.columns + pad(), column_gap());
   w.unroll("for (int i = 0; i < " + str(shape.thread_rows) + "; ++i)");
   w.line("#pragma unroll");
   const Inst step{.prim = Prim::fma, .dtype = nest.inst(shape.contract).dtype};
@@ -276,25 +285,27 @@ SINTER_DECL void ProductWriter::write_epilogue() {
   w.open("for (int g = 0; g < " + str(groups) + "; ++g)");
   w.line("__syncthreads();");
   w.unroll("for (int i = 0; i < 4; ++i)");
+  w.unroll("for (int j = 0; j < " + str(shape.thread_columns / 4) + "; ++j)");
+  w.line(pack(4) + " p;");
   w.line("#pragma unroll");
-  w.line("for (int j = 0; j < " + str(shape.thread_columns) + "; ++j) left_tile[(ty * 4 + i) * " + pitch + " + j / 4 * " + str(column_gap()) + " + tx * 4 + j % 4] = " +
-         (groups == 1 ? "sum[i][j]" : "g == 0 ? sum[i][j] : sum[i + 4][j]") + ";");
-  w.close();
+  w.line(std::string("for (int c = 0; c < 4; ++c) p.v[c] = ") + (groups == 1 ? "sum[i][j * 4 + c]" : "g == 0 ? sum[i][j * 4 + c] : sum[i + 4][j * 4 + c]") + ";");
+  w.line("*(" + pack(4) + "*)(left_tile + (ty * 4 + i) * " + pitch + " + j * " + str(column_gap()) + " + tx * 4) = p;");
+  w.close(), w.close();
   w.line("__syncthreads();");
   const std::string in_row = str(shape.columns / width);
   w.line("#pragma unroll 1");
   w.open("for (int q = (int)threadIdx.x; q < " + str(stage_rows * shape.columns / width) + "; q += " + str(shape.threads()) + ")");
   w.line("const I " + row + " = first_row + g * " + str(row_gap()) + " + q / " + in_row + ", " + column + " = first_column + q % " + in_row + " * " + str(width) + ";");
-  w.line("const " + type() + "* const sums = left_tile + q / " + in_row + " * " + pitch + " + q % " + in_row + " * " + str(width) + ";");
+  w.line("const " + pack(width) + " sums = *(const " + pack(width) + "*)(left_tile + q / " + in_row + " * " + pitch + " + q % " + in_row + " * " + str(width) + ");");
   w.open("if (" + row + " < " + w.extent(shape.row_axis) + " && " + column + " < " + w.extent(shape.column_axis) + ")");
   IndexNames index = batch_index_;
   index[static_cast<std::size_t>(shape.row_axis)] = row, index[static_cast<std::size_t>(shape.column_axis)] = column;
-  w.name[shape.contract] = "sums[j]";
+  w.name[shape.contract] = "sums.v[j]";
   if (shape.splits > 1) {
     const std::string columns = w.extent(shape.column_axis), rows = w.extent(shape.row_axis);
     w.line("const I at = ((((I)blockIdx.y * " + w.number("batches", nest.points(shape.batch)) + " + tile_batch) * " + rows + " + " + row + ") * " + columns + ") + " + column + ";");
     w.line("#pragma unroll");
-    w.line("for (int j = 0; j < " + str(width) + "; ++j) ((" + type() + "*)a.workspace)[at + j] = sums[j];");
+    w.line("for (int j = 0; j < " + str(width) + "; ++j) ((" + type() + "*)a.workspace)[at + j] = sums.v[j];");
   } else {
     write_results(index, width);
   }

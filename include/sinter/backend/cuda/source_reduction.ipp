@@ -136,9 +136,9 @@ class ReductionWriter {
   void write_place() {
     const std::string lanes = str(shape.lanes), groups = str(shape.groups);
     if (shape.is_column) {
-      w.line("const int group = (int)threadIdx.x % " + groups + ", lane = (int)threadIdx.x / " + groups + ";");
+      w.line("const int group = (int)(threadIdx.x % " + groups + "), lane = (int)(threadIdx.x / " + groups + ");");
     } else {
-      w.line("const int lane = (int)threadIdx.x % " + lanes + ", group = (int)threadIdx.x / " + lanes + ";");
+      w.line("const int lane = (int)(threadIdx.x % " + lanes + "), group = (int)(threadIdx.x / " + lanes + ");");
     }
     const std::string items = w.number("items", shape.items);
     w.line("const I wanted = (I)blockIdx.x * " + groups + " + group;");
@@ -232,10 +232,15 @@ class ReductionWriter {
       w.line("#pragma unroll");
       w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) sum" + str(id) + "[j] = " + start + ";");
     }
-    if (!shape.is_resident) w.open("for (I t = begin; t < end; t += " + str(shape.tile()) + ")");
     std::vector<InstId> loads;
     for (InstId id : insts)
       if (nest.inst(id).prim == Prim::load) loads.push_back(id);
+    if (!shape.is_resident) {
+      // Four loads in flight per thread are several times what memory needs; more only compiles longer.
+      const int in_flight = std::max(1, static_cast<int>(loads.size()) * shape.steps);
+      w.line("#pragma unroll " + str(std::max(1, 4 / in_flight)));
+      w.open("for (I t = begin; t < end; t += " + str(shape.tile()) + ")");
+    }
     write_loads(loads);
     write_values(pass, insts, reductions);
     if (!shape.is_resident) w.close();
@@ -299,14 +304,14 @@ class ReductionWriter {
   void shuffle(InstId id, const std::string& value, int lanes) {
     const Inst& inst = nest.inst(id);
     const bool is_bool = inst.dtype == DType::bool_;
-    w.unroll("for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)");
+    if (in_finish_) w.line("#pragma unroll 1"), w.open("for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)");
+    else w.unroll("for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)");
     w.line("const " + type(id) + " other = " + (is_bool ? "0 != __shfl_xor_sync(0xffffffffu, (int)" : "__shfl_xor_sync(0xffffffffu, ") + value + ", m);");
     w.line(value + " = " + combined(inst.prim, inst.dtype, value, "other") + ";");
     w.close();
   }
 
   void put_row_together(InstId id, int lanes) {
-    const Inst& inst = nest.inst(id);
     const std::string v = "v" + str(id), sum = "sum" + str(id), shared = "shared" + str(id), warps = str(lanes / 32);
     if (lanes > 1) shuffle(id, sum, std::min(lanes, 32));
     if (lanes <= 32) {
@@ -316,8 +321,8 @@ class ReductionWriter {
     w.line("__shared__ " + type(id) + " " + shared + "[" + str(shape.threads() / 32) + "];");
     w.line("if (threadIdx.x % 32 == 0) " + shared + "[threadIdx.x / 32] = " + sum + ";");
     w.line("__syncthreads();");
-    w.line(type(id) + " " + v + " = lane % 32 < " + warps + " ? " + shared + "[group * " + warps + " + lane % 32] : " + neutral(inst.prim, inst.dtype) + ";");
-    shuffle(id, v, 32);
+    w.line(type(id) + " " + v + " = " + shared + "[group * " + warps + " + (int)(threadIdx.x % " + warps + ")];");
+    shuffle(id, v, lanes / 32);
   }
 
   void put_columns_together(InstId id) {
@@ -338,7 +343,7 @@ class ReductionWriter {
     w.line("__syncthreads();");
     w.line("#pragma unroll");
     w.line(each + "mine[j * " + threads + "] = " + sum + "[j];");
-    w.line("#pragma unroll");
+    w.line("#pragma unroll 1");
     w.open("for (int half = " + str(shape.lanes / 2) + "; half > 0; half /= 2)");
     w.line("__syncthreads();");
     w.open("if (lane < half)");
@@ -411,8 +416,8 @@ class ReductionWriter {
     const int lanes = outputs() < 8192 ? 32 : 1, threads = 128;
     const std::string entry = w.entry("finish", threads), outputs_text = w.number("outputs", outputs());
     w.set_vector(-1, 1);
-    w.line("const int lane = (int)threadIdx.x % " + str(lanes) + ";");
-    w.line("const I wanted = (I)blockIdx.x * " + str(threads / lanes) + " + (int)threadIdx.x / " + str(lanes) + ";");
+    w.line("const int lane = (int)(threadIdx.x % " + str(lanes) + ");");
+    w.line("const I wanted = (I)blockIdx.x * " + str(threads / lanes) + " + (int)(threadIdx.x / " + str(lanes) + ");");
     w.line("const bool is_live = wanted < " + outputs_text + ";");
     w.line("const I item = is_live ? wanted : " + outputs_text + " - 1;");
     place_ = w.decode("item", nest.parallel);
@@ -421,8 +426,16 @@ class ReductionWriter {
       const Inst& inst = nest.inst(id);
       const std::string sum = "sum" + str(id);
       w.line(type(id) + " " + sum + " = " + neutral(inst.prim, inst.dtype) + ";");
-      w.open("for (I s = lane; s < " + w.number("splits", shape.splits) + "; s += " + str(lanes) + ")");
-      w.line(sum + " = " + combined(inst.prim, inst.dtype, sum, partials(id) + "[s * " + outputs_text + " + item]") + ";");
+      // Several loads at once, the last of them idle: a loop unrolled by the compiler is three loops.
+      const int batch = shape.splits > lanes * 2 ? 8 : 2;
+      const std::string splits = w.number("splits", shape.splits), each = "for (int i = 0; i < " + str(batch) + "; ++i) ", at = "s + i * " + str(lanes);
+      w.line("#pragma unroll 1");
+      w.open("for (I s = lane; s < " + splits + "; s += " + str(lanes * batch) + ")");
+      w.line(type(id) + " piece[" + str(batch) + "];");
+      w.line("#pragma unroll");
+      w.line(each + "piece[i] = " + at + " < " + splits + " ? " + partials(id) + "[(" + at + ") * " + outputs_text + " + item] : " + neutral(inst.prim, inst.dtype) + ";");
+      w.line("#pragma unroll");
+      w.line(each + sum + " = " + combined(inst.prim, inst.dtype, sum, "piece[i]") + ";");
       w.close();
       if (lanes > 1) shuffle(id, sum, lanes);
       w.line("const " + type(id) + " v" + str(id) + " = " + sum + ";");
