@@ -11,7 +11,9 @@ using namespace sinter;
 
 namespace {
 using Doubles = std::vector<double>;
-const TensorOptions f64{.dtype = DType::f64};
+const struct {   // on the default device of the moment
+  operator TensorOptions() const { return {.dtype = DType::f64}; }
+} f64;
 Tensor some(const Shape& shape, int seed) { return sin(arange(shape.numel(), {.dtype = DType::f64}) * 1.7 + static_cast<double>(seed)).reshape(shape); }
 
 /// The gradient of f at x, by central differences.

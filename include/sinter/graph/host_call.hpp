@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 SINTER_NAMESPACE_BEGIN
@@ -48,6 +49,15 @@ class HostCall {
   /// Memory of this node, kept between calls: allocated at first use, grown when more is asked for. One piece for each
   /// `slot` from 0 up. Its content is unspecified at each call.
   virtual void* scratch(std::size_t slot, std::size_t bytes) = 0;
+
+  // Of an op that runs sub-graphs on a device, operands and results are addresses there. Such an op touches values by these
+  // alone; for every other op they are in the memory of the host.
+  /// Memory for values that sub-graphs read and write, as `scratch`.
+  virtual void* place(std::size_t slot, std::size_t bytes) { return scratch(slot, bytes); }
+  /// Behind what sub-graphs called so far write, and before what those called later read.
+  virtual void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  /// A number of at most 8 bytes where the host can read it, until the next such call; waits for what writes it.
+  virtual const void* on_host(const void* number, std::size_t) { return number; }
 };
 
 SINTER_NAMESPACE_END

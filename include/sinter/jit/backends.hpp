@@ -7,6 +7,7 @@
 #include <sinter/graph/graph.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/backend.hpp>
+#include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <functional>
@@ -49,6 +50,8 @@ const BackendFunction* registered_backend(std::string_view name);
 bool is_unfused_backend(std::string_view name);
 /// The passes that come before this back end.
 Graph run_passes_for(std::string_view backend, const Graph& graph);
+/// From now on they are the devices of this kind: for tests of what runs on a device, on machines that have none.
+void set_stand_in(DeviceKind kind, DeviceMemory& memory, Backend& backend);
 }  // namespace jit_detail
 
 }  // namespace jit

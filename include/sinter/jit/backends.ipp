@@ -18,6 +18,7 @@
 #endif
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,8 +37,18 @@ inline std::vector<Backend*>* make_backends() {
   return list;
 }
 
+struct StandIn {
+  std::atomic<DeviceMemory*> memory{nullptr};
+  std::atomic<Backend*> backend{nullptr};
+  static StandIn& of(DeviceKind kind) {
+    static constinit std::array<StandIn, 2> all;
+    return all[static_cast<std::size_t>(kind)];
+  }
+};
+
 /// The back end of a device other than the CPU; finding the device's memory has said what is wrong where there is none.
 inline Backend* backend_of(Device device) {
+  if (Backend* backend = StandIn::of(device.kind).backend.load()) return backend;
 #ifdef SINTER_CUDA
   if (device.kind == DeviceKind::cuda) return &cuda::backend(device);
 #endif
@@ -154,6 +165,11 @@ SINTER_DECL const BackendFunction* registered_backend(std::string_view name) {
 
 SINTER_DECL bool is_unfused_backend(std::string_view name) { return name == "eager" || name == "aot_eager"; }
 
+SINTER_DECL void set_stand_in(DeviceKind kind, DeviceMemory& memory, Backend& backend) {
+  StandIn::of(kind).memory = &memory;
+  StandIn::of(kind).backend = &backend;
+}
+
 SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
   return backend == "eager" ? Decompose{}(graph) : run_pipeline(graph);   // kernels are made of primitive operations only
 }
@@ -161,7 +177,8 @@ SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
 
 }  // namespace jit
 
-SINTER_DECL DeviceMemory* find_device_memory([[maybe_unused]] DeviceKind kind) {
+SINTER_DECL DeviceMemory* find_device_memory(DeviceKind kind) {
+  if (DeviceMemory* memory = jit::jit_detail::StandIn::of(kind).memory.load(std::memory_order_relaxed)) return memory;
 #ifdef SINTER_CUDA
   if (kind == DeviceKind::cuda) return &cuda::memory();
 #endif

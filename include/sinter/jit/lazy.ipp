@@ -9,6 +9,7 @@
 #include <sinter/jit/execute.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
+#include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -84,7 +85,20 @@ inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayou
   return *found;
 }
 
+/// What depends on numbers alone is computed where its graph says, which may be elsewhere than where it was recorded.
+inline void move_to(Device device, TensorImpl& computed) {
+  const Device from = computed.type.device;
+  if (SINTER_LIKELY(from == device)) return;
+  ensure(computed.is_dense(), "lazy: a view on another device");
+  const auto bytes = static_cast<std::size_t>(computed.type.shape.numel().value() * size_of(computed.type.dtype));
+  Ref<Storage> storage = Storage::allocate(bytes, device);
+  if (bytes > 0) device_memory(device == Device::cpu() ? from : device, "eval").copy(storage->data(), device, computed.data(), from, bytes);
+  computed.storage = std::move(storage);
+  computed.offset = 0;
+}
+
 inline void become_ready(TensorImpl& value, TensorImpl& computed) {
+  move_to(value.type.device, computed);
   value.storage = computed.storage;
   value.offset = computed.offset;
   value.strides = computed.strides;

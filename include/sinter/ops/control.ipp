@@ -8,7 +8,6 @@
 #include <sinter/ops/control_gradient.ipp>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
@@ -29,8 +28,8 @@ inline void add_token_type(TypeList& out, Tokens tokens) {
   if (tokens == Tokens::one) out.push_back({DType::bool_, Device::cpu(), {}});
 }
 
-inline void copy_value(void* to, const HostView& from) {
-  if (from.numel > 0) std::memcpy(to, from.data, from.bytes());
+inline void copy_value(HostCall& call, void* to, const HostView& from) {
+  if (from.numel > 0) call.copy(to, from.data, from.bytes());
 }
 
 // ---- switch
@@ -52,8 +51,9 @@ SINTER_DECL void infer_switch(const InferArgs& args, TypeList& out, Tokens token
 SINTER_DECL void run_switch(HostCall& call, Tokens tokens) {
   const HostView& index = call.in[0];
   std::int64_t chosen = 0;
-  if (index.dtype == DType::bool_) chosen = *index.as<bool>();
-  else visit_dtype(index.dtype, [&](auto element) { chosen = static_cast<std::int64_t>(*index.as<decltype(element)>()); });
+  const void* number = call.on_host(index.data, index.bytes());
+  if (index.dtype == DType::bool_) chosen = *static_cast<const bool*>(number);
+  else visit_dtype(index.dtype, [&](auto element) { chosen = static_cast<std::int64_t>(*static_cast<const decltype(element)*>(number)); });
   chosen = std::clamp<std::int64_t>(chosen, 0, static_cast<std::int64_t>(call.attrs.bodies.size()) - 1);
   SmallVector<void*, 32> inputs, outputs;
   for (const HostView& view : call.in.subspan(1, call.in.size() - 1 - static_cast<std::size_t>(tokens))) inputs.push_back(view.data);
@@ -97,27 +97,27 @@ SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   const std::size_t operands = call.in.size() - static_cast<std::size_t>(tokens);
   auto** inputs = static_cast<void**>(call.scratch(0, (operands + carries + 1) * sizeof(void*)));
   void** outputs = inputs + operands;
-  bool goes_on = false;
-  void* condition = &goes_on;
+  void* condition = call.place(1 + carries, sizeof(bool));
+  const auto goes_on = [&] { return *static_cast<const bool*>(call.on_host(condition, sizeof(bool))); };
   for (std::size_t i = 0; i < operands; ++i) inputs[i] = call.in[i].data;
   call.run_body(0, {inputs, operands}, {&condition, 1});
   bool in_results = false;   // where the carries are, once there was a turn
-  if (goes_on)
+  bool turns = goes_on();
+  if (turns)
     for (std::size_t c = 0; c < carries; ++c) outputs[c] = call.out[c].data;
-  outputs[carries] = &goes_on;
-  bool is_first = true;
-  while (goes_on) {
-    call.run_body(1, {inputs, operands}, {outputs, carries + 1});   // writes goes_on
+  outputs[carries] = condition;
+  for (bool is_first = true; turns; turns = goes_on()) {
+    call.run_body(1, {inputs, operands}, {outputs, carries + 1});   // the last output is the condition
     for (std::size_t c = 0; c < carries; ++c) {
       std::swap(inputs[c], outputs[c]);
-      if (is_first) outputs[c] = call.scratch(1 + c, call.out[c].bytes());
+      if (is_first) outputs[c] = call.place(1 + c, call.out[c].bytes());
     }
     is_first = false;
     in_results = !in_results;
   }
   if (in_results) return;
   for (std::size_t c = 0; c < carries; ++c)
-    if (call.out[c].numel > 0) std::memcpy(call.out[c].data, inputs[c], call.out[c].bytes());
+    if (call.out[c].numel > 0) call.copy(call.out[c].data, inputs[c], call.out[c].bytes());
 }
 
 SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
@@ -164,7 +164,7 @@ class CarryPlaces {
  public:
   CarryPlaces(HostCall& call, std::size_t carry, std::int64_t length, void* stack)
       : bytes_(static_cast<std::int64_t>(call.out[carry].bytes())), length_(length), result_(static_cast<char*>(call.out[carry].data)), stack_(static_cast<char*>(stack)) {
-    if (stack_ == nullptr && length > 1) other_ = static_cast<char*>(call.scratch(1 + carry, call.out[carry].bytes()));
+    if (stack_ == nullptr && length > 1) other_ = static_cast<char*>(call.place(1 + carry, call.out[carry].bytes()));
   }
   /// Where turn number `turn`, which is not the first, reads it; `slice` is the number of its slice.
   void* input(std::int64_t turn, std::int64_t slice) const {
@@ -185,7 +185,7 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
   const ScanLayout at(call.attrs, call.in.size() - static_cast<std::size_t>(tokens));
   const std::int64_t length = call.value_of(call.attrs.shape[0]);
   if (length <= 0) {
-    for (std::size_t c = 0; c < at.carries; ++c) copy_value(call.out[c].data, call.in[c]);
+    for (std::size_t c = 0; c < at.carries; ++c) copy_value(call, call.out[c].data, call.in[c]);
     return;
   }
   const std::size_t outputs_count = at.carries + at.ys;
@@ -200,7 +200,7 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
       if (call.attrs.axes[s] == static_cast<std::int64_t>(c)) stack = call.out[outputs_count + s].data;
     new (places + c) CarryPlaces(call, c, length, stack);
     inputs[c] = call.in[c].data;
-    if (stack != nullptr) copy_value(static_cast<char*>(stack) + first * static_cast<std::int64_t>(call.in[c].bytes()), call.in[c]);
+    if (stack != nullptr) copy_value(call, static_cast<char*>(stack) + first * static_cast<std::int64_t>(call.in[c].bytes()), call.in[c]);
   }
   for (std::size_t i = at.carries + at.xs; i < at.operands; ++i) inputs[i] = call.in[i].data;
   auto slice_of = [&](const HostView& view, std::int64_t i) { return static_cast<char*>(view.data) + i * (static_cast<std::int64_t>(view.bytes()) / length); };

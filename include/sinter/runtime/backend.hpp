@@ -91,7 +91,8 @@ class Backend {
   virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) = 0;
   /// One enqueue for these launches, which outlive the group and are not run beside it. Null: they cannot be grouped.
   virtual std::unique_ptr<LaunchGroup> group(std::span<Launch* const>) { return nullptr; }
-  /// What no kernel expresses (scatter_add), on a device other than the host. Null: it has no form of it.
+  /// What no kernel expresses (scatter_add), on a device other than the host. Null: it has no form of its own; control flow
+  /// and functions of the host then run as on every device (device_ops.hpp).
   virtual std::unique_ptr<Launch> bind_host_op(const HostOp&, std::span<const std::int64_t>, const StepContext&) { return nullptr; }
 };
 

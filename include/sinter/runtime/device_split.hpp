@@ -29,4 +29,7 @@ struct DeviceSplit {
 /// Throws DeviceError where the device would need a tensor from the host.
 DeviceSplit split_by_device(const Graph& graph, std::span<const Device> wanted, Device device);
 
+/// The body of control flow that runs on a device, where all that it is given lies: numbers, too.
+Graph with_inputs_on(const Graph& body, Device device);
+
 SINTER_NAMESPACE_END

@@ -25,6 +25,8 @@ inline std::vector<Side> sides_of(const Graph& graph) {
       else if (node.types[0].shape.rank() > 0) side = Side::host;
     }
     for (Value v : node.inputs) side = std::max(side, sides[static_cast<std::size_t>(v.node)]);
+    // An effect happens on one side; of several results none could cross over.
+    if (node.op->kind == OpKind::effect && side == Side::anywhere) side = node.types.size() == 1 ? Side::host : Side::device;
     sides.push_back(side);
   }
   return sides;
@@ -35,6 +37,17 @@ inline Side side_of_output(const Graph& graph, std::span<const Side> sides, std:
   const Side side = sides[static_cast<std::size_t>(value.node)];
   if (side != Side::anywhere) return side;
   return (wanted.empty() ? graph.type(value).device : wanted[j]) == Device::cpu() ? Side::host : Side::device;
+}
+
+/// Numbers that choose a branch: computed on the host, nobody waits for them.
+inline std::vector<bool> choosing_numbers(const Graph& graph, std::span<const Side> sides) {
+  std::vector<bool> chooses(sides.size());
+  for (const Node& node : graph.nodes()) {
+    if (node.op->name != "switch" && node.op->name != "switch_with_effects") continue;
+    const auto index = static_cast<std::size_t>(node.inputs[0].node);
+    chooses[index] = sides[index] == Side::anywhere && graph.nodes()[index].types.size() == 1 && !is_given(graph.nodes()[index]);
+  }
+  return chooses;
 }
 
 /// Copies what one side needs.
@@ -104,6 +117,27 @@ SINTER_DECL Device device_of(const Graph& graph, std::span<const Device> wanted)
   return found;
 }
 
+SINTER_DECL Graph with_inputs_on(const Graph& body, Device device) {
+  GraphBuilder builder(body);
+  std::vector<Value> made(body.nodes().size());
+  const auto moved = [&](Value v) { return Value{made[static_cast<std::size_t>(v.node)].node, made[static_cast<std::size_t>(v.node)].result + v.result}; };
+  for (Value v : body.inputs()) {
+    const Node& node = body.node(v);
+    Type type = node.types[0];
+    type.device = device;
+    made[static_cast<std::size_t>(v.node)] = builder.input(type, node.attrs.text, node.where);
+  }
+  for (std::size_t i = 0; i < body.nodes().size(); ++i) {
+    if (made[i]) continue;
+    Values inputs;
+    for (Value v : body.nodes()[i].inputs) inputs.push_back(moved(v));
+    made[i] = builder.copy(body.nodes()[i], inputs);
+  }
+  std::vector<Value> outputs;
+  for (Value v : body.outputs()) outputs.push_back(moved(v));
+  return builder.finish(outputs);
+}
+
 SINTER_DECL DeviceSplit split_by_device(const Graph& graph, std::span<const Device> wanted, Device device) {
   using namespace runtime_detail;
   const std::vector<Side> sides = sides_of(graph);
@@ -113,12 +147,14 @@ SINTER_DECL DeviceSplit split_by_device(const Graph& graph, std::span<const Devi
     for (Value v : node.inputs)
       if (is_on_device && sides[static_cast<std::size_t>(v.node)] == Side::host && graph.type(v).shape.rank() > 0) throw_mixed(graph, node, device);
   }
+  const std::vector<bool> chooses = choosing_numbers(graph, sides);
   DeviceSplit split;
   SideBuilder on_device(graph, sides), on_host(graph, sides);
   std::vector<Value> device_outputs, host_outputs, numbers;
   auto number = [&](std::int32_t id) -> Value {
     const Node& node = graph.node(id);
-    if (sides[static_cast<std::size_t>(id)] != Side::host || node.types.size() != 1) return {};
+    if (sides[static_cast<std::size_t>(id)] != Side::host && !chooses[static_cast<std::size_t>(id)]) return {};
+    if (node.types.size() != 1) throw_mixed(graph, node, device);
     numbers.push_back(Value{id, 0});
     return on_device.builder().input(node.types[0], {}, node.where);
   };
@@ -133,6 +169,12 @@ SINTER_DECL DeviceSplit split_by_device(const Graph& graph, std::span<const Devi
       device_outputs.push_back(on_device.copy(value, number));
       split.copies_outputs |= sides[static_cast<std::size_t>(value.node)] != Side::device;
     }
+  }
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {   // those that no output needs
+    if (graph.nodes()[i].op->kind != OpKind::effect) continue;
+    const Value value{static_cast<std::int32_t>(i), 0};
+    if (sides[i] == Side::host) on_host.copy(value, nothing);
+    else on_device.copy(value, number);
   }
   for (Value value : numbers) host_outputs.push_back(on_host.copy(value, nothing));
   split.numbers = static_cast<std::int32_t>(numbers.size());

@@ -3,6 +3,7 @@
 
 #include <sinter/runtime/frame.hpp>
 
+#include <sinter/runtime/device_ops.hpp>
 #include <sinter/runtime/threads.hpp>
 
 #include <algorithm>
@@ -79,7 +80,10 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
   Backend* backend = plan_->backend();
   const Location where = step.where.empty() ? Location() : step.where.front();
   if (step.host) {
-    std::unique_ptr<Launch> launch = backend != nullptr ? backend->bind_host_op(*step.host, symbols_, context_of(step)) : bind_host_op(*step.host, symbols_);
+    if (backend == nullptr) return bind_host_op(*step.host, symbols_);
+    const StepContext context = context_of(step);
+    std::unique_ptr<Launch> launch = backend->bind_host_op(*step.host, symbols_, context);
+    if (launch == nullptr && step.host->run != nullptr) launch = bind_device_op(*step.host, symbols_, context, plan_->device());
     if (launch == nullptr) throw DeviceError(step.name, plan_->device().text() + " has no form of it", where, "compute this part on the CPU");
     return launch;
   }

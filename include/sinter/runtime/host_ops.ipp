@@ -94,7 +94,7 @@ class ScatterAdd final : public Launch {
 };
 
 /// The op's own function on views that are prepared once.
-class HostLaunch final : public Launch, private HostCall {
+class HostLaunch : public Launch, protected HostCall {
  public:
   HostLaunch(const HostOp& op, std::span<const std::int64_t> symbols)
       : HostCall(op.attrs, op.where), run_(op.run), bodies_(op.bodies), symbols_(symbols.begin(), symbols.end()) {
@@ -141,7 +141,11 @@ class HostLaunch final : public Launch, private HostCall {
   void (*run_)(HostCall& call);
   std::vector<std::shared_ptr<const Plan>> bodies_;
   std::vector<std::int64_t> symbols_;
+
+ protected:
   std::vector<HostView> views_;
+
+ private:
   std::vector<std::int64_t> offsets_;   // bytes
   std::vector<Ref<Storage>> scratch_;
   std::vector<FrameLease> frames_;   // of the bodies that this run has called

@@ -134,7 +134,11 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.backends = options_.backends;
   options.fuse = options_.fuse;
   options.own_outputs = true;
-  return bodies_.emplace_back(body, build_plan(*body, options)).second;
+  const Device device = options_.backends.front()->device();
+  if (device == Device::cpu() && device_of(*body, {}) == device) return bodies_.emplace_back(body, build_plan(*body, options)).second;
+  options.host_backends = options_.host_backends;
+  options.output_devices.assign(body->outputs().size(), device);
+  return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
 }
 
 SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
@@ -230,7 +234,7 @@ struct PlanJoiner {
       if (output.donor >= 0 && plan->inputs_[static_cast<std::size_t>(output.donor)].device != plan->device()) output.donor = -1;   // a number on the host
     }
     plan->device_outputs_ = split.device_outputs;
-    if (!split.host.outputs().empty()) {
+    if (!split.host.outputs().empty() || split.host.nodes().size() > split.host.inputs().size()) {   // effects give nothing
       PlanOptions host_options = options;
       host_options.backends = options.host_backends;
       host_options.own_outputs = true;

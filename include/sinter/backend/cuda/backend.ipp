@@ -301,50 +301,6 @@ class CudaGroup final : public LaunchGroup {
   CUgraphExec exec_ = nullptr;
 };
 
-/// A host step of a plan on the GPU: waits, copies what it reads to the host, runs it there, and copies the results back.
-class HostRoundTrip final : public Launch {
- public:
-  HostRoundTrip(Gpu& gpu, const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step)
-      : gpu_(gpu), label_(label_of(step)), host_operands_(step.host_operands), launch_(sinter::bind_host_op(op, symbols)) {
-    inputs_ = op.inputs;
-    for (std::size_t i = 0; i < op.types.size(); ++i)   // elements from the start of the operand to behind the last one
-      add(op.types[i].dtype, elements(op.types[i].shape, symbols) + (i < op.inputs ? op.offsets[i].evaluate(symbols) : 0));
-  }
-  void run(void* const* operands) override {
-    gpu_.note_launch(label_);
-    DeviceMemory& device_memory = memory();
-    const Device device = Device::cuda(gpu_.index());
-    for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      const bool is_here = (host_operands_ >> i & 1) != 0;
-      places_[i] = is_here ? operands[i] : buffers_[i].data();
-      if (i < inputs_ && !is_here) device_memory.copy(places_[i], Device::cpu(), operands[i], device, sizes_[i]);
-    }
-    launch_->run(places_.data());
-    for (std::size_t i = inputs_; i < buffers_.size(); ++i) device_memory.copy(operands[i], device, places_[i], Device::cpu(), sizes_[i]);
-  }
-
- private:
-  static std::int64_t elements(const Shape& shape, std::span<const std::int64_t> symbols) {
-    std::int64_t count = 1;
-    for (Dim extent : shape) count *= extent.evaluate(symbols);
-    return count;
-  }
-  void add(DType dtype, std::int64_t count) {
-    sizes_.push_back(static_cast<std::size_t>(count * size_of(dtype)));
-    buffers_.emplace_back(sizes_.back() + 16);
-    places_.push_back(nullptr);
-  }
-
-  Gpu& gpu_;
-  const LaunchLabel& label_;
-  std::uint64_t host_operands_;
-  std::unique_ptr<Launch> launch_;
-  std::size_t inputs_ = 0;
-  std::vector<std::vector<char>> buffers_;
-  std::vector<std::size_t> sizes_;
-  std::vector<void*> places_;
-};
-
 class CudaExecutable final : public Executable {
  public:
   CudaExecutable(Gpu& gpu, const Kernel& kernel, std::shared_ptr<const GeneratedKernel> generated) : gpu_(gpu), kernel_(kernel), generated_(std::move(generated)) {}
@@ -424,13 +380,9 @@ SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::span<Launch* co
 }
 
 SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) {
-  if (op.run == nullptr) {
-    if (step.host_operands != 0) return nullptr;   // its kernel reads device memory alone
-    const auto index = static_cast<std::uint8_t>(size_of(op.scatter.index_dtype)), value = static_cast<std::uint8_t>(size_of(op.scatter.dtype));
-    return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step, std::vector<std::uint8_t>{index, value, value});
-  }
-  if (!op.bodies.empty()) return nullptr;   // sub-graphs would need plans of their own on the host
-  return std::make_unique<cuda_detail::HostRoundTrip>(gpu_, op, symbols, step);
+  if (op.run != nullptr || step.host_operands != 0) return nullptr;   // scatter's kernel reads device memory alone
+  const auto index = static_cast<std::uint8_t>(size_of(op.scatter.index_dtype)), value = static_cast<std::uint8_t>(size_of(op.scatter.dtype));
+  return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step, std::vector<std::uint8_t>{index, value, value});
 }
 
 SINTER_DECL CudaBackend& backend(Device device) {

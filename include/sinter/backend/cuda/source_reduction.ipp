@@ -116,9 +116,11 @@ class ReductionWriter {
     write_place();
     write_outer(0);
     if (shape.is_resident) declare_resident();
+    online_ = shape.is_column || shape.is_resident || shape.splits > 1 ? Online{} : find_online();
     for (int pass = 0; pass <= nest.depths; ++pass) {
       if (pass > 0) write_outer(pass);
-      if (nest.is_full_walk(pass)) write_walk(pass);
+      if (online_.sum != no_inst && pass == 0) write_online();
+      else if (nest.is_full_walk(pass) && !(online_.sum != no_inst && pass == 1)) write_walk(pass);
       if (shape.splits > 1) break;
     }
     if (shape.splits == 1) write_outer_stores();
@@ -219,9 +221,7 @@ class ReductionWriter {
     close_steps();
   }
 
-  void write_walk(int pass) {
-    const std::vector<InstId> insts = shape.is_resident ? walks_.fresh[static_cast<std::size_t>(pass)] : nest.inner_of(pass);
-    const std::vector<InstId> reductions = nest.reductions_of(pass);
+  void declare_sums(const std::vector<InstId>& reductions) {
     for (InstId id : reductions) {
       const std::string start = neutral(nest.inst(id).prim, nest.inst(id).dtype);
       if (!shape.is_column) {
@@ -232,15 +232,28 @@ class ReductionWriter {
       w.line("#pragma unroll");
       w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) sum" + str(id) + "[j] = " + start + ";");
     }
+  }
+
+  std::vector<InstId> loads_of(const std::vector<InstId>& insts) const {
     std::vector<InstId> loads;
     for (InstId id : insts)
       if (nest.inst(id).prim == Prim::load) loads.push_back(id);
-    if (!shape.is_resident) {
-      // Four loads in flight per thread are several times what memory needs; more only compiles longer.
-      const int in_flight = std::max(1, static_cast<int>(loads.size()) * shape.steps);
-      w.line("#pragma unroll " + str(std::max(1, 4 / in_flight)));
-      w.open("for (I t = begin; t < end; t += " + str(shape.tile()) + ")");
-    }
+    return loads;
+  }
+
+  /// The loop over the tiles of a range. Four loads in flight per thread are several times what memory needs; more only
+  /// compiles longer.
+  void open_tiles(std::size_t loads) {
+    const int in_flight = std::max(1, static_cast<int>(loads) * shape.steps);
+    w.line("#pragma unroll " + str(std::max(1, 4 / in_flight)));
+    w.open("for (I t = begin; t < end; t += " + str(shape.tile()) + ")");
+  }
+
+  void write_walk(int pass) {
+    const std::vector<InstId> insts = shape.is_resident ? walks_.fresh[static_cast<std::size_t>(pass)] : nest.inner_of(pass);
+    const std::vector<InstId> reductions = nest.reductions_of(pass), loads = loads_of(insts);
+    declare_sums(reductions);
+    if (!shape.is_resident) open_tiles(loads.size());
     write_loads(loads);
     write_values(pass, insts, reductions);
     if (!shape.is_resident) w.close();
@@ -288,6 +301,73 @@ class ReductionWriter {
     } else {
       w.line(sum + " = " + combined(inst.prim, inst.dtype, sum, w.name[inst.args[0]]) + ";");
     }
+  }
+
+  // ---- the greatest value and the sum of exponentials in one walk
+
+  /// sum(exp(x - max(x))), the only reduction of the second walk: Milakov and Gimelshein, "Online normalizer calculation for
+  /// softmax", 2018.
+  struct Online {
+    InstId value = no_inst, greatest = no_inst, sum = no_inst;
+  };
+
+  Online find_online() const {
+    const std::vector<InstId> sums = nest.depths >= 2 ? nest.reductions_of(1) : std::vector<InstId>{};
+    if (sums.size() != 1 || nest.inst(sums[0]).prim != Prim::reduce_add || !is_floating(nest.inst(sums[0]).dtype)) return {};
+    const Inst& exponential = nest.inst(nest.inst(sums[0]).args[0]);
+    if (exponential.prim != Prim::exp) return {};
+    const Inst& shifted = nest.inst(exponential.args[0]);
+    if (shifted.prim != Prim::sub) return {};
+    const Inst& greatest = nest.inst(shifted.args[1]);
+    if (greatest.prim != Prim::reduce_max || nest.depth[shifted.args[1]] != 1 || greatest.args[0] != shifted.args[0]) return {};
+    return {shifted.args[0], shifted.args[1], sums[0]};
+  }
+
+  /// exp(x - greatest), where the greatest so far may be -infinity.
+  std::string exponential(const std::string& x, const std::string& shift) const {
+    const DType dtype = nest.inst(online_.sum).dtype;
+    return expression({.prim = Prim::exp, .dtype = dtype}, dtype, {x + " - " + shift, "", ""});
+  }
+  std::string finite_or_zero(const std::string& greatest) const {
+    return greatest + " == " + neutral(Prim::reduce_max, nest.inst(online_.sum).dtype) + " ? 0 : " + greatest;
+  }
+
+  /// The first two walks: a tile is read once for its greatest value, which rescales the sum so far, and its exponentials.
+  void write_online() {
+    const std::vector<InstId> insts = nest.inner_of(0), loads = loads_of(insts);
+    std::vector<InstId> reductions = nest.reductions_of(0);
+    const std::string own_type = type(online_.sum), greatest = "sum" + str(online_.greatest), sum = "sum" + str(online_.sum), width = str(shape.width);
+    declare_sums(reductions), declare_sums({online_.sum});
+    open_tiles(loads.size());
+    write_loads(loads);
+    w.line(own_type + " x[" + str(elements()) + "];");
+    w.line("const " + own_type + " before = " + greatest + ";");
+    const IndexNames index = open_steps();
+    w.unroll("for (int j = 0; j < " + width + "; ++j)");
+    for (InstId id : insts) {
+      if (nest.inst(id).prim == Prim::load) continue;
+      w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "j") + ";");
+      w.name[id] = "v" + str(id);
+    }
+    w.line("x[i * " + width + " + j] = " + w.name[online_.value] + ";");
+    for (InstId id : reductions) feed(id);
+    w.close();
+    close_steps();
+    w.line("const " + own_type + " shift = " + finite_or_zero(greatest) + ";");
+    w.line(sum + " = " + sum + " * " + exponential("before", "shift") + ";");
+    open_steps();
+    w.unroll("for (int j = 0; j < " + width + "; ++j)");
+    w.line(sum + " = " + sum + " + " + exponential("x[i * " + width + " + j]", "shift") + ";");
+    w.close();
+    close_steps();
+    w.close();
+    w.line("const " + own_type + " own_greatest = " + greatest + ";");
+    for (InstId id : reductions) put_together(id);
+    // Where the greatest value is no number, the sum is none either: x - x says so.
+    const std::string all = w.name[online_.greatest];
+    w.line("const " + own_type + " all_shift = " + finite_or_zero(all) + ";");
+    w.line(sum + " = " + sum + " * " + exponential("own_greatest", "all_shift") + " + (" + all + " - " + all + ");");
+    put_together(online_.sum);
   }
 
   // ---- lanes put together
@@ -454,6 +534,7 @@ class ReductionWriter {
   const ReductionShape shape;
   IndexNames place_;
   Nest::KeptWalks walks_;
+  Online online_;
   bool in_finish_ = false, has_scratch_ = false;
 };
 

@@ -1,0 +1,106 @@
+// Both kinds of steps.
+#pragma once
+
+#include <sinter/runtime/device_ops.hpp>
+
+#include <sinter/runtime/host_ops.ipp>   // HostLaunch
+#include <sinter/tensor/device_memory.hpp>
+#include <sinter/tensor/storage.hpp>
+
+#include <array>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace runtime_detail {
+
+/// Control flow: the op's own function runs here, and its sub-graphs as plans on the device. Nothing waits but what reads a
+/// number: the index of a switch, the condition of a while loop.
+class DeviceControl final : public HostLaunch {
+ public:
+  DeviceControl(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device)
+      : HostLaunch(op, symbols), memory_(device_memory(device, step.name)), device_(device), host_operands_(step.host_operands), operands_(op.types.size()), numbers_(op.inputs) {
+    for (std::size_t i = 0; i < op.inputs; ++i)
+      if (is_number(i)) numbers_[i] = Storage::allocate(views_[i].bytes(), device);
+  }
+
+  void run(void* const* operands) override {
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+      operands_[i] = operands[i];
+      if (!is_number(i)) continue;
+      ensure(i < numbers_.size() && views_[i].numel == 1, "control flow: an operand on the host is no number");
+      operands_[i] = numbers_[i]->data();
+      memory_.copy(operands_[i], device_, operands[i], Device::cpu(), views_[i].bytes());
+    }
+    given_ = operands;
+    HostLaunch::run(operands_.data());
+  }
+
+ private:
+  bool is_number(std::size_t operand) const { return (host_operands_ >> operand & 1) != 0; }
+
+  void* place(std::size_t slot, std::size_t bytes) override {
+    if (places_.size() <= slot) places_.resize(slot + 1);
+    if (!places_[slot] || places_[slot]->bytes() < bytes) places_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1), device_);
+    return places_[slot]->data();
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override { memory_.copy(to, device_, from, device_, bytes); }
+  const void* on_host(const void* number, std::size_t bytes) override {
+    for (std::size_t i = 0; i < numbers_.size(); ++i)
+      if (is_number(i) && operands_[i] == number) return given_[i];
+    ensure(bytes <= sizeof number_, "control flow: not a number");
+    memory_.copy(&number_, Device::cpu(), number, device_, bytes);
+    return &number_;
+  }
+
+  DeviceMemory& memory_;
+  Device device_;
+  std::uint64_t host_operands_;
+  std::vector<void*> operands_;
+  std::vector<Ref<Storage>> numbers_, places_;   // numbers of the host, where bodies can read them
+  void* const* given_ = nullptr;
+  std::int64_t number_ = 0;
+};
+
+/// A function of the host: waits, copies what it reads to the host, runs it there, and copies the results back.
+class HostRoundTrip final : public Launch {
+ public:
+  HostRoundTrip(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device)
+      : memory_(device_memory(device, step.name)), device_(device), host_operands_(step.host_operands), launch_(bind_host_op(op, symbols)), inputs_(op.inputs) {
+    for (std::size_t i = 0; i < op.types.size(); ++i) {   // elements from the start of the operand to behind the last one
+      std::int64_t count = 1;
+      for (Dim extent : op.types[i].shape) count *= extent.evaluate(symbols);
+      if (i < op.inputs) count += op.offsets[i].evaluate(symbols);
+      sizes_.push_back(static_cast<std::size_t>(count * size_of(op.types[i].dtype)));
+      buffers_.emplace_back(sizes_.back() + 16);
+      places_.push_back(nullptr);
+    }
+  }
+  void run(void* const* operands) override {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      const bool is_here = (host_operands_ >> i & 1) != 0;
+      places_[i] = is_here ? operands[i] : buffers_[i].data();
+      if (i < inputs_ && !is_here) memory_.copy(places_[i], Device::cpu(), operands[i], device_, sizes_[i]);
+    }
+    launch_->run(places_.data());
+    for (std::size_t i = inputs_; i < buffers_.size(); ++i) memory_.copy(operands[i], device_, places_[i], Device::cpu(), sizes_[i]);
+  }
+
+ private:
+  DeviceMemory& memory_;
+  Device device_;
+  std::uint64_t host_operands_;
+  std::unique_ptr<Launch> launch_;
+  std::size_t inputs_;
+  std::vector<std::vector<char>> buffers_;
+  std::vector<std::size_t> sizes_;
+  std::vector<void*> places_;
+};
+
+}  // namespace runtime_detail
+
+SINTER_DECL std::unique_ptr<Launch> bind_device_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device) {
+  if (op.bodies.empty()) return std::make_unique<runtime_detail::HostRoundTrip>(op, symbols, step, device);
+  return std::make_unique<runtime_detail::DeviceControl>(op, symbols, step, device);
+}
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,2 @@
+// Control flow, on the GPU.
+#include "../unit/control_test.cpp"

@@ -1,0 +1,2 @@
+// Derivatives of control flow, on the GPU.
+#include "../unit/control_gradient_test.cpp"

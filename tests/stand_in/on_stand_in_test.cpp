@@ -1,0 +1,109 @@
+// What makes this program run on the stand-in device: tensors that name no device are made there. And what the stand-in itself
+// promises.
+// Listeners need more of Catch2 than tests do: this file is built without the precompiled header.
+#define CATCH_CONFIG_EXTERNAL_INTERFACES
+#include "catch.hpp"
+#include "stand_in_device.hpp"
+
+#include <sinter/sinter.hpp>
+
+#include <string>
+#include <vector>
+
+using namespace sinter;
+using sinter_test::stand_in_device;
+using Floats = std::vector<float>;
+
+namespace {
+struct OnStandIn : Catch::TestEventListenerBase {
+  using TestEventListenerBase::TestEventListenerBase;
+  void testRunStarting(const Catch::TestRunInfo&) override {
+    stand_in_device();
+    set_default_device(Device::cuda(0));
+  }
+};
+CATCH_REGISTER_LISTENER(OnStandIn)
+
+/// How often the host waited for the device.
+template <class F>
+int waits_of(F&& f) {
+  const int before = stand_in_device().waits;
+  f();
+  return stand_in_device().waits - before;
+}
+}  // namespace
+
+TEST_CASE("on the stand-in, work waits until it is waited for, and addresses are not those of the host") {
+  const Tensor x = ones({4}) * 2;
+  CHECK(waits_of([&] { eval(x); }) == 0);
+  CHECK(x.device() == Device::cuda(0));
+  CHECK(to_vector<float>(x) == Floats(4, 2));
+  CHECK_THROWS_AS(x.data<float>(), DeviceError);
+  int host = 0;
+  CHECK_THROWS_AS(sinter_test::StandInMemory::here(&host), InternalError);
+}
+
+TEST_CASE("on a device, loops with known trip counts wait for nothing; a condition is waited for once a turn") {
+  auto counted = jit::compile([](Tensor x) { return jit::fori_loop(0, 50, [](Scalar k, Tensor y) { return y + k; }, x); });
+  auto stacked = jit::compile([](Tensor xs) { return jit::scan([](Tensor t, Tensor x) { return std::tuple{t + x, t * 10}; }, zeros({2}), xs); });
+  auto until = jit::compile([](Tensor x) { return jit::while_loop([](Tensor y) { return sum(y) < 100; }, [](Tensor y) { return y * 2; }, x); });
+  const Tensor x = ones({4}), xs = ones({3, 2});
+  eval(x), eval(xs);
+  counted(x), stacked(xs), until(x);   // compiled
+  Tensor y;
+  CHECK(waits_of([&] { y = counted(x); }) == 0);
+  CHECK(to_vector<float>(y) == Floats(4, 1226));
+  std::tuple<Tensor, Tensor> s;
+  CHECK(waits_of([&] { s = stacked(xs); }) == 0);
+  CHECK(to_vector<float>(std::get<0>(s)) == Floats{3, 3});
+  CHECK(waits_of([&] { y = until(x); }) == 6);   // 4, 8, 16, 32, 64, 128
+  CHECK(to_vector<float>(y) == Floats(4, 32));
+}
+
+TEST_CASE("on a device, a branch by a number of the call waits for nothing") {
+  auto f = jit::compile([](Tensor x, Scalar s) {
+    return jit::cond(s > 0, [](Tensor y, Scalar k) { return y * k; }, [](Tensor y, Scalar k) { return y - k; }, x, s);
+  });
+  const Tensor x = ones({3});
+  eval(x);
+  f(x, 1.f), f(x, -1.f);
+  Tensor y, z;
+  INFO(f.explain(x, 3.f).text());
+  CHECK(waits_of([&] { y = f(x, 3.f), z = f(x, -3.f); }) == 0);
+  CHECK(to_vector<float>(y) == Floats(3, 3));
+  CHECK(to_vector<float>(z) == Floats(3, 4));
+}
+
+TEST_CASE("on a device, an operand of control flow in host memory is refused with the line") {
+  auto f = jit::compile([](Tensor x, Tensor table) { return jit::fori_loop(0, 3, [&](Scalar, Tensor y) { return y + table; }, x); });
+  const Tensor table = ones({4}, {.device = Device::cpu()});
+  try {
+    f(ones({4}), table);
+    FAIL("not refused");
+  } catch (const DeviceError& error) {
+    CHECK(std::string(error.what()).find("on_stand_in_test.cpp") != std::string::npos);
+  }
+}
+
+TEST_CASE("on a device, repeated blocks run as regions") {
+  struct Layer {
+    Tensor w, b;
+  };
+  auto f = jit::compile([](Tensor x, std::vector<Layer> layers) {
+    for (const Layer& layer : layers) x = layer_norm(x + tanh(matmul(x, layer.w) + layer.b), {8}, ones({8}), zeros({8}));
+    return x;
+  });
+  manual_seed(3);
+  std::vector<Layer> there, here;
+  for (int i = 0; i < 12; ++i) {
+    Tensor w = randn({8, 8}), b = randn({8});
+    there.push_back({w, b}), here.push_back({w.to(Device::cpu()), b.to(Device::cpu())});
+  }
+  const Tensor x = randn({4, 8});
+  set_default_device(Device::cpu());
+  const Floats want = to_vector<float>(f(x.to(Device::cpu()), here));
+  set_default_device(Device::cuda(0));
+  const Floats got = to_vector<float>(f(x, there));
+  REQUIRE(got.size() == want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - want[i]) < 1e-3f);
+}
