@@ -7,6 +7,8 @@
 
 #include <sinter/sinter.hpp>
 
+#include <cmath>
+
 #include <string>
 #include <vector>
 
