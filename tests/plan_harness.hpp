@@ -11,6 +11,7 @@
 #include <sinter/graph/record.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
+#include <sinter/tensor/device_memory.hpp>
 
 #include <cmath>
 #include <cstring>
@@ -133,11 +134,26 @@ inline bool is_at_a_jump(const Graph& graph, const std::vector<oracle::Array>& i
 
 inline double tolerance_of(DType dtype) { return dtype == DType::f32 ? 2e-5 : dtype == DType::f64 ? 1e-11 : 0; }
 
+/// The same value on another device, its memory copied whole.
+inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
+  const Device from = value.type.device;
+  Type type = value.type;
+  type.device = device;
+  const std::size_t bytes = value.storage->bytes();
+  Ref<Storage> storage = Storage::allocate(bytes, device);
+  if (bytes > 0) device_memory(from == Device::cpu() ? device : from, "test").copy(storage->data(), device, value.storage->data(), from, bytes);
+  return TensorImpl::make_ready(type, std::move(storage), value.offset, &value.strides);
+}
+
+/// Runs a plan whose inputs are on its device.
 inline std::vector<oracle::Array> run(const Plan& plan, const std::vector<oracle::Array>& inputs) {
   std::vector<Ref<TensorImpl>> values;
-  for (const auto& input : inputs) values.push_back(to_value(input));
+  for (const auto& input : inputs) {
+    values.push_back(to_value(input));
+    if (plan.device() != Device::cpu()) values.back() = moved(*values.back(), plan.device());
+  }
   std::vector<oracle::Array> outputs;
-  for (const auto& output : execute(plan, values)) outputs.push_back(to_array(*output));
+  for (const auto& output : execute(plan, values)) outputs.push_back(to_array(output->type.device == Device::cpu() ? *output : *moved(*output, Device::cpu())));
   return outputs;
 }
 

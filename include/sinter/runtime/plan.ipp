@@ -230,7 +230,7 @@ struct PlanJoiner {
     for (std::size_t i = 0; i < split.device_outputs.size(); ++i) {
       PlanOutput& output = outputs[static_cast<std::size_t>(split.device_outputs[i])] = plan->outputs_[i];
       if (output.source == BufferKind::output) output.index = split.device_outputs[static_cast<std::size_t>(output.index)];
-      if (output.source != BufferKind::input) output.type.device = plan->device();
+      output.type.device = output.source == BufferKind::input ? plan->inputs_[static_cast<std::size_t>(output.index)].device : plan->device();
       if (output.donor >= 0 && plan->inputs_[static_cast<std::size_t>(output.donor)].device != plan->device()) output.donor = -1;   // a number on the host
     }
     plan->device_outputs_ = split.device_outputs;

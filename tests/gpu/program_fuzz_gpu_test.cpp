@@ -1,0 +1,3 @@
+// The random programs of tests/fuzz, on the GPU.
+#define SINTER_TEST_ON_DEVICE
+#include "../fuzz/program_fuzz_test.cpp"
