@@ -70,6 +70,7 @@ class StandInMemory final : public sinter::DeviceMemory {
   void synchronise(sinter::Device) override { flush(); }
   void drain(sinter::Device) noexcept override { flush(); }
   std::uint64_t current_queue(sinter::Device) override { return 1; }
+  void* native_queue(sinter::Device) override { return this; }
   void run_after(sinter::Device, std::uint64_t) override {}
   sinter::MemoryStats stats(sinter::Device) override { return {}; }
   void set_limit(sinter::Device, std::int64_t) override {}

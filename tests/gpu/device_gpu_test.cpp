@@ -3,8 +3,11 @@
 
 #include <sinter/sinter.hpp>
 
+#include <dlfcn.h>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 
 using namespace sinter;
@@ -249,4 +252,38 @@ TEST_CASE("scatter_add (the gradient of a gather) runs on the GPU") {
   const Tensor at = copy_of(std::vector<std::int64_t>{0, 2, 2, 1, 2});
   CHECK(to_vector<float>(f(zeros({4}), at)) == std::vector<float>{2, 2, 6, 0});
   CHECK_THROWS_AS(to_vector<float>(f(zeros({2}), at)), IndexError);
+}
+
+TEST_CASE("a custom op with a function for CUDA enqueues on the call's stream") {
+  if (is_missing()) return;
+  auto copied = jit::custom_op({.name = "copied_by_hand", .shape = [](auto in) { return in[0]; }, .cuda = [](auto in, auto out, void* stream) {
+    using Copy = int (*)(void* to, const void* from, std::size_t bytes, void* stream);
+    static const auto copy = reinterpret_cast<Copy>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyDtoDAsync_v2"));
+    if (copy(out.data, in[0].data, static_cast<std::size_t>(out.numel) * sizeof(float), stream) != 0) throw std::runtime_error("copy");
+  }});
+  auto f = jit::compile([copied](Tensor x) { return copied(x * 2) + 1; });
+  for (int i = 0; i < 3; ++i) CHECK(to_vector<float>(f(full({1000}, i))) == std::vector<float>(1000, static_cast<float>(2 * i + 1)));
+  CHECK(to_vector<float>(copied(full({5}, 7))) == std::vector<float>(5, 7.f));
+}
+
+TEST_CASE("softmax of rows too long for registers: infinities and NaN as in short ones") {
+  if (is_missing()) return;
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> values(4 * 65536);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 977) * 0.01f - (i % 5 == 0 ? infinity : 0);
+  std::fill_n(values.begin() + 65536, 65536, -infinity);
+  values[2 * 65536 + 5] = infinity;
+  values[3 * 65536 + 70] = NAN;
+  auto f = jit::compile([](Tensor x) { return std::pair(softmax(x, 1), logsumexp(x, 1)); });
+  const Tensor x = copy_of(values, {4, 65536});
+  auto [y, total] = f(x);
+  auto [want, want_total] = f(x.to(Device::cpu()));
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    const std::vector<float> p = to_vector<float>(a), q = to_vector<float>(b);
+    for (std::size_t i = 0; i < p.size(); ++i)
+      if (!(p[i] == q[i] || (std::isnan(p[i]) && std::isnan(q[i])) || std::abs(p[i] - q[i]) < 1e-5f * std::max(1.f, std::abs(q[i])))) return false;
+    return true;
+  };
+  CHECK(same(y, want));
+  CHECK(same(total, want_total));
 }

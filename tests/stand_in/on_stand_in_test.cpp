@@ -109,3 +109,46 @@ TEST_CASE("on a device, repeated blocks run as regions") {
   REQUIRE(got.size() == want.size());
   for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - want[i]) < 1e-3f);
 }
+
+TEST_CASE("on a device, a custom op with a function for it enqueues; one without is run by the host") {
+  const auto double_there = [](auto in, auto out, void* stream) {
+    REQUIRE(stream == &stand_in_device());
+    stand_in_device().enqueue([from = in[0].data, to = out.data, n = out.numel] {
+      const float* x = static_cast<const float*>(sinter_test::StandInMemory::here(from));
+      for (std::int64_t i = 0; i < n; ++i) static_cast<float*>(sinter_test::StandInMemory::here(to))[i] = 2 * x[i];
+    });
+  };
+  auto doubled = jit::custom_op({.name = "doubled_there", .shape = [](auto in) { return in[0]; }, .cuda = double_there,
+                                 .vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * 2}; }});
+  auto tripled = jit::custom_op({.name = "tripled_here", .shape = [](auto in) { return in[0]; },
+                                 .cpu = [](auto in, auto out) { for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = 3 * in[0].data[i]; }});
+  auto counted = jit::custom_op({.name = "counted_there", .shape = [](auto in) { return in[0]; }, .cuda = double_there, .pure = false});
+  const Tensor x = ones({3});
+  eval(x);
+  auto f = jit::compile([=](Tensor v) { return doubled(v + 1) * 3; });
+  f(x);
+  Tensor y;
+  CHECK(waits_of([&] { y = f(x); }) == 0);
+  CHECK(to_vector<float>(y) == Floats(3, 12));
+  CHECK(to_vector<float>(doubled(x)) == Floats(3, 2));
+  CHECK(to_vector<float>(jit::grad([=](Tensor v) { return sum(doubled(v)); })(x)) == Floats(3, 2));
+  CHECK(to_vector<float>(jit::compile([=](Tensor v) { return tripled(v * 2) + 1; })(x)) == Floats(3, 7));
+  CHECK(to_vector<float>(counted(x)) == Floats(3, 2));
+  CHECK(to_vector<float>(jit::compile([=](Tensor v) { return jit::fori_loop(0, 3, [=](Scalar, Tensor t) { return counted(t); }, v); })(x)) == Floats(3, 8));
+  CHECK(to_vector<float>(jit::compile([=](Tensor v, Scalar s) { return doubled(Tensor(s).to(DType::f32)) + v; })(x, 4)) == Floats(3, 9));
+  try {
+    to_vector<float>(doubled(ones({3}, {.device = Device::cpu()})));
+    FAIL("not refused");
+  } catch (const UserError& error) {
+    CHECK(std::string(error.what()).find("no function for the CPU") != std::string::npos);
+  }
+}
+
+TEST_CASE("on a device, effects outside of compiled functions get their operands") {
+  std::string seen;
+  const Tensor x = full({2}, 4);
+  jit::callback([&](Tensor in) { seen = to_string(in); }, x);
+  CHECK(seen == "[4., 4.]");
+  jit::check(sum(x) > 0, "positive");
+  CHECK_THROWS_AS(jit::check(sum(x) < 0, "negative"), CheckError);
+}

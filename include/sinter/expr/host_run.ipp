@@ -4,6 +4,8 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/host_call.hpp>
 #include <sinter/graph/record.hpp>
+#include <sinter/ops/host_function.hpp>
+#include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
 
@@ -14,7 +16,9 @@ namespace expr_detail {
 /// A call on operands that are ready.
 class PlainHostCall final : public HostCall {
  public:
-  PlainHostCall(const Attrs& attributes, Location at) : HostCall(attributes, at) {}
+  /// `device`: where operands and results are.
+  PlainHostCall(const Attrs& attributes, Location at, Device device) : HostCall(attributes, at), device_(device) {}
+  void* device_queue() override { return device_ == Device::cpu() ? nullptr : device_memory(device_, "host operation", where).native_queue(device_); }
   void run_body(std::size_t, std::span<void* const>, std::span<void* const>) override { throw InternalError("a host operation outside of plans has no sub-graphs"); }
   std::int64_t value_of(Dim extent) const override { return extent.value(); }
   void* scratch(std::size_t slot, std::size_t bytes) override {
@@ -24,11 +28,24 @@ class PlainHostCall final : public HostCall {
   }
 
  private:
+  Device device_;
   std::vector<Ref<Storage>> scratch_;
 };
 
 inline HostView view_of_value(const TensorImpl& value) {
   return {value.type.dtype, value.type.shape, value.type.shape.numel().value(), value.storage->bytes() > 0 ? value.data() : nullptr};
+}
+
+/// The same value on another device. Dense.
+inline Ref<TensorImpl> value_on(Ref<TensorImpl> value, Device device) {
+  const Device from = value->type.device;
+  if (from == device) return value;
+  Type type = value->type;
+  type.device = device;
+  const auto bytes = static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype));
+  Ref<Storage> storage = Storage::allocate(bytes, device);
+  if (bytes > 0) device_memory(device == Device::cpu() ? from : device, "host operation").copy(storage->data(), device, value->data(), from, bytes);
+  return TensorImpl::make_ready(type, std::move(storage));
 }
 
 /// An operand in memory, without gaps.
@@ -49,19 +66,24 @@ SINTER_DECL std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span
                                                      Location where) {
   std::vector<Ref<TensorImpl>> values, results;
   std::vector<HostView> in, out;
+  Device device;   // of the operands; the function runs there if it can, else on the host
+  for (const Leaf& leaf : operands)
+    if (leaf.value && leaf.value->type.device != Device::cpu()) device = leaf.value->type.device;
+  const Device runs_on = ops_detail::runs_on_devices(attrs) ? device : Device::cpu();
   for (const Leaf& leaf : operands) {
-    values.push_back(expr_detail::dense_operand(leaf, op.name, where));
+    values.push_back(expr_detail::value_on(expr_detail::dense_operand(leaf, op.name, where), runs_on));
     in.push_back(expr_detail::view_of_value(*values.back()));
   }
   for (const Type& type : types) {
     const std::int64_t bytes = type.shape.numel().value() * size_of(type.dtype);
-    results.push_back(TensorImpl::make_ready(type, Storage::allocate(static_cast<std::size_t>(bytes))));
+    results.push_back(TensorImpl::make_ready({type.dtype, runs_on, type.shape}, Storage::allocate(static_cast<std::size_t>(bytes), runs_on)));
     out.push_back(expr_detail::view_of_value(*results.back()));
   }
-  expr_detail::PlainHostCall call(attrs, where);
+  expr_detail::PlainHostCall call(attrs, where, runs_on);
   call.in = in;
   call.out = out;
   op.run_on_host(call);
+  for (std::size_t i = 0; i < results.size(); ++i) results[i] = expr_detail::value_on(std::move(results[i]), types[i].device);
   return results;
 }
 

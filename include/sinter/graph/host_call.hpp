@@ -58,6 +58,8 @@ class HostCall {
   virtual void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   /// A number of at most 8 bytes where the host can read it, until the next such call; waits for what writes it.
   virtual const void* on_host(const void* number, std::size_t) { return number; }
+  /// Null, or operands and results are on a device: its queue as its own libraries take it (a CUstream).
+  virtual void* device_queue() { return nullptr; }
 };
 
 SINTER_NAMESPACE_END

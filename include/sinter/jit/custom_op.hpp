@@ -76,6 +76,9 @@ struct CustomOp {
   std::function<custom_detail::PerResult<DType, N>(std::span<const DType> in)> dtype = {};
   /// Computes the results: in[0].data, out.data. May be called by several threads at once.
   std::function<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out)> cpu = {};
+  /// The same on a CUDA device: in and out are in its memory, and work is enqueued on `stream` (a CUstream or cudaStream_t), not
+  /// waited for. Without it, operands on a GPU are copied to the host for `cpu`.
+  std::function<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out, void* stream)> cuda = {};
   /// Gradients of the operands, in order; Tensor() where there is none. Traced, so any op may be used.
   std::function<std::vector<Tensor>(std::span<const Tensor> in, custom_detail::ResultArgument<N> out, custom_detail::ResultArgument<N> dout)> vjp = {};
   /// The same as operations on Tensors: then it is fused, and `cpu` is not needed. Must have no effects.
@@ -100,6 +103,7 @@ struct Definition {
   std::function<Shapes(std::span<const Shape>)> shape;
   std::function<std::vector<DType>(std::span<const DType>)> dtype;
   std::function<void(std::span<const HostView> in, std::span<const HostView> out)> cpu;
+  std::function<void(std::span<const HostView> in, std::span<const HostView> out, void* stream)> cuda;
   std::function<std::vector<Tensor>(std::span<const Tensor> in, std::span<const Tensor> out, std::span<const Tensor> dout)> vjp;
   TensorFunction decompose;
   std::vector<const std::type_info*> kinds;   // of the functions: a second making of the same op has the same
@@ -132,6 +136,16 @@ ResultArgument<N> as_argument(std::span<const Tensor> values) {
 template <class T>
 ArrayView<T> array_view(const HostView& view) { return {static_cast<T*>(view.data), view.numel, view.shape, view.dtype}; }
 
+/// f(operands, results, more...).
+template <class T, std::size_t N, class F, class... More>
+void call_with_views(const F& f, std::span<const HostView> in, std::span<const HostView> results, More... more) {
+  SmallVector<ArrayView<const T>, 4> operands;
+  for (const HostView& view : in) operands.push_back(array_view<const T>(view));
+  const Operands<T> list(operands.data(), operands.size());
+  if constexpr (N == 1) f(list, array_view<T>(results[0]), more...);
+  else f(list, [&]<std::size_t... I>(std::index_sequence<I...>) { return std::array<ArrayView<T>, N>{array_view<T>(results[I])...}; }(std::make_index_sequence<N>{}), more...);
+}
+
 template <class T, std::size_t N>
 Definition definition_of(CustomOp<T, N> op, Location where) {
   Definition out;
@@ -140,17 +154,13 @@ Definition definition_of(CustomOp<T, N> op, Location where) {
   out.results = N;
   out.is_pure = op.pure;
   if constexpr (!std::is_void_v<T>) out.has_dtype = true, out.element = dtype_of<T>();
-  out.kinds = {&op.shape.target_type(), &op.dtype.target_type(), &op.cpu.target_type(), &op.vjp.target_type(), &op.decompose.target_type()};
+  out.kinds = {&op.shape.target_type(), &op.dtype.target_type(), &op.cpu.target_type(), &op.cuda.target_type(), &op.vjp.target_type(), &op.decompose.target_type()};
   if (op.shape) out.shape = [f = std::move(op.shape)](std::span<const Shape> in) { return as_vector<N>(f(in)); };
   if (op.dtype) out.dtype = [f = std::move(op.dtype)](std::span<const DType> in) { return as_vector<N>(f(in)); };
   if (op.cpu)
-    out.cpu = [f = std::move(op.cpu)](std::span<const HostView> in, std::span<const HostView> results) {
-      SmallVector<ArrayView<const T>, 4> operands;
-      for (const HostView& view : in) operands.push_back(array_view<const T>(view));
-      const Operands<T> list(operands.data(), operands.size());
-      if constexpr (N == 1) f(list, array_view<T>(results[0]));
-      else f(list, [&]<std::size_t... I>(std::index_sequence<I...>) { return std::array<ArrayView<T>, N>{array_view<T>(results[I])...}; }(std::make_index_sequence<N>{}));
-    };
+    out.cpu = [f = std::move(op.cpu)](std::span<const HostView> in, std::span<const HostView> results) { call_with_views<T, N>(f, in, results); };
+  if (op.cuda)
+    out.cuda = [f = std::move(op.cuda)](std::span<const HostView> in, std::span<const HostView> results, void* stream) { call_with_views<T, N>(f, in, results, stream); };
   if (op.vjp)
     out.vjp = [f = std::move(op.vjp)](std::span<const Tensor> in, std::span<const Tensor> results, std::span<const Tensor> gradients) {
       return f(in, as_argument<N>(results), as_argument<N>(gradients));

@@ -208,10 +208,13 @@ class CustomFunction final : public HostFunction {
   bool is_made_like(const CustomFunction& other) const {
     return is.name == other.is.name && std::equal(is.kinds.begin(), is.kinds.end(), other.is.kinds.begin(), [](auto* a, auto* b) { return *a == *b; });
   }
-  void run(HostCall&, std::span<const HostView> in, std::span<const HostView> out) const override {
+  void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
     const TracePause outside;
-    is.cpu(in, out);
+    if (void* queue = call.device_queue(); queue != nullptr) is.cuda(in, out, queue);
+    else if (is.cpu) is.cpu(in, out);
+    else throw UserError(is.name, "it has no function for the CPU, and its operands are there", call.where, "give it one (.cpu), or move its operands to a GPU: x.to(Device::cuda(0))");
   }
+  bool runs_on_devices() const override { return is.cuda != nullptr; }
   void infer(const InferArgs& args, TypeList& out) const override;
   void batch(const BatchArgs& args, BatchedList& results) const override { batch_by_example(args, results); }
   ValList vjp(const VjpArgs& args) const override { return is.vjp ? traced_vjp(args, is.name, is.vjp) : HostFunction::vjp(args); }
@@ -263,8 +266,8 @@ SINTER_DECL std::shared_ptr<const CustomFunction> make_custom(Definition definit
   if (find_op(definition.name) != nullptr)
     throw UserError("custom_op", "the name '" + definition.name + "' is that of a built-in op", where, "choose another");
   if (!definition.shape) throw UserError("custom_op", "'" + definition.name + "' has no shape rule", where, "give it one: .shape = [](auto in) { return in[0]; }");
-  if (!definition.cpu && !definition.decompose)
-    throw UserError("custom_op", "'" + definition.name + "' has no function that computes it", where, "give it one (.cpu), or a decomposition (.decompose)");
+  if (!definition.cpu && !definition.cuda && !definition.decompose)
+    throw UserError("custom_op", "'" + definition.name + "' has no function that computes it", where, "give it one (.cpu, .cuda), or a decomposition (.decompose)");
   if (definition.decompose && !definition.is_pure)
     throw UserError("custom_op", "'" + definition.name + "' has effects and a decomposition", where, "effects need a function that runs (.cpu)");
   auto op = std::make_shared<CustomFunction>(std::move(definition));

@@ -17,6 +17,8 @@ class HostFunction : public Payload {
   std::string text() const override { return name(); }
   /// One run. `in` and `out` are those of `call` without the tokens of effects.
   virtual void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const = 0;
+  /// run() also takes operands on a device, and enqueues its work on call.device_queue().
+  virtual bool runs_on_devices() const { return false; }
   /// Types of the results. The default takes those declared, attrs.types.
   virtual void infer(const InferArgs& args, TypeList& out) const;
   /// Gradients of the operands without the token of an effect. The default throws: there is none.
@@ -27,6 +29,7 @@ class HostFunction : public Payload {
 
 namespace ops_detail {
 const HostFunction& host_function(const Attrs& attrs);
+bool runs_on_devices(const Attrs& attrs);
 void run_host_function(HostCall& call);
 void run_host_effect(HostCall& call);
 void infer_host_function(const InferArgs& args, TypeList& out);

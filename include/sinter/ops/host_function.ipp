@@ -24,6 +24,11 @@ SINTER_DECL const HostFunction& host_function(const Attrs& attrs) {
   return *function;
 }
 
+SINTER_DECL bool runs_on_devices(const Attrs& attrs) {
+  const auto* function = dynamic_cast<const HostFunction*>(attrs.payload.get());
+  return function != nullptr && function->runs_on_devices();
+}
+
 SINTER_DECL void run_host_function(HostCall& call) { host_function(call.attrs).run(call, call.in, call.out); }
 SINTER_DECL void run_host_effect(HostCall& call) {
   host_function(call.attrs).run(call, call.in.first(call.in.size() - 1), call.out.first(call.out.size() - 1));

@@ -4,6 +4,7 @@
 #include <sinter/runtime/device_ops.hpp>
 
 #include <sinter/runtime/host_ops.ipp>   // HostLaunch
+#include <sinter/ops/host_function.hpp>
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/storage.hpp>
 
@@ -14,7 +15,7 @@ SINTER_NAMESPACE_BEGIN
 namespace runtime_detail {
 
 /// Control flow: the op's own function runs here, and its sub-graphs as plans on the device. Nothing waits but what reads a
-/// number: the index of a switch, the condition of a while loop.
+/// number: the index of a switch, the condition of a while loop. And functions of the user that enqueue work themselves.
 class DeviceControl final : public HostLaunch {
  public:
   DeviceControl(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device)
@@ -27,7 +28,7 @@ class DeviceControl final : public HostLaunch {
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       operands_[i] = operands[i];
       if (!is_number(i)) continue;
-      ensure(i < numbers_.size() && views_[i].numel == 1, "control flow: an operand on the host is no number");
+      ensure(i < numbers_.size() && views_[i].numel == 1, "device step: an operand on the host is no number");
       operands_[i] = numbers_[i]->data();
       memory_.copy(operands_[i], device_, operands[i], Device::cpu(), views_[i].bytes());
     }
@@ -43,6 +44,7 @@ class DeviceControl final : public HostLaunch {
     if (!places_[slot] || places_[slot]->bytes() < bytes) places_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1), device_);
     return places_[slot]->data();
   }
+  void* device_queue() override { return memory_.native_queue(device_); }
   void copy(void* to, const void* from, std::size_t bytes) override { memory_.copy(to, device_, from, device_, bytes); }
   const void* on_host(const void* number, std::size_t bytes) override {
     for (std::size_t i = 0; i < numbers_.size(); ++i)
@@ -99,7 +101,7 @@ class HostRoundTrip final : public Launch {
 }  // namespace runtime_detail
 
 SINTER_DECL std::unique_ptr<Launch> bind_device_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device) {
-  if (op.bodies.empty()) return std::make_unique<runtime_detail::HostRoundTrip>(op, symbols, step, device);
+  if (op.bodies.empty() && !ops_detail::runs_on_devices(op.attrs)) return std::make_unique<runtime_detail::HostRoundTrip>(op, symbols, step, device);
   return std::make_unique<runtime_detail::DeviceControl>(op, symbols, step, device);
 }
 

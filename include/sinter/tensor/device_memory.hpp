@@ -43,6 +43,8 @@ class DeviceMemory {
 
   /// A name for the calling thread's current queue.
   virtual std::uint64_t current_queue(Device device) = 0;
+  /// The same as the device's own libraries take it (a CUstream).
+  virtual void* native_queue(Device device) = 0;
   /// Work enqueued from now on runs after everything that is on `queue` now.
   virtual void run_after(Device device, std::uint64_t queue) = 0;
 

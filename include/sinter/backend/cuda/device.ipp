@@ -245,6 +245,11 @@ class Memory final : public DeviceMemory {
     }
   }
   std::uint64_t current_queue(Device device) override { return Gpu::get(device, "queue").stream().id; }
+  void* native_queue(Device device) override {
+    Gpu& gpu = Gpu::get(device, "queue");
+    gpu.enter();   // its context is what libraries look for
+    return gpu.stream().handle;
+  }
   void run_after(Device device, std::uint64_t queue) override {
     Gpu& gpu = Gpu::get(device, "queue");
     order(gpu, gpu.stream_of(queue), gpu.stream());
