@@ -75,6 +75,11 @@ class Dim {
   friend std::strong_ordering operator<=>(Dim a, Dim b) {
     return a.is_static() && b.is_static() ? a.value() <=> b.value() : ask_order(a, b);
   }
+  /// Of their own, not through <=>, which asks more: "not less" must not become the guard "equal" where the two are equal now.
+  friend bool operator<(Dim a, Dim b) { return a.is_static() && b.is_static() ? a.value() < b.value() : ask_less(a, b); }
+  friend bool operator>(Dim a, Dim b) { return b < a; }
+  friend bool operator<=(Dim a, Dim b) { return !(b < a); }
+  friend bool operator>=(Dim a, Dim b) { return !(a < b); }
 
   /// The number under the given symbol values (indexed by SymbolId).
   std::int64_t evaluate(std::span<const std::int64_t> symbols) const {
@@ -100,6 +105,7 @@ class Dim {
   static Dim remainder(Dim a, Dim b);
   static bool ask_equal(Dim a, Dim b);
   static std::strong_ordering ask_order(Dim a, Dim b);
+  static bool ask_less(Dim a, Dim b);
   std::int64_t evaluate_symbolic(std::span<const std::int64_t> symbols) const;
   const tensor_detail::DimNode* node() const { return reinterpret_cast<const tensor_detail::DimNode*>(bits_ - 1); }
   static Dim from_node(const tensor_detail::DimNode* node);

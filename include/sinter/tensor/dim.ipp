@@ -274,6 +274,16 @@ SINTER_DECL std::strong_ordering Dim::ask_order(Dim a, Dim b) {
   return order;
 }
 
+SINTER_DECL bool Dim::ask_less(Dim a, Dim b) {
+  if (const Dim gap = b - a; gap.is_static()) return gap.value() > 0;
+  SymbolScope* scope = SymbolScope::current();
+  if (scope == nullptr)
+    throw TraceError("Dim", "the order of " + a.text() + " and " + b.text() + " is unknown outside the trace they belong to");
+  const bool outcome = tensor_detail::value_in_scope(a, *scope) < tensor_detail::value_in_scope(b, *scope);
+  scope->note(DimRelation::less, a, b, outcome);
+  return outcome;
+}
+
 SINTER_DECL Dim::operator std::int64_t() const {
   if (is_static()) return value();
   SymbolScope* scope = SymbolScope::current();
