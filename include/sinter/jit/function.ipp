@@ -226,6 +226,7 @@ SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const Tra
   if (entry != nullptr) return entry;
   if (!may_compile(args.leaves())) return nullptr;
   std::unique_ptr<Entry> made = compile(args, trace);
+  made->guards.prepare();
   made->next = newest_.load(std::memory_order_acquire);
   entry = made.get();
   entries_.push_back(std::move(made));

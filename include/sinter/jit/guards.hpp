@@ -62,6 +62,8 @@ struct SymbolSource {
   std::int64_t min = 2, max = std::int64_t{1} << 60;
   /// The graph's symbol is the value divided by this, without remainder.
   std::int64_t divisor = 1;
+  /// An earlier symbol that it must equal, where GuardSet::prepare() has found that, or -1.
+  std::int16_t equal_to = -1;
   /// Symbols stand for 2 and more.
   std::int64_t least() const { return divisor == 1 || min >= 2 * divisor ? min : 2 * divisor; }
 };
@@ -73,7 +75,10 @@ struct GuardSet {
   std::vector<LeafName> names;     // of the leaves
   bool has_variables = false;      // among the leaves
   bool has_divisors = false;
+  bool has_other_relations = true; // besides those that symbols know of
 
+  /// Makes holds() quick, once the guards are complete: equal symbols are compared where they are read.
+  void prepare();
   /// True when the arguments fit; `symbol_values` then has the value of every symbol, as the graph means it.
   bool holds(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbol_values) const;
   /// The first thing that does not fit, or nothing.

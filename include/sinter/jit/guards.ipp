@@ -34,6 +34,11 @@ inline bool strides_fit(const LeafSpec& spec, const ArgLeaf& arg, std::span<cons
     if (!spec.stride_dims[i].is_static() && (*arg.strides)[i] != spec.stride_dims[i].evaluate(symbols)) return false;
   return true;
 }
+inline bool all_strides_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols) {
+  for (std::size_t i = 0; i < args.size(); ++i)
+    if (!specs[i].is_dense && !strides_fit(specs[i], args[i], symbols)) return false;
+  return true;
+}
 /// Same extents and same strides as in the trace: what most calls are, and quicker to see than that a layout is dense.
 inline bool is_as_traced(const LeafSpec& spec, const Type& type, const Strides& strides) {
   int is_same = 1;   // without branches
@@ -106,26 +111,44 @@ SINTER_DECL bool GuardSet::holds(std::span<const ArgLeaf> args, SmallVector<std:
   }
   if (has_variables && !jit_detail::aliases_fit(leaves, args)) return false;
   symbol_values.clear();
-  for (const SymbolSource& source : symbols) {
-    const std::int64_t value = value_of(source, args);
-    symbol_values.push_back(value);
-    if (value < source.min || value > source.max || (source.divisor != 1 && !jit_detail::is_in_range(source, value))) return false;
+  if (symbols.empty()) return !has_strided || jit_detail::all_strides_fit(leaves, args, {});
+  symbol_values.resize(symbols.size());
+  std::int64_t* values = symbol_values.data();
+  int fits = 1;   // without branches
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const SymbolSource& source = symbols[i];
+    const std::int64_t value = values[i] = value_of(source, args);
+    const std::size_t equal = source.equal_to >= 0 ? static_cast<std::size_t>(source.equal_to) : i;
+    fits &= int{value >= source.min} & int{value <= source.max} & int{value == values[equal]};
   }
-  for (const DimGuard& guard : dims)
-    if (!jit_detail::relation_holds(guard, symbol_values)) return false;
-  if (has_strided)
-    for (std::size_t i = 0; i < args.size(); ++i)
-      if (!leaves[i].is_dense && !jit_detail::strides_fit(leaves[i], args[i], symbol_values)) return false;
+  if (fits == 0) return false;
+  if (has_divisors)
+    for (std::size_t i = 0; i < symbols.size(); ++i)
+      if (!jit_detail::is_in_range(symbols[i], values[i])) return false;
+  if (has_other_relations)
+    for (const DimGuard& guard : dims)
+      if (!jit_detail::relation_holds(guard, symbol_values)) return false;
+  if (has_strided && !jit_detail::all_strides_fit(leaves, args, symbol_values)) return false;
   if (has_divisors)
     for (std::size_t i = 0; i < symbols.size(); ++i) symbol_values[i] /= symbols[i].divisor;
   return true;
+}
+
+SINTER_DECL void GuardSet::prepare() {
+  has_other_relations = false;
+  for (const DimGuard& guard : dims) {
+    const auto [first, second] = std::minmax(guard.left, guard.right);
+    const bool is_known = first >= 0 && first != second && symbols[static_cast<std::size_t>(second)].equal_to < 0;
+    if (is_known) symbols[static_cast<std::size_t>(second)].equal_to = static_cast<std::int16_t>(first);
+    else has_other_relations = true;
+  }
 }
 
 SINTER_DECL GuardSet GuardSet::specs() const {
   GuardSet specs;
   specs.leaves = leaves;
   specs.symbols = symbols;
-  for (SymbolSource& source : specs.symbols) source.divisor = 1;
+  for (SymbolSource& source : specs.symbols) source.divisor = 1, source.equal_to = -1;
   specs.has_variables = has_variables;
   return specs;
 }

@@ -11,7 +11,14 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// What a kernel's operand is: the memory of an item, or one of the plan's numbers (an i64 computed from extents).
+/// A number that bodies need as an operand: computed from extents, in 64 bits, and kept as f32 or f64 where only that is
+/// computed with (a 64-bit integer beside f32 would halve the lanes of a vector).
+struct PlanNumber {
+  Dim value;
+  DType dtype = DType::i64;
+};
+
+/// What a kernel's operand is: the memory of an item, or one of the plan's numbers.
 struct OperandRef {
   std::int32_t item = -1;
   std::int32_t number = -1;
@@ -25,7 +32,7 @@ struct LoweredKernel {
 };
 
 /// `numbers` collects the symbolic numbers that bodies need as operands.
-LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<Dim>& numbers);
+LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers);
 
 /// "fused_mul_add_tanh": the ops of the group, shortened.
 std::string kernel_name(const ItemGraph& items, const FusionGroup& group);

@@ -230,7 +230,7 @@ SINTER_DECL Draft BodyEmitter::run() {
 
 }  // namespace kernel_detail
 
-SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<Dim>& numbers) {
+SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers) {
   using namespace kernel_detail;
   const Draft draft = BodyEmitter(items, fusion, group).run();
   const AxisChoice choice = choose_axes(items, group, draft);

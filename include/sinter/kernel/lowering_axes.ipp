@@ -280,19 +280,21 @@ SINTER_DECL AxisChoice choose_axes(const ItemGraph& items, const FusionGroup& gr
 /// Writes the Kernel over the chosen axes: numbers accesses and operands, turns positions into arithmetic on indices.
 class KernelWriter {
  public:
-  KernelWriter(const Draft& draft, const AxisChoice& choice, std::vector<Dim>& numbers) : draft_(draft), choice_(choice), numbers_(numbers) {}
+  KernelWriter(const Draft& draft, const AxisChoice& choice, std::vector<PlanNumber>& numbers) : draft_(draft), choice_(choice), numbers_(numbers) {}
 
   LoweredKernel run();
 
  private:
   std::uint16_t operand(const OperandRef& ref, DType dtype, bool is_written);
   std::uint16_t access(std::uint16_t draft_access);
-  ScalarValue number(Dim value);
+  ScalarValue number(Dim value, DType dtype = DType::i64);
+  /// The draft's instructions that are one number of the plan, used only as a float.
+  std::vector<std::uint8_t> find_float_numbers(const std::vector<Inst>& body, const std::vector<Store>& stores) const;
   ScalarValue position(const DraftAccess& flat);
 
   const Draft& draft_;
   const AxisChoice& choice_;
-  std::vector<Dim>& numbers_;
+  std::vector<PlanNumber>& numbers_;
   LoweredKernel out_;
   ScalarBuilder builder_;
   std::vector<std::int32_t> access_number_;
@@ -325,19 +327,36 @@ SINTER_DECL std::uint16_t KernelWriter::access(std::uint16_t draft_access) {
   return static_cast<std::uint16_t>(out_.kernel.accesses.size() - 1);
 }
 
-SINTER_DECL ScalarValue KernelWriter::number(Dim value) {
+SINTER_DECL ScalarValue KernelWriter::number(Dim value, DType dtype) {
   if (value.is_static()) return builder_.imm_int(value.value(), DType::i64);
-  const auto found = std::find_if(numbers_.begin(), numbers_.end(), [&](Dim have) { return identical(have, value); });
+  const auto found = std::find_if(numbers_.begin(), numbers_.end(), [&](const PlanNumber& have) { return identical(have.value, value) && have.dtype == dtype; });
   OperandRef ref;
   ref.number = static_cast<std::int32_t>(found - numbers_.begin());
-  if (found == numbers_.end()) numbers_.push_back(value);
+  if (found == numbers_.end()) numbers_.push_back({value, dtype});
   Access scalar;
-  scalar.operand = operand(ref, DType::i64, false);
+  scalar.operand = operand(ref, dtype, false);
   for (std::size_t i = 0; i < out_.kernel.accesses.size(); ++i)
-    if (out_.kernel.accesses[i] == scalar) return builder_.load(static_cast<std::uint16_t>(i), DType::i64);
+    if (out_.kernel.accesses[i] == scalar) return builder_.load(static_cast<std::uint16_t>(i), dtype);
   out_.kernel.accesses.push_back(scalar);
   out_.geometry.accesses.emplace_back();
-  return builder_.load(static_cast<std::uint16_t>(out_.kernel.accesses.size() - 1), DType::i64);
+  return builder_.load(static_cast<std::uint16_t>(out_.kernel.accesses.size() - 1), dtype);
+}
+
+SINTER_DECL std::vector<std::uint8_t> KernelWriter::find_float_numbers(const std::vector<Inst>& body, const std::vector<Store>& stores) const {
+  const auto is_number_alone = [&](const Inst& inst) {
+    if (inst.prim != Prim::index || draft_.accesses[inst.bits].flat.offset.is_static()) return false;
+    for (const MergedAxis& axis : choice_.axes)
+      if (!axis.leaves.empty() && !is_number(draft_.accesses[inst.bits].stride(axis.leaves.back()), 0)) return false;
+    return true;
+  };
+  std::vector<std::uint8_t> found(body.size());
+  for (std::size_t i = 0; i < body.size(); ++i) {
+    found[i] = is_number_alone(body[i]);
+    const bool makes_float = body[i].prim == Prim::convert && (body[i].dtype == DType::f32 || body[i].dtype == DType::f64);
+    for (int k = 0; k < arity(body[i].prim) && !makes_float; ++k) found[body[i].args[static_cast<std::size_t>(k)]] = 0;
+  }
+  for (const Store& store : stores) found[store.value] = 0;
+  return found;
 }
 
 SINTER_DECL ScalarValue KernelWriter::position(const DraftAccess& from) {
@@ -364,8 +383,14 @@ SINTER_DECL LoweredKernel KernelWriter::run() {
   std::vector<Store> stores = draft_.stores;
   remove_dead(body, stores);
   std::vector<InstId> number(body.size(), no_inst);
+  const std::vector<std::uint8_t> is_float_number = find_float_numbers(body, stores);
   for (std::size_t i = 0; i < body.size(); ++i) {
     Inst inst = body[i];
+    if (is_float_number[i]) continue;
+    if (inst.prim == Prim::convert && is_float_number[inst.args[0]]) {
+      number[i] = this->number(draft_.accesses[body[inst.args[0]].bits].flat.offset, inst.dtype).id;
+      continue;
+    }
     for (int k = 0; k < arity(inst.prim); ++k) inst.args[static_cast<std::size_t>(k)] = number[inst.args[static_cast<std::size_t>(k)]];
     if (inst.prim == Prim::contract && choice_.swaps_operands) std::swap(inst.args[0], inst.args[1]);
     if (inst.prim == Prim::load || inst.prim == Prim::gather) inst.access = access(inst.access);

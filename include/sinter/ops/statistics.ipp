@@ -38,11 +38,11 @@ SINTER_DECL Type Extent::infer(const InferArgs& args) {
   ensure(args.attrs.shape.rank() == 1, "extent needs one extent");
   return Type{DType::i64, args.in[0].device, {}};
 }
-/// No kernel has a value that is an extent, so a symbolic one is the last index along it, plus one.
+/// A symbolic one is a position: that of the last of extent + 1 indices. Kernels read it as a number of the plan.
 SINTER_DECL Val Extent::decompose(const DecomposeArgs& args) {
   const Dim extent = args.attrs.shape[0];
   if (extent.is_static()) return full(args.in[0], {}, DType::i64, static_cast<double>(extent.value()));
-  return amax(iota(args.in[0], {extent}, 0, DType::i64), {0}) + 1;
+  return reshape(slice_axis(iota(args.in[0], {extent + 1}, 0, DType::i64), 0, extent, extent + 1), {});
 }
 
 SINTER_DECL Val ElementCount::decompose(const DecomposeArgs& args) {

@@ -7,6 +7,7 @@
 #include <sinter/runtime/threads.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -45,12 +46,23 @@ class FloatingEnvironment {
   FloatingEnvironment(const FloatingEnvironment&) = delete;
 };
 
+/// The first bytes of the result are the number in its dtype.
+inline std::int64_t bits_of(const PlanNumber& number, std::span<const std::int64_t> symbols) {
+  const std::int64_t value = number.value.evaluate(symbols);
+  const auto as_float = static_cast<float>(value);
+  const auto as_double = static_cast<double>(value);
+  std::int64_t bits = value;
+  if (number.dtype == DType::f32) std::memcpy(&bits, &as_float, sizeof as_float);
+  if (number.dtype == DType::f64) std::memcpy(&bits, &as_double, sizeof as_double);
+  return bits;
+}
+
 /// Idle frames beyond the second one are kept only if their arenas are no larger.
 inline constexpr std::size_t small_arena = std::size_t{1} << 20;
 }  // namespace runtime_detail
 
 SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols) : symbols_(symbols.begin(), symbols.end()), plan_(&plan) {
-  for (Dim number : plan.numbers()) numbers_.push_back(number.evaluate(symbols));
+  for (const PlanNumber& number : plan.numbers()) numbers_.push_back(runtime_detail::bits_of(number, symbols));
   std::vector<std::int64_t> bytes;
   for (const ArenaSlot& slot : plan.slots()) bytes.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));   // negative: refused below
   const std::int64_t total = place_slots(plan.slots(), bytes, slot_offsets_);

@@ -95,7 +95,7 @@ class Plan {
   std::span<const PlanOutput> outputs() const { return outputs_; }
   std::span<const PlanStep> steps() const { return steps_; }
   std::span<const ArenaSlot> slots() const { return slots_; }
-  std::span<const Dim> numbers() const { return numbers_; }
+  std::span<const PlanNumber> numbers() const { return numbers_; }
   std::span<const Ref<TensorImpl>> constants() const { return constants_; }
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
   std::size_t kernel_count() const { return steps_.size(); }
@@ -132,7 +132,7 @@ class Plan {
   std::vector<PlanOutput> outputs_;
   std::vector<PlanStep> steps_;
   std::vector<ArenaSlot> slots_;
-  std::vector<Dim> numbers_;
+  std::vector<PlanNumber> numbers_;
   std::vector<Ref<TensorImpl>> constants_;
   std::vector<SymbolInfo> symbols_;
   std::vector<std::string> input_names_;
