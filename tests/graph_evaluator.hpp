@@ -516,8 +516,10 @@ inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector
       }
       sinter::Node copied = node;
       for (sinter::Type& type : copied.types) type.shape = sinter::Shape(std::span<const std::int64_t>(numbers(type.shape, symbols)));
-      copied.attrs.shape = sinter::Shape(std::span<const std::int64_t>(numbers(node.attrs.shape, symbols)));
-      copied.attrs.limits = sinter::Shape(std::span<const std::int64_t>(numbers(node.attrs.limits, symbols)));
+      copied.edit_attrs([&](sinter::Attrs& attrs) {
+        attrs.shape = sinter::Shape(std::span<const std::int64_t>(numbers(node.attrs.shape, symbols)));
+        attrs.limits = sinter::Shape(std::span<const std::int64_t>(numbers(node.attrs.limits, symbols)));
+      });
       const sinter::Value out = one.copy(copied, operands);
       values.push_back(evaluate(one.finish({&out, 1}), in, {})[0]);
     }

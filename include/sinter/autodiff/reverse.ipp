@@ -95,7 +95,8 @@ class BackwardWalk {
     const OpInfo& op = *node.op;
     // Copies: the rules add nodes, which moves the nodes.
     const Values inputs = node.inputs;
-    const Attrs attrs = node.attrs;
+    const SharedAttrs held = node.shared_attrs();
+    const Attrs& attrs = *held;
     const Location where = node.where;
     const std::uint32_t needed = needed_operands(inputs);
     if (needed == 0) return;

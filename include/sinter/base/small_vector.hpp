@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
+#include <memory>
 #include <new>
 #include <span>
 #include <type_traits>
@@ -30,7 +32,7 @@ class SmallVector {
   template <class It>
   SmallVector(It first, It last) { assign(first, last); }
   explicit SmallVector(std::span<const T> items) { assign(items.begin(), items.end()); }
-  SmallVector(const SmallVector& other) { assign(other.begin(), other.end()); }
+  SmallVector(const SmallVector& other) { copy(other.data(), other.size_); }
   SmallVector(SmallVector&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::exchange(other.heap_, nullptr)) {
     if (!heap_) std::copy_n(other.in_place(), size_, in_place());
     other.size_ = 0;
@@ -38,7 +40,7 @@ class SmallVector {
   }
   ~SmallVector() { free_heap(); }
   SmallVector& operator=(const SmallVector& other) {
-    if (this != &other) assign(other.begin(), other.end());
+    if (this != &other) copy(other.data(), other.size_);
     return *this;
   }
   SmallVector& operator=(SmallVector&& other) noexcept {
@@ -99,8 +101,12 @@ class SmallVector {
   }
   template <class It>
   void assign(It first, It last) {
-    size_ = 0;
-    for (; first != last; ++first) push_back(static_cast<T>(*first));
+    if constexpr (std::contiguous_iterator<It> && std::is_same_v<std::iter_value_t<It>, T>) {
+      copy(std::to_address(first), static_cast<std::size_t>(last - first));
+    } else {
+      size_ = 0;
+      for (; first != last; ++first) push_back(static_cast<T>(*first));
+    }
   }
   operator std::span<const T>() const { return {data(), size_}; }
   friend bool operator==(const SmallVector& a, const SmallVector& b) {
@@ -108,6 +114,16 @@ class SmallVector {
   }
 
  private:
+  /// `items` may lie in this vector.
+  void copy(const T* items, std::size_t count) {
+    if (count == 0) {
+      size_ = 0;
+      return;
+    }
+    if (SINTER_UNLIKELY(count > capacity_)) size_ = 0, reserve(count);   // then it does not lie here
+    std::memmove(static_cast<void*>(data()), items, count * sizeof(T));
+    size_ = static_cast<std::uint32_t>(count);
+  }
   void free_heap() noexcept {
     if (SINTER_UNLIKELY(heap_ != nullptr)) release_pooled(heap_, capacity_ * sizeof(T));
   }

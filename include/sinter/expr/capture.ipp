@@ -3,10 +3,11 @@
 
 #include <sinter/expr/capture.hpp>
 
+#include <sinter/base/pointer_map.hpp>
 #include <sinter/ops/registry.hpp>
 
-#include <unordered_map>
-#include <unordered_set>
+#include <algorithm>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -22,7 +23,7 @@ struct OpenOperand {
 
 class Capturer {
  public:
-  Capturer(Capture& out, const CaptureOptions& options) : out_(out), options_(options) {}
+  Capturer(Capture& out, const CaptureOptions& options, std::size_t known) : out_(out), options_(options), values_(4 * known) { out.builder.reserve(2 * known + 16); }
 
   void add_known(const Ref<TensorImpl>& value) { values_[value.get()] = add_input(value); }
 
@@ -43,32 +44,33 @@ class Capturer {
       for (const Leaf& leaf : top->record->leaves())
         if (leaf.value && !values_.contains(leaf.value.get())) stack.push_back(leaf.value.get());
       if (stack.size() > before) continue;
-      values_[top] = open(*top);
+      const Value opened = open(*top);
+      values_[top] = opened;
       order_.push_back(top);
       stack.pop_back();
     }
-    return values_.at(root.get());
+    return *values_.find(root.get());
   }
 
   void list_walked() {
     out_.walked = order_;
-    for (TensorImpl* value : order_) out_.walked_values.push_back(values_.at(value));
+    for (TensorImpl* value : order_) out_.walked_values.push_back(*values_.find(value));
   }
 
   /// Walked values with handles beyond the walked records and `outputs`.
   void find_kept(std::span<const Ref<TensorImpl>> outputs) {
-    std::unordered_map<const TensorImpl*, std::uint32_t> references;
-    std::unordered_set<const Record*> records;   // a record with several results refers to its operands once
+    PointerMap<std::uint32_t> references(order_.size());
+    PointerMap<bool> is_counted(order_.size());   // a record with several results refers to its operands once
     for (TensorImpl* value : order_)
-      if (records.insert(value->record).second)
+      if (!std::exchange(is_counted[value->record], true))
         for (const Leaf& leaf : value->record->leaves())
           if (leaf.value) ++references[leaf.value.get()];
-    std::unordered_map<const TensorImpl*, bool> is_output;
+    PointerMap<bool> is_output(outputs.size());
     for (const auto& output : outputs) is_output[output.get()] = true;
     for (TensorImpl* value : order_) {
       if (!options_.along_tape && (is_output.contains(value) || value->use_count() <= references[value])) continue;
       out_.kept.push_back(Ref<TensorImpl>::share(value));
-      out_.kept_values.push_back(values_.at(value));
+      out_.kept_values.push_back(*values_.find(value));
     }
   }
 
@@ -89,61 +91,94 @@ class Capturer {
     values_[value.get()] = as_constant ? out_.builder.constant(value) : add_input(value);
   }
 
+  OpenOperand operand_of(const Leaf& leaf) {
+    if (leaf.value) return {*values_.find(leaf.value.get()), nullptr, leaf.value->type.dtype, leaf.value->is_weak};
+    const DType dtype = leaf.kind == DTypeClass::floating ? DType::f64 : leaf.kind == DTypeClass::integer ? DType::i64 : DType::bool_;
+    return {{}, &leaf, dtype, true};
+  }
+
   Value open(const TensorImpl& value) {
     const Record& record = *value.record;
-    static const Attrs no_attrs;
-    const Attrs& attrs = record.attrs ? *record.attrs : no_attrs;
-    auto operand_of = [&](const Leaf& leaf) -> OpenOperand {
-      if (leaf.value) return {values_.at(leaf.value.get()), nullptr, leaf.value->type.dtype, leaf.value->is_weak};
-      DType dtype = leaf.kind == DTypeClass::floating ? DType::f64 : leaf.kind == DTypeClass::integer ? DType::i64 : DType::bool_;
-      return {{}, &leaf, dtype, true};
-    };
-    if (record.structure != nullptr) {
-      std::vector<OpenOperand> stack;
-      for (const ExprStep& step : record.structure->steps) {
-        if (step.op == nullptr) {
-          stack.push_back(operand_of(record.leaves()[step.leaf]));
-          continue;
-        }
-        std::span<const OpenOperand> args(stack.data() + stack.size() - step.arity, step.arity);
-        OpenOperand result = apply(*step.op, args, no_attrs, record.where);
-        stack.resize(stack.size() - step.arity);
-        stack.push_back(result);
-      }
-      return stack[0].value;
-    }
-    std::vector<OpenOperand> args;
+    if (record.structure != nullptr) return open_expression(value, record);
+    SmallVector<OpenOperand, 8> args;
     for (const Leaf& leaf : record.leaves()) args.push_back(operand_of(leaf));
-    if (record.op->kind == OpKind::elementwise) return apply(*record.op, args, attrs, record.where).value;
+    if (record.op->kind == OpKind::elementwise) {
+      if (needs_no_casts(*record.op, args)) return typed(*record.op, args, record.attrs, value.type, record.where);
+      return apply(*record.op, args, record.attrs, record.where).value;
+    }
+    const bool has_numbers = std::any_of(args.begin(), args.end(), [](const OpenOperand& arg) { return arg.number != nullptr; });
+    if (record.results == 1 && !has_numbers && value.type.device == Device::cpu()) return typed(*record.op, args, record.attrs, value.type, record.where);
+    if (const Value* known = records_.find(&record)) return {known->node, value.result};
     Values inputs;
     for (const OpenOperand& arg : args) inputs.push_back(arg.number != nullptr ? literal(*arg.number, default_dtype(arg.dtype), record.where) : arg.value);
-    auto key = std::pair(&record, 0);
-    auto found = records_.find(key.first);
-    if (found == records_.end()) found = records_.emplace(key.first, out_.builder.add(*record.op, inputs, attrs, record.where)).first;
-    return {found->second.node, value.result};
+    const Value made = out_.builder.add_shared(*record.op, inputs, record.attrs, record.where);
+    records_[&record] = made;
+    return {made.node, value.result};
+  }
+
+  Value open_expression(const TensorImpl& value, const Record& record) {
+    // Where all tensors and the result have one floating type, so has every step that reads a tensor.
+    bool is_uniform = record.structure->keeps_float_type && is_floating(value.type.dtype) && value.type.device == Device::cpu() && !value.is_weak;
+    for (const Leaf& leaf : record.leaves()) is_uniform = is_uniform && (!leaf.value || (!leaf.value->is_weak && identical(leaf.value->type, value.type)));
+    stack_.clear();
+    for (const ExprStep& step : record.structure->steps) {
+      if (step.op == nullptr) {
+        stack_.push_back(operand_of(record.leaves()[step.leaf]));
+        continue;
+      }
+      const std::span<OpenOperand> args(stack_.data() + stack_.size() - step.arity, step.arity);
+      OpenOperand result;
+      const bool reads_tensor = std::any_of(args.begin(), args.end(), [](const OpenOperand& arg) { return arg.number == nullptr && !arg.is_weak; });
+      if (is_uniform && reads_tensor) {
+        for (OpenOperand& arg : args)
+          if (arg.number != nullptr || arg.dtype != value.type.dtype) arg = {as(arg, value.type.dtype, record.where), nullptr, value.type.dtype, false};
+        result = {typed(*step.op, args, {}, value.type, record.where), nullptr, value.type.dtype, false};
+      } else {
+        result = apply(*step.op, args, {}, record.where);
+      }
+      stack_.resize(stack_.size() - step.arity);
+      stack_.push_back(result);
+    }
+    return stack_[0].value;
+  }
+
+  /// All tensors of one dtype that the op takes as it is, on the CPU: the value's own type is the node's.
+  bool needs_no_casts(const OpInfo& op, std::span<const OpenOperand> args) {
+    if (op.dtypes != DTypeRule::promote && op.dtypes != DTypeRule::floating && op.dtypes != DTypeRule::compare) return false;
+    for (const OpenOperand& arg : args) {
+      if (arg.number != nullptr || arg.is_weak || arg.dtype != args[0].dtype || !is_floating(arg.dtype)) return false;
+      if (out_.builder.type(arg.value).device != Device::cpu()) return false;
+    }
+    return true;
+  }
+
+  Value typed(const OpInfo& op, std::span<const OpenOperand> args, const SharedAttrs& attrs, const Type& type, Location where) {
+    Values inputs;
+    for (const OpenOperand& arg : args) inputs.push_back(arg.value);
+    return out_.builder.add_typed(op, inputs, attrs, TypeList(1, type), where);
   }
 
   static DType default_dtype(DType dtype) { return dtype == DType::f64 ? DType::f32 : dtype; }
 
-  OpenOperand apply(const OpInfo& op, std::span<const OpenOperand> args, const Attrs& attrs, Location where) {
+  OpenOperand apply(const OpInfo& op, std::span<const OpenOperand> args, const SharedAttrs& attrs, Location where) {
     std::array<DType, 8> dtypes{};
     std::array<bool, 8> weak{};
     bool all_weak = true;
     for (std::size_t i = 0; i < args.size(); ++i) dtypes[i] = args[i].dtype, weak[i] = args[i].is_weak, all_weak &= args[i].is_weak;
     std::span<const DType> dtype_list(dtypes.data(), args.size());
     std::span<const bool> weak_list(weak.data(), args.size());
-    DType result = elementwise_dtype(op, dtype_list, weak_list, attrs, where);
+    DType result = elementwise_dtype(op, dtype_list, weak_list, *attrs, where);
     Values inputs;
     bool keeps_operands = op.dtypes == DTypeRule::attribute || op.dtypes == DTypeRule::first;
     OpInfo computing = op;
     if (op.dtypes == DTypeRule::compare) computing.dtypes = DTypeRule::promote;
-    DType common = keeps_operands ? DType::f32 : elementwise_dtype(computing, dtype_list, weak_list, attrs, where);
+    DType common = keeps_operands ? DType::f32 : elementwise_dtype(computing, dtype_list, weak_list, *attrs, where);
     for (std::size_t i = 0; i < args.size(); ++i) {
       bool is_condition = op.dtypes == DTypeRule::select && i == 0;
       DType target = keeps_operands ? (args[i].number != nullptr ? default_dtype(args[i].dtype) : args[i].dtype) : is_condition ? DType::bool_ : common;
       inputs.push_back(as(args[i], target, where));
     }
-    return {out_.builder.add(op, inputs, attrs, where), nullptr, result, all_weak && op.dtypes != DTypeRule::attribute};
+    return {out_.builder.add_shared(op, inputs, attrs, where), nullptr, result, all_weak && op.dtypes != DTypeRule::attribute};
   }
 
   Value as(const OpenOperand& operand, DType dtype, Location where) {
@@ -167,16 +202,17 @@ class Capturer {
 
   Capture& out_;
   const CaptureOptions& options_;
-  std::unordered_map<const TensorImpl*, Value> values_;
-  std::unordered_map<const Record*, Value> records_;
+  PointerMap<Value> values_;
+  PointerMap<Value> records_;   // of several results, or with numbers among the operands
   std::vector<TensorImpl*> order_;
+  std::vector<OpenOperand> stack_;
 };
 
 }  // namespace expr_detail
 
 SINTER_DECL Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known, const CaptureOptions& options) {
   Capture out;
-  expr_detail::Capturer capturer(out, options);
+  expr_detail::Capturer capturer(out, options, known.size());
   for (const auto& value : known) capturer.add_known(value);
   if (options.last_effect) static_cast<void>(capturer.value_of(options.last_effect));
   for (const auto& value : outputs) {
@@ -205,8 +241,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<co
     std::vector<Leaf> leaves;
     for (std::size_t k = 0; k + is_effect < node.inputs.size(); ++k) leaves.emplace_back(value_of(node.inputs[k]));
     if (is_effect) values[i] = record_effect(*node.op, leaves, node.attrs, node.where);
-    else if (node.types.size() > 1) values[i] = record_results(*node.op, leaves, node.attrs, node.where);
-    else values[i].push_back(record_op(*node.op, leaves, node.attrs, node.where));
+    else if (node.types.size() > 1) values[i] = record_shared_results(*node.op, leaves, node.shared_attrs(), node.where);
+    else values[i].push_back(record_shared(*node.op, leaves, node.shared_attrs(), node.where));
   }
   std::vector<Ref<TensorImpl>> outputs;
   for (Value output : graph.outputs()) outputs.push_back(value_of(output));

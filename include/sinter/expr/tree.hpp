@@ -83,17 +83,27 @@ decltype(auto) with_fields(T& object, F&& visit) {
 template <class T, class V>
 void visit_leaves(T& object, V& visitor);
 
-/// Visitors that want to know where they are: enter(".weight") before a part, leave() behind it; structure("size", n) in
-/// place of fixed(n) for sizes of containers and the presence of optionals.
+/// One step on the way to a leaf: a member, an element, a key or what it stands for. Its text is made only when it is asked for.
+struct Step {
+  enum class Kind : std::uint8_t { argument, field, item, key };
+  Kind kind = Kind::argument;
+  std::uint32_t index = 0;
+  std::string_view names{};   // of the fields: "w, bias_, ..."; without, fields are numbered
+  std::string key{};
+  std::string text() const;
+};
+
+/// Visitors that want to know where they are: enter(step) before a part, leave() behind it; structure("size", n) in place of
+/// fixed(n) for sizes of containers and the presence of optionals.
 template <class V>
 concept KnowsPath = requires(V& visitor) {
-  visitor.enter(std::string());
+  visitor.enter(Step());
   visitor.leave();
 };
 
 namespace detail {
-template <class T, class V, class Step>
-void visit_part(T& object, V& visitor, Step&& step) {
+template <class T, class V, class MakeStep>
+void visit_part(T& object, V& visitor, MakeStep&& step) {
   if constexpr (KnowsPath<V>) {
     visitor.enter(step());
     visit_leaves(object, visitor);
@@ -126,8 +136,8 @@ constexpr std::string_view field_names() {
 /// "names": of SINTER_FIELDS; without, fields are numbered.
 template <class V, class... F>
 void visit_fields(V& visitor, [[maybe_unused]] std::string_view names, F&... fields) {
-  [[maybe_unused]] std::size_t index = 0;
-  (visit_part(fields, visitor, [&] { return "." + (names.empty() ? "field" + std::to_string(index++) : field_name(names, index++)); }), ...);
+  [[maybe_unused]] std::uint32_t index = 0;
+  (visit_part(fields, visitor, [&] { return Step{Step::Kind::field, index++, names, {}}; }), ...);
 }
 template <class K>
 std::string key_text(const K& key) {
@@ -136,6 +146,16 @@ std::string key_text(const K& key) {
   else return "[...]";
 }
 }  // namespace detail
+
+inline std::string Step::text() const {
+  switch (kind) {
+    case Kind::argument: return "argument " + std::to_string(index);
+    case Kind::field: return "." + (names.empty() ? "field" + std::to_string(index) : detail::field_name(names, index));
+    case Kind::item: return "[" + std::to_string(index) + "]";
+    case Kind::key: return key;
+  }
+  __builtin_unreachable();
+}
 
 /// Visits the leaves of `object` in a fixed order: visitor.tensor(Tensor&), .variable(const Variable&), .scalar(Scalar&),
 /// .fixed(int64) for static values (integers, enums, bool, sizes of containers).
@@ -155,13 +175,13 @@ void visit_leaves(T& object, V& visitor) {
     for (char c : object) visitor.fixed(c);
   } else if constexpr (is_vector<Plain>) {
     detail::visit_structure(visitor, "size", static_cast<std::int64_t>(object.size()));
-    std::size_t index = 0;
-    for (auto& item : object) detail::visit_part(item, visitor, [&] { return "[" + std::to_string(index++) + "]"; });
+    [[maybe_unused]] std::uint32_t index = 0;
+    for (auto& item : object) detail::visit_part(item, visitor, [&] { return Step{Step::Kind::item, index++, {}, {}}; });
   } else if constexpr (is_map<Plain>) {
     detail::visit_structure(visitor, "size", static_cast<std::int64_t>(object.size()));
     for (auto& [key, item] : object) {
-      detail::visit_part(key, visitor, [&] { return " key " + detail::key_text(key); });
-      detail::visit_part(item, visitor, [&] { return detail::key_text(key); });
+      detail::visit_part(key, visitor, [&] { return Step{Step::Kind::key, 0, {}, " key " + detail::key_text(key)}; });
+      detail::visit_part(item, visitor, [&] { return Step{Step::Kind::key, 0, {}, detail::key_text(key)}; });
     }
   } else if constexpr (is_optional<Plain>) {
     detail::visit_structure(visitor, "presence", object.has_value());

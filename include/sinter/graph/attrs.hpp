@@ -54,4 +54,24 @@ struct Attrs {
 };
 bool identical(const Attrs& a, const Attrs& b);
 
+/// Attributes as records and nodes hold them: shared and never changed, so that a copy of a node costs one count.
+class SharedAttrs {
+ public:
+  SharedAttrs() = default;   // all at their defaults
+  SharedAttrs(Attrs attrs);
+  const Attrs& operator*() const { return block_ ? block_->attrs : none(); }
+  const Attrs* operator->() const { return &**this; }
+  /// To be changed: a copy, unless nobody else holds them.
+  Attrs& edit();
+
+ private:
+  struct Block : RefCounted<Block> {
+    explicit Block(Attrs&& from) : attrs(std::move(from)) {}
+    static void destroy(Block* block) noexcept;
+    Attrs attrs;
+  };
+  static const Attrs& none();
+  Ref<Block> block_;
+};
+
 SINTER_NAMESPACE_END

@@ -4,6 +4,8 @@
 
 #include <sinter/graph/attrs.hpp>
 
+#include <sinter/base/block_pool.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -128,6 +130,20 @@ SINTER_DECL void Attrs::hash_into(Hasher& hasher) const {
   }
   if (payload) hasher.add(std::uint64_t{11});
   for (const Type& type : types) hash_type(hasher.add(std::uint64_t{12}), type);
+}
+
+SINTER_DECL const Attrs& SharedAttrs::none() {
+  static const Attrs* const defaults = new Attrs;   // never destroyed: graphs may be static
+  return *defaults;
+}
+SINTER_DECL SharedAttrs::SharedAttrs(Attrs attrs) : block_(Ref<Block>::adopt(new (BlockPool<sizeof(Block)>::allocate()) Block(std::move(attrs)))) {}
+SINTER_DECL void SharedAttrs::Block::destroy(Block* block) noexcept {
+  block->~Block();
+  BlockPool<sizeof(Block)>::release(block);
+}
+SINTER_DECL Attrs& SharedAttrs::edit() {
+  if (!block_ || block_->use_count() != 1) *this = SharedAttrs(**this);
+  return block_->attrs;
 }
 
 SINTER_NAMESPACE_END

@@ -4,6 +4,8 @@
 
 #include <sinter/graph/graph.hpp>
 
+#include <utility>
+
 SINTER_NAMESPACE_BEGIN
 
 namespace graph_detail {
@@ -56,43 +58,35 @@ inline TypeList infer_types(const OpInfo& op, std::span<const Type> in, const At
 }  // namespace graph_detail
 
 SINTER_DECL Value GraphBuilder::input(const Type& type, std::string name, Location where) {
-  Node node;
-  node.op = &graph_detail::input_op();
-  node.attrs.integer = static_cast<std::int64_t>(graph_.inputs_.size());
-  node.attrs.text = std::move(name);
-  node.types.push_back(type);
-  node.where = where;
-  graph_.nodes_->push_back(std::move(node));
-  const Value value{static_cast<std::int32_t>(graph_.nodes_->size()) - 1, 0};
+  Attrs attrs;
+  attrs.integer = static_cast<std::int64_t>(graph_.inputs_.size());
+  attrs.text = std::move(name);
+  const Value value = add_typed(graph_detail::input_op(), {}, std::move(attrs), TypeList(1, type), where);
   graph_.inputs_.push_back(value);
   return value;
 }
 
 SINTER_DECL Value GraphBuilder::constant(Ref<TensorImpl> data, Location where) {
   ensure(data.get() != nullptr && data->is_ready(), "a constant needs data");
-  Node node;
-  node.op = &graph_detail::constant_op();
-  node.types.push_back(data->type);
-  node.attrs.constant = std::move(data);
-  node.where = where;
-  graph_.nodes_->push_back(std::move(node));
-  return {static_cast<std::int32_t>(graph_.nodes_->size()) - 1, 0};
+  TypeList types(1, data->type);
+  Attrs attrs;
+  attrs.constant = std::move(data);
+  return add_typed(graph_detail::constant_op(), {}, std::move(attrs), std::move(types), where);
 }
 
-SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs, Location where) {
+SINTER_DECL Value GraphBuilder::add_shared(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, Location where) {
   SmallVector<Type, 4> in;
   for (Value value : inputs) {
     ensure(value.node >= 0 && static_cast<std::size_t>(value.node) < graph_.nodes_->size(), "an operand is not a value of this graph");
     ensure(static_cast<std::size_t>(value.result) < graph_.node(value).types.size(), "an operand names a result that does not exist");
     in.push_back(graph_.type(value));
   }
-  TypeList types = graph_detail::infer_types(op, in, attrs, where);
-  Node& node = graph_.nodes_->emplace_back();
-  node.op = &op;
-  node.inputs.assign(inputs.begin(), inputs.end());
-  node.attrs = std::move(attrs);
-  node.types = std::move(types);
-  node.where = where;
+  TypeList types = graph_detail::infer_types(op, in, *attrs, where);
+  return add_typed(op, inputs, std::move(attrs), std::move(types), where);
+}
+
+SINTER_DECL Value GraphBuilder::add_typed(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, TypeList types, Location where) {
+  graph_.nodes_->emplace_back(op, inputs, std::move(attrs), std::move(types), where);
   return {static_cast<std::int32_t>(graph_.nodes_->size()) - 1, 0};
 }
 
@@ -100,8 +94,7 @@ SINTER_DECL Value GraphBuilder::copy(const Node& source, std::span<const Value> 
   ensure(inputs.size() == source.inputs.size(), "a copied node needs as many operands as its original");
   const Value value{static_cast<std::int32_t>(graph_.nodes_->size()), 0};
   for (Value input : inputs) ensure(input.node >= 0 && input.node < value.node, "an operand is not a value of this graph");
-  Node& node = graph_.nodes_->emplace_back(source);
-  node.inputs.assign(inputs.begin(), inputs.end());
+  const Node& node = graph_.nodes_->emplace_back(source, inputs);
   if (node.op == &graph_detail::input_op()) {   // keeps its position
     const auto position = static_cast<std::size_t>(node.attrs.integer);
     if (graph_.inputs_.size() <= position) graph_.inputs_.resize(position + 1);
@@ -115,7 +108,7 @@ SINTER_DECL void GraphBuilder::extend_call(std::int32_t id, std::shared_ptr<cons
   Node& node = (*graph_.nodes_)[static_cast<std::size_t>(id)];
   ensure(node.op->is_call && body->outputs().size() >= node.types.size(), "only a call can be extended, and only by more results");
   for (std::size_t i = node.types.size(); i < body->outputs().size(); ++i) node.types.push_back(body->type(body->outputs()[i]));
-  node.attrs.bodies[0] = std::move(body);
+  node.edit_attrs([&](Attrs& attrs) { attrs.bodies[0] = std::move(body); });
 }
 
 SINTER_DECL std::vector<Value> GraphBuilder::inline_graph(const Graph& graph, std::span<const Value> inputs) {
@@ -137,7 +130,7 @@ SINTER_DECL std::vector<Value> GraphBuilder::inline_graph(const Graph& graph, st
       operands.push_back({made[from], made_result[from] + v.result});
     }
     const bool copies = same_types || node.op->kind == OpKind::leaf || !node.attrs.bodies.empty();
-    made[id] = (copies ? copy(node, operands) : add(*node.op, operands, node.attrs, node.where)).node;
+    made[id] = (copies ? copy(node, operands) : add_shared(*node.op, operands, node.shared_attrs(), node.where)).node;
   }
   std::vector<Value> outputs;
   for (Value v : graph.outputs()) outputs.push_back({made[static_cast<std::size_t>(v.node)], made_result[static_cast<std::size_t>(v.node)] + v.result});
@@ -154,6 +147,49 @@ SINTER_DECL Graph GraphBuilder::finish(std::span<const Value> outputs) {
   Graph done = std::move(graph_);
   graph_ = Graph();
   return done;
+}
+
+SINTER_DECL Graph Graph::with_symbols(std::vector<SymbolInfo> symbols) const {
+  Graph changed = *this;
+  changed.symbols_ = std::move(symbols);
+  return changed;
+}
+
+namespace graph_detail {
+/// What map_bodies has made of sub-graphs, and of the attributes that hold them.
+struct BodyChanges {
+  std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>>> bodies;
+  std::vector<std::pair<SharedAttrs, SharedAttrs>> attrs;
+};
+}  // namespace graph_detail
+
+SINTER_DECL Graph map_bodies(const Graph& graph, const std::function<std::shared_ptr<const Graph>(const std::shared_ptr<const Graph>&)>& change) {
+  graph_detail::BodyChanges done;
+  const auto body_for = [&](const std::shared_ptr<const Graph>& body) {
+    for (const auto& [before, after] : done.bodies)
+      if (before == body) return after;
+    return done.bodies.emplace_back(body, change(body)).second;
+  };
+  const auto attrs_for = [&](const SharedAttrs& attrs) {
+    for (const auto& [before, after] : done.attrs)
+      if (&*before == &*attrs) return after;
+    SharedAttrs changed = attrs;
+    std::vector<std::shared_ptr<const Graph>> bodies;
+    for (const auto& body : attrs->bodies) bodies.push_back(body_for(body));
+    if (bodies != attrs->bodies) changed.edit().bodies = std::move(bodies);
+    return done.attrs.emplace_back(attrs, std::move(changed)).second;
+  };
+  const auto& nodes = graph.nodes();
+  std::size_t first = 0;   // the first node that changes
+  while (first < nodes.size() && (nodes[first].attrs.bodies.empty() || &*attrs_for(nodes[first].shared_attrs()) == &nodes[first].attrs)) ++first;
+  if (first == nodes.size()) return graph;
+  GraphBuilder builder(graph);
+  builder.reserve(nodes.size());
+  for (const Node& node : nodes) {   // ids stay
+    if (node.attrs.bodies.empty()) builder.copy(node, node.inputs);
+    else builder.add_typed(*node.op, node.inputs, attrs_for(node.shared_attrs()), node.types, node.where);
+  }
+  return builder.finish(graph.outputs());
 }
 
 SINTER_DECL std::vector<std::int32_t> use_counts(const Graph& graph) {

@@ -10,6 +10,7 @@
 #include <sinter/tensor/shape.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,10 +30,39 @@ using Values = SmallVector<Value, 4>;
 
 class Graph;
 
-struct Node {
+class Node {
+  SharedAttrs shared_;
+
+ public:
+  Node() : attrs(*shared_) {}
+  Node(const Node& other) : Node(other, other.inputs) {}
+  /// A copy with other operands.
+  Node(const Node& other, std::span<const Value> operands)
+      : shared_(other.shared_), attrs(*shared_), op(other.op), inputs(operands), types(other.types), where(other.where) {}
+  Node(const OpInfo& op_info, std::span<const Value> operands, SharedAttrs attributes, TypeList result_types, Location location)
+      : shared_(std::move(attributes)), attrs(*shared_), op(&op_info), inputs(operands), types(std::move(result_types)), where(location) {}
+  Node(Node&& other) noexcept
+      : shared_(std::move(other.shared_)), attrs(*shared_), op(other.op), inputs(std::move(other.inputs)), types(std::move(other.types)), where(other.where) {}
+  Node& operator=(const Node& other) { return *this = Node(other); }
+  Node& operator=(Node&& other) noexcept {
+    if (this == &other) return *this;
+    std::destroy_at(this);   // a reference is bound once
+    return *std::construct_at(this, std::move(other));
+  }
+  ~Node() = default;
+
+  const SharedAttrs& shared_attrs() const { return shared_; }
+  /// Changes the attributes: edit_attrs([&](Attrs& attrs) { attrs.axes = axes; }).
+  template <class F>
+  void edit_attrs(F&& change) {
+    change(shared_.edit());
+    Node changed(std::move(*this));
+    *this = std::move(changed);
+  }
+
+  const Attrs& attrs;
   const OpInfo* op = nullptr;
   Values inputs;
-  Attrs attrs;
   TypeList types;                       // one per result
   Location where;                       // the user's line
 };
@@ -43,6 +73,7 @@ struct SymbolInfo {
   std::int32_t axis = -1;
   std::int64_t hint = 0;
   std::int64_t min = 2, max = std::int64_t{1} << 60;
+  friend bool operator==(const SymbolInfo&, const SymbolInfo&) = default;
 };
 
 /// Inputs are the nodes with op `input` (attrs.integer is the position); `inputs()` lists them by position.
@@ -55,6 +86,10 @@ class Graph {
   std::span<const Value> inputs() const { return inputs_; }
   std::span<const Value> outputs() const { return outputs_; }
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
+  /// The same nodes with other symbols.
+  Graph with_symbols(std::vector<SymbolInfo> symbols) const;
+  /// Copies of one graph: a pass that changes nothing gives one.
+  bool shares_nodes_with(const Graph& other) const { return nodes_ == other.nodes_; }
 
   /// Text form; parse() reads it back:
   ///   graph(%0: f32[4, s0], %1: f32[4]) {
@@ -87,6 +122,10 @@ Graph parse_graph(std::string_view text);
 /// Number of uses of each node's results, outputs included.
 std::vector<std::int32_t> use_counts(const Graph& graph);
 
+/// The graph with other sub-graphs: `change` gives the one to take a sub-graph's place, or the same. It is asked once for each,
+/// and nodes that share attributes still do. Where all stay, so does the graph.
+Graph map_bodies(const Graph& graph, const std::function<std::shared_ptr<const Graph>(const std::shared_ptr<const Graph>&)>& change);
+
 /// Builds a graph node by node, inferring types.
 class GraphBuilder {
  public:
@@ -96,10 +135,14 @@ class GraphBuilder {
 
   Value input(const Type& type, std::string name = {}, Location where = {});
   Value constant(Ref<TensorImpl> data, Location where = {});
-  Value add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs = {}, Location where = {});
+  Value add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs = {}, Location where = {}) { return add_shared(op, inputs, std::move(attrs), where); }
   Value add(const OpInfo& op, std::initializer_list<Value> inputs, Attrs attrs = {}, Location where = {}) {
-    return add(op, std::span<const Value>(inputs.begin(), inputs.size()), std::move(attrs), where);
+    return add_shared(op, std::span<const Value>(inputs.begin(), inputs.size()), std::move(attrs), where);
   }
+  /// As add, with attributes that another node or record has.
+  Value add_shared(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, Location where);
+  /// Adds a node whose types are known: of a value that was recorded, or of an equal node.
+  Value add_typed(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, TypeList types, Location where);
   /// Copies a node of another graph, with its inputs replaced and its types kept (no inference).
   Value copy(const Node& node, std::span<const Value> inputs);
   /// Gives a call another body, which has the old one's outputs first and may have more behind them.

@@ -13,6 +13,8 @@
 #include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/leaf.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -44,7 +46,7 @@ class Record : public RefCounted<Record> {
  public:
   const OpInfo* op = nullptr;                  // a single operation, or
   const ExprStructure* structure = nullptr;    // a whole expression
-  std::unique_ptr<Attrs> attrs;                // of `op`; null: defaults
+  SharedAttrs attrs;                           // of `op`
   Location where;
   std::uint64_t trace = 0;
   std::uint16_t results = 1;
@@ -64,13 +66,22 @@ class Record : public RefCounted<Record> {
 };
 
 /// Records one operation; types are inferred and checked now, nothing runs. Leaves are moved from.
-Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where);
+Ref<TensorImpl> record_shared(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where);
+inline Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) { return record_shared(op, leaves, std::move(attrs), where); }
 inline Ref<TensorImpl> record_op(const OpInfo& op, std::initializer_list<Leaf> leaves, Attrs attrs, Location where) {
-  std::vector<Leaf> moved(leaves);
-  return record_op(op, std::span<Leaf>(moved), std::move(attrs), where);
+  std::array<Leaf, 4> moved;
+  if (leaves.size() <= moved.size()) {
+    std::copy(leaves.begin(), leaves.end(), moved.begin());
+    return record_shared(op, std::span<Leaf>(moved.data(), leaves.size()), std::move(attrs), where);
+  }
+  std::vector<Leaf> many(leaves);
+  return record_shared(op, std::span<Leaf>(many), std::move(attrs), where);
 }
 /// As record_op, for ops with several results: a value for each.
-std::vector<Ref<TensorImpl>> record_results(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where);
+std::vector<Ref<TensorImpl>> record_shared_results(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where);
+inline std::vector<Ref<TensorImpl>> record_results(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+  return record_shared_results(op, leaves, std::move(attrs), where);
+}
 /// Records an effect behind those that this trace has recorded before: the token of the last one becomes its last operand,
 /// and its own last result, which is not among the values given back, is the token for the next. Outside a trace it runs
 /// at once.

@@ -249,6 +249,10 @@ inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, con
   Device device = common_device(leaves, op.name, where);
   TypeList types;
   is_weak = false;
+  if (const Type* common = nullptr; op.kind == OpKind::elementwise && (op.dtypes == DTypeRule::promote || op.dtypes == DTypeRule::floating) && agree(leaves, common)) {
+    types.push_back(*common);
+    return types;
+  }
   if (op.kind == OpKind::elementwise) {
     std::array<StepType, 8> args;
     for (std::size_t i = 0; i < leaves.size(); ++i) args[i] = leaf_type(leaves[i]);
@@ -258,8 +262,10 @@ inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, con
   } else {
     SmallVector<Type, 4> in;
     for (const Leaf& leaf : leaves) {
-      auto t = leaf_type(leaf);
-      in.push_back({t.dtype, device, t.shape});
+      Type& type = in.emplace_back();
+      if (leaf.value) type = leaf.value->type;
+      else type.dtype = leaf_type(leaf).dtype;
+      type.device = device;
     }
     op.infer(InferArgs{in, attrs, op.name, where}, types);
     if (device == Device::cpu()) device = attrs.device;
@@ -270,18 +276,18 @@ inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, con
   return types;
 }
 
-inline Ref<Record> make_record(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+inline Ref<Record> make_record(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
   Ref<Record> record = Record::make(leaves);
   record->op = &op;
   record->where = where;
-  record->attrs = std::make_unique<Attrs>(std::move(attrs));
+  record->attrs = std::move(attrs);
   record->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
   return record;
 }
 
-inline std::vector<Ref<TensorImpl>> record_all(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+inline std::vector<Ref<TensorImpl>> record_all(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
   bool is_weak = false;
-  TypeList types = result_types(op, leaves, attrs, where, is_weak);
+  TypeList types = result_types(op, leaves, *attrs, where, is_weak);
   Ref<Record> record = make_record(op, leaves, std::move(attrs), where);
   record->results = static_cast<std::uint16_t>(types.size());
   std::vector<Ref<TensorImpl>> values;
@@ -290,16 +296,16 @@ inline std::vector<Ref<TensorImpl>> record_all(const OpInfo& op, std::span<Leaf>
 }
 }  // namespace graph_detail
 
-SINTER_DECL Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+SINTER_DECL Ref<TensorImpl> record_shared(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
   bool is_weak = false;
-  TypeList types = graph_detail::result_types(op, leaves, attrs, where, is_weak);
+  TypeList types = graph_detail::result_types(op, leaves, *attrs, where, is_weak);
   Ref<TensorImpl> value = graph_detail::make_pending(types[0], graph_detail::make_record(op, leaves, std::move(attrs), where), 0);
   value->is_weak = is_weak;
   graph_detail::after_recording(value, op.name, where);
   return value;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> record_results(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+SINTER_DECL std::vector<Ref<TensorImpl>> record_shared_results(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
   std::vector<Ref<TensorImpl>> values = graph_detail::record_all(op, leaves, std::move(attrs), where);
   graph_detail::after_recording(values[0], op.name, where);
   return values;
@@ -378,7 +384,7 @@ SINTER_DECL Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value) {
   Leaf leaf(value);
   Ref<Record> record = Record::make({&leaf, 1});
   record->op = reshape;
-  record->attrs = std::make_unique<Attrs>(Attrs{.shape = value->type.shape});
+  record->attrs = Attrs{.shape = value->type.shape};
   record->trace = value->trace;
   Ref<TensorImpl> alias = graph_detail::make_pending(value->type, std::move(record), 0);
   alias->is_weak = value->is_weak;

@@ -27,9 +27,16 @@ SINTER_DECL std::string_view name(GuardKind kind) {
   __builtin_unreachable();
 }
 
+SINTER_DECL std::string LeafNames::text(std::size_t leaf) const {
+  std::string text;
+  for (std::int32_t part = leaves_[leaf].part; part >= 0; part = parts_[static_cast<std::size_t>(part)].whole)
+    text = parts_[static_cast<std::size_t>(part)].step.text() + text;
+  return leaves_[leaf].structure != nullptr ? leaves_[leaf].structure + (" of " + text) : text;
+}
+
 namespace jit_detail {
 inline std::string leaf_name(const GuardSet& guards, std::size_t leaf) {
-  return leaf < guards.names.size() ? guards.names[leaf].text : "argument leaf " + std::to_string(leaf);
+  return leaf < guards.names.size() ? guards.names.text(leaf) : "argument leaf " + std::to_string(leaf);
 }
 inline std::string expected_got(const std::string& expected, const std::string& got) { return ": expected " + expected + ", got " + got; }
 inline std::string strides_text(const Dim* strides, std::size_t rank) { return Shape(std::span<const Dim>(strides, rank)).text(); }
@@ -112,7 +119,7 @@ inline std::optional<Guard> broken_leaf(const GuardSet& guards, std::span<const 
   if (spec.kind != arg.kind) return Guard{GuardKind::structure, position, -1, leaf + expected_got(std::string(kind_text(spec.kind)), std::string(kind_text(arg.kind)))};
   if (spec.kind == LeafKind::fixed) {
     if (spec.fixed == arg.integer) return {};
-    const bool is_structure = i < guards.names.size() && guards.names[i].is_structure;
+    const bool is_structure = guards.names.is_structure(i);
     return Guard{is_structure ? GuardKind::structure : GuardKind::fixed_value, position, -1,
                  (is_structure ? leaf : "value of " + leaf) + expected_got(std::to_string(spec.fixed), std::to_string(arg.integer))};
   }
@@ -135,7 +142,7 @@ inline std::optional<Guard> broken_symbol(const GuardSet& guards, const SymbolSo
 SINTER_DECL std::optional<Guard> GuardSet::first_broken(std::span<const ArgLeaf> args) const {
   const std::size_t common = std::min(args.size(), leaves.size());
   for (std::size_t i = 0; i < common; ++i) {
-    const bool is_structure = i < names.size() && names[i].is_structure;
+    const bool is_structure = names.is_structure(i);
     if (args.size() != leaves.size() && !is_structure) continue;   // a size that differs explains all that follows
     if (auto broken = jit_detail::broken_leaf(*this, args, i)) return broken;
   }

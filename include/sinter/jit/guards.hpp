@@ -72,7 +72,7 @@ struct GuardSet {
   std::vector<LeafSpec> leaves;
   std::vector<DimGuard> dims;
   std::vector<SymbolSource> symbols;
-  std::vector<LeafName> names;     // of the leaves
+  LeafNames names;                 // of the leaves
   bool has_variables = false;      // among the leaves
   bool has_divisors = false;
   bool has_other_relations = true; // besides those that symbols know of

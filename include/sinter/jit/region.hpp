@@ -74,6 +74,7 @@ struct RegionBody {
   std::vector<std::int64_t> fixed;
   std::vector<std::int32_t> same_slot;                        // per argument: the first one with the same Variable, or itself
   std::shared_ptr<const Graph> graph;
+  SharedAttrs attrs;                                          // of every call
   std::vector<Ref<TensorImpl>> extra;                         // operands behind the arguments
   std::vector<std::shared_ptr<VariableSlot>> extra_slots;     // read again at each call where not null
   std::vector<std::uint8_t> is_weak_result;
@@ -97,10 +98,10 @@ struct RegionKey {
 /// The body that this trace has of the region for such arguments, or null.
 const RegionBody* find_region(const RegionKey& key, const RegionArguments& arguments);
 /// Makes a body from a finished trace. Null when it holds effects, which stay in order only outside of regions.
-const RegionBody* add_region(const RegionKey& key, const RegionArguments& arguments, const autodiff_detail::TracedCall& call,
+const RegionBody* add_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const autodiff_detail::TracedCall& call,
                              std::span<const CapturedVariable> captured, std::span<const std::uint8_t> is_weak_result, std::shared_ptr<const void> result);
 /// Records a call; gives the results.
-std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, const std::string& name, Location where);
+std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where);
 /// Records what the trace recorded, without a region.
 std::vector<Ref<TensorImpl>> inline_region(const autodiff_detail::TracedCall& call);
 
@@ -145,10 +146,10 @@ class Region {
       for (const auto& value : values) is_weak.push_back(value->is_weak);
       const std::vector<CapturedVariable> captured = trace->captured;
       const autodiff_detail::TracedCall traced = autodiff_detail::TransformTrace::end(std::move(trace), values);
-      body = add_region(key, arguments, traced, captured, is_weak, result);
+      body = add_region(key, name_, arguments, traced, captured, is_weak, result);
       if (body == nullptr) return autodiff_detail::with_values(*result, inline_region(traced));
     }
-    return autodiff_detail::with_values(*static_cast<const R*>(body->result.get()), call_region(*body, arguments, name_, where_));
+    return autodiff_detail::with_values(*static_cast<const R*>(body->result.get()), call_region(*body, arguments, where_));
   }
   Compiled<F> compiled_;
   std::shared_ptr<const char> identity_ = std::make_shared<const char>();   // of this region and its copies

@@ -55,7 +55,7 @@ SINTER_DECL const RegionBody* find_region(const RegionKey& key, const RegionArgu
   return nullptr;
 }
 
-SINTER_DECL const RegionBody* add_region(const RegionKey& key, const RegionArguments& arguments, const autodiff_detail::TracedCall& call,
+SINTER_DECL const RegionBody* add_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const autodiff_detail::TracedCall& call,
                                          std::span<const CapturedVariable> captured, std::span<const std::uint8_t> is_weak_result, std::shared_ptr<const void> result) {
   const auto has_effect = [](const Node& node) { return node.op->kind == OpKind::effect; };
   if (std::any_of(call.graph.nodes().begin(), call.graph.nodes().end(), has_effect)) return nullptr;
@@ -67,6 +67,10 @@ SINTER_DECL const RegionBody* add_region(const RegionKey& key, const RegionArgum
   body->fixed = arguments.fixed;
   body->same_slot = region_detail::equal_slots(arguments);
   body->graph = std::make_shared<const Graph>(Dce{}(call.graph));
+  Attrs attrs;
+  attrs.text = name;
+  attrs.bodies.push_back(body->graph);
+  body->attrs = std::move(attrs);
   body->results = call.results;
   body->is_weak_result.assign(is_weak_result.begin(), is_weak_result.end());
   body->result = std::move(result);
@@ -85,15 +89,13 @@ SINTER_DECL const RegionBody* add_region(const RegionKey& key, const RegionArgum
   return region_detail::bodies_of(key).bodies.emplace_back(std::move(body)).get();
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, const std::string& name, Location where) {
+SINTER_DECL std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where) {
   std::vector<Leaf> leaves;
+  leaves.reserve(arguments.values.size() + body.extra.size());
   for (const auto& value : arguments.values) leaves.emplace_back(value);
   for (std::size_t i = 0; i < body.extra.size(); ++i)
     leaves.emplace_back(body.extra_slots[i] ? Trace::current()->read_variable(body.extra_slots[i]) : body.extra[i]);
-  Attrs attrs;
-  attrs.text = name;
-  attrs.bodies.push_back(body.graph);
-  std::vector<Ref<TensorImpl>> values = record_results(op_info<ops::Region>, leaves, std::move(attrs), where);
+  std::vector<Ref<TensorImpl>> values = record_shared_results(op_info<ops::Region>, leaves, body.attrs, where);
   for (std::size_t i = 0; i < body.assignments.size(); ++i) {
     const RegionBody::Assignment& assignment = body.assignments[i];
     const auto& slot = assignment.slot ? assignment.slot : arguments.slots[static_cast<std::size_t>(assignment.argument)];

@@ -92,44 +92,26 @@ SINTER_DECL std::vector<Dim> solve_symbols(GuardSet& guards, std::span<const Arg
   return solution;
 }
 
-namespace jit_detail {
-/// Sub-graphs that were changed already: what nodes share stays shared.
-class BodyMap {
- public:
-  template <class Change>
-  std::shared_ptr<const Graph> map(const std::shared_ptr<const Graph>& body, Change&& change) {
-    for (const auto& [before, after] : done_)
-      if (before == body) return after;
-    return done_.emplace_back(body, std::make_shared<const Graph>(change(*body))).second;
-  }
-
- private:
-  std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>>> done_;
-};
-}  // namespace jit_detail
-
 SINTER_DECL Graph share_symbols(const Graph& graph) {
-  const auto has_bodies = [](const Node& node) { return !node.attrs.bodies.empty(); };
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), has_bodies)) return graph;
-  jit_detail::BodyMap bodies;
-  const auto with_symbols = [&](const Graph& body) {
-    GraphBuilder builder(graph);
-    for (const Node& node : body.nodes()) builder.copy(node, node.inputs);
-    return share_symbols(builder.finish(body.outputs()));
-  };
-  GraphBuilder builder(graph);
-  for (Node node : graph.nodes()) {
-    for (auto& body : node.attrs.bodies) body = bodies.map(body, with_symbols);
-    builder.copy(node, node.inputs);
-  }
-  return builder.finish(graph.outputs());
+  return map_bodies(graph, [&](const std::shared_ptr<const Graph>& body) {
+    const bool has_them = body->symbols() == graph.symbols();
+    const Graph shared = share_symbols(has_them ? *body : body->with_symbols(graph.symbols()));
+    return has_them && shared.shares_nodes_with(*body) ? body : std::make_shared<const Graph>(shared);
+  });
 }
+
+namespace jit_detail {
+inline bool has_symbols(const Attrs& attrs) {
+  return !attrs.shape.is_static() || !attrs.limits.is_static() || std::any_of(attrs.types.begin(), attrs.types.end(), [](const Type& type) { return !type.shape.is_static(); });
+}
+}  // namespace jit_detail
 
 SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement, std::span<const SymbolSource> sources) {
   bool is_identity = true;
   for (std::size_t i = 0; i < replacement.size(); ++i) is_identity &= identical(replacement[i], Dim::symbol(static_cast<SymbolId>(i)));
   if (is_identity) return graph;
   GraphBuilder builder(graph);
+  builder.reserve(graph.nodes().size());
   for (std::size_t i = 0; i < sources.size(); ++i) {
     SymbolInfo& symbol = builder.symbols()[i];
     if (sources[i].divisor == 1) continue;
@@ -138,14 +120,18 @@ SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> re
     symbol.max /= sources[i].divisor;
     symbol.input = symbol.axis = -1;   // no axis is the symbol itself
   }
-  jit_detail::BodyMap bodies;
-  for (const Node& node : graph.nodes()) {
+  const Graph with_bodies = map_bodies(graph, [&](const std::shared_ptr<const Graph>& body) {
+    return std::make_shared<const Graph>(substitute_symbols(*body, replacement, sources));
+  });
+  for (const Node& node : with_bodies.nodes()) {
     Node changed = node;
     for (Type& type : changed.types) type.shape = type.shape.substitute(replacement);
-    changed.attrs.shape = changed.attrs.shape.substitute(replacement);
-    changed.attrs.limits = changed.attrs.limits.substitute(replacement);
-    for (Type& type : changed.attrs.types) type.shape = type.shape.substitute(replacement);
-    for (auto& body : changed.attrs.bodies) body = bodies.map(body, [&](const Graph& g) { return substitute_symbols(g, replacement, sources); });
+    if (jit_detail::has_symbols(node.attrs))
+      changed.edit_attrs([&](Attrs& attrs) {
+        attrs.shape = attrs.shape.substitute(replacement);
+        attrs.limits = attrs.limits.substitute(replacement);
+        for (Type& type : attrs.types) type.shape = type.shape.substitute(replacement);
+      });
     builder.copy(changed, changed.inputs);   // one node each, in order: ids stay
   }
   return builder.finish(graph.outputs());

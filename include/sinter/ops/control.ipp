@@ -67,7 +67,9 @@ SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
   std::vector<bool> keeps_output(args.used.begin(), args.used.begin() + static_cast<std::ptrdiff_t>(results));
   std::vector<bool> keeps_input(node.attrs.bodies[0]->inputs().size(), false);
   for (const auto& body : node.attrs.bodies) mark_used_inputs(*body, keeps_output, keeps_input);
-  for (auto& body : node.attrs.bodies) body = cut_body(*body, keeps_output, keeps_input);
+  node.edit_attrs([&](Attrs& attrs) {
+    for (auto& body : attrs.bodies) body = cut_body(*body, keeps_output, keeps_input);
+  });
   keep_operands(node, 1, keeps_input);
   keep_results(args, keeps_output, tokens);
 }
@@ -126,7 +128,9 @@ SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
   std::vector<bool> keeps_input(node.attrs.bodies[0]->inputs().size(), false);
   std::fill_n(keeps_input.begin(), carries, true);
   for (const auto& body : node.attrs.bodies) mark_used_inputs(*body, std::vector<bool>(body->outputs().size(), true), keeps_input);
-  for (auto& body : node.attrs.bodies) body = cut_body(*body, std::vector<bool>(body->outputs().size(), true), keeps_input);
+  node.edit_attrs([&](Attrs& attrs) {
+    for (auto& body : attrs.bodies) body = cut_body(*body, std::vector<bool>(body->outputs().size(), true), keeps_input);
+  });
   keep_operands(node, 0, keeps_input);
   keep_results(args, std::vector<bool>(carries, true), tokens);
 }
@@ -224,12 +228,14 @@ SINTER_DECL void prune_scan(const PruneArgs& args, Tokens tokens) {
   std::vector<bool> keeps_input(at.operands, false);
   std::fill_n(keeps_input.begin(), at.carries, true);
   mark_used_inputs(*node.attrs.bodies[0], keeps_output, keeps_input);
-  node.attrs.bodies[0] = cut_body(*node.attrs.bodies[0], keeps_output, keeps_input);
-  for (std::size_t x = at.carries; x < at.carries + at.xs; ++x) node.attrs.steps[1] -= !keeps_input[x];
-  IntVector saved;
-  for (std::size_t s = 0; s < node.attrs.axes.size(); ++s)
-    if (keeps_result[at.carries + at.ys + s]) saved.push_back(node.attrs.axes[s]);
-  node.attrs.axes = saved;
+  node.edit_attrs([&](Attrs& attrs) {
+    attrs.bodies[0] = cut_body(*attrs.bodies[0], keeps_output, keeps_input);
+    for (std::size_t x = at.carries; x < at.carries + at.xs; ++x) attrs.steps[1] -= !keeps_input[x];
+    IntVector saved;
+    for (std::size_t s = 0; s < attrs.axes.size(); ++s)
+      if (keeps_result[at.carries + at.ys + s]) saved.push_back(attrs.axes[s]);
+    attrs.axes = saved;
+  });
   keep_operands(node, 0, keeps_input);
   keep_results(args, keeps_result, tokens);
 }

@@ -99,10 +99,12 @@ inline Node without_effects(Node node) {
   const OpInfo* twin = twin_without_effects(*node.op);
   if (twin == nullptr) return node;
   bool keeps = false;
-  for (auto& body : node.attrs.bodies) {
-    body = std::make_shared<const Graph>(without_effects(*body));
-    keeps = keeps || has_effects(*body);
-  }
+  node.edit_attrs([&](Attrs& attrs) {
+    for (auto& body : attrs.bodies) {
+      body = std::make_shared<const Graph>(without_effects(*body));
+      keeps = keeps || has_effects(*body);
+    }
+  });
   if (keeps) return node;
   node.op = twin;
   node.inputs.pop_back();

@@ -38,7 +38,7 @@ inline Value literal_to_the_right(Rewriter& rewriter, Value value) {
   const Value a = node.inputs[0], b = node.inputs[1];
   if (constness(rewriter.builder(), a) <= constness(rewriter.builder(), b)) return {};
   const Value swapped[] = {b, a};
-  return rewriter.add(*node.op, swapped, node.attrs, node.where);
+  return rewriter.add(*node.op, swapped, node.shared_attrs(), node.where);
 }
 
 /// Whether the operands' shapes still broadcast to `wanted` when number `i` is rank 0 or has the shape `instead`.
@@ -79,7 +79,7 @@ inline Value broadcast_implicitly(Rewriter& rewriter, Value value) {
       has_changed = true;
     }
   }
-  return has_changed ? rewriter.add(op, operands, rewriter.builder().node(value).attrs, where) : Value{};
+  return has_changed ? rewriter.add(op, operands, rewriter.builder().node(value).shared_attrs(), where) : Value{};
 }
 
 inline constexpr Rule canonical_rules[] = {

@@ -216,6 +216,11 @@ SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
     }
   }
   const auto shared_body = std::make_shared<const Graph>(body.finish(outputs));
+  Attrs call_attrs;
+  call_attrs.bodies.push_back(shared_body);
+  const SharedAttrs attrs(std::move(call_attrs));
+  TypeList types;
+  for (Value v : outputs) types.push_back(shared_body->type(v));
 
   GraphBuilder builder(graph_);
   std::vector<std::vector<Value>> moved(static_cast<std::size_t>(count_));
@@ -235,13 +240,7 @@ SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
       const Value v = in_blocks[static_cast<std::size_t>(k)];
       operands.push_back(moved[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
     }
-    Node call;
-    call.op = &op_info<ops::Region>;
-    call.inputs = operands;
-    call.attrs.bodies.push_back(shared_body);
-    for (Value v : outputs) call.types.push_back(shared_body->type(v));
-    call.where = node(begin).where;
-    const Value made = builder.copy(call, operands);
+    const Value made = builder.add_typed(op_info<ops::Region>, operands, attrs, types, node(begin).where);
     for (std::size_t r = 0; r < results.size(); ++r) {
       auto& to = moved[static_cast<std::size_t>(begin + results[r].node)];
       if (to.size() <= static_cast<std::size_t>(results[r].result)) to.resize(static_cast<std::size_t>(results[r].result) + 1);

@@ -22,20 +22,12 @@ inline void verify_after(std::string_view pass, const Graph& graph) {
 
 namespace passes_detail {
 SINTER_DECL Graph run_on_bodies(const Graph& graph, const PipelineOptions& options) {
-  const auto has_bodies = [](const Node& node) { return !node.attrs.bodies.empty(); };
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), has_bodies)) return graph;
   std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>>> done;
-  const auto run = [&](const std::shared_ptr<const Graph>& body) {
+  return map_bodies(graph, [&](const std::shared_ptr<const Graph>& body) {
     for (const auto& [before, after] : done)
-      if (before == body || structurally_equal(*before, *body)) return after;
+      if (structurally_equal(*before, *body)) return after;
     return done.emplace_back(body, std::make_shared<const Graph>(run_pipeline(*body, options))).second;
-  };
-  GraphBuilder builder(graph);
-  for (Node node : graph.nodes()) {   // ids stay
-    for (auto& body : node.attrs.bodies) body = run(body);
-    builder.copy(node, node.inputs);
-  }
-  return builder.finish(graph.outputs());
+  });
 }
 }  // namespace passes_detail
 

@@ -18,11 +18,12 @@ inline bool has_prunable(const Graph& graph) {
 inline void prune_node(Node& node, std::span<const std::uint8_t> used, SmallVector<std::int32_t, 8>& kept) {
   node.op->prune(PruneArgs{node, used, kept});
   bool nests = false;
-  for (auto& body : node.attrs.bodies) {
-    if (!has_prunable(*body)) continue;
-    body = std::make_shared<const Graph>(Prune{}(*body));
-    nests = true;
-  }
+  for (const auto& body : node.attrs.bodies) nests = nests || has_prunable(*body);
+  if (nests)
+    node.edit_attrs([](Attrs& attrs) {
+      for (auto& body : attrs.bodies)
+        if (has_prunable(*body)) body = std::make_shared<const Graph>(Prune{}(*body));
+    });
   if (!nests) return;
   SmallVector<std::int32_t, 8> all;
   node.op->prune(PruneArgs{node, std::vector<std::uint8_t>(node.types.size(), 1), all});

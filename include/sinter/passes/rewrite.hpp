@@ -54,7 +54,7 @@ class Match {
   const Type& type() const { return type(root_); }
   Literal literal(const Pattern& pattern) const;
   /// Adds a node with the location of the root.
-  Value add(const OpInfo& op, std::initializer_list<Value> inputs, Attrs attrs = {});
+  Value add(const OpInfo& op, std::initializer_list<Value> inputs, SharedAttrs attrs = {});
 
  private:
   friend class Rewriter;
@@ -79,7 +79,7 @@ class Rewriter {
   GraphBuilder& builder() { return builder_; }
   const GraphBuilder& builder() const { return builder_; }
   /// Adds a node and rewrites it.
-  Value add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs, Location where);
+  Value add(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, Location where);
   /// A rank-0 literal.
   Value literal(const Literal& literal, Location where);
 

@@ -48,7 +48,7 @@ SINTER_DECL const Node& Match::node() const { return rewriter_.builder().node(ro
 SINTER_DECL const Node& Match::operand(std::size_t operand) const { return rewriter_.builder().node(node().inputs[operand]); }
 SINTER_DECL const Type& Match::type(Value v) const { return rewriter_.builder().type(v); }
 SINTER_DECL Literal Match::literal(const Pattern& pattern) const { return *literal_of(rewriter_.builder(), (*this)[pattern]); }
-SINTER_DECL Value Match::add(const OpInfo& op, std::initializer_list<Value> inputs, Attrs attrs) {
+SINTER_DECL Value Match::add(const OpInfo& op, std::initializer_list<Value> inputs, SharedAttrs attrs) {
   return rewriter_.add(op, std::span<const Value>(inputs.begin(), inputs.size()), std::move(attrs), node().where);
 }
 
@@ -91,8 +91,8 @@ SINTER_DECL Rewriter::Rewriter(const RuleSet& rules, const Graph& graph) : rules
   builder_.reserve(graph.nodes().size() + graph.nodes().size() / 4 + 8);
 }
 
-SINTER_DECL Value Rewriter::add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs, Location where) {
-  const Value made = builder_.add(op, inputs, std::move(attrs), where);
+SINTER_DECL Value Rewriter::add(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, Location where) {
+  const Value made = builder_.add_shared(op, inputs, std::move(attrs), where);
   if (depth_ >= deepest_replacement) return made;
   ++depth_;
   const Value settled = settle(made);

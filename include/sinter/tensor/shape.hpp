@@ -69,6 +69,7 @@ class Shape {
 
  private:
   [[noreturn]] void throw_axis(int axis) const;
+  Dim checked_numel(Location where) const;   // of shapes with symbols or zeros, or too large
   std::array<Dim, max_rank> dims_{};
   std::uint8_t rank_ = 0;
 };

@@ -40,6 +40,14 @@ SINTER_DECL bool Shape::is_static() const {
 
 SINTER_DECL Dim Shape::numel(Location where) const {
   std::int64_t product = 1;
+  bool is_plain = true;
+  for (Dim dim : dims())
+    is_plain = is_plain && dim.is_static() && dim.value() > 0 && !__builtin_mul_overflow(product, dim.value(), &product) && product <= (std::int64_t{1} << 60);
+  return SINTER_LIKELY(is_plain) ? Dim(product) : checked_numel(where);
+}
+
+SINTER_DECL Dim Shape::checked_numel(Location where) const {
+  std::int64_t product = 1;
   bool is_empty = false, overflows = false;
   Dim symbolic = 1;
   for (Dim dim : dims()) {
