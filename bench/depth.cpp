@@ -1,4 +1,5 @@
-// What depth costs: compiling and calling 48 equal transformer layers, beside one layer.
+// What depth costs: compiling and calling 48 equal transformer layers, beside one layer and beside the whole graph without
+// regions.
 #include "measure.hpp"
 #include "row.hpp"
 
@@ -60,6 +61,21 @@ void print_rows(const std::string& name, const F& f, const Tensor& x) {
   bench::print({.name = "call of 48 layers, per layer, " + name, .shape = "2x16x128", .dtype = "f32", .ours = call_many / 48 * 1e6, .unit = "us", .peer = "one layer", .peer_value = call_one * 1e6});
 }
 
+/// Steady state: calls of one body, against the whole graph as one plan.
+template <class F>
+void print_whole_graph_row(const std::string& name, const F& f, const Tensor& x) {
+  const auto layers = make_layers(48);
+  auto calls = jit::compile(f), whole = jit::compile(f);
+  const Tensor y = calls(x, layers);
+  Context::get().outlines = false;
+  const Tensor z = whole(x, layers);
+  Context::get().outlines = true;
+  bench::require_close(to_vector<float>(y), to_vector<float>(z), 1e-3, name);
+  const bench::Pair pair = bench::compare([&] { bench::keep(calls(x, layers)); }, [&] { bench::keep(whole(x, layers)); });
+  bench::print({.name = "call of 48 layers, " + name, .shape = "2x16x128", .dtype = "f32", .ours = pair.ours * 1e6, .unit = "us", .peer = "whole graph", .peer_value = pair.peer * 1e6,
+                .compile_ms = whole.stats().compile_ms});
+}
+
 }  // namespace
 
 int main() {
@@ -82,6 +98,8 @@ int main() {
   };
   print_rows("blocks found", found, x);
   print_rows("jit::region", marked, x);
+  print_whole_graph_row("blocks found", found, x);
+  print_whole_graph_row("jit::region", marked, x);
   print_rows("blocks found, gradients", gradient_of(found), x);
   print_rows("jit::region, gradients", gradient_of(marked), x);
 }

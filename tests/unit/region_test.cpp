@@ -101,6 +101,50 @@ TEST_CASE("region: unmarked layers are found, compiled once, and right", "[regio
   }
 }
 
+TEST_CASE("region: all layers share the two halves of a derivative, the first one too", "[region]") {
+  // The first layer's input needs no gradient. With many layers it takes the body of the others; with few it has its own.
+  const auto loss = [](Tensor x, const std::vector<Layer>& list) { return sum(square(deep(x, list))); };
+  auto block = jit::region([](Tensor x, const Layer& layer) { return apply_layer(x, layer); });
+  const auto marked_loss = [&](Tensor x, const std::vector<Layer>& list) {
+    for (const Layer& layer : list) x = block(x, layer);
+    return sum(square(x));
+  };
+  const Tensor x = randn({4, 8});
+  for (const int count : {4, 12}) {
+    const auto list = layers(count);
+    auto found = jit::compile([&](Tensor y, const std::vector<Layer>& ps) { return jit::grad<1>(loss)(y, ps); });
+    auto marked = jit::compile([&](Tensor y, const std::vector<Layer>& ps) { return jit::grad<1>(marked_loss)(y, ps); });
+    auto whole = jit::compile([&](Tensor y, const std::vector<Layer>& ps) { return jit::grad<1>(loss)(y, ps); });
+    const auto a = found(x, list), b = marked(x, list);
+    Context::get().outlines = false;
+    const auto c = whole(x, list);
+    Context::get().outlines = true;
+    CHECK(whole.stats().regions == 0);
+    CHECK(marked.stats().regions == (count == 12 ? 2 : 4));
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      check_close(a[i].w, c[i].w, 1e-3);
+      check_close(a[i].b, c[i].b, 1e-3);
+      check_close(b[i].w, c[i].w, 1e-3);
+      check_close(b[i].b, c[i].b, 1e-3);
+    }
+  }
+}
+
+TEST_CASE("region: without outlining calls are written out", "[region]") {
+  const auto list = layers(6);
+  const Tensor x = randn({4, 8});
+  auto block = jit::region([](Tensor y, const Layer& layer) { return apply_layer(y, layer); });
+  auto marked = jit::compile([&](Tensor y, const std::vector<Layer>& ps) {
+    for (const Layer& layer : ps) y = block(y, layer);
+    return y;
+  });
+  Context::get().outlines = false;
+  const Tensor y = marked(x, list);
+  Context::get().outlines = true;
+  CHECK(marked.stats().region_calls == 0);
+  check_close(y, deep(x, list));
+}
+
 TEST_CASE("region: gradients through found and marked layers", "[region]") {
   auto list = layers(6);
   Tensor x = randn({4, 8});

@@ -64,6 +64,7 @@ class BackwardWalk {
   std::size_t slot(std::int32_t id) const { return static_cast<std::size_t>(id - first_); }
 
   bool is_independent(Value v) const {
+    if (v.node >= first_ && !is_of_wrt_[slot(v.node)]) return false;
     for (Value w : wrt_)
       if (w == v) return true;
     return false;
@@ -75,6 +76,7 @@ class BackwardWalk {
     depends_.assign(static_cast<std::size_t>(last_ - first_), false);
     for (Value w : wrt_)
       if (w.node >= first_ && w.node < last_) depends_[slot(w.node)] = true;
+    is_of_wrt_ = depends_;
     for (std::int32_t id = first_; id < last_; ++id) {
       const OpInfo& op = *builder_.graph().node(id).op;
       if (op.vjp == nullptr && op.decompose == nullptr && !op.is_call) continue;   // no gradient passes
@@ -129,11 +131,12 @@ class BackwardWalk {
     KnownCall key{node.attrs.bodies[0], {}, {}, {}};
     for (Value in : inputs) key.wanted.push_back(depends(in) && is_floating(builder_.type(in).dtype));
     for (Value gradient : result_gradients) key.given.push_back(static_cast<bool>(gradient));
-    auto known = std::find_if(calls_.begin(), calls_.end(), [&](const KnownCall& k) { return k.body == key.body && k.wanted == key.wanted && k.given == key.given; });
+    auto known = std::find_if(calls_.begin(), calls_.end(), [&](const KnownCall& k) { return k.serves(key); });
     if (known == calls_.end()) {
       key.derivative = differentiate_call_body(*key.body, key.wanted, key.given);
       known = calls_.insert(calls_.end(), std::move(key));
     }
+    ++known->calls;
     const CallDerivative& derivative = known->derivative;
     if (!derivative.backward) return;
     Attrs attrs;
@@ -170,13 +173,22 @@ class BackwardWalk {
     std::shared_ptr<const Graph> body;
     std::vector<std::uint8_t> wanted, given;
     CallDerivative derivative;
+    int calls = 0;
+    /// Among many calls one that wants less (the first layer, by its input) takes what the others have: a few values that
+    /// nobody reads cost less than two more bodies.
+    static constexpr int many = 7;
+    bool serves(const KnownCall& call) const {
+      if (body != call.body || given != call.given) return false;
+      if (wanted == call.wanted) return true;
+      return calls >= many && std::equal(wanted.begin(), wanted.end(), call.wanted.begin(), [](std::uint8_t mine, std::uint8_t theirs) { return mine >= theirs; });
+    }
   };
 
   GraphBuilder& builder_;
   std::vector<KnownCall> calls_;
   std::int32_t first_, last_;
   std::span<const Value> wrt_;
-  std::vector<bool> depends_;   // of node first_ + i, on a value of wrt_
+  std::vector<bool> depends_, is_of_wrt_;   // node first_ + i on a value of wrt_; it has such a value
   std::unordered_map<Value, Value, ValueHash> gradients_;
 };
 

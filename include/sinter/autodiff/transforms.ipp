@@ -4,6 +4,7 @@
 #include <sinter/autodiff/forward.hpp>
 #include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/transforms.hpp>
+#include <sinter/base/context.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/outline.hpp>
 
@@ -46,7 +47,8 @@ SINTER_DECL Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace
   const TracedCall call = TransformTrace::end(std::move(trace), results);
   std::vector<std::int32_t> wrt(call.parameters);
   for (std::size_t i = 0; i < wrt.size(); ++i) wrt[i] = static_cast<std::int32_t>(i);
-  return split_results(call, replay_call(call, differentiate(Outline{}(Dce{}(call.graph)), wrt, 0)));
+  const Graph live = Dce{}(call.graph);
+  return split_results(call, replay_call(call, differentiate(Context::get().outlines ? Outline{}(live) : live, wrt, 0)));
 }
 
 SINTER_DECL Derivatives jacobian_call(std::unique_ptr<TransformTrace> trace, const Ref<TensorImpl>& result, Location where) {

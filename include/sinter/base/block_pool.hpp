@@ -21,12 +21,12 @@ class BlockPool {
       --cache.count;
       return block;
     }
-    return ::operator new(Bytes, std::align_val_t{16});
+    return ::operator new(Bytes);
   }
   static void release(void* block) noexcept {
     Cache& cache = local();
     if (SINTER_UNLIKELY(cache.is_dead || cache.count == Capacity)) {
-      ::operator delete(block, std::align_val_t{16});
+      ::operator delete(block);
       return;
     }
     auto* free = static_cast<Free*>(block);
@@ -36,7 +36,7 @@ class BlockPool {
   }
 
  private:
-  static_assert(Bytes >= sizeof(void*));
+  static_assert(Bytes >= sizeof(void*) && __STDCPP_DEFAULT_NEW_ALIGNMENT__ >= 16);
   struct Free {
     Free* next;
   };
@@ -71,12 +71,12 @@ class BlockPool {
 /// Memory of any size from pools of fixed sizes; past 64 KiB from the system. To be released with the same size.
 template <std::size_t Bytes = 256>
 void* allocate_pooled(std::size_t bytes) {
-  if constexpr (Bytes > (std::size_t{64} << 10)) return ::operator new(bytes, std::align_val_t{16});
+  if constexpr (Bytes > (std::size_t{64} << 10)) return ::operator new(bytes);
   else return bytes <= Bytes ? BlockPool<Bytes, 8>::allocate() : allocate_pooled<Bytes * 4>(bytes);
 }
 template <std::size_t Bytes = 256>
 void release_pooled(void* block, std::size_t bytes) noexcept {
-  if constexpr (Bytes > (std::size_t{64} << 10)) ::operator delete(block, std::align_val_t{16});
+  if constexpr (Bytes > (std::size_t{64} << 10)) ::operator delete(block);
   else bytes <= Bytes ? BlockPool<Bytes, 8>::release(block) : release_pooled<Bytes * 4>(block, bytes);
 }
 

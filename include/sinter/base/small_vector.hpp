@@ -34,7 +34,7 @@ class SmallVector {
   explicit SmallVector(std::span<const T> items) { assign(items.begin(), items.end()); }
   SmallVector(const SmallVector& other) { copy(other.data(), other.size_); }
   SmallVector(SmallVector&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::exchange(other.heap_, nullptr)) {
-    if (!heap_) std::copy_n(other.in_place(), size_, in_place());
+    if (!heap_ && size_ != 0) std::memcpy(static_cast<void*>(in_place()), other.in_place(), size_ * sizeof(T));
     other.size_ = 0;
     other.capacity_ = N;
   }
@@ -47,7 +47,7 @@ class SmallVector {
     if (this == &other) return *this;
     free_heap();
     size_ = other.size_, capacity_ = other.capacity_, heap_ = std::exchange(other.heap_, nullptr);
-    if (!heap_) std::copy_n(other.in_place(), size_, in_place());
+    if (!heap_ && size_ != 0) std::memcpy(static_cast<void*>(in_place()), other.in_place(), size_ * sizeof(T));
     other.size_ = 0, other.capacity_ = N;
     return *this;
   }

@@ -14,8 +14,8 @@ SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
 
 template <class Op>
-Tensor record(std::initializer_list<Leaf> leaves, Attrs attrs, Location where) {
-  return Tensor(record_op(op_info<Op>, leaves, std::move(attrs), where));
+Tensor record(std::initializer_list<Leaf> leaves, SharedAttrs attrs, Location where) {
+  return Tensor(record_shared(op_info<Op>, leaves, std::move(attrs), where));
 }
 
 /// Axes resolved, ascending and distinct; an empty list becomes all axes.

@@ -136,7 +136,7 @@ SINTER_DECL const Attrs& SharedAttrs::none() {
   static const Attrs* const defaults = new Attrs;   // never destroyed: graphs may be static
   return *defaults;
 }
-SINTER_DECL SharedAttrs::SharedAttrs(Attrs attrs) : block_(Ref<Block>::adopt(new (BlockPool<sizeof(Block)>::allocate()) Block(std::move(attrs)))) {}
+SINTER_DECL SharedAttrs::SharedAttrs(Attrs&& attrs) : block_(Ref<Block>::adopt(new (BlockPool<sizeof(Block)>::allocate()) Block(std::move(attrs)))) {}
 SINTER_DECL void SharedAttrs::Block::destroy(Block* block) noexcept {
   block->~Block();
   BlockPool<sizeof(Block)>::release(block);

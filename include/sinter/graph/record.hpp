@@ -68,7 +68,7 @@ class Record : public RefCounted<Record> {
 /// Records one operation; types are inferred and checked now, nothing runs. Leaves are moved from.
 Ref<TensorImpl> record_shared(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where);
 inline Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) { return record_shared(op, leaves, std::move(attrs), where); }
-inline Ref<TensorImpl> record_op(const OpInfo& op, std::initializer_list<Leaf> leaves, Attrs attrs, Location where) {
+inline Ref<TensorImpl> record_shared(const OpInfo& op, std::initializer_list<Leaf> leaves, SharedAttrs attrs, Location where) {
   std::array<Leaf, 4> moved;
   if (leaves.size() <= moved.size()) {
     std::copy(leaves.begin(), leaves.end(), moved.begin());
@@ -76,6 +76,9 @@ inline Ref<TensorImpl> record_op(const OpInfo& op, std::initializer_list<Leaf> l
   }
   std::vector<Leaf> many(leaves);
   return record_shared(op, std::span<Leaf>(many), std::move(attrs), where);
+}
+inline Ref<TensorImpl> record_op(const OpInfo& op, std::initializer_list<Leaf> leaves, Attrs attrs, Location where) {
+  return record_shared(op, leaves, std::move(attrs), where);
 }
 /// As record_op, for ops with several results: a value for each.
 std::vector<Ref<TensorImpl>> record_shared_results(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where);

@@ -156,6 +156,7 @@ SINTER_DECL int ItemGraph::make_memory(int item) {
 SINTER_DECL int ItemGraph::make_dense(int item) {
   item = make_memory(item);
   const Layout& layout = *layout_of(item);
+  if (layout.owner == item && is_computed((*this)[item].form)) return item;   // stored row-major
   const auto dense = dense_dim_strides((*this)[item].shape);
   for (std::size_t i = 0; i < layout.strides.size(); ++i)
     if (!identical(layout.strides[i], dense[i]) && !is_number((*this)[item].shape[static_cast<int>(i)], 1)) return copy_of(item);

@@ -9,6 +9,7 @@
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <unordered_map>
 
@@ -44,6 +45,11 @@ class Outliner {
   std::optional<BlockRun> best_cut(BlockRun run) const;
   void extend(BlockRun& run) const;
   int crossing_values(std::int32_t at, const BlockRun& run) const;
+  /// No other period can explain much more.
+  bool is_nearly_all(const BlockRun& run) const {
+    const auto work = std::count_if(graph_.nodes().begin(), graph_.nodes().end(), [](const Node& n) { return n.op->kind != OpKind::leaf; });
+    return std::int64_t{run.period} * run.repeats * 8 >= std::int64_t{work} * 7;
+  }
   Graph emit(const BlockRun& run) const;
 
   const Graph& graph_;
@@ -53,25 +59,43 @@ class Outliner {
   std::vector<std::int32_t> last_use_;   // the last node that reads a node; count_ for outputs
 };
 
+/// Nodes of one kind have one fingerprint.
+inline std::uint64_t fingerprint(const Node& node) {
+  std::uint64_t bits = reinterpret_cast<std::uintptr_t>(node.op) + node.inputs.size();
+  const auto add = [&](std::uint64_t word) { bits = (bits ^ word) * 0x9E3779B97F4A7C15ull, bits ^= bits >> 32; };
+  for (const Type& type : node.types) {
+    add(static_cast<std::uint64_t>(type.dtype) << 8 | static_cast<std::uint64_t>(type.shape.rank()));
+    for (Dim dim : type.shape.dims()) add(std::bit_cast<std::uint64_t>(dim));   // symbolic ones are interned
+  }
+  if (node.op->kind == OpKind::leaf) return bits;
+  for (std::int64_t axis : node.attrs.axes) add(static_cast<std::uint64_t>(axis));
+  for (Dim dim : node.attrs.shape) add(std::bit_cast<std::uint64_t>(dim));
+  add(static_cast<std::uint64_t>(node.attrs.integer));
+  add(std::bit_cast<std::uint64_t>(node.attrs.value));
+  return bits;
+}
+
 SINTER_DECL void Outliner::number_kinds() {
-  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known;
-  kind_.resize(static_cast<std::size_t>(count_));
-  last_use_.assign(static_cast<std::size_t>(count_), -1);
+  const auto count = static_cast<std::size_t>(count_);
+  std::vector<std::int32_t> first(std::bit_ceil(2 * count), -1), next(count, -1);   // kinds by fingerprint, chained
+  std::vector<std::uint64_t> fingerprints(count);
+  kind_.resize(count);
+  last_use_.assign(count, -1);
   for (std::int32_t id = 0; id < count_; ++id) {
     const Node& n = node(id);
     for (Value v : n.inputs) last_use_[static_cast<std::size_t>(v.node)] = id;
-    Hasher hasher;
-    hasher.add(reinterpret_cast<std::uintptr_t>(n.op)).add(std::uint64_t{n.inputs.size()});
-    for (const Type& type : n.types) graph_detail::hash_type(hasher, type);
-    if (!is_leaf(id)) n.attrs.hash_into(hasher);
-    auto& same = known[hasher.finish().low];
-    const auto found = std::find_if(same.begin(), same.end(), [&](std::int32_t other) {
-      const Node& o = node(other);
-      if (o.op == n.op && is_leaf(id)) return identical(o.types[0], n.types[0]);
-      return o.inputs.size() == n.inputs.size() && graph_detail::same_node(o, n);
-    });
-    kind_[static_cast<std::size_t>(id)] = found == same.end() ? id : *found;
-    if (kind_[static_cast<std::size_t>(id)] == id) same.push_back(id);
+    const std::uint64_t bits = fingerprints[static_cast<std::size_t>(id)] = fingerprint(n);
+    std::int32_t& head = first[bits & (first.size() - 1)];
+    std::int32_t same = head;
+    for (; same >= 0; same = next[static_cast<std::size_t>(same)]) {
+      if (fingerprints[static_cast<std::size_t>(same)] != bits) continue;
+      const Node& o = node(same);
+      if (o.op == n.op && (is_leaf(id) ? identical(o.types[0], n.types[0]) : o.inputs.size() == n.inputs.size() && graph_detail::same_node(o, n))) break;
+    }
+    kind_[static_cast<std::size_t>(id)] = same >= 0 ? same : id;
+    if (same >= 0) continue;
+    next[static_cast<std::size_t>(id)] = head;
+    head = id;
   }
   for (Value v : graph_.outputs()) last_use_[static_cast<std::size_t>(v.node)] = count_;
 }
@@ -156,9 +180,13 @@ SINTER_DECL std::optional<BlockRun> Outliner::best_cut(BlockRun run) const {
     const int crossing = crossing_values(at, run);
     std::int32_t first = at;   // behind views: what reads the crossing values
     while (first + 1 < run.end() && (node(first).op->kind == OpKind::view || is_leaf(first) || is_literal(first))) ++first;
-    if (!is_heavy(first) || crossing >= fewest) continue;
+    if (!is_heavy(first) || crossing >= 3 || crossing > fewest) continue;
+    BlockRun cut{run.begin + shift, run.period, (length - shift) / run.period};
+    extend(cut);
+    // Of equally narrow cuts the one that leaves least outside.
+    if (best && crossing == fewest && cut.repeats <= best->repeats) continue;
     fewest = crossing;
-    best = BlockRun{run.begin + shift, run.period, (length - shift) / run.period};
+    best = cut;
   }
   return best;
 }
@@ -260,9 +288,9 @@ SINTER_DECL Graph Outliner::run() {
   for (std::int32_t period : candidate_periods()) {
     const BlockRun run = longest_run(period);
     if (run.repeats < std::max(2, options_.least_repeats - 1) || run.period * run.repeats <= best.period * best.repeats) continue;
-    if (std::optional<BlockRun> cut = best_cut(run)) {
-      extend(*cut);
+    if (const std::optional<BlockRun> cut = best_cut(run)) {
       if (cut->repeats >= options_.least_repeats && cut->period * cut->repeats > best.period * best.repeats) best = *cut;
+      if (best.repeats > 0 && is_nearly_all(best)) break;
     }
   }
   return best.repeats > 0 ? emit(best) : graph_;

@@ -40,6 +40,7 @@ template <class Pass>
 Graph run_pass(const Graph& graph, const PipelineOptions&) { return Pass{}(graph); }
 /// Sub-graphs go through the same stages. One that several nodes share is still shared afterwards.
 Graph run_on_bodies(const Graph& graph, const PipelineOptions& options);
+inline Graph run_outline(const Graph& graph, const PipelineOptions&) { return Context::get().outlines ? Outline{}(graph) : inline_calls(graph); }
 inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) { return Decompose{options.keep}(graph); }
 }  // namespace passes_detail
 
@@ -47,7 +48,7 @@ inline constexpr Stage pipeline[] = {
     {"drop derivatives", passes_detail::run_pass<DropDerivatives>, "all derivatives have been taken; what only they asked for dies in the next pass"},
     {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them", false},
     {"prune", passes_detail::run_pass<Prune>, "what nobody reads of a loop or branch goes before its sub-graph is worked on"},
-    {"outline", passes_detail::run_pass<Outline>, "what repeats is found while the user's operations are whole; everything behind this pays for one block", false},
+    {"outline", passes_detail::run_outline, "what repeats is found while the user's operations are whole; everything behind this pays for one block", false},
     {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished", false},
     {"decompose", passes_detail::run_decompose, "composites hide structure that every later pass wants to see"},
     {"canonicalise", passes_detail::run_pass<Canonicalise>, "decompositions and users spell one thing in many ways; equal values must look equal before cse"},

@@ -187,7 +187,8 @@ SINTER_DECL Graph Rewriter::run() {
     const Node& node = graph_.nodes()[id];
     Values inputs;
     for (Value v : node.inputs) inputs.push_back(move(v));
-    moved[id] = settle(builder_.copy(node, inputs));
+    const Value copied = builder_.copy(node, inputs);
+    moved[id] = node.op == &op_info<ops::Input> || node.op->is_call ? copied : settle(copied);   // no rule is about these
   }
   std::vector<Value> outputs;
   for (Value v : graph_.outputs()) outputs.push_back(move(v));

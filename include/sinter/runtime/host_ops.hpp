@@ -28,7 +28,7 @@ struct ScatterOp {
 struct HostOp {
   void (*run)(HostCall& call) = nullptr;   // null: scatter_add
   ScatterOp scatter;
-  Attrs attrs;
+  SharedAttrs attrs;
   Location where;
   std::size_t inputs = 0;                  // the operands are these, then the results
   std::vector<Type> types;                 // of all operands

@@ -97,7 +97,7 @@ class ScatterAdd final : public Launch {
 class HostLaunch : public Launch, protected HostCall {
  public:
   HostLaunch(const HostOp& op, std::span<const std::int64_t> symbols)
-      : HostCall(op.attrs, op.where), run_(op.run), bodies_(op.bodies), symbols_(symbols.begin(), symbols.end()) {
+      : HostCall(*op.attrs, op.where), run_(op.run), bodies_(op.bodies), symbols_(symbols.begin(), symbols.end()) {
     for (std::size_t i = 0; i < op.types.size(); ++i) {
       HostView view;
       view.dtype = op.types[i].dtype;
@@ -177,9 +177,11 @@ SINTER_DECL HostOp make_host_op(const ItemGraph& items, int item) {
   }
   ensure(it.form == Form::host, "host op: not one");
   op.run = node.op->run_on_host;
-  op.attrs = node.attrs;
+  op.attrs = node.shared_attrs();
   op.where = node.where;
   op.inputs = it.inputs.size();
+  op.types.reserve(op.inputs + node.types.size());
+  op.offsets.reserve(op.inputs);
   for (std::int32_t input : it.inputs) {
     const Layout* layout = items.layout_of(input);
     ensure(layout != nullptr, "host op: an operand is not in memory");

@@ -159,7 +159,7 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     for (const std::int32_t input : items_[item].inputs)
       step.operands.push_back(memory_.buffer_of[static_cast<std::size_t>(items_.layout_of(input)->owner)]);
     for (const FusionMember& member : group.members) step.operands.push_back(memory_.buffer_of[static_cast<std::size_t>(member.item)]);
-    for (const auto& body : step.host->attrs.bodies) step.host->bodies.push_back(body_plan(body));
+    for (const auto& body : step.host->attrs->bodies) step.host->bodies.push_back(body_plan(body));
   } else {
     LoweredKernel& lowered = kernels_[static_cast<std::size_t>(id)];
     step.is_plain_copy = runtime_detail::is_plain_copy(lowered);
