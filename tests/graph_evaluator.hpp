@@ -402,7 +402,9 @@ inline Array evaluate_node(const sinter::Graph& graph, std::size_t id, const std
     evaluate_reduction(*node.op, args);
   } else if (node.op->kind == sinter::OpKind::composite) {
     sinter::Node bound = node;
-    for (sinter::Shape* shape : {&bound.attrs.shape, &bound.attrs.limits}) *shape = sinter::Shape(numbers(*shape, symbols));
+    bound.edit_attrs([&](sinter::Attrs& attrs) {
+      for (sinter::Shape* shape : {&attrs.shape, &attrs.limits}) *shape = sinter::Shape(numbers(*shape, symbols));
+    });
     Array out = evaluate_composite(bound, args.in);
     if (out.extents != args.out.extents || out.dtype != args.out.dtype)
       throw std::logic_error("oracle: " + std::string(node.op->name) + " decomposes into another type than it infers");

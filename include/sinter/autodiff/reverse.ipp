@@ -36,7 +36,7 @@ class BackwardWalk {
 
   void run() {
     for (std::int32_t id = last_; id-- > first_;) {
-      if (!depends_[slot(id)]) continue;
+      if (!depends_[slot(id)] || builder_.graph().node(id).inputs.empty()) continue;
       const std::size_t results = builder_.graph().node(id).types.size();
       Values gradients;
       bool has_gradient = false;
@@ -206,9 +206,14 @@ inline void check_loss(const Graph& forward, int loss_output) {
 
 /// Throws where an op is left that has a derivative in forward mode alone.
 inline void refuse_unfinished(const Graph& gradient) {
+  std::vector<const Graph*> seen;   // calls share bodies
   for (const Node& node : gradient.nodes()) {
     if (node.op->refuse != nullptr) node.op->refuse(node.where);
-    for (const auto& body : node.attrs.bodies) refuse_unfinished(Dce{}(*body));
+    for (const auto& body : node.attrs.bodies) {
+      if (std::find(seen.begin(), seen.end(), body.get()) != seen.end()) continue;
+      seen.push_back(body.get());
+      refuse_unfinished(Dce{}(*body));
+    }
   }
 }
 

@@ -40,6 +40,12 @@ class Capturer {
         stack.pop_back();
         continue;
       }
+      if (const Value* known = top->record->results > 1 ? records_.find(top->record) : nullptr) {   // another result of it
+        values_[top] = {known->node, top->result};
+        order_.push_back(top);
+        stack.pop_back();
+        continue;
+      }
       std::size_t before = stack.size();
       for (const Leaf& leaf : top->record->leaves())
         if (leaf.value && !values_.contains(leaf.value.get())) stack.push_back(leaf.value.get());

@@ -454,7 +454,7 @@ SINTER_DECL Fusion Fuser::run() {
       const int home = group_of(it.inputs[0]);
       result_.group_of[static_cast<std::size_t>(item)] = home;
       group(home).members.push_back({item, group(home).members[0].shared_map});
-      raise_horizon(home, item);
+      horizon_[static_cast<std::size_t>(home)] = item;   // nobody who depends on it has a group yet
       continue;
     }
     result_.group_of[static_cast<std::size_t>(item)] = static_cast<std::int32_t>(result_.groups.size());

@@ -156,7 +156,13 @@ SINTER_DECL int ItemGraph::make_memory(int item) {
 SINTER_DECL int ItemGraph::make_dense(int item) {
   item = make_memory(item);
   const Layout& layout = *layout_of(item);
-  if (layout.owner == item && is_computed((*this)[item].form)) return item;   // stored row-major
+  // What is computed is stored row-major; so are inputs unless something else was said.
+  const auto has_strides = [&](const Node& input) {
+    const auto position = static_cast<std::size_t>(input.attrs.integer);
+    return position < options_.input_strides.size() && !options_.input_strides[position].empty();
+  };
+  const bool is_plain = is_computed((*this)[item].form) || ((*this)[item].form == Form::input && !has_strides(*node(item)));
+  if (layout.owner == item && is_plain) return item;
   const auto dense = dense_dim_strides((*this)[item].shape);
   for (std::size_t i = 0; i < layout.strides.size(); ++i)
     if (!identical(layout.strides[i], dense[i]) && !is_number((*this)[item].shape[static_cast<int>(i)], 1)) return copy_of(item);
@@ -252,10 +258,13 @@ SINTER_DECL void ItemGraph::build_place(std::int32_t id, std::span<const std::in
 
 SINTER_DECL void ItemGraph::build_outputs(const ItemOptions& options) {
   std::span<const Value> values = graph_->outputs();
+  std::vector<bool> is_given(graph_->nodes().size());   // by an earlier output
   for (std::size_t j = 0; j < values.size(); ++j) {
     OutputSource source;
-    for (std::size_t i = 0; i < j && source.same_as < 0; ++i)
-      if (values[i] == values[j]) source.same_as = static_cast<std::int32_t>(i);
+    if (is_given[static_cast<std::size_t>(values[j].node)])
+      for (std::size_t i = 0; i < j && source.same_as < 0; ++i)
+        if (values[i] == values[j]) source.same_as = static_cast<std::int32_t>(i);
+    is_given[static_cast<std::size_t>(values[j].node)] = true;
     int item = item_of(values[j]);
     const Form base = (*this)[base_of(item)].form;
     const bool is_outside = base == Form::input || base == Form::constant;
