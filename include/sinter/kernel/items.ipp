@@ -6,6 +6,7 @@
 #include <sinter/kernel/item_views.ipp>
 
 #include <algorithm>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -258,13 +259,13 @@ SINTER_DECL void ItemGraph::build_place(std::int32_t id, std::span<const std::in
 
 SINTER_DECL void ItemGraph::build_outputs(const ItemOptions& options) {
   std::span<const Value> values = graph_->outputs();
-  std::vector<bool> is_given(graph_->nodes().size());   // by an earlier output
+  std::vector<std::int32_t> last(graph_->nodes().size(), -1), previous(values.size());   // outputs of one node, chained
   for (std::size_t j = 0; j < values.size(); ++j) {
     OutputSource source;
-    if (is_given[static_cast<std::size_t>(values[j].node)])
-      for (std::size_t i = 0; i < j && source.same_as < 0; ++i)
-        if (values[i] == values[j]) source.same_as = static_cast<std::int32_t>(i);
-    is_given[static_cast<std::size_t>(values[j].node)] = true;
+    std::int32_t& of_node = last[static_cast<std::size_t>(values[j].node)];
+    for (std::int32_t i = of_node; i >= 0; i = previous[static_cast<std::size_t>(i)])
+      if (values[static_cast<std::size_t>(i)] == values[j]) source.same_as = i;
+    previous[j] = std::exchange(of_node, static_cast<std::int32_t>(j));
     int item = item_of(values[j]);
     const Form base = (*this)[base_of(item)].form;
     const bool is_outside = base == Form::input || base == Form::constant;
