@@ -30,7 +30,8 @@ using Values = SmallVector<Value, 4>;
 
 class Graph;
 
-class Node {
+struct Node {
+ private:
   SharedAttrs shared_;
 
  public:

@@ -101,7 +101,7 @@ class HostRoundTrip final : public Launch {
 }  // namespace runtime_detail
 
 SINTER_DECL std::unique_ptr<Launch> bind_device_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device) {
-  if (op.bodies.empty() && !ops_detail::runs_on_devices(op.attrs)) return std::make_unique<runtime_detail::HostRoundTrip>(op, symbols, step, device);
+  if (op.bodies.empty() && !ops_detail::runs_on_devices(*op.attrs)) return std::make_unique<runtime_detail::HostRoundTrip>(op, symbols, step, device);
   return std::make_unique<runtime_detail::DeviceControl>(op, symbols, step, device);
 }
 
