@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
         }
       }
     }
-    const float shift = sum1 == __int_as_float(0xff800000) ? 0 : sum1;
+    const float shift = sum1 - sum1 == 0 ? sum1 : 0;
     sum4 = sum4 * expf(before - shift);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -80,8 +80,8 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
     const float other = __shfl_xor_sync(0xffffffffu, v1, m);
     v1 = greater<float>(v1, other);
   }
-  const float all_shift = v1 == __int_as_float(0xff800000) ? 0 : v1;
-  sum4 = sum4 * expf(own_greatest - all_shift) + (v1 - v1);
+  const float own_shift = v1 - v1 == 0 ? v1 : 0;
+  sum4 = sum4 * expf(own_greatest - own_shift) * expf(own_shift - v1);
 #pragma unroll
   for (int m = 16; m > 0; m /= 2) {
     const float other = __shfl_xor_sync(0xffffffffu, sum4, m);

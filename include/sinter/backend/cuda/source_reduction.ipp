@@ -118,7 +118,7 @@ class ReductionWriter {
     if (shape.is_resident) declare_resident();
     online_ = shape.is_column || shape.is_resident || shape.splits > 1 ? Online{} : find_online();
     for (int pass = 0; pass <= nest.depths; ++pass) {
-      if (pass > 0) write_outer(pass);
+      if (pass > 0 && !(online_.sum != no_inst && pass == 1)) write_outer(pass);
       if (online_.sum != no_inst && pass == 0) write_online();
       else if (nest.is_full_walk(pass) && !(online_.sum != no_inst && pass == 1)) write_walk(pass);
       if (shape.splits > 1) break;
@@ -305,10 +305,10 @@ class ReductionWriter {
 
   // ---- the greatest value and the sum of exponentials in one walk
 
-  /// sum(exp(x - max(x))), the only reduction of the second walk: Milakov and Gimelshein, "Online normalizer calculation for
-  /// softmax", 2018.
+  /// sum(exp(value - shift)), the only reduction of the second walk, where the first finds max(value) and the shift is mostly
+  /// that: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
   struct Online {
-    InstId value = no_inst, greatest = no_inst, sum = no_inst;
+    InstId value = no_inst, greatest = no_inst, shift = no_inst, sum = no_inst;
   };
 
   Online find_online() const {
@@ -318,19 +318,18 @@ class ReductionWriter {
     if (exponential.prim != Prim::exp) return {};
     const Inst& shifted = nest.inst(exponential.args[0]);
     if (shifted.prim != Prim::sub) return {};
-    const Inst& greatest = nest.inst(shifted.args[1]);
-    if (greatest.prim != Prim::reduce_max || nest.depth[shifted.args[1]] != 1 || greatest.args[0] != shifted.args[0]) return {};
-    return {shifted.args[0], shifted.args[1], sums[0]};
+    if (nest.is_inner[shifted.args[1]] || nest.depth[shifted.args[1]] != 1) return {};
+    for (InstId greatest : nest.reductions_of(0))
+      if (nest.inst(greatest).prim == Prim::reduce_max && nest.inst(greatest).args[0] == shifted.args[0]) return {shifted.args[0], greatest, shifted.args[1], sums[0]};
+    return {};
   }
 
-  /// exp(x - greatest), where the greatest so far may be -infinity.
   std::string exponential(const std::string& x, const std::string& shift) const {
     const DType dtype = nest.inst(online_.sum).dtype;
     return expression({.prim = Prim::exp, .dtype = dtype}, dtype, {x + " - " + shift, "", ""});
   }
-  std::string finite_or_zero(const std::string& greatest) const {
-    return greatest + " == " + neutral(Prim::reduce_max, nest.inst(online_.sum).dtype) + " ? 0 : " + greatest;
-  }
+  /// Of infinity and NaN, which differ from themselves.
+  static std::string finite_or_zero(const std::string& x) { return x + " - " + x + " == 0 ? " + x + " : 0"; }
 
   /// The first two walks: a tile is read once for its greatest value, which rescales the sum so far, and its exponentials.
   void write_online() {
@@ -363,10 +362,9 @@ class ReductionWriter {
     w.close();
     w.line("const " + own_type + " own_greatest = " + greatest + ";");
     for (InstId id : reductions) put_together(id);
-    // Where the greatest value is no number, the sum is none either: x - x says so.
-    const std::string all = w.name[online_.greatest];
-    w.line("const " + own_type + " all_shift = " + finite_or_zero(all) + ";");
-    w.line(sum + " = " + sum + " * " + exponential("own_greatest", "all_shift") + " + (" + all + " - " + all + ");");
+    write_outer(1);
+    w.line("const " + own_type + " own_shift = " + finite_or_zero(w.name[online_.greatest]) + ";");
+    w.line(sum + " = " + sum + " * " + exponential("own_greatest", "own_shift") + " * " + exponential("own_shift", w.name[online_.shift]) + ";");
     put_together(online_.sum);
   }
 
