@@ -1,0 +1,191 @@
+// Generated CUDA C, run on the processor: a back end that compiles the text as C++ with the compiler of this machine. The
+// threads of a block are fibers that take turns from one barrier or shuffle to the next, so a block must reach those
+// together, as generated kernels do; blocks run one after the other. Shows what a text computes, not how a GPU orders it.
+#pragma once
+
+#include <sinter/backend/cuda/source.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <dlfcn.h>
+#include <unistd.h>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace sinter_test {
+
+inline constexpr const char* emulated_cuda_prelude = R"(
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ucontext.h>
+#include <vector>
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(n) __attribute__((aligned(n)))
+#define __shared__ static
+struct Dim3 { unsigned x = 0, y = 0, z = 0; };
+static Dim3 threadIdx, blockIdx;
+namespace emulated {
+constexpr std::size_t stack_bytes = 65536;
+static ucontext_t scheduler;
+static std::vector<ucontext_t> fibers;
+static std::vector<char> is_done;
+static std::vector<std::uint64_t> slots;
+static void (*kernel)(const void*);
+static const void* parameters;
+static void yield() {
+  const unsigned own = threadIdx.x;
+  swapcontext(&fibers[own], &scheduler);
+  threadIdx.x = own;
+}
+static void enter() {
+  kernel(parameters);
+  is_done[threadIdx.x] = 1;
+}
+static void run_block(unsigned threads, std::vector<char*>& stacks) {
+  is_done.assign(threads, 0);
+  for (unsigned t = 0; t < threads; ++t) {
+    getcontext(&fibers[t]);
+    fibers[t].uc_stack.ss_sp = stacks[t], fibers[t].uc_stack.ss_size = stack_bytes, fibers[t].uc_link = &scheduler;
+    makecontext(&fibers[t], enter, 0);
+  }
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (unsigned t = 0; t < threads; ++t) {
+      if (is_done[t]) continue;
+      threadIdx.x = t;
+      swapcontext(&scheduler, &fibers[t]);
+      goes_on |= !is_done[t];
+    }
+  }
+}
+}
+extern "C" void emulated_launch(void (*kernel)(const void*), const void* parameters, const unsigned* grid, unsigned threads) {
+  static std::vector<char*> stacks;
+  while (stacks.size() < threads) stacks.push_back(static_cast<char*>(std::malloc(emulated::stack_bytes)));
+  emulated::fibers.resize(threads), emulated::slots.resize((threads + 31) / 32 * 32);
+  emulated::kernel = kernel, emulated::parameters = parameters;
+  for (blockIdx.z = 0; blockIdx.z < grid[2]; ++blockIdx.z)
+    for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
+      for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) emulated::run_block(threads, stacks);
+}
+#define __syncthreads() emulated::yield()
+#define __syncwarp() emulated::yield()
+template <class T> static T __shfl_xor_sync(unsigned, T value, int mask) {
+  const unsigned own = threadIdx.x;
+  std::memcpy(&emulated::slots[own], &value, sizeof value);
+  emulated::yield();
+  T other;
+  std::memcpy(&other, &emulated::slots[own ^ static_cast<unsigned>(mask)], sizeof other);
+  emulated::yield();
+  return other;
+}
+template <class To, class From> static To bits_as(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
+static inline float __int_as_float(int bits) { return bits_as<float>(bits); }
+static inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
+static inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32); }
+static inline unsigned long long atomicCAS(unsigned long long* place, unsigned long long expected, unsigned long long wanted) {
+  const unsigned long long old = *place;
+  if (old == expected) *place = wanted;
+  return old;
+}
+static inline float rsqrtf(float x) { return static_cast<float>(1 / std::sqrt(static_cast<double>(x))); }
+static inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+)";
+
+/// A text compiled and loaded; kept for the rest of the process. Throws std::runtime_error where there is no compiler.
+inline void* emulated_library(const std::string& source, const std::vector<std::string>& entries) {
+  static auto* libraries = new std::map<std::string, void*>;
+  void*& library = (*libraries)[source];
+  if (library != nullptr) return library;
+  const char *folder = std::getenv("TMPDIR"), *compiler = std::getenv("CXX");
+  const std::string base = std::string(folder != nullptr ? folder : "/tmp") + "/sinter_emulated_" + std::to_string(getpid()) + "_" + std::to_string(libraries->size());
+  {
+    std::ofstream file(base + ".cpp");
+    file << emulated_cuda_prelude;
+    std::istringstream lines(source);
+    for (std::string line; std::getline(lines, line);)
+      if (line.rfind("template <> __device__", 0) != 0) file << line << "\n";   // inline assembly; the general form is there, too
+    for (const std::string& entry : entries) file << "extern \"C\" void call_" << entry << "(const void* a) { " << entry << "(*(const Arguments*)a); }\n";
+  }
+  const std::string command = std::string(compiler != nullptr ? compiler : "c++") + " -std=c++17 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC " + base + ".cpp -o " + base + ".so";
+  const int status = std::system(command.c_str());
+  if (status == 0) library = dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  unlink((base + ".cpp").c_str()), unlink((base + ".so").c_str());
+  if (library == nullptr) throw std::runtime_error("the compiler refuses or is missing: " + command);
+  return library;
+}
+
+class EmulatedCuda final : public sinter::Backend {
+ public:
+  /// `multiprocessors`: what the generator is told; 2 runs small sizes as large ones are.
+  explicit EmulatedCuda(int multiprocessors = 132) { target_.multiprocessors = multiprocessors; }
+  std::string_view name() const override { return "emulated cuda"; }
+  std::string cache_key() const override { return "emulated cuda " + std::to_string(target_.multiprocessors); }
+  sinter::Limits limits() const override { return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
+  std::vector<sinter::Schedule> schedules(const sinter::Kernel& kernel, std::string* why) const override {
+    if (sinter::cuda::generate(kernel, {}, target_, why) == nullptr) return {};
+    return {sinter::Schedule{}};
+  }
+  std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule) override {
+    return std::make_shared<const Compiled>(sinter::cuda::generate(kernel, schedule, target_));
+  }
+
+ private:
+  class Run final : public sinter::Launch {
+   public:
+    explicit Run(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, const sinter::BoundGeometry& geometry) : kernel_(std::move(kernel)), geometry_(geometry) {}
+    void run(void* const* operands) override {
+      sinter::cuda::LaunchList list = kernel_->bind(geometry_, 0, true);
+      for (const sinter::cuda::GpuLaunch& launch : list.launches)
+        for (const sinter::cuda::ParameterPatch& patch : launch.patches)
+          if (list.needs_alignment && patch.kind == Kind::operand && reinterpret_cast<std::uintptr_t>(operands[patch.index]) % 16 != 0) return run(kernel_->bind(geometry_, 0, false), operands);
+      run(std::move(list), operands);
+    }
+
+   private:
+    using Kind = sinter::cuda::ParameterPatch::Kind;
+    void run(sinter::cuda::LaunchList list, void* const* operands) {
+      if (list.launches.empty()) return;
+      void* library = emulated_library(list.source, list.entries);
+      std::vector<char> workspace(list.workspace_bytes + 256, 0x5A);
+      char* const start = workspace.data() + (256 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 256);
+      std::int64_t fault[4] = {};
+      using Function = void (*)(const void*);
+      const auto launch_all = reinterpret_cast<void (*)(Function, const void*, const unsigned*, unsigned)>(dlsym(library, "emulated_launch"));
+      for (sinter::cuda::GpuLaunch& launch : list.launches) {
+        for (const sinter::cuda::ParameterPatch& patch : launch.patches) {
+          const char* const base = patch.kind == Kind::operand ? static_cast<const char*>(operands[patch.index]) : patch.kind == Kind::workspace ? start : reinterpret_cast<const char*>(fault);
+          launch.parameters[patch.at / 8] = patch.kind == Kind::tag ? 1 : reinterpret_cast<std::uintptr_t>(base + patch.byte_offset);
+        }
+        launch_all(reinterpret_cast<Function>(dlsym(library, ("call_" + list.entries[launch.entry]).c_str())), launch.parameters.data(), launch.grid.data(), launch.block[0]);
+      }
+      if (fault[0] != 0) throw sinter::IndexError("emulated cuda", "index " + std::to_string(fault[1]) + " is out of range for an axis of extent " + std::to_string(fault[2]));
+    }
+    std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel_;
+    sinter::BoundGeometry geometry_;
+  };
+  class Compiled final : public sinter::Executable {
+   public:
+    explicit Compiled(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel) : kernel_(std::move(kernel)) {}
+    std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry) const override { return std::make_unique<Run>(kernel_, geometry); }
+
+   private:
+    std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel_;
+  };
+  sinter::cuda::Target target_;
+};
+
+}  // namespace sinter_test

@@ -1,0 +1,84 @@
+// What generated CUDA C computes, without a GPU: texts run on the processor (emulated_cuda.hpp) and compared with the oracle and
+// the reference back end. A text takes the compiler about a second.
+#ifdef SINTER_CUDA
+#include "../catch.hpp"
+
+#include "../conformance/kernel_compare.hpp"
+#include "../emulated_cuda.hpp"
+#include "../plan_harness.hpp"
+#include "fuzz_loop.hpp"
+
+#include <cstdio>
+#include <limits>
+
+using namespace sinter_test;
+
+namespace {
+bool has_compiler() {
+  try {
+    return emulated_library("struct Arguments {};\n", {}) != nullptr;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+constexpr const char* graphs[] = {
+    "graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }",     // online, vectors
+    "graph(%x: f64[s0, 20003]) { return log_softmax(%x) {axes=[1]} }",   // online, single elements
+    "graph(%x: f32[s0, 1024]) { return softmax(%x) {axes=[1]} }",
+    "graph(%x: f32[s0, 1024]) { return sum(%x) {axes=[0]} }",
+    "graph(%x: f32[s0, 10011]) { return sum(%x) {axes=[0, 1]} }",
+    "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }",
+    "graph(%x: f32[s0, 255], %w: f32[255, 130]) { return matmul(%x, %w) }",
+    "graph(%x: f64[s0, 64], %w: f64[128, 64]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
+    "graph(%x: f32[s0, 1000], %w: f32[1000], %b: f32[1000]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-05} }",
+};
+}  // namespace
+
+TEST_CASE("emulated CUDA C agrees with the oracle") {
+  if (!has_compiler()) SINTER_SKIP("no compiler");
+  for (const char* text : graphs)
+    for (const int multiprocessors : {132, 2}) {
+      EmulatedCuda emulated(multiprocessors);
+      const Graph graph = parse_graph(text);
+      const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
+      INFO(text << " for " << multiprocessors << " processors");
+      for (const std::int64_t rows : {3, 70}) CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{rows})) == "");
+    }
+}
+
+TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online") {
+  if (!has_compiler()) SINTER_SKIP("no compiler");
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  EmulatedCuda emulated;
+  for (const char* op : {"softmax", "log_softmax", "logsumexp"}) {
+    const Graph graph = parse_graph(std::string("graph(%x: f32[5, 40004]) { return ") + op + "(%x) {axes=[1]} }");
+    auto inputs = random_inputs(graph);
+    auto& x = inputs[0].data;
+    constexpr std::size_t n = 40004;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i % 5 == 0) x[i] = -infinity;
+      x[n + i] = -infinity;
+      if (i < n / 2 || i > n / 2 + 40) x[4 * n + i] = -infinity;
+    }
+    x[2 * n + 5] = infinity, x[3 * n + 70] = std::numeric_limits<double>::quiet_NaN();
+    const auto plan = build_plan(run_pipeline(graph), fused({&emulated})), wanted = build_plan(run_pipeline(graph), fused());
+    INFO(op);
+    CHECK(difference(run(*plan, inputs)[0], run(*wanted, inputs)[0], 2e-5) == "");
+  }
+}
+
+TEST_CASE("emulated CUDA C of random kernels agrees with the reference back end") {
+  if (!has_compiler()) SINTER_SKIP("no compiler");
+  int agreed = 0;
+  fuzz_loop(900000, [&](std::uint64_t seed) {
+    const KernelCase test_case = KernelGenerator(seed).generate();
+    EmulatedCuda emulated(seed % 3 == 0 ? 2 : 132);
+    const Outcome outcome = compare(*reference(), emulated, test_case, Agreement::within_error);
+    INFO("seed " << seed << "\n" << describe(test_case) << outcome.difference);
+    REQUIRE((outcome.is_declined || static_cast<bool>(outcome)));
+    ++agreed;
+  });
+  std::printf("%d texts agree\n", agreed);
+}
+#endif
