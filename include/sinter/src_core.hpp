@@ -68,8 +68,11 @@
 #include <sinter/passes/drop_derivatives.ipp>
 #include <sinter/passes/evaluate.ipp>
 #include <sinter/passes/fold.ipp>
+#include <sinter/passes/keep_or_recompute.ipp>
+#include <sinter/passes/minimum_cut.ipp>
 #include <sinter/passes/outline.ipp>
 #include <sinter/passes/pipeline.ipp>
 #include <sinter/passes/prune.ipp>
+#include <sinter/passes/rematerialise.ipp>
 #include <sinter/passes/rewrite.ipp>
 #include <sinter/passes/simplify.ipp>

@@ -15,6 +15,7 @@
 #include <sinter/jit/guards.ipp>
 #include <sinter/jit/lazy.ipp>
 #include <sinter/jit/marks.ipp>
+#include <sinter/jit/memory_budget.ipp>
 #include <sinter/jit/recompile.ipp>
 #include <sinter/jit/live_values.ipp>
 #include <sinter/jit/region.ipp>

@@ -1,5 +1,5 @@
 // Derivatives of calls (regions): the body is differentiated once, however often it is called. The forward body gives what
-// the backward body needs as further results; values that cost little are computed again instead. Knows no op but calls.
+// the backward body needs as further results; a minimum cut decides which values are computed again instead. Knows no op but calls.
 #pragma once
 
 #include <sinter/base/config.hpp>

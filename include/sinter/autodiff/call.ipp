@@ -8,8 +8,7 @@
 #include <sinter/passes/cse.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/decompose.hpp>
-
-#include <algorithm>
+#include <sinter/passes/keep_or_recompute.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace reverse_detail {
@@ -50,23 +49,21 @@ class CallCut {
       for (Value v : joint_.nodes()[id].inputs) is_needed_[static_cast<std::size_t>(v.node)] = true;
     }
   }
-  /// Values of the forward part that the gradients use: literals, views and cheap maps of what is there anyway are computed
-  /// again, the others are saved.
+  /// Values of the forward part that the gradients use are saved or computed again, whichever moves less memory. What is an
+  /// operand or a result is in memory anyway.
   void choose_saved() {
-    for (std::size_t id = joint_.nodes().size(); id-- > 0;) {
-      const Node& node = joint_.nodes()[id];
-      if (!is_needed_[id] || !is_forward_[id] || node.op->kind == OpKind::leaf) continue;
-      const bool is_generated = node.inputs.empty();
-      const bool is_view = node.op->kind == OpKind::view;
-      const bool is_cheap = node.op->kind == OpKind::elementwise && node.op->is_cheap && std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value v) {
-                              return joint_.node(v).op->kind == OpKind::leaf || joint_.node(v).inputs.empty() || is_needed_[static_cast<std::size_t>(v.node)];
-                            });
-      if (!is_generated && !is_view && !is_cheap) {
-        state_[id] = State::saved;
-        continue;
-      }
-      state_[id] = State::again;
-      for (Value v : node.inputs) is_needed_[static_cast<std::size_t>(v.node)] = true;
+    const std::size_t count = joint_.nodes().size();
+    std::vector<std::uint8_t> is_early(is_forward_.begin(), is_forward_.end()), is_late(count), is_result(count);
+    for (std::size_t id = 0; id < count; ++id) is_late[id] = state_[id] == State::backward;
+    for (std::size_t i = 0; i < results_; ++i) is_result[static_cast<std::size_t>(joint_.outputs()[i].node)] = 1;
+    const std::vector<Choice> choices = choose_kept(
+        {joint_, is_early, is_late,
+         [&](Value v) { return (is_result[static_cast<std::size_t>(v.node)] ? 1 : 2) * cost_of_byte * bytes_of(joint_, v); },
+         [&](std::int32_t id) { return recompute_cost(joint_, joint_.node(id), Products::kept); }});
+    for (std::size_t id = 0; id < count; ++id) {
+      if (choices[id] == Choice::unneeded) continue;
+      is_needed_[id] = true;
+      if (joint_.nodes()[id].op->kind != OpKind::leaf) state_[id] = choices[id] == Choice::kept ? State::saved : State::again;
     }
   }
 

@@ -17,8 +17,11 @@ namespace jit {
 using InputLayout = std::vector<Dim>;
 InputLayout layout_of(const TensorImpl& value);
 
-/// A plan on the back ends that `backend` names ("": all of this build).
+/// What a plan on the back ends that `backend` names ("": all of this build) is made with.
 /// `traced` is the graph before the passes, whose outputs know where they are wanted.
+PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
+                         std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false, bool as_one = false);
+/// The plan made with these.
 std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
                                       std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false, bool as_one = false);
 

@@ -24,8 +24,8 @@ SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
   return layout;
 }
 
-SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
-                                                  std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
+SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
+                                     std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
   PlanOptions options;
   for (Value output : traced.outputs()) options.output_devices.push_back(traced.type(output).device);
   const Device device = device_of(optimised, options.output_devices);
@@ -36,7 +36,12 @@ SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::s
   options.input_strides = std::move(layouts);
   options.may_donate = std::move(may_donate);
   options.as_one = as_one;
-  return build_plan(optimised, options);
+  return options;
+}
+
+SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
+                                                  std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
+  return build_plan(optimised, plan_options(optimised, backend, std::move(layouts), fuse, traced, std::move(may_donate), own_outputs, as_one));
 }
 
 namespace jit_detail {

@@ -9,6 +9,7 @@
 #include <sinter/jit/execute.hpp>
 #include <sinter/jit/lazy.hpp>
 #include <sinter/jit/marks.hpp>
+#include <sinter/jit/memory_budget.hpp>
 #include <sinter/jit/specialise.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
@@ -173,6 +174,10 @@ inline void check_options(const Options& options, Location where) {
   if (options.mode == Mode::reduce_overhead && (options.backend == "noop" || registered_backend(options.backend) != nullptr))
     throw UserError("compile", "Mode::reduce_overhead contradicts the back end '" + options.backend + "', which makes its own results", where,
                     "leave the mode out, or use a back end of this build");
+  if (options.memory_budget < 0) throw UserError("compile", "memory_budget is " + std::to_string(options.memory_budget), where, "give bytes; 0 stands for no budget");
+  if (options.memory_budget > 0 && (options.backend == "noop" || registered_backend(options.backend) != nullptr))
+    throw UserError("compile", "memory_budget contradicts the back end '" + options.backend + "', which holds memory of its own", where,
+                    "leave the budget out, or use a back end of this build");
 }
 }  // namespace jit_detail
 
@@ -349,8 +354,10 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
       for (std::size_t axis = 0; axis < entry->guards.leaves[index].rank; ++axis) layout.push_back(entry->guards.leaves[index].stride_dims[axis].substitute(solution));
     layouts.push_back(std::move(layout));
   }
-  entry->plan = make_plan(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
-                          entry->traced, jit_detail::find_donors(*entry), options_.mode == Mode::reduce_overhead);
+  const PlanOptions wanted = plan_options(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
+                                          entry->traced, jit_detail::find_donors(*entry), options_.mode == Mode::reduce_overhead);
+  entry->optimised = fit_memory(entry->optimised, options_.memory_budget, wanted, where_);
+  entry->plan = build_plan(entry->optimised, wanted);
   entry->codegen_ms = watch.lap_ms();
   finish_compile(*entry);
   return entry;

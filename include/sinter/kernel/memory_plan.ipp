@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <unordered_map>
 
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
@@ -188,7 +189,68 @@ SINTER_DECL void MemoryPlanner::choose_donors() {
       if (plan_.donor[j] < 0) choose_donor(j, preference);
 }
 
-/// Groups run as soon as what they need is there, in the order of their last members.
+/// What running a group next adds to the memory held, and the queue of those that are ready.
+class StepQueue {
+ public:
+  StepQueue(std::span<const StepUse> uses, const Fusion& fusion, const std::function<int(int item)>& root_of, const std::function<std::int64_t(int root)>& bytes)
+      : uses_(uses), fusion_(fusion), root_of_(root_of), bytes_(bytes), growth_(uses.size()), is_ready_(uses.size()) {
+    for (std::size_t g = 0; g < uses.size(); ++g) {
+      for_each_root(uses[g].reads, [&](int root) { readers_[root].push_back(static_cast<std::int32_t>(g)); });
+      for_each_root(uses[g].writes, [&](int root) { growth_[g] += bytes_(root); });
+    }
+    for (auto& [root, groups] : readers_)
+      if (groups.size() == 1) growth_[static_cast<std::size_t>(groups[0])] -= bytes_(root);
+  }
+  void push(std::size_t g) {
+    is_ready_[g] = 1;
+    (growth_[g] < 0 ? freeing_ : ready_).emplace(fusion_.groups[g].members.back().item, static_cast<std::int32_t>(g));
+  }
+  /// The next group; nothing if none is ready.
+  std::int32_t pop() {
+    auto& queue = freeing_.empty() ? ready_ : freeing_;
+    if (queue.empty()) return -1;
+    const std::int32_t g = queue.top().second;
+    queue.pop();
+    if (!is_ready_[static_cast<std::size_t>(g)]) return pop();   // was in both
+    is_ready_[static_cast<std::size_t>(g)] = 0;
+    for_each_root(uses_[static_cast<std::size_t>(g)].reads, [&](int root) {
+      auto& groups = readers_[root];
+      std::erase(groups, g);
+      if (groups.size() != 1) return;
+      const auto last = static_cast<std::size_t>(groups[0]);   // frees the value now
+      const bool was_freeing = growth_[last] < 0;
+      growth_[last] -= bytes_(root);
+      if (is_ready_[last] && !was_freeing && growth_[last] < 0) push(last);
+    });
+    return g;
+  }
+
+ private:
+  template <class F>
+  void for_each_root(const SmallVector<std::int32_t, 16>& items, const F& f) const {
+    SmallVector<std::int32_t, 16> roots;
+    for (std::int32_t item : items) {
+      const int root = root_of_(item);
+      if (bytes_(root) == 0 || std::find(roots.begin(), roots.end(), root) != roots.end()) continue;
+      roots.push_back(root);
+      f(root);
+    }
+  }
+  using Entry = std::pair<std::int32_t, std::int32_t>;
+  using Queue = std::priority_queue<Entry, std::vector<Entry>, std::greater<>>;
+
+  std::span<const StepUse> uses_;
+  const Fusion& fusion_;
+  const std::function<int(int)>& root_of_;
+  const std::function<std::int64_t(int)>& bytes_;
+  std::vector<std::int64_t> growth_;                                    // per group
+  std::vector<std::uint8_t> is_ready_;
+  std::unordered_map<int, std::vector<std::int32_t>> readers_;          // of a root in the arena, still to run
+  Queue ready_, freeing_;
+};
+
+/// Groups run as soon as what they need is there, in the order of their last members; but those that free more than they
+/// take (gradients of weights, the last readers of what was kept for them) go first.
 SINTER_DECL void MemoryPlanner::sort_steps() {
   const std::size_t count = uses_.size();
   std::vector<std::int32_t> missing(count);
@@ -200,17 +262,19 @@ SINTER_DECL void MemoryPlanner::sort_steps() {
     missing[g] = static_cast<std::int32_t>(before.size());
     for (std::int32_t earlier : before) after[static_cast<std::size_t>(earlier)].push_back(static_cast<std::int32_t>(g));
   }
-  using Entry = std::pair<std::int32_t, std::int32_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-  const auto push = [&](std::size_t g) { ready.emplace(fusion_.groups[g].members.back().item, static_cast<std::int32_t>(g)); };
+  std::vector<std::uint8_t> is_outside(static_cast<std::size_t>(items_.size()));   // memory that the arena does not have
+  for (int item = 0; item < items_.size(); ++item)
+    is_outside[static_cast<std::size_t>(item)] = items_[item].form == Form::input || items_[item].form == Form::constant;
+  for (const OutputSource& output : items_.outputs()) is_outside[static_cast<std::size_t>(root_of(output.item))] = 1;
+  const std::function<int(int)> root = [&](int item) { return root_of(item); };
+  const std::function<std::int64_t(int)> bytes = [&](int item) { return is_outside[static_cast<std::size_t>(item)] ? 0 : items_.estimate_bytes(item); };
+  StepQueue queue(uses_, fusion_, root, bytes);
   for (std::size_t g = 0; g < count; ++g)
-    if (missing[g] == 0) push(g);
-  while (!ready.empty()) {
-    const std::int32_t g = ready.top().second;
-    ready.pop();
+    if (missing[g] == 0) queue.push(g);
+  for (std::int32_t g; (g = queue.pop()) >= 0;) {
     plan_.order.push_back(g);
     for (std::int32_t later : after[static_cast<std::size_t>(g)])
-      if (--missing[static_cast<std::size_t>(later)] == 0) push(static_cast<std::size_t>(later));
+      if (--missing[static_cast<std::size_t>(later)] == 0) queue.push(static_cast<std::size_t>(later));
   }
   ensure(plan_.order.size() == count, "memory plan: groups depend on each other in a circle");
 }

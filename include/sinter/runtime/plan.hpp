@@ -6,6 +6,7 @@
 #include <sinter/base/per_thread.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/kernel/memory_plan.hpp>
+#include <sinter/passes/rematerialise.hpp>
 #include <sinter/runtime/backend.hpp>
 #include <sinter/runtime/host_ops.hpp>
 
@@ -30,6 +31,8 @@ struct PlanOptions {
   std::vector<Device> output_devices = {};
   /// false: one kernel per node, nothing recomputed.
   bool fuse = true;
+  /// false: no kernel is compiled; the plan says what memory it would take and cannot run.
+  bool with_code = true;
   /// Outputs never share memory with inputs, constants or each other.
   bool own_outputs = false;
   /// Strides of each input, in elements; an empty list (or no entry) means row-major without gaps.
@@ -123,6 +126,7 @@ class Plan {
 
  private:
   friend std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
+  friend MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options);
   friend struct PlanJoiner;
   friend struct FrameReturn;
   friend class PlanBuilder;
@@ -146,6 +150,8 @@ class Plan {
 
 /// Fuses, lowers and compiles a graph of primitive ops. Throws InternalError for composites.
 std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
+/// When the plan of a graph on the host would run its nodes and what it would hold, symbols at their hints. Compiles nothing.
+MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options);
 
 SINTER_NAMESPACE_END
 

@@ -26,6 +26,8 @@ class PlanBuilder {
   }
 
   std::shared_ptr<Plan> run();
+  /// After run().
+  MemoryTimeline timeline() const;
 
  private:
   FusionOptions fusion_options() const;
@@ -133,6 +135,7 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   PlanOptions options;
   options.backends = options_.backends;
   options.fuse = options_.fuse;
+  options.with_code = options_.with_code;
   options.own_outputs = true;
   const Device device = options_.backends.front()->device();
   if (device == Device::cpu() && device_of(*body, {}) == device) return bodies_.emplace_back(body, build_plan(*body, options)).second;
@@ -166,7 +169,7 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     for (const OperandRef& operand : lowered.operands) step.operands.push_back(buffer_of(operand));
     step.kernel = std::move(lowered.kernel);
     step.geometry = std::move(lowered.geometry);
-    compile(step);
+    if (options_.with_code) compile(step);
   }
   plan_->steps_.push_back(std::move(step));
 }
@@ -203,7 +206,7 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
 /// All kernels at once where that is worth it; each then finds its own in the cache.
 SINTER_DECL void PlanBuilder::compile_in_parallel() {
   Backend* backend = options_.backends.front();
-  if (!backend->compiles_in_parallel()) return;
+  if (!backend->compiles_in_parallel() || !options_.with_code) return;
   std::vector<const Kernel*> kernels;
   for (const LoweredKernel& lowered : kernels_)
     if (!lowered.kernel.stores.empty()) kernels.push_back(&lowered.kernel);
@@ -212,6 +215,46 @@ SINTER_DECL void PlanBuilder::compile_in_parallel() {
     std::string reason;
     for (std::int64_t i = begin; i < end; ++i) compiled_kernel(*backend, *kernels[static_cast<std::size_t>(i)], &reason);
   });
+}
+
+SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
+  MemoryTimeline timeline;
+  timeline.step.assign(graph_.nodes().size(), -1);
+  timeline.is_stored.assign(graph_.nodes().size(), 0);
+  for (std::size_t step = 0; step < memory_.order.size(); ++step) {
+    const auto id = static_cast<std::size_t>(memory_.order[step]);
+    for (const FusionMember& member : fusion_.groups[id].members) {
+      const std::int32_t node = items_[member.item].node;
+      if (node < 0) continue;
+      timeline.step[static_cast<std::size_t>(node)] = static_cast<std::int32_t>(step);
+      if (fusion_.is_stored[static_cast<std::size_t>(member.item)]) timeline.is_stored[static_cast<std::size_t>(node)] = 1;
+      if (fusion_.groups[id].is_host) timeline.traffic += items_.estimate_bytes(member.item);
+    }
+    if (fusion_.groups[id].is_host)
+      for (std::int32_t input : items_[fusion_.groups[id].members[0].item].inputs) timeline.traffic += items_.estimate_bytes(input);
+    for (const OperandRef& operand : kernels_[id].operands)
+      if (operand.item >= 0) timeline.traffic += items_.estimate_bytes(operand.item);
+  }
+  std::vector<std::int64_t> hints, held(memory_.order.size() + 1);
+  for (const SymbolInfo& symbol : graph_.symbols()) hints.push_back(symbol.hint);
+  for (const ArenaSlot& slot : plan_->slots()) {
+    held[static_cast<std::size_t>(slot.first)] += slot.bytes.evaluate(hints);
+    held[static_cast<std::size_t>(slot.last) + 1] -= slot.bytes.evaluate(hints);
+  }
+  std::int64_t now = 0, most = 0;
+  for (std::size_t step = 0; step < memory_.order.size(); ++step)
+    if ((now += held[step]) > most) most = now, timeline.peak = static_cast<std::int32_t>(step);
+  timeline.bytes = plan_->held_bytes(hints);
+  return timeline;
+}
+
+SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options) {
+  ensure(device_of(graph, options.output_devices) == Device::cpu(), "timeline: plans of the host only");
+  PlanOptions measured = options;
+  measured.with_code = false;
+  PlanBuilder builder(graph, measured);
+  builder.run();
+  return builder.timeline();
 }
 
 /// Puts the plans of a graph's two sides together.
