@@ -16,7 +16,6 @@ namespace jit {
 
 namespace jit_detail {
 inline constexpr int most_rounds = 64, most_rounds_without_gain = 6;
-inline constexpr std::int64_t gentle = 8;         // what comes again behind the peak makes the next one: small parts at a time
 inline constexpr std::size_t most_growth = 8;   // times the nodes of the graph
 
 inline std::string bytes_text(std::int64_t bytes) {
@@ -27,22 +26,49 @@ inline std::string bytes_text(std::int64_t bytes) {
 }  // namespace jit_detail
 
 namespace jit_detail {
-/// The search on one form of a graph. `lowest` becomes the lowest peak that it met.
-inline bool search_under(std::int64_t budget, const PlanOptions& wanted, Location where, Graph& graph, std::int64_t& lowest) {
-  MemoryTimeline timeline = timeline_of(graph, wanted);
+/// How a search goes about it: how much of the peak it takes away in one round at most (what comes again behind the peak
+/// makes the next one), and Rematerialise::parts.
+struct Approach {
+  std::int64_t share;   // 1 / share of the peak
+  int parts;
+};
+inline constexpr Approach approaches[] = {{8, 1}, {8, 2}, {8, 4}, {4, 3}, {2, 1}, {2, 6}, {1, 1}, {4, 12}};
+
+/// Lowers the peak from `graph` on until it is under `budget`. `lowest` becomes the lowest peak met.
+inline bool search_under(std::int64_t budget, const Approach& approach, const PlanOptions& wanted, Location where, Graph& graph, MemoryTimeline timeline,
+                         std::int64_t& lowest) {
   const std::size_t most_nodes = most_growth * graph.nodes().size() + 64;
+  std::int64_t best = timeline.bytes;
   for (int round = 0, without_gain = 0; round < most_rounds && without_gain < most_rounds_without_gain; ++round) {
-    lowest = std::min(lowest, timeline.bytes);
     if (timeline.bytes <= budget) return true;
-    const std::int64_t excess = std::min(timeline.bytes - budget, timeline.bytes / gentle);
-    const Graph next = Rematerialise{.excess = std::max<std::int64_t>(excess, 1), .products = Products::recomputed, .timeline = &timeline}(graph);
+    Rematerialise pass{.excess = std::max<std::int64_t>(1, std::min(timeline.bytes - budget, timeline.bytes / approach.share)),
+                       .products = Products::recomputed,
+                       .parts = approach.parts,
+                       .timeline = &timeline};
+    Graph next = pass(graph);
+    if (&next.nodes() == &graph.nodes() && approach.parts > 1) {
+      pass.parts = 1;
+      next = pass(graph);
+    }
     if (&next.nodes() == &graph.nodes() || next.nodes().size() > most_nodes) return false;
     graph = next;
     timeline = timeline_of(graph, wanted);
-    without_gain = timeline.bytes < lowest ? 0 : without_gain + 1;
+    without_gain = timeline.bytes < best ? 0 : without_gain + 1;
+    best = std::min(best, timeline.bytes);
+    lowest = std::min(lowest, best);
     if (is_logged("memory"))
-      note("memory", where.text() + ": round " + std::to_string(round + 1) + ": " + bytes_text(timeline.bytes) + " of " + bytes_text(budget) + ", most behind step " +
-                         std::to_string(timeline.peak) + "; " + std::to_string(graph.nodes().size()) + " nodes");
+      note("memory", where.text() + ": round " + std::to_string(round + 1) + " in " + std::to_string(approach.parts) + " parts: " + bytes_text(timeline.bytes) + " of " +
+                         bytes_text(budget) + ", most behind step " + std::to_string(timeline.peak) + "; " + std::to_string(graph.nodes().size()) + " nodes");
+  }
+  return timeline.bytes <= budget;
+}
+
+inline bool search(std::int64_t budget, const PlanOptions& wanted, Location where, Graph& graph, const MemoryTimeline& timeline, std::int64_t& lowest) {
+  for (const Approach& approach : approaches) {
+    Graph found = graph;
+    if (!search_under(budget, approach, wanted, where, found, timeline, lowest)) continue;
+    graph = found;
+    return true;
   }
   return false;
 }
@@ -54,15 +80,19 @@ SINTER_DECL Graph fit_memory(const Graph& graph, std::int64_t budget, const Plan
   if (const Device device = wanted.backends.front()->device(); device != Device::cpu())
     throw UserError("compile", "memory_budget holds for plans on the cpu, this function's tensors are on " + device.text(), where,
                     "use jit::checkpoint where memory is short");
-  const std::int64_t unchanged = timeline_of(graph, wanted).bytes;
-  std::int64_t lowest = unchanged;
+  const MemoryTimeline timeline = timeline_of(graph, wanted);
+  std::int64_t lowest = timeline.bytes;
   Graph found = graph;
-  if (search_under(budget, wanted, where, found, lowest)) return found;
+  if (search(budget, wanted, where, found, timeline, lowest)) return found;
   // Bodies hold memory of their own, and calls are large pieces to keep or to run again.
   found = Cse{}(inline_calls(graph));
-  if (found.nodes().size() != graph.nodes().size() && search_under(budget, wanted, where, found, lowest)) return found;
+  if (found.nodes().size() != graph.nodes().size()) {
+    const MemoryTimeline inlined = timeline_of(found, wanted);
+    lowest = std::min(lowest, inlined.bytes);
+    if (search(budget, wanted, where, found, inlined, lowest)) return found;
+  }
   throw UserError("compile",
-                  "memory_budget is " + bytes_text(budget) + ", the plan of this function holds " + bytes_text(unchanged) + " and not less than " + bytes_text(lowest) +
+                  "memory_budget is " + bytes_text(budget) + ", the plan of this function holds " + bytes_text(timeline.bytes) + " and not less than " + bytes_text(lowest) +
                       " with everything recomputed that may be",
                   where, "give at least " + std::to_string(lowest) + ", or make the batch smaller; arguments, results and Variables are not counted");
 }

@@ -124,6 +124,7 @@ class ItemGraph {
   int make_readable(int item);
   bool is_walked(int item) const;
   void make_operands_readable(Item& item);
+  int before_barrier(int item);
   int make_memory(int item);
   int make_dense(int item);
   int item_of(Value v) const;

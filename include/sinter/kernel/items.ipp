@@ -4,6 +4,7 @@
 #include <sinter/kernel/items.hpp>
 
 #include <sinter/kernel/item_views.ipp>
+#include <sinter/ops/custom_derivative.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -144,9 +145,19 @@ SINTER_DECL void ItemGraph::make_operands_readable(Item& item) {
   }
 }
 
+/// What a barrier (or a view of one) is of. Whoever reads memory would need a copy of it otherwise; steps run in the order of
+/// the graph where nothing else says when.
+SINTER_DECL int ItemGraph::before_barrier(int item) {
+  const Item& it = (*this)[item];
+  if (it.form == Form::map && node(item)->op == &op_info<ops::Barrier>) return before_barrier(it.inputs[0]);
+  if (!is_view(it.form)) return item;
+  const int from = it.inputs[0], input = before_barrier(from);
+  return input == from ? item : clone_view(item, input);
+}
+
 /// The same value, in memory and addressed by strides.
 SINTER_DECL int ItemGraph::make_memory(int item) {
-  item = make_readable(item);
+  item = make_readable(before_barrier(item));
   const int base = base_of(item);
   if (is_generator((*this)[base].form) || (*this)[base].is_inlined || layout_of(item) == nullptr) return copy_of(item);
   (*this)[base].is_in_memory = true;

@@ -34,6 +34,9 @@ struct Rematerialise {
   /// that are used late go first.
   std::int64_t excess = 0;
   Products products = Products::kept;
+  /// What is read across the ends of this many equal parts of the early steps is kept: chains of recomputation, whose links
+  /// are all there at once, are no longer than a part.
+  int parts = 1;
   /// Null: timeline_of(graph).
   const MemoryTimeline* timeline = nullptr;
 

@@ -19,7 +19,6 @@ inline bool is_transparent(const Node& node) {
   return node.op->kind == OpKind::view || node.op == &op_info<ops::Barrier> ||
          (node.inputs.empty() && node.op->kind == OpKind::structured && node.op != &op_info<ops::Empty>);
 }
-inline bool is_half(DType dtype) { return is_floating(dtype) && size_of(dtype) < 4; }
 
 /// Which nodes run before the peak, which values are held over it, and what the alternatives cost.
 class RematerialiseQuestion {
@@ -33,6 +32,7 @@ class RematerialiseQuestion {
     split();
     find_next_uses();
     protect_contracted_products();
+    if (pass.parts > 1) protect_ends_of_parts();
   }
   std::vector<Choice> choose() const;
 
@@ -44,15 +44,14 @@ class RematerialiseQuestion {
   void split();
   void find_next_uses();
   void protect_contracted_products();
+  void protect_ends_of_parts();
   std::vector<Choice> choose_at(double price) const;
   std::int64_t kept_bytes(const std::vector<Choice>& choices) const;
   std::size_t slot(Value v) const { return first_result_[static_cast<std::size_t>(v.node)] + static_cast<std::size_t>(v.result); }
-  /// The last early step. What the step behind the peak reads is there anyway: when bytes are wanted, that step is early too.
-  std::int32_t last_early() const { return timeline_.peak + (pass_.excess > 0 ? 1 : 0); }
   /// Held over the peak whatever is chosen, or not held then.
   bool is_free(Value v) const {
     const auto id = static_cast<std::size_t>(v.node);
-    return is_output_[id] || (pass_.excess > 0 && (is_read_at_once_[slot(v)] || timeline_.step[id] > timeline_.peak));
+    return is_output_[id] || is_read_at_once_[slot(v)] || timeline_.step[id] > timeline_.peak;
   }
   std::int64_t keep_cost(Value v, double price) const;
   std::int64_t again_cost(std::int32_t id) const;
@@ -62,7 +61,7 @@ class RematerialiseQuestion {
   const Rematerialise& pass_;
   const MemoryTimeline& timeline_;
   std::size_t count_, results_ = 0;
-  std::int32_t last_step_ = 0;
+  std::int32_t last_step_ = 0, last_early_ = 0;   // what the step behind the peak reads is there anyway: that step is early too
   std::vector<std::size_t> first_result_;                                                        // per node
   std::vector<std::uint8_t> is_early_, is_late_, is_output_, must_not_repeat_, must_not_keep_;   // per node
   std::vector<std::uint8_t> is_read_at_once_;                                                    // per value: by the step behind the peak
@@ -73,10 +72,14 @@ SINTER_DECL void RematerialiseQuestion::split() {
   is_early_.assign(count_, 0);
   is_late_.assign(count_, 0);
   is_output_.assign(count_, 0);
+  last_step_ = *std::max_element(timeline_.step.begin(), timeline_.step.end());
+  last_early_ = last_step_;
+  for (std::int32_t step : timeline_.step)
+    if (step > timeline_.peak) last_early_ = std::min(last_early_, step);
   for (Value v : graph_.outputs()) is_output_[static_cast<std::size_t>(v.node)] = 1;
   for (std::size_t id = count_; id-- > 0;) {
     const bool is_leaf = node(id).op->kind == OpKind::leaf;
-    if (has_step(id)) is_early_[id] = timeline_.step[id] <= last_early();
+    if (has_step(id)) is_early_[id] = timeline_.step[id] <= last_early_;
     else if (is_leaf) is_early_[id] = 1;   // others without a step: early if anything early reads them
     is_late_[id] = !is_early_[id];
     if (is_early_[id])
@@ -89,7 +92,6 @@ SINTER_DECL void RematerialiseQuestion::find_next_uses() {
   next_use_.assign(results_, never);
   next_late_use_.assign(results_, never);
   is_read_at_once_.assign(results_, 0);
-  last_step_ = *std::max_element(timeline_.step.begin(), timeline_.step.end());
   for (std::size_t id = count_; id-- > 0;) {
     const std::size_t first = first_result_[id];
     std::int32_t of_results = never;
@@ -103,7 +105,7 @@ SINTER_DECL void RematerialiseQuestion::find_next_uses() {
         is_read_at_once_[from] |= is_read_at_once_[first];
       } else {
         next_use_[from] = std::min(next_use_[from], of_results);
-        is_read_at_once_[from] |= timeline_.step[id] == timeline_.peak + 1;
+        is_read_at_once_[from] |= timeline_.step[id] > timeline_.peak;
       }
       next_use_[from] = std::min(next_use_[from], next_late_use_[from]);
     }
@@ -120,10 +122,23 @@ SINTER_DECL void RematerialiseQuestion::protect_contracted_products() {
     if (node(id).op != &op_info<ops::Add> || !is_floating(node(id).types[0].dtype)) continue;
     for (Value v : node(id).inputs) {
       const auto product = static_cast<std::size_t>(v.node);
-      if (node(product).op != &op_info<ops::Mul> && node(product).op != &op_info<ops::Square>) continue;
+      if (node(product).op != &op_info<ops::Mul>) continue;
       if (uses[product] > 1) must_not_repeat_[product] = must_not_repeat_[id] = 1;
       else if (timeline_.is_stored[product]) must_not_repeat_[id] = 1;
       else must_not_keep_[product] = 1;
+    }
+  }
+}
+
+SINTER_DECL void RematerialiseQuestion::protect_ends_of_parts() {
+  std::vector<std::int32_t> last_read(count_, -1);   // by an early step
+  for (std::size_t id = count_; id-- > 0;) {
+    const std::int32_t at = has_step(id) ? (is_early_[id] ? timeline_.step[id] : -1) : last_read[id];
+    for (Value v : node(id).inputs) last_read[static_cast<std::size_t>(v.node)] = std::max(last_read[static_cast<std::size_t>(v.node)], at);
+    if (!timeline_.is_stored[id] || !is_early_[id]) continue;
+    for (int part = 1; part < pass_.parts; ++part) {
+      const std::int32_t end = static_cast<std::int32_t>(std::int64_t{timeline_.peak} * part / pass_.parts);
+      if (timeline_.step[id] <= end && last_read[id] > end) must_not_repeat_[id] = 1;
     }
   }
 }
@@ -142,10 +157,8 @@ SINTER_DECL std::int64_t RematerialiseQuestion::keep_cost(Value v, double price)
 
 SINTER_DECL std::int64_t RematerialiseQuestion::again_cost(std::int32_t at) const {
   const auto id = static_cast<std::size_t>(at);
-  if (must_not_repeat_[id] || std::any_of(node(id).types.begin(), node(id).types.end(), [](const Type& type) { return is_half(type.dtype); }))
-    return is_transparent(node(id)) ? 0 : cost_unlimited;   // halves are rounded where they are stored
-  if (is_transparent(node(id))) return 0;
-  if (!has_step(id)) return 0;   // whoever reads it computes it anyway
+  if (is_transparent(node(id)) || !has_step(id)) return 0;   // whoever reads it computes it anyway
+  if (must_not_repeat_[id]) return cost_unlimited;
   return recompute_cost(graph_, node(id), pass_.products);
 }
 
@@ -337,7 +350,7 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph) {
     for (std::size_t r = 0; r < nodes[id].types.size(); ++r) {
       const std::int64_t bytes = bytes_of(graph, {static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)});
       change[id] += bytes;
-      change[last_use[id]] -= bytes;
+      change[last_use[id] + 1] -= bytes;
     }
   }
   std::int64_t held = 0;
