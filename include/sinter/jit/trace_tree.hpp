@@ -124,6 +124,7 @@ class TraceTree {
   struct Limits {
     std::int64_t segments;
     std::int64_t children;                 // of a read of an exact value
+    std::int64_t bytes = 0;                // that the plan of a segment may hold; 0: any
   };
   struct Version {
     std::shared_ptr<const TreeNode> root;
