@@ -355,6 +355,7 @@ SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std
 }
 
 SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols) {
+  if (EntryThread* own = entry.threads.get(); own != nullptr && !symbols.empty()) jit_detail::remember_sizes(entry, *own, args.leaves(), SmallVector<std::int64_t, 8>(symbols));
   if (entry.tree != nullptr) return warm_up_tree(entry, args, trace, symbols);
   constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
   std::int64_t due = entry.next_check.load(std::memory_order_relaxed);

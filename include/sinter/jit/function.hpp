@@ -161,9 +161,17 @@ struct ResultRing {
   static constexpr std::size_t capacity = 4;
   std::array<Ref<TensorImpl>, capacity> values;
 };
+/// The sizes that a thread used last with an entry that has symbols: the guards for just these, which are quicker to check
+/// than relations are, and what the symbols are then.
+struct SizeMemo {
+  GuardSet guards;                                             // leaves alone
+  SmallVector<std::int64_t, 8> symbols;
+};
 /// What one thread keeps of an entry between its calls.
 struct alignas(64) EntryThread {
   std::atomic<std::int64_t> runs{0};                           // only this thread adds
+  std::unique_ptr<SizeMemo> sizes;                             // made when the same sizes come twice in a row
+  SmallVector<std::int64_t, 8> last_symbols;
   std::unique_ptr<CallScratch> scratch;
   std::vector<ResultRing> rings;                               // per result
 };
@@ -200,6 +208,11 @@ struct Entry {
   mutable std::atomic<std::int64_t> next_check{1};
   const Entry* next = nullptr;                                 // older entry
 };
+
+namespace jit_detail {
+/// Notes sizes that the guards of the entry have been found to take.
+void remember_sizes(const Entry& entry, EntryThread& thread, std::span<const ArgLeaf> args, const SmallVector<std::int64_t, 8>& symbols);
+}  // namespace jit_detail
 
 /// Where the results of a call go instead of fresh memory.
 using Targets = std::span<const BorrowedMut>;
