@@ -27,6 +27,11 @@ enum class Products : bool { kept, recomputed };
 std::int64_t recompute_cost(const Graph& graph, const Node& node, Products products);
 std::int64_t bytes_of(const Graph& graph, Value v);
 
+namespace passes_detail {
+/// What the node must read when it is computed at a later time: a barrier then waits for something else.
+std::span<const Value> again_operands(const Node& node);
+}  // namespace passes_detail
+
 struct KeepOrRecompute {
   const Graph& graph;
   std::span<const std::uint8_t> is_early;                    // per node; leaves are there in both parts at no cost

@@ -36,8 +36,7 @@ inline std::int64_t call_cost(const Graph& body, Products products) {
   return total;
 }
 
-/// What the node must read when it is computed at a later time: a barrier then waits for something else.
-inline std::span<const Value> again_operands(const Node& node) {
+SINTER_DECL std::span<const Value> again_operands(const Node& node) {
   return std::span(node.inputs.begin(), node.inputs.end()).first(node.op == &op_info<ops::Barrier> ? 1 : node.inputs.size());
 }
 
