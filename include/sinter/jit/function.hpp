@@ -25,6 +25,8 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
+struct Capture;
+
 namespace jit {
 
 /// What tracing the user's function once gives.
@@ -38,6 +40,7 @@ class LiveValues;
 class TraceTree;
 class TreeCall;
 struct FinishedCall;
+struct TracedLeaf;
 struct TracedPath;
 
 namespace jit_detail {
@@ -122,6 +125,11 @@ class FunctionTrace : public Trace, public SymbolScope {
   std::shared_ptr<const EagerResults> eager_results(ReadPoint& cut);
   /// The value in this call, as one that may be kept: lent memory is copied.
   Ref<TensorImpl> own_value(const Ref<TensorImpl>& value) const;
+  struct PathOutputs;
+  /// What the segments are to give; fills the end of the path.
+  PathOutputs path_outputs(const TracedResult* result, TracedLeaf& leaf) const;
+  /// The graph of it, and what its inputs are. Captured statements that have not run are evaluated.
+  Capture capture_path(std::span<const Ref<TensorImpl>> outputs, TracedPath& path) const;
 
   std::span<const ArgLeaf> args_;
   ReadPolicy policy_;

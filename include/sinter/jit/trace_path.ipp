@@ -44,40 +44,63 @@ inline bool find_eager_result(const std::vector<ReadPoint>& cuts, const Ref<Tens
     }
   return false;
 }
+/// What ends a segment.
+inline void describe_cut(const ReadPoint& cut, TracedSegment& segment) {
+  segment.op = cut.op;
+  segment.where = cut.where;
+  if (!cut.eager_call) segment.dtype = cut.value->type.dtype;
+  segment.eager_call = cut.eager_call;
+  segment.eager_variables = cut.variables;
+}
 }  // namespace jit_detail
 
-SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
-  TracedPath path;
-  std::vector<Ref<TensorImpl>> outputs, known;
-  std::vector<std::size_t> firsts;   // output that a cut, or the result, begins with
-  std::vector<std::size_t> counts;   // outputs that a cut needs
-  Ref<TensorImpl> last;
-  auto add_effects = [&](const Ref<TensorImpl>& token) {   // in the segment before whose end they were recorded
-    if (token && !(token == last)) outputs.push_back(last = token);
-    firsts.push_back(outputs.size());
+/// What the segments of a path compute, in order: what each cut needs, then results and what Variables become.
+struct FunctionTrace::PathOutputs {
+  struct Part {
+    std::size_t begin = 0, end = 0;
   };
-  for (const ReadPoint& read : reads_) {
-    add_effects(read.last_effect);
-    if (read.eager_call) outputs.insert(outputs.end(), read.operands.begin(), read.operands.end());
-    else outputs.push_back(read.value);
-    counts.push_back(outputs.size() - firsts.back());
+  std::vector<Ref<TensorImpl>> values;
+  std::vector<Part> parts;   // of each cut, and of the result
+
+  /// Opens a part. An effect is an output in front of it: of the segment before whose end it was recorded.
+  void open(const Ref<TensorImpl>& last_effect) {
+    if (last_effect && !(last_effect == effect_)) values.push_back(effect_ = last_effect);
+    parts.push_back({values.size(), values.size()});
   }
+  void add(std::span<const Ref<TensorImpl>> more) {
+    values.insert(values.end(), more.begin(), more.end());
+    parts.back().end = values.size();
+  }
+
+ private:
+  Ref<TensorImpl> effect_;
+};
+
+SINTER_DECL FunctionTrace::PathOutputs FunctionTrace::path_outputs(const TracedResult* result, TracedLeaf& leaf) const {
+  PathOutputs outputs;
+  for (const ReadPoint& read : reads_) {
+    outputs.open(read.last_effect);
+    outputs.add(read.eager_call ? std::span<const Ref<TensorImpl>>(read.operands) : std::span(&read.value, 1));
+  }
+  if (result == nullptr) return outputs;
+  outputs.open(last_effect());
+  outputs.add(result->values);
+  leaf.results = result->values.size();
+  leaf.result_shape = result->shape;
+  for (const VariableRead& read : variables_) {
+    if (!read.assigned) continue;
+    outputs.add({&read.assigned, 1});
+    leaf.assignments.push_back({read.leaf, read.leaf < 0 ? read.slot : nullptr});
+  }
+  return outputs;
+}
+
+SINTER_DECL Capture FunctionTrace::capture_path(std::span<const Ref<TensorImpl>> outputs, TracedPath& path) const {
+  std::vector<Ref<TensorImpl>> known;
   for (std::size_t i = 0; i < stand_ins_.size(); ++i) {
     if (!stand_ins_[i] || guards_.leaves[i].same_slot_as >= 0) continue;
     known.push_back(stand_ins_[i]);
     path.inputs.push_back({static_cast<std::int32_t>(i), nullptr});
-  }
-  auto leaf = std::make_shared<TracedLeaf>();
-  if (result != nullptr) {
-    add_effects(last_effect());
-    leaf->results = result->values.size();
-    leaf->result_shape = result->shape;
-    outputs.insert(outputs.end(), result->values.begin(), result->values.end());
-    for (const VariableRead& read : variables_) {
-      if (!read.assigned) continue;
-      outputs.push_back(read.assigned);
-      leaf->assignments.push_back({read.leaf, read.leaf < 0 ? read.slot : nullptr});
-    }
   }
   const CaptureOptions options{.trace = id(), .ready = ReadyLeaf::constant, .lists_walked = true};
   Capture captured = capture(outputs, known, options);
@@ -96,44 +119,47 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
     if (input.slot || jit_detail::find_eager_result(reads_, captured.inputs[i], input)) path.inputs.push_back(std::move(input));
   }
   ensure(path.inputs.size() == captured.inputs.size(), "a trace uses a value of another trace");
+  return captured;
+}
+
+SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
+  TracedPath path;
+  auto leaf = std::make_shared<TracedLeaf>();
+  const PathOutputs outputs = path_outputs(result, *leaf);
+  Capture captured = capture_path(outputs.values, path);
+  path.leaf = std::move(leaf);
   path.walked = std::move(captured.walked);
   path.walked_values = std::move(captured.walked_values);
-  std::vector<Value> values = captured.outputs;
-  std::vector<std::int32_t> ends = captured.ends;
+  const std::vector<Value> values = captured.outputs;
+  const std::vector<std::int32_t> ends = captured.ends;
   path.graph = captured.finish();
-  path.leaf = std::move(leaf);
-  const auto path_arguments = static_cast<std::int32_t>(known.size());   // nodes before anything is computed
+  const auto arguments = static_cast<std::int32_t>(std::count_if(path.inputs.begin(), path.inputs.end(), [](const TracedPath::Input& input) { return input.leaf >= 0; }));
   std::int32_t first = 0;
   std::size_t first_dim = 0;
-  for (std::size_t i = 0; i < reads_.size() + (result != nullptr); ++i) {
-    const bool is_leaf = i == reads_.size();
+  for (std::size_t i = 0; i < outputs.parts.size(); ++i) {
+    const ReadPoint* cut = i < reads_.size() ? &reads_[i] : nullptr;
+    const auto [begin, end] = outputs.parts[i];
     auto segment = std::make_shared<TracedSegment>();
-    const std::size_t last_output = is_leaf ? 0 : firsts[i] + counts[i];   // one past it
-    const std::int32_t end = is_leaf ? static_cast<std::int32_t>(path.graph.nodes().size()) : last_output == 0 ? path_arguments : ends[last_output - 1];
+    const auto nodes = static_cast<std::int32_t>(path.graph.nodes().size());
+    const std::int32_t last = cut == nullptr ? nodes : end == 0 ? arguments : ends[end - 1];   // before anything is computed, the arguments
     segment->first = first;
-    segment->nodes.assign(path.graph.nodes().begin() + first, path.graph.nodes().begin() + end);
+    segment->nodes.assign(path.graph.nodes().begin() + first, path.graph.nodes().begin() + last);
     for (const Node& node : segment->nodes) {
       if (node.op != &op_info<ops::Input>) continue;
       const TracedPath::Input& input = path.inputs[static_cast<std::size_t>(node.attrs.integer)];
       if (input.slot) segment->variables.push_back({input.slot, node.types[0]});
     }
-    const std::size_t dims_end = is_leaf ? guards_.dims.size() : reads_[i].dims;
-    segment->dims.assign(guards_.dims.begin() + static_cast<std::ptrdiff_t>(first_dim), guards_.dims.begin() + static_cast<std::ptrdiff_t>(dims_end));
-    if (is_leaf) {
-      segment->outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(firsts[i]), values.end());
-    } else {
-      segment->outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(firsts[i]), values.begin() + static_cast<std::ptrdiff_t>(last_output));
-      segment->op = reads_[i].op;
-      segment->where = reads_[i].where;
-      if (!reads_[i].eager_call) segment->dtype = reads_[i].value->type.dtype;
-      segment->eager_call = reads_[i].eager_call;
-      segment->eager_variables = reads_[i].variables;
-      path.outcomes.push_back(reads_[i].outcome);
-      path.eager_results.push_back(reads_[i].given);
-    }
+    const std::size_t last_dim = cut == nullptr ? guards_.dims.size() : cut->dims;
+    segment->dims.assign(guards_.dims.begin() + static_cast<std::ptrdiff_t>(first_dim), guards_.dims.begin() + static_cast<std::ptrdiff_t>(last_dim));
+    segment->outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end));
     if (i > 0) segment->arrival = reads_[i - 1].arrival;
-    first = end;
-    first_dim = dims_end;
+    if (cut != nullptr) {
+      jit_detail::describe_cut(*cut, *segment);
+      path.outcomes.push_back(cut->outcome);
+      path.eager_results.push_back(cut->given);
+    }
+    first = last;
+    first_dim = last_dim;
     path.segments.push_back(std::move(segment));
   }
   return path;

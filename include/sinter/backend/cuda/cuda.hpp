@@ -93,7 +93,7 @@ class StreamGuard {
 
  private:
   Stream stream_;
-  const StreamState* outer_;
+  [[maybe_unused]] const StreamState* outer_;
 };
 
 }  // namespace cuda
