@@ -7066,254 +7066,6 @@ std::vector<Choice> choose_kept(const KeepOrRecompute& question);
 
 SINTER_NAMESPACE_END
 
-// ---- sinter/passes/keep_or_recompute.ipp
-// A node is a vertex that is cut off the source when it is computed again; each of its results is a vertex behind it, cut off
-// the node when it is kept. What a node computed again reads must be there again: that edge has no limit.
-
-// ---- sinter/passes/minimum_cut.hpp
-// Minimum cut of a flow network with integral capacities (Dinic 1970: blocking flows on layered networks). Knows numbers
-// only: what vertices and capacities mean is the business of whoever builds the network.
-
-SINTER_NAMESPACE_BEGIN
-
-class FlowNetwork {
- public:
-  /// More than any sum of finite capacities may reach.
-  static constexpr std::int64_t unlimited = std::int64_t{1} << 60;
-  static constexpr std::int32_t source = 0, sink = 1;
-
-  FlowNetwork() : first_(2, -1) {}
-  std::int32_t add_vertex() {
-    first_.push_back(-1);
-    return static_cast<std::int32_t>(first_.size()) - 1;
-  }
-  void add_edge(std::int32_t from, std::int32_t to, std::int64_t capacity);
-
-  /// Capacity of a smallest set of edges without which the sink cannot be reached; unlimited if every such set has an
-  /// unlimited edge.
-  std::int64_t cut();
-  /// After cut(): on the sink's side of the smallest cut that is nearest to the sink.
-  bool is_sink_side(std::int32_t vertex) const { return reaches_sink_[static_cast<std::size_t>(vertex)] != 0; }
-
- private:
-  struct Edge {
-    std::int32_t to, next;
-    std::int64_t capacity;   // what is left of it; the edge back is at number ^ 1
-  };
-  bool layer();
-  void mark_sink_side();
-  std::int64_t push();
-
-  std::vector<Edge> edges_;
-  std::vector<std::int32_t> first_, level_, current_;   // per vertex
-  std::vector<std::uint8_t> reaches_sink_;              // by edges with capacity left
-};
-
-SINTER_NAMESPACE_END
-
-// ---- sinter/passes/minimum_cut.ipp
-// Layers by breadth-first search, then paths along the layers; without recursion, since chains are as long as programs.
-
-SINTER_NAMESPACE_BEGIN
-
-SINTER_DECL void FlowNetwork::add_edge(std::int32_t from, std::int32_t to, std::int64_t capacity) {
-  edges_.push_back({to, first_[static_cast<std::size_t>(from)], capacity});
-  first_[static_cast<std::size_t>(from)] = static_cast<std::int32_t>(edges_.size()) - 1;
-  edges_.push_back({from, first_[static_cast<std::size_t>(to)], 0});
-  first_[static_cast<std::size_t>(to)] = static_cast<std::int32_t>(edges_.size()) - 1;
-}
-
-/// Distances from the source along edges with capacity left. Can the sink be reached?
-SINTER_DECL bool FlowNetwork::layer() {
-  level_.assign(first_.size(), -1);
-  level_[source] = 0;
-  std::vector<std::int32_t> reached{source};
-  for (std::size_t at = 0; at < reached.size(); ++at) {
-    const auto vertex = static_cast<std::size_t>(reached[at]);
-    for (std::int32_t e = first_[vertex]; e >= 0; e = edges_[static_cast<std::size_t>(e)].next) {
-      const Edge& edge = edges_[static_cast<std::size_t>(e)];
-      if (edge.capacity == 0 || level_[static_cast<std::size_t>(edge.to)] >= 0) continue;
-      level_[static_cast<std::size_t>(edge.to)] = level_[vertex] + 1;
-      reached.push_back(edge.to);
-    }
-  }
-  return level_[sink] >= 0;
-}
-
-/// Flow along one more path of the layers; 0 if there is none.
-SINTER_DECL std::int64_t FlowNetwork::push() {
-  std::vector<std::int32_t> path;   // edges from the source
-  std::int32_t vertex = source;
-  while (vertex != sink) {
-    std::int32_t& e = current_[static_cast<std::size_t>(vertex)];
-    while (e >= 0 && (edges_[static_cast<std::size_t>(e)].capacity == 0 ||
-                      level_[static_cast<std::size_t>(edges_[static_cast<std::size_t>(e)].to)] != level_[static_cast<std::size_t>(vertex)] + 1))
-      e = edges_[static_cast<std::size_t>(e)].next;
-    if (e >= 0) {
-      path.push_back(e);
-      vertex = edges_[static_cast<std::size_t>(e)].to;
-    } else {
-      if (path.empty()) return 0;
-      vertex = edges_[static_cast<std::size_t>(path.back() ^ 1)].to;   // a dead end: one step back, and past that edge
-      path.pop_back();
-      std::int32_t& passed = current_[static_cast<std::size_t>(vertex)];
-      passed = edges_[static_cast<std::size_t>(passed)].next;
-    }
-  }
-  std::int64_t flow = unlimited;
-  for (std::int32_t e : path) flow = std::min(flow, edges_[static_cast<std::size_t>(e)].capacity);
-  if (flow == unlimited) return flow;   // not bounded: there is no finite cut
-  for (std::int32_t e : path) {
-    std::int64_t& capacity = edges_[static_cast<std::size_t>(e)].capacity;
-    if (capacity < unlimited) capacity -= flow;
-    std::int64_t& back = edges_[static_cast<std::size_t>(e ^ 1)].capacity;
-    if (back < unlimited) back += flow;
-  }
-  return flow;
-}
-
-SINTER_DECL std::int64_t FlowNetwork::cut() {
-  std::int64_t total = 0;
-  while (layer()) {
-    current_ = first_;
-    while (const std::int64_t flow = push()) {
-      if (flow == unlimited) return unlimited;
-      total += flow;
-    }
-  }
-  mark_sink_side();
-  return total;
-}
-
-SINTER_DECL void FlowNetwork::mark_sink_side() {
-  reaches_sink_.assign(first_.size(), 0);
-  reaches_sink_[sink] = 1;
-  std::vector<std::int32_t> reached{sink};
-  for (std::size_t at = 0; at < reached.size(); ++at)
-    for (std::int32_t e = first_[static_cast<std::size_t>(reached[at])]; e >= 0; e = edges_[static_cast<std::size_t>(e)].next) {
-      const auto from = static_cast<std::size_t>(edges_[static_cast<std::size_t>(e)].to);
-      if (edges_[static_cast<std::size_t>(e ^ 1)].capacity == 0 || reaches_sink_[from]) continue;
-      reaches_sink_[from] = 1;
-      reached.push_back(static_cast<std::int32_t>(from));
-    }
-}
-
-SINTER_NAMESPACE_END
-
-SINTER_NAMESPACE_BEGIN
-namespace passes_detail {
-
-static_assert(cost_unlimited == FlowNetwork::unlimited);
-
-inline std::int64_t elements_of(const Graph& graph, const Shape& shape) {
-  std::vector<std::int64_t> hints;
-  for (const SymbolInfo& symbol : graph.symbols()) hints.push_back(std::max<std::int64_t>(symbol.hint, 2));
-  std::int64_t count = 1;
-  for (Dim extent : shape) count *= extent.is_static() ? extent.value() : extent.evaluate(hints);
-  return count;
-}
-
-/// Costs of one element, measured against streams from and to the second-level cache.
-inline constexpr std::int64_t cheap_element = 3, dear_element = 40, gathered_element = 16, random_element = 160, product_element = 6;
-
-inline std::int64_t call_cost(const Graph& body, Products products) {
-  std::int64_t total = 0;
-  for (const Node& node : body.nodes()) {
-    if (node.op == &op_info<ops::Input> || node.op == &op_info<ops::Constant>) continue;
-    const std::int64_t cost = recompute_cost(body, node, products);
-    if (cost == cost_unlimited) return cost;
-    total += cost;
-  }
-  return total;
-}
-
-SINTER_DECL std::span<const Value> again_operands(const Node& node) {
-  return std::span(node.inputs.begin(), node.inputs.end()).first(node.op == &op_info<ops::Barrier> ? 1 : node.inputs.size());
-}
-
-/// Vertices of the network: the node, then its results.
-class CutNetwork {
- public:
-  explicit CutNetwork(const KeepOrRecompute& question) : question_(question), first_(question.graph.nodes().size(), -1) {
-    const auto& nodes = question.graph.nodes();
-    for (std::size_t id = 0; id < nodes.size(); ++id)
-      if (question.is_early[id] && nodes[id].op->kind != OpKind::leaf) add(static_cast<std::int32_t>(id));
-    for (std::size_t id = 0; id < nodes.size(); ++id) {
-      if (question.is_late[id]) ask(nodes[id], FlowNetwork::sink);
-      else if (first_[id] >= 0) ask(nodes[id], first_[id]);
-    }
-  }
-  bool cut() { return network_.cut() < cost_unlimited; }
-  bool is_recomputed(std::int32_t node) const { return network_.is_sink_side(first_[static_cast<std::size_t>(node)]); }
-
- private:
-  void add(std::int32_t id) {
-    const std::int32_t vertex = first_[static_cast<std::size_t>(id)] = network_.add_vertex();
-    network_.add_edge(FlowNetwork::source, vertex, question_.recompute_cost(id));
-    for (std::size_t r = 0; r < question_.graph.node(id).types.size(); ++r)
-      network_.add_edge(vertex, network_.add_vertex(), question_.keep_cost({id, static_cast<std::int32_t>(r)}));
-  }
-  void ask(const Node& node, std::int32_t vertex) {
-    for (Value v : again_operands(node))
-      if (const std::int32_t maker = first_[static_cast<std::size_t>(v.node)]; maker >= 0) network_.add_edge(maker + 1 + v.result, vertex, cost_unlimited);
-  }
-
-  const KeepOrRecompute& question_;
-  FlowNetwork network_;
-  std::vector<std::int32_t> first_;
-};
-
-}  // namespace passes_detail
-
-SINTER_DECL std::int64_t bytes_of(const Graph& graph, Value v) {
-  return passes_detail::elements_of(graph, graph.type(v).shape) * size_of(graph.type(v).dtype);
-}
-
-SINTER_DECL std::int64_t recompute_cost(const Graph& graph, const Node& node, Products products) {
-  using namespace passes_detail;
-  const OpInfo& op = *node.op;
-  if (op.kind == OpKind::view || op.kind == OpKind::leaf) return 0;
-  if (op.kind == OpKind::effect || op.kind == OpKind::composite || node.types.empty()) return cost_unlimited;
-  if (op.is_call) return products == Products::recomputed ? call_cost(*node.attrs.bodies[0], products) : cost_unlimited;
-  if (op.run_on_host != nullptr || !node.attrs.bodies.empty()) return cost_unlimited;
-  const std::int64_t elements = elements_of(graph, node.types[0].shape);
-  if (op.kind == OpKind::elementwise) return elements * (op.is_cheap ? cheap_element : dear_element);
-  if (op.kind == OpKind::reduction) return elements_of(graph, graph.type(node.inputs[0]).shape) * cheap_element;
-  if (op.is_random) return elements * random_element;
-  if (node.op == &op_info<ops::Take>) return elements * gathered_element;
-  if (node.op == &op_info<ops::Empty>) return cost_unlimited;
-  if (node.op == &op_info<ops::Matmul>) {
-    if (products == Products::kept) return cost_unlimited;
-    const Shape& left = graph.type(node.inputs[0]).shape;
-    return elements * elements_of(graph, Shape{left[left.rank() - 1]}) * product_element;
-  }
-  return node.inputs.empty() ? 0 : cost_unlimited;   // literals
-}
-
-SINTER_DECL std::vector<Choice> choose_kept(const KeepOrRecompute& question) {
-  const auto& nodes = question.graph.nodes();
-  passes_detail::CutNetwork network(question);
-  const bool has_cut = network.cut();
-  std::vector<Choice> choices(nodes.size(), Choice::unneeded);
-  std::vector<std::uint8_t> is_needed(nodes.size());
-  const auto need = [&](const Node& node) {
-    for (Value v : passes_detail::again_operands(node)) is_needed[static_cast<std::size_t>(v.node)] = 1;
-  };
-  for (std::size_t id = 0; id < nodes.size(); ++id)
-    if (question.is_late[id]) need(nodes[id]);
-  for (std::size_t id = nodes.size(); id-- > 0;) {
-    if (!is_needed[id] || !question.is_early[id]) continue;
-    const auto node = static_cast<std::int32_t>(id);
-    const bool is_leaf = nodes[id].op->kind == OpKind::leaf;
-    const bool again = !is_leaf && (has_cut ? network.is_recomputed(node) : question.recompute_cost(node) == 0);
-    choices[id] = again ? Choice::recomputed : Choice::kept;
-    if (again) need(nodes[id]);
-  }
-  return choices;
-}
-
-SINTER_NAMESPACE_END
-
 SINTER_NAMESPACE_BEGIN
 
 /// When a plan computes the nodes of its graph, and what it holds between its steps.
@@ -7343,373 +7095,6 @@ struct Rematerialise {
   std::string_view name() const { return "rematerialise"; }
   Graph operator()(const Graph& graph) const;
 };
-
-SINTER_NAMESPACE_END
-
-// ---- sinter/passes/rematerialise.ipp
-// Nodes are early (at or before the peak) or late. The cut chooses; the rewrite puts what is computed again right before its
-// first late use.
-
-#include <cmath>
-
-SINTER_NAMESPACE_BEGIN
-namespace passes_detail {
-
-/// Views, literals and barriers: they have no memory of their own, whoever reads them reads what they are of.
-inline bool is_transparent(const Node& node) {
-  return node.op->kind == OpKind::view || node.op == &op_info<ops::Barrier> ||
-         (node.inputs.empty() && node.op->kind == OpKind::structured && node.op != &op_info<ops::Empty>);
-}
-
-/// Which nodes run before the peak, which values are held over it, and what the alternatives cost.
-class RematerialiseQuestion {
- public:
-  RematerialiseQuestion(const Graph& graph, const Rematerialise& pass, const MemoryTimeline& timeline)
-      : graph_(graph), pass_(pass), timeline_(timeline), count_(graph.nodes().size()) {
-    for (const Node& node : graph.nodes()) {
-      first_result_.push_back(results_);
-      results_ += node.types.size();
-    }
-    split();
-    find_next_uses();
-    protect_contracted_products();
-    if (pass.parts > 1) protect_ends_of_parts();
-  }
-  std::vector<Choice> choose() const;
-
-  bool is_early(std::size_t id) const { return is_early_[id] != 0; }
-  bool is_late(std::size_t id) const { return is_late_[id] != 0; }
-  bool has_step(std::size_t id) const { return timeline_.step[id] >= 0; }
-
- private:
-  void split();
-  void find_next_uses();
-  void protect_contracted_products();
-  void protect_ends_of_parts();
-  std::vector<Choice> choose_at(double price) const;
-  std::int64_t kept_bytes(const std::vector<Choice>& choices) const;
-  std::size_t slot(Value v) const { return first_result_[static_cast<std::size_t>(v.node)] + static_cast<std::size_t>(v.result); }
-  /// Held over the peak whatever is chosen, or not held then.
-  bool is_free(Value v) const {
-    const auto id = static_cast<std::size_t>(v.node);
-    return is_output_[id] || is_read_at_once_[slot(v)] || timeline_.step[id] > timeline_.peak;
-  }
-  std::int64_t keep_cost(Value v, double price) const;
-  std::int64_t again_cost(std::int32_t id) const;
-  const Node& node(std::size_t id) const { return graph_.nodes()[id]; }
-
-  const Graph& graph_;
-  const Rematerialise& pass_;
-  const MemoryTimeline& timeline_;
-  std::size_t count_, results_ = 0;
-  std::int32_t last_step_ = 0, last_early_ = 0;   // what the step behind the peak reads is there anyway: that step is early too
-  std::vector<std::size_t> first_result_;                                                        // per node
-  std::vector<std::uint8_t> is_early_, is_late_, is_output_, must_not_repeat_, must_not_keep_;   // per node
-  std::vector<std::uint8_t> is_read_at_once_;                                                    // per value: by the step behind the peak
-  std::vector<std::int32_t> next_use_, next_late_use_;   // per value: the first late step that reads it or something made of it; that reads it
-};
-
-SINTER_DECL void RematerialiseQuestion::split() {
-  is_early_.assign(count_, 0);
-  is_late_.assign(count_, 0);
-  is_output_.assign(count_, 0);
-  last_step_ = *std::max_element(timeline_.step.begin(), timeline_.step.end());
-  last_early_ = last_step_;
-  for (std::int32_t step : timeline_.step)
-    if (step > timeline_.peak) last_early_ = std::min(last_early_, step);
-  for (Value v : graph_.outputs()) is_output_[static_cast<std::size_t>(v.node)] = 1;
-  for (std::size_t id = count_; id-- > 0;) {
-    const bool is_leaf = node(id).op->kind == OpKind::leaf;
-    if (has_step(id)) is_early_[id] = timeline_.step[id] <= last_early_;
-    else if (is_leaf) is_early_[id] = 1;   // others without a step: early if anything early reads them
-    is_late_[id] = !is_early_[id];
-    if (is_early_[id])
-      for (Value v : node(id).inputs) is_early_[static_cast<std::size_t>(v.node)] = 1;
-  }
-}
-
-SINTER_DECL void RematerialiseQuestion::find_next_uses() {
-  constexpr auto never = std::numeric_limits<std::int32_t>::max();
-  next_use_.assign(results_, never);
-  next_late_use_.assign(results_, never);
-  is_read_at_once_.assign(results_, 0);
-  for (std::size_t id = count_; id-- > 0;) {
-    const std::size_t first = first_result_[id];
-    std::int32_t of_results = never;
-    for (std::size_t r = 0; r < node(id).types.size(); ++r) of_results = std::min(of_results, next_use_[first + r]);
-    for (Value v : node(id).inputs) {
-      const std::size_t from = slot(v);
-      if (is_late_[id] && has_step(id)) {
-        next_late_use_[from] = std::min(next_late_use_[from], timeline_.step[id]);
-      } else if (!has_step(id)) {
-        next_late_use_[from] = std::min(next_late_use_[from], next_late_use_[first]);
-        is_read_at_once_[from] |= is_read_at_once_[first];
-      } else {
-        next_use_[from] = std::min(next_use_[from], of_results);
-        is_read_at_once_[from] |= timeline_.step[id] > timeline_.peak;
-      }
-      next_use_[from] = std::min(next_use_[from], next_late_use_[from]);
-    }
-  }
-}
-
-/// A product contracts with the sum that alone reads it to one operation, rounded once. Both stay as they are: such a pair is
-/// computed again as a whole, and a product with several readers, which does not contract, keeps them.
-SINTER_DECL void RematerialiseQuestion::protect_contracted_products() {
-  must_not_repeat_.assign(count_, 0);
-  must_not_keep_.assign(count_, 0);
-  const std::vector<std::int32_t> uses = use_counts(graph_);
-  for (std::size_t id = 0; id < count_; ++id) {
-    if (node(id).op != &op_info<ops::Add> || !is_floating(node(id).types[0].dtype)) continue;
-    for (Value v : node(id).inputs) {
-      const auto product = static_cast<std::size_t>(v.node);
-      if (node(product).op != &op_info<ops::Mul>) continue;
-      if (uses[product] > 1) must_not_repeat_[product] = must_not_repeat_[id] = 1;
-      else if (timeline_.is_stored[product]) must_not_repeat_[id] = 1;
-      else must_not_keep_[product] = 1;
-    }
-  }
-}
-
-SINTER_DECL void RematerialiseQuestion::protect_ends_of_parts() {
-  std::vector<std::int32_t> last_read(count_, -1);   // by an early step
-  for (std::size_t id = count_; id-- > 0;) {
-    const std::int32_t at = has_step(id) ? (is_early_[id] ? timeline_.step[id] : -1) : last_read[id];
-    for (Value v : node(id).inputs) last_read[static_cast<std::size_t>(v.node)] = std::max(last_read[static_cast<std::size_t>(v.node)], at);
-    if (!timeline_.is_stored[id] || !is_early_[id]) continue;
-    for (int part = 1; part < pass_.parts; ++part) {
-      const std::int32_t end = static_cast<std::int32_t>(std::int64_t{timeline_.peak} * part / pass_.parts);
-      if (timeline_.step[id] <= end && last_read[id] > end) must_not_repeat_[id] = 1;
-    }
-  }
-}
-
-SINTER_DECL std::int64_t RematerialiseQuestion::keep_cost(Value v, double price) const {
-  const auto id = static_cast<std::size_t>(v.node);
-  if (is_transparent(node(id)) || must_not_keep_[id]) return cost_unlimited;
-  if (is_free(v)) return 0;
-  double cost = static_cast<double>(bytes_of(graph_, v)) * price;
-  if (pass_.excess > 0) {   // what is used soon would be there again soon
-    const double held = std::clamp(next_use_[slot(v)], timeline_.peak, last_step_) - timeline_.peak;
-    cost *= 1.0 / 16 + held / std::max(1, last_step_ - timeline_.peak);
-  }
-  return static_cast<std::int64_t>(std::min(cost, 0x1p50));
-}
-
-SINTER_DECL std::int64_t RematerialiseQuestion::again_cost(std::int32_t at) const {
-  const auto id = static_cast<std::size_t>(at);
-  if (is_transparent(node(id)) || !has_step(id)) return 0;   // whoever reads it computes it anyway
-  if (must_not_repeat_[id]) return cost_unlimited;
-  return recompute_cost(graph_, node(id), pass_.products);
-}
-
-SINTER_DECL std::vector<Choice> RematerialiseQuestion::choose_at(double price) const {
-  return choose_kept({graph_, is_early_, is_late_, [&](Value v) { return keep_cost(v, price); }, [&](std::int32_t id) { return again_cost(id); }});
-}
-
-SINTER_DECL std::int64_t RematerialiseQuestion::kept_bytes(const std::vector<Choice>& choices) const {
-  std::int64_t total = 0;
-  for (std::size_t id = 0; id < count_; ++id) {
-    if (choices[id] != Choice::kept || node(id).op->kind == OpKind::leaf) continue;
-    for (std::size_t r = 0; r < node(id).types.size(); ++r) {
-      const Value v{static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)};
-      if (!is_free(v) && next_use_[slot(v)] != std::numeric_limits<std::int32_t>::max()) total += bytes_of(graph_, v);
-    }
-  }
-  return total;
-}
-
-SINTER_DECL std::vector<Choice> RematerialiseQuestion::choose() const {
-  if (pass_.excess <= 0) return choose_at(static_cast<double>(pass_.price));
-  const std::int64_t wanted = kept_bytes(choose_at(0x1p-20)) - pass_.excess;
-  double low = 0x1p-8, high = low;
-  constexpr double highest = 0x1p32;
-  std::vector<Choice> best = choose_at(high);
-  while (high < highest && kept_bytes(best) > wanted) {
-    low = high;
-    high *= 8;
-    best = choose_at(high);
-  }
-  for (int round = 0; round < 8 && low < high; ++round) {
-    const double middle = std::sqrt(low * high);
-    std::vector<Choice> choices = choose_at(middle);
-    if (kept_bytes(choices) > kept_bytes(best) && kept_bytes(choices) > wanted) {
-      low = middle;
-    } else {
-      high = middle;
-      best = std::move(choices);
-    }
-  }
-  return best;
-}
-
-/// The graph with the chosen nodes computed again.
-class RematerialiseRewrite {
- public:
-  RematerialiseRewrite(const Graph& graph, const RematerialiseQuestion& question, const MemoryTimeline& timeline, const std::vector<Choice>& choices)
-      : graph_(graph), question_(question), timeline_(timeline), builder_(graph), moved_(graph.nodes().size(), -1), again_(moved_), is_again_(graph.nodes().size()), is_kept_(graph.nodes().size()) {
-    for (std::size_t id = 0; id < is_again_.size(); ++id) {
-      is_kept_[id] = choices[id] == Choice::kept;
-      if (choices[id] != Choice::recomputed) continue;
-      const Node& node = graph.nodes()[id];
-      is_again_[id] = question.has_step(id) && !is_transparent(node);
-      for (Value v : again_operands(node)) is_again_[id] |= is_again_[static_cast<std::size_t>(v.node)];
-    }
-  }
-  bool changes() const { return std::any_of(is_again_.begin(), is_again_.end(), [](std::uint8_t is_again) { return is_again != 0; }); }
-  Graph run();
-
- private:
-  static std::size_t slot(Value v) { return static_cast<std::size_t>(v.node); }
-  Value first(Value v) { return {moved_[slot(v)], v.result}; }
-  /// The value as the late part knows it.
-  Value late(Value v) { return is_again_[slot(v)] ? Value{again_[slot(v)], v.result} : first(v); }
-  void prepare(Value v);
-  void copy(std::size_t id);
-  void repeat(std::size_t id);
-  Value behind_barrier(Value in_new, Location where);
-  void note_token(std::int32_t made, std::size_t id);
-
-  const Graph& graph_;
-  const RematerialiseQuestion& question_;
-  const MemoryTimeline& timeline_;
-  GraphBuilder builder_;
-  std::vector<std::int32_t> moved_, again_;
-  std::vector<std::uint8_t> is_again_, is_kept_;
-  Value token_;          // something in memory that is known last so far
-};
-
-SINTER_DECL void RematerialiseRewrite::note_token(std::int32_t made, std::size_t id) {
-  if (!timeline_.is_stored[id] || graph_.nodes()[id].op->kind == OpKind::effect) return;
-  if (question_.is_early(id) && !is_kept_[id]) return;   // it would be kept for that
-  const Type& type = graph_.nodes()[id].types[0];
-  for (Dim extent : type.shape.dims())
-    if (extent.is_static() && extent.value() == 0) return;
-  token_ = {made, 0};
-}
-
-SINTER_DECL Value RematerialiseRewrite::behind_barrier(Value value, Location where) {
-  if (!token_) return value;
-  const DType dtype = builder_.type(value).dtype;
-  Val token{&builder_, token_, where};
-  const Shape shape = token.shape();
-  Shape starts, ends;
-  for (int axis = 0; axis < shape.rank(); ++axis) starts.push_back(0), ends.push_back(1);
-  token = cast(reshape(slice(token, starts, ends, IntVector(static_cast<std::size_t>(shape.rank()), 1)), {}), dtype);
-  return apply(op_info<ops::Barrier>, {Val{&builder_, value, where}, token}).value;
-}
-
-/// Makes `v` known to the late part, and what it is computed from, in order.
-SINTER_DECL void RematerialiseRewrite::prepare(Value wanted) {
-  std::vector<std::size_t> pending{slot(wanted)}, needed;
-  std::vector<std::uint8_t> seen(graph_.nodes().size());
-  while (!pending.empty()) {
-    const std::size_t id = pending.back();
-    pending.pop_back();
-    if (seen[id] || (is_again_[id] ? again_[id] : moved_[id]) >= 0) continue;
-    seen[id] = 1;
-    needed.push_back(id);
-    for (Value v : again_operands(graph_.nodes()[id])) pending.push_back(slot(v));
-  }
-  std::sort(needed.begin(), needed.end());
-  for (std::size_t id : needed) is_again_[id] ? repeat(id) : copy(id);
-}
-
-SINTER_DECL void RematerialiseRewrite::copy(std::size_t id) {
-  const Node& node = graph_.nodes()[id];
-  const bool is_late = question_.is_late(id);
-  Values operands;
-  for (Value v : node.inputs) operands.push_back(is_late ? late(v) : first(v));
-  if (node.op == &op_info<ops::Barrier> && is_late && operands[1].node < 0) moved_[id] = behind_barrier(operands[0], node.where).node;
-  else moved_[id] = builder_.copy(node, operands).node;
-  note_token(moved_[id], id);
-}
-
-/// Of what was kept, the largest operand goes behind a barrier, unless another operand is computed again as well. Products
-/// and calls read memory, and are merged with nothing.
-SINTER_DECL void RematerialiseRewrite::repeat(std::size_t id) {
-  const Node& node = graph_.nodes()[id];
-  if (node.op == &op_info<ops::Barrier>) {
-    again_[id] = late(node.inputs[0]).node;   // what it is of is computed again already
-    return;
-  }
-  Values operands;
-  bool waits = false;
-  for (Value v : node.inputs) {
-    operands.push_back(late(v));
-    waits |= is_again_[slot(v)] != 0;
-  }
-  const bool is_map = node.op->kind == OpKind::elementwise || node.op->kind == OpKind::reduction;
-  if (is_map && !waits) {
-    std::size_t largest = 0;
-    for (std::size_t i = 1; i < operands.size(); ++i)
-      if (bytes_of(graph_, node.inputs[i]) > bytes_of(graph_, node.inputs[largest])) largest = i;
-    operands[largest] = behind_barrier(operands[largest], node.where);
-  }
-  again_[id] = builder_.copy(node, operands).node;
-}
-
-SINTER_DECL Graph RematerialiseRewrite::run() {
-  const auto& nodes = graph_.nodes();
-  for (Value v : graph_.inputs()) copy(slot(v));
-  for (std::size_t id = 0; id < nodes.size(); ++id) {
-    if (moved_[id] >= 0) continue;
-    if (question_.is_early(id)) {
-      copy(id);
-    } else if (question_.has_step(id) || nodes[id].op->kind == OpKind::effect) {   // others when somebody asks for them
-      for (Value v : nodes[id].inputs) prepare(v);
-      copy(id);
-    }
-  }
-  std::vector<Value> outputs;
-  for (Value v : graph_.outputs()) {
-    if (moved_[slot(v)] < 0) prepare(v);
-    outputs.push_back(first(v));
-  }
-  return Dce{}(builder_.finish(outputs));
-}
-
-}  // namespace passes_detail
-
-SINTER_DECL MemoryTimeline timeline_of(const Graph& graph) {
-  const auto& nodes = graph.nodes();
-  MemoryTimeline timeline;
-  timeline.step.assign(nodes.size(), -1);
-  timeline.is_stored.assign(nodes.size(), 0);
-  std::vector<std::size_t> last_use(nodes.size());
-  for (std::size_t id = nodes.size(); id-- > 0;) {
-    const Node& node = nodes[id];
-    const bool has_memory = node.op->kind != OpKind::leaf && !passes_detail::is_transparent(node);
-    if (has_memory) timeline.step[id] = static_cast<std::int32_t>(id), timeline.is_stored[id] = 1;
-    for (Value v : node.inputs)
-      last_use[static_cast<std::size_t>(v.node)] = std::max(last_use[static_cast<std::size_t>(v.node)], has_memory ? id : last_use[id]);
-  }
-  for (Value v : graph.outputs()) last_use[static_cast<std::size_t>(v.node)] = 0;
-  std::vector<std::int64_t> change(nodes.size() + 1);
-  for (std::size_t id = 0; id < nodes.size(); ++id) {
-    if (!timeline.is_stored[id] || last_use[id] <= id) continue;
-    for (std::size_t r = 0; r < nodes[id].types.size(); ++r) {
-      const std::int64_t bytes = bytes_of(graph, {static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)});
-      change[id] += bytes;
-      change[last_use[id] + 1] -= bytes;
-    }
-  }
-  std::int64_t held = 0;
-  for (std::size_t id = 0; id < nodes.size(); ++id) {
-    held += change[id];
-    if (held > timeline.bytes) timeline.bytes = held, timeline.peak = static_cast<std::int32_t>(id);
-  }
-  return timeline;
-}
-
-SINTER_DECL Graph Rematerialise::operator()(const Graph& graph) const {
-  const MemoryTimeline own = timeline == nullptr ? timeline_of(graph) : MemoryTimeline{};
-  const MemoryTimeline& times = timeline == nullptr ? own : *timeline;
-  if (times.peak < 0) return graph;
-  const passes_detail::RematerialiseQuestion question(graph, *this, times);
-  passes_detail::RematerialiseRewrite rewrite(graph, question, times, question.choose());
-  return rewrite.changes() ? rewrite.run() : graph;
-}
 
 SINTER_NAMESPACE_END
 // ---- sinter/runtime/host_ops.hpp
@@ -12505,6 +11890,8 @@ SINTER_NAMESPACE_END
 // The text form of a graph, as parse_graph reads it. Nodes keep their numbers, so that a text can be held against a dump of
 // the same graph; inputs stand in the head, wherever they are among the nodes. What has its default value is not written.
 // Constants of up to 1024 elements carry their data; of larger ones only the type is written, and such a text does not parse.
+
+#include <cmath>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -19477,6 +18864,252 @@ SINTER_DECL Graph Fold::operator()(const Graph& graph) const {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/passes/keep_or_recompute.ipp
+// A node is a vertex that is cut off the source when it is computed again; each of its results is a vertex behind it, cut off
+// the node when it is kept. What a node computed again reads must be there again: that edge has no limit.
+
+// ---- sinter/passes/minimum_cut.hpp
+// Minimum cut of a flow network with integral capacities (Dinic 1970: blocking flows on layered networks). Knows numbers
+// only: what vertices and capacities mean is the business of whoever builds the network.
+
+SINTER_NAMESPACE_BEGIN
+
+class FlowNetwork {
+ public:
+  /// More than any sum of finite capacities may reach.
+  static constexpr std::int64_t unlimited = std::int64_t{1} << 60;
+  static constexpr std::int32_t source = 0, sink = 1;
+
+  FlowNetwork() : first_(2, -1) {}
+  std::int32_t add_vertex() {
+    first_.push_back(-1);
+    return static_cast<std::int32_t>(first_.size()) - 1;
+  }
+  void add_edge(std::int32_t from, std::int32_t to, std::int64_t capacity);
+
+  /// Capacity of a smallest set of edges without which the sink cannot be reached; unlimited if every such set has an
+  /// unlimited edge.
+  std::int64_t cut();
+  /// After cut(): on the sink's side of the smallest cut that is nearest to the sink.
+  bool is_sink_side(std::int32_t vertex) const { return reaches_sink_[static_cast<std::size_t>(vertex)] != 0; }
+
+ private:
+  struct Edge {
+    std::int32_t to, next;
+    std::int64_t capacity;   // what is left of it; the edge back is at number ^ 1
+  };
+  bool layer();
+  void mark_sink_side();
+  std::int64_t push();
+
+  std::vector<Edge> edges_;
+  std::vector<std::int32_t> first_, level_, current_;   // per vertex
+  std::vector<std::uint8_t> reaches_sink_;              // by edges with capacity left
+};
+
+SINTER_NAMESPACE_END
+
+SINTER_NAMESPACE_BEGIN
+namespace passes_detail {
+
+static_assert(cost_unlimited == FlowNetwork::unlimited);
+
+inline std::int64_t elements_of(const Graph& graph, const Shape& shape) {
+  std::vector<std::int64_t> hints;
+  for (const SymbolInfo& symbol : graph.symbols()) hints.push_back(std::max<std::int64_t>(symbol.hint, 2));
+  std::int64_t count = 1;
+  for (Dim extent : shape) count *= extent.is_static() ? extent.value() : extent.evaluate(hints);
+  return count;
+}
+
+/// Costs of one element, measured against streams from and to the second-level cache.
+inline constexpr std::int64_t cheap_element = 3, dear_element = 40, gathered_element = 16, random_element = 160, product_element = 6;
+
+inline std::int64_t call_cost(const Graph& body, Products products) {
+  std::int64_t total = 0;
+  for (const Node& node : body.nodes()) {
+    if (node.op == &op_info<ops::Input> || node.op == &op_info<ops::Constant>) continue;
+    const std::int64_t cost = recompute_cost(body, node, products);
+    if (cost == cost_unlimited) return cost;
+    total += cost;
+  }
+  return total;
+}
+
+SINTER_DECL std::span<const Value> again_operands(const Node& node) {
+  return std::span(node.inputs.begin(), node.inputs.end()).first(node.op == &op_info<ops::Barrier> ? 1 : node.inputs.size());
+}
+
+/// Vertices of the network: the node, then its results.
+class CutNetwork {
+ public:
+  explicit CutNetwork(const KeepOrRecompute& question) : question_(question), first_(question.graph.nodes().size(), -1) {
+    const auto& nodes = question.graph.nodes();
+    for (std::size_t id = 0; id < nodes.size(); ++id)
+      if (question.is_early[id] && nodes[id].op->kind != OpKind::leaf) add(static_cast<std::int32_t>(id));
+    for (std::size_t id = 0; id < nodes.size(); ++id) {
+      if (question.is_late[id]) ask(nodes[id], FlowNetwork::sink);
+      else if (first_[id] >= 0) ask(nodes[id], first_[id]);
+    }
+  }
+  bool cut() { return network_.cut() < cost_unlimited; }
+  bool is_recomputed(std::int32_t node) const { return network_.is_sink_side(first_[static_cast<std::size_t>(node)]); }
+
+ private:
+  void add(std::int32_t id) {
+    const std::int32_t vertex = first_[static_cast<std::size_t>(id)] = network_.add_vertex();
+    network_.add_edge(FlowNetwork::source, vertex, question_.recompute_cost(id));
+    for (std::size_t r = 0; r < question_.graph.node(id).types.size(); ++r)
+      network_.add_edge(vertex, network_.add_vertex(), question_.keep_cost({id, static_cast<std::int32_t>(r)}));
+  }
+  void ask(const Node& node, std::int32_t vertex) {
+    for (Value v : again_operands(node))
+      if (const std::int32_t maker = first_[static_cast<std::size_t>(v.node)]; maker >= 0) network_.add_edge(maker + 1 + v.result, vertex, cost_unlimited);
+  }
+
+  const KeepOrRecompute& question_;
+  FlowNetwork network_;
+  std::vector<std::int32_t> first_;
+};
+
+}  // namespace passes_detail
+
+SINTER_DECL std::int64_t bytes_of(const Graph& graph, Value v) {
+  return passes_detail::elements_of(graph, graph.type(v).shape) * size_of(graph.type(v).dtype);
+}
+
+SINTER_DECL std::int64_t recompute_cost(const Graph& graph, const Node& node, Products products) {
+  using namespace passes_detail;
+  const OpInfo& op = *node.op;
+  if (op.kind == OpKind::view || op.kind == OpKind::leaf) return 0;
+  if (op.kind == OpKind::effect || op.kind == OpKind::composite || node.types.empty()) return cost_unlimited;
+  if (op.is_call) return products == Products::recomputed ? call_cost(*node.attrs.bodies[0], products) : cost_unlimited;
+  if (op.run_on_host != nullptr || !node.attrs.bodies.empty()) return cost_unlimited;
+  const std::int64_t elements = elements_of(graph, node.types[0].shape);
+  if (op.kind == OpKind::elementwise) return elements * (op.is_cheap ? cheap_element : dear_element);
+  if (op.kind == OpKind::reduction) return elements_of(graph, graph.type(node.inputs[0]).shape) * cheap_element;
+  if (op.is_random) return elements * random_element;
+  if (node.op == &op_info<ops::Take>) return elements * gathered_element;
+  if (node.op == &op_info<ops::Empty>) return cost_unlimited;
+  if (node.op == &op_info<ops::Matmul>) {
+    if (products == Products::kept) return cost_unlimited;
+    const Shape& left = graph.type(node.inputs[0]).shape;
+    return elements * elements_of(graph, Shape{left[left.rank() - 1]}) * product_element;
+  }
+  return node.inputs.empty() ? 0 : cost_unlimited;   // literals
+}
+
+SINTER_DECL std::vector<Choice> choose_kept(const KeepOrRecompute& question) {
+  const auto& nodes = question.graph.nodes();
+  passes_detail::CutNetwork network(question);
+  const bool has_cut = network.cut();
+  std::vector<Choice> choices(nodes.size(), Choice::unneeded);
+  std::vector<std::uint8_t> is_needed(nodes.size());
+  const auto need = [&](const Node& node) {
+    for (Value v : passes_detail::again_operands(node)) is_needed[static_cast<std::size_t>(v.node)] = 1;
+  };
+  for (std::size_t id = 0; id < nodes.size(); ++id)
+    if (question.is_late[id]) need(nodes[id]);
+  for (std::size_t id = nodes.size(); id-- > 0;) {
+    if (!is_needed[id] || !question.is_early[id]) continue;
+    const auto node = static_cast<std::int32_t>(id);
+    const bool is_leaf = nodes[id].op->kind == OpKind::leaf;
+    const bool again = !is_leaf && (has_cut ? network.is_recomputed(node) : question.recompute_cost(node) == 0);
+    choices[id] = again ? Choice::recomputed : Choice::kept;
+    if (again) need(nodes[id]);
+  }
+  return choices;
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/passes/minimum_cut.ipp
+// Layers by breadth-first search, then paths along the layers; without recursion, since chains are as long as programs.
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL void FlowNetwork::add_edge(std::int32_t from, std::int32_t to, std::int64_t capacity) {
+  edges_.push_back({to, first_[static_cast<std::size_t>(from)], capacity});
+  first_[static_cast<std::size_t>(from)] = static_cast<std::int32_t>(edges_.size()) - 1;
+  edges_.push_back({from, first_[static_cast<std::size_t>(to)], 0});
+  first_[static_cast<std::size_t>(to)] = static_cast<std::int32_t>(edges_.size()) - 1;
+}
+
+/// Distances from the source along edges with capacity left. Can the sink be reached?
+SINTER_DECL bool FlowNetwork::layer() {
+  level_.assign(first_.size(), -1);
+  level_[source] = 0;
+  std::vector<std::int32_t> reached{source};
+  for (std::size_t at = 0; at < reached.size(); ++at) {
+    const auto vertex = static_cast<std::size_t>(reached[at]);
+    for (std::int32_t e = first_[vertex]; e >= 0; e = edges_[static_cast<std::size_t>(e)].next) {
+      const Edge& edge = edges_[static_cast<std::size_t>(e)];
+      if (edge.capacity == 0 || level_[static_cast<std::size_t>(edge.to)] >= 0) continue;
+      level_[static_cast<std::size_t>(edge.to)] = level_[vertex] + 1;
+      reached.push_back(edge.to);
+    }
+  }
+  return level_[sink] >= 0;
+}
+
+/// Flow along one more path of the layers; 0 if there is none.
+SINTER_DECL std::int64_t FlowNetwork::push() {
+  std::vector<std::int32_t> path;   // edges from the source
+  std::int32_t vertex = source;
+  while (vertex != sink) {
+    std::int32_t& e = current_[static_cast<std::size_t>(vertex)];
+    while (e >= 0 && (edges_[static_cast<std::size_t>(e)].capacity == 0 ||
+                      level_[static_cast<std::size_t>(edges_[static_cast<std::size_t>(e)].to)] != level_[static_cast<std::size_t>(vertex)] + 1))
+      e = edges_[static_cast<std::size_t>(e)].next;
+    if (e >= 0) {
+      path.push_back(e);
+      vertex = edges_[static_cast<std::size_t>(e)].to;
+    } else {
+      if (path.empty()) return 0;
+      vertex = edges_[static_cast<std::size_t>(path.back() ^ 1)].to;   // a dead end: one step back, and past that edge
+      path.pop_back();
+      std::int32_t& passed = current_[static_cast<std::size_t>(vertex)];
+      passed = edges_[static_cast<std::size_t>(passed)].next;
+    }
+  }
+  std::int64_t flow = unlimited;
+  for (std::int32_t e : path) flow = std::min(flow, edges_[static_cast<std::size_t>(e)].capacity);
+  if (flow == unlimited) return flow;   // not bounded: there is no finite cut
+  for (std::int32_t e : path) {
+    std::int64_t& capacity = edges_[static_cast<std::size_t>(e)].capacity;
+    if (capacity < unlimited) capacity -= flow;
+    std::int64_t& back = edges_[static_cast<std::size_t>(e ^ 1)].capacity;
+    if (back < unlimited) back += flow;
+  }
+  return flow;
+}
+
+SINTER_DECL std::int64_t FlowNetwork::cut() {
+  std::int64_t total = 0;
+  while (layer()) {
+    current_ = first_;
+    while (const std::int64_t flow = push()) {
+      if (flow == unlimited) return unlimited;
+      total += flow;
+    }
+  }
+  mark_sink_side();
+  return total;
+}
+
+SINTER_DECL void FlowNetwork::mark_sink_side() {
+  reaches_sink_.assign(first_.size(), 0);
+  reaches_sink_[sink] = 1;
+  std::vector<std::int32_t> reached{sink};
+  for (std::size_t at = 0; at < reached.size(); ++at)
+    for (std::int32_t e = first_[static_cast<std::size_t>(reached[at])]; e >= 0; e = edges_[static_cast<std::size_t>(e)].next) {
+      const auto from = static_cast<std::size_t>(edges_[static_cast<std::size_t>(e)].to);
+      if (edges_[static_cast<std::size_t>(e ^ 1)].capacity == 0 || reaches_sink_[from]) continue;
+      reaches_sink_[from] = 1;
+      reached.push_back(static_cast<std::int32_t>(from));
+    }
+}
+
+SINTER_NAMESPACE_END
 // ---- sinter/passes/outline.ipp
 // In four steps: candidate periods from the distances between equal nodes; the longest run in which every node equals the
 // one a period later; the best place to cut; the calls. The first and last block of a run may differ in where their
@@ -19904,6 +19537,370 @@ SINTER_DECL Graph Prune::operator()(const Graph& graph) const {
   std::vector<Value> outputs;
   for (Value v : graph.outputs()) outputs.push_back(now(v));
   return builder.finish(outputs);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/passes/rematerialise.ipp
+// Nodes are early (at or before the peak) or late. The cut chooses; the rewrite puts what is computed again right before its
+// first late use.
+
+SINTER_NAMESPACE_BEGIN
+namespace passes_detail {
+
+/// Views, literals and barriers: they have no memory of their own, whoever reads them reads what they are of.
+inline bool is_transparent(const Node& node) {
+  return node.op->kind == OpKind::view || node.op == &op_info<ops::Barrier> ||
+         (node.inputs.empty() && node.op->kind == OpKind::structured && node.op != &op_info<ops::Empty>);
+}
+
+/// Which nodes run before the peak, which values are held over it, and what the alternatives cost.
+class RematerialiseQuestion {
+ public:
+  RematerialiseQuestion(const Graph& graph, const Rematerialise& pass, const MemoryTimeline& timeline)
+      : graph_(graph), pass_(pass), timeline_(timeline), count_(graph.nodes().size()) {
+    for (const Node& node : graph.nodes()) {
+      first_result_.push_back(results_);
+      results_ += node.types.size();
+    }
+    split();
+    find_next_uses();
+    protect_contracted_products();
+    if (pass.parts > 1) protect_ends_of_parts();
+  }
+  std::vector<Choice> choose() const;
+
+  bool is_early(std::size_t id) const { return is_early_[id] != 0; }
+  bool is_late(std::size_t id) const { return is_late_[id] != 0; }
+  bool has_step(std::size_t id) const { return timeline_.step[id] >= 0; }
+
+ private:
+  void split();
+  void find_next_uses();
+  void protect_contracted_products();
+  void protect_ends_of_parts();
+  std::vector<Choice> choose_at(double price) const;
+  std::int64_t kept_bytes(const std::vector<Choice>& choices) const;
+  std::size_t slot(Value v) const { return first_result_[static_cast<std::size_t>(v.node)] + static_cast<std::size_t>(v.result); }
+  /// Held over the peak whatever is chosen, or not held then.
+  bool is_free(Value v) const {
+    const auto id = static_cast<std::size_t>(v.node);
+    return is_output_[id] || is_read_at_once_[slot(v)] || timeline_.step[id] > timeline_.peak;
+  }
+  std::int64_t keep_cost(Value v, double price) const;
+  std::int64_t again_cost(std::int32_t id) const;
+  const Node& node(std::size_t id) const { return graph_.nodes()[id]; }
+
+  const Graph& graph_;
+  const Rematerialise& pass_;
+  const MemoryTimeline& timeline_;
+  std::size_t count_, results_ = 0;
+  std::int32_t last_step_ = 0, last_early_ = 0;   // what the step behind the peak reads is there anyway: that step is early too
+  std::vector<std::size_t> first_result_;                                                        // per node
+  std::vector<std::uint8_t> is_early_, is_late_, is_output_, must_not_repeat_, must_not_keep_;   // per node
+  std::vector<std::uint8_t> is_read_at_once_;                                                    // per value: by the step behind the peak
+  std::vector<std::int32_t> next_use_, next_late_use_;   // per value: the first late step that reads it or something made of it; that reads it
+};
+
+SINTER_DECL void RematerialiseQuestion::split() {
+  is_early_.assign(count_, 0);
+  is_late_.assign(count_, 0);
+  is_output_.assign(count_, 0);
+  last_step_ = *std::max_element(timeline_.step.begin(), timeline_.step.end());
+  last_early_ = last_step_;
+  for (std::int32_t step : timeline_.step)
+    if (step > timeline_.peak) last_early_ = std::min(last_early_, step);
+  for (Value v : graph_.outputs()) is_output_[static_cast<std::size_t>(v.node)] = 1;
+  for (std::size_t id = count_; id-- > 0;) {
+    const bool is_leaf = node(id).op->kind == OpKind::leaf;
+    if (has_step(id)) is_early_[id] = timeline_.step[id] <= last_early_;
+    else if (is_leaf) is_early_[id] = 1;   // others without a step: early if anything early reads them
+    is_late_[id] = !is_early_[id];
+    if (is_early_[id])
+      for (Value v : node(id).inputs) is_early_[static_cast<std::size_t>(v.node)] = 1;
+  }
+}
+
+SINTER_DECL void RematerialiseQuestion::find_next_uses() {
+  constexpr auto never = std::numeric_limits<std::int32_t>::max();
+  next_use_.assign(results_, never);
+  next_late_use_.assign(results_, never);
+  is_read_at_once_.assign(results_, 0);
+  for (std::size_t id = count_; id-- > 0;) {
+    const std::size_t first = first_result_[id];
+    std::int32_t of_results = never;
+    for (std::size_t r = 0; r < node(id).types.size(); ++r) of_results = std::min(of_results, next_use_[first + r]);
+    for (Value v : node(id).inputs) {
+      const std::size_t from = slot(v);
+      if (is_late_[id] && has_step(id)) {
+        next_late_use_[from] = std::min(next_late_use_[from], timeline_.step[id]);
+      } else if (!has_step(id)) {
+        next_late_use_[from] = std::min(next_late_use_[from], next_late_use_[first]);
+        is_read_at_once_[from] |= is_read_at_once_[first];
+      } else {
+        next_use_[from] = std::min(next_use_[from], of_results);
+        is_read_at_once_[from] |= timeline_.step[id] > timeline_.peak;
+      }
+      next_use_[from] = std::min(next_use_[from], next_late_use_[from]);
+    }
+  }
+}
+
+/// A product contracts with the sum that alone reads it to one operation, rounded once. Both stay as they are: such a pair is
+/// computed again as a whole, and a product with several readers, which does not contract, keeps them.
+SINTER_DECL void RematerialiseQuestion::protect_contracted_products() {
+  must_not_repeat_.assign(count_, 0);
+  must_not_keep_.assign(count_, 0);
+  const std::vector<std::int32_t> uses = use_counts(graph_);
+  for (std::size_t id = 0; id < count_; ++id) {
+    if (node(id).op != &op_info<ops::Add> || !is_floating(node(id).types[0].dtype)) continue;
+    for (Value v : node(id).inputs) {
+      const auto product = static_cast<std::size_t>(v.node);
+      if (node(product).op != &op_info<ops::Mul>) continue;
+      if (uses[product] > 1) must_not_repeat_[product] = must_not_repeat_[id] = 1;
+      else if (timeline_.is_stored[product]) must_not_repeat_[id] = 1;
+      else must_not_keep_[product] = 1;
+    }
+  }
+}
+
+SINTER_DECL void RematerialiseQuestion::protect_ends_of_parts() {
+  std::vector<std::int32_t> last_read(count_, -1);   // by an early step
+  for (std::size_t id = count_; id-- > 0;) {
+    const std::int32_t at = has_step(id) ? (is_early_[id] ? timeline_.step[id] : -1) : last_read[id];
+    for (Value v : node(id).inputs) last_read[static_cast<std::size_t>(v.node)] = std::max(last_read[static_cast<std::size_t>(v.node)], at);
+    if (!timeline_.is_stored[id] || !is_early_[id]) continue;
+    for (int part = 1; part < pass_.parts; ++part) {
+      const std::int32_t end = static_cast<std::int32_t>(std::int64_t{timeline_.peak} * part / pass_.parts);
+      if (timeline_.step[id] <= end && last_read[id] > end) must_not_repeat_[id] = 1;
+    }
+  }
+}
+
+SINTER_DECL std::int64_t RematerialiseQuestion::keep_cost(Value v, double price) const {
+  const auto id = static_cast<std::size_t>(v.node);
+  if (is_transparent(node(id)) || must_not_keep_[id]) return cost_unlimited;
+  if (is_free(v)) return 0;
+  double cost = static_cast<double>(bytes_of(graph_, v)) * price;
+  if (pass_.excess > 0) {   // what is used soon would be there again soon
+    const double held = std::clamp(next_use_[slot(v)], timeline_.peak, last_step_) - timeline_.peak;
+    cost *= 1.0 / 16 + held / std::max(1, last_step_ - timeline_.peak);
+  }
+  return static_cast<std::int64_t>(std::min(cost, 0x1p50));
+}
+
+SINTER_DECL std::int64_t RematerialiseQuestion::again_cost(std::int32_t at) const {
+  const auto id = static_cast<std::size_t>(at);
+  if (is_transparent(node(id)) || !has_step(id)) return 0;   // whoever reads it computes it anyway
+  if (must_not_repeat_[id]) return cost_unlimited;
+  return recompute_cost(graph_, node(id), pass_.products);
+}
+
+SINTER_DECL std::vector<Choice> RematerialiseQuestion::choose_at(double price) const {
+  return choose_kept({graph_, is_early_, is_late_, [&](Value v) { return keep_cost(v, price); }, [&](std::int32_t id) { return again_cost(id); }});
+}
+
+SINTER_DECL std::int64_t RematerialiseQuestion::kept_bytes(const std::vector<Choice>& choices) const {
+  std::int64_t total = 0;
+  for (std::size_t id = 0; id < count_; ++id) {
+    if (choices[id] != Choice::kept || node(id).op->kind == OpKind::leaf) continue;
+    for (std::size_t r = 0; r < node(id).types.size(); ++r) {
+      const Value v{static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)};
+      if (!is_free(v) && next_use_[slot(v)] != std::numeric_limits<std::int32_t>::max()) total += bytes_of(graph_, v);
+    }
+  }
+  return total;
+}
+
+SINTER_DECL std::vector<Choice> RematerialiseQuestion::choose() const {
+  if (pass_.excess <= 0) return choose_at(static_cast<double>(pass_.price));
+  const std::int64_t wanted = kept_bytes(choose_at(0x1p-20)) - pass_.excess;
+  double low = 0x1p-8, high = low;
+  constexpr double highest = 0x1p32;
+  std::vector<Choice> best = choose_at(high);
+  while (high < highest && kept_bytes(best) > wanted) {
+    low = high;
+    high *= 8;
+    best = choose_at(high);
+  }
+  for (int round = 0; round < 8 && low < high; ++round) {
+    const double middle = std::sqrt(low * high);
+    std::vector<Choice> choices = choose_at(middle);
+    if (kept_bytes(choices) > kept_bytes(best) && kept_bytes(choices) > wanted) {
+      low = middle;
+    } else {
+      high = middle;
+      best = std::move(choices);
+    }
+  }
+  return best;
+}
+
+/// The graph with the chosen nodes computed again.
+class RematerialiseRewrite {
+ public:
+  RematerialiseRewrite(const Graph& graph, const RematerialiseQuestion& question, const MemoryTimeline& timeline, const std::vector<Choice>& choices)
+      : graph_(graph), question_(question), timeline_(timeline), builder_(graph), moved_(graph.nodes().size(), -1), again_(moved_), is_again_(graph.nodes().size()), is_kept_(graph.nodes().size()) {
+    for (std::size_t id = 0; id < is_again_.size(); ++id) {
+      is_kept_[id] = choices[id] == Choice::kept;
+      if (choices[id] != Choice::recomputed) continue;
+      const Node& node = graph.nodes()[id];
+      is_again_[id] = question.has_step(id) && !is_transparent(node);
+      for (Value v : again_operands(node)) is_again_[id] |= is_again_[static_cast<std::size_t>(v.node)];
+    }
+  }
+  bool changes() const { return std::any_of(is_again_.begin(), is_again_.end(), [](std::uint8_t is_again) { return is_again != 0; }); }
+  Graph run();
+
+ private:
+  static std::size_t slot(Value v) { return static_cast<std::size_t>(v.node); }
+  Value first(Value v) { return {moved_[slot(v)], v.result}; }
+  /// The value as the late part knows it.
+  Value late(Value v) { return is_again_[slot(v)] ? Value{again_[slot(v)], v.result} : first(v); }
+  void prepare(Value v);
+  void copy(std::size_t id);
+  void repeat(std::size_t id);
+  Value behind_barrier(Value in_new, Location where);
+  void note_token(std::int32_t made, std::size_t id);
+
+  const Graph& graph_;
+  const RematerialiseQuestion& question_;
+  const MemoryTimeline& timeline_;
+  GraphBuilder builder_;
+  std::vector<std::int32_t> moved_, again_;
+  std::vector<std::uint8_t> is_again_, is_kept_;
+  Value token_;          // something in memory that is known last so far
+};
+
+SINTER_DECL void RematerialiseRewrite::note_token(std::int32_t made, std::size_t id) {
+  if (!timeline_.is_stored[id] || graph_.nodes()[id].op->kind == OpKind::effect) return;
+  if (question_.is_early(id) && !is_kept_[id]) return;   // it would be kept for that
+  const Type& type = graph_.nodes()[id].types[0];
+  for (Dim extent : type.shape.dims())
+    if (extent.is_static() && extent.value() == 0) return;
+  token_ = {made, 0};
+}
+
+SINTER_DECL Value RematerialiseRewrite::behind_barrier(Value value, Location where) {
+  if (!token_) return value;
+  const DType dtype = builder_.type(value).dtype;
+  Val token{&builder_, token_, where};
+  const Shape shape = token.shape();
+  Shape starts, ends;
+  for (int axis = 0; axis < shape.rank(); ++axis) starts.push_back(0), ends.push_back(1);
+  token = cast(reshape(slice(token, starts, ends, IntVector(static_cast<std::size_t>(shape.rank()), 1)), {}), dtype);
+  return apply(op_info<ops::Barrier>, {Val{&builder_, value, where}, token}).value;
+}
+
+/// Makes `v` known to the late part, and what it is computed from, in order.
+SINTER_DECL void RematerialiseRewrite::prepare(Value wanted) {
+  std::vector<std::size_t> pending{slot(wanted)}, needed;
+  std::vector<std::uint8_t> seen(graph_.nodes().size());
+  while (!pending.empty()) {
+    const std::size_t id = pending.back();
+    pending.pop_back();
+    if (seen[id] || (is_again_[id] ? again_[id] : moved_[id]) >= 0) continue;
+    seen[id] = 1;
+    needed.push_back(id);
+    for (Value v : again_operands(graph_.nodes()[id])) pending.push_back(slot(v));
+  }
+  std::sort(needed.begin(), needed.end());
+  for (std::size_t id : needed) is_again_[id] ? repeat(id) : copy(id);
+}
+
+SINTER_DECL void RematerialiseRewrite::copy(std::size_t id) {
+  const Node& node = graph_.nodes()[id];
+  const bool is_late = question_.is_late(id);
+  Values operands;
+  for (Value v : node.inputs) operands.push_back(is_late ? late(v) : first(v));
+  if (node.op == &op_info<ops::Barrier> && is_late && operands[1].node < 0) moved_[id] = behind_barrier(operands[0], node.where).node;
+  else moved_[id] = builder_.copy(node, operands).node;
+  note_token(moved_[id], id);
+}
+
+/// Of what was kept, the largest operand goes behind a barrier, unless another operand is computed again as well. Products
+/// and calls read memory, and are merged with nothing.
+SINTER_DECL void RematerialiseRewrite::repeat(std::size_t id) {
+  const Node& node = graph_.nodes()[id];
+  if (node.op == &op_info<ops::Barrier>) {
+    again_[id] = late(node.inputs[0]).node;   // what it is of is computed again already
+    return;
+  }
+  Values operands;
+  bool waits = false;
+  for (Value v : node.inputs) {
+    operands.push_back(late(v));
+    waits |= is_again_[slot(v)] != 0;
+  }
+  const bool is_map = node.op->kind == OpKind::elementwise || node.op->kind == OpKind::reduction;
+  if (is_map && !waits) {
+    std::size_t largest = 0;
+    for (std::size_t i = 1; i < operands.size(); ++i)
+      if (bytes_of(graph_, node.inputs[i]) > bytes_of(graph_, node.inputs[largest])) largest = i;
+    operands[largest] = behind_barrier(operands[largest], node.where);
+  }
+  again_[id] = builder_.copy(node, operands).node;
+}
+
+SINTER_DECL Graph RematerialiseRewrite::run() {
+  const auto& nodes = graph_.nodes();
+  for (Value v : graph_.inputs()) copy(slot(v));
+  for (std::size_t id = 0; id < nodes.size(); ++id) {
+    if (moved_[id] >= 0) continue;
+    if (question_.is_early(id)) {
+      copy(id);
+    } else if (question_.has_step(id) || nodes[id].op->kind == OpKind::effect) {   // others when somebody asks for them
+      for (Value v : nodes[id].inputs) prepare(v);
+      copy(id);
+    }
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph_.outputs()) {
+    if (moved_[slot(v)] < 0) prepare(v);
+    outputs.push_back(first(v));
+  }
+  return Dce{}(builder_.finish(outputs));
+}
+
+}  // namespace passes_detail
+
+SINTER_DECL MemoryTimeline timeline_of(const Graph& graph) {
+  const auto& nodes = graph.nodes();
+  MemoryTimeline timeline;
+  timeline.step.assign(nodes.size(), -1);
+  timeline.is_stored.assign(nodes.size(), 0);
+  std::vector<std::size_t> last_use(nodes.size());
+  for (std::size_t id = nodes.size(); id-- > 0;) {
+    const Node& node = nodes[id];
+    const bool has_memory = node.op->kind != OpKind::leaf && !passes_detail::is_transparent(node);
+    if (has_memory) timeline.step[id] = static_cast<std::int32_t>(id), timeline.is_stored[id] = 1;
+    for (Value v : node.inputs)
+      last_use[static_cast<std::size_t>(v.node)] = std::max(last_use[static_cast<std::size_t>(v.node)], has_memory ? id : last_use[id]);
+  }
+  for (Value v : graph.outputs()) last_use[static_cast<std::size_t>(v.node)] = 0;
+  std::vector<std::int64_t> change(nodes.size() + 1);
+  for (std::size_t id = 0; id < nodes.size(); ++id) {
+    if (!timeline.is_stored[id] || last_use[id] <= id) continue;
+    for (std::size_t r = 0; r < nodes[id].types.size(); ++r) {
+      const std::int64_t bytes = bytes_of(graph, {static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)});
+      change[id] += bytes;
+      change[last_use[id] + 1] -= bytes;
+    }
+  }
+  std::int64_t held = 0;
+  for (std::size_t id = 0; id < nodes.size(); ++id) {
+    held += change[id];
+    if (held > timeline.bytes) timeline.bytes = held, timeline.peak = static_cast<std::int32_t>(id);
+  }
+  return timeline;
+}
+
+SINTER_DECL Graph Rematerialise::operator()(const Graph& graph) const {
+  const MemoryTimeline own = timeline == nullptr ? timeline_of(graph) : MemoryTimeline{};
+  const MemoryTimeline& times = timeline == nullptr ? own : *timeline;
+  if (times.peak < 0) return graph;
+  const passes_detail::RematerialiseQuestion question(graph, *this, times);
+  passes_detail::RematerialiseRewrite rewrite(graph, question, times, question.choose());
+  return rewrite.changes() ? rewrite.run() : graph;
 }
 
 SINTER_NAMESPACE_END
@@ -38961,98 +38958,6 @@ Graph fit_memory(const Graph& graph, std::int64_t budget, const PlanOptions& wan
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-// ---- sinter/jit/memory_budget.ipp
-// Rounds of measuring and lowering.
-
-SINTER_NAMESPACE_BEGIN
-namespace jit {
-
-namespace jit_detail {
-inline constexpr int most_rounds = 64, most_rounds_without_gain = 6;
-inline constexpr std::size_t most_growth = 8;   // times the nodes of the graph
-
-inline std::string bytes_text(std::int64_t bytes) {
-  constexpr std::int64_t kibi = 1024;
-  if (bytes < 16 * kibi) return std::to_string(bytes) + " bytes";
-  return std::to_string(bytes) + " bytes (" + std::to_string((bytes + kibi - 1) / kibi) + " KiB)";
-}
-}  // namespace jit_detail
-
-namespace jit_detail {
-/// How a search goes about it: how much of the peak it takes away in one round at most (what comes again behind the peak
-/// makes the next one), and Rematerialise::parts.
-struct Approach {
-  std::int64_t share;   // 1 / share of the peak
-  int parts;
-};
-inline constexpr Approach approaches[] = {{8, 1}, {8, 2}, {8, 4}, {4, 3}, {2, 1}, {2, 6}, {1, 1}, {4, 12}};
-
-/// Lowers the peak from `graph` on until it is under `budget`. `lowest` becomes the lowest peak met.
-inline bool search_under(std::int64_t budget, const Approach& approach, const PlanOptions& wanted, Location where, Graph& graph, MemoryTimeline timeline,
-                         std::int64_t& lowest) {
-  const std::size_t most_nodes = most_growth * graph.nodes().size() + 64;
-  std::int64_t best = timeline.bytes;
-  for (int round = 0, without_gain = 0; round < most_rounds && without_gain < most_rounds_without_gain; ++round) {
-    if (timeline.bytes <= budget) return true;
-    Rematerialise pass{.excess = std::max<std::int64_t>(1, std::min(timeline.bytes - budget, timeline.bytes / approach.share)),
-                       .products = Products::recomputed,
-                       .parts = approach.parts,
-                       .timeline = &timeline};
-    Graph next = pass(graph);
-    if (&next.nodes() == &graph.nodes() && approach.parts > 1) {
-      pass.parts = 1;
-      next = pass(graph);
-    }
-    if (&next.nodes() == &graph.nodes() || next.nodes().size() > most_nodes) return false;
-    graph = next;
-    timeline = timeline_of(graph, wanted);
-    without_gain = timeline.bytes < best ? 0 : without_gain + 1;
-    best = std::min(best, timeline.bytes);
-    lowest = std::min(lowest, best);
-    if (is_logged("memory"))
-      note("memory", where.text() + ": round " + std::to_string(round + 1) + " in " + std::to_string(approach.parts) + " parts: " + bytes_text(timeline.bytes) + " of " +
-                         bytes_text(budget) + ", most behind step " + std::to_string(timeline.peak) + "; " + std::to_string(graph.nodes().size()) + " nodes");
-  }
-  return timeline.bytes <= budget;
-}
-
-inline bool search(std::int64_t budget, const PlanOptions& wanted, Location where, Graph& graph, const MemoryTimeline& timeline, std::int64_t& lowest) {
-  for (const Approach& approach : approaches) {
-    Graph found = graph;
-    if (!search_under(budget, approach, wanted, where, found, timeline, lowest)) continue;
-    graph = found;
-    return true;
-  }
-  return false;
-}
-}  // namespace jit_detail
-
-SINTER_DECL Graph fit_memory(const Graph& graph, std::int64_t budget, const PlanOptions& wanted, Location where) {
-  using namespace jit_detail;
-  if (budget == 0) return graph;
-  if (const Device device = wanted.backends.front()->device(); device != Device::cpu())
-    throw UserError("compile", "memory_budget holds for plans on the cpu, this function's tensors are on " + device.text(), where,
-                    "use jit::checkpoint where memory is short");
-  const MemoryTimeline timeline = timeline_of(graph, wanted);
-  std::int64_t lowest = timeline.bytes;
-  Graph found = graph;
-  if (search(budget, wanted, where, found, timeline, lowest)) return found;
-  // Bodies hold memory of their own, and calls are large pieces to keep or to run again.
-  found = Cse{}(inline_calls(graph));
-  if (found.nodes().size() != graph.nodes().size()) {
-    const MemoryTimeline inlined = timeline_of(found, wanted);
-    lowest = std::min(lowest, inlined.bytes);
-    if (search(budget, wanted, where, found, inlined, lowest)) return found;
-  }
-  throw UserError("compile",
-                  "memory_budget is " + bytes_text(budget) + ", the plan of this function holds " + bytes_text(timeline.bytes) + " and not less than " + bytes_text(lowest) +
-                      " with everything recomputed that may be",
-                  where, "give at least " + std::to_string(lowest) + ", or make the batch smaller; arguments, results and Variables are not counted");
-}
-
-}  // namespace jit
-SINTER_NAMESPACE_END
 // ---- sinter/jit/specialise.hpp
 // Solving what a trace learned about symbols: equalities become substitutions, so that later stages compare dims by
 // structure alone.
@@ -40216,6 +40121,97 @@ SINTER_DECL void check_marks(const GuardSet& guards, std::span<const ArgLeaf> ar
     throw UserError("mark_dynamic", "the " + jit_detail::source_text(guards, source) + " is marked dynamic, but the function needs it to be " + solution[id].text() + why, mark.where,
                     "take the mark away, or change what fixes the extent: int(x.size(0)) reads it, x.size(0) keeps it open");
   }
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/memory_budget.ipp
+// Rounds of measuring and lowering.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+inline constexpr int most_rounds = 64, most_rounds_without_gain = 6;
+inline constexpr std::size_t most_growth = 8;   // times the nodes of the graph
+
+inline std::string bytes_text(std::int64_t bytes) {
+  constexpr std::int64_t kibi = 1024;
+  if (bytes < 16 * kibi) return std::to_string(bytes) + " bytes";
+  return std::to_string(bytes) + " bytes (" + std::to_string((bytes + kibi - 1) / kibi) + " KiB)";
+}
+}  // namespace jit_detail
+
+namespace jit_detail {
+/// How a search goes about it: how much of the peak it takes away in one round at most (what comes again behind the peak
+/// makes the next one), and Rematerialise::parts.
+struct Approach {
+  std::int64_t share;   // 1 / share of the peak
+  int parts;
+};
+inline constexpr Approach approaches[] = {{8, 1}, {8, 2}, {8, 4}, {4, 3}, {2, 1}, {2, 6}, {1, 1}, {4, 12}};
+
+/// Lowers the peak from `graph` on until it is under `budget`. `lowest` becomes the lowest peak met.
+inline bool search_under(std::int64_t budget, const Approach& approach, const PlanOptions& wanted, Location where, Graph& graph, MemoryTimeline timeline,
+                         std::int64_t& lowest) {
+  const std::size_t most_nodes = most_growth * graph.nodes().size() + 64;
+  std::int64_t best = timeline.bytes;
+  for (int round = 0, without_gain = 0; round < most_rounds && without_gain < most_rounds_without_gain; ++round) {
+    if (timeline.bytes <= budget) return true;
+    Rematerialise pass{.excess = std::max<std::int64_t>(1, std::min(timeline.bytes - budget, timeline.bytes / approach.share)),
+                       .products = Products::recomputed,
+                       .parts = approach.parts,
+                       .timeline = &timeline};
+    Graph next = pass(graph);
+    if (&next.nodes() == &graph.nodes() && approach.parts > 1) {
+      pass.parts = 1;
+      next = pass(graph);
+    }
+    if (&next.nodes() == &graph.nodes() || next.nodes().size() > most_nodes) return false;
+    graph = next;
+    timeline = timeline_of(graph, wanted);
+    without_gain = timeline.bytes < best ? 0 : without_gain + 1;
+    best = std::min(best, timeline.bytes);
+    lowest = std::min(lowest, best);
+    if (is_logged("memory"))
+      note("memory", where.text() + ": round " + std::to_string(round + 1) + " in " + std::to_string(approach.parts) + " parts: " + bytes_text(timeline.bytes) + " of " +
+                         bytes_text(budget) + ", most behind step " + std::to_string(timeline.peak) + "; " + std::to_string(graph.nodes().size()) + " nodes");
+  }
+  return timeline.bytes <= budget;
+}
+
+inline bool search(std::int64_t budget, const PlanOptions& wanted, Location where, Graph& graph, const MemoryTimeline& timeline, std::int64_t& lowest) {
+  for (const Approach& approach : approaches) {
+    Graph found = graph;
+    if (!search_under(budget, approach, wanted, where, found, timeline, lowest)) continue;
+    graph = found;
+    return true;
+  }
+  return false;
+}
+}  // namespace jit_detail
+
+SINTER_DECL Graph fit_memory(const Graph& graph, std::int64_t budget, const PlanOptions& wanted, Location where) {
+  using namespace jit_detail;
+  if (budget == 0) return graph;
+  if (const Device device = wanted.backends.front()->device(); device != Device::cpu())
+    throw UserError("compile", "memory_budget holds for plans on the cpu, this function's tensors are on " + device.text(), where,
+                    "use jit::checkpoint where memory is short");
+  const MemoryTimeline timeline = timeline_of(graph, wanted);
+  std::int64_t lowest = timeline.bytes;
+  Graph found = graph;
+  if (search(budget, wanted, where, found, timeline, lowest)) return found;
+  // Bodies hold memory of their own, and calls are large pieces to keep or to run again.
+  found = Cse{}(inline_calls(graph));
+  if (found.nodes().size() != graph.nodes().size()) {
+    const MemoryTimeline inlined = timeline_of(found, wanted);
+    lowest = std::min(lowest, inlined.bytes);
+    if (search(budget, wanted, where, found, inlined, lowest)) return found;
+  }
+  throw UserError("compile",
+                  "memory_budget is " + bytes_text(budget) + ", the plan of this function holds " + bytes_text(timeline.bytes) + " and not less than " + bytes_text(lowest) +
+                      " with everything recomputed that may be",
+                  where, "give at least " + std::to_string(lowest) + ", or make the batch smaller; arguments, results and Variables are not counted");
 }
 
 }  // namespace jit

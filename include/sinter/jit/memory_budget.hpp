@@ -18,7 +18,3 @@ Graph fit_memory(const Graph& graph, std::int64_t budget, const PlanOptions& wan
 
 }  // namespace jit
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/jit/memory_budget.ipp>
-#endif

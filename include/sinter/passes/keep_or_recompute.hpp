@@ -45,7 +45,3 @@ enum class Choice : std::uint8_t { unneeded, kept, recomputed };
 std::vector<Choice> choose_kept(const KeepOrRecompute& question);
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/keep_or_recompute.ipp>
-#endif

@@ -43,7 +43,3 @@ class FlowNetwork {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/minimum_cut.ipp>
-#endif

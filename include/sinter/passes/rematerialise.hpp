@@ -45,7 +45,3 @@ struct Rematerialise {
 };
 
 SINTER_NAMESPACE_END
-
-#ifndef SINTER_SEPARATE_COMPILATION
-#include <sinter/passes/rematerialise.ipp>
-#endif
