@@ -110,6 +110,22 @@ TEST_CASE("trees: loops of several lengths") {
   CHECK(after.segments == before.segments);
 }
 
+TEST_CASE("trees: the peak is that of the segment that holds most") {
+  auto body = [](Tensor x) {
+    Tensor y = matmul(exp(matmul(x, x)), x);   // holds the inner product
+    if (item(sum(y)) > 0) y = y * 2;
+    return y;
+  };
+  auto f = jit::compile(body);
+  Tensor x = full({32, 32}, 0.01);
+  f(x);
+  CHECK(f.stats().segments == 2);
+  CHECK(f.stats().peak_bytes >= 32 * 32 * 4);
+  auto none = jit::compile([](Tensor v) { return Tensor(item<int>(cast(v, DType::i64)) > 0 ? v * 2 : v); });
+  none(full({}, 1));
+  CHECK(none.stats().peak_bytes < 1024);
+}
+
 TEST_CASE("trees: exact values guide shapes and indices") {
   auto body = [](Tensor x) {
     int n = item<int>(sum(cast(x > 0, DType::i64)));

@@ -456,9 +456,7 @@ SINTER_DECL Stats FunctionState::stats() const {
   const Entry* newest = newest_.load(std::memory_order_acquire);
   if (newest != nullptr && newest->plan) {
     stats.kernels = static_cast<std::int64_t>(newest->plan->kernel_count());
-    std::vector<std::int64_t> sizes;
-    for (const SymbolInfo& symbol : newest->plan->symbols()) sizes.push_back(symbol.hint);
-    stats.peak_bytes = newest->plan->held_bytes(sizes);
+    stats.peak_bytes = newest->plan->held_bytes();
   }
   if (newest != nullptr) {
     std::vector<const Graph*> bodies;

@@ -38,7 +38,7 @@ struct Stats {
   std::int64_t segments = 0;              // compiled parts of those trees
   std::int64_t retraces = 0;              // paths that were added to a tree by later calls
   std::int64_t lazy_calls = 0;            // calls that went on lazily because of Options::max_breaks or max_values
-  std::int64_t peak_bytes = 0;            // what the newest plan holds between its kernels, at the sizes it was traced with
+  std::int64_t peak_bytes = 0;            // what the newest plan holds between its kernels, at the sizes it was traced with; of a tree: its largest segment
   double compile_ms = 0;                  // all compiles together: trace, passes, code generation
   std::int64_t eager_calls = 0;           // calls that ran the function uncompiled: stance, back end noop, recompile limit
 };

@@ -146,6 +146,7 @@ class TraceTree {
   std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
   std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
   std::int64_t kernels() const { return kernels_.load(std::memory_order_relaxed); }
+  std::int64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }   // of the segment that holds most
   std::int64_t paths() const { return paths_.load(std::memory_order_relaxed); }
   /// Calls that went on outside the tree because of its bound.
   std::atomic<std::int64_t> unbounded_calls{0};
@@ -162,7 +163,7 @@ class TraceTree {
   std::atomic<const Version*> current_{nullptr};
   std::vector<std::unique_ptr<const Version>> versions_;   // older ones too, for callers may still follow them
   std::unordered_multimap<std::uint64_t, std::shared_ptr<const SegmentCode>> codes_;
-  std::atomic<std::int64_t> segments_{0}, breaks_{0}, kernels_{0}, paths_{0};
+  std::atomic<std::int64_t> segments_{0}, breaks_{0}, kernels_{0}, peak_bytes_{0}, paths_{0};
 };
 
 namespace jit_detail {

@@ -343,6 +343,7 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   code->optimised = fit_memory(code->optimised, limits_.bytes, how, code->key.nodes().empty() ? Location() : code->key.nodes().back().where);
   code->plan = build_plan(code->optimised, how);
   kernels_.fetch_add(static_cast<std::int64_t>(code->plan->kernel_count()), std::memory_order_relaxed);
+  peak_bytes_.store(std::max(peak_bytes(), code->plan->held_bytes()), std::memory_order_relaxed);
   codes_.emplace(hash.low, code);
   return code;
 }
@@ -417,6 +418,7 @@ SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
   stats.retraces += std::max<std::int64_t>(0, tree.paths() - 1);
   stats.lazy_calls += tree.unbounded_calls.load(std::memory_order_relaxed);
   stats.kernels = tree.kernels();
+  stats.peak_bytes = tree.peak_bytes();
 }
 SINTER_DECL std::string jit_detail::text_of(const TraceTree& tree) { return tree.text(); }
 

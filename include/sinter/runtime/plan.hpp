@@ -117,6 +117,8 @@ class Plan {
   std::size_t output_number(std::size_t index) const { return device_outputs_.empty() ? index : static_cast<std::size_t>(device_outputs_[index]); }
   /// As arena_bytes, with those of the sub-graphs that it runs, each once: every plan has a frame of its own.
   std::int64_t held_bytes(std::span<const std::int64_t> symbols) const;
+  /// At the sizes it was made with.
+  std::int64_t held_bytes() const;
 
   /// A frame bound to these symbol values (one per symbol of the graph), from this thread's idle ones if there is one.
   FrameLease acquire_frame(std::span<const std::int64_t> symbols) const;

@@ -323,6 +323,12 @@ SINTER_DECL std::int64_t Plan::held_bytes(std::span<const std::int64_t> symbols)
   return total;
 }
 
+SINTER_DECL std::int64_t Plan::held_bytes() const {
+  std::vector<std::int64_t> hints;
+  for (const SymbolInfo& symbol : symbols()) hints.push_back(symbol.hint);
+  return held_bytes(hints);
+}
+
 namespace runtime_detail {
 inline std::string buffer_text(const BufferRef& buffer) {
   constexpr const char* kinds[] = {"?", "input ", "constant ", "output ", "slot ", "number "};
