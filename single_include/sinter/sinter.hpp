@@ -214,7 +214,7 @@ class BlockPool {
       cache.is_dead = true;
       while (cache.head != nullptr) {
         Free* next = cache.head->next;
-        ::operator delete(cache.head, std::align_val_t{16});
+        ::operator delete(cache.head);
         cache.head = next;
       }
       cache.count = 0;
@@ -6581,7 +6581,7 @@ struct Stats {
   std::int64_t segments = 0;              // compiled parts of those trees
   std::int64_t retraces = 0;              // paths that were added to a tree by later calls
   std::int64_t lazy_calls = 0;            // calls that went on lazily because of Options::max_breaks or max_values
-  std::int64_t peak_bytes = 0;            // what the newest plan holds between its kernels, at the sizes it was traced with
+  std::int64_t peak_bytes = 0;            // what the newest plan holds between its kernels, at the sizes it was traced with; of a tree: its largest segment
   double compile_ms = 0;                  // all compiles together: trace, passes, code generation
   std::int64_t eager_calls = 0;           // calls that ran the function uncompiled: stance, back end noop, recompile limit
 };
@@ -7232,6 +7232,8 @@ class Plan {
   std::size_t output_number(std::size_t index) const { return device_outputs_.empty() ? index : static_cast<std::size_t>(device_outputs_[index]); }
   /// As arena_bytes, with those of the sub-graphs that it runs, each once: every plan has a frame of its own.
   std::int64_t held_bytes(std::span<const std::int64_t> symbols) const;
+  /// At the sizes it was made with.
+  std::int64_t held_bytes() const;
 
   /// A frame bound to these symbol values (one per symbol of the graph), from this thread's idle ones if there is one.
   FrameLease acquire_frame(std::span<const std::int64_t> symbols) const;
@@ -24738,6 +24740,12 @@ SINTER_DECL std::int64_t Plan::held_bytes(std::span<const std::int64_t> symbols)
   return total;
 }
 
+SINTER_DECL std::int64_t Plan::held_bytes() const {
+  std::vector<std::int64_t> hints;
+  for (const SymbolInfo& symbol : symbols()) hints.push_back(symbol.hint);
+  return held_bytes(hints);
+}
+
 namespace runtime_detail {
 inline std::string buffer_text(const BufferRef& buffer) {
   constexpr const char* kinds[] = {"?", "input ", "constant ", "output ", "slot ", "number "};
@@ -39418,9 +39426,7 @@ SINTER_DECL Stats FunctionState::stats() const {
   const Entry* newest = newest_.load(std::memory_order_acquire);
   if (newest != nullptr && newest->plan) {
     stats.kernels = static_cast<std::int64_t>(newest->plan->kernel_count());
-    std::vector<std::int64_t> sizes;
-    for (const SymbolInfo& symbol : newest->plan->symbols()) sizes.push_back(symbol.hint);
-    stats.peak_bytes = newest->plan->held_bytes(sizes);
+    stats.peak_bytes = newest->plan->held_bytes();
   }
   if (newest != nullptr) {
     std::vector<const Graph*> bodies;
@@ -41018,6 +41024,7 @@ class TraceTree {
   std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
   std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
   std::int64_t kernels() const { return kernels_.load(std::memory_order_relaxed); }
+  std::int64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }   // of the segment that holds most
   std::int64_t paths() const { return paths_.load(std::memory_order_relaxed); }
   /// Calls that went on outside the tree because of its bound.
   std::atomic<std::int64_t> unbounded_calls{0};
@@ -41034,7 +41041,7 @@ class TraceTree {
   std::atomic<const Version*> current_{nullptr};
   std::vector<std::unique_ptr<const Version>> versions_;   // older ones too, for callers may still follow them
   std::unordered_multimap<std::uint64_t, std::shared_ptr<const SegmentCode>> codes_;
-  std::atomic<std::int64_t> segments_{0}, breaks_{0}, kernels_{0}, paths_{0};
+  std::atomic<std::int64_t> segments_{0}, breaks_{0}, kernels_{0}, peak_bytes_{0}, paths_{0};
 };
 
 namespace jit_detail {
@@ -41538,6 +41545,7 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   code->optimised = fit_memory(code->optimised, limits_.bytes, how, code->key.nodes().empty() ? Location() : code->key.nodes().back().where);
   code->plan = build_plan(code->optimised, how);
   kernels_.fetch_add(static_cast<std::int64_t>(code->plan->kernel_count()), std::memory_order_relaxed);
+  peak_bytes_.store(std::max(peak_bytes(), code->plan->held_bytes()), std::memory_order_relaxed);
   codes_.emplace(hash.low, code);
   return code;
 }
@@ -41612,6 +41620,7 @@ SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
   stats.retraces += std::max<std::int64_t>(0, tree.paths() - 1);
   stats.lazy_calls += tree.unbounded_calls.load(std::memory_order_relaxed);
   stats.kernels = tree.kernels();
+  stats.peak_bytes = tree.peak_bytes();
 }
 SINTER_DECL std::string jit_detail::text_of(const TraceTree& tree) { return tree.text(); }
 

@@ -52,7 +52,7 @@ class BlockPool {
       cache.is_dead = true;
       while (cache.head != nullptr) {
         Free* next = cache.head->next;
-        ::operator delete(cache.head, std::align_val_t{16});
+        ::operator delete(cache.head);
         cache.head = next;
       }
       cache.count = 0;
