@@ -3,6 +3,7 @@
 #include "../catch.hpp"
 #include "../checks.hpp"
 
+#include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/sinter.hpp>
 
 #include <atomic>
@@ -435,4 +436,20 @@ TEST_CASE("jit: options") {
   CHECK(warm.stats().calls == 0);
   warm(x);
   CHECK(warm.stats().compiles == 1);
+}
+
+TEST_CASE("jit: code past the cache's limit is dropped, and made again when it is wanted") {
+  const auto before = kernel_cache_stats();
+  set_kernel_cache_limit(1);
+  for (int round = 0; round < 2; ++round)
+    for (float factor : {2.f, 3.f, 5.f}) {
+      auto f = jit::compile([factor](Tensor x) { return Tensor(exp(x) * factor + 0.125f); });
+      CHECK(floats(f(vec({0, 0}))) == std::vector<float>{factor + 0.125f, factor + 0.125f});
+    }
+  set_kernel_cache_limit(std::int64_t{256} << 20);
+#ifndef SINTER_NO_X86   // kernels of the reference back end have no code
+  CHECK(kernel_cache_stats().evictions > before.evictions);
+#else
+  CHECK(kernel_cache_stats().evictions == before.evictions);
+#endif
 }

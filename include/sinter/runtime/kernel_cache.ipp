@@ -3,6 +3,7 @@
 
 #include <sinter/runtime/kernel_cache.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -117,16 +119,14 @@ class KernelCache {
   /// Down to three quarters of the limit, oldest use first. The caller holds the table's lock.
   void evict() {
     if (code_bytes_ <= limit_) return;
-    while (code_bytes_ > limit_ / 4 * 3 && !table_.empty()) {
-      auto oldest = table_.end();
-      for (auto it = table_.begin(); it != table_.end(); ++it) {
-        // An entry in use by a compilation is left alone; its code is not counted yet.
-        if (it->second.use_count() > 1) continue;
-        if (oldest == table_.end() || it->second->last_use.load(std::memory_order_relaxed) < oldest->second->last_use.load(std::memory_order_relaxed)) oldest = it;
-      }
-      if (oldest == table_.end()) return;
-      if (oldest->second->executable) code_bytes_ -= static_cast<std::int64_t>(oldest->second->executable->code_bytes());
-      table_.erase(oldest);
+    std::vector<std::pair<std::uint64_t, Table::iterator>> idle;   // by their last use, which callers may change meanwhile
+    for (auto it = table_.begin(); it != table_.end(); ++it)
+      if (it->second.use_count() == 1) idle.emplace_back(it->second->last_use.load(std::memory_order_relaxed), it);   // else a compilation uses it; its code is not counted yet
+    std::sort(idle.begin(), idle.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [last_use, entry] : idle) {
+      if (code_bytes_ <= limit_ / 4 * 3) return;
+      if (entry->second->executable) code_bytes_ -= static_cast<std::int64_t>(entry->second->executable->code_bytes());
+      table_.erase(entry);
       ++evictions_;
     }
   }
