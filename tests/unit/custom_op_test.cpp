@@ -1,5 +1,6 @@
 // Ops of the user's own: values, derivatives, several results, decompositions, dynamic extents, and every mistake.
 #include "catch.hpp"
+#include "checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -15,16 +16,6 @@ using namespace sinter;
 namespace {
 
 Tensor numbers(int count) { return arange(count).to(DType::f32); }
-
-template <class E = UserError, class F>
-std::string error_of(F&& call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 bool contains(const std::string& text, std::string_view part) {
   INFO(text);
@@ -195,14 +186,14 @@ TEST_CASE("custom op: mapped over a batch, before and after its derivative, with
 TEST_CASE("custom op: mistakes in its making") {
   const auto shape = [](auto in) { return in[0]; };
   const auto cpu = [](auto, auto) {};
-  CHECK(contains(error_of([&] { jit::custom_op({.name = "", .shape = shape, .cpu = cpu}); }), "custom_op: the op has no name [custom_op_test.cpp:"));
-  CHECK(contains(error_of([&] { jit::custom_op({.name = "matmul", .shape = shape, .cpu = cpu}); }), "'matmul' is that of a built-in op"));
-  CHECK(contains(error_of([&] { jit::custom_op({.name = "rule_less", .cpu = cpu}); }), "'rule_less' has no shape rule"));
-  CHECK(contains(error_of([&] { jit::custom_op({.name = "idle", .shape = shape}); }), "no function that computes it"));
-  CHECK(contains(error_of([&] { jit::custom_op({.name = "both", .shape = shape, .cpu = cpu, .decompose = [](auto in) { return in[0]; }, .pure = false}); }), "has effects and a decomposition"));
+  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "", .shape = shape, .cpu = cpu}); }), "custom_op: the op has no name [custom_op_test.cpp:"));
+  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "matmul", .shape = shape, .cpu = cpu}); }), "'matmul' is that of a built-in op"));
+  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "rule_less", .cpu = cpu}); }), "'rule_less' has no shape rule"));
+  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "idle", .shape = shape}); }), "no function that computes it"));
+  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "both", .shape = shape, .cpu = cpu, .decompose = [](auto in) { return in[0]; }, .pure = false}); }), "has effects and a decomposition"));
   {
     auto first = jit::custom_op({.name = "taken", .shape = shape, .cpu = cpu});
-    CHECK(contains(error_of([&] { jit::custom_op({.name = "taken", .shape = shape, .cpu = [](auto, auto) { return; }}); }), "'taken' is taken by another op, made at custom_op_test.cpp:"));
+    CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "taken", .shape = shape, .cpu = [](auto, auto) { return; }}); }), "'taken' is taken by another op, made at custom_op_test.cpp:"));
   }
   jit::custom_op({.name = "taken", .shape = shape, .cpu = [](auto, auto) { return; }});
 }
@@ -212,23 +203,23 @@ TEST_CASE("custom op: mistakes in its use have the line of the call") {
     for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = in[0].data[i] + in[1].data[i];
   }});
   CHECK(values(pair_sum(numbers(2), numbers(2))) == std::vector<float>{0, 2});
-  CHECK(contains(error_of<DTypeError>([&] { pair_sum(numbers(2), arange(2)); }), "pair_sum: operand 1 is i64[2], the op takes f32 [custom_op_test.cpp:"));
-  const std::string text = error_of([&] { jit::grad([&](Tensor x) { return sum(pair_sum(x, x)); })(numbers(2)); });
+  CHECK(contains(message_of<DTypeError>([&] { pair_sum(numbers(2), arange(2)); }), "pair_sum: operand 1 is i64[2], the op takes f32 [custom_op_test.cpp:"));
+  const std::string text = message_of<UserError>([&] { jit::grad([&](Tensor x) { return sum(pair_sum(x, x)); })(numbers(2)); });
   CHECK(contains(text, "pair_sum: it has no derivative, and a gradient is asked for [custom_op_test.cpp:"));
   CHECK(contains(text, ".vjp"));
 
   auto bad_shape = jit::custom_op({.name = "bad_shape", .shape = [](auto in) { return Shape{in[0][0] - 5}; }, .cpu = [](auto, auto) {}});
-  CHECK(contains(error_of<ShapeError>([&] { bad_shape(numbers(2)); }), "bad_shape: its shape rule gives (-3,) for result 0"));
+  CHECK(contains(message_of<ShapeError>([&] { bad_shape(numbers(2)); }), "bad_shape: its shape rule gives (-3,) for result 0"));
   auto bad_parts = jit::custom_op({.name = "bad_parts", .shape = [](auto in) { return in[0]; }, .decompose = [](auto in) { return sum(in[0]); }});
-  CHECK(contains(error_of<ShapeError>([&] { bad_parts(numbers(2)); }), "bad_parts: its decomposition gives f32[] for result 0, its rule f32[2]"));
+  CHECK(contains(message_of<ShapeError>([&] { bad_parts(numbers(2)); }), "bad_parts: its decomposition gives f32[] for result 0, its rule f32[2]"));
   auto bad_slope = jit::custom_op({.name = "bad_slope", .shape = [](auto in) { return in[0]; }, .cpu = [](auto, auto) {},
                                    .vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{sum(dout)}; }});
-  CHECK(contains(error_of<ShapeError>([&] { jit::grad([&](Tensor x) { return sum(bad_slope(x)); })(numbers(2)); }), "bad_slope: its derivative by operand 0 is f32[], the operand f32[2]"));
-  CHECK(contains(error_of([&] { jit::grad([&](Tensor x) { return sum(bad_slope(x, x)); })(numbers(2)); }), "gave 1 gradients for 2 operands"));
+  CHECK(contains(message_of<ShapeError>([&] { jit::grad([&](Tensor x) { return sum(bad_slope(x)); })(numbers(2)); }), "bad_slope: its derivative by operand 0 is f32[], the operand f32[2]"));
+  CHECK(contains(message_of<UserError>([&] { jit::grad([&](Tensor x) { return sum(bad_slope(x, x)); })(numbers(2)); }), "gave 1 gradients for 2 operands"));
   Variable w(numbers(2));
   auto reads = jit::custom_op({.name = "reads", .shape = [](auto in) { return in[0]; }, .cpu = [](auto, auto) {},
                                .vjp = [w](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * w}; }});
-  CHECK(contains(error_of<TraceError>([&] { jit::grad([&](Tensor x) { return sum(reads(x)); })(numbers(2)); }), "reads a Variable"));
+  CHECK(contains(message_of<TraceError>([&] { jit::grad([&](Tensor x) { return sum(reads(x)); })(numbers(2)); }), "reads a Variable"));
 }
 
 TEST_CASE("custom op: what its function throws comes out of the call, lazily and compiled, and nothing is lost") {

@@ -1,5 +1,6 @@
 // print, check and callback: in order, once per call, under compile, grad and outside of both; errors leave all as it was.
 #include "catch.hpp"
+#include "checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -26,17 +27,6 @@ class Printed {
 };
 
 Tensor numbers(int count) { return arange(count).to(DType::f32); }
-
-/// The text of the UserError that `call` throws.
-template <class E = UserError, class F>
-std::string error_of(F&& call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 bool contains(const std::string& text, std::string_view part) {
   INFO(text);
@@ -90,10 +80,10 @@ TEST_CASE("print: at once outside a trace, with the default sink after the other
 
 TEST_CASE("print: formats that do not fit are errors where they are written") {
   Tensor x = numbers(2);
-  CHECK(contains(error_of([&] { jit::print("{} {}", x); }), "has 2 places, and 1 values are given [effects_test.cpp:"));
-  CHECK(contains(error_of([&] { jit::print("loss", x); }), "has 0 places, and 1 values"));
-  CHECK(contains(error_of([&] { jit::print("{:.3f}", x); }), "write {} for a value"));
-  CHECK(contains(error_of([&] { jit::print("{", x); }), "brace"));
+  CHECK(contains(message_of<UserError>([&] { jit::print("{} {}", x); }), "has 2 places, and 1 values are given [effects_test.cpp:"));
+  CHECK(contains(message_of<UserError>([&] { jit::print("loss", x); }), "has 0 places, and 1 values"));
+  CHECK(contains(message_of<UserError>([&] { jit::print("{:.3f}", x); }), "write {} for a value"));
+  CHECK(contains(message_of<UserError>([&] { jit::print("{", x); }), "brace"));
 }
 
 TEST_CASE("effects: under grad those of the forward pass run once, in compiled functions and outside") {
@@ -141,14 +131,14 @@ TEST_CASE("check: nothing while it holds; else an error with values, line and pl
     return y + 1;
   });
   CHECK(to_vector<float>(f(numbers(3), 10.0)) == std::vector<float>{1, 3, 5});
-  const std::string text = error_of<CheckError>([&] { f(numbers(3), 1.5); });
+  const std::string text = message_of<CheckError>([&] { f(numbers(3), 1.5); });
   CHECK(contains(text, "sinter::CheckError: check: y must stay below 1.5, sum 6.0 (2 of 3 elements, the first at (1)) [effects_test.cpp:"));
   CHECK(to_vector<float>(f(numbers(3), 10.0)) == std::vector<float>{1, 3, 5});
   CHECK(f.stats().compiles == 1);
-  CHECK(contains(error_of<CheckError>([&] { jit::check(all(numbers(2) > 0.0f), "positive"); }), "check: positive ["));
+  CHECK(contains(message_of<CheckError>([&] { jit::check(all(numbers(2) > 0.0f), "positive"); }), "check: positive ["));
   jit::check(numbers(2) >= 0.0f, "not negative");
-  CHECK(contains(error_of<DTypeError>([&] { jit::check(numbers(2), "x"); }), "must be bool"));
-  CHECK(contains(error_of<CheckError>([&] { jit::check(numbers(6).reshape({2, 3}) < 5.0f, "big"); }), "(1 of 6 elements, the first at (1, 2))"));
+  CHECK(contains(message_of<DTypeError>([&] { jit::check(numbers(2), "x"); }), "must be bool"));
+  CHECK(contains(message_of<CheckError>([&] { jit::check(numbers(6).reshape({2, 3}) < 5.0f, "big"); }), "(1 of 6 elements, the first at (1, 2))"));
 }
 
 TEST_CASE("check: a call that fails leaves Variables and lent memory as they were") {
@@ -215,9 +205,9 @@ TEST_CASE("callback: declared results, their extents taken from arguments") {
 TEST_CASE("callback: what does not fit the declaration is an error with the line") {
   auto wrong = [](const Tensor& x) { return x(slice(1)); };
   auto f = jit::compile([&](Tensor x) { return jit::callback(wrong, jit::like(x), x) + 1; });
-  CHECK(contains(error_of([&] { f(numbers(3)); }), "callback: result 0 is f32[2], declared was f32[3] [effects_test.cpp:"));
-  CHECK(contains(error_of([&] { jit::callback([](const Tensor&) {}, jit::like(numbers(2)), numbers(2)); }), "gave 0 results, 1 were declared"));
-  CHECK(contains(error_of([&] { jit::callback([](const Tensor& x) { return x; }, {.shape = {2}, .dtype = DType::i64}, numbers(2)); }), "is f32[2], declared was i64[2]"));
+  CHECK(contains(message_of<UserError>([&] { f(numbers(3)); }), "callback: result 0 is f32[2], declared was f32[3] [effects_test.cpp:"));
+  CHECK(contains(message_of<UserError>([&] { jit::callback([](const Tensor&) {}, jit::like(numbers(2)), numbers(2)); }), "gave 0 results, 1 were declared"));
+  CHECK(contains(message_of<UserError>([&] { jit::callback([](const Tensor& x) { return x; }, {.shape = {2}, .dtype = DType::i64}, numbers(2)); }), "is f32[2], declared was i64[2]"));
 }
 
 TEST_CASE("callback: an exception comes out of the call as it is, and the function can be called again") {
@@ -280,7 +270,7 @@ TEST_CASE("callback: differentiated by the derivative it is given, else an error
   CHECK(to_vector<float>(jit::grad(with)(numbers(3))) == std::vector<float>{0, 3, 12});
   CHECK(to_vector<float>(jit::compile(jit::grad(with))(numbers(3))) == std::vector<float>{0, 3, 12});
   auto without = [&](Tensor x) { return sum(jit::callback(cube, jit::like(x), x)); };
-  const std::string text = error_of([&] { jit::grad(without)(numbers(3)); });
+  const std::string text = message_of<UserError>([&] { jit::grad(without)(numbers(3)); });
   CHECK(contains(text, "callback: it has no derivative"));
   CHECK(contains(text, "[effects_test.cpp:"));
   CHECK(to_vector<float>(jit::grad([&](Tensor x) { return sum(jit::callback(cube, jit::like(x), stop_gradient(x)) * x); })(numbers(3))) == std::vector<float>{0, 1, 8});
