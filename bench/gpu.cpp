@@ -1,14 +1,18 @@
 // Compiled functions on a GPU: bandwidth of memory-bound kernels against a plain copy, products, a training step, and what
-// a call costs the host. SINTER_GPU_PEERS names a file that bench/gpu_peers.py wrote in the same session: lines of
-// "name peer value", from which the best peer of each row is taken. Prints nothing where there is no GPU.
+// a call and a first call cost. SINTER_GPU_PEERS names a file that bench/gpu_peers.py wrote in the same session: lines of
+// "name peer value unit", from which the best peer of each row is taken. Prints nothing where there is no GPU.
+//
+// `bench_gpu --first NAME` prints the milliseconds of one first call; the program runs itself so, in processes of their own.
 #include <sinter/sinter.hpp>
 
 #include "measure.hpp"
 #include "row.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <string_view>
 
 using namespace sinter;
 
@@ -123,7 +127,7 @@ void product_row(const char* name, std::int64_t m, std::int64_t k, std::int64_t 
   require_same(compiled(few[0], few[1], few[2]), compiled(few[0].to(Device::cpu()), few[1].to(Device::cpu()), few[2].to(Device::cpu())), name);
   const double seconds = device_seconds([&] { bench::keep(compiled(x, w, b)); });
   report({.name = name, .shape = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), .ours = 2e-12 * static_cast<double>(m * k) * static_cast<double>(n) / seconds,
-          .unit = "TFLOP/s", .compile_ms = compiled.stats().compile_ms});
+          .unit = "TFLOP/s"});
 }
 
 struct Network {
@@ -131,11 +135,8 @@ struct Network {
   Variable w2{randn({256, 10}, {.device = gpu}) * 0.06f, "w2"}, b2{zeros({10}, {.device = gpu}), "b2"};
 };
 
-void training_row() {
-  const Network net;
-  const Tensor x = noise({128, 784}), y = noise({128, 10});
-  for (const Tensor* t : {&x, &y}) eval(*t);
-  auto step = jit::compile([](const Network& n, Tensor in, Tensor target, Scalar rate) {
+auto training_step() {
+  return jit::compile([](const Network& n, Tensor in, Tensor target, Scalar rate) {
     auto [loss, gradients] = jit::value_and_grad([&](const Network& m) {
       Tensor error = matmul(relu(matmul(in, m.w1) + m.b1), m.w2) + m.b2 - target;
       return mean(error * error);
@@ -144,25 +145,121 @@ void training_row() {
     update(n.w1), update(n.b1), update(n.w2), update(n.b2);
     return loss;
   });
+}
+
+void training_row() {
+  const Network net;
+  const Tensor x = noise({128, 784}), y = noise({128, 10});
+  for (const Tensor* t : {&x, &y}) eval(*t);
+  auto step = training_step();
   const float first = item<float>(step(net, x, y, 0.05));
   for (int i = 0; i < 50; ++i) bench::keep(step(net, x, y, 0.05));
   if (!(item<float>(step(net, x, y, 0.05)) < first)) std::printf("the training step does not learn\n"), std::exit(1);
   const double seconds = device_seconds([&] { bench::keep(step(net, x, y, 0.01)); });
-  report({.name = "MLP training step", .shape = "128x784x256x10", .ours = seconds * 1e6, .unit = "us", .compile_ms = step.stats().compile_ms});
+  report({.name = "MLP training step", .shape = "128x784x256x10", .ours = seconds * 1e6, .unit = "us"});
 }
 
 void call_row() {
   const Tensor x = noise({16}), y = noise({16});
   for (const Tensor* t : {&x, &y}) eval(*t);
   auto f = jit::compile([](Tensor a, Tensor b) { return Tensor(a * b + a); });
-  report({.name = "host cost of a call", .shape = "16", .ours = host_seconds([&] { bench::keep(f(x, y)); }) * 1e6, .unit = "us", .compile_ms = f.stats().compile_ms});
+  report({.name = "host cost of a call", .shape = "16", .ours = host_seconds([&] { bench::keep(f(x, y)); }) * 1e6, .unit = "us"});
+}
+
+// ---- first calls --------------------------------------------------------------------------------------------------------
+
+/// Milliseconds of a first call, until the device is done. Driver, NVRTC and the pool have been in use.
+template <class F, class... Args>
+double first_call_ms(F& function, const Args&... args) {
+  eval(Tensor(noise({64}) + 1));
+  cuda::synchronize();
+  const double start = bench::now();
+  bench::keep(function(args...));
+  cuda::synchronize();
+  return (bench::now() - start) * 1e3;
+}
+
+struct FirstCall {
+  const char* name;
+  double (*ms)();
+};
+constexpr FirstCall first_calls[] = {
+    {"chain", [] {
+       const Tensor x = ones({1 << 20}, {.device = gpu});
+       eval(x);
+       auto f = jit::compile([](Tensor a, Tensor b, Tensor c) { return Tensor(gelu(a * b + c) * a - tanh(b)); });
+       return first_call_ms(f, x, x, x);
+     }},
+    {"softmax", [] {
+       const Tensor x = ones({1024, 8192}, {.device = gpu});
+       eval(x);
+       auto f = jit::compile([](Tensor a) { return softmax(a, 1); });
+       return first_call_ms(f, x);
+     }},
+    {"add+layernorm", [] {
+       const Tensor x = ones({1024, 8192}, {.device = gpu}), w = ones({8192}, {.device = gpu});
+       eval(x), eval(w);
+       auto f = jit::compile([](Tensor a, Tensor r, Tensor s, Tensor b) { return layer_norm(a + r, s.shape(), s, b); });
+       return first_call_ms(f, x, x, w, w);
+     }},
+    {"column sum of squares", [] {
+       const Tensor x = ones({1024, 8192}, {.device = gpu});
+       eval(x);
+       auto f = jit::compile([](Tensor a) { return sum(a * a, 0); });
+       return first_call_ms(f, x);
+     }},
+    {"linear+gelu", [] {
+       const Tensor x = ones({512, 512}, {.device = gpu}), b = ones({512}, {.device = gpu});
+       eval(x), eval(b);
+       auto f = jit::compile([](Tensor a, Tensor c, Tensor d) { return Tensor(gelu(matmul(a, c) + d)); });
+       return first_call_ms(f, x, x, b);
+     }},
+    {"MLP training step", [] {
+       const Network net;
+       const Tensor x = ones({128, 784}, {.device = gpu}), y = ones({128, 10}, {.device = gpu});
+       for (const Tensor& t : {x, y, net.w1.value(), net.w2.value(), net.b1.value(), net.b2.value()}) eval(t);
+       auto step = training_step();
+       return first_call_ms(step, net, x, y, 0.05);
+     }},
+};
+
+/// What another process of this program measures; it keeps machine code in `cache`.
+double in_new_process(const std::string& program, const std::string& name, const std::string& cache) {
+  const std::string command = "SINTER_CACHE_DIR='" + cache + "' '" + program + "' --first '" + name + "'";
+  std::FILE* output = popen(command.c_str(), "r");
+  double ms = bench::absent;
+  const bool is_read = output != nullptr && std::fscanf(output, "%lf", &ms) == 1;
+  if (output == nullptr || pclose(output) != 0 || !is_read) std::fprintf(stderr, "%s failed\n", command.c_str()), std::exit(1);
+  return ms;
+}
+
+/// Cold: nothing is known. Warm: a new process finds the machine code on disk.
+void first_call_rows(const std::string& program) {
+  for (const FirstCall& first : first_calls) {
+    std::vector<double> cold, warm;
+    for (int i = 0; i < 3; ++i) {
+      const std::string cache = (std::filesystem::temp_directory_path() / ("sinter_first_call_" + std::to_string(i))).string();
+      std::filesystem::remove_all(cache);
+      cold.push_back(in_new_process(program, first.name, cache));
+      warm.push_back(in_new_process(program, first.name, cache));
+      std::filesystem::remove_all(cache);
+    }
+    report({.name = std::string(first.name) + ", first call", .ours = bench::median(cold), .unit = "ms"});
+    report({.name = std::string(first.name) + ", first call, code on disk", .ours = bench::median(warm), .unit = "ms"});
+  }
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   if (!cuda::is_available()) return std::fprintf(stderr, "no GPU: %s\n", cuda::why_unavailable().c_str()), 0;
+  if (argc == 3 && std::string_view(argv[1]) == "--first") {
+    for (const FirstCall& first : first_calls)
+      if (std::string_view(first.name) == argv[2]) return std::printf("%.3f\n", first.ms()), 0;
+    return std::fprintf(stderr, "no first call is named %s\n", argv[2]), 2;
+  }
   peers = read_peers();
+  first_call_rows(std::filesystem::read_symlink("/proc/self/exe").string());
   call_row();
   training_row();
   memory_bound_rows();

@@ -28,7 +28,11 @@ N, R, C = 1 << 27, 16384, 8192
 
 
 def measured(call, wait):
-    for _ in range(3):
+    """Seconds of a call among several, and of the first one, which compiles."""
+    start = time.perf_counter()
+    wait(call())
+    first = time.perf_counter() - start
+    for _ in range(2):
         result = call()
     wait(result)
     times = []
@@ -38,17 +42,19 @@ def measured(call, wait):
             result = call()
         wait(result)
         times.append((time.perf_counter() - start) / 8)
-    return statistics.median(times)
+    return statistics.median(times), first
 
 
 def row(name, shapes, by_torch, by_jax, work, unit):
-    def say(peer, seconds):
+    def say(peer, seconds, first):
         value = seconds * 1e6 if unit == "us" else work / seconds
         print(name.replace(" ", "~"), peer, f"{value:.6g}", unit, flush=True)
+        if peer != "torch-eager":
+            print((name + ", first call").replace(" ", "~"), peer, f"{first * 1e3:.6g}", "ms", flush=True)
 
     def attempt(peer, make, wait):
         try:
-            say(peer, measured(make(), wait))
+            say(peer, *measured(make(), wait))
         except Exception as error:  # a peer that fails is no reason to lose the others
             print(f"{name}: {peer}: {error!r}"[:200], file=sys.stderr)
 
