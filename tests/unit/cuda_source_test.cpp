@@ -94,12 +94,19 @@ TEST_CASE("large products go to the library where there is one") {
                  {.prim = Prim::contract, .dtype = DType::f32, .args = {0, 1, no_inst}}};
   kernel.stores = {{2, 2}};
   cuda::Target target;
-  const auto bound_at = [&](std::int64_t size) {
+  const auto set_size = [&](std::int64_t size) {
     test_case.geometry.accesses.resize(3);
     for (std::size_t a = 0; a < 3; ++a) test_case.geometry.extent[a] = size;
     test_case.geometry.accesses[0].stride = {size, 0, 1}, test_case.geometry.accesses[1].stride = {0, 1, size};
     test_case.geometry.accesses[2].stride = {size, 1, 0};
-    return cuda::generate(kernel, {}, target)->bind(test_case.geometry, 0);
+  };
+  const auto bound_at = [&](std::int64_t size, std::optional<cuda::ProductWay> way = {}) {
+    set_size(size);
+    return cuda::generate(kernel, {}, target)->bind(test_case.geometry, 0, true, way);
+  };
+  const auto ways_at = [&](std::int64_t size) {
+    set_size(size);
+    return cuda::generate(kernel, {}, target)->ways(test_case.geometry, 0);
   };
   CHECK(bound_at(4096).call == nullptr);   // not by default
   if (!cuda::has_cublaslt()) SINTER_SKIP("no cuBLASLt");
@@ -108,6 +115,14 @@ TEST_CASE("large products go to the library where there is one") {
   const cuda::LaunchList plain = bound_at(4096);
   CHECK(plain.call != nullptr);
   CHECK(plain.launches.empty());
+  CHECK(plain.way == cuda::ProductWay::library);
+  using Ways = std::vector<cuda::ProductWay>;
+  CHECK(ways_at(256) == Ways{cuda::ProductWay::fma});
+  CHECK(ways_at(512) == Ways{cuda::ProductWay::fma, cuda::ProductWay::library});
+  CHECK(ways_at(4096) == Ways{cuda::ProductWay::library, cuda::ProductWay::fma});
+  CHECK(bound_at(4096, cuda::ProductWay::fma).call == nullptr);
+  CHECK(bound_at(512, cuda::ProductWay::library).call != nullptr);
+  CHECK(bound_at(256, cuda::ProductWay::library).way == cuda::ProductWay::fma);   // not open: as the generator prefers
   kernel.body.push_back({.prim = Prim::tanh, .dtype = DType::f32, .args = {2, no_inst, no_inst}});
   kernel.stores[0].value = 3;
   const cuda::LaunchList followed = bound_at(4096);

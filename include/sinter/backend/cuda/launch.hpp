@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -26,6 +28,17 @@ struct Target {
   bool uses_library = false;            // large products may go to cuBLASLt, where it can be opened
   std::string architecture() const { return "sm_" + std::to_string(capability); }
 };
+
+/// Who computes a product of matrices: a generated kernel on the ordinary units, one on tensor cores, or cuBLASLt.
+enum class ProductWay : std::uint8_t { fma, tensor_cores, library };
+constexpr std::string_view name_of(ProductWay way) {
+  switch (way) {
+    case ProductWay::fma: return "fma";
+    case ProductWay::tensor_cores: return "tensor_cores";
+    case ProductWay::library: return "library";
+  }
+  return "?";
+}
 
 /// An 8-byte field of a launch's parameters that the runtime writes before the launch.
 struct ParameterPatch {
@@ -74,6 +87,7 @@ struct LaunchList {
   std::size_t workspace_bytes = 0;      // scratch, its contents undefined at the start, 256-byte aligned
   bool needs_alignment = false;         // operands' addresses must be multiples of 16; else bind again without `is_aligned`
   std::unique_ptr<LibraryCall> call;    // runs before the launches
+  std::optional<ProductWay> way;        // of a product of matrices
 };
 
 /// Made once per kernel and schedule; immutable.
@@ -82,7 +96,11 @@ class GeneratedKernel {
   virtual ~GeneratedKernel() = default;
   /// From geometry to text and launches, in tens of microseconds. `by_value` bit i: operand i is on the host and must be
   /// passed by value; only ever set for operands that are read, never written, through accesses whose strides are all zero.
-  virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true) const = 0;
+  /// `way`: how a product is computed, where that way is open; else, and by default, the generator's own preference.
+  virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true, std::optional<ProductWay> way = {}) const = 0;
+  /// The ways open for a product of these extents, the generator's preference first. Empty: no product of matrices, nothing to
+  /// choose. All of them compute within what the kernel's precision allows.
+  virtual std::vector<ProductWay> ways(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const { return {}; }
 };
 
 }  // namespace cuda

@@ -19,19 +19,30 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
  public:
   SourceOfKernel(const Kernel& kernel, const Schedule& schedule, const cuda::Target& target) : kernel_(kernel), schedule_(schedule), target_(target) {}
 
-  cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
-    for (int a = 0; a < kernel_.rank(); ++a)
-      if (!kernel_.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return {};
+  cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned, std::optional<cuda::ProductWay> way) const override {
+    if (is_empty(geometry)) return {};
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, schedule_, target_, by_value, is_aligned);
-    if (kernel_.kind == KernelKind::contraction && write_product(writer)) return writer.finish();
+    if (kernel_.kind == KernelKind::contraction && write_product(writer, way)) return writer.finish();
     if (nest.reduced.empty() && write_transpose(writer)) return writer.finish();
     if (nest.reduced.empty()) write_pointwise(writer);
     else write_reduction(writer);
     return writer.finish();
   }
+  std::vector<cuda::ProductWay> ways(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
+    if (kernel_.kind != KernelKind::contraction || is_empty(geometry)) return {};
+    const Nest nest = make_nest(kernel_, geometry);
+    Writer writer(nest, schedule_, target_, by_value, is_aligned);
+    return product_ways(writer);
+  }
 
  private:
+  bool is_empty(const BoundGeometry& geometry) const {
+    for (int a = 0; a < kernel_.rank(); ++a)
+      if (!kernel_.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return true;
+    return false;
+  }
+
   Kernel kernel_;
   Schedule schedule_;
   cuda::Target target_;

@@ -32,19 +32,26 @@ struct ProductShape {
   int threads() const { return rows / thread_rows * (columns / thread_columns); }
 };
 
+/// Below, a product is never offered to the library: launching it costs about as much as the product, whoever computes it.
+inline constexpr double least_library_operations = 1e8;
+
 class ProductWriter {
  public:
   explicit ProductWriter(Writer& writer) : w(writer), nest(writer.nest) {}
 
   bool choose();
+  /// The ways that are open, the one preferred by the rule of thumb first.
+  std::vector<cuda::ProductWay> ways() const;
   void run();
   /// The product by the library, what follows it by a kernel of its own (none for a plain product).
-  bool run_library();
+  void run_library();
 
  private:
   static std::string str(std::int64_t number) { return std::to_string(number); }
   bool choose_factor(Factor& factor, int axis, int other_axis);
   void choose_tile();
+  double operations() const;
+  std::optional<cuda::LibraryProduct> library_product() const;
   int packed_width(const Factor& factor, int axis) const;
   std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
   std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
@@ -368,16 +375,19 @@ SINTER_DECL void ProductWriter::write_finish() {
   w.add_step(entry, quotient_up(items, threads), 1, threads);
 }
 
-/// From here on the library's product is worth a second pass over the result.
+/// From here on the library's product is worth a second pass over the result, as a rule of thumb.
 inline constexpr double library_operations = 2e9;
 
-SINTER_DECL bool ProductWriter::run_library() {
-  const Inst& contract = nest.inst(shape.contract);
+SINTER_DECL double ProductWriter::operations() const {
+  return 2.0 * static_cast<double>(nest.points(nest.parallel)) * static_cast<double>(nest.extent(shape.depth_axis));
+}
+
+/// The product alone, its result at the start of the workspace; nothing where the library cannot take it.
+SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::library_product() const {
   cuda::LibraryProduct product;
-  product.dtype = contract.dtype, product.batches = nest.points(shape.batch);
+  product.dtype = nest.inst(shape.contract).dtype, product.batches = nest.points(shape.batch);
   product.rows = nest.extent(shape.row_axis), product.columns = nest.extent(shape.column_axis), product.depth = nest.extent(shape.depth_axis);
-  const double operations = 2.0 * static_cast<double>(product.batches * product.rows) * static_cast<double>(product.columns * product.depth);
-  if (!w.device.uses_library || !is_floating(product.dtype) || operations < library_operations || shape.batch.size() > 1) return false;
+  if (!w.device.uses_library || !is_floating(product.dtype) || product.depth == 0 || shape.batch.size() > 1) return {};
   const auto fill = [&](const Factor& factor, cuda::LibraryProduct::Factor& to, int extent_axis) {
     const std::uint16_t access = nest.inst(factor.load).access;
     to.operand = nest.kernel.accesses[access].operand;
@@ -386,9 +396,20 @@ SINTER_DECL bool ProductWriter::run_library() {
     to.batch_stride = shape.batch.empty() ? 0 : nest.stride(access, shape.batch[0]);
     return (to.depth_stride == 1 && to.stride >= product.depth) || (to.stride == 1 && to.depth_stride >= nest.extent(extent_axis));
   };
-  if (!fill(shape.left, product.left, shape.row_axis) || !fill(shape.right, product.right, shape.column_axis)) return false;
-  if (!cuda::has_cublaslt()) return false;   // opened when first of use: it is large
+  if (!fill(shape.left, product.left, shape.row_axis) || !fill(shape.right, product.right, shape.column_axis)) return {};
   product.result_stride = product.columns, product.result_batch_stride = product.rows * product.columns;
+  return product;
+}
+
+SINTER_DECL std::vector<cuda::ProductWay> ProductWriter::ways() const {
+  std::vector<cuda::ProductWay> open{cuda::ProductWay::fma};
+  if (operations() < least_library_operations || !library_product() || !cuda::has_cublaslt()) return open;   // opened when first of use: it is large
+  open.insert(operations() < library_operations ? open.end() : open.begin(), cuda::ProductWay::library);
+  return open;
+}
+
+SINTER_DECL void ProductWriter::run_library() {
+  cuda::LibraryProduct product = *library_product();
   const std::int64_t bytes = quotient_up(product.batches * product.rows * product.columns * size_of(product.dtype), 256) * 256;
   const Store& store = nest.kernel.stores[0];
   const std::int64_t stored_stride = nest.stride(store.access, shape.row_axis);
@@ -401,17 +422,28 @@ SINTER_DECL bool ProductWriter::run_library() {
   product.scratch_place = is_plain ? 0 : static_cast<std::size_t>(bytes), product.scratch_bytes = std::size_t{8} << 20;
   w.add_workspace(static_cast<std::int64_t>(product.scratch_bytes) + (is_plain ? 0 : bytes));
   w.set_call(cuda::make_library_product(product));
-  if (is_plain) return true;
+  if (is_plain) return;
   shape.splits = 1;
   w.set_vector(shape.column_axis, product.columns % 4 == 0 ? 4 : 1);
   write_finish();
-  return true;
 }
 
-SINTER_DECL bool write_product(Writer& writer) {
+SINTER_DECL std::vector<cuda::ProductWay> product_ways(Writer& writer) {
+  ProductWriter product(writer);
+  return product.choose() ? product.ways() : std::vector<cuda::ProductWay>();
+}
+
+SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted) {
   ProductWriter product(writer);
   if (!product.choose()) return false;
-  if (!product.run_library()) product.run();
+  const std::vector<cuda::ProductWay> ways = product.ways();
+  const cuda::ProductWay way = wanted && std::find(ways.begin(), ways.end(), *wanted) != ways.end() ? *wanted : ways.front();
+  writer.set_way(way);
+  switch (way) {
+    case cuda::ProductWay::library: product.run_library(); break;
+    case cuda::ProductWay::tensor_cores:   // not open
+    case cuda::ProductWay::fma: product.run(); break;
+  }
   return true;
 }
 

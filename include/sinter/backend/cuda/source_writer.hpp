@@ -7,6 +7,7 @@
 #include <sinter/backend/cuda/source_scalar.hpp>
 #include <sinter/base/config.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,7 @@ class Writer {
   void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads, unsigned shared_bytes = 0);
   void add_workspace(std::int64_t bytes) { workspace_bytes_ += bytes; }
   void set_call(std::unique_ptr<cuda::LibraryCall> call) { call_ = std::move(call); }
+  void set_way(cuda::ProductWay way) { way_ = way; }
   bool is_aligned() const { return is_aligned_; }
   LaunchList finish();
 
@@ -106,6 +108,7 @@ class Writer {
   std::vector<std::string> entries_;
   std::int64_t workspace_bytes_ = 0;
   std::unique_ptr<cuda::LibraryCall> call_;
+  std::optional<cuda::ProductWay> way_;
 };
 
 /// The forms. Each writes its kernels and adds its steps.
@@ -114,7 +117,9 @@ void write_reduction(Writer& writer);
 /// False: nothing is read across; write_pointwise takes it.
 bool write_transpose(Writer& writer);
 /// False: not a product of two loads over rows and columns; write_reduction takes it.
-bool write_product(Writer& writer);
+bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted);
+/// The ways that write_product can take, the preferred one first.
+std::vector<cuda::ProductWay> product_ways(Writer& writer);
 
 inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t power_of_2_at_least(std::int64_t n) {

@@ -64,7 +64,7 @@ SINTER_DECL void Writer::add_step(const std::string& entry, std::int64_t blocks,
 /// The parameter: pointers (or values of operands on the host), workspace, fault, tag, numbers.
 SINTER_DECL LaunchList Writer::finish() {
   LaunchList list;
-  list.call = std::move(call_);
+  list.call = std::move(call_), list.way = way_;
   list.workspace_bytes = static_cast<std::size_t>(workspace_bytes_);
   if (launches_.empty()) return list;
   std::string head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" + helpers(body_, device.capability) + "\nstruct Arguments {\n";
