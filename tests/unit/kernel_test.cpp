@@ -69,6 +69,9 @@ std::string error_after(Kernel kernel, const std::function<void(Kernel&)>& chang
 TEST_CASE("kernel: verify accepts what is right") {
   CHECK(error_of(normalise_rows()).empty());
   CHECK(error_of(linear()).empty());
+  Kernel quick = linear();
+  quick.precision = MatmulPrecision::tf32;
+  CHECK(error_of(quick).empty());
 }
 
 TEST_CASE("kernel: verify names what is wrong") {
@@ -88,6 +91,14 @@ TEST_CASE("kernel: verify names what is wrong") {
   CHECK(error_after(row, [](Kernel& k) { k.kind = KernelKind::contraction; }) == "not a contraction");
   CHECK(error_after(product, [](Kernel& k) { k.kind = KernelKind::row; }) == "row without a reduced vector axis");
   CHECK(error_after(product, [](Kernel& k) { k.axes = {P, R, P}; }) == "not a contraction");
+  const char* no_f32_product = "a precision without a product of f32";
+  CHECK(error_after(row, [](Kernel& k) { k.precision = MatmulPrecision::tf32x3; }) == no_f32_product);
+  const auto in_f64 = [](Kernel& k) {
+    for (Operand& operand : k.operands) operand.dtype = DType::f64;
+    for (Inst& inst : k.body) inst.dtype = DType::f64;
+  };
+  CHECK(error_after(product, in_f64).empty());
+  CHECK(error_after(product, [&](Kernel& k) { in_f64(k), k.precision = MatmulPrecision::tf32; }) == no_f32_product);
 }
 
 TEST_CASE("kernel: text") {
@@ -112,6 +123,10 @@ TEST_CASE("kernel: text") {
         "  %2 = i64 index a1\n"
         "  %3 = f32 gather p0[n1] %2\n"
         "}\n");
+  Kernel quick = linear();
+  CHECK(quick.text().starts_with("kernel contraction axes(a0, a1, reduced a2)"));
+  quick.precision = MatmulPrecision::tf32x3;
+  CHECK(quick.text().starts_with("kernel contraction in tf32x3 axes(a0, a1, reduced a2)"));
 }
 
 TEST_CASE("kernel: every part of the structure counts in equality and hash") {
@@ -139,6 +154,8 @@ TEST_CASE("kernel: every part of the structure counts in equality and hash") {
       [](Kernel& k) {
         k.stores.push_back({1, 0});
       },
+      [](Kernel& k) { k.precision = MatmulPrecision::tf32x3; },
+      [](Kernel& k) { k.precision = MatmulPrecision::tf32; },
   };
   std::vector<Hash128> hashes{original.hash()};
   for (const auto& change : changes) {

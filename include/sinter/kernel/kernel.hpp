@@ -10,6 +10,7 @@
 #include <sinter/ops/scalar.hpp>
 #include <sinter/tensor/dim.hpp>
 #include <sinter/tensor/dtype.hpp>
+#include <sinter/tensor/precision.hpp>
 
 #include <array>
 #include <cstdint>
@@ -73,6 +74,9 @@ struct Kernel {
   std::vector<Access> accesses;
   std::vector<Inst> body;
   std::vector<Store> stores;
+  /// How the product of a contraction of f32 may be computed; f32 (in full) for every other kernel, so that those are
+  /// shared whatever a plan permits.
+  MatmulPrecision precision = MatmulPrecision::f32;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 
   int rank() const { return static_cast<int>(axes.size()); }

@@ -29,6 +29,7 @@ SINTER_DECL Hash128 Kernel::hash() const {
   }
   h.add(stores.size());
   for (const Store& s : stores) h.add(std::uint64_t{s.access} << 16 | s.value);
+  if (precision != MatmulPrecision::f32) h.add(static_cast<std::uint64_t>(precision));
   return h.finish();
 }
 
@@ -54,7 +55,7 @@ SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
 
 SINTER_DECL void verify(const Kernel& kernel) {
   ensure(kernel.rank() >= 1 && kernel.rank() <= max_axes, "kernel: rank out of range");
-  int contracts = 0, reductions = 0;
+  int contracts = 0, reductions = 0, f32_contracts = 0;
   for (std::size_t i = 0; i < kernel.body.size(); ++i) {
     const Inst& inst = kernel.body[i];
     for (int k = 0; k < arity(inst.prim); ++k)
@@ -64,6 +65,7 @@ SINTER_DECL void verify(const Kernel& kernel) {
       ensure(kernel.operands[kernel.accesses[inst.access].operand].dtype == inst.dtype, "kernel: load of another dtype");
     }
     contracts += inst.prim == Prim::contract;
+    f32_contracts += inst.prim == Prim::contract && inst.dtype == DType::f32;
     reductions += is_reduction(inst.prim);
   }
   for (const Access& access : kernel.accesses) ensure(access.operand < kernel.operands.size(), "kernel: operand out of range");
@@ -72,6 +74,7 @@ SINTER_DECL void verify(const Kernel& kernel) {
     const Operand& operand = kernel.operands[kernel.accesses[store.access].operand];
     ensure(operand.written && operand.dtype == kernel.body[store.value].dtype, "kernel: store of another dtype");
   }
+  ensure(kernel.precision == MatmulPrecision::f32 || f32_contracts == 1, "kernel: a precision without a product of f32");
   bool has_reduced = false;
   for (int a = 0; a < kernel.rank(); ++a) has_reduced |= kernel.is_reduced(a);
   switch (kernel.kind) {
@@ -110,7 +113,9 @@ inline std::string inst_text(const Kernel& kernel, const Inst& inst) {
 
 SINTER_DECL std::string Kernel::text() const {
   constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction"};
-  std::string text = std::string("kernel ") + kinds[static_cast<std::size_t>(kind)] + " axes(";
+  std::string text = std::string("kernel ") + kinds[static_cast<std::size_t>(kind)];
+  if (precision != MatmulPrecision::f32) text += " in " + std::string(name(precision));
+  text += " axes(";
   for (int a = 0; a < rank(); ++a) text += std::string(a ? ", " : "") + (is_reduced(a) ? "reduced a" : "a") + std::to_string(a);
   text += ") operands(";
   for (std::size_t i = 0; i < operands.size(); ++i)
