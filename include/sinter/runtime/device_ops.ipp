@@ -67,7 +67,7 @@ class DeviceControl final : public HostLaunch {
 class HostRoundTrip final : public Launch {
  public:
   HostRoundTrip(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device)
-      : memory_(device_memory(device, step.name)), device_(device), host_operands_(step.host_operands), launch_(bind_host_op(op, symbols)), inputs_(op.inputs) {
+      : memory_(device_memory(device, step.name)), device_(device), host_operands_(step.host_operands), launch_(bind_host_op(op, symbols)), inputs_(op.inputs), tokens_(op.is_effect ? 1 : 0) {
     for (std::size_t i = 0; i < op.types.size(); ++i) {   // elements from the start of the operand to behind the last one
       std::int64_t count = 1;
       for (Dim extent : op.types[i].shape) count *= extent.evaluate(symbols);
@@ -81,10 +81,10 @@ class HostRoundTrip final : public Launch {
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
       const bool is_here = (host_operands_ >> i & 1) != 0;
       places_[i] = is_here ? operands[i] : buffers_[i].data();
-      if (i < inputs_ && !is_here) memory_.copy(places_[i], Device::cpu(), operands[i], device_, sizes_[i]);
+      if (i + tokens_ < inputs_ && !is_here) memory_.copy(places_[i], Device::cpu(), operands[i], device_, sizes_[i]);
     }
     launch_->run(places_.data());
-    for (std::size_t i = inputs_; i < buffers_.size(); ++i) memory_.copy(operands[i], device_, places_[i], Device::cpu(), sizes_[i]);
+    for (std::size_t i = inputs_; i + tokens_ < buffers_.size(); ++i) memory_.copy(operands[i], device_, places_[i], Device::cpu(), sizes_[i]);
   }
 
  private:
@@ -92,7 +92,7 @@ class HostRoundTrip final : public Launch {
   Device device_;
   std::uint64_t host_operands_;
   std::unique_ptr<Launch> launch_;
-  std::size_t inputs_;
+  std::size_t inputs_, tokens_;
   std::vector<std::vector<char>> buffers_;
   std::vector<std::size_t> sizes_;
   std::vector<void*> places_;

@@ -31,6 +31,7 @@ struct HostOp {
   SharedAttrs attrs;
   Location where;
   std::size_t inputs = 0;                  // the operands are these, then the results
+  bool is_effect = false;                  // the last input and the last result are tokens: they order, and hold nothing
   std::vector<Type> types;                 // of all operands
   std::vector<Dim> offsets;                // of the inputs, in elements
   std::vector<std::shared_ptr<const Plan>> bodies;   // of attrs.bodies; outputs in memory of their own
