@@ -4,80 +4,12 @@
 // kernel adds the pieces in order.
 #pragma once
 
-#include <sinter/backend/cuda/library_product.hpp>
-#include <sinter/backend/cuda/source_writer.hpp>
+#include <sinter/backend/cuda/source_product.hpp>
 
 #include <algorithm>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
-
-/// How a factor goes from memory to shared memory.
-struct Factor {
-  InstId load = no_inst;
-  int axis = -1;             // the parallel axis of its own
-  bool along_depth = true;   // neighbouring threads take neighbours along the reduced axis
-  int width = 1;             // elements per access
-};
-
-struct ProductShape {
-  InstId contract = no_inst;
-  int row_axis = -1, column_axis = -1, depth_axis = -1;
-  AxisList batch;
-  Factor left, right;
-  int rows = 128, columns = 128, depth = 16;      // of a tile
-  int thread_rows = 8, thread_columns = 8;
-  std::int64_t splits = 1, chunk = 0;             // of the reduced axis
-  int threads() const { return rows / thread_rows * (columns / thread_columns); }
-};
-
-/// Below, a product is never offered to the library: launching it costs about as much as the product, whoever computes it.
-inline constexpr double least_library_operations = 1e8;
-
-class ProductWriter {
- public:
-  explicit ProductWriter(Writer& writer) : w(writer), nest(writer.nest) {}
-
-  bool choose();
-  /// The ways that are open, the one preferred by the rule of thumb first.
-  std::vector<cuda::ProductWay> ways() const;
-  void run();
-  /// The product by the library, what follows it by a kernel of its own (none for a plain product).
-  void run_library();
-
- private:
-  static std::string str(std::int64_t number) { return std::to_string(number); }
-  bool choose_factor(Factor& factor, int axis, int other_axis);
-  void choose_tile();
-  double operations() const;
-  std::optional<cuda::LibraryProduct> library_product() const;
-  int packed_width(const Factor& factor, int axis) const;
-  std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
-  std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
-
-  void write_place();
-  void declare_fetch(const Factor& factor, const std::string& name, int extent);
-  void fetch(const Factor& factor, const std::string& name, int extent, const std::string& first);
-  void keep(const Factor& factor, const std::string& name, int extent);
-  void multiply();
-  void write_epilogue();
-  void write_results(const IndexNames& index, int width);
-  void write_finish();
-  /// A row of a factor's tile in shared memory.
-  std::string tile(const std::string& name, const std::string& depth) const {
-    return "(" + name + "_tile + (buffer * " + str(shape.depth) + " + " + depth + ") * " + str((name == "left" ? shape.rows : shape.columns) + pad()) + ")";
-  }
-  int pad() const { return static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype)); }   // keeps rows aligned
-  int row_gap() const { return shape.rows * 4 / shape.thread_rows; }
-  int column_gap() const { return shape.columns * 4 / shape.thread_columns; }
-  int accesses(const Factor& factor, int extent) const { return extent * shape.depth / (shape.threads() * factor.width); }
-
-  Writer& w;
-  const Nest& nest;
-  ProductShape shape;
-  IndexNames batch_index_;
-};
 
 // ---- the choice -------------------------------------------------------------------------------------------------------
 
@@ -123,7 +55,6 @@ SINTER_DECL bool ProductWriter::choose() {
     if (a != shape.row_axis && a != shape.column_axis) shape.batch.push_back(a);
   if (nest.extent(shape.row_axis) < 8 || nest.extent(shape.column_axis) < 8) return false;
   if (!choose_factor(shape.left, shape.row_axis, shape.column_axis) || !choose_factor(shape.right, shape.column_axis, shape.row_axis)) return false;
-  choose_tile();
   return true;
 }
 
@@ -245,6 +176,7 @@ SINTER_DECL void ProductWriter::multiply() {
 }
 
 SINTER_DECL void ProductWriter::run() {
+  choose_tile();
   const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 ? 2 : 1);
   write_place();
   // Two buffers of both tiles; at the end the results pass through the same memory.
@@ -285,9 +217,8 @@ SINTER_DECL void ProductWriter::run() {
 /// Results go through shared memory, a group of rows at a time: what follows the product is written once, in a loop, and
 /// reads and writes whole lines.
 SINTER_DECL void ProductWriter::write_epilogue() {
-  const int width = nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1, groups = shape.thread_rows / 4, stage_rows = shape.rows / groups;
-  w.set_vector(shape.column_axis, width);
-  const std::string row = "x" + str(shape.row_axis), column = "x" + str(shape.column_axis), pitch = str(shape.columns + pad());
+  const int groups = shape.thread_rows / 4, stage_rows = shape.rows / groups;
+  const std::string pitch = str(shape.columns + pad());
   w.line("#pragma unroll 1");
   w.open("for (int g = 0; g < " + str(groups) + "; ++g)");
   w.line("__syncthreads();");
@@ -299,10 +230,19 @@ SINTER_DECL void ProductWriter::write_epilogue() {
   w.line("*(" + pack(4) + "*)(left_tile + (ty * 4 + i) * " + pitch + " + j * " + str(column_gap()) + " + tx * 4) = p;");
   w.close(), w.close();
   w.line("__syncthreads();");
+  write_staged(stage_rows, "first_row + g * " + str(row_gap()));
+  w.close();
+}
+
+/// What follows the product, for `rows` rows of results that wait in shared memory.
+SINTER_DECL void ProductWriter::write_staged(int rows, const std::string& first_row) {
+  const int width = result_width();
+  const std::string row = "x" + str(shape.row_axis), column = "x" + str(shape.column_axis), pitch = str(shape.columns + pad());
+  w.set_vector(shape.column_axis, width);
   const std::string in_row = str(shape.columns / width);
   w.line("#pragma unroll 1");
-  w.open("for (int q = (int)threadIdx.x; q < " + str(stage_rows * shape.columns / width) + "; q += " + str(shape.threads()) + ")");
-  w.line("const I " + row + " = first_row + g * " + str(row_gap()) + " + q / " + in_row + ", " + column + " = first_column + q % " + in_row + " * " + str(width) + ";");
+  w.open("for (int q = (int)threadIdx.x; q < " + str(rows * shape.columns / width) + "; q += " + str(shape.threads()) + ")");
+  w.line("const I " + row + " = " + first_row + " + q / " + in_row + ", " + column + " = first_column + q % " + in_row + " * " + str(width) + ";");
   w.line("const " + pack(width) + " sums = *(const " + pack(width) + "*)(left_tile + q / " + in_row + " * " + pitch + " + q % " + in_row + " * " + str(width) + ");");
   w.open("if (" + row + " < " + w.extent(shape.row_axis) + " && " + column + " < " + w.extent(shape.column_axis) + ")");
   IndexNames index = batch_index_;
@@ -316,7 +256,7 @@ SINTER_DECL void ProductWriter::write_epilogue() {
   } else {
     write_results(index, width);
   }
-  w.close(), w.close(), w.close();
+  w.close(), w.close();
 }
 
 /// Everything but the product, for `width` neighbouring columns, and the stores.
@@ -355,7 +295,7 @@ SINTER_DECL void ProductWriter::write_results(const IndexNames& index, int width
 
 /// Adds the pieces in order: a thread for `width` neighbouring columns of a result.
 SINTER_DECL void ProductWriter::write_finish() {
-  const int width = nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1, threads = 128;
+  const int width = result_width(), threads = 128;
   AxisList axes = shape.batch;
   axes.push_back(shape.row_axis), axes.push_back(shape.column_axis);
   const std::int64_t results = nest.points(axes), items = results / width;

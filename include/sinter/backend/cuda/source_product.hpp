@@ -1,0 +1,84 @@
+// The class that writes a product of matrices: its choices, and what the ways to compute it share (how factors are fetched,
+// what follows the product, the pieces of a cut axis). source_product.ipp has the kernel on the ordinary units,
+// source_tensor.ipp the one on tensor cores.
+#pragma once
+
+#include <sinter/backend/cuda/library_product.hpp>
+#include <sinter/backend/cuda/source_writer.hpp>
+
+#include <optional>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+/// How a factor goes from memory to shared memory.
+struct Factor {
+  InstId load = no_inst;
+  int axis = -1;             // the parallel axis of its own
+  bool along_depth = true;   // neighbouring threads take neighbours along the reduced axis
+  int width = 1;             // elements per access
+};
+
+struct ProductShape {
+  InstId contract = no_inst;
+  int row_axis = -1, column_axis = -1, depth_axis = -1;
+  AxisList batch;
+  Factor left, right;
+  int rows = 128, columns = 128, depth = 16;      // of a tile
+  int thread_rows = 8, thread_columns = 8;
+  std::int64_t splits = 1, chunk = 0;             // of the reduced axis
+  int threads() const { return rows / thread_rows * (columns / thread_columns); }
+};
+
+/// Below, a product is never offered to the library: launching it costs about as much as the product, whoever computes it.
+inline constexpr double least_library_operations = 1e8;
+
+class ProductWriter {
+ public:
+  explicit ProductWriter(Writer& writer) : w(writer), nest(writer.nest) {}
+
+  bool choose();
+  /// The ways that are open, the one preferred by the rule of thumb first.
+  std::vector<cuda::ProductWay> ways() const;
+  void run();
+  /// The product by the library, what follows it by a kernel of its own (none for a plain product).
+  void run_library();
+
+ private:
+  static std::string str(std::int64_t number) { return std::to_string(number); }
+  bool choose_factor(Factor& factor, int axis, int other_axis);
+  void choose_tile();
+  double operations() const;
+  std::optional<cuda::LibraryProduct> library_product() const;
+  int packed_width(const Factor& factor, int axis) const;
+  std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
+  std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
+
+  void write_place();
+  void declare_fetch(const Factor& factor, const std::string& name, int extent);
+  void fetch(const Factor& factor, const std::string& name, int extent, const std::string& first);
+  void keep(const Factor& factor, const std::string& name, int extent);
+  void multiply();
+  void write_epilogue();
+  void write_staged(int rows, const std::string& first_row);
+  /// Neighbouring results that a thread takes at once.
+  int result_width() const { return nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1; }
+  void write_results(const IndexNames& index, int width);
+  void write_finish();
+  /// A row of a factor's tile in shared memory.
+  std::string tile(const std::string& name, const std::string& depth) const {
+    return "(" + name + "_tile + (buffer * " + str(shape.depth) + " + " + depth + ") * " + str((name == "left" ? shape.rows : shape.columns) + pad()) + ")";
+  }
+  int pad() const { return static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype)); }   // keeps rows aligned
+  int row_gap() const { return shape.rows * 4 / shape.thread_rows; }
+  int column_gap() const { return shape.columns * 4 / shape.thread_columns; }
+  int accesses(const Factor& factor, int extent) const { return extent * shape.depth / (shape.threads() * factor.width); }
+
+  Writer& w;
+  const Nest& nest;
+  ProductShape shape;
+  IndexNames batch_index_;
+};
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
