@@ -38,6 +38,7 @@
 #include <sinter/backend/cuda/driver.ipp>
 #include <sinter/backend/cuda/library_product.ipp>
 #include <sinter/backend/cuda/source.ipp>
+#include <sinter/backend/cuda/source_factor.ipp>
 #include <sinter/backend/cuda/source_nest.ipp>
 #include <sinter/backend/cuda/source_pointwise.ipp>
 #include <sinter/backend/cuda/source_product.ipp>

@@ -4,20 +4,13 @@
 #pragma once
 
 #include <sinter/backend/cuda/library_product.hpp>
+#include <sinter/backend/cuda/source_factor.hpp>
 #include <sinter/backend/cuda/source_writer.hpp>
 
 #include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
-
-/// How a factor goes from memory to shared memory.
-struct Factor {
-  InstId load = no_inst;
-  int axis = -1;             // the parallel axis of its own
-  bool along_depth = true;   // neighbouring threads take neighbours along the reduced axis
-  int width = 1;             // elements per access
-};
 
 struct ProductShape {
   InstId contract = no_inst;
@@ -46,23 +39,21 @@ class ProductWriter {
 
  private:
   static std::string str(std::int64_t number) { return std::to_string(number); }
-  bool choose_factor(Factor& factor, int axis, int other_axis);
   void choose_tile();
   double operations() const;
   std::optional<cuda::LibraryProduct> library_product() const;
-  int packed_width(const Factor& factor, int axis) const;
   std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
   std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
 
   void write_place();
-  void declare_fetch(const Factor& factor, const std::string& name, int extent);
-  void fetch(const Factor& factor, const std::string& name, int extent, const std::string& first);
-  void keep(const Factor& factor, const std::string& name, int extent);
+  FactorWriter factor(const std::string& name) const;
+  void keep(FactorWriter& factor, const std::string& name);
   void multiply();
   void write_epilogue();
   void write_staged(int rows, const std::string& first_row);
   /// Neighbouring results that a thread takes at once.
   int result_width() const { return nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1; }
+  std::vector<bool> after_contract() const;
   void write_results(const IndexNames& index, int width);
   void write_finish();
   /// A row of a factor's tile in shared memory.
@@ -72,7 +63,6 @@ class ProductWriter {
   int pad() const { return static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype)); }   // keeps rows aligned
   int row_gap() const { return shape.rows * 4 / shape.thread_rows; }
   int column_gap() const { return shape.columns * 4 / shape.thread_columns; }
-  int accesses(const Factor& factor, int extent) const { return extent * shape.depth / (shape.threads() * factor.width); }
 
   Writer& w;
   const Nest& nest;

@@ -13,24 +13,6 @@ namespace cuda_source_detail {
 
 // ---- the choice -------------------------------------------------------------------------------------------------------
 
-/// Vectors of 4 words along that axis, if memory allows.
-SINTER_DECL int ProductWriter::packed_width(const Factor& factor, int axis) const {
-  const std::uint16_t access = nest.inst(factor.load).access;
-  const int width = static_cast<int>(16 / size_of(nest.dtype_of(access)));
-  return nest.extent(axis) % width == 0 && w.packs(access, axis, width) ? width : 1;
-}
-
-SINTER_DECL bool ProductWriter::choose_factor(Factor& factor, int axis, int other_axis) {
-  const std::uint16_t access = nest.inst(factor.load).access;
-  if (nest.stride_class(access, other_axis) != StrideClass::zero) return false;
-  factor.axis = axis;
-  const int along_depth = packed_width(factor, shape.depth_axis), along_axis = packed_width(factor, axis);
-  const bool is_unit_along_axis = nest.stride_class(access, axis) == StrideClass::unit;
-  factor.along_depth = along_depth > 1 || (along_axis == 1 && !is_unit_along_axis);
-  factor.width = std::max(along_depth, along_axis);
-  return true;
-}
-
 SINTER_DECL bool ProductWriter::choose() {
   const std::vector<InstId> reductions = nest.reductions_of(0);
   if (nest.depths != 1 || reductions.size() != 1 || nest.reduced.size() != 1 || !nest.inner_stores.empty()) return false;
@@ -40,12 +22,12 @@ SINTER_DECL bool ProductWriter::choose() {
   Factor factors[2];
   AxisList own[2];
   for (std::size_t k = 0; k < 2; ++k) {
-    factors[k].load = contract.args[k];
-    if (nest.inst(factors[k].load).prim != Prim::load || !nest.varies(factors[k].load, shape.depth_axis)) return false;
+    factors[k].value = contract.args[k], factors[k].depth_axis = shape.depth_axis;
+    if (!nest.varies(factors[k].value, shape.depth_axis)) return false;
   }
   for (int a : nest.parallel)
     for (std::size_t k = 0; k < 2; ++k)
-      if (nest.varies(factors[k].load, a) && !nest.varies(factors[1 - k].load, a)) own[k].push_back(a);
+      if (nest.varies(factors[k].value, a) && !nest.varies(factors[1 - k].value, a)) own[k].push_back(a);
   if (own[0].empty() || own[1].empty()) return false;
   // Columns are the later axis: what is stored has unit stride there.
   const std::size_t right = own[0].back() > own[1].back() ? 0 : 1;
@@ -54,7 +36,8 @@ SINTER_DECL bool ProductWriter::choose() {
   for (int a : nest.parallel)
     if (a != shape.row_axis && a != shape.column_axis) shape.batch.push_back(a);
   if (nest.extent(shape.row_axis) < 8 || nest.extent(shape.column_axis) < 8) return false;
-  if (!choose_factor(shape.left, shape.row_axis, shape.column_axis) || !choose_factor(shape.right, shape.column_axis, shape.row_axis)) return false;
+  shape.left.axis = shape.row_axis, shape.right.axis = shape.column_axis;
+  if (!choose_factor(w, shape.left, shape.column_axis) || !choose_factor(w, shape.right, shape.row_axis)) return false;
   return true;
 }
 
@@ -107,50 +90,26 @@ SINTER_DECL void ProductWriter::write_place() {
   }
 }
 
-/// Registers for a thread's share of the next tile, and the places it comes from.
-SINTER_DECL void ProductWriter::declare_fetch(const Factor& factor, const std::string& name, int extent) {
-  const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width;
-  const std::string run = "(int)(threadIdx.x % " + str(in_run) + ") * " + str(factor.width), line = "(int)(threadIdx.x / " + str(in_run) + ")";
-  w.line("const int " + name + "_depth = " + (factor.along_depth ? run : line) + ", " + name + "_place = " + (factor.along_depth ? line : run) + ";");
-  w.line("__align__(16) " + type() + " " + name + "_next[" + str(accesses(factor, extent)) + "][" + str(factor.width) + "];");
-  w.line("const " + memory_type(nest.inst(factor.load).dtype) + "* const " + name + "_from = " + w.pointer(nest.inst(factor.load).access) + " + " +
-         w.offset(nest.inst(factor.load).access, batch_index_) + ";");
+SINTER_DECL FactorWriter ProductWriter::factor(const std::string& name) const {
+  const bool is_left = name == "left";
+  const FactorTile tile{name, is_left ? shape.rows : shape.columns, shape.depth, shape.threads(), is_left ? "first_row" : "first_column"};
+  return FactorWriter(w, is_left ? shape.left : shape.right, tile, batch_index_);
 }
 
-SINTER_DECL void ProductWriter::fetch(const Factor& factor, const std::string& name, int extent, const std::string& first) {
-  const std::uint16_t access = nest.inst(factor.load).access;
-  const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width, step = shape.threads() / in_run;
-  w.unroll("for (int i = 0; i < " + str(accesses(factor, extent)) + "; ++i)");
-  w.line("const I k = t + " + name + "_depth" + (factor.along_depth ? "" : " + i * " + str(step)) + ";");
-  w.line("const I x = " + first + " + " + name + "_place" + (factor.along_depth ? " + i * " + str(step) : "") + ";");
-  IndexNames index;
-  index[static_cast<std::size_t>(factor.axis)] = "x", index[static_cast<std::size_t>(shape.depth_axis)] = "k";
-  const std::string at = w.offset(access, index), limit = "k < end && x < " + w.extent(factor.axis), width = str(factor.width);
-  if (factor.width == 1) {
-    w.line(name + "_next[i][0] = " + limit + " ? " + name + "_from[" + at + "] : 0;");
-  } else {
-    const std::string pack = "Pack<" + memory_type(nest.dtype_of(access)) + ", " + width + ">";
-    w.line(pack + " p = {};");
-    w.line("if (" + limit + ") p = *(const " + pack + "*)(" + name + "_from + " + at + ");");
-    w.line("#pragma unroll");
-    w.line("for (int j = 0; j < " + width + "; ++j) " + name + "_next[i][j] = p.v[j];");
-  }
-  w.close();
-}
-
-SINTER_DECL void ProductWriter::keep(const Factor& factor, const std::string& name, int extent) {
-  const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width, step = shape.threads() / in_run;
-  w.unroll("for (int i = 0; i < " + str(accesses(factor, extent)) + "; ++i)");
-  const std::string across = tile(name, name + "_depth + i * " + str(step)) + " + " + name + "_place";
-  if (factor.along_depth) {
-    w.line("#pragma unroll");
-    w.line("for (int j = 0; j < " + str(factor.width) + "; ++j) " + tile(name, name + "_depth + j") + "[" + name + "_place + i * " + str(step) + "] = " + name + "_next[i][j];");
-  } else if (factor.width == 1) {
-    w.line("*(" + across + ") = " + name + "_next[i][0];");
-  } else {
-    w.line("*(" + pack(factor.width) + "*)(" + across + ") = *(const " + pack(factor.width) + "*)" + name + "_next[i];");
-  }
-  w.close();
+/// What has arrived of a factor goes to its tile, a row for each position along the reduced axis.
+SINTER_DECL void ProductWriter::keep(FactorWriter& factor, const std::string& name) {
+  const Factor& read = name == "left" ? shape.left : shape.right;
+  factor.keep([&](const std::string& depth, const std::string& place, const std::string& values) {
+    const std::string across = tile(name, depth) + " + " + place;
+    if (read.along_depth) {
+      w.line("#pragma unroll");
+      w.line("for (int j = 0; j < " + str(read.width) + "; ++j) " + tile(name, depth + " + j") + "[" + place + "] = " + values + "[j];");
+    } else if (read.width == 1) {
+      w.line("*(" + across + ") = " + values + "[0];");
+    } else {
+      w.line("*(" + pack(read.width) + "*)(" + across + ") = *(const " + pack(read.width) + "*)" + values + ";");
+    }
+  });
 }
 
 /// A thread has groups of 4 rows and of 4 columns, spread over the tile so that shared memory is read without conflicts, and
@@ -177,27 +136,26 @@ SINTER_DECL void ProductWriter::multiply() {
 
 SINTER_DECL void ProductWriter::run() {
   choose_tile();
-  const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 ? 2 : 1);
+  // Two blocks at a time share a processor, unless more than the two factors is on its way in registers.
+  const bool has_room = factor("left").words() + factor("right").words() <= 24;
+  const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 && has_room ? 2 : 1);
   write_place();
   // Two buffers of both tiles; at the end the results pass through the same memory.
   w.line("__shared__ __align__(16) " + type() + " left_tile[" + str(2 * shape.depth * (shape.rows + pad() + shape.columns + pad())) + "];");
   w.line(type() + "* const right_tile = left_tile + " + str(2 * shape.depth * (shape.rows + pad())) + ";");
-  declare_fetch(shape.left, "left", shape.rows);
-  declare_fetch(shape.right, "right", shape.columns);
+  FactorWriter left = factor("left"), right = factor("right");
+  left.declare(), right.declare();
   w.line(type() + " sum[" + str(shape.thread_rows) + "][" + str(shape.thread_columns) + "] = {};");
   w.line("int buffer = 0;");
   w.line("I t = begin;");
-  fetch(shape.left, "left", shape.rows, "first_row");
-  fetch(shape.right, "right", shape.columns, "first_column");
+  left.fetch(), right.fetch();
   w.line("#pragma unroll 1");
   w.open("for (;;)");
-  keep(shape.left, "left", shape.rows);
-  keep(shape.right, "right", shape.columns);
+  keep(left, "left"), keep(right, "right");
   w.line("__syncthreads();");
   w.line("t += " + str(shape.depth) + ";");
   w.open("if (t < end)");
-  fetch(shape.left, "left", shape.rows, "first_row");
-  fetch(shape.right, "right", shape.columns, "first_column");
+  left.fetch(), right.fetch();
   w.close();
   multiply();
   w.line("if (t >= end) break;");
@@ -259,13 +217,26 @@ SINTER_DECL void ProductWriter::write_staged(int rows, const std::string& first_
   w.close(), w.close();
 }
 
+/// Instructions that the stores need beside the product: its factors' are done with.
+SINTER_DECL std::vector<bool> ProductWriter::after_contract() const {
+  std::vector<bool> needed(nest.kernel.body.size());
+  for (const Store& store : nest.kernel.stores) needed[store.value] = true;
+  for (std::size_t i = needed.size(); i-- > 0;) {
+    const Inst& inst = nest.kernel.body[i];
+    if (!needed[i] || inst.prim == Prim::contract) continue;
+    for (int k = 0; k < arity(inst.prim); ++k) needed[inst.args[static_cast<std::size_t>(k)]] = true;
+  }
+  return needed;
+}
+
 /// Everything but the product, for `width` neighbouring columns, and the stores.
 SINTER_DECL void ProductWriter::write_results(const IndexNames& index, int width) {
   std::vector<InstId> elementwise;
+  const std::vector<bool> is_needed = after_contract();
   for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
     const auto id = static_cast<InstId>(i);
     const Prim prim = nest.inst(id).prim;
-    if (!nest.is_live[i] || nest.is_inner[i] || prim == Prim::immediate || prim == Prim::contract) continue;
+    if (!is_needed[i] || prim == Prim::immediate || prim == Prim::contract) continue;
     const std::string v = "v" + str(id);
     w.name[i] = v;
     if (!w.is_along(id)) {
@@ -328,8 +299,9 @@ SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::library_product()
   product.dtype = nest.inst(shape.contract).dtype, product.batches = nest.points(shape.batch);
   product.rows = nest.extent(shape.row_axis), product.columns = nest.extent(shape.column_axis), product.depth = nest.extent(shape.depth_axis);
   if (!w.device.uses_library || !is_floating(product.dtype) || product.depth == 0 || shape.batch.size() > 1) return {};
+  if (!is_plain(nest, shape.left) || !is_plain(nest, shape.right)) return {};
   const auto fill = [&](const Factor& factor, cuda::LibraryProduct::Factor& to, int extent_axis) {
-    const std::uint16_t access = nest.inst(factor.load).access;
+    const std::uint16_t access = nest.inst(factor.value).access;
     to.operand = nest.kernel.accesses[access].operand;
     to.byte_offset = nest.geometry.accesses[access].offset * size_of(product.dtype);
     to.stride = nest.stride(access, factor.axis), to.depth_stride = nest.stride(access, shape.depth_axis);

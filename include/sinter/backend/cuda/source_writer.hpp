@@ -55,6 +55,8 @@ class Writer {
   void set_call(std::unique_ptr<cuda::LibraryCall> call) { call_ = std::move(call); }
   void set_way(cuda::ProductWay way) { way_ = way; }
   bool is_aligned() const { return is_aligned_; }
+  /// Something is read or written in vectors outside set_vector.
+  void require_alignment() { needs_alignment_ = true; }
   LaunchList finish();
 
   // ---- positions
