@@ -21,6 +21,7 @@
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/stance.hpp>
 #include <sinter/runtime/threads.hpp>
+#include <sinter/tensor/precision.hpp>
 #include <sinter/tensor/storage.hpp>
 #include <sinter/tensor/tensor.hpp>
 

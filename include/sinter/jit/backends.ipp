@@ -143,7 +143,7 @@ SINTER_DECL GraphFunction compile_graph(const Graph& graph, std::string_view bac
   if (backend == "noop" || jit_detail::registered_backend(backend) != nullptr)
     throw UserError("compile_graph", "back end '" + std::string(backend) + "' has no kernels", where, "use \"\", x86, reference, eager or aot_eager");
   const Graph prepared = jit_detail::run_passes_for(backend, graph);
-  std::shared_ptr<const Plan> plan = make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend), graph);
+  std::shared_ptr<const Plan> plan = make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend), graph, matmul_precision());
   return [plan, where](std::span<const Tensor> inputs) {
     if (inputs.size() != plan->inputs().size())
       throw UserError("compile_graph", std::to_string(inputs.size()) + " values for the " + std::to_string(plan->inputs().size()) + " inputs of the graph", where);

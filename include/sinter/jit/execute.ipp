@@ -24,13 +24,14 @@ SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
   return layout;
 }
 
-SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
+SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
                                      std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
   PlanOptions options;
   for (Value output : traced.outputs()) options.output_devices.push_back(traced.type(output).device);
   const Device device = device_of(optimised, options.output_devices);
   options.backends = backends_for(backend, device);
   if (device != Device::cpu()) options.host_backends = host_backends();
+  options.precision = precision;
   options.fuse = fuse;
   options.own_outputs = own_outputs;
   options.input_strides = std::move(layouts);
@@ -39,9 +40,9 @@ SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view ba
   return options;
 }
 
-SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
+SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
                                                   std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
-  return build_plan(optimised, plan_options(optimised, backend, std::move(layouts), fuse, traced, std::move(may_donate), own_outputs, as_one));
+  return build_plan(optimised, plan_options(optimised, backend, std::move(layouts), fuse, traced, precision, std::move(may_donate), own_outputs, as_one));
 }
 
 namespace jit_detail {

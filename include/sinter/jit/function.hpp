@@ -54,6 +54,7 @@ struct ReadPolicy {
   /// Behind the script: computed from this call's values, refused (fullgraph), or a sign that the function has changed.
   enum class Beyond : std::uint8_t { compute, refuse, differs };
   Beyond beyond = Beyond::compute;
+  MatmulPrecision precision = MatmulPrecision::f32;    // of what is computed meanwhile
   std::span<const std::uint64_t> script{};             // answers of the first reads
   std::vector<std::shared_ptr<const EagerResults>> eager_results{};      // by cut: what eager functions gave in this call
   std::vector<std::shared_ptr<const EagerArrival>> arrivals{};   // by cut: what the tree took them for
@@ -208,6 +209,10 @@ struct Entry {
   std::shared_ptr<const void> result_shape;                    // typed half: the traced result, for its static parts
   std::shared_ptr<TraceTree> tree;                             // of a function that reads values; then there is no plan
   Graph traced, optimised;
+  /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision()) that
+  /// the entry serves: all, where the function's own option says it or there is no such product.
+  MatmulPrecision precision = MatmulPrecision::f32;
+  std::uint8_t precisions = all_precisions;
   double trace_ms = 0, passes_ms = 0, codegen_ms = 0;
   PerThread<EntryThread> threads;
   mutable std::atomic<std::int64_t> other_runs{0};             // of threads without a place of their own
@@ -280,6 +285,9 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   const Options& options() const { return options_; }
 
  private:
+  MatmulPrecision precision_now() const { return options_.matmul_precision.value_or(matmul_precision()); }
+  /// The entry serves all precisions only where it does not matter or the option says which.
+  void guard_precision(Entry& entry) const;
   const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const;
   std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace);
   /// Counts and logs a new entry.

@@ -178,6 +178,11 @@ inline void check_options(const Options& options, Location where) {
   if (options.memory_budget > 0 && (options.backend == "noop" || registered_backend(options.backend) != nullptr))
     throw UserError("compile", "memory_budget contradicts the back end '" + options.backend + "', which holds memory of its own", where,
                     "leave the budget out, or use a back end of this build");
+  if (!options.matmul_precision) return;
+  tensor_detail::check_precision(*options.matmul_precision, "compile", where);
+  if (options.backend == "noop" || registered_backend(options.backend) != nullptr)
+    throw UserError("compile", "matmul_precision contradicts the back end '" + options.backend + "', which computes products in its own way", where,
+                    "leave the precision out, use a back end of this build, or set the default of the process with set_matmul_precision");
 }
 }  // namespace jit_detail
 
@@ -240,7 +245,9 @@ inline bool guards_hold(const Entry& entry, std::span<const ArgLeaf> args, Small
 }  // namespace jit_detail
 
 SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const {
+  const std::uint8_t precision = precision_bit(matmul_precision());
   for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
+    if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
     if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;
     bool fits = true;
     for (std::size_t i = 0; i < entry->captured.size(); ++i)
@@ -279,6 +286,8 @@ SINTER_DECL std::optional<Guard> FunctionState::newest_broken(std::span<const Ar
   const Entry* newest = newest_.load(std::memory_order_acquire);
   if (newest == nullptr) return {};
   if (auto broken = newest->guards.first_broken(args)) return broken;
+  if (const MatmulPrecision now = matmul_precision(); (newest->precisions & precision_bit(now)) == 0)
+    return broken_precision(newest->precision, now);
   return Guard{GuardKind::dtype, -1, -1, "a captured Variable has another dtype or shape now"};
 }
 
@@ -340,14 +349,16 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   jit_detail::Stopwatch watch;
   ReadPolicy policy;
   if (options_.fullgraph) policy.beyond = ReadPolicy::Beyond::refuse;
+  auto entry = std::make_unique<Entry>();
+  entry->precision = policy.precision = precision_now();
   FunctionTrace recorder("compile", args.leaves(), choose_specs(args.leaves()), std::move(policy));
   TracedResult result = trace(recorder);
-  auto entry = std::make_unique<Entry>();
   if (!recorder.reads().empty()) {
     if (jit_detail::registered_backend(options_.backend) != nullptr)
       throw TraceError(recorder.reads()[0].op, "a value is read, which would cut the graph, and back end '" + options_.backend + "' takes whole graphs", recorder.reads()[0].where,
                        "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it outside");
     grow_tree(*entry, args, recorder, std::move(result));
+    guard_precision(*entry);
     ++compiles_;
     compile_ms_ += watch.lap_ms();
     return entry;
@@ -368,6 +379,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->traced = std::move(traced.graph);
   if (const BackendFunction* custom = jit_detail::registered_backend(options_.backend)) {
     jit_detail::compile_custom(*entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
+    guard_precision(*entry);
     entry->codegen_ms = watch.lap_ms();
     finish_compile(*entry);
     return entry;
@@ -390,12 +402,18 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
     layouts.push_back(std::move(layout));
   }
   const PlanOptions wanted = plan_options(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
-                                          entry->traced, jit_detail::find_donors(*entry), options_.mode == Mode::reduce_overhead);
+                                          entry->traced, entry->precision, jit_detail::find_donors(*entry), options_.mode == Mode::reduce_overhead);
   entry->optimised = fit_memory(entry->optimised, options_.memory_budget, wanted, where_);
   entry->plan = build_plan(entry->optimised, wanted);
+  guard_precision(*entry);
   entry->codegen_ms = watch.lap_ms();
   finish_compile(*entry);
   return entry;
+}
+
+SINTER_DECL void FunctionState::guard_precision(Entry& entry) const {
+  const bool matters = entry.plan == nullptr || entry.plan->depends_on_precision();   // trees grow, and others' plans are their own
+  entry.precisions = options_.matmul_precision || !matters ? all_precisions : precision_bit(entry.precision);
 }
 
 SINTER_DECL void FunctionState::finish_compile(const Entry& entry) {
@@ -483,6 +501,9 @@ SINTER_DECL Explanation explain(const Entry* compiled, std::span<const std::int6
   if (compiled == nullptr) return Explanation("this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its recompile limit\n");
   const Entry& entry = *compiled;
   std::string text = "guards:\n" + entry.guards.text();
+  if (entry.precision != MatmulPrecision::f32 && (entry.plan == nullptr || entry.plan->depends_on_precision()))
+    text += "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
+            (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
   if (entry.tree != nullptr) return Explanation(text + "trace tree:\n" + jit_detail::text_of(*entry.tree));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
   if (entry.plan) text += "plan:\n" + entry.plan->text() + "\n" + jit_detail::listings(*entry.plan);

@@ -23,6 +23,7 @@ SINTER_DECL std::string_view name(GuardKind kind) {
     case GuardKind::number_kind: return "number kind";
     case GuardKind::alias: return "alias";
     case GuardKind::predicate: return "predicate";
+    case GuardKind::precision: return "precision";
   }
   __builtin_unreachable();
 }
@@ -138,6 +139,10 @@ inline std::optional<Guard> broken_symbol(const GuardSet& guards, const SymbolSo
   return Guard{is_divisible ? GuardKind::range : GuardKind::divisibility, source.leaf, source.axis, source_text(guards, source) + expected_got(expected, std::to_string(value))};
 }
 }  // namespace jit_detail
+
+SINTER_DECL Guard broken_precision(MatmulPrecision expected, MatmulPrecision got) {
+  return {GuardKind::precision, -1, -1, "matmul_precision() of the process" + jit_detail::expected_got(std::string(sinter::name(expected)), std::string(sinter::name(got)))};
+}
 
 SINTER_DECL std::optional<Guard> GuardSet::first_broken(std::span<const ArgLeaf> args) const {
   const std::size_t common = std::min(args.size(), leaves.size());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/jit/arguments.hpp>
+#include <sinter/tensor/precision.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +15,7 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 enum class GuardKind : std::uint8_t {
-  structure, dtype, device, rank, layout, extent, range, relation, divisibility, fixed_value, number_kind, alias, predicate
+  structure, dtype, device, rank, layout, extent, range, relation, divisibility, fixed_value, number_kind, alias, predicate, precision
 };
 std::string_view name(GuardKind kind);
 
@@ -25,6 +26,9 @@ struct Guard {
   int axis = -1;          // of that leaf; -1: not about one axis
   std::string reason;     // "extent of axis 0 of argument 1.weight: expected 32, got 48"
 };
+
+/// The default of the process is another than that which the function was compiled for.
+Guard broken_precision(MatmulPrecision expected, MatmulPrecision got);
 
 /// What is expected of one leaf. Layouts come in two classes: dense (row-major without gaps), and strided, where each
 /// stride is a number, an expression over extents (a transposed matrix), or a symbol of its own (a slice).

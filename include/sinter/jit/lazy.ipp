@@ -38,6 +38,7 @@ struct LazyPlan {
   std::shared_ptr<const Plan> plan;
   std::int64_t runs = 0;
   bool is_fused = false;
+  std::uint8_t precisions = 0;   // a bit for each MatmulPrecision that the plan serves: all, where it has no product of f32
 };
 
 struct LazyCache {
@@ -63,21 +64,23 @@ inline bool is_large(const Graph& graph) {
   return elements >= worth_compiling;
 }
 
-inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayout> layouts) {
+inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayout> layouts, MatmulPrecision precision) {
+  const std::uint8_t wanted = precision_bit(precision);
   Hash128 hash = graph.hash();
   auto [first, last] = cache.plans.equal_range(hash.low);
   LazyPlan* found = nullptr;
   for (auto it = first; it != last && found == nullptr; ++it)
-    if (it->second.layouts == layouts && structurally_equal(it->second.graph, graph)) found = &it->second;
+    if ((it->second.precisions & wanted) != 0 && it->second.layouts == layouts && structurally_equal(it->second.graph, graph)) found = &it->second;
   if (found == nullptr) {
     if (cache.plans.size() >= max_lazy_plans) cache.plans.clear();
-    found = &cache.plans.emplace(hash.low, LazyPlan{std::move(graph), std::move(layouts), nullptr, 0, false})->second;
+    found = &cache.plans.emplace(hash.low, LazyPlan{std::move(graph), std::move(layouts), nullptr, 0, false, wanted})->second;
     ++cache.stats.graphs;
   }
   const Context& context = Context::get();
   bool wants_fused = !context.is_eager && (context.compiles_at_once || found->runs >= context.hot || (found->plan == nullptr && is_large(found->graph)));
   if (found->plan == nullptr || (wants_fused && !found->is_fused)) {
-    found->plan = make_plan(run_pipeline(found->graph), {}, found->layouts, wants_fused, found->graph);
+    found->plan = make_plan(run_pipeline(found->graph), {}, found->layouts, wants_fused, found->graph, precision);
+    if (!found->plan->depends_on_precision()) found->precisions = all_precisions;
     found->is_fused = wants_fused;
     cache.stats.fused += wants_fused;
   }
@@ -121,14 +124,14 @@ SINTER_DECL void clear_lazy_cache() {
   cache.stats = {};
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs) {
+SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs, MatmulPrecision precision) {
   std::vector<InputLayout> layouts;
   for (const auto& input : inputs) layouts.push_back(layout_of(*input));
   std::shared_ptr<const Plan> plan;
   {
     auto& cache = jit_detail::LazyCache::instance();
     std::scoped_lock lock(cache.mutex);
-    plan = jit_detail::lazy_plan(cache, std::move(graph), std::move(layouts)).plan;
+    plan = jit_detail::lazy_plan(cache, std::move(graph), std::move(layouts), precision).plan;
     ++cache.stats.evaluations;
   }
   return execute(*plan, inputs);
@@ -170,7 +173,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     inputs = std::move(captured.inputs);
     std::vector<jit::InputLayout> layouts;
     for (const auto& input : inputs) layouts.push_back(jit::layout_of(*input));
-    const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts)).plan;
+    const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts), matmul_precision()).plan;
     ++cache.stats.evaluations;
     lock.unlock();   // functions of the user may run now, and evaluate
     std::vector<Ref<TensorImpl>> results = execute(*plan, inputs);

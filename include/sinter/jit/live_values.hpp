@@ -5,6 +5,7 @@
 
 #include <sinter/graph/record.hpp>
 #include <sinter/tensor/impl.hpp>
+#include <sinter/tensor/precision.hpp>
 
 #include <cstdint>
 #include <span>
@@ -16,7 +17,7 @@ namespace jit {
 
 class LiveValues {
  public:
-  explicit LiveValues(std::uint64_t trace) : trace_(trace) {}
+  LiveValues(std::uint64_t trace, MatmulPrecision precision) : trace_(trace), precision_(precision) {}
 
   /// In this call the traced `value` is `concrete`, which may be pending outside any trace.
   void set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete);
@@ -36,6 +37,7 @@ class LiveValues {
   void forget_unused();
 
   std::uint64_t trace_;
+  MatmulPrecision precision_;
   std::unordered_map<const TensorImpl*, Known> known_;
   struct Used {
     Ref<TensorImpl> value;        // so that nothing else takes its address

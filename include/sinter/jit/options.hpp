@@ -2,8 +2,10 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/tensor/precision.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
@@ -24,6 +26,7 @@ struct Options {
   std::int64_t max_breaks = 256;          // segments of a function that reads values; behind them calls go on lazily
   std::int64_t max_values = 16;           // compiled continuations of one read of an exact value
   std::int64_t memory_budget = 0;         // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
+  std::optional<MatmulPrecision> matmul_precision = {};   // what products of f32 may be computed in; unset: the default of the process
 };
 
 /// Figures of one compiled function.

@@ -23,6 +23,7 @@ SINTER_DECL std::string remedy(const Guard& broken) {
     case GuardKind::fixed_value: return "declare the parameter Scalar (or Tensor) in place of int, bool or enum: run-time inputs never compile again";
     case GuardKind::number_kind: return "pass one kind of number: 2.0 in place of 2";
     case GuardKind::alias: return "pass the same Variables in the same places, or different ones, in every call";
+    case GuardKind::precision: return "say the function's own precision, Options::matmul_precision: then the default of the process does not concern it";
   }
   __builtin_unreachable();
 }

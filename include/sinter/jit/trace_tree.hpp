@@ -131,8 +131,8 @@ class TraceTree {
     std::int32_t places = 0;               // in the table of a call
   };
 
-  TraceTree(const GuardSet& guards, std::string backend, bool fuse, Limits limits)
-      : guards_(guards), backend_(std::move(backend)), fuse_(fuse), limits_(limits) {}
+  TraceTree(const GuardSet& guards, std::string backend, bool fuse, MatmulPrecision precision, Limits limits)
+      : guards_(guards), backend_(std::move(backend)), fuse_(fuse), precision_(precision), limits_(limits) {}
 
   const Version* current() const { return current_.load(std::memory_order_acquire); }
   /// The child that this call goes to, or null. `given`: by the eager function at the end of `node`, or null; `symbols`:
@@ -159,6 +159,7 @@ class TraceTree {
   const GuardSet& guards_;
   std::string backend_;
   bool fuse_;
+  MatmulPrecision precision_;
   Limits limits_;
   std::atomic<const Version*> current_{nullptr};
   std::vector<std::unique_ptr<const Version>> versions_;   // older ones too, for callers may still follow them

@@ -88,6 +88,8 @@ struct Kernel {
 
 /// For each body instruction the set of axes (bit mask) that its value varies over; a reduction clears reduced axes.
 std::vector<std::uint32_t> varying_axes(const Kernel& kernel);
+/// A contraction of f32 matrices: what Kernel::precision is about.
+bool is_product_of_f32(const Kernel& kernel);
 /// Throws InternalError on a malformed kernel (argument order, dtypes, strides, kind).
 void verify(const Kernel& kernel);
 

@@ -5,6 +5,7 @@
 
 #include <sinter/base/error.hpp>
 
+#include <algorithm>
 #include <cstdio>
 
 SINTER_NAMESPACE_BEGIN
@@ -53,9 +54,13 @@ SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
   return masks;
 }
 
+SINTER_DECL bool is_product_of_f32(const Kernel& kernel) {
+  return std::any_of(kernel.body.begin(), kernel.body.end(), [](const Inst& inst) { return inst.prim == Prim::contract && inst.dtype == DType::f32; });
+}
+
 SINTER_DECL void verify(const Kernel& kernel) {
   ensure(kernel.rank() >= 1 && kernel.rank() <= max_axes, "kernel: rank out of range");
-  int contracts = 0, reductions = 0, f32_contracts = 0;
+  int contracts = 0, reductions = 0;
   for (std::size_t i = 0; i < kernel.body.size(); ++i) {
     const Inst& inst = kernel.body[i];
     for (int k = 0; k < arity(inst.prim); ++k)
@@ -65,7 +70,6 @@ SINTER_DECL void verify(const Kernel& kernel) {
       ensure(kernel.operands[kernel.accesses[inst.access].operand].dtype == inst.dtype, "kernel: load of another dtype");
     }
     contracts += inst.prim == Prim::contract;
-    f32_contracts += inst.prim == Prim::contract && inst.dtype == DType::f32;
     reductions += is_reduction(inst.prim);
   }
   for (const Access& access : kernel.accesses) ensure(access.operand < kernel.operands.size(), "kernel: operand out of range");
@@ -74,7 +78,7 @@ SINTER_DECL void verify(const Kernel& kernel) {
     const Operand& operand = kernel.operands[kernel.accesses[store.access].operand];
     ensure(operand.written && operand.dtype == kernel.body[store.value].dtype, "kernel: store of another dtype");
   }
-  ensure(kernel.precision == MatmulPrecision::f32 || f32_contracts == 1, "kernel: a precision without a product of f32");
+  ensure(kernel.precision == MatmulPrecision::f32 || is_product_of_f32(kernel), "kernel: a precision without a product of f32");
   bool has_reduced = false;
   for (int a = 0; a < kernel.rank(); ++a) has_reduced |= kernel.is_reduced(a);
   switch (kernel.kind) {

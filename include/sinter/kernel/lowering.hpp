@@ -31,8 +31,8 @@ struct LoweredKernel {
   std::vector<OperandRef> operands;   // one per operand of the kernel
 };
 
-/// `numbers` collects the symbolic numbers that bodies need as operands.
-LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers);
+/// `numbers` collects the symbolic numbers that bodies need as operands; `precision` is what products of f32 may be in.
+LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers, MatmulPrecision precision);
 
 /// "fused_mul_add_tanh": the ops of the group, shortened.
 std::string kernel_name(const ItemGraph& items, const FusionGroup& group);

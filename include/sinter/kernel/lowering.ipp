@@ -230,11 +230,13 @@ SINTER_DECL Draft BodyEmitter::run() {
 
 }  // namespace kernel_detail
 
-SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers) {
+SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers, MatmulPrecision precision) {
   using namespace kernel_detail;
   const Draft draft = BodyEmitter(items, fusion, group).run();
   const AxisChoice choice = choose_axes(items, group, draft);
-  return KernelWriter(draft, choice, numbers).run();
+  LoweredKernel lowered = KernelWriter(draft, choice, numbers).run();
+  if (is_product_of_f32(lowered.kernel)) lowered.kernel.precision = precision;
+  return lowered;
 }
 
 SINTER_DECL std::string kernel_name(const ItemGraph& items, const FusionGroup& group) {

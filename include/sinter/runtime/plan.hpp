@@ -29,6 +29,8 @@ struct PlanOptions {
   bool as_one = false;
   /// Where each output is wanted; empty: where its type says. See device_split.hpp.
   std::vector<Device> output_devices = {};
+  /// What products of f32 matrices may be computed in.
+  MatmulPrecision precision = MatmulPrecision::f32;
   /// false: one kernel per node, nothing recomputed.
   bool fuse = true;
   /// false: no kernel is compiled; the plan says what memory it would take and cannot run.
@@ -122,6 +124,10 @@ class Plan {
 
   /// A frame bound to these symbol values (one per symbol of the graph), from this thread's idle ones if there is one.
   FrameLease acquire_frame(std::span<const std::int64_t> symbols) const;
+
+  /// Whether it has a product of f32 matrices, in the sub-graphs that it runs or on the host too: then PlanOptions::precision
+  /// matters.
+  bool depends_on_precision() const;
 
   /// Steps, their kernels and buffers, for explain().
   std::string text() const;

@@ -134,6 +134,7 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
     if (known == body) return plan;
   PlanOptions options;
   options.backends = options_.backends;
+  options.precision = options_.precision;
   options.fuse = options_.fuse;
   options.with_code = options_.with_code;
   options.own_outputs = true;
@@ -191,7 +192,7 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   fusion_ = fuse(items_, fusion_options());
   if (is_logged("fusion")) note("fusion", fusion_.text(items_));
   for (const FusionGroup& group : fusion_.groups)
-    kernels_.push_back(group.is_host ? LoweredKernel{} : lower(items_, fusion_, group, plan_->numbers_));
+    kernels_.push_back(group.is_host ? LoweredKernel{} : lower(items_, fusion_, group, plan_->numbers_, options_.precision));
   memory_ = plan_memory(items_, fusion_, kernels_, options_.may_donate);
   plan_->symbols_ = graph_.symbols();
   plan_->slots_ = memory_.slots;
@@ -327,6 +328,14 @@ SINTER_DECL std::int64_t Plan::held_bytes() const {
   std::vector<std::int64_t> hints;
   for (const SymbolInfo& symbol : symbols()) hints.push_back(symbol.hint);
   return held_bytes(hints);
+}
+
+SINTER_DECL bool Plan::depends_on_precision() const {
+  const auto depends = [](const PlanStep& step) {
+    if (!step.host) return is_product_of_f32(step.kernel);
+    return std::any_of(step.host->bodies.begin(), step.host->bodies.end(), [](const auto& body) { return body->depends_on_precision(); });
+  };
+  return std::any_of(steps_.begin(), steps_.end(), depends) || (host_part_ && host_part_->depends_on_precision());
 }
 
 namespace runtime_detail {

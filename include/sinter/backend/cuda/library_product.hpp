@@ -1,10 +1,12 @@
-// A product of matrices by cuBLASLt, as a call in a launch list: full precision of the dtype, no TF32. Knows no kernels.
+// A product of matrices by cuBLASLt, as a call in a launch list: full precision of the dtype, or TF32 where that is allowed.
+// Knows no kernels.
 #pragma once
 
 #include <sinter/backend/cuda/driver.hpp>
 #include <sinter/backend/cuda/launch.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/dtype.hpp>
+#include <sinter/tensor/precision.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -24,6 +26,7 @@ struct LibraryProduct {
     std::int64_t batch_stride = 0;
   };
   DType dtype = DType::f32;          // f32 or f64
+  MatmulPrecision precision = MatmulPrecision::f32;   // tf32 is taken at its word, tf32x3 is computed in full
   std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
   Factor left, right;
   int result_operand = -1;           // -1: at the start of the workspace

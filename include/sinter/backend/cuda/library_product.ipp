@@ -81,6 +81,11 @@ class ProductCall final : public LibraryCall {
   }
 
  private:
+  /// tf32x3 in full: CUBLAS_COMPUTE_32F_EMULATED_16BFX9, which comes near it, is not documented for sm_90.
+  cublasComputeType_t compute_type() const {
+    if (product_.dtype == DType::f64) return CUBLAS_COMPUTE_64F;
+    return product_.precision == MatmulPrecision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  }
   cudaDataType_t type() const { return product_.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F; }
 
   /// Rows of the library's matrix are the direction of unit stride.
@@ -99,8 +104,7 @@ class ProductCall final : public LibraryCall {
 
   void prepare(std::uint32_t alignment) {
     release();
-    const bool is_double = product_.dtype == DType::f64;
-    require(api().call_cublasLtMatmulDescCreate(&operation_, is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, type()), "description");
+    require(api().call_cublasLtMatmulDescCreate(&operation_, compute_type(), type()), "description");
     const cublasOperation_t right = product_.right.depth_stride == 1 ? CUBLAS_OP_T : CUBLAS_OP_N, left = product_.left.depth_stride == 1 ? CUBLAS_OP_N : CUBLAS_OP_T;
     require(api().call_cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &right, sizeof right), "description");
     require(api().call_cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &left, sizeof left), "description");

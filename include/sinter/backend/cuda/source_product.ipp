@@ -296,7 +296,7 @@ SINTER_DECL double ProductWriter::operations() const {
 /// The product alone, its result at the start of the workspace; nothing where the library cannot take it.
 SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::library_product() const {
   cuda::LibraryProduct product;
-  product.dtype = nest.inst(shape.contract).dtype, product.batches = nest.points(shape.batch);
+  product.dtype = nest.inst(shape.contract).dtype, product.precision = nest.kernel.precision, product.batches = nest.points(shape.batch);
   product.rows = nest.extent(shape.row_axis), product.columns = nest.extent(shape.column_axis), product.depth = nest.extent(shape.depth_axis);
   if (!w.device.uses_library || !is_floating(product.dtype) || product.depth == 0 || shape.batch.size() > 1) return {};
   if (!is_plain(nest, shape.left) || !is_plain(nest, shape.right)) return {};
