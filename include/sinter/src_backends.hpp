@@ -34,6 +34,7 @@
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/cublaslt_api.ipp>
 #include <sinter/backend/cuda/backend.ipp>
+#include <sinter/backend/cuda/choice.ipp>
 #include <sinter/backend/cuda/device.ipp>
 #include <sinter/backend/cuda/driver.ipp>
 #include <sinter/backend/cuda/library_product.ipp>
