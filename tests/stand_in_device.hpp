@@ -1,4 +1,4 @@
-// A device for tests on machines that have none: it takes the place of cuda:0. Its addresses are not those of the host, so
+// Two devices for tests on machines that have none: they take the places of cuda:0 and cuda:1. Their addresses are not those of the host, so
 // that whoever mistakes one for the other crashes; its work waits in a queue until somebody waits for it, so that whoever
 // reads too early reads what was there before; what was freed is overwritten. Kernels are those of the reference back end.
 #pragma once
@@ -22,13 +22,19 @@ namespace sinter_test {
 
 class StandInMemory final : public sinter::DeviceMemory {
  public:
-  int waits = 0, copies_from_host = 0;   // counted
+  static constexpr int devices = 2;
+  int waits = 0, copies_from_host = 0, copies_across = 0;   // counted; across: from one device to the other
 
-  static void* there(void* host) { return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(host) | far); }
+  static void* there(void* host, int index = 0) { return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(host) | far << index); }
   static void* here(const void* device) {
     const auto address = reinterpret_cast<std::uintptr_t>(device);
-    if ((address & far) == 0) throw sinter::InternalError("stand-in device: an address of the host");
-    return reinterpret_cast<void*>(address & ~far);
+    if ((address & (far | far << 1)) == 0) throw sinter::InternalError("stand-in device: an address of the host");
+    return reinterpret_cast<void*>(address & ~(far | far << 1));
+  }
+  /// For work on device `index`: memory of the other is out of its reach.
+  static void* here(const void* device, int index) {
+    if ((reinterpret_cast<std::uintptr_t>(device) & far << index) == 0) throw sinter::InternalError("stand-in device: an address of another device");
+    return here(device);
   }
 
   void enqueue(std::function<void()> work) { queue_.push_back(std::move(work)); }
@@ -42,13 +48,13 @@ class StandInMemory final : public sinter::DeviceMemory {
   }
 
   void check(sinter::Device device, std::string_view op, sinter::Location where) override {
-    if (device.index != 0) throw sinter::DeviceError(op, "device " + device.text() + " is not there", where);
+    if (device.index >= devices) throw sinter::DeviceError(op, "device " + device.text() + " is not there", where);
   }
-  sinter::DeviceBlock allocate(std::size_t bytes, sinter::Device) override {
+  sinter::DeviceBlock allocate(std::size_t bytes, sinter::Device device) override {
     void* block = std::aligned_alloc(64, (bytes + 64) / 64 * 64);
     std::memset(block, 0xA5, bytes);
     blocks_.insert(block);
-    return {there(block), reinterpret_cast<void*>(bytes)};
+    return {there(block, device.index), reinterpret_cast<void*>(bytes)};
   }
   void free(sinter::DeviceBlock block, sinter::Device) noexcept override {
     enqueue([this, block] {
@@ -61,13 +67,15 @@ class StandInMemory final : public sinter::DeviceMemory {
     if (bytes == 0) return;
     if (to_device == sinter::Device::cpu()) {
       flush();
-      std::memcpy(to, here(from), bytes);
+      std::memcpy(to, here(from, from_device.index), bytes);
     } else if (from_device == sinter::Device::cpu()) {
       ++copies_from_host;
       std::vector<char> staged(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
-      enqueue([to, staged = std::move(staged)] { std::memcpy(here(to), staged.data(), staged.size()); });
+      void* const target = here(to, to_device.index);
+      enqueue([target, staged = std::move(staged)] { std::memcpy(target, staged.data(), staged.size()); });
     } else {
-      enqueue([to, from, bytes] { std::memcpy(here(to), here(from), bytes); });
+      copies_across += from_device != to_device;
+      enqueue([target = here(to, to_device.index), source = here(from, from_device.index), bytes] { std::memcpy(target, source, bytes); });
     }
   }
   void synchronise(sinter::Device) override { flush(); }
@@ -89,14 +97,14 @@ class StandInMemory final : public sinter::DeviceMemory {
 /// A launch of the reference back end, enqueued.
 class StandInLaunch final : public sinter::Launch {
  public:
-  StandInLaunch(StandInMemory& memory, std::unique_ptr<sinter::Launch> launch, std::vector<std::size_t> bytes, std::uint64_t host_operands)
-      : memory_(memory), launch_(std::move(launch)), bytes_(std::move(bytes)), host_operands_(host_operands) {}
+  StandInLaunch(StandInMemory& memory, std::unique_ptr<sinter::Launch> launch, std::vector<std::size_t> bytes, std::uint64_t host_operands, int index = 0)
+      : memory_(memory), launch_(std::move(launch)), bytes_(std::move(bytes)), host_operands_(host_operands), index_(index) {}
   void run(void* const* operands) override {
     std::vector<void*> places;
     std::vector<std::int64_t> numbers(bytes_.size());
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
       const bool is_number = (host_operands_ >> i & 1) != 0;
-      places.push_back(is_number || operands[i] == nullptr ? nullptr : StandInMemory::here(operands[i]));
+      places.push_back(is_number || operands[i] == nullptr ? nullptr : StandInMemory::here(operands[i], index_));
       if (is_number) std::memcpy(&numbers[i], operands[i], bytes_[i]);   // now: the host may change it
     }
     memory_.enqueue([launch = launch_, places, numbers, host_operands = host_operands_]() mutable {
@@ -111,54 +119,72 @@ class StandInLaunch final : public sinter::Launch {
   std::shared_ptr<sinter::Launch> launch_;   // may be gone before its work is done
   std::vector<std::size_t> bytes_;
   std::uint64_t host_operands_;
+  int index_;
 };
 
 class StandInBackend final : public sinter::Backend {
  public:
-  explicit StandInBackend(StandInMemory& memory) : memory_(memory), reference_(sinter::make_reference_backend()) {}
+  explicit StandInBackend(StandInMemory& memory, int index = 0) : memory_(memory), index_(index), reference_(sinter::make_reference_backend()) {}
+  /// Kernels that it does not take, by what it says of them; empty: it takes all.
+  std::function<std::string(const sinter::Kernel&)> declines;
+
   std::string_view name() const override { return "stand-in"; }
-  std::string cache_key() const override { return "stand-in"; }
+  std::string cache_key() const override { return "stand-in:" + std::to_string(index_); }
   sinter::Limits limits() const override { return reference_->limits(); }
-  sinter::Device device() const override { return sinter::Device::cuda(0); }
-  std::vector<sinter::Schedule> schedules(const sinter::Kernel& kernel, std::string* why) const override { return reference_->schedules(kernel, why); }
+  sinter::Device device() const override { return sinter::Device::cuda(index_); }
+  std::vector<sinter::Schedule> schedules(const sinter::Kernel& kernel, std::string* why) const override {
+    const std::string reason = declines ? declines(kernel) : "";
+    if (reason.empty()) return reference_->schedules(kernel, why);
+    if (why != nullptr) *why = reason;
+    return {};
+  }
   std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule) override {
-    return std::make_shared<const Compiled>(memory_, kernel, reference_->compile(kernel, schedule));
+    return std::make_shared<const Compiled>(memory_, index_, kernel, reference_->compile(kernel, schedule));
   }
   std::unique_ptr<sinter::Launch> bind_host_op(const sinter::HostOp& op, std::span<const std::int64_t> symbols, const sinter::StepContext& step) override {
     if (op.run != nullptr) return nullptr;
     const auto size = static_cast<std::size_t>(size_of(op.scatter.dtype));
-    return std::make_unique<StandInLaunch>(memory_, sinter::bind_host_op(op, symbols), std::vector<std::size_t>{8, size, size}, step.host_operands);
+    return std::make_unique<StandInLaunch>(memory_, sinter::bind_host_op(op, symbols), std::vector<std::size_t>{8, size, size}, step.host_operands, index_);
   }
 
  private:
   class Compiled final : public sinter::Executable {
    public:
-    Compiled(StandInMemory& memory, const sinter::Kernel& kernel, std::shared_ptr<const sinter::Executable> executable) : memory_(memory), executable_(std::move(executable)) {
+    Compiled(StandInMemory& memory, int index, const sinter::Kernel& kernel, std::shared_ptr<const sinter::Executable> executable)
+        : memory_(memory), index_(index), executable_(std::move(executable)) {
       for (const sinter::Operand& operand : kernel.operands) bytes_.push_back(static_cast<std::size_t>(size_of(operand.dtype)));
     }
     std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry) const override { return bind(geometry, {}); }
     std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry, const sinter::StepContext& step) const override {
-      return std::make_unique<StandInLaunch>(memory_, executable_->bind(geometry), bytes_, step.host_operands);
+      return std::make_unique<StandInLaunch>(memory_, executable_->bind(geometry), bytes_, step.host_operands, index_);
     }
 
    private:
     StandInMemory& memory_;
+    int index_;
     std::shared_ptr<const sinter::Executable> executable_;
     std::vector<std::size_t> bytes_;
   };
 
   StandInMemory& memory_;
+  int index_;
   std::unique_ptr<sinter::Backend> reference_;
 };
 
-/// Makes cuda:0 the stand-in, for the rest of the process.
-inline StandInMemory& stand_in_device() {
-  static StandInMemory* memory = [] {
-    auto* made = new StandInMemory;
-    sinter::jit::jit_detail::set_stand_in(sinter::DeviceKind::cuda, *made, *new StandInBackend(*made));
+struct StandIns {
+  StandInMemory memory;
+  StandInBackend first{memory, 0}, second{memory, 1};
+};
+/// Makes cuda:0 and cuda:1 the stand-ins, for the rest of the process.
+inline StandIns& stand_ins() {
+  static StandIns* all = [] {
+    auto* made = new StandIns;
+    sinter::Backend* const backends[] = {&made->first, &made->second};
+    sinter::jit::jit_detail::set_stand_in(sinter::DeviceKind::cuda, made->memory, backends);
     return made;
   }();
-  return *memory;
+  return *all;
 }
+inline StandInMemory& stand_in_device() { return stand_ins().memory; }
 
 }  // namespace sinter_test

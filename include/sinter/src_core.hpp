@@ -39,6 +39,7 @@
 #include <sinter/ops/softmax.ipp>
 #include <sinter/ops/statistics.ipp>
 #include <sinter/ops/take.ipp>
+#include <sinter/ops/to.ipp>
 #include <sinter/ops/val_ops.ipp>
 #include <sinter/ops/view.ipp>
 // expr

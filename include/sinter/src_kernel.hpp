@@ -20,4 +20,6 @@
 #include <sinter/runtime/host_ops.ipp>
 #include <sinter/runtime/kernel_cache.ipp>
 #include <sinter/runtime/plan.ipp>
+#include <sinter/runtime/staged.ipp>
+#include <sinter/runtime/stages.ipp>
 #include <sinter/runtime/threads.ipp>

@@ -60,6 +60,8 @@ std::pair<Type, Strides> eigen_layout(const M& m) {
 }
 Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function, Location where);
 Tensor copy_strided(const Type& type, const void* data, const Strides& strides);
+/// The value, computed now, as data on the device.
+Ref<TensorImpl> moved_now(const In& x, Device device, std::string_view function);
 /// The ready tensor, or its copy where tensors are made now.
 Tensor on_default_device(Tensor x);
 }  // namespace expr_detail

@@ -271,7 +271,7 @@ SINTER_DECL Ref<TensorImpl> dense_value(const In& x, std::string_view function) 
   if (value->is_dense()) return value;
   const Device device = value->type.device;
   if (device != Device::cpu())   // rare: by way of the host
-    return to_device(In(Tensor(host_value(In(Tensor(std::move(value)), x.where), function)), x.where), device).impl();
+    return expr_detail::moved_now(In(Tensor(host_value(In(Tensor(std::move(value)), x.where), function)), x.where), device, function);
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
 }
 
@@ -279,7 +279,7 @@ SINTER_DECL Ref<TensorImpl> host_value(const In& x, std::string_view function) {
   Ref<TensorImpl> value = x.tensor();
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, function, x.where);
-  if (value->type.device != Device::cpu()) value = to_device(In(Tensor(std::move(value)), x.where), Device::cpu()).impl();
+  if (value->type.device != Device::cpu()) value = expr_detail::moved_now(In(Tensor(std::move(value)), x.where), Device::cpu(), function);
   if (value->is_dense()) return value;
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
 }

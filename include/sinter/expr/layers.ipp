@@ -151,17 +151,29 @@ inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
 }
 }  // namespace expr_detail
 
+namespace expr_detail {
+SINTER_DECL Ref<TensorImpl> moved_now(const In& x, Device device, std::string_view function) {
+  Ref<TensorImpl> value = x.tensor();
+  TensorImpl* raw = value.get();
+  evaluate({&raw, 1}, function, x.where);
+  if (value->type.device == device) return value;
+  if (value->type.device == Device::cpu()) value = dense_value(In(Tensor(std::move(value)), x.where), function);
+  return moved(*value, device);
+}
+}  // namespace expr_detail
+
+/// Data that are there are copied at once, for they may be lent: who calls may overwrite them. What is still to be computed, traced
+/// or differentiated becomes an operation.
 SINTER_DECL Tensor to_device(const In& x, Device device) {
   Ref<TensorImpl> value = x.tensor();
   if (value->type.device == device) return Tensor(std::move(value));
   expr_detail::checked_device(device, "to", x.where);
-  if (value->trace != 0 && !value->is_ready())
-    throw TraceError("to", "a tensor moves from " + value->type.device.text() + " to " + device.text() + " while its function is traced", x.where,
-                     "a compiled function runs on one device: move its arguments before the call");
-  TensorImpl* raw = value.get();
-  evaluate({&raw, 1}, "to", x.where);
-  if (value->type.device == Device::cpu()) value = dense_value(In(Tensor(std::move(value)), x.where), "to");
-  return Tensor(expr_detail::moved(*value, device));
+  const bool is_on_tape = is_tape_on() && value->tape.load(std::memory_order_relaxed) != TapeState::none;
+  if (value->is_ready() && !is_on_tape && Trace::current() == nullptr) return Tensor(expr_detail::moved_now(x, device, "to"));
+  const bool is_weak = value->is_weak;
+  Ref<TensorImpl> moved = record_op(op_info<ops::To>, {Leaf(std::move(value))}, Attrs{.device = device}, x.where);
+  moved->is_weak = is_weak;
+  return Tensor(std::move(moved));
 }
 
 SINTER_DECL void set_default_device(Device device, Location where) {

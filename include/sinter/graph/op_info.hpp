@@ -71,6 +71,7 @@ struct OpInfo {
   bool is_cheap = true;                           // elementwise: recomputing it costs less than a round trip to memory
 
   bool is_random = false;                         // draws numbers: under vmap each example has its own
+  bool is_transfer = false;                       // the result lies on attrs.device, wherever the operand does
 
   // Filled in by describe<Op>() from the op's struct.
   void (*infer)(const InferArgs& args, TypeList& out) = nullptr;

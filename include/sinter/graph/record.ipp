@@ -246,7 +246,7 @@ namespace graph_detail {
 inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, const Attrs& attrs, Location where, bool& is_weak) {
   check_traces(leaves, op.name, where);
   StatementScope statement(op.name, where);
-  Device device = common_device(leaves, op.name, where);
+  Device device = op.is_transfer ? attrs.device : common_device(leaves, op.name, where);
   TypeList types;
   is_weak = false;
   if (const Type* common = nullptr; op.kind == OpKind::elementwise && (op.dtypes == DTypeRule::promote || op.dtypes == DTypeRule::floating) && agree(leaves, common)) {
@@ -271,7 +271,7 @@ inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, con
     if (device == Device::cpu()) device = attrs.device;
     for (Type& type : types) type.device = device;
   }
-  if (SINTER_UNLIKELY(device != Device::cpu())) graph_detail::settle_numbers(leaves, op.name, where);
+  if (SINTER_UNLIKELY(device != Device::cpu()) && !op.is_transfer) graph_detail::settle_numbers(leaves, op.name, where);
   for (const Type& type : types) static_cast<void>(type.shape.numel(where));
   return types;
 }

@@ -40,6 +40,8 @@ inline void verify_types(const Graph& graph, std::size_t id, const Node& node) {
   for (std::size_t r = 0; r < types.size(); ++r)
     if (!same_but_device(types[r], node.types[r]))   // a rewrite may have put something made from nothing in an operand's place
       throw_broken(id, node, "result " + std::to_string(r) + " is " + node.types[r].text() + ", its rule gives " + types[r].text());
+  if (node.op->is_transfer && node.types[0].device != node.attrs.device)
+    throw_broken(id, node, "moves to " + node.attrs.device.text() + ", its type is " + node.types[0].text());
 }
 
 inline void verify_node(const Graph& graph, std::size_t id, const Node& node) {

@@ -50,8 +50,9 @@ const BackendFunction* registered_backend(std::string_view name);
 bool is_unfused_backend(std::string_view name);
 /// The passes that come before this back end.
 Graph run_passes_for(std::string_view backend, const Graph& graph);
-/// From now on they are the devices of this kind: for tests of what runs on a device, on machines that have none.
-void set_stand_in(DeviceKind kind, DeviceMemory& memory, Backend& backend);
+/// From now on they are the devices of this kind, one back end for each: for tests of what runs on a device, on machines that
+/// have none.
+void set_stand_in(DeviceKind kind, DeviceMemory& memory, std::span<Backend* const> backends);
 }  // namespace jit_detail
 
 }  // namespace jit

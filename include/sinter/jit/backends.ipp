@@ -39,7 +39,7 @@ inline std::vector<Backend*>* make_backends() {
 
 struct StandIn {
   std::atomic<DeviceMemory*> memory{nullptr};
-  std::atomic<Backend*> backend{nullptr};
+  std::array<std::atomic<Backend*>, 2> backends{};   // by number of the device
   static StandIn& of(DeviceKind kind) {
     static constinit std::array<StandIn, 2> all;
     return all[static_cast<std::size_t>(kind)];
@@ -48,7 +48,8 @@ struct StandIn {
 
 /// The back end of a device other than the CPU; finding the device's memory has said what is wrong where there is none.
 inline Backend* backend_of(Device device) {
-  if (Backend* backend = StandIn::of(device.kind).backend.load()) return backend;
+  const auto& stand_ins = StandIn::of(device.kind).backends;
+  if (Backend* backend = device.index < stand_ins.size() ? stand_ins[device.index].load() : nullptr) return backend;
 #ifdef SINTER_CUDA
   if (device.kind == DeviceKind::cuda) return &cuda::backend(device);
 #endif
@@ -165,9 +166,11 @@ SINTER_DECL const BackendFunction* registered_backend(std::string_view name) {
 
 SINTER_DECL bool is_unfused_backend(std::string_view name) { return name == "eager" || name == "aot_eager"; }
 
-SINTER_DECL void set_stand_in(DeviceKind kind, DeviceMemory& memory, Backend& backend) {
-  StandIn::of(kind).memory = &memory;
-  StandIn::of(kind).backend = &backend;
+SINTER_DECL void set_stand_in(DeviceKind kind, DeviceMemory& memory, std::span<Backend* const> backends) {
+  StandIn& stand_in = StandIn::of(kind);
+  ensure(backends.size() <= stand_in.backends.size(), "stand-in: too many devices");
+  stand_in.memory = &memory;
+  for (std::size_t i = 0; i < backends.size(); ++i) stand_in.backends[i] = backends[i];
 }
 
 SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {

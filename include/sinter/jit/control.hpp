@@ -325,6 +325,15 @@ auto while_loop(const C& condition, const B& body, const I0& first, const I1& se
   return control_detail::while_over(Location(), condition, body, first, second, third, fourth, more...);
 }
 
+namespace control_detail {
+/// Where the turns of a loop are counted. Numbers on the host join work anywhere.
+inline Device device_of_carries(std::span<const Ref<TensorImpl>> carries) {
+  for (const auto& value : carries)
+    if (value->type.device != Device::cpu() || value->type.shape.rank() > 0) return value->type.device;
+  return default_device();
+}
+}  // namespace control_detail
+
 /// carry = init; for each slice x of xs along axis 0: {carry, y} = f(carry, x). Gives {carry, the ys stacked along a new axis
 /// 0}. carry, xs and y are tensors, tuples or structs of them (y of std::tuple<>: none). Differentiable; what a turn needs
 /// for the gradient is computed again from the carries, which are kept.
@@ -343,14 +352,15 @@ auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, co
   using namespace control_detail;
   using H = held_t<Init>;
   if (lower.is_dim() && upper.is_dim()) {
-    Tensor turns = arange(trip_count(lower.dim(), upper.dim(), where), {.dtype = DType::i64}, where);
+    const H start = hold<H>(init);
+    Tensor turns = arange(trip_count(lower.dim(), upper.dim(), where), {.dtype = DType::i64, .device = device_of_carries(flatten(start).values)}, where);
     const Dim length = turns.shape()[0];
     if (!identical(lower.dim(), Dim(0))) turns = turns + Tensor(Scalar(lower.dim()));
     auto turn = [&](const H& carry, const Tensor& k) {
       k.impl()->is_weak = true;
       return std::tuple<H, std::tuple<>>{hold<H>(body(Scalar(k.impl()), carry)), {}};
     };
-    return scan_over("fori_loop", where, turn, hold<H>(init), turns, length, false).first;
+    return scan_over("fori_loop", where, turn, start, turns, length, false).first;
   }
   const Tensor end = upper.tensor();
   auto goes_on = [&](const Tensor& k, const H&) { return k < end; };

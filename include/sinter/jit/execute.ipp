@@ -7,7 +7,7 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/custom_run.hpp>
 #include <sinter/jit/function.hpp>
-#include <sinter/runtime/device_split.hpp>
+#include <sinter/runtime/stages.hpp>
 
 #include <cstring>
 #include <limits>
@@ -28,10 +28,11 @@ SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view ba
                                      std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
   PlanOptions options;
   for (Value output : traced.outputs()) options.output_devices.push_back(traced.type(output).device);
-  const Device device = device_of(optimised, options.output_devices);
+  const Device device = first_device_of(optimised, options.output_devices);
   options.backends = backends_for(backend, device);
   if (device != Device::cpu()) options.host_backends = host_backends();
   options.precision = precision;
+  options.find_backends = [backend = std::string(backend)](Device wanted) { return backends_for(backend, wanted); };
   options.fuse = fuse;
   options.own_outputs = own_outputs;
   options.input_strides = std::move(layouts);

@@ -13,6 +13,7 @@
 #include <sinter/jit/specialise.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
+#include <sinter/runtime/staged.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -148,6 +149,8 @@ inline std::vector<std::uint8_t> find_donors(Entry& entry) {
 }
 inline std::string listings(const Plan& plan) {
   std::string text;
+  if (plan.staged() != nullptr)
+    for (const StagedPlan::Part& part : plan.staged()->parts) text += part.plan ? listings(*part.plan) : "";
   for (const PlanStep& step : plan.steps())
     if (step.executable) text += "code of " + step.name + " [" + step.backend + "]:\n" + step.executable->listing() + "\n";
   return text;

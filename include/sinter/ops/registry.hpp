@@ -19,6 +19,7 @@
 #include <sinter/ops/softmax.hpp>
 #include <sinter/ops/statistics.hpp>
 #include <sinter/ops/take.hpp>
+#include <sinter/ops/to.hpp>
 #include <sinter/ops/unary.hpp>
 #include <sinter/ops/view.hpp>
 

@@ -31,7 +31,7 @@ inline constexpr auto op_table = sorted_by_name<
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
     // region, matmul, take, random
-    ops::CustomDerivative, ops::Barrier, ops::Region, ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
+    ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
     // control flow
     ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan, ops::ScanWithEffects,
     // networks

@@ -30,13 +30,15 @@ class Outliner {
 
  private:
   const Node& node(std::int32_t id) const { return graph_.node(id); }
+  /// Effects keep their order, and a plan is cut at copies between devices.
+  bool stays_outside(std::int32_t id) const { return node(id).op->kind == OpKind::effect || node(id).op->is_transfer; }
   /// What a call would have to be given: leaves stand outside of blocks.
   bool is_leaf(std::int32_t id) const { return node(id).op->kind == OpKind::leaf; }
   bool is_literal(std::int32_t id) const { return node(id).inputs.empty() && !is_leaf(id); }
   /// Products, reductions and composites of them: fusion begins a new kernel there.
   bool is_heavy(std::int32_t id) const {
     const OpKind kind = node(id).op->kind;
-    return !is_literal(id) && !node(id).op->is_call && (kind == OpKind::composite || kind == OpKind::reduction || kind == OpKind::structured);
+    return !is_literal(id) && !node(id).op->is_call && !node(id).op->is_transfer && (kind == OpKind::composite || kind == OpKind::reduction || kind == OpKind::structured);
   }
   void number_kinds();
   bool is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const;
@@ -103,7 +105,7 @@ SINTER_DECL void Outliner::number_kinds() {
 /// Do nodes a < b do the same in blocks that begin at `block_begin` and (b - a) behind it? Operands agree when they are made
 /// at the same place of the two blocks, or come from outside of them with the same type.
 SINTER_DECL bool Outliner::is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const {
-  if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || node(a).op->kind == OpKind::effect) return false;
+  if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || stays_outside(a)) return false;
   const Values &left = node(a).inputs, &right = node(b).inputs;
   for (std::size_t i = 0; i < left.size(); ++i) {
     const bool is_inside = left[i].node >= block_begin && !is_leaf(left[i].node);
@@ -140,7 +142,7 @@ SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
   std::int32_t best_length = 0, begin = 0;
   const auto continues = [&](std::int32_t a) {
     const std::int32_t b = a + period;
-    if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || node(a).op->kind == OpKind::effect) return false;
+    if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || stays_outside(a)) return false;
     const Values &left = node(a).inputs, &right = node(b).inputs;
     for (std::size_t i = 0; i < left.size(); ++i) {
       const bool both_leaves = is_leaf(left[i].node) && is_leaf(right[i].node) && identical(graph_.type(left[i]), graph_.type(right[i]));

@@ -30,6 +30,8 @@ struct CallPlaces {
   std::vector<void*> outputs;
 };
 
+class StagedFrame;   // staged.hpp
+
 class Frame {
  public:
   Frame(const Plan& plan, std::span<const std::int64_t> symbols);
@@ -50,7 +52,7 @@ class Frame {
   bool has_only_fresh_outputs() const { return has_only_fresh_outputs_; }
   bool has_host_steps() const { return has_host_steps_; }
   CallPlaces& places() { return places_; }
-  std::size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
+  std::size_t arena_bytes() const;
 
  private:
   struct Step {
@@ -80,6 +82,7 @@ class Frame {
   bool has_only_fresh_outputs_ = true, has_host_steps_ = false;
   CallPlaces places_;
   Ref<Storage> arena_;
+  std::unique_ptr<StagedFrame> staged_;              // of a plan in parts: then there is nothing else
   std::unique_ptr<Frame> host_part_;                 // of a plan on another device
   std::vector<std::int64_t> host_numbers_;           // what it computes for the device: one element in each
   std::vector<void*> host_pointers_;

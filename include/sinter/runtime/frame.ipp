@@ -4,6 +4,7 @@
 #include <sinter/runtime/frame.hpp>
 
 #include <sinter/runtime/device_ops.hpp>
+#include <sinter/runtime/staged.hpp>
 #include <sinter/runtime/threads.hpp>
 
 #include <algorithm>
@@ -72,6 +73,10 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
     arena_queue_ = last_queue_ = memory_->current_queue(plan.device());
     host_numbers_.resize(plan.host_numbers());
     if (plan.host_part() != nullptr) host_part_ = std::make_unique<Frame>(*plan.host_part(), symbols);
+  }
+  if (plan.staged() != nullptr) {
+    staged_ = std::make_unique<StagedFrame>(*plan.staged(), symbols);
+    has_host_steps_ = true;   // parts behind one that has written may fail
   }
   bind_steps();
   const std::size_t inputs = plan.inputs().size();
@@ -192,7 +197,10 @@ SINTER_DECL void Frame::follow_queue() {
   last_queue_ = queue;
 }
 
+SINTER_DECL std::size_t Frame::arena_bytes() const { return staged_ ? staged_->bytes() : arena_ ? arena_->bytes() : 0; }
+
 SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const> outputs) {
+  if (SINTER_UNLIKELY(staged_ != nullptr)) return staged_->run(inputs, outputs);
   if (SINTER_UNLIKELY(memory_ != nullptr)) {
     follow_queue();
     if (host_part_) run_host_part(inputs, outputs);

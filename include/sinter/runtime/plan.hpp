@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +26,8 @@ struct PlanOptions {
   std::vector<Backend*> backends;
   /// For what the host computes of a graph on another device.
   std::vector<Backend*> host_backends = {};
+  /// Those of a device, for graphs on several (stages.hpp). Null: the lists above are all there is.
+  std::function<std::vector<Backend*>(Device)> find_backends = nullptr;
   /// Enqueue a run's launches as one, where the back end can (CUDA graphs).
   bool as_one = false;
   /// Where each output is wanted; empty: where its type says. See device_split.hpp.
@@ -74,6 +77,7 @@ struct PlanStep {
 
 class Frame;
 class Plan;
+struct StagedPlan;   // staged.hpp
 
 /// Gives the frame back to its plan.
 struct FrameReturn {
@@ -103,7 +107,8 @@ class Plan {
   std::span<const PlanNumber> numbers() const { return numbers_; }
   std::span<const Ref<TensorImpl>> constants() const { return constants_; }
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
-  std::size_t kernel_count() const { return steps_.size(); }
+  /// Its steps, and those of its parts.
+  std::size_t kernel_count() const;
   std::int64_t arena_bytes(std::span<const std::int64_t> symbols) const;
   /// Where its kernels run and its arena lies.
   Device device() const { return backend_ != nullptr ? backend_->device() : Device::cpu(); }
@@ -113,6 +118,8 @@ class Plan {
   /// What the host computes before a plan on another device runs: outputs `host_outputs`, then numbers that the plan takes as
   /// inputs behind its own. Null: nothing.
   const Plan* host_part() const { return host_part_.get(); }
+  /// Of a graph on several devices: the plans of its parts. Then it has no steps of its own.
+  const StagedPlan* staged() const { return staged_.get(); }
   std::span<const std::int32_t> host_outputs() const { return host_outputs_; }
   std::size_t host_numbers() const { return host_numbers_; }
   /// Number of the graph's output that the steps mean by output `index`.
@@ -136,6 +143,7 @@ class Plan {
   friend std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
   friend MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options);
   friend struct PlanJoiner;
+  friend struct StagedPlanBuilder;
   friend struct FrameReturn;
   friend class PlanBuilder;
   void release(Frame* frame) const noexcept;
@@ -150,6 +158,7 @@ class Plan {
   std::vector<std::string> input_names_;
   Backend* backend_ = nullptr;
   bool runs_as_one_ = false;
+  std::shared_ptr<const StagedPlan> staged_;
   std::shared_ptr<const Plan> host_part_;
   std::vector<std::int32_t> host_outputs_, device_outputs_;   // numbers of the graph's outputs
   std::size_t host_numbers_ = 0;

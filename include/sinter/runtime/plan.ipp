@@ -11,6 +11,7 @@
 #include <sinter/ops/take.hpp>
 #include <sinter/runtime/device_split.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
+#include <sinter/runtime/staged.hpp>
 #include <sinter/runtime/threads.hpp>
 
 #include <algorithm>
@@ -138,9 +139,10 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.fuse = options_.fuse;
   options.with_code = options_.with_code;
   options.own_outputs = true;
-  const Device device = options_.backends.front()->device();
-  if (device == Device::cpu() && device_of(*body, {}) == device) return bodies_.emplace_back(body, build_plan(*body, options)).second;
+  options.find_backends = options_.find_backends;
   options.host_backends = options_.host_backends;
+  const Device device = options_.backends.front()->device();
+  if (device == Device::cpu() && !needs_stages(*body, {}) && device_of(*body, {}) == device) return bodies_.emplace_back(body, build_plan(*body, options)).second;
   options.output_devices.assign(body->outputs().size(), device);
   return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
 }
@@ -298,6 +300,7 @@ struct PlanJoiner {
 };
 
 SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {
+  if (needs_stages(graph, options.output_devices)) return build_staged_plan(graph, options);
   const Device device = device_of(graph, options.output_devices);
   if (device == Device::cpu()) return PlanBuilder(graph, options).run();
   ensure(!options.backends.empty() && options.backends.front()->device() == device, "plan: back ends for another device");
@@ -310,7 +313,15 @@ SINTER_DECL std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols
   return place_slots(slots_, bytes, offsets);
 }
 
+SINTER_DECL std::size_t Plan::kernel_count() const {
+  std::size_t count = steps_.size();
+  if (staged_)
+    for (const StagedPlan::Part& part : staged_->parts) count += part.plan ? part.plan->kernel_count() : 0;
+  return count;
+}
+
 SINTER_DECL std::int64_t Plan::held_bytes(std::span<const std::int64_t> symbols) const {
+  if (staged_) return staged_->held_bytes(symbols);
   std::int64_t total = arena_bytes(symbols);
   std::vector<const Plan*> counted;
   for (const PlanStep& step : steps_) {
@@ -387,7 +398,8 @@ inline std::string step_text(const PlanStep& step) {
 
 SINTER_DECL std::string Plan::text() const {
   std::string text = host_part_ ? "on the host before it, for " + std::to_string(host_outputs_.size()) + " outputs and " + std::to_string(host_numbers_) + " numbers:\n" + host_part_->text() : "";
-  text += "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
+  if (staged_) text += "plan in parts: " + std::to_string(kernel_count()) + " kernels\n" + staged_->text() + "together:\n";
+  else text += "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     text += "  input " + std::to_string(i) + (input_names_[i].empty() ? "" : " " + input_names_[i]) + ": " + inputs_[i].text() + "\n";
   for (std::size_t i = 0; i < constants_.size(); ++i) text += "  constant " + std::to_string(i) + ": " + constants_[i]->type.text() + "\n";
