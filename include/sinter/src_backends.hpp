@@ -34,6 +34,7 @@
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/cublaslt_api.ipp>
 #include <sinter/backend/cuda/backend.ipp>
+#include <sinter/backend/cuda/choice.ipp>
 #include <sinter/backend/cuda/device.ipp>
 #include <sinter/backend/cuda/driver.ipp>
 #include <sinter/backend/cuda/library_product.ipp>
@@ -45,7 +46,6 @@
 #include <sinter/backend/cuda/source_reduction.ipp>
 #include <sinter/backend/cuda/source_scalar.ipp>
 #include <sinter/backend/cuda/source_scatter.ipp>
-#include <sinter/backend/cuda/source_tensor.ipp>
 #include <sinter/backend/cuda/source_transpose.ipp>
 #include <sinter/backend/cuda/source_writer.ipp>
 #include <sinter/backend/cuda/pool.ipp>

@@ -106,7 +106,7 @@ TEST_CASE("large products go to the library where there is one") {
   };
   const auto ways_at = [&](std::int64_t size) {
     set_size(size);
-    return cuda::generate(kernel, {}, target)->ways(test_case.geometry, 0);
+    return cuda::generate(kernel, {}, target)->product(test_case.geometry, 0).ways;
   };
   CHECK(bound_at(4096).call == nullptr);   // not by default
   if (!cuda::has_cublaslt()) SINTER_SKIP("no cuBLASLt");
@@ -128,6 +128,7 @@ TEST_CASE("large products go to the library where there is one") {
   const cuda::LaunchList followed = bound_at(4096);
   CHECK(followed.call != nullptr);
   CHECK(followed.entries == std::vector<std::string>{"sinter_finish"});
+  CHECK(followed.workspace_bytes == 4096u * 4096u * 4u);
 }
 
 TEST_CASE("a kernel with more accesses than a parameter holds is declined, with the reason") {

@@ -37,6 +37,10 @@ class CudaBackend final : public Backend {
   std::string cache_key_;
 };
 
+/// Drops what this process knows of measured products on the device; what is on disk, in the folder that the environment names
+/// now, is found again.
+void forget_product_choices(Device device);
+
 /// The back end of a GPU. Throws DeviceError when it cannot be used.
 CudaBackend& backend(Device device);
 

@@ -5,6 +5,7 @@
 
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/driver.hpp>
+#include <sinter/backend/cuda/product_binding.ipp>
 #include <sinter/backend/cuda/ready_list.ipp>
 #include <sinter/backend/cuda/source.hpp>
 #include <sinter/backend/cuda/source_scatter.hpp>
@@ -14,6 +15,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
@@ -23,8 +25,8 @@ namespace cuda_detail {
 /// One step of a frame.
 class CudaLaunch final : public Launch {
  public:
-  CudaLaunch(Gpu& gpu, StepBinding binding, const StepContext& step)
-      : gpu_(gpu), label_(label_of(step)), binding_(std::move(binding)), aligned_(gpu, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true)) {}
+  CudaLaunch(Gpu& gpu, const Kernel& kernel, StepBinding binding, const StepContext& step)
+      : gpu_(gpu), label_(label_of(step)), binding_(std::move(binding)), aligned_(ProductBinder(gpu, kernel, binding_).bind(choice_)) {}
   CudaLaunch(Gpu& gpu, LaunchList list, const StepContext& step, std::vector<std::uint8_t> operand_bytes)
       : gpu_(gpu), label_(label_of(step)), binding_{nullptr, {}, step.host_operands, std::move(operand_bytes)}, aligned_(gpu, std::move(list)) {}
 
@@ -48,7 +50,13 @@ class CudaLaunch final : public Launch {
     }
     if (SINTER_UNLIKELY(Context::get().checks)) wait(stream);
   }
-  const std::string& source() const { return aligned_.list.source; }
+  /// The source, and how a product is computed.
+  std::string listing() const {
+    const LaunchList& list = aligned_.list;
+    if (!choice_ || !list.way) return list.source;
+    const std::string call = list.call ? " (" + list.call->text() + ")" : "";
+    return "// product by " + std::string(name_of(*list.way)) + call + ", " + choice_->why + "\n" + list.source;
+  }
 
   /// The list for these operands with addresses and values filled in, not enqueued.
   ReadyList& filled(void* const* operands) {
@@ -63,7 +71,7 @@ class CudaLaunch final : public Launch {
  private:
   ReadyList& list_for(void* const* operands) {
     if (SINTER_LIKELY(!aligned_.list.needs_alignment || is_aligned(operands))) return aligned_;
-    if (!unaligned_) unaligned_ = std::make_unique<ReadyList>(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false));
+    if (!unaligned_) unaligned_ = std::make_unique<ReadyList>(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false, aligned_.list.way));
     return *unaligned_;
   }
   bool is_aligned(void* const* operands) const {
@@ -97,6 +105,7 @@ class CudaLaunch final : public Launch {
   Gpu& gpu_;
   const LaunchLabel& label_;
   StepBinding binding_;
+  std::optional<ProductChoice> choice_;
   ReadyList aligned_;
   std::unique_ptr<ReadyList> unaligned_;
 };
@@ -201,15 +210,15 @@ class CudaExecutable final : public Executable {
     std::vector<std::uint8_t> bytes;
     for (const Operand& operand : kernel_.operands) bytes.push_back(static_cast<std::uint8_t>(size_of(operand.dtype)));
     check_host_operands(geometry, step);
-    auto launch = std::make_unique<CudaLaunch>(gpu_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes)}, step);
+    auto launch = std::make_unique<CudaLaunch>(gpu_, kernel_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes)}, step);
     std::scoped_lock lock(mutex_);
-    last_source_ = launch->source();
+    last_listing_ = launch->listing();
     return launch;
   }
   /// The source for the extents that were bound last.
   std::string listing() const override {
     std::scoped_lock lock(mutex_);
-    return last_source_;
+    return last_listing_;
   }
 
  private:
@@ -229,7 +238,7 @@ class CudaExecutable final : public Executable {
   Kernel kernel_;
   std::shared_ptr<const GeneratedKernel> generated_;
   mutable std::mutex mutex_;
-  mutable std::string last_source_;
+  mutable std::string last_listing_;
 };
 }  // namespace cuda_detail
 
@@ -276,6 +285,8 @@ SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, 
   const auto index = static_cast<std::uint8_t>(size_of(op.scatter.index_dtype)), value = static_cast<std::uint8_t>(size_of(op.scatter.dtype));
   return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step, std::vector<std::uint8_t>{index, value, value});
 }
+
+SINTER_DECL void forget_product_choices(Device device) { cuda_detail::product_choices(Gpu::get(device, "products")).forget(DiskCache::standard()); }
 
 SINTER_DECL CudaBackend& backend(Device device) {
   struct Table {

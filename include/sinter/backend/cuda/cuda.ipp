@@ -9,8 +9,34 @@
 #include <sinter/backend/cuda/driver.hpp>
 #endif
 
+#include <atomic>
+#include <cstdlib>
+
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
+
+namespace cuda_detail {
+inline ProductPolicy policy_of_environment() {
+  const char* text = std::getenv("SINTER_CUDA_PRODUCT");
+  const std::string value = text != nullptr ? text : "";
+  constexpr std::pair<std::string_view, ProductPolicy> policies[] = {
+      {"", ProductPolicy::measured},         {"measure", ProductPolicy::measured},
+      {"rule", ProductPolicy::by_rule},      {"fma", ProductPolicy::fma},
+      {"library", ProductPolicy::library},   {"tensor_cores", ProductPolicy::tensor_cores},
+      {"library_then_kernel", ProductPolicy::library_then_kernel}};
+  for (const auto& [name, policy] : policies)
+    if (value == name) return policy;
+  throw UserError("SINTER_CUDA_PRODUCT", "\"" + value + "\" is no way to choose among products", {},
+                  "set it to measure, rule, fma, tensor_cores, library or library_then_kernel");
+}
+inline std::atomic<ProductPolicy>& policy_place() {
+  static std::atomic<ProductPolicy> place{policy_of_environment()};   // throws again at the next use
+  return place;
+}
+}  // namespace cuda_detail
+
+SINTER_DECL ProductPolicy product_policy() { return cuda_detail::policy_place().load(std::memory_order_relaxed); }
+SINTER_DECL void set_product_policy(ProductPolicy policy) { cuda_detail::policy_place().store(policy, std::memory_order_relaxed); }
 
 #ifdef SINTER_CUDA
 

@@ -29,13 +29,15 @@ struct Target {
   std::string architecture() const { return "sm_" + std::to_string(capability); }
 };
 
-/// Who computes a product of matrices: a generated kernel on the ordinary units, one on tensor cores, or cuBLASLt.
-enum class ProductWay : std::uint8_t { fma, tensor_cores, library };
+/// Who computes a product of matrices: a generated kernel on the ordinary units, one on tensor cores, or cuBLASLt, which also
+/// computes what follows where it can (LibraryProduct::Epilogue); where it can, it may also leave that to a kernel.
+enum class ProductWay : std::uint8_t { fma, tensor_cores, library, library_then_kernel };
 constexpr std::string_view name_of(ProductWay way) {
   switch (way) {
     case ProductWay::fma: return "fma";
     case ProductWay::tensor_cores: return "tensor_cores";
     case ProductWay::library: return "library";
+    case ProductWay::library_then_kernel: return "library_then_kernel";
   }
   return "?";
 }
@@ -69,12 +71,21 @@ struct GpuLaunch {
   std::vector<ParameterPatch> patches;
 };
 
-/// A call of a library (cuBLASLt) in place of launches. Runs on a stream of the device it was bound for.
+/// A call of a library (cuBLASLt) in place of launches. Its functions want the context of its device to be current.
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
-  /// `stream` is a CUstream. `operands` as for Launch::run; `workspace` has workspace_bytes.
+  /// `stream` is a CUstream. `operands` as for Launch::run; `workspace` has LaunchList::workspace_bytes, then scratch_bytes().
   virtual void run(void* const* operands, void* workspace, void* stream) = 0;
+  /// At most so many ways in which the library can do it, its best guess first, as bytes that also a later process understands.
+  /// None: it cannot do it.
+  virtual std::vector<std::string> algorithms(int most) = 0;
+  /// Takes one of them, which may be of an earlier process or of other extents. False: it does not fit, nothing changed.
+  virtual bool use(const std::string& algorithm) = 0;
+  /// What the algorithm needs; does not change once run.
+  virtual std::size_t scratch_bytes() = 0;
+  /// "product + bias".
+  virtual std::string text() const = 0;
 };
 
 /// What a kernel does for bound extents. Launches run in order; an empty list does nothing. The text depends on how the
@@ -90,6 +101,15 @@ struct LaunchList {
   std::optional<ProductWay> way;        // of a product of matrices
 };
 
+/// A product of matrices and the ways open for it; all compute within what the kernel's precision allows.
+struct ProductQuestion {
+  std::vector<ProductWay> ways;   // the generator's preference first
+  /// What decides how fast each of them is: the kernel and its extents, rounded, so that sizes which differ little share one
+  /// measurement.
+  std::string text;
+  double operations = 0;          // additions and multiplications
+};
+
 /// Made once per kernel and schedule; immutable.
 class GeneratedKernel {
  public:
@@ -98,9 +118,8 @@ class GeneratedKernel {
   /// passed by value; only ever set for operands that are read, never written, through accesses whose strides are all zero.
   /// `way`: how a product is computed, where that way is open; else, and by default, the generator's own preference.
   virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true, std::optional<ProductWay> way = {}) const = 0;
-  /// The ways open for a product of these extents, the generator's preference first. Empty: no product of matrices, nothing to
-  /// choose. All of them compute within what the kernel's precision allows.
-  virtual std::vector<ProductWay> ways(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const { return {}; }
+  /// What is to choose about a product of these extents. No ways: it is none.
+  virtual ProductQuestion product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const { return {}; }
 };
 
 }  // namespace cuda

@@ -1,4 +1,5 @@
-// Descriptors and the choice of an algorithm are made at the first run, when device and addresses are known.
+// Descriptors are made when first needed, on the device at hand; an algorithm for operands that are less aligned than was said
+// is chosen when such a one comes.
 #pragma once
 
 #include <sinter/backend/cuda/library_product.hpp>
@@ -6,8 +7,11 @@
 #include <sinter/backend/cuda/cublaslt_api.ipp>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
@@ -59,6 +63,9 @@ inline std::uint32_t alignment_of(const void* address) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
+/// What NVIDIA recommends for Hopper; what an algorithm does not need is not allocated.
+inline constexpr std::size_t most_scratch = std::size_t{32} << 20;
+
 class ProductCall final : public LibraryCall {
  public:
   explicit ProductCall(const LibraryProduct& product) : product_(product) {}
@@ -66,27 +73,74 @@ class ProductCall final : public LibraryCall {
 
   /// The library counts by columns: it computes the transposed result, columns times rows, from right and left.
   void run(void* const* operands, void* workspace, void* stream) override {
-    const auto at = [&](const LibraryProduct::Factor& factor) { return static_cast<const char*>(operands[factor.operand]) + factor.byte_offset; };
-    const char *left = at(product_.left), *right = at(product_.right);
-    char* result = product_.result_operand < 0 ? static_cast<char*>(workspace) : static_cast<char*>(operands[product_.result_operand]) + product_.result_byte_offset;
-    const std::uint32_t alignment = std::min({alignment_of(left), alignment_of(right), alignment_of(result)});
-    if (operation_ == nullptr || alignment < alignment_) prepare(alignment);
-    const float one_f = 1, zero_f = 0;
-    const double one_d = 1, zero_d = 0;
+    const auto at = [&](std::uint16_t operand, std::int64_t offset) { return static_cast<const char*>(operands[operand]) + offset; };
+    const auto place = [&](const LibraryProduct::Matrix& matrix) { return at(static_cast<std::uint16_t>(matrix.operand), matrix.byte_offset); };
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    const char *left = at(product_.left.operand, product_.left.byte_offset), *right = at(product_.right.operand, product_.right.byte_offset);
+    char* result = product_.result.operand < 0 ? static_cast<char*>(workspace) : const_cast<char*>(place(product_.result));
+    const char* added = residual.operand < 0 ? result : place(residual);
+    std::uint32_t alignment = std::min({alignment_of(left), alignment_of(right), alignment_of(result), alignment_of(added)});
+    if (bias.operand >= 0) alignment = std::min(alignment, alignment_of(place(bias)));
+    choose(alignment);
+    if (bias.operand >= 0) set_bias(place(bias));
+    const double plus = residual.operand < 0 ? 0 : sign;
+    const float scale_f = static_cast<float>(scale), plus_f = static_cast<float>(plus);
     const bool is_double = product_.dtype == DType::f64;
-    const void *one = is_double ? static_cast<const void*>(&one_d) : &one_f, *zero = is_double ? static_cast<const void*>(&zero_d) : &zero_f;
-    require(api().call_cublasLtMatmul(handle(), operation_, one, right, right_layout_, left, left_layout_, zero, result, result_layout_, result, result_layout_,
-                                      &algorithm_, static_cast<char*>(workspace) + product_.scratch_place, product_.scratch_bytes, static_cast<cudaStream_t>(stream)),
+    const void *alpha = is_double ? static_cast<const void*>(&scale) : &scale_f, *beta = is_double ? static_cast<const void*>(&plus) : &plus_f;
+    require(api().call_cublasLtMatmul(handle(), operation_, alpha, right, right_layout_, left, left_layout_, beta, added, added_layout(), result, result_layout_,
+                                      &algorithm_, static_cast<char*>(workspace) + product_.scratch_place, scratch_, static_cast<cudaStream_t>(stream)),
             "cublasLtMatmul");
   }
 
+  std::vector<std::string> algorithms(int most) override {
+    std::vector<std::string> list;
+    for (const cublasLtMatmulHeuristicResult_t& found : candidates(expected_alignment(), most, most_scratch))
+      list.emplace_back(reinterpret_cast<const char*>(&found.algo), sizeof found.algo);
+    return list;
+  }
+
+  bool use(const std::string& algorithm) override {
+    cublasLtMatmulHeuristicResult_t found{};
+    if (algorithm.size() != sizeof found.algo) return false;
+    prepare();
+    set_fake_bias(expected_alignment());
+    cublasLtMatmulAlgo_t wanted{};
+    std::memcpy(&wanted, algorithm.data(), sizeof wanted);
+    const cublasStatus_t status =
+        api().call_cublasLtMatmulAlgoCheck(handle(), operation_, right_layout_, left_layout_, added_layout(), result_layout_, &wanted, &found);
+    if (status != CUBLAS_STATUS_SUCCESS || found.workspaceSize > most_scratch) return false;
+    algorithm_ = wanted, scratch_ = found.workspaceSize, alignment_ = expected_alignment(), is_chosen_ = true;
+    return true;
+  }
+
+  std::size_t scratch_bytes() override {
+    if (!is_chosen_) choose(expected_alignment());
+    return scratch_;
+  }
+
+  std::string text() const override {
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    std::string text = scale == 1 ? "product" : scale == -1 ? "-product" : "scale * product";
+    if (residual.operand >= 0) text += sign < 0 ? " - residual" : " + residual";
+    return text + (bias.operand >= 0 ? " + bias" : "");
+  }
+
  private:
+  cudaDataType_t type() const { return product_.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F; }
   /// tf32x3 in full: CUBLAS_COMPUTE_32F_EMULATED_16BFX9, which comes near it, is not documented for sm_90.
   cublasComputeType_t compute_type() const {
     if (product_.dtype == DType::f64) return CUBLAS_COMPUTE_64F;
     return product_.precision == MatmulPrecision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   }
-  cudaDataType_t type() const { return product_.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F; }
+  cublasLtMatrixLayout_t added_layout() const { return residual_layout_ != nullptr ? residual_layout_ : result_layout_; }
+
+  /// Of all matrices, if operands are aligned as was said.
+  std::uint32_t expected_alignment() const {
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    const auto offsets = product_.left.byte_offset | product_.right.byte_offset | product_.result.byte_offset | residual.byte_offset | bias.byte_offset;
+    const auto bits = static_cast<std::uint64_t>(offsets) | product_.alignment;
+    return static_cast<std::uint32_t>(bits & (~bits + 1));
+  }
 
   /// Rows of the library's matrix are the direction of unit stride.
   cublasLtMatrixLayout_t layout(std::int64_t rows, std::int64_t columns, std::int64_t stride, std::int64_t batch_stride) const {
@@ -101,39 +155,68 @@ class ProductCall final : public LibraryCall {
     return factor.depth_stride == 1 ? layout(product_.depth, extent, std::max(factor.stride, product_.depth), factor.batch_stride)
                                     : layout(extent, product_.depth, std::max(factor.depth_stride, extent), factor.batch_stride);
   }
+  cublasLtMatrixLayout_t layout(const LibraryProduct::Matrix& matrix) const { return layout(product_.columns, product_.rows, matrix.stride, matrix.batch_stride); }
 
-  void prepare(std::uint32_t alignment) {
-    release();
-    require(api().call_cublasLtMatmulDescCreate(&operation_, compute_type(), type()), "description");
-    const cublasOperation_t right = product_.right.depth_stride == 1 ? CUBLAS_OP_T : CUBLAS_OP_N, left = product_.left.depth_stride == 1 ? CUBLAS_OP_N : CUBLAS_OP_T;
-    require(api().call_cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &right, sizeof right), "description");
-    require(api().call_cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &left, sizeof left), "description");
-    right_layout_ = layout(product_.right, product_.columns);
-    left_layout_ = layout(product_.left, product_.rows);
-    result_layout_ = layout(product_.columns, product_.rows, product_.result_stride, product_.result_batch_stride);
-    choose(alignment);
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t which, const T& value) {
+    require(api().call_cublasLtMatmulDescSetAttribute(operation_, which, &value, sizeof value), "description");
+  }
+  void set_bias(const void* address) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, address); }
+  /// Whoever chooses an algorithm looks at the alignment of the bias's address alone.
+  void set_fake_bias(std::uint32_t alignment) {
+    if (product_.epilogue.bias.operand >= 0) set_bias(reinterpret_cast<const void*>(std::uintptr_t{alignment}));
   }
 
-  void choose(std::uint32_t alignment) {
+  void prepare() {
+    if (result_layout_ != nullptr) return;   // made last
+    release();
+    require(api().call_cublasLtMatmulDescCreate(&operation_, compute_type(), type()), "description");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, product_.right.depth_stride == 1 ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, product_.left.depth_stride == 1 ? CUBLAS_OP_N : CUBLAS_OP_T);
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    if (bias.operand >= 0) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS));
+      set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, bias.batch_stride);
+    }
+    right_layout_ = layout(product_.right, product_.columns);
+    left_layout_ = layout(product_.left, product_.rows);
+    if (residual.operand >= 0) residual_layout_ = layout(residual);
+    result_layout_ = layout(product_.result);
+  }
+
+  /// Empty: the library cannot do it.
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates(std::uint32_t alignment, int most, std::uint64_t scratch) {
+    prepare();
+    set_fake_bias(alignment);
     cublasLtMatmulPreference_t preference = nullptr;
     require(api().call_cublasLtMatmulPreferenceCreate(&preference), "preference");
-    const std::uint64_t scratch = product_.scratch_bytes;
     api().call_cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &scratch, sizeof scratch);
     for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       api().call_cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof alignment);
-    cublasLtMatmulHeuristicResult_t best{};
+    std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
     int count = 0;
-    const cublasStatus_t status = api().call_cublasLtMatmulAlgoGetHeuristic(handle(), operation_, right_layout_, left_layout_, result_layout_, result_layout_, preference, 1, &best, &count);
+    const cublasStatus_t status =
+        api().call_cublasLtMatmulAlgoGetHeuristic(handle(), operation_, right_layout_, left_layout_, added_layout(), result_layout_, preference, most, found.data(), &count);
     api().call_cublasLtMatmulPreferenceDestroy(preference);
-    require(status, "cublasLtMatmulAlgoGetHeuristic");
-    if (count == 0) throw DeviceError("matmul", "cuBLASLt has no algorithm for this product");
-    algorithm_ = best.algo, alignment_ = alignment;
+    found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(count) : 0);
+    std::erase_if(found, [](const cublasLtMatmulHeuristicResult_t& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
+    return found;
+  }
+
+  /// An algorithm for this alignment, in the memory that it was given if there was one before.
+  void choose(std::uint32_t alignment) {
+    if (is_chosen_ && alignment >= alignment_) return;
+    const auto found = candidates(alignment, 1, is_chosen_ ? scratch_ : most_scratch);
+    if (found.empty()) throw DeviceError("matmul", "cuBLASLt has no algorithm for this product (" + text() + ")");
+    algorithm_ = found[0].algo, alignment_ = alignment;
+    if (!is_chosen_) scratch_ = found[0].workspaceSize;
+    is_chosen_ = true;
   }
 
   void release() {
     if (operation_ != nullptr) api().call_cublasLtMatmulDescDestroy(operation_);
-    for (cublasLtMatrixLayout_t* made : {&left_layout_, &right_layout_, &result_layout_}) {
+    for (cublasLtMatrixLayout_t* made : {&left_layout_, &right_layout_, &residual_layout_, &result_layout_}) {
       if (*made != nullptr) api().call_cublasLtMatrixLayoutDestroy(*made);
       *made = nullptr;
     }
@@ -142,9 +225,11 @@ class ProductCall final : public LibraryCall {
 
   LibraryProduct product_;
   cublasLtMatmulDesc_t operation_ = nullptr;
-  cublasLtMatrixLayout_t left_layout_ = nullptr, right_layout_ = nullptr, result_layout_ = nullptr;
+  cublasLtMatrixLayout_t left_layout_ = nullptr, right_layout_ = nullptr, residual_layout_ = nullptr, result_layout_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
+  std::size_t scratch_ = 0;
   std::uint32_t alignment_ = 256;
+  bool is_chosen_ = false;
 };
 
 }  // namespace cublaslt_detail
@@ -153,6 +238,8 @@ SINTER_DECL bool has_cublaslt(std::string* why) {
   if (why != nullptr) *why = cublaslt_detail::library().detail;
   return cublaslt_detail::library().detail.empty();
 }
+
+SINTER_DECL std::size_t cublaslt_version() { return has_cublaslt() ? cublaslt_detail::api().call_cublasLtGetVersion() : 0; }
 
 SINTER_DECL std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product) {
   return std::make_unique<cublaslt_detail::ProductCall>(product);

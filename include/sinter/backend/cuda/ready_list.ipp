@@ -110,7 +110,8 @@ struct ReadyList {
   }
   void prepare(Gpu& gpu, const LaunchLabel& label) {
     if (is_prepared_) return;
-    if (list.workspace_bytes > 0) workspace = Storage::allocate(list.workspace_bytes, Device::cuda(gpu.index()));
+    const std::size_t bytes = list.workspace_bytes + (list.call ? list.call->scratch_bytes() : 0);
+    if (bytes > 0) workspace = Storage::allocate(bytes, Device::cuda(gpu.index()));
     for (GpuLaunch& launch : list.launches)
       for (const ParameterPatch& patch : launch.patches) {
         if (patch.kind == ParameterPatch::Kind::workspace && workspace) set(launch, patch, static_cast<char*>(workspace->data()) + patch.byte_offset);

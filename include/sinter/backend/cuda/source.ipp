@@ -6,7 +6,6 @@
 #include <sinter/backend/cuda/source_pointwise.ipp>   // the forms, which have no headers of their own
 #include <sinter/backend/cuda/source_product.ipp>
 #include <sinter/backend/cuda/source_reduction.ipp>
-#include <sinter/backend/cuda/source_tensor.ipp>
 #include <sinter/backend/cuda/source_transpose.ipp>
 #include <sinter/backend/cuda/source_writer.hpp>
 
@@ -30,11 +29,11 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
     else write_reduction(writer);
     return writer.finish();
   }
-  std::vector<cuda::ProductWay> ways(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
+  cuda::ProductQuestion product(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
     if (kernel_.kind != KernelKind::contraction || is_empty(geometry)) return {};
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, schedule_, target_, by_value, is_aligned);
-    return product_ways(writer);
+    return product_question(writer);
   }
 
  private:

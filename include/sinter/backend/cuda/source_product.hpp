@@ -5,6 +5,7 @@
 
 #include <sinter/backend/cuda/library_product.hpp>
 #include <sinter/backend/cuda/source_factor.hpp>
+#include <sinter/backend/cuda/source_library.hpp>
 #include <sinter/backend/cuda/source_writer.hpp>
 
 #include <optional>
@@ -23,8 +24,8 @@ struct ProductShape {
   int threads() const { return rows / thread_rows * (columns / thread_columns); }
 };
 
-/// Below, a product is never offered to the library: launching it costs about as much as the product, whoever computes it.
-inline constexpr double least_library_operations = 1e8;
+/// Below, a product is never offered to the library: launching it takes longer than the product, whoever computes it.
+inline constexpr double least_library_operations = 2e8;
 
 class ProductWriter {
  public:
@@ -33,19 +34,22 @@ class ProductWriter {
   bool choose();
   /// The ways that are open, the one preferred by the rule of thumb first.
   std::vector<cuda::ProductWay> ways() const;
+  /// Names a product in a table of measurements.
+  std::string text() const;
+  double operations() const;
   void run();
-  /// The product by the library, what follows it by a kernel of its own (none for a plain product).
-  void run_library();
+  /// The product by the library; what follows it in the library's epilogue where that is wanted and fits, else in a kernel.
+  void run_library(bool with_epilogue);
 
- protected:
+ private:
   static std::string str(std::int64_t number) { return std::to_string(number); }
   void choose_tile();
-  double operations() const;
+  ProductAxes axes() const;
   std::optional<cuda::LibraryProduct> library_product() const;
+  bool library_does_all(cuda::LibraryProduct& product) const;
   std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
   std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
 
-  void write_threads();
   void write_place();
   FactorWriter factor(const std::string& name) const;
   void keep(FactorWriter& factor, const std::string& name);

@@ -4,8 +4,8 @@
 // kernel adds the pieces in order.
 #pragma once
 
+#include <sinter/backend/cuda/source_library.ipp>
 #include <sinter/backend/cuda/source_product.hpp>
-#include <sinter/backend/cuda/source_tensor.hpp>
 
 #include <algorithm>
 
@@ -70,14 +70,11 @@ SINTER_DECL void ProductWriter::choose_tile() {
 
 // ---- the kernel -------------------------------------------------------------------------------------------------------
 
-SINTER_DECL void ProductWriter::write_threads() {
+SINTER_DECL void ProductWriter::write_place() {
   // A warp is 8 threads across and 4 down, so that what it reads of shared memory at once has few different rows.
   const int warps_across = shape.columns / shape.thread_columns / 8;
   w.line("const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32);");
   w.line("const int tx = warp % " + str(warps_across) + " * 8 + lane % 8, ty = warp / " + str(warps_across) + " * 4 + lane / 8;");
-}
-
-SINTER_DECL void ProductWriter::write_place() {
   const std::int64_t row_tiles = quotient_up(nest.extent(shape.row_axis), shape.rows), column_tiles = quotient_up(nest.extent(shape.column_axis), shape.columns);
   w.line("const I block = (I)blockIdx.x;");
   w.line("const I tile_row = " + w.divided("block", "ct", column_tiles) + ";");
@@ -143,7 +140,6 @@ SINTER_DECL void ProductWriter::run() {
   // Two blocks at a time share a processor, unless more than the two factors is on its way in registers.
   const bool has_room = factor("left").words() + factor("right").words() <= 24;
   const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 && has_room ? 2 : 1);
-  write_threads();
   write_place();
   // Two buffers of both tiles; at the end the results pass through the same memory.
   w.line("__shared__ __align__(16) " + type() + " left_tile[" + str(2 * shape.depth * (shape.rows + pad() + shape.columns + pad())) + "];");
@@ -298,57 +294,36 @@ SINTER_DECL double ProductWriter::operations() const {
   return 2.0 * static_cast<double>(nest.points(nest.parallel)) * static_cast<double>(nest.extent(shape.depth_axis));
 }
 
-/// The product alone, its result at the start of the workspace; nothing where the library cannot take it.
-SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::library_product() const {
-  cuda::LibraryProduct product;
-  product.dtype = nest.inst(shape.contract).dtype, product.precision = nest.kernel.precision, product.batches = nest.points(shape.batch);
-  product.rows = nest.extent(shape.row_axis), product.columns = nest.extent(shape.column_axis), product.depth = nest.extent(shape.depth_axis);
-  if (!w.device.uses_library || !is_floating(product.dtype) || product.depth == 0 || shape.batch.size() > 1) return {};
-  if (!is_plain(nest, shape.left) || !is_plain(nest, shape.right)) return {};
-  const auto fill = [&](const Factor& factor, cuda::LibraryProduct::Factor& to, int extent_axis) {
-    const std::uint16_t access = nest.inst(factor.value).access;
-    to.operand = nest.kernel.accesses[access].operand;
-    to.byte_offset = nest.geometry.accesses[access].offset * size_of(product.dtype);
-    to.stride = nest.stride(access, factor.axis), to.depth_stride = nest.stride(access, shape.depth_axis);
-    to.batch_stride = shape.batch.empty() ? 0 : nest.stride(access, shape.batch[0]);
-    return (to.depth_stride == 1 && to.stride >= product.depth) || (to.stride == 1 && to.depth_stride >= nest.extent(extent_axis));
-  };
-  if (!fill(shape.left, product.left, shape.row_axis) || !fill(shape.right, product.right, shape.column_axis)) return {};
-  product.result_stride = product.columns, product.result_batch_stride = product.rows * product.columns;
-  return product;
-}
-
 SINTER_DECL std::vector<cuda::ProductWay> ProductWriter::ways() const {
   std::vector<cuda::ProductWay> open{cuda::ProductWay::fma};
-  if (const TensorWriter tensor(*this); tensor.is_open()) open.insert(tensor.is_preferred() ? open.begin() : open.end(), cuda::ProductWay::tensor_cores);
-  if (operations() < least_library_operations || !library_product() || !cuda::has_cublaslt()) return open;   // opened when first of use: it is large
+  std::optional<cuda::LibraryProduct> product = operations() < least_library_operations ? std::nullopt : library_product();
+  if (!product || !cuda::has_cublaslt()) return open;   // opened when first of use: it is large
   open.insert(operations() < library_operations ? open.end() : open.begin(), cuda::ProductWay::library);
+  if (library_does_all(*product) && !product->epilogue.is_empty()) open.push_back(cuda::ProductWay::library_then_kernel);
   return open;
 }
 
-SINTER_DECL void ProductWriter::run_library() {
-  cuda::LibraryProduct product = *library_product();
-  const std::int64_t bytes = quotient_up(product.batches * product.rows * product.columns * size_of(product.dtype), 256) * 256;
-  const Store& store = nest.kernel.stores[0];
-  const std::int64_t stored_stride = nest.stride(store.access, shape.row_axis);
-  const bool is_plain = nest.kernel.stores.size() == 1 && store.value == shape.contract && nest.stride(store.access, shape.column_axis) == 1 && stored_stride >= product.columns;
-  if (is_plain) {
-    product.result_operand = nest.kernel.accesses[store.access].operand;
-    product.result_byte_offset = nest.geometry.accesses[store.access].offset * size_of(product.dtype);
-    product.result_stride = stored_stride, product.result_batch_stride = shape.batch.empty() ? 0 : nest.stride(store.access, shape.batch[0]);
+/// What decides how fast each way is: extents to two digits after the first (in binary), and what they and strides are multiples of.
+SINTER_DECL std::string ProductWriter::text() const {
+  const auto rounded = [](std::int64_t number) {
+    std::int64_t step = 1;
+    while (number / step >= 8) step *= 2;
+    return quotient_up(number, step) * step;
+  };
+  const auto multiple = [](std::int64_t number) { return number == 0 ? 16 : std::min<std::int64_t>(number & -number, 16); };
+  std::string text = nest.kernel.text() + "\nextents";
+  for (int a = 0; a < nest.kernel.rank(); ++a) text += " " + str(rounded(nest.extent(a))) + "/" + str(multiple(nest.extent(a)));
+  for (std::size_t i = 0; i < nest.kernel.accesses.size(); ++i) {
+    text += "\naccess " + str(multiple(nest.geometry.accesses[i].offset));
+    for (int a = 0; a < nest.kernel.rank(); ++a) text += " " + str(multiple(nest.geometry.accesses[i].stride[static_cast<std::size_t>(a)]));
   }
-  product.scratch_place = is_plain ? 0 : static_cast<std::size_t>(bytes), product.scratch_bytes = std::size_t{8} << 20;
-  w.add_workspace(static_cast<std::int64_t>(product.scratch_bytes) + (is_plain ? 0 : bytes));
-  w.set_call(cuda::make_library_product(product));
-  if (is_plain) return;
-  shape.splits = 1;
-  w.set_vector(shape.column_axis, product.columns % 4 == 0 ? 4 : 1);
-  write_finish();
+  return text;
 }
 
-SINTER_DECL std::vector<cuda::ProductWay> product_ways(Writer& writer) {
+SINTER_DECL cuda::ProductQuestion product_question(Writer& writer) {
   ProductWriter product(writer);
-  return product.choose() ? product.ways() : std::vector<cuda::ProductWay>();
+  if (!product.choose()) return {};
+  return {product.ways(), product.text(), product.operations()};
 }
 
 SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted) {
@@ -358,8 +333,9 @@ SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::ProductWay> w
   const cuda::ProductWay way = wanted && std::find(ways.begin(), ways.end(), *wanted) != ways.end() ? *wanted : ways.front();
   writer.set_way(way);
   switch (way) {
-    case cuda::ProductWay::library: product.run_library(); break;
-    case cuda::ProductWay::tensor_cores: TensorWriter(product).run(); break;
+    case cuda::ProductWay::library: product.run_library(true); break;
+    case cuda::ProductWay::library_then_kernel: product.run_library(false); break;
+    case cuda::ProductWay::tensor_cores:   // not open
     case cuda::ProductWay::fma: product.run(); break;
   }
   return true;

@@ -120,8 +120,8 @@ void write_reduction(Writer& writer);
 bool write_transpose(Writer& writer);
 /// False: not a product of two loads over rows and columns; write_reduction takes it.
 bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted);
-/// The ways that write_product can take, the preferred one first.
-std::vector<cuda::ProductWay> product_ways(Writer& writer);
+/// No ways where write_product would decline.
+cuda::ProductQuestion product_question(Writer& writer);
 
 inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t power_of_2_at_least(std::int64_t n) {

@@ -1,0 +1,152 @@
+// Binding a step whose kernel may be a product: which way it goes, by measurement, memory of one, rule or force.
+#pragma once
+
+#include <sinter/backend/cuda/choice.hpp>
+#include <sinter/backend/cuda/cuda.hpp>
+#include <sinter/backend/cuda/library_product.hpp>
+#include <sinter/backend/cuda/measure.ipp>
+#include <sinter/backend/cuda/ready_list.ipp>
+#include <sinter/runtime/threads.hpp>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace cuda_detail {
+
+inline std::optional<ProductWay> forced_way(ProductPolicy policy) {
+  switch (policy) {
+    case ProductPolicy::measured:
+    case ProductPolicy::by_rule: return {};
+    case ProductPolicy::fma: return ProductWay::fma;
+    case ProductPolicy::tensor_cores: return ProductWay::tensor_cores;
+    case ProductPolicy::library: return ProductWay::library;
+    case ProductPolicy::library_then_kernel: return ProductWay::library_then_kernel;
+  }
+  return {};
+}
+
+/// The choices made on a device.
+inline ProductChoices& product_choices(const Gpu& gpu) {
+  static auto* all = new std::array<std::unique_ptr<ProductChoices>, max_devices>;
+  static std::mutex mutex;
+  std::scoped_lock lock(mutex);
+  auto& place = (*all)[static_cast<std::size_t>(gpu.index())];
+  if (!place) place = std::make_unique<ProductChoices>(DiskCache::standard());
+  return *place;
+}
+
+class ProductBinder {
+ public:
+  ProductBinder(Gpu& gpu, const Kernel& kernel, const StepBinding& binding) : gpu_(gpu), kernel_(kernel), binding_(binding) {}
+
+  /// `choice` receives what was chosen and why, where there was something to choose.
+  ReadyList bind(std::optional<ProductChoice>& choice) {
+    question_ = binding_.kernel->product(binding_.geometry, binding_.host_operands);
+    if (question_.ways.size() < 2) return ready({});
+    gpu_.enter();
+    const ProductPolicy policy = product_policy();
+    std::vector<ProductWay> ways = question_.ways;
+    std::string why = policy == ProductPolicy::by_rule ? "by rule" : "by rule: too small to measure";
+    if (const std::optional<ProductWay> forced = forced_way(policy)) {
+      const auto at = std::find(ways.begin(), ways.end(), *forced);
+      why = at != ways.end() ? "by SINTER_CUDA_PRODUCT or set_product_policy()" : "by rule: " + std::string(name_of(*forced)) + " is not open here";
+      if (at != ways.end()) std::rotate(ways.begin(), at, at + 1);
+    } else if (policy == ProductPolicy::measured && question_.operations >= least_measured_operations) {
+      ProductChoices& choices = product_choices(gpu_);
+      choice = choices.find(key());
+      if (!choice) return measured(choices, choice);
+      ways.insert(ways.begin(), choice->way);   // the rest, should an entry be of another machine all the same
+      why.clear();
+    }
+    return first_that_works(ways, choice, why);
+  }
+
+ private:
+  ReadyList ready(std::optional<ProductWay> way) const {
+    return ReadyList(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true, way));
+  }
+  static bool works(const ReadyList& list) { return list.list.call == nullptr || !list.list.call->algorithms(1).empty(); }
+
+  ReadyList first_that_works(const std::vector<ProductWay>& ways, std::optional<ProductChoice>& choice, const std::string& why) const {
+    for (ProductWay way : ways) {
+      ReadyList list = ready(way);
+      if (!works(list)) continue;
+      if (!choice || choice->way != way) choice = ProductChoice{way, {}, why.empty() ? "by rule" : why};
+      if (list.list.call && !choice->algorithm.empty()) list.list.call->use(choice->algorithm);   // else the library's first
+      return list;
+    }
+    throw InternalError("no way is open for a product");
+  }
+
+  std::string key() const {
+    return "product " SINTER_VERSION_STRING " 1 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " + std::to_string(nvrtc_version()) + " driver " +
+           std::to_string(driver_status().version) + " " + gpu_.name() + " " + std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" + question_.text;
+  }
+
+  /// All ways are compiled first, beside each other and beside other kernels; then they are timed, one product at a time.
+  ReadyList measured(ProductChoices& choices, std::optional<ProductChoice>& choice) const {
+    const std::vector<ProductWay>& ways = question_.ways;
+    std::vector<std::unique_ptr<ReadyList>> lists(ways.size());
+    constexpr double compile_nanoseconds = 1e8;
+    parallel_for(static_cast<std::int64_t>(ways.size()), compile_nanoseconds, [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+        if (ways[i] != ProductWay::library_then_kernel) lists[i] = std::make_unique<ReadyList>(ready(ways[i]));   // one pass beats two
+    });
+    std::vector<ProductCandidate> candidates;
+    std::vector<ReadyList*> list_of;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      if (!lists[i]) continue;
+      LibraryCall* const call = lists[i]->list.call.get();
+      constexpr int most_algorithms = 4;
+      const std::vector<std::string> algorithms = call != nullptr ? call->algorithms(most_algorithms) : std::vector<std::string>{""};
+      for (std::size_t a = 0; a < algorithms.size(); ++a) {
+        candidates.push_back({ways[i], algorithms[a], std::string(name_of(ways[i])) + (call != nullptr ? " " + std::to_string(a + 1) : "")});
+        list_of.push_back(lists[i].get());
+      }
+    }
+    choice = choices.choose(key(), kernel_text(), candidates, [&](std::span<const ProductCandidate> all) { return times(all, list_of); });
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      if (!lists[i] || ways[i] != choice->way || !works(*lists[i])) continue;
+      if (lists[i]->list.call && !choice->algorithm.empty()) lists[i]->list.call->use(choice->algorithm);
+      return std::move(*lists[i]);
+    }
+    return first_that_works(ways, choice, "by rule");
+  }
+
+  std::vector<double> times(std::span<const ProductCandidate> candidates, const std::vector<ReadyList*>& list_of) const {
+    gpu_.enter();
+    std::size_t workspace = 0;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      LibraryCall* const call = list_of[i]->list.call.get();
+      if (call != nullptr) call->use(candidates[i].algorithm);
+      workspace = std::max(workspace, list_of[i]->list.workspace_bytes + (call != nullptr ? call->scratch_bytes() : 0));
+    }
+    ScratchOperands operands(gpu_, kernel_, binding_, workspace);
+    return medians(candidates.size(), [&](std::size_t i, int times) {
+      ReadyList& list = *list_of[i];
+      if (list.list.call && !list.list.call->use(candidates[i].algorithm)) throw std::runtime_error("the algorithm does not fit");
+      return operands.scratch().time([&] { operands.run(list); }, times);
+    });
+  }
+
+  std::string kernel_text() const {
+    std::string text = "product of";
+    for (int a = 0; a < kernel_.rank(); ++a) text += (a == 0 ? " " : "x") + std::to_string(binding_.geometry.extent[static_cast<std::size_t>(a)]);
+    return text + " on cuda:" + std::to_string(gpu_.index());
+  }
+
+  Gpu& gpu_;
+  const Kernel& kernel_;
+  const StepBinding& binding_;
+  ProductQuestion question_;
+};
+
+}  // namespace cuda_detail
+}  // namespace cuda
+SINTER_NAMESPACE_END
