@@ -25,6 +25,9 @@ bool has_compiler() {
 constexpr const char* graphs[] = {
     "graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }",     // online, vectors
     "graph(%x: f64[s0, 20003]) { return log_softmax(%x) {axes=[1]} }",   // online, single elements
+    "graph(%x: f32[s0, 70000], %w: f32[70000], %b: f32[70000]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-05} }",   // most of a row in shared memory
+    "graph(%x: f32[s0, 36000], %r: f32[s0, 36000]) { return softmax(mul(%x, %r)) {axes=[1]} }",
+    "graph(%x: f64[s0, 30001]) { return softmax(%x) {axes=[1]} }",
     "graph(%x: f32[s0, 1024]) { return softmax(%x) {axes=[1]} }",
     "graph(%x: f32[s0, 1024]) { return sum(%x) {axes=[0]} }",
     "graph(%x: f32[s0, 10011]) { return sum(%x) {axes=[0, 1]} }",

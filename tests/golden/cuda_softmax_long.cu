@@ -22,6 +22,9 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
   const I item = is_live ? wanted : a.items - 1;
   const I x0 = item;
   const I begin = 0, end = a.length;
+  extern __shared__ __align__(16) unsigned char row_start[];
+  const I in_shared = 49152;
+  Pack<float, 4>* const kept0 = (Pack<float, 4>*)(row_start + 0) + lane;
   float sum1 = __int_as_float(0xff800000);
   float sum4 = 0.0f;
 #pragma unroll 1
@@ -35,6 +38,19 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
         const Pack<float, 4> t0 = *(const Pack<float, 4>*)(a.p0 + x0 * a.s0_0 + x1);
 #pragma unroll
         for (int j = 0; j < 4; ++j) v0[i * 4 + j] = t0.v[j];
+      }
+    }
+    if (t < in_shared) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const I e = t + (i * 1024 + lane) * 4;
+         {
+          const I x1 = e;
+          Pack<float, 4> p0;
+#pragma unroll
+          for (int j = 0; j < 4; ++j) p0.v[j] = v0[i * 4 + j];
+          kept0[((int)t / 16384 * 4 + i) * 1024] = p0;
+        }
       }
     }
     float x[16];
@@ -100,14 +116,28 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
 #pragma unroll 1
   for (I t = begin; t < end; t += 16384) {
     float v0[16];
+    if (t < in_shared) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const I e = t + (i * 1024 + lane) * 4;
-       {
-        const I x1 = e;
-        const Pack<float, 4> t0 = *(const Pack<float, 4>*)(a.p0 + x0 * a.s0_0 + x1);
+      for (int i = 0; i < 4; ++i) {
+        const I e = t + (i * 1024 + lane) * 4;
+         {
+          const I x1 = e;
+          const Pack<float, 4> p0 = kept0[((int)t / 16384 * 4 + i) * 1024];
 #pragma unroll
-        for (int j = 0; j < 4; ++j) v0[i * 4 + j] = t0.v[j];
+          for (int j = 0; j < 4; ++j) v0[i * 4 + j] = p0.v[j];
+        }
+      }
+    }
+    else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const I e = t + (i * 1024 + lane) * 4;
+         {
+          const I x1 = e;
+          const Pack<float, 4> t0 = *(const Pack<float, 4>*)(a.p0 + x0 * a.s0_0 + x1);
+#pragma unroll
+          for (int j = 0; j < 4; ++j) v0[i * 4 + j] = t0.v[j];
+        }
       }
     }
 #pragma unroll

@@ -5,6 +5,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/kernel/kernel.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct Nest {
   DType dtype_of(std::uint16_t access) const { return kernel.operands[kernel.accesses[access].operand].dtype; }
   const Inst& inst(InstId id) const { return kernel.body[id]; }
   bool varies(InstId id, int axis) const { return (varying[id] >> axis & 1) != 0; }
+  bool varies_in_parallel(InstId id) const {
+    return std::any_of(parallel.begin(), parallel.end(), [&](int axis) { return varies(id, axis); });
+  }
   /// Accesses that live loads, gathers and stores use.
   std::vector<std::uint16_t> used_accesses() const;
   /// The live reductions that need `depth` walks over the reduced axes before them.

@@ -116,6 +116,8 @@ class ReductionWriter {
     write_place();
     write_outer(0);
     if (shape.is_resident) declare_resident();
+    shared_ = find_shared();
+    declare_shared();
     online_ = shape.is_column || shape.is_resident || shape.splits > 1 ? Online{} : find_online();
     for (int pass = 0; pass <= nest.depths; ++pass) {
       if (pass > 0 && !(online_.sum != no_inst && pass == 1)) write_outer(pass);
@@ -125,7 +127,7 @@ class ReductionWriter {
     }
     if (shape.splits == 1) write_outer_stores();
     w.close();
-    w.add_step(entry, quotient_up(shape.items, shape.groups), shape.splits, shape.threads());
+    w.add_step(entry, quotient_up(shape.items, shape.groups), shape.splits, shape.threads(), shared_.bytes(*this));
     if (shape.splits > 1) write_finish();
   }
 
@@ -210,11 +212,19 @@ class ReductionWriter {
 
   void write_loads(const std::vector<InstId>& loads) {
     if (loads.empty()) return;
-    for (InstId id : loads) declare_tile(id);
+    for (InstId id : loads) declare_tile(id), w.name[id] = "v" + str(id) + place_of(id);
+    std::vector<InstId> from_memory = loads;
+    if (shared_.is_filled && !shared_.loads.empty()) {
+      std::erase_if(from_memory, [&](InstId id) { return shared_.holds(id); });
+      write_shared_loads();
+    }
+    if (!from_memory.empty()) load_tile(from_memory);
+    if (!shared_.is_filled && !shared_.loads.empty()) fill_shared();
+  }
+  void load_tile(const std::vector<InstId>& loads) {
     const IndexNames index = open_steps();
     for (InstId id : loads) {
       const std::string v = "v" + str(id);
-      w.name[id] = v + place_of(id);
       if (w.is_along(id)) w.load_vector(id, v, "i * " + str(shape.width), index);
       else w.line(v + "[i] = " + w.value_of(id, index, "") + ";");
     }
@@ -301,6 +311,93 @@ class ReductionWriter {
     } else {
       w.line(sum + " = " + combined(inst.prim, inst.dtype, sum, w.name[inst.args[0]]) + ";");
     }
+  }
+
+  // ---- rows that are longer than registers: their start stays in shared memory, the first walk puts it there
+
+  struct Shared {
+    std::vector<InstId> loads;
+    std::int64_t tiles = 0;        // of each row, from its start
+    bool is_filled = false;        // a walk has been written
+    bool holds(InstId id) const { return std::find(loads.begin(), loads.end(), id) != loads.end(); }
+    unsigned bytes(const ReductionWriter& row) const {
+      return static_cast<unsigned>(loads.empty() ? 0 : tiles * row.tile_bytes(loads));
+    }
+  };
+  std::int64_t tile_bytes(const std::vector<InstId>& loads) const {
+    std::int64_t bytes = 0;
+    for (InstId id : loads) bytes += shape.tile() * size_of(nest.inst(id).dtype);
+    return bytes;
+  }
+
+  /// Pays where at least half of a row finds room: its block has the processor to itself.
+  Shared find_shared() const {
+    if (shape.is_column || shape.is_resident || shape.splits > 1 || shape.lanes != 1024) return {};
+    Shared shared;
+    for (InstId id : loads_of(nest.inner_of(0)))
+      if (w.is_along(id) && (nest.parallel.empty() || nest.varies_in_parallel(id)) && is_read_again(id)) shared.loads.push_back(id);
+    if (shared.loads.empty()) return {};
+    constexpr std::int64_t for_lanes = 4096;   // what reductions put together
+    const std::int64_t tiles = quotient_up(shape.length, shape.tile());
+    shared.tiles = std::min(tiles, (static_cast<std::int64_t>(w.device.shared_bytes) - for_lanes) / tile_bytes(shared.loads));
+    if (shared.tiles * 2 < tiles) return {};
+    return shared;
+  }
+  bool is_read_again(InstId id) const {
+    for (int pass = 1; pass <= nest.depths; ++pass) {
+      if (!nest.is_full_walk(pass)) continue;
+      const std::vector<InstId> later = nest.inner_of(pass);
+      if (std::find(later.begin(), later.end(), id) != later.end()) return true;
+    }
+    return false;
+  }
+
+  void declare_shared() {
+    if (shared_.loads.empty()) return;
+    w.line("unsigned char* const row_start = dynamic_shared();");
+    w.line("const I in_shared = " + str(shared_.tiles * shape.tile()) + ";");
+    std::int64_t place = 0;
+    for (InstId id : shared_.loads) {
+      const std::string pack = "Pack<" + type(id) + ", " + str(shape.width) + ">";
+      w.line(pack + "* const kept" + str(id) + " = (" + pack + "*)(row_start + " + str(place) + ") + lane;");
+      place += shared_.tiles * shape.tile() * size_of(nest.inst(id).dtype);
+    }
+  }
+
+  // A thread reads what it wrote itself, so nothing waits.
+  std::string shared_place(InstId id) const {
+    return "kept" + str(id) + "[((int)t / " + str(shape.tile()) + " * " + str(shape.steps) + " + i) * " + str(shape.lanes) + "]";
+  }
+  std::string shared_pack(InstId id) const { return "Pack<" + type(id) + ", " + str(shape.width) + "> p"; }
+  std::string each_of_vector() const { return "for (int j = 0; j < " + str(shape.width) + "; ++j) "; }
+  std::string tile_element(InstId id) const { return "v" + str(id) + "[i * " + str(shape.width) + " + j]"; }
+
+  void fill_shared() {
+    w.open("if (t < in_shared)");
+    open_steps();
+    for (InstId id : shared_.loads) {
+      w.line(shared_pack(id) + str(id) + ";");
+      w.line("#pragma unroll");
+      w.line(each_of_vector() + "p" + str(id) + ".v[j] = " + tile_element(id) + ";");
+      w.line(shared_place(id) + " = p" + str(id) + ";");
+    }
+    close_steps();
+    w.close();
+    shared_.is_filled = true;
+  }
+  void write_shared_loads() {
+    w.open("if (t < in_shared)");
+    open_steps();
+    for (InstId id : shared_.loads) {
+      w.line("const " + shared_pack(id) + str(id) + " = " + shared_place(id) + ";");
+      w.line("#pragma unroll");
+      w.line(each_of_vector() + tile_element(id) + " = p" + str(id) + ".v[j];");
+    }
+    close_steps();
+    w.close();
+    w.open("else");
+    load_tile(shared_.loads);
+    w.close();
   }
 
   // ---- the greatest value and the sum of exponentials in one walk
@@ -533,6 +630,7 @@ class ReductionWriter {
   IndexNames place_;
   Nest::KeptWalks walks_;
   Online online_;
+  Shared shared_;
   bool in_finish_ = false, has_scratch_ = false;
 };
 
