@@ -35,8 +35,9 @@ struct Nest {
   DType dtype_of(std::uint16_t access) const { return kernel.operands[kernel.accesses[access].operand].dtype; }
   const Inst& inst(InstId id) const { return kernel.body[id]; }
   bool varies(InstId id, int axis) const { return (varying[id] >> axis & 1) != 0; }
-  bool varies_in_parallel(InstId id) const {
-    return std::any_of(parallel.begin(), parallel.end(), [&](int axis) { return varies(id, axis); });
+  /// Weights of a norm, say: caches hold them.
+  bool is_shared_by_rows(InstId id) const {
+    return !parallel.empty() && std::none_of(parallel.begin(), parallel.end(), [&](int axis) { return varies(id, axis); });
   }
   /// Accesses that live loads, gathers and stores use.
   std::vector<std::uint16_t> used_accesses() const;
@@ -48,7 +49,8 @@ struct Nest {
   struct KeptWalks {
     std::vector<std::vector<InstId>> fresh;   // per walk, in order
     std::vector<bool> is_kept;                // per instruction: a later walk uses it
-    int words = 1;                            // most 4-byte values per point that are kept or loaded at once
+    int words = 1;                            // most 4-byte values per point that are kept or loaded at once ...
+    int own_words = 1;                        // ... but for those that all rows share
   };
   KeptWalks kept_walks() const;
   bool is_full_walk(int pass) const { return !reductions_of(pass).empty() || (pass == depths && !inner_stores.empty()); }

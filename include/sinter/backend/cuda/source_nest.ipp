@@ -164,12 +164,15 @@ SINTER_DECL Nest::KeptWalks Nest::kept_walks() const {
   }
   for (std::size_t i = 0; i < count; ++i) walks.is_kept[i] = last[i] > first[i];
   for (int pass = 0; pass <= depths; ++pass) {
-    int words = 0;
+    int words = 0, shared_words = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const bool is_held = first[i] >= 0 && first[i] < pass && last[i] >= pass, is_loaded = first[i] == pass && kernel.body[i].prim == Prim::load;
-      if (is_held || is_loaded) words += size_of(kernel.body[i].dtype) == 8 ? 2 : 1;
+      const int own = size_of(kernel.body[i].dtype) == 8 ? 2 : 1;
+      if (is_held || is_loaded) words += own;
+      if (!is_held && is_loaded && is_shared_by_rows(static_cast<InstId>(i))) shared_words += own;
     }
     walks.words = std::max(walks.words, words);
+    walks.own_words = std::max(walks.own_words, words - shared_words);
   }
   return walks;
 }

@@ -19,6 +19,7 @@ struct ReductionShape {
   int lanes = 1;               // threads that share a row or a column; a power of two
   int groups = 1;              // rows, or vectors of columns, per block
   bool is_resident = false;    // one tile holds the row: values are loaded and computed once
+  bool loads_late = false;     // resident only because what all rows share is loaded step by step, when it is used
   bool is_exact = false;       // tiles fill the range: no checks
   std::int64_t items = 1;      // rows, or vectors of columns
   std::int64_t length = 1;     // points of the reduced axes

@@ -46,15 +46,18 @@ inline void choose_row(const Nest& nest, const Target& device, const Schedule& s
   const std::int64_t wanted_threads = std::int64_t{device.multiprocessors} * 1024;
   const int usual_steps = shape.width >= 4 ? 4 : shape.width == 2 ? 4 : 8;
   const bool is_heavy = nest.kernel.body.size() > 48;
-  const int most_elements = is_heavy ? 8 : std::max(4, 32 / nest.kept_walks().words);
+  const Nest::KeptWalks walks = nest.kept_walks();
+  int most_elements = is_heavy ? 8 : std::max(4, 32 / walks.words);
   std::int64_t lanes = power_of_2_at_least(quotient_up(vectors, usual_steps));
   while (lanes < power_of_2_at_least(vectors) && lanes < 1024 && shape.items * lanes < wanted_threads) lanes *= 2;
   if (lanes > 32 && lanes <= 64 && vectors <= 32 * usual_steps) lanes = 32;
   lanes = std::clamp<std::int64_t>(lanes, 1, 1024);
   const bool rereads = full_walks(nest) > 1;
+  if (rereads && !is_heavy && shape.length > most_elements * 1024 && 32 / walks.own_words > most_elements) most_elements = 32 / walks.own_words, shape.loads_late = true;
   while (rereads && lanes < 1024 && quotient_up(vectors, lanes) * shape.width > most_elements) lanes *= 2;
   const std::int64_t steps = quotient_up(vectors, lanes);
   shape.is_resident = rereads && steps * shape.width <= most_elements;
+  shape.loads_late &= shape.is_resident;
   if (shape.is_resident) {
     shape.lanes = static_cast<int>(lanes), shape.steps = static_cast<int>(std::max<std::int64_t>(steps, 1));
   } else {
@@ -261,7 +264,9 @@ class ReductionWriter {
 
   void write_walk(int pass) {
     const std::vector<InstId> insts = shape.is_resident ? walks_.fresh[static_cast<std::size_t>(pass)] : nest.inner_of(pass);
-    const std::vector<InstId> reductions = nest.reductions_of(pass), loads = loads_of(insts);
+    const std::vector<InstId> reductions = nest.reductions_of(pass);
+    std::vector<InstId> loads = loads_of(insts);
+    if (shape.loads_late) std::erase_if(loads, [&](InstId id) { return is_late(id); });
     declare_sums(reductions);
     if (!shape.is_resident) open_tiles(loads.size());
     write_loads(loads);
@@ -276,6 +281,8 @@ class ReductionWriter {
     if (stores)
       for (std::size_t s = 0; s < nest.inner_stores.size(); ++s)
         w.line(memory_type(nest.inst(nest.inner_stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" + str(shape.width) + "];");
+    for (InstId id : insts)
+      if (shape.loads_late && nest.inst(id).prim == Prim::load && is_late(id)) load_step(id, index);
     w.unroll("for (int j = 0; j < " + str(shape.width) + "; ++j)");
     for (InstId id : insts) {
       if (nest.inst(id).prim == Prim::load) continue;
@@ -295,6 +302,19 @@ class ReductionWriter {
       w.close();
     }
     close_steps();
+  }
+
+  bool is_late(InstId id) const { return nest.is_shared_by_rows(id) && !walks_.is_kept[id]; }
+  void load_step(InstId id, const IndexNames& index) {
+    const std::string v = "v" + str(id);
+    if (!w.is_along(id)) {
+      w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
+      w.name[id] = v;
+      return;
+    }
+    w.line(w.declaration(id) + "[" + str(shape.width) + "];");
+    w.load_vector(id, v, "", index);
+    w.name[id] = v + "[j]";
   }
 
   void store(const Store& store, const std::string& source, const IndexNames& index) {
@@ -335,7 +355,7 @@ class ReductionWriter {
     if (shape.is_column || shape.is_resident || shape.splits > 1 || shape.lanes != 1024) return {};
     Shared shared;
     for (InstId id : loads_of(nest.inner_of(0)))
-      if (w.is_along(id) && (nest.parallel.empty() || nest.varies_in_parallel(id)) && is_read_again(id)) shared.loads.push_back(id);
+      if (w.is_along(id) && !nest.is_shared_by_rows(id) && is_read_again(id)) shared.loads.push_back(id);
     if (shared.loads.empty()) return {};
     constexpr std::int64_t for_lanes = 4096;   // what reductions put together
     const std::int64_t tiles = quotient_up(shape.length, shape.tile());
