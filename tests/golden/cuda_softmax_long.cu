@@ -1,5 +1,6 @@
 typedef int I;
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
+static __device__ __forceinline__ unsigned char* dynamic_shared() { extern __shared__ __align__(128) unsigned char dynamic_memory[]; return dynamic_memory; }
 template <class T> static __device__ __forceinline__ T greater(T a, T b) { return a > b || a != a ? a : b; }
 template <> __device__ __forceinline__ float greater(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 
@@ -22,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
   const I item = is_live ? wanted : a.items - 1;
   const I x0 = item;
   const I begin = 0, end = a.length;
-  extern __shared__ __align__(16) unsigned char row_start[];
+  unsigned char* const row_start = dynamic_shared();
   const I in_shared = 49152;
   Pack<float, 4>* const kept0 = (Pack<float, 4>*)(row_start + 0) + lane;
   float sum1 = __int_as_float(0xff800000);
