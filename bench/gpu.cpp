@@ -130,6 +130,26 @@ void product_row(const char* name, std::int64_t m, std::int64_t k, std::int64_t 
           .unit = "TFLOP/s"});
 }
 
+/// A layer of a network, with its bias by the library and in a kernel of its own.
+void epilogue_rows(std::int64_t m, std::int64_t k, std::int64_t n) {
+  const Tensor x = noise({m, k}), w = noise({k, n}), b = noise({n});
+  for (const Tensor* t : {&x, &w, &b}) eval(*t);
+  const auto row = [&](const char* name, cuda::ProductPolicy policy, auto&& function) {
+    cuda::set_product_policy(policy);
+    auto compiled = jit::compile(function);
+    const double seconds = device_seconds([&] { bench::keep(compiled(x, w, b)); });
+    report({.name = name, .shape = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), .ours = 2e-12 * static_cast<double>(m * k) * static_cast<double>(n) / seconds,
+            .unit = "TFLOP/s"});
+  };
+  using Policy = cuda::ProductPolicy;
+  row("linear, bias by the library", Policy::library, [](Tensor a, Tensor c, Tensor d) { return Tensor(matmul(a, c) + d); });
+  row("linear, bias in a kernel", Policy::library_then_kernel, [](Tensor a, Tensor c, Tensor d) { return Tensor(matmul(a, c) + d); });
+  row("linear, generated", Policy::fma, [](Tensor a, Tensor c, Tensor d) { return Tensor(matmul(a, c) + d); });
+  row("linear, as measured", Policy::measured, [](Tensor a, Tensor c, Tensor d) { return Tensor(matmul(a, c) + d); });
+  row("linear+relu, by the library and a kernel", Policy::library, [](Tensor a, Tensor c, Tensor d) { return Tensor(relu(matmul(a, c) + d)); });
+  row("linear+relu, as measured", Policy::measured, [](Tensor a, Tensor c, Tensor d) { return Tensor(relu(matmul(a, c) + d)); });
+}
+
 struct Network {
   Variable w1{randn({784, 256}, {.device = gpu}) * 0.03f, "w1"}, b1{zeros({256}, {.device = gpu}), "b1"};
   Variable w2{randn({256, 10}, {.device = gpu}) * 0.06f, "w2"}, b2{zeros({10}, {.device = gpu}), "b2"};
@@ -265,6 +285,7 @@ int main(int argc, char** argv) {
   memory_bound_rows();
   product_row("linear+gelu", 4096, 4096, 4096);
   product_row("linear+gelu, small", 1024, 1024, 1024);
+  epilogue_rows(4096, 4096, 4096);
 }
 #else
 int main() { std::fprintf(stderr, "built without the CUDA back end\n"); }

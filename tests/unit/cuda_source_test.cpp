@@ -117,11 +117,11 @@ TEST_CASE("large products go to the library where there is one") {
   CHECK(plain.launches.empty());
   CHECK(plain.way == cuda::ProductWay::library);
   using Ways = std::vector<cuda::ProductWay>;
-  CHECK(ways_at(256) == Ways{cuda::ProductWay::fma});
-  CHECK(ways_at(512) == Ways{cuda::ProductWay::fma, cuda::ProductWay::library});
+  CHECK(ways_at(512) == Ways{cuda::ProductWay::fma});
+  CHECK(ways_at(896) == Ways{cuda::ProductWay::fma, cuda::ProductWay::library});
   CHECK(ways_at(4096) == Ways{cuda::ProductWay::library, cuda::ProductWay::fma});
   CHECK(bound_at(4096, cuda::ProductWay::fma).call == nullptr);
-  CHECK(bound_at(512, cuda::ProductWay::library).call != nullptr);
+  CHECK(bound_at(896, cuda::ProductWay::library).call != nullptr);
   CHECK(bound_at(256, cuda::ProductWay::library).way == cuda::ProductWay::fma);   // not open: as the generator prefers
   kernel.body.push_back({.prim = Prim::tanh, .dtype = DType::f32, .args = {2, no_inst, no_inst}});
   kernel.stores[0].value = 3;

@@ -52,7 +52,7 @@ class Scratch {
       for (CUevent& event : events_) require_done(api().call_cuEventCreate(&event, CU_EVENT_DEFAULT), "making an event");
       CUmemPoolProps properties{};
       properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-      properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {gpu.index()}};
+      properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE, properties.location.id = gpu.index();
       require_done(api().call_cuMemPoolCreate(&pool_, &properties), "making a pool");   // freeing from it waits for no other stream
       require_done(api().call_cuMemAllocFromPoolAsync(&memory_, bytes, pool_, stream_.handle), "allocating scratch memory");
       require_done(api().call_cuMemsetD8Async(memory_, 0, bytes, stream_.handle), "filling scratch memory");

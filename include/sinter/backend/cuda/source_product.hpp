@@ -24,8 +24,9 @@ struct ProductShape {
   int threads() const { return rows / thread_rows * (columns / thread_columns); }
 };
 
-/// Below, a product is never offered to the library: launching it takes longer than the product, whoever computes it.
-inline constexpr double least_library_operations = 2e8;
+/// Below, a product is never offered to the library: opening it takes a process a good part of a second, and a generated kernel
+/// takes some 30 microseconds.
+inline constexpr double least_library_operations = 1e9;
 
 class ProductWriter {
  public:
