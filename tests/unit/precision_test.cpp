@@ -7,7 +7,8 @@
 #include <sinter/jit/lazy.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 
-#include <cmath>
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,6 +61,7 @@ TEST_CASE("precision: the option reaches the kernels of a plan") {
   for (const char* backend : {"x86", "reference", "eager", "aot_eager"}) {
     const auto names = jit::list_backends();
     if (std::find(names.begin(), names.end(), backend) == names.end()) continue;
+    if (default_device() != Device::cpu() && std::string_view(backend).find("eager") == std::string_view::npos) continue;   // of the host
     INFO(backend);
     CHECK(contains(jit::compile(layer, {.backend = backend, .matmul_precision = MatmulPrecision::tf32}).explain(x, w).text(), in_tf32));
   }
@@ -143,6 +145,18 @@ TEST_CASE("precision: gradients, regions and loop bodies are computed as their p
   CHECK(loop.stats().compiles == 2);
 }
 
+TEST_CASE("precision: parts of a plan on several devices") {
+  if (default_device() == Device::cpu()) return;
+  auto f = jit::compile([](Tensor x) { return matmul(matmul(x, x).to(Device::cpu()), ones({4, 4}, {.device = Device::cpu()})).to(default_device()) + x; });
+  const Tensor x = filled({4, 4});
+  f(x), f(x);
+  DefaultPrecision precision(MatmulPrecision::tf32);
+  f(x);
+  CHECK(f.stats().compiles == 2);
+  CHECK(count(f.explain(x).text(), in_tf32) == 2);
+  CHECK_FALSE(contains(f.explain(x).text(), in_f32));
+}
+
 TEST_CASE("precision: functions that read values") {
   const auto reading = [](Tensor a, Tensor b) { return item(sum(matmul(a, b))) > 0 ? matmul(b, a) : a - b; };
   const Tensor x = ones({4, 4});
@@ -196,6 +210,7 @@ TEST_CASE("precision: equal kernels are shared, and products of another precisio
 }
 
 TEST_CASE("precision: the CPU computes in full whatever is allowed") {
+  if (default_device() != Device::cpu()) return;
   const auto layer = [](Tensor a, Tensor b) { return tanh(matmul(a, b) + 0.5f); };
   const Tensor a = filled({67, 129}), b = filled({129, 45});
   const std::vector<float> wanted = to_vector<float>(jit::compile(layer)(a, b));

@@ -248,7 +248,7 @@ inline bool guards_hold(const Entry& entry, std::span<const ArgLeaf> args, Small
 }  // namespace jit_detail
 
 SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const {
-  const std::uint8_t precision = precision_bit(matmul_precision());
+  const std::uint8_t precision = tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed);
   for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
     if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
     if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;

@@ -132,7 +132,7 @@ class Plan {
   /// A frame bound to these symbol values (one per symbol of the graph), from this thread's idle ones if there is one.
   FrameLease acquire_frame(std::span<const std::int64_t> symbols) const;
 
-  /// Whether it has a product of f32 matrices, in the sub-graphs that it runs or on the host too: then PlanOptions::precision
+  /// Whether it has a product of f32 matrices, in its parts and the sub-graphs that it runs too: then PlanOptions::precision
   /// matters.
   bool depends_on_precision() const;
 

@@ -346,6 +346,9 @@ SINTER_DECL bool Plan::depends_on_precision() const {
     if (!step.host) return is_product_of_f32(step.kernel);
     return std::any_of(step.host->bodies.begin(), step.host->bodies.end(), [](const auto& body) { return body->depends_on_precision(); });
   };
+  if (staged_)
+    for (const StagedPlan::Part& part : staged_->parts)
+      if (part.plan && part.plan->depends_on_precision()) return true;
   return std::any_of(steps_.begin(), steps_.end(), depends) || (host_part_ && host_part_->depends_on_precision());
 }
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -29,16 +30,18 @@ constexpr std::uint8_t precision_bit(MatmulPrecision precision) { return static_
 inline constexpr std::uint8_t all_precisions = 0b111;
 
 namespace tensor_detail {
-/// Read by every guarded call, so in the header.
-inline constinit std::atomic<MatmulPrecision> matmul_precision_word{MatmulPrecision::f32};
+/// The default of the process as a bit. Every guarded call reads it: so in the header, and as calls compare it.
+inline constinit std::atomic<std::uint8_t> matmul_precision_bit{precision_bit(MatmulPrecision::f32)};
 /// Throws UserError unless an enumerator stands for it.
 void check_precision(MatmulPrecision precision, std::string_view op, Location where);
 }  // namespace tensor_detail
 
 /// What compiled functions without Options::matmul_precision and lazy evaluation may do. At first f32: full precision.
-inline MatmulPrecision matmul_precision() noexcept { return tensor_detail::matmul_precision_word.load(std::memory_order_relaxed); }
+inline MatmulPrecision matmul_precision() noexcept {
+  return static_cast<MatmulPrecision>(std::countr_zero(tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed)));
+}
 /// Sets it, for all threads. A compiled function that depends on it compiles once more at its next call; lazy values take the
-/// precision that is in force when they are computed.
+/// precision that is in force when they are computed. Throws UserError for a value that is no enumerator.
 void set_matmul_precision(MatmulPrecision precision, Location where = std::source_location::current());
 
 SINTER_NAMESPACE_END

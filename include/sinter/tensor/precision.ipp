@@ -15,7 +15,7 @@ SINTER_DECL void tensor_detail::check_precision(MatmulPrecision precision, std::
 
 SINTER_DECL void set_matmul_precision(MatmulPrecision precision, Location where) {
   tensor_detail::check_precision(precision, "set_matmul_precision", where);
-  tensor_detail::matmul_precision_word.store(precision, std::memory_order_relaxed);
+  tensor_detail::matmul_precision_bit.store(precision_bit(precision), std::memory_order_relaxed);
 }
 
 SINTER_NAMESPACE_END
