@@ -43,6 +43,12 @@ static ucontext_t scheduler;
 static std::vector<ucontext_t> fibers;
 static std::vector<char> is_done;
 static std::vector<std::uint64_t> slots;
+alignas(128) static unsigned char dynamic_memory[227 * 1024];
+struct Copy { void* to; const void* from; int bytes; bool is_inside; };
+static std::vector<std::vector<std::vector<Copy>>> copies;   // of each thread: groups, the last one open
+struct Fragment { double a[4], b[2]; };
+static std::vector<Fragment> fragments[2];   // of each thread; taken in turns
+static std::vector<int> turns;
 static void (*kernel)(const void*);
 static const void* parameters;
 static void yield() {
@@ -54,8 +60,10 @@ static void enter() {
   kernel(parameters);
   is_done[threadIdx.x] = 1;
 }
-static void run_block(unsigned threads, std::vector<char*>& stacks) {
+static void run_block(unsigned threads, std::vector<char*>& stacks, unsigned dynamic_bytes) {
   is_done.assign(threads, 0);
+  std::memset(dynamic_memory, 0xFF, dynamic_bytes);   // NaN
+  copies.assign(threads, {{}}), turns.assign(threads, 0);
   for (unsigned t = 0; t < threads; ++t) {
     getcontext(&fibers[t]);
     fibers[t].uc_stack.ss_sp = stacks[t], fibers[t].uc_stack.ss_size = stack_bytes, fibers[t].uc_link = &scheduler;
@@ -72,14 +80,15 @@ static void run_block(unsigned threads, std::vector<char*>& stacks) {
   }
 }
 }
-extern "C" void emulated_launch(void (*kernel)(const void*), const void* parameters, const unsigned* grid, unsigned threads) {
+extern "C" void emulated_launch(void (*kernel)(const void*), const void* parameters, const unsigned* grid, unsigned threads, unsigned dynamic_bytes) {
   static std::vector<char*> stacks;
   while (stacks.size() < threads) stacks.push_back(static_cast<char*>(std::malloc(emulated::stack_bytes)));
   emulated::fibers.resize(threads), emulated::slots.resize((threads + 31) / 32 * 32);
+  emulated::fragments[0].resize(threads), emulated::fragments[1].resize(threads);
   emulated::kernel = kernel, emulated::parameters = parameters;
   for (blockIdx.z = 0; blockIdx.z < grid[2]; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
-      for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) emulated::run_block(threads, stacks);
+      for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) emulated::run_block(threads, stacks, dynamic_bytes);
 }
 #define __syncthreads() emulated::yield()
 #define __syncwarp() emulated::yield()
@@ -95,6 +104,8 @@ template <class T> static T __shfl_xor_sync(unsigned, T value, int mask) {
 template <class To, class From> static To bits_as(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
 static inline float __int_as_float(int bits) { return bits_as<float>(bits); }
 static inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
+static inline float __uint_as_float(unsigned bits) { return bits_as<float>(bits); }
+static inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32); }
 static inline unsigned long long atomicCAS(unsigned long long* place, unsigned long long expected, unsigned long long wanted) {
   const unsigned long long old = *place;
@@ -103,6 +114,62 @@ static inline unsigned long long atomicCAS(unsigned long long* place, unsigned l
 }
 static inline float rsqrtf(float x) { return static_cast<float>(1 / std::sqrt(static_cast<double>(x))); }
 static inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+static unsigned char* dynamic_shared() { return emulated::dynamic_memory; }
+// Copies are made when they are waited for, as late as a GPU may.
+template <int bytes> static void copy_async(void* to, const void* from, bool is_inside) { emulated::copies[threadIdx.x].back().push_back({to, from, bytes, is_inside}); }
+static void copy_async_commit() { emulated::copies[threadIdx.x].emplace_back(); }
+template <int pending> static void copy_async_wait() {
+  auto& groups = emulated::copies[threadIdx.x];
+  while (groups.size() > static_cast<std::size_t>(pending) + 1) {   // the open group is none
+    for (const emulated::Copy& copy : groups.front()) {
+      if (reinterpret_cast<std::uintptr_t>(copy.to) % copy.bytes != 0) std::abort();
+      if (copy.is_inside && reinterpret_cast<std::uintptr_t>(copy.from) % copy.bytes != 0) std::abort();
+      if (copy.is_inside) std::memcpy(copy.to, copy.from, copy.bytes);
+      else std::memset(copy.to, 0, copy.bytes);
+    }
+    groups.erase(groups.begin());
+  }
+}
+static float to_tf32(float x) { return x != x ? bits_as<float>(0x7fffffffu) : std::isinf(x) ? x : bits_as<float>((bits_as<unsigned>(x) + 0x1000u) & 0xffffe000u); }
+static float to_finite_tf32(float x) {
+  const float rounded = to_tf32(x);
+  return std::isinf(rounded) ? std::copysign(bits_as<float>(0x7f7fe000u), x) : rounded;
+}
+// The fragments of m16n8k8 (PTX ISA, "Matrix Fragments for mma.m16n8k8"), f64's too: lane 4 g + t holds a0 (g, t), a1 (g + 8, t),
+// a2 (g, t + 4), a3 (g + 8, t + 4), b0 (t, g), b1 (t + 4, g), c0 (g, 2 t), c1 (g, 2 t + 1), c2 and c3 the same of row g + 8.
+template <class T, class Add> static void mma(T (&c)[4], const emulated::Fragment& own, Add add) {
+  auto& fragments = emulated::fragments[emulated::turns[threadIdx.x]++ % 2];
+  const unsigned warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+  fragments[threadIdx.x] = own;
+  emulated::yield();
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    double a[8], b[8];
+    for (unsigned k = 0; k < 8; ++k) {
+      a[k] = fragments[warp + row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2];
+      b[k] = fragments[warp + column * 4 + k % 4].b[k / 4];
+    }
+    c[i] = add(c[i], a, b);
+  }
+}
+static double tf32_operand(float x) {   // what is no TF32 number must not get here
+  if (std::isfinite(x) && (bits_as<unsigned>(x) & 0x1fffu) != 0) std::abort();
+  return x;
+}
+static void mma_tf32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1) {
+  mma(c, {{tf32_operand(a0), tf32_operand(a1), tf32_operand(a2), tf32_operand(a3)}, {tf32_operand(b0), tf32_operand(b1)}}, [](float sum, const double* a, const double* b) {
+    double exact = sum;
+    for (int k = 0; k < 8; ++k) exact += a[k] * b[k];
+    const float nearest = static_cast<float>(exact);   // towards zero, as tensor cores add
+    return std::fabs(nearest) > std::fabs(exact) && std::isfinite(nearest) ? std::nextafter(nearest, 0.0f) : nearest;
+  });
+}
+static void mma_f64(double (&c)[4], double a0, double a1, double a2, double a3, double b0, double b1) {
+  mma(c, {{a0, a1, a2, a3}, {b0, b1}}, [](double sum, const double* a, const double* b) {
+    for (int k = 0; k < 8; ++k) sum = std::fma(a[k], b[k], sum);
+    return sum;
+  });
+}
 )";
 
 /// A text compiled and loaded; kept for the rest of the process. Throws std::runtime_error where there is no compiler.
@@ -116,8 +183,10 @@ inline void* emulated_library(const std::string& source, const std::vector<std::
     std::ofstream file(base + ".cpp");
     file << emulated_cuda_prelude;
     std::istringstream lines(source);
-    for (std::string line; std::getline(lines, line);)
-      if (line.rfind("template <> __device__", 0) != 0) file << line << "\n";   // inline assembly; the general form is there, too
+    for (std::string line; std::getline(lines, line);) {   // the prelude (of lesser<float> and its like, the general form) has the rest
+      const bool is_of_machine = line.find("asm(") != std::string::npos || line.find("asm volatile(") != std::string::npos || line.find("extern __shared__") != std::string::npos;
+      if (!is_of_machine) file << line << "\n";
+    }
     for (const std::string& entry : entries) file << "extern \"C\" void call_" << entry << "(const void* a) { " << entry << "(*(const Arguments*)a); }\n";
   }
   const std::string command = std::string(compiler != nullptr ? compiler : "c++") + " -std=c++17 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC " + base + ".cpp -o " + base + ".so";
@@ -130,8 +199,8 @@ inline void* emulated_library(const std::string& source, const std::vector<std::
 
 class EmulatedCuda final : public sinter::Backend {
  public:
-  /// `multiprocessors`: what the generator is told; 2 runs small sizes as large ones are.
-  explicit EmulatedCuda(int multiprocessors = 132) { target_.multiprocessors = multiprocessors; }
+  /// `multiprocessors`: what the generator is told; 2 runs small sizes as large ones are. `way`: of products, where it is open.
+  explicit EmulatedCuda(int multiprocessors = 132, std::optional<sinter::cuda::ProductWay> way = {}) : way_(way) { target_.multiprocessors = multiprocessors; }
   std::string_view name() const override { return "emulated cuda"; }
   std::string cache_key() const override { return "emulated cuda " + std::to_string(target_.multiprocessors); }
   sinter::Limits limits() const override { return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
@@ -140,18 +209,19 @@ class EmulatedCuda final : public sinter::Backend {
     return {sinter::Schedule{}};
   }
   std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule) override {
-    return std::make_shared<const Compiled>(sinter::cuda::generate(kernel, schedule, target_));
+    return std::make_shared<const Compiled>(sinter::cuda::generate(kernel, schedule, target_), way_);
   }
 
  private:
+  using Way = std::optional<sinter::cuda::ProductWay>;
   class Run final : public sinter::Launch {
    public:
-    explicit Run(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, const sinter::BoundGeometry& geometry) : kernel_(std::move(kernel)), geometry_(geometry) {}
+    Run(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, const sinter::BoundGeometry& geometry, Way way) : kernel_(std::move(kernel)), geometry_(geometry), way_(way) {}
     void run(void* const* operands) override {
-      sinter::cuda::LaunchList list = kernel_->bind(geometry_, 0, true);
+      sinter::cuda::LaunchList list = kernel_->bind(geometry_, 0, true, way_);
       for (const sinter::cuda::GpuLaunch& launch : list.launches)
         for (const sinter::cuda::ParameterPatch& patch : launch.patches)
-          if (list.needs_alignment && patch.kind == Kind::operand && reinterpret_cast<std::uintptr_t>(operands[patch.index]) % 16 != 0) return run(kernel_->bind(geometry_, 0, false), operands);
+          if (list.needs_alignment && patch.kind == Kind::operand && reinterpret_cast<std::uintptr_t>(operands[patch.index]) % 16 != 0) return run(kernel_->bind(geometry_, 0, false, way_), operands);
       run(std::move(list), operands);
     }
 
@@ -164,27 +234,30 @@ class EmulatedCuda final : public sinter::Backend {
       char* const start = workspace.data() + (256 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 256);
       std::int64_t fault[4] = {};
       using Function = void (*)(const void*);
-      const auto launch_all = reinterpret_cast<void (*)(Function, const void*, const unsigned*, unsigned)>(dlsym(library, "emulated_launch"));
+      const auto launch_all = reinterpret_cast<void (*)(Function, const void*, const unsigned*, unsigned, unsigned)>(dlsym(library, "emulated_launch"));
       for (sinter::cuda::GpuLaunch& launch : list.launches) {
         for (const sinter::cuda::ParameterPatch& patch : launch.patches) {
           const char* const base = patch.kind == Kind::operand ? static_cast<const char*>(operands[patch.index]) : patch.kind == Kind::workspace ? start : reinterpret_cast<const char*>(fault);
           launch.parameters[patch.at / 8] = patch.kind == Kind::tag ? 1 : reinterpret_cast<std::uintptr_t>(base + patch.byte_offset);
         }
-        launch_all(reinterpret_cast<Function>(dlsym(library, ("call_" + list.entries[launch.entry]).c_str())), launch.parameters.data(), launch.grid.data(), launch.block[0]);
+        launch_all(reinterpret_cast<Function>(dlsym(library, ("call_" + list.entries[launch.entry]).c_str())), launch.parameters.data(), launch.grid.data(), launch.block[0], launch.shared_bytes);
       }
       if (fault[0] != 0) throw sinter::IndexError("emulated cuda", "index " + std::to_string(fault[1]) + " is out of range for an axis of extent " + std::to_string(fault[2]));
     }
     std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel_;
     sinter::BoundGeometry geometry_;
+    Way way_;
   };
   class Compiled final : public sinter::Executable {
    public:
-    explicit Compiled(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel) : kernel_(std::move(kernel)) {}
-    std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry) const override { return std::make_unique<Run>(kernel_, geometry); }
+    Compiled(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, Way way) : kernel_(std::move(kernel)), way_(way) {}
+    std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry) const override { return std::make_unique<Run>(kernel_, geometry, way_); }
 
    private:
     std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel_;
+    Way way_;
   };
+  Way way_;
   sinter::cuda::Target target_;
 };
 

@@ -46,6 +46,7 @@
 #include <sinter/backend/cuda/source_reduction.ipp>
 #include <sinter/backend/cuda/source_scalar.ipp>
 #include <sinter/backend/cuda/source_scatter.ipp>
+#include <sinter/backend/cuda/source_tensor.ipp>
 #include <sinter/backend/cuda/source_transpose.ipp>
 #include <sinter/backend/cuda/source_writer.ipp>
 #include <sinter/backend/cuda/pool.ipp>

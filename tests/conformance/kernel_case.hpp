@@ -179,9 +179,19 @@ class FactJudge {
     Facts y{
         .low = std::min(0.0, n * x.low), .high = std::max(0.0, n * x.high), .integral = x.integral, .special = x.special, .signless = true};
     // Whole numbers add up exactly in any order; for others the worst case counts (few different values round alike).
-    const bool adds_exactly = x.integral && x.is_exact() && n * x.magnitude() < whole_limit(inst.dtype);
-    if (!adds_exactly) y.integral = false, y.error = n * x.error + sum_depth(inst.dtype) * half_ulp(inst.dtype) * n * x.magnitude();
+    const bool adds_exactly = x.integral && x.is_exact() && n * x.magnitude() < whole_limit(inst.dtype) && factors_are_exact(inst);
+    if (!adds_exactly) y.integral = false, y.error = n * x.error + (sum_depth(inst.dtype) * half_ulp(inst.dtype) + product_error(inst)) * n * x.magnitude();
     return finished(y, inst.dtype);
+  }
+
+  /// Whole numbers of at most 11 bits are the same in TF32.
+  bool factors_are_exact(const Inst& inst) const {
+    return inst.prim != Prim::contract || case_.kernel.precision == MatmulPrecision::f32 || std::max(arg(inst, 0).magnitude(), arg(inst, 1).magnitude()) <= 2048;
+  }
+  /// Of a product of two factors in less than their precision, relative; with what adding towards zero costs more.
+  double product_error(const Inst& inst) const {
+    if (inst.prim != Prim::contract || case_.kernel.precision == MatmulPrecision::f32) return 0;
+    return (case_.kernel.precision == MatmulPrecision::tf32 ? 0x1.01p-10 : 0x1p-20) + 2 * sum_depth(inst.dtype) * half_ulp(inst.dtype);
   }
 
   /// Additions that an element goes through, in the order that kernel.hpp fixes.

@@ -275,6 +275,8 @@ class KernelGenerator {
 
   void add_contract() {
     const DType dtype = random_.pick(std::vector{DType::f32, DType::f32, DType::f32, DType::f64, DType::i32});
+    // From the seed, so that all else is what it would be without.
+    if (dtype == DType::f32) kernel().precision = Random(case_.seed ^ 0x7F32).pick(std::vector{MatmulPrecision::f32, MatmulPrecision::f32, MatmulPrecision::tf32x3, MatmulPrecision::tf32});
     const Mask k = 1u << (rank() - 1), n = 1u << (rank() - 2), m = 1u << (rank() - 3), batch = m - 1;
     for (;;) {
       case_.data.clear(), case_.geometry.accesses.clear(), kernel().operands.clear(), kernel().accesses.clear(), kernel().body.clear(),

@@ -17,6 +17,7 @@ using namespace sinter_test;
 namespace {
 struct GoldenRow {
   const char *name, *graph;
+  MatmulPrecision precision = MatmulPrecision::f32;
 };
 constexpr GoldenRow golden_rows[] = {
     {"chain", "graph(%x: f32[s0], %y: f32[s0]) { return tanh(add(mul(%x, %y), %x)) }"},
@@ -26,11 +27,14 @@ constexpr GoldenRow golden_rows[] = {
     {"column_sum", "graph(%x: f32[s0, 1024]) { return sum(%x) {axes=[0]} }"},
     {"transpose", "graph(%x: f32[s0, 1024]) { return exp(permute(%x) {axes=[1, 0]}) }"},
     {"linear_gelu", "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }"},
+    {"linear_gelu_tf32", "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }", MatmulPrecision::tf32},
     {"take", "graph(%x: f32[1000, 64], %i: i64[s0]) { return take(%x, %i) {axes=[0]} }"},
 };
 
-cuda::LaunchList launches_of(const char* graph, int capability) {
-  const auto plan = build_plan(prepared(graph), fused());
+cuda::LaunchList launches_of(const GoldenRow& row, int capability) {
+  PlanOptions options = fused();
+  options.precision = row.precision;
+  const auto plan = build_plan(prepared(row.graph), options);
   REQUIRE(plan->steps().size() == 1);
   cuda::Target target;
   target.capability = capability;
@@ -44,7 +48,7 @@ TEST_CASE("generated CUDA C is what the golden files say, and compiles") {
   const bool compiles = cuda::has_nvrtc(&why);
   for (const GoldenRow& row : golden_rows) {
     INFO(row.name << ": if the change is meant, SINTER_UPDATE_GOLDEN=1 writes tests/golden anew");
-    const cuda::LaunchList list = launches_of(row.graph, 90);
+    const cuda::LaunchList list = launches_of(row, 90);
     const std::string path = std::string(SINTER_SOURCE_DIR) + "/tests/golden/cuda_" + row.name + ".cu";
     if (std::getenv("SINTER_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << list.source;
     std::ifstream file(path);
@@ -54,7 +58,7 @@ TEST_CASE("generated CUDA C is what the golden files say, and compiles") {
     CHECK(golden.str() == list.source);
     if (!compiles) continue;
     CHECK_FALSE(cuda::compile_to_cubin(list.source, row.name, "sm_90").empty());
-    CHECK_FALSE(cuda::compile_to_cubin(launches_of(row.graph, 80).source, row.name, "sm_80").empty());
+    CHECK_FALSE(cuda::compile_to_cubin(launches_of(row, 80).source, row.name, "sm_80").empty());
   }
   if (!compiles) SINTER_SKIP(why.c_str());
 }

@@ -6,6 +6,7 @@
 #include <sinter/backend/cuda/source_pointwise.ipp>   // the forms, which have no headers of their own
 #include <sinter/backend/cuda/source_product.ipp>
 #include <sinter/backend/cuda/source_reduction.ipp>
+#include <sinter/backend/cuda/source_tensor.ipp>
 #include <sinter/backend/cuda/source_transpose.ipp>
 #include <sinter/backend/cuda/source_writer.hpp>
 

@@ -36,6 +36,7 @@ struct FactorTile {
   int extent = 0, depth = 0; // elements along the factor's own axis, along the reduced axis
   int threads = 0;           // threads * width divides extent * depth
   std::string first;         // a variable: the tile's first index along the factor's own axis
+  bool is_copied = false;    // by asynchronous copies, past registers: of a plain factor
 };
 
 /// Writes the text. The kernel has variables `t` (the tile's first index along the reduced axis) and `end` (no element from
@@ -53,6 +54,9 @@ class FactorWriter {
   /// to 16 bytes (or to its size). They are neighbours along depth or along the own axis: Factor::along_depth.
   using Write = std::function<void(const std::string& depth, const std::string& place, const std::string& values)>;
   void keep(const Write& write);
+  /// In place of both, where the tile is copied: `to` names the place of `width` elements in shared memory.
+  using Place = std::function<std::string(const std::string& depth, const std::string& place)>;
+  void copy(const Place& to);
 
   /// 4-byte registers per thread that hold what is on its way.
   int words() const;

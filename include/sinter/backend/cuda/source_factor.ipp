@@ -93,7 +93,7 @@ SINTER_DECL void FactorWriter::declare() {
   for (const Loaded& load : loads_) {
     const std::uint16_t access = nest.inst(load.id).access;
     const std::string memory = memory_type(nest.dtype_of(access));
-    w.line("__align__(16) " + memory + " " + registers_of(load.id) + "[" + str(load.by_place ? places() : 1) + "][" + str(load.by_lane ? factor_.width : 1) + "];");
+    if (!tile_.is_copied) w.line("__align__(16) " + memory + " " + registers_of(load.id) + "[" + str(load.by_place ? places() : 1) + "][" + str(load.by_lane ? factor_.width : 1) + "];");
     w.line("const " + memory + "* const " + memory_of(load.id) + " = " + w.pointer(access) + " + " + w.offset(access, batch_) + ";");
     if (load.is_fixed) read(load);
   }
@@ -130,6 +130,17 @@ SINTER_DECL void FactorWriter::read(const Loaded& load) {
   } else {
     w.line(target + "[0] = " + limit + " ? " + from + "[" + at + "] : 0;");
   }
+  w.close();
+}
+
+SINTER_DECL void FactorWriter::copy(const Place& to) {
+  const std::uint16_t access = nest.inst(factor_.value).access;
+  w.unroll("for (int i = 0; i < " + str(places()) + "; ++i)");
+  w.line("const I k = t + " + depth_of() + ", x = " + tile_.first + " + " + place_of() + ";");
+  IndexNames index;
+  index[static_cast<std::size_t>(factor_.axis)] = "x", index[static_cast<std::size_t>(factor_.depth_axis)] = "k";
+  w.line("copy_async<" + str(factor_.width * size_of(nest.dtype_of(access))) + ">(" + to(depth_of(), place_of()) + ", " + memory_of(factor_.value) + " + " + w.offset(access, index) + ", k < end && x < " +
+         w.extent(factor_.axis) + ");");
   w.close();
 }
 

@@ -42,7 +42,7 @@ class ProductWriter {
   /// The product by the library; what follows it in the library's epilogue where that is wanted and fits, else in a kernel.
   void run_library(bool with_epilogue);
 
- private:
+ protected:
   static std::string str(std::int64_t number) { return std::to_string(number); }
   void choose_tile();
   ProductAxes axes() const;
@@ -51,6 +51,7 @@ class ProductWriter {
   std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
   std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
 
+  void write_threads();
   void write_place();
   FactorWriter factor(const std::string& name) const;
   void keep(FactorWriter& factor, const std::string& name);

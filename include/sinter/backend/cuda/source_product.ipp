@@ -6,6 +6,7 @@
 
 #include <sinter/backend/cuda/source_library.ipp>
 #include <sinter/backend/cuda/source_product.hpp>
+#include <sinter/backend/cuda/source_tensor.hpp>
 
 #include <algorithm>
 
@@ -70,11 +71,14 @@ SINTER_DECL void ProductWriter::choose_tile() {
 
 // ---- the kernel -------------------------------------------------------------------------------------------------------
 
-SINTER_DECL void ProductWriter::write_place() {
+SINTER_DECL void ProductWriter::write_threads() {
   // A warp is 8 threads across and 4 down, so that what it reads of shared memory at once has few different rows.
   const int warps_across = shape.columns / shape.thread_columns / 8;
   w.line("const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32);");
   w.line("const int tx = warp % " + str(warps_across) + " * 8 + lane % 8, ty = warp / " + str(warps_across) + " * 4 + lane / 8;");
+}
+
+SINTER_DECL void ProductWriter::write_place() {
   const std::int64_t row_tiles = quotient_up(nest.extent(shape.row_axis), shape.rows), column_tiles = quotient_up(nest.extent(shape.column_axis), shape.columns);
   w.line("const I block = (I)blockIdx.x;");
   w.line("const I tile_row = " + w.divided("block", "ct", column_tiles) + ";");
@@ -140,6 +144,7 @@ SINTER_DECL void ProductWriter::run() {
   // Two blocks at a time share a processor, unless more than the two factors is on its way in registers.
   const bool has_room = factor("left").words() + factor("right").words() <= 24;
   const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 && has_room ? 2 : 1);
+  write_threads();
   write_place();
   // Two buffers of both tiles; at the end the results pass through the same memory.
   w.line("__shared__ __align__(16) " + type() + " left_tile[" + str(2 * shape.depth * (shape.rows + pad() + shape.columns + pad())) + "];");
@@ -296,6 +301,7 @@ SINTER_DECL double ProductWriter::operations() const {
 
 SINTER_DECL std::vector<cuda::ProductWay> ProductWriter::ways() const {
   std::vector<cuda::ProductWay> open{cuda::ProductWay::fma};
+  if (const TensorWriter tensor(*this); tensor.is_open()) open.insert(tensor.is_preferred() ? open.begin() : open.end(), cuda::ProductWay::tensor_cores);
   std::optional<cuda::LibraryProduct> product = operations() < least_library_operations ? std::nullopt : library_product();
   if (!product || !cuda::has_cublaslt()) return open;   // opened when first of use: it is large
   open.insert(operations() < library_operations ? open.end() : open.begin(), cuda::ProductWay::library);
@@ -335,7 +341,7 @@ SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::ProductWay> w
   switch (way) {
     case cuda::ProductWay::library: product.run_library(true); break;
     case cuda::ProductWay::library_then_kernel: product.run_library(false); break;
-    case cuda::ProductWay::tensor_cores:   // not open
+    case cuda::ProductWay::tensor_cores: TensorWriter(product).run(); break;
     case cuda::ProductWay::fma: product.run(); break;
   }
   return true;

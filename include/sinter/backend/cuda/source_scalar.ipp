@@ -198,6 +198,41 @@ inline constexpr Helper helper_table[] = {
      "  if (atomicCAS((unsigned long long*)fault, 0ull, tag) == 0) fault[1] = index, fault[2] = extent;\n  return false;\n}\n"},
 };
 
+// What the language has no name for. One line each: whoever runs a text elsewhere has functions of his own in their place.
+inline constexpr Helper machine_table[] = {
+    {"dynamic_shared(", "static __device__ __forceinline__ unsigned char* dynamic_shared() { extern __shared__ __align__(128) unsigned char dynamic_memory[]; return dynamic_memory; }\n"},
+    {"copy_async<",   // zeros where the source is not inside
+     "template <int bytes> static __device__ __forceinline__ void copy_async(void* to, const void* from, bool is_inside) { const unsigned place = (unsigned)__cvta_generic_to_shared(to); "
+     "if (bytes == 16) asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" : : \"r\"(place), \"l\"(from), \"r\"(is_inside ? 16 : 0) : \"memory\"); "
+     "else asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" : : \"r\"(place), \"l\"(from), \"n\"(bytes), \"r\"(is_inside ? bytes : 0) : \"memory\"); }\n"},
+    {"copy_async_commit(", "static __device__ __forceinline__ void copy_async_commit() { asm volatile(\"cp.async.commit_group;\" : : : \"memory\"); }\n"},
+    {"copy_async_wait<", "template <int pending> static __device__ __forceinline__ void copy_async_wait() { asm volatile(\"cp.async.wait_group %0;\" : : \"n\"(pending) : \"memory\"); }\n"},
+    {"_tf32(", "static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(bits) : \"f\"(x)); return __uint_as_float(bits); }\n"},
+    {"split_tf32(",   // the greatest finite number where rounding leaves the range
+     "static __device__ __forceinline__ float to_finite_tf32(float x) { unsigned bits; asm(\"cvt.rna.satfinite.tf32.f32 %0, %1;\" : \"=r\"(bits) : \"f\"(x)); return __uint_as_float(bits); }\n"},
+    {"mma_tf32(",
+     "static __device__ __forceinline__ void mma_tf32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1) { "
+     "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3]) "
+     ": \"r\"(__float_as_uint(a0)), \"r\"(__float_as_uint(a1)), \"r\"(__float_as_uint(a2)), \"r\"(__float_as_uint(a3)), \"r\"(__float_as_uint(b0)), \"r\"(__float_as_uint(b1))); }\n"},
+};
+// An infinity is 1 and infinity: no product of a finite number with it is infinity times zero, none has another sign.
+inline constexpr std::string_view split_tf32_text =
+    "static __device__ __forceinline__ void split_tf32(float x, float& most, float& rest) {\n"
+    "  const float unit = __uint_as_float((__float_as_uint(x) & 0x80000000u) | 0x3f800000u);\n"
+    "  const float rounded = fabsf(x) <= 3.402823466e+38f ? to_finite_tf32(x) : unit;\n"
+    "  rest = to_tf32(x - rounded), most = rounded;\n}\n";
+// The shapes of sm_80 and sm_90; the fragments of the small one are parts of those of the large one.
+inline constexpr std::string_view mma_f64_sm80_text =
+    "static __device__ __forceinline__ void mma_f64(double (&c)[4], double a0, double a1, double a2, double a3, double b0, double b1) { "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[0]), \"+d\"(c[1]) : \"d\"(a0), \"d\"(b0)); "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[2]), \"+d\"(c[3]) : \"d\"(a1), \"d\"(b0)); "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[0]), \"+d\"(c[1]) : \"d\"(a2), \"d\"(b1)); "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[2]), \"+d\"(c[3]) : \"d\"(a3), \"d\"(b1)); }\n";
+inline constexpr std::string_view mma_f64_sm90_text =
+    "static __device__ __forceinline__ void mma_f64(double (&c)[4], double a0, double a1, double a2, double a3, double b0, double b1) { "
+    "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+d\"(c[0]), \"+d\"(c[1]), \"+d\"(c[2]), \"+d\"(c[3]) "
+    ": \"d\"(a0), \"d\"(a1), \"d\"(a2), \"d\"(a3), \"d\"(b0), \"d\"(b1)); }\n";
+
 inline constexpr std::string_view lesser_text =
     "template <class T> static __device__ __forceinline__ T lesser(T a, T b) { return a < b || a != a ? a : b; }\n";
 inline constexpr std::string_view greater_text =
@@ -213,6 +248,10 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
   const auto uses = [&](std::string_view called) { return text.find(called) != std::string::npos; };
   for (const Helper& helper : helper_table)
     if (uses(helper.called)) found += helper.text;
+  for (const Helper& helper : machine_table)
+    if (uses(helper.called)) found += helper.text;
+  if (uses("split_tf32(")) found += split_tf32_text;
+  if (uses("mma_f64(")) found += sm >= 90 ? mma_f64_sm90_text : mma_f64_sm80_text;
   if (uses("lesser<")) found += lesser_text;
   if (uses("lesser<float>") && sm >= 80) found += lesser_f32_text;
   if (uses("greater<")) found += greater_text;
