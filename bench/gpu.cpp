@@ -119,12 +119,13 @@ void memory_bound_rows() {
   bandwidth("sum", "2^27", copy, bytes, [](Tensor a) { return sum(a); }, {noise({100003})}, x);
 }
 
-void product_row(const char* name, std::int64_t m, std::int64_t k, std::int64_t n) {
+void product_row(const char* name, std::int64_t m, std::int64_t k, std::int64_t n, MatmulPrecision precision = MatmulPrecision::f32) {
   const Tensor x = noise({m, k}), w = noise({k, n}), b = noise({n});
   for (const Tensor* t : {&x, &w, &b}) eval(*t);
-  auto compiled = jit::compile([](Tensor a, Tensor c, Tensor d) { return Tensor(gelu(matmul(a, c) + d)); });
+  auto compiled = jit::compile([](Tensor a, Tensor c, Tensor d) { return Tensor(gelu(matmul(a, c) + d)); }, {.matmul_precision = precision});
   const Tensor few[] = {noise({130, 99}), noise({99, 260}), noise({260})};
-  require_same(compiled(few[0], few[1], few[2]), compiled(few[0].to(Device::cpu()), few[1].to(Device::cpu()), few[2].to(Device::cpu())), name);
+  const Tensor there = compiled(few[0], few[1], few[2]), here = compiled(few[0].to(Device::cpu()), few[1].to(Device::cpu()), few[2].to(Device::cpu()));
+  bench::require_close(to_vector<float>(there), to_vector<float>(here), precision == MatmulPrecision::tf32 ? 5e-2 : 2e-4, name);
   const double seconds = device_seconds([&] { bench::keep(compiled(x, w, b)); });
   report({.name = name, .shape = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), .ours = 2e-12 * static_cast<double>(m * k) * static_cast<double>(n) / seconds,
           .unit = "TFLOP/s"});
@@ -285,6 +286,9 @@ int main(int argc, char** argv) {
   memory_bound_rows();
   product_row("linear+gelu", 4096, 4096, 4096);
   product_row("linear+gelu, small", 1024, 1024, 1024);
+  product_row("linear+gelu in tf32x3", 4096, 4096, 4096, MatmulPrecision::tf32x3);
+  product_row("linear+gelu in tf32", 4096, 4096, 4096, MatmulPrecision::tf32);
+  product_row("linear+gelu in tf32, small", 1024, 1024, 1024, MatmulPrecision::tf32);
   epilogue_rows(4096, 4096, 4096);
 }
 #else

@@ -3,7 +3,7 @@
 
     python3 bench/gpu_peers.py > peers.txt; SINTER_GPU_PEERS=peers.txt bench_gpu
 
-One line for each row and peer: name, peer, value, unit. Full f32, no TF32. Blanks in names are written as they are in
+One line for each row and peer: name, peer, value, unit. Full f32, but for the rows that say TF32. Blanks in names are written as they are in
 bench/gpu.cpp's rows, with '~' in their place.
 """
 import os
@@ -111,5 +111,9 @@ row("add+layernorm", [(R, C), (R, C), (C,), (C,)], lambda x, r, w, b: F.layer_no
 row("row sum", [(R, C)], lambda x: x.sum(1), lambda x: x.sum(1), gb, "GB/s")
 row("column sum of squares", [(R, C)], lambda x: (x * x).sum(0), lambda x: (x * x).sum(0), gb, "GB/s")
 row("sum", [(N,)], lambda x: x.sum(), lambda x: x.sum(), gb, "GB/s")
-for name, n in (("linear+gelu", 4096), ("linear+gelu, small", 1024)):
+for name, n in (("linear+gelu", 4096), ("linear+gelu, small", 1024), ("linear+gelu in tf32", 4096), ("linear+gelu in tf32, small", 1024)):
+    if "tf32" in name:
+        torch.set_float32_matmul_precision("high")
+        if jax is not None:
+            jax.config.update("jax_default_matmul_precision", "tensorfloat32")
     row(name, [(n, n), (n, n), (n,)], lambda x, w, b: F.gelu(torch.addmm(b, x, w)), lambda x, w, b: jax.nn.gelu(x @ w + b, approximate=False), 2e-12 * n**3, "TFLOP/s")

@@ -121,6 +121,7 @@ class ProductCall final : public LibraryCall {
   std::string text() const override {
     const auto& [scale, sign, residual, bias] = product_.epilogue;
     std::string text = scale == 1 ? "product" : scale == -1 ? "-product" : "scale * product";
+    if (compute_type() == CUBLAS_COMPUTE_32F_FAST_TF32) text = "TF32, " + text;
     if (residual.operand >= 0) text += sign < 0 ? " - residual" : " + residual";
     return text + (bias.operand >= 0 ? " + bias" : "");
   }
