@@ -4,7 +4,9 @@
 
 #include <sinter/sinter.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <iostream>
 #include <limits>
 #include <string>
@@ -55,6 +57,18 @@ struct DefaultPrecision {
   ~DefaultPrecision() { set_matmul_precision(MatmulPrecision::f32); }
 };
 
+/// Who computes products, while it lives.
+struct Computed {
+  explicit Computed(cuda::ProductPolicy policy) { cuda::set_product_policy(policy); }
+  ~Computed() { cuda::set_product_policy(before); }
+  cuda::ProductPolicy before = cuda::product_policy();
+};
+struct Way {
+  const char* name;
+  cuda::ProductPolicy policy;
+};
+constexpr Way ways[] = {{"as measured", cuda::ProductPolicy::measured}, {"tensor cores", cuda::ProductPolicy::tensor_cores}, {"library", cuda::ProductPolicy::library}};
+
 struct Row {
   const char* name;
   Shape a, b;
@@ -66,24 +80,32 @@ const std::vector<Row> rows = {
 
 /// Where f32 has no error at all, what rounding the result alone may leave.
 constexpr double one_rounding = 3e-8;
+
+std::string text_of(const char* precision, const Deviation& error) {
+  char text[96];
+  std::snprintf(text, sizeof text, " %s typical %.2e largest %.2e;", precision, error.typical, error.largest);
+  return text;
+}
 }  // namespace
 
 TEST_CASE("precision on the GPU: no product is worse than its precision says") {
   if (is_missing()) return;
   for (const Row& row : rows) {
     const Product product(row.a, row.b, 5);
-    const Deviation full = product.error_in(MatmulPrecision::f32), split = product.error_in(MatmulPrecision::tf32x3), quick = product.error_in(MatmulPrecision::tf32);
-    const std::string text = std::string(row.name) + ": typical and largest error in f32 " + std::to_string(full.typical * 1e9) + "e-9 " + std::to_string(full.largest * 1e9) + "e-9, tf32x3 " +
-                             std::to_string(split.typical * 1e9) + "e-9 " + std::to_string(split.largest * 1e9) + "e-9, tf32 " + std::to_string(quick.typical * 1e6) + "e-6 " +
-                             std::to_string(quick.largest * 1e6) + "e-6";
-    std::cout << text << "\n";
-    INFO(text);
-    CHECK(full.typical < 1e-5);
-    CHECK(full.largest < 1e-6);
-    CHECK(split.typical <= 4 * std::max(full.typical, one_rounding));
-    CHECK(split.largest <= 4 * std::max(full.largest, one_rounding));
-    CHECK(quick.typical < 2e-3);
-    CHECK(quick.largest < 2e-3);
+    for (const Way& way : ways) {
+      Computed by(way.policy);
+      jit::reset();   // what is bound already keeps what it chose
+      const Deviation full = product.error_in(MatmulPrecision::f32), split = product.error_in(MatmulPrecision::tf32x3), quick = product.error_in(MatmulPrecision::tf32);
+      const std::string text = std::string(row.name) + ", " + way.name + ": " + text_of("f32", full) + text_of("tf32x3", split) + text_of("tf32", quick);
+      std::cout << text << "\n";
+      INFO(text);
+      CHECK(full.typical < 1e-5);
+      CHECK(full.largest < 1e-6);
+      CHECK(split.typical <= 4 * std::max(full.typical, one_rounding));
+      CHECK(split.largest <= 4 * std::max(full.largest, one_rounding));
+      CHECK(quick.typical < 2e-3);
+      CHECK(quick.largest < 2e-3);
+    }
   }
 }
 
@@ -127,27 +149,43 @@ TEST_CASE("precision on the GPU: gradients, epilogues and what is fused around a
   }
 }
 
+namespace {
+constexpr std::int64_t n = 256;
+constexpr float infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
+
+/// Rows 0 to 4 are special, the others 1.5.
+Tensor special_rows() {
+  std::vector<float> a(n * n, 1.5f);
+  a[0] = infinity, a[n] = -infinity, a[2 * n] = NAN, a[3 * n] = infinity, a[3 * n + 1] = -infinity;
+  std::fill(a.begin() + 4 * n, a.begin() + 5 * n, 0.f);
+  a[4 * n + 7] = largest;
+  return copy_of(a, {n, n}).to(gpu);
+}
+
+void check_special(MatmulPrecision precision) {
+  auto f = jit::compile([](Tensor x, Tensor y) { return matmul(x, y); }, {.matmul_precision = precision});
+  const Tensor left = special_rows();
+  const auto times = [&](float number) { return to_vector<float>(f(left, full({n, n}, number, {.device = gpu}))); };
+  const std::vector<float> y = times(1), quarter = times(0.25f), none = times(0);
+  INFO(y[0] << " " << y[n] << " " << y[2 * n] << " " << y[3 * n] << " " << y[4 * n] << " " << y[5 * n] << "; a quarter of the largest: " << quarter[4 * n] << "; infinity times 0: " << none[0]);
+  CHECK(y[0] == infinity);
+  CHECK(y[n] == -infinity);
+  CHECK(std::isnan(y[2 * n]));
+  CHECK(std::isnan(y[3 * n]));
+  CHECK(y[5 * n] == 1.5f * n);   // rows beside them are not touched
+  CHECK(std::isnan(none[0]));
+  if (precision == MatmulPrecision::f32) CHECK(y[4 * n] == largest);
+  if (precision != MatmulPrecision::tf32) CHECK(std::abs(quarter[4 * n] / (largest / 4) - 1) < 1e-6f);
+}
+}  // namespace
+
 TEST_CASE("precision on the GPU: infinities, NaN and huge numbers") {
   if (is_missing()) return;
-  constexpr std::int64_t n = 256;
-  constexpr float infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
-  for (MatmulPrecision precision : {MatmulPrecision::f32, MatmulPrecision::tf32x3, MatmulPrecision::tf32}) {
-    auto f = jit::compile([](Tensor x, Tensor y) { return matmul(x, y); }, {.matmul_precision = precision});
-    std::vector<float> a(n * n, 1.5f);
-    a[0] = infinity, a[n] = -infinity, a[2 * n] = NAN, a[3 * n] = infinity, a[3 * n + 1] = -infinity;
-    for (std::int64_t k = 0; k < n; ++k) a[static_cast<std::size_t>(4 * n + k)] = k == 7 ? largest : 0;
-    const Tensor ones_there = full({n, n}, 1, {.device = gpu}), small = full({n, n}, 0.25f, {.device = gpu});
-    const Tensor left = copy_of(a, {n, n}).to(gpu);
-    const std::vector<float> y = to_vector<float>(f(left, ones_there)), quarter = to_vector<float>(f(left, small));
-    INFO(name(precision) << ": " << y[0] << " " << y[n] << " " << y[2 * n] << " " << y[3 * n] << " " << y[4 * n] << " " << y[5 * n] << " " << quarter[4 * n]);
-    CHECK(y[0] == infinity);
-    CHECK(y[n] == -infinity);
-    CHECK(std::isnan(y[2 * n]));
-    CHECK(std::isnan(y[3 * n]));
-    CHECK(y[5 * n] == 1.5f * n);   // rows beside them are not touched
-    if (precision == MatmulPrecision::f32) CHECK(y[4 * n] == largest);
-    if (precision != MatmulPrecision::tf32) CHECK(std::abs(quarter[4 * n] / (largest / 4) - 1) < 1e-6f);
-    std::vector<float> zeros_there(n * n, 0.f);   // infinity times zero
-    CHECK(std::isnan(to_vector<float>(f(left, copy_of(zeros_there, {n, n}).to(gpu)))[0]));
-  }
+  for (const Way& way : ways)
+    for (MatmulPrecision precision : {MatmulPrecision::f32, MatmulPrecision::tf32x3, MatmulPrecision::tf32}) {
+      Computed by(way.policy);
+      jit::reset();
+      INFO(name(precision) << ", " << way.name);
+      check_special(precision);
+    }
 }
