@@ -37,6 +37,7 @@
 #include <sinter/backend/cuda/choice.ipp>
 #include <sinter/backend/cuda/device.ipp>
 #include <sinter/backend/cuda/driver.ipp>
+#include <sinter/backend/cuda/group.ipp>
 #include <sinter/backend/cuda/library_product.ipp>
 #include <sinter/backend/cuda/source.ipp>
 #include <sinter/backend/cuda/source_factor.ipp>

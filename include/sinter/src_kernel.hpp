@@ -12,6 +12,7 @@
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/kernel/memory_plan.ipp>
 // runtime
+#include <sinter/runtime/dependences.ipp>
 #include <sinter/runtime/device_ops.ipp>
 #include <sinter/runtime/device_split.ipp>
 #include <sinter/runtime/disk_cache.ipp>

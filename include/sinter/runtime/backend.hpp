@@ -44,11 +44,17 @@ class Launch {
   virtual void run(void* const* operands) = 0;
 };
 
-/// The launches of a frame, enqueued as one. Addresses may differ from run to run.
+/// A launch of a group, and the numbers of those before it that must be done when it starts. The others may run beside it.
+struct GroupedLaunch {
+  Launch* launch = nullptr;
+  std::vector<std::uint32_t> after;
+};
+
+/// Launches of a frame that are enqueued as one. Addresses may differ from run to run.
 class LaunchGroup {
  public:
   virtual ~LaunchGroup() = default;
-  /// `operands[i]` is what launch i would be given.
+  /// `operands[i]` is what launch i would be given; null: it is left out this time.
   virtual void run(std::span<void* const* const> operands) = 0;
 };
 
@@ -89,8 +95,10 @@ class Backend {
   /// Legal choices, best guess first; empty: declined. `why_declined` (if not null) receives the reason.
   virtual std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const = 0;
   virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) = 0;
-  /// One enqueue for these launches, which outlive the group and are not run beside it. Null: they cannot be grouped.
-  virtual std::unique_ptr<LaunchGroup> group(std::span<Launch* const>) { return nullptr; }
+  /// May this launch be one of a group?
+  virtual bool can_group(const Launch&) const { return false; }
+  /// One enqueue for these launches, which outlive the group and are not run beside it.
+  virtual std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch>) { return nullptr; }
   /// What no kernel expresses (scatter_add), on a device other than the host. Null: it has no form of its own; control flow
   /// and functions of the host then run as on every device (device_ops.hpp).
   virtual std::unique_ptr<Launch> bind_host_op(const HostOp&, std::span<const std::int64_t>, const StepContext&) { return nullptr; }

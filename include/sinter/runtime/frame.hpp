@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/runtime/dependences.hpp>
 #include <sinter/runtime/plan.hpp>
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/storage.hpp>
@@ -61,6 +62,11 @@ class Frame {
     bool skips_same_memory;   // a plain copy: operands 0 and 1
     const PlanStep* planned;
   };
+  /// Neighbouring steps: one enqueue for all, or one after the other.
+  struct Segment {
+    std::size_t first, end;
+    std::unique_ptr<LaunchGroup> group;
+  };
   struct Patch {
     std::uint32_t place;      // in pointers_
     std::uint32_t source;     // number of the input or output
@@ -73,11 +79,15 @@ class Frame {
   StepContext context_of(const PlanStep& step) const;
   void run_host_part(std::span<void* const> inputs, std::span<void* const> outputs);
   void follow_queue();
-  void make_group();
+  void make_segments();
+  void run_steps(std::size_t first, std::size_t end);
+  void run_segments();
+  MemoryUse use_of(const BufferRef& operand, bool is_written) const;
+  std::vector<MemoryUse> uses_of(const PlanStep& step) const;
 
   std::vector<std::int64_t> symbols_;
   std::vector<std::int64_t> numbers_;
-  std::vector<std::int64_t> slot_offsets_;
+  std::vector<std::int64_t> slot_bytes_, slot_offsets_;
   std::vector<FrameOutput> outputs_;
   bool has_only_fresh_outputs_ = true, has_host_steps_ = false;
   CallPlaces places_;
@@ -91,8 +101,8 @@ class Frame {
   const Plan* plan_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<Step> steps_;
-  std::unique_ptr<LaunchGroup> group_;               // of all steps, if they run as one
-  std::vector<void* const*> group_operands_;
+  std::vector<Segment> segments_;                    // none: no group
+  std::vector<void* const*> group_operands_;         // of each step
   std::vector<void*> pointers_;
   std::vector<Patch> input_patches_, output_patches_;
 };

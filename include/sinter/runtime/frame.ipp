@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -64,9 +65,8 @@ inline constexpr std::size_t small_arena = std::size_t{1} << 20;
 
 SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols) : symbols_(symbols.begin(), symbols.end()), plan_(&plan) {
   for (const PlanNumber& number : plan.numbers()) numbers_.push_back(runtime_detail::bits_of(number, symbols));
-  std::vector<std::int64_t> bytes;
-  for (const ArenaSlot& slot : plan.slots()) bytes.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));   // negative: refused below
-  const std::int64_t total = place_slots(plan.slots(), bytes, slot_offsets_);
+  for (const ArenaSlot& slot : plan.slots()) slot_bytes_.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));   // negative: refused below
+  const std::int64_t total = place_slots(plan.slots(), slot_bytes_, slot_offsets_);
   if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total), plan.device());
   if (plan.device() != Device::cpu()) {
     memory_ = &device_memory(plan.device(), "plan");
@@ -126,18 +126,51 @@ SINTER_DECL void Frame::bind_steps() {
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (made[i] != nullptr) add_step(steps[i], std::move(made[i]));
   for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value();
-  if (plan_->runs_as_one() && plan_->backend() != nullptr) make_group();
+  if (plan_->runs_as_one() && plan_->backend() != nullptr) make_segments();
 }
 
-SINTER_DECL void Frame::make_group() {
-  std::vector<Launch*> launches;
-  for (const Step& step : steps_) {
-    if (step.skips_same_memory) return;   // runs or not, depending on addresses
-    launches.push_back(step.launch);
+/// Outputs may have the memory of their donors.
+SINTER_DECL MemoryUse Frame::use_of(const BufferRef& operand, bool is_written) const {
+  constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
+  const auto index = static_cast<std::uint32_t>(operand.index), inputs = static_cast<std::uint32_t>(plan_->inputs().size());
+  const auto outputs = static_cast<std::uint32_t>(plan_->outputs().size());
+  if (operand.kind == BufferKind::input) return {index, 0, all, is_written};
+  if (operand.kind == BufferKind::arena) return {inputs + outputs, slot_offsets_[index], slot_offsets_[index] + slot_bytes_[index], is_written};
+  ensure(operand.kind == BufferKind::output, "frame: no memory that a step writes");
+  const std::size_t number = plan_->output_number(index);
+  const std::int32_t donor = plan_->outputs()[number].donor;
+  return {donor >= 0 ? static_cast<std::uint32_t>(donor) : inputs + static_cast<std::uint32_t>(number), 0, all, is_written};
+}
+
+/// On the device. What lies on the host is read when a launch is enqueued.
+SINTER_DECL std::vector<MemoryUse> Frame::uses_of(const PlanStep& step) const {
+  std::vector<MemoryUse> uses;
+  for (std::size_t i = 0; i < step.operands.size(); ++i) {
+    const bool is_written = step.host ? i >= step.host_inputs() : step.kernel.operands[i].written;
+    const bool is_fixed = step.operands[i].kind == BufferKind::constant || is_on_host(step.operands[i]);
+    if (is_written || !is_fixed) uses.push_back(use_of(step.operands[i], is_written));
   }
-  if (launches.size() > 1) group_ = plan_->backend()->group(launches);
-  if (group_)
-    for (const Step& step : steps_) group_operands_.push_back(pointers_.data() + step.first_operand);
+  return uses;
+}
+
+/// Steps that cannot be grouped stand between groups; a group of one step is no use.
+SINTER_DECL void Frame::make_segments() {
+  Backend& backend = *plan_->backend();
+  bool has_group = false;
+  for (std::size_t first = 0, end = 0; first < steps_.size(); first = end) {
+    const bool is_group = backend.can_group(*steps_[first].launch);
+    for (end = first + 1; end < steps_.size() && backend.can_group(*steps_[end].launch) == is_group;) ++end;
+    segments_.push_back({first, end, nullptr});
+    if (!is_group || end - first < 2) continue;
+    std::vector<std::vector<MemoryUse>> uses;
+    for (std::size_t i = first; i < end; ++i) uses.push_back(uses_of(*steps_[i].planned));
+    std::vector<GroupedLaunch> launches;
+    for (auto& after : dependences_of(uses)) launches.push_back({steps_[first + launches.size()].launch, std::move(after)});
+    segments_.back().group = backend.group(std::move(launches));
+    has_group |= segments_.back().group != nullptr;
+  }
+  if (has_group) group_operands_.resize(steps_.size());
+  else segments_.clear();
 }
 
 SINTER_DECL void Frame::add_step(const PlanStep& step, std::unique_ptr<Launch> launch) {
@@ -208,8 +241,26 @@ SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const
   for (const Patch& patch : input_patches_) pointers_[patch.place] = inputs[patch.source];
   for (const Patch& patch : output_patches_) pointers_[patch.place] = outputs[patch.source];
   const runtime_detail::FloatingEnvironment environment;
-  if (SINTER_UNLIKELY(group_ != nullptr)) return group_->run(group_operands_);
-  for (const Step& step : steps_) {
+  if (SINTER_UNLIKELY(!segments_.empty())) return run_segments();
+  run_steps(0, steps_.size());
+}
+
+SINTER_DECL void Frame::run_segments() {
+  for (const Segment& segment : segments_) {
+    if (segment.group == nullptr) {
+      run_steps(segment.first, segment.end);
+      continue;
+    }
+    for (std::size_t i = segment.first; i < segment.end; ++i) {
+      void* const* operands = pointers_.data() + steps_[i].first_operand;
+      group_operands_[i] = steps_[i].skips_same_memory && operands[0] == operands[1] ? nullptr : operands;
+    }
+    segment.group->run(std::span(group_operands_).subspan(segment.first, segment.end - segment.first));
+  }
+}
+
+SINTER_DECL void Frame::run_steps(std::size_t first, std::size_t end) {
+  for (const Step& step : std::span(steps_).subspan(first, end - first)) {
     void* const* operands = pointers_.data() + step.first_operand;
     if (step.skips_same_memory && operands[0] == operands[1]) continue;
     try {

@@ -138,6 +138,7 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.precision = options_.precision;
   options.fuse = options_.fuse;
   options.with_code = options_.with_code;
+  options.as_one = options_.as_one;
   options.own_outputs = true;
   options.find_backends = options_.find_backends;
   options.host_backends = options_.host_backends;

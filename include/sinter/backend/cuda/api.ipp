@@ -31,7 +31,8 @@ namespace cuda {
   X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernel) X(cuLaunchCooperativeKernel) \
   X(cuThreadExchangeStreamCaptureMode) X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) \
-  X(cuGraphExecDestroy) X(cuGraphCreate) X(cuGraphAddKernelNode) X(cuGraphExecKernelNodeSetParams) X(cuGraphUpload)
+  X(cuGraphExecDestroy) X(cuGraphCreate) X(cuGraphAddKernelNode) X(cuGraphExecKernelNodeSetParams) X(cuGraphUpload) \
+  X(cuGraphAddEmptyNode) X(cuGraphAddChildGraphNode) X(cuGraphExecChildGraphNodeSetParams)
 
 #define SINTER_CUDA_NVRTC_FUNCTIONS(X) \
   X(nvrtcVersion) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) \

@@ -29,7 +29,8 @@ class CudaBackend final : public Backend {
   bool compiles_in_parallel() const override { return true; }
   std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const override;
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override;
-  std::unique_ptr<LaunchGroup> group(std::span<Launch* const> launches) override;
+  bool can_group(const Launch& launch) const override;
+  std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch> launches) override;   // group.ipp
   std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) override;
 
  private:

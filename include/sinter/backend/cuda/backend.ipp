@@ -36,7 +36,7 @@ class CudaLaunch final : public Launch {
     gpu_.note_launch(label_);
     ReadyList& ready = list_for(operands);
     ready.prepare(gpu_, label_);
-    if (ready.list.call) ready.list.call->run(operands, ready.workspace ? ready.workspace->data() : nullptr, stream.handle);
+    if (ready.list.call) call_library(ready, operands, stream.handle);
     for (GpuLaunch& launch : ready.list.launches) {
       for (const ParameterPatch& patch : launch.patches) fill(launch, patch, operands);
       void* parameters[] = {launch.parameters.data()};
@@ -56,6 +56,21 @@ class CudaLaunch final : public Launch {
     if (!choice_ || !list.way) return list.source;
     const std::string call = list.call ? " (" + list.call->text() + ")" : "";
     return "// product by " + std::string(name_of(*list.way)) + call + ", " + choice_->why + "\n" + list.source;
+  }
+  /// What a library call of that list depends on: addresses, and numbers of the host.
+  void addresses(const ReadyList& ready, void* const* operands, std::vector<std::uint64_t>& places) const {
+    places.clear();
+    places.push_back(ready.workspace ? reinterpret_cast<std::uintptr_t>(ready.workspace->data()) : 0);
+    for (std::size_t i = 0; i < binding_.operand_bytes.size(); ++i) {
+      std::uint64_t bits = reinterpret_cast<std::uintptr_t>(operands[i]);
+      if ((binding_.host_operands >> i & 1) != 0) bits = 0, std::memcpy(&bits, operands[i], binding_.operand_bytes[i]);
+      places.push_back(bits);
+    }
+  }
+
+  static void call_library(ReadyList& ready, void* const* operands, CUstream stream) {
+    ready.list.call->run(operands, ready.workspace ? ready.workspace->data() : nullptr, stream);
+    ready.has_called = true;
   }
 
   /// The list for these operands with addresses and values filled in, not enqueued.
@@ -108,98 +123,6 @@ class CudaLaunch final : public Launch {
   std::optional<ProductChoice> choice_;
   ReadyList aligned_;
   std::unique_ptr<ReadyList> unaligned_;
-};
-
-/// A CUDA graph of a frame's kernels, one behind the other. It is built from the launches' own data, so nothing is captured; a
-/// run hands over the parameters that changed, and builds anew only where other code is needed (alignment).
-class CudaGroup final : public LaunchGroup {
- public:
-  CudaGroup(Gpu& gpu, std::vector<CudaLaunch*> launches) : gpu_(gpu), launches_(std::move(launches)) {}
-  ~CudaGroup() override {
-    try {
-      drop();
-    } catch (const Error&) {   // the device is broken
-    }
-  }
-  void run(std::span<void* const* const> operands) override {
-    gpu_.enter();
-    bool is_known = exec_ != nullptr, has_call = false;
-    lists_.resize(launches_.size());
-    for (std::size_t i = 0; i < launches_.size(); ++i) {
-      ReadyList* list = &launches_[i]->filled(operands[i]);
-      is_known &= lists_[i] == list;
-      has_call |= list->list.call != nullptr || is_cooperative(*list);
-      lists_[i] = list;
-    }
-    if (has_call || Context::get().checks) {   // libraries enqueue by themselves
-      for (std::size_t i = 0; i < launches_.size(); ++i) launches_[i]->run(operands[i]);
-      return;
-    }
-    if (is_known) update();
-    else build();
-    gpu_.check(api().call_cuGraphLaunch(exec_, gpu_.stream().handle), "launching a graph of kernels");
-  }
-
- private:
-  static bool is_cooperative(const ReadyList& ready) {
-    for (const GpuLaunch& launch : ready.list.launches)
-      if (launch.is_cooperative) return true;
-    return false;
-  }
-  struct Node {
-    CUgraphNode node = nullptr;
-    const ReadyList* list = nullptr;
-    GpuLaunch* launch = nullptr;
-    std::vector<std::uint64_t> parameters;   // that the graph has
-  };
-  static CUDA_KERNEL_NODE_PARAMS parameters_of(const Node& node, void** place) {
-    CUDA_KERNEL_NODE_PARAMS p{};
-    place[0] = node.launch->parameters.data();
-    p.func = node.list->module->function(node.launch->entry);
-    p.gridDimX = node.launch->grid[0], p.gridDimY = node.launch->grid[1], p.gridDimZ = node.launch->grid[2];
-    p.blockDimX = node.launch->block[0], p.blockDimY = node.launch->block[1], p.blockDimZ = node.launch->block[2];
-    p.sharedMemBytes = node.launch->shared_bytes;
-    p.kernelParams = place;
-    return p;
-  }
-  void build() {
-    drop();
-    const DriverApi& driver = api();
-    gpu_.check(driver.call_cuGraphCreate(&graph_, 0), "making a graph of kernels");
-    for (ReadyList* list : lists_)
-      for (GpuLaunch& launch : list->list.launches) {
-        Node node{nullptr, list, &launch, launch.parameters};
-        void* place[1];
-        const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(node, place);
-        const CUgraphNode* before = nodes_.empty() ? nullptr : &nodes_.back().node;
-        gpu_.check(driver.call_cuGraphAddKernelNode(&node.node, graph_, before, before == nullptr ? 0 : 1, &parameters), "adding a kernel to a graph");
-        nodes_.push_back(std::move(node));
-      }
-    gpu_.check(driver.call_cuGraphInstantiateWithFlags(&exec_, graph_, 0), "instantiating a graph of kernels");
-  }
-  void update() {
-    for (Node& node : nodes_) {
-      if (SINTER_LIKELY(node.parameters == node.launch->parameters)) continue;
-      void* place[1];
-      const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(node, place);
-      gpu_.check(api().call_cuGraphExecKernelNodeSetParams(exec_, node.node, &parameters), "updating a graph of kernels");
-      node.parameters = node.launch->parameters;
-    }
-  }
-  void drop() {
-    gpu_.enter();
-    if (exec_ != nullptr) api().call_cuGraphExecDestroy(exec_);
-    if (graph_ != nullptr) api().call_cuGraphDestroy(graph_);
-    exec_ = nullptr, graph_ = nullptr;
-    nodes_.clear();
-  }
-
-  Gpu& gpu_;
-  std::vector<CudaLaunch*> launches_;
-  std::vector<ReadyList*> lists_;
-  std::vector<Node> nodes_;
-  CUgraph graph_ = nullptr;
-  CUgraphExec exec_ = nullptr;
 };
 
 class CudaExecutable final : public Executable {
@@ -268,16 +191,6 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
   std::shared_ptr<const GeneratedKernel> generated = generate(kernel, schedule, gpu_.target(), &why);
   if (generated == nullptr) throw InternalError("compile of a declined kernel: " + why);
   return std::make_shared<const cuda_detail::CudaExecutable>(gpu_, kernel, std::move(generated));
-}
-
-SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::span<Launch* const> launches) {
-  std::vector<cuda_detail::CudaLaunch*> ours;
-  for (Launch* launch : launches) {
-    auto* own = dynamic_cast<cuda_detail::CudaLaunch*>(launch);
-    if (own == nullptr) return nullptr;   // a step that the host runs
-    ours.push_back(own);
-  }
-  return std::make_unique<cuda_detail::CudaGroup>(gpu_, std::move(ours));
 }
 
 SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) {

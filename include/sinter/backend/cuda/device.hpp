@@ -123,6 +123,9 @@ class Gpu {
   }
   /// Device address of the fault record (launch.hpp); from now on synchronisation reads it.
   void* fault_record();
+  /// Waits for everything on the device; reports nothing. Not while another thread records a graph, which that would break.
+  void wait_for_all() const;
+  std::mutex& recording() const { return recording_; }
   /// Waits for the stream; throws what went wrong on the device, naming kernels.
   void synchronise(const StreamState& stream);
   /// Throws unless `result` is success: DeviceError with what ran last.
@@ -141,7 +144,7 @@ class Gpu {
   Pool pool_;
   Staging staging_;
   const StreamState* default_stream_ = nullptr;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_, recording_;
   std::vector<std::unique_ptr<StreamState>> streams_;
   std::vector<const StreamState*> idle_streams_;
   std::atomic<std::uint64_t*> fault_{nullptr};

@@ -187,6 +187,12 @@ SINTER_DECL void Gpu::check_fault(const StreamState& stream) {
                    label != nullptr && !label->where.empty() ? label->where.front() : Location());
 }
 
+SINTER_DECL void Gpu::wait_for_all() const {
+  enter();
+  std::scoped_lock lock(recording_);
+  cuda_detail::api().call_cuCtxSynchronize();
+}
+
 SINTER_DECL void Gpu::synchronise(const StreamState& stream) {
   enter();
   check(cuda_detail::api().call_cuStreamSynchronize(stream.handle), "work on the device");
@@ -239,8 +245,7 @@ class Memory final : public DeviceMemory {
   }
   void drain(Device device) noexcept override {
     try {
-      Gpu::get(device, "drain").enter();
-      api().call_cuCtxSynchronize();
+      Gpu::get(device, "drain").wait_for_all();
     } catch (const Error&) {   // a broken device has nothing left to wait for
     }
   }

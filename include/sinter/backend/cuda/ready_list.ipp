@@ -37,8 +37,7 @@ class Module {
   }
   ~Module() {
     try {   // the device may be gone
-      gpu_.enter();
-      api().call_cuCtxSynchronize();   // launches may still run
+      gpu_.wait_for_all();   // launches may still run
       api().call_cuModuleUnload(module_);
     } catch (const Error&) {
     }
@@ -104,6 +103,7 @@ struct ReadyList {
   LaunchList list;
   std::shared_ptr<const Module> module;
   Ref<Storage> workspace;   // allocated by the first run, for its stream
+  bool has_called = false;  // the library, which has then loaded what it needs
 
   ReadyList(Gpu& gpu, LaunchList made) : list(std::move(made)) {
     if (!list.source.empty()) module = Modules::of(gpu).get(gpu, list.source, list.entries);
