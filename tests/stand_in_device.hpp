@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <random>
 #include <set>
 #include <utility>
 #include <vector>
@@ -23,7 +24,7 @@ namespace sinter_test {
 class StandInMemory final : public sinter::DeviceMemory {
  public:
   static constexpr int devices = 2;
-  int waits = 0, copies_from_host = 0, copies_across = 0;   // counted; across: from one device to the other
+  int waits = 0, copies_from_host = 0, groups = 0, copies_across = 0;   // counted; across: from one device to the other
 
   static void* there(void* host, int index = 0) { return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(host) | far << index); }
   static void* here(const void* device) {
@@ -122,6 +123,32 @@ class StandInLaunch final : public sinter::Launch {
   int index_;
 };
 
+/// The launches in any order that the group allows.
+class StandInGroup final : public sinter::LaunchGroup {
+ public:
+  StandInGroup(StandInMemory& memory, std::vector<sinter::GroupedLaunch> launches) : memory_(memory), launches_(std::move(launches)) {}
+  void run(std::span<void* const* const> operands) override {
+    ++memory_.groups;
+    std::vector<std::uint8_t> is_done(launches_.size());
+    for (std::size_t count = 0; count < launches_.size(); ++count) {
+      std::vector<std::size_t> ready;
+      for (std::size_t i = 0; i < launches_.size(); ++i) {
+        bool is_ready = is_done[i] == 0;
+        for (std::uint32_t earlier : launches_[i].after) is_ready &= is_done[earlier] != 0;
+        if (is_ready) ready.push_back(i);
+      }
+      const std::size_t next = ready.at(random_() % ready.size());
+      if (operands[next] != nullptr) launches_[next].launch->run(operands[next]);
+      is_done[next] = 1;
+    }
+  }
+
+ private:
+  StandInMemory& memory_;
+  std::vector<sinter::GroupedLaunch> launches_;
+  std::minstd_rand random_{7};
+};
+
 class StandInBackend final : public sinter::Backend {
  public:
   explicit StandInBackend(StandInMemory& memory, int index = 0) : memory_(memory), index_(index), reference_(sinter::make_reference_backend()) {}
@@ -141,6 +168,8 @@ class StandInBackend final : public sinter::Backend {
   std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule) override {
     return std::make_shared<const Compiled>(memory_, index_, kernel, reference_->compile(kernel, schedule));
   }
+  bool can_group(const sinter::Launch& launch) const override { return dynamic_cast<const StandInLaunch*>(&launch) != nullptr; }
+  std::unique_ptr<sinter::LaunchGroup> group(std::vector<sinter::GroupedLaunch> launches) override { return std::make_unique<StandInGroup>(memory_, std::move(launches)); }
   std::unique_ptr<sinter::Launch> bind_host_op(const sinter::HostOp& op, std::span<const std::int64_t> symbols, const sinter::StepContext& step) override {
     if (op.run != nullptr) return nullptr;
     const auto size = static_cast<std::size_t>(size_of(op.scatter.dtype));

@@ -29,7 +29,12 @@ struct Way {
 std::vector<Way> ways() {
   if (default_device() == Device::cpu()) return {};
   const std::vector<Backend*> backends = jit::backends_for("", default_device());
-  return {{default_device().text() + " fused", fused(backends)}, {default_device().text() + " op by op", op_by_op(backends)}};
+  std::vector<Way> list{{default_device().text() + " fused", fused(backends)}, {default_device().text() + " op by op", op_by_op(backends)}};
+  for (std::size_t i : {0, 1}) {
+    list.push_back({list[i].name + " as one", list[i].options});
+    list.back().options.as_one = true;
+  }
+  return list;
 }
 #else
 std::vector<Way> ways() {

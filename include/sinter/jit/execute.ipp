@@ -25,7 +25,7 @@ SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
 }
 
 SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
-                                     std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
+                                     std::vector<std::uint8_t> may_donate, bool own_outputs) {
   PlanOptions options;
   for (Value output : traced.outputs()) options.output_devices.push_back(traced.type(output).device);
   const Device device = first_device_of(optimised, options.output_devices);
@@ -37,13 +37,12 @@ SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view ba
   options.own_outputs = own_outputs;
   options.input_strides = std::move(layouts);
   options.may_donate = std::move(may_donate);
-  options.as_one = as_one;
   return options;
 }
 
 SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
-                                                  std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
-  return build_plan(optimised, plan_options(optimised, backend, std::move(layouts), fuse, traced, precision, std::move(may_donate), own_outputs, as_one));
+                                                  std::vector<std::uint8_t> may_donate, bool own_outputs) {
+  return build_plan(optimised, plan_options(optimised, backend, std::move(layouts), fuse, traced, precision, std::move(may_donate), own_outputs));
 }
 
 namespace jit_detail {

@@ -404,8 +404,9 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
       for (std::size_t axis = 0; axis < entry->guards.leaves[index].rank; ++axis) layout.push_back(entry->guards.leaves[index].stride_dims[axis].substitute(solution));
     layouts.push_back(std::move(layout));
   }
-  const PlanOptions wanted = plan_options(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
-                                          entry->traced, entry->precision, jit_detail::find_donors(*entry), options_.mode == Mode::reduce_overhead);
+  PlanOptions wanted = plan_options(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
+                                          entry->traced, entry->precision, jit_detail::find_donors(*entry));
+  wanted.as_one = options_.mode == Mode::reduce_overhead;
   entry->optimised = fit_memory(entry->optimised, options_.memory_budget, wanted, where_);
   entry->plan = build_plan(entry->optimised, wanted);
   guard_precision(*entry);

@@ -62,8 +62,10 @@ SINTER_DECL std::vector<std::vector<std::uint32_t>> dependences_of(std::span<con
   runtime_detail::Reach reach(steps.size());
   for (std::uint32_t i = 0; i < steps.size(); ++i) {
     std::vector<std::uint32_t>& before = result[i];
-    for (const MemoryUse& use : steps[i]) spaces[use.space].add_conflicts(use, before);
-    for (const MemoryUse& use : steps[i]) spaces[use.space].add(use, i);
+    for (const MemoryUse& use : steps[i])
+      if (use.begin < use.end) spaces[use.space].add_conflicts(use, before);
+    for (const MemoryUse& use : steps[i])
+      if (use.begin < use.end) spaces[use.space].add(use, i);
     std::sort(before.begin(), before.end());
     before.erase(std::unique(before.begin(), before.end()), before.end());
     reach.reduce(i, before);
