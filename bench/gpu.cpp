@@ -156,7 +156,7 @@ struct Network {
   Variable w2{randn({256, 10}, {.device = gpu}) * 0.06f, "w2"}, b2{zeros({10}, {.device = gpu}), "b2"};
 };
 
-auto training_step() {
+auto training_step(jit::Mode mode = jit::Mode::default_) {
   return jit::compile([](const Network& n, Tensor in, Tensor target, Scalar rate) {
     auto [loss, gradients] = jit::value_and_grad([&](const Network& m) {
       Tensor error = matmul(relu(matmul(in, m.w1) + m.b1), m.w2) + m.b2 - target;
@@ -165,26 +165,34 @@ auto training_step() {
     auto update = [&, &g = gradients](const Variable& v) { v -= rate * g[v]; };
     update(n.w1), update(n.b1), update(n.w2), update(n.b2);
     return loss;
-  });
+  }, {.mode = mode});
 }
 
-void training_row() {
+/// Kernel by kernel, or as a graph.
+void training_row(jit::Mode mode) {
+  const bool is_graph = mode == jit::Mode::reduce_overhead;
   const Network net;
   const Tensor x = noise({128, 784}), y = noise({128, 10});
   for (const Tensor* t : {&x, &y}) eval(*t);
-  auto step = training_step();
+  auto step = training_step(mode);
   const float first = item<float>(step(net, x, y, 0.05));
   for (int i = 0; i < 50; ++i) bench::keep(step(net, x, y, 0.05));
   if (!(item<float>(step(net, x, y, 0.05)) < first)) std::printf("the training step does not learn\n"), std::exit(1);
   const double seconds = device_seconds([&] { bench::keep(step(net, x, y, 0.01)); });
-  report({.name = "MLP training step", .shape = "128x784x256x10", .ours = seconds * 1e6, .unit = "us"});
+  report({.name = is_graph ? "MLP training step, graphs" : "MLP training step", .shape = "128x784x256x10", .ours = seconds * 1e6, .unit = "us"});
+  const double host = host_seconds([&] { bench::keep(step(net, x, y, 0.01)); });
+  report({.name = is_graph ? "host cost of a training step, graphs" : "host cost of a training step", .shape = "128x784x256x10", .ours = host * 1e6, .unit = "us"});
 }
 
 void call_row() {
-  const Tensor x = noise({16}), y = noise({16});
-  for (const Tensor* t : {&x, &y}) eval(*t);
+  const Tensor x = noise({16}), y = noise({16}), m = noise({16, 16});
+  for (const Tensor* t : {&x, &y, &m}) eval(*t);
   auto f = jit::compile([](Tensor a, Tensor b) { return Tensor(a * b + a); });
   report({.name = "host cost of a call", .shape = "16", .ours = host_seconds([&] { bench::keep(f(x, y)); }) * 1e6, .unit = "us"});
+  auto four = [](Tensor a) { return matmul(matmul(matmul(matmul(a, a), a), a), a); };
+  auto plain = jit::compile(four), graph = jit::compile(four, {.mode = jit::Mode::reduce_overhead});
+  report({.name = "host cost of a call, four kernels", .shape = "16x16", .ours = host_seconds([&] { bench::keep(plain(m)); }) * 1e6, .unit = "us"});
+  report({.name = "host cost of a call, graph", .shape = "16x16", .ours = host_seconds([&] { bench::keep(graph(m)); }) * 1e6, .unit = "us"});
 }
 
 // ---- first calls --------------------------------------------------------------------------------------------------------
@@ -282,7 +290,8 @@ int main(int argc, char** argv) {
   peers = read_peers();
   first_call_rows(std::filesystem::read_symlink("/proc/self/exe").string());
   call_row();
-  training_row();
+  training_row(jit::Mode::default_);
+  training_row(jit::Mode::reduce_overhead);
   memory_bound_rows();
   product_row("linear+gelu", 4096, 4096, 4096);
   product_row("linear+gelu, small", 1024, 1024, 1024);

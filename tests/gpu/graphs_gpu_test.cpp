@@ -11,7 +11,7 @@ using namespace sinter;
 
 namespace {
 bool is_missing() { return !cuda::is_available(); }
-constexpr jit::Options as_one() { return {.mode = jit::Mode::reduce_overhead}; }
+jit::Options as_one() { return {.mode = jit::Mode::reduce_overhead}; }
 
 /// Relative to the largest value.
 float difference(const Tensor& a, const Tensor& b) {

@@ -13,7 +13,7 @@ using sinter_test::stand_in_device;
 using Floats = std::vector<float>;
 
 namespace {
-constexpr jit::Options as_one() { return {.mode = jit::Mode::reduce_overhead}; }
+jit::Options as_one() { return {.mode = jit::Mode::reduce_overhead}; }
 
 /// How many groups a call enqueued.
 template <class F>
