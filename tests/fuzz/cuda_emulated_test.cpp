@@ -34,6 +34,9 @@ constexpr const char* graphs[] = {
     "graph(%x: f32[s0, 10011]) { return sum(%x) {axes=[0, 1]} }",
     "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }",
     "graph(%x: f32[s0, 255], %w: f32[255, 130]) { return matmul(%x, %w) }",
+    "graph(%x: f32[s0, 784], %w: f32[784, 44], %b: f32[44]) { return tanh(add(matmul(%x, %w), %b)) }",   // teams, and pieces
+    "graph(%x: f64[s0, 300], %w: f64[300, 33]) { return matmul(%x, %w) }",
+    "graph(%x: f32[s0, 10], %w: f32[70, 10]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
     "graph(%x: f64[s0, 64], %w: f64[128, 64]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
     "graph(%x: f32[s0, 1000], %w: f32[1000], %b: f32[1000]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-05} }",
 };

@@ -20,8 +20,10 @@ struct ProductShape {
   Factor left, right;
   int rows = 128, columns = 128, depth = 16;      // of a tile
   int thread_rows = 8, thread_columns = 8;
+  int teams = 1;                                  // of threads: each takes its part of a tile's depth, and their sums are added
   std::int64_t splits = 1, chunk = 0;             // of the reduced axis
-  int threads() const { return rows / thread_rows * (columns / thread_columns); }
+  int team_threads() const { return rows / thread_rows * (columns / thread_columns); }
+  int threads() const { return team_threads() * teams; }
 };
 
 /// Below, a product is never offered to the library: opening it takes a process a good part of a second, and a generated kernel
@@ -46,6 +48,7 @@ class ProductWriter {
   static std::string str(std::int64_t number) { return std::to_string(number); }
   void choose_tile();
   ProductAxes axes() const;
+  void choose_teams(std::int64_t blocks);
   std::optional<cuda::LibraryProduct> library_product() const;
   bool library_does_all(cuda::LibraryProduct& product) const;
   std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
@@ -58,6 +61,7 @@ class ProductWriter {
   void multiply();
   void write_epilogue();
   void write_staged(int rows, const std::string& first_row);
+  void add_teams(int width, const std::string& place);
   /// Neighbouring results that a thread takes at once.
   int result_width() const { return nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1; }
   std::vector<bool> after_contract() const;
@@ -68,6 +72,8 @@ class ProductWriter {
     return "(" + name + "_tile + (buffer * " + str(shape.depth) + " + " + depth + ") * " + str((name == "left" ? shape.rows : shape.columns) + pad()) + ")";
   }
   int pad() const { return static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype)); }   // keeps rows aligned
+  /// Elements of shared memory that a team's results take: those of all fit where the two buffers were.
+  int staged() const { return shape.rows * (shape.columns + pad()); }
   int row_gap() const { return shape.rows * 4 / shape.thread_rows; }
   int column_gap() const { return shape.columns * 4 / shape.thread_columns; }
 

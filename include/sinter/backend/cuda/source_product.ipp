@@ -61,20 +61,32 @@ SINTER_DECL void ProductWriter::choose_tile() {
   }
   shape.rows = best.rows, shape.columns = best.columns, shape.depth = best.depth;
   shape.thread_rows = best.thread_rows, shape.thread_columns = best.thread_columns;
+  if (best.rows == 32) choose_teams(blocks(best));
   const std::int64_t depth = nest.extent(shape.depth_axis), steps = quotient_up(depth, shape.depth);
   shape.chunk = std::max<std::int64_t>(steps, 1) * shape.depth;
-  const std::int64_t splits = std::min(steps / 4, std::int64_t{w.device.multiprocessors} * 2 / blocks(best));
+  // A second kernel costs about as much as four steps of a block of teams.
+  const std::int64_t most = shape.teams == 1 ? steps / 4 : steps < 8 ? 1 : steps / 3;
+  const std::int64_t splits = std::min(most, std::int64_t{w.device.multiprocessors} * 2 / blocks(best));
   if (splits < 2) return;
   shape.chunk = quotient_up(steps, splits) * shape.depth;
   shape.splits = quotient_up(depth, shape.chunk);
+}
+
+/// Of few small tiles, what a block takes is a chain of waiting for memory: all threads that find room share its steps.
+SINTER_DECL void ProductWriter::choose_teams(std::int64_t blocks) {
+  const bool is_wide = size_of(nest.inst(shape.contract).dtype) == 8, is_deep = !is_wide && nest.extent(shape.depth_axis) > 32;
+  const int teams = is_deep ? 8 : 4;
+  if (blocks * teams * shape.team_threads() > std::int64_t{w.device.multiprocessors} * 2048) return;
+  shape.teams = teams, shape.depth = is_deep ? 64 : 32;
 }
 
 // ---- the kernel -------------------------------------------------------------------------------------------------------
 
 SINTER_DECL void ProductWriter::write_threads() {
   // A warp is 8 threads across and 4 down, so that what it reads of shared memory at once has few different rows.
-  const int warps_across = shape.columns / shape.thread_columns / 8;
-  w.line("const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32);");
+  const int warps_across = shape.columns / shape.thread_columns / 8, team_warps = shape.team_threads() / 32;
+  w.line("const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32)" + (shape.teams > 1 ? " % " + str(team_warps) : "") + ";");
+  if (shape.teams > 1) w.line("const int team = (int)(threadIdx.x / " + str(shape.team_threads()) + ");");
   w.line("const int tx = warp % " + str(warps_across) + " * 8 + lane % 8, ty = warp / " + str(warps_across) + " * 4 + lane / 8;");
 }
 
@@ -120,11 +132,13 @@ SINTER_DECL void ProductWriter::keep(FactorWriter& factor, const std::string& na
 /// A thread has groups of 4 rows and of 4 columns, spread over the tile so that shared memory is read without conflicts, and
 /// whole groups at a time: the compiler does not see that they are aligned.
 SINTER_DECL void ProductWriter::multiply() {
-  w.line("const " + type() + "* const left_now = " + tile("left", "0") + " + ty * 4;");
-  w.line("const " + type() + "* const right_now = " + tile("right", "0") + " + tx * 4;");
+  const int depth = shape.depth / shape.teams;
+  const std::string first = shape.teams > 1 ? "team * " + str(depth) : "0";
+  w.line("const " + type() + "* const left_now = " + tile("left", first) + " + ty * 4;");
+  w.line("const " + type() + "* const right_now = " + tile("right", first) + " + tx * 4;");
   // Enough independent work without text that compiles for long.
   w.line("#pragma unroll " + str(std::min(8, std::max(4, 256 / (shape.thread_rows * shape.thread_columns)))));
-  w.open("for (int k = 0; k < " + str(shape.depth) + "; ++k)");
+  w.open("for (int k = 0; k < " + str(depth) + "; ++k)");
   w.line("__align__(16) " + type() + " left[" + str(shape.thread_rows) + "], right[" + str(shape.thread_columns) + "];");
   const auto read = [&](const std::string& name, int count, int pitch, int gap) {
     w.line("#pragma unroll");
@@ -191,7 +205,8 @@ SINTER_DECL void ProductWriter::write_epilogue() {
   w.line(pack(4) + " p;");
   w.line("#pragma unroll");
   w.line(std::string("for (int c = 0; c < 4; ++c) p.v[c] = ") + (groups == 1 ? "sum[i][j * 4 + c]" : "g == 0 ? sum[i][j * 4 + c] : sum[i + 4][j * 4 + c]") + ";");
-  w.line("*(" + pack(4) + "*)(left_tile + (ty * 4 + i) * " + pitch + " + j * " + str(column_gap()) + " + tx * 4) = p;");
+  const std::string own = shape.teams > 1 ? "left_tile + team * " + str(staged()) : "left_tile";
+  w.line("*(" + pack(4) + "*)(" + own + " + (ty * 4 + i) * " + pitch + " + j * " + str(column_gap()) + " + tx * 4) = p;");
   w.close(), w.close();
   w.line("__syncthreads();");
   write_staged(stage_rows, "first_row + g * " + str(row_gap()));
@@ -207,7 +222,8 @@ SINTER_DECL void ProductWriter::write_staged(int rows, const std::string& first_
   w.line("#pragma unroll 1");
   w.open("for (int q = (int)threadIdx.x; q < " + str(rows * shape.columns / width) + "; q += " + str(shape.threads()) + ")");
   w.line("const I " + row + " = " + first_row + " + q / " + in_row + ", " + column + " = first_column + q % " + in_row + " * " + str(width) + ";");
-  w.line("const " + pack(width) + " sums = *(const " + pack(width) + "*)(left_tile + q / " + in_row + " * " + pitch + " + q % " + in_row + " * " + str(width) + ");");
+  w.line(std::string(shape.teams > 1 ? "" : "const ") + pack(width) + " sums = *(const " + pack(width) + "*)(left_tile + q / " + in_row + " * " + pitch + " + q % " + in_row + " * " + str(width) + ");");
+  if (shape.teams > 1) add_teams(width, "left_tile + q / " + in_row + " * " + pitch + " + q % " + in_row + " * " + str(width));
   w.open("if (" + row + " < " + w.extent(shape.row_axis) + " && " + column + " < " + w.extent(shape.column_axis) + ")");
   IndexNames index = batch_index_;
   index[static_cast<std::size_t>(shape.row_axis)] = row, index[static_cast<std::size_t>(shape.column_axis)] = column;
@@ -221,6 +237,15 @@ SINTER_DECL void ProductWriter::write_staged(int rows, const std::string& first_
     write_results(index, width);
   }
   w.close(), w.close();
+}
+
+/// The other teams' results, in order.
+SINTER_DECL void ProductWriter::add_teams(int width, const std::string& place) {
+  w.unroll("for (int m = 1; m < " + str(shape.teams) + "; ++m)");
+  w.line("const " + pack(width) + " more = *(const " + pack(width) + "*)(" + place + " + m * " + str(staged()) + ");");
+  w.line("#pragma unroll");
+  w.line("for (int j = 0; j < " + str(width) + "; ++j) sums.v[j] = " + combined(Prim::reduce_add, nest.inst(shape.contract).dtype, "sums.v[j]", "more.v[j]") + ";");
+  w.close();
 }
 
 /// Instructions that the stores need beside the product: its factors' are done with.
@@ -281,10 +306,17 @@ SINTER_DECL void ProductWriter::write_finish() {
   w.open("if (item < " + w.number("items", items) + ")");
   const IndexNames index = w.decode("item", axes, width);
   w.line(type() + " sum[" + str(width) + "] = {};");
-  w.open("for (I s = 0; s < " + w.number("splits", shape.splits) + "; ++s)");
-  w.line("const " + type() + "* const piece = (const " + type() + "*)a.workspace + s * " + w.number("results", results) + " + item * " + str(width) + ";");
+  // Four loads at once, the last of them idle: a loop unrolled by the compiler is three loops.
+  const std::string splits = w.number("splits", shape.splits), batch = str(std::min<std::int64_t>(shape.splits, 4));
+  const std::string at = "((const " + type() + "*)a.workspace + (s + i) * " + w.number("results", results) + " + item * " + str(width) + ")";
+  w.line("#pragma unroll 1");
+  w.open("for (I s = 0; s < " + splits + "; s += " + batch + ")");
+  w.line(pack(width) + " piece[" + batch + "] = {};");
   w.line("#pragma unroll");
-  w.line("for (int j = 0; j < " + str(width) + "; ++j) sum[j] = " + combined(Prim::reduce_add, nest.inst(shape.contract).dtype, "sum[j]", "piece[j]") + ";");
+  w.line("for (int i = 0; i < " + batch + "; ++i) if (s + i < " + splits + ") piece[i] = *(const " + pack(width) + "*)" + at + ";");
+  w.line("#pragma unroll");
+  w.line("for (int q = 0; q < " + batch + " * " + str(width) + "; ++q) sum[q % " + str(width) + "] = " +
+         combined(Prim::reduce_add, nest.inst(shape.contract).dtype, "sum[q % " + str(width) + "]", "piece[q / " + str(width) + "].v[q % " + str(width) + "]") + ";");
   w.close();
   w.name[shape.contract] = "sum[j]";
   write_results(index, width);
