@@ -73,7 +73,8 @@ double host_seconds(const std::function<void()>& call) {
 std::map<std::string, Peer> peers;
 
 void report(bench::Row row) {
-  row.dtype = "f32", row.device = "cuda";
+  if (row.dtype.empty()) row.dtype = "f32";
+  row.device = "cuda";
   if (const auto found = peers.find(row.name); found != peers.end()) row.peer = found->second.name, row.peer_value = found->second.value;
   bench::print(row);
 }
@@ -149,6 +150,31 @@ void epilogue_rows(std::int64_t m, std::int64_t k, std::int64_t n) {
   row("linear, as measured", Policy::measured, [](Tensor a, Tensor c, Tensor d) { return Tensor(matmul(a, c) + d); });
   row("linear+relu, by the library and a kernel", Policy::library, [](Tensor a, Tensor c, Tensor d) { return Tensor(relu(matmul(a, c) + d)); });
   row("linear+relu, as measured", Policy::measured, [](Tensor a, Tensor c, Tensor d) { return Tensor(relu(matmul(a, c) + d)); });
+}
+
+/// The generated kernel on tensor cores beside the library.
+void tensor_rows() {
+  using Policy = cuda::ProductPolicy;
+  const auto row = [](const std::string& name, Policy policy, std::int64_t n, DType dtype, MatmulPrecision precision) {
+    const Tensor x = noise({n, n}).to(dtype), w = noise({n, n}).to(dtype), b = noise({n}).to(dtype);
+    for (const Tensor* t : {&x, &w, &b}) eval(*t);
+    const bool is_layer = dtype == DType::f32;
+    cuda::set_product_policy(policy);
+    auto compiled = jit::compile([=](Tensor a, Tensor c, Tensor d) { return is_layer ? Tensor(gelu(matmul(a, c) + d)) : matmul(a, c); }, {.matmul_precision = precision});
+    const double seconds = device_seconds([&] { bench::keep(compiled(x, w, b)); });
+    cuda::set_product_policy(Policy::measured);
+    report({.name = name, .shape = std::to_string(n) + "x" + std::to_string(n) + "x" + std::to_string(n), .dtype = dtype == DType::f64 ? "f64" : "f32",
+            .ours = 2e-12 * static_cast<double>(n * n) * static_cast<double>(n) / seconds, .unit = "TFLOP/s"});
+  };
+  row("matmul f64", Policy::measured, 4096, DType::f64, MatmulPrecision::f32);
+  row("linear+gelu in tf32, large", Policy::measured, 8192, DType::f32, MatmulPrecision::tf32);
+  for (const auto& [suffix, policy] : {std::pair{", generated", Policy::tensor_cores}, {", library", Policy::library}}) {
+    row(std::string("matmul f64") + suffix, policy, 4096, DType::f64, MatmulPrecision::f32);
+    row(std::string("linear+gelu in tf32") + suffix, policy, 4096, DType::f32, MatmulPrecision::tf32);
+    row(std::string("linear+gelu in tf32, small") + suffix, policy, 1024, DType::f32, MatmulPrecision::tf32);
+    row(std::string("linear+gelu in tf32, large") + suffix, policy, 8192, DType::f32, MatmulPrecision::tf32);
+    row(std::string("linear+gelu in tf32x3") + suffix, policy, 4096, DType::f32, MatmulPrecision::tf32x3);
+  }
 }
 
 struct Network {
@@ -299,6 +325,7 @@ int main(int argc, char** argv) {
   product_row("linear+gelu in tf32", 4096, 4096, 4096, MatmulPrecision::tf32);
   product_row("linear+gelu in tf32, small", 1024, 1024, 1024, MatmulPrecision::tf32);
   epilogue_rows(4096, 4096, 4096);
+  tensor_rows();
 }
 #else
 int main() { std::fprintf(stderr, "built without the CUDA back end\n"); }

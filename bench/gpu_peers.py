@@ -45,7 +45,7 @@ def measured(call, wait):
     return statistics.median(times), first
 
 
-def row(name, shapes, by_torch, by_jax, work, unit):
+def row(name, shapes, by_torch, by_jax, work, unit, dtype=torch.float32):
     def say(peer, seconds, first):
         value = seconds * 1e6 if unit == "us" else work / seconds
         print(name.replace(" ", "~"), peer, f"{value:.6g}", unit, flush=True)
@@ -58,7 +58,7 @@ def row(name, shapes, by_torch, by_jax, work, unit):
         except Exception as error:  # a peer that fails is no reason to lose the others
             print(f"{name}: {peer}: {error!r}"[:200], file=sys.stderr)
 
-    given = [torch.randn(*s, device="cuda") for s in shapes]
+    given = [torch.randn(*s, device="cuda", dtype=dtype) for s in shapes]
     wait = lambda _: torch.cuda.synchronize()
     attempt("torch-eager", lambda: (lambda: by_torch(*given)), wait)
 
@@ -69,7 +69,7 @@ def row(name, shapes, by_torch, by_jax, work, unit):
     attempt("torch.compile", compiled, wait)
     del given
     torch.cuda.empty_cache()
-    if jax is None:
+    if jax is None or by_jax is None:
         return
 
     def jitted():
@@ -111,7 +111,8 @@ row("add+layernorm", [(R, C), (R, C), (C,), (C,)], lambda x, r, w, b: F.layer_no
 row("row sum", [(R, C)], lambda x: x.sum(1), lambda x: x.sum(1), gb, "GB/s")
 row("column sum of squares", [(R, C)], lambda x: (x * x).sum(0), lambda x: (x * x).sum(0), gb, "GB/s")
 row("sum", [(N,)], lambda x: x.sum(), lambda x: x.sum(), gb, "GB/s")
-for name, n in (("linear+gelu", 4096), ("linear+gelu, small", 1024), ("linear+gelu in tf32", 4096), ("linear+gelu in tf32, small", 1024)):
+row("matmul f64", [(4096, 4096)] * 2, lambda x, w: x @ w, None, 2e-12 * 4096**3, "TFLOP/s", torch.float64)
+for name, n in (("linear+gelu", 4096), ("linear+gelu, small", 1024), ("linear+gelu in tf32", 4096), ("linear+gelu in tf32, small", 1024), ("linear+gelu in tf32, large", 8192)):
     if "tf32" in name:
         torch.set_float32_matmul_precision("high")
         if jax is not None:
