@@ -201,9 +201,15 @@ class EmulatedCuda final : public sinter::Backend {
  public:
   /// `multiprocessors`: what the generator is told; 2 runs small sizes as large ones are. `way`: of products, where it is open.
   explicit EmulatedCuda(int multiprocessors = 132, std::optional<sinter::cuda::ProductWay> way = {}) : way_(way) { target_.multiprocessors = multiprocessors; }
+  /// Of the largest product that takes what computes its factors in.
+  std::int64_t prologue_operations = sinter::cuda::generator_limits().prologue_operations;
   std::string_view name() const override { return "emulated cuda"; }
   std::string cache_key() const override { return "emulated cuda " + std::to_string(target_.multiprocessors); }
-  sinter::Limits limits() const override { return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
+  sinter::Limits limits() const override {
+    sinter::Limits limits = sinter::cuda::generator_limits();
+    limits.prologue_operations = prologue_operations;
+    return limits;
+  }
   std::vector<sinter::Schedule> schedules(const sinter::Kernel& kernel, std::string* why) const override {
     if (sinter::cuda::generate(kernel, {}, target_, why) == nullptr) return {};
     return {sinter::Schedule{}};

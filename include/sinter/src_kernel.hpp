@@ -3,6 +3,7 @@
 // kernel
 #include <sinter/kernel/fusion.ipp>
 #include <sinter/kernel/fusion_merge.ipp>
+#include <sinter/kernel/fusion_prologue.ipp>
 #include <sinter/kernel/index_map.ipp>
 #include <sinter/kernel/item_views.ipp>
 #include <sinter/kernel/items.ipp>

@@ -182,7 +182,7 @@ class KernelGenerator {
   }
 
   bool may_use(InstId id) {   // what feeds `contract` is not part of the epilogue
-    return kernel().kind != KernelKind::contraction || id >= 2;
+    return kernel().kind != KernelKind::contraction || id >= contract_;
   }
 
   /// An existing value of the dtype, mostly a late one, or a new load or immediate.
@@ -278,17 +278,52 @@ class KernelGenerator {
     // From the seed, so that all else is what it would be without.
     if (dtype == DType::f32) kernel().precision = Random(case_.seed ^ 0x7F32).pick(std::vector{MatmulPrecision::f32, MatmulPrecision::f32, MatmulPrecision::tf32x3, MatmulPrecision::tf32});
     const Mask k = 1u << (rank() - 1), n = 1u << (rank() - 2), m = 1u << (rank() - 3), batch = m - 1;
+    const bool has_prologue = random_.chance(25);
     for (;;) {
       case_.data.clear(), case_.geometry.accesses.clear(), kernel().operands.clear(), kernel().accesses.clear(), kernel().body.clear(),
           facts_.clear();
       std::array<InstId, 3> factors{no_inst, no_inst, no_inst};
       for (std::size_t i = 0; i < 2; ++i) {
-        const std::uint16_t operand = add_operand(dtype, false);
         const Mask mask = (i == 0 ? m : n) | k | (random_.chance(70) ? batch : 0);
+        if (has_prologue && random_.chance(60)) {
+          factors[i] = add_computed_factor(dtype, mask);
+          continue;
+        }
+        const std::uint16_t operand = add_operand(dtype, false);
         factors[i] = push({.prim = Prim::load, .dtype = dtype, .access = add_access(operand, mask, false)});
       }
-      if (push({.prim = Prim::contract, .dtype = dtype, .args = factors}) != no_inst) return;
+      if (factors[0] == no_inst || factors[1] == no_inst) continue;
+      contract_ = push({.prim = Prim::contract, .dtype = dtype, .args = factors});
+      if (contract_ != no_inst) return;
     }
+  }
+
+  /// Maps of loads over (parts of) the axes of `mask`; no_inst where back ends might disagree about one.
+  InstId add_computed_factor(DType dtype, Mask mask) {
+    const auto load = [&](DType type, Mask over) { return push({.prim = Prim::load, .dtype = type, .access = add_access(add_operand(type, false), over, false)}); };
+    const auto other = [&](DType type) {
+      const std::int64_t kind = random_.integer(0, 9);
+      if (kind < 2) return add_immediate(type);
+      if (kind < 8) return load(type, random_mask(mask));
+      std::vector<std::uint64_t> axes;
+      for (int a = 0; a < rank(); ++a)
+        if (mask >> a & 1) axes.push_back(static_cast<std::uint64_t>(a));
+      const InstId index = push({.prim = Prim::index, .dtype = DType::i64, .bits = random_.pick(axes)});
+      return type == DType::i64 ? index : push({.prim = Prim::convert, .dtype = type, .args = {index, no_inst, no_inst}});
+    };
+    const DType from = random_.chance(60) ? dtype : random_.pick(std::vector{DType::f32, DType::f64, DType::i32, DType::i64, DType::bool_});
+    InstId value = load(from, mask);
+    if (value != no_inst && from != dtype) value = push({.prim = Prim::convert, .dtype = dtype, .args = {value, no_inst, no_inst}});
+    for (std::int64_t left = random_.integer(0, 3); left > 0 && value != no_inst; --left) {
+      static const std::vector<Prim> maps{Prim::add, Prim::sub, Prim::mul, Prim::min, Prim::max, Prim::neg, Prim::abs, Prim::fma, Prim::select};
+      Inst inst{.prim = random_.pick(maps), .dtype = dtype};
+      for (std::size_t k = 0; k < static_cast<std::size_t>(arity(inst.prim)); ++k)
+        inst.args[k] = k + 1 == static_cast<std::size_t>(arity(inst.prim)) ? value : other(inst.prim == Prim::select && k == 0 ? DType::bool_ : dtype);
+      for (int k = 0; k < arity(inst.prim); ++k)
+        if (inst.args[static_cast<std::size_t>(k)] == no_inst) return no_inst;
+      value = push(inst);
+    }
+    return value;
   }
 
   // ---- stores -----------------------------------------------------------------------------------------------------
@@ -302,7 +337,7 @@ class KernelGenerator {
       if (!may_use(value)) value = static_cast<InstId>(last);
       if (std::find(chosen.begin(), chosen.end(), value) == chosen.end()) chosen.push_back(value), add_store(value);
     }
-    if (kernel().kind == KernelKind::contraction && !stores_need(2)) add_store(2);
+    if (kernel().kind == KernelKind::contraction && !stores_need(contract_)) add_store(contract_);
   }
 
   bool stores_need(InstId id) {
@@ -355,6 +390,7 @@ class KernelGenerator {
   Random random_;
   KernelCase case_;
   std::vector<Facts> facts_;
+  InstId contract_ = no_inst;   // of a contraction
 };
 
 inline void KernelGenerator::prune(KernelCase& test_case) {

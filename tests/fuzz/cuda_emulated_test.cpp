@@ -40,7 +40,47 @@ constexpr const char* graphs[] = {
     "graph(%x: f64[s0, 64], %w: f64[128, 64]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
     "graph(%x: f32[s0, 1000], %w: f32[1000], %b: f32[1000]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-05} }",
 };
+/// Factors that are computed on the way into the product: each is one kernel (two where the reduced axis is cut).
+constexpr const char* prologues[] = {
+    "graph(%x: f32[s0, 64], %s: f32[64], %b: f32[64], %w: f32[64, 96]) { return matmul(add(mul(relu(%x), %s), %b), %w) }",   // 0 * x + b outside the tile
+    "graph(%x: f32[s0, 63], %s: f32[s0, 1], %b: f32[63], %w: f32[63, 45]) { return matmul(add(mul(%x, %s), %b), %w) }",   // odd extents, scale of a row
+    "graph(%x: f32[s0, 64], %m: bool[s0, 64], %w: f32[64, 96]) { return matmul(mul(%x, cast(%m) {dtype=f32}), %w) }",
+    "graph(%x: i32[s0, 64], %w: f32[64, 96]) { return matmul(cast(%x) {dtype=f32}, %w) }",
+    "graph(%x: f64[s0, 64], %w: bool[64, 95]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) }",   // both factors, 8-byte loads
+    "graph(%x: f32[s0, 64], %w: f64[64, 96]) { return matmul(cast(%x) {dtype=f64}, add(%w, 1)) }",
+    "graph(%x: f32[300, s0], %g: f32[300, 40], %h: f32[300, 40]) { return matmul(permute(%x) {axes=[1, 0]}, mul(%g, cast(gt(%h, 0)) {dtype=f32})) }",   // backward; cut
+    "graph(%x: f32[64, s0], %c: f32[s0], %w: f32[96, 64]) { return matmul(permute(sub(%x, %c)) {axes=[1, 0]}, permute(div(%w, 3)) {axes=[1, 0]}) }",   // both transposed
+    "graph(%x: f32[s0, 64], %y: f32[64, s0], %w: f32[64, 96]) { return matmul(add(%x, permute(%y) {axes=[1, 0]}), %w) }",   // loads of two orientations
+    "graph(%x: f32[s0, 5, 12], %p: f32[5, 12], %w: f32[12, 96]) { return matmul(reshape(relu(%x)) {shape=[5*s0, 12]}, %w) }",   // through a reshape
+    "graph(%q: f32[3, s0, 64], %k: f32[3, s0, 64]) { return matmul(mul(%q, 0.125), permute(%k) {axes=[0, 2, 1]}) }",   // batches
+    "graph(%x: f32[s0, 64], %w: f32[64, 24]) { return matmul(mul(%x, sin(cast(iota {axes=[1], shape=[s0, 64], dtype=i32}) {dtype=f32})), %w) }",
+    "graph(%x: f32[s0, 64], %w: f32[64, 64]) { %h = relu(%x) return gelu(add(matmul(%h, %w), %h)) }",   // before and after the product
+    "graph(%x: f32[s0, 64], %w: f32[64, 3]) { return matmul(exp(%x), %w) }",   // no tile: rows
+};
 }  // namespace
+
+TEST_CASE("emulated CUDA C with prologues agrees with the oracle") {
+  if (!has_compiler()) SINTER_SKIP("no compiler");
+  for (const char* text : prologues)
+    for (const int multiprocessors : {132, 2}) {
+      EmulatedCuda emulated(multiprocessors);
+      const Graph graph = parse_graph(text);
+      const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
+      INFO(text << " for " << multiprocessors << " processors\n" << plan->text());
+      CHECK(kinds(*plan) == "contraction");
+      for (const std::int64_t rows : {8, 33, 130}) {
+        const auto inputs = random_inputs(graph, std::vector<std::int64_t>{rows});
+        CHECK(first_difference(*plan, graph, inputs) == "");
+        if (multiprocessors == 2) continue;
+        // A factor has the bits that it would have in memory.
+        EmulatedCuda apart(multiprocessors);
+        apart.prologue_operations = 0;
+        const auto stored = build_plan(run_pipeline(graph), fused({&apart}));
+        CHECK(stored->kernel_count() > 1);
+        CHECK(difference(run(*plan, inputs)[0], run(*stored, inputs)[0], 0) == "");
+      }
+    }
+}
 
 TEST_CASE("emulated CUDA C agrees with the oracle") {
   if (!has_compiler()) SINTER_SKIP("no compiler");

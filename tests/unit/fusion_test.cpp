@@ -159,6 +159,50 @@ TEST_CASE("cheap values are computed again instead of stored", "[fusion]") {
     for (const Operand& operand : step.kernel.operands) CHECK(operand.dtype != DType::bool_);
 }
 
+TEST_CASE("what computes a factor goes into the product's kernel", "[fusion]") {
+  struct Prologues : OtherBackend {
+    Limits limits() const override {
+      Limits limits = reference()->limits();
+      limits.prologue_operations = 10'000'000;
+      return limits;
+    }
+  } backend;
+  struct Row {
+    const char* name;
+    const char* text;
+    const char* kinds;
+  };
+  const Row rows[] = {
+      {"relu, scale, shift", "graph(%x: f32[64, 32], %s: f32[32], %b: f32[32], %w: f32[32, 48]) { return matmul(add(mul(relu(%x), %s), %b), %w) }", "contraction"},
+      {"a mask of bool", "graph(%x: f32[64, 32], %m: bool[64, 32], %w: f32[32, 48]) { return matmul(mul(%x, cast(%m) {dtype=f32}), %w) }", "contraction"},
+      {"both factors", "graph(%x: i32[64, 32], %w: f64[32, 48]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) }", "contraction"},
+      {"a transposed gradient", "graph(%x: f32[64, 32], %g: f32[64, 48], %h: f32[64, 48]) { return matmul(permute(%x) {axes=[1, 0]}, mul(%g, cast(gt(%h, 0)) {dtype=f32})) }", "contraction"},
+      {"through a reshape", "graph(%x: f32[s0, 4, 32], %w: f32[32, 48]) { return matmul(reshape(relu(%x)) {shape=[4*s0, 32]}, %w) }", "contraction"},
+      {"of two products", "graph(%x: f32[64, 32], %w: f32[32, 48], %v: f32[32, 8]) { %h = relu(%x) return matmul(%h, %w), matmul(%h, %v) }", "contraction contraction"},
+      {"before and after one product", "graph(%x: f32[64, 32], %w: f32[32, 32]) { %h = relu(%x) return add(matmul(%h, %w), %h) }", "contraction"},
+      {"exp, each element once", "graph(%x: f32[64, 32], %w: f32[32, 8]) { return matmul(exp(%x), %w) }", "contraction"},
+      // Near misses.
+      {"exp, in several tiles", "graph(%x: f32[64, 32], %w: f32[32, 48]) { return matmul(exp(%x), %w) }", "pointwise contraction"},
+      {"a result as well", "graph(%x: f32[64, 32], %w: f32[32, 48]) { %h = relu(%x) return matmul(%h, %w), %h }", "pointwise contraction"},
+      {"a large product", "graph(%x: f32[512, 512], %w: f32[512, 512]) { return matmul(relu(%x), %w) }", "pointwise contraction"},
+      {"a factor of a row's reduction", "graph(%x: f32[64, 32], %w: f32[32, 48]) { return matmul(softmax(%x) {axes=[1]}, %w) }", "row contraction"},
+      {"gathered rows", "graph(%t: f32[99, 32], %i: i64[64], %w: f32[32, 48]) { return matmul(relu(take(%t, %i) {axes=[0]}), %w) }", "pointwise contraction"},
+      {"rows that do not stay one axis", "graph(%x: f32[16, 4, 32], %p: f32[4, 32], %w: f32[32, 48]) { return matmul(reshape(add(%x, %p)) {shape=[64, 32]}, %w) }", "pointwise contraction"},
+  };
+  for (const Row& row : rows) {
+    DYNAMIC_SECTION(row.name) {
+      const Graph graph = parse_graph(row.text);
+      const auto plan = build_plan(run_pipeline(graph), fused({&backend}));
+      INFO(plan->text());
+      CHECK(kinds(*plan) == row.kinds);
+      const auto inputs = random_inputs(graph, std::vector<std::int64_t>{5});
+      CHECK(first_difference(*plan, graph, inputs) == "");
+      // Nowhere else is anything different, and op by op nothing is fused.
+      CHECK(kinds(*build_plan(run_pipeline(graph), op_by_op({&backend}))) == kinds(*build_plan(run_pipeline(graph), op_by_op())));
+    }
+  }
+}
+
 TEST_CASE("limits of the back end cut kernels", "[fusion]") {
   struct Small : OtherBackend {
     Limits limits() const override { return {.max_operands = 4, .max_body = 10, .max_reduced_axes = 1, .random = true}; }

@@ -48,6 +48,22 @@ Kernel linear() {
   return k;
 }
 
+/// c = (a * scale + shift) b: two more operands, over k and over m and k, in the left factor.
+Kernel with_prologue() {
+  Kernel k;
+  k.kind = KernelKind::contraction;
+  k.axes = {P, P, R};
+  k.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, false}, {DType::f32, false}, {DType::f32, true}};
+  k.accesses = {access(0, {any_stride, zero, unit}), access(1, {zero, unit, any_stride}), access(2, {zero, zero, unit}), access(3, {any_stride, zero, unit}),
+                access(4, {any_stride, unit, zero})};
+  ScalarBuilder s;
+  const ScalarValue a = s.fma(s.load(0, DType::f32), s.load(2, DType::f32), s.load(3, DType::f32));
+  const ScalarValue product = s.contract(a, s.load(1, DType::f32));
+  k.body = s.take();
+  k.stores = {{4, product.id}};
+  return k;
+}
+
 std::string error_of(const Kernel& kernel) {
   try {
     verify(kernel);
@@ -69,6 +85,7 @@ std::string error_after(Kernel kernel, const std::function<void(Kernel&)>& chang
 TEST_CASE("kernel: verify accepts what is right") {
   CHECK(error_of(normalise_rows()).empty());
   CHECK(error_of(linear()).empty());
+  CHECK(error_of(with_prologue()).empty());
   Kernel quick = linear();
   quick.precision = MatmulPrecision::tf32;
   CHECK(error_of(quick).empty());
@@ -99,6 +116,22 @@ TEST_CASE("kernel: verify names what is wrong") {
   };
   CHECK(error_after(product, in_f64).empty());
   CHECK(error_after(product, [&](Kernel& k) { in_f64(k), k.precision = MatmulPrecision::tf32; }) == no_f32_product);
+}
+
+TEST_CASE("kernel: verify knows what may come before a product") {
+  const Kernel product = with_prologue();
+  // Varying over less is fine; over the other factor's axis is not.
+  CHECK(error_after(product, [](Kernel& k) { k.accesses[3].stride[2] = zero; }).empty());
+  CHECK(error_after(product, [](Kernel& k) { k.accesses[3].stride[1] = any_stride; }) == "a computed factor varies over both m and n");
+  CHECK(error_after(product, [](Kernel& k) { k.accesses[0].stride = k.accesses[3].stride = k.accesses[1].stride; }) ==
+        "a computed factor varies over the other factor's axis");
+  CHECK(error_after(product, [](Kernel& k) {
+          k.body.insert(k.body.begin(), Inst{.prim = Prim::immediate, .dtype = DType::i64});
+          for (std::size_t i = 1; i < k.body.size(); ++i)
+            for (InstId& arg : k.body[i].args) arg = static_cast<InstId>(arg == no_inst ? no_inst : arg + 1);
+          k.body[2].prim = Prim::gather, k.body[2].args[0] = 0;
+          ++k.stores[0].value;
+        }) == "a factor with a gather");
 }
 
 TEST_CASE("kernel: text") {

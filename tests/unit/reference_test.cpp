@@ -311,6 +311,28 @@ TEST_CASE("reference: contraction with bias and relu, over tile borders, transpo
   }
 }
 
+TEST_CASE("reference: contraction with factors that are computed first") {
+  constexpr std::int64_t m = 65, n = 19, depth = 70;
+  std::vector<float> a = ramp(m * depth), scale = ramp(depth, 0.3f, 11), shift = ramp(m), b = ramp(n * depth, 0.11f, 29), out(m * n);
+  std::vector<std::int32_t> mask(n * depth);
+  for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = i % 3 != 0;
+  Maker k(KernelKind::contraction, {P, P, R}, {m, n, depth});
+  const ScalarValue left = k.s.fma(k.load(a, {depth, 0, 1}), k.load(scale, {0, 0, 1}), k.load(shift, {1, 0, 0}));
+  const ScalarValue right = k.s.mul(k.load(b, {0, depth, 1}), k.s.convert(k.load(mask, {0, depth, 1}), DType::f32));
+  k.store(k.s.contract(left, right), out, {n, 1, 0});
+  k.run();
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      double total = 0;
+      for (std::int64_t p = 0; p < depth; ++p) {
+        const float factor = std::fma(a[static_cast<std::size_t>(i * depth + p)], scale[static_cast<std::size_t>(p)], shift[static_cast<std::size_t>(i)]);
+        total += static_cast<double>(factor) * (b[static_cast<std::size_t>(j * depth + p)] * static_cast<float>(mask[static_cast<std::size_t>(j * depth + p)]));
+      }
+      REQUIRE(out[static_cast<std::size_t>(i * n + j)] == Approx(total).epsilon(1e-6).margin(1e-6));
+    }
+  }
+}
+
 TEST_CASE("reference: integer contraction wraps, and one over nothing is zero") {
   for (std::int64_t depth : {0, 100}) {
     std::vector<std::int32_t> a(static_cast<std::size_t>(3 * depth), 1 << 20), b(static_cast<std::size_t>(depth * 2), (1 << 10) + 1),

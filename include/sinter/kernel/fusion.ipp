@@ -1,7 +1,8 @@
-// The policy of fusion, in three steps, greedy in each:
+// The policy of fusion, in four steps, greedy in each:
 //   1. items in topological order join the groups of their producers, those with most traffic first;
-//   2. cheap values that another group reads are recomputed there when that moves fewer bytes;
-//   3. groups that walk the same domain and read the same value merge (horizontal fusion).
+//   2. elementwise groups that products read go into these, where that pays (fusion_prologue.ipp);
+//   3. cheap values that another group reads are recomputed there when that moves fewer bytes;
+//   4. groups that walk the same domain and read the same value merge (horizontal fusion).
 // Every merge is checked for cycles and for the back end's limits.
 #pragma once
 
@@ -14,6 +15,12 @@
 
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
+
+/// Elementwise values that only products read, and what computing them on the spot takes.
+struct Prologue {
+  SmallVector<std::int32_t, 16> values, inner, reads;   // stored so far; to be inlined; memory
+  SmallVector<std::int32_t, 8> readers;                 // groups
+};
 
 class Fuser {
  public:
@@ -34,6 +41,13 @@ class Fuser {
   bool has_random(const FusionGroup& group) const;
   bool depends_on(const FusionGroup& group, int a, int b);
   void raise_horizon(int id, std::int32_t reach);
+  void absorb_prologues();
+  bool absorb(int home);
+  bool collect_prologue(int item, int home, Prologue& prologue) const;
+  bool weigh_prologue(const Prologue& prologue, int home) const;
+  std::int64_t visits(const FusionGroup& product, int operand) const;
+  bool reads_merge(const Space& before, FusionGroup& group) const;
+  bool add_flat_reads(FusionGroup& group, int item, IndexMap map, std::vector<AxisIndex>& flats) const;
   void recompute_cheap_values();
   bool try_recompute(int item);
   bool collect_cone(int item, SmallVector<std::int32_t, 16>& inner, SmallVector<std::int32_t, 16>& reads) const;
@@ -328,7 +342,7 @@ SINTER_DECL bool Fuser::recompute_is_readable(int item, FusionGroup& group) cons
     const Item& it = items_[member.item];
     for (std::size_t k = 0; k < it.inputs.size(); ++k) {
       if (items_.base_of(it.inputs[k]) != item) continue;
-      if (!merger_.can_read(group.space, group, it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()))) return false;
+      if (!merger_.can_read(group.space, group, it.inputs[k], merger_.operand_map(group, member, static_cast<int>(k)))) return false;
     }
   }
   return true;
@@ -340,7 +354,7 @@ SINTER_DECL bool Fuser::try_recompute(int item) {
   SmallVector<std::int32_t, 8> readers;
   for (const UseEdge& edge : merger_.users(item)) {
     const int id = group_of(edge.user);
-    if (id < 0) return false;
+    if (id < 0 || items_[edge.user].form == Form::contract) return false;
     if (id != group_of(item) && std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
   }
   SmallVector<std::int32_t, 16> inner, reads;
@@ -463,6 +477,7 @@ SINTER_DECL Fusion Fuser::run() {
     if (options_.fuse && it.form != Form::contract && !is_host(it.form)) join_producers(item);
   }
   if (options_.fuse) {
+    absorb_prologues();
     recompute_cheap_values();
     merge_siblings();
   }

@@ -52,6 +52,8 @@ class GroupMerger {
   bool extend(FusionGroup& group, std::span<const std::int32_t> added, const SharedRead* shared) const;
   /// Index map of what operand `edge` is a view of, from the user's; through views that keep every element.
   std::optional<IndexMap> walked_operand(Space& space, const FusionMember& user, int operand) const;
+  /// Index map of an operand of a member; a factor of a contraction runs along the contracted axis.
+  IndexMap operand_map(const FusionGroup& group, const FusionMember& member, int operand) const;
   /// Can the value be read at `map`, from memory or by computing it on the spot?
   bool can_read(Space& space, const FusionGroup& group, int item, const IndexMap& map) const;
   IndexMap result_of(const FusionMember& member) const {
@@ -95,6 +97,13 @@ SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
   if (!group.is_host) operands_are_readable(group, member, false);   // they are; this splits the axes that they need split
   group.members.push_back(std::move(member));
   return group;
+}
+
+SINTER_DECL IndexMap GroupMerger::operand_map(const FusionGroup& group, const FusionMember& member, int operand) const {
+  if (items_[member.item].form != Form::contract) return items_.operand_map(member.item, operand, member.map());
+  IndexMap map = member.map();
+  map[map.rank - (operand == 0 ? 1 : 2)] = AxisIndex::of(group.contracted_axis);
+  return map;
 }
 
 SINTER_DECL std::optional<IndexMap> GroupMerger::walked_operand(Space& space, const FusionMember& user, int operand) const {
@@ -267,8 +276,9 @@ SINTER_DECL bool GroupMerger::operands_are_readable(FusionGroup& group, const Fu
   const Item& item = items_[member.item];
   for (std::size_t k = 0; k < item.inputs.size(); ++k) {
     if (item.form == Form::take && k == 0) continue;
-    if (item.form == Form::contract || (only_inlined && !items_[items_.base_of(item.inputs[k])].is_inlined)) continue;
-    if (!can_read(group.space, group, item.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()))) return false;
+    const bool is_inlined = items_[items_.base_of(item.inputs[k])].is_inlined;
+    if ((item.form == Form::contract || only_inlined) && !is_inlined) continue;
+    if (!can_read(group.space, group, item.inputs[k], operand_map(group, member, static_cast<int>(k)))) return false;
   }
   return true;
 }

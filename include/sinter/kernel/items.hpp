@@ -70,6 +70,7 @@ struct OutputSource {
 struct ItemOptions {
   bool fuse = true;
   bool own_outputs = false;     // outputs never share memory with inputs, constants or each other
+  bool prologues = false;       // elementwise values that only products read need not be in memory
   std::span<const std::vector<Dim>> input_strides;   // per input; empty: row-major
 };
 
@@ -126,6 +127,7 @@ class ItemGraph {
   void make_operands_readable(Item& item);
   int before_barrier(int item);
   int make_memory(int item);
+  int make_factor(int item);
   int make_dense(int item);
   int item_of(Value v) const;
   bool may_inline_scalar(const Item& item) const;

@@ -164,6 +164,13 @@ SINTER_DECL int ItemGraph::make_memory(int item) {
   return item;
 }
 
+/// The same value, such that a product can read it from memory; the kernel of the product might compute it instead.
+SINTER_DECL int ItemGraph::make_factor(int item) {
+  const int read = make_readable(before_barrier(item)), base = base_of(read);
+  const bool may_be_computed = options_.prologues && (*this)[base].form == Form::map && !(*this)[base].is_inlined && layout_of(read) != nullptr;
+  return may_be_computed ? read : make_memory(item);
+}
+
 /// The same value, in memory and row-major without gaps.
 SINTER_DECL int ItemGraph::make_dense(int item) {
   item = make_memory(item);
@@ -216,7 +223,10 @@ SINTER_DECL void ItemGraph::build_node(std::int32_t id, const ItemOptions& optio
       item.inputs[0] = make_memory(item.inputs[0]);
       item.inputs[1] = make_readable(item.inputs[1]);
       break;
-    case Form::contract: case Form::scatter_add:
+    case Form::contract:
+      for (std::int32_t& input : item.inputs) input = make_factor(input);
+      break;
+    case Form::scatter_add:
       for (std::int32_t& input : item.inputs) input = make_memory(input);
       break;
     default: break;

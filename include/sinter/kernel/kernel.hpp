@@ -51,8 +51,10 @@ struct Store {
 ///   pointwise    no reduced axis
 ///   row          reduced axes are the innermost; several reductions and maps over one row (a full reduction is one row)
 ///   column       the innermost axis is parallel, reduced axes lie outside it
-///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; the rest of the body
-///                depends on the contract's result and other loads over [batch..., m, n] (the epilogue)
+///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; its factors are loads, or
+///                maps of loads, indices and immediates (a prologue) that vary over [batch..., k] and one of m and n, each
+///                another; the rest of the body depends on the contract's result and other loads over [batch..., m, n]
+///                (the epilogue). A factor has the value that it would have if it were stored first
 enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
 
 /// One fusion group. Axes run from outermost to innermost; the last axis is the one to vectorise.
@@ -90,6 +92,8 @@ struct Kernel {
 std::vector<std::uint32_t> varying_axes(const Kernel& kernel);
 /// A contraction of f32 matrices: what Kernel::precision is about.
 bool is_product_of_f32(const Kernel& kernel);
+/// The instructions that a value is made of, itself included.
+std::vector<bool> instructions_under(const std::vector<Inst>& body, InstId value);
 /// Throws InternalError on a malformed kernel (argument order, dtypes, strides, kind).
 void verify(const Kernel& kernel);
 

@@ -58,6 +58,32 @@ SINTER_DECL bool is_product_of_f32(const Kernel& kernel) {
   return std::any_of(kernel.body.begin(), kernel.body.end(), [](const Inst& inst) { return inst.prim == Prim::contract && inst.dtype == DType::f32; });
 }
 
+SINTER_DECL std::vector<bool> instructions_under(const std::vector<Inst>& body, InstId value) {
+  std::vector<bool> under(static_cast<std::size_t>(value) + 1);
+  under[value] = true;
+  for (std::size_t i = under.size(); i-- > 0;)
+    for (int k = 0; under[i] && k < arity(body[i].prim); ++k) under[body[i].args[static_cast<std::size_t>(k)]] = true;
+  return under;
+}
+
+namespace kernel_detail {
+/// Factors that are computed: which axes they may vary over.
+inline void verify_factors(const Kernel& kernel, const Inst& contract) {
+  const std::vector<std::uint32_t> masks = varying_axes(kernel);
+  const std::uint32_t m = 1u << (kernel.rank() - 3), n = 1u << (kernel.rank() - 2);
+  const auto is_computed = [&](InstId id) { return kernel.body[id].prim != Prim::load; };
+  const InstId a = contract.args[0], b = contract.args[1];
+  for (InstId factor : {a, b}) {
+    ensure(kernel.body[factor].dtype == contract.dtype, "kernel: a factor of another dtype");
+    if (!is_computed(factor)) continue;
+    const std::vector<bool> under = instructions_under(kernel.body, factor);
+    for (std::size_t i = 0; i < under.size(); ++i) ensure(!under[i] || kernel.body[i].prim != Prim::gather, "kernel: a factor with a gather");
+    ensure((masks[factor] & (m | n)) != (m | n), "kernel: a computed factor varies over both m and n");
+  }
+  if (is_computed(a) || is_computed(b)) ensure((masks[a] & masks[b] & (m | n)) == 0, "kernel: a computed factor varies over the other factor's axis");
+}
+}  // namespace kernel_detail
+
 SINTER_DECL void verify(const Kernel& kernel) {
   ensure(kernel.rank() >= 1 && kernel.rank() <= max_axes, "kernel: rank out of range");
   int contracts = 0, reductions = 0;
@@ -87,6 +113,8 @@ SINTER_DECL void verify(const Kernel& kernel) {
     case KernelKind::column: ensure(has_reduced && !kernel.is_reduced(kernel.rank() - 1) && contracts == 0, "kernel: not a column kernel"); break;
     case KernelKind::contraction: ensure(contracts == 1 && reductions == 1 && kernel.rank() >= 3 && kernel.is_reduced(kernel.rank() - 1), "kernel: not a contraction"); break;
   }
+  for (const Inst& inst : kernel.body)
+    if (inst.prim == Prim::contract) kernel_detail::verify_factors(kernel, inst);
 }
 
 namespace kernel_detail {

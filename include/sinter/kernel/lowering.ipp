@@ -141,7 +141,7 @@ SINTER_DECL ScalarValue BodyEmitter::contract(int item, const IndexMap& map) {
   const AxisIndex inner = AxisIndex::of(group_.contracted_axis);
   left[map.rank - 1] = inner;
   right[map.rank - 2] = inner;
-  const ScalarValue a = load(it.inputs[0], left), b = load(it.inputs[1], right);
+  const ScalarValue a = emit(it.inputs[0], left), b = emit(it.inputs[1], right);
   draft_.row = map[map.rank - 2];
   draft_.column = map[map.rank - 1];
   return builder_.contract(a, b);

@@ -81,6 +81,7 @@ class AxisChooser {
   /// Merges neighbours where every access allows it.
   std::vector<MergedAxis> merged(const Leaves& leaves) const;
   bool merges(int outer, int inner) const;
+  std::uint64_t leaves_under(InstId value) const;
   std::uint64_t leaves_in(const AxisIndex& index) const {
     IndexMap map;
     map.push_back(index);
@@ -221,6 +222,19 @@ SINTER_DECL AxisChoice AxisChooser::reduction() {
   return choice;
 }
 
+/// The leaves that a value of the body varies over.
+SINTER_DECL std::uint64_t AxisChooser::leaves_under(InstId value) const {
+  const std::vector<bool> under = instructions_under(draft_.body, value);
+  std::uint64_t leaves = 0;
+  for (std::size_t i = 0; i < under.size(); ++i) {
+    const Inst& inst = draft_.body[i];
+    if (!under[i] || (inst.prim != Prim::load && inst.prim != Prim::index)) continue;
+    for (const IndexTerm& term : draft_.accesses[inst.prim == Prim::load ? inst.access : inst.bits].flat.terms)
+      if (!is_number(term.factor, 0)) leaves |= std::uint64_t{1} << term.axis;
+  }
+  return leaves;
+}
+
 /// [batch..., m, n, k]. Axes along which only one operand varies are rows or columns too, as far as they merge.
 SINTER_DECL AxisChoice AxisChooser::contraction() {
   AxisChoice choice;
@@ -229,11 +243,11 @@ SINTER_DECL AxisChoice AxisChooser::contraction() {
   for (const Inst& inst : draft_.body)
     if (inst.prim == Prim::contract) product = &inst;
   ensure(product != nullptr, "lowering: a contraction without a product");
-  const DraftAccess &left = draft_.accesses[draft_.body[product->args[0]].access], &right = draft_.accesses[draft_.body[product->args[1]].access];
+  const std::uint64_t left = leaves_under(product->args[0]), right = leaves_under(product->args[1]);
   const std::uint64_t row_mask = leaves_in(draft_.row), column_mask = leaves_in(draft_.column);
   Leaves batch, rows, columns;
   for (std::int32_t leaf : parallel_) {
-    const bool in_left = !is_number(left.stride(leaf), 0), in_right = !is_number(right.stride(leaf), 0);
+    const bool in_left = (left >> leaf & 1) != 0, in_right = (right >> leaf & 1) != 0;
     if ((row_mask >> leaf & 1) != 0 || (in_left && !in_right)) rows.push_back(leaf);
     else if ((column_mask >> leaf & 1) != 0 || (in_right && !in_left)) columns.push_back(leaf);
     else batch.push_back(leaf);

@@ -17,6 +17,13 @@ struct StepUse {
   bool may_fail = false;   // an index may be out of range
 };
 
+inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
+  const std::vector<bool> under = instructions_under(kernel.body, value);
+  for (std::size_t i = 0; i < under.size(); ++i)
+    if (under[i] && kernel.body[i].prim == Prim::load && kernel.body[i].access == access) return true;
+  return false;
+}
+
 /// Do store `s` and some load of operand `operand` touch the same element at each point, and does nothing else of the
 /// kernel read that operand? Then the store may go to the operand's own memory.
 inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::size_t operand) {
@@ -44,9 +51,7 @@ inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::siz
   }
   for (const Inst& inst : kernel.body) {
     if (inst.prim == Prim::gather && inst.access == found) return false;
-    if (inst.prim != Prim::contract) continue;
-    for (int k = 0; k < 2; ++k)
-      if (kernel.body[inst.args[static_cast<std::size_t>(k)]].access == found) return false;
+    if (inst.prim == Prim::contract && (reads(kernel, inst.args[0], found) || reads(kernel, inst.args[1], found))) return false;
   }
   return true;
 }

@@ -34,7 +34,7 @@ enum class Prim : std::uint8_t {
   sqrt, rsqrt, exp, log, sin, cos, tanh, erf, pow,
   random_bits,  // args: key, counter, element index (all i64): 32 Philox bits as a non-negative i64
   reduce_add, reduce_mul, reduce_min, reduce_max,   // args[0]: a value along the reduced axes
-  contract,     // args: a, b (loads): sum over the reduced axis of a * b
+  contract,     // args: a, b: sum over the reduced axis of a * b
 };
 
 struct PrimRow {

@@ -22,7 +22,10 @@ class PlanBuilder {
  public:
   PlanBuilder(const Graph& graph, const PlanOptions& options)
       : graph_(graph), options_(options),
-        items_(graph, {.fuse = options.fuse, .own_outputs = options.own_outputs, .input_strides = options.input_strides}) {
+        items_(graph, {.fuse = options.fuse,
+                       .own_outputs = options.own_outputs,
+                       .prologues = options.fuse && !options.backends.empty() && options.backends.front()->limits().prologue_operations > 0,
+                       .input_strides = options.input_strides}) {
     ensure(!options.backends.empty(), "plan: no back end");
   }
 
@@ -63,6 +66,7 @@ SINTER_DECL FusionOptions PlanBuilder::fusion_options() const {
   options.limits.max_body = limits.max_body;
   options.limits.max_reduced_axes = limits.max_reduced_axes;
   options.limits.random = limits.random;
+  options.limits.prologue_operations = limits.prologue_operations;
   return options;
 }
 

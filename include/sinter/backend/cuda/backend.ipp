@@ -178,7 +178,7 @@ SINTER_DECL std::string cubin_of(const std::string& source, std::string_view nam
 SINTER_DECL CudaBackend::CudaBackend(Gpu& gpu)
     : gpu_(gpu), cache_key_("cuda:" + std::to_string(gpu.index()) + " " + gpu.target().architecture() + " driver " + std::to_string(driver_status().version)) {}
 
-SINTER_DECL Limits CudaBackend::limits() const { return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
+SINTER_DECL Limits CudaBackend::limits() const { return cuda::generator_limits(); }
 
 SINTER_DECL std::vector<Schedule> CudaBackend::schedules(const Kernel& kernel, std::string* why_declined) const {
   const Schedule first;

@@ -13,16 +13,10 @@ namespace cuda_source_detail {
 SINTER_DECL bool is_plain(const Nest& nest, const Factor& factor) { return nest.inst(factor.value).prim == Prim::load; }
 
 SINTER_DECL std::vector<InstId> instructions_of(const Nest& nest, const Factor& factor) {
-  std::vector<bool> needed(static_cast<std::size_t>(factor.value) + 1);
-  needed[factor.value] = true;
+  const std::vector<bool> under = instructions_under(nest.kernel.body, factor.value);
   std::vector<InstId> list;
-  for (std::size_t i = needed.size(); i-- > 0;) {
-    const Inst& inst = nest.kernel.body[i];
-    if (!needed[i] || inst.prim == Prim::immediate) continue;
-    list.push_back(static_cast<InstId>(i));
-    for (int k = 0; k < arity(inst.prim); ++k) needed[inst.args[static_cast<std::size_t>(k)]] = true;
-  }
-  std::reverse(list.begin(), list.end());
+  for (std::size_t i = 0; i < under.size(); ++i)
+    if (under[i] && nest.kernel.body[i].prim != Prim::immediate) list.push_back(static_cast<InstId>(i));
   return list;
 }
 

@@ -1,0 +1,185 @@
+// Prologues: an elementwise group whose values only products read (or others that recompute them) goes away, and each reader
+// computes what it needs on the way in. The rule weighs bytes:
+//   saved    the group's kernel (launching one takes as long as moving `bytes_of_a_launch`), its reads, its writes, and the
+//            readers' reads of what it wrote;
+//   added    what the readers read instead, and their arithmetic. A factor's element is loaded, and computed, once for each
+//            tile of the product along the other factor's axis.
+// A dear function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it is: it
+// may be a library's, which takes no prologue (FusionLimits::prologue_operations).
+#pragma once
+
+#include <sinter/kernel/fusion.ipp>
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+inline constexpr std::int64_t bytes_of_a_launch = 4 << 20;   // about 2 us of a GPU
+inline constexpr std::int64_t tile_of_a_product = 128, least_tile = 32;
+inline constexpr std::int64_t operations_of_a_byte = 8;      // of elementwise arithmetic, in the time that a byte takes
+
+/// What computing `item` inside its readers takes: values of group `home`, which goes away, and memory of others.
+SINTER_DECL bool Fuser::collect_prologue(int item, int home, Prologue& prologue) const {
+  if (std::find(prologue.inner.begin(), prologue.inner.end(), item) != prologue.inner.end()) return true;
+  if (items_[item].form != Form::map || prologue.inner.size() >= 12) return false;
+  prologue.inner.push_back(item);
+  for (std::int32_t input : items_[item].inputs) {
+    const int base = items_.base_of(input);
+    const Form form = items_[base].form;
+    if (is_generator(form)) continue;
+    if (is_computed(form) && (items_[base].is_inlined || group_of(base) == home)) {
+      if (!collect_prologue(base, home, prologue)) return false;
+    } else if (std::find(prologue.reads.begin(), prologue.reads.end(), base) == prologue.reads.end()) {
+      prologue.reads.push_back(base);
+    }
+  }
+  return true;
+}
+
+/// How often a product loads elements of a factor, all in all.
+SINTER_DECL std::int64_t Fuser::visits(const FusionGroup& product, int operand) const {
+  const Shape &result = items_[product.contraction].shape, &left = items_[items_[product.contraction].inputs[0]].shape;
+  const std::int64_t rows = items_.estimate(result[result.rank() - 2]), columns = items_.estimate(result[result.rank() - 1]);
+  const std::int64_t own = operand == 0 ? rows : columns, other = operand == 0 ? columns : rows;
+  const std::int64_t batches = items_.estimate_elements(product.contraction) / std::max<std::int64_t>(rows * columns, 1);
+  return batches * own * items_.estimate(left[left.rank() - 1]) * ((other + tile_of_a_product - 1) / tile_of_a_product);
+}
+
+SINTER_DECL bool Fuser::weigh_prologue(const Prologue& prologue, int home) const {
+  bool is_cheap = true;
+  std::int64_t operations = 0, saved = bytes_of_a_launch, added = 0;
+  for (std::int32_t item : prologue.inner) is_cheap &= items_.node(item)->op->is_cheap, operations += instructions(item);
+  for (std::int32_t item : prologue.values) saved += items_.estimate_bytes(item);
+  for (std::int32_t read : reads_of(group(home))) saved += items_.estimate_bytes(read);
+  for (std::int32_t value : prologue.values) {
+    for (const UseEdge& edge : merger_.users(value)) {
+      const FusionGroup& reader = group(group_of(edge.user));
+      std::int64_t times = items_.estimate_elements(value);
+      bool is_once = true;
+      if (items_[edge.user].form == Form::contract) {
+        const Shape& result = items_[edge.user].shape;
+        const std::int64_t other = items_.estimate(result[result.rank() - (edge.operand == 0 ? 1 : 2)]);
+        times = visits(reader, edge.operand), is_once = other <= least_tile;
+        const Shape& left = items_[items_[edge.user].inputs[0]].shape;
+        const double work = 2.0 * static_cast<double>(items_.estimate_elements(edge.user)) * static_cast<double>(items_.estimate(left[left.rank() - 1]));
+        if (work > static_cast<double>(options_.limits.prologue_operations)) return false;
+      } else if (group_of(edge.user) == home) {
+        continue;
+      } else {
+        std::int64_t points = 1;
+        for (const SpaceAxis& axis : reader.space.axes)
+          if (axis.is_leaf() && !(reader.contraction >= 0 && axis.is_reduced)) points *= items_.estimate(axis.extent);
+        if (points > 4 * times) return false;   // repeated along rows or columns
+        is_once = points <= times;
+      }
+      if (!is_cheap && !is_once) return false;
+      saved += times * size_of(items_[value].dtype);
+      added += times * operations / operations_of_a_byte;
+      const auto own = reads_of(reader);
+      for (std::int32_t read : prologue.reads) {
+        if (std::find(own.begin(), own.end(), read) != own.end() && items_[edge.user].form != Form::contract) continue;
+        // What is much smaller than the factor (a bias, a scale) stays in the first cache.
+        if (items_.estimate_elements(read) * 8 > items_.estimate_elements(value)) added += times * size_of(items_[read].dtype);
+      }
+    }
+  }
+  return added < saved;
+}
+
+/// Every memory element that a value is read from, as flat numbers over the group's axes. False: not told by strides alone.
+SINTER_DECL bool Fuser::add_flat_reads(FusionGroup& group, int item, IndexMap map, std::vector<AxisIndex>& flats) const {
+  const int base = items_.base_of(item);
+  const Item& it = items_[base];
+  if (find_member(group, base) != nullptr) return true;
+  if (!is_generator(it.form) && !it.is_inlined) {
+    const auto at = items_.locate(group.space, item, map);
+    if (at) flats.push_back(at->flat);
+    return at.has_value();
+  }
+  while (item != base) {
+    const auto next = items_.input_of_view(group.space, item, map);
+    if (!next) return false;
+    map = *next;
+    item = items_[item].inputs[0];
+  }
+  if (it.form == Form::iota) flats.push_back(map[static_cast<int>(items_.node(base)->attrs.axes[0])]);
+  for (std::size_t k = 0; k < it.inputs.size(); ++k)
+    if (!add_flat_reads(group, it.inputs[k], items_.operand_map(base, static_cast<int>(k), map), flats)) return false;
+  return true;
+}
+
+/// Do all reads walk each axis that was whole before as one axis still? Else the tiles of the product would become slivers.
+SINTER_DECL bool Fuser::reads_merge(const Space& before, FusionGroup& group) const {
+  std::vector<AxisIndex> flats;
+  bool is_told = true;
+  for (const FusionMember& member : group.members) {
+    const Item& it = items_[member.item];
+    is_told = is_told && (it.form == Form::contract || it.form == Form::map);
+    for (std::size_t k = 0; k < it.inputs.size() && is_told; ++k)
+      is_told = add_flat_reads(group, it.inputs[k], merger_.operand_map(group, member, static_cast<int>(k)), flats);
+  }
+  const auto stride = [](const AxisIndex& flat, std::int32_t leaf) {
+    for (const IndexTerm& term : flat.terms)
+      if (term.axis == leaf) return term.factor;
+    return Dim(0);
+  };
+  for (int a = 0; a < before.size(); ++a) {
+    if (!before[a].is_leaf() || group.space[a].is_leaf()) continue;
+    if (!is_told) return false;
+    const AxisIndex whole = expand_leaves(group.space, AxisIndex::of(a));   // the terms' factors are the leaves' places in it
+    for (const AxisIndex& flat : flats) {
+      const AxisIndex leaves = expand_leaves(group.space, flat);
+      Dim unit;
+      for (const IndexTerm& term : whole.terms)
+        if (is_number(term.factor, 1)) unit = stride(leaves, term.axis);
+      for (const IndexTerm& term : whole.terms)
+        if (!identical(stride(leaves, term.axis), term.factor * unit)) return false;
+    }
+  }
+  return group.space.leaf_count() <= max_rank;
+}
+
+/// Takes group `home` into all its readers.
+SINTER_DECL bool Fuser::absorb(int home) {
+  const FusionGroup& producer = group(home);
+  if (producer.members.empty() || producer.is_host || producer.contraction >= 0 || producer.has_reduction) return false;
+  Prologue prologue;
+  bool has_product = false;
+  for (const FusionMember& member : producer.members) {
+    if (!is_stored(member.item)) continue;
+    if (items_[member.item].is_in_memory || !collect_prologue(member.item, home, prologue)) return false;
+    prologue.values.push_back(member.item);
+    for (const UseEdge& edge : merger_.users(member.item)) {
+      const int id = group_of(edge.user);
+      if (id < 0 || group(id).is_host) return false;
+      has_product |= items_[edge.user].form == Form::contract;
+      if (id != home && std::find(prologue.readers.begin(), prologue.readers.end(), id) == prologue.readers.end()) prologue.readers.push_back(id);
+    }
+  }
+  if (!has_product || !weigh_prologue(prologue, home)) return false;
+  SmallVector<std::int32_t, 16> marked;
+  for (std::int32_t item : prologue.inner)
+    if (!items_[item].is_inlined) items_[item].is_inlined = true, marked.push_back(item);
+  std::vector<Space> spaces;   // looking may split axes
+  bool fits_all = true;
+  for (std::int32_t id : prologue.readers) {
+    spaces.push_back(group(id).space);
+    fits_all = fits_all && fits(group(id));
+    for (std::int32_t value : prologue.values) fits_all = fits_all && recompute_is_readable(value, group(id));
+    fits_all = fits_all && (group(id).contraction < 0 || reads_merge(spaces.back(), group(id)));
+  }
+  if (fits_all) {
+    drop_unused(prologue.inner);
+    return true;
+  }
+  for (std::size_t i = 0; i < spaces.size(); ++i) group(prologue.readers[i]).space = spaces[i];
+  for (std::int32_t item : marked) items_[item].is_inlined = false;
+  return false;
+}
+
+SINTER_DECL void Fuser::absorb_prologues() {
+  if (options_.limits.prologue_operations == 0) return;
+  for (std::size_t id = 0; id < result_.groups.size(); ++id) absorb(static_cast<int>(id));
+}
+
+}  // namespace kernel_detail
+SINTER_NAMESPACE_END
