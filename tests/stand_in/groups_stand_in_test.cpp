@@ -109,6 +109,21 @@ TEST_CASE("the body of a loop is a group; one kernel is none") {
   CHECK(to_vector<float>(y) == Floats(12, 3));
 }
 
+TEST_CASE("a function that reads values is a group on each side of the reading") {
+  auto body = [](Tensor x) {
+    const Tensor a = matmul(matmul(x, x), x);
+    if (item<float>(sum(a)) > 1000) return a;
+    return matmul(matmul(a, x), a);
+  };
+  auto f = jit::compile(body, as_one());
+  const Tensor x = randn({4, 4}) * 0.3f;
+  const Floats want = to_vector<float>(jit::compile(body)(x));
+  f(x);
+  Tensor y;
+  CHECK(groups_of([&] { y = f(x); }) == 2);
+  CHECK(to_vector<float>(y) == want);
+}
+
 TEST_CASE("what waits for nothing as kernels waits for nothing as groups, and an error reaches the caller") {
   auto failing = jit::custom_op({.name = "failing_between", .shape = [](auto in) { return in[0]; }, .cpu = [](auto, auto) { throw UserError("failing_between", "as asked"); }});
   auto f = jit::compile([=](Tensor x, Tensor y) { const Tensor a = exp(x) / sum(x); return sum(failing(a) * y); }, as_one());

@@ -131,8 +131,8 @@ class TraceTree {
     std::int32_t places = 0;               // in the table of a call
   };
 
-  TraceTree(const GuardSet& guards, std::string backend, bool fuse, MatmulPrecision precision, Limits limits)
-      : guards_(guards), backend_(std::move(backend)), fuse_(fuse), precision_(precision), limits_(limits) {}
+  TraceTree(const GuardSet& guards, std::string backend, Mode mode, bool fuse, MatmulPrecision precision, Limits limits)
+      : guards_(guards), backend_(std::move(backend)), mode_(mode), fuse_(fuse), precision_(precision), limits_(limits) {}
 
   const Version* current() const { return current_.load(std::memory_order_acquire); }
   /// The child that this call goes to, or null. `given`: by the eager function at the end of `node`, or null; `symbols`:
@@ -158,6 +158,7 @@ class TraceTree {
 
   const GuardSet& guards_;
   std::string backend_;
+  Mode mode_;
   bool fuse_;
   MatmulPrecision precision_;
   Limits limits_;
