@@ -18,6 +18,7 @@
 #include <sinter/runtime/device_split.ipp>
 #include <sinter/runtime/disk_cache.ipp>
 #include <sinter/runtime/executor.ipp>
+#include <sinter/runtime/fallback.ipp>
 #include <sinter/runtime/frame.ipp>
 #include <sinter/runtime/host_ops.ipp>
 #include <sinter/runtime/kernel_cache.ipp>

@@ -17,6 +17,7 @@ struct Context {
   bool is_disabled = false;       // SINTER_DISABLE=1: compile() runs the plain function
   bool compiles_at_once = false;  // SINTER_COMPILE=1: lazy graphs compile at first sight
   bool outlines = true;           // SINTER_OUTLINE=0: the whole graph as one plan, no calls of regions
+  bool allows_fallback = false;   // SINTER_FALLBACK=1: what the back end of a device declines runs on the CPU
   std::int64_t hot = 10;          // SINTER_HOT: runs before a lazy graph is compiled
   std::string logs;               // SINTER_LOGS: comma-separated topics
   std::string isa;                // SINTER_ISA: highest instruction set to use

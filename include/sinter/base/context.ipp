@@ -24,6 +24,7 @@ inline Context* make_context() {
   context->is_disabled = is_set("SINTER_DISABLE");
   context->compiles_at_once = is_set("SINTER_COMPILE");
   context->outlines = environment("SINTER_OUTLINE") != "0";
+  context->allows_fallback = is_set("SINTER_FALLBACK");
   if (std::string hot = environment("SINTER_HOT"); !hot.empty()) context->hot = std::strtoll(hot.c_str(), nullptr, 10);
   context->logs = environment("SINTER_LOGS");
   context->isa = environment("SINTER_ISA");

@@ -108,13 +108,31 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
   return part;
 }
 
+namespace expr_detail {
+/// What is assigned; a number of the host where it can be stretched over a part of `target`, which may be on another device.
+inline Tensor number_beside(const In& value, const TensorImpl& target) {
+  const Device device = target.type.device;
+  if (value.leaf.value) {
+    const Type& type = value.leaf.value->type;
+    Tensor given(value.leaf.value);
+    return type.device == Device::cpu() && device != Device::cpu() && type.shape.rank() == 0 ? to_device(In(given, value.where), device) : given;
+  }
+  Attrs attrs{.has_dtype = true, .device = device};
+  const double number = value.leaf.kind == DTypeClass::floating ? value.leaf.number : static_cast<double>(value.leaf.integer);
+  if (is_floating(target.type.dtype)) attrs.dtype = target.type.dtype, attrs.value = number;
+  else if (value.leaf.kind == DTypeClass::floating) attrs.dtype = DType::f32, attrs.value = number;
+  else attrs.dtype = value.leaf.kind == DTypeClass::boolean ? DType::bool_ : DType::i64, attrs.integer = value.leaf.integer;
+  return Tensor(record_op(op_info<ops::Full>, {}, std::move(attrs), value.where));
+}
+}  // namespace expr_detail
+
 SINTER_DECL Tensor update(const In& base, std::span<const Index> positions, const In& value) {
   for (const Index& position : positions)
     if (position.kind == Index::Kind::gather)
       throw IndexError("at", "assignment through an index tensor is not supported", value.where, "use slices and positions");
   Ref<TensorImpl> target = base.tensor();
   expr_detail::Region region = expr_detail::region_of(target->type.shape, positions, "at", value.where);
-  Tensor part = cast(In(Tensor(value.tensor()), value.where), target->type.dtype);
+  Tensor part = cast(In(expr_detail::number_beside(value, *target), value.where), target->type.dtype);
   Shape kept = region.kept(target->type.shape);
   if (part.rank() > kept.rank())
     throw ShapeError("at", "the value has shape " + part.shape().text() + ", the place " + kept.text(), value.where);

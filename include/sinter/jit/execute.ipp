@@ -32,6 +32,7 @@ SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view ba
   options.backends = backends_for(backend, device);
   if (device != Device::cpu()) options.host_backends = host_backends();
   options.precision = precision;
+  options.allow_fallback = Context::get().allows_fallback;
   options.find_backends = [backend = std::string(backend)](Device wanted) { return backends_for(backend, wanted); };
   options.fuse = fuse;
   options.own_outputs = own_outputs;

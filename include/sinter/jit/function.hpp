@@ -55,6 +55,7 @@ struct ReadPolicy {
   enum class Beyond : std::uint8_t { compute, refuse, differs };
   Beyond beyond = Beyond::compute;
   MatmulPrecision precision = MatmulPrecision::f32;    // of what is computed meanwhile
+  Fallback fallback = Fallback::refused;               // likewise
   std::span<const std::uint64_t> script{};             // answers of the first reads
   std::vector<std::shared_ptr<const EagerResults>> eager_results{};      // by cut: what eager functions gave in this call
   std::vector<std::shared_ptr<const EagerArrival>> arrivals{};   // by cut: what the tree took them for
@@ -285,6 +286,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   const Options& options() const { return options_; }
 
  private:
+  Fallback fallback() const { return options_.allow_fallback ? Fallback::allowed : Fallback::refused; }
   MatmulPrecision precision_now() const { return options_.matmul_precision.value_or(matmul_precision()); }
   /// The entry serves all precisions only where it does not matter or the option says which.
   void guard_precision(Entry& entry) const;

@@ -354,6 +354,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   if (options_.fullgraph) policy.beyond = ReadPolicy::Beyond::refuse;
   auto entry = std::make_unique<Entry>();
   entry->precision = policy.precision = precision_now();
+  policy.fallback = fallback();
   FunctionTrace recorder("compile", args.leaves(), choose_specs(args.leaves()), std::move(policy));
   TracedResult result = trace(recorder);
   if (!recorder.reads().empty()) {
@@ -407,6 +408,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   PlanOptions wanted = plan_options(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
                                           entry->traced, entry->precision, jit_detail::find_donors(*entry));
   wanted.as_one = options_.mode == Mode::reduce_overhead;
+  wanted.allow_fallback |= options_.allow_fallback;
   entry->optimised = fit_memory(entry->optimised, options_.memory_budget, wanted, where_);
   entry->plan = build_plan(entry->optimised, wanted);
   guard_precision(*entry);

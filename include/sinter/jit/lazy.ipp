@@ -64,7 +64,7 @@ inline bool is_large(const Graph& graph) {
   return elements >= worth_compiling;
 }
 
-inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayout> layouts, MatmulPrecision precision) {
+inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayout> layouts, MatmulPrecision precision, Fallback fallback) {
   const std::uint8_t wanted = precision_bit(precision);
   Hash128 hash = graph.hash();
   auto [first, last] = cache.plans.equal_range(hash.low);
@@ -79,7 +79,10 @@ inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayou
   const Context& context = Context::get();
   bool wants_fused = !context.is_eager && (context.compiles_at_once || found->runs >= context.hot || (found->plan == nullptr && is_large(found->graph)));
   if (found->plan == nullptr || (wants_fused && !found->is_fused)) {
-    found->plan = make_plan(run_pipeline(found->graph), {}, found->layouts, wants_fused, found->graph, precision);
+    const Graph optimised = run_pipeline(found->graph);
+    PlanOptions how = plan_options(optimised, {}, found->layouts, wants_fused, found->graph, precision);
+    how.allow_fallback |= fallback == Fallback::allowed;
+    found->plan = build_plan(optimised, how);
     if (!found->plan->depends_on_precision()) found->precisions = all_precisions;
     found->is_fused = wants_fused;
     cache.stats.fused += wants_fused;
@@ -124,14 +127,14 @@ SINTER_DECL void clear_lazy_cache() {
   cache.stats = {};
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs, MatmulPrecision precision) {
+SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs, MatmulPrecision precision, Fallback fallback) {
   std::vector<InputLayout> layouts;
   for (const auto& input : inputs) layouts.push_back(layout_of(*input));
   std::shared_ptr<const Plan> plan;
   {
     auto& cache = jit_detail::LazyCache::instance();
     std::scoped_lock lock(cache.mutex);
-    plan = jit_detail::lazy_plan(cache, std::move(graph), std::move(layouts), precision).plan;
+    plan = jit_detail::lazy_plan(cache, std::move(graph), std::move(layouts), precision, fallback).plan;
     ++cache.stats.evaluations;
   }
   return execute(*plan, inputs);
@@ -173,7 +176,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     inputs = std::move(captured.inputs);
     std::vector<jit::InputLayout> layouts;
     for (const auto& input : inputs) layouts.push_back(jit::layout_of(*input));
-    const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts), matmul_precision()).plan;
+    const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts), matmul_precision(), jit::Fallback::refused).plan;
     ++cache.stats.evaluations;
     lock.unlock();   // functions of the user may run now, and evaluate
     std::vector<Ref<TensorImpl>> results = execute(*plan, inputs);

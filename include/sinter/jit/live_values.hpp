@@ -5,6 +5,7 @@
 
 #include <sinter/graph/record.hpp>
 #include <sinter/tensor/impl.hpp>
+#include <sinter/jit/options.hpp>
 #include <sinter/tensor/precision.hpp>
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace jit {
 
 class LiveValues {
  public:
-  LiveValues(std::uint64_t trace, MatmulPrecision precision) : trace_(trace), precision_(precision) {}
+  LiveValues(std::uint64_t trace, MatmulPrecision precision, Fallback fallback) : trace_(trace), precision_(precision), fallback_(fallback) {}
 
   /// In this call the traced `value` is `concrete`, which may be pending outside any trace.
   void set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete);
@@ -38,6 +39,7 @@ class LiveValues {
 
   std::uint64_t trace_;
   MatmulPrecision precision_;
+  Fallback fallback_;
   std::unordered_map<const TensorImpl*, Known> known_;
   struct Used {
     Ref<TensorImpl> value;        // so that nothing else takes its address

@@ -59,7 +59,7 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
   Graph graph = substitute_symbols(share_symbols(captured.finish()), numbers, {});
   TracePause pause;
   for (Ref<TensorImpl>& input : inputs) input = at(input);
-  std::vector<Ref<TensorImpl>> results = run_lazily(std::move(graph), inputs, precision_);
+  std::vector<Ref<TensorImpl>> results = run_lazily(std::move(graph), inputs, precision_, fallback_);
   for (std::size_t i = 0; i < missing.size(); ++i) set(missing[i], std::move(results[i]));
   if (has_effects) set_done(last_effect);
   forget_unused();

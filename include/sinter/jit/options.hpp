@@ -16,6 +16,9 @@ enum class Mode : std::uint8_t { default_, reduce_overhead };
 /// When an extent becomes symbolic: after it changed, from the start, or never.
 enum class Dynamic : std::uint8_t { automatic, always, never };
 
+/// Whether the CPU may run what a device's back end declines. Context::allows_fallback permits it everywhere.
+enum class Fallback : std::uint8_t { refused, allowed };
+
 struct Options {
   Mode mode = Mode::default_;
   std::string backend = {};               // "": the best there is; see jit::list_backends() and docs/debugging.md
@@ -27,6 +30,7 @@ struct Options {
   std::int64_t max_values = 16;           // compiled continuations of one read of an exact value
   std::int64_t memory_budget = 0;         // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
   std::optional<MatmulPrecision> matmul_precision = {};   // what products of f32 may be computed in; unset: the default of the process
+  bool allow_fallback = false;            // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
 };
 
 /// Figures of one compiled function.

@@ -27,7 +27,7 @@ SINTER_DECL Tensor* ArgList::given_up(const TensorImpl* value) const {
 SINTER_DECL void ArgList::make_ready(TensorImpl* impl) { evaluate({&impl, 1}, "compiled call", {}); }
 
 SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs, ReadPolicy policy)
-    : Trace(name), args_(args), policy_(std::move(policy)), live_(std::make_unique<LiveValues>(id(), policy_.precision)), guards_(std::move(specs)), outer_scope_(SymbolScope::current()) {
+    : Trace(name), args_(args), policy_(std::move(policy)), live_(std::make_unique<LiveValues>(id(), policy_.precision, policy_.fallback)), guards_(std::move(specs)), outer_scope_(SymbolScope::current()) {
   SymbolScope::current() = this;
   for (const SymbolSource& source : guards_.symbols) hints_.push_back(jit::value_of(source, args));
   for (std::size_t i = 0; i < args.size(); ++i) {

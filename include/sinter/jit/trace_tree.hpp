@@ -125,6 +125,7 @@ class TraceTree {
     std::int64_t segments;
     std::int64_t children;                 // of a read of an exact value
     std::int64_t bytes = 0;                // that the plan of a segment may hold; 0: any
+    bool allow_fallback = false;           // Options::allow_fallback
   };
   struct Version {
     std::shared_ptr<const TreeNode> root;

@@ -341,6 +341,7 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   // Carried values have memory of their own, row-major: what later segments take has one layout on every path.
   PlanOptions how = plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_), code->key, precision_, {}, !code->is_leaf);
   how.as_one = mode_ == Mode::reduce_overhead;
+  how.allow_fallback |= limits_.allow_fallback;
   code->optimised = fit_memory(code->optimised, limits_.bytes, how, code->key.nodes().empty() ? Location() : code->key.nodes().back().where);
   code->plan = build_plan(code->optimised, how);
   kernels_.fetch_add(static_cast<std::int64_t>(code->plan->kernel_count()), std::memory_order_relaxed);

@@ -183,7 +183,7 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
     entry.captured.push_back(use.slot);
     entry.captured_types.push_back(use.type);
   }
-  entry.tree = std::make_shared<TraceTree>(entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision, TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget});
+  entry.tree = std::make_shared<TraceTree>(entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision, TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
   SmallVector<std::int64_t, 8> symbols(recorder.hints());
   entry.tree->insert(path, symbols);
   jit_detail::log_breaks(recorder, 0, where_);
@@ -200,6 +200,7 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
   if (may_grow) lock.lock();
   ReadPolicy policy;
   policy.precision = entry.precision;
+  policy.fallback = fallback();
   call.script(policy);
   policy.after_script = [&](FunctionTrace& recorder) {
     std::vector<const TracedSegment*> before;

@@ -3,6 +3,7 @@
 
 #include <sinter/runtime/frame.hpp>
 
+#include <sinter/base/context.hpp>
 #include <sinter/runtime/device_ops.hpp>
 #include <sinter/runtime/staged.hpp>
 #include <sinter/runtime/threads.hpp>
@@ -101,7 +102,13 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
     const StepContext context = context_of(step);
     std::unique_ptr<Launch> launch = backend->bind_host_op(*step.host, symbols_, context);
     if (launch == nullptr && step.host->run != nullptr) launch = bind_device_op(*step.host, symbols_, context, plan_->device());
-    if (launch == nullptr) throw DeviceError(step.name, plan_->device().text() + " has no form of it", where, "compute this part on the CPU");
+    if (launch == nullptr && plan_->allows_fallback()) {
+      warn("fallback", step.name + (where.file != nullptr ? " [" + where.text() + "]" : "") + " runs on the CPU, its operands are copied there and back: " + plan_->device().text() + " has no form of it");
+      launch = bind_host_scatter(*step.host, symbols_, context, plan_->device());
+    }
+    if (launch == nullptr)
+      throw DeviceError(step.name, plan_->device().text() + " has no form of it", where,
+                        "allow the CPU to run it (Options::allow_fallback, SINTER_FALLBACK=1), or compute this part there: x.to(Device::cpu())");
     return launch;
   }
   const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
@@ -110,6 +117,7 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
       throw ShapeError(step.name, "an intermediate value has the negative extent " + std::to_string(geometry.extent[static_cast<std::size_t>(a)]) + " for the sizes of this call", where);
   for (int a = 0; a < step.kernel.rank(); ++a)
     if (!step.kernel.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return nullptr;
+  if (step.runs_on_host) return bind_host_kernel(step.kernel, geometry, *step.executable, context_of(step), plan_->device());
   return backend != nullptr ? step.executable->bind(geometry, context_of(step)) : step.executable->bind(geometry);
 }
 
@@ -125,7 +133,7 @@ SINTER_DECL void Frame::bind_steps() {
   else bind(0, count);
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (made[i] != nullptr) add_step(steps[i], std::move(made[i]));
-  for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value();
+  for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value() || step.runs_on_host;
   if (plan_->runs_as_one() && plan_->backend() != nullptr) make_segments();
 }
 

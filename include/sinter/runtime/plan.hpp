@@ -28,6 +28,8 @@ struct PlanOptions {
   std::vector<Backend*> host_backends = {};
   /// Those of a device, for graphs on several (stages.hpp). Null: the lists above are all there is.
   std::function<std::vector<Backend*>(Device)> find_backends = nullptr;
+  /// A kernel that no back end of the device takes is run by the host instead, on copies of its operands; else it is an error.
+  bool allow_fallback = false;
   /// Enqueue a run's launches as one, where the back end can (CUDA graphs).
   bool as_one = false;
   /// Where each output is wanted; empty: where its type says. See device_split.hpp.
@@ -66,6 +68,7 @@ struct PlanStep {
   std::vector<Location> takes;             // those of the operations that read at positions given as data
   std::string backend;                     // that took it
   std::string declined;                    // what those before it said
+  bool runs_on_host = false;               // though the plan is of another device, which declined it
   Kernel kernel;                           // empty for host operations
   SymbolicGeometry geometry;
   std::shared_ptr<const Executable> executable;
@@ -113,6 +116,8 @@ class Plan {
   /// Where its kernels run and its arena lies.
   Device device() const { return backend_ != nullptr ? backend_->device() : Device::cpu(); }
   bool runs_as_one() const { return runs_as_one_; }
+  /// PlanOptions::allow_fallback, on a device other than the CPU.
+  bool allows_fallback() const { return allows_fallback_; }
   /// The back end of a plan on a device other than the CPU.
   Backend* backend() const { return backend_; }
   /// What the host computes before a plan on another device runs: outputs `host_outputs`, then numbers that the plan takes as
@@ -157,7 +162,7 @@ class Plan {
   std::vector<SymbolInfo> symbols_;
   std::vector<std::string> input_names_;
   Backend* backend_ = nullptr;
-  bool runs_as_one_ = false;
+  bool runs_as_one_ = false, allows_fallback_ = false;
   std::shared_ptr<const StagedPlan> staged_;
   std::shared_ptr<const Plan> host_part_;
   std::vector<std::int32_t> host_outputs_, device_outputs_;   // numbers of the graph's outputs

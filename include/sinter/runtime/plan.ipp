@@ -40,6 +40,8 @@ class PlanBuilder {
   void add_step(std::int32_t group);
   void mark_outputs_that_outlive_failure();
   void compile(PlanStep& step);
+  /// False: all declined.
+  bool compile_by(PlanStep& step, std::span<Backend* const> backends);
   std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body);
   void compile_in_parallel();
   BufferRef buffer_of(const OperandRef& operand) const {
@@ -103,8 +105,8 @@ SINTER_DECL void PlanBuilder::add_outputs() {
   }
 }
 
-SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
-  for (Backend* backend : options_.backends) {
+SINTER_DECL bool PlanBuilder::compile_by(PlanStep& step, std::span<Backend* const> backends) {
+  for (Backend* backend : backends) {
     std::string reason;
     step.executable = compiled_kernel(*backend, step.kernel, &reason);
     if (!step.executable) {
@@ -112,13 +114,24 @@ SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
       continue;
     }
     step.backend = backend->name();
+    return true;
+  }
+  return false;
+}
+
+SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
+  const Device device = options_.backends.front()->device();
+  if (compile_by(step, options_.backends)) {
     if (!step.declined.empty() && is_logged("kernels")) note("kernels", step.name + " runs on " + step.backend + " (" + step.declined + ")");
     return;
   }
-  if (const Device device = options_.backends.front()->device(); device != Device::cpu())
-    throw DeviceError(step.name, "no back end for " + device.text() + " can run this kernel: " + step.declined, step.where.empty() ? Location() : step.where.front(),
-                      "compute this part on the CPU, or report it with the text of explain()");
-  throw InternalError("no back end takes kernel " + step.name + " (" + step.declined + ")\n" + step.kernel.text());
+  if (device == Device::cpu()) throw InternalError("no back end takes kernel " + step.name + " (" + step.declined + ")\n" + step.kernel.text());
+  const Location where = step.where.empty() ? Location() : step.where.front();
+  step.runs_on_host = options_.allow_fallback && compile_by(step, options_.host_backends);
+  if (!step.runs_on_host)
+    throw DeviceError(step.name, "no back end for " + device.text() + " can run this kernel: " + step.declined, where,
+                      "allow the CPU to run it (Options::allow_fallback, SINTER_FALLBACK=1), or compute this part there: x.to(Device::cpu())");
+  warn("fallback", step.name + (where.file != nullptr ? " [" + where.text() + "]" : "") + " runs on the CPU (" + step.backend + "), its operands are copied there and back: " + step.declined);
 }
 
 namespace runtime_detail {
@@ -146,6 +159,7 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.own_outputs = true;
   options.find_backends = options_.find_backends;
   options.host_backends = options_.host_backends;
+  options.allow_fallback = options_.allow_fallback;
   const Device device = options_.backends.front()->device();
   if (device == Device::cpu() && !needs_stages(*body, {}) && device_of(*body, {}) == device) return bodies_.emplace_back(body, build_plan(*body, options)).second;
   options.output_devices.assign(body->outputs().size(), device);
@@ -274,6 +288,7 @@ struct PlanJoiner {
     std::shared_ptr<Plan> plan = PlanBuilder(split.device, device_options).run();
     plan->backend_ = options.backends.front();
     plan->runs_as_one_ = options.as_one;
+    plan->allows_fallback_ = options.allow_fallback;
     plan->inputs_.resize(graph.inputs().size());
     plan->input_names_.resize(graph.inputs().size());
     plan->symbols_ = graph.symbols();
@@ -365,6 +380,7 @@ inline std::string buffer_text(const BufferRef& buffer) {
 
 inline std::string step_text(const PlanStep& step) {
   std::string text = step.name + " [" + step.backend + "]";
+  if (step.runs_on_host) text += " on the cpu, with copies of its operands";
   if (!step.declined.empty()) text += " (" + step.declined + ")";
   std::string lines, last;
   for (const Location& where : step.where) {

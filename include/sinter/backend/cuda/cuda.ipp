@@ -7,6 +7,8 @@
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/device.hpp>
 #include <sinter/backend/cuda/driver.hpp>
+
+#include <atomic>
 #endif
 
 #include <atomic>
@@ -50,6 +52,7 @@ struct EventState {
   EventState& operator=(const EventState&) = delete;
   Gpu& gpu;
   CUevent_st* handle = nullptr;
+  std::atomic<const StreamState*> recorded_on{nullptr};
 };
 
 namespace cuda_detail {
@@ -99,18 +102,21 @@ SINTER_DECL void Stream::wait(const Event& event) const {
   const Gpu& gpu = cuda_detail::gpu_of(*state_);
   gpu.enter();
   gpu.check(driver_api("Stream").call_cuStreamWaitEvent(state_->handle, event.state_->handle, 0), "waiting for an event");
+  if (const StreamState* earlier = event.state_->recorded_on.load()) Gpu::note_order(*earlier, *state_);
 }
 SINTER_DECL void* Stream::native() const { return state_->handle; }
 
 SINTER_DECL Event::Event(Device device, Location where) : state_(std::make_shared<EventState>(cuda_detail::checked_gpu(device, "Event", where))) {}
 SINTER_DECL void Event::record() {
   state_->gpu.enter();
+  state_->recorded_on = &state_->gpu.stream();
   state_->gpu.check(driver_api("Event").call_cuEventRecord(state_->handle, state_->gpu.stream().handle), "recording an event");
 }
 SINTER_DECL void Event::record(const Stream& stream) {
   if (stream.device() != Device::cuda(state_->gpu.index()))
     throw DeviceError("Event::record", "the event is of cuda:" + std::to_string(state_->gpu.index()) + ", the stream of " + stream.device().text());
   state_->gpu.enter();
+  state_->recorded_on = stream.state_.get();
   state_->gpu.check(driver_api("Event").call_cuEventRecord(state_->handle, stream.state_->handle), "recording an event");
 }
 SINTER_DECL void Event::synchronize() const {

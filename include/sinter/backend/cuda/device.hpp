@@ -28,6 +28,8 @@ struct StreamState {
   CUstream_st* handle = nullptr;
   int device = 0;
   std::uint64_t id = 0;      // never 0
+  /// Streams whose work this one's was ordered behind (bits of fault records): a synchronisation reports what went wrong there, too.
+  mutable std::atomic<std::uint64_t> follows{0};
 };
 
 /// What error messages say of a launch; kept as long as the process.
@@ -115,14 +117,19 @@ class Gpu {
   const StreamState& default_stream() const { return *default_stream_; }
   const StreamState& stream_of(std::uint64_t id) const;
   const StreamState& acquire_stream();
+  /// Notes that work on `later` is ordered behind what is on `earlier`.
+  static void note_order(const StreamState& earlier, const StreamState& later) noexcept {
+    if (earlier.device == later.device)
+      later.follows.fetch_or(std::uint64_t{1} << fault_number(earlier) | earlier.follows.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
   void release_stream(const StreamState& stream) noexcept;
 
   /// Remembers a launch for messages.
   void note_launch(const LaunchLabel& label) const noexcept {
     recent_[recent_count_.fetch_add(1, std::memory_order_relaxed) % recent_.size()].store(&label, std::memory_order_relaxed);
   }
-  /// Device address of the fault record (launch.hpp); from now on synchronisation reads it.
-  void* fault_record();
+  /// Device address of the stream's fault record (launch.hpp); from now on synchronisation reads it.
+  void* fault_record(const StreamState& stream);
   /// Waits for everything on the device; reports nothing. Not while another thread records a graph, which that would break.
   void wait_for_all() const;
   std::mutex& recording() const { return recording_; }
@@ -135,6 +142,9 @@ class Gpu {
  private:
   explicit Gpu(int index);
   void check_fault(const StreamState& stream);
+  /// Streams past so many share records.
+  static constexpr std::size_t fault_records = 64, fault_words = 4;
+  static std::size_t fault_number(const StreamState& stream) { return (stream.id - 1) % fault_records; }
 
   int index_;
   CUctx_st* context_ = nullptr;

@@ -153,29 +153,37 @@ SINTER_DECL void Gpu::check(int result, std::string_view what) const {
                     "SINTER_CHECK=1 waits for each kernel, and so finds the one that fails");
 }
 
-SINTER_DECL void* Gpu::fault_record() {
-  if (std::uint64_t* record = fault_.load(std::memory_order_acquire)) return record;
+SINTER_DECL void* Gpu::fault_record(const StreamState& stream) {
+  const auto record = [&](std::uint64_t* all) { return all + fault_number(stream) * fault_words; };
+  if (std::uint64_t* all = fault_.load(std::memory_order_acquire)) return record(all);
   std::scoped_lock lock(mutex_);
   if (fault_.load(std::memory_order_acquire) == nullptr) {
     enter();
     CUdeviceptr address = 0;
-    check(cuda_detail::api().call_cuMemAlloc(&address, 4 * sizeof(std::uint64_t)), "allocating the fault record");
-    const std::uint64_t none[4] = {};
-    staging_.to_device(reinterpret_cast<void*>(address), none, sizeof none, default_stream_->handle);
-    check(cuda_detail::api().call_cuStreamSynchronize(default_stream_->handle), "clearing the fault record");
+    const std::array<std::uint64_t, fault_records * fault_words> none{};
+    check(cuda_detail::api().call_cuMemAlloc(&address, sizeof none), "allocating the fault records");
+    staging_.to_device(reinterpret_cast<void*>(address), none.data(), sizeof none, default_stream_->handle);
+    check(cuda_detail::api().call_cuStreamSynchronize(default_stream_->handle), "clearing the fault records");
     fault_.store(reinterpret_cast<std::uint64_t*>(address), std::memory_order_release);
   }
-  return fault_.load(std::memory_order_acquire);
+  return record(fault_.load(std::memory_order_acquire));
 }
 
+/// Of the stream itself, then of those that it follows; others are for who waits for them.
 SINTER_DECL void Gpu::check_fault(const StreamState& stream) {
-  std::uint64_t* record = fault_.load(std::memory_order_acquire);
-  if (record == nullptr) return;
-  std::uint64_t found[4] = {};
-  staging_.to_host(found, record, sizeof found, stream.handle);
+  std::uint64_t* records = fault_.load(std::memory_order_acquire);
+  if (records == nullptr) return;
+  std::array<std::uint64_t, fault_records * fault_words> all;
+  staging_.to_host(all.data(), records, sizeof all, stream.handle);
+  const std::size_t own = fault_number(stream);
+  const std::uint64_t follows = stream.follows.load(std::memory_order_relaxed);
+  std::size_t number = own;
+  for (std::size_t i = 0; i < fault_records && all[number * fault_words] == 0; ++i)
+    if ((follows >> i & 1) != 0) number = i;
+  const std::uint64_t* found = all.data() + number * fault_words;
   if (SINTER_LIKELY(found[0] == 0)) return;
-  const std::uint64_t none[4] = {};
-  staging_.to_device(record, none, sizeof none, stream.handle);
+  const std::uint64_t none[fault_words] = {};
+  staging_.to_device(records + number * fault_words, none, sizeof none, stream.handle);
   auto& labels = cuda_detail::Labels::instance();
   const LaunchLabel* label = nullptr;
   {
@@ -210,6 +218,7 @@ inline void order(const Gpu& gpu, const StreamState& earlier, const StreamState&
   const CUresult waited = recorded == CUDA_SUCCESS ? driver.call_cuStreamWaitEvent(later.handle, event, 0) : recorded;
   driver.call_cuEventDestroy(event);   // takes effect when nothing waits for it any more
   gpu.check(waited, "ordering two streams");
+  Gpu::note_order(earlier, later);
 }
 
 class Memory final : public DeviceMemory {
@@ -224,7 +233,15 @@ class Memory final : public DeviceMemory {
   void free(DeviceBlock block, Device device) noexcept override {
     if (SINTER_UNLIKELY(is_forked_child())) return;   // the memory is the parent's
     Gpu& gpu = Gpu::get(device, "free");
-    gpu.pool().free(static_cast<PoolBlock*>(block.block), gpu.stream());
+    auto* ours = static_cast<PoolBlock*>(block.block);
+    const StreamState& stream = gpu.stream();
+    if (SINTER_UNLIKELY(ours->home != &stream)) {   // an event will be recorded, and this thread may be on another device, or on none yet
+      try {
+        gpu.enter();
+      } catch (const Error&) {   // the device is broken: nothing will use the block again
+      }
+    }
+    gpu.pool().free(ours, stream);
   }
   void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) override {
     if (bytes == 0) return;

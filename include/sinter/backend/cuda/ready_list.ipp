@@ -109,13 +109,15 @@ struct ReadyList {
     if (!list.source.empty()) module = Modules::of(gpu).get(gpu, list.source, list.entries);
   }
   void prepare(Gpu& gpu, const LaunchLabel& label) {
-    if (is_prepared_) return;
+    const StreamState& stream = gpu.stream();
+    if (SINTER_LIKELY(is_prepared_ && fault_stream_ == stream.id)) return;
+    fault_stream_ = stream.id;
     const std::size_t bytes = list.workspace_bytes + (list.call ? list.call->scratch_bytes() : 0);
-    if (bytes > 0) workspace = Storage::allocate(bytes, Device::cuda(gpu.index()));
+    if (bytes > 0 && !is_prepared_) workspace = Storage::allocate(bytes, Device::cuda(gpu.index()));
     for (GpuLaunch& launch : list.launches)
       for (const ParameterPatch& patch : launch.patches) {
         if (patch.kind == ParameterPatch::Kind::workspace && workspace) set(launch, patch, static_cast<char*>(workspace->data()) + patch.byte_offset);
-        if (patch.kind == ParameterPatch::Kind::fault) set(launch, patch, gpu.fault_record());
+        if (patch.kind == ParameterPatch::Kind::fault) set(launch, patch, gpu.fault_record(stream));
         if (patch.kind == ParameterPatch::Kind::tag) launch.parameters[patch.at / 8] = label.tag;
       }
     is_prepared_ = true;
@@ -126,6 +128,7 @@ struct ReadyList {
 
  private:
   bool is_prepared_ = false;
+  std::uint64_t fault_stream_ = 0;   // whose record the launches write
 };
 
 }  // namespace cuda_detail
