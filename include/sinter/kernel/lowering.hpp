@@ -34,6 +34,8 @@ struct LoweredKernel {
 /// `numbers` collects the symbolic numbers that bodies need as operands; `precision` is what products of f32 may be in.
 LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers, MatmulPrecision precision);
 
+/// The items that compute the factors of the group's product inside its kernel, arguments first.
+SmallVector<std::int32_t, 16> prologue_of(const ItemGraph& items, const FusionGroup& group);
 /// "fused_mul_add_tanh": the ops of the group, shortened.
 std::string kernel_name(const ItemGraph& items, const FusionGroup& group);
 

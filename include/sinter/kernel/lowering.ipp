@@ -239,9 +239,26 @@ SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, co
   return lowered;
 }
 
+SINTER_DECL SmallVector<std::int32_t, 16> prologue_of(const ItemGraph& items, const FusionGroup& group) {
+  SmallVector<std::int32_t, 16> before;
+  const auto add_producers = [&](const auto& self, int input) -> void {
+    const int base = items.base_of(input);
+    if (items[base].form != Form::map || !items[base].is_inlined || std::find(before.begin(), before.end(), base) != before.end()) return;
+    for (std::int32_t operand : items[base].inputs) self(self, operand);
+    before.push_back(base);
+  };
+  if (group.contraction >= 0)
+    for (std::int32_t factor : items[group.contraction].inputs) add_producers(add_producers, factor);
+  return before;
+}
+
 SINTER_DECL std::string kernel_name(const ItemGraph& items, const FusionGroup& group) {
-  std::string name = group.is_host ? "host" : group.members.size() > 1 ? "fused" : "";
+  const auto before = prologue_of(items, group);
+  std::string name = group.is_host ? "host" : group.members.size() + before.size() > 1 ? "fused" : "";
   std::size_t shown = 0;
+  for (std::int32_t item : before)
+    if (++shown <= 3) name += "_" + std::string(items.name(item));
+  shown = 0;
   for (const FusionMember& member : group.members) {
     if (items[member.item].form == Form::host_result) continue;
     if (++shown > 6) {

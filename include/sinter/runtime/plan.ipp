@@ -170,6 +170,10 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
   const FusionGroup& group = fusion_.groups[static_cast<std::size_t>(id)];
   PlanStep step;
   step.name = kernel_name(items_, group);
+  for (std::int32_t item : prologue_of(items_, group)) {
+    step.nodes.push_back(items_[item].node);
+    if (items_.node(item)->where.file != nullptr) step.where.push_back(items_.node(item)->where);
+  }
   for (const FusionMember& member : group.members) {
     const Node* node = items_.node(member.item);
     if (node == nullptr) continue;
