@@ -131,10 +131,6 @@ template <int pending> static void copy_async_wait() {
   }
 }
 static float to_tf32(float x) { return x != x ? bits_as<float>(0x7fffffffu) : std::isinf(x) ? x : bits_as<float>((bits_as<unsigned>(x) + 0x1000u) & 0xffffe000u); }
-static float to_finite_tf32(float x) {
-  const float rounded = to_tf32(x);
-  return std::isinf(rounded) ? std::copysign(bits_as<float>(0x7f7fe000u), x) : rounded;
-}
 // The fragments of m16n8k8 (PTX ISA, "Matrix Fragments for mma.m16n8k8"), f64's too: lane 4 g + t holds a0 (g, t), a1 (g + 8, t),
 // a2 (g, t + 4), a3 (g + 8, t + 4), b0 (t, g), b1 (t + 4, g), c0 (g, 2 t), c1 (g, 2 t + 1), c2 and c3 the same of row g + 8.
 template <class T, class Add> static void mma(T (&c)[4], const emulated::Fragment& own, Add add) {
@@ -152,20 +148,31 @@ template <class T, class Add> static void mma(T (&c)[4], const emulated::Fragmen
     c[i] = add(c[i], a, b);
   }
 }
+// ldmatrix .x4: lane i gives the address of row i % 8 of matrix i / 8, and gets word i % 4 of row i / 4 of each matrix.
+static void read_matrices(float (&r)[4], const float* row) {
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) std::abort();
+  static std::vector<const float*> given[2];
+  const int turn = emulated::turns[threadIdx.x]++ % 2;
+  given[turn].resize(1024);
+  given[turn][threadIdx.x] = row;
+  emulated::yield();
+  const unsigned warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+  for (unsigned i = 0; i < 4; ++i) r[i] = given[turn][warp + i * 8 + lane / 4][lane % 4];
+}
 static double tf32_operand(float x) {   // what is no TF32 number must not get here
   if (std::isfinite(x) && (bits_as<unsigned>(x) & 0x1fffu) != 0) std::abort();
   return x;
 }
-static void mma_tf32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1) {
-  mma(c, {{tf32_operand(a0), tf32_operand(a1), tf32_operand(a2), tf32_operand(a3)}, {tf32_operand(b0), tf32_operand(b1)}}, [](float sum, const double* a, const double* b) {
+static void mma_tf32(float (&c)[4], const float (&a)[4], const float (&b)[2]) {
+  mma(c, {{tf32_operand(a[0]), tf32_operand(a[1]), tf32_operand(a[2]), tf32_operand(a[3])}, {tf32_operand(b[0]), tf32_operand(b[1])}}, [](float sum, const double* a, const double* b) {
     double exact = sum;
     for (int k = 0; k < 8; ++k) exact += a[k] * b[k];
     const float nearest = static_cast<float>(exact);   // towards zero, as tensor cores add
     return std::fabs(nearest) > std::fabs(exact) && std::isfinite(nearest) ? std::nextafter(nearest, 0.0f) : nearest;
   });
 }
-static void mma_f64(double (&c)[4], double a0, double a1, double a2, double a3, double b0, double b1) {
-  mma(c, {{a0, a1, a2, a3}, {b0, b1}}, [](double sum, const double* a, const double* b) {
+static void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2]) {
+  mma(c, {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}}, [](double sum, const double* a, const double* b) {
     for (int k = 0; k < 8; ++k) sum = std::fma(a[k], b[k], sum);
     return sum;
   });

@@ -5,8 +5,9 @@ static __device__ __forceinline__ unsigned char* dynamic_shared() { extern __sha
 template <int bytes> static __device__ __forceinline__ void copy_async(void* to, const void* from, bool is_inside) { const unsigned place = (unsigned)__cvta_generic_to_shared(to); if (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(place), "l"(from), "r"(is_inside ? 16 : 0) : "memory"); else asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" : : "r"(place), "l"(from), "n"(bytes), "r"(is_inside ? bytes : 0) : "memory"); }
 static __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
 template <int pending> static __device__ __forceinline__ void copy_async_wait() { asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory"); }
-static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x)); return __uint_as_float(bits); }
-static __device__ __forceinline__ void mma_tf32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1) { asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(__float_as_uint(a0)), "r"(__float_as_uint(a1)), "r"(__float_as_uint(a2)), "r"(__float_as_uint(a3)), "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1))); }
+static __device__ __forceinline__ void read_matrices(float (&r)[4], const float* row) { unsigned a, b, c, d; asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory"); r[0] = __uint_as_float(a), r[1] = __uint_as_float(b), r[2] = __uint_as_float(c), r[3] = __uint_as_float(d); }
+static __device__ __forceinline__ void mma_tf32(float (&c)[4], const float (&a)[4], const float (&b)[2]) { asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1]))); }
+static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x)); return __uint_as_float(bits); }
 
 struct Arguments {
   const float* p0;
@@ -37,16 +38,20 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
   const I first_column = (block - tile_row * a.ct) * 128;
   const I first_row = (tile_row - tile_batch * a.rt) * 128;
   const I begin = 0, end = a.e2;
-  const int lane_row = (int)(threadIdx.x % 32 / 4), lane_depth = (int)(threadIdx.x % 4), warp = (int)(threadIdx.x / 32);
+  const int lane = (int)(threadIdx.x % 32), lane_row = lane / 4, lane_depth = lane % 4, warp = (int)(threadIdx.x / 32);
   const int warp_row = warp / 4 * 64, warp_column = warp % 4 * 32;
   float* const left_tile = (float*)dynamic_shared();
   const int left_depth = (int)(threadIdx.x % 8) * 4, left_place = (int)(threadIdx.x / 8);
   const float* const left_from = a.p0 + 0;
   const int right_depth = (int)(threadIdx.x / 32), right_place = (int)(threadIdx.x % 32) * 4;
   const float* const right_from = a.p1 + 0;
-  const int left_lane = (warp_row + lane_row * 4) * 32 + lane_depth * 4;
-  const int right_lane = 4096 + lane_depth * 512 + warp_column + (lane_row ^ lane_depth * 2) * 4;
-  float sum[2][2][1][4][4] = {};
+  int left_lane[4];
+#pragma unroll
+  for (int v = 0; v < 4; ++v) left_lane[v] = (warp_row + lane % 8 + lane / 8 % 2 * 8) * 32 + ((v * 2 + lane / 16) ^ lane % 8) * 4;
+  int right_lane[4];
+#pragma unroll
+  for (int v = 0; v < 4; ++v) right_lane[v] = 4096 + lane_depth * 128 + warp_column + ((v * 2 + lane_row / 4) ^ lane_depth * 2) * 4 + lane_row % 4;
+  float sum[4][4][4] = {};
   int stage = 0;
 #pragma unroll 1
   for (I done = begin - 96; done < end; done += 32) {
@@ -61,12 +66,12 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const I k = t + left_depth, x = first_row + left_place + i * 32;
-        copy_async<16>(filled + (left_place + i * 32) * 32 + ((left_depth) / 4 ^ (left_place + i * 32) / 4 % 2 * 4) * 4 + (left_depth) % 4, left_from + x * a.s0_0 + k, k < end && x < a.e0);
+        copy_async<16>(filled + (left_place + i * 32) * 32 + ((left_depth) / 4 ^ (left_place + i * 32) % 8) * 4 + (left_depth) % 4, left_from + x * a.s0_0 + k, k < end && x < a.e0);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const I k = t + right_depth + i * 8, x = first_column + right_place;
-        copy_async<16>(filled + 4096 + (right_depth + i * 8) * 128 + ((right_place) / 4 ^ (right_depth + i * 8) / 4 % 4 * 2) * 4 + (right_place) % 4, right_from + x + k * a.s1_2, k < end && x < a.e1);
+        copy_async<16>(filled + 4096 + (right_depth + i * 8) * 128 + ((right_place) / 4 ^ (right_depth + i * 8) % 4 * 2) * 4 + (right_place) % 4, right_from + x + k * a.s1_2, k < end && x < a.e1);
       }
     }
     copy_async_commit();
@@ -74,51 +79,42 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
     const float* const now = left_tile + stage * 8192;
     if (has_tile) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        __align__(16) float left[2][4][4], right[1][4][4];
+      for (int d = 0; d < 4; ++d) {
+        float left[4][4], right[4][2];
 #pragma unroll
-        for (int c = 0; c < 1; ++c) {
+        for (int b = 0; b < 4; ++b) read_matrices(left[b], now + left_lane[d] + b * 512);
 #pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            const Pack<float, 4> p = *(const Pack<float, 4>*)(now + right_lane + (h * 16 + j) * 128 + c * 32);
+        for (int b = 0; b < 4; ++b) {
 #pragma unroll
-            for (int r = 0; r < 4; ++r) right[c][r][j] = p.v[r];
-          }
-#pragma unroll
-          for (int q = 0; q < 16; ++q) right[c][q / 4][q % 4] = to_tf32(right[c][q / 4][q % 4]);
+          for (int r = 0; r < 4; ++r) left[b][r] = to_tf32(left[b][r]);
         }
 #pragma unroll
-        for (int s = 0; s < 2; ++s) {
+        for (int b = 0; b < 4; ++b) {
 #pragma unroll
-          for (int r = 0; r < 4; ++r) *(Pack<float, 4>*)left[s][r] = *(const Pack<float, 4>*)(now + left_lane + (s * 32 + r) * 32 + (h ^ lane_row % 2) * 16);
+          for (int r = 0; r < 2; ++r) right[b][r] = *(now + right_lane[b % 4] + b / 4 * 32 + (d * 8 + r * 4) * 128);
+        }
 #pragma unroll
-          for (int q = 0; q < 16; ++q) left[s][q / 4][q % 4] = to_tf32(left[s][q / 4][q % 4]);
+        for (int b = 0; b < 4; ++b) {
 #pragma unroll
-          for (int d = 0; d < 2; ++d) {
+          for (int r = 0; r < 2; ++r) right[b][r] = to_tf32(right[b][r]);
+        }
 #pragma unroll
-            for (int p = 0; p < 2; ++p) {
+        for (int b = 0; b < 4; ++b) {
 #pragma unroll
-              for (int c = 0; c < 1; ++c) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) mma_tf32(sum[s][p][c][i], left[s][2 * p][2 * d], left[s][2 * p + 1][2 * d], left[s][2 * p][2 * d + 1], left[s][2 * p + 1][2 * d + 1], right[c][i][2 * d], right[c][i][2 * d + 1]);
-              }
-            }
-          }
+          for (int c = 0; c < 4; ++c) mma_tf32(sum[b][c], left[b], right[c]);
         }
       }
     }
   }
   __syncthreads();
 #pragma unroll
-  for (int s = 0; s < 2; ++s) {
+  for (int b = 0; b < 4; ++b) {
 #pragma unroll
-    for (int c = 0; c < 1; ++c) {
+    for (int c = 0; c < 4; ++c) {
 #pragma unroll
-      for (int q = 0; q < 8; ++q) {
-        Pack<float, 4> p;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) p.v[i] = sum[s][q / 4][c][i][q % 4];
-        *(Pack<float, 4>*)(left_tile + (warp_row + s * 32 + lane_row * 4 + q / 2) * 132 + warp_column + c * 32 + lane_depth * 8 + q % 2 * 4) = p;
+      for (int i = 0; i < 2; ++i) {
+        const Pack<float, 2> p = {{sum[b][c][i * 2], sum[b][c][i * 2 + 1]}};
+        *(Pack<float, 2>*)(left_tile + (warp_row + b * 16 + i * 8 + lane_row) * 132 + warp_column + c * 8 + lane_depth * 2) = p;
       }
     }
   }

@@ -207,31 +207,41 @@ inline constexpr Helper machine_table[] = {
      "else asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" : : \"r\"(place), \"l\"(from), \"n\"(bytes), \"r\"(is_inside ? bytes : 0) : \"memory\"); }\n"},
     {"copy_async_commit(", "static __device__ __forceinline__ void copy_async_commit() { asm volatile(\"cp.async.commit_group;\" : : : \"memory\"); }\n"},
     {"copy_async_wait<", "template <int pending> static __device__ __forceinline__ void copy_async_wait() { asm volatile(\"cp.async.wait_group %0;\" : : \"n\"(pending) : \"memory\"); }\n"},
-    {"_tf32(", "static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(bits) : \"f\"(x)); return __uint_as_float(bits); }\n"},
-    {"split_tf32(",   // the greatest finite number where rounding leaves the range
-     "static __device__ __forceinline__ float to_finite_tf32(float x) { unsigned bits; asm(\"cvt.rna.satfinite.tf32.f32 %0, %1;\" : \"=r\"(bits) : \"f\"(x)); return __uint_as_float(bits); }\n"},
+    {"read_matrices(",   // of 8 rows of 4 floats: lane i gives row i % 8 of matrix i / 8, and gets element i % 4 of row i / 4 of each
+     "static __device__ __forceinline__ void read_matrices(float (&r)[4], const float* row) { unsigned a, b, c, d; "
+     "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\" : \"=r\"(a), \"=r\"(b), \"=r\"(c), \"=r\"(d) : \"r\"((unsigned)__cvta_generic_to_shared(row)) : \"memory\"); "
+     "r[0] = __uint_as_float(a), r[1] = __uint_as_float(b), r[2] = __uint_as_float(c), r[3] = __uint_as_float(d); }\n"},
     {"mma_tf32(",
-     "static __device__ __forceinline__ void mma_tf32(float (&c)[4], float a0, float a1, float a2, float a3, float b0, float b1) { "
+     "static __device__ __forceinline__ void mma_tf32(float (&c)[4], const float (&a)[4], const float (&b)[2]) { "
      "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3]) "
-     ": \"r\"(__float_as_uint(a0)), \"r\"(__float_as_uint(a1)), \"r\"(__float_as_uint(a2)), \"r\"(__float_as_uint(a3)), \"r\"(__float_as_uint(b0)), \"r\"(__float_as_uint(b1))); }\n"},
+     ": \"r\"(__float_as_uint(a[0])), \"r\"(__float_as_uint(a[1])), \"r\"(__float_as_uint(a[2])), \"r\"(__float_as_uint(a[3])), \"r\"(__float_as_uint(b[0])), \"r\"(__float_as_uint(b[1]))); }\n"},
 };
-// An infinity is 1 and infinity: no product of a finite number with it is infinity times zero, none has another sign.
+// To nearest: ties away from zero, or (sm_90 has an instruction) to even.
+inline constexpr std::string_view to_tf32_sm80_text =
+    "static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(bits) : \"f\"(x)); return __uint_as_float(bits); }\n";
+inline constexpr std::string_view to_tf32_sm90_text =
+    "static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm(\"cvt.rn.tf32.f32 %0, %1;\" : \"=r\"(bits) : \"f\"(x)); return __uint_as_float(bits); }\n";
+inline constexpr std::string_view read_two_text =
+    "static __device__ __forceinline__ void read_matrices(float (&r)[2], float (&s)[2], const float* row) {\n"
+    "  float both[4];\n  read_matrices(both, row);\n  r[0] = both[0], r[1] = both[1], s[0] = both[2], s[1] = both[3];\n}\n";
+// The greatest finite number that tensor cores have, where rounding would leave the range. An infinity is 1 and infinity: no product
+// of a finite number with it is infinity times zero, none has another sign.
 inline constexpr std::string_view split_tf32_text =
     "static __device__ __forceinline__ void split_tf32(float x, float& most, float& rest) {\n"
-    "  const float unit = __uint_as_float((__float_as_uint(x) & 0x80000000u) | 0x3f800000u);\n"
-    "  const float rounded = fabsf(x) <= 3.402823466e+38f ? to_finite_tf32(x) : unit;\n"
+    "  const float limit = 3.40116213e+38f, unit = __uint_as_float((__float_as_uint(x) & 0x80000000u) | 0x3f800000u);\n"
+    "  const float rounded = fabsf(x) <= 3.402823466e+38f ? to_tf32(fminf(fmaxf(x, -limit), limit)) : unit;\n"
     "  rest = to_tf32(x - rounded), most = rounded;\n}\n";
 // The shapes of sm_80 and sm_90; the fragments of the small one are parts of those of the large one.
 inline constexpr std::string_view mma_f64_sm80_text =
-    "static __device__ __forceinline__ void mma_f64(double (&c)[4], double a0, double a1, double a2, double a3, double b0, double b1) { "
-    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[0]), \"+d\"(c[1]) : \"d\"(a0), \"d\"(b0)); "
-    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[2]), \"+d\"(c[3]) : \"d\"(a1), \"d\"(b0)); "
-    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[0]), \"+d\"(c[1]) : \"d\"(a2), \"d\"(b1)); "
-    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[2]), \"+d\"(c[3]) : \"d\"(a3), \"d\"(b1)); }\n";
+    "static __device__ __forceinline__ void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2]) { "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[0]), \"+d\"(c[1]) : \"d\"(a[0]), \"d\"(b[0])); "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[2]), \"+d\"(c[3]) : \"d\"(a[1]), \"d\"(b[0])); "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[0]), \"+d\"(c[1]) : \"d\"(a[2]), \"d\"(b[1])); "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[2]), \"+d\"(c[3]) : \"d\"(a[3]), \"d\"(b[1])); }\n";
 inline constexpr std::string_view mma_f64_sm90_text =
-    "static __device__ __forceinline__ void mma_f64(double (&c)[4], double a0, double a1, double a2, double a3, double b0, double b1) { "
+    "static __device__ __forceinline__ void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2]) { "
     "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+d\"(c[0]), \"+d\"(c[1]), \"+d\"(c[2]), \"+d\"(c[3]) "
-    ": \"d\"(a0), \"d\"(a1), \"d\"(a2), \"d\"(a3), \"d\"(b0), \"d\"(b1)); }\n";
+    ": \"d\"(a[0]), \"d\"(a[1]), \"d\"(a[2]), \"d\"(a[3]), \"d\"(b[0]), \"d\"(b[1])); }\n";
 
 inline constexpr std::string_view lesser_text =
     "template <class T> static __device__ __forceinline__ T lesser(T a, T b) { return a < b || a != a ? a : b; }\n";
@@ -250,6 +260,8 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
     if (uses(helper.called)) found += helper.text;
   for (const Helper& helper : machine_table)
     if (uses(helper.called)) found += helper.text;
+  if (uses("to_tf32(") || uses("split_tf32(")) found += sm >= 90 ? to_tf32_sm90_text : to_tf32_sm80_text;
+  if (uses("read_matrices(right")) found += read_two_text;
   if (uses("split_tf32(")) found += split_tf32_text;
   if (uses("mma_f64(")) found += sm >= 90 ? mma_f64_sm90_text : mma_f64_sm80_text;
   if (uses("lesser<")) found += lesser_text;

@@ -26,9 +26,10 @@ class TensorWriter : public ProductWriter {
   bool is_f32() const { return nest.inst(shape.contract).dtype == DType::f32; }
   bool is_split() const { return nest.kernel.precision == MatmulPrecision::tf32x3; }   // every number into two
   int pack_width() const { return is_f32() ? 4 : 2; }        // elements of 16 bytes
-  int span() const { return 8 * pack_width(); }              // rows and columns that one set of fragments covers
-  int row_spans() const { return tile_.warp_rows / span(); }
-  int column_spans() const { return tile_.warp_columns / span(); }
+  int row_blocks() const { return tile_.warp_rows / 16; }
+  int column_blocks() const { return tile_.warp_columns / 8; }
+  /// Places that a lane reads from, but for constants.
+  int variants(const std::string& name) const { return factor_of(name).along_depth ? 4 : pack_width(); }
   int stage_elements() const { return (shape.rows + shape.columns) * shape.depth; }
   std::size_t shared_bytes(const TensorTile& tile) const;
   std::vector<TensorTile> tiles() const;
@@ -44,9 +45,9 @@ class TensorWriter : public ProductWriter {
   void fetch(FactorWriter& factor, const std::string& name);
   void keep(FactorWriter& factor, const std::string& name);
   void multiply();
-  void read(const std::string& name, const std::string& span_index);
-  void convert(const std::string& name, const std::string& span_index);
-  void multiply_step(const std::string& sum, const std::string& left, const std::string& right, const std::string& left_span);
+  void read(const std::string& name);
+  void convert(const std::string& name);
+  void multiply_step(const std::string& sum, const std::string& left, const std::string& right);
   void stage_results();
   std::string loop(const std::string& variable, int count) const { return "for (int " + variable + " = 0; " + variable + " < " + str(count) + "; ++" + variable + ")"; }
 

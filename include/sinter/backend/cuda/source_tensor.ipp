@@ -2,17 +2,14 @@
 // Tiles of both factors stand in a ring in shared memory, filled some tiles ahead by asynchronous copies; what follows the
 // product is ProductWriter's.
 //
-// A factor keeps the order that it has in memory, so that it is copied in whole vectors: "deep", rows of 128 bytes along the
-// reduced axis, or "flat", rows along its own axis. Lane 4 g + t of a warp takes the fragments of several `mma` at once as
-// vectors of 16 bytes (E elements): positions E g ... E g + E - 1 of each span of 8 E along the factor's own axis, and E t ...
-// E t + E - 1 of each half (4 E) of the tile along the reduced axis. Which position goes to which slot of an instruction
-// is free as long as both factors agree (along the reduced axis) or the result is read accordingly: below, a lane ends
-// with E rows by 2 E columns that are neighbours.
+// A factor keeps the order that it has in memory, so that it is copied in whole vectors of 16 bytes (E elements): "deep", rows of 128
+// bytes along the reduced axis, or "flat", rows along its own axis. Lane 4 g + t of a warp needs, for each instruction, elements g
+// (and g + 8) along the factor's own axis by t and t + 4 along the reduced one: deep f32 by `ldmatrix`, which takes rows of 16
+// bytes, all else one by one.
 //
-// Swizzle: vector c of row x of a deep tile stands at c ^ 4 (x / E & 1), vector c of row k of a flat tile at
-// c ^ 2 (k / E & 3). Eight lanes read at once: g of two neighbours, all four t. Deep, they want vectors 4 h + t of two rows
-// whose x / E are neighbours; flat, vectors g of four rows whose k / E are neighbours: in both the eight go to eight different
-// sixteenths of 128 bytes. Stores go along rows, all of 128 bytes.
+// Swizzle: vector c of row x of a deep tile stands at c ^ x % 8 (f32) or c ^ x % 4 * 2 (f64), vector c of row k of a flat tile at
+// c ^ k % 4 * 2. Then what is read at once lies in different banks: the same vector of 8 rows (deep, `ldmatrix`); 2 vectors of
+// 4 rows (deep f64, 16 lanes at once; flat f64; flat f32, 32 lanes). Stores go along rows.
 #pragma once
 
 #include <sinter/backend/cuda/source_tensor.hpp>
@@ -51,7 +48,7 @@ SINTER_DECL bool TensorWriter::is_preferred() const {
 SINTER_DECL void TensorWriter::choose_tile() {
   const std::int64_t batches = nest.points(shape.batch), rows = nest.extent(shape.row_axis), columns = nest.extent(shape.column_axis);
   const std::int64_t processors = w.device.multiprocessors, depth = nest.extent(shape.depth_axis);
-  shape.depth = span();
+  shape.depth = 8 * pack_width();   // 128 bytes
   const std::int64_t steps = std::max<std::int64_t>(1, quotient_up(depth, shape.depth));
   double least = 0;
   for (const TensorTile& tile : tiles()) {
@@ -73,7 +70,7 @@ SINTER_DECL void TensorWriter::choose_tile() {
 
 SINTER_DECL void TensorWriter::write_lanes() {
   const std::string across = str(tile_.columns / tile_.warp_columns);
-  w.line("const int lane_row = (int)(threadIdx.x % 32 / 4), lane_depth = (int)(threadIdx.x % 4), warp = (int)(threadIdx.x / 32);");
+  w.line("const int lane = (int)(threadIdx.x % 32), lane_row = lane / 4, lane_depth = lane % 4, warp = (int)(threadIdx.x / 32);");
   w.line("const int warp_row = warp / " + across + " * " + str(tile_.warp_rows) + ", warp_column = warp % " + across + " * " + str(tile_.warp_columns) + ";");
 }
 
@@ -85,16 +82,27 @@ SINTER_DECL FactorWriter TensorWriter::factor(const std::string& name) const {
 /// An element's place in the stage `filled`; k and x are positions in the tile.
 SINTER_DECL std::string TensorWriter::place(const std::string& name, const std::string& k, const std::string& x) const {
   const std::string e = str(pack_width()), start = name == "left" ? "filled + " : "filled + " + str(shape.rows * shape.depth) + " + ", a = "(" + k + ")", b = "(" + x + ")";
-  if (factor_of(name).along_depth) return start + b + " * " + str(shape.depth) + " + (" + a + " / " + e + " ^ " + b + " / " + e + " % 2 * 4) * " + e + " + " + a + " % " + e;
-  return start + a + " * " + str(extent_of(name)) + " + (" + b + " / " + e + " ^ " + a + " / " + e + " % 4 * 2) * " + e + " + " + b + " % " + e;
+  if (factor_of(name).along_depth) return start + b + " * " + str(shape.depth) + " + (" + a + " / " + e + " ^ " + b + (is_f32() ? " % 8" : " % 4 * 2") + ") * " + e + " + " + a + " % " + e;
+  return start + a + " * " + str(extent_of(name)) + " + (" + b + " / " + e + " ^ " + a + " % 4 * 2) * " + e + " + " + b + " % " + e;
 }
 
-/// Where a lane's fragments begin in a stage.
+/// Where a lane reads in a stage. The swizzle tells apart blocks of 8 elements along the own axis (flat) or steps along the reduced
+/// one (deep); the rest is added as a constant.
 SINTER_DECL void TensorWriter::declare_fragments(const std::string& name) {
   const bool is_left = name == "left";
-  const std::string base = is_left ? "warp_row" : "warp_column", e = str(pack_width()), start = is_left ? "" : str(shape.rows * shape.depth) + " + ";
-  if (factor_of(name).along_depth) w.line("const int " + name + "_lane = " + start + "(" + base + " + lane_row * " + e + ") * " + str(shape.depth) + " + lane_depth * " + e + ";");
-  else w.line("const int " + name + "_lane = " + start + "lane_depth * " + str(pack_width() * extent_of(name)) + " + " + base + " + (lane_row ^ lane_depth * 2) * " + e + ";");
+  const std::string base = is_left ? "warp_row" : "warp_column", start = is_left ? "" : str(shape.rows * shape.depth) + " + ", depth = str(shape.depth), e = str(pack_width());
+  std::string text;
+  if (!factor_of(name).along_depth) {
+    text = "lane_depth * " + str(extent_of(name)) + " + " + base + " + ((v * " + str(8 / pack_width()) + " + lane_row / " + e + ") ^ lane_depth * 2) * " + e + " + lane_row % " + e;
+  } else if (is_f32()) {   // the rows whose addresses this lane gives: of matrices 0 to 3, in the order of the fragments' registers
+    const std::string across = is_left ? "lane / 8 % 2" : "lane / 16", along = is_left ? "lane / 16" : "lane / 8 % 2";
+    text = "(" + base + " + lane % 8 + " + across + " * 8) * " + depth + " + ((v * 2 + " + along + ") ^ lane % 8) * 4";
+  } else {
+    text = "(" + base + " + lane_row) * " + depth + " + ((v * 2 + lane_depth / 2) ^ lane_row % 4 * 2) * 2 + lane_depth % 2";
+  }
+  w.line("int " + name + "_lane[" + str(variants(name)) + "];");
+  w.line("#pragma unroll");
+  w.line(loop("v", variants(name)) + " " + name + "_lane[v] = " + start + text + ";");
 }
 
 /// A thread's share of the tile at `t` sets out to the stage `filled`.
@@ -115,64 +123,67 @@ SINTER_DECL void TensorWriter::keep(FactorWriter& factor, const std::string& nam
   });
 }
 
-/// A lane's fragments of half `h` of a tile in the stage `now`: name[span][position on its own axis][position on the reduced one].
-SINTER_DECL void TensorWriter::read(const std::string& name, const std::string& s) {
-  const int e = pack_width();
-  const std::string vector = pack(e), count = str(e), from = "now + " + name + "_lane + ";
-  if (factor_of(name).along_depth) {
+/// A lane's fragments of step `d` (8 positions along the reduced axis) of the tile in stage `now`: left[blocks of 16 rows][4],
+/// right[blocks of 8 columns][2], a register of the instruction each.
+SINTER_DECL void TensorWriter::read(const std::string& name) {
+  const bool is_left = name == "left";
+  const std::string from = "now + " + name + "_lane";
+  const int blocks = is_left ? row_blocks() : column_blocks(), registers = is_left ? 4 : 2;
+  if (factor_of(name).along_depth && is_f32()) {
+    const int at_once = is_left ? 1 : 2;
     w.line("#pragma unroll");
-    w.line(loop("r", e) + " *(" + vector + "*)" + name + "[" + s + "][r] = *(const " + vector + "*)(" + from + "(" + s + " * " + str(span()) + " + r) * " + str(shape.depth) + " + (h ^ lane_row % 2) * " + str(4 * e) + ");");
+    w.line(loop("b", blocks / at_once) + " read_matrices(" + name + (is_left ? "[b]" : "[b * 2], right[b * 2 + 1]") + ", " + from + "[d] + b * " + str(16 * shape.depth) + ");");
     return;
   }
-  w.unroll(loop("j", e));
-  w.line("const " + vector + " p = *(const " + vector + "*)(" + from + "(h * " + str(4 * e) + " + j) * " + str(extent_of(name)) + " + " + s + " * " + str(span()) + ");");
+  // Register r: block of 8 elements along the own axis, and which half of the step.
+  const std::string block = is_left ? "(b * 2 + r % 2)" : "b", half = is_left ? "r / 2" : "r";
+  w.unroll(loop("b", blocks));
   w.line("#pragma unroll");
-  w.line(loop("r", e) + " " + name + "[" + s + "][r][j] = p.v[r];");
+  if (factor_of(name).along_depth) w.line(loop("r", registers) + " " + name + "[b][r] = *(" + from + "[d * 2 + " + half + "] + " + block + " * " + str(8 * shape.depth) + ");");
+  else
+    w.line(loop("r", registers) + " " + name + "[b][r] = *(" + from + "[" + block + " % " + str(pack_width()) + "] + " + block + " / " + str(pack_width()) + " * " + str(8 * pack_width()) + " + (d * 8 + " + half +
+           " * 4) * " + str(extent_of(name)) + ");");
   w.close();
 }
 
 /// f32 to the numbers that tensor cores take.
-SINTER_DECL void TensorWriter::convert(const std::string& name, const std::string& s) {
+SINTER_DECL void TensorWriter::convert(const std::string& name) {
   if (!is_f32() || (!is_split() && !is_copied(name))) return;   // done by keep
+  const bool is_left = name == "left";
+  w.unroll(loop("b", is_left ? row_blocks() : column_blocks()));
   w.line("#pragma unroll");
-  const std::string element = name + "[" + s + "][q / 4][q % 4]";
-  if (is_split()) w.line(loop("q", 16) + " split_tf32(" + element + ", " + element + ", " + name + "_rest[" + s + "][q / 4][q % 4]);");
-  else w.line(loop("q", 16) + " " + element + " = to_tf32(" + element + ");");
+  const std::string element = name + "[b][r]", each = loop("r", is_left ? 4 : 2) + " ";
+  if (is_split()) w.line(each + "split_tf32(" + element + ", " + element + ", " + name + "_rest[b][r]);");
+  else w.line(each + element + " = to_tf32(" + element + ");");
+  w.close();
 }
 
-/// All instructions of one span of rows and 8 positions (of 8 E / 2) along the reduced axis.
-SINTER_DECL void TensorWriter::multiply_step(const std::string& sum, const std::string& left, const std::string& right, const std::string& s) {
-  const int e = pack_width();
-  w.unroll(loop("p", e / 2));
-  w.unroll(loop("c", column_spans()));
+/// All instructions of a step.
+SINTER_DECL void TensorWriter::multiply_step(const std::string& sum, const std::string& left, const std::string& right) {
+  w.unroll(loop("b", row_blocks()));
   w.line("#pragma unroll");
-  const std::string a = left + "[" + s + "]", b = right + "[c][i]";
-  w.line(loop("i", e) + " mma_" + (is_f32() ? "tf32" : "f64") + "(" + sum + "[" + s + "][p][c][i], " + a + "[2 * p][2 * d], " + a + "[2 * p + 1][2 * d], " + a + "[2 * p][2 * d + 1], " + a +
-         "[2 * p + 1][2 * d + 1], " + b + "[2 * d], " + b + "[2 * d + 1]);");
-  w.close(), w.close();
+  w.line(loop("c", column_blocks()) + " mma_" + (is_f32() ? "tf32" : "f64") + "(" + sum + "[b][c], " + left + "[b], " + right + "[c]);");
+  w.close();
 }
 
 /// Adds the product of the tiles in stage `now`. In 3xTF32 a tile has sums of its own: tensor cores round towards zero when
 /// they add, which would tell in long sums.
 SINTER_DECL void TensorWriter::multiply() {
-  const int e = pack_width();
-  const std::string dims = "[" + str(e) + "][" + str(e) + "]", sums = "[" + str(e / 2) + "][" + str(column_spans()) + "][" + str(e) + "][4]";
-  if (is_split()) w.line("float part[" + str(row_spans()) + "]" + sums + " = {};");
-  w.unroll(loop("h", 2));
-  w.line("__align__(16) " + type() + " left[" + str(row_spans()) + "]" + dims + ", right[" + str(column_spans()) + "]" + dims + ";");
-  if (is_split()) w.line("float left_rest[" + str(row_spans()) + "]" + dims + ", right_rest[" + str(column_spans()) + "]" + dims + ";");
-  w.unroll(loop("c", column_spans()));
-  read("right", "c"), convert("right", "c");
+  const std::string rows = "[" + str(row_blocks()) + "][4]", columns = "[" + str(column_blocks()) + "][2]";
+  if (is_split()) w.line("float part[" + str(row_blocks()) + "][" + str(column_blocks()) + "][4] = {};");
+  w.unroll(loop("d", shape.depth / 8));
+  w.line(type() + " left" + rows + ", right" + columns + ";");
+  if (is_split()) w.line("float left_rest" + rows + ", right_rest" + columns + ";");
+  read("left"), convert("left"), read("right"), convert("right");
+  if (is_split()) multiply_step("part", "left_rest", "right"), multiply_step("part", "left", "right_rest"), multiply_step("part", "left", "right");
+  else multiply_step("sum", "left", "right");
   w.close();
-  w.unroll(loop("s", row_spans()));
-  read("left", "s"), convert("left", "s");
-  w.unroll(loop("d", e / 2));
-  if (is_split()) multiply_step("part", "left_rest", "right", "s"), multiply_step("part", "left", "right_rest", "s"), multiply_step("part", "left", "right", "s");
-  else multiply_step("sum", "left", "right", "s");
-  w.close(), w.close(), w.close();
   if (!is_split()) return;
+  w.unroll(loop("b", row_blocks()));
+  w.unroll(loop("c", column_blocks()));
   w.line("#pragma unroll");
-  w.line(loop("i", row_spans() * column_spans() * e * e * 2) + " ((float*)sum)[i] += ((const float*)part)[i];");
+  w.line(loop("i", 4) + " sum[b][c][i] += part[b][c][i];");
+  w.close(), w.close();
 }
 
 SINTER_DECL void TensorWriter::run() {
@@ -184,7 +195,7 @@ SINTER_DECL void TensorWriter::run() {
   FactorWriter left = factor("left"), right = factor("right");
   left.declare(), right.declare();
   declare_fragments("left"), declare_fragments("right");
-  w.line(type() + " sum[" + str(row_spans()) + "][" + str(pack_width() / 2) + "][" + str(column_spans()) + "][" + str(pack_width()) + "][4] = {};");
+  w.line(type() + " sum[" + str(row_blocks()) + "][" + str(column_blocks()) + "][4] = {};");
   w.line("int stage = 0;");
   w.line("#pragma unroll 1");
   w.open("for (I done = begin - " + ahead + "; done < end; done += " + depth + ")");
@@ -223,18 +234,14 @@ SINTER_DECL void TensorWriter::run() {
   write_finish();
 }
 
-/// The sums to shared memory, a row of results in a row. Of the four sums of an instruction, two are of row 2 p, two of 2 p + 1, of
-/// columns i and E + i.
+/// The sums to shared memory, a row of results in a row. Of the four of an instruction, two are of row g, two of row g + 8, of
+/// columns 2 t and 2 t + 1.
 SINTER_DECL void TensorWriter::stage_results() {
-  const int e = pack_width();
-  w.unroll(loop("s", row_spans()));
-  w.unroll(loop("c", column_spans()));
-  w.unroll(loop("q", 2 * e));
-  w.line(pack(e) + " p;");
-  w.line("#pragma unroll");
-  w.line(loop("i", e) + " p.v[i] = sum[s][q / 4][c][i][q % 4];");
-  w.line("*(" + pack(e) + "*)(left_tile + (warp_row + s * " + str(span()) + " + lane_row * " + str(e) + " + q / 2) * " + str(shape.columns + pad()) + " + warp_column + c * " + str(span()) + " + lane_depth * " +
-         str(2 * e) + " + q % 2 * " + str(e) + ") = p;");
+  w.unroll(loop("b", row_blocks()));
+  w.unroll(loop("c", column_blocks()));
+  w.unroll(loop("i", 2));
+  w.line("const " + pack(2) + " p = {{sum[b][c][i * 2], sum[b][c][i * 2 + 1]}};");
+  w.line("*(" + pack(2) + "*)(left_tile + (warp_row + b * 16 + i * 8 + lane_row) * " + str(shape.columns + pad()) + " + warp_column + c * 8 + lane_depth * 2) = p;");
   w.close(), w.close(), w.close();
 }
 
