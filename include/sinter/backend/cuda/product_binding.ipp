@@ -6,6 +6,7 @@
 #include <sinter/backend/cuda/library_product.hpp>
 #include <sinter/backend/cuda/measure.ipp>
 #include <sinter/backend/cuda/ready_list.ipp>
+#include <sinter/base/context.hpp>
 #include <sinter/runtime/threads.hpp>
 
 #include <algorithm>
@@ -71,13 +72,22 @@ class ProductBinder {
   ReadyList ready(std::optional<ProductWay> way) const {
     return ReadyList(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true, way));
   }
-  static bool works(const ReadyList& list) { return list.list.call == nullptr || !list.list.call->algorithms(1).empty(); }
+  static std::vector<std::string> algorithms(const ReadyList& list, int most) {
+    try {
+      return list.list.call->algorithms(most);
+    } catch (const DeviceError& error) {   // it cannot even be set up: another way can
+      if (is_logged("autotune")) note("autotune", error.what());
+      return {};
+    }
+  }
+  static bool works(const ReadyList& list) { return list.list.call == nullptr || !algorithms(list, 1).empty(); }
 
   ReadyList first_that_works(const std::vector<ProductWay>& ways, std::optional<ProductChoice>& choice, const std::string& why) const {
     for (ProductWay way : ways) {
       ReadyList list = ready(way);
       if (!works(list)) continue;
-      if (!choice || choice->way != way) choice = ProductChoice{way, {}, why.empty() ? "by rule" : why};
+      const bool is_first = way == ways.front();
+      if (!choice || choice->way != way) choice = ProductChoice{way, {}, is_first ? why : "by rule: " + std::string(name_of(ways.front())) + " does not work here"};
       if (list.list.call && !choice->algorithm.empty()) list.list.call->use(choice->algorithm);   // else the library's first
       return list;
     }
@@ -96,20 +106,25 @@ class ProductBinder {
     constexpr double compile_nanoseconds = 1e8;
     parallel_for(static_cast<std::int64_t>(ways.size()), compile_nanoseconds, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
-        if (ways[i] != ProductWay::library_then_kernel) lists[i] = std::make_unique<ReadyList>(ready(ways[i]));   // one pass beats two
+        if (ways[i] != ProductWay::library_then_kernel) lists[i] = compiled(ways[i]);
     });
     std::vector<ProductCandidate> candidates;
     std::vector<ReadyList*> list_of;
+    bool has_library = false;
     for (std::size_t i = 0; i < ways.size(); ++i) {
+      // One pass beats two: what follows is left to a kernel only where the library cannot do it. This way comes last.
+      if (ways[i] == ProductWay::library_then_kernel && !has_library) lists[i] = compiled(ways[i]);
       if (!lists[i]) continue;
-      LibraryCall* const call = lists[i]->list.call.get();
+      const bool is_call = lists[i]->list.call != nullptr;
       constexpr int most_algorithms = 4;
-      const std::vector<std::string> algorithms = call != nullptr ? call->algorithms(most_algorithms) : std::vector<std::string>{""};
-      for (std::size_t a = 0; a < algorithms.size(); ++a) {
-        candidates.push_back({ways[i], algorithms[a], std::string(name_of(ways[i])) + (call != nullptr ? " " + std::to_string(a + 1) : "")});
+      const std::vector<std::string> found = is_call ? algorithms(*lists[i], most_algorithms) : std::vector<std::string>{""};
+      has_library |= is_call && !found.empty();
+      for (std::size_t a = 0; a < found.size(); ++a) {
+        candidates.push_back({ways[i], found[a], std::string(name_of(ways[i])) + (is_call ? " " + std::to_string(a + 1) : "")});
         list_of.push_back(lists[i].get());
       }
     }
+    if (candidates.size() == 1) return first_that_works(ways, choice, "the only way that works");
     choice = choices.choose(key(), kernel_text(), candidates, [&](std::span<const ProductCandidate> all) { return times(all, list_of); });
     for (std::size_t i = 0; i < ways.size(); ++i) {
       if (!lists[i] || ways[i] != choice->way || !works(*lists[i])) continue;
@@ -117,6 +132,16 @@ class ProductBinder {
       return std::move(*lists[i]);
     }
     return first_that_works(ways, choice, "by rule");
+  }
+
+  /// Null: it does not compile. If no way does, the one that is bound then throws.
+  std::unique_ptr<ReadyList> compiled(ProductWay way) const {
+    try {
+      return std::make_unique<ReadyList>(ready(way));
+    } catch (const Error& error) {
+      if (is_logged("autotune")) note("autotune", std::string(name_of(way)) + " cannot be measured: " + error.what());
+      return nullptr;
+    }
   }
 
   std::vector<double> times(std::span<const ProductCandidate> candidates, const std::vector<ReadyList*>& list_of) const {
