@@ -123,6 +123,12 @@ SINTER_DECL const StreamState& Gpu::acquire_stream() {
   if (!idle_streams_.empty()) {
     const StreamState* stream = idle_streams_.back();
     idle_streams_.pop_back();
+    stream->follows.store(0, std::memory_order_relaxed);
+    if (std::uint64_t* records = fault_.load(std::memory_order_acquire)) {   // what its last owner did not wait for
+      const std::uint64_t none[fault_words] = {};
+      enter();
+      staging_.to_device(records + fault_number(*stream) * fault_words, none, sizeof none, stream->handle);
+    }
     return *stream;
   }
   enter();
