@@ -38,9 +38,19 @@ struct OtherBackend : Backend {
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override { return reference()->compile(kernel, schedule); }
 };
 
-/// What plans are tested on: the reference back end, and each other with the reference back end behind it.
+/// The reference back end, whose products take what computes their factors in.
+struct PrologueBackend final : OtherBackend {
+  Limits limits() const override {
+    Limits limits = reference()->limits();
+    limits.prologue_operations = 10'000'000;
+    return limits;
+  }
+};
+
+/// What plans are tested on: the reference back end, with and without prologues, and each other with the reference back end behind it.
 inline std::vector<std::vector<Backend*>> backend_lists() {
-  std::vector<std::vector<Backend*>> lists{{reference()}};
+  static PrologueBackend prologues;
+  std::vector<std::vector<Backend*>> lists{{reference()}, {&prologues}};
 #ifndef SINTER_NO_X86
   static Backend* x86 = make_x86_backend().release();
   lists.push_back({x86, reference()});

@@ -314,7 +314,7 @@ std::string report(const Graph& graph, const PlanOptions& options) {
 TEST_CASE("random graphs, fused and op by op", "[fuzz]") {
   const std::uint64_t graphs = fuzz_loop(1, [](std::uint64_t seed) {
     const Graph graph = GraphMaker(static_cast<unsigned>(seed)).make(4 + static_cast<int>(seed % 30));
-    for (const PlanOptions& options : {fused(), fused(backend_lists().back()), op_by_op()}) {
+    for (const PlanOptions& options : {fused(), fused(backend_lists()[1]), fused(backend_lists().back()), op_by_op()}) {
       const std::string text = failure(graph, options);
       if (text.empty()) continue;
       INFO("SINTER_FUZZ_SEED=" << seed << (options.fuse ? ", fused, " : ", op by op, ") << options.backends.front()->name() << "\n" << report(graph, options));

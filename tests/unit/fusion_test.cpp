@@ -160,13 +160,7 @@ TEST_CASE("cheap values are computed again instead of stored", "[fusion]") {
 }
 
 TEST_CASE("what computes a factor goes into the product's kernel", "[fusion]") {
-  struct Prologues : OtherBackend {
-    Limits limits() const override {
-      Limits limits = reference()->limits();
-      limits.prologue_operations = 10'000'000;
-      return limits;
-    }
-  } backend;
+  PrologueBackend backend;
   struct Row {
     const char* name;
     const char* text;
