@@ -227,8 +227,8 @@ TEST_CASE("an index out of range on one stream is no error of another thread's")
 TEST_CASE("a kernel with more accesses than a parameter holds: an error, or the CPU's work where that is allowed") {
   if (!has_gpu()) return;
   const auto shifted = [](Tensor x) {
-    Tensor total = x(slice(0, 1000)) * 1.f;
-    for (int i = 1; i < 80; ++i) total = total + x(slice(i, 1000 + i)) * static_cast<float>(i);
+    Tensor total = x(slice(0, 1000));
+    for (int i = 1; i < 80; ++i) total = total + x(slice(i, 1000 + i));
     return total;
   };
   const Tensor x = host({1100}), want = shifted(x);
