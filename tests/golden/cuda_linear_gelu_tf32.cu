@@ -45,9 +45,9 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
   const float* const left_from = a.p0 + 0;
   const int right_depth = (int)(threadIdx.x / 32), right_place = (int)(threadIdx.x % 32) * 4;
   const float* const right_from = a.p1 + 0;
-  int left_lane[4];
+  int left_lane[1];
 #pragma unroll
-  for (int v = 0; v < 4; ++v) left_lane[v] = (warp_row + lane % 8 + lane / 8 % 2 * 8) * 32 + ((v * 2 + lane / 16) ^ lane % 8) * 4;
+  for (int v = 0; v < 1; ++v) left_lane[v] = (warp_row + lane % 8 + lane / 8 % 2 * 8) * 32 + (lane / 16 ^ lane % 8) * 4;
   int right_lane[4];
 #pragma unroll
   for (int v = 0; v < 4; ++v) right_lane[v] = 4096 + lane_depth * 128 + warp_column + ((v * 2 + lane_row / 4) ^ lane_depth * 2) * 4 + lane_row % 4;
@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
       for (int d = 0; d < 4; ++d) {
         float left[4][4], right[4][2];
 #pragma unroll
-        for (int b = 0; b < 4; ++b) read_matrices(left[b], now + left_lane[d] + b * 512);
+        for (int b = 0; b < 4; ++b) read_matrices(left[b], now + (left_lane[0] ^ d * 8) + b * 512);
 #pragma unroll
         for (int b = 0; b < 4; ++b) {
 #pragma unroll

@@ -29,7 +29,7 @@ class TensorWriter : public ProductWriter {
   int row_blocks() const { return tile_.warp_rows / 16; }
   int column_blocks() const { return tile_.warp_columns / 8; }
   /// Places that a lane reads from, but for constants.
-  int variants(const std::string& name) const { return factor_of(name).along_depth ? 4 : pack_width(); }
+  int variants(const std::string& name) const { return factor_of(name).along_depth ? 1 : pack_width(); }
   int stage_elements() const { return (shape.rows + shape.columns) * shape.depth; }
   std::size_t shared_bytes(const TensorTile& tile) const;
   std::vector<TensorTile> tiles() const;

@@ -86,8 +86,8 @@ SINTER_DECL std::string TensorWriter::place(const std::string& name, const std::
   return start + a + " * " + str(extent_of(name)) + " + (" + b + " / " + e + " ^ " + a + " % 4 * 2) * " + e + " + " + b + " % " + e;
 }
 
-/// Where a lane reads in a stage. The swizzle tells apart blocks of 8 elements along the own axis (flat) or steps along the reduced
-/// one (deep); the rest is added as a constant.
+/// Where a lane reads in a stage. Flat, the swizzle tells apart blocks of 8 elements along the own axis; deep, steps along the reduced one
+/// change bits of the vector's number alone. The rest is added as a constant.
 SINTER_DECL void TensorWriter::declare_fragments(const std::string& name) {
   const bool is_left = name == "left";
   const std::string base = is_left ? "warp_row" : "warp_column", start = is_left ? "" : str(shape.rows * shape.depth) + " + ", depth = str(shape.depth), e = str(pack_width());
@@ -96,9 +96,9 @@ SINTER_DECL void TensorWriter::declare_fragments(const std::string& name) {
     text = "lane_depth * " + str(extent_of(name)) + " + " + base + " + ((v * " + str(8 / pack_width()) + " + lane_row / " + e + ") ^ lane_depth * 2) * " + e + " + lane_row % " + e;
   } else if (is_f32()) {   // the rows whose addresses this lane gives: of matrices 0 to 3, in the order of the fragments' registers
     const std::string across = is_left ? "lane / 8 % 2" : "lane / 16", along = is_left ? "lane / 16" : "lane / 8 % 2";
-    text = "(" + base + " + lane % 8 + " + across + " * 8) * " + depth + " + ((v * 2 + " + along + ") ^ lane % 8) * 4";
+    text = "(" + base + " + lane % 8 + " + across + " * 8) * " + depth + " + (" + along + " ^ lane % 8) * 4";
   } else {
-    text = "(" + base + " + lane_row) * " + depth + " + ((v * 2 + lane_depth / 2) ^ lane_row % 4 * 2) * 2 + lane_depth % 2";
+    text = "(" + base + " + lane_row) * " + depth + " + (lane_depth / 2 ^ lane_row % 4 * 2) * 2 + lane_depth % 2";
   }
   w.line("int " + name + "_lane[" + str(variants(name)) + "];");
   w.line("#pragma unroll");
@@ -132,14 +132,14 @@ SINTER_DECL void TensorWriter::read(const std::string& name) {
   if (factor_of(name).along_depth && is_f32()) {
     const int at_once = is_left ? 1 : 2;
     w.line("#pragma unroll");
-    w.line(loop("b", blocks / at_once) + " read_matrices(" + name + (is_left ? "[b]" : "[b * 2], right[b * 2 + 1]") + ", " + from + "[d] + b * " + str(16 * shape.depth) + ");");
+    w.line(loop("b", blocks / at_once) + " read_matrices(" + name + (is_left ? "[b]" : "[b * 2], right[b * 2 + 1]") + ", now + (" + name + "_lane[0] ^ d * 8) + b * " + str(16 * shape.depth) + ");");
     return;
   }
   // Register r: block of 8 elements along the own axis, and which half of the step.
   const std::string block = is_left ? "(b * 2 + r % 2)" : "b", half = is_left ? "r / 2" : "r";
   w.unroll(loop("b", blocks));
   w.line("#pragma unroll");
-  if (factor_of(name).along_depth) w.line(loop("r", registers) + " " + name + "[b][r] = *(" + from + "[d * 2 + " + half + "] + " + block + " * " + str(8 * shape.depth) + ");");
+  if (factor_of(name).along_depth) w.line(loop("r", registers) + " " + name + "[b][r] = *(now + (" + name + "_lane[0] ^ (d * 2 + " + half + ") * 4) + " + block + " * " + str(8 * shape.depth) + ");");
   else
     w.line(loop("r", registers) + " " + name + "[b][r] = *(" + from + "[" + block + " % " + str(pack_width()) + "] + " + block + " / " + str(pack_width()) + " * " + str(8 * pack_width()) + " + (d * 8 + " + half +
            " * 4) * " + str(extent_of(name)) + ");");
@@ -171,7 +171,9 @@ SINTER_DECL void TensorWriter::multiply_step(const std::string& sum, const std::
 SINTER_DECL void TensorWriter::multiply() {
   const std::string rows = "[" + str(row_blocks()) + "][4]", columns = "[" + str(column_blocks()) + "][2]";
   if (is_split()) w.line("float part[" + str(row_blocks()) + "][" + str(column_blocks()) + "][4] = {};");
-  w.unroll(loop("d", shape.depth / 8));
+  // Where instructions take long enough for another warp to hide what a step waits for, shorter text compiles in half the time.
+  w.line(is_f32() && !is_split() ? "#pragma unroll" : "#pragma unroll 1");
+  w.open(loop("d", shape.depth / 8));
   w.line(type() + " left" + rows + ", right" + columns + ";");
   if (is_split()) w.line("float left_rest" + rows + ", right_rest" + columns + ";");
   read("left"), convert("left"), read("right"), convert("right");
