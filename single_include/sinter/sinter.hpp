@@ -1080,6 +1080,7 @@ struct OpInfo {
   bool is_cheap = true;                           // elementwise: recomputing it costs less than a round trip to memory
 
   bool is_random = false;                         // draws numbers: under vmap each example has its own
+  bool is_transfer = false;                       // the result lies on attrs.device, wherever the operand does
 
   // Filled in by describe<Op>() from the op's struct.
   void (*infer)(const InferArgs& args, TypeList& out) = nullptr;
@@ -1674,7 +1675,7 @@ enum class Prim : std::uint8_t {
   sqrt, rsqrt, exp, log, sin, cos, tanh, erf, pow,
   random_bits,  // args: key, counter, element index (all i64): 32 Philox bits as a non-negative i64
   reduce_add, reduce_mul, reduce_min, reduce_max,   // args[0]: a value along the reduced axes
-  contract,     // args: a, b (loads): sum over the reduced axis of a * b
+  contract,     // args: a, b: sum over the reduced axis of a * b
 };
 
 struct PrimRow {
@@ -3645,6 +3646,28 @@ struct OneHot {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/to.hpp
+// to: the same values on another device. The runtime cuts a graph into parts at these nodes (runtime/stages.hpp); no kernel
+// expresses them.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace ops {
+
+/// The operand on attrs.device.
+struct To {
+  static constexpr OpInfo info{.name = "to", .arity = 1, .kind = OpKind::structured, .is_cheap = false, .is_transfer = true};
+  static Type infer(const InferArgs& args) { return Type{args.in[0].dtype, args.attrs.device, args.in[0].shape}; }
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+}  // namespace ops
+
+/// x on the device.
+Val to(Val x, Device device);
+
+SINTER_NAMESPACE_END
 // ---- sinter/ops/unary.hpp
 // Elementwise ops of one operand: arithmetic, rounding, exponentials, casts. Activations are in activation.hpp.
 
@@ -5110,6 +5133,20 @@ DeviceInfo device_info(Device device = Device::cuda(0), Location where = std::so
 /// kernels launched last, IndexError for an index out of range in a gather.
 void synchronize(Device device = Device::cuda(0), Location where = std::source_location::current());
 
+/// Who computes a product of matrices, where several ways are open.
+enum class ProductPolicy : std::uint8_t {
+  measured,              // the fastest on this device; measured when such a product is first bound, and remembered on disk
+  by_rule,               // by a rule of thumb, nothing is measured
+  fma,                   // always that one, where it is open: a generated kernel on the ordinary units,
+  tensor_cores,          // a generated kernel on tensor cores,
+  library,               // cuBLASLt, with its epilogue where that fits,
+  library_then_kernel,   // cuBLASLt, what follows the product in a kernel of its own
+};
+/// From SINTER_CUDA_PRODUCT at first; a value that is none of them is a UserError.
+ProductPolicy product_policy();
+/// For what is bound from now on: sizes that a compiled function has run with keep what they have.
+void set_product_policy(ProductPolicy policy);
+
 /// A queue of work on a device. Copies are the same stream. Work on one stream runs in order; order between streams is up to
 /// you, by events. Memory of a tensor that is used on a stream other than the one it was made on must be kept (hold the
 /// tensor) until that work is done, or the streams are ordered.
@@ -5219,6 +5256,8 @@ std::pair<Type, Strides> eigen_layout(const M& m) {
 }
 Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function, Location where);
 Tensor copy_strided(const Type& type, const void* data, const Strides& strides);
+/// The value, computed now, as data on the device.
+Ref<TensorImpl> moved_now(const In& x, Device device, std::string_view function);
 /// The ready tensor, or its copy where tensors are made now.
 Tensor on_default_device(Tensor x);
 }  // namespace expr_detail
@@ -5423,6 +5462,7 @@ struct Context {
   bool is_disabled = false;       // SINTER_DISABLE=1: compile() runs the plain function
   bool compiles_at_once = false;  // SINTER_COMPILE=1: lazy graphs compile at first sight
   bool outlines = true;           // SINTER_OUTLINE=0: the whole graph as one plan, no calls of regions
+  bool allows_fallback = false;   // SINTER_FALLBACK=1: what the back end of a device declines runs on the CPU
   std::int64_t hot = 10;          // SINTER_HOT: runs before a lazy graph is compiled
   std::string logs;               // SINTER_LOGS: comma-separated topics
   std::string isa;                // SINTER_ISA: highest instruction set to use
@@ -5828,6 +5868,43 @@ SINTER_NAMESPACE_END
 // class of each stride is), so one compiled kernel serves every size and every repeated block. The numbers travel
 // beside it in a Geometry. How it is run (tiles, widths, threads) is a Schedule. Must not know back ends or graphs.
 
+// ---- sinter/tensor/precision.hpp
+// How precisely products of f32 matrices are computed: a permission, not a demand, for a back end may always compute in
+// full. The default of the process stands here; what a plan or kernel may do is said where those are.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Of products of f32 matrices (matmul, linear, conv, attention and their gradients); nothing else is concerned.
+///   f32     full precision
+///   tf32x3  factors in two parts of 10 bits of mantissa each, three products on tensor cores: near full precision
+///   tf32    factors rounded to 10 bits of mantissa, sums in f32: relative error about 1e-3
+enum class MatmulPrecision : std::uint8_t { f32, tf32x3, tf32 };
+
+constexpr std::string_view name(MatmulPrecision precision) {
+  return std::array<std::string_view, 3>{"f32", "tf32x3", "tf32"}[static_cast<std::size_t>(precision)];
+}
+
+/// Sets of precisions, as bits.
+constexpr std::uint8_t precision_bit(MatmulPrecision precision) { return static_cast<std::uint8_t>(1u << static_cast<unsigned>(precision)); }
+inline constexpr std::uint8_t all_precisions = 0b111;
+
+namespace tensor_detail {
+/// The default of the process as a bit. Every guarded call reads it: so in the header, and as calls compare it.
+inline constinit std::atomic<std::uint8_t> matmul_precision_bit{precision_bit(MatmulPrecision::f32)};
+/// Throws UserError unless an enumerator stands for it.
+void check_precision(MatmulPrecision precision, std::string_view op, Location where);
+}  // namespace tensor_detail
+
+/// What compiled functions without Options::matmul_precision and lazy evaluation may do. At first f32: full precision.
+inline MatmulPrecision matmul_precision() noexcept {
+  return static_cast<MatmulPrecision>(std::countr_zero(tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed)));
+}
+/// Sets it, for all threads. A compiled function that depends on it compiles once more at its next call; lazy values take the
+/// precision that is in force when they are computed. Throws UserError for a value that is no enumerator.
+void set_matmul_precision(MatmulPrecision precision, Location where = std::source_location::current());
+
+SINTER_NAMESPACE_END
+
 SINTER_NAMESPACE_BEGIN
 
 inline constexpr int max_axes = 10;
@@ -5862,8 +5939,10 @@ struct Store {
 ///   pointwise    no reduced axis
 ///   row          reduced axes are the innermost; several reductions and maps over one row (a full reduction is one row)
 ///   column       the innermost axis is parallel, reduced axes lie outside it
-///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; the rest of the body
-///                depends on the contract's result and other loads over [batch..., m, n] (the epilogue)
+///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; its factors are loads, or
+///                maps of loads, indices and immediates (a prologue) that vary over [batch..., k] and one of m and n, each
+///                another; the rest of the body depends on the contract's result and other loads over [batch..., m, n]
+///                (the epilogue). A factor has the value that it would have if it were stored first
 enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
 
 /// One fusion group. Axes run from outermost to innermost; the last axis is the one to vectorise.
@@ -5885,6 +5964,9 @@ struct Kernel {
   std::vector<Access> accesses;
   std::vector<Inst> body;
   std::vector<Store> stores;
+  /// How the product of a contraction of f32 may be computed; f32 (in full) for every other kernel, so that those are
+  /// shared whatever a plan permits.
+  MatmulPrecision precision = MatmulPrecision::f32;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 
   int rank() const { return static_cast<int>(axes.size()); }
@@ -5896,6 +5978,10 @@ struct Kernel {
 
 /// For each body instruction the set of axes (bit mask) that its value varies over; a reduction clears reduced axes.
 std::vector<std::uint32_t> varying_axes(const Kernel& kernel);
+/// A contraction of f32 matrices: what Kernel::precision is about.
+bool is_product_of_f32(const Kernel& kernel);
+/// The instructions that a value is made of, itself included.
+std::vector<bool> instructions_under(const std::vector<Inst>& body, InstId value);
 /// Throws InternalError on a malformed kernel (argument order, dtypes, strides, kind).
 void verify(const Kernel& kernel);
 
@@ -5937,6 +6023,8 @@ struct Limits {
   int max_body = 256;         // scalar instructions per kernel
   int max_reduced_axes = 2;   // after collapsing
   bool random = false;        // has random_bits
+  /// Products of at most so many operations (2 m n k, over all batches) take what computes a factor in with them; 0: none do.
+  std::int64_t prologue_operations = 0;
 };
 
 /// An index out of range that a kernel met. A frame, which knows the operation and its line, makes it an IndexError of theirs.
@@ -5959,11 +6047,17 @@ class Launch {
   virtual void run(void* const* operands) = 0;
 };
 
-/// The launches of a frame, enqueued as one. Addresses may differ from run to run.
+/// A launch of a group, and the numbers of those before it that must be done when it starts. The others may run beside it.
+struct GroupedLaunch {
+  Launch* launch = nullptr;
+  std::vector<std::uint32_t> after;
+};
+
+/// Launches of a frame that are enqueued as one. Addresses may differ from run to run.
 class LaunchGroup {
  public:
   virtual ~LaunchGroup() = default;
-  /// `operands[i]` is what launch i would be given.
+  /// `operands[i]` is what launch i would be given; null: it is left out this time.
   virtual void run(std::span<void* const* const> operands) = 0;
 };
 
@@ -6004,8 +6098,10 @@ class Backend {
   /// Legal choices, best guess first; empty: declined. `why_declined` (if not null) receives the reason.
   virtual std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const = 0;
   virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) = 0;
-  /// One enqueue for these launches, which outlive the group and are not run beside it. Null: they cannot be grouped.
-  virtual std::unique_ptr<LaunchGroup> group(std::span<Launch* const>) { return nullptr; }
+  /// May this launch be one of a group?
+  virtual bool can_group(const Launch&) const { return false; }
+  /// One enqueue for these launches, which outlive the group and are not run beside it.
+  virtual std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch>) { return nullptr; }
   /// What no kernel expresses (scatter_add), on a device other than the host. Null: it has no form of its own; control flow
   /// and functions of the host then run as on every device (device_ops.hpp).
   virtual std::unique_ptr<Launch> bind_host_op(const HostOp&, std::span<const std::int64_t>, const StepContext&) { return nullptr; }
@@ -6099,8 +6195,9 @@ const BackendFunction* registered_backend(std::string_view name);
 bool is_unfused_backend(std::string_view name);
 /// The passes that come before this back end.
 Graph run_passes_for(std::string_view backend, const Graph& graph);
-/// From now on they are the devices of this kind: for tests of what runs on a device, on machines that have none.
-void set_stand_in(DeviceKind kind, DeviceMemory& memory, Backend& backend);
+/// From now on they are the devices of this kind, one back end for each: for tests of what runs on a device, on machines that
+/// have none.
+void set_stand_in(DeviceKind kind, DeviceMemory& memory, std::span<Backend* const> backends);
 }  // namespace jit_detail
 
 }  // namespace jit
@@ -6455,7 +6552,7 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 enum class GuardKind : std::uint8_t {
-  structure, dtype, device, rank, layout, extent, range, relation, divisibility, fixed_value, number_kind, alias, predicate
+  structure, dtype, device, rank, layout, extent, range, relation, divisibility, fixed_value, number_kind, alias, predicate, precision
 };
 std::string_view name(GuardKind kind);
 
@@ -6466,6 +6563,9 @@ struct Guard {
   int axis = -1;          // of that leaf; -1: not about one axis
   std::string reason;     // "extent of axis 0 of argument 1.weight: expected 32, got 48"
 };
+
+/// The default of the process is another than that which the function was compiled for.
+Guard broken_precision(MatmulPrecision expected, MatmulPrecision got);
 
 /// What is expected of one leaf. Layouts come in two classes: dense (row-major without gaps), and strided, where each
 /// stride is a number, an expression over extents (a transposed matrix), or a symbol of its own (a slice).
@@ -6557,6 +6657,9 @@ enum class Mode : std::uint8_t { default_, reduce_overhead };
 /// When an extent becomes symbolic: after it changed, from the start, or never.
 enum class Dynamic : std::uint8_t { automatic, always, never };
 
+/// Whether the CPU may run what a device's back end declines. Context::allows_fallback permits it everywhere.
+enum class Fallback : std::uint8_t { refused, allowed };
+
 struct Options {
   Mode mode = Mode::default_;
   std::string backend = {};               // "": the best there is; see jit::list_backends() and docs/debugging.md
@@ -6567,6 +6670,8 @@ struct Options {
   std::int64_t max_breaks = 256;          // segments of a function that reads values; behind them calls go on lazily
   std::int64_t max_values = 16;           // compiled continuations of one read of an exact value
   std::int64_t memory_budget = 0;         // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
+  std::optional<MatmulPrecision> matmul_precision = {};   // what products of f32 may be computed in; unset: the default of the process
+  bool allow_fallback = false;            // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
 };
 
 /// Figures of one compiled function.
@@ -6835,6 +6940,7 @@ struct OutputSource {
 struct ItemOptions {
   bool fuse = true;
   bool own_outputs = false;     // outputs never share memory with inputs, constants or each other
+  bool prologues = false;       // elementwise values that only products read need not be in memory
   std::span<const std::vector<Dim>> input_strides;   // per input; empty: row-major
 };
 
@@ -6891,6 +6997,7 @@ class ItemGraph {
   void make_operands_readable(Item& item);
   int before_barrier(int item);
   int make_memory(int item);
+  int make_factor(int item);
   int make_dense(int item);
   int item_of(Value v) const;
   bool may_inline_scalar(const Item& item) const;
@@ -6935,6 +7042,7 @@ struct FusionLimits {
   int max_reduced_axes = 2;            // after neighbours have merged
   bool random = true;                  // false: random bits stay in kernels of their own
   std::int64_t max_row = 1 << 16;      // elements of a row that is walked several times
+  std::int64_t prologue_operations = 0;   // of the largest product whose factors are computed in its kernel; 0: none is
 };
 
 struct FusionOptions {
@@ -6977,9 +7085,11 @@ struct LoweredKernel {
   std::vector<OperandRef> operands;   // one per operand of the kernel
 };
 
-/// `numbers` collects the symbolic numbers that bodies need as operands.
-LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers);
+/// `numbers` collects the symbolic numbers that bodies need as operands; `precision` is what products of f32 may be in.
+LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers, MatmulPrecision precision);
 
+/// The items that compute the factors of the group's product inside its kernel, arguments first.
+SmallVector<std::int32_t, 16> prologue_of(const ItemGraph& items, const FusionGroup& group);
 /// "fused_mul_add_tanh": the ops of the group, shortened.
 std::string kernel_name(const ItemGraph& items, const FusionGroup& group);
 
@@ -7121,6 +7231,7 @@ struct HostOp {
   SharedAttrs attrs;
   Location where;
   std::size_t inputs = 0;                  // the operands are these, then the results
+  bool is_effect = false;                  // the last input and the last result are tokens: they order, and hold nothing
   std::vector<Type> types;                 // of all operands
   std::vector<Dim> offsets;                // of the inputs, in elements
   std::vector<std::shared_ptr<const Plan>> bodies;   // of attrs.bodies; outputs in memory of their own
@@ -7140,10 +7251,16 @@ struct PlanOptions {
   std::vector<Backend*> backends;
   /// For what the host computes of a graph on another device.
   std::vector<Backend*> host_backends = {};
+  /// Those of a device, for graphs on several (stages.hpp). Null: the lists above are all there is.
+  std::function<std::vector<Backend*>(Device)> find_backends = nullptr;
+  /// A kernel that no back end of the device takes is run by the host instead, on copies of its operands; else it is an error.
+  bool allow_fallback = false;
   /// Enqueue a run's launches as one, where the back end can (CUDA graphs).
   bool as_one = false;
   /// Where each output is wanted; empty: where its type says. See device_split.hpp.
   std::vector<Device> output_devices = {};
+  /// What products of f32 matrices may be computed in.
+  MatmulPrecision precision = MatmulPrecision::f32;
   /// false: one kernel per node, nothing recomputed.
   bool fuse = true;
   /// false: no kernel is compiled; the plan says what memory it would take and cannot run.
@@ -7176,6 +7293,7 @@ struct PlanStep {
   std::vector<Location> takes;             // those of the operations that read at positions given as data
   std::string backend;                     // that took it
   std::string declined;                    // what those before it said
+  bool runs_on_host = false;               // though the plan is of another device, which declined it
   Kernel kernel;                           // empty for host operations
   SymbolicGeometry geometry;
   std::shared_ptr<const Executable> executable;
@@ -7187,6 +7305,7 @@ struct PlanStep {
 
 class Frame;
 class Plan;
+struct StagedPlan;   // staged.hpp
 
 /// Gives the frame back to its plan.
 struct FrameReturn {
@@ -7216,16 +7335,21 @@ class Plan {
   std::span<const PlanNumber> numbers() const { return numbers_; }
   std::span<const Ref<TensorImpl>> constants() const { return constants_; }
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
-  std::size_t kernel_count() const { return steps_.size(); }
+  /// Its steps, and those of its parts.
+  std::size_t kernel_count() const;
   std::int64_t arena_bytes(std::span<const std::int64_t> symbols) const;
   /// Where its kernels run and its arena lies.
   Device device() const { return backend_ != nullptr ? backend_->device() : Device::cpu(); }
   bool runs_as_one() const { return runs_as_one_; }
+  /// PlanOptions::allow_fallback, on a device other than the CPU.
+  bool allows_fallback() const { return allows_fallback_; }
   /// The back end of a plan on a device other than the CPU.
   Backend* backend() const { return backend_; }
   /// What the host computes before a plan on another device runs: outputs `host_outputs`, then numbers that the plan takes as
   /// inputs behind its own. Null: nothing.
   const Plan* host_part() const { return host_part_.get(); }
+  /// Of a graph on several devices: the plans of its parts. Then it has no steps of its own.
+  const StagedPlan* staged() const { return staged_.get(); }
   std::span<const std::int32_t> host_outputs() const { return host_outputs_; }
   std::size_t host_numbers() const { return host_numbers_; }
   /// Number of the graph's output that the steps mean by output `index`.
@@ -7238,6 +7362,10 @@ class Plan {
   /// A frame bound to these symbol values (one per symbol of the graph), from this thread's idle ones if there is one.
   FrameLease acquire_frame(std::span<const std::int64_t> symbols) const;
 
+  /// Whether it has a product of f32 matrices, in its parts and the sub-graphs that it runs too: then PlanOptions::precision
+  /// matters.
+  bool depends_on_precision() const;
+
   /// Steps, their kernels and buffers, for explain().
   std::string text() const;
 
@@ -7245,6 +7373,7 @@ class Plan {
   friend std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
   friend MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options);
   friend struct PlanJoiner;
+  friend struct StagedPlanBuilder;
   friend struct FrameReturn;
   friend class PlanBuilder;
   void release(Frame* frame) const noexcept;
@@ -7258,7 +7387,8 @@ class Plan {
   std::vector<SymbolInfo> symbols_;
   std::vector<std::string> input_names_;
   Backend* backend_ = nullptr;
-  bool runs_as_one_ = false;
+  bool runs_as_one_ = false, allows_fallback_ = false;
+  std::shared_ptr<const StagedPlan> staged_;
   std::shared_ptr<const Plan> host_part_;
   std::vector<std::int32_t> host_outputs_, device_outputs_;   // numbers of the graph's outputs
   std::size_t host_numbers_ = 0;
@@ -7276,6 +7406,24 @@ SINTER_NAMESPACE_END
 // Frame: a plan bound to extents, with its arena, its launches and their operand pointers. Running it writes the call's
 // pointers into prepared places and calls the launches; it allocates nothing. One call at a time.
 
+// ---- sinter/runtime/dependences.hpp
+// Which of several steps must wait for which, by the memory that they read and write. Knows neither plans nor kernels.
+
+SINTER_NAMESPACE_BEGIN
+
+/// A stretch of memory that a step reads, or writes and perhaps reads. Different spaces never overlap.
+struct MemoryUse {
+  std::uint32_t space = 0;
+  std::int64_t begin = 0, end = 0;
+  bool is_written = false;
+};
+
+/// For each step those before it, in ascending order, that must be done when it starts: steps that touch the same memory, one
+/// of them writing. Those that others of them wait for anyway are left out.
+std::vector<std::vector<std::uint32_t>> dependences_of(std::span<const std::vector<MemoryUse>> steps);
+
+SINTER_NAMESPACE_END
+
 SINTER_NAMESPACE_BEGIN
 
 /// An output at the extents of a frame.
@@ -7292,6 +7440,8 @@ struct CallPlaces {
   std::vector<float> numbers;        // inputs that are numbers
   std::vector<void*> outputs;
 };
+
+class StagedFrame;   // staged.hpp
 
 class Frame {
  public:
@@ -7313,7 +7463,7 @@ class Frame {
   bool has_only_fresh_outputs() const { return has_only_fresh_outputs_; }
   bool has_host_steps() const { return has_host_steps_; }
   CallPlaces& places() { return places_; }
-  std::size_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
+  std::size_t arena_bytes() const;
 
  private:
   struct Step {
@@ -7321,6 +7471,11 @@ class Frame {
     std::uint32_t first_operand;
     bool skips_same_memory;   // a plain copy: operands 0 and 1
     const PlanStep* planned;
+  };
+  /// Neighbouring steps: one enqueue for all, or one after the other.
+  struct Segment {
+    std::size_t first, end;
+    std::unique_ptr<LaunchGroup> group;
   };
   struct Patch {
     std::uint32_t place;      // in pointers_
@@ -7334,15 +7489,20 @@ class Frame {
   StepContext context_of(const PlanStep& step) const;
   void run_host_part(std::span<void* const> inputs, std::span<void* const> outputs);
   void follow_queue();
-  void make_group();
+  void make_segments();
+  void run_steps(std::size_t first, std::size_t end);
+  void run_segments();
+  MemoryUse use_of(const BufferRef& operand, bool is_written) const;
+  std::vector<MemoryUse> uses_of(const PlanStep& step) const;
 
   std::vector<std::int64_t> symbols_;
   std::vector<std::int64_t> numbers_;
-  std::vector<std::int64_t> slot_offsets_;
+  std::vector<std::int64_t> slot_bytes_, slot_offsets_;
   std::vector<FrameOutput> outputs_;
   bool has_only_fresh_outputs_ = true, has_host_steps_ = false;
   CallPlaces places_;
   Ref<Storage> arena_;
+  std::unique_ptr<StagedFrame> staged_;              // of a plan in parts: then there is nothing else
   std::unique_ptr<Frame> host_part_;                 // of a plan on another device
   std::vector<std::int64_t> host_numbers_;           // what it computes for the device: one element in each
   std::vector<void*> host_pointers_;
@@ -7351,8 +7511,8 @@ class Frame {
   const Plan* plan_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<Step> steps_;
-  std::unique_ptr<LaunchGroup> group_;               // of all steps, if they run as one
-  std::vector<void* const*> group_operands_;
+  std::vector<Segment> segments_;                    // none: no group
+  std::vector<void* const*> group_operands_;         // of each step
   std::vector<void*> pointers_;
   std::vector<Patch> input_patches_, output_patches_;
 };
@@ -7389,6 +7549,8 @@ struct ReadPolicy {
   /// Behind the script: computed from this call's values, refused (fullgraph), or a sign that the function has changed.
   enum class Beyond : std::uint8_t { compute, refuse, differs };
   Beyond beyond = Beyond::compute;
+  MatmulPrecision precision = MatmulPrecision::f32;    // of what is computed meanwhile
+  Fallback fallback = Fallback::refused;               // likewise
   std::span<const std::uint64_t> script{};             // answers of the first reads
   std::vector<std::shared_ptr<const EagerResults>> eager_results{};      // by cut: what eager functions gave in this call
   std::vector<std::shared_ptr<const EagerArrival>> arrivals{};   // by cut: what the tree took them for
@@ -7543,6 +7705,10 @@ struct Entry {
   std::shared_ptr<const void> result_shape;                    // typed half: the traced result, for its static parts
   std::shared_ptr<TraceTree> tree;                             // of a function that reads values; then there is no plan
   Graph traced, optimised;
+  /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision()) that
+  /// the entry serves: all, where the function's own option says it or there is no such product.
+  MatmulPrecision precision = MatmulPrecision::f32;
+  std::uint8_t precisions = all_precisions;
   double trace_ms = 0, passes_ms = 0, codegen_ms = 0;
   PerThread<EntryThread> threads;
   mutable std::atomic<std::int64_t> other_runs{0};             // of threads without a place of their own
@@ -7615,6 +7781,10 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   const Options& options() const { return options_; }
 
  private:
+  Fallback fallback() const { return options_.allow_fallback ? Fallback::allowed : Fallback::refused; }
+  MatmulPrecision precision_now() const { return options_.matmul_precision.value_or(matmul_precision()); }
+  /// The entry serves all precisions only where it does not matter or the option says which.
+  void guard_precision(Entry& entry) const;
   const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const;
   std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace);
   /// Counts and logs a new entry.
@@ -8461,6 +8631,15 @@ auto while_loop(const C& condition, const B& body, const I0& first, const I1& se
   return control_detail::while_over(Location(), condition, body, first, second, third, fourth, more...);
 }
 
+namespace control_detail {
+/// Where the turns of a loop are counted. Numbers on the host join work anywhere.
+inline Device device_of_carries(std::span<const Ref<TensorImpl>> carries) {
+  for (const auto& value : carries)
+    if (value->type.device != Device::cpu() || value->type.shape.rank() > 0) return value->type.device;
+  return default_device();
+}
+}  // namespace control_detail
+
 /// carry = init; for each slice x of xs along axis 0: {carry, y} = f(carry, x). Gives {carry, the ys stacked along a new axis
 /// 0}. carry, xs and y are tensors, tuples or structs of them (y of std::tuple<>: none). Differentiable; what a turn needs
 /// for the gradient is computed again from the carries, which are kept.
@@ -8479,14 +8658,15 @@ auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, co
   using namespace control_detail;
   using H = held_t<Init>;
   if (lower.is_dim() && upper.is_dim()) {
-    Tensor turns = arange(trip_count(lower.dim(), upper.dim(), where), {.dtype = DType::i64}, where);
+    const H start = hold<H>(init);
+    Tensor turns = arange(trip_count(lower.dim(), upper.dim(), where), {.dtype = DType::i64, .device = device_of_carries(flatten(start).values)}, where);
     const Dim length = turns.shape()[0];
     if (!identical(lower.dim(), Dim(0))) turns = turns + Tensor(Scalar(lower.dim()));
     auto turn = [&](const H& carry, const Tensor& k) {
       k.impl()->is_weak = true;
       return std::tuple<H, std::tuple<>>{hold<H>(body(Scalar(k.impl()), carry)), {}};
     };
-    return scan_over("fori_loop", where, turn, hold<H>(init), turns, length, false).first;
+    return scan_over("fori_loop", where, turn, start, turns, length, false).first;
   }
   const Tensor end = upper.tensor();
   auto goes_on = [&](const Tensor& k, const H&) { return k < end; };
@@ -9588,6 +9768,7 @@ inline Context* make_context() {
   context->is_disabled = is_set("SINTER_DISABLE");
   context->compiles_at_once = is_set("SINTER_COMPILE");
   context->outlines = environment("SINTER_OUTLINE") != "0";
+  context->allows_fallback = is_set("SINTER_FALLBACK");
   if (std::string hot = environment("SINTER_HOT"); !hot.empty()) context->hot = std::strtoll(hot.c_str(), nullptr, 10);
   context->logs = environment("SINTER_LOGS");
   context->isa = environment("SINTER_ISA");
@@ -10161,6 +10342,23 @@ SINTER_DECL bool TensorImpl::is_dense() const {
     step *= extent;
   }
   return true;
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/tensor/precision.ipp
+// Setting the default precision of products. See the header.
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL void tensor_detail::check_precision(MatmulPrecision precision, std::string_view op, Location where) {
+  if (precision <= MatmulPrecision::tf32) return;
+  throw UserError(op, "the precision has the value " + std::to_string(static_cast<int>(precision)) + ", which is no MatmulPrecision", where,
+                  "use MatmulPrecision::f32, tf32x3 or tf32");
+}
+
+SINTER_DECL void set_matmul_precision(MatmulPrecision precision, Location where) {
+  tensor_detail::check_precision(precision, "set_matmul_precision", where);
+  tensor_detail::matmul_precision_bit.store(precision_bit(precision), std::memory_order_relaxed);
 }
 
 SINTER_NAMESPACE_END
@@ -12075,6 +12273,8 @@ inline void verify_types(const Graph& graph, std::size_t id, const Node& node) {
   for (std::size_t r = 0; r < types.size(); ++r)
     if (!same_but_device(types[r], node.types[r]))   // a rewrite may have put something made from nothing in an operand's place
       throw_broken(id, node, "result " + std::to_string(r) + " is " + node.types[r].text() + ", its rule gives " + types[r].text());
+  if (node.op->is_transfer && node.types[0].device != node.attrs.device)
+    throw_broken(id, node, "moves to " + node.attrs.device.text() + ", its type is " + node.types[0].text());
 }
 
 inline void verify_node(const Graph& graph, std::size_t id, const Node& node) {
@@ -12351,7 +12551,7 @@ namespace graph_detail {
 inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, const Attrs& attrs, Location where, bool& is_weak) {
   check_traces(leaves, op.name, where);
   StatementScope statement(op.name, where);
-  Device device = common_device(leaves, op.name, where);
+  Device device = op.is_transfer ? attrs.device : common_device(leaves, op.name, where);
   TypeList types;
   is_weak = false;
   if (const Type* common = nullptr; op.kind == OpKind::elementwise && (op.dtypes == DTypeRule::promote || op.dtypes == DTypeRule::floating) && agree(leaves, common)) {
@@ -12376,7 +12576,7 @@ inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, con
     if (device == Device::cpu()) device = attrs.device;
     for (Type& type : types) type.device = device;
   }
-  if (SINTER_UNLIKELY(device != Device::cpu())) graph_detail::settle_numbers(leaves, op.name, where);
+  if (SINTER_UNLIKELY(device != Device::cpu()) && !op.is_transfer) graph_detail::settle_numbers(leaves, op.name, where);
   for (const Type& type : types) static_cast<void>(type.shape.numel(where));
   return types;
 }
@@ -14534,7 +14734,7 @@ inline constexpr auto op_table = sorted_by_name<
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
     // region, matmul, take, random
-    ops::CustomDerivative, ops::Barrier, ops::Region, ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
+    ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
     // control flow
     ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan, ops::ScanWithEffects,
     // networks
@@ -14887,6 +15087,19 @@ SINTER_DECL Batched ScatterAdd::batch(const BatchArgs& a) {
 SINTER_DECL Batched OneHot::batch(const BatchArgs& a) { return apply(a.op, a.in, a.attrs); }
 
 }  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/to.ipp
+// Derivative and batching of copies between devices.
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL Val to(Val x, Device device) { return {x.builder, x.builder->add(op_info<ops::To>, {x.value}, Attrs{.device = device}, x.where), x.where}; }
+
+namespace ops {
+SINTER_DECL ValList To::vjp(const VjpArgs& a) { return {to(a.dout, a.in[0].type().device)}; }
+SINTER_DECL Batched To::batch(const BatchArgs& a) { return {to(a.in[0], a.attrs.device), a.is_batched(0)}; }
+}  // namespace ops
+
 SINTER_NAMESPACE_END
 // ---- sinter/ops/val_ops.ipp
 // The algebra of Vals.
@@ -16368,7 +16581,7 @@ SINTER_DECL Ref<TensorImpl> dense_value(const In& x, std::string_view function) 
   if (value->is_dense()) return value;
   const Device device = value->type.device;
   if (device != Device::cpu())   // rare: by way of the host
-    return to_device(In(Tensor(host_value(In(Tensor(std::move(value)), x.where), function)), x.where), device).impl();
+    return expr_detail::moved_now(In(Tensor(host_value(In(Tensor(std::move(value)), x.where), function)), x.where), device, function);
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
 }
 
@@ -16376,7 +16589,7 @@ SINTER_DECL Ref<TensorImpl> host_value(const In& x, std::string_view function) {
   Ref<TensorImpl> value = x.tensor();
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, function, x.where);
-  if (value->type.device != Device::cpu()) value = to_device(In(Tensor(std::move(value)), x.where), Device::cpu()).impl();
+  if (value->type.device != Device::cpu()) value = expr_detail::moved_now(In(Tensor(std::move(value)), x.where), Device::cpu(), function);
   if (value->is_dense()) return value;
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
 }
@@ -16639,13 +16852,31 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
   return part;
 }
 
+namespace expr_detail {
+/// What is assigned; a number of the host where it can be stretched over a part of `target`, which may be on another device.
+inline Tensor number_beside(const In& value, const TensorImpl& target) {
+  const Device device = target.type.device;
+  if (value.leaf.value) {
+    const Type& type = value.leaf.value->type;
+    Tensor given(value.leaf.value);
+    return type.device == Device::cpu() && device != Device::cpu() && type.shape.rank() == 0 ? to_device(In(given, value.where), device) : given;
+  }
+  Attrs attrs{.has_dtype = true, .device = device};
+  const double number = value.leaf.kind == DTypeClass::floating ? value.leaf.number : static_cast<double>(value.leaf.integer);
+  if (is_floating(target.type.dtype)) attrs.dtype = target.type.dtype, attrs.value = number;
+  else if (value.leaf.kind == DTypeClass::floating) attrs.dtype = DType::f32, attrs.value = number;
+  else attrs.dtype = value.leaf.kind == DTypeClass::boolean ? DType::bool_ : DType::i64, attrs.integer = value.leaf.integer;
+  return Tensor(record_op(op_info<ops::Full>, {}, std::move(attrs), value.where));
+}
+}  // namespace expr_detail
+
 SINTER_DECL Tensor update(const In& base, std::span<const Index> positions, const In& value) {
   for (const Index& position : positions)
     if (position.kind == Index::Kind::gather)
       throw IndexError("at", "assignment through an index tensor is not supported", value.where, "use slices and positions");
   Ref<TensorImpl> target = base.tensor();
   expr_detail::Region region = expr_detail::region_of(target->type.shape, positions, "at", value.where);
-  Tensor part = cast(In(Tensor(value.tensor()), value.where), target->type.dtype);
+  Tensor part = cast(In(expr_detail::number_beside(value, *target), value.where), target->type.dtype);
   Shape kept = region.kept(target->type.shape);
   if (part.rank() > kept.rank())
     throw ShapeError("at", "the value has shape " + part.shape().text() + ", the place " + kept.text(), value.where);
@@ -16821,17 +17052,29 @@ inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
 }
 }  // namespace expr_detail
 
+namespace expr_detail {
+SINTER_DECL Ref<TensorImpl> moved_now(const In& x, Device device, std::string_view function) {
+  Ref<TensorImpl> value = x.tensor();
+  TensorImpl* raw = value.get();
+  evaluate({&raw, 1}, function, x.where);
+  if (value->type.device == device) return value;
+  if (value->type.device == Device::cpu()) value = dense_value(In(Tensor(std::move(value)), x.where), function);
+  return moved(*value, device);
+}
+}  // namespace expr_detail
+
+/// Data that are there are copied at once, for they may be lent: who calls may overwrite them. What is still to be computed, traced
+/// or differentiated becomes an operation.
 SINTER_DECL Tensor to_device(const In& x, Device device) {
   Ref<TensorImpl> value = x.tensor();
   if (value->type.device == device) return Tensor(std::move(value));
   expr_detail::checked_device(device, "to", x.where);
-  if (value->trace != 0 && !value->is_ready())
-    throw TraceError("to", "a tensor moves from " + value->type.device.text() + " to " + device.text() + " while its function is traced", x.where,
-                     "a compiled function runs on one device: move its arguments before the call");
-  TensorImpl* raw = value.get();
-  evaluate({&raw, 1}, "to", x.where);
-  if (value->type.device == Device::cpu()) value = dense_value(In(Tensor(std::move(value)), x.where), "to");
-  return Tensor(expr_detail::moved(*value, device));
+  const bool is_on_tape = is_tape_on() && value->tape.load(std::memory_order_relaxed) != TapeState::none;
+  if (value->is_ready() && !is_on_tape && Trace::current() == nullptr) return Tensor(expr_detail::moved_now(x, device, "to"));
+  const bool is_weak = value->is_weak;
+  Ref<TensorImpl> moved = record_op(op_info<ops::To>, {Leaf(std::move(value))}, Attrs{.device = device}, x.where);
+  moved->is_weak = is_weak;
+  return Tensor(std::move(moved));
 }
 
 SINTER_DECL void set_default_device(Device device, Location where) {
@@ -19134,13 +19377,15 @@ class Outliner {
 
  private:
   const Node& node(std::int32_t id) const { return graph_.node(id); }
+  /// Effects keep their order, and a plan is cut at copies between devices.
+  bool stays_outside(std::int32_t id) const { return node(id).op->kind == OpKind::effect || node(id).op->is_transfer; }
   /// What a call would have to be given: leaves stand outside of blocks.
   bool is_leaf(std::int32_t id) const { return node(id).op->kind == OpKind::leaf; }
   bool is_literal(std::int32_t id) const { return node(id).inputs.empty() && !is_leaf(id); }
   /// Products, reductions and composites of them: fusion begins a new kernel there.
   bool is_heavy(std::int32_t id) const {
     const OpKind kind = node(id).op->kind;
-    return !is_literal(id) && !node(id).op->is_call && (kind == OpKind::composite || kind == OpKind::reduction || kind == OpKind::structured);
+    return !is_literal(id) && !node(id).op->is_call && !node(id).op->is_transfer && (kind == OpKind::composite || kind == OpKind::reduction || kind == OpKind::structured);
   }
   void number_kinds();
   bool is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const;
@@ -19207,7 +19452,7 @@ SINTER_DECL void Outliner::number_kinds() {
 /// Do nodes a < b do the same in blocks that begin at `block_begin` and (b - a) behind it? Operands agree when they are made
 /// at the same place of the two blocks, or come from outside of them with the same type.
 SINTER_DECL bool Outliner::is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const {
-  if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || node(a).op->kind == OpKind::effect) return false;
+  if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || stays_outside(a)) return false;
   const Values &left = node(a).inputs, &right = node(b).inputs;
   for (std::size_t i = 0; i < left.size(); ++i) {
     const bool is_inside = left[i].node >= block_begin && !is_leaf(left[i].node);
@@ -19244,7 +19489,7 @@ SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
   std::int32_t best_length = 0, begin = 0;
   const auto continues = [&](std::int32_t a) {
     const std::int32_t b = a + period;
-    if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || node(a).op->kind == OpKind::effect) return false;
+    if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || stays_outside(a)) return false;
     const Values &left = node(a).inputs, &right = node(b).inputs;
     for (std::size_t i = 0; i < left.size(); ++i) {
       const bool both_leaves = is_leaf(left[i].node) && is_leaf(right[i].node) && identical(graph_.type(left[i]), graph_.type(right[i]));
@@ -20397,10 +20642,11 @@ SINTER_NAMESPACE_END
 // Every definition of kernel and runtime. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 // kernel
 // ---- sinter/kernel/fusion.ipp
-// The policy of fusion, in three steps, greedy in each:
+// The policy of fusion, in four steps, greedy in each:
 //   1. items in topological order join the groups of their producers, those with most traffic first;
-//   2. cheap values that another group reads are recomputed there when that moves fewer bytes;
-//   3. groups that walk the same domain and read the same value merge (horizontal fusion).
+//   2. elementwise groups that products read go into these, where that pays (fusion_prologue.ipp);
+//   3. cheap values that another group reads are recomputed there when that moves fewer bytes;
+//   4. groups that walk the same domain and read the same value merge (horizontal fusion).
 // Every merge is checked for cycles and for the back end's limits.
 
 // ---- sinter/kernel/fusion_merge.ipp
@@ -20676,6 +20922,8 @@ class GroupMerger {
   bool extend(FusionGroup& group, std::span<const std::int32_t> added, const SharedRead* shared) const;
   /// Index map of what operand `edge` is a view of, from the user's; through views that keep every element.
   std::optional<IndexMap> walked_operand(Space& space, const FusionMember& user, int operand) const;
+  /// Index map of an operand of a member; a factor of a contraction runs along the contracted axis.
+  IndexMap operand_map(const FusionGroup& group, const FusionMember& member, int operand) const;
   /// Can the value be read at `map`, from memory or by computing it on the spot?
   bool can_read(Space& space, const FusionGroup& group, int item, const IndexMap& map) const;
   IndexMap result_of(const FusionMember& member) const {
@@ -20719,6 +20967,13 @@ SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
   if (!group.is_host) operands_are_readable(group, member, false);   // they are; this splits the axes that they need split
   group.members.push_back(std::move(member));
   return group;
+}
+
+SINTER_DECL IndexMap GroupMerger::operand_map(const FusionGroup& group, const FusionMember& member, int operand) const {
+  if (items_[member.item].form != Form::contract) return items_.operand_map(member.item, operand, member.map());
+  IndexMap map = member.map();
+  map[map.rank - (operand == 0 ? 1 : 2)] = AxisIndex::of(group.contracted_axis);
+  return map;
 }
 
 SINTER_DECL std::optional<IndexMap> GroupMerger::walked_operand(Space& space, const FusionMember& user, int operand) const {
@@ -20891,8 +21146,9 @@ SINTER_DECL bool GroupMerger::operands_are_readable(FusionGroup& group, const Fu
   const Item& item = items_[member.item];
   for (std::size_t k = 0; k < item.inputs.size(); ++k) {
     if (item.form == Form::take && k == 0) continue;
-    if (item.form == Form::contract || (only_inlined && !items_[items_.base_of(item.inputs[k])].is_inlined)) continue;
-    if (!can_read(group.space, group, item.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()))) return false;
+    const bool is_inlined = items_[items_.base_of(item.inputs[k])].is_inlined;
+    if ((item.form == Form::contract || only_inlined) && !is_inlined) continue;
+    if (!can_read(group.space, group, item.inputs[k], operand_map(group, member, static_cast<int>(k)))) return false;
   }
   return true;
 }
@@ -20943,6 +21199,12 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
 
+/// Elementwise values that only products read, and what computing them on the spot takes.
+struct Prologue {
+  SmallVector<std::int32_t, 16> values, inner, reads;   // stored so far; to be inlined; memory
+  SmallVector<std::int32_t, 8> readers;                 // groups
+};
+
 class Fuser {
  public:
   Fuser(ItemGraph& items, const FusionOptions& options) : items_(items), options_(options), merger_(items) {
@@ -20962,6 +21224,13 @@ class Fuser {
   bool has_random(const FusionGroup& group) const;
   bool depends_on(const FusionGroup& group, int a, int b);
   void raise_horizon(int id, std::int32_t reach);
+  void absorb_prologues();
+  bool absorb(int home);
+  bool collect_prologue(int item, int home, Prologue& prologue) const;
+  bool weigh_prologue(const Prologue& prologue, int home) const;
+  std::int64_t visits(const FusionGroup& product, int operand) const;
+  bool reads_merge(const Space& before, FusionGroup& group) const;
+  bool add_flat_reads(FusionGroup& group, int item, IndexMap map, std::vector<AxisIndex>& flats) const;
   void recompute_cheap_values();
   bool try_recompute(int item);
   bool collect_cone(int item, SmallVector<std::int32_t, 16>& inner, SmallVector<std::int32_t, 16>& reads) const;
@@ -21256,7 +21525,7 @@ SINTER_DECL bool Fuser::recompute_is_readable(int item, FusionGroup& group) cons
     const Item& it = items_[member.item];
     for (std::size_t k = 0; k < it.inputs.size(); ++k) {
       if (items_.base_of(it.inputs[k]) != item) continue;
-      if (!merger_.can_read(group.space, group, it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()))) return false;
+      if (!merger_.can_read(group.space, group, it.inputs[k], merger_.operand_map(group, member, static_cast<int>(k)))) return false;
     }
   }
   return true;
@@ -21268,7 +21537,7 @@ SINTER_DECL bool Fuser::try_recompute(int item) {
   SmallVector<std::int32_t, 8> readers;
   for (const UseEdge& edge : merger_.users(item)) {
     const int id = group_of(edge.user);
-    if (id < 0) return false;
+    if (id < 0 || items_[edge.user].form == Form::contract) return false;
     if (id != group_of(item) && std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
   }
   SmallVector<std::int32_t, 16> inner, reads;
@@ -21391,6 +21660,7 @@ SINTER_DECL Fusion Fuser::run() {
     if (options_.fuse && it.form != Form::contract && !is_host(it.form)) join_producers(item);
   }
   if (options_.fuse) {
+    absorb_prologues();
     recompute_cheap_values();
     merge_siblings();
   }
@@ -21434,6 +21704,189 @@ SINTER_DECL std::string Fusion::text(const ItemGraph& items) const {
   return text;
 }
 
+SINTER_NAMESPACE_END
+// ---- sinter/kernel/fusion_prologue.ipp
+// Prologues: an elementwise group whose values only products read (or others that recompute them) goes away, and each reader
+// computes what it needs on the way in. The rule weighs bytes:
+//   saved    the group's kernel (launching one takes as long as moving `bytes_of_a_launch`), its reads, its writes, and the
+//            readers' reads of what it wrote;
+//   added    what the readers read instead, and their arithmetic. A factor's element is loaded, and computed, once for each
+//            tile of the product along the other factor's axis.
+// A dear function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it is: it
+// may be a library's, which takes no prologue (FusionLimits::prologue_operations).
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+inline constexpr std::int64_t bytes_of_a_launch = 4 << 20;   // about 2 us of a GPU
+inline constexpr std::int64_t tile_of_a_product = 128, least_tile = 32;
+inline constexpr std::int64_t operations_of_a_byte = 8;      // of elementwise arithmetic, in the time that a byte takes
+
+/// What computing `item` inside its readers takes: values of group `home`, which goes away, and memory of others.
+SINTER_DECL bool Fuser::collect_prologue(int item, int home, Prologue& prologue) const {
+  if (std::find(prologue.inner.begin(), prologue.inner.end(), item) != prologue.inner.end()) return true;
+  if (items_[item].form != Form::map || prologue.inner.size() >= 12) return false;
+  prologue.inner.push_back(item);
+  for (std::int32_t input : items_[item].inputs) {
+    const int base = items_.base_of(input);
+    const Form form = items_[base].form;
+    if (is_generator(form)) continue;
+    if (is_computed(form) && (items_[base].is_inlined || group_of(base) == home)) {
+      if (!collect_prologue(base, home, prologue)) return false;
+    } else if (std::find(prologue.reads.begin(), prologue.reads.end(), base) == prologue.reads.end()) {
+      prologue.reads.push_back(base);
+    }
+  }
+  return true;
+}
+
+/// How often a product loads elements of a factor, all in all.
+SINTER_DECL std::int64_t Fuser::visits(const FusionGroup& product, int operand) const {
+  const Shape &result = items_[product.contraction].shape, &left = items_[items_[product.contraction].inputs[0]].shape;
+  const std::int64_t rows = items_.estimate(result[result.rank() - 2]), columns = items_.estimate(result[result.rank() - 1]);
+  const std::int64_t own = operand == 0 ? rows : columns, other = operand == 0 ? columns : rows;
+  const std::int64_t batches = items_.estimate_elements(product.contraction) / std::max<std::int64_t>(rows * columns, 1);
+  return batches * own * items_.estimate(left[left.rank() - 1]) * ((other + tile_of_a_product - 1) / tile_of_a_product);
+}
+
+SINTER_DECL bool Fuser::weigh_prologue(const Prologue& prologue, int home) const {
+  bool is_cheap = true;
+  std::int64_t operations = 0, saved = bytes_of_a_launch, added = 0;
+  for (std::int32_t item : prologue.inner) is_cheap &= items_.node(item)->op->is_cheap, operations += instructions(item);
+  for (std::int32_t item : prologue.values) saved += items_.estimate_bytes(item);
+  for (std::int32_t read : reads_of(group(home))) saved += items_.estimate_bytes(read);
+  for (std::int32_t value : prologue.values) {
+    for (const UseEdge& edge : merger_.users(value)) {
+      const FusionGroup& reader = group(group_of(edge.user));
+      std::int64_t times = items_.estimate_elements(value);
+      bool is_once = true;
+      if (items_[edge.user].form == Form::contract) {
+        const Shape& result = items_[edge.user].shape;
+        const std::int64_t other = items_.estimate(result[result.rank() - (edge.operand == 0 ? 1 : 2)]);
+        times = visits(reader, edge.operand), is_once = other <= least_tile;
+        const Shape& left = items_[items_[edge.user].inputs[0]].shape;
+        const double work = 2.0 * static_cast<double>(items_.estimate_elements(edge.user)) * static_cast<double>(items_.estimate(left[left.rank() - 1]));
+        if (work > static_cast<double>(options_.limits.prologue_operations)) return false;
+      } else if (group_of(edge.user) == home) {
+        continue;
+      } else {
+        std::int64_t points = 1;
+        for (const SpaceAxis& axis : reader.space.axes)
+          if (axis.is_leaf() && !(reader.contraction >= 0 && axis.is_reduced)) points *= items_.estimate(axis.extent);
+        if (points > 4 * times) return false;   // repeated along rows or columns
+        is_once = points <= times;
+      }
+      if (!is_cheap && !is_once) return false;
+      saved += times * size_of(items_[value].dtype);
+      added += times * operations / operations_of_a_byte;
+      const auto own = reads_of(reader);
+      for (std::int32_t read : prologue.reads) {
+        if (std::find(own.begin(), own.end(), read) != own.end() && items_[edge.user].form != Form::contract) continue;
+        // What is much smaller than the factor (a bias, a scale) stays in the first cache.
+        if (items_.estimate_elements(read) * 8 > items_.estimate_elements(value)) added += times * size_of(items_[read].dtype);
+      }
+    }
+  }
+  return added < saved;
+}
+
+/// Every memory element that a value is read from, as flat numbers over the group's axes. False: not told by strides alone.
+SINTER_DECL bool Fuser::add_flat_reads(FusionGroup& group, int item, IndexMap map, std::vector<AxisIndex>& flats) const {
+  const int base = items_.base_of(item);
+  const Item& it = items_[base];
+  if (find_member(group, base) != nullptr) return true;
+  if (!is_generator(it.form) && !it.is_inlined) {
+    const auto at = items_.locate(group.space, item, map);
+    if (at) flats.push_back(at->flat);
+    return at.has_value();
+  }
+  while (item != base) {
+    const auto next = items_.input_of_view(group.space, item, map);
+    if (!next) return false;
+    map = *next;
+    item = items_[item].inputs[0];
+  }
+  if (it.form == Form::iota) flats.push_back(map[static_cast<int>(items_.node(base)->attrs.axes[0])]);
+  for (std::size_t k = 0; k < it.inputs.size(); ++k)
+    if (!add_flat_reads(group, it.inputs[k], items_.operand_map(base, static_cast<int>(k), map), flats)) return false;
+  return true;
+}
+
+/// Do all reads walk each axis that was whole before as one axis still? Else the tiles of the product would become slivers.
+SINTER_DECL bool Fuser::reads_merge(const Space& before, FusionGroup& group) const {
+  std::vector<AxisIndex> flats;
+  bool is_told = true;
+  for (const FusionMember& member : group.members) {
+    const Item& it = items_[member.item];
+    is_told = is_told && (it.form == Form::contract || it.form == Form::map);
+    for (std::size_t k = 0; k < it.inputs.size() && is_told; ++k)
+      is_told = add_flat_reads(group, it.inputs[k], merger_.operand_map(group, member, static_cast<int>(k)), flats);
+  }
+  const auto stride = [](const AxisIndex& flat, std::int32_t leaf) {
+    for (const IndexTerm& term : flat.terms)
+      if (term.axis == leaf) return term.factor;
+    return Dim(0);
+  };
+  for (int a = 0; a < before.size(); ++a) {
+    if (!before[a].is_leaf() || group.space[a].is_leaf()) continue;
+    if (!is_told) return false;
+    const AxisIndex whole = expand_leaves(group.space, AxisIndex::of(a));   // the terms' factors are the leaves' places in it
+    for (const AxisIndex& flat : flats) {
+      const AxisIndex leaves = expand_leaves(group.space, flat);
+      Dim unit;
+      for (const IndexTerm& term : whole.terms)
+        if (is_number(term.factor, 1)) unit = stride(leaves, term.axis);
+      for (const IndexTerm& term : whole.terms)
+        if (!identical(stride(leaves, term.axis), term.factor * unit)) return false;
+    }
+  }
+  return group.space.leaf_count() <= max_rank;
+}
+
+/// Takes group `home` into all its readers.
+SINTER_DECL bool Fuser::absorb(int home) {
+  const FusionGroup& producer = group(home);
+  if (producer.members.empty() || producer.is_host || producer.contraction >= 0 || producer.has_reduction) return false;
+  Prologue prologue;
+  bool has_product = false;
+  for (const FusionMember& member : producer.members) {
+    if (!is_stored(member.item)) continue;
+    if (items_[member.item].is_in_memory || !collect_prologue(member.item, home, prologue)) return false;
+    prologue.values.push_back(member.item);
+    for (const UseEdge& edge : merger_.users(member.item)) {
+      const int id = group_of(edge.user);
+      if (id < 0 || group(id).is_host) return false;
+      has_product |= items_[edge.user].form == Form::contract;
+      if (id != home && std::find(prologue.readers.begin(), prologue.readers.end(), id) == prologue.readers.end()) prologue.readers.push_back(id);
+    }
+  }
+  if (!has_product || !weigh_prologue(prologue, home)) return false;
+  SmallVector<std::int32_t, 16> marked;
+  for (std::int32_t item : prologue.inner)
+    if (!items_[item].is_inlined) items_[item].is_inlined = true, marked.push_back(item);
+  std::vector<Space> spaces;   // looking may split axes
+  bool fits_all = true;
+  for (std::int32_t id : prologue.readers) {
+    spaces.push_back(group(id).space);
+    fits_all = fits_all && fits(group(id));
+    for (std::int32_t value : prologue.values) fits_all = fits_all && recompute_is_readable(value, group(id));
+    fits_all = fits_all && (group(id).contraction < 0 || reads_merge(spaces.back(), group(id)));
+  }
+  if (fits_all) {
+    drop_unused(prologue.inner);
+    return true;
+  }
+  for (std::size_t i = 0; i < spaces.size(); ++i) group(prologue.readers[i]).space = spaces[i];
+  for (std::int32_t item : marked) items_[item].is_inlined = false;
+  return false;
+}
+
+SINTER_DECL void Fuser::absorb_prologues() {
+  if (options_.limits.prologue_operations == 0) return;
+  for (std::size_t id = 0; id < result_.groups.size(); ++id) absorb(static_cast<int>(id));
+}
+
+}  // namespace kernel_detail
 SINTER_NAMESPACE_END
 // ---- sinter/kernel/index_map.ipp
 // Splitting of axes, digits, and reshapes of index maps.
@@ -21855,6 +22308,13 @@ SINTER_DECL int ItemGraph::make_memory(int item) {
   return item;
 }
 
+/// The same value, such that a product can read it from memory; the kernel of the product might compute it instead.
+SINTER_DECL int ItemGraph::make_factor(int item) {
+  const int read = make_readable(before_barrier(item)), base = base_of(read);
+  const bool may_be_computed = options_.prologues && (*this)[base].form == Form::map && !(*this)[base].is_inlined && layout_of(read) != nullptr;
+  return may_be_computed ? read : make_memory(item);
+}
+
 /// The same value, in memory and row-major without gaps.
 SINTER_DECL int ItemGraph::make_dense(int item) {
   item = make_memory(item);
@@ -21907,7 +22367,10 @@ SINTER_DECL void ItemGraph::build_node(std::int32_t id, const ItemOptions& optio
       item.inputs[0] = make_memory(item.inputs[0]);
       item.inputs[1] = make_readable(item.inputs[1]);
       break;
-    case Form::contract: case Form::scatter_add:
+    case Form::contract:
+      for (std::int32_t& input : item.inputs) input = make_factor(input);
+      break;
+    case Form::scatter_add:
       for (std::int32_t& input : item.inputs) input = make_memory(input);
       break;
     default: break;
@@ -22042,6 +22505,7 @@ SINTER_DECL Hash128 Kernel::hash() const {
   }
   h.add(stores.size());
   for (const Store& s : stores) h.add(std::uint64_t{s.access} << 16 | s.value);
+  if (precision != MatmulPrecision::f32) h.add(static_cast<std::uint64_t>(precision));
   return h.finish();
 }
 
@@ -22065,6 +22529,36 @@ SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
   return masks;
 }
 
+SINTER_DECL bool is_product_of_f32(const Kernel& kernel) {
+  return std::any_of(kernel.body.begin(), kernel.body.end(), [](const Inst& inst) { return inst.prim == Prim::contract && inst.dtype == DType::f32; });
+}
+
+SINTER_DECL std::vector<bool> instructions_under(const std::vector<Inst>& body, InstId value) {
+  std::vector<bool> under(static_cast<std::size_t>(value) + 1);
+  under[value] = true;
+  for (std::size_t i = under.size(); i-- > 0;)
+    for (int k = 0; under[i] && k < arity(body[i].prim); ++k) under[body[i].args[static_cast<std::size_t>(k)]] = true;
+  return under;
+}
+
+namespace kernel_detail {
+/// Factors that are computed: which axes they may vary over.
+inline void verify_factors(const Kernel& kernel, const Inst& contract) {
+  const std::vector<std::uint32_t> masks = varying_axes(kernel);
+  const std::uint32_t m = 1u << (kernel.rank() - 3), n = 1u << (kernel.rank() - 2);
+  const auto is_computed = [&](InstId id) { return kernel.body[id].prim != Prim::load; };
+  const InstId a = contract.args[0], b = contract.args[1];
+  for (InstId factor : {a, b}) {
+    ensure(kernel.body[factor].dtype == contract.dtype, "kernel: a factor of another dtype");
+    if (!is_computed(factor)) continue;
+    const std::vector<bool> under = instructions_under(kernel.body, factor);
+    for (std::size_t i = 0; i < under.size(); ++i) ensure(!under[i] || kernel.body[i].prim != Prim::gather, "kernel: a factor with a gather");
+    ensure((masks[factor] & (m | n)) != (m | n), "kernel: a computed factor varies over both m and n");
+  }
+  if (is_computed(a) || is_computed(b)) ensure((masks[a] & masks[b] & (m | n)) == 0, "kernel: a computed factor varies over the other factor's axis");
+}
+}  // namespace kernel_detail
+
 SINTER_DECL void verify(const Kernel& kernel) {
   ensure(kernel.rank() >= 1 && kernel.rank() <= max_axes, "kernel: rank out of range");
   int contracts = 0, reductions = 0;
@@ -22085,6 +22579,7 @@ SINTER_DECL void verify(const Kernel& kernel) {
     const Operand& operand = kernel.operands[kernel.accesses[store.access].operand];
     ensure(operand.written && operand.dtype == kernel.body[store.value].dtype, "kernel: store of another dtype");
   }
+  ensure(kernel.precision == MatmulPrecision::f32 || is_product_of_f32(kernel), "kernel: a precision without a product of f32");
   bool has_reduced = false;
   for (int a = 0; a < kernel.rank(); ++a) has_reduced |= kernel.is_reduced(a);
   switch (kernel.kind) {
@@ -22093,6 +22588,8 @@ SINTER_DECL void verify(const Kernel& kernel) {
     case KernelKind::column: ensure(has_reduced && !kernel.is_reduced(kernel.rank() - 1) && contracts == 0, "kernel: not a column kernel"); break;
     case KernelKind::contraction: ensure(contracts == 1 && reductions == 1 && kernel.rank() >= 3 && kernel.is_reduced(kernel.rank() - 1), "kernel: not a contraction"); break;
   }
+  for (const Inst& inst : kernel.body)
+    if (inst.prim == Prim::contract) kernel_detail::verify_factors(kernel, inst);
 }
 
 namespace kernel_detail {
@@ -22123,7 +22620,9 @@ inline std::string inst_text(const Kernel& kernel, const Inst& inst) {
 
 SINTER_DECL std::string Kernel::text() const {
   constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction"};
-  std::string text = std::string("kernel ") + kinds[static_cast<std::size_t>(kind)] + " axes(";
+  std::string text = std::string("kernel ") + kinds[static_cast<std::size_t>(kind)];
+  if (precision != MatmulPrecision::f32) text += " in " + std::string(name(precision));
+  text += " axes(";
   for (int a = 0; a < rank(); ++a) text += std::string(a ? ", " : "") + (is_reduced(a) ? "reduced a" : "a") + std::to_string(a);
   text += ") operands(";
   for (std::size_t i = 0; i < operands.size(); ++i)
@@ -22277,6 +22776,7 @@ class AxisChooser {
   /// Merges neighbours where every access allows it.
   std::vector<MergedAxis> merged(const Leaves& leaves) const;
   bool merges(int outer, int inner) const;
+  std::uint64_t leaves_under(InstId value) const;
   std::uint64_t leaves_in(const AxisIndex& index) const {
     IndexMap map;
     map.push_back(index);
@@ -22417,6 +22917,19 @@ SINTER_DECL AxisChoice AxisChooser::reduction() {
   return choice;
 }
 
+/// The leaves that a value of the body varies over.
+SINTER_DECL std::uint64_t AxisChooser::leaves_under(InstId value) const {
+  const std::vector<bool> under = instructions_under(draft_.body, value);
+  std::uint64_t leaves = 0;
+  for (std::size_t i = 0; i < under.size(); ++i) {
+    const Inst& inst = draft_.body[i];
+    if (!under[i] || (inst.prim != Prim::load && inst.prim != Prim::index)) continue;
+    for (const IndexTerm& term : draft_.accesses[inst.prim == Prim::load ? inst.access : inst.bits].flat.terms)
+      if (!is_number(term.factor, 0)) leaves |= std::uint64_t{1} << term.axis;
+  }
+  return leaves;
+}
+
 /// [batch..., m, n, k]. Axes along which only one operand varies are rows or columns too, as far as they merge.
 SINTER_DECL AxisChoice AxisChooser::contraction() {
   AxisChoice choice;
@@ -22425,11 +22938,11 @@ SINTER_DECL AxisChoice AxisChooser::contraction() {
   for (const Inst& inst : draft_.body)
     if (inst.prim == Prim::contract) product = &inst;
   ensure(product != nullptr, "lowering: a contraction without a product");
-  const DraftAccess &left = draft_.accesses[draft_.body[product->args[0]].access], &right = draft_.accesses[draft_.body[product->args[1]].access];
+  const std::uint64_t left = leaves_under(product->args[0]), right = leaves_under(product->args[1]);
   const std::uint64_t row_mask = leaves_in(draft_.row), column_mask = leaves_in(draft_.column);
   Leaves batch, rows, columns;
   for (std::int32_t leaf : parallel_) {
-    const bool in_left = !is_number(left.stride(leaf), 0), in_right = !is_number(right.stride(leaf), 0);
+    const bool in_left = (left >> leaf & 1) != 0, in_right = (right >> leaf & 1) != 0;
     if ((row_mask >> leaf & 1) != 0 || (in_left && !in_right)) rows.push_back(leaf);
     else if ((column_mask >> leaf & 1) != 0 || (in_right && !in_left)) columns.push_back(leaf);
     else batch.push_back(leaf);
@@ -22736,7 +23249,7 @@ SINTER_DECL ScalarValue BodyEmitter::contract(int item, const IndexMap& map) {
   const AxisIndex inner = AxisIndex::of(group_.contracted_axis);
   left[map.rank - 1] = inner;
   right[map.rank - 2] = inner;
-  const ScalarValue a = load(it.inputs[0], left), b = load(it.inputs[1], right);
+  const ScalarValue a = emit(it.inputs[0], left), b = emit(it.inputs[1], right);
   draft_.row = map[map.rank - 2];
   draft_.column = map[map.rank - 1];
   return builder_.contract(a, b);
@@ -22825,16 +23338,35 @@ SINTER_DECL Draft BodyEmitter::run() {
 
 }  // namespace kernel_detail
 
-SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers) {
+SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers, MatmulPrecision precision) {
   using namespace kernel_detail;
   const Draft draft = BodyEmitter(items, fusion, group).run();
   const AxisChoice choice = choose_axes(items, group, draft);
-  return KernelWriter(draft, choice, numbers).run();
+  LoweredKernel lowered = KernelWriter(draft, choice, numbers).run();
+  if (is_product_of_f32(lowered.kernel)) lowered.kernel.precision = precision;
+  return lowered;
+}
+
+SINTER_DECL SmallVector<std::int32_t, 16> prologue_of(const ItemGraph& items, const FusionGroup& group) {
+  SmallVector<std::int32_t, 16> before;
+  const auto add_producers = [&](const auto& self, int input) -> void {
+    const int base = items.base_of(input);
+    if (items[base].form != Form::map || !items[base].is_inlined || std::find(before.begin(), before.end(), base) != before.end()) return;
+    for (std::int32_t operand : items[base].inputs) self(self, operand);
+    before.push_back(base);
+  };
+  if (group.contraction >= 0)
+    for (std::int32_t factor : items[group.contraction].inputs) add_producers(add_producers, factor);
+  return before;
 }
 
 SINTER_DECL std::string kernel_name(const ItemGraph& items, const FusionGroup& group) {
-  std::string name = group.is_host ? "host" : group.members.size() > 1 ? "fused" : "";
+  const auto before = prologue_of(items, group);
+  std::string name = group.is_host ? "host" : group.members.size() + before.size() > 1 ? "fused" : "";
   std::size_t shown = 0;
+  for (std::int32_t item : before)
+    if (++shown <= 3) name += "_" + std::string(items.name(item));
+  shown = 0;
   for (const FusionMember& member : group.members) {
     if (items[member.item].form == Form::host_result) continue;
     if (++shown > 6) {
@@ -22860,6 +23392,13 @@ struct StepUse {
   SmallVector<std::int32_t, 16> reads, writes;
   bool may_fail = false;   // an index may be out of range
 };
+
+inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
+  const std::vector<bool> under = instructions_under(kernel.body, value);
+  for (std::size_t i = 0; i < under.size(); ++i)
+    if (under[i] && kernel.body[i].prim == Prim::load && kernel.body[i].access == access) return true;
+  return false;
+}
 
 /// Do store `s` and some load of operand `operand` touch the same element at each point, and does nothing else of the
 /// kernel read that operand? Then the store may go to the operand's own memory.
@@ -22888,9 +23427,7 @@ inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::siz
   }
   for (const Inst& inst : kernel.body) {
     if (inst.prim == Prim::gather && inst.access == found) return false;
-    if (inst.prim != Prim::contract) continue;
-    for (int k = 0; k < 2; ++k)
-      if (kernel.body[inst.args[static_cast<std::size_t>(k)]].access == found) return false;
+    if (inst.prim == Prim::contract && (reads(kernel, inst.args[0], found) || reads(kernel, inst.args[1], found))) return false;
   }
   return true;
 }
@@ -23236,6 +23773,77 @@ SINTER_DECL std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span
 
 SINTER_NAMESPACE_END
 // runtime
+// ---- sinter/runtime/dependences.ipp
+// One walk over the steps, with a list of what was used of each space so far.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace runtime_detail {
+
+/// What steps did with one space: uses that no later write covers, the latest last.
+class SpaceHistory {
+ public:
+  void add_conflicts(const MemoryUse& use, std::vector<std::uint32_t>& steps) const {
+    for (const Past& past : past_)
+      if (past.use.begin < use.end && use.begin < past.use.end && (past.use.is_written || use.is_written)) steps.push_back(past.step);
+  }
+  void add(const MemoryUse& use, std::uint32_t step) {
+    // Whoever meets what is covered meets this write as well, which waits for it.
+    if (use.is_written) std::erase_if(past_, [&](const Past& past) { return use.begin <= past.use.begin && past.use.end <= use.end && past.step != step; });
+    past_.push_back({use, step});
+  }
+
+ private:
+  struct Past {
+    MemoryUse use;
+    std::uint32_t step;
+  };
+  std::vector<Past> past_;
+};
+
+/// Leaves out what is reached through others: a set of bits for each step says what it waits for, at once or through others.
+class Reach {
+ public:
+  explicit Reach(std::size_t steps) : words_((steps + 63) / 64), bits_(steps * words_) {}
+  void reduce(std::uint32_t step, std::vector<std::uint32_t>& before) {
+    std::uint64_t* own = row(step);
+    std::vector<std::uint32_t> kept;
+    for (auto earlier = before.rbegin(); earlier != before.rend(); ++earlier) {   // the latest first: it may wait for the others
+      if ((own[*earlier / 64] >> *earlier % 64 & 1) != 0) continue;
+      kept.push_back(*earlier);
+      const std::uint64_t* theirs = row(*earlier);
+      for (std::size_t w = 0; w < words_; ++w) own[w] |= theirs[w];
+      own[*earlier / 64] |= std::uint64_t{1} << *earlier % 64;
+    }
+    before.assign(kept.rbegin(), kept.rend());
+  }
+
+ private:
+  std::uint64_t* row(std::uint32_t step) { return bits_.data() + step * words_; }
+  std::size_t words_;
+  std::vector<std::uint64_t> bits_;
+};
+
+}  // namespace runtime_detail
+
+SINTER_DECL std::vector<std::vector<std::uint32_t>> dependences_of(std::span<const std::vector<MemoryUse>> steps) {
+  std::vector<std::vector<std::uint32_t>> result(steps.size());
+  std::unordered_map<std::uint32_t, runtime_detail::SpaceHistory> spaces;
+  runtime_detail::Reach reach(steps.size());
+  for (std::uint32_t i = 0; i < steps.size(); ++i) {
+    std::vector<std::uint32_t>& before = result[i];
+    for (const MemoryUse& use : steps[i])
+      if (use.begin < use.end) spaces[use.space].add_conflicts(use, before);
+    for (const MemoryUse& use : steps[i])
+      if (use.begin < use.end) spaces[use.space].add(use, i);
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    reach.reduce(i, before);
+  }
+  return result;
+}
+
+SINTER_NAMESPACE_END
 // ---- sinter/runtime/device_ops.ipp
 // Both kinds of steps.
 
@@ -23248,6 +23856,11 @@ SINTER_NAMESPACE_BEGIN
 
 /// For an op with `run`, whose bodies, if there are any, are plans on that device.
 std::unique_ptr<Launch> bind_device_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device);
+
+/// For a kernel that the device's back end declined, compiled by one of the host.
+std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const BoundGeometry& geometry, const Executable& executable, const StepContext& step, Device device);
+/// For a scatter_add that the device's back end has no form of.
+std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device);
 
 SINTER_NAMESPACE_END
 
@@ -23423,6 +24036,7 @@ SINTER_DECL HostOp make_host_op(const ItemGraph& items, int item) {
   op.attrs = node.shared_attrs();
   op.where = node.where;
   op.inputs = it.inputs.size();
+  op.is_effect = node.op->kind == OpKind::effect;
   op.types.reserve(op.inputs + node.types.size());
   op.offsets.reserve(op.inputs);
   for (std::int32_t input : it.inputs) {
@@ -23499,7 +24113,7 @@ class DeviceControl final : public HostLaunch {
 class HostRoundTrip final : public Launch {
  public:
   HostRoundTrip(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device)
-      : memory_(device_memory(device, step.name)), device_(device), host_operands_(step.host_operands), launch_(bind_host_op(op, symbols)), inputs_(op.inputs) {
+      : memory_(device_memory(device, step.name)), device_(device), host_operands_(step.host_operands), launch_(bind_host_op(op, symbols)), inputs_(op.inputs), tokens_(op.is_effect ? 1 : 0) {
     for (std::size_t i = 0; i < op.types.size(); ++i) {   // elements from the start of the operand to behind the last one
       std::int64_t count = 1;
       for (Dim extent : op.types[i].shape) count *= extent.evaluate(symbols);
@@ -23513,10 +24127,10 @@ class HostRoundTrip final : public Launch {
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
       const bool is_here = (host_operands_ >> i & 1) != 0;
       places_[i] = is_here ? operands[i] : buffers_[i].data();
-      if (i < inputs_ && !is_here) memory_.copy(places_[i], Device::cpu(), operands[i], device_, sizes_[i]);
+      if (i + tokens_ < inputs_ && !is_here) memory_.copy(places_[i], Device::cpu(), operands[i], device_, sizes_[i]);
     }
     launch_->run(places_.data());
-    for (std::size_t i = inputs_; i < buffers_.size(); ++i) memory_.copy(operands[i], device_, places_[i], Device::cpu(), sizes_[i]);
+    for (std::size_t i = inputs_; i + tokens_ < buffers_.size(); ++i) memory_.copy(operands[i], device_, places_[i], Device::cpu(), sizes_[i]);
   }
 
  private:
@@ -23524,7 +24138,7 @@ class HostRoundTrip final : public Launch {
   Device device_;
   std::uint64_t host_operands_;
   std::unique_ptr<Launch> launch_;
-  std::size_t inputs_;
+  std::size_t inputs_, tokens_;
   std::vector<std::vector<char>> buffers_;
   std::vector<std::size_t> sizes_;
   std::vector<void*> places_;
@@ -24020,8 +24634,234 @@ SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, std::span<con
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/runtime/fallback.ipp
+// The host in the place of a device's back end, where that has declined a kernel or has no form of an operation.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace runtime_detail {
+
+/// The elements of an operand that a kernel may touch: from `first` to before `end`, from the operand's base.
+struct ElementRange {
+  std::int64_t first = 0, end = 0;
+  void include(const BoundGeometry::AccessNumbers& access, const BoundGeometry& geometry, int rank) {
+    std::int64_t low = access.offset, high = access.offset;
+    const auto stretch = [&](std::int64_t extent, std::int64_t stride) { (stride < 0 ? low : high) += (extent - 1) * stride; };
+    for (int axis = 0; axis < rank; ++axis) stretch(geometry.extent[static_cast<std::size_t>(axis)], access.stride[static_cast<std::size_t>(axis)]);
+    if (access.gather_extent > 0) stretch(access.gather_extent, access.gather_stride);
+    first = first == end ? low : std::min(first, low);
+    end = std::max(end, high + 1);
+  }
+};
+
+/// Memory of one operand that may be touched.
+struct TouchedMemory {
+  std::int64_t first = 0;   // bytes from the operand's base
+  std::size_t bytes = 0;
+  bool is_written = false;
+};
+
+/// Waits, copies what a launch of the host may touch there, runs it, and copies back what it writes.
+class OnCopies final : public Launch {
+ public:
+  OnCopies(std::vector<TouchedMemory> touched, std::unique_ptr<Launch> launch, const StepContext& step, Device device)
+      : memory_(device_memory(device, step.name)), device_(device), host_operands_(step.host_operands), launch_(std::move(launch)), touched_(std::move(touched)), places_(touched_.size()) {
+    for (const TouchedMemory& operand : touched_) buffers_.emplace_back(operand.bytes + 64);
+  }
+
+  void run(void* const* operands) override {
+    for (std::size_t i = 0; i < touched_.size(); ++i) {
+      places_[i] = operands[i];
+      if (is_here(i)) continue;
+      places_[i] = buffers_[i].data() - touched_[i].first;
+      // What is written is copied, too: there may be gaps.
+      memory_.copy(buffers_[i].data(), Device::cpu(), static_cast<char*>(operands[i]) + touched_[i].first, device_, touched_[i].bytes);
+    }
+    launch_->run(places_.data());
+    for (std::size_t i = 0; i < touched_.size(); ++i)
+      if (touched_[i].is_written && !is_here(i)) memory_.copy(static_cast<char*>(operands[i]) + touched_[i].first, device_, buffers_[i].data(), Device::cpu(), touched_[i].bytes);
+  }
+
+ private:
+  bool is_here(std::size_t operand) const { return (host_operands_ >> operand & 1) != 0; }
+
+  DeviceMemory& memory_;
+  Device device_;
+  std::uint64_t host_operands_;
+  std::unique_ptr<Launch> launch_;
+  std::vector<TouchedMemory> touched_;
+  std::vector<std::vector<char>> buffers_;
+  std::vector<void*> places_;
+};
+
+inline TouchedMemory touched_by(const ElementRange& range, DType dtype, bool is_written) {
+  return {range.first * size_of(dtype), static_cast<std::size_t>((range.end - range.first) * size_of(dtype)), is_written};
+}
+
+inline ElementRange range_of(const Layout& layout, std::span<const std::int64_t> extents, std::span<const std::int64_t> symbols) {
+  BoundGeometry geometry;
+  BoundGeometry::AccessNumbers access;
+  access.offset = layout.offset.evaluate(symbols);
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    if (extents[axis] == 0) return {};
+    geometry.extent[axis] = extents[axis];
+    access.stride[axis] = layout.strides[axis].evaluate(symbols);
+  }
+  ElementRange range;
+  range.include(access, geometry, static_cast<int>(extents.size()));
+  return range;
+}
+
+}  // namespace runtime_detail
+
+SINTER_DECL std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const BoundGeometry& geometry, const Executable& executable, const StepContext& step, Device device) {
+  using namespace runtime_detail;
+  bool is_empty = false;   // a reduced axis without elements: nothing is read
+  BoundGeometry touched = geometry;
+  for (int axis = 0; axis < kernel.rank(); ++axis) {
+    std::int64_t& extent = touched.extent[static_cast<std::size_t>(axis)];
+    is_empty |= extent == 0;
+    extent = std::max<std::int64_t>(extent, 1);
+  }
+  std::vector<ElementRange> ranges(kernel.operands.size());
+  for (std::size_t a = 0; a < kernel.accesses.size(); ++a) {
+    const std::uint16_t operand = kernel.accesses[a].operand;
+    if (!is_empty || kernel.operands[operand].written) ranges[operand].include(geometry.accesses[a], touched, kernel.rank());
+  }
+  std::vector<TouchedMemory> memory;
+  for (std::size_t i = 0; i < ranges.size(); ++i) memory.push_back(touched_by(ranges[i], kernel.operands[i].dtype, kernel.operands[i].written));
+  return std::make_unique<OnCopies>(std::move(memory), executable.bind(geometry), step, device);
+}
+
+SINTER_DECL std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device) {
+  using namespace runtime_detail;
+  const ScatterOp& scatter = op.scatter;
+  IntVector index_extents, value_extents;
+  std::int64_t results = 1;
+  for (Dim extent : scatter.index_shape) index_extents.push_back(extent.evaluate(symbols));
+  for (int axis = 0; axis < scatter.result_shape.rank(); ++axis) {
+    results *= scatter.result_shape[axis].evaluate(symbols);
+    if (axis != scatter.axis) value_extents.push_back(scatter.result_shape[axis].evaluate(symbols));
+    for (std::size_t i = 0; axis == scatter.axis && i < index_extents.size(); ++i) value_extents.push_back(index_extents[i]);
+  }
+  std::vector<TouchedMemory> memory{touched_by(range_of(scatter.index, index_extents, symbols), scatter.index_dtype, false),
+                                    touched_by(range_of(scatter.value, value_extents, symbols), scatter.dtype, false), touched_by({0, results}, scatter.dtype, true)};
+  return std::make_unique<OnCopies>(std::move(memory), bind_host_op(op, symbols), step, device);
+}
+
+SINTER_NAMESPACE_END
 // ---- sinter/runtime/frame.ipp
 // Binding, running, and the idle frames of plans.
+
+// ---- sinter/runtime/staged.hpp
+// The plan of a graph on several devices: a plan for each part, the copies between them, and the order of both. Its frame holds the
+// parts' frames and the memory of what crosses. Must not know how graphs are cut.
+
+// ---- sinter/runtime/stages.hpp
+// A graph whose values live on several devices, cut into parts that each run on one. The cuts are its copies between devices
+// (OpInfo::is_transfer), and numbers that the host computes for a device. Parts run one after the other; what one hands to
+// another, or to the caller, is listed. Knows graphs, no kernels and no back ends.
+
+SINTER_NAMESPACE_BEGIN
+
+/// A value that lies in memory between parts.
+struct StageValue {
+  /// An input of the graph; a constant of it, which may have to be moved; a result of a part; a copy of another value.
+  enum class Source : std::uint8_t { input, constant, part, copy };
+  Source source = Source::part;
+  std::int32_t from = -1;     // number of the input, part or value
+  Type type;                  // with the device where it lies
+  Location where{};           // the user's line that asks for it
+  std::int32_t output = -1;   // the graph's output in whose memory it lies, or -1
+  Ref<TensorImpl> constant{};
+};
+
+struct StagePart {
+  Device device;
+  Graph graph;
+  std::vector<std::int32_t> inputs;    // numbers of values; ~i stands for input i of the whole graph, as it is
+  std::vector<std::int32_t> outputs;   // numbers of values
+  bool is_empty() const { return graph.outputs().empty() && graph.nodes().empty(); }
+};
+
+struct Stages {
+  std::vector<StageValue> values;
+  std::vector<StagePart> parts;         // in the order in which they run
+  std::vector<std::int32_t> outputs;    // numbers of values
+};
+
+struct StageOptions {
+  std::span<const Device> wanted;                          // where outputs are wanted; empty: where their types say
+  bool own_outputs = false;                                // none shares memory with an input, a constant or another one
+  std::function<bool(std::int32_t)> is_dense = nullptr;    // of an input; null: all are
+};
+
+/// A device other than the host that the graph needs, or the host.
+Device first_device_of(const Graph& graph, std::span<const Device> wanted);
+/// Does the graph copy between devices, or need more than one beside the host?
+bool needs_stages(const Graph& graph, std::span<const Device> wanted);
+/// Throws DeviceError where an operation has operands on different devices.
+Stages cut_into_stages(const Graph& graph, const StageOptions& options);
+
+SINTER_NAMESPACE_END
+
+SINTER_NAMESPACE_BEGIN
+
+struct StagedPlan {
+  struct Part {
+    std::shared_ptr<const Plan> plan;             // null: nothing to do
+    std::vector<std::int32_t> inputs, outputs;    // as of StagePart
+    Device device;
+  };
+  /// Runs a part, or copies into a value.
+  struct Action {
+    bool is_copy = false;
+    std::int32_t index = -1;
+  };
+  std::vector<StageValue> values;   // constants lie where they are read
+  std::vector<Part> parts;
+  std::vector<Action> actions;
+
+  std::int64_t held_bytes(std::span<const std::int64_t> symbols) const;
+  std::string text() const;
+};
+
+class StagedFrame {
+ public:
+  StagedFrame(const StagedPlan& plan, std::span<const std::int64_t> symbols);
+  ~StagedFrame();
+  StagedFrame(const StagedFrame&) = delete;
+  StagedFrame& operator=(const StagedFrame&) = delete;
+
+  /// As Frame::run.
+  void run(std::span<void* const> inputs, std::span<void* const> outputs);
+  std::size_t bytes() const { return held_; }
+
+ private:
+  /// Memory belongs to one queue of its device at a time.
+  struct Queue {
+    Device device;
+    DeviceMemory* memory = nullptr;
+    std::uint64_t first = 0, last = 0;
+  };
+  void follow_queues();
+  void copy(const StageValue& value, std::size_t index);
+  void run_part(std::size_t index, std::span<void* const> inputs);
+
+  const StagedPlan* plan_;
+  std::vector<std::unique_ptr<Frame>> frames_;   // by part
+  std::vector<Ref<Storage>> memory_;             // by value, of those that lie in no memory of the caller
+  std::vector<std::size_t> bytes_;               // by value
+  std::vector<void*> places_;                    // by value, in this run
+  std::vector<void*> in_, out_;
+  std::vector<Queue> queues_;
+  std::size_t held_ = 0;
+};
+
+/// Cuts the graph, and plans its parts. The plan has the graph's inputs and outputs, and no steps of its own.
+std::shared_ptr<const Plan> build_staged_plan(const Graph& graph, const PlanOptions& options);
+
+SINTER_NAMESPACE_END
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -24077,15 +24917,18 @@ inline constexpr std::size_t small_arena = std::size_t{1} << 20;
 
 SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols) : symbols_(symbols.begin(), symbols.end()), plan_(&plan) {
   for (const PlanNumber& number : plan.numbers()) numbers_.push_back(runtime_detail::bits_of(number, symbols));
-  std::vector<std::int64_t> bytes;
-  for (const ArenaSlot& slot : plan.slots()) bytes.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));   // negative: refused below
-  const std::int64_t total = place_slots(plan.slots(), bytes, slot_offsets_);
+  for (const ArenaSlot& slot : plan.slots()) slot_bytes_.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));   // negative: refused below
+  const std::int64_t total = place_slots(plan.slots(), slot_bytes_, slot_offsets_);
   if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total), plan.device());
   if (plan.device() != Device::cpu()) {
     memory_ = &device_memory(plan.device(), "plan");
     arena_queue_ = last_queue_ = memory_->current_queue(plan.device());
     host_numbers_.resize(plan.host_numbers());
     if (plan.host_part() != nullptr) host_part_ = std::make_unique<Frame>(*plan.host_part(), symbols);
+  }
+  if (plan.staged() != nullptr) {
+    staged_ = std::make_unique<StagedFrame>(*plan.staged(), symbols);
+    has_host_steps_ = true;   // parts behind one that has written may fail
   }
   bind_steps();
   const std::size_t inputs = plan.inputs().size();
@@ -24110,7 +24953,13 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
     const StepContext context = context_of(step);
     std::unique_ptr<Launch> launch = backend->bind_host_op(*step.host, symbols_, context);
     if (launch == nullptr && step.host->run != nullptr) launch = bind_device_op(*step.host, symbols_, context, plan_->device());
-    if (launch == nullptr) throw DeviceError(step.name, plan_->device().text() + " has no form of it", where, "compute this part on the CPU");
+    if (launch == nullptr && plan_->allows_fallback()) {
+      warn("fallback", step.name + (where.file != nullptr ? " [" + where.text() + "]" : "") + " runs on the CPU, its operands are copied there and back: " + plan_->device().text() + " has no form of it");
+      launch = bind_host_scatter(*step.host, symbols_, context, plan_->device());
+    }
+    if (launch == nullptr)
+      throw DeviceError(step.name, plan_->device().text() + " has no form of it", where,
+                        "allow the CPU to run it (Options::allow_fallback, SINTER_FALLBACK=1), or compute this part there: x.to(Device::cpu())");
     return launch;
   }
   const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
@@ -24119,6 +24968,7 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
       throw ShapeError(step.name, "an intermediate value has the negative extent " + std::to_string(geometry.extent[static_cast<std::size_t>(a)]) + " for the sizes of this call", where);
   for (int a = 0; a < step.kernel.rank(); ++a)
     if (!step.kernel.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return nullptr;
+  if (step.runs_on_host) return bind_host_kernel(step.kernel, geometry, *step.executable, context_of(step), plan_->device());
   return backend != nullptr ? step.executable->bind(geometry, context_of(step)) : step.executable->bind(geometry);
 }
 
@@ -24134,19 +24984,52 @@ SINTER_DECL void Frame::bind_steps() {
   else bind(0, count);
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (made[i] != nullptr) add_step(steps[i], std::move(made[i]));
-  for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value();
-  if (plan_->runs_as_one() && plan_->backend() != nullptr) make_group();
+  for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value() || step.runs_on_host;
+  if (plan_->runs_as_one() && plan_->backend() != nullptr) make_segments();
 }
 
-SINTER_DECL void Frame::make_group() {
-  std::vector<Launch*> launches;
-  for (const Step& step : steps_) {
-    if (step.skips_same_memory) return;   // runs or not, depending on addresses
-    launches.push_back(step.launch);
+/// Outputs may have the memory of their donors.
+SINTER_DECL MemoryUse Frame::use_of(const BufferRef& operand, bool is_written) const {
+  constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
+  const auto index = static_cast<std::uint32_t>(operand.index), inputs = static_cast<std::uint32_t>(plan_->inputs().size());
+  const auto outputs = static_cast<std::uint32_t>(plan_->outputs().size());
+  if (operand.kind == BufferKind::input) return {index, 0, all, is_written};
+  if (operand.kind == BufferKind::arena) return {inputs + outputs, slot_offsets_[index], slot_offsets_[index] + slot_bytes_[index], is_written};
+  ensure(operand.kind == BufferKind::output, "frame: no memory that a step writes");
+  const std::size_t number = plan_->output_number(index);
+  const std::int32_t donor = plan_->outputs()[number].donor;
+  return {donor >= 0 ? static_cast<std::uint32_t>(donor) : inputs + static_cast<std::uint32_t>(number), 0, all, is_written};
+}
+
+/// On the device. What lies on the host is read when a launch is enqueued.
+SINTER_DECL std::vector<MemoryUse> Frame::uses_of(const PlanStep& step) const {
+  std::vector<MemoryUse> uses;
+  for (std::size_t i = 0; i < step.operands.size(); ++i) {
+    const bool is_written = step.host ? i >= step.host_inputs() : step.kernel.operands[i].written;
+    const bool is_fixed = step.operands[i].kind == BufferKind::constant || is_on_host(step.operands[i]);
+    if (is_written || !is_fixed) uses.push_back(use_of(step.operands[i], is_written));
   }
-  if (launches.size() > 1) group_ = plan_->backend()->group(launches);
-  if (group_)
-    for (const Step& step : steps_) group_operands_.push_back(pointers_.data() + step.first_operand);
+  return uses;
+}
+
+/// Steps that cannot be grouped stand between groups; a group of one step is no use.
+SINTER_DECL void Frame::make_segments() {
+  Backend& backend = *plan_->backend();
+  bool has_group = false;
+  for (std::size_t first = 0, end = 0; first < steps_.size(); first = end) {
+    const bool is_group = backend.can_group(*steps_[first].launch);
+    for (end = first + 1; end < steps_.size() && backend.can_group(*steps_[end].launch) == is_group;) ++end;
+    segments_.push_back({first, end, nullptr});
+    if (!is_group || end - first < 2) continue;
+    std::vector<std::vector<MemoryUse>> uses;
+    for (std::size_t i = first; i < end; ++i) uses.push_back(uses_of(*steps_[i].planned));
+    std::vector<GroupedLaunch> launches;
+    for (auto& after : dependences_of(uses)) launches.push_back({steps_[first + launches.size()].launch, std::move(after)});
+    segments_.back().group = backend.group(std::move(launches));
+    has_group |= segments_.back().group != nullptr;
+  }
+  if (has_group) group_operands_.resize(steps_.size());
+  else segments_.clear();
 }
 
 SINTER_DECL void Frame::add_step(const PlanStep& step, std::unique_ptr<Launch> launch) {
@@ -24206,7 +25089,10 @@ SINTER_DECL void Frame::follow_queue() {
   last_queue_ = queue;
 }
 
+SINTER_DECL std::size_t Frame::arena_bytes() const { return staged_ ? staged_->bytes() : arena_ ? arena_->bytes() : 0; }
+
 SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const> outputs) {
+  if (SINTER_UNLIKELY(staged_ != nullptr)) return staged_->run(inputs, outputs);
   if (SINTER_UNLIKELY(memory_ != nullptr)) {
     follow_queue();
     if (host_part_) run_host_part(inputs, outputs);
@@ -24214,8 +25100,26 @@ SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const
   for (const Patch& patch : input_patches_) pointers_[patch.place] = inputs[patch.source];
   for (const Patch& patch : output_patches_) pointers_[patch.place] = outputs[patch.source];
   const runtime_detail::FloatingEnvironment environment;
-  if (SINTER_UNLIKELY(group_ != nullptr)) return group_->run(group_operands_);
-  for (const Step& step : steps_) {
+  if (SINTER_UNLIKELY(!segments_.empty())) return run_segments();
+  run_steps(0, steps_.size());
+}
+
+SINTER_DECL void Frame::run_segments() {
+  for (const Segment& segment : segments_) {
+    if (segment.group == nullptr) {
+      run_steps(segment.first, segment.end);
+      continue;
+    }
+    for (std::size_t i = segment.first; i < segment.end; ++i) {
+      void* const* operands = pointers_.data() + steps_[i].first_operand;
+      group_operands_[i] = steps_[i].skips_same_memory && operands[0] == operands[1] ? nullptr : operands;
+    }
+    segment.group->run(std::span(group_operands_).subspan(segment.first, segment.end - segment.first));
+  }
+}
+
+SINTER_DECL void Frame::run_steps(std::size_t first, std::size_t end) {
+  for (const Step& step : std::span(steps_).subspan(first, end - first)) {
     void* const* operands = pointers_.data() + step.first_operand;
     if (step.skips_same_memory && operands[0] == operands[1]) continue;
     try {
@@ -24436,7 +25340,10 @@ class PlanBuilder {
  public:
   PlanBuilder(const Graph& graph, const PlanOptions& options)
       : graph_(graph), options_(options),
-        items_(graph, {.fuse = options.fuse, .own_outputs = options.own_outputs, .input_strides = options.input_strides}) {
+        items_(graph, {.fuse = options.fuse,
+                       .own_outputs = options.own_outputs,
+                       .prologues = options.fuse && !options.backends.empty() && options.backends.front()->limits().prologue_operations > 0,
+                       .input_strides = options.input_strides}) {
     ensure(!options.backends.empty(), "plan: no back end");
   }
 
@@ -24451,6 +25358,8 @@ class PlanBuilder {
   void add_step(std::int32_t group);
   void mark_outputs_that_outlive_failure();
   void compile(PlanStep& step);
+  /// False: all declined.
+  bool compile_by(PlanStep& step, std::span<Backend* const> backends);
   std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body);
   void compile_in_parallel();
   BufferRef buffer_of(const OperandRef& operand) const {
@@ -24477,6 +25386,7 @@ SINTER_DECL FusionOptions PlanBuilder::fusion_options() const {
   options.limits.max_body = limits.max_body;
   options.limits.max_reduced_axes = limits.max_reduced_axes;
   options.limits.random = limits.random;
+  options.limits.prologue_operations = limits.prologue_operations;
   return options;
 }
 
@@ -24513,8 +25423,8 @@ SINTER_DECL void PlanBuilder::add_outputs() {
   }
 }
 
-SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
-  for (Backend* backend : options_.backends) {
+SINTER_DECL bool PlanBuilder::compile_by(PlanStep& step, std::span<Backend* const> backends) {
+  for (Backend* backend : backends) {
     std::string reason;
     step.executable = compiled_kernel(*backend, step.kernel, &reason);
     if (!step.executable) {
@@ -24522,13 +25432,24 @@ SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
       continue;
     }
     step.backend = backend->name();
+    return true;
+  }
+  return false;
+}
+
+SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
+  const Device device = options_.backends.front()->device();
+  if (compile_by(step, options_.backends)) {
     if (!step.declined.empty() && is_logged("kernels")) note("kernels", step.name + " runs on " + step.backend + " (" + step.declined + ")");
     return;
   }
-  if (const Device device = options_.backends.front()->device(); device != Device::cpu())
-    throw DeviceError(step.name, "no back end for " + device.text() + " can run this kernel: " + step.declined, step.where.empty() ? Location() : step.where.front(),
-                      "compute this part on the CPU, or report it with the text of explain()");
-  throw InternalError("no back end takes kernel " + step.name + " (" + step.declined + ")\n" + step.kernel.text());
+  if (device == Device::cpu()) throw InternalError("no back end takes kernel " + step.name + " (" + step.declined + ")\n" + step.kernel.text());
+  const Location where = step.where.empty() ? Location() : step.where.front();
+  step.runs_on_host = options_.allow_fallback && compile_by(step, options_.host_backends);
+  if (!step.runs_on_host)
+    throw DeviceError(step.name, "no back end for " + device.text() + " can run this kernel: " + step.declined, where,
+                      "allow the CPU to run it (Options::allow_fallback, SINTER_FALLBACK=1), or compute this part there: x.to(Device::cpu())");
+  warn("fallback", step.name + (where.file != nullptr ? " [" + where.text() + "]" : "") + " runs on the CPU (" + step.backend + "), its operands are copied there and back: " + step.declined);
 }
 
 namespace runtime_detail {
@@ -24549,12 +25470,16 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
     if (known == body) return plan;
   PlanOptions options;
   options.backends = options_.backends;
+  options.precision = options_.precision;
   options.fuse = options_.fuse;
   options.with_code = options_.with_code;
+  options.as_one = options_.as_one;
   options.own_outputs = true;
-  const Device device = options_.backends.front()->device();
-  if (device == Device::cpu() && device_of(*body, {}) == device) return bodies_.emplace_back(body, build_plan(*body, options)).second;
+  options.find_backends = options_.find_backends;
   options.host_backends = options_.host_backends;
+  options.allow_fallback = options_.allow_fallback;
+  const Device device = options_.backends.front()->device();
+  if (device == Device::cpu() && !needs_stages(*body, {}) && device_of(*body, {}) == device) return bodies_.emplace_back(body, build_plan(*body, options)).second;
   options.output_devices.assign(body->outputs().size(), device);
   return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
 }
@@ -24563,6 +25488,10 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
   const FusionGroup& group = fusion_.groups[static_cast<std::size_t>(id)];
   PlanStep step;
   step.name = kernel_name(items_, group);
+  for (std::int32_t item : prologue_of(items_, group)) {
+    step.nodes.push_back(items_[item].node);
+    if (items_.node(item)->where.file != nullptr) step.where.push_back(items_.node(item)->where);
+  }
   for (const FusionMember& member : group.members) {
     const Node* node = items_.node(member.item);
     if (node == nullptr) continue;
@@ -24606,7 +25535,7 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   fusion_ = fuse(items_, fusion_options());
   if (is_logged("fusion")) note("fusion", fusion_.text(items_));
   for (const FusionGroup& group : fusion_.groups)
-    kernels_.push_back(group.is_host ? LoweredKernel{} : lower(items_, fusion_, group, plan_->numbers_));
+    kernels_.push_back(group.is_host ? LoweredKernel{} : lower(items_, fusion_, group, plan_->numbers_, options_.precision));
   memory_ = plan_memory(items_, fusion_, kernels_, options_.may_donate);
   plan_->symbols_ = graph_.symbols();
   plan_->slots_ = memory_.slots;
@@ -24681,6 +25610,7 @@ struct PlanJoiner {
     std::shared_ptr<Plan> plan = PlanBuilder(split.device, device_options).run();
     plan->backend_ = options.backends.front();
     plan->runs_as_one_ = options.as_one;
+    plan->allows_fallback_ = options.allow_fallback;
     plan->inputs_.resize(graph.inputs().size());
     plan->input_names_.resize(graph.inputs().size());
     plan->symbols_ = graph.symbols();
@@ -24712,6 +25642,7 @@ struct PlanJoiner {
 };
 
 SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {
+  if (needs_stages(graph, options.output_devices)) return build_staged_plan(graph, options);
   const Device device = device_of(graph, options.output_devices);
   if (device == Device::cpu()) return PlanBuilder(graph, options).run();
   ensure(!options.backends.empty() && options.backends.front()->device() == device, "plan: back ends for another device");
@@ -24724,7 +25655,15 @@ SINTER_DECL std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols
   return place_slots(slots_, bytes, offsets);
 }
 
+SINTER_DECL std::size_t Plan::kernel_count() const {
+  std::size_t count = steps_.size();
+  if (staged_)
+    for (const StagedPlan::Part& part : staged_->parts) count += part.plan ? part.plan->kernel_count() : 0;
+  return count;
+}
+
 SINTER_DECL std::int64_t Plan::held_bytes(std::span<const std::int64_t> symbols) const {
+  if (staged_) return staged_->held_bytes(symbols);
   std::int64_t total = arena_bytes(symbols);
   std::vector<const Plan*> counted;
   for (const PlanStep& step : steps_) {
@@ -24744,6 +25683,17 @@ SINTER_DECL std::int64_t Plan::held_bytes() const {
   return held_bytes(hints);
 }
 
+SINTER_DECL bool Plan::depends_on_precision() const {
+  const auto depends = [](const PlanStep& step) {
+    if (!step.host) return is_product_of_f32(step.kernel);
+    return std::any_of(step.host->bodies.begin(), step.host->bodies.end(), [](const auto& body) { return body->depends_on_precision(); });
+  };
+  if (staged_)
+    for (const StagedPlan::Part& part : staged_->parts)
+      if (part.plan && part.plan->depends_on_precision()) return true;
+  return std::any_of(steps_.begin(), steps_.end(), depends) || (host_part_ && host_part_->depends_on_precision());
+}
+
 namespace runtime_detail {
 inline std::string buffer_text(const BufferRef& buffer) {
   constexpr const char* kinds[] = {"?", "input ", "constant ", "output ", "slot ", "number "};
@@ -24752,6 +25702,7 @@ inline std::string buffer_text(const BufferRef& buffer) {
 
 inline std::string step_text(const PlanStep& step) {
   std::string text = step.name + " [" + step.backend + "]";
+  if (step.runs_on_host) text += " on the cpu, with copies of its operands";
   if (!step.declined.empty()) text += " (" + step.declined + ")";
   std::string lines, last;
   for (const Location& where : step.where) {
@@ -24793,7 +25744,8 @@ inline std::string step_text(const PlanStep& step) {
 
 SINTER_DECL std::string Plan::text() const {
   std::string text = host_part_ ? "on the host before it, for " + std::to_string(host_outputs_.size()) + " outputs and " + std::to_string(host_numbers_) + " numbers:\n" + host_part_->text() : "";
-  text += "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
+  if (staged_) text += "plan in parts: " + std::to_string(kernel_count()) + " kernels\n" + staged_->text() + "together:\n";
+  else text += "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     text += "  input " + std::to_string(i) + (input_names_[i].empty() ? "" : " " + input_names_[i]) + ": " + inputs_[i].text() + "\n";
   for (std::size_t i = 0; i < constants_.size(); ++i) text += "  constant " + std::to_string(i) + ": " + constants_[i]->type.text() + "\n";
@@ -24809,6 +25761,699 @@ SINTER_DECL std::string Plan::text() const {
     text += "\n";
   }
   return text;
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/runtime/staged.ipp
+// Planning the parts, and running them in turn.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace runtime_detail {
+/// Copies as late as somebody reads them: one to the host waits for the device.
+inline std::vector<StagedPlan::Action> actions_of(const Stages& stages) {
+  std::vector<StagedPlan::Action> actions;
+  std::vector<std::uint8_t> is_there(stages.values.size());
+  const auto fetch = [&](std::int32_t number) {
+    std::vector<std::int32_t> chain;
+    for (std::int32_t i = number; i >= 0 && !is_there[static_cast<std::size_t>(i)]; i = stages.values[static_cast<std::size_t>(i)].from) {
+      if (stages.values[static_cast<std::size_t>(i)].source != StageValue::Source::copy) break;
+      chain.push_back(i);
+    }
+    for (; !chain.empty(); chain.pop_back()) {
+      actions.push_back({true, chain.back()});
+      is_there[static_cast<std::size_t>(chain.back())] = 1;
+    }
+  };
+  for (std::size_t part = 0; part < stages.parts.size(); ++part) {
+    for (const std::int32_t input : stages.parts[part].inputs)
+      if (input >= 0) fetch(input);
+    actions.push_back({false, static_cast<std::int32_t>(part)});
+  }
+  for (const std::int32_t output : stages.outputs) fetch(output);
+  return actions;
+}
+
+/// The constant on the device, once for all runs, on whatever queue they are.
+inline Ref<TensorImpl> constant_on(const StageValue& value) {
+  if (value.constant->type.device == value.type.device) return value.constant;
+  const auto bytes = static_cast<std::size_t>(value.type.shape.numel().value() * size_of(value.type.dtype));
+  Ref<Storage> storage = Storage::allocate(bytes, value.type.device);
+  const Device other = value.type.device == Device::cpu() ? value.constant->type.device : value.type.device;
+  DeviceMemory& memory = device_memory(other, "to", value.where);
+  if (bytes > 0) memory.copy(storage->data(), value.type.device, value.constant->data(), value.constant->type.device, bytes);
+  memory.synchronise(other);
+  return TensorImpl::make_ready(value.type, std::move(storage));
+}
+}  // namespace runtime_detail
+
+/// Fills in a plan whose work is done by its parts.
+struct StagedPlanBuilder {
+  const Graph& graph;
+  const PlanOptions& options;
+  Stages stages;
+  std::shared_ptr<Plan> plan = std::make_shared<Plan>();
+  std::shared_ptr<StagedPlan> staged = std::make_shared<StagedPlan>();
+
+  std::shared_ptr<const Plan> run() {
+    for (StageValue& value : stages.values)
+      if (value.constant) value.constant = runtime_detail::constant_on(value);
+    for (const StagePart& part : stages.parts) staged->parts.push_back(plan_part(part));
+    staged->actions = runtime_detail::actions_of(stages);
+    std::erase_if(staged->actions, [&](const StagedPlan::Action& action) { return !action.is_copy && staged->parts[static_cast<std::size_t>(action.index)].plan == nullptr; });
+    for (Value v : graph.inputs()) {
+      plan->inputs_.push_back(graph.type(v));
+      plan->input_names_.push_back(graph.node(v).attrs.text);
+    }
+    plan->symbols_ = graph.symbols();
+    for (std::size_t j = 0; j < stages.outputs.size(); ++j) add_output(j);
+    staged->values = std::move(stages.values);
+    plan->staged_ = staged;
+    return plan;
+  }
+
+  StagedPlan::Part plan_part(const StagePart& part) const {
+    StagedPlan::Part made{nullptr, part.inputs, part.outputs, part.device};
+    if (part.is_empty()) return made;
+    PlanOptions of = options;
+    of.backends = backends_on(part.device);
+    of.host_backends = part.device == Device::cpu() ? std::vector<Backend*>{} : backends_on(Device::cpu());
+    of.output_devices.assign(part.outputs.size(), part.device);
+    of.own_outputs = true;
+    of.may_donate = {};
+    of.input_strides.clear();
+    for (const std::int32_t input : part.inputs)
+      of.input_strides.push_back(input < 0 && static_cast<std::size_t>(~input) < options.input_strides.size() ? options.input_strides[static_cast<std::size_t>(~input)] : std::vector<Dim>{});
+    made.plan = build_plan(part.graph, of);
+    return made;
+  }
+  std::vector<Backend*> backends_on(Device device) const {
+    if (options.find_backends) return options.find_backends(device);
+    for (const std::vector<Backend*>* list : {&options.backends, &options.host_backends})
+      if (!list->empty() && list->front()->device() == device) return *list;
+    throw InternalError("plan: no back ends for " + device.text());
+  }
+
+  void add_output(std::size_t j) {
+    const auto number = stages.outputs[j];
+    const StageValue& value = stages.values[static_cast<std::size_t>(number)];
+    PlanOutput output;
+    output.type = value.type;
+    output.strides = dense_dim_strides(value.type.shape);
+    if (value.source == StageValue::Source::input) {
+      const auto input = static_cast<std::size_t>(value.from);
+      output.source = BufferKind::input;
+      output.index = value.from;
+      if (input < options.input_strides.size() && !options.input_strides[input].empty()) output.strides = SmallVector<Dim, max_rank>(options.input_strides[input]);
+    } else if (value.source == StageValue::Source::constant) {
+      output.source = BufferKind::constant;
+      output.index = static_cast<std::int32_t>(plan->constants_.size());
+      plan->constants_.push_back(value.constant);
+    } else {
+      output.index = value.output;
+    }
+    plan->outputs_.push_back(std::move(output));
+  }
+};
+
+SINTER_DECL std::shared_ptr<const Plan> build_staged_plan(const Graph& graph, const PlanOptions& options) {
+  StageOptions how{options.output_devices, options.own_outputs, nullptr};
+  how.is_dense = [&](std::int32_t input) {
+    const auto i = static_cast<std::size_t>(input);
+    return i >= options.input_strides.size() || options.input_strides[i].empty();
+  };
+  return StagedPlanBuilder{graph, options, cut_into_stages(graph, how)}.run();
+}
+
+namespace runtime_detail {
+inline std::int64_t bytes_of(const StageValue& value, std::span<const std::int64_t> symbols) {
+  return value.type.shape.numel().evaluate(symbols) * size_of(value.type.dtype);
+}
+/// Lies in memory of the frame.
+inline bool is_held(const StageValue& value) {
+  return value.output < 0 && (value.source == StageValue::Source::part || value.source == StageValue::Source::copy);
+}
+}  // namespace runtime_detail
+
+SINTER_DECL std::int64_t StagedPlan::held_bytes(std::span<const std::int64_t> symbols) const {
+  std::int64_t total = 0;
+  for (const StageValue& value : values)
+    if (runtime_detail::is_held(value)) total += runtime_detail::bytes_of(value, symbols);
+  for (const Part& part : parts)
+    if (part.plan) total += part.plan->held_bytes(symbols);
+  return total;
+}
+
+SINTER_DECL std::string StagedPlan::text() const {
+  const auto value_text = [&](std::int32_t number) {
+    if (number < 0) return "input " + std::to_string(~number);
+    const StageValue& value = values[static_cast<std::size_t>(number)];
+    if (value.source == StageValue::Source::input) return "input " + std::to_string(value.from);
+    return (value.output >= 0 ? "output " + std::to_string(value.output) : "value " + std::to_string(number)) + " " + value.type.text();
+  };
+  std::string text;
+  for (const Action& action : actions) {
+    if (action.is_copy) {
+      const StageValue& value = values[static_cast<std::size_t>(action.index)];
+      text += "copy to " + value.type.device.text() + ": " + value_text(value.from) + " -> " + value_text(action.index);
+      text += value.where.text().empty() ? "\n" : " from " + value.where.text() + "\n";
+      continue;
+    }
+    const Part& part = parts[static_cast<std::size_t>(action.index)];
+    text += "part " + std::to_string(action.index) + " on " + part.device.text() + ", takes";
+    for (const std::int32_t input : part.inputs) text += " " + value_text(input) + ",";
+    text += " gives";
+    for (const std::int32_t output : part.outputs) text += " " + value_text(output) + ",";
+    text.back() = '\n';
+    text += part.plan->text();
+  }
+  return text;
+}
+
+SINTER_DECL StagedFrame::StagedFrame(const StagedPlan& plan, std::span<const std::int64_t> symbols) : plan_(&plan), memory_(plan.values.size()), places_(plan.values.size()) {
+  const auto note_device = [&](Device device) {
+    if (device == Device::cpu() || std::any_of(queues_.begin(), queues_.end(), [&](const Queue& queue) { return queue.device == device; })) return;
+    DeviceMemory& memory = device_memory(device, "plan");
+    const std::uint64_t queue = memory.current_queue(device);
+    queues_.push_back({device, &memory, queue, queue});
+  };
+  for (std::size_t i = 0; i < plan.values.size(); ++i) {
+    const StageValue& value = plan.values[i];
+    note_device(value.type.device);
+    bytes_.push_back(static_cast<std::size_t>(std::max<std::int64_t>(0, runtime_detail::bytes_of(value, symbols))));
+    if (value.constant) places_[i] = value.constant->data();
+    if (!runtime_detail::is_held(value)) continue;
+    memory_[i] = Storage::allocate(bytes_[i], value.type.device);
+    places_[i] = memory_[i]->data();
+    held_ += bytes_[i];
+  }
+  for (const StagedPlan::Part& part : plan.parts) frames_.push_back(part.plan ? std::make_unique<Frame>(*part.plan, symbols) : nullptr);
+}
+
+SINTER_DECL StagedFrame::~StagedFrame() {
+  for (const Queue& queue : queues_)
+    if (SINTER_UNLIKELY(queue.first != queue.last)) queue.memory->drain(queue.device);
+}
+
+SINTER_DECL void StagedFrame::follow_queues() {
+  for (Queue& queue : queues_) {
+    const std::uint64_t now = queue.memory->current_queue(queue.device);
+    if (SINTER_LIKELY(now == queue.last)) continue;
+    queue.memory->run_after(queue.device, queue.last);
+    queue.last = now;
+  }
+}
+
+SINTER_DECL void StagedFrame::copy(const StageValue& value, std::size_t index) {
+  const std::size_t bytes = bytes_[index];
+  if (bytes == 0) return;
+  const auto from = static_cast<std::size_t>(value.from);
+  const Device to_device = value.type.device, from_device = plan_->values[from].type.device;
+  if (to_device == Device::cpu() && from_device == Device::cpu()) {
+    std::memcpy(places_[index], places_[from], bytes);
+    return;
+  }
+  device_memory(to_device == Device::cpu() ? from_device : to_device, "to", value.where).copy(places_[index], to_device, places_[from], from_device, bytes);
+}
+
+SINTER_DECL void StagedFrame::run_part(std::size_t index, std::span<void* const> inputs) {
+  const StagedPlan::Part& part = plan_->parts[index];
+  in_.clear(), out_.clear();
+  for (const std::int32_t input : part.inputs) in_.push_back(input < 0 ? inputs[static_cast<std::size_t>(~input)] : places_[static_cast<std::size_t>(input)]);
+  for (const std::int32_t output : part.outputs) out_.push_back(places_[static_cast<std::size_t>(output)]);
+  frames_[index]->run(in_, out_);
+}
+
+SINTER_DECL void StagedFrame::run(std::span<void* const> inputs, std::span<void* const> outputs) {
+  follow_queues();
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const StageValue& value = plan_->values[i];
+    if (value.source == StageValue::Source::input) places_[i] = inputs[static_cast<std::size_t>(value.from)];
+    else if (value.output >= 0) places_[i] = outputs[static_cast<std::size_t>(value.output)];
+  }
+  for (const StagedPlan::Action& action : plan_->actions) {
+    const auto index = static_cast<std::size_t>(action.index);
+    if (action.is_copy) copy(plan_->values[index], index);
+    else run_part(index, inputs);
+  }
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/runtime/stages.ipp
+// In four steps: on which device each node runs; in which round, as late as its readers allow, so that it is fused with them; what
+// crosses from part to part; the parts' graphs.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace runtime_detail {
+
+inline bool has_transfers(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return node.op->is_transfer; });
+}
+/// In the body of a call, or of a call in it.
+inline bool has_transfers_in_calls(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    return node.op->is_call && (has_transfers(*node.attrs.bodies[0]) || has_transfers_in_calls(*node.attrs.bodies[0]));
+  });
+}
+
+class StageCutter {
+ public:
+  StageCutter(const Graph& graph, const StageOptions& options)
+      : graph_(graph), options_(options), count_(graph.nodes().size()), is_live_(count_), is_output_(count_), place_(count_, anywhere), pin_(count_, anywhere),
+        earliest_(count_), round_(count_, none), stands_for_(count_) {}
+
+  /// False: a call has operands on several devices.
+  bool find_places();
+  Stages cut();
+
+ private:
+  static constexpr int anywhere = -1, host = 0;   // places; others are numbers of devices
+  static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
+  using PartKey = std::tuple<std::int32_t, bool, int>;   // round, the host last (devices work meanwhile), place
+
+  const Node& node(std::int32_t id) const { return graph_.node(id); }
+  static std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+  Device device(int place) const { return devices_[static_cast<std::size_t>(place)]; }
+  int place_of(Device device);
+  int place_of(Value v) const { return place_[at(v.node)]; }
+  /// The value in whose place this one stands: copies to where it is already are none.
+  Value resolve(Value v) const {
+    const Value other = stands_for_[at(v.node)];
+    return other ? other : v;
+  }
+  static bool is_dense_constant(const Node& n) { return n.op->name == "constant" && n.attrs.constant->is_dense(); }
+  bool is_computed(Value v) const { return !is_given(node(v.node)) && !node(v.node).op->is_transfer && place_of(v) != anywhere; }
+  std::size_t operands_that_place(const Node& n) const { return n.inputs.size() - (n.op->kind == OpKind::effect); }
+
+  void find_live();
+  bool place_all(bool& is_again);
+  bool place_transfer(std::int32_t id);
+  int place_by_operands(const Node& n, bool& is_mixed) const;
+  [[noreturn]] void throw_mixed(const Node& n) const;
+  void find_rounds();
+  void read_no_later(Value operand, int reader_place, std::int32_t reader_round);
+
+  PartKey key_of(std::int32_t id) const { return {round_[at(id)], place_[at(id)] == host, place_[at(id)]}; }
+  std::int32_t part_of(std::int32_t id) const { return parts_.at(key_of(id)); }
+  std::int32_t any_part_on(int place) const;
+  void find_parts();
+  void find_crossings();
+  std::int32_t value_at(Value v, int place);
+  std::int32_t new_value(const StageValue& value, Value of, int place);
+  std::int32_t export_from(std::int32_t part, Value v, int place);
+  std::int32_t copy_of(std::int32_t from, Device to, Location where);
+  std::int32_t output_value(std::size_t j);
+  void build_part(std::int32_t number);
+
+  const Graph& graph_;
+  const StageOptions& options_;
+  std::size_t count_;
+  std::vector<Device> devices_{Device::cpu()};
+  std::vector<std::uint8_t> is_live_, is_output_;
+  std::vector<int> place_, pin_;
+  std::vector<std::int32_t> earliest_, round_;
+  std::vector<Value> stands_for_;
+  std::map<PartKey, std::int32_t> parts_;
+  std::map<std::tuple<std::int32_t, std::int32_t, int>, std::int32_t> value_number_;
+  std::vector<std::vector<Value>> exports_;   // by part, beside the numbers in its outputs
+  Stages stages_;
+};
+
+SINTER_DECL int StageCutter::place_of(Device device) {
+  const auto found = std::find(devices_.begin(), devices_.end(), device);
+  if (found == devices_.end()) devices_.push_back(device);
+  return static_cast<int>(std::find(devices_.begin(), devices_.end(), device) - devices_.begin());
+}
+
+SINTER_DECL void StageCutter::find_live() {
+  for (Value v : graph_.outputs()) is_live_[at(v.node)] = 1;
+  for (std::size_t id = count_; id-- > 0;)
+    if ((is_live_[id] |= graph_.nodes()[id].op->kind == OpKind::effect))
+      for (Value v : graph_.nodes()[id].inputs) is_live_[at(v.node)] = 1;
+}
+
+// ---- places
+
+SINTER_DECL bool StageCutter::find_places() {
+  find_live();
+  for (bool is_again = true; is_again;) {
+    is_again = false;
+    if (!place_all(is_again)) return false;
+  }
+  for (Value v : graph_.outputs()) is_output_[at(resolve(v).node)] = 1;
+  return true;
+}
+
+SINTER_DECL bool StageCutter::place_all(bool& is_again) {
+  for (std::size_t i = 0; i < count_; ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    const Node& n = node(id);
+    if (!is_live_[i]) continue;
+    stands_for_[i] = {};
+    if (is_given(n)) {
+      const bool is_number = n.types[0].device == Device::cpu() && n.types[0].shape.rank() == 0;
+      place_[i] = is_number ? anywhere : place_of(n.types[0].device);
+      continue;
+    }
+    if (n.op->is_transfer) {
+      is_again |= place_transfer(id);
+      continue;
+    }
+    bool is_mixed = false;
+    int place = place_by_operands(n, is_mixed);
+    if (is_mixed && n.op->is_call) return false;
+    if (is_mixed) throw_mixed(n);
+    if (place == anywhere) place = pin_[i];
+    // An effect happens in one place.
+    if (place == anywhere && n.op->kind == OpKind::effect) place = n.types.size() == 1 ? host : place_of(n.types[0].device);
+    place_[i] = place;
+    earliest_[i] = 0;
+    for (Value operand : n.inputs)
+      if (const Value v = resolve(operand); place_of(v) != anywhere) earliest_[i] = std::max(earliest_[i], earliest_[at(v.node)] + (place_of(v) != place));
+  }
+  return true;
+}
+
+/// True: the operand could be computed anywhere, and must be where it was asked for, or the copy would differ from it.
+SINTER_DECL bool StageCutter::place_transfer(std::int32_t id) {
+  const int target = place_of(node(id).attrs.device);
+  const Value operand = resolve(node(id).inputs[0]);
+  place_[at(id)] = target;
+  if (place_of(operand) == anywhere) {
+    const Type& type = graph_.type(operand);
+    stands_for_[at(id)] = operand;
+    if (type.shape.rank() == 0 || node(operand.node).inputs.empty() || place_of(type.device) == target) return false;
+    pin_[at(operand.node)] = place_of(type.device);
+    return true;
+  }
+  for (Value v = operand;; v = resolve(node(v.node).inputs[0])) {   // there and back
+    if (place_of(v) == target) stands_for_[at(id)] = v;
+    if (place_of(v) == target || !node(v.node).op->is_transfer) break;
+  }
+  earliest_[at(id)] = earliest_[at(operand.node)] + 1;
+  return false;
+}
+
+/// A device, if an operand lies on one; then those of the host must be numbers.
+SINTER_DECL int StageCutter::place_by_operands(const Node& n, bool& is_mixed) const {
+  int found = anywhere;
+  bool has_host_tensor = false;
+  for (std::size_t i = 0; i < operands_that_place(n); ++i) {
+    const Value v = resolve(n.inputs[i]);
+    const int place = place_of(v);
+    has_host_tensor |= place == host && graph_.type(v).shape.rank() > 0;
+    if (place > host && found > host && place != found) is_mixed = true;
+    found = std::max(found, place);
+  }
+  is_mixed |= found > host && has_host_tensor;
+  return found;
+}
+
+SINTER_DECL void StageCutter::throw_mixed(const Node& n) const {
+  std::string what = "its operands are on different devices:";
+  for (std::size_t i = 0; i < operands_that_place(n); ++i) {
+    const Value v = resolve(n.inputs[i]);
+    Type type = graph_.type(v);
+    if (place_of(v) != anywhere) type.device = device(place_of(v));
+    what += (i == 0 ? " " : ", ") + type.text() + (type.device == Device::cpu() ? " on the cpu" : "");
+  }
+  throw DeviceError(n.op->name, what, n.where, "move them to one device: x.to(device)");
+}
+
+// ---- rounds
+
+/// What the host makes for the caller comes early, so that it need not wait for a device; what a device makes comes late.
+SINTER_DECL void StageCutter::find_rounds() {
+  std::vector<std::int32_t> last(devices_.size());
+  for (std::size_t id = 0; id < count_; ++id)
+    if (is_live_[id] && is_computed({static_cast<std::int32_t>(id), 0})) last[static_cast<std::size_t>(place_[id])] = std::max(last[static_cast<std::size_t>(place_[id])], earliest_[id]);
+  for (std::size_t id = count_; id-- > 0;) {
+    const Node& n = graph_.nodes()[id];
+    if (!is_live_[id] || is_given(n) || place_[id] == anywhere || stands_for_[id]) continue;
+    const std::int32_t latest = place_[id] == host || n.op->is_transfer ? earliest_[id] : last[static_cast<std::size_t>(place_[id])];
+    if (round_[id] == none || (is_output_[id] && !n.op->is_transfer)) round_[id] = std::min(round_[id], latest);
+    for (Value operand : n.inputs) read_no_later(resolve(operand), place_[id], round_[id]);
+  }
+}
+
+SINTER_DECL void StageCutter::read_no_later(Value operand, int reader_place, std::int32_t reader_round) {
+  if (is_given(node(operand.node)) || place_of(operand) == anywhere) return;
+  std::int32_t& round = round_[at(operand.node)];
+  round = std::min(round, reader_round - (place_of(operand) != reader_place));
+}
+
+// ---- parts and what crosses between them
+
+SINTER_DECL void StageCutter::find_parts() {
+  std::vector<PartKey> keys;
+  for (std::size_t id = 0; id < count_; ++id)
+    if (is_live_[id] && is_computed({static_cast<std::int32_t>(id), 0})) keys.push_back(key_of(static_cast<std::int32_t>(id)));
+  const auto need_one_on = [&](int place) {   // for what is not computed on it, but made there
+    if (std::none_of(keys.begin(), keys.end(), [&](const PartKey& key) { return std::get<2>(key) == place; })) keys.emplace_back(0, place == host, place);
+  };
+  for (std::size_t j = 0; j < graph_.outputs().size(); ++j) {
+    const Value v = resolve(graph_.outputs()[j]);
+    if (place_of(v) == anywhere) need_one_on(place_of(options_.wanted.empty() ? graph_.type(graph_.outputs()[j]).device : options_.wanted[j]));
+  }
+  for (std::size_t id = 0; id < count_; ++id)   // where what is strided is made dense before it is copied; else they stay empty
+    if (is_live_[id] && is_given(graph_.nodes()[id]) && place_[id] != anywhere) keys.emplace_back(-1, place_[id] == host, place_[id]);
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  for (const PartKey& key : keys) {
+    parts_.emplace(key, static_cast<std::int32_t>(stages_.parts.size()));
+    stages_.parts.emplace_back().device = device(std::get<2>(key));
+  }
+  exports_.resize(stages_.parts.size());
+}
+
+/// The first one that has work of its own anyway.
+SINTER_DECL std::int32_t StageCutter::any_part_on(int place) const {
+  for (const auto& [key, part] : parts_)
+    if (std::get<2>(key) == place && std::get<0>(key) >= 0) return part;
+  throw InternalError("stages: no part on " + device(place).text());
+}
+
+SINTER_DECL std::int32_t StageCutter::new_value(const StageValue& value, Value of, int place) {
+  const auto number = static_cast<std::int32_t>(stages_.values.size());
+  stages_.values.push_back(value);
+  value_number_[{of.node, of.result, place}] = number;
+  return number;
+}
+
+SINTER_DECL std::int32_t StageCutter::export_from(std::int32_t part, Value v, int place) {
+  Type type = graph_.type(v);
+  type.device = device(place);
+  const std::int32_t number = new_value({StageValue::Source::part, part, type, node(v.node).where}, v, place);
+  stages_.parts[at(part)].outputs.push_back(number);
+  exports_[at(part)].push_back(v);
+  return number;
+}
+
+SINTER_DECL std::int32_t StageCutter::copy_of(std::int32_t from, Device to, Location where) {
+  Type type = stages_.values[at(from)].type;
+  type.device = to;
+  stages_.values.push_back({StageValue::Source::copy, from, type, where});
+  return static_cast<std::int32_t>(stages_.values.size()) - 1;
+}
+
+/// The number of a value (resolved) in memory of `place`, where it is known to lie or may be made.
+SINTER_DECL std::int32_t StageCutter::value_at(Value v, int place) {
+  if (const auto known = value_number_.find({v.node, v.result, place}); known != value_number_.end()) return known->second;
+  const Node& n = node(v.node);
+  Type type = graph_.type(v);
+  type.device = device(place);
+  const auto constant = [&](const Node& held) { return new_value({StageValue::Source::constant, -1, type, n.where, -1, held.attrs.constant}, v, place); };
+  if (n.op->is_transfer) {
+    const Value operand = resolve(n.inputs[0]);
+    if (is_dense_constant(node(operand.node))) return constant(node(operand.node));
+    const std::int32_t from = value_at(operand, place_of(operand));
+    return new_value({StageValue::Source::copy, from, type, n.where}, v, place);
+  }
+  if (is_computed(v)) return export_from(part_of(v.node), v, place);
+  if (place_of(v) == anywhere) return export_from(any_part_on(place), v, place);
+  if (is_dense_constant(n)) return constant(n);
+  const auto input = static_cast<std::int32_t>(n.attrs.integer);
+  if (n.op->name == "input" && (!options_.is_dense || options_.is_dense(input))) return new_value({StageValue::Source::input, input, type, n.where}, v, place);
+  return export_from(parts_.at(PartKey{-1, place == host, place}), v, place);
+}
+
+SINTER_DECL void StageCutter::find_crossings() {
+  for (std::size_t i = 0; i < count_; ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    if (!is_live_[i] || !is_computed({id, 0})) continue;
+    for (std::size_t k = 0; k < operands_that_place(node(id)); ++k) {
+      const Value v = resolve(node(id).inputs[k]);
+      if (node(v.node).op->is_transfer || (is_computed(v) && part_of(v.node) != part_of(id))) value_at(v, place_of(v));
+    }
+  }
+  for (std::size_t j = 0; j < graph_.outputs().size(); ++j) stages_.outputs.push_back(output_value(j));
+}
+
+SINTER_DECL std::int32_t StageCutter::output_value(std::size_t j) {
+  const Value asked = graph_.outputs()[j], v = resolve(asked);
+  const Device wanted = options_.wanted.empty() ? graph_.type(asked).device : options_.wanted[j];
+  const int place = place_of(v) == anywhere ? place_of(wanted) : place_of(v);
+  if (const Node& n = node(v.node); n.op->name == "input" && !options_.own_outputs && device(place) == n.types[0].device && device(place) == wanted) {   // strided ones, too
+    stages_.values.push_back({StageValue::Source::input, static_cast<std::int32_t>(n.attrs.integer), n.types[0], n.where});
+    return static_cast<std::int32_t>(stages_.values.size()) - 1;
+  }
+  std::int32_t number = value_at(v, place);
+  const bool is_elsewhere = !options_.wanted.empty() && device(place) != wanted;
+  const StageValue& value = stages_.values[at(number)];
+  const bool is_shared = value.output >= 0 || value.source == StageValue::Source::input || value.source == StageValue::Source::constant;
+  if (is_elsewhere || (options_.own_outputs && is_shared)) number = copy_of(number, is_elsewhere ? wanted : device(place), node(asked.node).where);
+  StageValue& given = stages_.values[at(number)];
+  const bool has_memory = given.source == StageValue::Source::part || given.source == StageValue::Source::copy;
+  if (has_memory && given.output < 0) given.output = static_cast<std::int32_t>(j);
+  return number;
+}
+
+// ---- graphs
+
+/// Copies into one part what is computed there.
+class StagePartBuilder {
+ public:
+  StagePartBuilder(const Graph& graph, std::function<Value(Value)> resolve, std::function<std::int32_t(Value)> imported, StagePart& part)
+      : graph_(graph), resolve_(std::move(resolve)), imported_(std::move(imported)), part_(part), builder_(graph), made_(graph.nodes().size()) {}
+
+  /// `stages`: its values may grow while parts are built, so it is looked at anew.
+  Value copy(Value asked, const Stages& stages) {
+    const Value wanted = resolve_(asked);
+    if (const Value known = find(wanted, stages)) return known;
+    std::vector<std::int32_t> waiting{wanted.node};
+    while (!waiting.empty()) {   // a long chain must not overflow the stack
+      const std::int32_t id = waiting.back();
+      const Node& node = graph_.node(id);
+      Values inputs;
+      bool is_complete = true;
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const Value operand = resolve_(node.inputs[i]);
+        Value made = find(operand, stages);
+        if (!made && node.op->kind == OpKind::effect && i + 1 == node.inputs.size() && imported_(operand) == elsewhere) made = token();
+        if (!made) waiting.push_back(operand.node), is_complete = false;
+        inputs.push_back(made);
+      }
+      if (!is_complete) continue;
+      waiting.pop_back();
+      if (!made_[static_cast<std::size_t>(id)]) made_[static_cast<std::size_t>(id)] = builder_.copy(node, inputs);
+    }
+    return find(wanted, stages);
+  }
+  Graph finish(std::span<const Value> outputs, const Stages& stages) {
+    const Graph graph = builder_.finish(outputs);
+    std::vector<SymbolInfo> symbols = graph_.symbols();
+    for (SymbolInfo& symbol : symbols) {   // where the part finds them, if it does
+      std::int32_t place = -1;
+      for (std::size_t i = 0; i < part_.inputs.size() && symbol.input >= 0; ++i) {
+        const StageValue* value = part_.inputs[i] < 0 ? nullptr : &stages.values[static_cast<std::size_t>(part_.inputs[i])];
+        if (value == nullptr ? ~part_.inputs[i] == symbol.input : value->source == StageValue::Source::input && value->from == symbol.input) place = static_cast<std::int32_t>(i);
+      }
+      symbol.input = place;
+      if (place < 0) symbol.axis = -1;
+    }
+    return graph.with_symbols(std::move(symbols));
+  }
+
+  static constexpr std::int32_t here = -1, elsewhere = -2;
+
+ private:
+  /// The value in this part's graph, if it is there or comes from outside.
+  Value find(Value v, const Stages& stages) {
+    if (const auto known = imports_.find(v); known != imports_.end()) return known->second;
+    const Node& node = graph_.node(v);
+    if (node.op->name == "input") {   // a negative number: the graph's own, as it is
+      part_.inputs.push_back(~static_cast<std::int32_t>(node.attrs.integer));
+      return imports_[v] = builder_.input(node.types[0], node.attrs.text, node.where);
+    }
+    if (const std::int32_t number = imported_(v); number >= 0) {
+      part_.inputs.push_back(number);
+      return imports_[v] = builder_.input(stages.values[static_cast<std::size_t>(number)].type, {}, node.where);
+    }
+    const Value made = made_[static_cast<std::size_t>(v.node)];
+    return made ? Value{made.node, made.result + v.result} : Value{};
+  }
+  /// What stands for an effect of an earlier part: it has happened.
+  Value token() {
+    if (!token_) token_ = builder_.add(op_info<ops::Full>, {}, Attrs{.integer = 1, .dtype = DType::bool_, .has_dtype = true});
+    return token_;
+  }
+
+  const Graph& graph_;
+  std::function<Value(Value)> resolve_;
+  std::function<std::int32_t(Value)> imported_;   // number of the stage value, or `here`, or `elsewhere`: in no memory
+  StagePart& part_;
+  GraphBuilder builder_;
+  std::vector<Value> made_;
+  std::map<Value, Value> imports_;
+  Value token_;
+};
+
+SINTER_DECL void StageCutter::build_part(std::int32_t number) {
+  StagePart& part = stages_.parts[at(number)];
+  const auto imported = [&](Value v) {
+    const bool is_here = !node(v.node).op->is_transfer && (!is_computed(v) || part_of(v.node) == number);
+    if (is_here) return StagePartBuilder::here;
+    const auto known = value_number_.find({v.node, v.result, place_of(v)});
+    return known != value_number_.end() ? known->second : StagePartBuilder::elsewhere;
+  };
+  StagePartBuilder builder(graph_, [this](Value v) { return resolve(v); }, imported, part);
+  for (std::size_t id = 0; id < count_; ++id) {
+    const Value v{static_cast<std::int32_t>(id), 0};
+    if (graph_.nodes()[id].op->kind == OpKind::effect && is_computed(v) && part_of(v.node) == number) builder.copy(v, stages_);
+  }
+  std::vector<Value> outputs;
+  for (Value v : exports_[at(number)]) outputs.push_back(builder.copy(v, stages_));
+  part.graph = builder.finish(outputs, stages_);
+}
+
+SINTER_DECL Stages StageCutter::cut() {
+  find_rounds();
+  find_parts();
+  find_crossings();
+  for (std::size_t part = 0; part < stages_.parts.size(); ++part) build_part(static_cast<std::int32_t>(part));
+  return std::move(stages_);
+}
+
+}  // namespace runtime_detail
+
+namespace runtime_detail {
+template <class F>
+void for_each_device(const Graph& graph, std::span<const Device> wanted, F&& visit) {
+  for (const Node& node : graph.nodes()) {
+    if (is_given(node)) visit(node.types[0].device);
+    if (node.op->is_transfer) visit(node.attrs.device);
+  }
+  for (std::size_t j = 0; j < graph.outputs().size(); ++j) visit(wanted.empty() ? graph.type(graph.outputs()[j]).device : wanted[j]);
+}
+}  // namespace runtime_detail
+
+SINTER_DECL Device first_device_of(const Graph& graph, std::span<const Device> wanted) {
+  Device found;
+  runtime_detail::for_each_device(graph, wanted, [&](Device device) {
+    if (found == Device::cpu()) found = device;
+  });
+  return found;
+}
+
+SINTER_DECL bool needs_stages(const Graph& graph, std::span<const Device> wanted) {
+  if (runtime_detail::has_transfers(graph) || runtime_detail::has_transfers_in_calls(graph)) return true;
+  const Device first = first_device_of(graph, wanted);
+  bool is_several = false;
+  runtime_detail::for_each_device(graph, wanted, [&](Device device) { is_several |= device != Device::cpu() && device != first; });
+  return is_several;
+}
+
+SINTER_DECL Stages cut_into_stages(const Graph& graph, const StageOptions& options) {
+  using namespace runtime_detail;
+  if (!has_transfers_in_calls(graph)) {
+    StageCutter cutter(graph, options);
+    if (cutter.find_places()) return cutter.cut();
+  }
+  const Graph inlined = inline_calls(graph);
+  StageCutter cutter(inlined, options);
+  ensure(cutter.find_places(), "stages: a call of several devices");
+  return cutter.cut();
 }
 
 SINTER_NAMESPACE_END
@@ -33187,8 +34832,9 @@ namespace cuda {
   X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery) X(cuEventElapsedTime) \
   X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernel) X(cuLaunchCooperativeKernel) \
-  X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) \
-  X(cuGraphExecDestroy) X(cuGraphCreate) X(cuGraphAddKernelNode) X(cuGraphExecKernelNodeSetParams) X(cuGraphUpload)
+  X(cuThreadExchangeStreamCaptureMode) X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) \
+  X(cuGraphExecDestroy) X(cuGraphCreate) X(cuGraphAddKernelNode) X(cuGraphExecKernelNodeSetParams) X(cuGraphUpload) \
+  X(cuGraphAddEmptyNode) X(cuGraphAddChildGraphNode) X(cuGraphExecChildGraphNodeSetParams)
 
 #define SINTER_CUDA_NVRTC_FUNCTIONS(X) \
   X(nvrtcVersion) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) \
@@ -33251,6 +34897,19 @@ struct Target {
   std::string architecture() const { return "sm_" + std::to_string(capability); }
 };
 
+/// Who computes a product of matrices: a generated kernel on the ordinary units, one on tensor cores, or cuBLASLt, which also
+/// computes what follows where it can (LibraryProduct::Epilogue); where it can, it may also leave that to a kernel.
+enum class ProductWay : std::uint8_t { fma, tensor_cores, library, library_then_kernel };
+constexpr std::string_view name_of(ProductWay way) {
+  switch (way) {
+    case ProductWay::fma: return "fma";
+    case ProductWay::tensor_cores: return "tensor_cores";
+    case ProductWay::library: return "library";
+    case ProductWay::library_then_kernel: return "library_then_kernel";
+  }
+  return "?";
+}
+
 /// An 8-byte field of a launch's parameters that the runtime writes before the launch.
 struct ParameterPatch {
   enum class Kind : std::uint8_t {
@@ -33280,12 +34939,21 @@ struct GpuLaunch {
   std::vector<ParameterPatch> patches;
 };
 
-/// A call of a library (cuBLASLt) in place of launches. Runs on a stream of the device it was bound for.
+/// A call of a library (cuBLASLt) in place of launches. Its functions want the context of its device to be current.
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
-  /// `stream` is a CUstream. `operands` as for Launch::run; `workspace` has workspace_bytes.
+  /// `stream` is a CUstream. `operands` as for Launch::run; `workspace` has LaunchList::workspace_bytes, then scratch_bytes().
   virtual void run(void* const* operands, void* workspace, void* stream) = 0;
+  /// At most so many ways in which the library can do it, its best guess first, as bytes that also a later process understands.
+  /// None: it cannot do it.
+  virtual std::vector<std::string> algorithms(int most) = 0;
+  /// Takes one of them, which may be of an earlier process or of other extents. False: it does not fit, nothing changed.
+  virtual bool use(const std::string& algorithm) = 0;
+  /// What the algorithm needs; does not change once run.
+  virtual std::size_t scratch_bytes() = 0;
+  /// "product + bias".
+  virtual std::string text() const = 0;
 };
 
 /// What a kernel does for bound extents. Launches run in order; an empty list does nothing. The text depends on how the
@@ -33298,6 +34966,16 @@ struct LaunchList {
   std::size_t workspace_bytes = 0;      // scratch, its contents undefined at the start, 256-byte aligned
   bool needs_alignment = false;         // operands' addresses must be multiples of 16; else bind again without `is_aligned`
   std::unique_ptr<LibraryCall> call;    // runs before the launches
+  std::optional<ProductWay> way;        // of a product of matrices
+};
+
+/// A product of matrices and the ways open for it; all compute within what the kernel's precision allows.
+struct ProductQuestion {
+  std::vector<ProductWay> ways;   // the generator's preference first
+  /// What decides how fast each of them is: the kernel and its extents, rounded, so that sizes which differ little share one
+  /// measurement.
+  std::string text;
+  double operations = 0;          // additions and multiplications
 };
 
 /// Made once per kernel and schedule; immutable.
@@ -33306,7 +34984,10 @@ class GeneratedKernel {
   virtual ~GeneratedKernel() = default;
   /// From geometry to text and launches, in tens of microseconds. `by_value` bit i: operand i is on the host and must be
   /// passed by value; only ever set for operands that are read, never written, through accesses whose strides are all zero.
-  virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true) const = 0;
+  /// `way`: how a product is computed, where that way is open; else, and by default, the generator's own preference.
+  virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true, std::optional<ProductWay> way = {}) const = 0;
+  /// What is to choose about a product of these extents. No ways: it is none.
+  virtual ProductQuestion product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const { return {}; }
 };
 
 }  // namespace cuda
@@ -33324,6 +35005,8 @@ struct StreamState {
   CUstream_st* handle = nullptr;
   int device = 0;
   std::uint64_t id = 0;      // never 0
+  /// Streams whose work this one's was ordered behind (bits of fault records): a synchronisation reports what went wrong there, too.
+  mutable std::atomic<std::uint64_t> follows{0};
 };
 
 /// What error messages say of a launch; kept as long as the process.
@@ -33411,14 +35094,22 @@ class Gpu {
   const StreamState& default_stream() const { return *default_stream_; }
   const StreamState& stream_of(std::uint64_t id) const;
   const StreamState& acquire_stream();
+  /// Notes that work on `later` is ordered behind what is on `earlier`.
+  static void note_order(const StreamState& earlier, const StreamState& later) noexcept {
+    if (earlier.device == later.device)
+      later.follows.fetch_or(std::uint64_t{1} << fault_number(earlier) | earlier.follows.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
   void release_stream(const StreamState& stream) noexcept;
 
   /// Remembers a launch for messages.
   void note_launch(const LaunchLabel& label) const noexcept {
     recent_[recent_count_.fetch_add(1, std::memory_order_relaxed) % recent_.size()].store(&label, std::memory_order_relaxed);
   }
-  /// Device address of the fault record (launch.hpp); from now on synchronisation reads it.
-  void* fault_record();
+  /// Device address of the stream's fault record (launch.hpp); from now on synchronisation reads it.
+  void* fault_record(const StreamState& stream);
+  /// Waits for everything on the device; reports nothing. Not while another thread records a graph, which that would break.
+  void wait_for_all() const;
+  std::mutex& recording() const { return recording_; }
   /// Waits for the stream; throws what went wrong on the device, naming kernels.
   void synchronise(const StreamState& stream);
   /// Throws unless `result` is success: DeviceError with what ran last.
@@ -33428,6 +35119,9 @@ class Gpu {
  private:
   explicit Gpu(int index);
   void check_fault(const StreamState& stream);
+  /// Streams past so many share records.
+  static constexpr std::size_t fault_records = 64, fault_words = 4;
+  static std::size_t fault_number(const StreamState& stream) { return (stream.id - 1) % fault_records; }
 
   int index_;
   CUctx_st* context_ = nullptr;
@@ -33437,7 +35131,7 @@ class Gpu {
   Pool pool_;
   Staging staging_;
   const StreamState* default_stream_ = nullptr;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_, recording_;
   std::vector<std::unique_ptr<StreamState>> streams_;
   std::vector<const StreamState*> idle_streams_;
   std::atomic<std::uint64_t*> fault_{nullptr};
@@ -33450,10 +35144,34 @@ DeviceMemory& memory();
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
+
 #endif
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
+
+namespace cuda_detail {
+inline ProductPolicy policy_of_environment() {
+  const char* text = std::getenv("SINTER_CUDA_PRODUCT");
+  const std::string value = text != nullptr ? text : "";
+  constexpr std::pair<std::string_view, ProductPolicy> policies[] = {
+      {"", ProductPolicy::measured},         {"measure", ProductPolicy::measured},
+      {"rule", ProductPolicy::by_rule},      {"fma", ProductPolicy::fma},
+      {"library", ProductPolicy::library},   {"tensor_cores", ProductPolicy::tensor_cores},
+      {"library_then_kernel", ProductPolicy::library_then_kernel}};
+  for (const auto& [name, policy] : policies)
+    if (value == name) return policy;
+  throw UserError("SINTER_CUDA_PRODUCT", "\"" + value + "\" is no way to choose among products", {},
+                  "set it to measure, rule, fma, tensor_cores, library or library_then_kernel");
+}
+inline std::atomic<ProductPolicy>& policy_place() {
+  static std::atomic<ProductPolicy> place{policy_of_environment()};   // throws again at the next use
+  return place;
+}
+}  // namespace cuda_detail
+
+SINTER_DECL ProductPolicy product_policy() { return cuda_detail::policy_place().load(std::memory_order_relaxed); }
+SINTER_DECL void set_product_policy(ProductPolicy policy) { cuda_detail::policy_place().store(policy, std::memory_order_relaxed); }
 
 #ifdef SINTER_CUDA
 
@@ -33467,6 +35185,7 @@ struct EventState {
   EventState& operator=(const EventState&) = delete;
   Gpu& gpu;
   CUevent_st* handle = nullptr;
+  std::atomic<const StreamState*> recorded_on{nullptr};
 };
 
 namespace cuda_detail {
@@ -33516,18 +35235,21 @@ SINTER_DECL void Stream::wait(const Event& event) const {
   const Gpu& gpu = cuda_detail::gpu_of(*state_);
   gpu.enter();
   gpu.check(driver_api("Stream").call_cuStreamWaitEvent(state_->handle, event.state_->handle, 0), "waiting for an event");
+  if (const StreamState* earlier = event.state_->recorded_on.load()) Gpu::note_order(*earlier, *state_);
 }
 SINTER_DECL void* Stream::native() const { return state_->handle; }
 
 SINTER_DECL Event::Event(Device device, Location where) : state_(std::make_shared<EventState>(cuda_detail::checked_gpu(device, "Event", where))) {}
 SINTER_DECL void Event::record() {
   state_->gpu.enter();
+  state_->recorded_on = &state_->gpu.stream();
   state_->gpu.check(driver_api("Event").call_cuEventRecord(state_->handle, state_->gpu.stream().handle), "recording an event");
 }
 SINTER_DECL void Event::record(const Stream& stream) {
   if (stream.device() != Device::cuda(state_->gpu.index()))
     throw DeviceError("Event::record", "the event is of cuda:" + std::to_string(state_->gpu.index()) + ", the stream of " + stream.device().text());
   state_->gpu.enter();
+  state_->recorded_on = stream.state_.get();
   state_->gpu.check(driver_api("Event").call_cuEventRecord(state_->handle, stream.state_->handle), "recording an event");
 }
 SINTER_DECL void Event::synchronize() const {
@@ -33604,7 +35326,7 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
 #define SINTER_CUDA_CUBLASLT_FUNCTIONS(X) \
-  X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) \
+  X(cublasLtCreate) X(cublasLtGetVersion) X(cublasLtMatmul) X(cublasLtMatmulAlgoCheck) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) \
   X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute) \
   X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)
 
@@ -33617,7 +35339,7 @@ struct CublasLtApi {
 }  // namespace cuda
 SINTER_NAMESPACE_END
 // ---- sinter/backend/cuda/backend.ipp
-// Modules, executables and launches.
+// Executables and launches.
 
 // ---- sinter/backend/cuda/backend.hpp
 // The CUDA back end: kernels of one GPU behind the Backend interface. Generated source becomes a cubin (NVRTC, or the disk
@@ -33640,7 +35362,8 @@ class CudaBackend final : public Backend {
   bool compiles_in_parallel() const override { return true; }
   std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const override;
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override;
-  std::unique_ptr<LaunchGroup> group(std::span<Launch* const> launches) override;
+  bool can_group(const Launch& launch) const override;
+  std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch> launches) override;   // group.ipp
   std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) override;
 
  private:
@@ -33648,41 +35371,127 @@ class CudaBackend final : public Backend {
   std::string cache_key_;
 };
 
+/// Drops what this process knows of measured products on the device; what is on disk, in the folder that the environment names
+/// now, is found again.
+void forget_product_choices(Device device);
+
 /// The back end of a GPU. Throws DeviceError when it cannot be used.
 CudaBackend& backend(Device device);
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
 
-// ---- sinter/backend/cuda/source.hpp
-// From a kernel and its numbers to CUDA C and the launches of it. A pure function: needs no GPU, no driver and no compiler.
-// Must not know modules, streams, memory.
+// ---- sinter/backend/cuda/product_binding.ipp
+// Binding a step whose kernel may be a product: which way it goes, by measurement, memory of one, rule or force.
+
+// ---- sinter/backend/cuda/choice.hpp
+// Who computes a product of matrices: measured once per device and kind of product, then remembered in the process and on disk.
+// Owns the table and its entries' form; how candidates are timed is a function that it is given. Knows no driver.
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
-/// Null where the kernel is declined, with the reason in `why_declined` (if not null).
-std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target,
-                                                std::string* why_declined = nullptr);
+/// From here on, in additions and multiplications, measuring is worth it. Smaller products take about as long as launching them, so
+/// ways differ by a few microseconds a call, and measuring costs some milliseconds, and the ways that lose 50 to 100 ms each
+/// of a compiler's time: it would pay after tens of thousands of calls.
+inline constexpr double least_measured_operations = 2e8;
+
+/// Something to be timed.
+struct ProductCandidate {
+  ProductWay way = ProductWay::fma;
+  std::string algorithm;   // of the library
+  std::string name;        // "library 2"
+};
+
+struct ProductChoice {
+  ProductWay way = ProductWay::fma;
+  std::string algorithm;   // of the library; empty: its own first choice
+  std::string why;         // "measured: library 1 103.2 us, fma 155.0 us"
+};
+
+/// Microseconds of each candidate; 0 or less where it failed. May throw.
+using ProductMeasurer = std::function<std::vector<double>(std::span<const ProductCandidate>)>;
+
+class ProductChoices {
+ public:
+  explicit ProductChoices(DiskCache disk) : disk_(std::move(disk)) {}
+  /// What was chosen for this key here or by an earlier process.
+  std::optional<ProductChoice> find(const std::string& key);
+  /// Measures the candidates, the one preferred without a measurement first, and remembers the fastest; one caller at a time: whoever
+  /// waited for another's answer takes it. Never throws for what the measurer throws: then the first is chosen, for this process.
+  /// `name` is for the log (topic "autotune").
+  ProductChoice choose(const std::string& key, std::string_view name, std::span<const ProductCandidate> candidates, const ProductMeasurer& measure);
+  /// Forgets what this process knows; from now on entries are in `disk`.
+  void forget(DiskCache disk);
+
+  static std::string text_of(const ProductChoice& choice);
+  /// Nothing: it is damaged, or of another time.
+  static std::optional<ProductChoice> choice_of(std::string_view text);
+
+ private:
+  DiskCache disk_;
+  std::mutex measuring_, mutex_;
+  std::map<std::string, ProductChoice> known_;
+};
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
-// ---- sinter/backend/cuda/source_scatter.hpp
-// scatter_add as CUDA C. Deterministic: each element of the result is summed by one thread, in the order of the reference.
-// Knows the description of the step; no plans.
+// ---- sinter/backend/cuda/library_product.hpp
+// A product of matrices by cuBLASLt, as a call in a launch list, with what the library can do to the result in the same go.
+// Knows no kernels.
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
-/// Operands are index, value, result, as for bind_host_op. An index out of range goes to the fault record.
-LaunchList generate_scatter_add(const ScatterOp& op, std::span<const std::int64_t> symbols, const Target& target);
+/// result[b, i, j] = scale * sum over k of left[b, i, k] * right[b, j, k] + sign * residual[b, i, j] + bias[b, j]; strides in
+/// elements. Of a factor, one of `stride` and `depth_stride` is 1. Result and residual have unit stride along columns.
+struct LibraryProduct {
+  struct Factor {
+    std::uint16_t operand = 0;
+    std::int64_t byte_offset = 0;
+    std::int64_t stride = 0;         // along its own axis
+    std::int64_t depth_stride = 0;
+    std::int64_t batch_stride = 0;
+  };
+  struct Matrix {
+    int operand = -1;                // result: -1: at the start of the workspace; bias and residual: there is none
+    std::int64_t byte_offset = 0;
+    std::int64_t stride = 0;         // from row to row; a bias has none
+    std::int64_t batch_stride = 0;
+  };
+  /// In the order of the formula: another order rounds differently. Scales other than 1 and -1 come alone.
+  struct Epilogue {
+    double scale = 1, sign = 1;
+    Matrix residual, bias;
+    bool is_empty() const { return scale == 1 && residual.operand < 0 && bias.operand < 0; }
+  };
+  DType dtype = DType::f32;          // f32 or f64
+  MatmulPrecision precision = MatmulPrecision::f32;   // tf32 is taken at its word, tf32x3 is computed in full
+  std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
+  Factor left, right;
+  Matrix result;
+  Epilogue epilogue;
+  std::size_t scratch_place = 0;     // in the workspace, for the library
+  std::size_t alignment = 16;        // of operands; less is found out when run
+};
+
+/// Can cuBLASLt be opened here? `why` receives what was tried.
+bool has_cublaslt(std::string* why = nullptr);
+/// 130000 for 13.0.0; 0 where there is none.
+std::size_t cublaslt_version();
+std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product);
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/measure.ipp
+// Timing the ways of a product on a device: on scratch memory of the operands' sizes, on a stream of its own, so that nothing of the
+// user's is read, written or waited for. Knows no steps.
+
+// ---- sinter/backend/cuda/ready_list.ipp
+// Launch lists made ready: modules, kept by their text, and lists with their code and scratch memory. Knows no steps.
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
-
 namespace cuda_detail {
 
 /// Loaded machine code of one kernel on one GPU.
@@ -33704,8 +35513,7 @@ class Module {
   }
   ~Module() {
     try {   // the device may be gone
-      gpu_.enter();
-      api().call_cuCtxSynchronize();   // launches may still run
+      gpu_.wait_for_all();   // launches may still run
       api().call_cuModuleUnload(module_);
     } catch (const Error&) {
     }
@@ -33771,17 +35579,21 @@ struct ReadyList {
   LaunchList list;
   std::shared_ptr<const Module> module;
   Ref<Storage> workspace;   // allocated by the first run, for its stream
+  bool has_called = false;  // the library, which has then loaded what it needs
 
   ReadyList(Gpu& gpu, LaunchList made) : list(std::move(made)) {
     if (!list.source.empty()) module = Modules::of(gpu).get(gpu, list.source, list.entries);
   }
   void prepare(Gpu& gpu, const LaunchLabel& label) {
-    if (is_prepared_) return;
-    if (list.workspace_bytes > 0) workspace = Storage::allocate(list.workspace_bytes, Device::cuda(gpu.index()));
+    const StreamState& stream = gpu.stream();
+    if (SINTER_LIKELY(is_prepared_ && fault_stream_ == stream.id)) return;
+    fault_stream_ = stream.id;
+    const std::size_t bytes = list.workspace_bytes + (list.call ? list.call->scratch_bytes() : 0);
+    if (bytes > 0 && !is_prepared_) workspace = Storage::allocate(bytes, Device::cuda(gpu.index()));
     for (GpuLaunch& launch : list.launches)
       for (const ParameterPatch& patch : launch.patches) {
         if (patch.kind == ParameterPatch::Kind::workspace && workspace) set(launch, patch, static_cast<char*>(workspace->data()) + patch.byte_offset);
-        if (patch.kind == ParameterPatch::Kind::fault) set(launch, patch, gpu.fault_record());
+        if (patch.kind == ParameterPatch::Kind::fault) set(launch, patch, gpu.fault_record(stream));
         if (patch.kind == ParameterPatch::Kind::tag) launch.parameters[patch.at / 8] = label.tag;
       }
     is_prepared_ = true;
@@ -33792,13 +35604,419 @@ struct ReadyList {
 
  private:
   bool is_prepared_ = false;
+  std::uint64_t fault_stream_ = 0;   // whose record the launches write
 };
+
+}  // namespace cuda_detail
+}  // namespace cuda
+SINTER_NAMESPACE_END
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace cuda_detail {
+
+/// Bytes that a kernel reaches of each operand. Accesses whose least offset is below zero do not occur: operands are whole buffers.
+inline std::vector<std::size_t> operand_extents(const Kernel& kernel, const BoundGeometry& geometry) {
+  std::vector<std::size_t> bytes(kernel.operands.size());
+  for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
+    std::int64_t last = geometry.accesses[i].offset;
+    for (int a = 0; a < kernel.rank(); ++a) {
+      const auto axis = static_cast<std::size_t>(a);
+      const StrideClass known = kernel.accesses[i].stride[axis];
+      const std::int64_t stride = known == StrideClass::zero ? 0 : known == StrideClass::unit ? 1 : geometry.accesses[i].stride[axis];
+      last += std::max<std::int64_t>(geometry.extent[axis] - 1, 0) * std::max<std::int64_t>(stride, 0);
+    }
+    const std::uint16_t operand = kernel.accesses[i].operand;
+    bytes[operand] = std::max(bytes[operand], static_cast<std::size_t>(last + 1) * static_cast<std::size_t>(size_of(kernel.operands[operand].dtype)));
+  }
+  return bytes;
+}
+
+/// A stream, two events and memory, for the time of a measurement.
+class Scratch {
+ public:
+  Scratch(Gpu& gpu, std::size_t bytes) : gpu_(gpu), stream_(gpu.acquire_stream()) {
+    const MemoryStats stats = gpu.pool().stats();
+    const bool exceeds_limit = stats.limit > 0 && stats.in_use + stats.cached + static_cast<std::int64_t>(bytes) > stats.limit;
+    try {
+      if (exceeds_limit || bytes > gpu.total_memory() / 4) throw std::runtime_error(std::to_string(bytes) + " bytes of scratch memory are too much");
+      capture_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+      require_done(api().call_cuThreadExchangeStreamCaptureMode(&capture_), "the mode of capture");   // a capture of the user's goes on unharmed
+      is_exchanged_ = true;
+      for (CUevent& event : events_) require_done(api().call_cuEventCreate(&event, CU_EVENT_DEFAULT), "making an event");
+      CUmemPoolProps properties{};
+      properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+      properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE, properties.location.id = gpu.index();
+      require_done(api().call_cuMemPoolCreate(&pool_, &properties), "making a pool");   // freeing from it waits for no other stream
+      require_done(api().call_cuMemAllocFromPoolAsync(&memory_, bytes, pool_, stream_.handle), "allocating scratch memory");
+      require_done(api().call_cuMemsetD8Async(memory_, 0, bytes, stream_.handle), "filling scratch memory");
+    } catch (...) {
+      release();
+      throw;
+    }
+  }
+  ~Scratch() { release(); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  char* memory() const { return reinterpret_cast<char*>(memory_); }
+  CUstream stream() const { return stream_.handle; }
+
+  /// Numbers of both signs, none zero, f32 or f64 alike well inside the range: products of equal or zero numbers need less power,
+  /// and so would run faster than real ones.
+  void fill_with_numbers(char* target, std::size_t bytes, DType dtype) {
+    std::vector<char> pattern(std::min<std::size_t>(bytes, std::size_t{1} << 20));
+    std::uint32_t state = 12345;
+    const auto next = [&] {
+      state = state * 1664525u + 1013904223u;
+      const double number = 0.25 + static_cast<double>(state >> 9) / (1 << 23);
+      return (state >> 8 & 1) != 0 ? number : -number;
+    };
+    for (std::size_t at = 0; at + 8 <= pattern.size(); at += 8) {
+      const double d = next();
+      const float f[2] = {static_cast<float>(d), static_cast<float>(next())};
+      std::memcpy(pattern.data() + at, dtype == DType::f64 ? static_cast<const void*>(&d) : f, 8);
+    }
+    gpu_.staging().to_device(target, pattern.data(), pattern.size(), stream());
+    for (std::size_t done = pattern.size(); done < bytes;) {   // twice as much each time
+      const std::size_t size = std::min(done, bytes - done);
+      require_done(api().call_cuMemcpyDtoDAsync(reinterpret_cast<CUdeviceptr>(target) + done, reinterpret_cast<CUdeviceptr>(target), size, stream()), "filling scratch memory");
+      done += size;
+    }
+  }
+  /// Microseconds of one of `times` runs.
+  double time(const std::function<void()>& run, int times) {
+    require_done(api().call_cuEventRecord(events_[0], stream()), "recording an event");
+    for (int i = 0; i < times; ++i) run();
+    require_done(api().call_cuEventRecord(events_[1], stream()), "recording an event");
+    require_done(api().call_cuEventSynchronize(events_[1]), "running a candidate");
+    float milliseconds = 0;
+    require_done(api().call_cuEventElapsedTime(&milliseconds, events_[0], events_[1]), "reading the time");
+    return static_cast<double>(milliseconds) * 1000 / times;
+  }
+  static void require_done(CUresult result, const char* what) {
+    if (result != CUDA_SUCCESS) throw std::runtime_error(std::string(what) + " failed: " + result_text(result));
+  }
+
+ private:
+  void release() noexcept {
+    if (memory_ != 0) {
+      api().call_cuMemFreeAsync(memory_, stream_.handle);
+      api().call_cuStreamSynchronize(stream_.handle);
+    }
+    if (pool_ != nullptr) api().call_cuMemPoolDestroy(pool_);
+    for (CUevent event : events_)
+      if (event != nullptr) api().call_cuEventDestroy(event);
+    if (is_exchanged_) api().call_cuThreadExchangeStreamCaptureMode(&capture_);
+    gpu_.release_stream(stream_);
+  }
+
+  Gpu& gpu_;
+  const StreamState& stream_;
+  std::array<CUevent, 2> events_{};
+  CUmemoryPool pool_ = nullptr;
+  CUdeviceptr memory_ = 0;
+  CUstreamCaptureMode capture_{};
+  bool is_exchanged_ = false;
+};
+
+/// Runs lists of one step on scratch memory.
+class ScratchOperands {
+ public:
+  ScratchOperands(Gpu& gpu, const Kernel& kernel, const StepBinding& binding, std::size_t workspace_bytes)
+      : binding_(binding), extents_(operand_extents(kernel, binding.geometry)), scratch_(gpu, place(workspace_bytes)) {
+    for (std::size_t i = 0; i < extents_.size(); ++i) {
+      if (is_host(i)) {
+        operands_.push_back(&host_number_);   // a zero: it may be an index
+        continue;
+      }
+      char* const target = scratch_.memory() + places_[i];
+      if (is_floating(kernel.operands[i].dtype)) scratch_.fill_with_numbers(target, extents_[i], kernel.operands[i].dtype);   // else zeros: valid indices
+      operands_.push_back(target);
+    }
+  }
+  Scratch& scratch() { return scratch_; }
+
+  void run(ReadyList& ready) {
+    char* const workspace = scratch_.memory() + workspace_;
+    if (ready.list.call) ready.list.call->run(operands_.data(), workspace, scratch_.stream());
+    for (GpuLaunch& launch : ready.list.launches) {
+      for (const ParameterPatch& patch : launch.patches) fill(launch, patch, workspace);
+      void* parameters[] = {launch.parameters.data()};
+      const auto& [gx, gy, gz] = launch.grid;
+      const auto& [bx, by, bz] = launch.block;
+      if (launch.is_cooperative) throw std::runtime_error("a cooperative launch is not measured");
+      Scratch::require_done(api().call_cuLaunchKernel(ready.module->function(launch.entry), gx, gy, gz, bx, by, bz, launch.shared_bytes, scratch_.stream(), parameters, nullptr),
+                            "launching a candidate");
+    }
+  }
+
+ private:
+  static constexpr std::size_t round(std::size_t bytes) { return (bytes + 511) / 512 * 512; }
+  bool is_host(std::size_t operand) const { return (binding_.host_operands >> operand & 1) != 0; }
+  std::size_t place(std::size_t workspace_bytes) {
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < extents_.size(); ++i) {
+      places_.push_back(at);
+      if (!is_host(i)) at += round(extents_[i] + 8);
+    }
+    fault_ = at, workspace_ = at + 512;
+    return workspace_ + round(workspace_bytes + 1);
+  }
+  void fill(GpuLaunch& launch, const ParameterPatch& patch, const char* workspace) const {
+    switch (patch.kind) {
+      case ParameterPatch::Kind::operand: ReadyList::set(launch, patch, static_cast<const char*>(operands_[patch.index]) + patch.byte_offset); break;
+      case ParameterPatch::Kind::value: launch.parameters[patch.at / 8] = host_number_; break;
+      case ParameterPatch::Kind::workspace: ReadyList::set(launch, patch, workspace + patch.byte_offset); break;
+      case ParameterPatch::Kind::fault: ReadyList::set(launch, patch, scratch_.memory() + fault_); break;
+      case ParameterPatch::Kind::tag: launch.parameters[patch.at / 8] = 1; break;
+    }
+  }
+
+  const StepBinding& binding_;
+  std::vector<std::size_t> extents_, places_;
+  std::size_t fault_ = 0, workspace_ = 0;
+  std::uint64_t host_number_ = 0;
+  Scratch scratch_;
+  std::vector<void*> operands_;
+};
+
+/// Medians, in microseconds, of runs in turns, so that what else goes on meets all alike; who is far behind after a round leaves.
+inline std::vector<double> medians(std::size_t count, const std::function<double(std::size_t candidate, int times)>& time) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int most_rounds = 7, most_times = 20;
+  constexpr double round_microseconds = 200, far_behind = 1.4;
+  constexpr auto budget = std::chrono::milliseconds(150);
+  std::vector<std::vector<double>> found(count);
+  std::vector<double> middle(count, -1);
+  const Clock::time_point start = Clock::now();
+  for (int round = 0; round < most_rounds; ++round) {
+    double best = std::numeric_limits<double>::infinity();
+    for (double m : middle)
+      if (m > 0) best = std::min(best, m);
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool is_out = round > 0 && (middle[i] <= 0 || middle[i] > best * far_behind);
+      if (is_out || (round > 1 && Clock::now() - start > budget)) continue;
+      try {
+        if (round == 0) time(i, 1);   // code is loaded, caches are filled
+        const int times = round == 0 ? 1 : std::clamp(static_cast<int>(round_microseconds / middle[i]), 1, most_times);
+        const double now = time(i, times);
+        if (round == 1) found[i].clear();   // the first was alone, to see how many are needed
+        found[i].push_back(now);
+        std::vector<double> sorted = found[i];
+        std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
+        middle[i] = std::max(sorted[sorted.size() / 2], 1e-3);
+      } catch (const std::exception&) {   // this one fails
+        middle[i] = -1;
+        found[i].clear();
+      }
+    }
+  }
+  return middle;
+}
+
+}  // namespace cuda_detail
+}  // namespace cuda
+SINTER_NAMESPACE_END
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace cuda_detail {
+
+inline std::optional<ProductWay> forced_way(ProductPolicy policy) {
+  switch (policy) {
+    case ProductPolicy::measured:
+    case ProductPolicy::by_rule: return {};
+    case ProductPolicy::fma: return ProductWay::fma;
+    case ProductPolicy::tensor_cores: return ProductWay::tensor_cores;
+    case ProductPolicy::library: return ProductWay::library;
+    case ProductPolicy::library_then_kernel: return ProductWay::library_then_kernel;
+  }
+  return {};
+}
+
+/// The choices made on a device.
+inline ProductChoices& product_choices(const Gpu& gpu) {
+  static auto* all = new std::array<std::unique_ptr<ProductChoices>, max_devices>;
+  static std::mutex mutex;
+  std::scoped_lock lock(mutex);
+  auto& place = (*all)[static_cast<std::size_t>(gpu.index())];
+  if (!place) place = std::make_unique<ProductChoices>(DiskCache::standard());
+  return *place;
+}
+
+class ProductBinder {
+ public:
+  ProductBinder(Gpu& gpu, const Kernel& kernel, const StepBinding& binding) : gpu_(gpu), kernel_(kernel), binding_(binding) {}
+
+  /// `choice` receives what was chosen and why, where there was something to choose.
+  ReadyList bind(std::optional<ProductChoice>& choice) {
+    question_ = binding_.kernel->product(binding_.geometry, binding_.host_operands);
+    if (question_.ways.size() < 2) return ready({});
+    gpu_.enter();
+    const ProductPolicy policy = product_policy();
+    std::vector<ProductWay> ways = question_.ways;
+    std::string why = policy == ProductPolicy::by_rule ? "by rule" : "by rule: too small to measure";
+    if (const std::optional<ProductWay> forced = forced_way(policy)) {
+      const auto at = std::find(ways.begin(), ways.end(), *forced);
+      why = at != ways.end() ? "by SINTER_CUDA_PRODUCT or set_product_policy()" : "by rule: " + std::string(name_of(*forced)) + " is not open here";
+      if (at != ways.end()) std::rotate(ways.begin(), at, at + 1);
+    } else if (policy == ProductPolicy::measured && question_.operations >= least_measured_operations) {
+      ProductChoices& choices = product_choices(gpu_);
+      choice = choices.find(key());
+      if (!choice) return measured(choices, choice);
+      ways.insert(ways.begin(), choice->way);   // the rest, should an entry be of another machine all the same
+      why.clear();
+    }
+    return first_that_works(ways, choice, why);
+  }
+
+ private:
+  ReadyList ready(std::optional<ProductWay> way) const {
+    return ReadyList(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true, way));
+  }
+  static std::vector<std::string> algorithms(const ReadyList& list, int most) {
+    try {
+      return list.list.call->algorithms(most);
+    } catch (const DeviceError& error) {   // it cannot even be set up: another way can
+      if (is_logged("autotune")) note("autotune", error.what());
+      return {};
+    }
+  }
+  static bool works(const ReadyList& list) { return list.list.call == nullptr || !algorithms(list, 1).empty(); }
+
+  ReadyList first_that_works(const std::vector<ProductWay>& ways, std::optional<ProductChoice>& choice, const std::string& why) const {
+    for (ProductWay way : ways) {
+      ReadyList list = ready(way);
+      if (!works(list)) continue;
+      const bool is_first = way == ways.front();
+      if (!choice || choice->way != way) choice = ProductChoice{way, {}, is_first ? why : "by rule: " + std::string(name_of(ways.front())) + " does not work here"};
+      if (list.list.call && !choice->algorithm.empty()) list.list.call->use(choice->algorithm);   // else the library's first
+      return list;
+    }
+    throw InternalError("no way is open for a product");
+  }
+
+  std::string key() const {
+    return "product " SINTER_VERSION_STRING " 1 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " + std::to_string(nvrtc_version()) + " driver " +
+           std::to_string(driver_status().version) + " " + gpu_.name() + " " + std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" + question_.text;
+  }
+
+  /// All ways are compiled first, beside each other and beside other kernels; then they are timed, one product at a time.
+  ReadyList measured(ProductChoices& choices, std::optional<ProductChoice>& choice) const {
+    const std::vector<ProductWay>& ways = question_.ways;
+    std::vector<std::unique_ptr<ReadyList>> lists(ways.size());
+    constexpr double compile_nanoseconds = 1e8;
+    parallel_for(static_cast<std::int64_t>(ways.size()), compile_nanoseconds, [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+        if (ways[i] != ProductWay::library_then_kernel) lists[i] = compiled(ways[i]);
+    });
+    std::vector<ProductCandidate> candidates;
+    std::vector<ReadyList*> list_of;
+    bool has_library = false;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      // One pass beats two: what follows is left to a kernel only where the library cannot do it. This way comes last.
+      if (ways[i] == ProductWay::library_then_kernel && !has_library) lists[i] = compiled(ways[i]);
+      if (!lists[i]) continue;
+      const bool is_call = lists[i]->list.call != nullptr;
+      constexpr int most_algorithms = 4;
+      const std::vector<std::string> found = is_call ? algorithms(*lists[i], most_algorithms) : std::vector<std::string>{""};
+      has_library |= is_call && !found.empty();
+      for (std::size_t a = 0; a < found.size(); ++a) {
+        candidates.push_back({ways[i], found[a], std::string(name_of(ways[i])) + (is_call ? " " + std::to_string(a + 1) : "")});
+        list_of.push_back(lists[i].get());
+      }
+    }
+    if (candidates.size() == 1) return first_that_works(ways, choice, "the only way that works");
+    choice = choices.choose(key(), kernel_text(), candidates, [&](std::span<const ProductCandidate> all) { return times(all, list_of); });
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      if (!lists[i] || ways[i] != choice->way || !works(*lists[i])) continue;
+      if (lists[i]->list.call && !choice->algorithm.empty()) lists[i]->list.call->use(choice->algorithm);
+      return std::move(*lists[i]);
+    }
+    return first_that_works(ways, choice, "by rule");
+  }
+
+  /// Null: it does not compile. If no way does, the one that is bound then throws.
+  std::unique_ptr<ReadyList> compiled(ProductWay way) const {
+    try {
+      return std::make_unique<ReadyList>(ready(way));
+    } catch (const Error& error) {
+      if (is_logged("autotune")) note("autotune", std::string(name_of(way)) + " cannot be measured: " + error.what());
+      return nullptr;
+    }
+  }
+
+  std::vector<double> times(std::span<const ProductCandidate> candidates, const std::vector<ReadyList*>& list_of) const {
+    gpu_.enter();
+    std::size_t workspace = 0;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      LibraryCall* const call = list_of[i]->list.call.get();
+      if (call != nullptr) call->use(candidates[i].algorithm);
+      workspace = std::max(workspace, list_of[i]->list.workspace_bytes + (call != nullptr ? call->scratch_bytes() : 0));
+    }
+    ScratchOperands operands(gpu_, kernel_, binding_, workspace);
+    return medians(candidates.size(), [&](std::size_t i, int times) {
+      ReadyList& list = *list_of[i];
+      if (list.list.call && !list.list.call->use(candidates[i].algorithm)) throw std::runtime_error("the algorithm does not fit");
+      return operands.scratch().time([&] { operands.run(list); }, times);
+    });
+  }
+
+  std::string kernel_text() const {
+    std::string text = "product of";
+    for (int a = 0; a < kernel_.rank(); ++a) text += (a == 0 ? " " : "x") + std::to_string(binding_.geometry.extent[static_cast<std::size_t>(a)]);
+    return text + " on cuda:" + std::to_string(gpu_.index());
+  }
+
+  Gpu& gpu_;
+  const Kernel& kernel_;
+  const StepBinding& binding_;
+  ProductQuestion question_;
+};
+
+}  // namespace cuda_detail
+}  // namespace cuda
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source.hpp
+// From a kernel and its numbers to CUDA C and the launches of it. A pure function: needs no GPU, no driver and no compiler.
+// Must not know modules, streams, memory.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+/// What fusion must respect: 8-byte pointers and strides fit a parameter, bodies compile in tens of milliseconds, and factors
+/// are computed on the way into products that no library call would win.
+Limits generator_limits();
+/// Null where the kernel is declined, with the reason in `why_declined` (if not null).
+std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                                                std::string* why_declined = nullptr);
+
+}  // namespace cuda
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source_scatter.hpp
+// scatter_add as CUDA C. Deterministic: each element of the result is summed by one thread, in the order of the reference.
+// Knows the description of the step; no plans.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+/// Operands are index, value, result, as for bind_host_op. An index out of range goes to the fault record.
+LaunchList generate_scatter_add(const ScatterOp& op, std::span<const std::int64_t> symbols, const Target& target);
+
+}  // namespace cuda
+SINTER_NAMESPACE_END
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+namespace cuda_detail {
 
 /// One step of a frame.
 class CudaLaunch final : public Launch {
  public:
-  CudaLaunch(Gpu& gpu, StepBinding binding, const StepContext& step)
-      : gpu_(gpu), label_(label_of(step)), binding_(std::move(binding)), aligned_(gpu, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true)) {}
+  CudaLaunch(Gpu& gpu, const Kernel& kernel, StepBinding binding, const StepContext& step)
+      : gpu_(gpu), label_(label_of(step)), binding_(std::move(binding)), aligned_(ProductBinder(gpu, kernel, binding_).bind(choice_)) {}
   CudaLaunch(Gpu& gpu, LaunchList list, const StepContext& step, std::vector<std::uint8_t> operand_bytes)
       : gpu_(gpu), label_(label_of(step)), binding_{nullptr, {}, step.host_operands, std::move(operand_bytes)}, aligned_(gpu, std::move(list)) {}
 
@@ -33808,7 +36026,7 @@ class CudaLaunch final : public Launch {
     gpu_.note_launch(label_);
     ReadyList& ready = list_for(operands);
     ready.prepare(gpu_, label_);
-    if (ready.list.call) ready.list.call->run(operands, ready.workspace ? ready.workspace->data() : nullptr, stream.handle);
+    if (ready.list.call) call_library(ready, operands, stream.handle);
     for (GpuLaunch& launch : ready.list.launches) {
       for (const ParameterPatch& patch : launch.patches) fill(launch, patch, operands);
       void* parameters[] = {launch.parameters.data()};
@@ -33822,7 +36040,28 @@ class CudaLaunch final : public Launch {
     }
     if (SINTER_UNLIKELY(Context::get().checks)) wait(stream);
   }
-  const std::string& source() const { return aligned_.list.source; }
+  /// The source, and how a product is computed.
+  std::string listing() const {
+    const LaunchList& list = aligned_.list;
+    if (!choice_ || !list.way) return list.source;
+    const std::string call = list.call ? " (" + list.call->text() + ")" : "";
+    return "// product by " + std::string(name_of(*list.way)) + call + ", " + choice_->why + "\n" + list.source;
+  }
+  /// What a library call of that list depends on: addresses, and numbers of the host.
+  void addresses(const ReadyList& ready, void* const* operands, std::vector<std::uint64_t>& places) const {
+    places.clear();
+    places.push_back(ready.workspace ? reinterpret_cast<std::uintptr_t>(ready.workspace->data()) : 0);
+    for (std::size_t i = 0; i < binding_.operand_bytes.size(); ++i) {
+      std::uint64_t bits = reinterpret_cast<std::uintptr_t>(operands[i]);
+      if ((binding_.host_operands >> i & 1) != 0) bits = 0, std::memcpy(&bits, operands[i], binding_.operand_bytes[i]);
+      places.push_back(bits);
+    }
+  }
+
+  static void call_library(ReadyList& ready, void* const* operands, CUstream stream) {
+    ready.list.call->run(operands, ready.workspace ? ready.workspace->data() : nullptr, stream);
+    ready.has_called = true;
+  }
 
   /// The list for these operands with addresses and values filled in, not enqueued.
   ReadyList& filled(void* const* operands) {
@@ -33837,7 +36076,7 @@ class CudaLaunch final : public Launch {
  private:
   ReadyList& list_for(void* const* operands) {
     if (SINTER_LIKELY(!aligned_.list.needs_alignment || is_aligned(operands))) return aligned_;
-    if (!unaligned_) unaligned_ = std::make_unique<ReadyList>(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false));
+    if (!unaligned_) unaligned_ = std::make_unique<ReadyList>(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false, aligned_.list.way));
     return *unaligned_;
   }
   bool is_aligned(void* const* operands) const {
@@ -33871,100 +36110,9 @@ class CudaLaunch final : public Launch {
   Gpu& gpu_;
   const LaunchLabel& label_;
   StepBinding binding_;
+  std::optional<ProductChoice> choice_;
   ReadyList aligned_;
   std::unique_ptr<ReadyList> unaligned_;
-};
-
-/// A CUDA graph of a frame's kernels, one behind the other. It is built from the launches' own data, so nothing is captured; a
-/// run hands over the parameters that changed, and builds anew only where other code is needed (alignment).
-class CudaGroup final : public LaunchGroup {
- public:
-  CudaGroup(Gpu& gpu, std::vector<CudaLaunch*> launches) : gpu_(gpu), launches_(std::move(launches)) {}
-  ~CudaGroup() override {
-    try {
-      drop();
-    } catch (const Error&) {   // the device is broken
-    }
-  }
-  void run(std::span<void* const* const> operands) override {
-    gpu_.enter();
-    bool is_known = exec_ != nullptr, has_call = false;
-    lists_.resize(launches_.size());
-    for (std::size_t i = 0; i < launches_.size(); ++i) {
-      ReadyList* list = &launches_[i]->filled(operands[i]);
-      is_known &= lists_[i] == list;
-      has_call |= list->list.call != nullptr || is_cooperative(*list);
-      lists_[i] = list;
-    }
-    if (has_call || Context::get().checks) {   // libraries enqueue by themselves
-      for (std::size_t i = 0; i < launches_.size(); ++i) launches_[i]->run(operands[i]);
-      return;
-    }
-    if (is_known) update();
-    else build();
-    gpu_.check(api().call_cuGraphLaunch(exec_, gpu_.stream().handle), "launching a graph of kernels");
-  }
-
- private:
-  static bool is_cooperative(const ReadyList& ready) {
-    for (const GpuLaunch& launch : ready.list.launches)
-      if (launch.is_cooperative) return true;
-    return false;
-  }
-  struct Node {
-    CUgraphNode node = nullptr;
-    const ReadyList* list = nullptr;
-    GpuLaunch* launch = nullptr;
-    std::vector<std::uint64_t> parameters;   // that the graph has
-  };
-  static CUDA_KERNEL_NODE_PARAMS parameters_of(const Node& node, void** place) {
-    CUDA_KERNEL_NODE_PARAMS p{};
-    place[0] = node.launch->parameters.data();
-    p.func = node.list->module->function(node.launch->entry);
-    p.gridDimX = node.launch->grid[0], p.gridDimY = node.launch->grid[1], p.gridDimZ = node.launch->grid[2];
-    p.blockDimX = node.launch->block[0], p.blockDimY = node.launch->block[1], p.blockDimZ = node.launch->block[2];
-    p.sharedMemBytes = node.launch->shared_bytes;
-    p.kernelParams = place;
-    return p;
-  }
-  void build() {
-    drop();
-    const DriverApi& driver = api();
-    gpu_.check(driver.call_cuGraphCreate(&graph_, 0), "making a graph of kernels");
-    for (ReadyList* list : lists_)
-      for (GpuLaunch& launch : list->list.launches) {
-        Node node{nullptr, list, &launch, launch.parameters};
-        void* place[1];
-        const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(node, place);
-        const CUgraphNode* before = nodes_.empty() ? nullptr : &nodes_.back().node;
-        gpu_.check(driver.call_cuGraphAddKernelNode(&node.node, graph_, before, before == nullptr ? 0 : 1, &parameters), "adding a kernel to a graph");
-        nodes_.push_back(std::move(node));
-      }
-    gpu_.check(driver.call_cuGraphInstantiateWithFlags(&exec_, graph_, 0), "instantiating a graph of kernels");
-  }
-  void update() {
-    for (Node& node : nodes_) {
-      if (SINTER_LIKELY(node.parameters == node.launch->parameters)) continue;
-      void* place[1];
-      const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(node, place);
-      gpu_.check(api().call_cuGraphExecKernelNodeSetParams(exec_, node.node, &parameters), "updating a graph of kernels");
-      node.parameters = node.launch->parameters;
-    }
-  }
-  void drop() {
-    gpu_.enter();
-    if (exec_ != nullptr) api().call_cuGraphExecDestroy(exec_);
-    if (graph_ != nullptr) api().call_cuGraphDestroy(graph_);
-    exec_ = nullptr, graph_ = nullptr;
-    nodes_.clear();
-  }
-
-  Gpu& gpu_;
-  std::vector<CudaLaunch*> launches_;
-  std::vector<ReadyList*> lists_;
-  std::vector<Node> nodes_;
-  CUgraph graph_ = nullptr;
-  CUgraphExec exec_ = nullptr;
 };
 
 class CudaExecutable final : public Executable {
@@ -33975,15 +36123,15 @@ class CudaExecutable final : public Executable {
     std::vector<std::uint8_t> bytes;
     for (const Operand& operand : kernel_.operands) bytes.push_back(static_cast<std::uint8_t>(size_of(operand.dtype)));
     check_host_operands(geometry, step);
-    auto launch = std::make_unique<CudaLaunch>(gpu_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes)}, step);
+    auto launch = std::make_unique<CudaLaunch>(gpu_, kernel_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes)}, step);
     std::scoped_lock lock(mutex_);
-    last_source_ = launch->source();
+    last_listing_ = launch->listing();
     return launch;
   }
   /// The source for the extents that were bound last.
   std::string listing() const override {
     std::scoped_lock lock(mutex_);
-    return last_source_;
+    return last_listing_;
   }
 
  private:
@@ -34003,7 +36151,7 @@ class CudaExecutable final : public Executable {
   Kernel kernel_;
   std::shared_ptr<const GeneratedKernel> generated_;
   mutable std::mutex mutex_;
-  mutable std::string last_source_;
+  mutable std::string last_listing_;
 };
 }  // namespace cuda_detail
 
@@ -34020,7 +36168,7 @@ SINTER_DECL std::string cubin_of(const std::string& source, std::string_view nam
 SINTER_DECL CudaBackend::CudaBackend(Gpu& gpu)
     : gpu_(gpu), cache_key_("cuda:" + std::to_string(gpu.index()) + " " + gpu.target().architecture() + " driver " + std::to_string(driver_status().version)) {}
 
-SINTER_DECL Limits CudaBackend::limits() const { return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
+SINTER_DECL Limits CudaBackend::limits() const { return cuda::generator_limits(); }
 
 SINTER_DECL std::vector<Schedule> CudaBackend::schedules(const Kernel& kernel, std::string* why_declined) const {
   const Schedule first;
@@ -34035,21 +36183,13 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
   return std::make_shared<const cuda_detail::CudaExecutable>(gpu_, kernel, std::move(generated));
 }
 
-SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::span<Launch* const> launches) {
-  std::vector<cuda_detail::CudaLaunch*> ours;
-  for (Launch* launch : launches) {
-    auto* own = dynamic_cast<cuda_detail::CudaLaunch*>(launch);
-    if (own == nullptr) return nullptr;   // a step that the host runs
-    ours.push_back(own);
-  }
-  return std::make_unique<cuda_detail::CudaGroup>(gpu_, std::move(ours));
-}
-
 SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) {
   if (op.run != nullptr || step.host_operands != 0) return nullptr;   // scatter's kernel reads device memory alone
   const auto index = static_cast<std::uint8_t>(size_of(op.scatter.index_dtype)), value = static_cast<std::uint8_t>(size_of(op.scatter.dtype));
   return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step, std::vector<std::uint8_t>{index, value, value});
 }
+
+SINTER_DECL void forget_product_choices(Device device) { cuda_detail::product_choices(Gpu::get(device, "products")).forget(DiskCache::standard()); }
 
 SINTER_DECL CudaBackend& backend(Device device) {
   struct Table {
@@ -34062,6 +36202,114 @@ SINTER_DECL CudaBackend& backend(Device device) {
   auto& place = table->backends[static_cast<std::size_t>(gpu.index())];
   if (!place) place = std::make_unique<CudaBackend>(gpu);
   return *place;
+}
+
+}  // namespace cuda
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/choice.ipp
+// The table of choices, and entries as text.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+namespace choice_detail {
+inline std::string hex(std::string_view bytes) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (char c : bytes) text += digits[static_cast<unsigned char>(c) >> 4], text += digits[static_cast<unsigned char>(c) & 15];
+  return text;
+}
+inline std::optional<std::string> bytes_of(std::string_view hex) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  std::string bytes;
+  if (hex.size() % 2 != 0) return {};
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    const int high = digit(hex[i]), low = digit(hex[i + 1]);
+    if (high < 0 || low < 0) return {};
+    bytes += static_cast<char>(high * 16 + low);
+  }
+  return bytes;
+}
+/// The line that starts with `name` and a blank, without these; cut from the front of `text`.
+inline std::optional<std::string_view> take_line(std::string_view& text, std::string_view name) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos || text.substr(0, name.size()) != name || text.size() <= name.size() || text[name.size()] != ' ') return {};
+  const std::string_view line = text.substr(name.size() + 1, end - name.size() - 1);
+  text.remove_prefix(end + 1);
+  return line;
+}
+inline std::string microseconds(double time) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.1f us", time);
+  return time > 0 ? text : "failed";
+}
+}  // namespace choice_detail
+
+SINTER_DECL std::string ProductChoices::text_of(const ProductChoice& choice) {
+  return "way " + std::string(name_of(choice.way)) + "\nalgorithm " + choice_detail::hex(choice.algorithm) + "\nmeasured " + choice.why + "\n";
+}
+
+SINTER_DECL std::optional<ProductChoice> ProductChoices::choice_of(std::string_view text) {
+  const auto way = choice_detail::take_line(text, "way"), algorithm = choice_detail::take_line(text, "algorithm"), why = choice_detail::take_line(text, "measured");
+  if (!way || !algorithm || !why || !text.empty()) return {};
+  const auto bytes = choice_detail::bytes_of(*algorithm);
+  for (ProductWay known : {ProductWay::fma, ProductWay::tensor_cores, ProductWay::library, ProductWay::library_then_kernel})
+    if (*way == name_of(known) && bytes) return ProductChoice{known, *bytes, std::string(*why)};
+  return {};
+}
+
+SINTER_DECL std::optional<ProductChoice> ProductChoices::find(const std::string& key) {
+  DiskCache disk("");
+  {
+    std::scoped_lock lock(mutex_);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    disk = disk_;
+  }
+  const std::optional<std::string> stored = disk.find(key);
+  std::optional<ProductChoice> choice = stored ? choice_of(*stored) : std::nullopt;
+  if (!choice) return {};
+  choice->why = "remembered: " + choice->why;
+  std::scoped_lock lock(mutex_);
+  return known_.emplace(key, *choice).first->second;
+}
+
+SINTER_DECL ProductChoice ProductChoices::choose(const std::string& key, std::string_view name, std::span<const ProductCandidate> candidates,
+                                                 const ProductMeasurer& measure) {
+  std::scoped_lock one(measuring_);
+  if (auto known = find(key)) return *known;
+  std::vector<double> times;
+  std::string problem = "nothing to measure";
+  try {
+    if (!candidates.empty()) times = measure(candidates);
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  times.resize(candidates.size());
+  std::size_t best = candidates.size();
+  std::string list;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    list += (i == 0 ? "" : ", ") + candidates[i].name + " " + choice_detail::microseconds(times[i]);
+    // Within what measurements differ by, the one that is preferred anyway.
+    if (times[i] > 0 && (best == candidates.size() || times[i] < times[best] * (best == 0 ? 0.98 : 1))) best = i;
+  }
+  ProductChoice choice;
+  if (best < candidates.size()) {
+    choice = {candidates[best].way, candidates[best].algorithm, candidates[best].name + " (" + list + ")"};
+    disk_.store(key, text_of(choice));
+    choice.why = "measured: " + choice.why;
+  } else {
+    if (!candidates.empty()) choice.way = candidates[0].way;
+    choice.why = "by rule, for it could not be measured: " + problem;
+  }
+  if (is_logged("autotune")) note("autotune", std::string(name) + ": " + choice.why);
+  std::scoped_lock lock(mutex_);
+  return known_.insert_or_assign(key, choice).first->second;
+}
+
+SINTER_DECL void ProductChoices::forget(DiskCache disk) {
+  std::scoped_lock lock(measuring_, mutex_);
+  known_.clear();
+  disk_ = std::move(disk);
 }
 
 }  // namespace cuda
@@ -34183,6 +36431,12 @@ SINTER_DECL const StreamState& Gpu::acquire_stream() {
   if (!idle_streams_.empty()) {
     const StreamState* stream = idle_streams_.back();
     idle_streams_.pop_back();
+    stream->follows.store(0, std::memory_order_relaxed);
+    if (std::uint64_t* records = fault_.load(std::memory_order_acquire)) {   // what its last owner did not wait for
+      const std::uint64_t none[fault_words] = {};
+      enter();
+      staging_.to_device(records + fault_number(*stream) * fault_words, none, sizeof none, stream->handle);
+    }
     return *stream;
   }
   enter();
@@ -34213,29 +36467,37 @@ SINTER_DECL void Gpu::check(int result, std::string_view what) const {
                     "SINTER_CHECK=1 waits for each kernel, and so finds the one that fails");
 }
 
-SINTER_DECL void* Gpu::fault_record() {
-  if (std::uint64_t* record = fault_.load(std::memory_order_acquire)) return record;
+SINTER_DECL void* Gpu::fault_record(const StreamState& stream) {
+  const auto record = [&](std::uint64_t* all) { return all + fault_number(stream) * fault_words; };
+  if (std::uint64_t* all = fault_.load(std::memory_order_acquire)) return record(all);
   std::scoped_lock lock(mutex_);
   if (fault_.load(std::memory_order_acquire) == nullptr) {
     enter();
     CUdeviceptr address = 0;
-    check(cuda_detail::api().call_cuMemAlloc(&address, 4 * sizeof(std::uint64_t)), "allocating the fault record");
-    const std::uint64_t none[4] = {};
-    staging_.to_device(reinterpret_cast<void*>(address), none, sizeof none, default_stream_->handle);
-    check(cuda_detail::api().call_cuStreamSynchronize(default_stream_->handle), "clearing the fault record");
+    const std::array<std::uint64_t, fault_records * fault_words> none{};
+    check(cuda_detail::api().call_cuMemAlloc(&address, sizeof none), "allocating the fault records");
+    staging_.to_device(reinterpret_cast<void*>(address), none.data(), sizeof none, default_stream_->handle);
+    check(cuda_detail::api().call_cuStreamSynchronize(default_stream_->handle), "clearing the fault records");
     fault_.store(reinterpret_cast<std::uint64_t*>(address), std::memory_order_release);
   }
-  return fault_.load(std::memory_order_acquire);
+  return record(fault_.load(std::memory_order_acquire));
 }
 
+/// Of the stream itself, then of those that it follows; others are for who waits for them.
 SINTER_DECL void Gpu::check_fault(const StreamState& stream) {
-  std::uint64_t* record = fault_.load(std::memory_order_acquire);
-  if (record == nullptr) return;
-  std::uint64_t found[4] = {};
-  staging_.to_host(found, record, sizeof found, stream.handle);
+  std::uint64_t* records = fault_.load(std::memory_order_acquire);
+  if (records == nullptr) return;
+  std::array<std::uint64_t, fault_records * fault_words> all;
+  staging_.to_host(all.data(), records, sizeof all, stream.handle);
+  const std::size_t own = fault_number(stream);
+  const std::uint64_t follows = stream.follows.load(std::memory_order_relaxed);
+  std::size_t number = own;
+  for (std::size_t i = 0; i < fault_records && all[number * fault_words] == 0; ++i)
+    if ((follows >> i & 1) != 0) number = i;
+  const std::uint64_t* found = all.data() + number * fault_words;
   if (SINTER_LIKELY(found[0] == 0)) return;
-  const std::uint64_t none[4] = {};
-  staging_.to_device(record, none, sizeof none, stream.handle);
+  const std::uint64_t none[fault_words] = {};
+  staging_.to_device(records + number * fault_words, none, sizeof none, stream.handle);
   auto& labels = cuda_detail::Labels::instance();
   const LaunchLabel* label = nullptr;
   {
@@ -34245,6 +36507,12 @@ SINTER_DECL void Gpu::check_fault(const StreamState& stream) {
   throw IndexError(label != nullptr ? label->text() : "gather",
                    "index " + std::to_string(static_cast<std::int64_t>(found[1])) + " is out of range for an axis of extent " + std::to_string(static_cast<std::int64_t>(found[2])),
                    label != nullptr && !label->where.empty() ? label->where.front() : Location());
+}
+
+SINTER_DECL void Gpu::wait_for_all() const {
+  enter();
+  std::scoped_lock lock(recording_);
+  cuda_detail::api().call_cuCtxSynchronize();
 }
 
 SINTER_DECL void Gpu::synchronise(const StreamState& stream) {
@@ -34264,6 +36532,7 @@ inline void order(const Gpu& gpu, const StreamState& earlier, const StreamState&
   const CUresult waited = recorded == CUDA_SUCCESS ? driver.call_cuStreamWaitEvent(later.handle, event, 0) : recorded;
   driver.call_cuEventDestroy(event);   // takes effect when nothing waits for it any more
   gpu.check(waited, "ordering two streams");
+  Gpu::note_order(earlier, later);
 }
 
 class Memory final : public DeviceMemory {
@@ -34278,7 +36547,15 @@ class Memory final : public DeviceMemory {
   void free(DeviceBlock block, Device device) noexcept override {
     if (SINTER_UNLIKELY(is_forked_child())) return;   // the memory is the parent's
     Gpu& gpu = Gpu::get(device, "free");
-    gpu.pool().free(static_cast<PoolBlock*>(block.block), gpu.stream());
+    auto* ours = static_cast<PoolBlock*>(block.block);
+    const StreamState& stream = gpu.stream();
+    if (SINTER_UNLIKELY(ours->home != &stream)) {   // an event will be recorded, and this thread may be on another device, or on none yet
+      try {
+        gpu.enter();
+      } catch (const Error&) {   // the device is broken: nothing will use the block again
+      }
+    }
+    gpu.pool().free(ours, stream);
   }
   void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) override {
     if (bytes == 0) return;
@@ -34299,8 +36576,7 @@ class Memory final : public DeviceMemory {
   }
   void drain(Device device) noexcept override {
     try {
-      Gpu::get(device, "drain").enter();
-      api().call_cuCtxSynchronize();
+      Gpu::get(device, "drain").wait_for_all();
     } catch (const Error&) {   // a broken device has nothing left to wait for
     }
   }
@@ -34556,39 +36832,274 @@ SINTER_DECL std::string compile_to_cubin(const std::string& source, std::string_
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
-// ---- sinter/backend/cuda/library_product.ipp
-// Descriptors and the choice of an algorithm are made at the first run, when device and addresses are known.
-
-// ---- sinter/backend/cuda/library_product.hpp
-// A product of matrices by cuBLASLt, as a call in a launch list: full precision of the dtype, no TF32. Knows no kernels.
+// ---- sinter/backend/cuda/group.ipp
+// CUDA graphs: launches of a frame that are enqueued as one. A graph is built from the launches' own data; library calls alone
+// are recorded, each as a small graph of its own inside. What must wait for what is told by the frame; the rest may run side by
+// side. Knows launches, nothing of plans.
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
-/// result[b, i, j] = sum over k of left[b, i, k] * right[b, j, k]; strides in elements. Of a factor, one of `stride` and
-/// `depth_stride` is 1. The result has unit stride along columns.
-struct LibraryProduct {
-  struct Factor {
-    std::uint16_t operand = 0;
-    std::int64_t byte_offset = 0;
-    std::int64_t stride = 0;         // along its own axis
-    std::int64_t depth_stride = 0;
-    std::int64_t batch_stride = 0;
-  };
-  DType dtype = DType::f32;          // f32 or f64
-  std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
-  Factor left, right;
-  int result_operand = -1;           // -1: at the start of the workspace
-  std::int64_t result_byte_offset = 0, result_stride = 0, result_batch_stride = 0;
-  std::size_t scratch_place = 0, scratch_bytes = 0;   // in the workspace, for the library
+namespace cuda_detail {
+
+/// What a library call enqueues for certain addresses, as a graph.
+struct RecordedCall {
+  const ReadyList* list = nullptr;
+  std::vector<std::uint64_t> addresses;
+  CUgraph graph = nullptr;
 };
 
-/// Can cuBLASLt be opened here? `why` receives what was tried.
-bool has_cublaslt(std::string* why = nullptr);
-std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product);
+/// Library calls of one group, recorded on a stream that nobody else uses.
+class CallRecorder {
+ public:
+  explicit CallRecorder(Gpu& gpu) : gpu_(gpu) {}
+  ~CallRecorder() {
+    for (RecordedCall& call : calls_) api().call_cuGraphDestroy(call.graph);
+    if (stream_ != nullptr) gpu_.release_stream(*stream_);
+  }
+  CallRecorder(const CallRecorder&) = delete;
+  CallRecorder& operator=(const CallRecorder&) = delete;
+
+  /// Null: the driver does not record it just now (another thread waits for the whole device) or ever.
+  CUgraph record(ReadyList& list, void* const* operands, const std::vector<std::uint64_t>& addresses) {
+    for (const RecordedCall& call : calls_)
+      if (call.list == &list && call.addresses == addresses) return call.graph;
+    if (stream_ == nullptr) stream_ = &gpu_.acquire_stream();
+    const DriverApi& driver = api();
+    CUgraph graph = nullptr;
+    {
+      std::scoped_lock lock(gpu_.recording());
+      // Relaxed: other threads allocate meanwhile, and the library may load code.
+      if (driver.call_cuStreamBeginCapture(stream_->handle, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS) return nullptr;
+      bool is_called = true;
+      try {
+        CudaLaunch::call_library(list, operands, stream_->handle);
+      } catch (const Error&) {
+        is_called = false;
+      }
+      const CUresult ended = driver.call_cuStreamEndCapture(stream_->handle, &graph);
+      if (ended != CUDA_SUCCESS || !is_called) {
+        if (graph != nullptr) driver.call_cuGraphDestroy(graph);
+        return nullptr;
+      }
+    }
+    if (calls_.size() == most) driver.call_cuGraphDestroy(calls_.front().graph), calls_.erase(calls_.begin());   // those in use are copies
+    calls_.push_back({&list, addresses, graph});
+    return graph;
+  }
+
+ private:
+  static constexpr std::size_t most = 16;
+  Gpu& gpu_;
+  const StreamState* stream_ = nullptr;
+  std::vector<RecordedCall> calls_;
+};
+
+/// One graph that can be launched, and what it was last told.
+class GroupGraph {
+ public:
+  struct Node {
+    CUgraphNode node = nullptr;
+    std::size_t launch = 0;                  // of the group
+    GpuLaunch* kernel = nullptr;             // null: a library call
+    std::vector<std::uint64_t> parameters;   // a call: addresses
+  };
+
+  GroupGraph(Gpu& gpu, std::vector<ReadyList*> lists) : gpu_(gpu), lists_(std::move(lists)) {}
+  ~GroupGraph() {
+    if (exec_ != nullptr) api().call_cuGraphExecDestroy(exec_);
+    if (graph_ != nullptr) api().call_cuGraphDestroy(graph_);
+  }
+  GroupGraph(const GroupGraph&) = delete;
+  GroupGraph& operator=(const GroupGraph&) = delete;
+
+  bool has_lists(const std::vector<ReadyList*>& lists) const { return lists_ == lists; }
+
+  /// False: a call cannot be recorded.
+  bool build(std::span<const GroupedLaunch> launches, std::span<void* const* const> operands, const std::vector<std::vector<std::uint64_t>>& addresses, CallRecorder& recorder) {
+    const DriverApi& driver = api();
+    gpu_.check(driver.call_cuGraphCreate(&graph_, 0), "making a graph of kernels");
+    std::vector<CUgraphNode> last(lists_.size()), before;
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      before.clear();
+      for (std::uint32_t earlier : launches[i].after) before.push_back(last[earlier]);
+      const auto add = [&](auto&& make, const char* what) {
+        CUgraphNode made = nullptr;
+        gpu_.check(make(&made), what);
+        before.assign(1, made);
+        last[i] = made;
+        return made;
+      };
+      if (lists_[i] != nullptr && lists_[i]->list.call) {
+        const CUgraph call = recorder.record(*lists_[i], operands[i], addresses[i]);
+        if (call == nullptr) return false;
+        const CUgraphNode made = add([&](CUgraphNode* node) { return driver.call_cuGraphAddChildGraphNode(node, graph_, before.data(), before.size(), call); }, "adding a library call to a graph");
+        nodes_.push_back({made, i, nullptr, addresses[i]});
+      }
+      if (lists_[i] != nullptr)
+        for (GpuLaunch& kernel : lists_[i]->list.launches) {
+          void* place[1];
+          const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(*lists_[i], kernel, place);
+          const CUgraphNode made = add([&](CUgraphNode* node) { return driver.call_cuGraphAddKernelNode(node, graph_, before.data(), before.size(), &parameters); }, "adding a kernel to a graph");
+          nodes_.push_back({made, i, &kernel, kernel.parameters});
+        }
+      if (last[i] == nullptr)   // nothing to do, but others wait for those that it waits for
+        add([&](CUgraphNode* node) { return driver.call_cuGraphAddEmptyNode(node, graph_, before.data(), before.size()); }, "adding a place to a graph");
+    }
+    gpu_.check(driver.call_cuGraphInstantiateWithFlags(&exec_, graph_, 0), "instantiating a graph of kernels");
+    return true;
+  }
+
+  /// Nodes that would have to be told something.
+  std::size_t differences(const std::vector<std::vector<std::uint64_t>>& addresses) const {
+    std::size_t count = 0;
+    for (const Node& node : nodes_) count += node.parameters != wanted(node, addresses);
+    return count;
+  }
+  std::size_t size() const { return nodes_.size(); }
+
+  /// False: it cannot be told; build anew.
+  bool update(std::span<void* const* const> operands, const std::vector<std::vector<std::uint64_t>>& addresses, CallRecorder& recorder) {
+    for (Node& node : nodes_) {
+      const std::vector<std::uint64_t>& now = wanted(node, addresses);
+      if (SINTER_LIKELY(node.parameters == now)) continue;
+      ReadyList& list = *lists_[node.launch];
+      if (node.kernel != nullptr) {
+        void* place[1];
+        const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(list, *node.kernel, place);
+        gpu_.check(api().call_cuGraphExecKernelNodeSetParams(exec_, node.node, &parameters), "updating a graph of kernels");
+      } else {
+        const CUgraph call = recorder.record(list, operands[node.launch], now);
+        if (call == nullptr || api().call_cuGraphExecChildGraphNodeSetParams(exec_, node.node, call) != CUDA_SUCCESS) return false;   // other kernels for other alignments
+      }
+      node.parameters = now;
+    }
+    return true;
+  }
+  void launch() const { gpu_.check(api().call_cuGraphLaunch(exec_, gpu_.stream().handle), "launching a graph of kernels"); }
+
+ private:
+  static const std::vector<std::uint64_t>& wanted(const Node& node, const std::vector<std::vector<std::uint64_t>>& addresses) {
+    return node.kernel != nullptr ? node.kernel->parameters : addresses[node.launch];
+  }
+  static CUDA_KERNEL_NODE_PARAMS parameters_of(const ReadyList& list, GpuLaunch& kernel, void** place) {
+    CUDA_KERNEL_NODE_PARAMS p{};
+    place[0] = kernel.parameters.data();
+    p.func = list.module->function(kernel.entry);
+    p.gridDimX = kernel.grid[0], p.gridDimY = kernel.grid[1], p.gridDimZ = kernel.grid[2];
+    p.blockDimX = kernel.block[0], p.blockDimY = kernel.block[1], p.blockDimZ = kernel.block[2];
+    p.sharedMemBytes = kernel.shared_bytes;
+    p.kernelParams = place;
+    return p;
+  }
+
+  Gpu& gpu_;
+  std::vector<ReadyList*> lists_;
+  std::vector<Node> nodes_;
+  CUgraph graph_ = nullptr;
+  CUgraphExec exec_ = nullptr;
+};
+
+/// A few graphs of the same launches: calls whose addresses alternate (turns of a loop, results that are held) find one that
+/// knows them already.
+class CudaGroup final : public LaunchGroup {
+ public:
+  CudaGroup(Gpu& gpu, std::vector<GroupedLaunch> launches) : gpu_(gpu), launches_(std::move(launches)), recorder_(gpu), lists_(launches_.size()), addresses_(launches_.size()) {}
+  ~CudaGroup() override {
+    try {
+      gpu_.enter();
+    } catch (const Error&) {   // the device is broken
+    }
+  }
+
+  void run(std::span<void* const* const> operands) override {
+    gpu_.enter();
+    if (!fill(operands) || Context::get().checks) return run_one_by_one(operands);
+    GroupGraph* graph = choose();
+    if (graph == nullptr) return build(operands);
+    if (SINTER_UNLIKELY(!graph->update(operands, addresses_, recorder_))) {
+      std::erase_if(graphs_, [&](const auto& known) { return known.get() == graph; });
+      return build(operands);
+    }
+    graph->launch();
+  }
+
+ private:
+  static constexpr std::size_t most = 4;
+  CudaLaunch& launch(std::size_t i) const { return static_cast<CudaLaunch&>(*launches_[i].launch); }
+
+  /// Writes all parameters. False: a library has not been called yet, and must not load its code while it is recorded; or what
+  /// graphs do not have.
+  bool fill(std::span<void* const* const> operands) {
+    bool is_possible = !refuses_calls_ || !has_calls_;
+    for (std::size_t i = 0; i < launches_.size() && is_possible; ++i) {
+      lists_[i] = nullptr;
+      if (operands[i] == nullptr) continue;
+      ReadyList& list = launch(i).filled(operands[i]);
+      lists_[i] = &list;
+      if (list.list.call) {
+        has_calls_ = true;
+        is_possible &= list.has_called;
+        launch(i).addresses(list, operands[i], addresses_[i]);
+      }
+      for (const GpuLaunch& kernel : list.list.launches) is_possible &= !kernel.is_cooperative;
+    }
+    return is_possible;
+  }
+
+  void run_one_by_one(std::span<void* const* const> operands) {
+    for (std::size_t i = 0; i < launches_.size(); ++i)
+      if (operands[i] != nullptr) launch(i).run(operands[i]);
+  }
+
+  /// The graph that must be told least. Null: better a new one.
+  GroupGraph* choose() const {
+    GroupGraph* best = nullptr;
+    std::size_t fewest = std::numeric_limits<std::size_t>::max();
+    for (const auto& graph : graphs_) {
+      if (!graph->has_lists(lists_)) continue;
+      const std::size_t differences = graph->differences(addresses_);
+      if (differences < fewest) best = graph.get(), fewest = differences;
+      if (fewest == 0) return best;
+    }
+    const bool is_cheap = best != nullptr && fewest * 4 <= best->size();   // a number of the call, say
+    return is_cheap || graphs_.size() == most ? best : nullptr;
+  }
+
+  void build(std::span<void* const* const> operands) {
+    if (graphs_.size() == most) graphs_.erase(graphs_.begin());
+    auto graph = std::make_unique<GroupGraph>(gpu_, lists_);
+    if (!graph->build(launches_, operands, addresses_, recorder_)) {
+      refuses_calls_ = ++refusals_ > 8;   // now and then another thread is to blame
+      return run_one_by_one(operands);
+    }
+    graph->launch();
+    graphs_.push_back(std::move(graph));
+  }
+
+  Gpu& gpu_;
+  std::vector<GroupedLaunch> launches_;
+  CallRecorder recorder_;
+  std::vector<ReadyList*> lists_;                       // of this run; null: left out
+  std::vector<std::vector<std::uint64_t>> addresses_;   // of library calls
+  std::vector<std::unique_ptr<GroupGraph>> graphs_;
+  bool has_calls_ = false, refuses_calls_ = false;
+  int refusals_ = 0;
+};
+
+}  // namespace cuda_detail
+
+SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const { return dynamic_cast<const cuda_detail::CudaLaunch*>(&launch) != nullptr; }
+
+SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::vector<GroupedLaunch> launches) {
+  return std::make_unique<cuda_detail::CudaGroup>(gpu_, std::move(launches));
+}
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/library_product.ipp
+// Descriptors are made when first needed, on the device at hand; an algorithm for operands that are less aligned than was said
+// is chosen when such a one comes.
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
@@ -34640,6 +37151,9 @@ inline std::uint32_t alignment_of(const void* address) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
+/// What NVIDIA recommends for Hopper; what an algorithm does not need is not allocated.
+inline constexpr std::size_t most_scratch = std::size_t{32} << 20;
+
 class ProductCall final : public LibraryCall {
  public:
   explicit ProductCall(const LibraryProduct& product) : product_(product) {}
@@ -34647,22 +37161,75 @@ class ProductCall final : public LibraryCall {
 
   /// The library counts by columns: it computes the transposed result, columns times rows, from right and left.
   void run(void* const* operands, void* workspace, void* stream) override {
-    const auto at = [&](const LibraryProduct::Factor& factor) { return static_cast<const char*>(operands[factor.operand]) + factor.byte_offset; };
-    const char *left = at(product_.left), *right = at(product_.right);
-    char* result = product_.result_operand < 0 ? static_cast<char*>(workspace) : static_cast<char*>(operands[product_.result_operand]) + product_.result_byte_offset;
-    const std::uint32_t alignment = std::min({alignment_of(left), alignment_of(right), alignment_of(result)});
-    if (operation_ == nullptr || alignment < alignment_) prepare(alignment);
-    const float one_f = 1, zero_f = 0;
-    const double one_d = 1, zero_d = 0;
+    const auto at = [&](std::uint16_t operand, std::int64_t offset) { return static_cast<const char*>(operands[operand]) + offset; };
+    const auto place = [&](const LibraryProduct::Matrix& matrix) { return at(static_cast<std::uint16_t>(matrix.operand), matrix.byte_offset); };
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    const char *left = at(product_.left.operand, product_.left.byte_offset), *right = at(product_.right.operand, product_.right.byte_offset);
+    char* result = product_.result.operand < 0 ? static_cast<char*>(workspace) : const_cast<char*>(place(product_.result));
+    const char* added = residual.operand < 0 ? result : place(residual);
+    std::uint32_t alignment = std::min({alignment_of(left), alignment_of(right), alignment_of(result), alignment_of(added)});
+    if (bias.operand >= 0) alignment = std::min(alignment, alignment_of(place(bias)));
+    choose(alignment);
+    if (bias.operand >= 0) set_bias(place(bias));
+    const double plus = residual.operand < 0 ? 0 : sign;
+    const float scale_f = static_cast<float>(scale), plus_f = static_cast<float>(plus);
     const bool is_double = product_.dtype == DType::f64;
-    const void *one = is_double ? static_cast<const void*>(&one_d) : &one_f, *zero = is_double ? static_cast<const void*>(&zero_d) : &zero_f;
-    require(api().call_cublasLtMatmul(handle(), operation_, one, right, right_layout_, left, left_layout_, zero, result, result_layout_, result, result_layout_,
-                                      &algorithm_, static_cast<char*>(workspace) + product_.scratch_place, product_.scratch_bytes, static_cast<cudaStream_t>(stream)),
+    const void *alpha = is_double ? static_cast<const void*>(&scale) : &scale_f, *beta = is_double ? static_cast<const void*>(&plus) : &plus_f;
+    require(api().call_cublasLtMatmul(handle(), operation_, alpha, right, right_layout_, left, left_layout_, beta, added, added_layout(), result, result_layout_,
+                                      &algorithm_, static_cast<char*>(workspace) + product_.scratch_place, scratch_, static_cast<cudaStream_t>(stream)),
             "cublasLtMatmul");
+  }
+
+  std::vector<std::string> algorithms(int most) override {
+    std::vector<std::string> list;
+    for (const cublasLtMatmulHeuristicResult_t& found : candidates(expected_alignment(), most, most_scratch))
+      list.emplace_back(reinterpret_cast<const char*>(&found.algo), sizeof found.algo);
+    return list;
+  }
+
+  bool use(const std::string& algorithm) override {
+    cublasLtMatmulHeuristicResult_t found{};
+    if (algorithm.size() != sizeof found.algo) return false;
+    prepare();
+    set_fake_bias(expected_alignment());
+    cublasLtMatmulAlgo_t wanted{};
+    std::memcpy(&wanted, algorithm.data(), sizeof wanted);
+    const cublasStatus_t status =
+        api().call_cublasLtMatmulAlgoCheck(handle(), operation_, right_layout_, left_layout_, added_layout(), result_layout_, &wanted, &found);
+    if (status != CUBLAS_STATUS_SUCCESS || found.workspaceSize > most_scratch) return false;
+    algorithm_ = wanted, scratch_ = found.workspaceSize, alignment_ = expected_alignment(), is_chosen_ = true;
+    return true;
+  }
+
+  std::size_t scratch_bytes() override {
+    if (!is_chosen_) choose(expected_alignment());
+    return scratch_;
+  }
+
+  std::string text() const override {
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    std::string text = scale == 1 ? "product" : scale == -1 ? "-product" : "scale * product";
+    if (compute_type() == CUBLAS_COMPUTE_32F_FAST_TF32) text = "TF32, " + text;
+    if (residual.operand >= 0) text += sign < 0 ? " - residual" : " + residual";
+    return text + (bias.operand >= 0 ? " + bias" : "");
   }
 
  private:
   cudaDataType_t type() const { return product_.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F; }
+  /// tf32x3 in full: CUBLAS_COMPUTE_32F_EMULATED_16BFX9, which comes near it, is not documented for sm_90.
+  cublasComputeType_t compute_type() const {
+    if (product_.dtype == DType::f64) return CUBLAS_COMPUTE_64F;
+    return product_.precision == MatmulPrecision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  }
+  cublasLtMatrixLayout_t added_layout() const { return residual_layout_ != nullptr ? residual_layout_ : result_layout_; }
+
+  /// Of all matrices, if operands are aligned as was said.
+  std::uint32_t expected_alignment() const {
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    const auto offsets = product_.left.byte_offset | product_.right.byte_offset | product_.result.byte_offset | residual.byte_offset | bias.byte_offset;
+    const auto bits = static_cast<std::uint64_t>(offsets) | product_.alignment;
+    return static_cast<std::uint32_t>(bits & (~bits + 1));
+  }
 
   /// Rows of the library's matrix are the direction of unit stride.
   cublasLtMatrixLayout_t layout(std::int64_t rows, std::int64_t columns, std::int64_t stride, std::int64_t batch_stride) const {
@@ -34677,40 +37244,68 @@ class ProductCall final : public LibraryCall {
     return factor.depth_stride == 1 ? layout(product_.depth, extent, std::max(factor.stride, product_.depth), factor.batch_stride)
                                     : layout(extent, product_.depth, std::max(factor.depth_stride, extent), factor.batch_stride);
   }
+  cublasLtMatrixLayout_t layout(const LibraryProduct::Matrix& matrix) const { return layout(product_.columns, product_.rows, matrix.stride, matrix.batch_stride); }
 
-  void prepare(std::uint32_t alignment) {
-    release();
-    const bool is_double = product_.dtype == DType::f64;
-    require(api().call_cublasLtMatmulDescCreate(&operation_, is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, type()), "description");
-    const cublasOperation_t right = product_.right.depth_stride == 1 ? CUBLAS_OP_T : CUBLAS_OP_N, left = product_.left.depth_stride == 1 ? CUBLAS_OP_N : CUBLAS_OP_T;
-    require(api().call_cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &right, sizeof right), "description");
-    require(api().call_cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &left, sizeof left), "description");
-    right_layout_ = layout(product_.right, product_.columns);
-    left_layout_ = layout(product_.left, product_.rows);
-    result_layout_ = layout(product_.columns, product_.rows, product_.result_stride, product_.result_batch_stride);
-    choose(alignment);
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t which, const T& value) {
+    require(api().call_cublasLtMatmulDescSetAttribute(operation_, which, &value, sizeof value), "description");
+  }
+  void set_bias(const void* address) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, address); }
+  /// Whoever chooses an algorithm looks at the alignment of the bias's address alone.
+  void set_fake_bias(std::uint32_t alignment) {
+    if (product_.epilogue.bias.operand >= 0) set_bias(reinterpret_cast<const void*>(std::uintptr_t{alignment}));
   }
 
-  void choose(std::uint32_t alignment) {
+  void prepare() {
+    if (result_layout_ != nullptr) return;   // made last
+    release();
+    require(api().call_cublasLtMatmulDescCreate(&operation_, compute_type(), type()), "description");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, product_.right.depth_stride == 1 ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, product_.left.depth_stride == 1 ? CUBLAS_OP_N : CUBLAS_OP_T);
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    if (bias.operand >= 0) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS));
+      set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, bias.batch_stride);
+    }
+    right_layout_ = layout(product_.right, product_.columns);
+    left_layout_ = layout(product_.left, product_.rows);
+    if (residual.operand >= 0) residual_layout_ = layout(residual);
+    result_layout_ = layout(product_.result);
+  }
+
+  /// Empty: the library cannot do it.
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates(std::uint32_t alignment, int most, std::uint64_t scratch) {
+    prepare();
+    set_fake_bias(alignment);
     cublasLtMatmulPreference_t preference = nullptr;
     require(api().call_cublasLtMatmulPreferenceCreate(&preference), "preference");
-    const std::uint64_t scratch = product_.scratch_bytes;
     api().call_cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &scratch, sizeof scratch);
     for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       api().call_cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof alignment);
-    cublasLtMatmulHeuristicResult_t best{};
+    std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
     int count = 0;
-    const cublasStatus_t status = api().call_cublasLtMatmulAlgoGetHeuristic(handle(), operation_, right_layout_, left_layout_, result_layout_, result_layout_, preference, 1, &best, &count);
+    const cublasStatus_t status =
+        api().call_cublasLtMatmulAlgoGetHeuristic(handle(), operation_, right_layout_, left_layout_, added_layout(), result_layout_, preference, most, found.data(), &count);
     api().call_cublasLtMatmulPreferenceDestroy(preference);
-    require(status, "cublasLtMatmulAlgoGetHeuristic");
-    if (count == 0) throw DeviceError("matmul", "cuBLASLt has no algorithm for this product");
-    algorithm_ = best.algo, alignment_ = alignment;
+    found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(count) : 0);
+    std::erase_if(found, [](const cublasLtMatmulHeuristicResult_t& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
+    return found;
+  }
+
+  /// An algorithm for this alignment, in the memory that it was given if there was one before.
+  void choose(std::uint32_t alignment) {
+    if (is_chosen_ && alignment >= alignment_) return;
+    const auto found = candidates(alignment, 1, is_chosen_ ? scratch_ : most_scratch);
+    if (found.empty()) throw DeviceError("matmul", "cuBLASLt has no algorithm for this product (" + text() + ")");
+    algorithm_ = found[0].algo, alignment_ = alignment;
+    if (!is_chosen_) scratch_ = found[0].workspaceSize;
+    is_chosen_ = true;
   }
 
   void release() {
     if (operation_ != nullptr) api().call_cublasLtMatmulDescDestroy(operation_);
-    for (cublasLtMatrixLayout_t* made : {&left_layout_, &right_layout_, &result_layout_}) {
+    for (cublasLtMatrixLayout_t* made : {&left_layout_, &right_layout_, &residual_layout_, &result_layout_}) {
       if (*made != nullptr) api().call_cublasLtMatrixLayoutDestroy(*made);
       *made = nullptr;
     }
@@ -34719,9 +37314,11 @@ class ProductCall final : public LibraryCall {
 
   LibraryProduct product_;
   cublasLtMatmulDesc_t operation_ = nullptr;
-  cublasLtMatrixLayout_t left_layout_ = nullptr, right_layout_ = nullptr, result_layout_ = nullptr;
+  cublasLtMatrixLayout_t left_layout_ = nullptr, right_layout_ = nullptr, residual_layout_ = nullptr, result_layout_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
+  std::size_t scratch_ = 0;
   std::uint32_t alignment_ = 256;
+  bool is_chosen_ = false;
 };
 
 }  // namespace cublaslt_detail
@@ -34730,6 +37327,8 @@ SINTER_DECL bool has_cublaslt(std::string* why) {
   if (why != nullptr) *why = cublaslt_detail::library().detail;
   return cublaslt_detail::library().detail.empty();
 }
+
+SINTER_DECL std::size_t cublaslt_version() { return has_cublaslt() ? cublaslt_detail::api().call_cublasLtGetVersion() : 0; }
 
 SINTER_DECL std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product) {
   return std::make_unique<cublaslt_detail::ProductCall>(product);
@@ -34778,6 +37377,10 @@ struct Nest {
   DType dtype_of(std::uint16_t access) const { return kernel.operands[kernel.accesses[access].operand].dtype; }
   const Inst& inst(InstId id) const { return kernel.body[id]; }
   bool varies(InstId id, int axis) const { return (varying[id] >> axis & 1) != 0; }
+  /// Weights of a norm, say: caches hold them.
+  bool is_shared_by_rows(InstId id) const {
+    return !parallel.empty() && std::none_of(parallel.begin(), parallel.end(), [&](int axis) { return varies(id, axis); });
+  }
   /// Accesses that live loads, gathers and stores use.
   std::vector<std::uint16_t> used_accesses() const;
   /// The live reductions that need `depth` walks over the reduced axes before them.
@@ -34788,7 +37391,8 @@ struct Nest {
   struct KeptWalks {
     std::vector<std::vector<InstId>> fresh;   // per walk, in order
     std::vector<bool> is_kept;                // per instruction: a later walk uses it
-    int words = 1;                            // most 4-byte values per point that are kept or loaded at once
+    int words = 1;                            // most 4-byte values per point that are kept or loaded at once ...
+    int own_words = 1;                        // ... but for those that all rows share
   };
   KeptWalks kept_walks() const;
   bool is_full_walk(int pass) const { return !reductions_of(pass).empty() || (pass == depths && !inner_stores.empty()); }
@@ -34865,7 +37469,10 @@ class Writer {
   void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads, unsigned shared_bytes = 0);
   void add_workspace(std::int64_t bytes) { workspace_bytes_ += bytes; }
   void set_call(std::unique_ptr<cuda::LibraryCall> call) { call_ = std::move(call); }
+  void set_way(cuda::ProductWay way) { way_ = way; }
   bool is_aligned() const { return is_aligned_; }
+  /// Something is read or written in vectors outside set_vector.
+  void require_alignment() { needs_alignment_ = true; }
   LaunchList finish();
 
   // ---- positions
@@ -34919,6 +37526,7 @@ class Writer {
   std::vector<std::string> entries_;
   std::int64_t workspace_bytes_ = 0;
   std::unique_ptr<cuda::LibraryCall> call_;
+  std::optional<cuda::ProductWay> way_;
 };
 
 /// The forms. Each writes its kernels and adds its steps.
@@ -34927,7 +37535,9 @@ void write_reduction(Writer& writer);
 /// False: nothing is read across; write_pointwise takes it.
 bool write_transpose(Writer& writer);
 /// False: not a product of two loads over rows and columns; write_reduction takes it.
-bool write_product(Writer& writer);
+bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted);
+/// No ways where write_product would decline.
+cuda::ProductQuestion product_question(Writer& writer);
 
 inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t power_of_2_at_least(std::int64_t n) {
@@ -35111,16 +37721,130 @@ SINTER_NAMESPACE_END
 // product is computed from the accumulators in registers. For a short list of tiles the reduced axis is cut, and a second
 // kernel adds the pieces in order.
 
+// ---- sinter/backend/cuda/source_library.ipp
+// Recognising the library's epilogues, and the product by the library.
+
+// ---- sinter/backend/cuda/source_library.hpp
+// What of a kernel cuBLASLt can compute: the product, and whether all that follows it is one of the library's epilogues. A pure
+// function of the nest.
+
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-/// How a factor goes from memory to shared memory.
-struct Factor {
-  InstId load = no_inst;
-  int axis = -1;             // the parallel axis of its own
-  bool along_depth = true;   // neighbouring threads take neighbours along the reduced axis
-  int width = 1;             // elements per access
+/// The axes of a product whose one reduction is `contract`.
+struct ProductAxes {
+  InstId contract = no_inst;
+  int row = -1, column = -1;
+  int batch = -1;            // -1: none
 };
+
+/// The library's form of everything from the product to the one store, with the same rounding at each step and the same
+/// treatment of NaN and infinities; nothing where there is none.
+std::optional<cuda::LibraryProduct::Epilogue> library_epilogue(const Nest& nest, const ProductAxes& axes);
+
+/// How a matrix of the result's shape lies behind an access; nothing where its columns have no unit stride or rows overlap.
+std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nest& nest, std::uint16_t access, const ProductAxes& axes);
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source_product.hpp
+// The class that writes a product of matrices: its choices, and what the ways to compute it share (how factors are fetched,
+// what follows the product, the pieces of a cut axis). source_product.ipp has the kernel on the ordinary units,
+// source_tensor.ipp the one on tensor cores.
+
+// ---- sinter/backend/cuda/source_factor.hpp
+// A factor of a product on its way from memory into a tile in shared memory: a thread's share of a tile is loaded into
+// registers, and, once it has arrived, what stands between memory and the product (a mask, a cast, a scale) is computed from
+// them. Used by every form of generated product; knows nothing of the product itself or of how a tile is laid out.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+/// Which value a factor is, and in what order a block's threads read it.
+struct Factor {
+  InstId value = no_inst;    // a load, or maps of loads
+  int axis = -1;             // the parallel axis of its own
+  int depth_axis = -1;
+  bool along_depth = true;   // neighbouring threads take neighbours along the reduced axis
+  int width = 1;             // elements per access, along the axis that neighbouring threads follow
+};
+
+/// Chooses order and width. False: no product's factor, since it varies over the other factor's axis or asks for what a
+/// tile cannot give (a gather).
+bool choose_factor(Writer& writer, Factor& factor, int other_axis);
+/// Is it read as it is?
+bool is_plain(const Nest& nest, const Factor& factor);
+/// The instructions that it is made of, arguments first, immediates left out.
+std::vector<InstId> instructions_of(const Nest& nest, const Factor& factor);
+
+/// The tile that a block of threads takes of a factor, and the names of the text around it.
+struct FactorTile {
+  std::string name;          // of the factor: "left"
+  int extent = 0, depth = 0; // elements along the factor's own axis, along the reduced axis
+  int threads = 0;           // threads * width divides extent * depth
+  std::string first;         // a variable: the tile's first index along the factor's own axis
+  bool is_copied = false;    // by asynchronous copies, past registers: of a plain factor
+};
+
+/// Writes the text. The kernel has variables `t` (the tile's first index along the reduced axis) and `end` (no element from
+/// there on counts), of type I. Elements of a tile that lie outside the product are 0, whatever is computed from nothing.
+class FactorWriter {
+ public:
+  FactorWriter(Writer& writer, const Factor& factor, const FactorTile& tile, const IndexNames& batch);
+
+  /// Before the loop over tiles: registers, pointers, and what no tile changes.
+  void declare();
+  /// Loads this thread's share of the tile at `t`; whoever computes something before keep() hides the way from memory.
+  void fetch();
+  /// For each of the thread's places i (an unrolled loop), `write` emits what stores `width` elements: names of the first
+  /// element's position along depth and along the own axis, both inside the tile, and of an array of `width` values aligned
+  /// to 16 bytes (or to its size). They are neighbours along depth or along the own axis: Factor::along_depth.
+  using Write = std::function<void(const std::string& depth, const std::string& place, const std::string& values)>;
+  void keep(const Write& write);
+  /// In place of both, where the tile is copied: `to` names the place of `width` elements in shared memory.
+  using Place = std::function<std::string(const std::string& depth, const std::string& place)>;
+  void copy(const Place& to);
+
+  /// 4-byte registers per thread that hold what is on its way.
+  int words() const;
+
+ private:
+  struct Loaded {
+    InstId id = no_inst;
+    bool by_place = false, by_lane = false;   // has one element for each i, for each of `width`
+    bool is_fixed = false;                    // no tile changes it
+  };
+  static std::string str(std::int64_t number) { return std::to_string(number); }
+  std::string type() const { return value_type(nest.inst(factor_.value).dtype); }
+  int vector_axis() const { return factor_.along_depth ? factor_.depth_axis : factor_.axis; }
+  int run() const { return (factor_.along_depth ? tile_.depth : tile_.extent) / factor_.width; }
+  int step() const { return tile_.threads / run(); }
+  int places() const { return tile_.extent * tile_.depth / (tile_.threads * factor_.width); }
+  std::string depth_of() const { return tile_.name + "_depth" + (factor_.along_depth ? "" : " + i * " + str(step())); }
+  std::string place_of() const { return tile_.name + "_place" + (factor_.along_depth ? " + i * " + str(step()) : ""); }
+  bool is_once(InstId id) const { return !nest.varies(id, factor_.axis) && !nest.varies(id, factor_.depth_axis); }
+  std::string suffix(InstId id) const { return is_plain_ ? std::string() : str(id); }
+  std::string registers_of(InstId id) const { return tile_.name + "_next" + suffix(id); }
+  std::string memory_of(InstId id) const { return tile_.name + "_from" + suffix(id); }
+  std::string value(InstId id) const { return tile_.name + "_v" + str(id); }
+  void read(const Loaded& load);
+  void compute();
+
+  Writer& w;
+  const Nest& nest;
+  Factor factor_;
+  FactorTile tile_;
+  IndexNames batch_;
+  bool is_plain_;
+  std::vector<InstId> body_;
+  std::vector<Loaded> loads_;
+};
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
 
 struct ProductShape {
   InstId contract = no_inst;
@@ -35129,33 +37853,51 @@ struct ProductShape {
   Factor left, right;
   int rows = 128, columns = 128, depth = 16;      // of a tile
   int thread_rows = 8, thread_columns = 8;
+  int teams = 1;                                  // of threads: each takes its part of a tile's depth, and their sums are added
   std::int64_t splits = 1, chunk = 0;             // of the reduced axis
-  int threads() const { return rows / thread_rows * (columns / thread_columns); }
+  int team_threads() const { return rows / thread_rows * (columns / thread_columns); }
+  int threads() const { return team_threads() * teams; }
 };
+
+/// Below, a product is never offered to the library: opening it takes a process a good part of a second, and a generated kernel
+/// takes some 30 microseconds.
+inline constexpr double least_library_operations = 1e9;
 
 class ProductWriter {
  public:
   explicit ProductWriter(Writer& writer) : w(writer), nest(writer.nest) {}
 
   bool choose();
+  /// The ways that are open, the one preferred by the rule of thumb first.
+  std::vector<cuda::ProductWay> ways() const;
+  /// Names a product in a table of measurements.
+  std::string text() const;
+  double operations() const;
   void run();
-  /// The product by the library, what follows it by a kernel of its own (none for a plain product).
-  bool run_library();
+  /// The product by the library; what follows it in the library's epilogue where that is wanted and fits, else in a kernel.
+  void run_library(bool with_epilogue);
 
- private:
+ protected:
   static std::string str(std::int64_t number) { return std::to_string(number); }
-  bool choose_factor(Factor& factor, int axis, int other_axis);
   void choose_tile();
-  int packed_width(const Factor& factor, int axis) const;
+  ProductAxes axes() const;
+  void choose_teams(std::int64_t blocks);
+  std::optional<cuda::LibraryProduct> library_product() const;
+  bool library_does_all(cuda::LibraryProduct& product) const;
   std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
   std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
 
+  void write_threads();
   void write_place();
-  void declare_fetch(const Factor& factor, const std::string& name, int extent);
-  void fetch(const Factor& factor, const std::string& name, int extent, const std::string& first);
-  void keep(const Factor& factor, const std::string& name, int extent);
+  FactorWriter factor(const std::string& name) const;
+  void keep(FactorWriter& factor, const std::string& name);
   void multiply();
   void write_epilogue();
+  void write_staged(int rows, const std::string& first_row);
+  void add_teams(int width, const std::string& place);
+  /// Neighbouring results that a thread takes at once.
+  int result_width() const { return nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1; }
+  std::vector<bool> after_contract() const;
   void write_results(const IndexNames& index, int width);
   void write_finish();
   /// A row of a factor's tile in shared memory.
@@ -35163,9 +37905,10 @@ class ProductWriter {
     return "(" + name + "_tile + (buffer * " + str(shape.depth) + " + " + depth + ") * " + str((name == "left" ? shape.rows : shape.columns) + pad()) + ")";
   }
   int pad() const { return static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype)); }   // keeps rows aligned
+  /// Elements of shared memory that a team's results take: those of all fit where the two buffers were.
+  int staged() const { return shape.rows * (shape.columns + pad()); }
   int row_gap() const { return shape.rows * 4 / shape.thread_rows; }
   int column_gap() const { return shape.columns * 4 / shape.thread_columns; }
-  int accesses(const Factor& factor, int extent) const { return extent * shape.depth / (shape.threads() * factor.width); }
 
   Writer& w;
   const Nest& nest;
@@ -35173,25 +37916,200 @@ class ProductWriter {
   IndexNames batch_index_;
 };
 
-// ---- the choice -------------------------------------------------------------------------------------------------------
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
 
-/// Vectors of 4 words along that axis, if memory allows.
-SINTER_DECL int ProductWriter::packed_width(const Factor& factor, int axis) const {
-  const std::uint16_t access = nest.inst(factor.load).access;
-  const int width = static_cast<int>(16 / size_of(nest.dtype_of(access)));
-  return nest.extent(axis) % width == 0 && w.packs(access, axis, width) ? width : 1;
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+/// Reads scale * product + sign * residual + bias from the stored value down to the product.
+class EpilogueReader {
+ public:
+  EpilogueReader(const Nest& nest, const ProductAxes& axes) : nest_(nest), axes_(axes) {}
+
+  /// relu is not among them: the library makes 0 of NaN, and here NaN stays NaN. Nor is gelu: the library's is the tanh form.
+  std::optional<cuda::LibraryProduct::Epilogue> read(InstId value) {
+    const auto under_bias = operands_of(value, Prim::add, [&](InstId id) { return is_bias(id); });
+    if (under_bias) {
+      const std::uint16_t access = nest_.inst(under_bias->second).access;
+      found_.bias = matrix(access);
+      found_.bias.stride = 0;
+      value = under_bias->first;
+    }
+    if (const auto added = operands_of(value, Prim::add, [&](InstId id) { return is_residual(id); })) {
+      found_.residual = matrix(nest_.inst(added->second).access);
+      value = added->first;
+    } else if (nest_.inst(value).prim == Prim::sub) {
+      const InstId left = nest_.inst(value).args[0], right = nest_.inst(value).args[1];
+      if (is_residual(right)) {
+        found_.residual = matrix(nest_.inst(right).access), found_.sign = -1, value = left;
+      } else if (is_residual(left)) {
+        found_.residual = matrix(nest_.inst(left).access), found_.scale = -1, value = right;
+      }
+    }
+    if (value != axes_.contract && found_.is_empty()) {   // times something and plus something may be one rounding or two
+      const auto scaled = operands_of(value, Prim::mul, [&](InstId id) { return is_scale(id); });
+      if (!scaled) return {};
+      found_.scale = nest_.inst(scaled->second).number(), value = scaled->first;
+    }
+    if (value != axes_.contract) return {};
+    return found_;
+  }
+
+ private:
+  /// The other operand, and the one that `is_wanted`.
+  template <class F>
+  std::optional<std::pair<InstId, InstId>> operands_of(InstId value, Prim prim, F&& is_wanted) const {
+    const Inst& inst = nest_.inst(value);
+    if (inst.prim != prim) return {};
+    if (is_wanted(inst.args[1])) return std::pair(inst.args[0], inst.args[1]);
+    if (is_wanted(inst.args[0])) return std::pair(inst.args[1], inst.args[0]);
+    return {};
+  }
+  bool is_load(InstId id) const { return nest_.inst(id).prim == Prim::load && nest_.inst(id).dtype == nest_.inst(axes_.contract).dtype && !nest_.is_inner[id]; }
+  bool is_bias(InstId id) const {
+    if (!is_load(id)) return false;
+    const std::uint16_t access = nest_.inst(id).access;
+    return nest_.stride_class(access, axes_.column) == StrideClass::unit && nest_.stride_class(access, axes_.row) == StrideClass::zero;
+  }
+  bool is_residual(InstId id) const { return is_load(id) && library_matrix(nest_, nest_.inst(id).access, axes_).has_value(); }
+  /// By 0 the library would not multiply at all, and NaN would be lost.
+  bool is_scale(InstId id) const {
+    const Inst& inst = nest_.inst(id);
+    return inst.prim == Prim::immediate && std::isfinite(inst.number()) && inst.number() != 0;
+  }
+  cuda::LibraryProduct::Matrix matrix(std::uint16_t access) const {
+    cuda::LibraryProduct::Matrix m;
+    m.operand = nest_.kernel.accesses[access].operand;
+    m.byte_offset = nest_.geometry.accesses[access].offset * size_of(nest_.dtype_of(access));
+    m.stride = nest_.stride(access, axes_.row), m.batch_stride = axes_.batch < 0 ? 0 : nest_.stride(access, axes_.batch);
+    return m;
+  }
+  friend std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nest&, std::uint16_t, const ProductAxes&);
+
+  const Nest& nest_;
+  const ProductAxes& axes_;
+  cuda::LibraryProduct::Epilogue found_;
+};
+
+SINTER_DECL std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nest& nest, std::uint16_t access, const ProductAxes& axes) {
+  const cuda::LibraryProduct::Matrix matrix = EpilogueReader(nest, axes).matrix(access);
+  if (nest.stride_class(access, axes.column) != StrideClass::unit || matrix.stride < nest.extent(axes.column) || matrix.batch_stride < 0) return {};
+  return matrix;
 }
 
-SINTER_DECL bool ProductWriter::choose_factor(Factor& factor, int axis, int other_axis) {
-  const std::uint16_t access = nest.inst(factor.load).access;
-  if (nest.stride_class(access, other_axis) != StrideClass::zero) return false;
-  factor.axis = axis;
-  const int along_depth = packed_width(factor, shape.depth_axis), along_axis = packed_width(factor, axis);
-  const bool is_unit_along_axis = nest.stride_class(access, axis) == StrideClass::unit;
-  factor.along_depth = along_depth > 1 || (along_axis == 1 && !is_unit_along_axis);
-  factor.width = std::max(along_depth, along_axis);
+SINTER_DECL std::optional<cuda::LibraryProduct::Epilogue> library_epilogue(const Nest& nest, const ProductAxes& axes) {
+  if (nest.kernel.stores.size() != 1) return {};
+  return EpilogueReader(nest, axes).read(nest.kernel.stores[0].value);
+}
+
+SINTER_DECL ProductAxes ProductWriter::axes() const { return {shape.contract, shape.row_axis, shape.column_axis, shape.batch.empty() ? -1 : shape.batch[0]}; }
+
+/// The product alone, its result at the start of the workspace; nothing where the library cannot take it.
+SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::library_product() const {
+  cuda::LibraryProduct product;
+  product.dtype = nest.inst(shape.contract).dtype, product.precision = nest.kernel.precision, product.batches = nest.points(shape.batch);
+  product.rows = nest.extent(shape.row_axis), product.columns = nest.extent(shape.column_axis), product.depth = nest.extent(shape.depth_axis);
+  if (!w.device.uses_library || !is_floating(product.dtype) || product.depth == 0 || shape.batch.size() > 1) return {};
+  if (!is_plain(nest, shape.left) || !is_plain(nest, shape.right)) return {};
+  const auto fill = [&](const Factor& factor, cuda::LibraryProduct::Factor& to, int extent_axis) {
+    const std::uint16_t access = nest.inst(factor.value).access;
+    to.operand = nest.kernel.accesses[access].operand;
+    to.byte_offset = nest.geometry.accesses[access].offset * size_of(product.dtype);
+    to.stride = nest.stride(access, factor.axis), to.depth_stride = nest.stride(access, shape.depth_axis);
+    to.batch_stride = shape.batch.empty() ? 0 : nest.stride(access, shape.batch[0]);
+    return (to.depth_stride == 1 && to.stride >= product.depth) || (to.stride == 1 && to.depth_stride >= nest.extent(extent_axis));
+  };
+  if (!fill(shape.left, product.left, shape.row_axis) || !fill(shape.right, product.right, shape.column_axis)) return {};
+  product.result.stride = product.columns, product.result.batch_stride = product.rows * product.columns;
+  product.alignment = w.is_aligned() ? 16 : static_cast<std::size_t>(size_of(product.dtype));
+  return product;
+}
+
+/// Straight into the operand where the library can compute all there is.
+SINTER_DECL bool ProductWriter::library_does_all(cuda::LibraryProduct& product) const {
+  const auto epilogue = library_epilogue(nest, axes());
+  const auto stored = epilogue ? library_matrix(nest, nest.kernel.stores[0].access, axes()) : std::nullopt;
+  if (!stored) return false;
+  product.epilogue = *epilogue, product.result = *stored;
   return true;
 }
+
+SINTER_DECL void ProductWriter::run_library(bool with_epilogue) {
+  cuda::LibraryProduct product = *library_product();
+  if (with_epilogue && library_does_all(product)) return w.set_call(cuda::make_library_product(product));
+  const std::int64_t bytes = quotient_up(product.batches * product.rows * product.columns * size_of(product.dtype), 256) * 256;
+  product.scratch_place = static_cast<std::size_t>(bytes);
+  w.add_workspace(bytes);
+  w.set_call(cuda::make_library_product(product));
+  shape.splits = 1;
+  w.set_vector(shape.column_axis, product.columns % 4 == 0 ? 4 : 1);
+  write_finish();
+}
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source_tensor.hpp
+// The way of a product on tensor cores: where it is open, and the class that writes its kernel. See source_tensor.ipp.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+/// What a block and each of its warps compute, and how many tiles of the factors are in shared memory at once.
+struct TensorTile {
+  int rows = 0, columns = 0, warp_rows = 0, warp_columns = 0, stages = 0;
+  double cost = 1;   // of a result, against the best tile
+  int threads() const { return rows / warp_rows * (columns / warp_columns) * 32; }
+};
+
+class TensorWriter : public ProductWriter {
+ public:
+  explicit TensorWriter(const ProductWriter& chosen) : ProductWriter(chosen) {}
+  /// f64 anywhere, f32 in the precisions of tensor cores; from sm_80 on.
+  bool is_open() const;
+  /// Is it better than the kernel on the ordinary units, as a rule of thumb?
+  bool is_preferred() const;
+  void run();
+
+ private:
+  bool is_f32() const { return nest.inst(shape.contract).dtype == DType::f32; }
+  bool is_split() const { return nest.kernel.precision == MatmulPrecision::tf32x3; }   // every number into two
+  int pack_width() const { return is_f32() ? 4 : 2; }        // elements of 16 bytes
+  int row_blocks() const { return tile_.warp_rows / 16; }
+  int column_blocks() const { return tile_.warp_columns / 8; }
+  /// Places that a lane reads from, but for constants.
+  int variants(const std::string& name) const { return factor_of(name).along_depth ? 1 : pack_width(); }
+  int stage_elements() const { return (shape.rows + shape.columns) * shape.depth; }
+  std::size_t shared_bytes(const TensorTile& tile) const;
+  std::vector<TensorTile> tiles() const;
+  void choose_tile();
+
+  void write_lanes();
+  FactorWriter factor(const std::string& name) const;
+  const Factor& factor_of(const std::string& name) const { return name == "left" ? shape.left : shape.right; }
+  int extent_of(const std::string& name) const { return name == "left" ? shape.rows : shape.columns; }
+  bool is_copied(const std::string& name) const { return is_plain(nest, factor_of(name)); }
+  void declare_fragments(const std::string& name);
+  std::string place(const std::string& name, const std::string& k, const std::string& x) const;
+  void fetch(FactorWriter& factor, const std::string& name);
+  void keep(FactorWriter& factor, const std::string& name);
+  void multiply();
+  void read(const std::string& name);
+  void convert(const std::string& name);
+  void multiply_step(const std::string& sum, const std::string& left, const std::string& right);
+  void stage_results();
+  std::string loop(const std::string& variable, int count) const { return "for (int " + variable + " = 0; " + variable + " < " + str(count) + "; ++" + variable + ")"; }
+
+  TensorTile tile_;
+};
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+// ---- the choice -------------------------------------------------------------------------------------------------------
 
 SINTER_DECL bool ProductWriter::choose() {
   const std::vector<InstId> reductions = nest.reductions_of(0);
@@ -35202,12 +38120,12 @@ SINTER_DECL bool ProductWriter::choose() {
   Factor factors[2];
   AxisList own[2];
   for (std::size_t k = 0; k < 2; ++k) {
-    factors[k].load = contract.args[k];
-    if (nest.inst(factors[k].load).prim != Prim::load || !nest.varies(factors[k].load, shape.depth_axis)) return false;
+    factors[k].value = contract.args[k], factors[k].depth_axis = shape.depth_axis;
+    if (!nest.varies(factors[k].value, shape.depth_axis)) return false;
   }
   for (int a : nest.parallel)
     for (std::size_t k = 0; k < 2; ++k)
-      if (nest.varies(factors[k].load, a) && !nest.varies(factors[1 - k].load, a)) own[k].push_back(a);
+      if (nest.varies(factors[k].value, a) && !nest.varies(factors[1 - k].value, a)) own[k].push_back(a);
   if (own[0].empty() || own[1].empty()) return false;
   // Columns are the later axis: what is stored has unit stride there.
   const std::size_t right = own[0].back() > own[1].back() ? 0 : 1;
@@ -35216,8 +38134,8 @@ SINTER_DECL bool ProductWriter::choose() {
   for (int a : nest.parallel)
     if (a != shape.row_axis && a != shape.column_axis) shape.batch.push_back(a);
   if (nest.extent(shape.row_axis) < 8 || nest.extent(shape.column_axis) < 8) return false;
-  if (!choose_factor(shape.left, shape.row_axis, shape.column_axis) || !choose_factor(shape.right, shape.column_axis, shape.row_axis)) return false;
-  choose_tile();
+  shape.left.axis = shape.row_axis, shape.right.axis = shape.column_axis;
+  if (!choose_factor(w, shape.left, shape.column_axis) || !choose_factor(w, shape.right, shape.row_axis)) return false;
   return true;
 }
 
@@ -35239,21 +38157,36 @@ SINTER_DECL void ProductWriter::choose_tile() {
   }
   shape.rows = best.rows, shape.columns = best.columns, shape.depth = best.depth;
   shape.thread_rows = best.thread_rows, shape.thread_columns = best.thread_columns;
+  if (best.rows == 32) choose_teams(blocks(best));
   const std::int64_t depth = nest.extent(shape.depth_axis), steps = quotient_up(depth, shape.depth);
   shape.chunk = std::max<std::int64_t>(steps, 1) * shape.depth;
-  const std::int64_t splits = std::min(steps / 4, std::int64_t{w.device.multiprocessors} * 2 / blocks(best));
+  // A second kernel costs about as much as four steps of a block of teams.
+  const std::int64_t most = shape.teams == 1 ? steps / 4 : steps < 8 ? 1 : steps / 3;
+  const std::int64_t splits = std::min(most, std::int64_t{w.device.multiprocessors} * 2 / blocks(best));
   if (splits < 2) return;
   shape.chunk = quotient_up(steps, splits) * shape.depth;
   shape.splits = quotient_up(depth, shape.chunk);
 }
 
+/// Of few small tiles, what a block takes is a chain of waiting for memory: all threads that find room share its steps.
+SINTER_DECL void ProductWriter::choose_teams(std::int64_t blocks) {
+  const bool is_wide = size_of(nest.inst(shape.contract).dtype) == 8, is_deep = !is_wide && nest.extent(shape.depth_axis) > 32;
+  const int teams = is_deep ? 8 : 4;
+  if (blocks * teams * shape.team_threads() > std::int64_t{w.device.multiprocessors} * 2048) return;
+  shape.teams = teams, shape.depth = is_deep ? 64 : 32;
+}
+
 // ---- the kernel -------------------------------------------------------------------------------------------------------
 
-SINTER_DECL void ProductWriter::write_place() {
+SINTER_DECL void ProductWriter::write_threads() {
   // A warp is 8 threads across and 4 down, so that what it reads of shared memory at once has few different rows.
-  const int warps_across = shape.columns / shape.thread_columns / 8;
-  w.line("const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32);");
+  const int warps_across = shape.columns / shape.thread_columns / 8, team_warps = shape.team_threads() / 32;
+  w.line("const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32)" + (shape.teams > 1 ? " % " + str(team_warps) : "") + ";");
+  if (shape.teams > 1) w.line("const int team = (int)(threadIdx.x / " + str(shape.team_threads()) + ");");
   w.line("const int tx = warp % " + str(warps_across) + " * 8 + lane % 8, ty = warp / " + str(warps_across) + " * 4 + lane / 8;");
+}
+
+SINTER_DECL void ProductWriter::write_place() {
   const std::int64_t row_tiles = quotient_up(nest.extent(shape.row_axis), shape.rows), column_tiles = quotient_up(nest.extent(shape.column_axis), shape.columns);
   w.line("const I block = (I)blockIdx.x;");
   w.line("const I tile_row = " + w.divided("block", "ct", column_tiles) + ";");
@@ -35270,60 +38203,38 @@ SINTER_DECL void ProductWriter::write_place() {
   }
 }
 
-/// Registers for a thread's share of the next tile, and the places it comes from.
-SINTER_DECL void ProductWriter::declare_fetch(const Factor& factor, const std::string& name, int extent) {
-  const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width;
-  const std::string run = "(int)(threadIdx.x % " + str(in_run) + ") * " + str(factor.width), line = "(int)(threadIdx.x / " + str(in_run) + ")";
-  w.line("const int " + name + "_depth = " + (factor.along_depth ? run : line) + ", " + name + "_place = " + (factor.along_depth ? line : run) + ";");
-  w.line("__align__(16) " + type() + " " + name + "_next[" + str(accesses(factor, extent)) + "][" + str(factor.width) + "];");
-  w.line("const " + memory_type(nest.inst(factor.load).dtype) + "* const " + name + "_from = " + w.pointer(nest.inst(factor.load).access) + " + " +
-         w.offset(nest.inst(factor.load).access, batch_index_) + ";");
+SINTER_DECL FactorWriter ProductWriter::factor(const std::string& name) const {
+  const bool is_left = name == "left";
+  const FactorTile tile{name, is_left ? shape.rows : shape.columns, shape.depth, shape.threads(), is_left ? "first_row" : "first_column"};
+  return FactorWriter(w, is_left ? shape.left : shape.right, tile, batch_index_);
 }
 
-SINTER_DECL void ProductWriter::fetch(const Factor& factor, const std::string& name, int extent, const std::string& first) {
-  const std::uint16_t access = nest.inst(factor.load).access;
-  const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width, step = shape.threads() / in_run;
-  w.unroll("for (int i = 0; i < " + str(accesses(factor, extent)) + "; ++i)");
-  w.line("const I k = t + " + name + "_depth" + (factor.along_depth ? "" : " + i * " + str(step)) + ";");
-  w.line("const I x = " + first + " + " + name + "_place" + (factor.along_depth ? " + i * " + str(step) : "") + ";");
-  IndexNames index;
-  index[static_cast<std::size_t>(factor.axis)] = "x", index[static_cast<std::size_t>(shape.depth_axis)] = "k";
-  const std::string at = w.offset(access, index), limit = "k < end && x < " + w.extent(factor.axis), width = str(factor.width);
-  if (factor.width == 1) {
-    w.line(name + "_next[i][0] = " + limit + " ? " + name + "_from[" + at + "] : 0;");
-  } else {
-    const std::string pack = "Pack<" + memory_type(nest.dtype_of(access)) + ", " + width + ">";
-    w.line(pack + " p = {};");
-    w.line("if (" + limit + ") p = *(const " + pack + "*)(" + name + "_from + " + at + ");");
-    w.line("#pragma unroll");
-    w.line("for (int j = 0; j < " + width + "; ++j) " + name + "_next[i][j] = p.v[j];");
-  }
-  w.close();
-}
-
-SINTER_DECL void ProductWriter::keep(const Factor& factor, const std::string& name, int extent) {
-  const int in_run = (factor.along_depth ? shape.depth : extent) / factor.width, step = shape.threads() / in_run;
-  w.unroll("for (int i = 0; i < " + str(accesses(factor, extent)) + "; ++i)");
-  const std::string across = tile(name, name + "_depth + i * " + str(step)) + " + " + name + "_place";
-  if (factor.along_depth) {
-    w.line("#pragma unroll");
-    w.line("for (int j = 0; j < " + str(factor.width) + "; ++j) " + tile(name, name + "_depth + j") + "[" + name + "_place + i * " + str(step) + "] = " + name + "_next[i][j];");
-  } else if (factor.width == 1) {
-    w.line("*(" + across + ") = " + name + "_next[i][0];");
-  } else {
-    w.line("*(" + pack(factor.width) + "*)(" + across + ") = *(const " + pack(factor.width) + "*)" + name + "_next[i];");
-  }
-  w.close();
+/// What has arrived of a factor goes to its tile, a row for each position along the reduced axis.
+SINTER_DECL void ProductWriter::keep(FactorWriter& factor, const std::string& name) {
+  const Factor& read = name == "left" ? shape.left : shape.right;
+  factor.keep([&](const std::string& depth, const std::string& place, const std::string& values) {
+    const std::string across = tile(name, depth) + " + " + place;
+    if (read.along_depth) {
+      w.line("#pragma unroll");
+      w.line("for (int j = 0; j < " + str(read.width) + "; ++j) " + tile(name, depth + " + j") + "[" + place + "] = " + values + "[j];");
+    } else if (read.width == 1) {
+      w.line("*(" + across + ") = " + values + "[0];");
+    } else {
+      w.line("*(" + pack(read.width) + "*)(" + across + ") = *(const " + pack(read.width) + "*)" + values + ";");
+    }
+  });
 }
 
 /// A thread has groups of 4 rows and of 4 columns, spread over the tile so that shared memory is read without conflicts, and
 /// whole groups at a time: the compiler does not see that they are aligned.
 SINTER_DECL void ProductWriter::multiply() {
-  w.line("const " + type() + "* const left_now = " + tile("left", "0") + " + ty * 4;");
-  w.line("const " + type() + "* const right_now = " + tile("right", "0") + " + tx * 4;");
+  const int depth = shape.depth / shape.teams;
+  const std::string first = shape.teams > 1 ? "team * " + str(depth) : "0";
+  w.line("const " + type() + "* const left_now = " + tile("left", first) + " + ty * 4;");
+  w.line("const " + type() + "* const right_now = " + tile("right", first) + " + tx * 4;");
   // Enough independent work without text that compiles for long.
   w.line("#pragma unroll " + str(std::min(8, std::max(4, 256 / (shape.thread_rows * shape.thread_columns)))));
-  w.open("for (int k = 0; k < " + str(shape.depth) + "; ++k)");
+  w.open("for (int k = 0; k < " + str(depth) + "; ++k)");
   w.line("__align__(16) " + type() + " left[" + str(shape.thread_rows) + "], right[" + str(shape.thread_columns) + "];");
   const auto read = [&](const std::string& name, int count, int pitch, int gap) {
     w.line("#pragma unroll");
@@ -35339,27 +38250,28 @@ SINTER_DECL void ProductWriter::multiply() {
 }
 
 SINTER_DECL void ProductWriter::run() {
-  const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 ? 2 : 1);
+  choose_tile();
+  // Two blocks at a time share a processor, unless more than the two factors is on its way in registers.
+  const bool has_room = factor("left").words() + factor("right").words() <= 24;
+  const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 && has_room ? 2 : 1);
+  write_threads();
   write_place();
   // Two buffers of both tiles; at the end the results pass through the same memory.
   w.line("__shared__ __align__(16) " + type() + " left_tile[" + str(2 * shape.depth * (shape.rows + pad() + shape.columns + pad())) + "];");
   w.line(type() + "* const right_tile = left_tile + " + str(2 * shape.depth * (shape.rows + pad())) + ";");
-  declare_fetch(shape.left, "left", shape.rows);
-  declare_fetch(shape.right, "right", shape.columns);
+  FactorWriter left = factor("left"), right = factor("right");
+  left.declare(), right.declare();
   w.line(type() + " sum[" + str(shape.thread_rows) + "][" + str(shape.thread_columns) + "] = {};");
   w.line("int buffer = 0;");
   w.line("I t = begin;");
-  fetch(shape.left, "left", shape.rows, "first_row");
-  fetch(shape.right, "right", shape.columns, "first_column");
+  left.fetch(), right.fetch();
   w.line("#pragma unroll 1");
   w.open("for (;;)");
-  keep(shape.left, "left", shape.rows);
-  keep(shape.right, "right", shape.columns);
+  keep(left, "left"), keep(right, "right");
   w.line("__syncthreads();");
   w.line("t += " + str(shape.depth) + ";");
   w.open("if (t < end)");
-  fetch(shape.left, "left", shape.rows, "first_row");
-  fetch(shape.right, "right", shape.columns, "first_column");
+  left.fetch(), right.fetch();
   w.close();
   multiply();
   w.line("if (t >= end) break;");
@@ -35379,9 +38291,8 @@ SINTER_DECL void ProductWriter::run() {
 /// Results go through shared memory, a group of rows at a time: what follows the product is written once, in a loop, and
 /// reads and writes whole lines.
 SINTER_DECL void ProductWriter::write_epilogue() {
-  const int width = nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1, groups = shape.thread_rows / 4, stage_rows = shape.rows / groups;
-  w.set_vector(shape.column_axis, width);
-  const std::string row = "x" + str(shape.row_axis), column = "x" + str(shape.column_axis), pitch = str(shape.columns + pad());
+  const int groups = shape.thread_rows / 4, stage_rows = shape.rows / groups;
+  const std::string pitch = str(shape.columns + pad());
   w.line("#pragma unroll 1");
   w.open("for (int g = 0; g < " + str(groups) + "; ++g)");
   w.line("__syncthreads();");
@@ -35390,14 +38301,25 @@ SINTER_DECL void ProductWriter::write_epilogue() {
   w.line(pack(4) + " p;");
   w.line("#pragma unroll");
   w.line(std::string("for (int c = 0; c < 4; ++c) p.v[c] = ") + (groups == 1 ? "sum[i][j * 4 + c]" : "g == 0 ? sum[i][j * 4 + c] : sum[i + 4][j * 4 + c]") + ";");
-  w.line("*(" + pack(4) + "*)(left_tile + (ty * 4 + i) * " + pitch + " + j * " + str(column_gap()) + " + tx * 4) = p;");
+  const std::string own = shape.teams > 1 ? "left_tile + team * " + str(staged()) : "left_tile";
+  w.line("*(" + pack(4) + "*)(" + own + " + (ty * 4 + i) * " + pitch + " + j * " + str(column_gap()) + " + tx * 4) = p;");
   w.close(), w.close();
   w.line("__syncthreads();");
+  write_staged(stage_rows, "first_row + g * " + str(row_gap()));
+  w.close();
+}
+
+/// What follows the product, for `rows` rows of results that wait in shared memory.
+SINTER_DECL void ProductWriter::write_staged(int rows, const std::string& first_row) {
+  const int width = result_width();
+  const std::string row = "x" + str(shape.row_axis), column = "x" + str(shape.column_axis), pitch = str(shape.columns + pad());
+  w.set_vector(shape.column_axis, width);
   const std::string in_row = str(shape.columns / width);
   w.line("#pragma unroll 1");
-  w.open("for (int q = (int)threadIdx.x; q < " + str(stage_rows * shape.columns / width) + "; q += " + str(shape.threads()) + ")");
-  w.line("const I " + row + " = first_row + g * " + str(row_gap()) + " + q / " + in_row + ", " + column + " = first_column + q % " + in_row + " * " + str(width) + ";");
-  w.line("const " + pack(width) + " sums = *(const " + pack(width) + "*)(left_tile + q / " + in_row + " * " + pitch + " + q % " + in_row + " * " + str(width) + ");");
+  w.open("for (int q = (int)threadIdx.x; q < " + str(rows * shape.columns / width) + "; q += " + str(shape.threads()) + ")");
+  w.line("const I " + row + " = " + first_row + " + q / " + in_row + ", " + column + " = first_column + q % " + in_row + " * " + str(width) + ";");
+  w.line(std::string(shape.teams > 1 ? "" : "const ") + pack(width) + " sums = *(const " + pack(width) + "*)(left_tile + q / " + in_row + " * " + pitch + " + q % " + in_row + " * " + str(width) + ");");
+  if (shape.teams > 1) add_teams(width, "left_tile + q / " + in_row + " * " + pitch + " + q % " + in_row + " * " + str(width));
   w.open("if (" + row + " < " + w.extent(shape.row_axis) + " && " + column + " < " + w.extent(shape.column_axis) + ")");
   IndexNames index = batch_index_;
   index[static_cast<std::size_t>(shape.row_axis)] = row, index[static_cast<std::size_t>(shape.column_axis)] = column;
@@ -35410,16 +38332,38 @@ SINTER_DECL void ProductWriter::write_epilogue() {
   } else {
     write_results(index, width);
   }
-  w.close(), w.close(), w.close();
+  w.close(), w.close();
+}
+
+/// The other teams' results, in order.
+SINTER_DECL void ProductWriter::add_teams(int width, const std::string& place) {
+  w.unroll("for (int m = 1; m < " + str(shape.teams) + "; ++m)");
+  w.line("const " + pack(width) + " more = *(const " + pack(width) + "*)(" + place + " + m * " + str(staged()) + ");");
+  w.line("#pragma unroll");
+  w.line("for (int j = 0; j < " + str(width) + "; ++j) sums.v[j] = " + combined(Prim::reduce_add, nest.inst(shape.contract).dtype, "sums.v[j]", "more.v[j]") + ";");
+  w.close();
+}
+
+/// Instructions that the stores need beside the product: its factors' are done with.
+SINTER_DECL std::vector<bool> ProductWriter::after_contract() const {
+  std::vector<bool> needed(nest.kernel.body.size());
+  for (const Store& store : nest.kernel.stores) needed[store.value] = true;
+  for (std::size_t i = needed.size(); i-- > 0;) {
+    const Inst& inst = nest.kernel.body[i];
+    if (!needed[i] || inst.prim == Prim::contract) continue;
+    for (int k = 0; k < arity(inst.prim); ++k) needed[inst.args[static_cast<std::size_t>(k)]] = true;
+  }
+  return needed;
 }
 
 /// Everything but the product, for `width` neighbouring columns, and the stores.
 SINTER_DECL void ProductWriter::write_results(const IndexNames& index, int width) {
   std::vector<InstId> elementwise;
+  const std::vector<bool> is_needed = after_contract();
   for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
     const auto id = static_cast<InstId>(i);
     const Prim prim = nest.inst(id).prim;
-    if (!nest.is_live[i] || nest.is_inner[i] || prim == Prim::immediate || prim == Prim::contract) continue;
+    if (!is_needed[i] || prim == Prim::immediate || prim == Prim::contract) continue;
     const std::string v = "v" + str(id);
     w.name[i] = v;
     if (!w.is_along(id)) {
@@ -35449,7 +38393,7 @@ SINTER_DECL void ProductWriter::write_results(const IndexNames& index, int width
 
 /// Adds the pieces in order: a thread for `width` neighbouring columns of a result.
 SINTER_DECL void ProductWriter::write_finish() {
-  const int width = nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1, threads = 128;
+  const int width = result_width(), threads = 128;
   AxisList axes = shape.batch;
   axes.push_back(shape.row_axis), axes.push_back(shape.column_axis);
   const std::int64_t results = nest.points(axes), items = results / width;
@@ -35458,10 +38402,17 @@ SINTER_DECL void ProductWriter::write_finish() {
   w.open("if (item < " + w.number("items", items) + ")");
   const IndexNames index = w.decode("item", axes, width);
   w.line(type() + " sum[" + str(width) + "] = {};");
-  w.open("for (I s = 0; s < " + w.number("splits", shape.splits) + "; ++s)");
-  w.line("const " + type() + "* const piece = (const " + type() + "*)a.workspace + s * " + w.number("results", results) + " + item * " + str(width) + ";");
+  // Four loads at once, the last of them idle: a loop unrolled by the compiler is three loops.
+  const std::string splits = w.number("splits", shape.splits), batch = str(std::min<std::int64_t>(shape.splits, 4));
+  const std::string at = "((const " + type() + "*)a.workspace + (s + i) * " + w.number("results", results) + " + item * " + str(width) + ")";
+  w.line("#pragma unroll 1");
+  w.open("for (I s = 0; s < " + splits + "; s += " + batch + ")");
+  w.line(pack(width) + " piece[" + batch + "] = {};");
   w.line("#pragma unroll");
-  w.line("for (int j = 0; j < " + str(width) + "; ++j) sum[j] = " + combined(Prim::reduce_add, nest.inst(shape.contract).dtype, "sum[j]", "piece[j]") + ";");
+  w.line("for (int i = 0; i < " + batch + "; ++i) if (s + i < " + splits + ") piece[i] = *(const " + pack(width) + "*)" + at + ";");
+  w.line("#pragma unroll");
+  w.line("for (int q = 0; q < " + batch + " * " + str(width) + "; ++q) sum[q % " + str(width) + "] = " +
+         combined(Prim::reduce_add, nest.inst(shape.contract).dtype, "sum[q % " + str(width) + "]", "piece[q / " + str(width) + "].v[q % " + str(width) + "]") + ";");
   w.close();
   w.name[shape.contract] = "sum[j]";
   write_results(index, width);
@@ -35469,50 +38420,58 @@ SINTER_DECL void ProductWriter::write_finish() {
   w.add_step(entry, quotient_up(items, threads), 1, threads);
 }
 
-/// From here on the library's product is worth a second pass over the result.
+/// From here on the library's product is worth a second pass over the result, as a rule of thumb.
 inline constexpr double library_operations = 2e9;
 
-SINTER_DECL bool ProductWriter::run_library() {
-  const Inst& contract = nest.inst(shape.contract);
-  cuda::LibraryProduct product;
-  product.dtype = contract.dtype, product.batches = nest.points(shape.batch);
-  product.rows = nest.extent(shape.row_axis), product.columns = nest.extent(shape.column_axis), product.depth = nest.extent(shape.depth_axis);
-  const double operations = 2.0 * static_cast<double>(product.batches * product.rows) * static_cast<double>(product.columns * product.depth);
-  if (!w.device.uses_library || !is_floating(product.dtype) || operations < library_operations || shape.batch.size() > 1) return false;
-  const auto fill = [&](const Factor& factor, cuda::LibraryProduct::Factor& to, int extent_axis) {
-    const std::uint16_t access = nest.inst(factor.load).access;
-    to.operand = nest.kernel.accesses[access].operand;
-    to.byte_offset = nest.geometry.accesses[access].offset * size_of(product.dtype);
-    to.stride = nest.stride(access, factor.axis), to.depth_stride = nest.stride(access, shape.depth_axis);
-    to.batch_stride = shape.batch.empty() ? 0 : nest.stride(access, shape.batch[0]);
-    return (to.depth_stride == 1 && to.stride >= product.depth) || (to.stride == 1 && to.depth_stride >= nest.extent(extent_axis));
-  };
-  if (!fill(shape.left, product.left, shape.row_axis) || !fill(shape.right, product.right, shape.column_axis)) return false;
-  if (!cuda::has_cublaslt()) return false;   // opened when first of use: it is large
-  product.result_stride = product.columns, product.result_batch_stride = product.rows * product.columns;
-  const std::int64_t bytes = quotient_up(product.batches * product.rows * product.columns * size_of(product.dtype), 256) * 256;
-  const Store& store = nest.kernel.stores[0];
-  const std::int64_t stored_stride = nest.stride(store.access, shape.row_axis);
-  const bool is_plain = nest.kernel.stores.size() == 1 && store.value == shape.contract && nest.stride(store.access, shape.column_axis) == 1 && stored_stride >= product.columns;
-  if (is_plain) {
-    product.result_operand = nest.kernel.accesses[store.access].operand;
-    product.result_byte_offset = nest.geometry.accesses[store.access].offset * size_of(product.dtype);
-    product.result_stride = stored_stride, product.result_batch_stride = shape.batch.empty() ? 0 : nest.stride(store.access, shape.batch[0]);
-  }
-  product.scratch_place = is_plain ? 0 : static_cast<std::size_t>(bytes), product.scratch_bytes = std::size_t{8} << 20;
-  w.add_workspace(static_cast<std::int64_t>(product.scratch_bytes) + (is_plain ? 0 : bytes));
-  w.set_call(cuda::make_library_product(product));
-  if (is_plain) return true;
-  shape.splits = 1;
-  w.set_vector(shape.column_axis, product.columns % 4 == 0 ? 4 : 1);
-  write_finish();
-  return true;
+SINTER_DECL double ProductWriter::operations() const {
+  return 2.0 * static_cast<double>(nest.points(nest.parallel)) * static_cast<double>(nest.extent(shape.depth_axis));
 }
 
-SINTER_DECL bool write_product(Writer& writer) {
+SINTER_DECL std::vector<cuda::ProductWay> ProductWriter::ways() const {
+  std::vector<cuda::ProductWay> open{cuda::ProductWay::fma};
+  if (const TensorWriter tensor(*this); tensor.is_open()) open.insert(tensor.is_preferred() ? open.begin() : open.end(), cuda::ProductWay::tensor_cores);
+  std::optional<cuda::LibraryProduct> product = operations() < least_library_operations ? std::nullopt : library_product();
+  if (!product || !cuda::has_cublaslt()) return open;   // opened when first of use: it is large
+  open.insert(operations() < library_operations ? open.end() : open.begin(), cuda::ProductWay::library);
+  if (library_does_all(*product) && !product->epilogue.is_empty()) open.push_back(cuda::ProductWay::library_then_kernel);
+  return open;
+}
+
+/// What decides how fast each way is: extents to two digits after the first (in binary), and what they and strides are multiples of.
+SINTER_DECL std::string ProductWriter::text() const {
+  const auto rounded = [](std::int64_t number) {
+    std::int64_t step = 1;
+    while (number / step >= 8) step *= 2;
+    return quotient_up(number, step) * step;
+  };
+  const auto multiple = [](std::int64_t number) { return number == 0 ? 16 : std::min<std::int64_t>(number & -number, 16); };
+  std::string text = nest.kernel.text() + "\nextents";
+  for (int a = 0; a < nest.kernel.rank(); ++a) text += " " + str(rounded(nest.extent(a))) + "/" + str(multiple(nest.extent(a)));
+  for (std::size_t i = 0; i < nest.kernel.accesses.size(); ++i) {
+    text += "\naccess " + str(multiple(nest.geometry.accesses[i].offset));
+    for (int a = 0; a < nest.kernel.rank(); ++a) text += " " + str(multiple(nest.geometry.accesses[i].stride[static_cast<std::size_t>(a)]));
+  }
+  return text;
+}
+
+SINTER_DECL cuda::ProductQuestion product_question(Writer& writer) {
+  ProductWriter product(writer);
+  if (!product.choose()) return {};
+  return {product.ways(), product.text(), product.operations()};
+}
+
+SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted) {
   ProductWriter product(writer);
   if (!product.choose()) return false;
-  if (!product.run_library()) product.run();
+  const std::vector<cuda::ProductWay> ways = product.ways();
+  const cuda::ProductWay way = wanted && std::find(ways.begin(), ways.end(), *wanted) != ways.end() ? *wanted : ways.front();
+  writer.set_way(way);
+  switch (way) {
+    case cuda::ProductWay::library: product.run_library(true); break;
+    case cuda::ProductWay::library_then_kernel: product.run_library(false); break;
+    case cuda::ProductWay::tensor_cores: TensorWriter(product).run(); break;
+    case cuda::ProductWay::fma: product.run(); break;
+  }
   return true;
 }
 
@@ -35538,6 +38497,7 @@ struct ReductionShape {
   int lanes = 1;               // threads that share a row or a column; a power of two
   int groups = 1;              // rows, or vectors of columns, per block
   bool is_resident = false;    // one tile holds the row: values are loaded and computed once
+  bool loads_late = false;     // resident only because what all rows share is loaded step by step, when it is used
   bool is_exact = false;       // tiles fill the range: no checks
   std::int64_t items = 1;      // rows, or vectors of columns
   std::int64_t length = 1;     // points of the reduced axes
@@ -35590,15 +38550,18 @@ inline void choose_row(const Nest& nest, const Target& device, const Schedule& s
   const std::int64_t wanted_threads = std::int64_t{device.multiprocessors} * 1024;
   const int usual_steps = shape.width >= 4 ? 4 : shape.width == 2 ? 4 : 8;
   const bool is_heavy = nest.kernel.body.size() > 48;
-  const int most_elements = is_heavy ? 8 : std::max(4, 32 / nest.kept_walks().words);
+  const Nest::KeptWalks walks = nest.kept_walks();
+  int most_elements = is_heavy ? 8 : std::max(4, 32 / walks.words);
   std::int64_t lanes = power_of_2_at_least(quotient_up(vectors, usual_steps));
   while (lanes < power_of_2_at_least(vectors) && lanes < 1024 && shape.items * lanes < wanted_threads) lanes *= 2;
   if (lanes > 32 && lanes <= 64 && vectors <= 32 * usual_steps) lanes = 32;
   lanes = std::clamp<std::int64_t>(lanes, 1, 1024);
   const bool rereads = full_walks(nest) > 1;
+  if (rereads && !is_heavy && shape.length > most_elements * 1024 && 32 / walks.own_words > most_elements) most_elements = 32 / walks.own_words, shape.loads_late = true;
   while (rereads && lanes < 1024 && quotient_up(vectors, lanes) * shape.width > most_elements) lanes *= 2;
   const std::int64_t steps = quotient_up(vectors, lanes);
   shape.is_resident = rereads && steps * shape.width <= most_elements;
+  shape.loads_late &= shape.is_resident;
   if (shape.is_resident) {
     shape.lanes = static_cast<int>(lanes), shape.steps = static_cast<int>(std::max<std::int64_t>(steps, 1));
   } else {
@@ -35660,6 +38623,8 @@ class ReductionWriter {
     write_place();
     write_outer(0);
     if (shape.is_resident) declare_resident();
+    shared_ = find_shared();
+    declare_shared();
     online_ = shape.is_column || shape.is_resident || shape.splits > 1 ? Online{} : find_online();
     for (int pass = 0; pass <= nest.depths; ++pass) {
       if (pass > 0 && !(online_.sum != no_inst && pass == 1)) write_outer(pass);
@@ -35669,7 +38634,7 @@ class ReductionWriter {
     }
     if (shape.splits == 1) write_outer_stores();
     w.close();
-    w.add_step(entry, quotient_up(shape.items, shape.groups), shape.splits, shape.threads());
+    w.add_step(entry, quotient_up(shape.items, shape.groups), shape.splits, shape.threads(), shared_.bytes(*this));
     if (shape.splits > 1) write_finish();
   }
 
@@ -35754,11 +38719,19 @@ class ReductionWriter {
 
   void write_loads(const std::vector<InstId>& loads) {
     if (loads.empty()) return;
-    for (InstId id : loads) declare_tile(id);
+    for (InstId id : loads) declare_tile(id), w.name[id] = "v" + str(id) + place_of(id);
+    std::vector<InstId> from_memory = loads;
+    if (shared_.is_filled && !shared_.loads.empty()) {
+      std::erase_if(from_memory, [&](InstId id) { return shared_.holds(id); });
+      write_shared_loads();
+    }
+    if (!from_memory.empty()) load_tile(from_memory);
+    if (!shared_.is_filled && !shared_.loads.empty()) fill_shared();
+  }
+  void load_tile(const std::vector<InstId>& loads) {
     const IndexNames index = open_steps();
     for (InstId id : loads) {
       const std::string v = "v" + str(id);
-      w.name[id] = v + place_of(id);
       if (w.is_along(id)) w.load_vector(id, v, "i * " + str(shape.width), index);
       else w.line(v + "[i] = " + w.value_of(id, index, "") + ";");
     }
@@ -35795,7 +38768,9 @@ class ReductionWriter {
 
   void write_walk(int pass) {
     const std::vector<InstId> insts = shape.is_resident ? walks_.fresh[static_cast<std::size_t>(pass)] : nest.inner_of(pass);
-    const std::vector<InstId> reductions = nest.reductions_of(pass), loads = loads_of(insts);
+    const std::vector<InstId> reductions = nest.reductions_of(pass);
+    std::vector<InstId> loads = loads_of(insts);
+    if (shape.loads_late) std::erase_if(loads, [&](InstId id) { return is_late(id); });
     declare_sums(reductions);
     if (!shape.is_resident) open_tiles(loads.size());
     write_loads(loads);
@@ -35810,6 +38785,8 @@ class ReductionWriter {
     if (stores)
       for (std::size_t s = 0; s < nest.inner_stores.size(); ++s)
         w.line(memory_type(nest.inst(nest.inner_stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" + str(shape.width) + "];");
+    for (InstId id : insts)
+      if (shape.loads_late && nest.inst(id).prim == Prim::load && is_late(id)) load_step(id, index);
     w.unroll("for (int j = 0; j < " + str(shape.width) + "; ++j)");
     for (InstId id : insts) {
       if (nest.inst(id).prim == Prim::load) continue;
@@ -35831,6 +38808,19 @@ class ReductionWriter {
     close_steps();
   }
 
+  bool is_late(InstId id) const { return nest.is_shared_by_rows(id) && !walks_.is_kept[id]; }
+  void load_step(InstId id, const IndexNames& index) {
+    const std::string v = "v" + str(id);
+    if (!w.is_along(id)) {
+      w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
+      w.name[id] = v;
+      return;
+    }
+    w.line(w.declaration(id) + "[" + str(shape.width) + "];");
+    w.load_vector(id, v, "", index);
+    w.name[id] = v + "[j]";
+  }
+
   void store(const Store& store, const std::string& source, const IndexNames& index) {
     if (w.along(store.access) == Along::constant) w.store_one(store, source + "[0]", index, "");
     else w.store_vector(store, source, index);
@@ -35845,6 +38835,93 @@ class ReductionWriter {
     } else {
       w.line(sum + " = " + combined(inst.prim, inst.dtype, sum, w.name[inst.args[0]]) + ";");
     }
+  }
+
+  // ---- rows that are longer than registers: their start stays in shared memory, the first walk puts it there
+
+  struct Shared {
+    std::vector<InstId> loads;
+    std::int64_t tiles = 0;        // of each row, from its start
+    bool is_filled = false;        // a walk has been written
+    bool holds(InstId id) const { return std::find(loads.begin(), loads.end(), id) != loads.end(); }
+    unsigned bytes(const ReductionWriter& row) const {
+      return static_cast<unsigned>(loads.empty() ? 0 : tiles * row.tile_bytes(loads));
+    }
+  };
+  std::int64_t tile_bytes(const std::vector<InstId>& loads) const {
+    std::int64_t bytes = 0;
+    for (InstId id : loads) bytes += shape.tile() * size_of(nest.inst(id).dtype);
+    return bytes;
+  }
+
+  /// Pays where at least half of a row finds room: its block has the processor to itself.
+  Shared find_shared() const {
+    if (shape.is_column || shape.is_resident || shape.splits > 1 || shape.lanes != 1024) return {};
+    Shared shared;
+    for (InstId id : loads_of(nest.inner_of(0)))
+      if (w.is_along(id) && !nest.is_shared_by_rows(id) && is_read_again(id)) shared.loads.push_back(id);
+    if (shared.loads.empty()) return {};
+    constexpr std::int64_t for_lanes = 4096;   // what reductions put together
+    const std::int64_t tiles = quotient_up(shape.length, shape.tile());
+    shared.tiles = std::min(tiles, (static_cast<std::int64_t>(w.device.shared_bytes) - for_lanes) / tile_bytes(shared.loads));
+    if (shared.tiles * 2 < tiles) return {};
+    return shared;
+  }
+  bool is_read_again(InstId id) const {
+    for (int pass = 1; pass <= nest.depths; ++pass) {
+      if (!nest.is_full_walk(pass)) continue;
+      const std::vector<InstId> later = nest.inner_of(pass);
+      if (std::find(later.begin(), later.end(), id) != later.end()) return true;
+    }
+    return false;
+  }
+
+  void declare_shared() {
+    if (shared_.loads.empty()) return;
+    w.line("unsigned char* const row_start = dynamic_shared();");
+    w.line("const I in_shared = " + str(shared_.tiles * shape.tile()) + ";");
+    std::int64_t place = 0;
+    for (InstId id : shared_.loads) {
+      const std::string pack = "Pack<" + type(id) + ", " + str(shape.width) + ">";
+      w.line(pack + "* const kept" + str(id) + " = (" + pack + "*)(row_start + " + str(place) + ") + lane;");
+      place += shared_.tiles * shape.tile() * size_of(nest.inst(id).dtype);
+    }
+  }
+
+  // A thread reads what it wrote itself, so nothing waits.
+  std::string shared_place(InstId id) const {
+    return "kept" + str(id) + "[((int)t / " + str(shape.tile()) + " * " + str(shape.steps) + " + i) * " + str(shape.lanes) + "]";
+  }
+  std::string shared_pack(InstId id) const { return "Pack<" + type(id) + ", " + str(shape.width) + "> p"; }
+  std::string each_of_vector() const { return "for (int j = 0; j < " + str(shape.width) + "; ++j) "; }
+  std::string tile_element(InstId id) const { return "v" + str(id) + "[i * " + str(shape.width) + " + j]"; }
+
+  void fill_shared() {
+    w.open("if (t < in_shared)");
+    open_steps();
+    for (InstId id : shared_.loads) {
+      w.line(shared_pack(id) + str(id) + ";");
+      w.line("#pragma unroll");
+      w.line(each_of_vector() + "p" + str(id) + ".v[j] = " + tile_element(id) + ";");
+      w.line(shared_place(id) + " = p" + str(id) + ";");
+    }
+    close_steps();
+    w.close();
+    shared_.is_filled = true;
+  }
+  void write_shared_loads() {
+    w.open("if (t < in_shared)");
+    open_steps();
+    for (InstId id : shared_.loads) {
+      w.line("const " + shared_pack(id) + str(id) + " = " + shared_place(id) + ";");
+      w.line("#pragma unroll");
+      w.line(each_of_vector() + tile_element(id) + " = p" + str(id) + ".v[j];");
+    }
+    close_steps();
+    w.close();
+    w.open("else");
+    load_tile(shared_.loads);
+    w.close();
   }
 
   // ---- the greatest value and the sum of exponentials in one walk
@@ -36077,10 +39154,258 @@ class ReductionWriter {
   IndexNames place_;
   Nest::KeptWalks walks_;
   Online online_;
+  Shared shared_;
   bool in_finish_ = false, has_scratch_ = false;
 };
 
 SINTER_DECL void write_reduction(Writer& writer) { ReductionWriter(writer).run(); }
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source_tensor.ipp
+// Products on tensor cores: f64 exactly, f32 in TF32 or, with every number split in two, in nearly full precision (3xTF32).
+// Tiles of both factors stand in a ring in shared memory, filled some tiles ahead by asynchronous copies; what follows the
+// product is ProductWriter's.
+//
+// A factor keeps the order that it has in memory, so that it is copied in whole vectors of 16 bytes (E elements): "deep", rows of 128
+// bytes along the reduced axis, or "flat", rows along its own axis. Lane 4 g + t of a warp needs, for each instruction, elements g
+// (and g + 8) along the factor's own axis by t and t + 4 along the reduced one: deep f32 by `ldmatrix`, which takes rows of 16
+// bytes, all else one by one.
+//
+// Swizzle: vector c of row x of a deep tile stands at c ^ x % 8 (f32) or c ^ x % 4 * 2 (f64), vector c of row k of a flat tile at
+// c ^ k % 4 * 2. Then what is read at once lies in different banks: the same vector of 8 rows (deep, `ldmatrix`); 2 vectors of
+// 4 rows (deep f64, 16 lanes at once; flat f64; flat f32, 32 lanes). Stores go along rows.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+// ---- the choice -------------------------------------------------------------------------------------------------------
+
+/// From large to small. `cost`: a large tile reads less shared memory and less memory for each result.
+SINTER_DECL std::vector<TensorTile> TensorWriter::tiles() const {
+  if (!is_f32()) return {{128, 128, 64, 32, 4, 1}, {64, 64, 32, 32, 3, 1.25}};
+  if (is_split()) return {{128, 128, 64, 32, 4, 1}, {64, 64, 32, 32, 3, 1.25}};
+  return {{128, 256, 64, 64, 3, 1}, {128, 128, 64, 32, 4, 1.15}, {64, 64, 32, 32, 3, 1.5}};
+}
+
+/// The ring, or the results on their way to memory.
+SINTER_DECL std::size_t TensorWriter::shared_bytes(const TensorTile& tile) const {
+  const int ring = tile.stages * (tile.rows + tile.columns) * 128, results = tile.rows * (tile.columns * 16 / pack_width() + 16);
+  return static_cast<std::size_t>(std::max(ring, results));
+}
+
+SINTER_DECL bool TensorWriter::is_open() const {
+  const DType dtype = nest.inst(shape.contract).dtype;
+  if (w.device.capability < 80 || (dtype != DType::f64 && (dtype != DType::f32 || nest.kernel.precision == MatmulPrecision::f32))) return false;
+  return shared_bytes(tiles().back()) <= w.device.shared_bytes;
+}
+
+SINTER_DECL bool TensorWriter::is_preferred() const {
+  return is_f32() || (nest.extent(shape.row_axis) >= 32 && nest.extent(shape.column_axis) >= 32);
+}
+
+/// The tile, and the pieces of the reduced axis, that let the busiest processor be ready first.
+SINTER_DECL void TensorWriter::choose_tile() {
+  const std::int64_t batches = nest.points(shape.batch), rows = nest.extent(shape.row_axis), columns = nest.extent(shape.column_axis);
+  const std::int64_t processors = w.device.multiprocessors, depth = nest.extent(shape.depth_axis);
+  shape.depth = 8 * pack_width();   // 128 bytes
+  const std::int64_t steps = std::max<std::int64_t>(1, quotient_up(depth, shape.depth));
+  double least = 0;
+  for (const TensorTile& tile : tiles()) {
+    if (shared_bytes(tile) > w.device.shared_bytes) continue;
+    const std::int64_t blocks = batches * quotient_up(rows, tile.rows) * quotient_up(columns, tile.columns);
+    const std::int64_t pieces = std::max<std::int64_t>(1, std::min(steps / 4, processors / blocks)), chunk = quotient_up(steps, pieces);
+    const std::int64_t in_turn = quotient_up(blocks * quotient_up(steps, chunk), processors);
+    // A block takes some steps to start and to end; pieces pass through memory.
+    const double cost = static_cast<double>(in_turn * tile.rows * tile.columns * (chunk + (pieces > 1 ? 8 : 4))) * tile.cost;
+    if (tile_.rows != 0 && cost >= least) continue;
+    least = cost, tile_ = tile;
+    shape.chunk = chunk * shape.depth, shape.splits = std::max<std::int64_t>(1, quotient_up(depth, shape.chunk));
+  }
+  shape.rows = tile_.rows, shape.columns = tile_.columns;
+  shape.thread_rows = tile_.warp_rows / 8, shape.thread_columns = tile_.warp_columns / 4;
+}
+
+// ---- the kernel -------------------------------------------------------------------------------------------------------
+
+SINTER_DECL void TensorWriter::write_lanes() {
+  const std::string across = str(tile_.columns / tile_.warp_columns);
+  w.line("const int lane = (int)(threadIdx.x % 32), lane_row = lane / 4, lane_depth = lane % 4, warp = (int)(threadIdx.x / 32);");
+  w.line("const int warp_row = warp / " + across + " * " + str(tile_.warp_rows) + ", warp_column = warp % " + across + " * " + str(tile_.warp_columns) + ";");
+}
+
+SINTER_DECL FactorWriter TensorWriter::factor(const std::string& name) const {
+  const FactorTile tile{name, extent_of(name), shape.depth, shape.threads(), name == "left" ? "first_row" : "first_column", is_copied(name)};
+  return FactorWriter(w, factor_of(name), tile, batch_index_);
+}
+
+/// An element's place in the stage `filled`; k and x are positions in the tile.
+SINTER_DECL std::string TensorWriter::place(const std::string& name, const std::string& k, const std::string& x) const {
+  const std::string e = str(pack_width()), start = name == "left" ? "filled + " : "filled + " + str(shape.rows * shape.depth) + " + ", a = "(" + k + ")", b = "(" + x + ")";
+  if (factor_of(name).along_depth) return start + b + " * " + str(shape.depth) + " + (" + a + " / " + e + " ^ " + b + (is_f32() ? " % 8" : " % 4 * 2") + ") * " + e + " + " + a + " % " + e;
+  return start + a + " * " + str(extent_of(name)) + " + (" + b + " / " + e + " ^ " + a + " % 4 * 2) * " + e + " + " + b + " % " + e;
+}
+
+/// Where a lane reads in a stage. Flat, the swizzle tells apart blocks of 8 elements along the own axis; deep, steps along the reduced one
+/// change bits of the vector's number alone. The rest is added as a constant.
+SINTER_DECL void TensorWriter::declare_fragments(const std::string& name) {
+  const bool is_left = name == "left";
+  const std::string base = is_left ? "warp_row" : "warp_column", start = is_left ? "" : str(shape.rows * shape.depth) + " + ", depth = str(shape.depth), e = str(pack_width());
+  std::string text;
+  if (!factor_of(name).along_depth) {
+    text = "lane_depth * " + str(extent_of(name)) + " + " + base + " + ((v * " + str(8 / pack_width()) + " + lane_row / " + e + ") ^ lane_depth * 2) * " + e + " + lane_row % " + e;
+  } else if (is_f32()) {   // the rows whose addresses this lane gives: of matrices 0 to 3, in the order of the fragments' registers
+    const std::string across = is_left ? "lane / 8 % 2" : "lane / 16", along = is_left ? "lane / 16" : "lane / 8 % 2";
+    text = "(" + base + " + lane % 8 + " + across + " * 8) * " + depth + " + (" + along + " ^ lane % 8) * 4";
+  } else {
+    text = "(" + base + " + lane_row) * " + depth + " + (lane_depth / 2 ^ lane_row % 4 * 2) * 2 + lane_depth % 2";
+  }
+  w.line("int " + name + "_lane[" + str(variants(name)) + "];");
+  w.line("#pragma unroll");
+  w.line(loop("v", variants(name)) + " " + name + "_lane[v] = " + start + text + ";");
+}
+
+/// A thread's share of the tile at `t` sets out to the stage `filled`.
+SINTER_DECL void TensorWriter::fetch(FactorWriter& factor, const std::string& name) {
+  if (is_copied(name)) factor.copy([&](const std::string& k, const std::string& x) { return place(name, k, x); });
+  else factor.fetch();
+}
+
+/// What passes through registers arrives there.
+SINTER_DECL void TensorWriter::keep(FactorWriter& factor, const std::string& name) {
+  if (is_copied(name)) return;
+  const int width = factor_of(name).width;
+  factor.keep([&](const std::string& k, const std::string& x, const std::string& values) {
+    w.line(pack(width) + " kept;");
+    w.line("#pragma unroll");
+    w.line(loop("j", width) + " kept.v[j] = " + (is_f32() && !is_split() ? "to_tf32(" + values + "[j])" : values + "[j]") + ";");
+    w.line("*(" + pack(width) + "*)(" + place(name, k, x) + ") = kept;");
+  });
+}
+
+/// A lane's fragments of step `d` (8 positions along the reduced axis) of the tile in stage `now`: left[blocks of 16 rows][4],
+/// right[blocks of 8 columns][2], a register of the instruction each.
+SINTER_DECL void TensorWriter::read(const std::string& name) {
+  const bool is_left = name == "left";
+  const std::string from = "now + " + name + "_lane";
+  const int blocks = is_left ? row_blocks() : column_blocks(), registers = is_left ? 4 : 2;
+  if (factor_of(name).along_depth && is_f32()) {
+    const int at_once = is_left ? 1 : 2;
+    w.line("#pragma unroll");
+    w.line(loop("b", blocks / at_once) + " read_matrices(" + name + (is_left ? "[b]" : "[b * 2], right[b * 2 + 1]") + ", now + (" + name + "_lane[0] ^ d * 8) + b * " + str(16 * shape.depth) + ");");
+    return;
+  }
+  // Register r: block of 8 elements along the own axis, and which half of the step.
+  const std::string block = is_left ? "(b * 2 + r % 2)" : "b", half = is_left ? "r / 2" : "r";
+  w.unroll(loop("b", blocks));
+  w.line("#pragma unroll");
+  if (factor_of(name).along_depth) w.line(loop("r", registers) + " " + name + "[b][r] = *(now + (" + name + "_lane[0] ^ (d * 2 + " + half + ") * 4) + " + block + " * " + str(8 * shape.depth) + ");");
+  else
+    w.line(loop("r", registers) + " " + name + "[b][r] = *(" + from + "[" + block + " % " + str(pack_width()) + "] + " + block + " / " + str(pack_width()) + " * " + str(8 * pack_width()) + " + (d * 8 + " + half +
+           " * 4) * " + str(extent_of(name)) + ");");
+  w.close();
+}
+
+/// f32 to the numbers that tensor cores take.
+SINTER_DECL void TensorWriter::convert(const std::string& name) {
+  if (!is_f32() || (!is_split() && !is_copied(name))) return;   // done by keep
+  const bool is_left = name == "left";
+  w.unroll(loop("b", is_left ? row_blocks() : column_blocks()));
+  w.line("#pragma unroll");
+  const std::string element = name + "[b][r]", each = loop("r", is_left ? 4 : 2) + " ";
+  if (is_split()) w.line(each + "split_tf32(" + element + ", " + element + ", " + name + "_rest[b][r]);");
+  else w.line(each + element + " = to_tf32(" + element + ");");
+  w.close();
+}
+
+/// All instructions of a step.
+SINTER_DECL void TensorWriter::multiply_step(const std::string& sum, const std::string& left, const std::string& right) {
+  w.unroll(loop("b", row_blocks()));
+  w.line("#pragma unroll");
+  w.line(loop("c", column_blocks()) + " mma_" + (is_f32() ? "tf32" : "f64") + "(" + sum + "[b][c], " + left + "[b], " + right + "[c]);");
+  w.close();
+}
+
+/// Adds the product of the tiles in stage `now`. In 3xTF32 a tile has sums of its own: tensor cores round towards zero when
+/// they add, which would tell in long sums.
+SINTER_DECL void TensorWriter::multiply() {
+  const std::string rows = "[" + str(row_blocks()) + "][4]", columns = "[" + str(column_blocks()) + "][2]";
+  if (is_split()) w.line("float part[" + str(row_blocks()) + "][" + str(column_blocks()) + "][4] = {};");
+  // Where instructions take long enough for another warp to hide what a step waits for, shorter text compiles in half the time.
+  w.line(is_f32() && !is_split() ? "#pragma unroll" : "#pragma unroll 1");
+  w.open(loop("d", shape.depth / 8));
+  w.line(type() + " left" + rows + ", right" + columns + ";");
+  if (is_split()) w.line("float left_rest" + rows + ", right_rest" + columns + ";");
+  read("left"), convert("left"), read("right"), convert("right");
+  if (is_split()) multiply_step("part", "left_rest", "right"), multiply_step("part", "left", "right_rest"), multiply_step("part", "left", "right");
+  else multiply_step("sum", "left", "right");
+  w.close();
+  if (!is_split()) return;
+  w.unroll(loop("b", row_blocks()));
+  w.unroll(loop("c", column_blocks()));
+  w.line("#pragma unroll");
+  w.line(loop("i", 4) + " sum[b][c][i] += part[b][c][i];");
+  w.close(), w.close();
+}
+
+SINTER_DECL void TensorWriter::run() {
+  choose_tile();
+  const std::string entry = w.entry("product", shape.threads()), depth = str(shape.depth), ahead = str((tile_.stages - 1) * shape.depth);
+  write_place();
+  write_lanes();
+  w.line(type() + "* const left_tile = (" + type() + "*)dynamic_shared();");
+  FactorWriter left = factor("left"), right = factor("right");
+  left.declare(), right.declare();
+  declare_fragments("left"), declare_fragments("right");
+  w.line(type() + " sum[" + str(row_blocks()) + "][" + str(column_blocks()) + "][4] = {};");
+  w.line("int stage = 0;");
+  w.line("#pragma unroll 1");
+  w.open("for (I done = begin - " + ahead + "; done < end; done += " + depth + ")");
+  w.line("const bool has_tile = done >= begin;");
+  w.open("if (has_tile)");
+  w.line("copy_async_wait<" + str(tile_.stages - 2) + ">();");
+  w.line("__syncthreads();");
+  w.close();
+  // The stage that was read in the step before is filled.
+  w.line("const I t = done + " + ahead + ";");
+  w.line(type() + "* const filled = left_tile + stage * " + str(stage_elements()) + ";");
+  w.open("if (t < end)");
+  fetch(left, "left"), fetch(right, "right");
+  w.close();
+  w.line("copy_async_commit();");
+  w.line("stage = stage + 1 == " + str(tile_.stages) + " ? 0 : stage + 1;");
+  w.line("const " + type() + "* const now = left_tile + stage * " + str(stage_elements()) + ";");
+  w.open("if (has_tile)");
+  multiply();
+  w.close();
+  if (!is_copied("left") || !is_copied("right")) {
+    w.open("if (t < end)");
+    keep(left, "left"), keep(right, "right");
+    w.close();
+  }
+  w.close();
+  w.line("__syncthreads();");
+  stage_results();
+  w.line("__syncthreads();");
+  write_staged(shape.rows, "first_row");
+  w.close();
+  const std::int64_t tiles = quotient_up(nest.extent(shape.row_axis), shape.rows) * quotient_up(nest.extent(shape.column_axis), shape.columns);
+  w.add_step(entry, tiles * nest.points(shape.batch), shape.splits, shape.threads(), static_cast<unsigned>(shared_bytes(tile_)));
+  if (shape.splits == 1) return;
+  w.add_workspace(shape.splits * nest.points(nest.parallel) * size_of(nest.inst(shape.contract).dtype));
+  write_finish();
+}
+
+/// The sums to shared memory, a row of results in a row. Of the four of an instruction, two are of row g, two of row g + 8, of
+/// columns 2 t and 2 t + 1.
+SINTER_DECL void TensorWriter::stage_results() {
+  w.unroll(loop("b", row_blocks()));
+  w.unroll(loop("c", column_blocks()));
+  w.unroll(loop("i", 2));
+  w.line("const " + pack(2) + " p = {{sum[b][c][i * 2], sum[b][c][i * 2 + 1]}};");
+  w.line("*(" + pack(2) + "*)(left_tile + (warp_row + b * 16 + i * 8 + lane_row) * " + str(shape.columns + pad()) + " + warp_column + c * 8 + lane_depth * 2) = p;");
+  w.close(), w.close(), w.close();
+}
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
@@ -36191,19 +39516,30 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
  public:
   SourceOfKernel(const Kernel& kernel, const Schedule& schedule, const cuda::Target& target) : kernel_(kernel), schedule_(schedule), target_(target) {}
 
-  cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
-    for (int a = 0; a < kernel_.rank(); ++a)
-      if (!kernel_.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return {};
+  cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned, std::optional<cuda::ProductWay> way) const override {
+    if (is_empty(geometry)) return {};
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, schedule_, target_, by_value, is_aligned);
-    if (kernel_.kind == KernelKind::contraction && write_product(writer)) return writer.finish();
+    if (kernel_.kind == KernelKind::contraction && write_product(writer, way)) return writer.finish();
     if (nest.reduced.empty() && write_transpose(writer)) return writer.finish();
     if (nest.reduced.empty()) write_pointwise(writer);
     else write_reduction(writer);
     return writer.finish();
   }
+  cuda::ProductQuestion product(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
+    if (kernel_.kind != KernelKind::contraction || is_empty(geometry)) return {};
+    const Nest nest = make_nest(kernel_, geometry);
+    Writer writer(nest, schedule_, target_, by_value, is_aligned);
+    return product_question(writer);
+  }
 
  private:
+  bool is_empty(const BoundGeometry& geometry) const {
+    for (int a = 0; a < kernel_.rank(); ++a)
+      if (!kernel_.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return true;
+    return false;
+  }
+
   Kernel kernel_;
   Schedule schedule_;
   cuda::Target target_;
@@ -36212,6 +39548,10 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
 }  // namespace cuda_source_detail
 
 namespace cuda {
+
+SINTER_DECL Limits generator_limits() {
+  return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true, .prologue_operations = 500'000'000};
+}
 
 SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target, std::string* why_declined) {
   verify(kernel);
@@ -36225,6 +39565,184 @@ SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel
 }
 
 }  // namespace cuda
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source_factor.ipp
+// See the header. What is loaded stays as it lies in memory until it is needed: computing with it at once would wait for it.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+// ---- the choice -------------------------------------------------------------------------------------------------------
+
+SINTER_DECL bool is_plain(const Nest& nest, const Factor& factor) { return nest.inst(factor.value).prim == Prim::load; }
+
+SINTER_DECL std::vector<InstId> instructions_of(const Nest& nest, const Factor& factor) {
+  const std::vector<bool> under = instructions_under(nest.kernel.body, factor.value);
+  std::vector<InstId> list;
+  for (std::size_t i = 0; i < under.size(); ++i)
+    if (under[i] && nest.kernel.body[i].prim != Prim::immediate) list.push_back(static_cast<InstId>(i));
+  return list;
+}
+
+/// Can all that varies along the axis be read `width` elements at a time, and does anything?
+inline bool packs_along(const Writer& w, const std::vector<InstId>& loads, int axis, int width) {
+  bool any = false;
+  for (InstId id : loads) {
+    if (!w.nest.varies(id, axis)) continue;
+    if (!w.packs(w.nest.inst(id).access, axis, width)) return false;
+    any = true;
+  }
+  return any && w.nest.extent(axis) % width == 0;
+}
+
+SINTER_DECL bool choose_factor(Writer& w, Factor& factor, int other_axis) {
+  const Nest& nest = w.nest;
+  if (nest.varies(factor.value, other_axis)) return false;
+  std::vector<InstId> loads;
+  int unit_along_axis = 0, unit_along_depth = 0;
+  for (InstId id : instructions_of(nest, factor)) {
+    const Inst& inst = nest.inst(id);
+    if (inst.prim == Prim::gather || is_reduction(inst.prim)) return false;
+    if (inst.prim != Prim::load) continue;
+    loads.push_back(id);
+    if (!nest.varies(id, factor.axis) || !nest.varies(id, factor.depth_axis)) continue;
+    unit_along_axis += nest.stride_class(inst.access, factor.axis) == StrideClass::unit;
+    unit_along_depth += nest.stride_class(inst.access, factor.depth_axis) == StrideClass::unit;
+  }
+  const int width = static_cast<int>(16 / size_of(nest.inst(factor.value).dtype));
+  const bool packs_depth = packs_along(w, loads, factor.depth_axis, width), packs_axis = packs_along(w, loads, factor.axis, width);
+  factor.along_depth = packs_depth || (!packs_axis && (unit_along_axis == 0 || unit_along_axis < unit_along_depth));
+  factor.width = packs_depth || packs_axis ? width : 1;
+  return true;
+}
+
+// ---- the text ---------------------------------------------------------------------------------------------------------
+
+SINTER_DECL FactorWriter::FactorWriter(Writer& writer, const Factor& factor, const FactorTile& tile, const IndexNames& batch)
+    : w(writer), nest(writer.nest), factor_(factor), tile_(tile), batch_(batch), is_plain_(is_plain(writer.nest, factor)), body_(instructions_of(writer.nest, factor)) {
+  for (InstId id : body_) {
+    if (nest.inst(id).prim != Prim::load || is_once(id)) continue;
+    const bool along_axis = nest.varies(id, factor_.axis), along_depth = nest.varies(id, factor_.depth_axis);
+    Loaded load{.id = id};
+    load.by_place = factor_.along_depth ? along_axis : along_depth;
+    load.by_lane = factor_.width > 1 && (factor_.along_depth ? along_depth : along_axis);
+    load.is_fixed = !along_depth;
+    loads_.push_back(load);
+  }
+}
+
+SINTER_DECL int FactorWriter::words() const {
+  int words = 0;
+  for (const Loaded& load : loads_)
+    words += (load.by_place ? places() : 1) * (load.by_lane ? factor_.width : 1) * (size_of(nest.inst(load.id).dtype) == 8 ? 2 : 1);
+  return words;
+}
+
+SINTER_DECL void FactorWriter::declare() {
+  if (factor_.width > 1) w.require_alignment();
+  const std::string& name = tile_.name;
+  const std::string along = "(int)(threadIdx.x % " + str(run()) + ") * " + str(factor_.width), across = "(int)(threadIdx.x / " + str(run()) + ")";
+  w.line("const int " + name + "_depth = " + (factor_.along_depth ? along : across) + ", " + name + "_place = " + (factor_.along_depth ? across : along) + ";");
+  for (InstId id : body_) {
+    if (!is_once(id)) continue;
+    w.line("const " + value_type(nest.inst(id).dtype) + " " + value(id) + " = " + w.value_of(id, batch_, "") + ";");
+    w.name[id] = value(id);
+  }
+  for (const Loaded& load : loads_) {
+    const std::uint16_t access = nest.inst(load.id).access;
+    const std::string memory = memory_type(nest.dtype_of(access));
+    if (!tile_.is_copied) w.line("__align__(16) " + memory + " " + registers_of(load.id) + "[" + str(load.by_place ? places() : 1) + "][" + str(load.by_lane ? factor_.width : 1) + "];");
+    w.line("const " + memory + "* const " + memory_of(load.id) + " = " + w.pointer(access) + " + " + w.offset(access, batch_) + ";");
+    if (load.is_fixed) read(load);
+  }
+}
+
+SINTER_DECL void FactorWriter::fetch() {
+  for (const Loaded& load : loads_)
+    if (!load.is_fixed) read(load);
+}
+
+/// All of a thread's elements of one access; those outside the product are 0.
+SINTER_DECL void FactorWriter::read(const Loaded& load) {
+  const std::uint16_t access = nest.inst(load.id).access;
+  if (load.by_place) w.unroll("for (int i = 0; i < " + str(places()) + "; ++i)");
+  else w.open("");
+  const bool by_depth = nest.varies(load.id, factor_.depth_axis), by_axis = nest.varies(load.id, factor_.axis);
+  IndexNames index;
+  if (by_depth) {
+    w.line("const I k = t + " + depth_of() + ";");
+    index[static_cast<std::size_t>(factor_.depth_axis)] = "k";
+  }
+  if (by_axis) {
+    w.line("const I x = " + tile_.first + " + " + place_of() + ";");
+    index[static_cast<std::size_t>(factor_.axis)] = "x";
+  }
+  const std::string at = w.offset(access, index), target = registers_of(load.id) + (load.by_place ? "[i]" : "[0]"), from = memory_of(load.id);
+  const std::string limit = std::string(by_depth ? "k < end" : "") + (by_depth && by_axis ? " && " : "") + (by_axis ? "x < " + w.extent(factor_.axis) : "");
+  if (load.by_lane) {
+    const std::string pack = "Pack<" + memory_type(nest.dtype_of(access)) + ", " + str(factor_.width) + ">";
+    w.line(pack + " p = {};");
+    w.line("if (" + limit + ") p = *(const " + pack + "*)(" + from + " + " + at + ");");
+    w.line("#pragma unroll");
+    w.line("for (int j = 0; j < " + str(factor_.width) + "; ++j) " + target + "[j] = p.v[j];");
+  } else {
+    w.line(target + "[0] = " + limit + " ? " + from + "[" + at + "] : 0;");
+  }
+  w.close();
+}
+
+SINTER_DECL void FactorWriter::copy(const Place& to) {
+  const std::uint16_t access = nest.inst(factor_.value).access;
+  w.unroll("for (int i = 0; i < " + str(places()) + "; ++i)");
+  w.line("const I k = t + " + depth_of() + ", x = " + tile_.first + " + " + place_of() + ";");
+  IndexNames index;
+  index[static_cast<std::size_t>(factor_.axis)] = "x", index[static_cast<std::size_t>(factor_.depth_axis)] = "k";
+  w.line("copy_async<" + str(factor_.width * size_of(nest.dtype_of(access))) + ">(" + to(depth_of(), place_of()) + ", " + memory_of(factor_.value) + " + " + w.offset(access, index) + ", k < end && x < " +
+         w.extent(factor_.axis) + ");");
+  w.close();
+}
+
+SINTER_DECL void FactorWriter::keep(const Write& write) {
+  w.unroll("for (int i = 0; i < " + str(places()) + "; ++i)");
+  if (is_plain_) {
+    write(depth_of(), place_of(), registers_of(factor_.value) + "[i]");
+  } else {
+    compute();
+    write(depth_of(), place_of(), tile_.name + "_values");
+  }
+  w.close();
+}
+
+/// The values of place i, from registers.
+SINTER_DECL void FactorWriter::compute() {
+  w.line("const I k = t + " + depth_of() + ", x = " + tile_.first + " + " + place_of() + ";");
+  w.line("const bool is_inside = k < end && x < " + w.extent(factor_.axis) + ";");
+  w.line("__align__(16) " + type() + " " + tile_.name + "_values[" + str(factor_.width) + "];");
+  IndexNames index = batch_;
+  index[static_cast<std::size_t>(factor_.axis)] = "x", index[static_cast<std::size_t>(factor_.depth_axis)] = "k";
+  if (factor_.width > 1) index[static_cast<std::size_t>(vector_axis())] += " + j";
+  w.unroll("for (int j = 0; j < " + str(factor_.width) + "; ++j)");
+  auto load = loads_.begin();   // in the order of the body
+  for (InstId id : body_) {
+    if (is_once(id)) {
+      w.name[id] = value(id);
+      continue;
+    }
+    std::string text;
+    if (nest.inst(id).prim == Prim::load) {
+      text = w.loaded(nest.inst(id).access, registers_of(id) + (load->by_place ? "[i]" : "[0]") + (load->by_lane ? "[j]" : "[0]"));
+      ++load;
+    } else {
+      text = w.value_of(id, index, "");
+    }
+    w.line("const " + value_type(nest.inst(id).dtype) + " " + value(id) + " = " + text + ";");
+    w.name[id] = value(id);
+  }
+  w.line(tile_.name + "_values[j] = is_inside ? " + w.name[factor_.value] + " : 0;");
+  w.close();
+}
+
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
 // ---- sinter/backend/cuda/source_nest.ipp
 // Dropping and merging of axes; facts of the body.
@@ -36388,12 +39906,15 @@ SINTER_DECL Nest::KeptWalks Nest::kept_walks() const {
   }
   for (std::size_t i = 0; i < count; ++i) walks.is_kept[i] = last[i] > first[i];
   for (int pass = 0; pass <= depths; ++pass) {
-    int words = 0;
+    int words = 0, shared_words = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const bool is_held = first[i] >= 0 && first[i] < pass && last[i] >= pass, is_loaded = first[i] == pass && kernel.body[i].prim == Prim::load;
-      if (is_held || is_loaded) words += size_of(kernel.body[i].dtype) == 8 ? 2 : 1;
+      const int own = size_of(kernel.body[i].dtype) == 8 ? 2 : 1;
+      if (is_held || is_loaded) words += own;
+      if (!is_held && is_loaded && is_shared_by_rows(static_cast<InstId>(i))) shared_words += own;
     }
     walks.words = std::max(walks.words, words);
+    walks.own_words = std::max(walks.own_words, words - shared_words);
   }
   return walks;
 }
@@ -36591,6 +40112,51 @@ inline constexpr Helper helper_table[] = {
      "  if (atomicCAS((unsigned long long*)fault, 0ull, tag) == 0) fault[1] = index, fault[2] = extent;\n  return false;\n}\n"},
 };
 
+// What the language has no name for. One line each: whoever runs a text elsewhere has functions of his own in their place.
+inline constexpr Helper machine_table[] = {
+    {"dynamic_shared(", "static __device__ __forceinline__ unsigned char* dynamic_shared() { extern __shared__ __align__(128) unsigned char dynamic_memory[]; return dynamic_memory; }\n"},
+    {"copy_async<",   // zeros where the source is not inside
+     "template <int bytes> static __device__ __forceinline__ void copy_async(void* to, const void* from, bool is_inside) { const unsigned place = (unsigned)__cvta_generic_to_shared(to); "
+     "if (bytes == 16) asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" : : \"r\"(place), \"l\"(from), \"r\"(is_inside ? 16 : 0) : \"memory\"); "
+     "else asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" : : \"r\"(place), \"l\"(from), \"n\"(bytes), \"r\"(is_inside ? bytes : 0) : \"memory\"); }\n"},
+    {"copy_async_commit(", "static __device__ __forceinline__ void copy_async_commit() { asm volatile(\"cp.async.commit_group;\" : : : \"memory\"); }\n"},
+    {"copy_async_wait<", "template <int pending> static __device__ __forceinline__ void copy_async_wait() { asm volatile(\"cp.async.wait_group %0;\" : : \"n\"(pending) : \"memory\"); }\n"},
+    {"read_matrices(",   // of 8 rows of 4 floats: lane i gives row i % 8 of matrix i / 8, and gets element i % 4 of row i / 4 of each
+     "static __device__ __forceinline__ void read_matrices(float (&r)[4], const float* row) { unsigned a, b, c, d; "
+     "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\" : \"=r\"(a), \"=r\"(b), \"=r\"(c), \"=r\"(d) : \"r\"((unsigned)__cvta_generic_to_shared(row)) : \"memory\"); "
+     "r[0] = __uint_as_float(a), r[1] = __uint_as_float(b), r[2] = __uint_as_float(c), r[3] = __uint_as_float(d); }\n"},
+    {"mma_tf32(",
+     "static __device__ __forceinline__ void mma_tf32(float (&c)[4], const float (&a)[4], const float (&b)[2]) { "
+     "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3]) "
+     ": \"r\"(__float_as_uint(a[0])), \"r\"(__float_as_uint(a[1])), \"r\"(__float_as_uint(a[2])), \"r\"(__float_as_uint(a[3])), \"r\"(__float_as_uint(b[0])), \"r\"(__float_as_uint(b[1]))); }\n"},
+};
+// To nearest: ties away from zero, or (sm_90 has an instruction) to even.
+inline constexpr std::string_view to_tf32_sm80_text =
+    "static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(bits) : \"f\"(x)); return __uint_as_float(bits); }\n";
+inline constexpr std::string_view to_tf32_sm90_text =
+    "static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm(\"cvt.rn.tf32.f32 %0, %1;\" : \"=r\"(bits) : \"f\"(x)); return __uint_as_float(bits); }\n";
+inline constexpr std::string_view read_two_text =
+    "static __device__ __forceinline__ void read_matrices(float (&r)[2], float (&s)[2], const float* row) {\n"
+    "  float both[4];\n  read_matrices(both, row);\n  r[0] = both[0], r[1] = both[1], s[0] = both[2], s[1] = both[3];\n}\n";
+// The greatest finite number that tensor cores have, where rounding would leave the range. An infinity is 1 and infinity: no product
+// of a finite number with it is infinity times zero, none has another sign.
+inline constexpr std::string_view split_tf32_text =
+    "static __device__ __forceinline__ void split_tf32(float x, float& most, float& rest) {\n"
+    "  const float limit = 3.40116213e+38f, unit = __uint_as_float((__float_as_uint(x) & 0x80000000u) | 0x3f800000u);\n"
+    "  const float rounded = fabsf(x) <= 3.402823466e+38f ? to_tf32(fminf(fmaxf(x, -limit), limit)) : unit;\n"
+    "  rest = to_tf32(x - rounded), most = rounded;\n}\n";
+// The shapes of sm_80 and sm_90; the fragments of the small one are parts of those of the large one.
+inline constexpr std::string_view mma_f64_sm80_text =
+    "static __device__ __forceinline__ void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2]) { "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[0]), \"+d\"(c[1]) : \"d\"(a[0]), \"d\"(b[0])); "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[2]), \"+d\"(c[3]) : \"d\"(a[1]), \"d\"(b[0])); "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[0]), \"+d\"(c[1]) : \"d\"(a[2]), \"d\"(b[1])); "
+    "asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(c[2]), \"+d\"(c[3]) : \"d\"(a[3]), \"d\"(b[1])); }\n";
+inline constexpr std::string_view mma_f64_sm90_text =
+    "static __device__ __forceinline__ void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2]) { "
+    "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+d\"(c[0]), \"+d\"(c[1]), \"+d\"(c[2]), \"+d\"(c[3]) "
+    ": \"d\"(a[0]), \"d\"(a[1]), \"d\"(a[2]), \"d\"(a[3]), \"d\"(b[0]), \"d\"(b[1])); }\n";
+
 inline constexpr std::string_view lesser_text =
     "template <class T> static __device__ __forceinline__ T lesser(T a, T b) { return a < b || a != a ? a : b; }\n";
 inline constexpr std::string_view greater_text =
@@ -36606,6 +40172,12 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
   const auto uses = [&](std::string_view called) { return text.find(called) != std::string::npos; };
   for (const Helper& helper : helper_table)
     if (uses(helper.called)) found += helper.text;
+  for (const Helper& helper : machine_table)
+    if (uses(helper.called)) found += helper.text;
+  if (uses("to_tf32(") || uses("split_tf32(")) found += sm >= 90 ? to_tf32_sm90_text : to_tf32_sm80_text;
+  if (uses("read_matrices(right")) found += read_two_text;
+  if (uses("split_tf32(")) found += split_tf32_text;
+  if (uses("mma_f64(")) found += sm >= 90 ? mma_f64_sm90_text : mma_f64_sm80_text;
   if (uses("lesser<")) found += lesser_text;
   if (uses("lesser<float>") && sm >= 80) found += lesser_f32_text;
   if (uses("greater<")) found += greater_text;
@@ -36860,7 +40432,7 @@ SINTER_DECL void Writer::add_step(const std::string& entry, std::int64_t blocks,
 /// The parameter: pointers (or values of operands on the host), workspace, fault, tag, numbers.
 SINTER_DECL LaunchList Writer::finish() {
   LaunchList list;
-  list.call = std::move(call_);
+  list.call = std::move(call_), list.way = way_;
   list.workspace_bytes = static_cast<std::size_t>(workspace_bytes_);
   if (launches_.empty()) return list;
   std::string head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" + helpers(body_, device.capability) + "\nstruct Arguments {\n";
@@ -37250,12 +40822,13 @@ using InputLayout = std::vector<Dim>;
 InputLayout layout_of(const TensorImpl& value);
 
 /// What a plan on the back ends that `backend` names ("": all of this build) is made with.
-/// `traced` is the graph before the passes, whose outputs know where they are wanted.
-PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
-                         std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false, bool as_one = false);
+/// `traced` is the graph before the passes, whose outputs know where they are wanted;
+/// `precision` is what products of f32 matrices may be computed in.
+PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
+                         std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false);
 /// The plan made with these.
-std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
-                                      std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false, bool as_one = false);
+std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
+                                      std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false);
 
 struct Entry;
 struct EntryThread;
@@ -37291,7 +40864,7 @@ inline std::vector<Backend*>* make_backends() {
 
 struct StandIn {
   std::atomic<DeviceMemory*> memory{nullptr};
-  std::atomic<Backend*> backend{nullptr};
+  std::array<std::atomic<Backend*>, 2> backends{};   // by number of the device
   static StandIn& of(DeviceKind kind) {
     static constinit std::array<StandIn, 2> all;
     return all[static_cast<std::size_t>(kind)];
@@ -37300,7 +40873,8 @@ struct StandIn {
 
 /// The back end of a device other than the CPU; finding the device's memory has said what is wrong where there is none.
 inline Backend* backend_of(Device device) {
-  if (Backend* backend = StandIn::of(device.kind).backend.load()) return backend;
+  const auto& stand_ins = StandIn::of(device.kind).backends;
+  if (Backend* backend = device.index < stand_ins.size() ? stand_ins[device.index].load() : nullptr) return backend;
 #ifdef SINTER_CUDA
   if (device.kind == DeviceKind::cuda) return &cuda::backend(device);
 #endif
@@ -37395,7 +40969,7 @@ SINTER_DECL GraphFunction compile_graph(const Graph& graph, std::string_view bac
   if (backend == "noop" || jit_detail::registered_backend(backend) != nullptr)
     throw UserError("compile_graph", "back end '" + std::string(backend) + "' has no kernels", where, "use \"\", x86, reference, eager or aot_eager");
   const Graph prepared = jit_detail::run_passes_for(backend, graph);
-  std::shared_ptr<const Plan> plan = make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend), graph);
+  std::shared_ptr<const Plan> plan = make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend), graph, matmul_precision());
   return [plan, where](std::span<const Tensor> inputs) {
     if (inputs.size() != plan->inputs().size())
       throw UserError("compile_graph", std::to_string(inputs.size()) + " values for the " + std::to_string(plan->inputs().size()) + " inputs of the graph", where);
@@ -37417,9 +40991,11 @@ SINTER_DECL const BackendFunction* registered_backend(std::string_view name) {
 
 SINTER_DECL bool is_unfused_backend(std::string_view name) { return name == "eager" || name == "aot_eager"; }
 
-SINTER_DECL void set_stand_in(DeviceKind kind, DeviceMemory& memory, Backend& backend) {
-  StandIn::of(kind).memory = &memory;
-  StandIn::of(kind).backend = &backend;
+SINTER_DECL void set_stand_in(DeviceKind kind, DeviceMemory& memory, std::span<Backend* const> backends) {
+  StandIn& stand_in = StandIn::of(kind);
+  ensure(backends.size() <= stand_in.backends.size(), "stand-in: too many devices");
+  stand_in.memory = &memory;
+  for (std::size_t i = 0; i < backends.size(); ++i) stand_in.backends[i] = backends[i];
 }
 
 SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
@@ -38574,24 +42150,26 @@ SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
   return layout;
 }
 
-SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
-                                     std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
+SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
+                                     std::vector<std::uint8_t> may_donate, bool own_outputs) {
   PlanOptions options;
   for (Value output : traced.outputs()) options.output_devices.push_back(traced.type(output).device);
-  const Device device = device_of(optimised, options.output_devices);
+  const Device device = first_device_of(optimised, options.output_devices);
   options.backends = backends_for(backend, device);
   if (device != Device::cpu()) options.host_backends = host_backends();
+  options.precision = precision;
+  options.allow_fallback = Context::get().allows_fallback;
+  options.find_backends = [backend = std::string(backend)](Device wanted) { return backends_for(backend, wanted); };
   options.fuse = fuse;
   options.own_outputs = own_outputs;
   options.input_strides = std::move(layouts);
   options.may_donate = std::move(may_donate);
-  options.as_one = as_one;
   return options;
 }
 
-SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
-                                                  std::vector<std::uint8_t> may_donate, bool own_outputs, bool as_one) {
-  return build_plan(optimised, plan_options(optimised, backend, std::move(layouts), fuse, traced, std::move(may_donate), own_outputs, as_one));
+SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
+                                                  std::vector<std::uint8_t> may_donate, bool own_outputs) {
+  return build_plan(optimised, plan_options(optimised, backend, std::move(layouts), fuse, traced, precision, std::move(may_donate), own_outputs));
 }
 
 namespace jit_detail {
@@ -38945,8 +42523,9 @@ struct LazyStats {
 };
 LazyStats lazy_stats();
 void clear_lazy_cache();
-/// Runs a graph without symbols once, as lazy evaluation does: op by op at first, fused when it has become hot.
-std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs);
+/// Runs a graph without symbols once, as lazy evaluation does: op by op at first, fused when it has become hot. `precision`
+/// is what products of f32 matrices may be computed in.
+std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs, MatmulPrecision precision, Fallback fallback);
 
 }  // namespace jit
 SINTER_NAMESPACE_END
@@ -39116,6 +42695,8 @@ inline std::vector<std::uint8_t> find_donors(Entry& entry) {
 }
 inline std::string listings(const Plan& plan) {
   std::string text;
+  if (plan.staged() != nullptr)
+    for (const StagedPlan::Part& part : plan.staged()->parts) text += part.plan ? listings(*part.plan) : "";
   for (const PlanStep& step : plan.steps())
     if (step.executable) text += "code of " + step.name + " [" + step.backend + "]:\n" + step.executable->listing() + "\n";
   return text;
@@ -39146,6 +42727,11 @@ inline void check_options(const Options& options, Location where) {
   if (options.memory_budget > 0 && (options.backend == "noop" || registered_backend(options.backend) != nullptr))
     throw UserError("compile", "memory_budget contradicts the back end '" + options.backend + "', which holds memory of its own", where,
                     "leave the budget out, or use a back end of this build");
+  if (!options.matmul_precision) return;
+  tensor_detail::check_precision(*options.matmul_precision, "compile", where);
+  if (options.backend == "noop" || registered_backend(options.backend) != nullptr)
+    throw UserError("compile", "matmul_precision contradicts the back end '" + options.backend + "', which computes products in its own way", where,
+                    "leave the precision out, use a back end of this build, or set the default of the process with set_matmul_precision");
 }
 }  // namespace jit_detail
 
@@ -39208,7 +42794,9 @@ inline bool guards_hold(const Entry& entry, std::span<const ArgLeaf> args, Small
 }  // namespace jit_detail
 
 SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const {
+  const std::uint8_t precision = tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed);
   for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
+    if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
     if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;
     bool fits = true;
     for (std::size_t i = 0; i < entry->captured.size(); ++i)
@@ -39247,6 +42835,8 @@ SINTER_DECL std::optional<Guard> FunctionState::newest_broken(std::span<const Ar
   const Entry* newest = newest_.load(std::memory_order_acquire);
   if (newest == nullptr) return {};
   if (auto broken = newest->guards.first_broken(args)) return broken;
+  if (const MatmulPrecision now = matmul_precision(); (newest->precisions & precision_bit(now)) == 0)
+    return broken_precision(newest->precision, now);
   return Guard{GuardKind::dtype, -1, -1, "a captured Variable has another dtype or shape now"};
 }
 
@@ -39308,14 +42898,17 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   jit_detail::Stopwatch watch;
   ReadPolicy policy;
   if (options_.fullgraph) policy.beyond = ReadPolicy::Beyond::refuse;
+  auto entry = std::make_unique<Entry>();
+  entry->precision = policy.precision = precision_now();
+  policy.fallback = fallback();
   FunctionTrace recorder("compile", args.leaves(), choose_specs(args.leaves()), std::move(policy));
   TracedResult result = trace(recorder);
-  auto entry = std::make_unique<Entry>();
   if (!recorder.reads().empty()) {
     if (jit_detail::registered_backend(options_.backend) != nullptr)
       throw TraceError(recorder.reads()[0].op, "a value is read, which would cut the graph, and back end '" + options_.backend + "' takes whole graphs", recorder.reads()[0].where,
                        "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it outside");
     grow_tree(*entry, args, recorder, std::move(result));
+    guard_precision(*entry);
     ++compiles_;
     compile_ms_ += watch.lap_ms();
     return entry;
@@ -39336,6 +42929,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->traced = std::move(traced.graph);
   if (const BackendFunction* custom = jit_detail::registered_backend(options_.backend)) {
     jit_detail::compile_custom(*entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
+    guard_precision(*entry);
     entry->codegen_ms = watch.lap_ms();
     finish_compile(*entry);
     return entry;
@@ -39357,13 +42951,21 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
       for (std::size_t axis = 0; axis < entry->guards.leaves[index].rank; ++axis) layout.push_back(entry->guards.leaves[index].stride_dims[axis].substitute(solution));
     layouts.push_back(std::move(layout));
   }
-  const PlanOptions wanted = plan_options(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
-                                          entry->traced, jit_detail::find_donors(*entry), options_.mode == Mode::reduce_overhead);
+  PlanOptions wanted = plan_options(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
+                                          entry->traced, entry->precision, jit_detail::find_donors(*entry));
+  wanted.as_one = options_.mode == Mode::reduce_overhead;
+  wanted.allow_fallback |= options_.allow_fallback;
   entry->optimised = fit_memory(entry->optimised, options_.memory_budget, wanted, where_);
   entry->plan = build_plan(entry->optimised, wanted);
+  guard_precision(*entry);
   entry->codegen_ms = watch.lap_ms();
   finish_compile(*entry);
   return entry;
+}
+
+SINTER_DECL void FunctionState::guard_precision(Entry& entry) const {
+  const bool matters = entry.plan == nullptr || entry.plan->depends_on_precision();   // trees grow, and others' plans are their own
+  entry.precisions = options_.matmul_precision || !matters ? all_precisions : precision_bit(entry.precision);
 }
 
 SINTER_DECL void FunctionState::finish_compile(const Entry& entry) {
@@ -39451,6 +43053,9 @@ SINTER_DECL Explanation explain(const Entry* compiled, std::span<const std::int6
   if (compiled == nullptr) return Explanation("this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its recompile limit\n");
   const Entry& entry = *compiled;
   std::string text = "guards:\n" + entry.guards.text();
+  if (entry.precision != MatmulPrecision::f32 && (entry.plan == nullptr || entry.plan->depends_on_precision()))
+    text += "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
+            (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
   if (entry.tree != nullptr) return Explanation(text + "trace tree:\n" + jit_detail::text_of(*entry.tree));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
   if (entry.plan) text += "plan:\n" + entry.plan->text() + "\n" + jit_detail::listings(*entry.plan);
@@ -39735,6 +43340,7 @@ SINTER_DECL std::string_view name(GuardKind kind) {
     case GuardKind::number_kind: return "number kind";
     case GuardKind::alias: return "alias";
     case GuardKind::predicate: return "predicate";
+    case GuardKind::precision: return "precision";
   }
   __builtin_unreachable();
 }
@@ -39851,6 +43457,10 @@ inline std::optional<Guard> broken_symbol(const GuardSet& guards, const SymbolSo
 }
 }  // namespace jit_detail
 
+SINTER_DECL Guard broken_precision(MatmulPrecision expected, MatmulPrecision got) {
+  return {GuardKind::precision, -1, -1, "matmul_precision() of the process" + jit_detail::expected_got(std::string(sinter::name(expected)), std::string(sinter::name(got)))};
+}
+
 SINTER_DECL std::optional<Guard> GuardSet::first_broken(std::span<const ArgLeaf> args) const {
   const std::size_t common = std::min(args.size(), leaves.size());
   for (std::size_t i = 0; i < common; ++i) {
@@ -39926,6 +43536,7 @@ struct LazyPlan {
   std::shared_ptr<const Plan> plan;
   std::int64_t runs = 0;
   bool is_fused = false;
+  std::uint8_t precisions = 0;   // a bit for each MatmulPrecision that the plan serves: all, where it has no product of f32
 };
 
 struct LazyCache {
@@ -39951,21 +43562,26 @@ inline bool is_large(const Graph& graph) {
   return elements >= worth_compiling;
 }
 
-inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayout> layouts) {
+inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayout> layouts, MatmulPrecision precision, Fallback fallback) {
+  const std::uint8_t wanted = precision_bit(precision);
   Hash128 hash = graph.hash();
   auto [first, last] = cache.plans.equal_range(hash.low);
   LazyPlan* found = nullptr;
   for (auto it = first; it != last && found == nullptr; ++it)
-    if (it->second.layouts == layouts && structurally_equal(it->second.graph, graph)) found = &it->second;
+    if ((it->second.precisions & wanted) != 0 && it->second.layouts == layouts && structurally_equal(it->second.graph, graph)) found = &it->second;
   if (found == nullptr) {
     if (cache.plans.size() >= max_lazy_plans) cache.plans.clear();
-    found = &cache.plans.emplace(hash.low, LazyPlan{std::move(graph), std::move(layouts), nullptr, 0, false})->second;
+    found = &cache.plans.emplace(hash.low, LazyPlan{std::move(graph), std::move(layouts), nullptr, 0, false, wanted})->second;
     ++cache.stats.graphs;
   }
   const Context& context = Context::get();
   bool wants_fused = !context.is_eager && (context.compiles_at_once || found->runs >= context.hot || (found->plan == nullptr && is_large(found->graph)));
   if (found->plan == nullptr || (wants_fused && !found->is_fused)) {
-    found->plan = make_plan(run_pipeline(found->graph), {}, found->layouts, wants_fused, found->graph);
+    const Graph optimised = run_pipeline(found->graph);
+    PlanOptions how = plan_options(optimised, {}, found->layouts, wants_fused, found->graph, precision);
+    how.allow_fallback |= fallback == Fallback::allowed;
+    found->plan = build_plan(optimised, how);
+    if (!found->plan->depends_on_precision()) found->precisions = all_precisions;
     found->is_fused = wants_fused;
     cache.stats.fused += wants_fused;
   }
@@ -40009,14 +43625,14 @@ SINTER_DECL void clear_lazy_cache() {
   cache.stats = {};
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs) {
+SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs, MatmulPrecision precision, Fallback fallback) {
   std::vector<InputLayout> layouts;
   for (const auto& input : inputs) layouts.push_back(layout_of(*input));
   std::shared_ptr<const Plan> plan;
   {
     auto& cache = jit_detail::LazyCache::instance();
     std::scoped_lock lock(cache.mutex);
-    plan = jit_detail::lazy_plan(cache, std::move(graph), std::move(layouts)).plan;
+    plan = jit_detail::lazy_plan(cache, std::move(graph), std::move(layouts), precision, fallback).plan;
     ++cache.stats.evaluations;
   }
   return execute(*plan, inputs);
@@ -40058,7 +43674,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     inputs = std::move(captured.inputs);
     std::vector<jit::InputLayout> layouts;
     for (const auto& input : inputs) layouts.push_back(jit::layout_of(*input));
-    const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts)).plan;
+    const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts), matmul_precision(), jit::Fallback::refused).plan;
     ++cache.stats.evaluations;
     lock.unlock();   // functions of the user may run now, and evaluate
     std::vector<Ref<TensorImpl>> results = execute(*plan, inputs);
@@ -40241,6 +43857,7 @@ SINTER_DECL std::string remedy(const Guard& broken) {
     case GuardKind::fixed_value: return "declare the parameter Scalar (or Tensor) in place of int, bool or enum: run-time inputs never compile again";
     case GuardKind::number_kind: return "pass one kind of number: 2.0 in place of 2";
     case GuardKind::alias: return "pass the same Variables in the same places, or different ones, in every call";
+    case GuardKind::precision: return "say the function's own precision, Options::matmul_precision: then the default of the process does not concern it";
   }
   __builtin_unreachable();
 }
@@ -40287,7 +43904,7 @@ namespace jit {
 
 class LiveValues {
  public:
-  explicit LiveValues(std::uint64_t trace) : trace_(trace) {}
+  LiveValues(std::uint64_t trace, MatmulPrecision precision, Fallback fallback) : trace_(trace), precision_(precision), fallback_(fallback) {}
 
   /// In this call the traced `value` is `concrete`, which may be pending outside any trace.
   void set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete);
@@ -40307,6 +43924,8 @@ class LiveValues {
   void forget_unused();
 
   std::uint64_t trace_;
+  MatmulPrecision precision_;
+  Fallback fallback_;
   std::unordered_map<const TensorImpl*, Known> known_;
   struct Used {
     Ref<TensorImpl> value;        // so that nothing else takes its address
@@ -40370,7 +43989,7 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
   Graph graph = substitute_symbols(share_symbols(captured.finish()), numbers, {});
   TracePause pause;
   for (Ref<TensorImpl>& input : inputs) input = at(input);
-  std::vector<Ref<TensorImpl>> results = run_lazily(std::move(graph), inputs);
+  std::vector<Ref<TensorImpl>> results = run_lazily(std::move(graph), inputs, precision_, fallback_);
   for (std::size_t i = 0; i < missing.size(); ++i) set(missing[i], std::move(results[i]));
   if (has_effects) set_done(last_effect);
   forget_unused();
@@ -40723,7 +44342,7 @@ SINTER_DECL Tensor* ArgList::given_up(const TensorImpl* value) const {
 SINTER_DECL void ArgList::make_ready(TensorImpl* impl) { evaluate({&impl, 1}, "compiled call", {}); }
 
 SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs, ReadPolicy policy)
-    : Trace(name), args_(args), policy_(std::move(policy)), live_(std::make_unique<LiveValues>(id())), guards_(std::move(specs)), outer_scope_(SymbolScope::current()) {
+    : Trace(name), args_(args), policy_(std::move(policy)), live_(std::make_unique<LiveValues>(id(), policy_.precision, policy_.fallback)), guards_(std::move(specs)), outer_scope_(SymbolScope::current()) {
   SymbolScope::current() = this;
   for (const SymbolSource& source : guards_.symbols) hints_.push_back(jit::value_of(source, args));
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -41001,14 +44620,15 @@ class TraceTree {
     std::int64_t segments;
     std::int64_t children;                 // of a read of an exact value
     std::int64_t bytes = 0;                // that the plan of a segment may hold; 0: any
+    bool allow_fallback = false;           // Options::allow_fallback
   };
   struct Version {
     std::shared_ptr<const TreeNode> root;
     std::int32_t places = 0;               // in the table of a call
   };
 
-  TraceTree(const GuardSet& guards, std::string backend, bool fuse, Limits limits)
-      : guards_(guards), backend_(std::move(backend)), fuse_(fuse), limits_(limits) {}
+  TraceTree(const GuardSet& guards, std::string backend, Mode mode, bool fuse, MatmulPrecision precision, Limits limits)
+      : guards_(guards), backend_(std::move(backend)), mode_(mode), fuse_(fuse), precision_(precision), limits_(limits) {}
 
   const Version* current() const { return current_.load(std::memory_order_acquire); }
   /// The child that this call goes to, or null. `given`: by the eager function at the end of `node`, or null; `symbols`:
@@ -41034,7 +44654,9 @@ class TraceTree {
 
   const GuardSet& guards_;
   std::string backend_;
+  Mode mode_;
   bool fuse_;
+  MatmulPrecision precision_;
   Limits limits_;
   std::atomic<const Version*> current_{nullptr};
   std::vector<std::unique_ptr<const Version>> versions_;   // older ones too, for callers may still follow them
@@ -41539,7 +45161,9 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   code->is_narrowed.assign(code->is_number.size(), 0);
   if (backend_ != "eager") code->optimised = narrow_numbers(code->optimised, code->is_number, code->is_narrowed);
   // Carried values have memory of their own, row-major: what later segments take has one layout on every path.
-  const PlanOptions how = plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_), code->key, {}, !code->is_leaf);
+  PlanOptions how = plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_), code->key, precision_, {}, !code->is_leaf);
+  how.as_one = mode_ == Mode::reduce_overhead;
+  how.allow_fallback |= limits_.allow_fallback;
   code->optimised = fit_memory(code->optimised, limits_.bytes, how, code->key.nodes().empty() ? Location() : code->key.nodes().back().where);
   code->plan = build_plan(code->optimised, how);
   kernels_.fetch_add(static_cast<std::int64_t>(code->plan->kernel_count()), std::memory_order_relaxed);
@@ -41869,7 +45493,7 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
     entry.captured.push_back(use.slot);
     entry.captured_types.push_back(use.type);
   }
-  entry.tree = std::make_shared<TraceTree>(entry.guards, options_.backend, options_.fuse, TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget});
+  entry.tree = std::make_shared<TraceTree>(entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision, TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
   SmallVector<std::int64_t, 8> symbols(recorder.hints());
   entry.tree->insert(path, symbols);
   jit_detail::log_breaks(recorder, 0, where_);
@@ -41885,6 +45509,8 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
   std::unique_lock lock(compiling_, std::defer_lock);
   if (may_grow) lock.lock();
   ReadPolicy policy;
+  policy.precision = entry.precision;
+  policy.fallback = fallback();
   call.script(policy);
   policy.after_script = [&](FunctionTrace& recorder) {
     std::vector<const TracedSegment*> before;
