@@ -204,6 +204,14 @@ inline void* emulated_library(const std::string& source, const std::vector<std::
   return library;
 }
 
+inline bool has_host_compiler() {
+  try {
+    return emulated_library("struct Arguments {};\n", {}) != nullptr;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
 class EmulatedCuda final : public sinter::Backend {
  public:
   /// `multiprocessors`: what the generator is told; 2 runs small sizes as large ones are. `way`: of products, where it is open.

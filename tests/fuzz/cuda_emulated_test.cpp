@@ -14,14 +14,6 @@
 using namespace sinter_test;
 
 namespace {
-bool has_compiler() {
-  try {
-    return emulated_library("struct Arguments {};\n", {}) != nullptr;
-  } catch (const std::runtime_error&) {
-    return false;
-  }
-}
-
 constexpr const char* graphs[] = {
     "graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }",     // online, vectors
     "graph(%x: f64[s0, 20003]) { return log_softmax(%x) {axes=[1]} }",   // online, single elements
@@ -60,7 +52,7 @@ constexpr const char* prologues[] = {
 }  // namespace
 
 TEST_CASE("emulated CUDA C with prologues agrees with the oracle") {
-  if (!has_compiler()) SINTER_SKIP("no compiler");
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
   int number = 0;
   for (const char* text : prologues)
     for (const int multiprocessors : {132, 2}) {
@@ -86,7 +78,7 @@ TEST_CASE("emulated CUDA C with prologues agrees with the oracle") {
 }
 
 TEST_CASE("emulated CUDA C agrees with the oracle") {
-  if (!has_compiler()) SINTER_SKIP("no compiler");
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
   for (const char* text : graphs)
     for (const int multiprocessors : {132, 2}) {
       EmulatedCuda emulated(multiprocessors);
@@ -98,7 +90,7 @@ TEST_CASE("emulated CUDA C agrees with the oracle") {
 }
 
 TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online") {
-  if (!has_compiler()) SINTER_SKIP("no compiler");
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
   constexpr double infinity = std::numeric_limits<double>::infinity();
   EmulatedCuda emulated;
   for (const char* op : {"softmax", "log_softmax", "logsumexp"}) {
@@ -119,7 +111,7 @@ TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online") {
 }
 
 TEST_CASE("emulated CUDA C of random kernels agrees with the reference back end") {
-  if (!has_compiler()) SINTER_SKIP("no compiler");
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
   int agreed = 0;
   fuzz_loop(900000, [&](std::uint64_t seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();

@@ -14,14 +14,6 @@
 using namespace sinter_test;
 
 namespace {
-bool has_compiler() {
-  try {
-    return emulated_library("struct Arguments {};\n", {}) != nullptr;
-  } catch (const std::runtime_error&) {
-    return false;
-  }
-}
-
 struct ProductRow {
   const char* graph;
   MatmulPrecision precision;
@@ -68,7 +60,7 @@ PlanOptions options_for(EmulatedCuda& emulated, MatmulPrecision precision) {
 }  // namespace
 
 TEST_CASE("products on emulated tensor cores agree with the oracle") {
-  if (!has_compiler()) SINTER_SKIP("no compiler");
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
   for (const ProductRow& row : rows) {
     EmulatedCuda emulated(row.multiprocessors, cuda::ProductWay::tensor_cores);
     const Graph graph = parse_graph(row.graph);
@@ -83,7 +75,7 @@ TEST_CASE("products on emulated tensor cores agree with the oracle") {
 }
 
 TEST_CASE("emulated 3xTF32 is nearly as exact as f32") {
-  if (!has_compiler()) SINTER_SKIP("no compiler");
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
   const Graph graph = parse_graph("graph(%x: f32[40, 500], %w: f32[500, 72]) { return matmul(%x, %w) }");
   for (const MatmulPrecision precision : {tf32x3, tf32}) {
     EmulatedCuda emulated(1, cuda::ProductWay::tensor_cores);
@@ -101,7 +93,7 @@ TEST_CASE("emulated 3xTF32 is nearly as exact as f32") {
 }
 
 TEST_CASE("emulated 3xTF32: infinities, NaN, huge and small numbers are what f32 makes of them") {
-  if (!has_compiler()) SINTER_SKIP("no compiler");
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
   constexpr float infinity = std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::max();
   const float special[] = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), most, -most, 0x1.fffp127f, 0.0f, -0.0f, 0x1p-126f, 0x1.234567p-100f};
   const float partner[] = {1.0f, -1.0f, 1.2345678f, -0.7654321f, 0.0f, 4095.0f, -4097.3f, 16777213.0f, 1e-20f, infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), most, 0.5f, 1e-30f, 3.0f};
@@ -133,7 +125,7 @@ TEST_CASE("emulated 3xTF32: infinities, NaN, huge and small numbers are what f32
 }
 
 TEST_CASE("random products on emulated tensor cores agree with the reference back end") {
-  if (!has_compiler()) SINTER_SKIP("no compiler");
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
   int agreed = 0;
   fuzz_loop(1300000, [&](std::uint64_t seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();

@@ -1,5 +1,6 @@
 // Calls that are enqueued as CUDA graphs (reduce_overhead).
 #include "catch.hpp"
+#include "device_checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -8,6 +9,8 @@
 #include <vector>
 
 using namespace sinter;
+using sinter_test::Network;
+using sinter_test::training_step;
 
 namespace {
 bool is_missing() { return !cuda::is_available(); }
@@ -21,29 +24,14 @@ float difference(const Tensor& a, const Tensor& b) {
   for (std::size_t i = 0; i < x.size(); ++i) scale = std::max(scale, std::abs(y[i])), largest = std::max(largest, std::isfinite(x[i]) ? std::abs(x[i] - y[i]) : INFINITY);
   return largest / scale;
 }
-
-struct Network {
-  Variable w1{randn({64, 32}) * 0.1f, "w1"}, b1{zeros({32}), "b1"}, w2{randn({32, 10}) * 0.1f, "w2"}, b2{zeros({10}), "b2"};
-};
-auto training_step() {
-  return [](const Network& n, Tensor in, Tensor target, Scalar rate) {
-    auto [loss, gradients] = jit::value_and_grad([&](const Network& m) {
-      Tensor error = matmul(relu(matmul(in, m.w1) + m.b1), m.w2) + m.b2 - target;
-      return mean(error * error);
-    })(n);
-    auto update = [&, &g = gradients](const Variable& v) { v -= rate * g[v]; };
-    update(n.w1), update(n.b1), update(n.w2), update(n.b2);
-    return loss;
-  };
-}
 }  // namespace
 
 TEST_CASE("a training step as a graph with branches computes the bits that its kernels compute one by one") {
   if (is_missing()) return;
   manual_seed(1);
-  const Network one;
+  const Network one = sinter_test::network(64, 32, 10, 0.1f);
   manual_seed(1);
-  const Network each;
+  const Network each = sinter_test::network(64, 32, 10, 0.1f);
   for (const Network* n : {&one, &each}) eval(n->w1.value()), eval(n->w2.value()), eval(n->b1.value()), eval(n->b2.value());
   auto grouped = jit::compile(training_step(), as_one());
   auto plain = jit::compile(training_step());

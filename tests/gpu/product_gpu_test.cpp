@@ -1,5 +1,6 @@
 // Products of matrices on a GPU: the library's epilogues, and the choice among ways by force and by measurement.
 #include "catch.hpp"
+#include "device_checks.hpp"
 
 #include <sinter/backend/cuda/backend.hpp>
 #include <sinter/sinter.hpp>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 using namespace sinter;
+using sinter_test::largest_difference;
 using Catch::Matchers::Contains;
 using Policy = cuda::ProductPolicy;
 
@@ -27,30 +29,9 @@ struct PolicyGuard {
   ~PolicyGuard() { cuda::set_product_policy(outer); }
 };
 
-Tensor noise(std::vector<std::int64_t> shape, DType dtype, int seed) {
-  std::int64_t count = 1;
-  for (std::int64_t extent : shape) count *= extent;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  std::uint32_t state = static_cast<std::uint32_t>(seed) * 7919 + 1;
-  for (float& value : values) {
-    state = state * 1664525u + 1013904223u;
-    value = static_cast<float>(state >> 8) / (1 << 23) - 1;
-  }
-  std::vector<Dim> dims(shape.begin(), shape.end());
-  const Tensor made = copy_of(values, Shape(dims)).to(Device::cuda(0));
+Tensor noise(const std::vector<std::int64_t>& shape, DType dtype, int seed) {
+  const Tensor made = sinter_test::noise(shape, seed).to(Device::cuda(0));
   return dtype == DType::f32 ? made : Tensor(cast(made, dtype));
-}
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = to_vector<double>(cast(a.to(Device::cpu()), DType::f64)), y = to_vector<double>(cast(b.to(Device::cpu()), DType::f64));
-  REQUIRE(x.size() == y.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const bool are_same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
-    const double difference = are_same ? 0 : std::abs(x[i] - y[i]);
-    largest = std::max(largest, std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference);
-  }
-  return largest;
 }
 
 constexpr std::int64_t m = 1024, k = 1024, n = 768;   // above 1e9 operations, so that all ways are open

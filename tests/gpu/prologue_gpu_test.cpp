@@ -1,5 +1,6 @@
 // Factors of products that are computed in the product's kernel, on a GPU: one kernel each, and the values of the CPU.
 #include "catch.hpp"
+#include "device_checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -9,29 +10,10 @@
 #include <vector>
 
 using namespace sinter;
+using sinter_test::largest_difference;
+using sinter_test::noise;
 
 namespace {
-Tensor noise(std::vector<std::int64_t> shape, int seed) {
-  std::int64_t count = 1;
-  for (std::int64_t extent : shape) count *= extent;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  std::uint32_t state = static_cast<std::uint32_t>(seed) * 7919 + 1;
-  for (float& value : values) {
-    state = state * 1664525u + 1013904223u;
-    value = static_cast<float>(state >> 8) / (1 << 23) - 1;
-  }
-  const std::vector<Dim> dims(shape.begin(), shape.end());
-  return copy_of(values, Shape(dims));
-}
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = to_vector<double>(cast(a.to(Device::cpu()), DType::f64)), y = to_vector<double>(cast(b.to(Device::cpu()), DType::f64));
-  REQUIRE(x.size() == y.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, x[i] == y[i] ? 0 : std::isfinite(x[i] - y[i]) ? std::abs(x[i] - y[i]) : HUGE_VAL);
-  return largest;
-}
-
 std::size_t occurrences(const std::string& text, const std::string& word) {
   std::size_t count = 0;
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;

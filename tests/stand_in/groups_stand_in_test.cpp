@@ -1,5 +1,6 @@
 // Calls that are enqueued as one (reduce_overhead), on the stand-in device, which runs a group in any order that it allows.
 #include "catch.hpp"
+#include "device_checks.hpp"
 #include "stand_in_device.hpp"
 
 #include <sinter/sinter.hpp>
@@ -9,6 +10,8 @@
 #include <vector>
 
 using namespace sinter;
+using sinter_test::Network;
+using sinter_test::training_step;
 using sinter_test::stand_in_device;
 using Floats = std::vector<float>;
 
@@ -22,28 +25,13 @@ int groups_of(F&& f) {
   f();
   return stand_in_device().groups - before;
 }
-
-struct Network {
-  Variable w1{randn({7, 12}) * 0.3f, "w1"}, b1{zeros({12}), "b1"}, w2{randn({12, 3}) * 0.3f, "w2"}, b2{zeros({3}), "b2"};
-};
-auto training_step() {
-  return [](const Network& n, Tensor in, Tensor target, Scalar rate) {
-    auto [loss, gradients] = jit::value_and_grad([&](const Network& m) {
-      Tensor error = matmul(relu(matmul(in, m.w1) + m.b1), m.w2) + m.b2 - target;
-      return mean(error * error);
-    })(n);
-    auto update = [&, &g = gradients](const Variable& v) { v -= rate * g[v]; };
-    update(n.w1), update(n.b1), update(n.w2), update(n.b2);
-    return loss;
-  };
-}
 }  // namespace
 
 TEST_CASE("a training step as one group learns what it learns kernel by kernel, in place") {
   manual_seed(1);
-  const Network one;
+  const Network one = sinter_test::network(7, 12, 3, 0.3f);
   manual_seed(1);
-  const Network each;
+  const Network each = sinter_test::network(7, 12, 3, 0.3f);
   auto grouped = jit::compile(training_step(), as_one());
   auto plain = jit::compile(training_step());
   const Tensor x = randn({5, 7}), y = randn({5, 3});
