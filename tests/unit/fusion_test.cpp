@@ -211,6 +211,25 @@ TEST_CASE("limits of the back end cut kernels", "[fusion]") {
   CHECK(build_plan(graph, fused())->kernel_count() == 1);
 }
 
+TEST_CASE("views of one operand are one pointer, but an access each", "[fusion]") {
+  struct Narrow : OtherBackend {
+    Limits limits() const override { return {.max_accesses = 8}; }
+  } narrow;
+  const auto stencil = [](int views) {
+    std::string text = "graph(%x: f32[s0]) { %y0 = slice(%x) {shape=[0], limits=[10], steps=[1]}";
+    for (int i = 1; i < views; ++i)
+      text += "; %v" + std::to_string(i) + " = slice(%x) {shape=[" + std::to_string(i) + "], limits=[" + std::to_string(10 + i) + "], steps=[1]}; %y" + std::to_string(i) +
+              " = add(%y" + std::to_string(i - 1) + ", %v" + std::to_string(i) + ")";
+    return prepared(text + "; return %y" + std::to_string(views - 1) + " }");
+  };
+  CHECK(build_plan(stencil(7), fused({&narrow}))->kernel_count() == 1);   // and one that is written
+  for (int views : {8, 30}) {
+    const auto plan = build_plan(stencil(views), fused({&narrow}));
+    CHECK(plan->kernel_count() > 1);
+    for (const PlanStep& step : plan->steps()) CHECK(step.kernel.accesses.size() <= 8);
+  }
+}
+
 TEST_CASE("axes: unit strides last, neighbours merged", "[fusion]") {
   const auto kernel_of = [](std::string_view text) { return build_plan(prepared(text), fused())->steps()[0]; };
   // Dense values of any rank are one axis.

@@ -34,6 +34,7 @@ struct FusionGroup {
 
 struct FusionLimits {
   int max_operands = 24;
+  int max_accesses = 48;
   int max_body = 256;
   int max_reduced_axes = 2;            // after neighbours have merged
   bool random = true;                  // false: random bits stay in kernels of their own

@@ -38,6 +38,8 @@ class Fuser {
   int reduced_axes(FusionGroup& group) const;
   bool row_pays(FusionGroup& group) const;
   bool fits(const FusionGroup& group) const;
+  bool accesses_fit(const FusionGroup& group, int operands) const;
+  void add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const;
   bool has_random(const FusionGroup& group) const;
   bool depends_on(const FusionGroup& group, int a, int b);
   void raise_horizon(int id, std::int32_t reach);
@@ -161,7 +163,27 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
     for (const UseEdge& edge : merger_.users(member.item)) is_written |= !it.is_inlined && find_member(group, edge.user) == nullptr;
     operands += is_written;
   }
-  return operands <= options_.limits.max_operands && body_size(group) <= options_.limits.max_body;
+  const int body = body_size(group);
+  return operands <= options_.limits.max_operands && body <= options_.limits.max_body && (operands + body < options_.limits.max_accesses || accesses_fit(group, operands));
+}
+
+/// Views of one operand are one pointer, but an access each.
+SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) const {
+  std::vector<std::int32_t> views;
+  for (const FusionMember& member : group.members)
+    for (std::int32_t input : items_[member.item].inputs) add_views(group, input, views);
+  std::sort(views.begin(), views.end());
+  const auto reads = static_cast<std::size_t>(std::unique(views.begin(), views.end()) - views.begin());
+  const std::size_t writes = std::max<std::size_t>(static_cast<std::size_t>(operands) - reads_of(group).size(), 1);
+  return reads + writes <= static_cast<std::size_t>(options_.limits.max_accesses);
+}
+
+SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const {
+  const int base = items_.base_of(input);
+  const Item& it = items_[base];
+  if (is_generator(it.form) || it.form == Form::empty || find_member(group, base) != nullptr) return;
+  if (!it.is_inlined) return views.push_back(input);
+  for (std::int32_t operand : it.inputs) add_views(group, operand, views);
 }
 
 /// Calls visit(item, flat index over the leaves) for each value that members read from memory.

@@ -19,6 +19,7 @@ SINTER_NAMESPACE_BEGIN
 /// What fusion must respect.
 struct Limits {
   int max_operands = 24;      // pointers per kernel
+  int max_accesses = 48;      // views of operands, and places that are written
   int max_body = 256;         // scalar instructions per kernel
   int max_reduced_axes = 2;   // after collapsing
   bool random = false;        // has random_bits

@@ -65,6 +65,7 @@ SINTER_DECL FusionOptions PlanBuilder::fusion_options() const {
   FusionOptions options;
   options.fuse = options_.fuse;
   options.limits.max_operands = limits.max_operands;
+  options.limits.max_accesses = limits.max_accesses;
   options.limits.max_body = limits.max_body;
   options.limits.max_reduced_axes = limits.max_reduced_axes;
   options.limits.random = limits.random;

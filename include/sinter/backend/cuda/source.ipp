@@ -54,7 +54,7 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
 namespace cuda {
 
 SINTER_DECL Limits generator_limits() {
-  return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true, .prologue_operations = 500'000'000};
+  return {.max_operands = 24, .max_accesses = static_cast<int>(cuda_source_detail::most_accesses), .max_body = 256, .max_reduced_axes = 2, .random = true, .prologue_operations = 500'000'000};
 }
 
 SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target, std::string* why_declined) {

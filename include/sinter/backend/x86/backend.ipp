@@ -46,7 +46,7 @@ SINTER_DECL std::string X86Backend::cache_key() const {
   return *isa_ == Isa::avx512 ? "x86-avx512" : "x86-avx2";
 }
 
-SINTER_DECL Limits X86Backend::limits() const { return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
+SINTER_DECL Limits X86Backend::limits() const { return {.max_operands = 24, .max_accesses = max_accesses, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
 
 SINTER_DECL Schedule X86Backend::default_schedule() const {
   return {.vector_bits = static_cast<std::uint16_t>(*isa_ == Isa::avx512 ? 512 : 256)};
