@@ -43,7 +43,7 @@ inline sinter::Tensor noise(const std::vector<std::int64_t>& shape, int seed) {
     state = state * 1664525u + 1013904223u;
     value = static_cast<float>(state >> 8) / (1 << 23) - 1;
   }
-  return sinter::copy_of(values, sinter::Shape(std::vector<sinter::Dim>(shape.begin(), shape.end())));
+  return sinter::copy_of(values, sinter::Shape(std::vector<sinter::Dim>(shape.begin(), shape.end()))).to(sinter::Device::cpu());
 }
 
 /// NaN is no different from NaN, and infinitely so from a number.
