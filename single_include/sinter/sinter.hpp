@@ -6020,6 +6020,7 @@ SINTER_NAMESPACE_BEGIN
 /// What fusion must respect.
 struct Limits {
   int max_operands = 24;      // pointers per kernel
+  int max_accesses = 48;      // views of operands, and places that are written
   int max_body = 256;         // scalar instructions per kernel
   int max_reduced_axes = 2;   // after collapsing
   bool random = false;        // has random_bits
@@ -7038,6 +7039,7 @@ struct FusionGroup {
 
 struct FusionLimits {
   int max_operands = 24;
+  int max_accesses = 48;
   int max_body = 256;
   int max_reduced_axes = 2;            // after neighbours have merged
   bool random = true;                  // false: random bits stay in kernels of their own
@@ -21221,6 +21223,8 @@ class Fuser {
   int reduced_axes(FusionGroup& group) const;
   bool row_pays(FusionGroup& group) const;
   bool fits(const FusionGroup& group) const;
+  bool accesses_fit(const FusionGroup& group, int operands) const;
+  void add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const;
   bool has_random(const FusionGroup& group) const;
   bool depends_on(const FusionGroup& group, int a, int b);
   void raise_horizon(int id, std::int32_t reach);
@@ -21344,7 +21348,27 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
     for (const UseEdge& edge : merger_.users(member.item)) is_written |= !it.is_inlined && find_member(group, edge.user) == nullptr;
     operands += is_written;
   }
-  return operands <= options_.limits.max_operands && body_size(group) <= options_.limits.max_body;
+  const int body = body_size(group);
+  return operands <= options_.limits.max_operands && body <= options_.limits.max_body && (operands + body < options_.limits.max_accesses || accesses_fit(group, operands));
+}
+
+/// Views of one operand are one pointer, but an access each.
+SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) const {
+  std::vector<std::int32_t> views;
+  for (const FusionMember& member : group.members)
+    for (std::int32_t input : items_[member.item].inputs) add_views(group, input, views);
+  std::sort(views.begin(), views.end());
+  const auto reads = static_cast<std::size_t>(std::unique(views.begin(), views.end()) - views.begin());
+  const std::size_t writes = std::max<std::size_t>(static_cast<std::size_t>(operands) - reads_of(group).size(), 1);
+  return reads + writes <= static_cast<std::size_t>(options_.limits.max_accesses);
+}
+
+SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const {
+  const int base = items_.base_of(input);
+  const Item& it = items_[base];
+  if (is_generator(it.form) || it.form == Form::empty || find_member(group, base) != nullptr) return;
+  if (!it.is_inlined) return views.push_back(input);
+  for (std::int32_t operand : it.inputs) add_views(group, operand, views);
 }
 
 /// Calls visit(item, flat index over the leaves) for each value that members read from memory.
@@ -25383,6 +25407,7 @@ SINTER_DECL FusionOptions PlanBuilder::fusion_options() const {
   FusionOptions options;
   options.fuse = options_.fuse;
   options.limits.max_operands = limits.max_operands;
+  options.limits.max_accesses = limits.max_accesses;
   options.limits.max_body = limits.max_body;
   options.limits.max_reduced_axes = limits.max_reduced_axes;
   options.limits.random = limits.random;
@@ -27822,7 +27847,7 @@ class ReferenceExecutable final : public Executable {
 }   // namespace reference_detail
 
 SINTER_DECL Limits ReferenceBackend::limits() const {
-  return {.max_operands = 64, .max_body = 1024, .max_reduced_axes = max_axes, .random = true};
+  return {.max_operands = 64, .max_accesses = 256, .max_body = 1024, .max_reduced_axes = max_axes, .random = true};
 }
 
 SINTER_DECL std::vector<Schedule> ReferenceBackend::schedules(const Kernel&, std::string*) const { return {Schedule{}}; }
@@ -28051,7 +28076,7 @@ SINTER_DECL std::string X86Backend::cache_key() const {
   return *isa_ == Isa::avx512 ? "x86-avx512" : "x86-avx2";
 }
 
-SINTER_DECL Limits X86Backend::limits() const { return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
+SINTER_DECL Limits X86Backend::limits() const { return {.max_operands = 24, .max_accesses = max_accesses, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
 
 SINTER_DECL Schedule X86Backend::default_schedule() const {
   return {.vector_bits = static_cast<std::uint16_t>(*isa_ == Isa::avx512 ? 512 : 256)};
@@ -38478,7 +38503,7 @@ SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::ProductWay> w
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
 // ---- sinter/backend/cuda/source_reduction.ipp
-// The choice of a shape, and the kernels. A walk goes over the reduced points in tiles: all loads of a tile, then its
+// The kernels. A walk goes over the reduced points in tiles: all loads of a tile, then its
 // values, which feed accumulators; lanes then put theirs together in a fixed tree.
 
 // ---- sinter/backend/cuda/source_reduction.hpp
@@ -38512,10 +38537,11 @@ ReductionShape choose_reduction(Writer& writer);
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
 
+// ---- sinter/backend/cuda/source_reduction_shape.ipp
+// The choice of a shape.
+
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
-
-// ---- the choice -------------------------------------------------------------------------------------------------------
 
 /// Along rows, unless neighbouring columns lie side by side and neighbours along the row do not.
 inline bool goes_by_columns(const Nest& nest) {
@@ -38611,7 +38637,11 @@ SINTER_DECL ReductionShape choose_reduction(Writer& w) {
   return shape;
 }
 
-// ---- the kernels ------------------------------------------------------------------------------------------------------
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
 
 class ReductionWriter {
  public:
@@ -39550,7 +39580,7 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
 namespace cuda {
 
 SINTER_DECL Limits generator_limits() {
-  return {.max_operands = 24, .max_body = 256, .max_reduced_axes = 2, .random = true, .prologue_operations = 500'000'000};
+  return {.max_operands = 24, .max_accesses = static_cast<int>(cuda_source_detail::most_accesses), .max_body = 256, .max_reduced_axes = 2, .random = true, .prologue_operations = 500'000'000};
 }
 
 SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target, std::string* why_declined) {
