@@ -133,8 +133,9 @@ SINTER_DECL void FactorWriter::copy(const Place& to) {
   w.line("const I k = t + " + depth_of() + ", x = " + tile_.first + " + " + place_of() + ";");
   IndexNames index;
   index[static_cast<std::size_t>(factor_.axis)] = "x", index[static_cast<std::size_t>(factor_.depth_axis)] = "k";
-  w.line("copy_async<" + str(factor_.width * size_of(nest.dtype_of(access))) + ">(" + to(depth_of(), place_of()) + ", " + memory_of(factor_.value) + " + " + w.offset(access, index) + ", k < end && x < " +
-         w.extent(factor_.axis) + ");");
+  const std::string extent = w.extent(factor_.axis);   // numbers of the parameter in one order, whatever the compiler
+  const std::string from = memory_of(factor_.value) + " + " + w.offset(access, index);
+  w.line("copy_async<" + str(factor_.width * size_of(nest.dtype_of(access))) + ">(" + to(depth_of(), place_of()) + ", " + from + ", k < end && x < " + extent + ");");
   w.close();
 }
 
