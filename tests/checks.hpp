@@ -26,6 +26,11 @@ std::string message_of(F&& run) {
 }
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline std::size_t occurrences(const std::string& text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
 
 /// Equal to a relative tolerance, and an absolute one around zero.
 inline bool near(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-9) {

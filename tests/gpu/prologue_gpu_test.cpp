@@ -1,5 +1,6 @@
 // Factors of products that are computed in the product's kernel, on a GPU: one kernel each, and the values of the CPU.
 #include "catch.hpp"
+#include "checks.hpp"
 #include "device_checks.hpp"
 
 #include <sinter/sinter.hpp>
@@ -14,12 +15,6 @@ using sinter_test::largest_difference;
 using sinter_test::noise;
 
 namespace {
-std::size_t occurrences(const std::string& text, const std::string& word) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
-  return count;
-}
-
 // x is (rows, depth), w (depth, columns), s and b (depth), y of x's shape.
 using Operands = const Tensor&;
 struct Row {

@@ -1,5 +1,6 @@
 // MatmulPrecision from Options and the default of the process to the Kernels of a plan; what is guarded, what is shared.
 #include "../catch.hpp"
+#include "../checks.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -23,23 +24,7 @@ struct DefaultPrecision {
   ~DefaultPrecision() { set_matmul_precision(before); }
   MatmulPrecision before;
 };
-/// Collects what is logged under a topic while it lives.
-struct Log {
-  explicit Log(std::string topic) : logs(Context::get().logs), sink(Context::get().sink) {
-    Context::get().logs = std::move(topic);
-    Context::get().sink = [this](std::string_view, std::string_view line) { text += std::string(line) + "\n"; };
-  }
-  ~Log() { Context::get().logs = logs, Context::get().sink = sink; }
-  std::string text, logs;
-  std::function<void(std::string_view, std::string_view)> sink;
-};
-
-std::size_t count(const std::string& text, std::string_view part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-bool contains(const std::string& text, std::string_view part) { return count(text, part) > 0; }
+bool contains(const std::string& text, std::string_view part) { return occurrences(text, part) > 0; }
 
 constexpr std::string_view in_tf32 = "kernel contraction in tf32 ", in_f32 = "kernel contraction axes";
 
@@ -92,10 +77,11 @@ TEST_CASE("precision: the default of the process is guarded, and the log says so
   free(x, x), own(x, x);
   {
     DefaultPrecision precision(MatmulPrecision::tf32);
-    Log log("recompiles");
+    LogCapture log("recompiles");
     free(x, x), own(x, x);
-    CHECK(contains(log.text, "guard 'precision' failed: matmul_precision() of the process: expected f32, got tf32"));
-    CHECK(count(log.text, "\n") == 1);
+    const std::string text = log.take();
+    CHECK(contains(text, "guard 'precision' failed: matmul_precision() of the process: expected f32, got tf32"));
+    CHECK(occurrences(text, "\n") == 1);
     CHECK(contains(free.explain(x, x).text(), "products of f32 matrices in tf32, the default of the process"));
     CHECK(contains(free.explain(x, x).text(), in_tf32));
     CHECK(contains(own.explain(x, x).text(), in_f32));
@@ -117,7 +103,7 @@ TEST_CASE("precision: a jit::Function, Variables and changing sizes keep the opt
   jit::Function<Tensor(Tensor)> function = step;
   function(filled({4, 4}));
   const std::string text = step.explain(filled({4, 4})).text();
-  CHECK(count(text, "kernel contraction in tf32x3") >= 2);
+  CHECK(occurrences(text, "kernel contraction in tf32x3") >= 2);
   CHECK_FALSE(contains(text, in_f32));
   auto free = jit::compile([](Tensor x, Tensor v) { return matmul(x, v); });
   for (std::int64_t rows : {3, 5, 7}) free(filled({rows, 4}), filled({4, 4}));
@@ -130,7 +116,7 @@ TEST_CASE("precision: gradients, regions and loop bodies are computed as their p
   const jit::Options options{.matmul_precision = MatmulPrecision::tf32};
   const Tensor x = filled({4, 4}), w = filled({4, 4});
   const auto check = [&](const std::string& text, std::size_t products) {
-    CHECK(count(text, in_tf32) >= products);
+    CHECK(occurrences(text, in_tf32) >= products);
     CHECK_FALSE(contains(text, in_f32));
   };
   check(jit::compile(jit::grad([](Tensor v, Tensor a) { return sum(square(matmul(a, v))); }), options).explain(w, x).text(), 2);
@@ -154,7 +140,7 @@ TEST_CASE("precision: parts of a plan on several devices") {
   DefaultPrecision precision(MatmulPrecision::tf32);
   f(x);
   CHECK(f.stats().compiles == 2);
-  CHECK(count(f.explain(x).text(), in_tf32) >= 2);
+  CHECK(occurrences(f.explain(x).text(), in_tf32) >= 2);
   CHECK_FALSE(contains(f.explain(x).text(), in_f32));
 }
 
