@@ -35417,7 +35417,7 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
 /// From here on, in additions and multiplications, measuring is worth it. Smaller products take about as long as launching them, so
-/// ways differ by a few microseconds a call, and measuring costs some milliseconds, and the ways that lose 50 to 100 ms each
+/// ways differ by a few microseconds a call, and measuring costs some milliseconds, and the ways that lose 10 to 100 ms each
 /// of a compiler's time: it would pay after tens of thousands of calls.
 inline constexpr double least_measured_operations = 2e8;
 
