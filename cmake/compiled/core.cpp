@@ -1,2 +1,2 @@
-// One of the four translation units of sinter::compiled: base to passes.
+// A translation unit of sinter::compiled: base, tensor and graph.
 #include <sinter/src_core.hpp>

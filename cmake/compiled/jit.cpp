@@ -1,2 +1,2 @@
-// One of the four translation units of sinter::compiled: jit, and what stands on it.
+// A translation unit of sinter::compiled: jit, and what stands on it.
 #include <sinter/src_jit.hpp>

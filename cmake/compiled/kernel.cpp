@@ -1,2 +1,2 @@
-// One of the four translation units of sinter::compiled: kernel and runtime.
+// A translation unit of sinter::compiled: kernel.
 #include <sinter/src_kernel.hpp>

@@ -27,7 +27,13 @@
 
 #ifndef SINTER_SEPARATE_COMPILATION   // header-only: the definitions come after all declarations
 #include <sinter/src_core.hpp>
+#include <sinter/src_ops.hpp>
+#include <sinter/src_expr.hpp>
+#include <sinter/src_passes.hpp>
 #include <sinter/src_kernel.hpp>
-#include <sinter/src_backends.hpp>
+#include <sinter/src_runtime.hpp>
+#include <sinter/src_reference.hpp>
+#include <sinter/src_x86.hpp>
+#include <sinter/src_cuda.hpp>
 #include <sinter/src_jit.hpp>
 #endif

@@ -115,6 +115,8 @@ bool structurally_equal(const Graph& a, const Graph& b);
 /// each time it runs. The second is the later trace. Nodes are compared without their operands.
 bool may_be_retrace(const Graph& a, const Graph& b);
 bool may_be_retrace(const Node& a, const Node& b);
+/// Either node may stand for the other, given equal operands.
+bool structurally_equal(const Node& a, const Node& b);
 
 /// Throws InternalError naming the node when something is inconsistent: order, arity, result types against the op's rule.
 void verify(const Graph& graph);

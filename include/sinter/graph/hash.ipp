@@ -127,6 +127,7 @@ inline bool graphs_alike(const Graph& a, const Graph& b, Likeness likeness) {
 }  // namespace graph_detail
 
 SINTER_DECL bool structurally_equal(const Graph& a, const Graph& b) { return graph_detail::graphs_alike(a, b, graph_detail::Likeness::same); }
+SINTER_DECL bool structurally_equal(const Node& a, const Node& b) { return graph_detail::same_node(a, b); }
 SINTER_DECL bool may_be_retrace(const Graph& a, const Graph& b) { return graph_detail::graphs_alike(a, b, graph_detail::Likeness::retrace); }
 SINTER_DECL bool may_be_retrace(const Node& a, const Node& b) { return graph_detail::same_node(a, b, graph_detail::Likeness::retrace); }
 

@@ -24,7 +24,7 @@ std::string number_text(T value) {
   return std::string(buffer, end);
 }
 
-inline std::string quoted(std::string_view text) {
+inline std::string quoted_text(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -71,9 +71,9 @@ inline std::string attrs_text(const Attrs& attrs, bool is_input) {
   if (attrs.has_dtype) field("dtype=" + std::string(name(attrs.dtype)));
   if (attrs.keepdim) field("keepdim");
   if (attrs.device != Device::cpu()) field("device=" + attrs.device.text());
-  if (!attrs.text.empty()) field("text=" + quoted(attrs.text));
+  if (!attrs.text.empty()) field("text=" + quoted_text(attrs.text));
   if (!attrs.types.empty()) field("types=" + list_text(attrs.types, [](const Type& type) { return type.text(); }));
-  if (attrs.payload) field("payload=" + quoted(attrs.payload->text()));
+  if (attrs.payload) field("payload=" + quoted_text(attrs.payload->text()));
   if (attrs.constant && is_content_compared(attrs.constant->type)) field("data=" + data_text(*attrs.constant));
   return out.empty() ? out : " {" + out + "}";
 }

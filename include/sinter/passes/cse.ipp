@@ -1,8 +1,6 @@
 // Hash table of the nodes kept so far; buckets are chained through an array, so that a lookup allocates nothing.
 #pragma once
 
-#include <sinter/graph/attrs.ipp>
-#include <sinter/graph/hash.ipp>
 #include <sinter/passes/commutative.hpp>
 #include <sinter/passes/cse.hpp>
 
@@ -43,7 +41,7 @@ class CseTable {
     return static_cast<std::size_t>(hasher.finish().low);
   }
   static bool computes_same(const Node& kept, const Node& node, const Values& key) {
-    if (!graph_detail::same_node(kept, node)) return false;
+    if (!structurally_equal(kept, node)) return false;
     if (!is_commutative(*node.op)) return kept.inputs == key;
     Values sorted = kept.inputs;
     std::sort(sorted.begin(), sorted.end());

@@ -1,7 +1,6 @@
 // The folding rules. Reductions fold only where the number of elements does not matter.
 #pragma once
 
-#include <sinter/graph/attrs.ipp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/fold.hpp>
 

@@ -5,7 +5,6 @@
 
 #include <sinter/passes/outline.hpp>
 
-#include <sinter/graph/hash.ipp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -92,7 +91,7 @@ SINTER_DECL void Outliner::number_kinds() {
     for (; same >= 0; same = next[static_cast<std::size_t>(same)]) {
       if (fingerprints[static_cast<std::size_t>(same)] != bits) continue;
       const Node& o = node(same);
-      if (o.op == n.op && (is_leaf(id) ? identical(o.types[0], n.types[0]) : o.inputs.size() == n.inputs.size() && graph_detail::same_node(o, n))) break;
+      if (o.op == n.op && (is_leaf(id) ? identical(o.types[0], n.types[0]) : o.inputs.size() == n.inputs.size() && structurally_equal(o, n))) break;
     }
     kind_[static_cast<std::size_t>(id)] = same >= 0 ? same : id;
     if (same >= 0) continue;

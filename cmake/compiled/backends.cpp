@@ -1,2 +1,0 @@
-// One of the four translation units of sinter::compiled: the back ends.
-#include <sinter/src_backends.hpp>

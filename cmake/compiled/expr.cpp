@@ -1,0 +1,2 @@
+// A translation unit of sinter::compiled: expr.
+#include <sinter/src_expr.hpp>

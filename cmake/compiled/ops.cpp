@@ -1,0 +1,2 @@
+// A translation unit of sinter::compiled: ops.
+#include <sinter/src_ops.hpp>

@@ -1,0 +1,2 @@
+// A translation unit of sinter::compiled: runtime.
+#include <sinter/src_runtime.hpp>

@@ -1,0 +1,26 @@
+// Every definition of ops. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+#pragma once
+// ops
+#include <sinter/ops/attention.ipp>
+#include <sinter/ops/batch.ipp>
+#include <sinter/ops/control.ipp>
+#include <sinter/ops/conv.ipp>
+#include <sinter/ops/custom_derivative.ipp>
+#include <sinter/ops/host_function.ipp>
+#include <sinter/ops/infer.ipp>
+#include <sinter/ops/join.ipp>
+#include <sinter/ops/layer_norm.ipp>
+#include <sinter/ops/leaf.ipp>
+#include <sinter/ops/loss.ipp>
+#include <sinter/ops/matmul.ipp>
+#include <sinter/ops/random.ipp>
+#include <sinter/ops/reduction.ipp>
+#include <sinter/ops/region.ipp>
+#include <sinter/ops/registry.ipp>
+#include <sinter/ops/scalar.ipp>
+#include <sinter/ops/softmax.ipp>
+#include <sinter/ops/statistics.ipp>
+#include <sinter/ops/take.ipp>
+#include <sinter/ops/to.ipp>
+#include <sinter/ops/val_ops.ipp>
+#include <sinter/ops/view.ipp>
