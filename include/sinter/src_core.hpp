@@ -5,6 +5,7 @@
 #include <sinter/base/error.ipp>
 #include <sinter/base/per_thread.ipp>
 // tensor
+#include <sinter/tensor/call_journal.ipp>
 #include <sinter/tensor/device.ipp>
 #include <sinter/tensor/device_memory.ipp>
 #include <sinter/tensor/dim.ipp>

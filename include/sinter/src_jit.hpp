@@ -7,6 +7,7 @@
 #include <sinter/jit/custom_op.ipp>
 #include <sinter/jit/effects.ipp>
 #include <sinter/jit/custom_run.ipp>
+#include <sinter/jit/delivery.ipp>
 #include <sinter/jit/escape.ipp>
 #include <sinter/jit/eval.ipp>
 #include <sinter/jit/execute.ipp>
@@ -14,8 +15,10 @@
 #include <sinter/jit/guard_text.ipp>
 #include <sinter/jit/guards.ipp>
 #include <sinter/jit/lazy.ipp>
+#include <sinter/jit/lookup.ipp>
 #include <sinter/jit/marks.ipp>
 #include <sinter/jit/memory_budget.ipp>
+#include <sinter/jit/purity.ipp>
 #include <sinter/jit/recompile.ipp>
 #include <sinter/jit/live_values.ipp>
 #include <sinter/jit/region.ipp>

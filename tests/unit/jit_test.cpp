@@ -267,7 +267,7 @@ TEST_CASE("jit: explain") {
   CHECK(has(f.explain(ones({9, 4}), ones({4, 2}), 0.5).text(), "s0 = 9 in this call"));
 }
 
-TEST_CASE("jit: concurrent first calls compile once") {
+TEST_CASE("jit: of concurrent first calls one is kept, and none waits for another") {
   std::atomic<int> traces{0}, wrong{0};
   auto f = jit::compile([&traces](Tensor x) {
     ++traces;
@@ -289,7 +289,8 @@ TEST_CASE("jit: concurrent first calls compile once") {
   CHECK(wrong == 0);
   CHECK(f.stats().compiles == 1);
   CHECK(f.stats().calls == 320);
-  CHECK(traces == 2);   // the trace, and the check at the second call
+  CHECK(traces >= 2);       // the trace, and the check at the second call
+  CHECK(traces <= 16 * 5);  // each thread at most its own first one, and the checks at calls 2, 4, 8 and 16
 }
 
 TEST_CASE("jit: an exception from the function leaves everything usable") {

@@ -6,6 +6,7 @@
 #include <sinter/graph/record.hpp>
 #include <sinter/ops/host_function.hpp>
 #include <sinter/tensor/device_memory.hpp>
+#include <sinter/tensor/call_journal.hpp>
 
 #include <algorithm>
 
@@ -73,6 +74,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span
   for (const Leaf& leaf : operands) {
     values.push_back(expr_detail::value_on(expr_detail::dense_operand(leaf, op.name, where), runs_on));
     in.push_back(expr_detail::view_of_value(*values.back()));
+    if (CallJournal* journal = CallJournal::current(); journal != nullptr && leaf.value) journal->note_read(leaf.value);
   }
   for (const Type& type : types) {
     const std::int64_t bytes = type.shape.numel().value() * size_of(type.dtype);

@@ -71,6 +71,8 @@ class ArgList {
   ArgList& operator=(const ArgList&) = delete;
 
   std::span<const ArgLeaf> leaves() const { return leaves_; }
+  /// Stands for the C++ types of arguments and result.
+  const void* types = nullptr;
   /// What keeps the values of Variables alive that this call reads.
   ReadSection& reading() const { return reading_; }
 

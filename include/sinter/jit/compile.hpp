@@ -8,6 +8,8 @@
 #include <sinter/jit/arguments.hpp>
 #include <sinter/jit/function.hpp>
 #include <sinter/jit/options.hpp>
+#include <sinter/jit/stance.hpp>
+#include <sinter/tensor/call_journal.hpp>
 
 #include <array>
 #include <concepts>
@@ -167,10 +169,10 @@ class Compiled {
   auto operator()(A&&... args) const {
     using R = result_t<std::remove_cvref_t<A>...>;
     if (Trace::current() != nullptr) return call_plain<R>(args...);   // it becomes part of that trace
-    if (state_->runs_plain()) return call_uncompiled<R>({}, args...);
+    if (state_->runs_plain()) return call_uncompiled<R>(args...);
     ArgList list;
     (jit_detail::give_up<A>(args, list), ...);
-    return call<R>(list, {}, std::as_const(args)...);
+    return call<R>(list, std::as_const(args)...);
   }
 
   /// f.into(out...)(args...): results go into the given memory (BorrowedMut, Eigen objects, Tensors nobody else holds).
@@ -207,12 +209,26 @@ class Compiled {
   /// As into(), with the targets in a list.
   template <class... A>
   void call_into(Targets targets, const A&... args) const {
+    using R = result_t<A...>;
+    ArgList list;
     if (state_->runs_plain()) {
-      static_cast<void>(call_uncompiled<result_t<A...>>(targets, args...));
-    } else {
-      ArgList list;
-      static_cast<void>(call<result_t<A...>>(list, targets, args...));
+      flatten(list, as_argument(args)...);
+      return into_uncompiled<R>(list, targets, args...);
     }
+    SmallVector<std::int64_t, 8> symbols;
+    with_entry<R>(
+        list, symbols,
+        [&](const Entry* entry, const TraceFunction& trace) {
+          if (SINTER_UNLIKELY(entry == nullptr)) return into_uncompiled<R>(list, targets, args...);
+          if (SINTER_UNLIKELY(entry->tree != nullptr)) {
+            std::vector<Ref<TensorImpl>> values;
+            state_->run_tree(*entry, list, symbols, trace, {nullptr, &values}, targets);
+            return;
+          }
+          jit_detail::ResultValues values(entry->end.results);
+          state_->run(*entry, list, symbols, trace, values.data(), targets);
+        },
+        args...);
   }
 
   Stats stats() const { return state_->stats(); }
@@ -236,26 +252,37 @@ class Compiled {
     if constexpr (std::is_void_v<raw_t<A...>>) invoke(std::index_sequence_for<A...>{});
     else return jit_detail::Result<raw_t<A...>>::make(invoke(std::index_sequence_for<A...>{}));
   }
-  /// A call that no compiled code serves: the function itself, on the caller's values.
+  /// A call that no compiled code serves: the function itself, on the caller's values. If it throws, Variables are as before.
   template <class R, class... A>
-  auto call_uncompiled(Targets targets, const A&... args) const {
+  auto call_uncompiled(const A&... args) const {
     state_->count_plain_call();
+    CallJournal journal(CallJournal::Reads::ignored);
     if constexpr (std::is_void_v<raw_t<A...>>) {
       call_plain<R>(args...);
+      journal.keep();
     } else {
       auto result = call_plain<R>(args...);
-      if (!targets.empty()) copy_results(targets, result);
+      journal.keep();
       return result;
     }
   }
-  template <class R>
-  void copy_results(Targets targets, const R& result) const {
+  /// As that, with results into given memory. Compiled functions that it calls run uncompiled, too, so that all they read is
+  /// seen.
+  template <class R, class... A>
+  void into_uncompiled(const ArgList& list, Targets targets, const A&... args) const {
+    state_->count_plain_call();
+    StanceGuard eager(Stance::force_eager);
+    CallJournal journal(CallJournal::Reads::noted);
     std::vector<Ref<TensorImpl>> values;
-    jit_detail::CollectVisitor collect{values};
-    tree::visit_leaves(result, collect);
-    if (targets.size() != values.size())
-      throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(values.size()) + " results", state_->where());
-    for (std::size_t i = 0; i < values.size(); ++i) copy_to(targets[i], In(Tensor(values[i]), state_->where()));
+    if constexpr (std::is_void_v<raw_t<A...>>) {
+      call_plain<R>(args...);
+    } else {
+      const auto result = call_plain<R>(args...);
+      jit_detail::CollectVisitor collect{values};
+      tree::visit_leaves(result, collect);
+    }
+    state_->deliver_uncompiled(std::move(values), targets, list, journal);
+    journal.keep();
   }
   template <class T, class A>
   static T plain(const A& arg) {
@@ -264,6 +291,12 @@ class Compiled {
     else return T(arg);
   }
 
+  template <class... A>
+  static void flatten(ArgList& list, const A&... args) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (jit_detail::flatten<std::tuple_element_t<I, arguments_t<A...>>>(args, list), ...);
+    }(std::index_sequence_for<A...>{});
+  }
   /// Takes the arguments apart, finds or makes the entry, and hands it to `use`.
   template <class R, class Use, class... A>
   decltype(auto) with_entry(ArgList& list, SmallVector<std::int64_t, 8>& symbols, Use&& use, const A&... args) const {
@@ -272,9 +305,10 @@ class Compiled {
   template <class R, class Use, std::size_t... I, class... A>
   decltype(auto) with_arguments(ArgList& list, SmallVector<std::int64_t, 8>& symbols, Use&& use, std::index_sequence<I...>, const A&... args) const {
     using Arguments = arguments_t<A...>;
-    (jit_detail::flatten<std::tuple_element_t<I, Arguments>>(args, list), ...);
+    flatten(list, args...);
+    list.types = &jit_detail::types_tag<R, Arguments>;
     auto trace = [&](FunctionTrace& recorder) {
-      jit_detail::NameVisitor names{recorder.guards().names};
+      [[maybe_unused]] jit_detail::NameVisitor names{recorder.guards().names};   // of a function without arguments
       (names.template argument<std::tuple_element_t<I, Arguments>>(I, args), ...);
       // Braces fix the order in which stand-ins are taken.
       Arguments traced{jit_detail::stand_in<std::tuple_element_t<I, Arguments>>(args, recorder)...};
@@ -296,25 +330,25 @@ class Compiled {
   }
 
   template <class R, class... A>
-  auto call(ArgList& list, Targets targets, const A&... args) const {
+  auto call(ArgList& list, const A&... args) const {
     SmallVector<std::int64_t, 8> symbols;
     return with_entry<R>(
         list, symbols,
         [&](const Entry* entry, const TraceFunction& trace) {
-          if (SINTER_UNLIKELY(entry == nullptr)) return call_uncompiled<R>(targets, args...);
+          if (SINTER_UNLIKELY(entry == nullptr)) return call_uncompiled<R>(args...);
           if constexpr (std::same_as<R, jit_detail::Nothing>) {
-            if (SINTER_UNLIKELY(entry->tree != nullptr)) return static_cast<void>(call_tree<R>(*entry, list, symbols, trace, targets));
+            if (SINTER_UNLIKELY(entry->tree != nullptr)) return static_cast<void>(call_tree<R>(*entry, list, symbols, trace));
           } else {
-            if (SINTER_UNLIKELY(entry->tree != nullptr)) return call_tree<R>(*entry, list, symbols, trace, targets);
+            if (SINTER_UNLIKELY(entry->tree != nullptr)) return call_tree<R>(*entry, list, symbols, trace);
           }
           if constexpr (jit_detail::is_only_tensors<R>) {
             std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
-            state_->run(*entry, list, symbols, values.data(), targets);
+            state_->run(*entry, list, symbols, trace, values.data());
             Ref<TensorImpl>* at = values.data();
             return jit_detail::from_values<R>(at);
           } else {
-            jit_detail::ResultValues values(entry->results);
-            state_->run(*entry, list, symbols, values.data(), targets);
+            jit_detail::ResultValues values(entry->end.results);
+            state_->run(*entry, list, symbols, trace, values.data());
             if constexpr (!std::same_as<R, jit_detail::Nothing>) {
               R result = *static_cast<const R*>(entry->result_shape.get());
               jit_detail::FillVisitor fill{values.data()};
@@ -328,15 +362,15 @@ class Compiled {
 
   /// A function that reads values: what comes back, static values too, is that of the path taken.
   template <class R>
-  SINTER_NOINLINE R call_tree(const Entry& entry, const ArgList& list, std::span<const std::int64_t> symbols, TraceFunction trace, Targets targets) const {
+  SINTER_NOINLINE R call_tree(const Entry& entry, const ArgList& list, std::span<const std::int64_t> symbols, TraceFunction trace) const {
     if constexpr (jit_detail::is_only_tensors<R>) {
       std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
-      state_->run_tree(entry, list, symbols, trace, {values.data(), nullptr}, targets);
+      state_->run_tree(entry, list, symbols, trace, {values.data(), nullptr});
       Ref<TensorImpl>* at = values.data();
       return jit_detail::from_values<R>(at);
     } else {
       std::vector<Ref<TensorImpl>> values;
-      TreeResult done = state_->run_tree(entry, list, symbols, trace, {nullptr, &values}, targets);
+      TreeResult done = state_->run_tree(entry, list, symbols, trace, {nullptr, &values});
       R result = *static_cast<const R*>(done.shape);
       jit_detail::FillVisitor fill{values.data()};
       if constexpr (!std::same_as<R, jit_detail::Nothing>) tree::visit_leaves(result, fill);

@@ -4,6 +4,7 @@
 #include <sinter/jit/custom_run.hpp>
 
 #include <sinter/expr/host.hpp>
+#include <sinter/jit/delivery.hpp>
 #include <sinter/jit/function.hpp>
 
 #include <mutex>
@@ -22,13 +23,9 @@ inline Tensor value_of(const ArgLeaf& leaf) {
 
 inline std::vector<Tensor> input_values(const Entry& entry, std::span<const ArgLeaf> args) {
   std::vector<Tensor> values;
-  for (const Entry::Input& input : entry.inputs) {
-    const auto index = static_cast<std::size_t>(input.index);
-    if (input.source == Entry::Input::Source::leaf) {
-      values.push_back(value_of(args[index]));
-    } else {
-      values.emplace_back(entry.captured[index]->here()->value());
-    }
+  for (const PlanInput& input : entry.end.inputs) {
+    if (input.source == PlanInput::Source::leaf) values.push_back(value_of(args[static_cast<std::size_t>(input.index)]));
+    else values.emplace_back(input.slot->here()->value());
   }
   return values;
 }
@@ -41,11 +38,9 @@ SINTER_DECL void compile_custom(Entry& entry, const BackendFunction& backend, st
   entry.optimised = std::move(graph);
 }
 
-SINTER_DECL void run_custom(const Entry& entry, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
-                            std::span<const BorrowedMut> targets, Location where) {
-  if (!targets.empty() && targets.size() != entry.results)
-    throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(entry.results) + " results", where);
-  const std::vector<Tensor> inputs = input_values(entry, args);
+SINTER_DECL void run_custom(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
+                            Targets targets, Location where) {
+  const std::vector<Tensor> inputs = input_values(entry, args.leaves());
   std::vector<Tensor> outputs = entry.custom(inputs);
   if (outputs.size() != entry.custom_outputs.size())
     throw UserError("compile", "the back end gave " + std::to_string(outputs.size()) + " values for the " + std::to_string(entry.custom_outputs.size()) + " outputs of the graph", where);
@@ -56,14 +51,14 @@ SINTER_DECL void run_custom(const Entry& entry, std::span<const ArgLeaf> args, s
     if (!identical(outputs[i].impl()->type, wanted))
       throw UserError("compile", "the back end gave " + outputs[i].impl()->type.text() + " for output " + std::to_string(i) + " of the graph, which is " + wanted.text(), where);
   }
-  for (std::size_t i = 0; i < targets.size(); ++i) copy_to(targets[i], In(outputs[i], where));
-  for (std::size_t i = 0; i < entry.results; ++i) results[i] = std::move(outputs[i]).take();
-  for (std::size_t i = 0; i < entry.assignments.size(); ++i) {
-    const Entry::Assignment& assignment = entry.assignments[i];
-    VariableSlot* slot = assignment.leaf >= 0 ? args[static_cast<std::size_t>(assignment.leaf)].slot
-                                              : entry.captured[static_cast<std::size_t>(assignment.captured)]->here();
-    slot->set(std::move(outputs[entry.results + i]).take());
+  FinishedCall call;
+  for (std::size_t i = 0; i < entry.end.results; ++i) call.results.push_back(std::move(outputs[i]).take());
+  for (std::size_t i = 0; i < entry.end.assignments.size(); ++i) {
+    const Assignment& assignment = entry.end.assignments[i];
+    VariableSlot* slot = assignment.leaf >= 0 ? args.leaves()[static_cast<std::size_t>(assignment.leaf)].slot : assignment.slot->here();
+    call.assigned.emplace_back(slot->shared_from_this(), std::move(outputs[entry.end.results + i]).take());
   }
+  deliver(call, {results, nullptr}, targets, args, entry.held, where);
 }
 
 }  // namespace jit::jit_detail

@@ -6,6 +6,8 @@
 #include <sinter/expr/expr.hpp>
 #include <sinter/jit/function.hpp>
 
+#include <memory>
+
 SINTER_NAMESPACE_BEGIN
 
 namespace jit::jit_detail {
@@ -13,8 +15,8 @@ namespace jit::jit_detail {
 /// The compiled versions of one expression type.
 template <class E>
 FunctionState& slot_of() {
-  static FunctionState* state = new FunctionState(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression);
-  return *state;
+  static const auto* state = new auto(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
+  return **state;
 }
 Tensor run_expression(FunctionState& slot, const ExprStructure& structure, std::span<Leaf> leaves, Location where);
 

@@ -29,7 +29,7 @@ SINTER_DECL Tensor run_expression(FunctionState& slot, const ExprStructure& stru
     TensorImpl* raw = value.get();
     evaluate({&raw, 1}, structure.steps.back().op->name, where);
   } else {
-    slot.run(*entry, list, symbols, &value);
+    slot.run(*entry, list, symbols, TraceFunction::of(trace), &value);
   }
   return Tensor(std::move(value));
 }

@@ -26,16 +26,11 @@ PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::
 std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
                                       std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false);
 
-struct Entry;
-struct EntryThread;
+struct ArgLeaf;
+struct PlanInput;
 namespace jit_detail {
-bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes);
-/// Bytes from the first to behind the last element.
-std::size_t extent_bytes(const Type& type, const Strides& strides);
-/// The value of an output that is a view of an input or constant; data of others are copied.
-Ref<TensorImpl> view_of(const PlanOutput& output, const Type& type, std::span<const std::int64_t> symbols, TensorImpl* source, void* data);
-void count_run(const Entry& entry, EntryThread* thread);
-Ref<TensorImpl> fresh_result(const FrameOutput& bound);
+/// Writes the address of an argument into place `i` of the inputs.
+void place_argument(const ArgLeaf& leaf, const PlanInput& input, std::size_t i, CallPlaces& places);
 }  // namespace jit_detail
 
 }  // namespace jit

@@ -8,14 +8,17 @@
 #include <sinter/graph/eager_call.hpp>
 #include <sinter/graph/record.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/jit/call_end.hpp>
 #include <sinter/jit/guards.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/recompile.hpp>
 #include <sinter/jit/stance.hpp>
 #include <sinter/runtime/plan.hpp>
+#include <sinter/tensor/call_journal.hpp>
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -39,7 +42,6 @@ class FunctionTrace;
 class LiveValues;
 class TraceTree;
 class TreeCall;
-struct FinishedCall;
 struct TracedLeaf;
 struct TracedPath;
 
@@ -180,6 +182,9 @@ struct SizeMemo {
 /// What one thread keeps of an entry between its calls.
 struct alignas(64) EntryThread {
   std::atomic<std::int64_t> runs{0};                           // only this thread adds
+  std::int64_t next_check = 1;                                 // of purity: due when `runs` reaches this
+  double checking_ms = 0;                                      // spent on such checks
+  std::vector<const VariableSlot*> slots;                      // of the arguments, when they were last found to fit
   std::unique_ptr<SizeMemo> sizes;                             // made when the same sizes come twice in a row
   SmallVector<std::int64_t, 8> last_symbols;
   std::unique_ptr<CallScratch> scratch;
@@ -189,22 +194,10 @@ struct alignas(64) EntryThread {
 /// One compiled version of a function.
 struct Entry {
   GuardSet guards;
-  struct Input {
-    enum class Source : std::uint8_t { leaf, captured } source = Source::leaf;
-    std::int32_t index = 0;
-    bool as_float = false;                                     // a number that the plan takes as f32
-  };
-  std::vector<Input> inputs;                                   // of the plan, in order
-  std::vector<std::shared_ptr<VariableSlot>> captured;         // Variables the function captured
-  std::vector<Type> captured_types;                            // what they must still be
-  struct Assignment {
-    std::int32_t leaf = -1;                                    // Variable argument, or
-    std::int32_t captured = -1;                                // captured Variable
-    std::int32_t input = -1;                                   // which input of the plan that Variable is
-  };
-  std::vector<Assignment> assignments;                         // outputs behind the results
-  std::size_t results = 0;
-  std::shared_ptr<const Plan> plan;
+  CallEnd end;                                                 // of a function that reads no value
+  HeldValues held;                                             // by the traced graph; of a tree by its first segment
+  std::vector<Type> captured_types;                            // what the captured Variables must still be
+  const void* types = nullptr;                                 // C++ types of arguments and result (types_tag)
   GraphFunction custom;                                        // a registered back end's callable, in place of the plan
   std::vector<Type> custom_outputs;                            // what it must give
   std::shared_ptr<const void> result_shape;                    // typed half: the traced result, for its static parts
@@ -215,11 +208,15 @@ struct Entry {
   MatmulPrecision precision = MatmulPrecision::f32;
   std::uint8_t precisions = all_precisions;
   double trace_ms = 0, passes_ms = 0, codegen_ms = 0;
+  std::chrono::steady_clock::time_point made = std::chrono::steady_clock::now();
   PerThread<EntryThread> threads;
   mutable std::atomic<std::int64_t> other_runs{0};             // of threads without a place of their own
   std::int64_t runs() const;
-  /// The purity check: due at the second call, at each one while it fails, and (checks on) when runs reaches this.
-  mutable std::atomic<std::int64_t> next_check{1};
+  /// Whether code that was traced with certain Variables as arguments serves others. The function may also have captured
+  /// one of them, which a trace does not tell; a second trace with others does.
+  enum class Serves : std::uint8_t { unknown, all_variables, traced_variables };
+  mutable std::atomic<Serves> serves{Serves::unknown};
+  std::vector<const VariableSlot*> traced_slots;               // of Variables among the arguments
   const Entry* next = nullptr;                                 // older entry
 };
 
@@ -227,9 +224,6 @@ namespace jit_detail {
 /// Notes sizes that the guards of the entry have been found to take.
 void remember_sizes(const Entry& entry, EntryThread& thread, std::span<const ArgLeaf> args, const SmallVector<std::int64_t, 8>& symbols);
 }  // namespace jit_detail
-
-/// Where the results of a call go instead of fresh memory.
-using Targets = std::span<const BorrowedMut>;
 
 /// A reference to the typed half's tracing code; valid for the call it is passed to.
 struct TraceFunction {
@@ -242,16 +236,6 @@ struct TraceFunction {
   TracedResult operator()(FunctionTrace& trace) const { return call(object, trace); }
 };
 
-/// Where the values of a call go: a place for each, or a vector that takes what there is.
-struct ResultPlace {
-  Ref<TensorImpl>* fixed = nullptr;
-  std::vector<Ref<TensorImpl>>* list = nullptr;
-  Ref<TensorImpl>* make(std::size_t count) const {
-    if (list == nullptr) return fixed;
-    list->resize(count);
-    return list->data();
-  }
-};
 /// The typed half's traced result on the path that was taken.
 struct TreeResult {
   const void* shape = nullptr;
@@ -266,16 +250,20 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   ~FunctionState();
 
   /// The entry that fits, traced and compiled if there is none; null where the call is to run the plain function (stance,
-  /// recompile limit). Concurrent callers wait for one compilation. Throws RecompileError where the stance says so.
+  /// recompile limit). No lock is held and nobody is waited for while the user's function runs: of threads that compile the
+  /// same at once, one publishes its entry and the others drop theirs. Throws RecompileError where the stance says so.
   const Entry* entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
   /// Runs it; `results` receives the values. Variables are written back last.
-  void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results, Targets targets = {});
+  void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets = {});
 
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain() const { return SINTER_UNLIKELY(Context::get().is_disabled || is_noop_ || current_stance() == Stance::force_eager); }
   void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
   /// As run(), for functions that read values: follows the tree, and traces on where it ends.
   TreeResult run_tree(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, ResultPlace results, Targets targets = {});
+
+  /// Puts the values of an uncompiled call into their places.
+  void deliver_uncompiled(std::vector<Ref<TensorImpl>> values, Targets targets, const ArgList& args, const CallJournal& journal) const;
 
   /// Checks purity and makes what calls of this thread with these arguments need besides the entry.
   void warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols);
@@ -290,29 +278,45 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   MatmulPrecision precision_now() const { return options_.matmul_precision.value_or(matmul_precision()); }
   /// The entry serves all precisions only where it does not matter or the option says which.
   void guard_precision(Entry& entry) const;
-  const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const;
-  std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace);
-  /// Counts and logs a new entry.
-  void finish_compile(const Entry& entry);
-  /// Asked when no entry fits, under the lock: whether to compile one. False: run the plain function.
+  /// `unverified`: one that would fit if it serves these Variables, which is not known yet.
+  const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols, const Entry** unverified = nullptr) const;
+  SINTER_NOINLINE const Entry* make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
+  std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace, GuardSet specs);
+  void trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
+  /// Passes and code for a traced entry.
+  void generate(Entry& entry, const ArgList& args, Graph traced);
+  /// What is decided about a call that no entry fits, under the lock.
+  struct Decision {
+    bool compiles = false;             // else the plain function runs
+    bool is_recompile = false;
+    GuardSet specs;                    // for the trace
+    std::string note, warning;         // for the log, which is a function of the user
+  };
+  Decision decide(const ArgList& args);
+  bool may_compile(const ArgList& args, Decision& decision);
   /// Has no version been compiled for arguments with this pattern of extents 0, 1 and more?
-  bool is_first_of_its_sizes(std::span<const ArgLeaf> args) const;
-  bool may_compile(std::span<const ArgLeaf> args);
-  /// What the newest entry did not like.
-  std::optional<Guard> newest_broken(std::span<const ArgLeaf> args) const;
-  GuardSet choose_specs(std::span<const ArgLeaf> args) const;
-  void check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::int64_t due);
+  bool is_first_of_its_sizes(const ArgList& args) const;
+  /// The newest entry for these C++ types, or null.
+  const Entry* newest_of(const void* types) const;
+  /// What that entry did not like.
+  std::optional<Guard> newest_broken(const ArgList& args) const;
+  GuardSet choose_specs(const ArgList& args) const;
+  /// Counts a call; purity is checked when it is due.
+  void count_run(const Entry& entry, EntryThread* thread, const ArgList& args, const TraceFunction& trace);
+  SINTER_NOINLINE void check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace);
   void grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
   FinishedCall resume(const Entry& entry, const ArgList& args, const TraceFunction& trace, TreeCall& call);
+  /// The whole call, traced and computed on the way: a tree that may hold no segment.
+  FinishedCall run_untreed(const Entry& entry, const ArgList& args, const TraceFunction& trace);
   void check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace, const TreeCall& call);
   void warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols);
 
   Options options_;
   Location where_;
   std::atomic<const Entry*> newest_{nullptr};
-  mutable std::mutex compiling_;
+  mutable std::mutex mutex_;                      // of what follows; the user's functions never run under it
   std::vector<std::unique_ptr<Entry>> entries_;   // owned; retired ones too, for callers may still run them
-  std::int64_t compiles_ = 0;
+  std::int64_t compiles_ = 0, recompiles_ = 0;
   double compile_ms_ = 0;
   MissHistory misses_;
   std::atomic<std::int64_t> plain_calls_{0};

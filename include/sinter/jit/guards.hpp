@@ -40,7 +40,7 @@ struct LeafSpec {
   bool is_dense = true;
   bool is_sized = true;                            // no extent is a symbol
   DTypeClass number_kind = DTypeClass::floating;
-  std::int16_t same_slot_as = -1;                  // variables: an earlier leaf with the same slot
+  std::int32_t same_slot_as = -1;                  // variables: an earlier leaf with the same slot
   std::int64_t fixed = 0;
   std::array<Dim, max_rank> extents{};             // number: exact; symbol: in its range
   Strides strides{};                               // as traced
@@ -60,14 +60,14 @@ struct DimGuard {
 
 /// Where a symbol's value is found, and what it may be.
 struct SymbolSource {
-  std::int16_t leaf = 0;
+  std::int32_t leaf = 0;
   std::int8_t axis = 0;
   bool is_stride = false;          // else an extent
   std::int64_t min = 2, max = std::int64_t{1} << 60;
   /// The graph's symbol is the value divided by this, without remainder.
   std::int64_t divisor = 1;
   /// An earlier symbol that it must equal, where GuardSet::prepare() has found that, or -1.
-  std::int16_t equal_to = -1;
+  std::int32_t equal_to = -1;
   /// Symbols stand for 2 and more.
   std::int64_t least() const { return divisor == 1 || min >= 2 * divisor ? min : 2 * divisor; }
 };

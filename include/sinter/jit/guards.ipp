@@ -70,9 +70,9 @@ inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
   return layout_fits(spec, arg);
 }
 /// The first leaf before `leaf` that is the same Variable, or -1.
-inline std::int16_t earlier_alias(std::span<const ArgLeaf> args, std::size_t leaf) {
+inline std::int32_t earlier_alias(std::span<const ArgLeaf> args, std::size_t leaf) {
   for (std::size_t i = 0; i < leaf; ++i)
-    if (args[i].slot == args[leaf].slot) return static_cast<std::int16_t>(i);
+    if (args[i].slot == args[leaf].slot) return static_cast<std::int32_t>(i);
   return -1;
 }
 /// Variables are the same ones, and different ones, as in the trace. Slots that fall on a bit of their own are new.
@@ -84,7 +84,7 @@ inline bool aliases_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf
     std::uint64_t& word = seen[place / 64];
     bool may_be_known = (word >> (place % 64) & 1) != 0;
     word |= std::uint64_t{1} << (place % 64);
-    if ((may_be_known ? earlier_alias(args, i) : std::int16_t{-1}) != specs[i].same_slot_as) return false;
+    if ((may_be_known ? earlier_alias(args, i) : std::int32_t{-1}) != specs[i].same_slot_as) return false;
   }
   return true;
 }
@@ -139,7 +139,7 @@ SINTER_DECL void GuardSet::prepare() {
   for (const DimGuard& guard : dims) {
     const auto [first, second] = std::minmax(guard.left, guard.right);
     const bool is_known = first >= 0 && first != second && symbols[static_cast<std::size_t>(second)].equal_to < 0;
-    if (is_known) symbols[static_cast<std::size_t>(second)].equal_to = static_cast<std::int16_t>(first);
+    if (is_known) symbols[static_cast<std::size_t>(second)].equal_to = static_cast<std::int32_t>(first);
     else has_other_relations = true;
   }
 }
@@ -156,7 +156,7 @@ SINTER_DECL GuardSet GuardSet::specs() const {
 namespace jit_detail {
 /// Strides of a strided tensor, innermost first: a number if it is 0 or 1, else what the extents inside it make, else (where
 /// asked for) a symbol, else a number.
-inline void choose_strides(LeafSpec& spec, std::int16_t leaf, const ArgLeaf& arg, std::uint32_t symbolic, std::vector<SymbolSource>& symbols) {
+inline void choose_strides(LeafSpec& spec, std::int32_t leaf, const ArgLeaf& arg, std::uint32_t symbolic, std::vector<SymbolSource>& symbols) {
   std::array<std::size_t, max_rank> order{};
   for (std::size_t i = 0; i < spec.rank; ++i) order[i] = spec.rank - 1 - i;
   std::stable_sort(order.begin(), order.begin() + spec.rank, [&](std::size_t a, std::size_t b) { return spec.strides[a] < spec.strides[b]; });
@@ -199,13 +199,13 @@ inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::ui
     if (!becomes_symbol || extent.value() < 2) continue;
     spec.is_sized = false;
     spec.extents[axis] = Dim::symbol(static_cast<SymbolId>(symbols.size()));
-    symbols.push_back({static_cast<std::int16_t>(leaf), static_cast<std::int8_t>(axis)});
+    symbols.push_back({static_cast<std::int32_t>(leaf), static_cast<std::int8_t>(axis)});
     if (mark.kind == AxisMarks::Kind::dynamic) {
       symbols.back().min = std::max<std::int64_t>(2, mark.min);
       symbols.back().max = mark.max;
     }
   }
-  if (!spec.is_dense) choose_strides(spec, static_cast<std::int16_t>(leaf), arg, symbolic, symbols);
+  if (!spec.is_dense) choose_strides(spec, static_cast<std::int32_t>(leaf), arg, symbolic, symbols);
   if (arg.slot != nullptr) spec.same_slot_as = earlier_alias(args, leaf);
   return spec;
 }

@@ -9,6 +9,7 @@
 #include <sinter/jit/execute.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
+#include <sinter/tensor/call_journal.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
@@ -174,6 +175,8 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
       captured.outputs.push_back(captured.kept_values[i]);
     }
     inputs = std::move(captured.inputs);
+    if (CallJournal* journal = CallJournal::current())
+      for (const auto& input : inputs) journal->note_read(input);
     std::vector<jit::InputLayout> layouts;
     for (const auto& input : inputs) layouts.push_back(jit::layout_of(*input));
     const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts), matmul_precision(), jit::Fallback::refused).plan;

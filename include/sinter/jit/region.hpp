@@ -86,10 +86,6 @@ struct RegionBody {
   std::vector<Assignment> assignments;
   std::shared_ptr<const void> result;                         // the typed result, for its static parts
 };
-/// Its address stands for a list of types.
-template <class... T>
-inline constexpr char types_tag = 0;
-
 /// Which region, and for which types of arguments and result.
 struct RegionKey {
   std::shared_ptr<const void> region;

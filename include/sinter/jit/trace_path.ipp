@@ -90,7 +90,7 @@ SINTER_DECL FunctionTrace::PathOutputs FunctionTrace::path_outputs(const TracedR
   for (const VariableRead& read : variables_) {
     if (!read.assigned) continue;
     outputs.add({&read.assigned, 1});
-    leaf.assignments.push_back({read.leaf, read.leaf < 0 ? read.slot : nullptr});
+    leaf.assignments.push_back({read.leaf, read.leaf < 0 ? read.slot : nullptr, -1});
   }
   return outputs;
 }

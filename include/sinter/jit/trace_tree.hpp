@@ -4,6 +4,7 @@
 // without a lock. Work goes to the first segment whose read needs it; what no read needs sinks to the leaves.
 #pragma once
 
+#include <sinter/jit/call_end.hpp>
 #include <sinter/jit/function.hpp>
 
 #include <atomic>
@@ -43,13 +44,9 @@ struct TracedSegment {
 /// The end of a path.
 struct TracedLeaf {
   std::size_t results = 0;
-  struct Assignment {
-    std::int32_t leaf = -1;                   // a Variable argument, or
-    std::shared_ptr<VariableSlot> captured;   // a captured one
-  };
   std::vector<Assignment> assignments;   // outputs behind the results
   std::shared_ptr<const void> result_shape;
-  mutable std::atomic<std::int64_t> runs{0}, next_check{0};   // the purity check, as in Entry
+  mutable std::atomic<std::int64_t> runs{0}, next_check{1};   // the purity check, as in EntryThread
 };
 
 struct TracedPath {
@@ -68,18 +65,12 @@ struct TracedPath {
   std::vector<Value> walked_values;
 };
 
-/// Values of a call that is over but for its Variables.
-struct FinishedCall {
-  std::vector<Ref<TensorImpl>> results;
-  std::vector<std::pair<std::shared_ptr<VariableSlot>, Ref<TensorImpl>>> assigned;
-  std::shared_ptr<const void> shape;
-};
-
 /// A compiled segment; equal segments share it.
 struct SegmentCode {
   Graph key;
   std::vector<std::vector<Dim>> layouts;   // of the inputs, as in execute.hpp
   std::vector<std::uint8_t> is_number;
+  std::vector<std::uint8_t> may_donate;    // at a leaf: PlanOptions::may_donate
   bool is_leaf = false;
   Graph optimised;
   std::shared_ptr<const Plan> plan;
@@ -87,13 +78,6 @@ struct SegmentCode {
 };
 
 struct TreeNode {
-  struct Input {
-    enum class Source : std::uint8_t { leaf, captured, carried, eager } source = Source::leaf;
-    std::int32_t index = -1;               // of the leaf, place of the carried value, or cut of the eager function
-    bool as_float = false;
-    std::shared_ptr<VariableSlot> slot;
-    std::int32_t result = -1;              // of the eager function
-  };
   /// A value that later segments take, and its place in the table of the call.
   struct Carried {
     Value value;
@@ -109,7 +93,7 @@ struct TreeNode {
   };
   std::shared_ptr<const TracedSegment> traced;
   std::shared_ptr<const SegmentCode> code;
-  std::vector<Input> inputs;               // of the plan
+  CallEnd end;                             // its plan and inputs; at a leaf also what it delivers
   std::vector<Carried> live;               // after this segment
   std::vector<Store> stores;               // outputs of the plan that are carried
   std::vector<std::int32_t> releases;      // places that nobody reads after this segment
@@ -130,6 +114,7 @@ class TraceTree {
   struct Version {
     std::shared_ptr<const TreeNode> root;
     std::int32_t places = 0;               // in the table of a call
+    HeldValues held;                       // on all paths
   };
 
   TraceTree(const GuardSet& guards, std::string backend, Mode mode, bool fuse, MatmulPrecision precision, Limits limits)
@@ -138,11 +123,14 @@ class TraceTree {
   const Version* current() const { return current_.load(std::memory_order_acquire); }
   /// The child that this call goes to, or null. `given`: by the eager function at the end of `node`, or null; `symbols`:
   /// their values in this call.
-  static const std::shared_ptr<const TreeNode>* child(const TreeNode& node, std::uint64_t outcome, const EagerResults* given, std::span<const std::int64_t> symbols);
+  static const std::shared_ptr<const TreeNode>* child(const TreeNode& node, std::uint64_t outcome, const EagerResults* given, std::span<const std::int64_t> symbols,
+                                                      std::span<const ArgLeaf> args);
   /// False when the bound forbids another child of this node.
   bool may_grow_at(const TreeNode& node) const;
   /// Compiles what is new of a path and publishes it, as far as the bound allows. Callers hold the function's lock.
-  void insert(const TracedPath& path, std::span<const std::int64_t> symbols);
+  void insert(const TracedPath& path, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args);
+  /// Whether the one path of `other` does what this tree does, as far as this tree has it.
+  bool has_path_of(const TraceTree& other) const;
 
   std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
   std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
@@ -173,6 +161,8 @@ namespace jit_detail {
 /// The last result of an effect orders it before the next one; segments keep that order by themselves.
 bool is_token(const Graph& graph, Value v);
 }
+/// Adds what a path holds.
+void add_held(const TracedPath& path, HeldValues& held);
 /// The operation in which two traces of a path differ, or "".
 std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now, Location& where);
 

@@ -5,7 +5,9 @@
 
 #include <sinter/expr/capture.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/jit/delivery.hpp>
 #include <sinter/jit/execute.hpp>
+#include <sinter/jit/making.hpp>
 #include <sinter/jit/memory_budget.hpp>
 #include <sinter/jit/specialise.hpp>
 #include <sinter/ops/registry.hpp>
@@ -43,14 +45,17 @@ inline bool same_traced(const TracedSegment& a, const TracedSegment& b) {
          std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), [](const Node& x, const Node& y) { return same_traced(x, y); });
 }
 
-inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64_t> symbols) {
+inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args) {
   for (const DimGuard& guard : segment.dims) {
     std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
     if ((guard.relation == DimRelation::less ? a < b : a == b) != guard.outcome) return false;
   }
   for (const VariableUse& use : segment.variables) {
+    const VariableSlot* own = use.slot->here();
+    // Captured Variables are no arguments, as in the trace: one place is not two.
+    if (std::any_of(args.begin(), args.end(), [&](const ArgLeaf& leaf) { return leaf.slot == own; })) return false;
     ReadSection reading;
-    if (!identical(use.slot->here()->peek(reading)->type, use.type)) return false;
+    if (!identical(own->peek(reading)->type, use.type)) return false;
   }
   return true;
 }
@@ -171,7 +176,7 @@ class PathCompiler {
         copy(v.node);
         return made.at(v);
       } else {
-        node.inputs.push_back({TreeNode::Input::Source::carried, compiler.place_of(v, i), false, {}, -1});
+        node.end.inputs.push_back({.source = PlanInput::Source::carried, .index = compiler.place_of(v, i)});
         layouts.emplace_back();
         is_number.push_back(0);
         result = builder.input(path.type(v));
@@ -187,11 +192,11 @@ class PathCompiler {
         is_a_number = spec.kind == LeafKind::scalar;
         if (!is_a_number && !spec.is_dense)
           for (std::size_t axis = 0; axis < spec.rank; ++axis) layout.push_back(spec.stride_dims[axis]);
-        node.inputs.push_back({TreeNode::Input::Source::leaf, place.leaf, false, {}, -1});
+        node.end.inputs.push_back({.source = PlanInput::Source::leaf, .index = place.leaf});
       } else if (place.slot) {
-        node.inputs.push_back({TreeNode::Input::Source::captured, -1, false, place.slot, -1});
+        node.end.inputs.push_back({.source = PlanInput::Source::captured, .slot = place.slot});
       } else {
-        node.inputs.push_back({TreeNode::Input::Source::eager, place.cut, false, {}, place.result});
+        node.end.inputs.push_back({.source = PlanInput::Source::eager, .index = place.cut, .result = place.result});
       }
       layouts.push_back(std::move(layout));
       is_number.push_back(is_a_number);
@@ -211,7 +216,7 @@ class PathCompiler {
     if (node.traced == nullptr) node.traced = path_.segments[i];
     const bool is_leaf = i + 1 == path_.segments.size();
     if (is_leaf) node.leaf = path_.leaf;
-    node.inputs.clear();
+    node.end = {};
     node.stores.clear();
     Builder segment_builder{*this, i, node, {}, {}, {}, {}};
     for (std::size_t n = 0; n < segment(i).nodes.size(); ++n) segment_builder.copy(segment(i).first + static_cast<std::int32_t>(n));
@@ -233,8 +238,8 @@ class PathCompiler {
       info.min = source.min;
       info.max = source.max;
       info.axis = source.is_stride ? -1 : source.axis;   // no shape has a stride
-      for (std::size_t k = 0; k < node.inputs.size(); ++k)
-        if (!source.is_stride && node.inputs[k].source == TreeNode::Input::Source::leaf && node.inputs[k].index == source.leaf) info.input = static_cast<std::int32_t>(k);
+      for (std::size_t k = 0; k < node.end.inputs.size(); ++k)
+        if (!source.is_stride && node.end.inputs[k].source == PlanInput::Source::leaf && node.end.inputs[k].index == source.leaf) info.input = static_cast<std::int32_t>(k);
       segment_builder.builder.symbols().push_back(info);
     }
     const std::vector<Dim> solution = solve(i);
@@ -245,8 +250,14 @@ class PathCompiler {
     wanted.layouts = std::move(segment_builder.layouts);
     wanted.is_number = std::move(segment_builder.is_number);
     wanted.is_leaf = is_leaf;
+    if (is_leaf) {
+      node.end.results = node.leaf->results;
+      node.end.assignments = node.leaf->assignments;
+      wanted.may_donate = jit_detail::find_donors(node.end, tree_.guards_.leaves);
+    }
     node.code = tree_.code_for(std::move(wanted));
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) node.inputs[k].as_float = node.code->is_narrowed[k] != 0;
+    node.end.plan = node.code->plan;
+    for (std::size_t k = 0; k < node.end.inputs.size(); ++k) node.end.inputs[k].as_float = node.code->is_narrowed[k] != 0;
   }
 
   /// What the questions asked up to segment `i` say about the symbols.
@@ -288,9 +299,10 @@ class PathCompiler {
 };
 
 SINTER_DECL const std::shared_ptr<const TreeNode>* TraceTree::child(const TreeNode& node, std::uint64_t outcome, const EagerResults* given,
-                                                                    std::span<const std::int64_t> symbols) {
+                                                                    std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args) {
   for (const TreeNode::Child& child : node.children)
-    if (child.outcome == outcome && (given == nullptr || child.node->traced->arrival->fits(*node.traced->eager_call, *given, symbols)) && jit_detail::guards_hold(*child.node->traced, symbols)) return &child.node;
+    if (child.outcome == outcome && (given == nullptr || child.node->traced->arrival->fits(*node.traced->eager_call, *given, symbols)) && jit_detail::guards_hold(*child.node->traced, symbols, args))
+      return &child.node;
   return nullptr;
 }
 
@@ -298,14 +310,14 @@ SINTER_DECL bool TraceTree::may_grow_at(const TreeNode& node) const {
   return segments() < limits_.segments && (node.reads_outcome() || static_cast<std::int64_t>(node.children.size()) < limits_.children);
 }
 
-SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::int64_t> symbols) {
+SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args) {
   std::vector<std::shared_ptr<const TreeNode>> known;
   std::int32_t places = 0;
   if (const Version* version = current()) {
     places = version->places;
     known.push_back(version->root);
     while (known.size() < path.segments.size()) {
-      const auto* next = child(*known.back(), path.outcomes[known.size() - 1], path.eager_results[known.size() - 1].get(), symbols);
+      const auto* next = child(*known.back(), path.outcomes[known.size() - 1], path.eager_results[known.size() - 1].get(), symbols, args);
       if (next == nullptr) break;
       known.push_back(*next);
     }
@@ -320,6 +332,8 @@ SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::
   auto version = std::make_unique<Version>();
   version->root = PathCompiler(*this, path, symbols, std::move(known), total).run(places);
   version->places = places;
+  if (const Version* before = current()) version->held = before->held;
+  add_held(path, version->held);
   segments_.fetch_add(static_cast<std::int64_t>(added), std::memory_order_relaxed);
   breaks_.fetch_add(static_cast<std::int64_t>(added) - (total == path.segments.size()), std::memory_order_relaxed);
   paths_.fetch_add(1, std::memory_order_relaxed);
@@ -332,14 +346,15 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   auto [first, last] = codes_.equal_range(hash.low);
   for (auto it = first; it != last; ++it) {
     const SegmentCode& code = *it->second;
-    if (code.is_leaf == wanted.is_leaf && code.layouts == wanted.layouts && code.is_number == wanted.is_number && structurally_equal(code.key, wanted.key)) return it->second;
+    if (code.is_leaf == wanted.is_leaf && code.layouts == wanted.layouts && code.is_number == wanted.is_number && code.may_donate == wanted.may_donate &&
+        structurally_equal(code.key, wanted.key)) return it->second;
   }
   auto code = std::make_shared<SegmentCode>(std::move(wanted));
   code->optimised = jit_detail::run_passes_for(backend_, code->key);
   code->is_narrowed.assign(code->is_number.size(), 0);
   if (backend_ != "eager") code->optimised = narrow_numbers(code->optimised, code->is_number, code->is_narrowed);
   // Carried values have memory of their own, row-major: what later segments take has one layout on every path.
-  PlanOptions how = plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_), code->key, precision_, {}, !code->is_leaf);
+  PlanOptions how = plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_), code->key, precision_, code->may_donate, !code->is_leaf);
   how.as_one = mode_ == Mode::reduce_overhead;
   how.allow_fallback |= limits_.allow_fallback;
   code->optimised = fit_memory(code->optimised, limits_.bytes, how, code->key.nodes().empty() ? Location() : code->key.nodes().back().where);
@@ -348,6 +363,35 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   peak_bytes_.store(std::max(peak_bytes(), code->plan->held_bytes()), std::memory_order_relaxed);
   codes_.emplace(hash.low, code);
   return code;
+}
+
+SINTER_DECL bool TraceTree::has_path_of(const TraceTree& other) const {
+  const Version *own = current(), *its = other.current();
+  if (own == nullptr || its == nullptr) return false;   // nothing is known
+  const auto same_variables = [](const VariableUse& a, const VariableUse& b) { return is_same_role(*a.slot, *b.slot); };
+  const TreeNode *a = own->root.get(), *b = its->root.get();
+  for (;;) {
+    const std::vector<VariableUse>&x = a->traced->variables, &y = b->traced->variables;
+    if (!jit_detail::same_traced(*a->traced, *b->traced) || !std::equal(x.begin(), x.end(), y.begin(), y.end(), same_variables)) return false;
+    if ((a->leaf == nullptr) != (b->leaf == nullptr)) return false;
+    if (a->leaf != nullptr) {
+      const auto same = [](const Assignment& p, const Assignment& q) { return p.leaf == q.leaf && (!p.slot || is_same_role(*p.slot, *q.slot)); };
+      const std::vector<Assignment>&p = a->leaf->assignments, &q = b->leaf->assignments;
+      return std::equal(p.begin(), p.end(), q.begin(), q.end(), same);
+    }
+    if (b->children.empty()) return true;   // the bound on segments cut it
+    const TreeNode::Child& taken = b->children.front();
+    const auto next = std::find_if(a->children.begin(), a->children.end(), [&](const TreeNode::Child& child) { return child.outcome == taken.outcome; });
+    if (next == a->children.end()) return true;
+    a = next->node.get();
+    b = taken.node.get();
+  }
+}
+
+SINTER_DECL void add_held(const TracedPath& path, HeldValues& held) {
+  jit_detail::add_constants(path.graph, held.constants);
+  for (const TracedPath::Input& input : path.inputs)
+    if (input.slot && std::find(held.captured.begin(), held.captured.end(), input.slot) == held.captured.end()) held.captured.push_back(input.slot);
 }
 
 SINTER_DECL std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now, Location& where) {

@@ -28,40 +28,43 @@ class ValueTable {
 
 class TreeCall {
  public:
-  TreeCall(const TraceTree::Version& version, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols)
-      : node_(version.root.get()), args_(args), symbols_(symbols), table_(static_cast<std::size_t>(version.places)) {}
+  TreeCall(const TraceTree::Version& version, const ArgList& args, std::span<const std::int64_t> symbols)
+      : version_(version), node_(version.root.get()), args_(args), symbols_(symbols), table_(static_cast<std::size_t>(version.places)) {}
 
   /// Runs the segments up to a leaf, which is not run yet (true), or to an outcome without a child (false).
   bool run();
-  /// The values of the leaf: results and what Variables become.
-  void run_leaf(Ref<TensorImpl>* values);
+  /// Runs the leaf and delivers what it makes.
+  void run_leaf(EntryThread* thread, Mode mode, Location where, Ref<TensorImpl>* results, Targets targets);
+  /// Runs the leaf for what it makes ready; delivers nothing.
+  void try_leaf();
 
   const TreeNode& node() const { return *node_; }
   std::span<const TreeNode* const> nodes() const { return nodes_; }
   std::span<const std::uint64_t> outcomes() const { return outcomes_; }
   const Ref<TensorImpl>& carried(std::int32_t place) { return table_[static_cast<std::size_t>(place)]; }
   /// The value that a captured Variable has in this call, or null if it was not needed yet.
-  const Ref<TensorImpl>* seen(const VariableSlot* slot) const;
+  TensorImpl* seen(const VariableSlot* slot) const;
   /// A trace that follows this call: its outcomes and what eager functions gave.
   void script(ReadPolicy& policy) const;
 
  private:
-  struct Inputs {
-    SmallVector<void*, 16> pointers;
-    SmallVector<TensorImpl*, 16> values;   // null: numbers and lent memory
-    SmallVector<float, 16> floats;
-  };
-  void bind(Inputs& inputs);
+  void place_inputs(CallPlaces& places);
   std::uint64_t run_segment();
   /// Runs the function behind the segment on its first outputs.
   void run_eager_call(std::span<const Ref<TensorImpl>> made);
   TensorImpl* variable(const std::shared_ptr<VariableSlot>& slot);
 
+  const TraceTree::Version& version_;
   const TreeNode* node_;
-  std::span<const ArgLeaf> args_;
+  const ArgList& args_;
   std::span<const std::int64_t> symbols_;
   jit_detail::ValueTable table_;
-  std::vector<std::pair<const VariableSlot*, Ref<TensorImpl>>> variables_;   // captured ones, as this call sees them
+  struct SeenVariable {
+    const VariableSlot* slot;
+    TensorImpl* value;        // alive while the call reads Variables
+    Ref<TensorImpl> owned;    // one that was laid out anew
+  };
+  std::vector<SeenVariable> variables_;   // captured ones, as this call sees them
   SmallVector<const TreeNode*, 16> nodes_;
   SmallVector<std::uint64_t, 16> outcomes_;
   std::vector<std::shared_ptr<const EagerResults>> eager_results_;   // by cut, as far as eager functions were called

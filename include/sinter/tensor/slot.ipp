@@ -7,6 +7,7 @@
 
 #include <sinter/base/block_pool.hpp>
 #include <sinter/base/per_thread.hpp>
+#include <sinter/tensor/call_journal.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -152,11 +153,16 @@ SINTER_DECL TensorImpl* VariableSlot::exchange(TensorImpl* next) noexcept {
 
 SINTER_DECL void VariableSlot::set(Ref<TensorImpl> next) {
   TensorImpl* old = exchange(next.detach());
+  if (CallJournal* journal = CallJournal::current()) journal->note_assigned(*this, Ref<TensorImpl>::share(old));
   tensor_detail::retire({&old, 1});
 }
 
 SINTER_DECL void set_slots(std::span<VariableSlot* const> slots, std::span<TensorImpl*> values) noexcept {
-  for (std::size_t i = 0; i < slots.size(); ++i) values[i] = slots[i]->exchange(values[i]);
+  CallJournal* journal = slots.empty() ? nullptr : CallJournal::current();
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    values[i] = slots[i]->exchange(values[i]);
+    if (journal != nullptr) journal->note_assigned(*slots[i], Ref<TensorImpl>::share(values[i]));
+  }
   if (!slots.empty()) tensor_detail::retire(values);
 }
 
@@ -172,7 +178,8 @@ SINTER_DECL void SlotClaims::confirm() {
   auto& readers = tensor_detail::Readers::instance();
   const tensor_detail::Reader* own = thread_slot() >= 0 ? readers.threads.at(thread_slot()) : nullptr;
   // One section of this thread is the call's own; a second one belongs to a call around it, which still reads.
-  const bool is_alone = own != nullptr && own->depth <= 1 && tensor_detail::oldest_reader(readers, own) == tensor_detail::no_reader;
+  // A journal may have to put the old values back.
+  const bool is_alone = own != nullptr && own->depth <= 1 && CallJournal::current() == nullptr && tensor_detail::oldest_reader(readers, own) == tensor_detail::no_reader;
   for (VariableSlot*& slot : slots_) {
     if (slot == nullptr) continue;
     const auto* value = reinterpret_cast<const TensorImpl*>(slot->word_.load() & ~VariableSlot::claimed);

@@ -1,0 +1,36 @@
+// Parts of a compiled function's making that several files share: the graph of a trace, donors, logs. Internal.
+#pragma once
+
+#include <sinter/jit/function.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+
+/// The graph of a finished trace, and where its inputs and outputs come from.
+struct TracedGraph {
+  Graph graph;
+  CallEnd end;                                         // but for the plan
+  std::vector<std::shared_ptr<VariableSlot>> captured;
+  std::vector<Type> captured_types;
+  std::shared_ptr<const void> result_shape;
+  GuardSet guards;
+};
+
+/// The graph of a trace that read no value.
+TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where);
+/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before arguments given up and
+/// what an earlier segment made (1). Notes which inputs are the assigned Variables.
+std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves);
+/// The number of calls after which purity is checked again.
+std::int64_t next_purity_check(std::int64_t due);
+/// What SINTER_LOGS asks for about a new entry.
+void log_entry(const Entry& entry, Location where);
+
+}  // namespace jit::jit_detail
+SINTER_NAMESPACE_END
