@@ -225,8 +225,13 @@ class Compiled {
             state_->run_tree(*entry, list, symbols, trace, {nullptr, &values}, targets);
             return;
           }
-          jit_detail::ResultValues values(entry->end.results);
-          state_->run(*entry, list, symbols, trace, values.data(), targets);
+          if constexpr (jit_detail::is_only_tensors<R>) {
+            std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
+            state_->run(*entry, list, symbols, trace, values.data(), targets);
+          } else {
+            jit_detail::ResultValues values(entry->end.results);
+            state_->run(*entry, list, symbols, trace, values.data(), targets);
+          }
         },
         args...);
   }

@@ -32,8 +32,6 @@ struct EndingCall {
   Location where;
   std::span<Ref<TensorImpl>> carried = {};   // what earlier segments made; nobody else needs it after this plan
 };
-/// Runs the plan into memory that is fresh, kept, donated, or the caller's, and gives Variables their values.
-void run_end(const EndingCall& call, Ref<TensorImpl>* results, Targets targets);
 /// Delivers values that are known already.
 void deliver(FinishedCall& call, const ResultPlace& place, Targets targets, const ArgList& args, const HeldValues& held, Location where);
 

@@ -32,14 +32,13 @@ inline std::size_t extent_bytes(const Type& type, const Strides& strides) {
 
 
 namespace delivery {
-inline void check_type(const Type& result, const Type& place, std::size_t i, Location where) {
+SINTER_NOINLINE inline void refuse_type(const Type& result, const Type& place, std::size_t i, Location where) {
   const std::string name = "result " + std::to_string(i);
   if (place.device != result.device)
     throw DeviceError("into", name + " is on " + result.device.text() + ", its place on " + place.device.text(), where);
   if (place.dtype != result.dtype)
     throw DTypeError("into", name + " has dtype " + std::string(sinter::name(result.dtype)) + ", its place " + std::string(sinter::name(place.dtype)), where);
-  if (!identical(place.shape, result.shape))
-    throw ShapeError("into", name + " has shape " + result.shape.text() + ", its place " + place.shape.text(), where);
+  throw ShapeError("into", name + " has shape " + result.shape.text() + ", its place " + place.shape.text(), where);
 }
 
 inline void refuse_overlap(std::size_t i, const std::string& what, Location where) {
@@ -58,7 +57,7 @@ void check_targets(Targets targets, std::size_t count, TypeOf&& type_of, const A
     throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(count) + " results", where);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const BorrowedMut& place = targets[i];
-    delivery::check_type(type_of(i), place.type, i, where);
+    if (const Type& type = type_of(i); SINTER_UNLIKELY(!identical(place.type, type))) delivery::refuse_type(type, place.type, i, where);
     const std::size_t bytes = extent_bytes(place.type, place.strides);
     for (const ArgLeaf& arg : args.leaves())
       if (arg.data != nullptr && overlaps(place.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
@@ -95,7 +94,7 @@ inline bool is_sole(const TensorImpl& value, std::uint32_t counts) {
   return value.use_count() == counts && value.storage->use_count() == 1 && value.storage->is_ours();
 }
 
-SINTER_DECL Ref<TensorImpl> fresh_result(const FrameOutput& bound) {
+inline Ref<TensorImpl> fresh_value(const FrameOutput& bound) {
   return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes, bound.type.device), 0, &bound.strides);
 }
 /// Memory for a result: one of those kept that nobody else holds any more, or fresh memory, which is kept if there is room.
@@ -110,15 +109,20 @@ inline Ref<TensorImpl> kept_result(ResultRing& ring, const FrameOutput& bound) {
       spare = i;   // of another size
     }
   }
-  Ref<TensorImpl> made = fresh_result(bound);
+  Ref<TensorImpl> made = fresh_value(bound);
   if (spare < ResultRing::capacity) ring.values[spare] = made;
   return made;
 }
-SINTER_DECL Ref<TensorImpl> result_memory(EntryThread* thread, Mode mode, std::size_t i, const FrameOutput& bound) {
-  if (mode != Mode::reduce_overhead || thread == nullptr) return fresh_result(bound);
-  if (SINTER_UNLIKELY(thread->rings.size() <= i)) thread->rings.resize(i + 1);
-  return kept_result(thread->rings[i], bound);
+SINTER_DECL Ref<TensorImpl> fresh_result(const FrameOutput& bound) { return fresh_value(bound); }
+SINTER_NOINLINE inline Ref<TensorImpl> ring_memory(EntryThread& thread, std::size_t i, const FrameOutput& bound) {
+  if (SINTER_UNLIKELY(thread.rings.size() <= i)) thread.rings.resize(i + 1);
+  return kept_result(thread.rings[i], bound);
 }
+/// Memory for result `i`: in Mode::reduce_overhead that of an earlier call, if nobody holds it any more.
+inline Ref<TensorImpl> memory_for(EntryThread* thread, Mode mode, std::size_t i, const FrameOutput& bound) {
+  return mode != Mode::reduce_overhead || thread == nullptr ? fresh_value(bound) : ring_memory(*thread, i, bound);
+}
+SINTER_DECL Ref<TensorImpl> result_memory(EntryThread* thread, Mode mode, std::size_t i, const FrameOutput& bound) { return memory_for(thread, mode, i, bound); }
 
 /// The outputs of the last plan of a call: fresh memory, kept or donated memory, places of the caller, views.
 /// choose() does everything that can fail; after the run nothing does but copies to the caller's places.
@@ -191,8 +195,8 @@ class CallOutputs {
   /// A result that is copied to its place afterwards leaves its memory to the next call.
   Ref<TensorImpl> memory_for(std::size_t i) {
     const FrameOutput& bound = call_.frame.outputs()[i];
-    if (i >= call_.end.results) return fresh_result(bound);
-    return result_memory(call_.thread, targets_.empty() ? call_.mode : Mode::reduce_overhead, i, bound);
+    if (i >= call_.end.results) return fresh_value(bound);
+    return jit_detail::memory_for(call_.thread, targets_.empty() ? call_.mode : Mode::reduce_overhead, i, bound);
   }
   Ref<TensorImpl>& value_at(std::size_t i) { return i < call_.end.results ? results_[i] : scratch_->assigned[i - call_.end.results]; }
   bool is_own_buffer(std::size_t i) const { return outputs_[i].source == BufferKind::output && outputs_[i].index == static_cast<std::int32_t>(i); }
@@ -280,21 +284,27 @@ class CallOutputs {
 };
 
 
-SINTER_DECL void run_end(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
-  CallPlaces& into = call.frame.places();
-  if (SINTER_LIKELY(targets.empty() && call.end.assignments.empty() && !call.args.gives_up() && call.frame.has_only_fresh_outputs())) {
-    std::span<const FrameOutput> outputs = call.frame.outputs();
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      results[i] = result_memory(call.thread, call.mode, i, outputs[i]);
-      into.outputs[i] = results[i]->data();
-    }
-    return call.frame.run(into.inputs, into.outputs);
-  }
+/// A call with Variables, places of the caller, donated memory, or results that are views.
+SINTER_NOINLINE inline void end_with_care(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
   CallOutputs outputs(call, results, targets);
   outputs.choose();
-  call.frame.run(into.inputs, into.outputs);
+  const CallPlaces& places = call.frame.places();
+  call.frame.run(places.inputs, places.outputs);
   outputs.copy_to_places();
   outputs.commit();
+}
+
+/// Runs the plan into memory that is fresh, kept, donated, or the caller's, and gives Variables their values.
+inline void run_end(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
+  if (SINTER_UNLIKELY(!targets.empty() || !call.end.assignments.empty() || call.args.gives_up() || !call.frame.has_only_fresh_outputs()))
+    return end_with_care(call, results, targets);
+  CallPlaces& places = call.frame.places();
+  std::span<const FrameOutput> outputs = call.frame.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    results[i] = memory_for(call.thread, call.mode, i, outputs[i]);
+    places.outputs[i] = results[i]->data();
+  }
+  call.frame.run(places.inputs, places.outputs);
 }
 
 SINTER_DECL void deliver(FinishedCall& call, const ResultPlace& place, Targets targets, const ArgList& args, const HeldValues& held, Location where) {

@@ -6,7 +6,7 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/custom_run.hpp>
-#include <sinter/jit/delivery.hpp>
+#include <sinter/jit/delivery.ipp>   // run_end
 #include <sinter/jit/function.hpp>
 #include <sinter/runtime/stages.hpp>
 
@@ -49,7 +49,7 @@ SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::s
 
 namespace jit_detail {
 
-SINTER_DECL void place_argument(const ArgLeaf& leaf, const PlanInput& input, std::size_t i, CallPlaces& places) {
+inline void place_leaf(const ArgLeaf& leaf, const PlanInput& input, std::size_t i, CallPlaces& places) {
   places.values[i] = leaf.kind == LeafKind::scalar ? nullptr : leaf.impl;
   if (leaf.kind != LeafKind::scalar) {
     places.inputs[i] = leaf.data;
@@ -61,12 +61,14 @@ SINTER_DECL void place_argument(const ArgLeaf& leaf, const PlanInput& input, std
   }
 }
 
+SINTER_DECL void place_argument(const ArgLeaf& leaf, const PlanInput& input, std::size_t i, CallPlaces& places) { place_leaf(leaf, input, i, places); }
+
 /// Writes the addresses of what a call reads into its places. Values that had to be laid out anew end up in `owned`.
 inline void place_inputs(const CallEnd& end, const ArgList& args, CallPlaces& places, std::vector<Ref<TensorImpl>>& owned) {
   for (std::size_t i = 0; i < end.inputs.size(); ++i) {
     const PlanInput& input = end.inputs[i];
     if (input.source == PlanInput::Source::leaf) {
-      place_argument(args.leaves()[static_cast<std::size_t>(input.index)], input, i, places);
+      place_leaf(args.leaves()[static_cast<std::size_t>(input.index)], input, i, places);
       continue;
     }
     TensorImpl* value = input.slot->here()->peek(args.reading());

@@ -302,7 +302,15 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::optional<Guard> newest_broken(const ArgList& args) const;
   GuardSet choose_specs(const ArgList& args) const;
   /// Counts a call; purity is checked when it is due.
-  void count_run(const Entry& entry, EntryThread* thread, const ArgList& args, const TraceFunction& trace);
+  void count_run(const Entry& entry, EntryThread* thread, const ArgList& args, const TraceFunction& trace) {
+    if (SINTER_UNLIKELY(thread == nullptr)) {
+      entry.other_runs.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    const std::int64_t runs = thread->runs.load(std::memory_order_relaxed);
+    if (SINTER_UNLIKELY(runs >= thread->next_check)) check_purity(entry, *thread, args, trace);
+    thread->runs.store(runs + 1, std::memory_order_relaxed);
+  }
   SINTER_NOINLINE void check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace);
   void grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
   FinishedCall resume(const Entry& entry, const ArgList& args, const TraceFunction& trace, TreeCall& call);

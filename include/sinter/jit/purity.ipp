@@ -42,16 +42,6 @@ SINTER_DECL std::int64_t next_purity_check(std::int64_t due) {
 }
 }  // namespace jit_detail
 
-SINTER_DECL void FunctionState::count_run(const Entry& entry, EntryThread* thread, const ArgList& args, const TraceFunction& trace) {
-  if (SINTER_UNLIKELY(thread == nullptr)) {
-    entry.other_runs.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  const std::int64_t runs = thread->runs.load(std::memory_order_relaxed);
-  if (SINTER_UNLIKELY(runs >= thread->next_check)) check_purity(entry, *thread, args, trace);
-  thread->runs.store(runs + 1, std::memory_order_relaxed);
-}
-
 SINTER_DECL void FunctionState::check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace) {
   const std::int64_t due = thread.next_check;
   // Expressions capture nothing.

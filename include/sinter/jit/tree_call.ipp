@@ -5,7 +5,7 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/expr/host.hpp>
-#include <sinter/jit/delivery.hpp>
+#include <sinter/jit/delivery.ipp>   // run_end
 #include <sinter/jit/execute.hpp>
 #include <sinter/jit/live_values.hpp>
 #include <sinter/jit/making.hpp>
