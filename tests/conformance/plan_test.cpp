@@ -96,6 +96,12 @@ constexpr PlanRow plan_rows[] = {
     {"literals", "graph(%x: f32[3]) { return full {shape=[2, 3], value=4, dtype=f64}, full {shape=[], integer=1, dtype=bool}, expand(full {value=2, dtype=f32}) {shape=[5]} }"},
     {"empty rows", "graph(%x: f32[0, 5]) { return exp(%x), sum(%x) {axes=[0]}, sum(%x) {axes=[1]}, sum(%x) {axes=[0, 1]} }"},
     {"empty product", "graph(%a: f32[4, 0], %b: f32[0, 3]) { return add(matmul(%a, %b), 1) }"},
+    {"one part of a concat, compared, beside what the other part is made of",
+     "graph(%a: f32[17, 16], %b: f32[16, 7], %s: f32[]) { %t = tanh(matmul(%a, %b)); %c = concat(mul(%t, %s), %t) {axes=[0]}; "
+     "%m = cast(lt(%s, %c)) {dtype=f32}; return mul(slice(%m) {shape=[0, 0], limits=[17, 7], steps=[1, 1]}, %t) }"},
+    {"one part of an updated tensor beside the update",
+     "graph(%a: f32[34, 7], %b: f32[17, 7], %s: f32[17]) { %c = update_slice(exp(%a), %b) {shape=[17, 0], steps=[1, 1]}; "
+     "%m = neg(%c); return mul(slice(%m) {shape=[0, 0], limits=[17, 7], steps=[1, 1]}, %b) }"},
     {"empty result", "graph(%a: f32[4, 2], %b: f32[2, 0]) { return matmul(%a, %b) }"},
     {"extents of one", "graph(%x: f32[1, 5, 1], %y: f32[5, 1, 1]) { return sum(add(%x, %y)) {axes=[0, 2]}, amax(%x) {axes=[0], keepdim} }"},
     {"sum over extents of one", "graph(%x: f32[1, 1]) { return sum(exp(%x)) {axes=[0, 1]}, sum(%x) {axes=[1]} }"},

@@ -185,3 +185,13 @@ TEST_CASE("dim: a scope belongs to its thread, nodes to the process") {
   CHECK(unknown);
   CHECK(same);
 }
+
+TEST_CASE("dim: an estimate takes symbols without a value to be what is said, a value must know them") {
+  const std::vector<std::int64_t> known{8};
+  CHECK((a * 2 + 1).estimate(known, 64) == 17);
+  CHECK((a + b).estimate(known, 64) == 72);
+  CHECK((a % (b - 64)).estimate(known, 64) == 0);   // nothing is refused
+  CHECK(Dim(5).estimate({}, 64) == 5);
+  CHECK((a + 1).evaluate(known) == 9);
+  CHECK_THROWS_AS((a + b).evaluate(known), InternalError);
+}

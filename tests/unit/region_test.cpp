@@ -184,9 +184,10 @@ TEST_CASE("region: second derivatives", "[region]") {
   check_close(second(f)(x), second(plain)(x), 1e-4);
 }
 
-TEST_CASE("region: marked blocks are traced once for each kind of arguments", "[region]") {
-  int traced = 0;
-  auto block = jit::region([&traced](Tensor x, Tensor w, Scalar s) {
+TEST_CASE("region: calls of one kind share a body; a function without captures is not run at each", "[region]") {
+  static int traced = 0;
+  traced = 0;
+  auto block = jit::region([](Tensor x, Tensor w, Scalar s) {
     ++traced;
     return std::pair{matmul(x, w) * s, sum(x)};
   }, "block");
@@ -198,10 +199,218 @@ TEST_CASE("region: marked blocks are traced once for each kind of arguments", "[
   });
   Tensor x = randn({4, 3}), w = randn({3, 3});
   auto [c, total] = f(x, w, 0.5f);
-  CHECK(traced == 2);
+  CHECK(traced == 3);
+  CHECK(f.stats().regions == 2);
   Tensor a = matmul(x, w) * 0.5f, b = matmul(a, w) * 2.f;
   check_close(c, matmul(b(slice(0, 2)), w) * 0.5f);
   check_close(total, sum(x) + sum(a) + sum(b(slice(0, 2))));
+  traced = 0;
+  auto deep_block = jit::compile([&](Tensor y, Tensor v) {
+    for (int i = 0; i < 40; ++i) y = block(y, v, 0.5f).first;
+    return y;
+  });
+  deep_block(x, w);
+  CHECK(traced == 6);   // calls 1, 2, 4, 8, 16 and 32
+  CHECK(deep_block.stats().regions == 1);
+}
+
+TEST_CASE("region: what a function captures may change between two calls", "[region]") {
+  const Tensor x = ones({3});
+  SECTION("a tensor") {
+    Tensor w;
+    auto block = jit::region([&w](Tensor y) { return y * w; });
+    auto f = jit::compile([&](Tensor y, Tensor first, Tensor second) {
+      w = first;
+      y = block(y);
+      w = second;
+      return block(block(y));
+    });
+    check_close(f(x, full({3}, 2.f), full({3}, 5.f)), full({3}, 50.f));
+    CHECK(f.stats().regions == 1);   // the tensor is an operand
+  }
+  SECTION("a ready tensor") {
+    Tensor w = full({3}, 2.f);
+    auto block = jit::region([&w](Tensor y) { return y * w; });
+    const Tensor two = w, five = full({3}, 5.f);
+    auto f = jit::compile([&](Tensor y) {
+      w = two;
+      y = block(y);
+      w = five;
+      return block(block(y));
+    });
+    check_close(f(x), full({3}, 50.f));
+    check_close(f(x), full({3}, 50.f));
+  }
+  SECTION("a number") {
+    float scale = 0;
+    auto block = jit::region([&scale](Tensor y) { return y * scale; });
+    auto f = jit::compile([&](Tensor y) {
+      for (float s : {2.f, 3.f, 2.f, 5.f}) {
+        scale = s;
+        y = block(y);
+      }
+      return y;
+    });
+    check_close(f(x), full({3}, 60.f));
+    check_close(f(x), full({3}, 60.f));
+    CHECK(f.stats().regions == 3);
+  }
+  SECTION("which Variable") {
+    Variable a(full({3}, 2.f)), b(full({3}, 5.f));
+    const Variable* w = &a;
+    auto block = jit::region([&w](Tensor y) { return y * *w; });
+    auto f = jit::compile([&](Tensor y) {
+      w = &a;
+      y = block(y);
+      w = &b;
+      return block(y);
+    });
+    check_close(f(x), full({3}, 10.f));
+  }
+}
+
+namespace {
+int global_step = 0;
+}
+TEST_CASE("region: what a function without captures reads is checked at calls 2, 4, 8, ...", "[region]") {
+  auto block = jit::region([](Tensor y) { return y + global_step; });
+  const auto model = [&](int change_at) {
+    return jit::compile([&block, change_at](Tensor y) {
+      for (int i = 1; i <= 8; ++i) {
+        global_step = i >= change_at ? i : 1;
+        y = block(y);
+      }
+      return y;
+    });
+  };
+  check_close(model(2)(zeros({2})), full({2}, 36.f));   // seen at the second call: run at each from there on
+  CHECK_THROWS_WITH(model(6)(zeros({2})), Catch::Contains("changed between two calls") && Catch::Contains("region_test.cpp"));
+  check_close(model(9)(zeros({2})), full({2}, 8.f));
+}
+
+TEST_CASE("region: a value read inside decides each call for itself", "[region]") {
+  auto block = jit::region([](Tensor x) -> Tensor {
+    if (item(sum(x)) > 0) return x * 2;
+    return x - 1;
+  });
+  auto f = jit::compile([&](Tensor x, Tensor y) { return block(x) + block(y) * 10; });
+  const Tensor up = ones({2}), down = full({2}, -1.f);
+  for (int round = 0; round < 3; ++round) {
+    check_close(f(up, down), full({2}, 2.f - 20));
+    check_close(f(down, up), full({2}, -2.f + 20));
+    check_close(f(up, up), full({2}, 22.f));
+  }
+  SECTION("in a nested region, behind a derivative") {
+    auto outer = jit::region([&](Tensor x) { return block(x) * 3; });
+    auto g = jit::compile([&](Tensor x, Tensor y) {
+      return jit::grad([&](Tensor a, Tensor b) { return sum(outer(a) + outer(b)); })(x, y);
+    });
+    check_close(g(up, down), full({2}, 6.f));
+    check_close(g(down, up), full({2}, 3.f));
+  }
+  SECTION("of a value from outside") {
+    auto gate = jit::region([](Tensor x, Tensor level) -> Tensor {
+      const Scalar known = item(level);
+      return known > 0 ? x : -x;
+    });
+    auto g = jit::compile([&](Tensor x, Tensor level) { return gate(x, level) + gate(x, -level) * 10; });
+    check_close(g(up, full({}, 1.f)), full({2}, -9.f));
+    check_close(g(up, full({}, -1.f)), full({2}, 9.f));
+  }
+  SECTION("fullgraph refuses it") {
+    auto whole = jit::compile([&](Tensor x) { return block(x); }, {.fullgraph = true});
+    CHECK_THROWS_AS(whole(up), TraceError);
+  }
+}
+
+TEST_CASE("region: a captured Variable that is also an argument", "[region]") {
+  Variable v(zeros({})), w(zeros({}));
+  SECTION("captured by the function") {
+    auto block = jit::region([v](const Variable& a) {
+      a += 1;
+      v += 10;
+      return a + v;
+    });
+    auto f = jit::compile([&](Tensor x, const Variable& p, const Variable& q) {
+      x = x + block(p) * 1000;
+      return x + block(q);
+    });
+    check_close(f(zeros({}), w, v), full({}, 11 * 1000.f + 42));   // v: 10, then 11, then 21, twice
+    CHECK(item<float>(v.value()) == 21);
+    CHECK(item<float>(w.value()) == 1);
+  }
+  SECTION("of a function without captures") {
+    static const Variable global(zeros({}));
+    auto block = jit::region([](const Variable& a) {
+      a += 1;
+      global += 10;
+      return a + global;
+    });
+    for (int order = 0; order < 3; ++order) {
+      auto f = jit::compile([&](Tensor x, const Variable& p, const Variable& q, const Variable& r) {
+        for (const Variable* each : {&p, &q, &r}) x = x * 100 + block(*each);
+        return x;
+      });
+      const Variable first(zeros({})), second(zeros({}));
+      global.set(zeros({}));
+      const Variable* given[] = {&first, &second, &second};
+      given[order] = &global;
+      float expected = 0, is[3] = {}, g = 0;
+      for (int i = 0; i < 3; ++i) {
+        const int at = given[i] == &first ? 0 : given[i] == &second ? 1 : 2;
+        float& a = at == 2 ? g : is[at];
+        a += 1;
+        g += 10;
+        expected = expected * 100 + a + g;
+      }
+      check_close(f(zeros({}), *given[0], *given[1], *given[2]), full({}, expected));
+      CHECK(item<float>(global.value()) == g);
+    }
+  }
+}
+
+TEST_CASE("region: gradients at symbolic extents", "[region]") {
+  auto block = jit::region([](Tensor x) { return tanh(x); });
+  auto f = jit::compile(jit::grad([=](Tensor x) { return sum(block(x)); }), {.dynamic = jit::Dynamic::always});
+  for (int n : {3, 5, 7}) {
+    const Tensor x = randn({n});
+    check_close(f(x), 1 - square(tanh(x)));
+  }
+  SECTION("of layers that were found") {
+    const auto list = layers(8);
+    const auto loss = [](Tensor x, const std::vector<Layer>& ps) { return mean(square(deep(x, ps))); };
+    auto step = jit::compile([&](Tensor x, const std::vector<Layer>& ps) { return jit::grad<1>(loss)(x, ps); });
+    for (int n : {4, 6, 9, 13}) {
+      const Tensor x = randn({n, 8});
+      const auto got = step(x, list), want = jit::grad<1>(loss)(x, list);
+      for (std::size_t i = 0; i < list.size(); ++i) check_close(got[i].w, want[i].w, 1e-3);
+    }
+    CHECK(step.stats().compiles == 2);
+  }
+  SECTION("in loops and branches") {
+    auto g = jit::compile(jit::grad([=](Tensor x) {
+      const Tensor y = jit::fori_loop(0, 3, [=](Scalar, Tensor h) { return block(h) + h; }, x);
+      return sum(jit::cond(sum(y) > 0, [=](Tensor h) { return block(h); }, [=](Tensor h) { return block(h * 2); }, y));
+    }), {.dynamic = jit::Dynamic::always});
+    for (int n : {3, 5}) {
+      const Tensor x = abs(randn({n})) + 0.1f;
+      const auto plain = [](Tensor y) {
+        for (int i = 0; i < 3; ++i) y = tanh(y) + y;
+        return sum(tanh(y));
+      };
+      check_close(g(x), jit::grad(plain)(x));
+    }
+  }
+  SECTION("with a read behind it, at other sizes than the first path was traced at") {
+    const auto twice = [=](Tensor x) -> Tensor {
+      const Tensor slope = jit::grad([=](Tensor y) { return sum(block(block(y) * y)); })(x);
+      if (item(sum(x)) > 0) return slope;
+      return -slope;
+    };
+    auto g = jit::compile(twice, {.dynamic = jit::Dynamic::always});
+    for (int n : {3, 500, 7})
+      for (float sign : {1.f, -1.f}) check_close(g(full({n}, sign)), twice(full({n}, sign)));
+  }
 }
 
 TEST_CASE("region: Variables, given and captured, are read and written at each call", "[region]") {

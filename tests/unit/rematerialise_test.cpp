@@ -245,3 +245,13 @@ TEST_CASE("memory budget: each piece of a function that reads values") {
   auto impossible = jit::compile(f, {.memory_budget = 1000});
   CHECK_THROWS_WITH(impossible(x, weights), Catch::Contains("memory_budget is 1000 bytes"));
 }
+
+TEST_CASE("rematerialise: bodies whose symbols the graph does not list are weighed all the same") {
+  const Graph body = parse_graph("graph(%x: f32[s0, s1]) { return tanh(%x), sum(%x) {axes=[0]} }").with_symbols({});
+  for (const Node& node : body.nodes()) {
+    if (node.op->kind == OpKind::leaf) continue;
+    CHECK(recompute_cost(body, node, Products::kept) > 0);
+    CHECK(recompute_cost(body, node, Products::kept) < cost_unlimited);
+  }
+  CHECK(bytes_of(body, body.outputs()[0]) == Graph::unknown_extent * Graph::unknown_extent * 4);
+}

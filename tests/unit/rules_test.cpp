@@ -50,6 +50,8 @@ constexpr RuleRow canonical_rows[] = {
 };
 
 constexpr RuleRow fold_rows[] = {
+    {"fold-empty", "%x: f32[2, 0]", "softmax(permute(exp(%x)) {axes=[1, 0]}) {axes=[0]}", "full {shape=[0, 2], dtype=f32}", "%x: f32[2, 1]", "permute(exp(%x)) {axes=[1, 0]}"},
+    {"fold-empty", "%x: f32[2, 0], %y: f32[0, 3]", "matmul(%x, %y)", "full {shape=[2, 3], dtype=f32}", "%x: f32[2, 1], %y: f32[1, 3]", "matmul(%x, %y)"},
     {"fold-elementwise", f, "add(%x, exp(full {dtype=f32}))", "add(%x, 1)", f, "add(%x, exp(%y))"},
     {"fold-view", f, "add(%x, reshape(full {shape=[1, 3], value=2, dtype=f32}) {shape=[3]})", "add(%x, 2)", f,
      "matmul(reshape(%x) {shape=[1, 3]}, reshape(%y) {shape=[3, 1]})"},
@@ -148,8 +150,8 @@ constexpr RuleRow structure_rows[] = {
      "permute(neg(permute(%x) {axes=[1, 2, 0]})) {axes=[0, 2, 1]}"},
     {"permute-permute", m, "permute(permute(%x) {axes=[1, 2, 0]}) {axes=[2, 0, 1]}", "%x", m, "permute(%x) {axes=[2, 0, 1]}"},
     {"slice-slice", "%x: f32[20]", "slice(slice(%x) {shape=[1], limits=[20], steps=[2]}) {shape=[1], limits=[10], steps=[3]}",
-     "slice(%x) {shape=[3], limits=[20], steps=[6]}", "%x: f32[20]",
-     "slice(slice(%x) {shape=[1], limits=[20], steps=[2]}) {shape=[4], limits=[4], steps=[1]}"},
+     "slice(%x) {shape=[3], limits=[20], steps=[6]}", "%x: f32[s0]",
+     "slice(slice(%x) {shape=[1], limits=[s0], steps=[1]}) {shape=[0], limits=[s0 - 1], steps=[3]}"},
     {"slice-slice", "%x: f32[s0]", "slice(slice(%x) {shape=[1], limits=[s0], steps=[1]}) {shape=[2], limits=[s0 - 1], steps=[1]}",
      "slice(%x) {shape=[3], limits=[s0], steps=[1]}", "%x: f32[s0]",
      "slice(slice(%x) {shape=[1], limits=[s0], steps=[2]}) {shape=[0], limits=[floordiv(s0, 2) - 1], steps=[1]}"},

@@ -169,6 +169,7 @@ SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {
   Dim extent = whole.shape()[axis];
   if (extent.is_static()) shift = extent.value() == 0 ? 0 : ((shift % extent.value()) + extent.value()) % extent.value();
   if (shift == 0) return whole;
+  if (extent.as_symbol() < 0 && !extent.is_static() && extent == Dim(0)) return whole;   // asked for: a symbol alone is never 0
   const bool is_within = expr_detail::is_at_most(shift > 0 ? shift : -shift, extent);
   Dim cut = !is_within ? Dim(-shift) % extent : shift > 0 ? extent - Dim(shift) : Dim(-shift);
   std::vector<Index> head(static_cast<std::size_t>(axis) + 1, Index(all)), tail = head;

@@ -4,6 +4,7 @@
 
 #include <sinter/graph/graph.hpp>
 
+#include <algorithm>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -147,6 +148,19 @@ SINTER_DECL Graph GraphBuilder::finish(std::span<const Value> outputs) {
   Graph done = std::move(graph_);
   graph_ = Graph();
   return done;
+}
+
+SINTER_DECL std::int64_t Graph::estimate(Dim extent) const {
+  if (extent.is_static()) return extent.value();
+  SmallVector<std::int64_t, 8> hints;
+  for (const SymbolInfo& symbol : symbols_) hints.push_back(std::max<std::int64_t>(symbol.hint, 2));
+  return extent.estimate({hints.data(), hints.size()}, unknown_extent);
+}
+
+SINTER_DECL std::int64_t Graph::estimate_elements(const Shape& shape) const {
+  std::int64_t count = 1;
+  for (Dim extent : shape) count *= estimate(extent);
+  return count;
 }
 
 SINTER_DECL Graph Graph::with_symbols(std::vector<SymbolInfo> symbols) const {

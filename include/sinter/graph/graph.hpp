@@ -87,6 +87,11 @@ class Graph {
   std::span<const Value> inputs() const { return inputs_; }
   std::span<const Value> outputs() const { return outputs_; }
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
+  /// What an extent counts as where costs are weighed: symbols at their hints, or at `unknown_extent` where the graph knows
+  /// none, as in sub-graphs whose trace has not ended. No size is computed with it.
+  std::int64_t estimate(Dim extent) const;
+  std::int64_t estimate_elements(const Shape& shape) const;
+  static constexpr std::int64_t unknown_extent = 64;
   /// The same nodes with other symbols.
   Graph with_symbols(std::vector<SymbolInfo> symbols) const;
   /// Copies of one graph: a pass that changes nothing gives one.

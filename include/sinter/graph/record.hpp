@@ -145,6 +145,8 @@ class Trace {
   /// The function needs the number in `value`, a value of this trace with one element, now: its bits, in its own dtype.
   /// The default refuses.
   virtual std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where);
+  /// The function needs the number in a value of an enclosing trace.
+  virtual void note_outer_read() {}
   /// The function calls another one that no trace sees into, on `operands`: what it gave, as values of this trace.
   /// The default refuses.
   virtual EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands);

@@ -465,7 +465,10 @@ SINTER_DECL std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_vi
     if (trace != nullptr && WholeGraph::is_required())
       throw TraceError(op, "a value is read while its function is traced", where,
                        "the code belongs into the graph whole (allow_in_graph): choose with where(condition, a, b), or return the value and read it outside");
-    if (trace != nullptr) return trace->read_value(value, op, where);
+    if (trace != nullptr) {
+      for (Trace* inner = Trace::current(); inner != trace && inner != nullptr; inner = inner->outer()) inner->note_outer_read();
+      return trace->read_value(value, op, where);
+    }
     TensorImpl* raw = value.get();
     evaluate({&raw, 1}, op, where);
   }

@@ -1,6 +1,6 @@
-// Regions: blocks of a model that are traced, optimised and compiled once, however often they are called. Inside a trace a
-// region is a call of a sub-graph; outside of one it is a compiled function. Blocks that nobody marked are found by the
-// outline pass; a mark also spares their tracing.
+// Regions: blocks of a model that are optimised and compiled once, however often they are called. Inside a trace a region is
+// a call of a sub-graph; outside of one it is a compiled function. Blocks that nobody marked are found by the outline pass; a
+// mark on a function without captures also spares their tracing.
 #pragma once
 
 #include <sinter/autodiff/trace.hpp>
@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -54,7 +55,11 @@ class RegionTrace : public autodiff_detail::TransformTrace {
  public:
   explicit RegionTrace(std::string_view name) : TransformTrace(name) {}
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
+  std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
+  EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) override;
+  void note_outer_read() override { has_cut = true; }
   std::vector<CapturedVariable> captured;
+  bool has_cut = false;   // what the body is may follow from this call's values: other calls cannot share it
 };
 struct RegionParameterVisitor {
   RegionTrace& trace;
@@ -67,39 +72,49 @@ struct RegionParameterVisitor {
   void fixed(std::int64_t) {}
 };
 
-/// One body of a region, for arguments of certain types.
+/// One call of a region, traced.
+struct TracedRegion {
+  autodiff_detail::TracedCall call;
+  std::vector<CapturedVariable> captured;
+  std::vector<std::uint8_t> is_weak_result;
+  std::shared_ptr<const void> result;                         // the typed result, for its static parts
+  bool has_cut = false;
+};
+
+/// One body of a region, and the call that it was made for.
 struct RegionBody {
-  std::vector<Type> types;
+  Graph traced;                                               // calls whose trace gives an equal graph share the body
+  SharedAttrs attrs;                                          // of every call
+  std::vector<Type> types;                                    // of the arguments
   std::vector<std::uint8_t> is_weak;
   std::vector<std::int64_t> fixed;
-  std::vector<std::int32_t> same_slot;                        // per argument: the first one with the same Variable, or itself
-  std::shared_ptr<const Graph> graph;
-  SharedAttrs attrs;                                          // of every call
+  std::vector<std::shared_ptr<VariableSlot>> slots;           // of the arguments; null where they are no Variables
+  std::vector<std::uint8_t> takes_any_slot;                   // per argument: another Variable there gave the same body
   std::vector<Ref<TensorImpl>> extra;                         // operands behind the arguments
   std::vector<std::shared_ptr<VariableSlot>> extra_slots;     // read again at each call where not null
+  std::vector<std::shared_ptr<VariableSlot>> assigned;
   std::vector<std::uint8_t> is_weak_result;
+  std::shared_ptr<const void> result;
   std::size_t results = 0;
-  struct Assignment {
-    std::int32_t argument = -1;                               // a Variable among the arguments, or
-    std::shared_ptr<VariableSlot> slot;
-  };
-  std::vector<Assignment> assignments;
-  std::shared_ptr<const void> result;                         // the typed result, for its static parts
+  std::uint64_t calls = 1;
+  bool was_trusted = false;                                   // some call did not run the function
 };
+/// Nothing that such a function holds can change between two calls; what it reads from elsewhere still can.
+template <class F>
+inline constexpr bool holds_nothing = std::is_empty_v<F> || (std::is_pointer_v<F> && std::is_function_v<std::remove_pointer_t<F>>);
+
 /// Which region, and for which types of arguments and result.
 struct RegionKey {
   std::shared_ptr<const void> region;
   const void* types = nullptr;
 };
-/// The body that this trace has of the region for such arguments, or null.
+/// The body that this trace has of the region for such arguments, if it may be called without running the function; or null.
 const RegionBody* find_region(const RegionKey& key, const RegionArguments& arguments);
-/// Makes a body from a finished trace. Null when it holds effects, which stay in order only outside of regions.
-const RegionBody* add_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const autodiff_detail::TracedCall& call,
-                             std::span<const CapturedVariable> captured, std::span<const std::uint8_t> is_weak_result, std::shared_ptr<const void> result);
-/// Records a call; gives the results.
+/// Records a call of a body that was found; gives the results.
 std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where);
-/// Records what the trace recorded, without a region.
-std::vector<Ref<TensorImpl>> inline_region(const autodiff_detail::TracedCall& call);
+/// Records a traced call: of a body that an equal call has made before, or of a new one. Bodies with effects, which stay in
+/// order only outside of regions, and those with a cut are written out.
+std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced, Location where);
 
 }  // namespace jit_detail
 
@@ -131,21 +146,21 @@ class Region {
     RegionArguments arguments;
     RegionArgumentVisitor flatten{arguments};
     tree::visit_leaves(std::as_const(parameters), flatten);
-    const RegionBody* body = find_region(key, arguments);
-    if (body == nullptr) {
-      auto trace = std::make_unique<RegionTrace>("region");
-      RegionParameterVisitor stand_in{*trace};
-      tree::visit_leaves(parameters, stand_in);
-      auto result = std::make_shared<R>(autodiff_detail::call_held(compiled_.function(), std::as_const(parameters)));
-      std::vector<Ref<TensorImpl>> values = autodiff_detail::values_of(*result);
-      std::vector<std::uint8_t> is_weak;
-      for (const auto& value : values) is_weak.push_back(value->is_weak);
-      const std::vector<CapturedVariable> captured = trace->captured;
-      const autodiff_detail::TracedCall traced = autodiff_detail::TransformTrace::end(std::move(trace), values);
-      body = add_region(key, name_, arguments, traced, captured, is_weak, result);
-      if (body == nullptr) return autodiff_detail::with_values(*result, inline_region(traced));
-    }
-    return autodiff_detail::with_values(*static_cast<const R*>(body->result.get()), call_region(*body, arguments, where_));
+    if constexpr (holds_nothing<F>)
+      if (const RegionBody* body = find_region(key, arguments))
+        return autodiff_detail::with_values(*static_cast<const R*>(body->result.get()), call_region(*body, arguments, where_));
+    auto trace = std::make_unique<RegionTrace>("region");
+    RegionParameterVisitor stand_in{*trace};
+    tree::visit_leaves(parameters, stand_in);
+    auto result = std::make_shared<R>(autodiff_detail::call_held(compiled_.function(), std::as_const(parameters)));
+    const std::vector<Ref<TensorImpl>> values = autodiff_detail::values_of(*result);
+    TracedRegion traced;
+    for (const auto& value : values) traced.is_weak_result.push_back(value->is_weak);
+    traced.captured = std::move(trace->captured);
+    traced.has_cut = trace->has_cut;
+    traced.result = result;
+    traced.call = autodiff_detail::TransformTrace::end(std::move(trace), values);
+    return autodiff_detail::with_values(*result, record_region(key, name_, arguments, traced, where_));
   }
   Compiled<F> compiled_;
   std::shared_ptr<const char> identity_ = std::make_shared<const char>();   // of this region and its copies
@@ -153,8 +168,9 @@ class Region {
   Location where_;
 };
 
-/// Marks `f` as a block that repeats: in a compiled function it is traced and compiled once for each kind of arguments, and
-/// every call shares the code. Weights are arguments (or members of a struct argument). Shapes may be symbolic; regions nest.
+/// Marks `f` as a block that repeats: in a compiled function it is optimised and compiled once for each kind of arguments, and
+/// calls whose traces agree share the code. Weights are arguments (or members of a struct argument). Shapes may be symbolic;
+/// regions nest. A function without captures is not even run at each call; one that holds something is, as that may change.
 template <class F>
 Region<std::decay_t<F>> region(F&& f, std::string name = {}, Location where = std::source_location::current()) {
   return Region<std::decay_t<F>>(std::forward<F>(f), std::move(name), where);

@@ -7,6 +7,7 @@
 #include <sinter/passes/dce.hpp>
 
 #include <algorithm>
+#include <bit>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit::jit_detail {
@@ -19,98 +20,181 @@ SINTER_DECL Ref<TensorImpl> RegionTrace::read_variable(const std::shared_ptr<Var
   return value;
 }
 
+SINTER_DECL std::uint64_t RegionTrace::read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) {
+  has_cut = true;
+  return TransformTrace::read_value(value, op, where);
+}
+
+SINTER_DECL EagerResults RegionTrace::call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) {
+  has_cut = true;
+  return TransformTrace::call_eagerly(call, operands);
+}
+
 namespace region_detail {
+using Slots = std::vector<std::shared_ptr<VariableSlot>>;
+
 struct Bodies {
   std::shared_ptr<const void> region;                  // kept alive: its address is the key
   std::vector<std::unique_ptr<RegionBody>> bodies;
+  bool varies = false;                                 // equal calls gave different bodies: what the function reads changes
 };
 inline Bodies& bodies_of(const RegionKey& key) {
   std::shared_ptr<void>& place = Trace::current()->attachment({key.region.get(), key.types});
   if (!place) place = std::make_shared<Bodies>(Bodies{key.region, {}});
   return *static_cast<Bodies*>(place.get());
 }
-inline std::vector<std::int32_t> equal_slots(const RegionArguments& arguments) {
-  std::vector<std::int32_t> first(arguments.slots.size());
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    first[i] = static_cast<std::int32_t>(i);
-    for (std::size_t j = 0; j < i && arguments.slots[i]; ++j)
-      if (arguments.slots[j] == arguments.slots[i]) {
-        first[i] = static_cast<std::int32_t>(j);
-        break;
-      }
+inline bool holds(const Slots& slots, const std::shared_ptr<VariableSlot>& slot) { return std::find(slots.begin(), slots.end(), slot) != slots.end(); }
+
+/// Arguments that are one Variable are so in both calls, and none is a Variable that the body captures.
+inline bool aliases_alike(const RegionBody& body, const Slots& slots) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i] != !body.slots[i]) return false;
+    if (!slots[i]) continue;
+    for (std::size_t j = 0; j < i; ++j)
+      if ((slots[j] == slots[i]) != (body.slots[j] == body.slots[i])) return false;
+    const bool was_assigned = holds(body.assigned, slots[i]) && !holds(body.slots, slots[i]);
+    if (holds(body.extra_slots, slots[i]) || was_assigned) return false;
   }
-  return first;
+  return true;
 }
 inline bool fits(const RegionBody& body, const RegionArguments& arguments) {
   if (body.fixed != arguments.fixed || body.types.size() != arguments.values.size()) return false;
   for (std::size_t i = 0; i < body.types.size(); ++i)
     if (!identical(body.types[i], arguments.values[i]->type) || body.is_weak[i] != arguments.values[i]->is_weak) return false;
-  return body.same_slot == equal_slots(arguments);
+  return aliases_alike(body, arguments.slots);
 }
-}  // namespace region_detail
-
-SINTER_DECL const RegionBody* find_region(const RegionKey& key, const RegionArguments& arguments) {
-  for (const auto& body : region_detail::bodies_of(key).bodies)
-    if (region_detail::fits(*body, arguments)) return body.get();
+/// No argument is a Variable that the function was not seen with: it may hold one of those it was seen with.
+inline bool knows_slots(const RegionBody& body, const RegionArguments& arguments) {
+  for (std::size_t i = 0; i < arguments.slots.size(); ++i)
+    if (arguments.slots[i] != body.slots[i] && !body.takes_any_slot[i]) return false;
+  return true;
+}
+inline std::shared_ptr<VariableSlot> captured_slot(const TracedRegion& traced, const Ref<TensorImpl>& operand) {
+  for (const CapturedVariable& captured : traced.captured)
+    if (captured.value == operand) return captured.slot;
   return nullptr;
 }
+/// The Variable of this call that stands where `slot` stood in the body's.
+inline const std::shared_ptr<VariableSlot>& slot_now(const RegionBody& body, const RegionArguments& arguments, const std::shared_ptr<VariableSlot>& slot) {
+  const auto at = std::find(body.slots.begin(), body.slots.end(), slot);
+  return at == body.slots.end() ? slot : arguments.slots[static_cast<std::size_t>(at - body.slots.begin())];
+}
+/// Besides an equal graph: the same tensors and Variables from elsewhere.
+inline bool reaches_the_same(const RegionBody& body, const RegionArguments& arguments, const TracedRegion& traced) {
+  const std::size_t first = traced.call.parameters;
+  for (std::size_t i = 0; i < body.extra.size(); ++i) {
+    const Ref<TensorImpl>& operand = traced.call.operands[first + i];
+    if (captured_slot(traced, operand) != body.extra_slots[i] || (!body.extra_slots[i] && operand != body.extra[i])) return false;
+  }
+  for (std::size_t i = 0; i < body.assigned.size(); ++i)
+    if (slot_now(body, arguments, body.assigned[i]) != traced.call.assigned[i]) return false;
+  return true;
+}
 
-SINTER_DECL const RegionBody* add_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const autodiff_detail::TracedCall& call,
-                                         std::span<const CapturedVariable> captured, std::span<const std::uint8_t> is_weak_result, std::shared_ptr<const void> result) {
-  const auto has_effect = [](const Node& node) { return node.op->kind == OpKind::effect; };
-  if (std::any_of(call.graph.nodes().begin(), call.graph.nodes().end(), has_effect)) return nullptr;
+inline RegionBody* body_with(const Bodies& bodies, const Graph& graph) {
+  for (const auto& body : bodies.bodies)
+    if (structurally_equal(body->traced, graph)) return body.get();
+  return nullptr;
+}
+inline RegionBody* add_body(Bodies& bodies, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced) {
   auto body = std::make_unique<RegionBody>();
   for (const auto& value : arguments.values) {
     body->types.push_back(value->type);
     body->is_weak.push_back(value->is_weak);
   }
   body->fixed = arguments.fixed;
-  body->same_slot = region_detail::equal_slots(arguments);
-  body->graph = std::make_shared<const Graph>(Dce{}(call.graph));
+  body->slots = arguments.slots;
+  body->takes_any_slot.assign(arguments.slots.size(), 0);
+  body->traced = traced.call.graph;
   Attrs attrs;
   attrs.text = name;
-  attrs.bodies.push_back(body->graph);
+  attrs.bodies.push_back(std::make_shared<const Graph>(Dce{}(traced.call.graph)));
   body->attrs = std::move(attrs);
-  body->results = call.results;
-  body->is_weak_result.assign(is_weak_result.begin(), is_weak_result.end());
-  body->result = std::move(result);
-  for (std::size_t i = call.parameters; i < call.operands.size(); ++i) {
-    const auto found = std::find_if(captured.begin(), captured.end(), [&](const CapturedVariable& c) { return c.value == call.operands[i]; });
-    body->extra.push_back(call.operands[i]);
-    body->extra_slots.push_back(found == captured.end() ? nullptr : found->slot);
+  body->results = traced.call.results;
+  body->is_weak_result = traced.is_weak_result;
+  body->result = traced.result;
+  body->assigned = traced.call.assigned;
+  for (std::size_t i = traced.call.parameters; i < traced.call.operands.size(); ++i) {
+    body->extra.push_back(traced.call.operands[i]);
+    body->extra_slots.push_back(captured_slot(traced, traced.call.operands[i]));
   }
-  for (const auto& slot : call.assigned) {
-    const auto at = std::find(arguments.slots.begin(), arguments.slots.end(), slot);
-    RegionBody::Assignment assignment;
-    if (at != arguments.slots.end()) assignment.argument = static_cast<std::int32_t>(at - arguments.slots.begin());
-    else assignment.slot = slot;
-    body->assignments.push_back(std::move(assignment));
+  return bodies.bodies.emplace_back(std::move(body)).get();
+}
+
+/// Compares a call that ran with the one that would have been trusted for it.
+inline void compare_with_trusted(Bodies& bodies, const RegionArguments& arguments, const TracedRegion& traced, const RegionBody* found, Location where) {
+  for (const auto& body : bodies.bodies) {
+    if (!fits(*body, arguments)) continue;
+    const bool is_known = knows_slots(*body, arguments);
+    if (body.get() == found && reaches_the_same(*body, arguments, traced)) {
+      for (std::size_t i = 0; i < arguments.slots.size(); ++i) body->takes_any_slot[i] |= arguments.slots[i] != body->slots[i];
+      return;
+    }
+    if (!is_known) continue;
+    if (body->was_trusted)
+      throw TraceError("region", "what the function reads from elsewhere (a global, a static) changed between two calls in one trace", where,
+                       "pass it as an argument, or capture it by reference: a function with captures runs at each call");
+    bodies.varies = true;
   }
-  return region_detail::bodies_of(key).bodies.emplace_back(std::move(body)).get();
+}
+
+/// Records a call and hands out what Variables were assigned.
+inline std::vector<Ref<TensorImpl>> record_call(const RegionBody& body, std::span<Leaf> leaves, std::span<const std::uint8_t> is_weak, const Slots& assigned, Location where) {
+  std::vector<Ref<TensorImpl>> values = record_shared_results(op_info<ops::Region>, leaves, body.attrs, where);
+  for (std::size_t i = 0; i < assigned.size(); ++i) autodiff_detail::assign_outside(assigned[i], values[body.results + i]);
+  values.resize(body.results);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i]->is_weak = is_weak[i] != 0;
+  return values;
+}
+
+/// Records what the trace recorded, without a region.
+inline std::vector<Ref<TensorImpl>> write_out(const autodiff_detail::TracedCall& call) {
+  std::vector<Ref<TensorImpl>> values = autodiff_detail::replay_call(call, call.graph);
+  values.resize(call.results);
+  return values;
+}
+}  // namespace region_detail
+
+SINTER_DECL const RegionBody* find_region(const RegionKey& key, const RegionArguments& arguments) {
+  using namespace region_detail;
+  const Bodies& known = bodies_of(key);
+  if (known.varies) return nullptr;
+  for (const auto& body : known.bodies) {
+    if (!fits(*body, arguments) || !knows_slots(*body, arguments)) continue;
+    if (std::has_single_bit(++body->calls)) return nullptr;   // calls 2, 4, 8, ... run the function, and are compared
+    body->was_trusted = true;
+    return body.get();
+  }
+  return nullptr;
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where) {
   std::vector<Leaf> leaves;
   leaves.reserve(arguments.values.size() + body.extra.size());
   for (const auto& value : arguments.values) leaves.emplace_back(value);
-  for (std::size_t i = 0; i < body.extra.size(); ++i)
-    leaves.emplace_back(body.extra_slots[i] ? Trace::current()->read_variable(body.extra_slots[i]) : body.extra[i]);
-  std::vector<Ref<TensorImpl>> values = record_shared_results(op_info<ops::Region>, leaves, body.attrs, where);
-  for (std::size_t i = 0; i < body.assignments.size(); ++i) {
-    const RegionBody::Assignment& assignment = body.assignments[i];
-    const auto& slot = assignment.slot ? assignment.slot : arguments.slots[static_cast<std::size_t>(assignment.argument)];
-    autodiff_detail::assign_outside(slot, values[body.results + i]);
+  for (std::size_t i = 0; i < body.extra.size(); ++i) {
+    const auto& slot = body.extra_slots[i];
+    Ref<TensorImpl> value = slot ? Trace::current()->read_variable(slot) : body.extra[i];
+    leaves.emplace_back(slot && slot->gradient() != nullptr ? tape_leaf(value, slot) : value);
   }
-  values.resize(body.results);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i]->is_weak = body.is_weak_result[i] != 0;
-  return values;
+  region_detail::Slots assigned;
+  for (const auto& slot : body.assigned) assigned.push_back(region_detail::slot_now(body, arguments, slot));
+  return region_detail::record_call(body, leaves, body.is_weak_result, assigned, where);
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> inline_region(const autodiff_detail::TracedCall& call) {
-  std::vector<Ref<TensorImpl>> values = replay(call.graph, call.operands);
-  for (std::size_t i = 0; i < call.assigned.size(); ++i) autodiff_detail::assign_outside(call.assigned[i], values[call.results + i]);
-  values.resize(call.results);
-  return values;
+SINTER_DECL std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced, Location where) {
+  using namespace region_detail;
+  const auto has_effect = [](const Node& node) { return node.op->kind == OpKind::effect; };
+  const auto& nodes = traced.call.graph.nodes();
+  if (traced.has_cut || std::any_of(nodes.begin(), nodes.end(), has_effect)) return write_out(traced.call);
+  Bodies& bodies = bodies_of(key);
+  RegionBody* body = body_with(bodies, traced.call.graph);
+  compare_with_trusted(bodies, arguments, traced, body, where);
+  if (body == nullptr) body = add_body(bodies, name, arguments, traced);
+  std::vector<Leaf> leaves;
+  leaves.reserve(traced.call.operands.size());
+  for (const auto& operand : traced.call.operands) leaves.emplace_back(operand);
+  return record_call(*body, leaves, traced.is_weak_result, traced.call.assigned, where);
 }
 
 }  // namespace jit::jit_detail

@@ -259,6 +259,7 @@ SINTER_DECL bool GroupMerger::can_read(Space& space, const FusionGroup& group, i
   const FusionMember* member = find_member(group, base);
   const bool is_made_here = is_generator(items_[base].form) || items_[base].is_inlined;
   if (!is_made_here && member == nullptr) return items_.locate(space, item, map).has_value();
+  if (member != nullptr && items_[base].form == Form::place) return false;   // it walks the part that it writes, not the whole
   while (item != base) {
     auto next = items_.input_of_view(space, item, map);
     if (!next) return false;

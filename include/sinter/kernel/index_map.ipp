@@ -31,7 +31,7 @@ SINTER_DECL SmallVector<Dim, max_rank> dense_dim_strides(const Shape& shape) {
   Dim step = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
     strides[static_cast<std::size_t>(i)] = step;
-    if (i > 0) step *= shape[i];
+    if (i > 0 && !is_number(shape[i], 0)) step *= shape[i];   // as in memory: without elements, too, each axis has a stride
   }
   return strides;
 }

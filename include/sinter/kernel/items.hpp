@@ -137,7 +137,6 @@ class ItemGraph {
   std::vector<Item> items_;
   std::vector<std::int32_t> item_of_node_, copies_;
   std::vector<OutputSource> outputs_;
-  std::vector<std::int64_t> hints_;
   ItemOptions options_;
   mutable std::vector<Layout> layouts_;
   mutable std::vector<std::uint8_t> layout_state_;   // 0 unknown, 1 expressible, 2 not

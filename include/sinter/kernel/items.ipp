@@ -46,7 +46,6 @@ inline std::vector<bool> live_nodes(const Graph& graph) {
 }  // namespace kernel_detail
 
 SINTER_DECL ItemGraph::ItemGraph(const Graph& graph, const ItemOptions& options) : graph_(&graph), options_(options) {
-  for (const SymbolInfo& symbol : graph.symbols()) hints_.push_back(std::max<std::int64_t>(symbol.hint, 2));
   build(options);
 }
 
@@ -321,7 +320,7 @@ SINTER_DECL std::string_view ItemGraph::name(int item) const {
   return is_generator((*this)[base].form) ? node(base)->op->name : std::string_view("copy");
 }
 
-SINTER_DECL std::int64_t ItemGraph::estimate(Dim dim) const { return dim.is_static() ? dim.value() : dim.evaluate(hints_); }
+SINTER_DECL std::int64_t ItemGraph::estimate(Dim dim) const { return graph_->estimate(dim); }
 
 SINTER_DECL std::int64_t ItemGraph::estimate_elements(int item) const {
   std::int64_t count = 1;

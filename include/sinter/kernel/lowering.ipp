@@ -99,6 +99,7 @@ SINTER_DECL ScalarValue BodyEmitter::emit(int item, const IndexMap& given) {
     map = *next;
     item = items_[item].inputs[0];
   }
+  ensure(member == nullptr || it.form != Form::place, "lowering: a tensor is read in the walk that writes a part of it");
   if (member != nullptr && equal_map(space_, result_of(*member), map)) return emit_member(*member);
   ensure(is_generator(it.form) || it.is_inlined, "lowering: a value of the group is used at another place than it is made");
   for (const Made& made : made_)

@@ -15,7 +15,7 @@ inline Shape window_positions(const InferArgs& args, const Shape& image, std::sp
     if (size[k] <= 0 || stride[k] <= 0 || padding[k] < 0)
       throw ShapeError(args.op, "window size and stride must be positive and padding not negative", args.where);
     const Dim extent = image[2 + i] + Dim(2 * padding[k]);
-    if (extent.is_static() && extent.value() < size[k])
+    if (is_shorter(extent, size[k]))
       throw ShapeError(args.op,
                        "a window of " + std::to_string(size[k]) + " does not fit axis " + std::to_string(2 + i) + " of " + image.text() +
                            (padding[k] ? " padded by " + std::to_string(padding[k]) : ""),

@@ -13,7 +13,7 @@ namespace ops_detail {
 
 /// Axis `axis` of a value of rank `rank`, negative ones resolved. Throws IndexError.
 int checked_axis(const InferArgs& args, std::int64_t axis, int rank);
-/// attrs.axes[0] of the first operand.
+/// attrs.axes[0], the only one, of the first operand.
 int first_axis(const InferArgs& args);
 
 void require_count(const InferArgs& args, std::size_t least, std::size_t most);
@@ -28,6 +28,9 @@ std::string operands_text(const InferArgs& args);
 
 /// `shape` without (or with 1 in place of) attrs.axes.
 Shape reduced_shape(const InferArgs& args, const Shape& shape);
+/// Is the extent below `least`? While tracing, an extent that may be on either side is asked for, which becomes a guard; where
+/// nobody can answer, it is taken to be long enough.
+bool is_shorter(Dim extent, std::int64_t least);
 /// Reductions without a neutral element refuse empty axes.
 void require_nonempty(const InferArgs& args, const Shape& shape);
 

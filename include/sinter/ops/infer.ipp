@@ -12,7 +12,7 @@ SINTER_DECL int checked_axis(const InferArgs& args, std::int64_t axis, int rank)
 }
 
 SINTER_DECL int first_axis(const InferArgs& args) {
-  if (args.attrs.axes.empty()) throw IndexError(args.op, "an axis is required", args.where);
+  if (args.attrs.axes.size() != 1) throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
   return checked_axis(args, args.attrs.axes[0], args.in[0].shape.rank());
 }
 
@@ -72,9 +72,15 @@ SINTER_DECL Shape reduced_shape(const InferArgs& args, const Shape& shape) {
   return out;
 }
 
+SINTER_DECL bool is_shorter(Dim extent, std::int64_t least) {
+  if (extent.is_static()) return extent.value() < least;
+  if ((extent.as_symbol() >= 0 && least <= 2) || SymbolScope::current() == nullptr) return false;   // symbols stand for 2 and more
+  return extent < Dim(least);
+}
+
 SINTER_DECL void require_nonempty(const InferArgs& args, const Shape& shape) {
   for (std::int64_t axis : args.attrs.axes)
-    if (is_zero(shape[checked_axis(args, axis, shape.rank())]))
+    if (is_shorter(shape[checked_axis(args, axis, shape.rank())], 1))
       throw ShapeError(args.op, "axis " + std::to_string(axis) + " of " + shape.text() + " is empty and has no such element", args.where);
 }
 

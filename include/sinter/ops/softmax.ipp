@@ -18,7 +18,7 @@ inline Type infer_along_axis(const InferArgs& args) {
 inline Val shifted(Val x, const IntVector& axes) {
   const Shape shape = x.shape();
   for (std::int64_t axis : axes)
-    if (is_zero(shape[static_cast<int>(axis)])) return x;
+    if (is_shorter(shape[static_cast<int>(axis)], 1)) return x;
   return x - amax(x, axes, ReducedAxes::kept);
 }
 

@@ -50,7 +50,7 @@ SINTER_DECL ValList Take::vjp(const VjpArgs& a) {
 
 SINTER_DECL Type ScatterAdd::infer(const InferArgs& args) {
   ops_detail::require_integer(args, 0);
-  if (args.attrs.axes.empty()) throw IndexError(args.op, "an axis is required", args.where);
+  if (args.attrs.axes.size() != 1) throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
   const int axis = ops_detail::checked_axis(args, args.attrs.axes[0], args.attrs.shape.rank());
   const Shape expected = ops_detail::taken_shape(args, args.attrs.shape, args.in[0].shape, axis);
   if (!(expected == args.in[1].shape))

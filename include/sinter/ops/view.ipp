@@ -88,7 +88,7 @@ SINTER_DECL Type Windows::infer(const InferArgs& args) {
     const std::int64_t size = attrs.steps[2 * i], stride = attrs.steps[2 * i + 1];
     if (size <= 0 || stride <= 0)
       throw ShapeError(args.op, "size " + std::to_string(size) + " and stride " + std::to_string(stride) + " must be positive", args.where);
-    if (from[axis].is_static() && from[axis].value() < size)
+    if (ops_detail::is_shorter(from[axis], size))
       throw ShapeError(args.op, "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + from.text(),
                        args.where);
     out.set(axis, (from[axis] - Dim(size)) / Dim(stride) + Dim(1));

@@ -4,6 +4,8 @@
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/fold.hpp>
 
+#include <algorithm>
+
 SINTER_NAMESPACE_BEGIN
 namespace rewrite {
 namespace detail {
@@ -32,6 +34,24 @@ inline Value fold_view(Rewriter& rewriter, Value value) {
   if (node.op->kind != OpKind::view) return {};
   const auto literal = literal_of(rewriter.builder(), node.inputs[0]);
   return literal ? full_like(rewriter, *literal, value) : Value{};
+}
+
+inline bool is_empty(const Shape& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](Dim extent) { return extent.is_static() && extent.value() == 0; });
+}
+
+/// Nothing is read of a value without elements, so it is a literal, and what it was made of may die. A product over nothing
+/// is 0. Functions of the user and sub-graphs may do more than compute; they run.
+inline Value fold_empty(Rewriter& rewriter, Value value) {
+  const Node& node = rewriter.builder().node(value);
+  const OpInfo& op = *node.op;
+  if (op.kind == OpKind::leaf || op.kind == OpKind::effect || op.is_transfer || op.run_on_host != nullptr || !node.attrs.bodies.empty()) return {};
+  if (&op == &op_info<ops::Full> || node.types.size() != 1) return {};
+  const bool sums_nothing = &op == &op_info<ops::Matmul> && is_empty(rewriter.builder().type(node.inputs[0]).shape);
+  if (!sums_nothing && !is_empty(node.types[0].shape)) return {};
+  Attrs attrs = full_attrs(Literal{.dtype = node.types[0].dtype}, node.types[0].shape);
+  attrs.device = node.types[0].device;
+  return rewriter.builder().add(op_info<ops::Full>, {}, std::move(attrs), node.where);
 }
 
 /// Whether a reduction over these extents has at least one element.
@@ -78,6 +98,7 @@ inline Value fold_constant(Rewriter& rewriter, Value value) {
 }
 
 inline constexpr GeneralRule folding_rules[] = {
+    {"fold-empty", fold_empty},
     {"fold-elementwise", fold_elementwise},
     {"fold-view", fold_view},
     {"fold-reduction", fold_reduction},

@@ -14,14 +14,6 @@ namespace passes_detail {
 
 static_assert(cost_unlimited == FlowNetwork::unlimited);
 
-inline std::int64_t elements_of(const Graph& graph, const Shape& shape) {
-  std::vector<std::int64_t> hints;
-  for (const SymbolInfo& symbol : graph.symbols()) hints.push_back(std::max<std::int64_t>(symbol.hint, 2));
-  std::int64_t count = 1;
-  for (Dim extent : shape) count *= extent.is_static() ? extent.value() : extent.evaluate(hints);
-  return count;
-}
-
 /// Costs of one element, measured against streams from and to the second-level cache.
 inline constexpr std::int64_t cheap_element = 3, dear_element = 40, gathered_element = 16, random_element = 160, product_element = 6;
 
@@ -75,7 +67,7 @@ class CutNetwork {
 }  // namespace passes_detail
 
 SINTER_DECL std::int64_t bytes_of(const Graph& graph, Value v) {
-  return passes_detail::elements_of(graph, graph.type(v).shape) * size_of(graph.type(v).dtype);
+  return graph.estimate_elements(graph.type(v).shape) * size_of(graph.type(v).dtype);
 }
 
 SINTER_DECL std::int64_t recompute_cost(const Graph& graph, const Node& node, Products products) {
@@ -85,16 +77,16 @@ SINTER_DECL std::int64_t recompute_cost(const Graph& graph, const Node& node, Pr
   if (op.kind == OpKind::effect || op.kind == OpKind::composite || node.types.empty()) return cost_unlimited;
   if (op.is_call) return products == Products::recomputed ? call_cost(*node.attrs.bodies[0], products) : cost_unlimited;
   if (op.run_on_host != nullptr || !node.attrs.bodies.empty()) return cost_unlimited;
-  const std::int64_t elements = elements_of(graph, node.types[0].shape);
+  const std::int64_t elements = graph.estimate_elements(node.types[0].shape);
   if (op.kind == OpKind::elementwise) return elements * (op.is_cheap ? cheap_element : dear_element);
-  if (op.kind == OpKind::reduction) return elements_of(graph, graph.type(node.inputs[0]).shape) * cheap_element;
+  if (op.kind == OpKind::reduction) return graph.estimate_elements(graph.type(node.inputs[0]).shape) * cheap_element;
   if (op.is_random) return elements * random_element;
   if (node.op == &op_info<ops::Take>) return elements * gathered_element;
   if (node.op == &op_info<ops::Empty>) return cost_unlimited;
   if (node.op == &op_info<ops::Matmul>) {
     if (products == Products::kept) return cost_unlimited;
     const Shape& left = graph.type(node.inputs[0]).shape;
-    return elements * elements_of(graph, Shape{left[left.rank() - 1]}) * product_element;
+    return elements * graph.estimate(left[left.rank() - 1]) * product_element;
   }
   return node.inputs.empty() ? 0 : cost_unlimited;   // literals
 }

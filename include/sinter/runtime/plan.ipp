@@ -265,8 +265,8 @@ SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
   std::vector<std::int64_t> hints, held(memory_.order.size() + 1);
   for (const SymbolInfo& symbol : graph_.symbols()) hints.push_back(symbol.hint);
   for (const ArenaSlot& slot : plan_->slots()) {
-    held[static_cast<std::size_t>(slot.first)] += slot.bytes.evaluate(hints);
-    held[static_cast<std::size_t>(slot.last) + 1] -= slot.bytes.evaluate(hints);
+    held[static_cast<std::size_t>(slot.first)] += slot.bytes.estimate(hints, Graph::unknown_extent);
+    held[static_cast<std::size_t>(slot.last) + 1] -= slot.bytes.estimate(hints, Graph::unknown_extent);
   }
   std::int64_t now = 0, most = 0;
   for (std::size_t step = 0; step < memory_.order.size(); ++step)

@@ -83,7 +83,11 @@ class Dim {
 
   /// The number under the given symbol values (indexed by SymbolId).
   std::int64_t evaluate(std::span<const std::int64_t> symbols) const {
-    return is_static() ? value() : evaluate_symbolic(symbols);
+    return is_static() ? value() : evaluate_symbolic(symbols, nullptr);
+  }
+  /// As evaluate, but symbols without a value count as `otherwise`: for weighing costs, never for extents.
+  std::int64_t estimate(std::span<const std::int64_t> symbols, std::int64_t otherwise) const {
+    return is_static() ? value() : evaluate_symbolic(symbols, &otherwise);
   }
   /// Replaces symbols: `replacement[id]` for each id below its size.
   Dim substitute(std::span<const Dim> replacement) const;
@@ -106,7 +110,7 @@ class Dim {
   static bool ask_equal(Dim a, Dim b);
   static std::strong_ordering ask_order(Dim a, Dim b);
   static bool ask_less(Dim a, Dim b);
-  std::int64_t evaluate_symbolic(std::span<const std::int64_t> symbols) const;
+  std::int64_t evaluate_symbolic(std::span<const std::int64_t> symbols, const std::int64_t* otherwise) const;
   const tensor_detail::DimNode* node() const { return reinterpret_cast<const tensor_detail::DimNode*>(bits_ - 1); }
   static Dim from_node(const tensor_detail::DimNode* node);
 

@@ -132,16 +132,18 @@ inline std::int64_t floor_div(std::int64_t a, std::int64_t b) {
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
 
-inline std::int64_t evaluate_atom(const DimAtom& atom, std::span<const std::int64_t> symbols) {
-  switch (atom.kind) {
-    case AtomKind::symbol: return symbols[atom.symbol];
-    case AtomKind::floor_divide: return floor_div(atom.a.evaluate(symbols), atom.b.evaluate(symbols));
-    case AtomKind::remainder: {
-      std::int64_t a = atom.a.evaluate(symbols), b = atom.b.evaluate(symbols);
-      return a - floor_div(a, b) * b;
-    }
+/// Symbols beyond those given have the value `*otherwise`; without one, that is a mistake of the library.
+inline std::int64_t evaluate_atom(const DimAtom& atom, std::span<const std::int64_t> symbols, const std::int64_t* otherwise) {
+  if (atom.kind == AtomKind::symbol) {
+    if (atom.symbol < symbols.size()) return symbols[atom.symbol];
+    ensure(otherwise != nullptr, "a symbol has no value here");
+    return *otherwise;
   }
-  __builtin_unreachable();
+  const auto value_of = [&](Dim dim) { return otherwise == nullptr ? dim.evaluate(symbols) : dim.estimate(symbols, *otherwise); };
+  const std::int64_t a = value_of(atom.a), b = value_of(atom.b);
+  if (otherwise != nullptr && b == 0) return 0;   // an estimate refuses nothing
+  const std::int64_t quotient = floor_div(a, b);
+  return atom.kind == AtomKind::floor_divide ? quotient : a - quotient * b;
 }
 
 inline std::string atom_text(const DimAtom& atom) {
@@ -293,11 +295,11 @@ SINTER_DECL Dim::operator std::int64_t() const {
   return number;
 }
 
-SINTER_DECL std::int64_t Dim::evaluate_symbolic(std::span<const std::int64_t> symbols) const {
+SINTER_DECL std::int64_t Dim::evaluate_symbolic(std::span<const std::int64_t> symbols, const std::int64_t* otherwise) const {
   std::int64_t sum = 0;
   for (const auto& term : node()->terms) {
     std::int64_t product = term.coefficient;
-    for (auto* atom : term.factors) product *= tensor_detail::evaluate_atom(*atom, symbols);
+    for (auto* atom : term.factors) product *= tensor_detail::evaluate_atom(*atom, symbols, otherwise);
     sum += product;
   }
   return sum;

@@ -146,7 +146,8 @@ class LoopPlanner {
   }
   void split_stores() {
     for (std::size_t s = 0; s < k_.stores.size(); ++s) {
-      bool inner = k_.kind == KernelKind::pointwise || access_varies_reduced(k_.stores[s].access);
+      // What varies along a reduced axis can only be stored at each of its points, whatever the addresses are.
+      const bool inner = k_.kind == KernelKind::pointwise || access_varies_reduced(k_.stores[s].access) || is_inner(plan_.insts[k_.stores[s].value]);
       (inner ? plan_.inner_stores : plan_.outer_stores).push_back(static_cast<std::uint16_t>(s));
     }
   }
