@@ -3,6 +3,7 @@
 // compiles nothing.
 #pragma once
 
+#include <sinter/base/fork.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/jit/function.hpp>
 
@@ -13,8 +14,7 @@ namespace jit::jit_detail {
 /// The compiled versions of one expression type.
 template <class E>
 FunctionState& slot_of() {
-  static FunctionState* state = new FunctionState(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression);
-  return *state;
+  return process_object([] { return new FunctionState(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression); });
 }
 Tensor run_expression(FunctionState& slot, const ExprStructure& structure, std::span<Leaf> leaves, Location where);
 
