@@ -3,6 +3,7 @@
 // base
 #include <sinter/base/context.ipp>
 #include <sinter/base/error.ipp>
+#include <sinter/base/fork.ipp>
 #include <sinter/base/per_thread.ipp>
 // tensor
 #include <sinter/tensor/call_journal.ipp>

@@ -4,6 +4,7 @@
 #include <sinter/runtime/threads.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -99,6 +100,16 @@ TEST_CASE("a forked child computes, and so does its parent", "[threads]") {
   REQUIRE(child >= 0);
   if (child == 0) {
     bool right = covers_each_once(5000, 1000) && covers_each_once(77, 1e6);
+    std::atomic<int> inside{0};
+    std::atomic<bool> is_shared{false};   // two threads met in it
+    parallel_for(2, 1e9, [&](std::int64_t, std::int64_t) {
+      ++inside;
+      for (int i = 0; i < 2000 && !is_shared; ++i) {
+        if (inside == 2) is_shared = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    right = right && is_shared;
     _exit(right ? 0 : 1);
   }
   int status = 0;

@@ -5,6 +5,7 @@
 #include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/tape.hpp>
 #include <sinter/autodiff/trace.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/ops/registry.hpp>
 
@@ -34,7 +35,7 @@ SINTER_DECL const Variable& Variable::requires_grad(Location where) const {
   if (!is_floating(type.dtype))
     throw DTypeError("requires_grad", "the Variable is " + type.text() + ", it must be floating", where, "make it of a floating dtype");
   const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
-  static std::mutex mutex;
+  static ForkSafeMutex mutex;
   std::scoped_lock lock(mutex);
   if (slot_->gradient() == nullptr)
     slot_->set_gradient(std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad"));

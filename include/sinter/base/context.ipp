@@ -3,6 +3,8 @@
 
 #include <sinter/base/context.hpp>
 
+#include <sinter/base/fork.hpp>
+
 #include <cstdlib>
 #include <iostream>
 
@@ -34,8 +36,7 @@ inline Context* make_context() {
 }  // namespace base_detail
 
 SINTER_DECL Context& Context::get() {
-  static Context* context = base_detail::make_context();
-  return *context;
+  return process_object([] { return base_detail::make_context(); });
 }
 
 SINTER_DECL bool is_logged(std::string_view topic) {

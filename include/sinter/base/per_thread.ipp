@@ -3,6 +3,8 @@
 
 #include <sinter/base/per_thread.hpp>
 
+#include <sinter/base/fork.hpp>
+
 #include <bitset>
 #include <mutex>
 
@@ -11,13 +13,10 @@ SINTER_NAMESPACE_BEGIN
 namespace base_detail {
 
 struct ThreadSlots {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::bitset<max_thread_slots> is_taken;
   std::atomic<int> in_use{0};
-  static ThreadSlots& instance() {
-    static ThreadSlots* slots = new ThreadSlots;
-    return *slots;
-  }
+  static ThreadSlots& instance() { return process_object<ThreadSlots>(); }
 };
 
 /// Lives until its thread ends.

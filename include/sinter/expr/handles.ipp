@@ -1,6 +1,7 @@
 // Handles: what converts into a Tensor, compound assignment, Variables, and run-time numbers (Scalar, Predicate).
 #pragma once
 
+#include <sinter/base/fork.hpp>
 #include <sinter/expr/recording.hpp>
 
 #include <cmath>
@@ -8,12 +9,11 @@
 SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL const Ref<TensorImpl>& Tensor::zero() {
-  static const Ref<TensorImpl>* value = [] {
+  return process_object([] {
     Ref<Storage> storage = Storage::allocate(sizeof(float));
     *static_cast<float*>(storage->data()) = 0;
-    return new Ref<TensorImpl>(TensorImpl::make_ready(Type{}, std::move(storage)));
-  }();
-  return *value;
+    return new const Ref<TensorImpl>(TensorImpl::make_ready(Type{}, std::move(storage)));
+  });
 }
 
 SINTER_DECL Ref<TensorImpl> In::tensor() const {

@@ -5,6 +5,7 @@
 #include <sinter/graph/attrs.hpp>
 
 #include <sinter/base/block_pool.hpp>
+#include <sinter/base/fork.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -133,7 +134,7 @@ SINTER_DECL void Attrs::hash_into(Hasher& hasher) const {
 }
 
 SINTER_DECL const Attrs& SharedAttrs::none() {
-  static const Attrs* const defaults = new Attrs;   // never destroyed: graphs may be static
+  const Attrs* const defaults = &process_object<Attrs>();
   return *defaults;
 }
 SINTER_DECL SharedAttrs::SharedAttrs(Attrs&& attrs) : block_(Ref<Block>::adopt(new (BlockPool<sizeof(Block)>::allocate()) Block(std::move(attrs)))) {}

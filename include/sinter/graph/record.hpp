@@ -5,6 +5,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/base/hash.hpp>
 #include <sinter/base/ref.hpp>
 #include <sinter/graph/attrs.hpp>
@@ -108,7 +109,7 @@ DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::sp
 void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where);
 
 /// Lazy evaluation holds it: whoever follows records of ready values must, too. Defined by the jit layer.
-std::mutex& evaluation_mutex();
+ForkSafeMutex& evaluation_mutex();
 /// Whether this thread puts what it records on the tape.
 bool& is_tape_on() noexcept;
 /// `value` as a leaf of the tape whose gradient goes to the gradient slot of `slot`: an object of its own, as others may

@@ -5,6 +5,7 @@
 
 #include <sinter/backend/reference/reference.hpp>
 #include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/execute.hpp>
 #include <sinter/passes/decompose.hpp>
@@ -62,12 +63,9 @@ inline constexpr std::array<std::string_view, 3> stage_backends{"eager", "aot_ea
 
 /// What users registered. Entries are never removed, so that a compiled function may keep a pointer.
 struct RegisteredBackends {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<std::string, BackendFunction, std::less<>> functions;
-  static RegisteredBackends& instance() {
-    static RegisteredBackends* registered = new RegisteredBackends;
-    return *registered;
-  }
+  static RegisteredBackends& instance() { return process_object<RegisteredBackends>(); }
 };
 
 inline std::string joined(const std::vector<std::string>& names) {

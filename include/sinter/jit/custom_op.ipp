@@ -4,6 +4,7 @@
 #include <sinter/jit/custom_op.hpp>
 
 #include <sinter/autodiff/vectorise.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/registry.hpp>
@@ -224,12 +225,9 @@ class CustomFunction final : public HostFunction {
 
 /// Custom ops that are alive, so that two of one name are noticed.
 struct CustomOps {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::vector<const CustomFunction*> list;
-  static CustomOps& instance() {
-    static CustomOps* ops = new CustomOps;
-    return *ops;
-  }
+  static CustomOps& instance() { return process_object<CustomOps>(); }
 };
 
 inline CustomFunction::~CustomFunction() {

@@ -1,6 +1,7 @@
 // Messages with values, the print sink, and callbacks between Tensors and memory.
 #pragma once
 
+#include <sinter/base/fork.hpp>
 #include <sinter/jit/effects.hpp>
 #include <sinter/jit/custom_op.hpp>
 
@@ -15,13 +16,10 @@ namespace jit {
 namespace effects_detail {
 
 struct Sink {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::shared_ptr<const PrintSink> sink;   // null: std::cout
-  std::mutex standard_output;              // lines of two threads do not mix
-  static Sink& instance() {
-    static Sink* sink = new Sink;
-    return *sink;
-  }
+  ForkSafeMutex standard_output;              // lines of two threads do not mix
+  static Sink& instance() { return process_object<Sink>(); }
 };
 
 inline void write_line(std::string line) {

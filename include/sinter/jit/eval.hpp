@@ -3,6 +3,7 @@
 // compiles nothing.
 #pragma once
 
+#include <sinter/base/fork.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/jit/function.hpp>
 
@@ -15,8 +16,9 @@ namespace jit::jit_detail {
 /// The compiled versions of one expression type.
 template <class E>
 FunctionState& slot_of() {
-  static const auto* state = new auto(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
-  return **state;
+  return *process_object([] {
+    return new auto(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
+  });
 }
 Tensor run_expression(FunctionState& slot, const ExprStructure& structure, std::span<Leaf> leaves, Location where);
 

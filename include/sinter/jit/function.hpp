@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/graph/eager_call.hpp>
@@ -322,7 +323,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   Options options_;
   Location where_;
   std::atomic<const Entry*> newest_{nullptr};
-  mutable std::mutex mutex_;                      // of what follows; the user's functions never run under it
+  mutable ForkSafeMutex mutex_;                    // of what follows; the user's functions never run under it
   std::vector<std::unique_ptr<Entry>> entries_;   // owned; retired ones too, for callers may still run them
   std::int64_t compiles_ = 0, recompiles_ = 0;
   double compile_ms_ = 0;

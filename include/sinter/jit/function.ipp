@@ -42,12 +42,9 @@ class Stopwatch {
 
 /// Every living FunctionState, so that jit::reset() reaches them.
 struct Functions {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::vector<FunctionState*> list;
-  static Functions& instance() {
-    static Functions* functions = new Functions;
-    return *functions;
-  }
+  static Functions& instance() { return process_object<Functions>(); }
 };
 
 /// The graph of a trace that read no value.

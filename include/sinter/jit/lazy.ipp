@@ -4,6 +4,7 @@
 #include <sinter/jit/lazy.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/execute.hpp>
@@ -43,13 +44,10 @@ struct LazyPlan {
 };
 
 struct LazyCache {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::unordered_multimap<std::uint64_t, LazyPlan> plans;
   LazyStats stats;
-  static LazyCache& instance() {
-    static LazyCache* cache = new LazyCache;
-    return *cache;
-  }
+  static LazyCache& instance() { return process_object<LazyCache>(); }
 };
 
 inline constexpr std::size_t max_lazy_plans = 4096;
@@ -143,7 +141,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const
 
 }  // namespace jit
 
-SINTER_DECL std::mutex& evaluation_mutex() { return jit::jit_detail::LazyCache::instance().mutex; }
+SINTER_DECL ForkSafeMutex& evaluation_mutex() { return jit::jit_detail::LazyCache::instance().mutex; }
 
 SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where) {
   for (TensorImpl* value : values) {

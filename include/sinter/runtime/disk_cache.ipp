@@ -5,6 +5,7 @@
 #include <sinter/runtime/disk_cache.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/base/hash.hpp>
 
 #include <fcntl.h>
@@ -33,8 +34,7 @@ inline constexpr std::uint64_t largest_entry = std::uint64_t{1} << 30;
 struct DiskCounters {
   std::atomic<std::int64_t> hits{0}, misses{0}, damaged{0}, stores{0}, failures{0};
   static DiskCounters& instance() {
-    static DiskCounters* counters = new DiskCounters;
-    return *counters;
+    return process_object<DiskCounters>();
   }
 };
 

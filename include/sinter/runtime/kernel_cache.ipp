@@ -3,12 +3,13 @@
 
 #include <sinter/runtime/kernel_cache.hpp>
 
+#include <sinter/base/fork.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -21,7 +22,7 @@ struct CachedKernel {
   Kernel kernel;
   std::optional<Schedule> schedule;               // none: the back end's first choice
   std::string backend_key;
-  std::mutex compiling;                           // guards the three below
+  ForkSafeMutex compiling;                           // guards the three below
   std::shared_ptr<const Executable> executable;
   bool is_declined = false;
   std::string why_declined;
@@ -30,10 +31,7 @@ struct CachedKernel {
 
 class KernelCache {
  public:
-  static KernelCache& instance() {
-    static KernelCache* cache = new KernelCache;   // never destroyed: plans of static storage outlive everything
-    return *cache;
-  }
+  static KernelCache& instance() { return process_object<KernelCache>(); }
 
   std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const std::optional<Schedule>& schedule, std::string* why_declined) {
     const std::string backend_key = backend.cache_key();
@@ -131,7 +129,7 @@ class KernelCache {
     }
   }
 
-  mutable std::shared_mutex mutex_;
+  mutable ForkSafeSharedMutex mutex_;
   Table table_;
   std::int64_t limit_ = std::int64_t{256} << 20;
   std::int64_t code_bytes_ = 0;

@@ -25,7 +25,7 @@ void parallel_run(std::int64_t tasks, double nanoseconds_per_task, ChunkFunction
 }  // namespace runtime_detail
 
 /// Calls fn(begin, end) on disjoint ranges that together cover [0, tasks), and returns when all are done. Ranges may
-/// run on several threads at once. Nested calls, and calls in a forked child, run on the caller alone. The first
+/// run on several threads at once. Nested calls run on the caller alone. The first
 /// exception from fn is rethrown here, once no thread is inside fn any more; ranges not begun by then never run.
 template <class F>
 void parallel_for(std::int64_t tasks, double nanoseconds_per_task, F&& fn) {

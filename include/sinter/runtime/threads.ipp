@@ -1,21 +1,27 @@
-// The pool behind parallel_for. A job sits in one of a few static slots; helpers (tasks enqueued into a TBB arena of
-// our own) look for open slots, claim chunks, and spin for a short while before they hand their thread back to TBB.
+// The pool behind parallel_for. A job sits in one of a few slots; helpers (tasks enqueued into a TBB arena of our own)
+// look for open slots, claim chunks, and spin for a short while before they hand their thread back to TBB. TBB does not
+// survive fork(): the child starts a new pool, whose helpers are threads of our own.
 #pragma once
 
 #include <sinter/runtime/threads.hpp>
 
+#include <sinter/base/fork.hpp>
+
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
 
-#include <pthread.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <thread>
+#include <utility>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -75,22 +81,40 @@ struct alignas(64) JobSlot {
   }
 };
 
+struct ThreadPool;
+
+/// Threads that wait for calls of help(), in a process where TBB cannot be used.
+class OwnHelpers {
+ public:
+  /// Has `pool.help()` called once more. Throws where the system has no thread left.
+  void call(ThreadPool& pool);
+
+ private:
+  void serve(ThreadPool& pool) noexcept;
+  ForkSafeMutex mutex_;
+  std::condition_variable_any has_calls_;
+  int calls_ = 0, idle_ = 0;
+};
+
 struct ThreadPool {
   static constexpr std::size_t slot_count = 8;
   static constexpr std::chrono::microseconds helper_spin{40};
+  static constexpr int no_more_helpers = 1 << 20;
 
   std::atomic<int> count{1};
-  std::atomic<bool> is_forked_child{false};
   std::array<JobSlot, slot_count> slots;
   alignas(64) std::atomic<std::uint32_t> submissions{0};  // what idle helpers watch
   alignas(64) std::atomic<int> helpers{0};                // enqueued or running
-  tbb::task_arena arena;
+  std::unique_ptr<tbb::task_arena> arena;   // null in a forked child
+  std::unique_ptr<OwnHelpers> own_helpers;  // only there
 
-  ThreadPool() : arena(std::max(2, tbb::info::default_concurrency())) {
+  ThreadPool() : arena(std::make_unique<tbb::task_arena>(std::max(2, tbb::info::default_concurrency()))) {
     int wanted = tbb::info::default_concurrency();
     if (const char* text = std::getenv("SINTER_THREADS"); text != nullptr && std::atoi(text) > 0) wanted = std::atoi(text);
     count = wanted;
   }
+  /// The pool of a forked child.
+  explicit ThreadPool(int count) : count(count), own_helpers(std::make_unique<OwnHelpers>()) {}
 
   JobSlot* take_slot() {
     for (JobSlot& slot : slots)
@@ -104,9 +128,10 @@ struct ThreadPool {
     while (living < wanted) {
       if (!helpers.compare_exchange_weak(living, living + 1)) continue;
       try {
-        arena.enqueue([] { runtime_detail::help_from_pool(); });
+        if (SINTER_LIKELY(arena != nullptr)) arena->enqueue([] { runtime_detail::help_from_pool(); });
+        else own_helpers->call(*this);
       } catch (...) {
-        helpers.fetch_sub(1);  // no memory for a task: the caller finishes alone
+        helpers.fetch_sub(1);  // no memory for a task, or no thread: the caller finishes alone
         return;
       }
       ++living;
@@ -116,24 +141,20 @@ struct ThreadPool {
   void help() noexcept;
 };
 
-inline std::atomic<ThreadPool*>& pool_address() {
-  static std::atomic<ThreadPool*> address{nullptr};
-  return address;
-}
-
-/// Created on first use and never destroyed: helpers may outlive static destruction.
-inline ThreadPool& thread_pool() {
-  static ThreadPool* pool = [] {
-    auto* made = new ThreadPool;
-    pool_address() = made;
-    // The child has none of the threads, and slots may have been in use: it runs everything on the calling thread.
-    pthread_atfork(nullptr, nullptr, [] {
-      if (ThreadPool* inherited = pool_address().load()) inherited->is_forked_child = true;
-    });
-    return made;
-  }();
-  return *pool;
-}
+/// The pool of this process. Never destroyed: helpers may outlive static destruction.
+struct PoolPlace {
+  std::atomic<ThreadPool*> pool;
+  PoolPlace() : pool(new ThreadPool) { in_forked_child([] { instance().start_anew(); }); }
+  static PoolPlace& instance() { return process_object<PoolPlace>(); }
+  /// A forked child has none of the threads. The parent's pool stays for a job that this thread is in.
+  void start_anew() noexcept {
+    ThreadPool* inherited = pool.load();
+    for (JobSlot& slot : inherited->slots) slot.users = 0;
+    inherited->helpers = ThreadPool::no_more_helpers;
+    pool = new ThreadPool(inherited->count.load());
+  }
+};
+inline ThreadPool& thread_pool() { return *PoolPlace::instance().pool.load(std::memory_order_acquire); }
 
 inline void help_from_pool() { thread_pool().help(); }
 
@@ -176,6 +197,26 @@ inline void ThreadPool::help() noexcept {
   }
 }
 
+inline void OwnHelpers::call(ThreadPool& pool) {
+  std::unique_lock lock(mutex_);
+  if (idle_ <= calls_) std::thread([this, &pool] { serve(pool); }).detach();
+  ++calls_;
+  lock.unlock();
+  has_calls_.notify_one();
+}
+inline void OwnHelpers::serve(ThreadPool& pool) noexcept {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ++idle_;
+    has_calls_.wait(lock, [this] { return calls_ > 0; });
+    --idle_;
+    --calls_;
+    lock.unlock();
+    pool.help();
+    lock.lock();
+  }
+}
+
 /// Chunks long enough that claiming costs nothing, and enough of them that a late helper still finds work.
 inline std::int64_t chunk_size(std::int64_t tasks, double nanoseconds_per_task, int threads) {
   constexpr double chunk_nanoseconds = 8'000;
@@ -209,7 +250,7 @@ SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, C
   ThreadPool& pool = thread_pool();
   int threads = pool.count.load(std::memory_order_relaxed);
   JobSlot* slot = nullptr;
-  if (threads > 1 && !inside_chunk() && !pool.is_forked_child.load(std::memory_order_relaxed)) slot = pool.take_slot();
+  if (threads > 1 && !inside_chunk()) slot = pool.take_slot();
   if (slot == nullptr) {
     function(context, 0, tasks);
     return;

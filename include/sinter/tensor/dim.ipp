@@ -4,6 +4,8 @@
 
 #include <sinter/tensor/dim.hpp>
 
+#include <sinter/base/fork.hpp>
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -72,13 +74,10 @@ inline bool factors_less(const std::vector<const DimAtom*>& a, const std::vector
 
 /// The process-wide intern table. Never destroyed: Dims live in objects of static storage too.
 struct DimTable {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<std::tuple<int, std::uint64_t, std::uint64_t>, std::unique_ptr<DimAtom>> atoms;
   std::map<std::vector<std::pair<std::int64_t, std::vector<std::uint32_t>>>, std::unique_ptr<DimNode>> nodes;
-  static DimTable& instance() {
-    static DimTable* table = new DimTable;
-    return *table;
-  }
+  static DimTable& instance() { return process_object<DimTable>(); }
 };
 
 inline Hash128 atom_hash(const DimAtom& atom) {

@@ -122,6 +122,7 @@ class SlotClaims {
  private:
   static void give_back(VariableSlot& slot) noexcept { slot.word_.fetch_and(~VariableSlot::claimed); }
   std::vector<VariableSlot*> slots_;   // null: not claimed any more
+  bool is_in_section_ = false;         // a ForkSection: a child must not find slots that nobody gives back
 };
 
 namespace tensor_detail {

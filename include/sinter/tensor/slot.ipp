@@ -6,6 +6,7 @@
 #include <sinter/tensor/slot.hpp>
 
 #include <sinter/base/block_pool.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/tensor/call_journal.hpp>
 
@@ -13,9 +14,6 @@
 #include <chrono>
 #include <limits>
 #include <thread>
-#if defined(__unix__)
-#include <pthread.h>
-#endif
 
 SINTER_NAMESPACE_BEGIN
 
@@ -36,21 +34,19 @@ struct Readers {
   std::atomic<std::uint64_t> epoch{1};
   std::atomic<int> unnumbered{0};               // open sections of threads without a number
   std::atomic<RetiredValue*> retired{nullptr};
+  /// A forked child has none of them, whatever they were reading.
+  void forget_other_threads() noexcept {
+    const Reader* own = thread_slot() >= 0 ? threads.at(thread_slot()) : nullptr;
+    threads.for_each([&](Reader& reader) {
+      if (&reader != own) reader.entered.store(0), reader.depth = 0;
+    });
+    if (own != nullptr) unnumbered = 0;
+  }
   static Readers& instance() {
-    static Readers* readers = [] {
-      auto* made = new Readers;
-#if defined(__unix__)
-      // The child has none of the other threads, whatever they were reading.
-      pthread_atfork(nullptr, nullptr, [] {
-        const Reader* own = thread_slot() >= 0 ? instance().threads.at(thread_slot()) : nullptr;
-        instance().threads.for_each([&](Reader& reader) {
-          if (&reader != own) reader.entered.store(0), reader.depth = 0;
-        });
-      });
-#endif
-      return made;
-    }();
-    return *readers;
+    return process_object([] {
+      in_forked_child([] { instance().forget_other_threads(); });
+      return new Readers;
+    });
   }
 };
 
@@ -167,6 +163,8 @@ SINTER_DECL void set_slots(std::span<VariableSlot* const> slots, std::span<Tenso
 }
 
 SINTER_DECL bool SlotClaims::add(VariableSlot& slot) {
+  if (!is_in_section_) ForkSection::begin();
+  is_in_section_ = true;
   slots_.push_back(nullptr);
   if ((slot.word_.fetch_or(VariableSlot::claimed) & VariableSlot::claimed) != 0) return false;
   slots_.back() = &slot;
@@ -200,6 +198,8 @@ SINTER_DECL void SlotClaims::clear() noexcept {
   for (VariableSlot* slot : slots_)
     if (slot != nullptr) give_back(*slot);
   slots_.clear();
+  if (is_in_section_) ForkSection::end();
+  is_in_section_ = false;
 }
 
 SINTER_NAMESPACE_END

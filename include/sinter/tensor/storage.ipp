@@ -6,6 +6,7 @@
 #include <sinter/tensor/storage.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
@@ -44,16 +45,16 @@ static_assert(class_bytes(class_of(65)) >= 65 && class_bytes(class_of(1000)) >= 
 
 struct ThreadCache;
 struct Pool {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::array<std::vector<Storage*>, size_classes> free;
   std::atomic<std::int64_t> held{0};                              // taken from the system: in use or cached
   std::atomic<std::int64_t> in_use{0}, peak{0}, allocations{0};   // without what threads have not settled
   std::atomic<std::int64_t> limit{0}, system_calls{0};
   std::vector<ThreadCache*> threads;                              // living ones that allocated
-  static Pool& instance() {
-    static Pool* pool = new Pool;
-    return *pool;
-  }
+  Pool() { in_forked_child([] { instance().forget_other_threads(); }); }
+  /// A forked child has none of them: what they counted stays counted, their caches are lost.
+  void forget_other_threads() noexcept;
+  static Pool& instance() { return process_object<Pool>(); }
 };
 
 /// A counter that one thread changes and all may read: no read-modify-write.
@@ -69,12 +70,20 @@ struct ThreadCache {
   bool is_dead, is_armed;
   OwnCounter in_use, highest, allocations;   // since the last settlement; `highest` of in_use
 };
-/// Bytes that a thread counts for itself before the process learns of them.
-inline constexpr std::int64_t settlement = std::int64_t{64} << 10;
 inline ThreadCache& thread_cache() noexcept {
   static thread_local constinit ThreadCache cache{};
   return cache;
 }
+inline void Pool::forget_other_threads() noexcept {
+  std::erase_if(threads, [this](const ThreadCache* thread) {
+    if (thread == &thread_cache()) return false;
+    in_use += thread->in_use.read();
+    allocations += thread->allocations.read();
+    return true;
+  });
+}
+/// Bytes that a thread counts for itself before the process learns of them.
+inline constexpr std::int64_t settlement = std::int64_t{64} << 10;
 
 }  // namespace tensor_detail
 

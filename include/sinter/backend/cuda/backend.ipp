@@ -10,6 +10,7 @@
 #include <sinter/backend/cuda/source.hpp>
 #include <sinter/backend/cuda/source_scatter.hpp>
 #include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/runtime/disk_cache.hpp>
 #include <sinter/runtime/host_ops.hpp>
 
@@ -160,7 +161,7 @@ class CudaExecutable final : public Executable {
   Gpu& gpu_;
   Kernel kernel_;
   std::shared_ptr<const GeneratedKernel> generated_;
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   mutable std::string last_listing_;
 };
 }  // namespace cuda_detail
@@ -203,10 +204,10 @@ SINTER_DECL void forget_product_choices(Device device) { cuda_detail::product_ch
 
 SINTER_DECL CudaBackend& backend(Device device) {
   struct Table {
-    std::mutex mutex;
+    ForkSafeMutex mutex;
     std::array<std::unique_ptr<CudaBackend>, cuda_detail::max_devices> backends;
   };
-  static Table* table = new Table;
+  Table* table = &process_object<Table>();
   Gpu& gpu = Gpu::get(device, "compile");
   std::scoped_lock lock(table->mutex);
   auto& place = table->backends[static_cast<std::size_t>(gpu.index())];

@@ -4,6 +4,7 @@
 
 #include <sinter/backend/cuda/launch.hpp>
 #include <sinter/base/config.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/runtime/disk_cache.hpp>
 
 #include <functional>
@@ -57,7 +58,7 @@ class ProductChoices {
 
  private:
   DiskCache disk_;
-  std::mutex measuring_, mutex_;
+  ForkSafeMutex measuring_, mutex_;
   std::map<std::string, ProductChoice> known_;
 };
 

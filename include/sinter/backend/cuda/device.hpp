@@ -5,6 +5,7 @@
 #include <sinter/backend/cuda/launch.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <array>
@@ -70,7 +71,7 @@ class Pool {
   void trim_locked();
 
   int device_;
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   FreeList free_;
   MemoryStats stats_;
 };
@@ -91,7 +92,7 @@ class Staging {
     bool is_pending = false;
   };
   Piece& next();
-  std::mutex mutex_;
+  ForkSafeMutex mutex_;
   std::array<Piece, pieces> ring_;
   std::size_t at_ = 0;
 };
@@ -132,7 +133,7 @@ class Gpu {
   void* fault_record(const StreamState& stream);
   /// Waits for everything on the device; reports nothing. Not while another thread records a graph, which that would break.
   void wait_for_all() const;
-  std::mutex& recording() const { return recording_; }
+  ForkSafeMutex& recording() const { return recording_; }
   /// Waits for the stream; throws what went wrong on the device, naming kernels.
   void synchronise(const StreamState& stream);
   /// Throws unless `result` is success: DeviceError with what ran last.
@@ -154,7 +155,7 @@ class Gpu {
   Pool pool_;
   Staging staging_;
   const StreamState* default_stream_ = nullptr;
-  mutable std::mutex mutex_, recording_;
+  mutable ForkSafeMutex mutex_, recording_;
   std::vector<std::unique_ptr<StreamState>> streams_;
   std::vector<const StreamState*> idle_streams_;
   std::atomic<std::uint64_t*> fault_{nullptr};

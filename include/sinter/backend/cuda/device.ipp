@@ -5,6 +5,7 @@
 
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/driver.hpp>
+#include <sinter/base/fork.hpp>
 
 #include <map>
 #include <string>
@@ -15,13 +16,10 @@ namespace cuda {
 namespace cuda_detail {
 /// Labels by their text; never forgotten, for errors come late.
 struct Labels {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<std::string, std::unique_ptr<LaunchLabel>> by_text;
   std::vector<const LaunchLabel*> by_tag;
-  static Labels& instance() {
-    static Labels* labels = new Labels;
-    return *labels;
-  }
+  static Labels& instance() { return process_object<Labels>(); }
 };
 
 /// The streams that the calling thread has chosen; null: the device's default one.
@@ -57,10 +55,10 @@ SINTER_DECL const LaunchLabel& label_of(const StepContext& step) {
 
 SINTER_DECL Gpu& Gpu::get(Device device, std::string_view op, Location where) {
   struct Table {
-    std::mutex mutex;
+    ForkSafeMutex mutex;
     std::array<std::atomic<Gpu*>, cuda_detail::max_devices> gpus{};
   };
-  static Table* table = new Table;
+  Table* table = &process_object<Table>();
   if (SINTER_UNLIKELY(is_forked_child()))
     throw DeviceError(op, "device " + device.text() + " cannot be used in a process that was forked after CUDA was first used", where, "fork before, or start a new program");
   if (!driver_status().is_available)
@@ -320,8 +318,7 @@ class Memory final : public DeviceMemory {
 }  // namespace cuda_detail
 
 SINTER_DECL DeviceMemory& memory() {
-  static auto* memory = new cuda_detail::Memory;
-  return *memory;
+  return process_object<cuda_detail::Memory>();
 }
 
 }  // namespace cuda

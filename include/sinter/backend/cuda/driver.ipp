@@ -4,9 +4,9 @@
 #include <sinter/backend/cuda/driver.hpp>
 
 #include <sinter/backend/cuda/api.ipp>
+#include <sinter/base/fork.hpp>
 
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -80,7 +80,7 @@ inline std::atomic<bool>& forked_word() noexcept {
 
 inline Driver* open_driver() {
   auto* driver = new Driver;
-  pthread_atfork(nullptr, nullptr, [] { forked_word().store(true, std::memory_order_relaxed); });
+  in_forked_child([] { forked_word().store(true, std::memory_order_relaxed); });
   DriverStatus& status = driver->status;
   void* library = open_library({"libcuda.so.1", "libcuda.so"}, status.detail);
   if (library == nullptr) return driver;
@@ -116,12 +116,10 @@ inline Nvrtc* open_nvrtc() {
 
 // Never closed: plans of static storage outlive everything.
 inline const Driver& Driver::instance() {
-  static const Driver* driver = open_driver();
-  return *driver;
+  return process_object([] { return open_driver(); });
 }
 inline const Nvrtc& Nvrtc::instance() {
-  static const Nvrtc* nvrtc = open_nvrtc();
-  return *nvrtc;
+  return process_object([] { return open_nvrtc(); });
 }
 }  // namespace cuda_detail
 

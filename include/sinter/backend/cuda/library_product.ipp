@@ -5,6 +5,7 @@
 #include <sinter/backend/cuda/library_product.hpp>
 
 #include <sinter/backend/cuda/cublaslt_api.ipp>
+#include <sinter/base/fork.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -36,8 +37,7 @@ inline Library* open() {
 
 // Never closed: plans of static storage outlive everything.
 inline const Library& library() {
-  static const Library* instance = open();
-  return *instance;
+  return process_object([] { return open(); });
 }
 inline const CublasLtApi& api() { return library().api; }
 
@@ -47,12 +47,15 @@ inline void require(cublasStatus_t status, const char* what) {
 
 /// One handle for each context; kept.
 inline cublasLtHandle_t handle() {
-  static std::mutex mutex;
-  static auto* handles = new std::unordered_map<CUcontext, cublasLtHandle_t>;
+  struct Table {
+    ForkSafeMutex mutex;
+    std::unordered_map<CUcontext, cublasLtHandle_t> handles;
+  };
+  Table& table = process_object<Table>();
   CUcontext context = nullptr;
   driver_api("matmul").call_cuCtxGetCurrent(&context);
-  std::lock_guard lock(mutex);
-  cublasLtHandle_t& found = (*handles)[context];
+  std::lock_guard lock(table.mutex);
+  cublasLtHandle_t& found = table.handles[context];
   if (found == nullptr) require(api().call_cublasLtCreate(&found), "cublasLtCreate");
   return found;
 }

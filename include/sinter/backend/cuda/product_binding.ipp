@@ -7,6 +7,7 @@
 #include <sinter/backend/cuda/measure.ipp>
 #include <sinter/backend/cuda/ready_list.ipp>
 #include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/runtime/threads.hpp>
 
 #include <algorithm>
@@ -34,10 +35,13 @@ inline std::optional<ProductWay> forced_way(ProductPolicy policy) {
 
 /// The choices made on a device.
 inline ProductChoices& product_choices(const Gpu& gpu) {
-  static auto* all = new std::array<std::unique_ptr<ProductChoices>, max_devices>;
-  static std::mutex mutex;
-  std::scoped_lock lock(mutex);
-  auto& place = (*all)[static_cast<std::size_t>(gpu.index())];
+  struct Table {
+    ForkSafeMutex mutex;
+    std::array<std::unique_ptr<ProductChoices>, max_devices> choices;
+  };
+  Table& table = process_object<Table>();
+  std::scoped_lock lock(table.mutex);
+  auto& place = table.choices[static_cast<std::size_t>(gpu.index())];
   if (!place) place = std::make_unique<ProductChoices>(DiskCache::standard());
   return *place;
 }

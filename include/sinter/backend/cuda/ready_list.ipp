@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/backend/cuda/backend.hpp>
+#include <sinter/base/fork.hpp>
 
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/driver.hpp>
@@ -76,17 +77,17 @@ class Modules {
     table_.clear();
   }
   static Modules& of(const Gpu& gpu) {
-    static auto* all = new std::array<Modules, max_devices>;
+    auto* all = &process_object<std::array<Modules, max_devices>>();
     return (*all)[static_cast<std::size_t>(gpu.index())];
   }
 
  private:
   static constexpr std::size_t most = 4096;
   struct Entry {
-    std::mutex compiling;
+    ForkSafeMutex compiling;
     std::shared_ptr<const Module> module;
   };
-  std::mutex mutex_;
+  ForkSafeMutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> table_;
 };
 

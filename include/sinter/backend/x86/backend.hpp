@@ -4,6 +4,7 @@
 
 #include <sinter/backend/x86/isa.hpp>
 #include <sinter/base/config.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/runtime/backend.hpp>
 
 #include <cstdint>
@@ -44,7 +45,7 @@ class X86Backend final : public Backend {
     Schedule schedule;
     std::shared_ptr<const Executable> executable;
   };
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   mutable std::vector<Generated> generated_;
 };
 

@@ -6,9 +6,9 @@
 #include <sinter/backend/x86/code_memory.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/fork.hpp>
 
 #include <elf.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -49,28 +49,13 @@ inline constexpr std::size_t page_bytes = 4096;
 inline constexpr std::size_t arena_pages = 4096;  // 16 MiB of address space
 
 struct CodeMemory {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<std::byte*, std::size_t> free_runs;  // start -> pages; no access rights, no memory behind them
   CodeMemoryStats stats;
 };
 
-inline CodeMemory*& code_memory_address() {
-  static CodeMemory* address = nullptr;
-  return address;
-}
-
 /// Created on first use, never destroyed: code may be freed during static destruction.
-inline CodeMemory& code_memory() {
-  static CodeMemory* memory = [] {
-    auto* made = new CodeMemory;
-    code_memory_address() = made;
-    // Held across fork, so that the child does not inherit a lock whose owner it lacks.
-    pthread_atfork([] { code_memory_address()->mutex.lock(); }, [] { code_memory_address()->mutex.unlock(); },
-                   [] { code_memory_address()->mutex.unlock(); });
-    return made;
-  }();
-  return *memory;
-}
+inline CodeMemory& code_memory() { return process_object<CodeMemory>(); }
 
 /// Takes a run of pages (smallest address that fits), mapping another arena when none does. Needs the lock.
 inline std::byte* take_pages(CodeMemory& memory, std::size_t pages) {

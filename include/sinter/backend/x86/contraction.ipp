@@ -11,6 +11,7 @@
 #include <sinter/backend/x86/contraction_vector.hpp>
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/runtime/threads.hpp>
 
 #include <algorithm>
@@ -129,7 +130,7 @@ class EpilogueCode {
   const Schedule schedule_;
   const Isa isa_;
   std::unique_ptr<BodyMicroKernels> body_;
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   std::shared_ptr<const LoopCode> loop_;
 };
 

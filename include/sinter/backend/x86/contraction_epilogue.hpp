@@ -5,6 +5,7 @@
 #include <sinter/backend/x86/code_memory.hpp>
 #include <sinter/backend/x86/contraction_micro.hpp>
 #include <sinter/base/config.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/kernel/kernel.hpp>
 
 #include <cstdint>
@@ -55,7 +56,7 @@ class BodyMicroKernels {
   const Known* known(const MicroShape& shape) const;
 
   const TileBody body_;
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   std::vector<Known> known_;
   std::vector<std::shared_ptr<const CodeBlock>> blocks_;
 };

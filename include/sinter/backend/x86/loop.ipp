@@ -8,6 +8,7 @@
 #include <sinter/backend/x86/loop_generator.hpp>
 #include <sinter/backend/x86/loop_plan.hpp>
 #include <sinter/backend/x86/lower.hpp>
+#include <sinter/base/fork.hpp>
 
 #include <mutex>
 #include <optional>
@@ -51,12 +52,14 @@ class CompiledLoop final : public LoopCode {
 
   LoopFunction streaming() const override {
     if (kernel_.kind != KernelKind::pointwise) return nullptr;
+    const ForkSection section;
     std::call_once(later_once_, [this] { later_block_ = generate_later(LoopPart::streaming, "sinter_streaming_loop"); });
     return later_block_->entry<LoopFunction>();
   }
 
   LoopFunction short_rows() const override {
     if (short_columns_ == 0) return nullptr;
+    const ForkSection section;
     std::call_once(later_once_, [this] { later_block_ = generate_later(LoopPart::short_rows, "sinter_short_rows"); });
     return later_block_->entry<LoopFunction>();
   }

@@ -4,6 +4,7 @@
 
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/backend/x86/loop.ipp>
+#include <sinter/base/fork.hpp>
 
 #include <sinter/base/error.hpp>
 #include <sinter/runtime/backend.hpp>
@@ -294,6 +295,7 @@ class LoopExecutable final : public Executable {
     bool fits = true;
     for (std::size_t a = 0; a < shape_->is_indexed.size(); ++a) fits &= !shape_->is_indexed[a] || g.extent[a] <= std::numeric_limits<std::int32_t>::max();
     if (SINTER_LIKELY(fits || !code_->has_narrow_index())) return code_;
+    const ForkSection section;
     std::call_once(wide_once_, [this] { wide_ = compile_loop(shape_->kernel, schedule_, isa_); });
     return wide_;
   }
