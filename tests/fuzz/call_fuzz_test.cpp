@@ -150,7 +150,7 @@ class CallFuzzer {
       Arrays arrays = random_inputs(graph_, {}, static_cast<unsigned>(random_()));
       Tensors inputs;
       for (std::size_t i = 0; i < arrays.size(); ++i) inputs.push_back(laid_out(arrays[i], layouts[i]));
-      Case test_case{"call " + std::to_string(call), arrays, oracle::evaluate(graph_, arrays)};
+      Case test_case{"call " + std::to_string(call), arrays, oracle::evaluate(graph_, arrays), {}};
       test_case.plainly = arrays_of(f(inputs));
       switch (draw(3)) {
         case 0: {

@@ -36,8 +36,9 @@ inline void copy_value(HostCall& call, void* to, const HostView& from) {
 
 SINTER_DECL void infer_switch(const InferArgs& args, TypeList& out, Tokens tokens) {
   const auto& bodies = args.attrs.bodies;
+  ensure(!bodies.empty() && args.in.size() > static_cast<std::size_t>(tokens), "switch: branches and an index are required");
+  ensure(!is_zero(args.in[0].shape.numel(args.where)), "switch: the index is a number");
   const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
-  ensure(!bodies.empty() && operands >= 1, "switch: branches and an index are required");
   for (const auto& body : bodies) {
     ensure(body->inputs().size() + 1 == operands && body->outputs().size() == bodies[0]->outputs().size(),
            "switch: branches take the operands and give the same number of results");
@@ -78,12 +79,15 @@ SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
 
 SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens) {
   const auto carries = static_cast<std::size_t>(args.attrs.integer);
+  ensure(args.attrs.bodies.size() == 2 && args.in.size() >= static_cast<std::size_t>(tokens), "while_loop: a condition and a body are required");
   const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
-  ensure(args.attrs.bodies.size() == 2 && operands >= carries, "while_loop: a condition and a body are required");
+  ensure(args.attrs.integer >= 0 && operands >= carries, "while_loop: the carries are among the operands");
   const Graph &condition = *args.attrs.bodies[0], &body = *args.attrs.bodies[1];
   ensure(condition.outputs().size() == 1 && body.outputs().size() == carries + 1 && condition.inputs().size() == operands &&
              body.inputs().size() == operands,
          "while_loop: bodies take the operands, and give the carries and the condition");
+  for (const Type& told : {body_output(condition, 0), body_output(body, carries)})
+    ensure(told.dtype == DType::bool_ && told.shape.rank() == 0, "while_loop: the condition is one bool");
   for (std::size_t i = 0; i < operands; ++i)
     for (const Graph* graph : {&condition, &body}) require_parameter(args, args.in[i], body_input(*graph, i));
   for (std::size_t c = 0; c < carries; ++c) {
@@ -139,10 +143,16 @@ SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
 
 SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens) {
   ensure(args.attrs.bodies.size() == 1 && args.attrs.steps.size() == 3 && args.attrs.shape.rank() == 1, "scan: one body and its counts are required");
+  ensure(args.in.size() >= static_cast<std::size_t>(tokens), "scan: a token is required");
   const Graph& body = *args.attrs.bodies[0];
-  const ScanLayout at(args.attrs, args.in.size() - static_cast<std::size_t>(tokens));
+  const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
+  const auto is_count = [](std::int64_t count, std::size_t most) { return count >= 0 && static_cast<std::uint64_t>(count) <= most; };
+  ensure(is_count(args.attrs.steps[0], std::min(operands, body.outputs().size())), "scan: the carries are operands, and results of the body");
+  const ScanLayout at(args.attrs, operands);
   const Dim length = args.attrs.shape[0];
-  ensure(body.inputs().size() == at.operands && body.outputs().size() == at.carries + at.ys, "scan: the body takes carries, slices and captures");
+  ensure(is_count(args.attrs.steps[1], operands - at.carries) && body.inputs().size() == operands, "scan: the body takes carries, slices and captures");
+  ensure(!length.is_static() || length.value() >= 0, "scan: the number of turns is negative");
+  for (std::int64_t c : args.attrs.axes) ensure(c >= 0 && is_count(c + 1, at.carries), "scan: only carries are stacked");
   auto stacked = [&](Type type) {
     if (type.shape.rank() == max_rank)
       throw ShapeError(args.op, "a value of rank " + std::to_string(max_rank) + " cannot be stacked", args.where, "reshape it to a lower rank inside the body");

@@ -132,7 +132,11 @@ inline Graph tangent_turn(const VjpArgs& a, std::size_t carries, std::span<const
 namespace ops {
 
 SINTER_DECL void WhileGradient::infer(const InferArgs& args, TypeList& out) {
-  for (std::int64_t i : args.attrs.steps) out.push_back(args.in[static_cast<std::size_t>(i)]);
+  ensure(args.attrs.bodies.size() == 2 && !args.attrs.steps.empty(), "while_loop_gradient: a loop and what its gradient is of are required");
+  for (std::int64_t i : args.attrs.steps) {
+    ensure(i >= 0 && static_cast<std::size_t>(i) < args.in.size(), "while_loop_gradient: a gradient is of an operand");
+    out.push_back(args.in[static_cast<std::size_t>(i)]);
+  }
 }
 
 SINTER_DECL void WhileGradient::refuse(Location where) {

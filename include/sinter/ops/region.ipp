@@ -12,7 +12,12 @@ SINTER_DECL void Region::infer(const InferArgs& args, TypeList& out) {
   ensure(args.in.size() == body.inputs().size(), "a region has an operand for each input of its sub-graph");
   for (std::size_t i = 0; i < args.in.size(); ++i) {
     const Type& wanted = body.type(body.inputs()[i]);
-    if (wanted.dtype != args.in[i].dtype || wanted.shape.rank() != args.in[i].shape.rank())
+    bool fits = wanted.dtype == args.in[i].dtype && wanted.shape.rank() == args.in[i].shape.rank();
+    for (int axis = 0; fits && axis < wanted.shape.rank(); ++axis) {
+      const Dim given = args.in[i].shape[axis], taken = wanted.shape[axis];
+      fits = !given.is_static() || !taken.is_static() || given.value() == taken.value();
+    }
+    if (!fits)
       throw InternalError("operand " + std::to_string(i) + " of a region is " + args.in[i].text() + ", its sub-graph takes " + wanted.text(), args.where);
   }
   for (Value v : body.outputs()) out.push_back(body.type(v));

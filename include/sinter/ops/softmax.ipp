@@ -51,7 +51,7 @@ SINTER_DECL Val Logsumexp::decompose(const DecomposeArgs& args) {
   const Val shift = where(eq(abs(largest), std::numeric_limits<double>::infinity()), 0, largest);
   const Val total = log(sum(exp(x - shift), axes, kept)) + shift;
   Shape out = x.shape();
-  if (!args.attrs.keepdim) out.erase(static_cast<int>(axes[0]));
+  if (!args.attrs.keepdim) out.erase(normalise_axis(static_cast<int>(axes[0]), out.rank(), "logsumexp", x.where));
   return args.attrs.keepdim ? total : reshape(total, out);
 }
 
