@@ -5,6 +5,9 @@
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Approx;
+namespace Catch {
+using TestEventListenerBase = EventListenerBase;
+}
 #else
 #include <catch2/catch.hpp>
 #endif

@@ -281,7 +281,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void guard_precision(Entry& entry) const;
   /// `unverified`: one that would fit if it serves these Variables, which is not known yet.
   const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols, const Entry** unverified = nullptr) const;
-  SINTER_NOINLINE const Entry* make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
+  const Entry* make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
   std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace, GuardSet specs);
   void trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
   /// Passes and code for a traced entry.
@@ -312,7 +312,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
     if (SINTER_UNLIKELY(runs >= thread->next_check)) check_purity(entry, *thread, args, trace);
     thread->runs.store(runs + 1, std::memory_order_relaxed);
   }
-  SINTER_NOINLINE void check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace);
+  void check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace);
   void grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
   FinishedCall resume(const Entry& entry, const ArgList& args, const TraceFunction& trace, TreeCall& call);
   /// The whole call, traced and computed on the way: a tree that may hold no segment.

@@ -118,9 +118,9 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
   friend auto operator symbol(LocatedRvalue<Self> self) -> Expr<Tag, tensor_detail::held_t<Self>> {                   \
     return tensor_detail::make_expr<Tag>(self.where, std::move(self.object));                                         \
   }
-// C++20 also tries `b == a` for `a == b`. Where the compiler has P2468 (Clang 16, GCC 13) the operator!= beside it
-// switches that off; GCC 12 needs == and != whose two operands are alike, which cannot know the line.
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+// C++20 also tries `b == a` for `a == b`. Clang has P2468, by which the operator!= beside it switches that off. GCC 12 finds
+// the two ambiguous and GCC 13 warns that they are: they need == and != whose operands are alike, which cannot know the line.
+#if defined(__GNUC__) && !defined(__clang__)
 #define SINTER_EQUALITY_NEEDS_LIKE_OPERANDS 1
 #define SINTER_EQUALITY_OPERATOR
 #else
