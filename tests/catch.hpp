@@ -5,14 +5,16 @@
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Approx;
-namespace Catch {
+namespace Catch {   // names of 2.x
 using TestEventListenerBase = EventListenerBase;
-}
+inline auto Contains(const std::string& part) { return Matchers::ContainsSubstring(part); }
+}  // namespace Catch
 #else
 #include <catch2/catch.hpp>
 #endif
 
 #include <cstdio>
+#include <string>
 
 /// Leaves the test case and has ctest count it as skipped, with the reason. A skip is for what this machine lacks (an ISA, a
 /// GPU), never for what does not work.

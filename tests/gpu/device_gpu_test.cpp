@@ -11,7 +11,7 @@
 #include <thread>
 
 using namespace sinter;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 const Device gpu = Device::cuda(0);

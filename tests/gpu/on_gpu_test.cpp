@@ -10,7 +10,7 @@
 
 namespace {
 struct OnGpu : Catch::TestEventListenerBase {
-  using TestEventListenerBase::TestEventListenerBase;
+  using Catch::TestEventListenerBase::TestEventListenerBase;
   void testRunStarting(const Catch::TestRunInfo&) override {
     if (sinter::cuda::is_available()) sinter::set_default_device(sinter::Device::cuda(0));
   }

@@ -17,7 +17,7 @@
 
 using namespace sinter;
 using sinter_test::largest_difference;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Policy = cuda::ProductPolicy;
 
 namespace {

@@ -18,7 +18,7 @@ using Floats = std::vector<float>;
 
 namespace {
 struct OnStandIn : Catch::TestEventListenerBase {
-  using TestEventListenerBase::TestEventListenerBase;
+  using Catch::TestEventListenerBase::TestEventListenerBase;
   void testRunStarting(const Catch::TestRunInfo&) override {
     stand_in_device();
     set_default_device(Device::cuda(0));

@@ -5,7 +5,7 @@
 #include <sinter/sinter.hpp>
 
 using namespace sinter;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 /// A device that no machine of this test has.

@@ -163,7 +163,7 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
   SINTER_UNARY_OPERATOR(-, ops::Neg)       \
   SINTER_UNARY_OPERATOR(!, ops::Not)
 
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#if SINTER_EQUALITY_NEEDS_LIKE_OPERANDS
 template <TensorOperand L, TensorOperand R>
   requires(TensorLike<L> || TensorLike<R>)
 auto operator==(L&& a, R&& b) -> Expr<ops::Eq, tensor_detail::held_t<L>, tensor_detail::held_t<R>> {
