@@ -18,6 +18,24 @@
 
 SINTER_NAMESPACE_BEGIN
 
+namespace base_detail {
+/// Entering counts and then looks whether the gate is closed; fork() closes it and then looks at the count. Both are
+/// sequentially consistent: either the thread that enters sees the gate closed and leaves again, or fork() sees it inside and
+/// waits. A thread that is inside may enter further sections, so it comes out in the end.
+struct ForkGate {
+  static constexpr int not_armed = -1;          // the functions for fork() are not registered yet
+  std::atomic<int> inside{0};                   // threads that have a section open
+  std::atomic<int> closings{not_armed};         // forks under way
+};
+inline constinit ForkGate fork_gate;
+inline int& fork_section_depth() noexcept {
+  static thread_local constinit int depth = 0;
+  return depth;
+}
+/// Arms the gate, or leaves and waits until it is open.
+void pass_closed_fork_gate() noexcept;
+}  // namespace base_detail
+
 /// While one is open in a thread, fork() in another thread waits. Sections nest; one belongs to its thread.
 class ForkSection {
  public:
@@ -26,16 +44,14 @@ class ForkSection {
   ForkSection& operator=(const ForkSection&) = delete;
   ~ForkSection() { end(); }
   static void begin() noexcept {
-    if (depth()++ == 0) enter();
+    using namespace base_detail;
+    if (fork_section_depth()++ != 0) return;
+    fork_gate.inside.fetch_add(1);
+    if (SINTER_UNLIKELY(fork_gate.closings.load() != 0)) pass_closed_fork_gate();
   }
   static void end() noexcept {
-    if (--depth() == 0) leave();
+    if (--base_detail::fork_section_depth() == 0) base_detail::fork_gate.inside.fetch_sub(1);
   }
-
- private:
-  static int& depth() noexcept;
-  static void enter() noexcept;
-  static void leave() noexcept;
 };
 
 /// A mutex that a forked child finds unlocked, unless the forking thread holds it.
@@ -74,6 +90,11 @@ class ForkSafe {
 };
 using ForkSafeMutex = ForkSafe<std::mutex>;
 using ForkSafeSharedMutex = ForkSafe<std::shared_mutex>;
+
+/// Has fork() wait until `is_busy` is false, besides for sections: for threads that announce in a place of their own that
+/// they are busy, and then see to it that is_fork_under_way() is false.
+void wait_before_fork(bool (*is_busy)()) noexcept;
+inline bool is_fork_under_way() noexcept { return base_detail::fork_gate.closings.load() > 0; }
 
 /// Runs `forget` in every child forked from now on, before fork() returns there. A function that is given twice runs once.
 void in_forked_child(void (*forget)()) noexcept;

@@ -1,6 +1,4 @@
-// The gate that sections pass. Entering counts and then looks whether the gate is closed; fork() closes it and then looks
-// at the count. Both are sequentially consistent: either the thread that enters sees the gate closed and leaves again, or
-// fork() sees it inside and waits. A thread that is inside may enter further sections, so it comes out in the end.
+// What fork() does: closes the gate, waits, and opens it again in the parent and in the child.
 #pragma once
 
 #include <sinter/base/fork.hpp>
@@ -17,19 +15,17 @@ SINTER_NAMESPACE_BEGIN
 
 namespace base_detail {
 
-struct ForkGate {
-  std::atomic<int> inside{0};        // threads that have a section open
-  std::atomic<int> closings{0};      // forks under way
-  std::atomic<bool> is_armed{false};
-  std::array<std::atomic<void (*)()>, 16> child_functions{};
-};
-inline ForkGate& fork_gate() noexcept {
-  static constinit ForkGate gate;
-  return gate;
-}
-inline int& fork_section_depth() noexcept {
-  static thread_local constinit int depth = 0;
-  return depth;
+template <class F>
+using ForkFunctions = std::array<std::atomic<F*>, 16>;
+inline constinit ForkFunctions<bool()> fork_waits_for{};
+inline constinit ForkFunctions<void()> forked_child_functions{};
+
+template <class F>
+void add_fork_function(ForkFunctions<F>& list, F* function) noexcept {
+  for (auto& place : list) {
+    F* found = nullptr;
+    if (place.compare_exchange_strong(found, function) || found == function) return;
+  }
 }
 
 /// Yields at first, then sleeps. True as long as there is time left.
@@ -39,56 +35,61 @@ inline bool wait_a_little(int round, std::chrono::steady_clock::time_point until
   return std::chrono::steady_clock::now() < until;
 }
 
+inline bool is_anybody_inside(int own) noexcept {
+  if (fork_gate.inside.load() > own) return true;
+  for (auto& place : fork_waits_for)
+    if (auto* is_busy = place.load(); is_busy != nullptr && is_busy()) return true;
+  return false;
+}
+
 inline void before_fork() noexcept {
-  ForkGate& gate = fork_gate();
-  gate.closings.fetch_add(1);
+  fork_gate.closings.fetch_add(1);
   // A thread that forks inside a section of its own may be what the others wait for: then they get a moment only. The
   // other limit is for a function of the user that waits for the forking thread: a fork must not hang.
   const int own = fork_section_depth() > 0 ? 1 : 0;
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(own != 0 ? 200 : 10'000);
-  for (int round = 0; gate.inside.load() > own && wait_a_little(round, until); ++round) {
+  for (int round = 0; is_anybody_inside(own) && wait_a_little(round, until); ++round) {
   }
 }
-inline void after_fork_in_parent() noexcept { fork_gate().closings.fetch_sub(1); }
+inline void after_fork_in_parent() noexcept { fork_gate.closings.fetch_sub(1); }
 inline void after_fork_in_child() noexcept {
-  ForkGate& gate = fork_gate();
-  gate.inside = fork_section_depth() > 0 ? 1 : 0;
-  gate.closings = 0;
-  for (auto& place : gate.child_functions)
+  fork_gate.inside = fork_section_depth() > 0 ? 1 : 0;
+  fork_gate.closings = 0;
+  for (auto& place : forked_child_functions)
     if (auto* forget = place.load()) forget();
 }
 
-/// Threads that come at the same time may each do it: the functions may run twice.
-SINTER_NOINLINE inline void arm(ForkGate& gate) noexcept {
+/// Once in a process: the functions must not run twice, which would close the gate in a child for ever.
+inline void arm_fork_gate() noexcept {
+  static constinit std::atomic<bool> is_armed{false};
+  int not_armed = ForkGate::not_armed;
+  if (!is_armed.exchange(true)) {
 #if defined(__unix__) || defined(__APPLE__)
-  pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+    pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
 #endif
-  gate.is_armed = true;
+    fork_gate.closings.compare_exchange_strong(not_armed, 0);
+  }
+  for (int round = 0; fork_gate.closings.load() == ForkGate::not_armed; ++round) wait_a_little(round, {});
+}
+
+SINTER_DECL void pass_closed_fork_gate() noexcept {
+  if (fork_gate.closings.load() == ForkGate::not_armed) arm_fork_gate();
+  while (fork_gate.closings.load() > 0) {
+    fork_gate.inside.fetch_sub(1);
+    for (int round = 0; fork_gate.closings.load() > 0; ++round) wait_a_little(round, {});
+    fork_gate.inside.fetch_add(1);
+  }
 }
 
 }  // namespace base_detail
 
-SINTER_DECL int& ForkSection::depth() noexcept { return base_detail::fork_section_depth(); }
-
-SINTER_DECL void ForkSection::enter() noexcept {
-  base_detail::ForkGate& gate = base_detail::fork_gate();
-  if (SINTER_UNLIKELY(!gate.is_armed.load(std::memory_order_relaxed))) base_detail::arm(gate);
-  for (;;) {
-    gate.inside.fetch_add(1);
-    if (SINTER_LIKELY(gate.closings.load() == 0)) return;
-    gate.inside.fetch_sub(1);
-    for (int round = 0; gate.closings.load() != 0; ++round) base_detail::wait_a_little(round, {});
-  }
+SINTER_DECL void wait_before_fork(bool (*is_busy)()) noexcept {
+  const ForkSection armed;
+  base_detail::add_fork_function(base_detail::fork_waits_for, is_busy);
 }
-SINTER_DECL void ForkSection::leave() noexcept { base_detail::fork_gate().inside.fetch_sub(1); }
-
 SINTER_DECL void in_forked_child(void (*forget)()) noexcept {
-  base_detail::ForkGate& gate = base_detail::fork_gate();
-  if (!gate.is_armed.load(std::memory_order_relaxed)) base_detail::arm(gate);
-  for (auto& place : gate.child_functions) {
-    void (*found)() = nullptr;
-    if (place.compare_exchange_strong(found, forget) || found == forget) return;
-  }
+  const ForkSection armed;
+  base_detail::add_fork_function(base_detail::forked_child_functions, forget);
 }
 
 SINTER_NAMESPACE_END

@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <type_traits>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -83,5 +85,34 @@ class PerThread {
   }
   mutable std::array<std::atomic<Chunk*>, base_detail::max_thread_slots / base_detail::slot_chunk> chunks_{};
 };
+
+namespace base_detail {
+/// Trivially destructible, so that it can be asked while the thread's other objects die.
+template <class T, class Make>
+struct ThreadObject {
+  static T*& place() noexcept {
+    static thread_local constinit T* object = nullptr;
+    return object;
+  }
+  struct Sweeper {
+    ~Sweeper() { delete std::exchange(place(), nullptr); }
+  };
+  SINTER_NOINLINE static T& make(Make& make) {
+    place() = make();
+    static thread_local Sweeper sweeper;
+    static_cast<void>(sweeper);
+    return *place();
+  }
+};
+}  // namespace base_detail
+
+/// This thread's own object that `make` returns a pointer to: made at its first use, gone with the thread. Whoever asks after
+/// that, as static destructors do on the main thread, gets a new one, which stays. There is one for each type of `make`.
+template <class Make>
+auto& thread_object(Make make) {
+  using Object = base_detail::ThreadObject<std::remove_pointer_t<decltype(make())>, Make>;
+  auto* object = Object::place();
+  return SINTER_LIKELY(object != nullptr) ? *object : Object::make(make);
+}
 
 SINTER_NAMESPACE_END

@@ -1,6 +1,7 @@
 // Tensors from nothing: constants, ranges and random numbers; and eval.
 #pragma once
 
+#include <sinter/base/per_thread.hpp>
 #include <sinter/expr/recording.hpp>
 
 #include <atomic>
@@ -70,14 +71,13 @@ inline Tensor ready_integer(std::int64_t value) {
 SINTER_DECL Generator::Generator(std::int64_t seed)
     : key(expr_detail::ready_integer(seed), "random key"), counter(expr_detail::ready_integer(0), "random counter") {}
 SINTER_DECL Generator& Generator::current() {
-  static thread_local Generator generator = [] {
+  return thread_object([] {
     static constinit std::atomic<std::uint64_t> threads{0};
-    Generator made(static_cast<std::int64_t>(threads.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15ULL));
-    made.key.slot()->role = VariableSlot::PerThreadRole::random_key;
-    made.counter.slot()->role = VariableSlot::PerThreadRole::random_counter;
+    auto* made = new Generator(static_cast<std::int64_t>(threads.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15ULL));
+    made->key.slot()->role = VariableSlot::PerThreadRole::random_key;
+    made->counter.slot()->role = VariableSlot::PerThreadRole::random_counter;
     return made;
-  }();
-  return generator;
+  });
 }
 SINTER_DECL VariableSlot& VariableSlot::of_this_thread(PerThreadRole role) {
   const Generator& generator = Generator::current();

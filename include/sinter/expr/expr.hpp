@@ -69,6 +69,54 @@ inline constexpr ExprStructure structure_of{
 template <class>
 inline constexpr bool always_false = false;
 
+/// The value that an expression was recorded as, if it was; one for each trace that used it. Const members may run on
+/// several threads at once.
+class RecordedValue {
+ public:
+  RecordedValue() = default;
+  RecordedValue(const RecordedValue& other) noexcept : value_(other.get()) {
+    if (value_ != nullptr) value_->retain();
+  }
+  RecordedValue(RecordedValue&& other) noexcept : value_(std::exchange(other.value_, nullptr)), others_(std::exchange(other.others_, nullptr)) {}
+  RecordedValue& operator=(const RecordedValue&) = delete;
+  ~RecordedValue() {
+    if (value_ != nullptr) value_->release();
+    while (others_ != nullptr) delete std::exchange(others_, others_->next);
+  }
+  // By the compiler's functions: std::atomic_ref is missing in some standard libraries, and std::atomic would keep the
+  // compiler from seeing that a temporary expression has none.
+  TensorImpl* get() const noexcept { return __atomic_load_n(&value_, __ATOMIC_ACQUIRE); }
+  /// The value, where it may be used here.
+  Ref<TensorImpl> usable() const noexcept {
+    TensorImpl* known = get();
+    if (known == nullptr || is_usable_here(*known)) return Ref<TensorImpl>::share(known);
+    for (const Other* other = __atomic_load_n(&others_, __ATOMIC_ACQUIRE); other != nullptr; other = other->next)
+      if (is_usable_here(*other->value)) return other->value;
+    return {};
+  }
+  /// Keeps `value`, unless there is one already, and returns what is to be used here.
+  Ref<TensorImpl> keep(Ref<TensorImpl> value) const {
+    TensorImpl* known = nullptr;
+    if (__atomic_compare_exchange_n(&value_, &known, value.get(), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      value->retain();
+      return value;
+    }
+    if (is_usable_here(*known)) return Ref<TensorImpl>::share(known);
+    auto* other = new Other{value, __atomic_load_n(&others_, __ATOMIC_ACQUIRE)};
+    while (!__atomic_compare_exchange_n(&others_, &other->next, other, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+    return value;
+  }
+
+ private:
+  struct Other {
+    Ref<TensorImpl> value;
+    Other* next;
+  };
+  mutable TensorImpl* value_ = nullptr;   // owned, as are the others
+  mutable Other* others_ = nullptr;
+};
+
 }  // namespace expr_detail
 
 /// An unfinished elementwise expression. Use it in further expressions, or assign it to a Tensor; `auto e = a + b;` is
@@ -116,17 +164,16 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
 
   /// The value of this expression, recorded at first use. A named Expr keeps its leaves, a temporary gives them away.
   Ref<TensorImpl> record() const& {
-    if (!recorded_) {
-      auto leaves = leaves_;
-      recorded_ = record_expression(structure(), leaves, where_);
-    }
-    return recorded_;
+    if (Ref<TensorImpl> known = recorded_.usable()) return known;
+    auto leaves = leaves_;
+    return recorded_.keep(record_expression(structure(), leaves, where_));
   }
   Ref<TensorImpl> record() && {
-    return recorded_ ? std::move(recorded_) : record_expression(structure(), leaves_, where_);
+    Ref<TensorImpl> known = recorded_.usable();
+    return known ? std::move(known) : record_expression(structure(), leaves_, where_);
   }
   static constexpr const ExprStructure& structure() { return expr_detail::structure_of<Expr>; }
-  bool is_recorded() const { return static_cast<bool>(recorded_); }
+  bool is_recorded() const { return recorded_.get() != nullptr; }
   std::span<Leaf, leaf_count> leaves() { return leaves_; }
   Location where() const { return where_; }
 
@@ -142,7 +189,7 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
 
   std::array<Leaf, leaf_count> leaves_;
   Location where_;
-  mutable Ref<TensorImpl> recorded_;
+  expr_detail::RecordedValue recorded_;
 };
 
 namespace tensor_detail {

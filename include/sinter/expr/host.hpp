@@ -142,6 +142,10 @@ Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, Location whe
 
 /// The tensor as ready, row-major data where it is (evaluates; copies only if strided).
 Ref<TensorImpl> dense_value(const In& x, std::string_view function);
+namespace expr_detail {
+/// What x.data() reads: the value, or a row-major copy that the value keeps. Const access, from any thread.
+const TensorImpl& readable_value(const Tensor& x, DType dtype, Location where);
+}  // namespace expr_detail
 /// The same in host memory: what is on another device is copied, after the work that makes it.
 Ref<TensorImpl> host_value(const In& x, std::string_view function);
 
@@ -235,14 +239,8 @@ M to_eigen(const Tensor& x, Location where) {
 
 template <Element T>
 std::span<const T> Tensor::data(Location where) const {
-  Ref<TensorImpl> value = dense_value(In(*this, where), "data");
-  if (value->type.device != Device::cpu())
-    throw DeviceError("data", "the elements are on " + value->type.device.text() + ", not in host memory", where, "use to_vector<T>(x), or x.to(Device::cpu()) first");
-  if (value->type.dtype != dtype_of<T>())
-    throw DTypeError("data", "the tensor has dtype " + std::string(name(value->type.dtype)) + ", not " + std::string(name(dtype_of<T>())), where,
-                     "use to_vector<T>(x) to convert");
-  if (!(value == impl_)) impl_ = value;   // a strided value is replaced by its dense copy: same elements
-  return {static_cast<const T*>(value->data()), static_cast<std::size_t>(value->type.shape.numel().value())};
+  const TensorImpl& value = expr_detail::readable_value(*this, dtype_of<T>(), where);
+  return {static_cast<const T*>(value.data()), static_cast<std::size_t>(value.type.shape.numel().value())};
 }
 
 SINTER_NAMESPACE_END

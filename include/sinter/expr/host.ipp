@@ -26,27 +26,28 @@ SINTER_DECL Type host_type(DType dtype, const Shape& shape, std::int64_t availab
   return {dtype, Device::cpu(), shape};
 }
 
-/// Calls `visit(offset)` for the start of each innermost run, in row-major order.
+/// Calls `visit(first, second)` with the offsets in two layouts of the start of each innermost run, in row-major order.
 template <class F>
-void for_each_row(const Shape& shape, const Strides& strides, F&& visit) {
+void for_each_row(const Shape& shape, const Strides& first_strides, const Strides& second_strides, F&& visit) {
   if (shape.numel().value() == 0) return;
   std::array<std::int64_t, max_rank> at{};
   int outer = shape.rank() - 1;
-  std::int64_t offset = 0;
+  std::int64_t first = 0, second = 0;
   while (true) {
-    visit(offset);
+    visit(first, second);
     int axis = outer - 1;
     for (; axis >= 0; --axis) {
       auto a = static_cast<std::size_t>(axis);
-      offset += strides[a];
+      first += first_strides[a], second += second_strides[a];
       if (++at[a] < shape[axis].value()) break;
-      offset -= at[a] * strides[a];
+      first -= at[a] * first_strides[a], second -= at[a] * second_strides[a];
       at[a] = 0;
     }
     if (axis < 0) return;
   }
 }
 
+/// Allocates nothing: results of a warm call enter strided places by it.
 template <class T>
 void copy_elements(const Shape& shape, const T* from, const Strides& from_strides, T* to, const Strides& to_strides) {
   if (shape.rank() == 0) {
@@ -55,12 +56,9 @@ void copy_elements(const Shape& shape, const T* from, const Strides& from_stride
   }
   auto last = static_cast<std::size_t>(shape.rank() - 1);
   std::int64_t n = shape[-1].value(), from_step = from_strides[last], to_step = to_strides[last];
-  std::vector<std::int64_t> offsets;
-  for_each_row(shape, from_strides, [&](std::int64_t offset) { offsets.push_back(offset); });
-  std::size_t row = 0;
-  for_each_row(shape, to_strides, [&](std::int64_t offset) {
-    const T* source = from + offsets[row++];
-    T* target = to + offset;
+  for_each_row(shape, from_strides, to_strides, [&](std::int64_t from_offset, std::int64_t to_offset) {
+    const T* source = from + from_offset;
+    T* target = to + to_offset;
     if (from_step == 1 && to_step == 1) std::memcpy(target, source, static_cast<std::size_t>(n) * sizeof(T));
     else
       for (std::int64_t i = 0; i < n; ++i) target[i * to_step] = source[i * from_step];
@@ -274,6 +272,22 @@ SINTER_DECL Ref<TensorImpl> dense_value(const In& x, std::string_view function) 
     return expr_detail::moved_now(In(Tensor(host_value(In(Tensor(std::move(value)), x.where), function)), x.where), device, function);
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
 }
+
+namespace expr_detail {
+SINTER_DECL const TensorImpl& readable_value(const Tensor& x, DType dtype, Location where) {
+  const Ref<TensorImpl>& value = x.impl();
+  TensorImpl* raw = value.get();
+  evaluate({&raw, 1}, "data", where);
+  if (value->type.device != Device::cpu())
+    throw DeviceError("data", "the elements are on " + value->type.device.text() + ", not in host memory", where, "use to_vector<T>(x), or x.to(Device::cpu()) first");
+  if (value->type.dtype != dtype)
+    throw DTypeError("data", "the tensor has dtype " + std::string(name(value->type.dtype)) + ", not " + std::string(name(dtype)), where,
+                     "use to_vector<T>(x) to convert");
+  if (value->is_dense()) return *value;
+  const TensorImpl* known = value->dense_copy();
+  return known != nullptr ? *known : *value->keep_dense_copy(copy_strided(value->type, value->data(), value->strides).impl());
+}
+}  // namespace expr_detail
 
 SINTER_DECL Ref<TensorImpl> host_value(const In& x, std::string_view function) {
   Ref<TensorImpl> value = x.tensor();

@@ -2,6 +2,7 @@
 // UserError from the op's own rule; a mistake of the code that builds (arity, unknown values) is an InternalError.
 #pragma once
 
+#include <sinter/base/fork.hpp>
 #include <sinter/graph/graph.hpp>
 
 #include <algorithm>
@@ -17,12 +18,10 @@ inline const OpInfo& required_op(std::string_view name) {
   return *op;
 }
 inline const OpInfo& input_op() {
-  static const OpInfo& op = required_op("input");
-  return op;
+  return process_object([] { return &required_op("input"); });
 }
 inline const OpInfo& constant_op() {
-  static const OpInfo& op = required_op("constant");
-  return op;
+  return process_object([] { return &required_op("constant"); });
 }
 
 /// In a graph all operands of an elementwise op have one dtype (casts are nodes); a select's condition is bool.

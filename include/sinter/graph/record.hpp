@@ -122,6 +122,13 @@ std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_view op, Locat
 std::uint64_t element_bits(const TensorImpl& value);
 /// Where the statement behind a value was written, as far as its records know.
 Location written_at(const TensorImpl& value);
+namespace graph_detail {
+bool is_traced_value_usable(const TensorImpl& value) noexcept;
+}
+/// May a value be an operand here: it is known, belongs to no trace, or to one that this thread is recording?
+inline bool is_usable_here(const TensorImpl& value) noexcept { return SINTER_LIKELY(value.trace == 0) || graph_detail::is_traced_value_usable(value); }
+/// The line of the statement that gives a pending value, or `otherwise`.
+Location line_of(const TensorImpl& value, Location otherwise);
 
 /// A function being traced on this thread. Traces nest (grad inside compile); the innermost records.
 class Trace {

@@ -6,6 +6,7 @@
 
 #include <sinter/base/block_pool.hpp>
 #include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
@@ -190,26 +191,22 @@ SINTER_DECL Ref<Record> Record::make(std::span<Leaf> leaves) {
 }
 
 SINTER_DECL void Record::destroy(Record* record) noexcept {
-  // Freeing leaves can free further records; they queue here instead of nesting.
+  // Freeing leaves can free further records; they queue here instead of nesting, each with the next one in `trace`.
   struct Queue {
-    std::vector<Record*> waiting;
+    Record* first = nullptr;
     bool is_running = false;
   };
-  static thread_local Queue queue;
-  if (queue.is_running) {
-    queue.waiting.push_back(record);
-    return;
-  }
-  queue.is_running = true;
-  while (true) {
+  static thread_local constinit Queue queue;
+  record->trace = reinterpret_cast<std::uintptr_t>(std::exchange(queue.first, record));
+  if (std::exchange(queue.is_running, true)) return;
+  while (queue.first != nullptr) {
+    record = queue.first;
+    queue.first = reinterpret_cast<Record*>(static_cast<std::uintptr_t>(record->trace));
     std::size_t leaves = record->leaf_count;
     for (Leaf& leaf : record->leaves()) leaf.~Leaf();
     record->~Record();
     graph_detail::free_record(record, leaves);
     --graph_detail::pending_records();
-    if (queue.waiting.empty()) break;
-    record = queue.waiting.back();
-    queue.waiting.pop_back();
   }
   queue.is_running = false;
 }
@@ -377,13 +374,12 @@ SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, st
 SINTER_DECL Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value) {
   if (value->is_ready()) {
     Ref<TensorImpl> alias = TensorImpl::make_ready(value->type, value->storage, value->offset, &value->strides);
-    if (value->marks) alias->marks = std::make_unique<const AxisMarks>(*value->marks);
+    if (const AxisMarks* marks = value->marks()) alias->set_marks(*marks);
     return alias;
   }
-  static const OpInfo* const reshape = find_op("reshape");
   Leaf leaf(value);
   Ref<Record> record = Record::make({&leaf, 1});
-  record->op = reshape;
+  record->op = &process_object([] { return find_op("reshape"); });
   record->attrs = Attrs{.shape = value->type.shape};
   record->trace = value->trace;
   Ref<TensorImpl> alias = graph_detail::make_pending(value->type, std::move(record), 0);
@@ -446,7 +442,18 @@ SINTER_DECL RecordingInto::~RecordingInto() {
   SymbolScope::current() = scope_;
 }
 
+SINTER_DECL bool graph_detail::is_traced_value_usable(const TensorImpl& value) noexcept {
+  return value.is_ready() || Trace::find(value.trace) != nullptr;
+}
+
+SINTER_DECL Location line_of(const TensorImpl& value, Location otherwise) {
+  std::scoped_lock lock(evaluation_mutex());   // another thread may be evaluating it, and then frees the record
+  const bool is_pending = value.state.load(std::memory_order_acquire) == TensorState::pending;
+  return is_pending && value.record->where.file != nullptr ? value.record->where : otherwise;
+}
+
 SINTER_DECL Location written_at(const TensorImpl& value) {
+  std::scoped_lock lock(evaluation_mutex());
   const TensorImpl* at = &value;
   while (at != nullptr && at->state.load(std::memory_order_acquire) == TensorState::pending) {
     if (at->record->where.line != 0) return at->record->where;

@@ -88,8 +88,7 @@ inline Ref<TensorImpl> checked_input(const Type& wanted, const Tensor& value, st
 }  // namespace jit_detail
 
 SINTER_DECL const std::vector<Backend*>& host_backends() {
-  static const std::vector<Backend*>* list = jit_detail::make_backends();
-  return *list;
+  return process_object([] { return jit_detail::make_backends(); });
 }
 
 SINTER_DECL std::vector<Backend*> backends_for(std::string_view wanted, Device device) {

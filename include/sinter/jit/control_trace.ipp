@@ -86,12 +86,6 @@ SINTER_DECL std::uint64_t BodyTrace::read_value(const Ref<TensorImpl>&, std::str
                    "choose with jit::cond or where(condition, a, b), loop with jit::while_loop, or read it outside of the body");
 }
 
-/// The line of the statement that gives a value; `otherwise` where it is unknown.
-inline Location line_of(const Ref<TensorImpl>& value, Location otherwise) {
-  if (value->state.load(std::memory_order_acquire) != TensorState::pending || value->record->where.file == nullptr) return otherwise;
-  return value->record->where;
-}
-
 /// Sub-graphs of traced bodies, with what they use from outside.
 struct CapturedBodies {
   std::vector<std::shared_ptr<const Graph>> graphs;
@@ -160,8 +154,8 @@ inline void check_carry(std::string_view op, std::size_t number, const Type& car
   const std::string what = "carry " + std::to_string(number) + " changes its type: it starts as " + carry.text() + ", and the body gives " + type.text();
   std::string fix = type_fix(carry, type);
   if (type.dtype != carry.dtype && carry.shape.rank() == 0 && is_floating(type.dtype)) fix += ", or start with a floating number (0.0)";
-  if (!same_shape) throw ShapeError(op, what, line_of(given, where), fix);
-  throw DTypeError(op, what, line_of(given, where), fix);
+  if (!same_shape) throw ShapeError(op, what, line_of(*given, where), fix);
+  throw DTypeError(op, what, line_of(*given, where), fix);
 }
 
 /// The carries among the results of a body, brought to the types that they started with.
@@ -193,7 +187,7 @@ SINTER_DECL void check_carry_structure(std::string_view op, const BodyValues& gi
 SINTER_DECL Ref<TensorImpl> condition_value(std::string_view op, const In& condition, Location where) {
   const Ref<TensorImpl> value = condition.leaf.value ? condition.leaf.value : scalar_value(Scalar(condition.leaf.kind == DTypeClass::floating ? condition.leaf.number != 0 : condition.leaf.integer != 0));
   const Type& type = value->type;
-  const Location line = line_of(value, where);
+  const Location line = line_of(*value, where);
   if (type.shape.rank() != 0)
     throw ShapeError(op, "the condition is " + type.text() + "; one bool of shape () is required", line, "say which elements decide: all(condition) or any(condition)");
   if (type.dtype != DType::bool_)
@@ -224,7 +218,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, cons
       const bool is_cond = op == "cond";   // its bodies are {else, then}
       const std::string what = "result " + std::to_string(r) + " is " + (is_cond ? type.text() : a.text()) + " from " + (is_cond ? "the first branch" : "branch 0") + ", and " +
                                (is_cond ? a.text() : type.text()) + " from " + (is_cond ? "the second" : "branch " + std::to_string(b));
-      const Location line = line_of(other.values[r], where);
+      const Location line = line_of(*other.values[r], where);
       if (a.dtype != type.dtype) throw DTypeError(op, what, line, "branches give the same types; " + type_fix(a, type));
       throw ShapeError(op, what, line, "branches give the same types; " + type_fix(a, type));
     }

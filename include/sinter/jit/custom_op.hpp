@@ -2,6 +2,7 @@
 // any other op: lazily, compiled, under grad, with dynamic extents.
 #pragma once
 
+#include <sinter/base/block_pool.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/ops/host_function.hpp>
@@ -136,12 +137,31 @@ ResultArgument<N> as_argument(std::span<const Tensor> values) {
 template <class T>
 ArrayView<T> array_view(const HostView& view) { return {static_cast<T*>(view.data), view.numel, view.shape, view.dtype}; }
 
+/// Views of any number of operands, in memory that the thread keeps: a warm call allocates nothing.
+template <class T>
+class OperandViews {
+ public:
+  explicit OperandViews(std::span<const HostView> in) : bytes_(in.size() * sizeof(View)), first_(static_cast<View*>(allocate_pooled(bytes_))) {
+    View* next = first_;
+    for (const HostView& view : in) new (next++) View(array_view<const T>(view));
+  }
+  OperandViews(const OperandViews&) = delete;
+  OperandViews& operator=(const OperandViews&) = delete;
+  ~OperandViews() { release_pooled(first_, bytes_); }
+  const ArrayView<const T>* first() const { return first_; }
+
+ private:
+  using View = ArrayView<const T>;
+  static_assert(std::is_trivially_destructible_v<View> && alignof(View) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  std::size_t bytes_;
+  View* first_;
+};
+
 /// f(operands, results, more...).
 template <class T, std::size_t N, class F, class... More>
 void call_with_views(const F& f, std::span<const HostView> in, std::span<const HostView> results, More... more) {
-  SmallVector<ArrayView<const T>, 4> operands;
-  for (const HostView& view : in) operands.push_back(array_view<const T>(view));
-  const Operands<T> list(operands.data(), operands.size());
+  const OperandViews<T> operands(in);
+  const Operands<T> list(operands.first(), in.size());
   if constexpr (N == 1) f(list, array_view<T>(results[0]), more...);
   else f(list, [&]<std::size_t... I>(std::index_sequence<I...>) { return std::array<ArrayView<T>, N>{array_view<T>(results[I])...}; }(std::make_index_sequence<N>{}), more...);
 }

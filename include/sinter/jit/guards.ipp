@@ -190,7 +190,7 @@ inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::ui
   spec.rank = static_cast<std::uint8_t>(arg.type->shape.rank());
   spec.is_dense = is_dense(arg.type->shape, *arg.strides);
   spec.strides = *arg.strides;
-  const AxisMarks* marks = arg.impl != nullptr ? arg.impl->marks.get() : nullptr;
+  const AxisMarks* marks = arg.impl != nullptr ? arg.impl->marks() : nullptr;
   for (std::size_t axis = 0; axis < spec.rank; ++axis) {
     const Dim extent = arg.type->shape.begin()[axis];
     const AxisMarks::Mark mark = marks != nullptr ? marks->axes[axis] : AxisMarks::Mark{};

@@ -24,11 +24,11 @@ inline void set_mark(Tensor& x, int axis, AxisMarks::Mark mark, std::string_view
   const std::int64_t extent = old->type.shape[axis].value();
   if (mark.kind == AxisMarks::Kind::dynamic && (extent < mark.min || extent > mark.max))
     throw UserError(function, "axis " + std::to_string(axis) + " of " + old->type.shape.text() + " is outside the range " + std::to_string(mark.min) + " to " + std::to_string(mark.max), mark.where);
-  auto marks = std::make_unique<AxisMarks>(old->marks != nullptr ? *old->marks : AxisMarks{});
-  marks->axes[static_cast<std::size_t>(axis)] = mark;
+  AxisMarks marks = old->marks() != nullptr ? *old->marks() : AxisMarks{};
+  marks.axes[static_cast<std::size_t>(axis)] = mark;
   Ref<TensorImpl> marked = TensorImpl::make_ready(old->type, old->storage, old->offset, &old->strides);
   marked->is_weak = old->is_weak;
-  marked->marks = std::move(marks);
+  marked->set_marks(marks);
   x = Tensor(std::move(marked));
 }
 }  // namespace jit_detail
@@ -48,8 +48,8 @@ SINTER_DECL void check_marks(const GuardSet& guards, std::span<const ArgLeaf> ar
   for (std::size_t id = 0; id < guards.symbols.size(); ++id) {
     const SymbolSource& source = guards.symbols[id];
     const TensorImpl* value = args[static_cast<std::size_t>(source.leaf)].impl;
-    if (source.is_stride || !solution[id].is_static() || value == nullptr || value->marks == nullptr) continue;
-    const AxisMarks::Mark& mark = value->marks->axes[static_cast<std::size_t>(source.axis)];
+    if (source.is_stride || !solution[id].is_static() || value == nullptr || value->marks() == nullptr) continue;
+    const AxisMarks::Mark& mark = value->marks()->axes[static_cast<std::size_t>(source.axis)];
     if (mark.kind != AxisMarks::Kind::dynamic) continue;
     std::string why;
     for (const DimGuard& guard : guards.dims) {

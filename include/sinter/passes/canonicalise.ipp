@@ -1,6 +1,7 @@
 // The canonical rules.
 #pragma once
 
+#include <sinter/base/fork.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/canonicalise.hpp>
 #include <sinter/passes/commutative.hpp>
@@ -110,11 +111,11 @@ SINTER_DECL void add_canonical_rules(RuleSet& rules) {
 }  // namespace rewrite
 
 SINTER_DECL Graph Canonicalise::operator()(const Graph& graph) const {
-  static const rewrite::RuleSet rules = [] {
-    rewrite::RuleSet set;
-    rewrite::add_canonical_rules(set);
+  const rewrite::RuleSet& rules = process_object([] {
+    auto* set = new rewrite::RuleSet;
+    rewrite::add_canonical_rules(*set);
     return set;
-  }();
+  });
   return rewrite::Rewriter(rules, graph).run();
 }
 

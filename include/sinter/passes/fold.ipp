@@ -1,6 +1,7 @@
 // The folding rules. Reductions fold only where the number of elements does not matter.
 #pragma once
 
+#include <sinter/base/fork.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/fold.hpp>
 
@@ -112,11 +113,11 @@ SINTER_DECL void add_folding_rules(RuleSet& rules) { rules.add(detail::folding_r
 }  // namespace rewrite
 
 SINTER_DECL Graph Fold::operator()(const Graph& graph) const {
-  static const rewrite::RuleSet rules = [] {
-    rewrite::RuleSet set;
-    rewrite::add_folding_rules(set);
+  const rewrite::RuleSet& rules = process_object([] {
+    auto* set = new rewrite::RuleSet;
+    rewrite::add_folding_rules(*set);
     return set;
-  }();
+  });
   return rewrite::Rewriter(rules, graph).run();
 }
 

@@ -1,6 +1,7 @@
 // The pass, and the rules of scalar algebra. Those of views, reductions and casts are in simplify_structure.ipp.
 #pragma once
 
+#include <sinter/base/fork.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/canonicalise.ipp>
 #include <sinter/passes/fold.ipp>
@@ -146,14 +147,14 @@ SINTER_DECL void add_algebra_rules(RuleSet& rules) {
 }  // namespace rewrite
 
 SINTER_DECL Graph Simplify::operator()(const Graph& graph) const {
-  static const rewrite::RuleSet rules = [] {
-    rewrite::RuleSet set;
-    rewrite::add_canonical_rules(set);
-    rewrite::add_folding_rules(set);
-    rewrite::add_algebra_rules(set);
-    rewrite::add_structure_rules(set);
+  const rewrite::RuleSet& rules = process_object([] {
+    auto* set = new rewrite::RuleSet;
+    rewrite::add_canonical_rules(*set);
+    rewrite::add_folding_rules(*set);
+    rewrite::add_algebra_rules(*set);
+    rewrite::add_structure_rules(*set);
     return set;
-  }();
+  });
   return rewrite::Rewriter(rules, graph).run();
 }
 

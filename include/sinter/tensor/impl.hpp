@@ -62,7 +62,19 @@ class TensorImpl : public RefCounted<TensorImpl> {
   Record* record = nullptr;
   TapeLeaf* tape_leaf = nullptr;   // owned
 
-  std::unique_ptr<const AxisMarks> marks;   // null: none
+  const AxisMarks* marks() const {          // null: none
+    const Extras* known = extras_.load(std::memory_order_acquire);
+    return known != nullptr ? known->marks.get() : nullptr;
+  }
+  /// Before anybody else sees the value.
+  void set_marks(const AxisMarks& marks);
+  /// A row-major copy of a ready strided value that was once asked for, or null.
+  TensorImpl* dense_copy() const {
+    const Extras* known = extras_.load(std::memory_order_acquire);
+    return known != nullptr ? known->dense.load(std::memory_order_acquire) : nullptr;
+  }
+  /// Keeps the copy as long as this value, unless another thread was first. Returns the one that is kept.
+  TensorImpl* keep_dense_copy(Ref<TensorImpl> copy) const;
 
   void* data() const { return static_cast<char*>(storage->data()) + offset * size_of(type.dtype); }
   bool is_ready() const { return state.load(std::memory_order_acquire) == TensorState::ready; }
@@ -77,6 +89,14 @@ class TensorImpl : public RefCounted<TensorImpl> {
  private:
   TensorImpl() = default;
   ~TensorImpl() = default;
+  /// What few values have. Made once, by whichever thread comes first.
+  struct Extras {
+    std::unique_ptr<const AxisMarks> marks;
+    std::atomic<TensorImpl*> dense{nullptr};   // owned
+  };
+  Extras& extras() const;
+  static void release_extras(Extras* extras) noexcept;
+  mutable std::atomic<Extras*> extras_{nullptr};
 };
 
 SINTER_NAMESPACE_END

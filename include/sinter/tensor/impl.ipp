@@ -23,10 +23,33 @@ SINTER_DECL Ref<TensorImpl> TensorImpl::make_ready(const Type& type, Ref<Storage
 }
 
 SINTER_DECL void TensorImpl::destroy(TensorImpl* impl) noexcept {
-  if (impl->record != nullptr) release_record(impl->record);
-  if (impl->tape_leaf != nullptr) release_tape_leaf(impl->tape_leaf);
+  Extras* extras = impl->extras_.load(std::memory_order_relaxed);
+  const auto has = [](const void* part) { return reinterpret_cast<std::uintptr_t>(part); };
+  if ((has(impl->record) | has(impl->tape_leaf) | has(extras)) != 0) {   // one branch: a computed value has none of them
+    if (impl->record != nullptr) release_record(impl->record);
+    if (impl->tape_leaf != nullptr) release_tape_leaf(impl->tape_leaf);
+    if (extras != nullptr) release_extras(extras);
+  }
   impl->~TensorImpl();
   BlockPool<sizeof(TensorImpl)>::release(impl);
+}
+
+SINTER_DECL TensorImpl::Extras& TensorImpl::extras() const {
+  Extras* known = extras_.load(std::memory_order_acquire);
+  if (known != nullptr) return *known;
+  auto made = std::make_unique<Extras>();
+  if (extras_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return *made.release();
+  return *known;
+}
+SINTER_DECL void TensorImpl::release_extras(Extras* extras) noexcept {
+  if (TensorImpl* dense = extras->dense.load(std::memory_order_relaxed)) dense->release();
+  delete extras;
+}
+SINTER_DECL void TensorImpl::set_marks(const AxisMarks& marks) { extras().marks = std::make_unique<const AxisMarks>(marks); }
+SINTER_DECL TensorImpl* TensorImpl::keep_dense_copy(Ref<TensorImpl> copy) const {
+  TensorImpl* kept = nullptr;
+  if (extras().dense.compare_exchange_strong(kept, copy.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return copy.detach();
+  return kept;
 }
 
 SINTER_DECL bool TensorImpl::is_dense() const {

@@ -16,6 +16,10 @@
 
 SINTER_NAMESPACE_BEGIN
 
+namespace tensor_detail {
+struct Reader;
+}
+
 /// While one is open, the values that this thread reads in slots stay alive. Sections nest; one belongs to its thread.
 class ReadSection {
  public:
@@ -120,9 +124,11 @@ class SlotClaims {
   void clear() noexcept;
 
  private:
+  bool announce();
   static void give_back(VariableSlot& slot) noexcept { slot.word_.fetch_and(~VariableSlot::claimed); }
   std::vector<VariableSlot*> slots_;   // null: not claimed any more
-  bool is_in_section_ = false;         // a ForkSection: a child must not find slots that nobody gives back
+  tensor_detail::Reader* reader_ = nullptr;   // of the one thread that uses this
+  bool is_announced_ = false;                 // there: a forked child must not find slots that nobody gives back
 };
 
 namespace tensor_detail {

@@ -22,6 +22,7 @@ namespace tensor_detail {
 struct alignas(64) Reader {
   std::atomic<std::uint64_t> entered{0};   // epoch of the outermost open section; 0: none
   int depth = 0;
+  std::atomic<int> claims{0};              // SlotClaims that may hold slots; only this thread changes it
 };
 /// A replaced value that may still be read by sections entered before epoch `since`.
 struct RetiredValue {
@@ -34,17 +35,24 @@ struct Readers {
   std::atomic<std::uint64_t> epoch{1};
   std::atomic<int> unnumbered{0};               // open sections of threads without a number
   std::atomic<RetiredValue*> retired{nullptr};
+  bool does_another_thread_claim() const noexcept {
+    const Reader* own = thread_slot() >= 0 ? threads.at(thread_slot()) : nullptr;
+    bool does = false;
+    threads.for_each([&](const Reader& reader) { does |= &reader != own && reader.claims.load() != 0; });
+    return does;
+  }
   /// A forked child has none of them, whatever they were reading.
   void forget_other_threads() noexcept {
     const Reader* own = thread_slot() >= 0 ? threads.at(thread_slot()) : nullptr;
     threads.for_each([&](Reader& reader) {
-      if (&reader != own) reader.entered.store(0), reader.depth = 0;
+      if (&reader != own) reader.entered = 0, reader.depth = 0, reader.claims = 0;
     });
     if (own != nullptr) unnumbered = 0;
   }
   static Readers& instance() {
     return process_object([] {
       in_forked_child([] { instance().forget_other_threads(); });
+      wait_before_fork([] { return instance().does_another_thread_claim(); });
       return new Readers;
     });
   }
@@ -162,11 +170,22 @@ SINTER_DECL void set_slots(std::span<VariableSlot* const> slots, std::span<Tenso
   if (!slots.empty()) tensor_detail::retire(values);
 }
 
+/// False for a thread without a number, whose claims would not be confirmed.
+SINTER_DECL bool SlotClaims::announce() {
+  if (SINTER_UNLIKELY(reader_ == nullptr)) reader_ = tensor_detail::Readers::instance().threads.get();
+  if (SINTER_UNLIKELY(reader_ == nullptr)) return false;
+  reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return is_announced_ = true;
+}
 SINTER_DECL bool SlotClaims::add(VariableSlot& slot) {
-  if (!is_in_section_) ForkSection::begin();
-  is_in_section_ = true;
   slots_.push_back(nullptr);
+  if (!is_announced_ && !announce()) return false;
+  // The exchange stands between the announcement and the look at the gate.
   if ((slot.word_.fetch_or(VariableSlot::claimed) & VariableSlot::claimed) != 0) return false;
+  if (SINTER_UNLIKELY(is_fork_under_way())) {
+    give_back(slot);
+    return false;
+  }
   slots_.back() = &slot;
   return true;
 }
@@ -198,8 +217,8 @@ SINTER_DECL void SlotClaims::clear() noexcept {
   for (VariableSlot* slot : slots_)
     if (slot != nullptr) give_back(*slot);
   slots_.clear();
-  if (is_in_section_) ForkSection::end();
-  is_in_section_ = false;
+  if (is_announced_) reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  is_announced_ = false;
 }
 
 SINTER_NAMESPACE_END

@@ -232,7 +232,7 @@ class Tensor : public TensorMethods<Tensor> {
   [[nodiscard]] SlotRef at(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {}, const Index& i4 = {},
                            const Index& i5 = {}, const Index& i6 = {}, const Index& i7 = {}) &;
 
-  /// The elements, row-major; evaluates, and copies first if the layout is strided. Valid while this handle keeps its
+  /// The elements, row-major; evaluates. A strided value is copied once, and keeps the copy. Valid while this handle keeps its
   /// value. Throws DTypeError if T is not the dtype.
   template <Element T>
   std::span<const T> data(Location where = std::source_location::current()) const;
@@ -249,7 +249,7 @@ class Tensor : public TensorMethods<Tensor> {
 
  private:
   static const Ref<TensorImpl>& zero();
-  mutable Ref<TensorImpl> impl_;
+  Ref<TensorImpl> impl_;
 };
 
 /// A named mutable slot whose copies alias. Reading it inside a compiled function reads the slot at each call;

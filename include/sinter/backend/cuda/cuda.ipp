@@ -7,6 +7,7 @@
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/device.hpp>
 #include <sinter/backend/cuda/driver.hpp>
+#include <sinter/base/fork.hpp>
 
 #include <atomic>
 #endif
@@ -32,8 +33,7 @@ inline ProductPolicy policy_of_environment() {
                   "set it to measure, rule, fma, tensor_cores, library or library_then_kernel");
 }
 inline std::atomic<ProductPolicy>& policy_place() {
-  static std::atomic<ProductPolicy> place{policy_of_environment()};   // throws again at the next use
-  return place;
+  return process_object([] { return new std::atomic<ProductPolicy>{policy_of_environment()}; });   // throws again at the next use
 }
 }  // namespace cuda_detail
 

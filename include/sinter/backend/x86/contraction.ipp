@@ -12,6 +12,7 @@
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/per_thread.hpp>
 #include <sinter/runtime/threads.hpp>
 
 #include <algorithm>
@@ -62,8 +63,7 @@ struct TileScratch {
   LoopArgs::Status status;
 };
 inline TileScratch& tile_scratch() {
-  thread_local TileScratch scratch;
-  return scratch;
+  return thread_object([] { return new TileScratch; });
 }
 
 /// The epilogue bound to extents.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -146,7 +147,9 @@ inline void swap_orientation(ContractionPlan& p) {
 /// Size of a core's second-level cache.
 inline std::int64_t l2_bytes() {
 #ifdef _SC_LEVEL2_CACHE_SIZE
-  static const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);  // asks the processor, which is slow in a virtual machine
+  static constinit std::atomic<long> known{0};
+  long bytes = known.load(std::memory_order_relaxed);
+  if (SINTER_UNLIKELY(bytes == 0)) known = bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);  // asks the processor, which is slow in a virtual machine
   if (bytes > 0) return bytes;
 #endif
   return 1 << 20;

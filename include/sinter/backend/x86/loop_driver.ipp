@@ -5,6 +5,7 @@
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/backend/x86/loop.ipp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/per_thread.hpp>
 
 #include <sinter/base/error.hpp>
 #include <sinter/runtime/backend.hpp>
@@ -29,7 +30,7 @@ inline void* thread_scratch(std::size_t bytes) {
     std::size_t size = 0;
     ~Buffer() { ::operator delete(data, std::align_val_t{64}); }
   };
-  thread_local Buffer buffer;
+  Buffer& buffer = thread_object([] { return new Buffer; });
   if (buffer.size < bytes) {
     ::operator delete(buffer.data, std::align_val_t{64});
     buffer.data = nullptr, buffer.size = 0;
