@@ -85,7 +85,7 @@ const std::vector<Function<T>>& functions() {
       {"cos", expand_cos, [](W x) { return std::cos(x); }, 2, inf<double>, 100},
       {"tanh", expand_tanh, [](W x) { return std::tanh(x); }, 2, inf<double>, 3},
       {"erf", expand_erf, [](W x) { return std::erf(x); }, 2, inf<double>, 3},
-      {"gelu", expand_gelu, [](W x) { return x * std::erfc(-x / std::numbers::sqrt2_v<W>) / 2; }, 3, inf<double>, 40},
+      {"gelu", expand_gelu, [](W x) { return x * std::erfc(-x / std::numbers::sqrt2_v<W>) / 2; }, 4, inf<double>, 40},
       {"gauss", expand_gauss, [](W x) { return std::exp(-x * x / 2); }, 3, inf<double>, 40},
       {"rsqrt", expand_rsqrt, [](W x) { return 1 / std::sqrt(x); }, 2, inf<double>, 4},
   };
@@ -256,7 +256,7 @@ void check_gelu_slope() {
     }
   }
   INFO(worst.error << " ulp at " << std::hexfloat << worst.x << ", got " << worst.got);
-  CHECK(worst.error <= 4);
+  CHECK(worst.error <= 5);
 }
 
 /// Arguments that lie nearest to multiples of pi / 2 among all f32 and f64 (Muller et al., Handbook of Floating-Point

@@ -212,6 +212,11 @@ inline Scaled gauss_of(MathBuilder& b, Vec a) {
 /// Phi(-a) = e^(-a^2/2) S(u) / d with d = 1 + a * slope, u = a / d and a smooth S.
 inline Vec normal_tail(MathBuilder& b, Vec u) { return horner(b, format(b).normal_tail, b.sub(u, b.imm(format(b).tail_centre))); }
 inline Vec tail_divisor(MathBuilder& b, Vec a) { return b.fma(a, b.imm(format(b).tail_slope), b.imm(1)); }
+/// What u = a / divisor lacks because both were rounded.
+inline Vec quotient_error(MathBuilder& b, Vec a, Vec divisor, Vec u) {
+  Vec low = b.fma(a, b.imm(format(b).tail_slope), b.sub(b.imm(1), divisor));
+  return b.div(b.fnma(u, low, b.fnma(u, divisor, a)), divisor);
+}
 
 }  // namespace math_detail
 
@@ -300,7 +305,8 @@ SINTER_DECL Vec expand_erf(MathBuilder& b, Vec x) {
 SINTER_DECL Vec expand_gelu(MathBuilder& b, Vec x) {
   using namespace math_detail;
   Vec a = b.min_magnitude(x, format(b).gauss_end);
-  Vec u = b.div(a, tail_divisor(b, a));
+  Vec divisor = tail_divisor(b, a), u = b.div(a, divisor);
+  if (b.is_double()) u = b.add(u, quotient_error(b, a, divisor, u));   // 22 coefficients leave less room for other errors
   Scaled gauss = gauss_of(b, a);
   return b.fnma(b.mul(u, normal_tail(b, u)), b.scale(gauss.fraction, gauss.exponent), b.max_raw(b.imm(-0.0), x));
 }
