@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <numbers>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -114,8 +115,8 @@ inline Number floating_primitive(sinter::Prim prim, Number a, Number b) {
     case Prim::mul: return a * b;
     case Prim::div: return a / b;
     case Prim::rem: return a - b * std::floor(a / b);
-    case Prim::min: return has_nan ? nan : std::min(a, b);
-    case Prim::max: return has_nan ? nan : std::max(a, b);
+    case Prim::min: return has_nan ? nan : a == b ? (std::signbit(a) ? a : b) : std::min(a, b);
+    case Prim::max: return has_nan ? nan : a == b ? (std::signbit(a) ? b : a) : std::max(a, b);
     case Prim::floor: return std::floor(a);
     case Prim::ceil: return std::ceil(a);
     case Prim::round: return std::nearbyint(a);
@@ -128,6 +129,10 @@ inline Number floating_primitive(sinter::Prim prim, Number a, Number b) {
     case Prim::cos: return std::cos(a);
     case Prim::tanh: return std::tanh(a);
     case Prim::erf: return std::erf(a);
+    case Prim::gelu: return a * std::erfc(-a / std::numbers::sqrt2_v<Number>) / 2;
+    case Prim::gelu_slope:
+      return std::erfc(-a / std::numbers::sqrt2_v<Number>) / 2 + a * std::exp(-a * a / 2) * std::numbers::inv_sqrtpi_v<Number> / std::numbers::sqrt2_v<Number>;
+    case Prim::gauss: return std::exp(-a * a / 2);
     case Prim::pow: return std::pow(a, b);
     default: throw std::logic_error("oracle: no such floating primitive: " + std::string(sinter::name(prim)));
   }

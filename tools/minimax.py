@@ -118,6 +118,27 @@ def erf_weight(a):                       # how an error of erf_root shows in erf
     return a * mp.erfc(a) ** (mpf(7) / 8) / mp.erf(a)
 
 
+TAIL_SCALES = (4, 6)                     # of u = a / (1 + a / scale), which maps all a >= 0 to [0, scale)
+TAIL_CENTRES = (2, mpf('3.5'))           # the polynomial is in u - centre, so that its terms do not cancel
+TAIL_ENDS = (15, 39)                     # of a: beyond, e^(-a^2/2) is 0
+
+
+def normal_tail(scale, centre):          # Phi(-a) e^(a^2/2) (1 + a / scale): what is left of the normal distribution's tail
+    def target(w):
+        u = w + centre
+        a = u / (1 - u / scale)
+        return mp.erfc(a / mp.sqrt(2)) * mp.exp(a * a / 2) / 2 * (1 + a / scale)
+    return target
+
+
+def relative(target):
+    return lambda x: 1 / target(x)
+
+
+def of_both(function, *rows):            # what differs between f32 and f64
+    return tuple(function(*values) for values in zip(*rows))
+
+
 # name, meaning, target, weight, lo, hi, degree of f32 and f64, variable
 TABLES = [
     ('expm1', '(e^r - 1 - r) / r^2, |r| <= ln(2)/2', lambda r: (mp.expm1(r) - r) / r ** 2,
@@ -131,6 +152,11 @@ TABLES = [
      TINY, (mpf('3.93'), mpf('5.95')), (7, 24), lambda a: a),
     ('atanh', '((2 * atanh(s)/s - 2) / z - 2/3) / z in z = s^2, s <= (sqrt(2)-1) / (sqrt(2)+1)', atanh_tail,
      lambda z: z * z / 2, TINY, ATANH_END, (3, 7), lambda z: z),
+    ('normal_tail', 'Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64)',
+     of_both(normal_tail, TAIL_SCALES, TAIL_CENTRES), of_both(relative, of_both(normal_tail, TAIL_SCALES, TAIL_CENTRES)),
+     of_both(lambda centre: -centre, TAIL_CENTRES),
+     of_both(lambda scale, end, centre: end / (1 + mpf(end) / scale) - centre, TAIL_SCALES, TAIL_ENDS, TAIL_CENTRES),
+     (9, 21), lambda w: w),
 ]
 
 
@@ -164,14 +190,29 @@ def emit(name, comment, values):
     print('};')
 
 
+def emit_inverse_pi():
+    """Enough of 1 / pi for the largest f64: any 53 bits of an argument meet 192 bits here that tell its remainder."""
+    bits, words = 1162, 19
+    with mp.workprec(bits + 64):
+        value = int(mp.floor(mp.ldexp(1 / mp.pi, bits)))
+    print('namespace x86 {\n')
+    print(f'// 1 / pi as an integer, in units of 2^-{bits}; the lowest word first.')
+    print(f'inline constexpr int inverse_pi_unit = {bits};')
+    print(f'inline constexpr std::uint64_t inverse_pi_bits[{words}] = {{')
+    text = [f'0x{value >> 64 * i & (2 ** 64 - 1):016x}' for i in range(words)]
+    for i in range(0, words, 4):
+        print('    ' + ' '.join(t + ',' for t in text[i:i + 4]))
+    print('};\n\n}  // namespace x86')
+
+
 def main():
     print('// Coefficients of the vector math functions. Made by tools/minimax.py, not by hand: edit that and run it again.')
-    print('#pragma once\n\n#include <sinter/base/config.hpp>\n\nSINTER_NAMESPACE_BEGIN')
+    print('#pragma once\n\n#include <sinter/base/config.hpp>\n\n#include <cstdint>\n\nSINTER_NAMESPACE_BEGIN')
     for suffix, bits, which in (('f32', 24, 0), ('f64', 53, 1)):
         print(f'namespace x86::coefficients_{suffix} {{\n')
         for name, meaning, target, weight, lo, hi, degrees, variable in TABLES:
-            end = hi[which] if isinstance(hi, tuple) else hi
-            values, error = fit(target, weight, lo, end, degrees[which], bits, variable)
+            target, weight, lo, hi = (v[which] if isinstance(v, tuple) else v for v in (target, weight, lo, hi))
+            values, error = fit(target, weight, lo, hi, degrees[which], bits, variable)
             print(f'{name}_{suffix}: 2^{float(error):.2f}', file=sys.stderr, flush=True)
             emit(name, f'{meaning}. Relative error 2^{float(error):.1f}.', values)
         emit('log2_e', '1 / ln(2).', split(1 / mp.log(2), bits, 1))
@@ -182,6 +223,7 @@ def main():
              split(mp.pi, bits, 3, nearest=truncate_to))
         emit('two_thirds', '2/3 in two parts.', split(mpf(2) / 3, bits, 2))
         print(f'\n}}  // namespace x86::coefficients_{suffix}')
+    emit_inverse_pi()
     print('SINTER_NAMESPACE_END')
 
 

@@ -24,4 +24,5 @@
 #include <sinter/backend/x86/register_allocator.ipp>
 #include <sinter/backend/x86/vector_builder.ipp>
 #include <sinter/backend/x86/vector_memory.ipp>
+#include <sinter/backend/x86/vector_remainder.ipp>
 #endif

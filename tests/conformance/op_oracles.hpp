@@ -74,8 +74,7 @@ inline constexpr UnaryRow unary_rows[] = {
     {"erf", [](double x) { return std::erf(x); }, {-6, 6}, {2, 3}},
     {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, {-30, 30}, {3, 4}},
     {"relu", [](double x) { return std::isnan(x) || x > 0 ? x : 0; }, {-9, 9}, exact, Takes::numbers, Gives::same, Smooth::piecewise},
-    // 1 + erf loses all but absolute accuracy on the left; the factor |x| is at most 6.
-    {"gelu", gelu, {-6, 6}, {4, 5, 4}},
+    {"gelu", gelu, {-13, 6}, {4, 5}},
     {"floor", [](double x) { return std::floor(x); }, {-9, 9}, exact, Takes::floats, Gives::same, Smooth::piecewise},
     {"ceil", [](double x) { return std::ceil(x); }, {-9, 9}, exact, Takes::floats, Gives::same, Smooth::piecewise},
     {"round", round_half_even, {-9, 9}, exact, Takes::floats, Gives::same, Smooth::piecewise},
@@ -93,14 +92,14 @@ struct BinaryRow {
   Smooth smooth = Smooth::everywhere;
 };
 
-/// np.mod: the exact remainder, moved to the divisor's sign. A zero has the divisor's sign too.
+/// torch.remainder: the exact remainder, moved to the divisor's sign. A zero has the dividend's sign.
 inline double rem(double a, double b) {
-  double r = std::fmod(a, b);
-  if (r == 0) return std::copysign(0.0, b);
-  return (r < 0) != (b < 0) ? r + b : r;
+  const double r = std::fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-inline double maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }   // NaN wins
-inline double minimum(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+/// NaN wins; -0 is less than +0.
+inline double maximum(double a, double b) { return std::isnan(a) || a > b || (a == b && std::signbit(b)) ? a : b; }
+inline double minimum(double a, double b) { return std::isnan(a) || a < b || (a == b && std::signbit(a)) ? a : b; }
 
 inline constexpr BinaryRow binary_rows[] = {
     {"add", [](double a, double b) { return a + b; }, {-9, 9}, {-9, 9}, rounded},

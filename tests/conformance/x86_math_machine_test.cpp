@@ -35,6 +35,9 @@ constexpr Row rows[] = {
     {Prim::cos, [](x86::MathBuilder& b, x86::Vec x, x86::Vec) { return x86::expand_cos(b, x); }},
     {Prim::tanh, [](x86::MathBuilder& b, x86::Vec x, x86::Vec) { return x86::expand_tanh(b, x); }},
     {Prim::erf, [](x86::MathBuilder& b, x86::Vec x, x86::Vec) { return x86::expand_erf(b, x); }},
+    {Prim::gelu, [](x86::MathBuilder& b, x86::Vec x, x86::Vec) { return x86::expand_gelu(b, x); }},
+    {Prim::gelu_slope, [](x86::MathBuilder& b, x86::Vec x, x86::Vec) { return x86::expand_gelu_slope(b, x); }},
+    {Prim::gauss, [](x86::MathBuilder& b, x86::Vec x, x86::Vec) { return x86::expand_gauss(b, x); }},
     {Prim::rsqrt, [](x86::MathBuilder& b, x86::Vec x, x86::Vec) { return x86::expand_rsqrt(b, x); }},
     {Prim::pow, [](x86::MathBuilder& b, x86::Vec x, x86::Vec y) { return x86::expand_pow(b, x, y); }},
 };

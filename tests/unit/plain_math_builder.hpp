@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/backend/x86/math_builder.hpp>
+#include <sinter/backend/x86/math_coefficients.hpp>
 
 #include <algorithm>
 #include <array>
@@ -12,10 +13,35 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <numbers>
 #include <span>
 #include <type_traits>
 
 namespace sinter_test {
+
+/// s * (|x| - n pi) for a finite x of at least 2^18, as MathBuilder::remainder_by_pi says: 192 bits of 1 / pi times the 53 of x.
+inline long double plain_remainder_by_pi(double x, bool is_cosine) {
+  using Wide = unsigned __int128;
+  int exponent = 0;
+  const auto mantissa = static_cast<std::uint64_t>(std::ldexp(std::frexp(std::fabs(x), &exponent), 53));
+  // x = mantissa * 2^(exponent - 53). Bits of 1 / pi from `start` up: what lies above makes multiples of 2.
+  const int start = sinter::x86::inverse_pi_unit - 191 + 53 - exponent;
+  std::uint64_t window[3];
+  for (int i = 0; i < 3; ++i) {
+    const int bit = start + 64 * i, word = bit / 64, shift = bit % 64;
+    const auto at = [](int k) { return k < 19 ? sinter::x86::inverse_pi_bits[k] : 0; };
+    window[i] = shift == 0 ? at(word) : at(word) >> shift | at(word + 1) << (64 - shift);
+  }
+  Wide units = (Wide(mantissa) * window[0] >> 64) + Wide(mantissa) * window[1];   // of 2^-127, but for the highest word
+  units += Wide(mantissa * window[2]) << 64;
+  if (is_cosine) units += Wide(1) << 126;
+  const bool is_odd = ((units >> 127) ^ (units >> 126)) & 1;
+  units <<= 1;
+  const auto high = static_cast<std::int64_t>(units >> 64), low = static_cast<std::int64_t>(static_cast<std::uint64_t>(units) >> 1);
+  const long double whole = static_cast<long double>(high) * 0x1p63L + static_cast<long double>(low);
+  const long double result = whole * std::numbers::pi_v<long double> * 0x1p-127L;
+  return is_odd != (!is_cosine && std::signbit(x)) ? -result : result;
+}
 
 template <typename T>
 class PlainMathBuilder final : public sinter::x86::MathBuilder {
@@ -54,6 +80,14 @@ class PlainMathBuilder final : public sinter::x86::MathBuilder {
   Vec fnma(Vec a, Vec b, Vec c) override { return map([](T x, T y, T z) { return std::fma(-x, y, z); }, a, b, c); }
   Vec min_raw(Vec a, Vec b) override { return map([](T x, T y) { return x < y ? x : y; }, a, b); }
   Vec max_raw(Vec a, Vec b) override { return map([](T x, T y) { return x > y ? x : y; }, a, b); }
+  Vec min_magnitude(Vec a, double limit) override {
+    return map([&](T x) { return std::fabs(x) < static_cast<T>(limit) ? std::fabs(x) : static_cast<T>(limit); }, a);
+  }
+  Vec remainder_by_pi(Vec remainder, Vec a, double limit, bool is_cosine) override {
+    return map([&](T r, T x) {
+      return std::fabs(x) > static_cast<T>(limit) && std::isfinite(x) ? static_cast<T>(plain_remainder_by_pi(x, is_cosine)) : r;
+    }, remainder, a);
+  }
   Vec round_even(Vec a) override { return map([](T x) { return std::nearbyint(x); }, a); }
   Vec floor(Vec a) override { return map([](T x) { return std::floor(x); }, a); }
   Vec trunc(Vec a) override { return map([](T x) { return std::trunc(x); }, a); }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 #include <random>
 #include <span>
 #include <string>
@@ -80,10 +81,12 @@ const std::vector<Function<T>>& functions() {
   static const std::vector<Function<T>> rows = {
       {"exp", expand_exp, [](W x) { return std::exp(x); }, 1, inf<double>, 40},
       {"log", expand_log, [](W x) { return std::log(x); }, 1, inf<double>, 3},
-      {"sin", expand_sin, [](W x) { return std::sin(x); }, 2, sizeof(T) == 4 ? 5e5 : 1e14, 100},
-      {"cos", expand_cos, [](W x) { return std::cos(x); }, 2, sizeof(T) == 4 ? 5e5 : 1e14, 100},
+      {"sin", expand_sin, [](W x) { return std::sin(x); }, 2, inf<double>, 100},
+      {"cos", expand_cos, [](W x) { return std::cos(x); }, 2, inf<double>, 100},
       {"tanh", expand_tanh, [](W x) { return std::tanh(x); }, 2, inf<double>, 3},
       {"erf", expand_erf, [](W x) { return std::erf(x); }, 2, inf<double>, 3},
+      {"gelu", expand_gelu, [](W x) { return x * std::erfc(-x / std::numbers::sqrt2_v<W>) / 2; }, 4, inf<double>, 40},
+      {"gauss", expand_gauss, [](W x) { return std::exp(-x * x / 2); }, 3, inf<double>, 40},
       {"rsqrt", expand_rsqrt, [](W x) { return 1 / std::sqrt(x); }, 2, inf<double>, 4},
   };
   return rows;
@@ -162,6 +165,8 @@ void check_all_edges() {
   check_edges<T>("cos", {{o, 1}, {m, 1}, {i, n}, {-i, n}, {n, n}, {t, 1}, {-t, 1}});
   check_edges<T>("tanh", {{o, o}, {m, m}, {i, 1}, {-i, -1}, {n, n}, {h, 1}, {-h, -1}, {t, t}, {-t, -t}, {40, 1}, {-40, -1}});
   check_edges<T>("erf", {{o, o}, {m, m}, {i, 1}, {-i, -1}, {n, n}, {h, 1}, {-h, -1}, {t, t}, {-t, -t}, {7, 1}, {-7, -1}});
+  check_edges<T>("gelu", {{o, o}, {m, m}, {i, i}, {-i, m}, {n, n}, {h, h}, {-h, m}, {-100, m}, {100, 100}});
+  check_edges<T>("gauss", {{o, 1}, {m, 1}, {i, o}, {-i, o}, {n, n}, {h, o}, {-h, o}, {t, 1}});
   check_edges<T>("rsqrt", {{o, i}, {m, -i}, {1, 1}, {4, T(0.5)}, {i, o}, {-i, n}, {-1, n}, {n, n}});
 }
 
@@ -233,17 +238,39 @@ void check_pow_edges() {
   }
 }
 
-/// Beyond the documented range sin and cos still give a number within [-1, 1].
+/// The derivative of gelu: right relatively but near its zero at -0.7518, where the error is one of numbers of its size before
+/// they cancel.
 template <typename T>
-void check_trigonometric_range() {
+void check_gelu_slope() {
+  using W = Wide<T>;
+  const Function<T> function{"gelu_slope", expand_gelu_slope, nullptr, 0, 0, 0};
+  const W density = std::numbers::inv_sqrtpi_v<W> / std::numbers::sqrt2_v<W>;
+  Worst<T> worst;
+  for (T sign : {T(1), T(-1)}) {
+    const std::vector<T> in = spread<T>(sign * T(1e-6), sign * T(60), 50000), out = evaluate(function, in);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const W x = in[i], expected = std::erfc(-x / std::numbers::sqrt2_v<W>) / 2 + x * density * std::exp(-x * x / 2);
+      if (expected == 0) continue;
+      if (std::abs(x + W(0.7518)) > W(0.4)) worst.see(ulps<T>(out[i], expected), in[i], 0, out[i]);
+      else worst.see(static_cast<double>(std::abs(out[i] - expected)) / std::numeric_limits<T>::epsilon() * 4, in[i], 0, out[i]);
+    }
+  }
+  INFO(worst.error << " ulp at " << std::hexfloat << worst.x << ", got " << worst.got);
+  CHECK(worst.error <= 5);
+}
+
+/// Arguments that lie nearest to multiples of pi / 2 among all f32 and f64 (Muller et al., Handbook of Floating-Point
+/// Arithmetic, 2nd edition, section 10.2), and the largest numbers.
+template <typename T>
+void check_hard_remainders() {
+  std::vector<T> in{huge<T>, -huge<T>, std::ldexp(T(1), std::numeric_limits<T>::max_exponent - 1)};
+  if (sizeof(T) == 8) in.push_back(static_cast<T>(std::ldexp(6381956970095103.0, 797)));
+  else in.push_back(std::ldexp(T(16367173), 72));
   for (const Function<T>& function : functions<T>()) {
     if (std::string(function.name) != "sin" && std::string(function.name) != "cos") continue;
-    const std::vector<T> in = spread<T>(static_cast<T>(function.limit), huge<T>, 100000);
-    const std::vector<T> out = evaluate(function, in);
-    std::size_t outside = 0;
-    for (T v : out) outside += !(std::abs(v) <= 1);
-    INFO(function.name);
-    CHECK(outside == 0);
+    const Worst<T> worst = measure(function, in);
+    INFO(function.name << ": " << worst.error << " ulp at " << std::hexfloat << worst.x << ", got " << worst.got);
+    CHECK(worst.error <= 2);
   }
 }
 
@@ -261,7 +288,7 @@ TEST_CASE("vector math: f32 within its ulp bounds", "[x86][math]") {
   for (const auto& function : functions<float>()) check_function(function, 1000000);
 }
 TEST_CASE("vector math: f64 within its ulp bounds", "[x86][math]") {
-  for (const auto& function : functions<double>()) check_function(function, 150000);
+  for (const auto& function : functions<double>()) check_function(function, 50000);
 }
 TEST_CASE("vector math: zeros, infinities, NaN and subnormals", "[x86][math]") {
   check_all_edges<float>();
@@ -275,15 +302,20 @@ TEST_CASE("vector math: pow's special cases are C99's", "[x86][math]") {
   check_pow_edges<float>();
   check_pow_edges<double>();
 }
-TEST_CASE("vector math: sin and cos of huge numbers are numbers", "[x86][math]") {
-  check_trigonometric_range<float>();
-  check_trigonometric_range<double>();
+TEST_CASE("vector math: sin and cos next to multiples of pi / 2", "[x86][math]") {
+  check_hard_remainders<float>();
+  check_hard_remainders<double>();
+}
+TEST_CASE("vector math: the derivative of gelu", "[x86][math]") {
+  check_gelu_slope<float>();
+  check_gelu_slope<double>();
 }
 TEST_CASE("vector math: few operations", "[x86][math]") {
   CHECK(operations<float>(expand_exp) <= 13);
   CHECK(operations<float>(expand_sin) <= 17);
   CHECK(operations<float>(expand_tanh) <= 21);
   CHECK(operations<float>(expand_erf) <= 20);
+  CHECK(operations<float>(expand_gelu) <= 30);
   CHECK(operations<float>(expand_log) <= 31);
 }
 

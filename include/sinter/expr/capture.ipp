@@ -5,6 +5,7 @@
 
 #include <sinter/base/pointer_map.hpp>
 #include <sinter/ops/registry.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -202,7 +203,7 @@ class Capturer {
     attrs.has_dtype = true;
     double floating = number.kind == DTypeClass::floating ? number.number : static_cast<double>(number.integer);
     if (is_floating(dtype)) attrs.value = floating;
-    else attrs.integer = number.kind == DTypeClass::floating ? static_cast<std::int64_t>(number.number) : number.integer;
+    else attrs.integer = number.kind == DTypeClass::floating ? scalar_meaning::integer_of(number.number, dtype) : number.integer;
     return out_.builder.add(op_info<ops::Full>, {}, attrs, where);
   }
 

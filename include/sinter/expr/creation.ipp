@@ -3,6 +3,7 @@
 
 #include <sinter/base/per_thread.hpp>
 #include <sinter/expr/recording.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 
 #include <atomic>
 
@@ -21,7 +22,7 @@ SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions o
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
   if (is_floating(options.dtype)) attrs.value = value.number();
-  else attrs.integer = value.leaf().kind == DTypeClass::floating ? static_cast<std::int64_t>(value.leaf().number) : value.leaf().integer;
+  else attrs.integer = value.leaf().kind == DTypeClass::floating ? scalar_meaning::integer_of(value.leaf().number, options.dtype) : value.leaf().integer;
   return expr_detail::record<ops::Full>({}, std::move(attrs), where);
 }
 SINTER_DECL Tensor zeros(const Shape& shape, TensorOptions options, Location where) { return full(shape, 0, options, where); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/expr/recording.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -160,7 +161,7 @@ SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> w
     attrs.shape.push_back(low), attrs.limits.push_back(high);
   }
   attrs.value = value;
-  attrs.integer = static_cast<std::int64_t>(value);
+  if (!is_floating(input->type.dtype)) attrs.integer = scalar_meaning::integer_of(value, input->type.dtype);
   return expr_detail::record<ops::Pad>({Leaf(std::move(input))}, std::move(attrs), x.where);
 }
 SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/expr/functions.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <concepts>
@@ -162,7 +163,7 @@ template <class T>
 T number_as(Number number) {
   return visit_dtype(number.dtype, [&](auto element) {
     std::memcpy(&element, &number.bits, sizeof element);
-    return static_cast<T>(element);
+    return scalar_meaning::converted<T>(element);
   });
 }
 }  // namespace expr_detail
@@ -184,7 +185,7 @@ std::vector<T> to_vector(const In& x) {
   std::vector<T> out(count);
   visit_dtype(value->type.dtype, [&](auto element) {
     auto* data = static_cast<const decltype(element)*>(value->data());
-    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(data[i]);
+    for (std::size_t i = 0; i < count; ++i) out[i] = scalar_meaning::converted<T>(data[i]);
   });
   return out;
 }

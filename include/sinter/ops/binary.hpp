@@ -31,8 +31,8 @@ struct Div {
   static constexpr OpInfo info{.name = "div", .arity = 2, .dtypes = DTypeRule::floating};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.div(a, b); }
   static ValList vjp(const VjpArgs& a) {
-    const Val da = a.dout / a.in[1];
-    return {da, a.needs(1) ? -(da * a.out) : Val{}};
+    // dout / b overflows where b is subnormal, and times a result of 0 is NaN; out / b stays what the derivative is.
+    return {a.needs(0) ? a.dout / a.in[1] : Val{}, a.needs(1) ? -(a.dout * (a.out / a.in[1])) : Val{}};
   }
 };
 
@@ -45,7 +45,7 @@ struct FloorDivide {
   }
 };
 
-/// a - b * floor(a / b): has the sign of b.
+/// a - b * floor(a / b), exact: has the sign of b, a zero that of a.
 struct Rem {
   static constexpr OpInfo info{.name = "rem", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.rem(a, b); }
@@ -67,7 +67,7 @@ struct Pow {
   }
 };
 
-/// The larger; NaN wins. Equal operands share the gradient.
+/// The larger; NaN wins, and +0 is larger than -0. Equal operands share the gradient.
 struct Maximum {
   static constexpr OpInfo info{.name = "maximum", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.max(a, b); }
@@ -77,7 +77,7 @@ struct Maximum {
   }
 };
 
-/// The smaller; NaN wins. Equal operands share the gradient.
+/// The smaller; NaN wins, and -0 is smaller than +0. Equal operands share the gradient.
 struct Minimum {
   static constexpr OpInfo info{.name = "minimum", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.min(a, b); }

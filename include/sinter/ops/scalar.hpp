@@ -23,15 +23,19 @@ enum class Prim : std::uint8_t {
   load,         // access: element of an operand at this iteration point
   gather,       // args[0]: index (i32/i64); like load, displaced by index * the access's gather_stride
   index,        // bits: axis number; the iteration index along that axis, as i64
-  neg, abs, add, sub, mul, div, rem,   // integer div truncates like C++; rem has the divisor's sign, as NumPy's
+  neg, abs, add, sub, mul, div, rem,   // integer div truncates like C++; rem has the divisor's sign, a zero the dividend's
   fma,          // args[0] * args[1] + args[2], rounded once
-  min, max,     // NaN wins
+  min, max,     // NaN wins; -0 is less than +0
   eq, ne, lt, le,
   and_, or_, xor_, not_,   // bitwise on integers, logical on bool_
   select,       // args[0] ? args[1] : args[2]
-  convert,      // to dtype; float to integer truncates (NaN and what does not fit give some number, never a trap); to bool_ is `!= 0`
+  convert,      // to dtype; float to integer truncates and saturates, NaN gives 0; to bool_ is `!= 0`, so NaN gives true
   floor, ceil, round, trunc,   // round: half to even
-  sqrt, rsqrt, exp, log, sin, cos, tanh, erf, pow,
+  sqrt, rsqrt, exp, log, sin, cos, tanh, erf,
+  gelu,         // x * Phi(x), Phi being the normal distribution function
+  gelu_slope,   // its derivative, Phi(x) + x * e^(-x^2/2) / sqrt(2 pi)
+  gauss,        // e^(-x^2/2)
+  pow,
   random_bits,  // args: key, counter, element index (all i64): 32 Philox bits as a non-negative i64
   reduce_add, reduce_mul, reduce_min, reduce_max,   // args[0]: a value along the reduced axes
   contract,     // args: a, b: sum over the reduced axis of a * b
@@ -49,7 +53,8 @@ inline constexpr std::array<PrimRow, static_cast<std::size_t>(Prim::contract) + 
     {"and", 2}, {"or", 2}, {"xor", 2}, {"not", 1},
     {"select", 3}, {"convert", 1},
     {"floor", 1}, {"ceil", 1}, {"round", 1}, {"trunc", 1},
-    {"sqrt", 1}, {"rsqrt", 1}, {"exp", 1}, {"log", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"erf", 1}, {"pow", 2},
+    {"sqrt", 1}, {"rsqrt", 1}, {"exp", 1}, {"log", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"erf", 1},
+    {"gelu", 1}, {"gelu_slope", 1}, {"gauss", 1}, {"pow", 2},
     {"random_bits", 3},
     {"reduce_add", 1}, {"reduce_mul", 1}, {"reduce_min", 1}, {"reduce_max", 1},
     {"contract", 2},
@@ -93,7 +98,7 @@ class ScalarBuilder {
   const std::vector<Inst>& body() const { return body_; }
   std::vector<Inst> take() { return std::move(body_); }
 
-  /// A constant of the dtype that `like` has.
+  /// A constant; an integer one is what Prim::convert makes of the number.
   ScalarValue imm(double value, DType dtype);
   ScalarValue imm(double value, ScalarValue like) { return imm(value, like.dtype); }
   ScalarValue imm_int(std::int64_t value, DType dtype);
@@ -119,6 +124,9 @@ class ScalarBuilder {
   ScalarValue cos(ScalarValue x) { return unary(Prim::cos, x); }
   ScalarValue tanh(ScalarValue x) { return unary(Prim::tanh, x); }
   ScalarValue erf(ScalarValue x) { return unary(Prim::erf, x); }
+  ScalarValue gelu(ScalarValue x) { return unary(Prim::gelu, x); }
+  ScalarValue gelu_slope(ScalarValue x) { return unary(Prim::gelu_slope, x); }
+  ScalarValue gauss(ScalarValue x) { return unary(Prim::gauss, x); }
   ScalarValue not_(ScalarValue x) { return unary(Prim::not_, x); }
   ScalarValue add(ScalarValue a, ScalarValue b) { return binary(Prim::add, a, b); }
   ScalarValue sub(ScalarValue a, ScalarValue b) { return binary(Prim::sub, a, b); }

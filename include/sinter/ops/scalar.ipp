@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/ops/scalar.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -14,7 +15,7 @@ SINTER_DECL ScalarValue ScalarBuilder::push(Inst inst) {
 }
 
 SINTER_DECL ScalarValue ScalarBuilder::imm(double value, DType dtype) {
-  if (!is_floating(dtype)) return imm_int(static_cast<std::int64_t>(value), dtype);
+  if (!is_floating(dtype)) return imm_int(scalar_meaning::integer_of(value, dtype), dtype);
   if (dtype == DType::f32) value = static_cast<float>(value);
   return push({.prim = Prim::immediate, .dtype = dtype, .bits = std::bit_cast<std::uint64_t>(value)});
 }
@@ -50,7 +51,7 @@ SINTER_DECL ScalarValue ScalarBuilder::select(ScalarValue condition, ScalarValue
 SINTER_DECL ScalarValue ScalarBuilder::convert(ScalarValue x, DType to) {
   if (x.dtype == to) return x;
   const Inst& source = body_[x.id];
-  if (source.prim == Prim::immediate && to != DType::bool_)
+  if (source.prim == Prim::immediate)
     return is_floating(x.dtype) ? imm(source.number(), to) : imm_int(source.integer(), to);
   return push({.prim = Prim::convert, .dtype = to, .args = {x.id, no_inst, no_inst}});
 }

@@ -35,14 +35,14 @@ struct Sign {
 struct Square {
   static constexpr OpInfo info{.name = "square", .arity = 1};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.mul(x, x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout * (2 * a.in[0])}; }
+  static ValList vjp(const VjpArgs& a) { return {2 * (a.dout * a.in[0])}; }
 };
 
 /// 1 / x.
 struct Reciprocal {
   static constexpr OpInfo info{.name = "reciprocal", .arity = 1, .dtypes = DTypeRule::floating};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.div(s.imm(1, x), x); }
-  static ValList vjp(const VjpArgs& a) { return {-(a.dout * square(a.out))}; }
+  static ValList vjp(const VjpArgs& a) { return {-(a.dout * a.out * a.out)}; }   // in steps: out^2 may overflow
 };
 
 struct Sqrt {
@@ -55,7 +55,7 @@ struct Sqrt {
 struct Rsqrt {
   static constexpr OpInfo info{.name = "rsqrt", .arity = 1, .dtypes = DTypeRule::floating};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.rsqrt(x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout * (-0.5 * (a.out * square(a.out)))}; }
+  static ValList vjp(const VjpArgs& a) { return {-0.5 * (a.dout * a.out * a.out * a.out)}; }
 };
 
 struct Exp {
@@ -124,7 +124,7 @@ struct Not {
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.not_(x); }
 };
 
-/// To attrs.dtype: floating to integer truncates, anything to bool is `x != 0`.
+/// To attrs.dtype: floating to integer truncates and saturates (NaN gives 0), anything to bool is `x != 0`.
 struct Cast {
   static constexpr OpInfo info{.name = "cast", .arity = 1, .dtypes = DTypeRule::attribute};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) { return s.convert(x, attrs.dtype); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/ops/registry.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/ops/val_ops.hpp>
 
 SINTER_NAMESPACE_BEGIN
@@ -44,7 +45,7 @@ SINTER_DECL Val apply(const OpInfo& op, std::span<const Val> in, Attrs attrs) {
 SINTER_DECL Val full(Val context, const Shape& shape, DType dtype, double value) {
   Attrs attrs{.shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device};
   if (is_floating(dtype)) attrs.value = value;
-  else attrs.integer = static_cast<std::int64_t>(value);
+  else attrs.integer = scalar_meaning::integer_of(value, dtype);
   return ops_detail::make(context, op_info<ops::Full>, std::move(attrs));
 }
 SINTER_DECL Val number(Val like, double value) { return full(like, {}, like.dtype(), value); }

@@ -1,6 +1,7 @@
 // The primitives on single numbers. Functions that are not exactly rounded are computed in double and rounded once.
 #pragma once
 
+#include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/passes/evaluate.hpp>
 
 #include <cmath>
@@ -27,6 +28,7 @@ inline Literal integer_literal(DType dtype, std::uint64_t bits) {
 inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, double b, double c) {
   auto truth = [](bool holds) { return Literal{DType::bool_, 0, holds}; };
   auto real = [dtype](double value) { return real_literal(dtype, value); };
+  auto of_dtype = [dtype, a](auto function) -> double { return dtype == DType::f32 ? function(static_cast<float>(a)) : function(a); };
   switch (prim) {
     case Prim::neg: return real(-a);
     case Prim::abs: return real(std::fabs(a));
@@ -34,16 +36,14 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
     case Prim::sub: return real(a - b);
     case Prim::mul: return real(a * b);
     case Prim::div: return real(a / b);
-    case Prim::rem: {
-      const double r = std::fmod(a, b);
-      if (r == 0) return real(std::copysign(r, b));
-      return real((r < 0) != (b < 0) ? r + b : r);
-    }
+    case Prim::rem:
+      if (dtype == DType::f32) return real(scalar_meaning::remainder(static_cast<float>(a), static_cast<float>(b)));
+      return real(scalar_meaning::remainder(a, b));
     case Prim::fma:
       if (dtype == DType::f32) return real(std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
       return real(std::fma(a, b, c));
-    case Prim::min: return real(a < b || std::isnan(a) ? a : b);
-    case Prim::max: return real(a > b || std::isnan(a) ? a : b);
+    case Prim::min: return real(scalar_meaning::minimum(a, b));
+    case Prim::max: return real(scalar_meaning::maximum(a, b));
     case Prim::eq: return truth(a == b);
     case Prim::ne: return truth(a != b);
     case Prim::lt: return truth(a < b);
@@ -60,6 +60,9 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
     case Prim::cos: return real(std::cos(a));
     case Prim::tanh: return real(std::tanh(a));
     case Prim::erf: return real(std::erf(a));
+    case Prim::gelu: return real(of_dtype([](auto x) { return scalar_meaning::gelu(x); }));
+    case Prim::gelu_slope: return real(of_dtype([](auto x) { return scalar_meaning::gelu_slope(x); }));
+    case Prim::gauss: return real(of_dtype([](auto x) { return scalar_meaning::gauss(x); }));
     case Prim::pow: return real(std::pow(a, b));
     case Prim::and_: case Prim::or_: case Prim::xor_: case Prim::not_:
     case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index: case Prim::select: case Prim::convert: case Prim::random_bits:
@@ -109,6 +112,7 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
     case Prim::pow: return evaluate_integer_power(dtype, a, b);
     case Prim::floor: case Prim::ceil: case Prim::round: case Prim::trunc:
     case Prim::sqrt: case Prim::rsqrt: case Prim::exp: case Prim::log: case Prim::sin: case Prim::cos: case Prim::tanh: case Prim::erf:
+    case Prim::gelu: case Prim::gelu_slope: case Prim::gauss:
     case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index: case Prim::select: case Prim::convert: case Prim::random_bits:
     case Prim::reduce_add: case Prim::reduce_mul: case Prim::reduce_min: case Prim::reduce_max: case Prim::contract: return std::nullopt;
   }
@@ -121,11 +125,8 @@ inline std::optional<Literal> convert_literal(const Literal& x, DType to) {
     if (!from_real && to == DType::f32) return Literal{to, static_cast<double>(static_cast<float>(x.integer)), 0};   // rounds once
     return real_literal(to, from_real ? x.real : static_cast<double>(x.integer));
   }
-  if (to == DType::bool_) return Literal{to, 0, from_real ? x.real != 0 : x.integer != 0};
   if (!from_real) return integer_literal(to, static_cast<std::uint64_t>(x.integer));
-  const double limit = to == DType::i32 ? 2147483648.0 : 9223372036854775808.0;
-  if (!(x.real < limit && x.real > -limit - 1)) return std::nullopt;
-  return integer_literal(to, static_cast<std::uint64_t>(static_cast<std::int64_t>(x.real)));
+  return Literal{to, 0, scalar_meaning::integer_of(x.real, to)};
 }
 
 inline std::optional<Literal> evaluate_instruction(const Inst& inst, std::span<const Literal> values, std::span<const Literal> operands) {

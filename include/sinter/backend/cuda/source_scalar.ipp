@@ -1,6 +1,7 @@
 // Expressions of primitives, and helper functions.
 #pragma once
 
+#include <sinter/backend/cuda/source_normal.hpp>
 #include <sinter/backend/cuda/source_scalar.hpp>
 
 #include <sinter/base/error.hpp>
@@ -117,6 +118,9 @@ inline std::string on_numbers(const Inst& inst, DType from, const Args& a) {
     case Prim::cos: return library("cos", from, a, 1);
     case Prim::tanh: return library("tanh", from, a, 1);
     case Prim::erf: return library("erf", from, a, 1);
+    case Prim::gelu: return "gelu_of(" + a[0] + ")";
+    case Prim::gelu_slope: return "gelu_slope_of(" + a[0] + ")";
+    case Prim::gauss: return "gauss_of(" + a[0] + ")";
     case Prim::pow: return floating ? library("pow", from, a, 2) : "integer_power<" + type + ">(" + a[0] + ", " + a[1] + ")";
     case Prim::random_bits: return "random_bits(" + a[0] + ", " + a[1] + ", " + a[2] + ")";
     case Prim::select: case Prim::convert: case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index:
@@ -174,9 +178,9 @@ inline constexpr Helper helper_table[] = {
      "  if (b == 0 || b == -1) return 0;\n  const T r = a % b;\n  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n"},
     {"floating_remainder(",
      "static __device__ __forceinline__ float floating_remainder(float a, float b) {\n"
-     "  const float r = fmodf(a, b);\n  if (r == 0) return copysignf(r, b);\n  return (r < 0) != (b < 0) ? r + b : r;\n}\n"
+     "  const float r = fmodf(a, b);\n  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n"
      "static __device__ __forceinline__ double floating_remainder(double a, double b) {\n"
-     "  const double r = fmod(a, b);\n  if (r == 0) return copysign(r, b);\n  return (r < 0) != (b < 0) ? r + b : r;\n}\n"},
+     "  const double r = fmod(a, b);\n  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n"},
     {"integer_power<",
      "template <class T> static __device__ T integer_power(T base, T exponent) {\n"
      "  if (exponent < 0) return base == 1 ? T(1) : base == -1 ? (exponent % 2 != 0 ? T(-1) : T(1)) : T(0);\n"
@@ -243,11 +247,16 @@ inline constexpr std::string_view mma_f64_sm90_text =
     "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+d\"(c[0]), \"+d\"(c[1]), \"+d\"(c[2]), \"+d\"(c[3]) "
     ": \"d\"(a[0]), \"d\"(a[1]), \"d\"(a[2]), \"d\"(a[3]), \"d\"(b[0]), \"d\"(b[1])); }\n";
 
+// NaN wins, and -0 is less than +0.
+inline constexpr std::string_view has_sign_text =
+    "template <class T> static __device__ __forceinline__ bool has_sign(T) { return false; }\n"
+    "static __device__ __forceinline__ bool has_sign(float a) { return copysignf(1.0f, a) < 0; }\n"
+    "static __device__ __forceinline__ bool has_sign(double a) { return copysign(1.0, a) < 0; }\n";
 inline constexpr std::string_view lesser_text =
-    "template <class T> static __device__ __forceinline__ T lesser(T a, T b) { return a < b || a != a ? a : b; }\n";
+    "template <class T> static __device__ __forceinline__ T lesser(T a, T b) { return a < b || a != a || (a == b && has_sign(a)) ? a : b; }\n";
 inline constexpr std::string_view greater_text =
-    "template <class T> static __device__ __forceinline__ T greater(T a, T b) { return a > b || a != a ? a : b; }\n";
-// One instruction for f32; NaN wins too.
+    "template <class T> static __device__ __forceinline__ T greater(T a, T b) { return a > b || a != a || (a == b && has_sign(b)) ? a : b; }\n";
+// One instruction for f32, with the same rules.
 inline constexpr std::string_view lesser_f32_text =
     "template <> __device__ __forceinline__ float lesser(float a, float b) { float r; asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }\n";
 inline constexpr std::string_view greater_f32_text =
@@ -264,6 +273,12 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
   if (uses("read_matrices(right")) found += read_two_text;
   if (uses("split_tf32(")) found += split_tf32_text;
   if (uses("mma_f64(")) found += sm >= 90 ? mma_f64_sm90_text : mma_f64_sm80_text;
+  const bool needs_slope = uses("gelu_slope_of("), needs_gelu = uses("gelu_of(");
+  if (needs_slope || needs_gelu || uses("gauss_of(")) found += gauss_text;
+  if (needs_slope || needs_gelu) found += normal_tail_text;
+  if (needs_gelu) found += gelu_text;
+  if (needs_slope) found += gelu_slope_text;
+  if (uses("lesser<") || uses("greater<")) found += has_sign_text;
   if (uses("lesser<")) found += lesser_text;
   if (uses("lesser<float>") && sm >= 80) found += lesser_f32_text;
   if (uses("greater<")) found += greater_text;

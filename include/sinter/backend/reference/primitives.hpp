@@ -6,6 +6,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/ops/philox.hpp>
 #include <sinter/ops/scalar.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/tensor/dtype.hpp>
 
 #include <cmath>
@@ -81,11 +82,8 @@ struct Div {
 };
 struct Rem {
   template <class T> T operator()(T a, T b) const {
-    if constexpr (Floating<T>) {
-      const T r = std::fmod(a, b);
-      if (r == 0) return std::copysign(r, b);
-      return (r < 0) != (b < 0) ? r + b : r;
-    } else {
+    if constexpr (Floating<T>) return scalar_meaning::remainder(a, b);
+    else {
       if (b == 0 || b == static_cast<T>(-1)) return 0;
       const T r = static_cast<T>(a % b);
       return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
@@ -94,13 +92,13 @@ struct Rem {
 };
 struct Min {
   template <class T> T operator()(T a, T b) const {
-    if constexpr (Floating<T>) return a < b || a != a ? a : b;
+    if constexpr (Floating<T>) return scalar_meaning::minimum(a, b);
     else return a < b ? a : b;
   }
 };
 struct Max {
   template <class T> T operator()(T a, T b) const {
-    if constexpr (Floating<T>) return a > b || a != a ? a : b;
+    if constexpr (Floating<T>) return scalar_meaning::maximum(a, b);
     else return a > b ? a : b;
   }
 };
@@ -150,6 +148,9 @@ struct Sin { template <Floating T> T operator()(T a) const { return std::sin(a);
 struct Cos { template <Floating T> T operator()(T a) const { return std::cos(a); } };
 struct Tanh { template <Floating T> T operator()(T a) const { return std::tanh(a); } };
 struct Erf { template <Floating T> T operator()(T a) const { return std::erf(a); } };
+struct Gelu { template <Floating T> T operator()(T a) const { return scalar_meaning::gelu(a); } };
+struct GeluSlope { template <Floating T> T operator()(T a) const { return scalar_meaning::gelu_slope(a); } };
+struct Gauss { template <Floating T> T operator()(T a) const { return scalar_meaning::gauss(a); } };
 struct Same { template <class T> T operator()(T a) const { return a; } };
 
 // clang-format on
@@ -158,11 +159,8 @@ struct Same { template <class T> T operator()(T a) const { return a; } };
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_same_v<To, std::uint8_t>) return x != 0;
-  else if constexpr (Floating<From> && Whole<To>) {
-    constexpr From end = static_cast<From>(std::uint64_t{1} << (sizeof(To) * 8 - 1));   // 2^31 or 2^63, exact
-    if (x != x) return 0;
-    return x >= end ? std::numeric_limits<To>::max() : x < -end ? std::numeric_limits<To>::min() : static_cast<To>(x);
-  } else if constexpr (Whole<From> && Whole<To>) return static_cast<To>(widen(x));
+  else if constexpr (Floating<From> && Whole<To>) return scalar_meaning::saturated<To>(x);
+  else if constexpr (Whole<From> && Whole<To>) return static_cast<To>(widen(x));
   else return static_cast<To>(x);
 }
 
@@ -260,6 +258,9 @@ VectorFunction map_of(Prim prim) {
     case Prim::cos: return floats_1(Cos{});
     case Prim::tanh: return floats_1(Tanh{});
     case Prim::erf: return floats_1(Erf{});
+    case Prim::gelu: return floats_1(Gelu{});
+    case Prim::gelu_slope: return floats_1(GeluSlope{});
+    case Prim::gauss: return floats_1(Gauss{});
     case Prim::pow: return map_2<Pow, T>;
     case Prim::random_bits: if constexpr (std::is_same_v<T, std::int64_t>) return map_random_bits; else return nullptr;
     case Prim::select: return map_select<T>;   // T: the dtype of the two choices

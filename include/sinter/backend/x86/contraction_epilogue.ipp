@@ -222,27 +222,45 @@ class BodyEmitter : public MicroEmitter {
     const Inst& inst = body_.insts[id];
     return inst.prim == Prim::immediate && inst.number() == inst.number();
   }
-  /// The machine's minimum gives the second when either is NaN: right unless the first is the NaN, and a constant is none.
+  /// The machine's minimum gives the second when either is NaN, and between zeros: right unless the first is the NaN, and a
+  /// constant is none; or unless the first is the zero to give. Else the operation goes both ways (see number_extremum).
   void emit_extremum(InstId self, const Inst& inst) {
     const aj::InstId op = inst.prim == Prim::min ? pick(aj::x86::Inst::kIdVminps, aj::x86::Inst::kIdVminpd)
                                                  : pick(aj::x86::Inst::kIdVmaxps, aj::x86::Inst::kIdVmaxpd);
     const InstId a = inst.args[0], b = inst.args[1];
-    if (is_number(a)) return emit_binary(self, op, a, b);
-    if (is_number(b)) return emit_binary(self, op, b, a);
+    const std::uint64_t winning_zero = inst.prim == Prim::max ? 0 : is_double_ ? std::uint64_t{1} << 63 : 0x80000000u;
+    const auto leads = [&](InstId id) { return is_number(id) && bits_of(body_.insts[id]) != winning_zero; };
+    if (leads(a)) return emit_binary(self, op, a, b);
+    if (leads(b)) return emit_binary(self, op, b, a);
+    if (inst.prim == Prim::max && (is_number(a) || is_number(b))) return emit_max_with_zero(self, is_number(a) ? a : b, is_number(a) ? b : a);
     Use x(*this, a, self), y(*this, b, self);
     if (a == b) y.is_owned = false;
     const int to = take_vector();
-    as_.emit(op, vec(to), vec(x.index), vec(y.index));
-    const aj::InstId compare = pick(aj::x86::Inst::kIdVcmpps, aj::x86::Inst::kIdVcmppd);
+    namespace I = aj::x86::Inst;
+    const int minimum_or_maximum = inst.prim == Prim::min ? 0b0100 : 0b0101;
     if (is_wide_) {
-      as_.emit(compare, aj::x86::k2, vec(x.index), vec(x.index), aj::imm(unordered));
-      as_.k(aj::x86::k2).emit(pick(aj::x86::Inst::kIdVmovaps, aj::x86::Inst::kIdVmovapd), vec(to), vec(x.index));
+      as_.emit(pick(I::kIdVrangeps, I::kIdVrangepd), vec(to), vec(x.index), vec(y.index), aj::imm(minimum_or_maximum));
+      as_.emit(pick(I::kIdVcmpps, I::kIdVcmppd), aj::x86::k2, vec(x.index), vec(y.index), aj::imm(unordered));
+      as_.k(aj::x86::k2).emit(pick(I::kIdVaddps, I::kIdVaddpd), vec(to), vec(x.index), vec(y.index));
     } else {
-      const int is_nan = take_vector();
-      as_.emit(compare, vec(is_nan), vec(x.index), vec(x.index), aj::imm(unordered));
-      as_.emit(pick(aj::x86::Inst::kIdVblendvps, aj::x86::Inst::kIdVblendvpd), vec(to), vec(to), vec(x.index), vec(is_nan));
-      free_vectors_.push_back(is_nan);
+      const int other = take_vector();
+      as_.emit(op, vec(to), vec(x.index), vec(y.index));
+      as_.emit(op, vec(other), vec(y.index), vec(x.index));
+      if (inst.prim == Prim::max) as_.emit(pick(I::kIdVxorps, I::kIdVxorpd), vec(other), vec(to), vec(other));
+      as_.emit(pick(I::kIdVorps, I::kIdVorpd), vec(to), vec(to), vec(other));
+      if (inst.prim == Prim::max) as_.emit(pick(I::kIdVsubps, I::kIdVsubpd), vec(to), vec(to), vec(other));
+      free_vectors_.push_back(other);
     }
+    places_[self] = {Place::vector, to};
+  }
+
+  /// -0 + 0 is 0.
+  void emit_max_with_zero(InstId self, InstId zero, InstId a) {
+    namespace I = aj::x86::Inst;
+    Use first(*this, zero, self), second(*this, a, self);
+    const int to = take_vector();
+    as_.emit(pick(I::kIdVmaxps, I::kIdVmaxpd), vec(to), vec(first.index), vec(second.index));
+    as_.emit(pick(I::kIdVaddps, I::kIdVaddpd), vec(to), vec(to), vec(first.index));
     places_[self] = {Place::vector, to};
   }
 

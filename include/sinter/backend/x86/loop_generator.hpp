@@ -34,7 +34,7 @@ class LoopGenerator {
   struct Stack {
     int pointer = 0, leaf = 0, base = 0;   // frame slots: byte offset of the top, number of leaves, storage
   };
-  /// Lanes of the current pass, per reduction. Minima and maxima of floats run on the machine's min and max, which lose a
+  /// Lanes of the current pass, per reduction. On AVX-512 minima and maxima of floats run on an instruction that loses a
   /// NaN; `saw_nan` (a mask, seen in any vector of the leaf) puts it back at the leaf's end.
   struct Accumulators {
     std::vector<VReg> lanes;

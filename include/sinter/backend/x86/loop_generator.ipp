@@ -136,8 +136,7 @@ SINTER_DECL void LoopGenerator::make_accumulators(std::size_t pass) {
     Accumulators& into = accumulators_.emplace_back();
     for (int a = 0; a < accumulators_of(dtype, row_copies_); ++a) into.lanes.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
     const Prim prim = plan_.kernel->body[i].prim;
-    if (is_floating(dtype) && (prim == Prim::reduce_min || prim == Prim::reduce_max))
-      into.saw_nan = b_.is_avx512() ? s_.new_mask() : s_.new_vec(b_.bytes(lane_of(dtype)));
+    if (b_.is_avx512() && is_floating(dtype) && (prim == Prim::reduce_min || prim == Prim::reduce_max)) into.saw_nan = s_.new_mask();
   }
 }
 
@@ -153,7 +152,7 @@ SINTER_DECL void LoopGenerator::clear_accumulators(const std::vector<Running>& r
 SINTER_DECL void LoopGenerator::accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane) {
   const Lane type = lane_of(inst.dtype);
   const VReg to = into.lanes[static_cast<std::size_t>(lane.copy) % into.lanes.size()];
-  VReg next = inst.prim == Prim::reduce_min ? b_.min_raw(type, to, v) : b_.max_raw(type, to, v);
+  VReg next = b_.number_extremum(type, to, v, inst.prim == Prim::reduce_min);
   if (lane.tail.active() || !s_.retarget_last(next, to)) b_.assign_where(type, to, next, lane.tail);
   if (!lane.tail.active() && into.unseen == no_vreg && lane.copy % 2 == 0 && lane.copy + 1 < row_copies_) {
     into.unseen = v;
@@ -207,7 +206,7 @@ SINTER_DECL VReg LoopGenerator::combine_lanes(std::size_t reduction, std::size_t
   const VReg saw_nan = accumulators_[reduction].saw_nan;
   auto combine_two = [&](VectorBuilder& b, VReg older, VReg newer) {
     if (saw_nan == no_vreg) return combine(b, inst.prim, inst.dtype, older, newer);
-    return inst.prim == Prim::reduce_min ? b.min_raw(lane, older, newer) : b.max_raw(lane, older, newer);
+    return b.number_extremum(lane, older, newer, inst.prim == Prim::reduce_min);
   };
   while (parts.size() > 1) {
     const std::size_t half = parts.size() / 2;

@@ -65,8 +65,8 @@ SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, cons
       for (int row = 0; row < rows; ++row) body_.store_inner(plan_.kernel->stores[s], {.copy = row, .column_offset = 0, .tail = tail});
 }
 
-/// The lanes of one row: the neutral element combined with each element. A raw minimum or maximum with its neutral element
-/// is the element.
+/// The lanes of one row: the neutral element combined with each element. A minimum or maximum with its neutral element is
+/// the element.
 SINTER_DECL VReg LoopGenerator::short_row_start(const Inst& inst, VReg v, const Tail& tail) {
   const Lane lane = lane_of(inst.dtype);
   const VReg none = neutral({no_vreg, inst.prim, inst.dtype});
@@ -78,10 +78,10 @@ SINTER_DECL VReg LoopGenerator::short_row_start(const Inst& inst, VReg v, const 
 SINTER_DECL void LoopGenerator::short_rows_reduce(InstId reduction, int rows, const Tail& tail) {
   const Inst& inst = plan_.kernel->body[reduction];
   const Lane lane = lane_of(inst.dtype);
-  const bool loses_nan = is_floating(inst.dtype) && (inst.prim == Prim::reduce_min || inst.prim == Prim::reduce_max);
+  const bool loses_nan = b_.is_avx512() && is_floating(inst.dtype) && (inst.prim == Prim::reduce_min || inst.prim == Prim::reduce_max);
   auto combine_two = [&](VectorBuilder& b, VReg older, VReg newer) {
     if (!loses_nan) return combine(b, inst.prim, inst.dtype, older, newer);
-    return inst.prim == Prim::reduce_min ? b.min_raw(lane, older, newer) : b.max_raw(lane, older, newer);
+    return b.number_extremum(lane, older, newer, inst.prim == Prim::reduce_min);
   };
   std::vector<VReg> value, saw_nan;
   for (int row = 0; row < rows; ++row) {

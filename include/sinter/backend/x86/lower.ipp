@@ -30,6 +30,9 @@ inline VReg lower_math(VectorBuilder& b, Prim prim, Lane lane, std::span<const V
     case Prim::cos: return expand_cos(math, x).id;
     case Prim::tanh: return expand_tanh(math, x).id;
     case Prim::erf: return expand_erf(math, x).id;
+    case Prim::gelu: return expand_gelu(math, x).id;
+    case Prim::gelu_slope: return expand_gelu_slope(math, x).id;
+    case Prim::gauss: return expand_gauss(math, x).id;
     case Prim::pow: return expand_pow(math, x, Vec{args[1]}).id;
     default: throw InternalError("x86: not a transcendental function");
   }
@@ -98,7 +101,8 @@ inline VReg divide_integers(VectorBuilder& b, Prim prim, Lane lane, VReg x, VReg
   return b.load_whole(lane, CodeStream::slot(left));
 }
 
-/// The exact remainder by x87's fprem lane by lane, then moved to the divisor's sign. Clobbers rax, r9.
+/// The exact remainder by x87's fprem lane by lane, then moved to the divisor's sign; a zero keeps the dividend's. Clobbers
+/// rax, r9.
 inline VReg divide_floats_remainder(VectorBuilder& b, Lane lane, VReg x, VReg y) {
   CodeStream& s = b.stream();
   const int size = size_of(lane), shift = size == 8 ? 3 : 2;

@@ -22,8 +22,11 @@ struct Format {
   double magic;                   // 1.5 * 2^mantissa_bits: adding it rounds to an integer, which is then in the low bits
   double exp_lowest, exp_highest; // outside, exp is 0 or infinite
   double tanh_end, erf_end;       // from here on the function is 1
+  double gauss_end;               // from here on e^(-x^2/2) is 0
+  double tail_slope, tail_centre; // normal_tail is in a / (1 + a * slope) - centre
+  double sin_end;                 // beyond, the quotient by pi is not right to 0.06 any more
   std::uint64_t one, sqrt_half, infinity, sign;   // bits
-  std::span<const double> expm1, log, sin, erf, atanh, ln2, ln2_short, pi, two_thirds;
+  std::span<const double> expm1, log, sin, erf, atanh, normal_tail, ln2, ln2_short, pi, two_thirds;
   double log2_e, inverse_pi;
 
   std::uint64_t mantissa_mask() const { return (std::uint64_t{1} << mantissa_bits) - 1; }
@@ -33,12 +36,12 @@ struct Format {
 inline const Format& format(const MathBuilder& b) {
   namespace s = coefficients_f32;
   namespace d = coefficients_f64;
-  static constexpr Format f32{23, -126, 0x1.8p23, -104, 89, 10, 3.93, 0x3F800000, 0x3F3504F3, 0x7F800000, 0x80000000,
-                              s::expm1, s::log, s::sin, s::erf, s::atanh, s::ln2, s::ln2_short, s::pi, s::two_thirds,
+  static constexpr Format f32{23, -126, 0x1.8p23, -104, 89, 10, 3.93, 15, 1.0 / 4, 2, 5e5, 0x3F800000, 0x3F3504F3, 0x7F800000, 0x80000000,
+                              s::expm1, s::log, s::sin, s::erf, s::atanh, s::normal_tail, s::ln2, s::ln2_short, s::pi, s::two_thirds,
                               s::log2_e, s::inverse_pi};
-  static constexpr Format f64{52, -1022, 0x1.8p52, -746, 710, 20, 5.95, 0x3FF0000000000000, 0x3FE6A09E667F3BCD,
+  static constexpr Format f64{52, -1022, 0x1.8p52, -746, 710, 20, 5.95, 39, 1.0 / 6, 3.5, 1e14, 0x3FF0000000000000, 0x3FE6A09E667F3BCD,
                               0x7FF0000000000000, 0x8000000000000000,
-                              d::expm1, d::log, d::sin, d::erf, d::atanh, d::ln2, d::ln2_short, d::pi, d::two_thirds,
+                              d::expm1, d::log, d::sin, d::erf, d::atanh, d::normal_tail, d::ln2, d::ln2_short, d::pi, d::two_thirds,
                               d::log2_e, d::inverse_pi};
   return b.is_double() ? f64 : f32;
 }
@@ -50,6 +53,13 @@ inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 inline Vec horner(MathBuilder& b, std::span<const double> coefficients, Vec x) {
   Vec sum = b.imm(coefficients.back());
   for (std::size_t i = coefficients.size() - 1; i-- > 0;) sum = b.fma(sum, x, b.imm(coefficients[i]));
+  return sum;
+}
+/// The polynomial at x with the signs of every other coefficient changed, the first one's too: -P(-x).
+inline Vec alternating_horner(MathBuilder& b, std::span<const double> coefficients, Vec x) {
+  auto coefficient = [&](std::size_t i) { return b.imm(i % 2 == 0 ? -coefficients[i] : coefficients[i]); };
+  Vec sum = coefficient(coefficients.size() - 1);
+  for (std::size_t i = coefficients.size() - 1; i-- > 0;) sum = b.fma(sum, x, coefficient(i));
   return sum;
 }
 /// Twice the polynomial at 2x.
@@ -107,17 +117,17 @@ inline Vec exp_reduced(MathBuilder& b, Vec r) {
   return b.fma(r, b.fma(r, horner(b, format(b).expm1, r), one), one);
 }
 
-/// sin(x) from x = n * pi + r, given n and its parity (the low bit).
-inline Vec sin_of_remainder(MathBuilder& b, Vec x, Vec n, Vec parity) {
+/// sin(x) from x = n * pi + r, given n and its parity (the low bit); of arguments too large for that n in another way. The
+/// square is negative, so that the sum keeps the sign of -0.
+inline Vec sin_of_remainder(MathBuilder& b, Vec x, Vec n, Vec parity, bool is_cosine) {
   const Format& f = format(b);
   Vec r = x;
   for (double part : f.pi) r = b.fnma(n, b.imm(part), r);
   r = b.bit_xor(r, b.shift_left(parity, b.is_double() ? 63 : 31));
-  Vec square = b.mul(r, r);
-  Vec sine = b.fma(b.mul(square, r), horner(b, f.sin, square), r);
-  // Near 1 rounding may lead beyond it, and for huge x the remainder is none.
-  sine = clamp(b, sine, -1, 1);
-  return with_sign(b, sine, r);   // of -0, which the sum has lost
+  r = b.remainder_by_pi(r, x, f.sin_end, is_cosine);
+  Vec square = b.fnma(r, r, b.imm(0));
+  Vec sine = b.fma(b.mul(square, r), alternating_horner(b, f.sin, square), r);
+  return clamp(b, sine, -1, 1);   // near 1 rounding may lead beyond it
 }
 
 /// A value as an unevaluated sum of two, high + low.
@@ -182,6 +192,32 @@ inline Vec finish_pow(MathBuilder& b, Vec x, Vec y, Vec power) {
   return b.select(unit, one, power);
 }
 
+/// e^(-a^2/2) = fraction * 2^exponent.
+struct Scaled {
+  Vec fraction, exponent;
+};
+/// For 0 <= a <= gauss_end. With n = -a^2 / (2 ln 2), rounded, and s = a^2 + 2n ln(2) = -2r it is e^r 2^n. The square is inside a fma
+/// with an exact product, so that its rounding, which the exponential would enlarge a^2/2 times, does not occur.
+inline Scaled gauss_of(MathBuilder& b, Vec a) {
+  const Format& f = format(b);
+  Rounded n = round_product(b, b.mul(a, a), -f.log2_e / 2);
+  Vec s = b.fma(a, a, b.mul(n.value, b.imm(2 * f.ln2_short[0])));
+  s = b.fma(n.value, b.imm(2 * f.ln2_short[1]), s);
+  auto coefficient = [&](std::size_t i) { return b.imm(std::ldexp(i % 2 == 0 ? f.expm1[i] : -f.expm1[i], -2 - static_cast<int>(i))); };
+  Vec sum = coefficient(f.expm1.size() - 1);
+  for (std::size_t i = f.expm1.size() - 1; i-- > 0;) sum = b.fma(sum, s, coefficient(i));
+  return {b.fma(s, b.fma(s, sum, b.imm(-0.5)), b.imm(1)), n.value};
+}
+
+/// Phi(-a) = e^(-a^2/2) S(u) / d with d = 1 + a * slope, u = a / d and a smooth S.
+inline Vec normal_tail(MathBuilder& b, Vec u) { return horner(b, format(b).normal_tail, b.sub(u, b.imm(format(b).tail_centre))); }
+inline Vec tail_divisor(MathBuilder& b, Vec a) { return b.fma(a, b.imm(format(b).tail_slope), b.imm(1)); }
+/// What u = a / divisor lacks because both were rounded.
+inline Vec quotient_error(MathBuilder& b, Vec a, Vec divisor, Vec u) {
+  Vec low = b.fma(a, b.imm(format(b).tail_slope), b.sub(b.imm(1), divisor));
+  return b.div(b.fnma(u, low, b.fnma(u, divisor, a)), divisor);
+}
+
 }  // namespace math_detail
 
 /// n = x / ln(2) to the nearest integer, r = x - n ln(2): the first product's remainder is exact.
@@ -216,7 +252,7 @@ SINTER_DECL Vec expand_log(MathBuilder& b, Vec x) {
 SINTER_DECL Vec expand_sin(MathBuilder& b, Vec x) {
   using namespace math_detail;
   Rounded n = round_product(b, x, format(b).inverse_pi);
-  return sin_of_remainder(b, x, n.value, n.biased);
+  return sin_of_remainder(b, x, n.value, n.biased, false);
 }
 
 /// cos(x) = sin(x + pi/2) with the odd multiple of pi/2 nearest to x taken off, so that small results stay exact.
@@ -225,7 +261,7 @@ SINTER_DECL Vec expand_cos(MathBuilder& b, Vec x) {
   const Format& f = format(b);
   Vec magic = b.imm(f.magic + 1);   // the parity is that of n + 1
   Vec biased = b.add(b.fma(x, b.imm(f.inverse_pi), b.imm(-0.5)), magic);
-  return sin_of_remainder(b, x, b.add(b.sub(biased, magic), b.imm(0.5)), biased);
+  return sin_of_remainder(b, x, b.add(b.sub(biased, magic), b.imm(0.5)), biased, true);
 }
 
 /// tanh(a) = h / (h + 1) with 2h = e^(2a) - 1. a = n ln(2)/2 + r gives h = 2^n (e^(2r) - 1)/2 + (2^n - 1)/2. The
@@ -263,6 +299,35 @@ SINTER_DECL Vec expand_erf(MathBuilder& b, Vec x) {
   Vec factor = b.fma(b.fma(v, b.imm(1.0 / 2048), b.imm(-1.0 / 64)), v, b.imm(3.0 / 16));
   Vec u = b.add(size, b.fnma(b.mul(v, v), factor, correction));
   return with_sign(b, b.fnma(u, b.mul(u, b.imm(0.25)), u), x);
+}
+
+/// x Phi(x) = max(x, 0) - a Phi(-a) with a = |x|. The maximum keeps the sign of -0 and NaN.
+SINTER_DECL Vec expand_gelu(MathBuilder& b, Vec x) {
+  using namespace math_detail;
+  Vec a = b.min_magnitude(x, format(b).gauss_end);
+  Vec divisor = tail_divisor(b, a), u = b.div(a, divisor);
+  if (b.is_double()) u = b.add(u, quotient_error(b, a, divisor, u));   // 22 coefficients leave less room for other errors
+  Scaled gauss = gauss_of(b, a);
+  return b.fnma(b.mul(u, normal_tail(b, u)), b.scale(gauss.fraction, gauss.exponent), b.max_raw(b.imm(-0.0), x));
+}
+
+/// Phi(x) + x phi(x) is d where x <= 0, else 1 - d, with d = e^(-a^2/2) (S(u) / (1 + a * slope) - a / sqrt(2 pi)).
+SINTER_DECL Vec expand_gelu_slope(MathBuilder& b, Vec x) {
+  using namespace math_detail;
+  Vec a = b.min_magnitude(x, format(b).gauss_end);
+  Vec divisor = tail_divisor(b, a);
+  Vec tail = b.div(normal_tail(b, b.div(a, divisor)), divisor);
+  Vec difference = b.fnma(a, b.imm(0.39894228040143267794), tail);   // 1 / sqrt(2 pi)
+  Scaled gauss = gauss_of(b, a);
+  Vec d = b.scale(b.mul(gauss.fraction, difference), gauss.exponent);
+  d = b.select(b.less(b.imm(0), x), b.sub(b.imm(1), d), d);
+  return b.select(b.is_nan(x), x, d);
+}
+
+SINTER_DECL Vec expand_gauss(MathBuilder& b, Vec x) {
+  using namespace math_detail;
+  Scaled gauss = gauss_of(b, b.min_magnitude(x, format(b).gauss_end));
+  return b.select(b.is_nan(x), x, b.scale(gauss.fraction, gauss.exponent));
 }
 
 /// e^(y log|x|), the logarithm and the product carried as pairs.

@@ -31,6 +31,12 @@ class MathBuilder {
   virtual Vec fnma(Vec a, Vec b, Vec c) = 0;   // c - a * b
   virtual Vec min_raw(Vec a, Vec b) = 0;       // a < b ? a : b   (b when unordered)
   virtual Vec max_raw(Vec a, Vec b) = 0;       // a > b ? a : b   (b when unordered)
+  /// |x|, but at most `limit`; any number of that range where x is NaN.
+  virtual Vec min_magnitude(Vec x, double limit) = 0;
+  /// `remainder` (a value of its own, used nowhere else), but where x is finite and beyond `limit` in size s * (|x| - n pi),
+  /// rounded once: n is the nearest integer, s is (-1)^n with the sign of x. For a cosine n - 1/2 is in n's place, and the sign
+  /// of x does not matter.
+  virtual Vec remainder_by_pi(Vec remainder, Vec x, double limit, bool is_cosine) = 0;
   virtual Vec round_even(Vec a) = 0;
   virtual Vec floor(Vec a) = 0;
   virtual Vec trunc(Vec a) = 0;

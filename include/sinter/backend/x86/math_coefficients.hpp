@@ -3,6 +3,8 @@
 
 #include <sinter/base/config.hpp>
 
+#include <cstdint>
+
 SINTER_NAMESPACE_BEGIN
 namespace x86::coefficients_f32 {
 
@@ -28,6 +30,12 @@ inline constexpr double erf[] = {
 // ((2 * atanh(s)/s - 2) / z - 2/3) / z in z = s^2, s <= (sqrt(2)-1) / (sqrt(2)+1). Relative error 2^-43.7.
 inline constexpr double atanh[] = {
     0x1.9999980000000p-2, 0x1.2493b60000000p-2, 0x1.c63da80000000p-3, 0x1.9083fe0000000p-3,
+};
+// Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64). Relative error 2^-25.7.
+inline constexpr double normal_tail[] = {
+    0x1.82b4bc0000000p-3, -0x1.373e3a0000000p-4, 0x1.8c6d7a0000000p-6, -0x1.7dff6c0000000p-8,
+    0x1.eedeb80000000p-11, -0x1.ed86b00000000p-15, -0x1.ceb5a40000000p-17, 0x1.9c64300000000p-19,
+    0x1.a543c00000000p-23, -0x1.00dd6e0000000p-24,
 };
 // 1 / ln(2).
 inline constexpr double log2_e = 0x1.7154760000000p+0;
@@ -87,6 +95,15 @@ inline constexpr double atanh[] = {
     0x1.9999999999996p-2, 0x1.2492492492f51p-2, 0x1.c71c71c5968bep-3, 0x1.745d18295a49bp-3,
     0x1.3b1364c7cac23p-3, 0x1.11206f77eb20cp-3, 0x1.de3d62a6a5820p-4, 0x1.eac64205b7a56p-4,
 };
+// Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64). Relative error 2^-54.2.
+inline constexpr double normal_tail[] = {
+    0x1.cc85dabf38064p-4, -0x1.eccf736e4eed3p-6, 0x1.e5f0e6424b32ep-8, -0x1.b74a69be90e5bp-10,
+    0x1.697f7721e6852p-12, -0x1.0c13a7e4c18e9p-14, 0x1.60f3ce1f10f5fp-17, -0x1.92b6384d5134dp-20,
+    0x1.7d3371ae0b3f0p-23, -0x1.0f1819c1a7e49p-26, 0x1.87ec9ded4870dp-31, 0x1.071b1acd72340p-34,
+    -0x1.1081f25445f58p-36, 0x1.47510374c9944p-40, 0x1.19bec1c6badb2p-44, -0x1.861781600d81dp-46,
+    0x1.613815ce42847p-50, 0x1.f9f3e6dc7ad2dp-53, -0x1.6902beec38787p-55, -0x1.8e84b47928430p-59,
+    0x1.466483f872ae3p-61, 0x1.d4582ceb8f7bep-65,
+};
 // 1 / ln(2).
 inline constexpr double log2_e = 0x1.71547652b82fep+0;
 // ln(2) in two parts; their sum is right to twice the precision.
@@ -109,4 +126,17 @@ inline constexpr double two_thirds[] = {
 };
 
 }  // namespace x86::coefficients_f64
+namespace x86 {
+
+// 1 / pi as an integer, in units of 2^-1162; the lowest word first.
+inline constexpr int inverse_pi_unit = 1162;
+inline constexpr std::uint64_t inverse_pi_bits[19] = {
+    0xf6bf623f1aba10ac, 0x0e73ef14a525d4d7, 0x4f758fd7cbe2f67a, 0x8c7ecd3cbfd45aea,
+    0x6cfd9e4f96136e9e, 0x5e2316b414da3eda, 0xf12fffbc0b301fde, 0x08bf177bf250763f,
+    0x23ac7306a673e939, 0x38e04d68befc8273, 0x046bea5d768909d3, 0x3bd63962534e7dd1,
+    0x925dd413a32439fc, 0x48dc74849ba5c00c, 0xa2c757bd778ac36e, 0xc52b3278872083fc,
+    0x4eafa3ea69bb81b6, 0xf306dc9c882a53f8, 0x0000000000000145,
+};
+
+}  // namespace x86
 SINTER_NAMESPACE_END

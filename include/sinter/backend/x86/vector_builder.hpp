@@ -65,9 +65,12 @@ class VectorBuilder {
   /// The machine's: b when unordered.
   VReg min_raw(Lane lane, VReg a, VReg b) { return op2(Op::vminps, Op::vminpd, lane, a, b); }
   VReg max_raw(Lane lane, VReg a, VReg b) { return op2(Op::vmaxps, Op::vmaxpd, lane, a, b); }
-  /// NaN wins; integers too.
+  /// -0 is less than +0. Where one is NaN: the other on AVX-512, NaN on AVX2.
+  VReg number_extremum(Lane lane, VReg a, VReg b, bool minimum);
+  /// NaN wins and -0 is less than +0; integers too.
   VReg min(Lane lane, VReg a, VReg b) { return extremum(lane, a, b, true); }
   VReg max(Lane lane, VReg a, VReg b) { return extremum(lane, a, b, false); }
+  VReg min_magnitude(Lane lane, VReg x, double limit);
   VReg neg(Lane lane, VReg a);
   VReg abs(Lane lane, VReg a);
   enum class Rounding : std::uint8_t { even = 8, floor = 9, ceil = 10, trunc = 11 };
@@ -82,7 +85,7 @@ class VectorBuilder {
   VReg shift_left(Lane lane, VReg a, int count) { return shift(size_of(lane) == 4 ? Op::vpslld : Op::vpsllq, lane, a, count); }
   VReg shift_right(Lane lane, VReg a, int count) { return shift(size_of(lane) == 4 ? Op::vpsrld : Op::vpsrlq, lane, a, count); }
 
-  /// Converts elements; widths follow from the types.
+  /// Converts elements; widths follow from the types. Floats to integers saturate, NaN gives 0.
   VReg convert(Lane from, Lane to, VReg a);
   /// Integral float to the integer of the same width and back (|a| < 2^31 or 2^51).
   VReg to_int(Lane float_lane, VReg a);
@@ -115,6 +118,10 @@ class VectorBuilder {
   void store(DType dtype, Mem m, VReg value, const Tail& tail);
   /// Past the caches; `m` is a multiple of the vector's size. Not for bool_.
   void store_streaming(DType dtype, Mem m, VReg value);
+  /// Replaces elements of `remainder` whose x is finite and beyond `limit` in size by sign * (|x| - n pi), n the nearest integer
+  /// and sign (-1)^n with the sign of x; for a cosine n - 1/2 is in n's place, and x's sign does not matter. Exact but for the
+  /// last rounding, by a routine inside the stream (Payne and Hanek). Clobbers rax, rdx, r9.
+  void remainder_by_pi(Lane lane, VReg remainder, VReg x, double limit, bool is_cosine);
   /// Jumps to `to` if no element of a mask made by compare is set. Clobbers rax.
   void jump_if_none(VReg mask, int to);
   /// Element 0 only.
@@ -137,6 +144,9 @@ class VectorBuilder {
   VReg out(Lane lane, Op op, std::initializer_list<VReg> sources);
   VReg shift(Op op, Lane lane, VReg a, int count);
   VReg extremum(Lane lane, VReg a, VReg b, bool minimum);
+  VReg extremum_with(Lane lane, VReg constant, VReg x, bool minimum);
+  VReg saturate(Lane from, Lane to, VReg a);
+  VReg convert_unchecked(Lane from, Lane to, VReg a);
   bool is_number(Lane lane, VReg a) const;
   VReg mul_i64(VReg a, VReg b);
   VReg mask_op(Op k_op, Op vector_op, VReg a, VReg b);
@@ -179,6 +189,11 @@ class VectorMath final : public MathBuilder {
   Vec shift_right(Vec a, int count) override { return {b_.shift_right(lane_, a.id, count)}; }
   Vec to_int(Vec a) override { return {b_.to_int(lane_, a.id)}; }
   Vec from_int(Vec a) override { return {b_.from_int(lane_, a.id)}; }
+  Vec min_magnitude(Vec x, double limit) override { return {b_.min_magnitude(lane_, x.id, limit)}; }
+  Vec remainder_by_pi(Vec remainder, Vec x, double limit, bool is_cosine) override {
+    b_.remainder_by_pi(lane_, remainder.id, x.id, limit, is_cosine);
+    return remainder;
+  }
   Mask less(Vec a, Vec b) override { return {b_.compare(lane_, Compare::lt, a.id, b.id)}; }
   Mask less_equal(Vec a, Vec b) override { return {b_.compare(lane_, Compare::le, a.id, b.id)}; }
   Mask equal(Vec a, Vec b) override { return {b_.compare(lane_, Compare::eq, a.id, b.id)}; }

@@ -69,15 +69,55 @@ SINTER_DECL bool VectorBuilder::is_number(Lane lane, VReg a) const {
   return lane == Lane::f32 ? (bits & 0x7FFFFFFF) <= 0x7F800000 : (bits & 0x7FFFFFFFFFFFFFFF) <= 0x7FF0000000000000;
 }
 
+/// vrange: which number, and in bits 2 and 3 its sign (the number's own, or none).
+inline constexpr int range_minimum = 0b0100, range_maximum = 0b0101, range_least_magnitude = 0b1010;
+
 SINTER_DECL VReg VectorBuilder::extremum(Lane lane, VReg a, VReg b, bool minimum) {
   if (lane == Lane::i32) return out(lane, minimum ? Op::vpminsd : Op::vpmaxsd, {a, b});
   if (lane == Lane::i64 && is_avx512()) return out(lane, minimum ? Op::vpminsq : Op::vpmaxsq, {a, b});
   if (lane == Lane::i64) return select(lane, compare(lane, Compare::lt, minimum ? a : b, minimum ? b : a), a, b);
-  // The machine's gives b when either is NaN: right unless a is the NaN, and a constant is none.
-  if (is_number(lane, a)) return minimum ? min_raw(lane, a, b) : max_raw(lane, a, b);
-  if (is_number(lane, b)) return minimum ? min_raw(lane, b, a) : max_raw(lane, b, a);
-  VReg raw = minimum ? min_raw(lane, a, b) : max_raw(lane, a, b);
-  return select(lane, compare(lane, Compare::unordered, a, a), a, raw);
+  if (is_number(lane, a)) return extremum_with(lane, a, b, minimum);
+  if (is_number(lane, b)) return extremum_with(lane, b, a, minimum);
+  VReg result = number_extremum(lane, a, b, minimum);
+  if (!is_avx512()) return result;
+  VReg is_nan = compare(lane, Compare::unordered, a, b);
+  Instruction& i = s_.emit(lane == Lane::f32 ? Op::vaddps : Op::vaddpd, {vec(result, bytes(lane)), vec(a, bytes(lane)), vec(b, bytes(lane))});
+  i.reads_first = true;   // where either is NaN the sum is
+  i.mask = is_nan;
+  return result;
+}
+
+/// The machine's operation gives its second operand when either is NaN, and between zeros: right for a constant first, but
+/// between zeros of which the constant is the one to give.
+SINTER_DECL VReg VectorBuilder::extremum_with(Lane lane, VReg constant, VReg x, bool minimum) {
+  const std::uint64_t bits = s_.constant_bits(constant), sign = lane == Lane::f32 ? 0x80000000u : std::uint64_t{1} << 63;
+  VReg result = minimum ? min_raw(lane, constant, x) : max_raw(lane, constant, x);
+  if (!minimum && bits == 0) return add(lane, result, constant);   // -0 + 0 is 0
+  if (minimum && bits == sign) return neg(lane, add(lane, neg(lane, result), imm_float(lane, 0)));
+  return result;
+}
+
+/// AVX2: the operation both ways round. The two differ where one operand is NaN or both are zeros. Their or is NaN there,
+/// or the lesser zero; for the larger zero that difference is taken off again (as V8 does for WebAssembly).
+SINTER_DECL VReg VectorBuilder::number_extremum(Lane lane, VReg a, VReg b, bool minimum) {
+  if (is_avx512()) {
+    VReg r = s_.new_vec(bytes(lane));
+    s_.emit(lane == Lane::f32 ? Op::vrangeps : Op::vrangepd, {vec(r, bytes(lane)), vec(a, bytes(lane)), vec(b, bytes(lane)), immediate()},
+            minimum ? range_minimum : range_maximum);
+    return r;
+  }
+  if (minimum) return bit_or(lane, min_raw(lane, a, b), min_raw(lane, b, a));
+  VReg one_way = max_raw(lane, a, b), difference = bit_xor(lane, one_way, max_raw(lane, b, a));
+  return sub(lane, bit_or(lane, one_way, difference), difference);
+}
+
+/// |x|, but at most `limit`; for NaN some number in that range, or NaN.
+SINTER_DECL VReg VectorBuilder::min_magnitude(Lane lane, VReg x, double limit) {
+  if (!is_avx512()) return min_raw(lane, abs(lane, x), imm_float(lane, limit));
+  VReg r = s_.new_vec(bytes(lane));
+  s_.emit(lane == Lane::f32 ? Op::vrangeps : Op::vrangepd, {vec(r, bytes(lane)), vec(x, bytes(lane)), vec(imm_float(lane, limit), bytes(lane)), immediate()},
+          range_least_magnitude);
+  return r;
 }
 
 SINTER_DECL VReg VectorBuilder::neg(Lane lane, VReg a) {
@@ -118,6 +158,20 @@ SINTER_DECL VReg VectorBuilder::scale(Lane lane, VReg x, VReg n) {
 // Conversions ------------------------------------------------------------------------------------------------------
 
 SINTER_DECL VReg VectorBuilder::convert(Lane from, Lane to, VReg a) {
+  return is_float(from) && !is_float(to) ? saturate(from, to, a) : convert_unchecked(from, to, a);
+}
+
+/// The machine makes the least integer of all that does not fit, which is right below the range.
+SINTER_DECL VReg VectorBuilder::saturate(Lane from, Lane to, VReg a) {
+  const bool narrow = to == Lane::i32;
+  VReg number = select(from, compare(from, Compare::unordered, a, a), imm_float(from, 0), a);
+  if (narrow && from == Lane::f64) return convert_unchecked(from, to, min_raw(from, imm_float(from, 2147483647.0), number));
+  VReg is_above = compare(from, Compare::le, imm_float(from, narrow ? 0x1p31 : 0x1p63), a);
+  VReg largest = imm_int(to, narrow ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max());
+  return select(to, resize_mask(is_above, size_of(from), size_of(to)), largest, convert_unchecked(from, to, number));
+}
+
+SINTER_DECL VReg VectorBuilder::convert_unchecked(Lane from, Lane to, VReg a) {
   if (from == to) return a;
   const int in = bytes(from), width = bytes(to);
   const bool wide = is_avx512();

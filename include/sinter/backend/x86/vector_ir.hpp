@@ -26,7 +26,7 @@ enum class Op : std::uint8_t {
   vaddps, vaddpd, vsubps, vsubpd, vmulps, vmulpd, vdivps, vdivpd, vminps, vminpd, vmaxps, vmaxpd, vsqrtps, vsqrtpd,
   vandps, vandpd, vorps, vorpd, vxorps, vxorpd, vandnps, vandnpd,
   fma_ps, fma_pd, fnma_ps, fnma_pd,
-  vroundps, vroundpd, vrndscaleps, vrndscalepd, vscalefps, vscalefpd, vcmpps, vcmppd, vblendvps, vblendvpd, vblendmps, vblendmpd,
+  vroundps, vroundpd, vrndscaleps, vrndscalepd, vscalefps, vscalefpd, vrangeps, vrangepd, vcmpps, vcmppd, vblendvps, vblendvpd, vblendmps, vblendmpd,
   // integers
   vpaddd, vpaddq, vpsubd, vpsubq, vpmulld, vpmullq, vpmuludq, vpminsd, vpminsq, vpmaxsd, vpmaxsq, vpabsb, vpabsd, vpabsq,
   vpslld, vpsllq, vpsrld, vpsrlq, vpcmpeqd, vpcmpeqq, vpcmpgtd, vpcmpgtq, vpcmpd, vpcmpq, vptestmb,
@@ -37,10 +37,10 @@ enum class Op : std::uint8_t {
   // masks
   kmovw, kmovq, kandw, korw, kxorw, knotw, kandnw,
   // scalar conversions and x87 (its fprem is the exact remainder)
-  vcvtsi2ss, vcvtsi2sd, vcvttss2si, vcvttsd2si, fld, fstp, fprem, fnstsw,
+  vcvtsi2ss, vcvtsi2sd, vcvttss2si, vcvttsd2si, fld, fild, fstp, fprem, fnstsw, faddp, fmul, fmulp, fldpi, fchs,
   // general registers
-  mov, movzx, movsxd, lea, add, sub, imul, and_, xor_, cmp, test, neg, inc, dec, shr, sar, bzhi, cqo, idiv, cmovg, cmovl,
-  jmp, je, jne, jl, jle, jg, jge, jb, jae, jp,
+  mov, movzx, movsxd, lea, add, adc, sub, mul, imul, and_, xor_, cmp, test, neg, inc, dec, shl, shr, sar, bzhi, cqo, idiv, cmovg, cmovl,
+  jmp, je, jne, jl, jle, jg, jge, jb, jae, jp, jbe, call, near_ret,   // call and near_ret: of and in a routine of this stream
   sfence, vzeroupper, ret,
   // pseudo
   label,      // operand 0
@@ -177,6 +177,23 @@ class CodeStream {
   }
 
   int new_label() { return labels_++; }
+  /// A routine inside this stream, named by `key`, with its own part of the frame: a new one when first asked for, which the
+  /// caller then binds. Inside it the frame lies 8 bytes higher.
+  struct Routine {
+    std::uint32_t key = 0;
+    int label = 0, frame = 0;
+    bool is_new = false;
+  };
+  Routine routine(std::uint32_t key, int frame_bytes) {
+    for (const Routine& r : routines_)
+      if (r.key == key) return r;
+    routines_.push_back({key, new_label(), frame(frame_bytes, 64), false});
+    Routine made = routines_.back();
+    made.is_new = true;
+    return made;
+  }
+  /// Data in the pool, without a register: its offset there.
+  std::int32_t pool_data(const void* data, int bytes) { return pool_bytes(data, bytes); }
   void bind(int label) { emit(Op::label, {label_operand(label)}); }
   void jump(Op op, int label) { emit(op, {label_operand(label)}).only_reads = true; }
   /// Marks what lies between as a loop: what is live into it stays live to its end.
@@ -227,6 +244,7 @@ class CodeStream {
   std::vector<LoopRange> loops_;
   std::vector<std::uint8_t> pool_;
   std::vector<ConstantKey> constants_;
+  std::vector<Routine> routines_;
   std::int32_t open_loop_ = -1;
   std::uint16_t region_ = 0, regions_ = 0;
   int labels_ = 0, frame_ = 0;
