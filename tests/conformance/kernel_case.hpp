@@ -194,7 +194,7 @@ class FactJudge {
     return (case_.kernel.precision == MatmulPrecision::tf32 ? 0x1.01p-10 : 0x1p-20) + 2 * sum_depth(inst.dtype) * half_ulp(inst.dtype);
   }
 
-  /// Additions that an element goes through, in the order that kernel.hpp fixes.
+  /// Additions that an element goes through at most: in the order that kernel.hpp fixes, or in one that a GPU prefers.
   double sum_depth(DType dtype) const {
     double depth = 2;
     for (int a = 0; a < case_.kernel.rank(); ++a) {

@@ -1,6 +1,7 @@
 // Epilogues that micro-kernels run in registers: every primitive they know, on full and partial tiles, with NaN and
 // infinities, output that is input, and what must go the long way instead. Compared with the body done one by one.
 #include "../catch.hpp"
+#include "sums_in_order.hpp"
 
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/contraction.hpp>
@@ -131,8 +132,8 @@ struct Case {
           for (std::size_t at = 0; at < values.size(); ++at) {
             const Inst& inst = kernel.body[at];
             if (inst.prim == Prim::contract) {
-              values[at] = 0;
-              for (std::int64_t k = 0; k < shape.k; ++k) values[at] = std::fma(value_at(0, data, {b, i, j, k}), value_at(1, data, {b, i, j, k}), values[at]);
+              const auto factor = [&](std::size_t access) { return [&, access](std::int64_t k) { return value_at(access, data, {b, i, j, k}); }; };
+              values[at] = sinter_test::product_in_order<T>(shape.k, factor(0), factor(1));
             } else if (inst.prim == Prim::load) {
               values[at] = inst.access < 2 ? T(0) : value_at(inst.access, data, {b, i, j, 0});
             } else {

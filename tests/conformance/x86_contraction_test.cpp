@@ -1,6 +1,6 @@
-// Contractions on the x86 back end. Products are compared bit for bit with a chain of std::fma in order of k, which is
-// what a Kernel promises; so ISA, tile, packing and threads cannot change a result unnoticed.
+// Contractions on the x86 back end. Products are compared bit for bit with std::fma in the order that a Kernel promises; so ISA, tile, packing and threads cannot change a result unnoticed.
 #include "../catch.hpp"
+#include "sums_in_order.hpp"
 
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
@@ -134,10 +134,10 @@ struct Case {
     for (std::int64_t b = 0; b < p.batch; ++b)
       for (std::int64_t i = 0; i < p.m; ++i)
         for (std::int64_t j = 0; j < p.n; ++j) {
-          T sum = 0;
-          for (std::int64_t k = 0; k < p.k; ++k)
-            sum = std::fma(data[0][static_cast<std::size_t>(at(0, b, i, j, k))], data[1][static_cast<std::size_t>(at(1, b, i, j, k))], sum);
-          finish(out, b, i, j, sum);
+          const auto factor = [&](std::size_t access) {
+            return [&, access](std::int64_t k) { return data[access][static_cast<std::size_t>(at(access, b, i, j, k))]; };
+          };
+          finish(out, b, i, j, sinter_test::product_in_order<T>(p.k, factor(0), factor(1)));
         }
     return out;
   }
@@ -247,6 +247,40 @@ TEST_CASE("large products: packed, threaded, by any tile", "[x86][contraction]")
   check_exact<float>({.batch = 33, .m = 31, .n = 64, .k = 64, .b_transposed = true});
   for (std::uint16_t rows : {1, 3, 6, 14})
     for (std::uint16_t columns : {16, 32, 64, 256}) check_exact<float>({.m = 64, .n = 100, .k = 31}, {.tile_m = rows, .tile_n = columns});
+}
+
+TEST_CASE("sums of blocks of k are added in order, whatever computes them", "[x86][contraction]") {
+  for (std::int64_t k : {255, 256, 257, 511, 512, 513, 767, 1024, 1025, 2047}) {
+    for (bool a_transposed : {false, true})
+      for (Epilogue epilogue : {Epilogue::none, Epilogue::bias_relu, Epilogue::indices}) {
+        check_exact<float>({.m = 17, .n = 37, .k = k, .a_transposed = a_transposed, .epilogue = epilogue});
+        check_exact<double>({.batch = 2, .m = 3, .n = 18, .k = k, .b_transposed = a_transposed, .epilogue = epilogue});
+      }
+    // Products with a vector, and of two.
+    for (bool b_transposed : {false, true}) {
+      check_exact<float>({.m = 1, .n = 300, .k = k, .b_transposed = b_transposed});
+      check_exact<double>({.m = 1, .n = 300, .k = k, .b_transposed = b_transposed});
+    }
+    check_exact<float>({.batch = 2, .m = 37, .n = 1, .k = k, .epilogue = Epilogue::bias_relu});
+    check_exact<double>({.m = 37, .n = 1, .k = k, .b_step = 2});
+    check_exact<float>({.batch = 3, .m = 1, .n = 1, .k = k});
+    check_exact<double>({.m = 1, .n = 1, .k = k, .epilogue = Epilogue::bias_relu});
+    check_exact<float>({.m = 1, .n = 1, .k = k, .b_step = 3});
+  }
+}
+
+TEST_CASE("very long sums are added up in groups", "[x86][contraction]") {
+  for (std::int64_t k : {8191, 8192, 8193, 16384, 16640, 24577}) {
+    check_exact<float>({.m = 15, .n = 3, .k = k, .a_transposed = true});
+    check_exact<double>({.batch = 2, .m = 2, .n = 17, .k = k, .b_transposed = true, .epilogue = Epilogue::bias_relu});
+    check_exact<float>({.m = 3, .n = 5, .k = k, .epilogue = Epilogue::strided_store});
+    check_exact<float>({.m = 1, .n = 70, .k = k});
+    check_exact<double>({.m = 1, .n = 3, .k = k});
+    check_exact<float>({.m = 1, .n = 3, .k = k, .b_transposed = true});
+    check_exact<double>({.m = 3, .n = 1, .k = k});
+    check_exact<float>({.m = 1, .n = 1, .k = k});
+    check_exact<double>({.m = 1, .n = 1, .k = k});
+  }
 }
 
 TEST_CASE("long sums go on from run to run", "[x86][contraction]") {

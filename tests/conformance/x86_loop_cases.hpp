@@ -1,5 +1,5 @@
 // What the tests of the loop generator share: kernels built by hand, buffers with a guard, values at the corners of types,
-// and the documented order of reductions in plain C++.
+// and noise to fill them with.
 #pragma once
 
 #include "../catch.hpp"
@@ -109,40 +109,6 @@ bool same(T a, T b) {
   } else {
     return a == b;
   }
-}
-
-/// The order of kernel.hpp, literally.
-template <class T, class F>
-T row_in_order(const T* x, std::int64_t n, std::int64_t stride, T neutral, F op) {
-  constexpr std::int64_t lanes = 256 / static_cast<std::int64_t>(sizeof(T)), leaf = 4096;
-  std::vector<T> stack;
-  std::int64_t leaves = std::max<std::int64_t>((n + leaf - 1) / leaf, 1);
-  for (std::int64_t l = 0; l < leaves; ++l) {
-    std::vector<T> lane(lanes, neutral);
-    for (std::int64_t j = 0; j < leaf && l * leaf + j < n; ++j) lane[static_cast<std::size_t>(j % lanes)] = op(lane[static_cast<std::size_t>(j % lanes)], x[(l * leaf + j) * stride]);
-    for (std::int64_t half = lanes / 2; half >= 1; half /= 2)
-      for (std::int64_t i = 0; i < half; ++i) lane[static_cast<std::size_t>(i)] = op(lane[static_cast<std::size_t>(i)], lane[static_cast<std::size_t>(i + half)]);
-    T value = lane[0];
-    for (std::int64_t bits = l; bits & 1; bits >>= 1) value = op(stack.back(), value), stack.pop_back();
-    stack.push_back(value);
-  }
-  T value = stack.back();
-  for (stack.pop_back(); !stack.empty(); stack.pop_back()) value = op(stack.back(), value);
-  return value;
-}
-template <class T, class F>
-T column_in_order(const T* x, std::int64_t n, std::int64_t stride, T neutral, F op) {
-  std::vector<T> stack;
-  std::int64_t leaves = std::max<std::int64_t>((n + 4095) / 4096, 1);
-  for (std::int64_t l = 0; l < leaves; ++l) {
-    T value = neutral;
-    for (std::int64_t j = l * 4096; j < std::min(n, (l + 1) * 4096); ++j) value = op(value, x[j * stride]);
-    for (std::int64_t bits = l; bits & 1; bits >>= 1) value = op(stack.back(), value), stack.pop_back();
-    stack.push_back(value);
-  }
-  T value = stack.back();
-  for (stack.pop_back(); !stack.empty(); stack.pop_back()) value = op(stack.back(), value);
-  return value;
 }
 
 template <class T>

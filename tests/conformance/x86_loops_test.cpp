@@ -3,6 +3,7 @@
 #include "../catch.hpp"
 
 #ifndef SINTER_NO_X86
+#include "sums_in_order.hpp"
 #include "x86_loop_cases.hpp"
 
 #include <sinter/ops/philox.hpp>
@@ -245,14 +246,14 @@ TEST_CASE("x86 loops: rows reduce in the documented order") {
 
 TEST_CASE("x86 loops: columns reduce in the documented order") {
   for (std::int64_t columns : {1, 3, 16, 17, 64, 100, 130})
-    for (std::int64_t rows : {0, 1, 7, 100}) check_column_sum<float>(rows, columns), check_column_sum<double>(rows, columns);
+    for (std::int64_t rows : {0, 1, 7, 100, 128, 129, 700}) check_column_sum<float>(rows, columns), check_column_sum<double>(rows, columns);
   check_column_sum<float>(4097, 70);
   check_column_sum<float>(20000, 5);
   check_column_sum<double>(12289, 33);
 }
 
 TEST_CASE("x86 loops: two reduced axes") {
-  constexpr std::int64_t outer = 3, far = 5, near = 130;
+  constexpr std::int64_t outer = 135, far = 260, near = 19;   // more than a block of rows, twice
   const std::vector<float> x = noise<float>(outer * far * near);
   for (x86::Isa isa : isas()) {
     Maker row(KernelKind::row, {{parallel, outer}, {reduced, far}, {reduced, near}});

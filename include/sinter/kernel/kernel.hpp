@@ -21,6 +21,13 @@ SINTER_NAMESPACE_BEGIN
 
 inline constexpr int max_axes = 10;
 
+/// Sizes of the blocks in which reductions run, in elements; Kernel says how. A block must be long enough to amortise
+/// what its end costs, and short enough that rounding errors inside it stay below those of adding up the blocks.
+inline constexpr std::int64_t row_sum_block = 4096;
+inline constexpr std::int64_t column_sum_block = 64;
+inline constexpr std::int64_t product_sum_block = 256;
+inline constexpr std::int64_t product_sum_group = 32 * product_sum_block;
+
 enum class AxisRole : std::uint8_t { parallel, reduced };
 
 /// What is known of a stride when the kernel is compiled. `any` is a run-time number (it may turn out 0 or 1).
@@ -60,14 +67,19 @@ enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
 /// One fusion group. Axes run from outermost to innermost; the last axis is the one to vectorise.
 ///
 /// Order of reductions (part of the semantics; equal on every ISA and for any number of threads, f32 and f64):
-/// a reduced axis that is the vector axis runs in leaves of 4096 elements; inside a leaf, element j goes to lane
-/// j % lanes, lanes = 256 bytes / size of the element (64 for f32, 32 for f64), each lane in order starting from the
+/// a reduced axis that is the vector axis runs in blocks of row_sum_block elements; inside a block, element j goes to
+/// lane j % lanes, lanes = 256 bytes / size of the element (64 for f32, 32 for f64), each lane in order starting from the
 /// neutral element; lanes are combined in halves (lane i with lane i + half, half = lanes/2, lanes/4, ..., 1);
-/// leaves are combined pairwise by a binary counter: after leaf i (counting from 0) is pushed on a stack, the top two
+/// blocks are combined pairwise by a binary counter: after block i (counting from 0) is pushed on a stack, the top two
 /// are combined (older first) once for each trailing one-bit of i; what is left at the end is combined from the top down.
-/// A reduced axis that is not the vector axis runs in order from the neutral element in leaves of 4096, leaves combined
-/// the same way. With several reduced axes the innermost is reduced first and its result enters the next outer one.
-/// A contraction adds a * b to its accumulator by fma in order of k, starting from zero.
+/// A reduced axis that is not the vector axis runs in blocks of column_sum_block in the same way, with two lanes. If there
+/// are several blocks, they are combined in order, starting from the neutral element. Sums of floats are compensated there:
+/// what rounding loses when a block is added (exactly, by Knuth's two-sum) is added up beside, and added at the end unless
+/// it is NaN. With several reduced axes the innermost is reduced first and its result enters the next outer one.
+/// A contraction cuts k into blocks of product_sum_block: inside one, a * b is added by fma in order of k, starting from
+/// zero. Sums of blocks are added in order, starting from the first, within a group of product_sum_group of k. Sums of
+/// groups are added to the first one in order, compensated as above. One chain over all of k would lose accuracy with its
+/// length.
 /// `fma` never arises by itself: add and mul contract only where the body says `fma`.
 struct Kernel {
   KernelKind kind = KernelKind::pointwise;

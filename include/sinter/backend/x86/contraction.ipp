@@ -56,9 +56,10 @@ class AlignedBytes {
   std::size_t size_ = 0;
 };
 
-/// Per thread: unfinished tiles, and what the epilogue's code needs.
+/// Per thread: unfinished tiles, and what micro-kernels and the epilogue's code need.
 struct TileScratch {
   AlignedBytes tile, loop, panel;
+  alignas(64) std::byte totals[max_tile_bytes];
   LoopArgs args;
   LoopArgs::Status status;
 };
@@ -146,6 +147,7 @@ class ContractionLaunch final : public Launch {
     if (plan_.is_direct) c_operand_ = kernel.accesses[parts.store].operand;
     else if (!bind_body(kernel, parts, geometry, isa, code->registers().get())) bind_loop(kernel, parts, geometry, code->loop());
     packed_.reserve(static_cast<std::size_t>(plan_.pack_bytes));
+    if (plan_.is_direct && keeps_groups()) groups_.reserve(2 * group_bytes());
     if (plan_.method == ProductMethod::tiles && !is_in_registers_) find_functions(isa, nullptr);
   }
 
@@ -157,14 +159,14 @@ class ContractionLaunch final : public Launch {
       if (plan_.packs_b && !plan_.packs_per_task) pack_all(pass);
       // Into the output, runs of k go outermost, so that successive panels find their part of A in L2. With an epilogue
       // they stay inside a task: unfinished sums have no other place than its scratch.
-      const std::int64_t step = plan_.is_direct ? plan_.k_block : std::max<std::int64_t>(plan_.k, 1);
-      for (std::int64_t k = 0; k == 0 || k < plan_.k; k += step) {
-        pass.k = k;
-        pass.k_end = std::min(k + step, plan_.k);
-        const double share = plan_.k == 0 ? 1 : static_cast<double>(pass.k_end - k) / static_cast<double>(plan_.k);
+      pass.k = 0;
+      do {
+        pass.k_end = plan_.is_direct ? plan_.end_of_run(pass.k) : plan_.k;
+        const double share = plan_.k == 0 ? 1 : static_cast<double>(pass.k_end - pass.k) / static_cast<double>(plan_.k);
         parallel_for(pass.batches * plan_.blocks * plan_.panels, task_cost() * share,
                      [&](std::int64_t begin, std::int64_t end) { run_tasks(pass, begin, end); });
-      }
+        pass.k = pass.k_end;
+      } while (pass.k < plan_.k);
     }
     if (has_bad_index_.exchange(false, std::memory_order_relaxed)) throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
   }
@@ -179,7 +181,7 @@ class ContractionLaunch final : public Launch {
 
   /// Whether the epilogue can run in registers, where no run of k leaves sums unfinished; if so, binds it.
   bool bind_body(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry, Isa isa, BodyMicroKernels* body) {
-    if (body == nullptr || plan_.method != ProductMethod::tiles || plan_.k_block < plan_.k || !find_functions(isa, body)) return false;
+    if (body == nullptr || plan_.method != ProductMethod::tiles || plan_.k_run < plan_.k || !find_functions(isa, body)) return false;
     for (const TileBody::Slot& slot : body->body().slots) {
       const Access& access = parts.epilogue.accesses[slot.access];
       slots_.push_back({access.operand, view_of(kernel, geometry, parts.access_of[slot.access], plan_.batch_axes, plan_.batch_axes + 1)});
@@ -195,7 +197,11 @@ class ContractionLaunch final : public Launch {
   bool find_functions(Isa isa, BodyMicroKernels* body) {
     std::array<MicroShape, 8> shapes;
     std::array<MicroFunction, 8> found{};
-    for (std::size_t i = 0; i < shapes.size(); ++i) shapes[i] = shape_of(isa, i / 4 == 1, i / 2 % 2 == 1, i % 2 == 1);
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const bool goes_on = i / 4 == 1 && plan_.k_run < plan_.k;
+      const MicroSum sum = goes_on ? MicroSum::more_blocks : plan_.k > product_sum_block ? MicroSum::blocks : MicroSum::one_block;
+      shapes[i] = shape_of(isa, sum, i / 2 % 2 == 1, i % 2 == 1);
+    }
     if (body == nullptr) find_micro_kernels(shapes, found);
     else if (!body->find(shapes, found)) return false;
     for (std::size_t i = 0; i < found.size(); ++i) functions_[i / 4][i / 2 % 2][i % 2] = found[i];
@@ -203,13 +209,13 @@ class ContractionLaunch final : public Launch {
     return true;
   }
   /// What does not occur borrows the shape of what does, so that nothing unused is emitted.
-  MicroShape shape_of(Isa isa, bool accumulates, bool is_taller, bool is_tail) const {
+  MicroShape shape_of(Isa isa, MicroSum sum, bool is_taller, bool is_tail) const {
     const int lane_count = lanes(isa, plan_.dtype);
     const bool has_row_more = is_taller && plan_.taller_tiles != 0;
     const std::int64_t columns = is_tail || plan_.panels == 1 ? plan_.tail_columns : plan_.width;
     return {.dtype = plan_.dtype, .isa = isa, .rows = static_cast<std::uint8_t>(plan_.tile_rows + has_row_more),
             .vectors = static_cast<std::uint8_t>((columns + lane_count - 1) / lane_count), .is_masked = columns % lane_count != 0,
-            .walk = plan_.walk, .accumulates = accumulates && plan_.k_block < plan_.k, .prefetches_a = plan_.prefetches_a,
+            .walk = plan_.walk, .sum = sum, .prefetches_a = plan_.prefetches_a,
             .prefetches_b = plan_.prefetches_b};
   }
 
@@ -257,8 +263,9 @@ class ContractionLaunch final : public Launch {
   void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
     TileScratch& scratch = tile_scratch();
     if (has_scratch_epilogue()) prepare_epilogue(scratch);
-    if (plan_.packs_per_task) scratch.panel.reserve(static_cast<std::size_t>(plan_.width * plan_.k_block * plan_.element));
+    if (plan_.packs_per_task) scratch.panel.reserve(static_cast<std::size_t>(plan_.width * plan_.k_run * plan_.element));
     MicroArgs args;
+    args.totals = scratch.totals;
     for (std::size_t i = 0; i < slots_.size(); ++i) args.slot[i].row_stride = slots_[i].view.row_stride;
     args.a_row_stride = plan_.a.row_stride;
     args.a_k_stride = plan_.a.column_stride;
@@ -307,13 +314,40 @@ class ContractionLaunch final : public Launch {
     for (std::int64_t first = begin; first < end; first += step) {
       const std::int64_t last = std::min(first + step, end);
       char* c = plan_.is_direct ? output_panel(task) + plan_.first_row(first) * plan_.c.row_stride : reinterpret_cast<char*>(task.scratch.tile.data());
-      for (std::int64_t k = task.pass.k; k == task.pass.k || k < task.pass.k_end; k += plan_.k_block) {
-        const std::int64_t k_end = std::min(k + plan_.k_block, task.pass.k_end);
-        // Groups of tiles and runs of k never both occur: a panel is packed once.
-        if (first == begin || plan_.k_block < plan_.k) args.b = panel_of_b(task, k, k_end);
-        run_tiles(args, first, last, k, k_end, task.panel, c);
-      }
+      std::int64_t k = task.pass.k;
+      do {
+        const std::int64_t k_end = plan_.end_of_run(k);
+        // Some tiles at a time and runs of k never both occur: a panel is packed once.
+        if (first == begin || plan_.k_run < plan_.k) args.b = panel_of_b(task, k, k_end);
+        if (k < product_sum_group) run_tiles(args, first, last, k, k_end, task.panel, c);
+        else run_later_group(task, args, first, last, k, k_end, c);
+        k = k_end;
+      } while (k < task.pass.k_end);
       if (!plan_.is_direct) run_epilogue(task, first, last);
+    }
+  }
+
+  /// Bytes between rows of sums in memory of our own.
+  std::size_t row_bytes() const { return static_cast<std::size_t>(plan_.width * plan_.element); }
+  /// Whether sums of groups of k wait apart from those of the groups before. Products with a vector see to that themselves.
+  bool keeps_groups() const { return plan_.method == ProductMethod::tiles && plan_.k > product_sum_group; }
+
+  std::size_t group_bytes() const { return static_cast<std::size_t>(plan_.batches_per_pack * plan_.panels * plan_.m) * row_bytes(); }
+
+  /// A run of any group but the first: its sums wait apart until the group is whole, and are then added to those at `c`.
+  void run_later_group(const Task& task, MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k, std::int64_t k_end, char* c) const {
+    const std::int64_t row = plan_.first_row(first), rows = plan_.first_row(last) - row, c_stride = args.c_row_stride;
+    std::byte* sums = plan_.is_direct ? groups_.data() + static_cast<std::size_t>((task.batch * plan_.panels + task.panel) * plan_.m + row) * row_bytes()
+                                      : task.scratch.tile.data() + tile_bytes();
+    std::byte* lost = sums + (plan_.is_direct ? group_bytes() : tile_bytes());
+    args.c_row_stride = static_cast<std::int64_t>(row_bytes());
+    run_tiles(args, first, last, k, k_end, task.panel, reinterpret_cast<char*>(sums));
+    if (k_end % product_sum_group != 0 && k_end != plan_.k) return;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      add_group({plan_.dtype, c, sums, lost, columns_of(task.panel), k_end, plan_.k});
+      c += c_stride;
+      sums += row_bytes();
+      lost += row_bytes();
     }
   }
 
@@ -341,7 +375,7 @@ class ContractionLaunch final : public Launch {
     args.k = k_end - k;
     if (plan_.method == ProductMethod::tiles) {
       const std::int64_t taller = std::clamp<std::int64_t>(plan_.taller_tiles - first, 0, last - first);
-      const auto& functions = functions_[k != 0];
+      const auto& functions = functions_[k % product_sum_group != 0];
       const std::size_t is_last = panel == plan_.panels - 1;
       args.tiles = taller;
       if (taller != 0) functions[1][is_last](&args);
@@ -368,8 +402,10 @@ class ContractionLaunch final : public Launch {
     }
   }
 
+  /// The sums that an epilogue takes at once.
+  std::size_t tile_bytes() const { return static_cast<std::size_t>(plan_.tiles_per_epilogue * (plan_.tile_rows + 1)) * row_bytes(); }
   void prepare_epilogue(TileScratch& scratch) const {
-    scratch.tile.reserve(static_cast<std::size_t>(plan_.tiles_per_epilogue * (plan_.tile_rows + 1) * plan_.width * plan_.element));
+    scratch.tile.reserve(tile_bytes() * (keeps_groups() ? 3 : 1));
     scratch.loop.reserve(epilogue_.code->scratch_bytes(plan_.width));
     std::memcpy(static_cast<void*>(&scratch.args), &epilogue_.args, epilogue_.args_bytes());
     scratch.args.scratch = scratch.loop.data();
@@ -399,7 +435,7 @@ class ContractionLaunch final : public Launch {
   const ContractionPlan plan_;
   std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
   int tail_lanes_ = 0;
-  MicroFunction functions_[2][2][2] = {};  // [goes on][one row more][last panel]
+  MicroFunction functions_[2][2][2] = {};  // [goes on in a group][one row more][last panel]
   struct BoundSlot {
     std::uint16_t operand;
     MatrixView view;
@@ -407,7 +443,7 @@ class ContractionLaunch final : public Launch {
   std::vector<BoundSlot> slots_;   // with an epilogue in registers
   bool is_in_registers_ = false;
   BoundEpilogue epilogue_;         // else
-  AlignedBytes packed_;
+  AlignedBytes packed_, groups_;
   std::atomic<bool> has_bad_index_{false};
   std::atomic<std::int64_t> bad_index_{0}, bad_extent_{0};
 };

@@ -1,5 +1,6 @@
-// Micro-kernels of contractions: machine code that adds up one register tile of C = A * B over the whole of k and
-// stores it. Emitted on demand, once per process and shape, shared by every contraction. Knows nothing of kernels, packing or loops.
+// Micro-kernels of contractions: machine code that adds up one register tile of C = A * B over a run of k, block by block,
+// and stores it. Emitted on demand, once per process and shape, shared by every contraction. Knows nothing of kernels, packing
+// or loops.
 #pragma once
 
 #include <sinter/backend/x86/isa.hpp>
@@ -19,6 +20,13 @@ enum class AWalk : std::uint8_t {
   strided,   // both at run time
 };
 
+/// Which blocks of k (product_sum_block) a micro-kernel adds up.
+enum class MicroSum : std::uint8_t {
+  one_block,    // k is no longer than a block
+  blocks,       // the first blocks of a sum
+  more_blocks,  // what is in C is the sum of the blocks before
+};
+
 /// What one micro-kernel is emitted for.
 struct MicroShape {
   DType dtype = DType::f32;  // f32, f64
@@ -27,7 +35,7 @@ struct MicroShape {
   std::uint8_t vectors = 1;  // vectors per row, 1 to max_micro_vectors
   bool is_masked = false;    // the last vector of a row is partly in use
   AWalk walk = AWalk::unit_k;
-  bool accumulates = false;  // goes on from what is in C
+  MicroSum sum = MicroSum::one_block;
   bool prefetches_a = false; // with AWalk::unit_row: successive k so far apart that the processor does not see the pattern
   bool prefetches_b = false; // the same for B
   friend bool operator==(const MicroShape&, const MicroShape&) = default;
@@ -35,6 +43,7 @@ struct MicroShape {
 inline constexpr int max_micro_rows = 16;
 inline constexpr int max_micro_vectors = 16;
 inline constexpr int max_micro_slots = 8;
+inline constexpr int max_tile_bytes = 32 * 64;  // every register an accumulator
 
 /// Elements per vector register.
 constexpr int lanes(Isa isa, DType dtype) { return static_cast<int>((isa == Isa::avx512 ? 64 : 32) / size_of(dtype)); }
@@ -56,6 +65,9 @@ struct MicroArgs {
   std::int64_t b_k_stride = 0;
   std::int64_t c_row_stride = 0;
   std::int64_t k = 0;              // 0 stores zeros
+  void* totals = nullptr;          // max_tile_bytes of scratch: sums of finished blocks; not read for one block
+  std::int64_t left = 0;           // used inside: k after the current block
+  std::int64_t has_totals = 0;     // used inside: whether a block is finished
   const void* lane_mask = nullptr; // AVX2: one all-ones or all-zeros element per lane of the last vector
   std::uint64_t mask_bits = 0;     // AVX-512: one bit per lane
   std::int64_t tiles = 1;

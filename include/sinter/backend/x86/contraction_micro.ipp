@@ -1,11 +1,13 @@
 // Emission of micro-kernels. Registers are assigned by hand: accumulators from vector 0 up, then the factors. Every
-// output is one accumulator, to which the products are added by fma in order of k: no shape, width or mask changes a bit.
+// output is one accumulator, to which the products of a block of k are added by fma in order; the sums of finished blocks
+// wait in a tile of scratch, which stays in L1. No shape, width or mask changes a bit.
 #pragma once
 
 #include <sinter/backend/x86/contraction_micro.hpp>
 
 #include <sinter/backend/x86/code_memory.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/kernel/kernel.hpp>
 
 #include <asmjit/x86.h>
 
@@ -25,7 +27,7 @@ using Gp = aj::x86::Gp;
 using Register = aj::x86::Vec;
 
 /// Emits one micro-kernel. General registers: `args` as passed in; pointers to every fourth row of A, one and three
-/// row strides, B and its stride, the counter.
+/// row strides, B and its stride, the counter, the finished blocks.
 class MicroEmitter {
  public:
   MicroEmitter(aj::x86::Assembler& as, const MicroShape& shape)
@@ -42,7 +44,8 @@ class MicroEmitter {
     if (shape_.is_masked) emit_mask();
     as_.bind(next_tile);
     emit_entry();
-    emit_k_loops();
+    if (shape_.sum == MicroSum::one_block) emit_only_block();
+    else emit_blocks();
     emit_finish();
     as_.mov(a_[0], arg(offsetof(MicroArgs, a_row_stride)));
     as_.imul(a_[0], a_[0], shape_.rows);
@@ -93,15 +96,63 @@ class MicroEmitter {
   aj::x86::Mem b_vector(int vector) const { return aj::x86::ptr(b_, vector * vector_bytes_); }
   bool is_masked(int vector) const { return shape_.is_masked && vector == shape_.vectors - 1; }
 
-  /// Loads the arguments, clears the accumulators.
+  /// Loads the arguments.
   void emit_entry() {
+    if (shape_.sum == MicroSum::more_blocks) {
+      emit_tile_moves(TileMove::load);
+      emit_keep_totals();
+    }
     as_.mov(a_[0], arg(offsetof(MicroArgs, a)));
     as_.mov(row_stride_, arg(offsetof(MicroArgs, a_row_stride)));
     as_.mov(a_stride_, arg(offsetof(MicroArgs, a_k_stride)));
     as_.lea(row_stride3_, aj::x86::ptr(row_stride_, row_stride_, 1));
     for (int p = 1; p < pointer_count(); ++p) as_.lea(a_[p], aj::x86::ptr(a_[p - 1], row_stride_, 2));
-    if (shape_.accumulates) return emit_tile_moves(TileMove::load);
-    for (int i = 0; i < shape_.rows * shape_.vectors; ++i) emit_zero(vec(i));
+    as_.mov(b_, arg(offsetof(MicroArgs, b)));
+    as_.mov(b_stride_, arg(offsetof(MicroArgs, b_k_stride)));
+    as_.mov(counter_, arg(offsetof(MicroArgs, k)));
+  }
+
+  void emit_only_block() {
+    emit_zeros();
+    emit_k_loops();
+  }
+
+  /// Blocks one after the other; the sum of the blocks before is added to each, which leaves the last sum in registers.
+  void emit_blocks() {
+    const aj::Label next = as_.newLabel(), is_first = as_.newLabel(), done = as_.newLabel();
+    as_.mov(arg(offsetof(MicroArgs, left)), counter_);
+    as_.mov(arg(offsetof(MicroArgs, has_totals)), shape_.sum == MicroSum::more_blocks ? 1 : 0);
+    as_.bind(next);
+    emit_zeros();
+    as_.mov(counter_, arg(offsetof(MicroArgs, left)));
+    as_.mov(totals_, product_sum_block);
+    as_.cmp(counter_, totals_);
+    as_.cmovg(counter_, totals_);
+    as_.sub(arg(offsetof(MicroArgs, left)), counter_);
+    emit_k_loops();
+    as_.cmp(arg(offsetof(MicroArgs, has_totals)), 0);
+    as_.je(is_first);
+    as_.mov(totals_, arg(offsetof(MicroArgs, totals)));
+    for (int i = 0; i < accumulators(); ++i)
+      as_.emit(is_double_ ? aj::x86::Inst::kIdVaddpd : aj::x86::Inst::kIdVaddps, vec(i), vec(i), total(i));
+    as_.bind(is_first);
+    as_.cmp(arg(offsetof(MicroArgs, left)), 0);
+    as_.je(done);
+    emit_keep_totals();
+    as_.mov(arg(offsetof(MicroArgs, has_totals)), 1);
+    as_.jmp(next);
+    as_.bind(done);
+  }
+  /// Clobbers the pointer to the totals.
+  void emit_keep_totals() {
+    as_.mov(totals_, arg(offsetof(MicroArgs, totals)));
+    for (int i = 0; i < accumulators(); ++i) as_.emit(move_id(), total(i), vec(i));
+  }
+  int accumulators() const { return shape_.rows * shape_.vectors; }
+  aj::x86::Mem total(int accumulator) const { return aj::x86::ptr(totals_, accumulator * vector_bytes_); }
+
+  void emit_zeros() {
+    for (int i = 0; i < accumulators(); ++i) emit_zero(vec(i));
   }
   void emit_zero(const Register& to) {
     if (is_wide_) as_.vpxord(to, to, to);
@@ -117,12 +168,9 @@ class MicroEmitter {
     as_.vmovups(lane_mask(), aj::x86::ptr(counter_));
   }
 
-  /// k / unroll turns of `unroll` steps, then the rest one by one.
+  /// As many steps as the counter says: by `unroll`, then the rest one by one.
   void emit_k_loops() {
-    as_.mov(b_, arg(offsetof(MicroArgs, b)));
-    as_.mov(b_stride_, arg(offsetof(MicroArgs, b_k_stride)));
     aj::Label turns = as_.newLabel(), rest = as_.newLabel(), rest_loop = as_.newLabel(), done = as_.newLabel();
-    as_.mov(counter_, arg(offsetof(MicroArgs, k)));
     as_.sub(counter_, unroll);
     as_.jl(rest);
     as_.align(aj::AlignMode::kCode, 32);
@@ -216,6 +264,7 @@ class MicroEmitter {
   const Gp args_ = aj::x86::rdi, b_ = aj::x86::rdx, row_stride_ = aj::x86::r10, row_stride3_ = aj::x86::r11;
   const Gp a_[4] = {aj::x86::rax, aj::x86::rcx, aj::x86::r8, aj::x86::r9};
   const Gp b_stride_ = aj::x86::rbx, a_stride_ = aj::x86::r12, counter_ = aj::x86::r13;  // callee-saved
+  const Gp totals_ = aj::x86::rsi;
 };
 
 /// Functions found by shape without a lock. Code lives as long as the process: its blocks hang on a list.
@@ -224,14 +273,14 @@ struct MicroTable {
     std::shared_ptr<const CodeBlock> block;
     Kept* next;
   };
-  std::array<std::atomic<MicroFunction>, 2 * 2 * 2 * 2 * 2 * 2 * 3 * max_micro_rows * max_micro_vectors> functions{};
+  std::array<std::atomic<MicroFunction>, 2 * 2 * 2 * 3 * 2 * 2 * 3 * max_micro_rows * max_micro_vectors> functions{};
   std::atomic<Kept*> kept{nullptr};
 
   static std::size_t index(const MicroShape& s) {
     std::size_t at = s.dtype == DType::f64;
     at = at * 2 + (s.isa == Isa::avx512);
     at = at * 2 + s.is_masked;
-    at = at * 2 + s.accumulates;
+    at = at * 3 + static_cast<std::size_t>(s.sum);
     at = at * 2 + s.prefetches_a;
     at = at * 2 + s.prefetches_b;
     at = at * 3 + static_cast<std::size_t>(s.walk);

@@ -63,7 +63,7 @@ struct ContractionPlan {
   std::int64_t width = 1;      // columns of a full panel
   std::int64_t panels = 0, tail_columns = 0;  // columns of the last panel
   std::int64_t tiles = 0, tile_rows = 0, taller_tiles = 0;  // the first `taller_tiles` have one row more
-  std::int64_t k_block = 0;    // longest run of k at once; what is left adds to what is there, in order
+  std::int64_t k_run = 0;      // longest run of k at once, in whole blocks; what is left adds to what is there
   std::int64_t blocks = 0, tiles_per_block = 0, tiles_per_epilogue = 1;
   std::int64_t batches_per_pack = 1;          // how many batches' B are packed at once
   std::int64_t pack_bytes = 0;
@@ -72,6 +72,8 @@ struct ContractionPlan {
 
   std::int64_t first_row(std::int64_t tile) const { return tile * tile_rows + (tile < taller_tiles ? tile : taller_tiles); }
   std::int64_t panel_bytes() const { return width * k * element; }
+  /// Where a run of k that starts at `from` ends. A run stays inside a group.
+  std::int64_t end_of_run(std::int64_t from) const;
 };
 ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
                                  const Schedule& schedule, Isa isa, int threads);

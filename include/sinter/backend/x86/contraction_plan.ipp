@@ -3,6 +3,7 @@
 
 #include <sinter/backend/x86/contraction_plan.hpp>
 
+#include <sinter/backend/x86/contraction_vector.hpp>
 #include <sinter/base/error.hpp>
 
 #include <unistd.h>
@@ -183,16 +184,17 @@ inline void set_tiles(ContractionPlan& p, std::int64_t rows, std::int64_t width)
 /// Products with a vector have methods of their own.
 inline void choose_method(ContractionPlan& p) {
   constexpr std::int64_t in_cache_bytes = 1 << 19;
-  if (p.n == 1 && p.m > 1 && p.a.column_stride == p.element) p.method = ProductMethod::dots_of_a;
+  const bool is_long_dot = p.k >= 2 * product_sum_block && p.b.row_stride == p.element;
+  if (p.n == 1 && (p.m > 1 || is_long_dot) && p.a.column_stride == p.element) p.method = ProductMethod::dots_of_a;
   else if (p.m == 1 && p.n > 1 && p.b.row_stride == p.element && p.b.column_stride != p.element) p.method = ProductMethod::dots_of_b;
   else if (p.m == 1 && p.b.column_stride == p.element && p.n >= 64 && p.n * p.k * p.element > in_cache_bytes) p.method = ProductMethod::add_rows;
 }
 
 inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
-  constexpr std::int64_t dots_at_once = 64, columns_at_once = 1024;
+  constexpr std::int64_t dots_at_once = 64;
   if (p.method == ProductMethod::dots_of_a) return set_tiles(p, dots_at_once, 1);
   if (p.method == ProductMethod::dots_of_b) return set_tiles(p, 1, dots_at_once);
-  if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, columns_at_once);
+  if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, most_added_columns);
   const std::int64_t lane_count = lanes(isa, p.dtype);
   int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count) : default_vectors(isa, p);
   vectors = std::clamp(vectors, 1, max_micro_vectors);
@@ -204,18 +206,20 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
 }
 
 /// Long sums go in runs, so that the part of A and of B in use stays in L2 and in reach of the address cache.
-inline void choose_k_block(ContractionPlan& p) {
+inline void choose_k_run(ContractionPlan& p) {
   constexpr std::int64_t longest_run = 2048, run = 1024, transposed_run = 512;
   const bool is_long = p.method == ProductMethod::tiles && p.m > 1 && p.k > (p.prefetches_a ? run : longest_run);
   const std::int64_t runs = is_long ? (p.k + run - 1) / (p.prefetches_a ? transposed_run : run) : 1;
-  p.k_block = std::max<std::int64_t>(1, (p.k + runs - 1) / runs);
+  const std::int64_t in_blocks = ((p.k + runs - 1) / runs + product_sum_block - 1) / product_sum_block * product_sum_block;
+  p.k_run = p.method != ProductMethod::tiles ? p.k : std::min({p.k, in_blocks, product_sum_group});
+  p.k_run = std::max<std::int64_t>(p.k_run, 1);
 }
 
 /// Blocks of rows whose part of A stays in L2 while the panels pass by, and enough of them for all threads. With B
 /// packed, blocks are larger: they decide how often a panel is packed, or read back.
 inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
   const std::int64_t block_bytes = p.packs_b && !p.prefetches_a ? l2_bytes() : l2_bytes() / 4;
-  const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k_block * p.element);
+  const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k_run * p.element);
   p.tiles_per_block = std::clamp<std::int64_t>(block_bytes / tile_bytes, 1, p.tiles);
   const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 8 : 1;
   while (p.tiles_per_block > 4 && p.batches * p.panels * ((p.tiles + p.tiles_per_block - 1) / p.tiles_per_block) < wanted)
@@ -223,7 +227,7 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
   p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
   p.tiles_per_block = (p.tiles + p.blocks - 1) / p.blocks;
   p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
-  if (p.k_block < p.k) p.tiles_per_epilogue = p.tiles_per_block;
+  if (p.k_run < p.k) p.tiles_per_epilogue = p.tiles_per_block;
   else p.tiles_per_epilogue = std::clamp<std::int64_t>((16 << 10) / ((p.tile_rows + 1) * p.width * p.element), 1, p.tiles_per_block);
   // Products with a vector run at the speed of memory.
   const double flops_per_nanosecond = (p.method != ProductMethod::tiles ? 10.0 : isa == Isa::avx512 ? 120.0 : 60.0) * 4 / static_cast<double>(p.element);
@@ -258,6 +262,11 @@ inline void choose_pack_memory(ContractionPlan& p) {
 
 }  // namespace x86_contraction_detail
 
+SINTER_DECL std::int64_t ContractionPlan::end_of_run(std::int64_t from) const {
+  if (method != ProductMethod::tiles) return k;
+  return std::min({from + k_run, (from / product_sum_group + 1) * product_sum_group, k});
+}
+
 SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
                                              const Schedule& schedule, Isa isa, int threads) {
   using namespace x86_contraction_detail;
@@ -289,7 +298,7 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   choose_method(p);
   choose_packing(p, isa);
   choose_tile(p, schedule, isa);
-  choose_k_block(p);
+  choose_k_run(p);
   choose_blocks(p, isa, threads);
   choose_pack_memory(p);
   return p;

@@ -18,7 +18,6 @@ class Executable;
 namespace x86 {
 
 inline constexpr int max_accesses = 48;
-inline constexpr std::int64_t leaf_elements = 4096;
 
 /// What generated code reads. Strides in bytes. Plain data: drivers copy it per task and shift `base`.
 struct LoopArgs {
@@ -55,10 +54,10 @@ class LoopCode {
  public:
   virtual ~LoopCode() = default;
   LoopFunction function() const { return function_; }
-  /// Row kernels with one reduction depth and no store along the row also have: leaves [begin, end) of the single row
-  /// at args.pointer[].base, leaf values to `scratch` (8 bytes each, leaf-major, one per reduction) ...
-  LoopFunction leaves() const { return leaves_; }
-  /// ... and from those leaf values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
+  /// Row kernels with one reduction depth and no store along the row also have: blocks [begin, end) of the single row
+  /// at args.pointer[].base, block values to `scratch` (8 bytes each, block-major, one per reduction) ...
+  LoopFunction blocks() const { return blocks_; }
+  /// ... and from those block values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
   LoopFunction finish() const { return finish_; }
   /// The whole, with stores past the caches, made when first asked for. Every stored pointer must be a multiple of 64, as
   /// must its outer stride. Null for kernels that reduce.
@@ -77,7 +76,7 @@ class LoopCode {
   virtual std::string listing() const = 0;
 
  protected:
-  LoopFunction function_ = nullptr, leaves_ = nullptr, finish_ = nullptr;
+  LoopFunction function_ = nullptr, blocks_ = nullptr, finish_ = nullptr;
   int reductions_ = 0, stashes_ = 0, short_columns_ = 0;
   bool has_narrow_index_ = false;
   std::size_t code_bytes_ = 0;

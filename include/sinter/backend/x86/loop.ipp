@@ -29,15 +29,15 @@ class CompiledLoop final : public LoopCode {
     std::vector<std::byte> bytes;
     bytes.reserve(8192);
     const std::size_t whole = generate_part(plan, LoopPart::whole, bytes, nullptr);
-    std::size_t leaves = 0, finish = 0;
+    std::size_t blocks = 0, finish = 0;
     if (plan.splits()) {
-      leaves = generate_part(plan, LoopPart::leaves, bytes, nullptr);
+      blocks = generate_part(plan, LoopPart::blocks, bytes, nullptr);
       finish = generate_part(plan, LoopPart::finish, bytes, nullptr);
     }
     block_ = publish_code(bytes, "sinter_loop");
     code_bytes_ = bytes.size();
     function_ = block_->entry<LoopFunction>(whole);
-    if (plan.splits()) leaves_ = block_->entry<LoopFunction>(leaves), finish_ = block_->entry<LoopFunction>(finish);
+    if (plan.splits()) blocks_ = block_->entry<LoopFunction>(blocks), finish_ = block_->entry<LoopFunction>(finish);
     if (plan.has_short_rows()) short_columns_ = plan.lanes;
     has_narrow_index_ = plan.narrow_index;
     reductions_ = static_cast<int>(plan.passes[0].reductions.size());

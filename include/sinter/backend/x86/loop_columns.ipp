@@ -83,9 +83,18 @@ SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::column_values(std
   return values;
 }
 
+SINTER_DECL LoopGenerator::Items LoopGenerator::near_items(std::size_t pass) const {
+  constexpr int few = 8;
+  const PassPlan& p = plan_.passes[pass];
+  int cost = p.stores ? few : 0;
+  for (InstId i : p.needed)
+    if (plan_.insts[i].level == Level::near) cost += static_cast<int>(cost_of(plan_.kernel->body[i].prim));
+  return cost < few ? Items::light : Items::heavy;
+}
+
 SINTER_DECL void LoopGenerator::walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results) {
   std::vector<Running> items = results;
-  walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, items, [&] {
+  walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, items, near_items(pass), [&] {
     emit_level(pass, Level::near, lanes);
     std::size_t at = 0;
     for (InstId i : plan_.passes[pass].reductions)
@@ -108,7 +117,7 @@ SINTER_DECL void LoopGenerator::column_pass(std::size_t pass, const std::vector<
     walk_near(pass, lanes, results);
   } else {
     std::vector<Running> inner = column_values(pass, lanes);
-    walk({.reg = Gpr::none, .slot = body_.far_slot}, arg(offsetof(LoopArgs, far)), results, inner, [&] {
+    walk({.reg = Gpr::none, .slot = body_.far_slot}, arg(offsetof(LoopArgs, far)), results, inner, Items::heavy, [&] {
       emit_level(pass, Level::far, lanes);
       walk_near(pass, lanes, inner);
       body_.rewind_near();

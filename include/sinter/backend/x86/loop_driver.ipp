@@ -1,5 +1,5 @@
 // The driver of generated loops: binds a kernel to extents, chooses which axis the code counts over, walks the other
-// parallel axes by shifting bases, cuts work into tasks, and runs the leaves of long rows in parallel.
+// parallel axes by shifting bases, cuts work into tasks, and runs the blocks of long rows in parallel.
 #pragma once
 
 #include <sinter/backend/x86/loop.hpp>
@@ -176,8 +176,8 @@ class LoopLaunch final : public Launch {
   }
 
   void plan_split() {
-    may_split_ = code_->leaves() != nullptr && args_.columns >= 8 * leaf_elements && nanoseconds_ >= serial_nanoseconds && outer_extent_ * rest_count_ < 64;
-    if (may_split_) partials_.resize(static_cast<std::size_t>((args_.columns + leaf_elements - 1) / leaf_elements * code_->reductions()));
+    may_split_ = code_->blocks() != nullptr && args_.columns >= 8 * row_sum_block && nanoseconds_ >= serial_nanoseconds && outer_extent_ * rest_count_ < 64;
+    if (may_split_) partials_.resize(static_cast<std::size_t>((args_.columns + row_sum_block - 1) / row_sum_block * code_->reductions()));
   }
 
   /// Output larger than the caches goes past them.
@@ -247,8 +247,8 @@ class LoopLaunch final : public Launch {
   }
 
   void run_split(std::int64_t units) {
-    const auto leaves = static_cast<std::int64_t>(partials_.size()) / code_->reductions();
-    const double leaf_nanoseconds = nanoseconds_ / static_cast<double>(units * leaves);
+    const auto blocks = static_cast<std::int64_t>(partials_.size()) / code_->reductions();
+    const double block_nanoseconds = nanoseconds_ / static_cast<double>(units * blocks);
     LoopArgs local;
     copy_args(local);
     local.scratch = partials_.data();
@@ -258,8 +258,8 @@ class LoopLaunch final : public Launch {
       LoopArgs row = local;
       for (std::size_t i = 0; i < sources_.size(); ++i) row.pointer[i].base += outer * row.pointer[i].outer_stride;
       for (std::size_t a = 0; a < max_axes; ++a) row.index_origin[a] += outer * row.index_step[a];
-      parallel_for(leaves, leaf_nanoseconds, [&](std::int64_t begin, std::int64_t end) { code_->leaves()(&row, begin, end); });
-      local.reduced = leaves;
+      parallel_for(blocks, block_nanoseconds, [&](std::int64_t begin, std::int64_t end) { code_->blocks()(&row, begin, end); });
+      local.reduced = blocks;
       code_->finish()(&local, outer, outer + 1);
     }
   }

@@ -1,4 +1,4 @@
-// The control flow of generated loops: outer steps, passes, leaves and their binary counter, main loops and tails.
+// The control flow of generated loops: outer steps, passes, blocks and their binary counter, main loops and tails.
 // Leaves the straight-line parts to LoopBody. The order of reductions that kernel.hpp promises is kept here.
 #pragma once
 
@@ -12,7 +12,7 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// Which function of a LoopCode is written.
-enum class LoopPart : std::uint8_t { whole, streaming, leaves, finish, short_rows };
+enum class LoopPart : std::uint8_t { whole, streaming, blocks, finish, short_rows };
 
 class LoopGenerator {
  public:
@@ -32,17 +32,25 @@ class LoopGenerator {
     int slot = 0;
   };
   struct Stack {
-    int pointer = 0, leaf = 0, base = 0;   // frame slots: byte offset of the top, number of leaves, storage
+    int pointer = 0, block = 0, base = 0;   // frame slots: byte offset of the top, number of blocks, storage
+  };
+  /// Frame memory for the blocks before the current one.
+  struct Totals {
+    int base = 0;
+    Mem sum(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value)); }
+    Mem lost(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value) + 64); }
   };
   /// Lanes of the current pass, per reduction. On AVX-512 minima and maxima of floats run on an instruction that loses a
-  /// NaN; `saw_nan` (a mask, seen in any vector of the leaf) puts it back at the leaf's end.
+  /// NaN; `saw_nan` (a mask, seen in any vector of the block) puts it back at the block's end.
   struct Accumulators {
     std::vector<VReg> lanes;
     VReg saw_nan = no_vreg;
     VReg unseen = no_vreg;   // a vector whose NaNs are looked for together with the next one's
   };
+  /// What a walk repeats: `light` code may be written several times.
+  enum class Items : std::uint8_t { light, heavy };
   using Action = std::function<void()>;
-  using Content = std::function<void(int leaf_end)>;
+  using Content = std::function<void(int block_end)>;
 
   // loop_generator.ipp
   void outer_loop(const Action& step);
@@ -50,7 +58,7 @@ class LoopGenerator {
   void row_pass(std::size_t pass);
   std::vector<Running> row_values(std::size_t pass);
   void row_columns(std::size_t pass, std::vector<Running>& results);
-  void row_leaf(std::size_t pass, std::vector<Running>& results, int leaf_end);
+  void row_block(std::size_t pass, std::vector<Running>& results, int block_end);
   void map_columns(std::size_t pass);
   void vector_step(std::size_t pass, const Lane0& lane);
   void accumulate(std::size_t pass, const Lane0& lane);
@@ -61,7 +69,7 @@ class LoopGenerator {
   int accumulators_of(DType dtype, int copies) const;
   void make_accumulators(std::size_t pass);
   void publish(std::size_t pass, const std::vector<Running>& results);
-  void leaves_function();
+  void blocks_function();
   void finish_function();
   // loop_short_rows.ipp
   void short_rows_function();
@@ -76,14 +84,24 @@ class LoopGenerator {
   void column_pass(std::size_t pass, const std::vector<Lane0>& lanes);
   void emit_level(std::size_t pass, Level level, const std::vector<Lane0>& lanes);
   std::vector<Running> column_values(std::size_t pass, const std::vector<Lane0>& lanes);
+  Items near_items(std::size_t pass) const;
   void walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results);
   // loop_chain.ipp
   void set_counter(const Counter& counter, std::int32_t value);
   void count_up(const Counter& counter);
   void compare_counter(const Counter& counter, Mem with);
   void chain(const Counter& counter, Mem count, std::vector<Running>& values, const Content& content);
-  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, const Action& item);
+  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, Items kind, const Action& item);
+  void walk_by_fours(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
+                     const std::vector<Running>& items, const Action& item);
+  void walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next, const std::vector<Running>& other,
+                    const std::vector<Running>& items, const Action& item);
   void run_loop(const Counter& counter, Mem limit, const Action& item);
+  void set_block_end(const Counter& counter, Mem count, std::int64_t length, int block_end);
+  static bool is_compensated(const Running& value);
+  void start_totals(const Totals& totals, const std::vector<Running>& values);
+  void add_to_totals(const Totals& totals, const std::vector<Running>& values);
+  void finish_totals(const Totals& totals, const std::vector<Running>& values);
   Stack make_stack(std::size_t values);
   void push(const Stack& stack, std::vector<Running>& values);
   void pop_all(const Stack& stack, std::vector<Running>& values);

@@ -1,5 +1,5 @@
 // Pointwise and row kernels: passes over a row, lane accumulators, main loops and tails; and the two functions that let
-// the leaves of a long row run in parallel.
+// the blocks of a long row run in parallel.
 #pragma once
 
 #include <sinter/backend/x86/loop_generator.hpp>
@@ -52,7 +52,7 @@ SINTER_DECL CodeStream LoopGenerator::run() {
   kernel_region_ = s_.open_region();
   body_.assign_pointers();
   body_.emit_outside(Level::kernel, 0, nullptr, 0);
-  if (part_ == LoopPart::leaves) leaves_function();
+  if (part_ == LoopPart::blocks) blocks_function();
   else if (part_ == LoopPart::short_rows) short_rows_function();
   else outer_loop([&] {
     if (part_ == LoopPart::finish) finish_function();
@@ -103,7 +103,7 @@ SINTER_DECL void LoopGenerator::row_pass(std::size_t pass) {
     row_columns(pass, results);
   } else {
     std::vector<Running> rows = row_values(pass);
-    walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, rows, [&] {
+    walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, rows, Items::heavy, [&] {
       for (InstId i : plan_.passes[pass].needed)
         if (plan_.insts[i].level == Level::near) body_.emit_inner(i, Lane0{}, false);
       row_columns(pass, rows);
@@ -121,7 +121,7 @@ SINTER_DECL void LoopGenerator::publish(std::size_t pass, const std::vector<Runn
 
 SINTER_DECL void LoopGenerator::row_columns(std::size_t pass, std::vector<Running>& results) {
   if (results.empty()) return map_columns(pass);
-  chain({.reg = loop_reg::column}, arg(offsetof(LoopArgs, columns)), results, [&](int leaf_end) { row_leaf(pass, results, leaf_end); });
+  chain({.reg = loop_reg::column}, arg(offsetof(LoopArgs, columns)), results, [&](int block_end) { row_block(pass, results, block_end); });
 }
 
 /// Floats have 256 bytes of lanes by definition; for integers any number gives the same result.
@@ -164,11 +164,11 @@ SINTER_DECL void LoopGenerator::accumulate_extremum(Accumulators& into, const In
   b_.merge_mask(into.saw_nan, is_nan);
 }
 
-/// One leaf of a row: rcx to leaf_end, in steps of row_copies_ vectors, the rest vector by vector under masks.
-SINTER_DECL void LoopGenerator::row_leaf(std::size_t pass, std::vector<Running>& results, int leaf_end) {
+/// One block of a row: rcx to block_end, in steps of row_copies_ vectors, the rest vector by vector under masks.
+SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>& results, int block_end) {
   const int step = row_copies_ * plan_.lanes, top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
   clear_accumulators(results);
-  s_.mov(Gpr::rax, CodeStream::slot(leaf_end));
+  s_.mov(Gpr::rax, CodeStream::slot(block_end));
   s_.binary(Op::sub, Gpr::rax, loop_reg::column);
   s_.binary_imm(Op::and_, Gpr::rax, -step);
   s_.jump(Op::jle, rest);
@@ -183,7 +183,7 @@ SINTER_DECL void LoopGenerator::row_leaf(std::size_t pass, std::vector<Running>&
   s_.end_loop();
   s_.bind(rest);
   for (int u = 0; u < row_copies_; ++u) {
-    s_.mov(Gpr::rax, CodeStream::slot(leaf_end));
+    s_.mov(Gpr::rax, CodeStream::slot(block_end));
     s_.binary(Op::sub, Gpr::rax, loop_reg::column);
     s_.jump(Op::jle, done);
     vector_step(pass, {.copy = u, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)});
@@ -286,31 +286,31 @@ SINTER_DECL void LoopGenerator::map_columns(std::size_t pass) {
 
 // Leaves apart ---------------------------------------------------------------------------------------------------------
 
-/// begin and end count leaves of the row at outer 0. Leaf values go to scratch, 8 bytes each, leaf-major.
-SINTER_DECL void LoopGenerator::leaves_function() {
-  const int leaf = s_.frame(8), leaf_end = s_.frame(8);
-  s_.mov(CodeStream::slot(leaf), loop_reg::outer);
+/// begin and end count blocks of the row at outer 0. Block values go to scratch, 8 bytes each, block-major.
+SINTER_DECL void LoopGenerator::blocks_function() {
+  const int block = s_.frame(8), block_end = s_.frame(8);
+  s_.mov(CodeStream::slot(block), loop_reg::outer);
   s_.mov_imm(loop_reg::outer, 0);
   body_.emit_outside(Level::outer, 0, nullptr, 0);
   body_.reset_pointers();
   std::vector<Running> results = row_values(0);
   make_accumulators(0);
-  run_loop({.reg = Gpr::none, .slot = leaf}, CodeStream::slot(end_slot_), [&] {
-    s_.emit(Op::imul, {reg(loop_reg::column), mem(8), immediate()}, CodeStream::slot(leaf), leaf_elements);
-    s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(loop_reg::column, static_cast<std::int32_t>(leaf_elements)));
+  run_loop({.reg = Gpr::none, .slot = block}, CodeStream::slot(end_slot_), [&] {
+    s_.emit(Op::imul, {reg(loop_reg::column), mem(8), immediate()}, CodeStream::slot(block), row_sum_block);
+    s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(loop_reg::column, static_cast<std::int32_t>(row_sum_block)));
     s_.mov(Gpr::rdx, arg(offsetof(LoopArgs, columns)));
     s_.binary(Op::cmp, Gpr::rax, Gpr::rdx);
     s_.binary(Op::cmovg, Gpr::rax, Gpr::rdx);
-    s_.mov(CodeStream::slot(leaf_end), Gpr::rax);
-    row_leaf(0, results, leaf_end);
-    s_.emit(Op::imul, {reg(Gpr::rdx), mem(8), immediate()}, CodeStream::slot(leaf), static_cast<std::int64_t>(8 * results.size()));
+    s_.mov(CodeStream::slot(block_end), Gpr::rax);
+    row_block(0, results, block_end);
+    s_.emit(Op::imul, {reg(Gpr::rdx), mem(8), immediate()}, CodeStream::slot(block), static_cast<std::int64_t>(8 * results.size()));
     s_.binary(Op::add, Gpr::rdx, arg(offsetof(LoopArgs, scratch)));
     for (std::size_t i = 0; i < results.size(); ++i)
       b_.store_scalar(results[i].dtype == DType::bool_ ? DType::i32 : results[i].dtype, CodeStream::at(Gpr::rdx, static_cast<std::int32_t>(8 * i)), results[i].reg);
   });
 }
 
-/// One outer step from the leaf values in scratch; args.reduced is their number (at least one).
+/// One outer step from the block values in scratch; args.reduced is their number (at least one).
 SINTER_DECL void LoopGenerator::finish_function() {
   body_.emit_outside(Level::outer, 0, nullptr, 0);
   body_.reset_pointers();
@@ -319,7 +319,7 @@ SINTER_DECL void LoopGenerator::finish_function() {
   const int done = s_.new_label(), top = s_.new_label();
   s_.mov_imm(loop_reg::near, 0);
   s_.mov_imm(CodeStream::slot(stack.pointer), 0);
-  s_.mov_imm(CodeStream::slot(stack.leaf), 0);
+  s_.mov_imm(CodeStream::slot(stack.block), 0);
   s_.begin_loop();
   s_.bind(top);
   s_.emit(Op::imul, {reg(Gpr::rdx), reg(loop_reg::near), immediate()}, static_cast<std::int64_t>(8 * results.size()));

@@ -50,7 +50,7 @@ struct LoopPlan {
   int depths = 0;                   // greatest reduction depth
   int stashes = 0;
   std::vector<std::uint16_t> inner_stores, outer_stores;   // indices into Kernel::stores
-  /// Row kernels that can be cut into leaves and finished later.
+  /// Row kernels that can be cut into blocks and finished later.
   bool splits() const { return is_row && near_axis < 0 && passes.size() == 1 && !passes[0].stores; }
   /// Row kernels that have a variant for rows of at most `lanes` elements.
   bool has_short_rows() const;

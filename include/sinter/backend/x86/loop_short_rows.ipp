@@ -1,4 +1,4 @@
-// Row kernels whose rows fit one vector: one masked vector per row, no leaves, and several rows side by side so that their
+// Row kernels whose rows fit one vector: one masked vector per row, no blocks, and several rows side by side so that their
 // chains of reductions overlap. Lanes beyond the row hold the neutral element, as they do in the full set of lanes, whose
 // upper halves then add nothing but neutral elements to the tree: the result is the same bit by bit.
 #pragma once
