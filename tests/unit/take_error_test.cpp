@@ -33,6 +33,9 @@ TEST_CASE("take: lazily, in several lines of one kernel, beside a product, and i
   const int lazy = __LINE__ + 1;
   const Tensor pending = take(table, tensor({7}), 0);
   CHECK(has(message_of<IndexError>([&] { eval(pending); }), "index 7 is out of range for an axis of extent 6 " + at(lazy)));
+  const int again = __LINE__ + 1;   // an equal graph, whose plan is shared
+  const Tensor later = take(table, tensor({7}), 0);
+  CHECK(has(message_of<IndexError>([&] { eval(later); }), at(again)));
   const int first = __LINE__ + 2;
   auto two = jit::compile([](Tensor t, Tensor i, Tensor j) {
     Tensor a = take(t, i, 0);

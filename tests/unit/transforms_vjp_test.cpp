@@ -240,6 +240,10 @@ TEST_CASE("value_and_grad: what follows the loss is passed through") {
 
 TEST_CASE("derivatives: errors name the user's line") {
   Tensor x = vec64({1, 2, 3});
+  auto parts = jit::vjp([](Tensor v) { return std::vector<Tensor>{v, v * 2}; }, x).second;
+  CHECK(has(message_of<UserError>([&] { parts({vec64({1, 2})}); }), "vjp: 1 gradients for 2 results"));
+  CHECK(has(message_of<UserError>([&] { parts({}); }), "vjp: 0 gradients for 2 results"));
+  CHECK(has(message_of<UserError>([&] { parts({vec64({1, 2}), vec64({1, 2}), vec64({1, 2})}); }), "give each result a gradient of its shape"));
   std::string text = message_of<ShapeError>([&] { jit::vjp(layer, x).second(vec64({1, 2, 3})); });
   CHECK(has(text, "vjp: the gradient is f64[3], it must have the shape of f64[2] [transforms_vjp_test.cpp:"));
   text = message_of<ShapeError>([&] { jit::jvp(layer, x, vec64({1, 2})); });

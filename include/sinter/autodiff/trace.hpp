@@ -105,6 +105,7 @@ struct CollectVisitor {
   void tensor(const Tensor& x) { values.push_back(x.impl()); }
   void scalar(const Scalar& x) { values.push_back(In(x).tensor()); }
   void variable(const Variable& x) { values.push_back(x.value().impl()); }
+  void dim(const Dim&) {}   // stays what it is
   void fixed(std::int64_t) {}
 };
 template <class R>
@@ -120,6 +121,7 @@ struct FillVisitor {
   void tensor(Tensor& x) { x = Tensor(*values++); }
   void scalar(Scalar& x) { x = Scalar(*values++); }
   void variable(const Variable&) { ++values; }
+  void dim(const Dim&) {}
   void fixed(std::int64_t) {}
 };
 template <class R>

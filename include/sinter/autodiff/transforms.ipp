@@ -97,7 +97,10 @@ SINTER_DECL std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<Transfo
 }
 
 SINTER_DECL std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<Ref<TensorImpl>> gradients, Location where) {
-  ensure(gradients.size() == call.result_types.size(), "pullback: a gradient for each result is required");
+  if (gradients.size() != call.result_types.size())
+    throw UserError("vjp",
+                    std::to_string(gradients.size()) + " gradients for " + std::to_string(call.result_types.size()) + " results", where,
+                    "give each result a gradient of its shape");
   std::vector<Ref<TensorImpl>> operands = call.saved;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Type& type = call.result_types[i];

@@ -139,6 +139,12 @@ void visit_fields(V& visitor, [[maybe_unused]] std::string_view names, F&... fie
   [[maybe_unused]] std::uint32_t index = 0;
   (visit_part(fields, visitor, [&] { return Step{Step::Kind::field, index++, names, {}}; }), ...);
 }
+/// An extent stays symbolic for visitors that have .dim(Dim&); for others it is a static value.
+template <class D, class V>
+void visit_dim(D& object, V& visitor) {
+  if constexpr (requires { visitor.dim(object); }) visitor.dim(object);
+  else visitor.fixed(static_cast<std::int64_t>(object));
+}
 template <class K>
 std::string key_text(const K& key) {
   if constexpr (std::is_convertible_v<const K&, std::string>) return "[\"" + std::string(key) + "\"]";
@@ -169,7 +175,7 @@ void visit_leaves(T& object, V& visitor) {
   else if constexpr (std::is_integral_v<Plain>) visitor.fixed(static_cast<std::int64_t>(object));
   else if constexpr (std::is_floating_point_v<Plain>)
     static_assert(always_false<T>, "sinter: a float or double would be frozen into the compiled function; declare it Scalar");
-  else if constexpr (std::same_as<Plain, Dim>) visitor.fixed(static_cast<std::int64_t>(object));
+  else if constexpr (std::same_as<Plain, Dim>) detail::visit_dim(object, visitor);
   else if constexpr (std::same_as<Plain, std::string>) {
     visitor.fixed(static_cast<std::int64_t>(object.size()));
     for (char c : object) visitor.fixed(c);

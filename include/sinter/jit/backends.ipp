@@ -170,9 +170,11 @@ SINTER_DECL void set_stand_in(DeviceKind kind, DeviceMemory& memory, std::span<B
   for (std::size_t i = 0; i < backends.size(); ++i) stand_in.backends[i] = backends[i];
 }
 
-SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
-  return backend == "eager" ? Decompose{}(graph) : run_pipeline(graph);   // kernels are made of primitive operations only
+/// Kernels are made of primitive operations only, in sub-graphs as well.
+inline Graph decompose_all(const Graph& graph) {
+  return Decompose{}(map_bodies(graph, [](const std::shared_ptr<const Graph>& body) { return std::make_shared<const Graph>(decompose_all(*body)); }));
 }
+SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) { return backend == "eager" ? decompose_all(graph) : run_pipeline(graph); }
 }  // namespace jit_detail
 
 }  // namespace jit

@@ -89,14 +89,18 @@ struct CollectVisitor {
   void tensor(const Tensor& x) { values.push_back(x.impl()); }
   void scalar(const Scalar& x) { values.push_back(In(x).tensor()); }
   void variable(const Variable& x) { values.push_back(x.value().impl()); }
+  void dim(const Dim&) {}
   void fixed(std::int64_t) {}
 };
-/// Puts the values of a call into a copy of the traced result.
+/// Puts the values of a call, and the extents of its symbols, into a copy of the traced result.
 struct FillVisitor {
   Ref<TensorImpl>* values;
+  std::span<const std::int64_t> symbols;
   void tensor(Tensor& x) { x = Tensor(std::move(*values++)); }
   void scalar(Scalar& x) { x = item(In(Tensor(std::move(*values++)), Location())); }
   void variable(const Variable&) { ++values; }
+  void dim(Dim& x) { x = Dim(x.evaluate(symbols)); }
+  void dim(const Dim&) {}   // keys of maps
   void fixed(std::int64_t) {}
 };
 
@@ -356,7 +360,7 @@ class Compiled {
             state_->run(*entry, list, symbols, trace, values.data());
             if constexpr (!std::same_as<R, jit_detail::Nothing>) {
               R result = *static_cast<const R*>(entry->result_shape.get());
-              jit_detail::FillVisitor fill{values.data()};
+              jit_detail::FillVisitor fill{values.data(), symbols};
               tree::visit_leaves(result, fill);
               return result;
             }
@@ -377,7 +381,7 @@ class Compiled {
       std::vector<Ref<TensorImpl>> values;
       TreeResult done = state_->run_tree(entry, list, symbols, trace, {nullptr, &values});
       R result = *static_cast<const R*>(done.shape);
-      jit_detail::FillVisitor fill{values.data()};
+      jit_detail::FillVisitor fill{values.data(), symbols};
       if constexpr (!std::same_as<R, jit_detail::Nothing>) tree::visit_leaves(result, fill);
       return result;
     }

@@ -102,6 +102,19 @@ inline void move_to(Device device, TensorImpl& computed) {
   computed.offset = 0;
 }
 
+/// Equal graphs share a plan, which knows the lines of the first. For an error that names one they run once more, by a plan of
+/// their own.
+SINTER_NOINLINE inline void run_with_own_lines(std::span<const Ref<TensorImpl>> outputs) {
+  std::unique_lock lock(LazyCache::instance().mutex);
+  Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input});
+  const std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
+  std::vector<InputLayout> layouts;
+  for (const auto& input : inputs) layouts.push_back(layout_of(*input));
+  const Graph graph = captured.finish(), optimised = run_pipeline(graph);
+  lock.unlock();
+  execute(*build_plan(optimised, plan_options(optimised, {}, std::move(layouts), false, graph, matmul_precision())), inputs);
+}
+
 inline void become_ready(TensorImpl& value, TensorImpl& computed) {
   move_to(value.type.device, computed);
   value.storage = computed.storage;
@@ -180,7 +193,13 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts), matmul_precision(), jit::Fallback::refused).plan;
     ++cache.stats.evaluations;
     lock.unlock();   // functions of the user may run now, and evaluate
-    std::vector<Ref<TensorImpl>> results = execute(*plan, inputs);
+    std::vector<Ref<TensorImpl>> results;
+    try {
+      results = execute(*plan, inputs);
+    } catch (const IndexError&) {
+      jit::jit_detail::run_with_own_lines(outputs);
+      throw;
+    }
     lock.lock();
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (!outputs[i]->is_ready()) jit::jit_detail::become_ready(*outputs[i], *results[i]);   // else somebody was faster
