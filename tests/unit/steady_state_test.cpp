@@ -2,8 +2,11 @@
 // thread is counted. Sanitizers bring an allocator of their own and are left alone.
 #include "../catch.hpp"
 
+#include <Eigen/Dense>
+
 #include <sinter/sinter.hpp>
 
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
@@ -258,6 +261,63 @@ TEST_CASE("steady state: loops of any length allocate nothing") {
   CHECK(allocations_in([&] {
           for (int i = 0; i < 3; ++i) f(x, xs);
         }) == 0);
+}
+
+TEST_CASE("steady state: results into Eigen objects and strided places") {
+  auto f = jit::compile([](Tensor a) { return a * 2 + a.t(); });
+  auto pair = jit::compile([](Tensor a) { return std::pair{matmul(a, a), sum(a, 0)}; }, {.mode = jit::Mode::reduce_overhead});
+  Eigen::Matrix4d a = Eigen::Matrix4d::Random(), b, c;
+  Eigen::Matrix<double, 4, 4, Eigen::RowMajor> row;
+  Eigen::MatrixXd large = Eigen::MatrixXd::Zero(9, 9);
+  Eigen::Vector4d v;
+  auto block = large.block(2, 3, 4, 4);
+  Eigen::Map<Eigen::Matrix<double, 4, 4, Eigen::RowMajor>, 0, Eigen::OuterStride<>> rows(large.data(), 4, 4, Eigen::OuterStride<>(9));
+  jit::Function<Tensor(Tensor)> g = f;
+  auto all_of_them = [&] {
+    f.into(b)(a);
+    f.into(row)(a);
+    f.into(rows)(row);
+    f.into(block)(a);
+    pair.into(c, v)(a);
+    g.into(b)(a);
+  };
+  for (int i = 0; i < 5; ++i) all_of_them();
+  CHECK(allocations_in([&] {
+          for (int i = 0; i < 20; ++i) all_of_them();
+        }) == 0);
+  CHECK(b.isApprox(2 * a + a.transpose()));
+  CHECK(row.isApprox(b));
+  CHECK(block.isApprox(b));
+  CHECK(c.isApprox(a * a));
+}
+
+TEST_CASE("steady state: custom ops of many operands and results") {
+  using View = jit::ArrayView<double>;
+  auto total = jit::custom_op<double>({.name = "total_of_many", .shape = [](auto in) { return in[0]; }, .cpu = [](auto in, View out) {
+                                         for (std::int64_t i = 0; i < out.numel; ++i) {
+                                           out.data[i] = 0;
+                                           for (const auto& operand : in) out.data[i] += operand.data[i];
+                                         }
+                                       }});
+  auto spread = jit::custom_op<double, 8>({.name = "spread_eightfold", .shape = [](auto in) { return std::array{in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0]}; },
+                                           .cpu = [](auto in, auto out) {
+                                             for (std::size_t r = 0; r < 8; ++r)
+                                               for (std::int64_t i = 0; i < out[r].numel; ++i) out[r].data[i] = in[0].data[i] * static_cast<double>(r);
+                                           }});
+  auto f = jit::compile([=](Tensor x) {
+    const Tensor five = total(x, x, x, x, x);
+    auto parts = spread(five);
+    const std::vector<Tensor> many(20, parts[1]);
+    return total(many) + parts[7];
+  });
+  Tensor x = full({5}, 1, {.dtype = DType::f64});
+  eval(x);
+  for (int i = 0; i < 5; ++i) f(x);
+  Tensor y = f(x);
+  CHECK(allocations_in([&] {
+          for (int i = 0; i < 20; ++i) y = f(x);
+        }) == 0);
+  CHECK(item<double>(sum(y)) == 5 * (5 * 20 + 5 * 7));
 }
 
 #else

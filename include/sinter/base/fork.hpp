@@ -99,19 +99,27 @@ inline bool is_fork_under_way() noexcept { return base_detail::fork_gate.closing
 /// Runs `forget` in every child forked from now on, before fork() returns there. A function that is given twice runs once.
 void in_forked_child(void (*forget)()) noexcept;
 
+namespace base_detail {
+template <class T, class Make>
+struct ProcessObject {
+  static inline constinit std::atomic<T*> place{nullptr};
+  static inline constinit ForkSafeMutex making{};
+  SINTER_NOINLINE static T& make(Make& make) {
+    std::scoped_lock lock(making);
+    T* object = place.load(std::memory_order_relaxed);
+    if (object == nullptr) place.store(object = make(), std::memory_order_release);
+    return *object;
+  }
+};
+}  // namespace base_detail
+
 /// The one object that `make` returns a pointer to in this process: made at its first use and never destroyed, so that
 /// static destructors and threads that run during exit may use it. There is one for each type of `make`.
 template <class Make>
 auto& process_object(Make make) {
-  using T = std::remove_pointer_t<decltype(make())>;
-  static constinit std::atomic<T*> place{nullptr};
-  T* object = place.load(std::memory_order_acquire);
-  if (SINTER_LIKELY(object != nullptr)) return *object;
-  static constinit ForkSafeMutex making;
-  std::scoped_lock lock(making);
-  object = place.load(std::memory_order_relaxed);
-  if (object == nullptr) place.store(object = make(), std::memory_order_release);
-  return *object;
+  using Object = base_detail::ProcessObject<std::remove_pointer_t<decltype(make())>, Make>;
+  auto* object = Object::place.load(std::memory_order_acquire);
+  return SINTER_LIKELY(object != nullptr) ? *object : Object::make(make);
 }
 /// The one T of the process, made by its default constructor.
 template <class T>

@@ -415,8 +415,8 @@ class Function<R(P...)> {
   /// As Compiled::into; arguments are Tensors, Scalars, ... as in the signature, or lent memory for Tensors.
   template <class... O>
   [[nodiscard]] auto into(O&&... outputs) const {
-    std::vector<BorrowedMut> targets{jit_detail::as_target(outputs)...};
-    return [self = *this, targets](const auto&... args) { self.checked().call_into(targets, convert<P>(args)...); };
+    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs)...};
+    return [self = *this, targets](const auto&... args) { self.checked().call_into(Targets(targets), convert<P>(args)...); };
   }
   Stats stats() const { return checked().stats(); }
 
