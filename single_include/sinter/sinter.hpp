@@ -719,7 +719,11 @@ class Dim {
 
   /// The number under the given symbol values (indexed by SymbolId).
   std::int64_t evaluate(std::span<const std::int64_t> symbols) const {
-    return is_static() ? value() : evaluate_symbolic(symbols);
+    return is_static() ? value() : evaluate_symbolic(symbols, nullptr);
+  }
+  /// As evaluate, but symbols without a value count as `otherwise`: for weighing costs, never for extents.
+  std::int64_t estimate(std::span<const std::int64_t> symbols, std::int64_t otherwise) const {
+    return is_static() ? value() : evaluate_symbolic(symbols, &otherwise);
   }
   /// Replaces symbols: `replacement[id]` for each id below its size.
   Dim substitute(std::span<const Dim> replacement) const;
@@ -742,7 +746,7 @@ class Dim {
   static bool ask_equal(Dim a, Dim b);
   static std::strong_ordering ask_order(Dim a, Dim b);
   static bool ask_less(Dim a, Dim b);
-  std::int64_t evaluate_symbolic(std::span<const std::int64_t> symbols) const;
+  std::int64_t evaluate_symbolic(std::span<const std::int64_t> symbols, const std::int64_t* otherwise) const;
   const tensor_detail::DimNode* node() const { return reinterpret_cast<const tensor_detail::DimNode*>(bits_ - 1); }
   static Dim from_node(const tensor_detail::DimNode* node);
 
@@ -934,7 +938,19 @@ class TensorImpl : public RefCounted<TensorImpl> {
   Record* record = nullptr;
   TapeLeaf* tape_leaf = nullptr;   // owned
 
-  std::unique_ptr<const AxisMarks> marks;   // null: none
+  const AxisMarks* marks() const {          // null: none
+    const Extras* known = extras_.load(std::memory_order_acquire);
+    return known != nullptr ? known->marks.get() : nullptr;
+  }
+  /// Before anybody else sees the value.
+  void set_marks(const AxisMarks& marks);
+  /// A row-major copy of a ready strided value that was once asked for, or null.
+  TensorImpl* dense_copy() const {
+    const Extras* known = extras_.load(std::memory_order_acquire);
+    return known != nullptr ? known->dense.load(std::memory_order_acquire) : nullptr;
+  }
+  /// Keeps the copy as long as this value, unless another thread was first. Returns the one that is kept.
+  TensorImpl* keep_dense_copy(Ref<TensorImpl> copy) const;
 
   void* data() const { return static_cast<char*>(storage->data()) + offset * size_of(type.dtype); }
   bool is_ready() const { return state.load(std::memory_order_acquire) == TensorState::ready; }
@@ -949,6 +965,14 @@ class TensorImpl : public RefCounted<TensorImpl> {
  private:
   TensorImpl() = default;
   ~TensorImpl() = default;
+  /// What few values have. Made once, by whichever thread comes first.
+  struct Extras {
+    std::unique_ptr<const AxisMarks> marks;
+    std::atomic<TensorImpl*> dense{nullptr};   // owned
+  };
+  Extras& extras() const;
+  static void release_extras(Extras* extras) noexcept;
+  mutable std::atomic<Extras*> extras_{nullptr};
 };
 
 SINTER_NAMESPACE_END
@@ -1168,6 +1192,11 @@ class Graph {
   std::span<const Value> inputs() const { return inputs_; }
   std::span<const Value> outputs() const { return outputs_; }
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
+  /// What an extent counts as where costs are weighed: symbols at their hints, or at `unknown_extent` where the graph knows
+  /// none, as in sub-graphs whose trace has not ended. No size is computed with it.
+  std::int64_t estimate(Dim extent) const;
+  std::int64_t estimate_elements(const Shape& shape) const;
+  static constexpr std::int64_t unknown_extent = 64;
   /// The same nodes with other symbols.
   Graph with_symbols(std::vector<SymbolInfo> symbols) const;
   /// Copies of one graph: a pass that changes nothing gives one.
@@ -1196,6 +1225,8 @@ bool structurally_equal(const Graph& a, const Graph& b);
 /// each time it runs. The second is the later trace. Nodes are compared without their operands.
 bool may_be_retrace(const Graph& a, const Graph& b);
 bool may_be_retrace(const Node& a, const Node& b);
+/// Either node may stand for the other, given equal operands.
+bool structurally_equal(const Node& a, const Node& b);
 
 /// Throws InternalError naming the node when something is inconsistent: order, arity, result types against the op's rule.
 void verify(const Graph& graph);
@@ -1250,6 +1281,132 @@ SINTER_NAMESPACE_END
 // its leaves; results point back at it. Records refer to values, never to Variables, so nothing here can form a cycle.
 // Also the trace stack: which trace, if any, this thread is recording into.
 
+// ---- sinter/base/fork.hpp
+// What makes fork() harmless while other threads are inside the library. The child has the forking thread only: a lock
+// that another thread held would stay locked, and what it guards might be half written. So whoever takes a lock of the
+// library is inside a section first, and fork() waits until no other thread is inside one.
+//
+// How to use it: take `ForkSafeMutex` for std::mutex and `ForkSafeSharedMutex` for std::shared_mutex; open a ForkSection
+// around std::call_once and around any state that others must not find half changed; make objects of the process with
+// process_object<T>() instead of a static local variable, whose guard is a lock as well. Where state of other threads has
+// to be forgotten in the child, register a function with in_forked_child(). Never run functions of the user or wait for
+// another thread inside a section: fork() would wait as long.
+
+#include <mutex>
+#include <shared_mutex>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace base_detail {
+/// Entering counts and then looks whether the gate is closed; fork() closes it and then looks at the count. Both are
+/// sequentially consistent: either the thread that enters sees the gate closed and leaves again, or fork() sees it inside and
+/// waits. A thread that is inside may enter further sections, so it comes out in the end.
+struct ForkGate {
+  static constexpr int not_armed = -1;          // the functions for fork() are not registered yet
+  std::atomic<int> inside{0};                   // threads that have a section open
+  std::atomic<int> closings{not_armed};         // forks under way
+};
+inline constinit ForkGate fork_gate;
+inline int& fork_section_depth() noexcept {
+  static thread_local constinit int depth = 0;
+  return depth;
+}
+/// Arms the gate, or leaves and waits until it is open.
+void pass_closed_fork_gate() noexcept;
+}  // namespace base_detail
+
+/// While one is open in a thread, fork() in another thread waits. Sections nest; one belongs to its thread.
+class ForkSection {
+ public:
+  ForkSection() noexcept { begin(); }
+  ForkSection(const ForkSection&) = delete;
+  ForkSection& operator=(const ForkSection&) = delete;
+  ~ForkSection() { end(); }
+  static void begin() noexcept {
+    using namespace base_detail;
+    if (fork_section_depth()++ != 0) return;
+    fork_gate.inside.fetch_add(1);
+    if (SINTER_UNLIKELY(fork_gate.closings.load() != 0)) pass_closed_fork_gate();
+  }
+  static void end() noexcept {
+    if (--base_detail::fork_section_depth() == 0) base_detail::fork_gate.inside.fetch_sub(1);
+  }
+};
+
+/// A mutex that a forked child finds unlocked, unless the forking thread holds it.
+template <class Base>
+class ForkSafe {
+ public:
+  void lock() {
+    ForkSection::begin();
+    base_.lock();
+  }
+  bool try_lock() {
+    ForkSection::begin();
+    const bool is_locked = base_.try_lock();
+    if (!is_locked) ForkSection::end();
+    return is_locked;
+  }
+  void unlock() {
+    base_.unlock();
+    ForkSection::end();
+  }
+  void lock_shared()
+    requires requires(Base& base) { base.lock_shared(); }
+  {
+    ForkSection::begin();
+    base_.lock_shared();
+  }
+  void unlock_shared()
+    requires requires(Base& base) { base.unlock_shared(); }
+  {
+    base_.unlock_shared();
+    ForkSection::end();
+  }
+
+ private:
+  Base base_;
+};
+using ForkSafeMutex = ForkSafe<std::mutex>;
+using ForkSafeSharedMutex = ForkSafe<std::shared_mutex>;
+
+/// Has fork() wait until `is_busy` is false, besides for sections: for threads that announce in a place of their own that
+/// they are busy, and then see to it that is_fork_under_way() is false.
+void wait_before_fork(bool (*is_busy)()) noexcept;
+inline bool is_fork_under_way() noexcept { return base_detail::fork_gate.closings.load() > 0; }
+
+/// Runs `forget` in every child forked from now on, before fork() returns there. A function that is given twice runs once.
+void in_forked_child(void (*forget)()) noexcept;
+
+namespace base_detail {
+template <class T, class Make>
+struct ProcessObject {
+  static inline constinit std::atomic<T*> place{nullptr};
+  static inline constinit ForkSafeMutex making{};
+  SINTER_NOINLINE static T& make(Make& make) {
+    std::scoped_lock lock(making);
+    T* object = place.load(std::memory_order_relaxed);
+    if (object == nullptr) place.store(object = make(), std::memory_order_release);
+    return *object;
+  }
+};
+}  // namespace base_detail
+
+/// The one object that `make` returns a pointer to in this process: made at its first use and never destroyed, so that
+/// static destructors and threads that run during exit may use it. There is one for each type of `make`.
+template <class Make>
+auto& process_object(Make make) {
+  using Object = base_detail::ProcessObject<std::remove_pointer_t<decltype(make())>, Make>;
+  auto* object = Object::place.load(std::memory_order_acquire);
+  return SINTER_LIKELY(object != nullptr) ? *object : Object::make(make);
+}
+/// The one T of the process, made by its default constructor.
+template <class T>
+T& process_object() {
+  return process_object([] { return new T; });
+}
+
+SINTER_NAMESPACE_END
 // ---- sinter/graph/eager_call.hpp
 // EagerCall: a call of a C++ function that no trace sees into (jit::disable). The trace is cut there: the function runs on
 // values at each call, and what it gives are inputs of what follows. Also EagerSection: the Variables of the compiled call
@@ -1360,7 +1517,6 @@ struct Leaf {
 SINTER_NAMESPACE_END
 
 #include <map>
-#include <mutex>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -1447,7 +1603,7 @@ DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::sp
 void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where);
 
 /// Lazy evaluation holds it: whoever follows records of ready values must, too. Defined by the jit layer.
-std::mutex& evaluation_mutex();
+ForkSafeMutex& evaluation_mutex();
 /// Whether this thread puts what it records on the tape.
 bool& is_tape_on() noexcept;
 /// `value` as a leaf of the tape whose gradient goes to the gradient slot of `slot`: an object of its own, as others may
@@ -1460,6 +1616,13 @@ std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_view op, Locat
 std::uint64_t element_bits(const TensorImpl& value);
 /// Where the statement behind a value was written, as far as its records know.
 Location written_at(const TensorImpl& value);
+namespace graph_detail {
+bool is_traced_value_usable(const TensorImpl& value) noexcept;
+}
+/// May a value be an operand here: it is known, belongs to no trace, or to one that this thread is recording?
+inline bool is_usable_here(const TensorImpl& value) noexcept { return SINTER_LIKELY(value.trace == 0) || graph_detail::is_traced_value_usable(value); }
+/// The line of the statement that gives a pending value, or `otherwise`.
+Location line_of(const TensorImpl& value, Location otherwise);
 
 /// A function being traced on this thread. Traces nest (grad inside compile); the innermost records.
 class Trace {
@@ -1484,6 +1647,8 @@ class Trace {
   /// The function needs the number in `value`, a value of this trace with one element, now: its bits, in its own dtype.
   /// The default refuses.
   virtual std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where);
+  /// The function needs the number in a value of an enclosing trace.
+  virtual void note_outer_read() {}
   /// The function calls another one that no trace sees into, on `operands`: what it gave, as values of this trace.
   /// The default refuses.
   virtual EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands);
@@ -1664,15 +1829,19 @@ enum class Prim : std::uint8_t {
   load,         // access: element of an operand at this iteration point
   gather,       // args[0]: index (i32/i64); like load, displaced by index * the access's gather_stride
   index,        // bits: axis number; the iteration index along that axis, as i64
-  neg, abs, add, sub, mul, div, rem,   // integer div truncates like C++; rem has the divisor's sign, as NumPy's
+  neg, abs, add, sub, mul, div, rem,   // integer div truncates like C++; rem has the divisor's sign, a zero the dividend's
   fma,          // args[0] * args[1] + args[2], rounded once
-  min, max,     // NaN wins
+  min, max,     // NaN wins; -0 is less than +0
   eq, ne, lt, le,
   and_, or_, xor_, not_,   // bitwise on integers, logical on bool_
   select,       // args[0] ? args[1] : args[2]
-  convert,      // to dtype; float to integer truncates (NaN and what does not fit give some number, never a trap); to bool_ is `!= 0`
+  convert,      // to dtype; float to integer truncates and saturates, NaN gives 0; to bool_ is `!= 0`, so NaN gives true
   floor, ceil, round, trunc,   // round: half to even
-  sqrt, rsqrt, exp, log, sin, cos, tanh, erf, pow,
+  sqrt, rsqrt, exp, log, sin, cos, tanh, erf,
+  gelu,         // x * Phi(x), Phi being the normal distribution function
+  gelu_slope,   // its derivative, Phi(x) + x * e^(-x^2/2) / sqrt(2 pi)
+  gauss,        // e^(-x^2/2)
+  pow,
   random_bits,  // args: key, counter, element index (all i64): 32 Philox bits as a non-negative i64
   reduce_add, reduce_mul, reduce_min, reduce_max,   // args[0]: a value along the reduced axes
   contract,     // args: a, b: sum over the reduced axis of a * b
@@ -1690,7 +1859,8 @@ inline constexpr std::array<PrimRow, static_cast<std::size_t>(Prim::contract) + 
     {"and", 2}, {"or", 2}, {"xor", 2}, {"not", 1},
     {"select", 3}, {"convert", 1},
     {"floor", 1}, {"ceil", 1}, {"round", 1}, {"trunc", 1},
-    {"sqrt", 1}, {"rsqrt", 1}, {"exp", 1}, {"log", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"erf", 1}, {"pow", 2},
+    {"sqrt", 1}, {"rsqrt", 1}, {"exp", 1}, {"log", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"erf", 1},
+    {"gelu", 1}, {"gelu_slope", 1}, {"gauss", 1}, {"pow", 2},
     {"random_bits", 3},
     {"reduce_add", 1}, {"reduce_mul", 1}, {"reduce_min", 1}, {"reduce_max", 1},
     {"contract", 2},
@@ -1734,7 +1904,7 @@ class ScalarBuilder {
   const std::vector<Inst>& body() const { return body_; }
   std::vector<Inst> take() { return std::move(body_); }
 
-  /// A constant of the dtype that `like` has.
+  /// A constant; an integer one is what Prim::convert makes of the number.
   ScalarValue imm(double value, DType dtype);
   ScalarValue imm(double value, ScalarValue like) { return imm(value, like.dtype); }
   ScalarValue imm_int(std::int64_t value, DType dtype);
@@ -1760,6 +1930,9 @@ class ScalarBuilder {
   ScalarValue cos(ScalarValue x) { return unary(Prim::cos, x); }
   ScalarValue tanh(ScalarValue x) { return unary(Prim::tanh, x); }
   ScalarValue erf(ScalarValue x) { return unary(Prim::erf, x); }
+  ScalarValue gelu(ScalarValue x) { return unary(Prim::gelu, x); }
+  ScalarValue gelu_slope(ScalarValue x) { return unary(Prim::gelu_slope, x); }
+  ScalarValue gauss(ScalarValue x) { return unary(Prim::gauss, x); }
   ScalarValue not_(ScalarValue x) { return unary(Prim::not_, x); }
   ScalarValue add(ScalarValue a, ScalarValue b) { return binary(Prim::add, a, b); }
   ScalarValue sub(ScalarValue a, ScalarValue b) { return binary(Prim::sub, a, b); }
@@ -2033,9 +2206,9 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
   friend auto operator symbol(LocatedRvalue<Self> self) -> Expr<Tag, tensor_detail::held_t<Self>> {                   \
     return tensor_detail::make_expr<Tag>(self.where, std::move(self.object));                                         \
   }
-// C++20 also tries `b == a` for `a == b`. Where the compiler has P2468 (Clang 16, GCC 13) the operator!= beside it
-// switches that off; GCC 12 needs == and != whose two operands are alike, which cannot know the line.
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+// C++20 also tries `b == a` for `a == b`. Clang has P2468, by which the operator!= beside it switches that off. GCC 12 finds
+// the two ambiguous and GCC 13 warns that they are: they need == and != whose operands are alike, which cannot know the line.
+#if defined(__GNUC__) && !defined(__clang__)
 #define SINTER_EQUALITY_NEEDS_LIKE_OPERANDS 1
 #define SINTER_EQUALITY_OPERATOR
 #else
@@ -2078,7 +2251,7 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
   SINTER_UNARY_OPERATOR(-, ops::Neg)       \
   SINTER_UNARY_OPERATOR(!, ops::Not)
 
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#if SINTER_EQUALITY_NEEDS_LIKE_OPERANDS
 template <TensorOperand L, TensorOperand R>
   requires(TensorLike<L> || TensorLike<R>)
 auto operator==(L&& a, R&& b) -> Expr<ops::Eq, tensor_detail::held_t<L>, tensor_detail::held_t<R>> {
@@ -2106,6 +2279,10 @@ SINTER_NAMESPACE_END
 // A call that updates a Variable in place claims the slot; only then does a reader wait.
 
 SINTER_NAMESPACE_BEGIN
+
+namespace tensor_detail {
+struct Reader;
+}
 
 /// While one is open, the values that this thread reads in slots stay alive. Sections nest; one belongs to its thread.
 class ReadSection {
@@ -2211,8 +2388,11 @@ class SlotClaims {
   void clear() noexcept;
 
  private:
+  bool announce();
   static void give_back(VariableSlot& slot) noexcept { slot.word_.fetch_and(~VariableSlot::claimed); }
   std::vector<VariableSlot*> slots_;   // null: not claimed any more
+  tensor_detail::Reader* reader_ = nullptr;   // of the one thread that uses this
+  bool is_announced_ = false;                 // there: a forked child must not find slots that nobody gives back
 };
 
 namespace tensor_detail {
@@ -2434,7 +2614,7 @@ class Tensor : public TensorMethods<Tensor> {
   [[nodiscard]] SlotRef at(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {}, const Index& i4 = {},
                            const Index& i5 = {}, const Index& i6 = {}, const Index& i7 = {}) &;
 
-  /// The elements, row-major; evaluates, and copies first if the layout is strided. Valid while this handle keeps its
+  /// The elements, row-major; evaluates. A strided value is copied once, and keeps the copy. Valid while this handle keeps its
   /// value. Throws DTypeError if T is not the dtype.
   template <Element T>
   std::span<const T> data(Location where = std::source_location::current()) const;
@@ -2451,7 +2631,7 @@ class Tensor : public TensorMethods<Tensor> {
 
  private:
   static const Ref<TensorImpl>& zero();
-  mutable Ref<TensorImpl> impl_;
+  Ref<TensorImpl> impl_;
 };
 
 /// A named mutable slot whose copies alias. Reading it inside a compiled function reads the slot at each call;
@@ -2600,6 +2780,54 @@ inline constexpr ExprStructure structure_of{
 template <class>
 inline constexpr bool always_false = false;
 
+/// The value that an expression was recorded as, if it was; one for each trace that used it. Const members may run on
+/// several threads at once.
+class RecordedValue {
+ public:
+  RecordedValue() = default;
+  RecordedValue(const RecordedValue& other) noexcept : value_(other.get()) {
+    if (value_ != nullptr) value_->retain();
+  }
+  RecordedValue(RecordedValue&& other) noexcept : value_(std::exchange(other.value_, nullptr)), others_(std::exchange(other.others_, nullptr)) {}
+  RecordedValue& operator=(const RecordedValue&) = delete;
+  ~RecordedValue() {
+    if (value_ != nullptr) value_->release();
+    while (others_ != nullptr) delete std::exchange(others_, others_->next);
+  }
+  // By the compiler's functions: std::atomic_ref is missing in some standard libraries, and std::atomic would keep the
+  // compiler from seeing that a temporary expression has none.
+  TensorImpl* get() const noexcept { return __atomic_load_n(&value_, __ATOMIC_ACQUIRE); }
+  /// The value, where it may be used here.
+  Ref<TensorImpl> usable() const noexcept {
+    TensorImpl* known = get();
+    if (known == nullptr || is_usable_here(*known)) return Ref<TensorImpl>::share(known);
+    for (const Other* other = __atomic_load_n(&others_, __ATOMIC_ACQUIRE); other != nullptr; other = other->next)
+      if (is_usable_here(*other->value)) return other->value;
+    return {};
+  }
+  /// Keeps `value`, unless there is one already, and returns what is to be used here.
+  Ref<TensorImpl> keep(Ref<TensorImpl> value) const {
+    TensorImpl* known = nullptr;
+    if (__atomic_compare_exchange_n(&value_, &known, value.get(), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      value->retain();
+      return value;
+    }
+    if (is_usable_here(*known)) return Ref<TensorImpl>::share(known);
+    auto* other = new Other{value, __atomic_load_n(&others_, __ATOMIC_ACQUIRE)};
+    while (!__atomic_compare_exchange_n(&others_, &other->next, other, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+    return value;
+  }
+
+ private:
+  struct Other {
+    Ref<TensorImpl> value;
+    Other* next;
+  };
+  mutable TensorImpl* value_ = nullptr;   // owned, as are the others
+  mutable Other* others_ = nullptr;
+};
+
 }  // namespace expr_detail
 
 /// An unfinished elementwise expression. Use it in further expressions, or assign it to a Tensor; `auto e = a + b;` is
@@ -2647,17 +2875,16 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
 
   /// The value of this expression, recorded at first use. A named Expr keeps its leaves, a temporary gives them away.
   Ref<TensorImpl> record() const& {
-    if (!recorded_) {
-      auto leaves = leaves_;
-      recorded_ = record_expression(structure(), leaves, where_);
-    }
-    return recorded_;
+    if (Ref<TensorImpl> known = recorded_.usable()) return known;
+    auto leaves = leaves_;
+    return recorded_.keep(record_expression(structure(), leaves, where_));
   }
   Ref<TensorImpl> record() && {
-    return recorded_ ? std::move(recorded_) : record_expression(structure(), leaves_, where_);
+    Ref<TensorImpl> known = recorded_.usable();
+    return known ? std::move(known) : record_expression(structure(), leaves_, where_);
   }
   static constexpr const ExprStructure& structure() { return expr_detail::structure_of<Expr>; }
-  bool is_recorded() const { return static_cast<bool>(recorded_); }
+  bool is_recorded() const { return recorded_.get() != nullptr; }
   std::span<Leaf, leaf_count> leaves() { return leaves_; }
   Location where() const { return where_; }
 
@@ -2673,7 +2900,7 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
 
   std::array<Leaf, leaf_count> leaves_;
   Location where_;
-  mutable Ref<TensorImpl> recorded_;
+  expr_detail::RecordedValue recorded_;
 };
 
 namespace tensor_detail {
@@ -2704,6 +2931,9 @@ SINTER_NAMESPACE_END
 
 // ---- sinter/ops/activation.hpp
 // Activation functions of neural networks, as elementwise ops so that fusion keeps them as scalar code.
+
+// ---- sinter/ops/unary.hpp
+// Elementwise ops of one operand: arithmetic, rounding, exponentials, casts. Activations are in activation.hpp.
 
 // ---- sinter/ops/val_ops.hpp
 // Algebra on Vals: each function adds a node to the Val's builder, so that derivatives and decompositions read like the
@@ -2831,49 +3061,223 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// 1 / (1 + e^-x). Goes to 0 on the left because e^-x overflows to infinity, which is then divided by.
+/// -x.
+struct Neg {
+  static constexpr OpInfo info{.name = "neg", .arity = 1};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.neg(x); }
+  static ValList vjp(const VjpArgs& a) { return {-a.dout}; }
+};
+
+/// |x|; the derivative at 0 is 0.
+struct Abs {
+  static constexpr OpInfo info{.name = "abs", .arity = 1};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.abs(x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * sign(a.in[0])}; }
+};
+
+/// -1, 0 or 1; keeps -0 and NaN.
+struct Sign {
+  static constexpr OpInfo info{.name = "sign", .arity = 1};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    const ScalarValue zero = s.imm(0, x);
+    return s.select(s.lt(zero, x), s.imm(1, x), s.select(s.lt(x, zero), s.imm(-1, x), x));
+  }
+};
+
+/// x * x.
+struct Square {
+  static constexpr OpInfo info{.name = "square", .arity = 1};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.mul(x, x); }
+  static ValList vjp(const VjpArgs& a) { return {2 * (a.dout * a.in[0])}; }
+};
+
+/// 1 / x.
+struct Reciprocal {
+  static constexpr OpInfo info{.name = "reciprocal", .arity = 1, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.div(s.imm(1, x), x); }
+  static ValList vjp(const VjpArgs& a) { return {-(a.dout * a.out * a.out)}; }   // in steps: out^2 may overflow
+};
+
+struct Sqrt {
+  static constexpr OpInfo info{.name = "sqrt", .arity = 1, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.sqrt(x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout / (2 * a.out)}; }
+};
+
+/// 1 / sqrt(x).
+struct Rsqrt {
+  static constexpr OpInfo info{.name = "rsqrt", .arity = 1, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.rsqrt(x); }
+  static ValList vjp(const VjpArgs& a) { return {-0.5 * (a.dout * a.out * a.out * a.out)}; }
+};
+
+struct Exp {
+  static constexpr OpInfo info{.name = "exp", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.exp(x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * a.out}; }
+};
+
+struct Log {
+  static constexpr OpInfo info{.name = "log", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.log(x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout / a.in[0]}; }
+};
+
+struct Sin {
+  static constexpr OpInfo info{.name = "sin", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.sin(x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * cos(a.in[0])}; }
+};
+
+struct Cos {
+  static constexpr OpInfo info{.name = "cos", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.cos(x); }
+  static ValList vjp(const VjpArgs& a) { return {-(a.dout * sin(a.in[0]))}; }
+};
+
+struct Tanh {
+  static constexpr OpInfo info{.name = "tanh", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.tanh(x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (1 - square(a.out))}; }
+};
+
+/// The error function, 2 / sqrt(pi) * integral of e^(-t^2) from 0 to x.
+struct Erf {
+  static constexpr OpInfo info{.name = "erf", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.erf(x); }
+  static ValList vjp(const VjpArgs& a) {
+    return {a.dout * (2 * std::numbers::inv_sqrtpi * exp(-square(a.in[0])))};
+  }
+};
+
+// Rounding keeps integers as they are; its derivative is zero.
+
+struct Floor {
+  static constexpr OpInfo info{.name = "floor", .arity = 1};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return is_floating(x.dtype) ? s.floor(x) : x; }
+};
+struct Ceil {
+  static constexpr OpInfo info{.name = "ceil", .arity = 1};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return is_floating(x.dtype) ? s.ceil(x) : x; }
+};
+/// To the nearest integer, halves to even.
+struct Round {
+  static constexpr OpInfo info{.name = "round", .arity = 1};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return is_floating(x.dtype) ? s.round(x) : x; }
+};
+/// Towards zero.
+struct Trunc {
+  static constexpr OpInfo info{.name = "trunc", .arity = 1};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return is_floating(x.dtype) ? s.trunc(x) : x; }
+};
+
+/// Logical not of bool, bitwise not of integers.
+struct Not {
+  static constexpr OpInfo info{.name = "not", .arity = 1, .dtypes = DTypeRule::logical};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.not_(x); }
+};
+
+/// To attrs.dtype: floating to integer truncates and saturates (NaN gives 0), anything to bool is `x != 0`.
+struct Cast {
+  static constexpr OpInfo info{.name = "cast", .arity = 1, .dtypes = DTypeRule::attribute};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) { return s.convert(x, attrs.dtype); }
+  static ValList vjp(const VjpArgs& a) { return {cast(a.dout, a.in[0].dtype())}; }
+};
+
+/// The value itself, a constant for differentiation.
+struct StopGradient {
+  static constexpr OpInfo info{.name = "stop_gradient", .arity = 1};
+  static ScalarValue lower(ScalarBuilder&, ScalarValue x) { return x; }
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// 1 / (1 + e^-x), on the left as e^x / (1 + e^x): nothing overflows, and small results keep their digits. The derivative is
+/// made of the result, so that the operand need not be kept: right to an absolute error, as in PyTorch.
 struct Sigmoid {
   static constexpr OpInfo info{.name = "sigmoid", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
-    const ScalarValue one = s.imm(1, x);
-    return s.div(one, s.add(one, s.exp(s.neg(x))));
+    const ScalarValue one = s.imm(1, x), power = s.exp(s.neg(s.abs(x)));
+    return s.div(s.select(s.lt(x, s.imm(0, x)), power, one), s.add(one, power));
   }
   static ValList vjp(const VjpArgs& a) { return {a.dout * a.out * (1 - a.out)}; }
 };
 
-/// max(x, 0); NaN stays NaN, the derivative at 0 is 0. It asks the result, so that the operand need not be kept.
+/// max(x, 0), +0 for -0; NaN stays NaN, the derivative at 0 is 0. It asks the result, so that the operand need not be kept.
 struct Relu {
   static constexpr OpInfo info{.name = "relu", .arity = 1};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.max(x, s.imm(0, x)); }
   static ValList vjp(const VjpArgs& a) { return {where(gt(a.out, 0), a.dout, 0)}; }
 };
 
-/// x * Phi(x) with Phi the normal distribution function: 0.5 x (1 + erf(x / sqrt 2)). Hendrycks and Gimpel, 2016, exact form.
+/// e^(-x^2 / 2), the normal density but for its factor.
+struct Gauss {
+  static constexpr OpInfo info{.name = "gauss", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.gauss(x); }
+  static ValList vjp(const VjpArgs& a) { return {-(a.dout * (a.in[0] * a.out))}; }
+};
+
+/// The derivative of gelu, Phi(x) + x * phi(x) with phi the normal density.
+struct GeluSlope {
+  static constexpr OpInfo info{.name = "gelu_slope", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.gelu_slope(x); }
+  /// d/dx = phi(x) * (2 - x^2). The density is 0 long before the bound, which keeps infinity away.
+  static ValList vjp(const VjpArgs& a) {
+    constexpr double scale = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+    const Val density = apply(op_info<Gauss>, {a.in[0]}) * scale;
+    return {a.dout * (density * (2 - minimum(square(a.in[0]), number(a.in[0], 1e4))))};
+  }
+};
+
+/// x * Phi(x) with Phi the normal distribution function. Hendrycks and Gimpel, 2016, exact form.
 struct Gelu {
   static constexpr OpInfo info{.name = "gelu", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.gelu(x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * apply(op_info<GeluSlope>, {a.in[0]})}; }
+};
+
+/// The parts of sigmoid for silu and its derivative. `root`^2 is e^-|x|; as two factors it does not underflow before a product
+/// with it does. `x` is bounded where the functions have reached their limits, so that infinity times 0 does not occur.
+struct LogisticParts {
+  ScalarValue x, root, is_negative, denominator;   // 1 + root^2
+};
+inline LogisticParts logistic_parts(ScalarBuilder& s, ScalarValue x) {
+  const ScalarValue bounded = s.max(x, s.imm(-1e4, x));
+  const ScalarValue root = s.exp(s.mul(s.abs(bounded), s.imm(-0.5, x)));
+  const ScalarValue is_negative = s.lt(x, s.imm(0, x));
+  return {bounded, root, is_negative, s.fma(root, root, s.imm(1, x))};
+}
+
+/// The derivative of silu, s(x) * (1 + x * s(-x)) with s the sigmoid.
+struct SiluSlope {
+  static constexpr OpInfo info{.name = "silu_slope", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
-    const ScalarValue erf = s.erf(s.mul(x, s.imm(1 / std::numbers::sqrt2, x)));
-    const ScalarValue twice_distribution = s.add(s.imm(1, x), erf);
-    const ScalarValue half = s.mul(s.imm(0.5, x), x);   // one after the other: compilers order arguments differently
-    return s.mul(half, twice_distribution);
+    const LogisticParts p = logistic_parts(s, x);
+    const ScalarValue bounded = s.min(p.x, s.imm(1e4, x));
+    const ScalarValue on_left = s.mul(s.mul(p.root, s.add(p.denominator, bounded)), p.root);
+    const ScalarValue on_right = s.fma(s.mul(bounded, p.root), p.root, p.denominator);
+    return s.div(s.select(p.is_negative, on_left, on_right), s.mul(p.denominator, p.denominator));
   }
-  /// d/dx = Phi(x) + x * phi(x).
+  /// d/dx = s(x) * s(-x) * (2 - x * tanh(x / 2)).
   static ValList vjp(const VjpArgs& a) {
-    const Val x = a.in[0];
-    const Val distribution = 0.5 * (1 + erf(x * (1 / std::numbers::sqrt2)));
-    const Val density = exp(square(x) * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
-    return {a.dout * (distribution + x * density)};
+    const Val x = a.in[0], curve = apply(op_info<Tanh>, {x * 0.5});
+    return {a.dout * (sigmoid(x) * sigmoid(-x) * (2 - x * curve))};
   }
 };
 
 /// x * sigmoid(x).
 struct Silu {
   static constexpr OpInfo info{.name = "silu", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.div(x, s.add(s.imm(1, x), s.exp(s.neg(x)))); }
-  static ValList vjp(const VjpArgs& a) {
-    const Val gate = sigmoid(a.in[0]);
-    return {a.dout * (gate * (1 + a.in[0] * (1 - gate)))};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    const LogisticParts p = logistic_parts(s, x);
+    const ScalarValue factor = s.select(p.is_negative, p.root, s.imm(1, x));
+    return s.div(s.mul(s.mul(p.x, factor), factor), p.denominator);
   }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * apply(op_info<SiluSlope>, {a.in[0]})}; }
 };
 
 }  // namespace ops
@@ -2890,7 +3294,7 @@ namespace ops_detail {
 
 /// Axis `axis` of a value of rank `rank`, negative ones resolved. Throws IndexError.
 int checked_axis(const InferArgs& args, std::int64_t axis, int rank);
-/// attrs.axes[0] of the first operand.
+/// attrs.axes[0], the only one, of the first operand.
 int first_axis(const InferArgs& args);
 
 void require_count(const InferArgs& args, std::size_t least, std::size_t most);
@@ -2905,6 +3309,9 @@ std::string operands_text(const InferArgs& args);
 
 /// `shape` without (or with 1 in place of) attrs.axes.
 Shape reduced_shape(const InferArgs& args, const Shape& shape);
+/// Is the extent below `least`? While tracing, an extent that may be on either side is asked for, which becomes a guard; where
+/// nobody can answer, it is taken to be long enough.
+bool is_shorter(Dim extent, std::int64_t least);
 /// Reductions without a neutral element refuse empty axes.
 void require_nonempty(const InferArgs& args, const Shape& shape);
 
@@ -2972,8 +3379,8 @@ struct Div {
   static constexpr OpInfo info{.name = "div", .arity = 2, .dtypes = DTypeRule::floating};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.div(a, b); }
   static ValList vjp(const VjpArgs& a) {
-    const Val da = a.dout / a.in[1];
-    return {da, a.needs(1) ? -(da * a.out) : Val{}};
+    // dout / b overflows where b is subnormal, and times a result of 0 is NaN; out / b stays what the derivative is.
+    return {a.needs(0) ? a.dout / a.in[1] : Val{}, a.needs(1) ? -(a.dout * (a.out / a.in[1])) : Val{}};
   }
 };
 
@@ -2986,7 +3393,7 @@ struct FloorDivide {
   }
 };
 
-/// a - b * floor(a / b): has the sign of b.
+/// a - b * floor(a / b), exact: has the sign of b, a zero that of a.
 struct Rem {
   static constexpr OpInfo info{.name = "rem", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.rem(a, b); }
@@ -3008,7 +3415,7 @@ struct Pow {
   }
 };
 
-/// The larger; NaN wins. Equal operands share the gradient.
+/// The larger; NaN wins, and +0 is larger than -0. Equal operands share the gradient.
 struct Maximum {
   static constexpr OpInfo info{.name = "maximum", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.max(a, b); }
@@ -3018,7 +3425,7 @@ struct Maximum {
   }
 };
 
-/// The smaller; NaN wins. Equal operands share the gradient.
+/// The smaller; NaN wins, and -0 is smaller than +0. Equal operands share the gradient.
 struct Minimum {
   static constexpr OpInfo info{.name = "minimum", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.min(a, b); }
@@ -3668,143 +4075,6 @@ struct To {
 Val to(Val x, Device device);
 
 SINTER_NAMESPACE_END
-// ---- sinter/ops/unary.hpp
-// Elementwise ops of one operand: arithmetic, rounding, exponentials, casts. Activations are in activation.hpp.
-
-SINTER_NAMESPACE_BEGIN
-namespace ops {
-
-/// -x.
-struct Neg {
-  static constexpr OpInfo info{.name = "neg", .arity = 1};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.neg(x); }
-  static ValList vjp(const VjpArgs& a) { return {-a.dout}; }
-};
-
-/// |x|; the derivative at 0 is 0.
-struct Abs {
-  static constexpr OpInfo info{.name = "abs", .arity = 1};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.abs(x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout * sign(a.in[0])}; }
-};
-
-/// -1, 0 or 1; keeps -0 and NaN.
-struct Sign {
-  static constexpr OpInfo info{.name = "sign", .arity = 1};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
-    const ScalarValue zero = s.imm(0, x);
-    return s.select(s.lt(zero, x), s.imm(1, x), s.select(s.lt(x, zero), s.imm(-1, x), x));
-  }
-};
-
-/// x * x.
-struct Square {
-  static constexpr OpInfo info{.name = "square", .arity = 1};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.mul(x, x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout * (2 * a.in[0])}; }
-};
-
-/// 1 / x.
-struct Reciprocal {
-  static constexpr OpInfo info{.name = "reciprocal", .arity = 1, .dtypes = DTypeRule::floating};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.div(s.imm(1, x), x); }
-  static ValList vjp(const VjpArgs& a) { return {-(a.dout * square(a.out))}; }
-};
-
-struct Sqrt {
-  static constexpr OpInfo info{.name = "sqrt", .arity = 1, .dtypes = DTypeRule::floating};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.sqrt(x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout / (2 * a.out)}; }
-};
-
-/// 1 / sqrt(x).
-struct Rsqrt {
-  static constexpr OpInfo info{.name = "rsqrt", .arity = 1, .dtypes = DTypeRule::floating};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.rsqrt(x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout * (-0.5 * (a.out * square(a.out)))}; }
-};
-
-struct Exp {
-  static constexpr OpInfo info{.name = "exp", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.exp(x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout * a.out}; }
-};
-
-struct Log {
-  static constexpr OpInfo info{.name = "log", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.log(x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout / a.in[0]}; }
-};
-
-struct Sin {
-  static constexpr OpInfo info{.name = "sin", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.sin(x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout * cos(a.in[0])}; }
-};
-
-struct Cos {
-  static constexpr OpInfo info{.name = "cos", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.cos(x); }
-  static ValList vjp(const VjpArgs& a) { return {-(a.dout * sin(a.in[0]))}; }
-};
-
-struct Tanh {
-  static constexpr OpInfo info{.name = "tanh", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.tanh(x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout * (1 - square(a.out))}; }
-};
-
-/// The error function, 2 / sqrt(pi) * integral of e^(-t^2) from 0 to x.
-struct Erf {
-  static constexpr OpInfo info{.name = "erf", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.erf(x); }
-  static ValList vjp(const VjpArgs& a) {
-    return {a.dout * (2 * std::numbers::inv_sqrtpi * exp(-square(a.in[0])))};
-  }
-};
-
-// Rounding keeps integers as they are; its derivative is zero.
-
-struct Floor {
-  static constexpr OpInfo info{.name = "floor", .arity = 1};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return is_floating(x.dtype) ? s.floor(x) : x; }
-};
-struct Ceil {
-  static constexpr OpInfo info{.name = "ceil", .arity = 1};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return is_floating(x.dtype) ? s.ceil(x) : x; }
-};
-/// To the nearest integer, halves to even.
-struct Round {
-  static constexpr OpInfo info{.name = "round", .arity = 1};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return is_floating(x.dtype) ? s.round(x) : x; }
-};
-/// Towards zero.
-struct Trunc {
-  static constexpr OpInfo info{.name = "trunc", .arity = 1};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return is_floating(x.dtype) ? s.trunc(x) : x; }
-};
-
-/// Logical not of bool, bitwise not of integers.
-struct Not {
-  static constexpr OpInfo info{.name = "not", .arity = 1, .dtypes = DTypeRule::logical};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.not_(x); }
-};
-
-/// To attrs.dtype: floating to integer truncates, anything to bool is `x != 0`.
-struct Cast {
-  static constexpr OpInfo info{.name = "cast", .arity = 1, .dtypes = DTypeRule::attribute};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) { return s.convert(x, attrs.dtype); }
-  static ValList vjp(const VjpArgs& a) { return {cast(a.dout, a.in[0].dtype())}; }
-};
-
-/// The value itself, a constant for differentiation.
-struct StopGradient {
-  static constexpr OpInfo info{.name = "stop_gradient", .arity = 1};
-  static ScalarValue lower(ScalarBuilder&, ScalarValue x) { return x; }
-};
-
-}  // namespace ops
-SINTER_NAMESPACE_END
 // ---- sinter/ops/view.hpp
 // Views: other arrangements of the same elements, which move no data where strides allow.
 
@@ -4202,6 +4472,12 @@ void visit_fields(V& visitor, [[maybe_unused]] std::string_view names, F&... fie
   [[maybe_unused]] std::uint32_t index = 0;
   (visit_part(fields, visitor, [&] { return Step{Step::Kind::field, index++, names, {}}; }), ...);
 }
+/// An extent stays symbolic for visitors that have .dim(Dim&); for others it is a static value.
+template <class D, class V>
+void visit_dim(D& object, V& visitor) {
+  if constexpr (requires { visitor.dim(object); }) visitor.dim(object);
+  else visitor.fixed(static_cast<std::int64_t>(object));
+}
 template <class K>
 std::string key_text(const K& key) {
   if constexpr (std::is_convertible_v<const K&, std::string>) return "[\"" + std::string(key) + "\"]";
@@ -4232,7 +4508,7 @@ void visit_leaves(T& object, V& visitor) {
   else if constexpr (std::is_integral_v<Plain>) visitor.fixed(static_cast<std::int64_t>(object));
   else if constexpr (std::is_floating_point_v<Plain>)
     static_assert(always_false<T>, "sinter: a float or double would be frozen into the compiled function; declare it Scalar");
-  else if constexpr (std::same_as<Plain, Dim>) visitor.fixed(static_cast<std::int64_t>(object));
+  else if constexpr (std::same_as<Plain, Dim>) detail::visit_dim(object, visitor);
   else if constexpr (std::same_as<Plain, std::string>) {
     visitor.fixed(static_cast<std::int64_t>(object.size()));
     for (char c : object) visitor.fixed(c);
@@ -4430,6 +4706,7 @@ struct CollectVisitor {
   void tensor(const Tensor& x) { values.push_back(x.impl()); }
   void scalar(const Scalar& x) { values.push_back(In(x).tensor()); }
   void variable(const Variable& x) { values.push_back(x.value().impl()); }
+  void dim(const Dim&) {}   // stays what it is
   void fixed(std::int64_t) {}
 };
 template <class R>
@@ -4445,6 +4722,7 @@ struct FillVisitor {
   void tensor(Tensor& x) { x = Tensor(*values++); }
   void scalar(Scalar& x) { x = Scalar(*values++); }
   void variable(const Variable&) { ++values; }
+  void dim(const Dim&) {}
   void fixed(std::int64_t) {}
 };
 template <class R>
@@ -5211,6 +5489,88 @@ SINTER_NAMESPACE_END
 // Data in and out: host memory to tensors (copy, adopt, wrap with an owner, borrow for one call), tensors to numbers,
 // vectors, Eigen objects and text. Eigen's headers are not needed: its types are recognised by their members.
 
+// ---- sinter/ops/scalar_meaning.hpp
+// What scalar primitives mean where the standard library has no function for it, on numbers of the host: shared by the
+// reference back end, by folding and by literals, so that a value is the same whoever computes it. Functions are computed
+// in a wider type and rounded once.
+
+#include <cmath>
+
+SINTER_NAMESPACE_BEGIN
+namespace scalar_meaning {
+
+/// Float to integer: towards zero; what does not fit becomes the nearest integer that does, NaN becomes 0.
+template <std::signed_integral To, std::floating_point From>
+constexpr To saturated(From x) {
+  constexpr From end = static_cast<From>(std::uint64_t{1} << (sizeof(To) * 8 - 1));   // 2^31 or 2^63, exact
+  if (x != x) return 0;
+  return x >= end ? std::numeric_limits<To>::max() : x < -end ? std::numeric_limits<To>::min() : static_cast<To>(x);
+}
+
+/// Prim::convert on C++ numbers: float to integer saturates, anything to bool is `!= 0`.
+template <class To, class From>
+constexpr To converted(From x) {
+  if constexpr (std::is_same_v<To, bool>) return x != From(0);
+  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) return saturated<To>(x);
+  else return static_cast<To>(x);
+}
+
+/// A number as an element of an integer dtype, or of bool_.
+inline std::int64_t integer_of(double x, DType dtype) {
+  if (dtype == DType::bool_) return x != 0;
+  return dtype == DType::i32 ? saturated<std::int32_t>(x) : saturated<std::int64_t>(x);
+}
+
+/// The smaller and the larger, IEEE 754-2019's minimum and maximum: NaN wins, and -0 is less than +0.
+template <std::floating_point T>
+T minimum(T a, T b) {
+  return a < b || a != a || (a == b && std::signbit(a)) ? a : b;
+}
+template <std::floating_point T>
+T maximum(T a, T b) {
+  return a > b || a != a || (a == b && std::signbit(b)) ? a : b;
+}
+
+/// a - b * floor(a / b), exact: it has the sign of b, a zero that of a (as in PyTorch).
+template <std::floating_point T>
+T remainder(T a, T b) {
+  const T r = std::fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+template <std::floating_point T>
+using Wider = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+
+/// e^(-x^2/2).
+template <std::floating_point T>
+T gauss(T x) {
+  const Wider<T> wide = x;
+  return static_cast<T>(std::exp(wide * wide / -2));
+}
+/// The normal distribution function, from the side where nothing cancels.
+template <std::floating_point T>
+T normal_distribution(T x) {
+  return std::erfc(-x / std::numbers::sqrt2_v<T>) / 2;
+}
+/// x * Phi(x); -0 at -infinity, where the product is undefined.
+template <std::floating_point T>
+T gelu(T x) {
+  if (x == -std::numeric_limits<T>::infinity()) return -T(0);
+  const Wider<T> wide = x;
+  return static_cast<T>(wide * normal_distribution(wide));
+}
+/// Phi(x) + x * phi(x) with phi the normal density.
+template <std::floating_point T>
+T gelu_slope(T x) {
+  if (std::isinf(x)) return x > 0 ? T(1) : -T(0);
+  using W = Wider<T>;
+  const W wide = x, density = std::exp(wide * wide / -2) * (std::numbers::inv_sqrtpi_v<W> / std::numbers::sqrt2_v<W>);
+  return static_cast<T>(normal_distribution(wide) + wide * density);
+}
+
+}  // namespace scalar_meaning
+SINTER_NAMESPACE_END
+
 SINTER_NAMESPACE_BEGIN
 
 /// Eigen matrices, vectors and maps: dense storage with strides.
@@ -5338,6 +5698,10 @@ Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, Location whe
 
 /// The tensor as ready, row-major data where it is (evaluates; copies only if strided).
 Ref<TensorImpl> dense_value(const In& x, std::string_view function);
+namespace expr_detail {
+/// What x.data() reads: the value, or a row-major copy that the value keeps. Const access, from any thread.
+const TensorImpl& readable_value(const Tensor& x, DType dtype, Location where);
+}  // namespace expr_detail
 /// The same in host memory: what is on another device is copied, after the work that makes it.
 Ref<TensorImpl> host_value(const In& x, std::string_view function);
 
@@ -5354,7 +5718,7 @@ template <class T>
 T number_as(Number number) {
   return visit_dtype(number.dtype, [&](auto element) {
     std::memcpy(&element, &number.bits, sizeof element);
-    return static_cast<T>(element);
+    return scalar_meaning::converted<T>(element);
   });
 }
 }  // namespace expr_detail
@@ -5376,7 +5740,7 @@ std::vector<T> to_vector(const In& x) {
   std::vector<T> out(count);
   visit_dtype(value->type.dtype, [&](auto element) {
     auto* data = static_cast<const decltype(element)*>(value->data());
-    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(data[i]);
+    for (std::size_t i = 0; i < count; ++i) out[i] = scalar_meaning::converted<T>(data[i]);
   });
   return out;
 }
@@ -5431,14 +5795,8 @@ M to_eigen(const Tensor& x, Location where) {
 
 template <Element T>
 std::span<const T> Tensor::data(Location where) const {
-  Ref<TensorImpl> value = dense_value(In(*this, where), "data");
-  if (value->type.device != Device::cpu())
-    throw DeviceError("data", "the elements are on " + value->type.device.text() + ", not in host memory", where, "use to_vector<T>(x), or x.to(Device::cpu()) first");
-  if (value->type.dtype != dtype_of<T>())
-    throw DTypeError("data", "the tensor has dtype " + std::string(name(value->type.dtype)) + ", not " + std::string(name(dtype_of<T>())), where,
-                     "use to_vector<T>(x) to convert");
-  if (!(value == impl_)) impl_ = value;   // a strided value is replaced by its dense copy: same elements
-  return {static_cast<const T*>(value->data()), static_cast<std::size_t>(value->type.shape.numel().value())};
+  const TensorImpl& value = expr_detail::readable_value(*this, dtype_of<T>(), where);
+  return {static_cast<const T*>(value.data()), static_cast<std::size_t>(value.type.shape.numel().value())};
 }
 
 SINTER_NAMESPACE_END
@@ -5491,8 +5849,8 @@ SINTER_NAMESPACE_END
 
 // ---- sinter/passes/evaluate.hpp
 // Evaluates the scalar body of an elementwise op on numbers, for folding. There is no switch over ops: the op lowers itself
-// and the primitives are computed one by one, in the dtype that they have. What back ends may answer differently (integer
-// division by zero, conversion of what does not fit) and what needs a place in a tensor is left to run time.
+// and the primitives are computed one by one, in the dtype that they have. Integer division by zero, integers to negative
+// powers and what needs a place in a tensor are left to run time.
 
 SINTER_NAMESPACE_BEGIN
 
@@ -5909,6 +6267,13 @@ SINTER_NAMESPACE_BEGIN
 
 inline constexpr int max_axes = 10;
 
+/// Sizes of the blocks in which reductions run, in elements; Kernel says how. A block must be long enough to amortise
+/// what its end costs, and short enough that rounding errors inside it stay below those of adding up the blocks.
+inline constexpr std::int64_t row_sum_block = 4096;
+inline constexpr std::int64_t column_sum_block = 64;
+inline constexpr std::int64_t product_sum_block = 256;
+inline constexpr std::int64_t product_sum_group = 32 * product_sum_block;
+
 enum class AxisRole : std::uint8_t { parallel, reduced };
 
 /// What is known of a stride when the kernel is compiled. `any` is a run-time number (it may turn out 0 or 1).
@@ -5948,14 +6313,19 @@ enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
 /// One fusion group. Axes run from outermost to innermost; the last axis is the one to vectorise.
 ///
 /// Order of reductions (part of the semantics; equal on every ISA and for any number of threads, f32 and f64):
-/// a reduced axis that is the vector axis runs in leaves of 4096 elements; inside a leaf, element j goes to lane
-/// j % lanes, lanes = 256 bytes / size of the element (64 for f32, 32 for f64), each lane in order starting from the
+/// a reduced axis that is the vector axis runs in blocks of row_sum_block elements; inside a block, element j goes to
+/// lane j % lanes, lanes = 256 bytes / size of the element (64 for f32, 32 for f64), each lane in order starting from the
 /// neutral element; lanes are combined in halves (lane i with lane i + half, half = lanes/2, lanes/4, ..., 1);
-/// leaves are combined pairwise by a binary counter: after leaf i (counting from 0) is pushed on a stack, the top two
+/// blocks are combined pairwise by a binary counter: after block i (counting from 0) is pushed on a stack, the top two
 /// are combined (older first) once for each trailing one-bit of i; what is left at the end is combined from the top down.
-/// A reduced axis that is not the vector axis runs in order from the neutral element in leaves of 4096, leaves combined
-/// the same way. With several reduced axes the innermost is reduced first and its result enters the next outer one.
-/// A contraction adds a * b to its accumulator by fma in order of k, starting from zero.
+/// A reduced axis that is not the vector axis runs in blocks of column_sum_block in the same way, with two lanes. If there
+/// are several blocks, they are combined in order, starting from the neutral element. Sums of floats are compensated there:
+/// what rounding loses when a block is added (exactly, by Knuth's two-sum) is added up beside, and added at the end unless
+/// it is NaN. With several reduced axes the innermost is reduced first and its result enters the next outer one.
+/// A contraction cuts k into blocks of product_sum_block: inside one, a * b is added by fma in order of k, starting from
+/// zero. Sums of blocks are added in order, starting from the first, within a group of product_sum_group of k. Sums of
+/// groups are added to the first one in order, compensated as above. One chain over all of k would lose accuracy with its
+/// length.
 /// `fma` never arises by itself: add and mul contract only where the body says `fma`.
 struct Kernel {
   KernelKind kind = KernelKind::pointwise;
@@ -6265,6 +6635,8 @@ class ArgList {
   ArgList& operator=(const ArgList&) = delete;
 
   std::span<const ArgLeaf> leaves() const { return leaves_; }
+  /// Stands for the C++ types of arguments and result.
+  const void* types = nullptr;
   /// What keeps the values of Variables alive that this call reads.
   ReadSection& reading() const { return reading_; }
 
@@ -6544,6 +6916,109 @@ class PerThread {
   mutable std::array<std::atomic<Chunk*>, base_detail::max_thread_slots / base_detail::slot_chunk> chunks_{};
 };
 
+namespace base_detail {
+/// Trivially destructible, so that it can be asked while the thread's other objects die.
+template <class T, class Make>
+struct ThreadObject {
+  static T*& place() noexcept {
+    static thread_local constinit T* object = nullptr;
+    return object;
+  }
+  struct Sweeper {
+    ~Sweeper() { delete std::exchange(place(), nullptr); }
+  };
+  SINTER_NOINLINE static T& make(Make& make) {
+    place() = make();
+    static thread_local Sweeper sweeper;
+    static_cast<void>(sweeper);
+    return *place();
+  }
+};
+}  // namespace base_detail
+
+/// This thread's own object that `make` returns a pointer to: made at its first use, gone with the thread. Whoever asks after
+/// that, as static destructors do on the main thread, gets a new one, which stays. There is one for each type of `make`.
+template <class Make>
+auto& thread_object(Make make) {
+  using Object = base_detail::ThreadObject<std::remove_pointer_t<decltype(make())>, Make>;
+  auto* object = Object::place();
+  return SINTER_LIKELY(object != nullptr) ? *object : Object::make(make);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call_end.hpp
+// CallEnd: what ends a call of a compiled function: the plan that makes its results, where the inputs of that plan come from,
+// and what Variables become. A function that reads no value has one, a trace tree has one for each path. Plain data; delivery
+// is in delivery.hpp.
+
+SINTER_NAMESPACE_BEGIN
+class Plan;
+namespace jit {
+
+/// Where an input of a plan comes from.
+struct PlanInput {
+  enum class Source : std::uint8_t {
+    leaf,       // of the arguments: number `index`
+    captured,   // the Variable of `slot`
+    carried,    // what an earlier segment of the path made, in place `index`
+    eager,      // result `result` of the eager function called at cut `index`
+  };
+  Source source = Source::leaf;
+  bool as_float = false;                 // a number that the plan takes as f32
+  std::int32_t index = -1;
+  std::int32_t result = -1;
+  std::shared_ptr<VariableSlot> slot{};
+};
+
+/// A Variable that a call gives a new value.
+struct Assignment {
+  std::int32_t leaf = -1;                // an argument, or
+  std::shared_ptr<VariableSlot> slot{};  // captured
+  std::int32_t input = -1;               // of the plan: its old value; -1: the plan does not read it
+};
+
+struct CallEnd {
+  std::shared_ptr<const Plan> plan;
+  std::vector<PlanInput> inputs;         // of the plan, in order
+  std::vector<Assignment> assignments;   // outputs of the plan behind the results
+  std::size_t results = 0;
+};
+
+/// What a function holds besides its arguments. Results must not be written over it.
+struct HeldValues {
+  std::vector<Ref<TensorImpl>> constants;                // captured Tensors
+  std::vector<std::shared_ptr<VariableSlot>> captured;   // captured Variables
+};
+
+/// Values of a call that is over but for its delivery.
+struct FinishedCall {
+  std::vector<Ref<TensorImpl>> results;
+  std::vector<std::pair<std::shared_ptr<VariableSlot>, Ref<TensorImpl>>> assigned;
+  std::shared_ptr<const void> shape;
+  HeldValues held;                       // by the function, on this path
+};
+
+/// Where the results of a call go instead of fresh memory.
+using Targets = std::span<const BorrowedMut>;
+
+/// Where the values of a call go: a place for each, or a vector that takes what there is.
+struct ResultPlace {
+  Ref<TensorImpl>* fixed = nullptr;
+  std::vector<Ref<TensorImpl>>* list = nullptr;
+  Ref<TensorImpl>* make(std::size_t count) const {
+    if (list == nullptr) return fixed;
+    list->resize(count);
+    return list->data();
+  }
+};
+
+namespace jit_detail {
+/// Its address stands for a list of types. Not const, so that no linker folds two of them into one.
+template <class... T>
+inline char types_tag = 0;
+}  // namespace jit_detail
+
+}  // namespace jit
 SINTER_NAMESPACE_END
 // ---- sinter/jit/guards.hpp
 // Guards: what a compiled entry relies on, as typed records compared against the arguments of a call. The fast check is a
@@ -6578,7 +7053,7 @@ struct LeafSpec {
   bool is_dense = true;
   bool is_sized = true;                            // no extent is a symbol
   DTypeClass number_kind = DTypeClass::floating;
-  std::int16_t same_slot_as = -1;                  // variables: an earlier leaf with the same slot
+  std::int32_t same_slot_as = -1;                  // variables: an earlier leaf with the same slot
   std::int64_t fixed = 0;
   std::array<Dim, max_rank> extents{};             // number: exact; symbol: in its range
   Strides strides{};                               // as traced
@@ -6598,14 +7073,14 @@ struct DimGuard {
 
 /// Where a symbol's value is found, and what it may be.
 struct SymbolSource {
-  std::int16_t leaf = 0;
+  std::int32_t leaf = 0;
   std::int8_t axis = 0;
   bool is_stride = false;          // else an extent
   std::int64_t min = 2, max = std::int64_t{1} << 60;
   /// The graph's symbol is the value divided by this, without remainder.
   std::int64_t divisor = 1;
   /// An earlier symbol that it must equal, where GuardSet::prepare() has found that, or -1.
-  std::int16_t equal_to = -1;
+  std::int32_t equal_to = -1;
   /// Symbols stand for 2 and more.
   std::int64_t least() const { return divisor == 1 || min >= 2 * divisor ? min : 2 * divisor; }
 };
@@ -7008,7 +7483,6 @@ class ItemGraph {
   std::vector<Item> items_;
   std::vector<std::int32_t> item_of_node_, copies_;
   std::vector<OutputSource> outputs_;
-  std::vector<std::int64_t> hints_;
   ItemOptions options_;
   mutable std::vector<Layout> layouts_;
   mutable std::vector<std::uint8_t> layout_state_;   // 0 unknown, 1 expressible, 2 not
@@ -7520,6 +7994,45 @@ class Frame {
 };
 
 SINTER_NAMESPACE_END
+// ---- sinter/tensor/call_journal.hpp
+// CallJournal: what a call that runs uncompiled does to Variables and which values it reads, so that it can fail without a
+// trace and its results can be kept off what it read, as compiled calls do. One chain for each thread. Knows nothing of calls.
+
+SINTER_NAMESPACE_BEGIN
+
+struct VariableSlot;
+
+/// While it lives, old values of Variables that this thread assigns are kept; unless keep() is called, they are put back.
+class [[nodiscard]] CallJournal {
+ public:
+  enum class Reads : std::uint8_t { ignored, noted };
+  explicit CallJournal(Reads reads) noexcept;
+  ~CallJournal();
+  CallJournal(const CallJournal&) = delete;
+  CallJournal& operator=(const CallJournal&) = delete;
+
+  /// This thread's innermost one, or null.
+  static CallJournal* current() noexcept;
+
+  /// The Variable had this value until now. Journals around this one hear of it, too.
+  void note_assigned(VariableSlot& slot, const Ref<TensorImpl>& old) noexcept;
+  /// A ready value is an operand of something that runs.
+  void note_read(const Ref<TensorImpl>& value);
+  /// Values read so far, where reads are noted.
+  std::span<const Ref<TensorImpl>> reads() const { return read_; }
+  /// The call has succeeded.
+  void keep() noexcept { assigned_.clear(); }
+
+ private:
+  Reads reads_;
+  std::vector<std::pair<std::shared_ptr<VariableSlot>, Ref<TensorImpl>>> assigned_;
+  std::vector<Ref<TensorImpl>> read_;
+  CallJournal* outer_;
+};
+
+SINTER_NAMESPACE_END
+
+#include <chrono>
 
 SINTER_NAMESPACE_BEGIN
 struct Capture;
@@ -7536,7 +8049,6 @@ class FunctionTrace;
 class LiveValues;
 class TraceTree;
 class TreeCall;
-struct FinishedCall;
 struct TracedLeaf;
 struct TracedPath;
 
@@ -7677,6 +8189,9 @@ struct SizeMemo {
 /// What one thread keeps of an entry between its calls.
 struct alignas(64) EntryThread {
   std::atomic<std::int64_t> runs{0};                           // only this thread adds
+  std::int64_t next_check = 1;                                 // of purity: due when `runs` reaches this
+  double checking_ms = 0;                                      // spent on such checks
+  std::vector<const VariableSlot*> slots;                      // of the arguments, when they were last found to fit
   std::unique_ptr<SizeMemo> sizes;                             // made when the same sizes come twice in a row
   SmallVector<std::int64_t, 8> last_symbols;
   std::unique_ptr<CallScratch> scratch;
@@ -7686,22 +8201,10 @@ struct alignas(64) EntryThread {
 /// One compiled version of a function.
 struct Entry {
   GuardSet guards;
-  struct Input {
-    enum class Source : std::uint8_t { leaf, captured } source = Source::leaf;
-    std::int32_t index = 0;
-    bool as_float = false;                                     // a number that the plan takes as f32
-  };
-  std::vector<Input> inputs;                                   // of the plan, in order
-  std::vector<std::shared_ptr<VariableSlot>> captured;         // Variables the function captured
-  std::vector<Type> captured_types;                            // what they must still be
-  struct Assignment {
-    std::int32_t leaf = -1;                                    // Variable argument, or
-    std::int32_t captured = -1;                                // captured Variable
-    std::int32_t input = -1;                                   // which input of the plan that Variable is
-  };
-  std::vector<Assignment> assignments;                         // outputs behind the results
-  std::size_t results = 0;
-  std::shared_ptr<const Plan> plan;
+  CallEnd end;                                                 // of a function that reads no value
+  HeldValues held;                                             // by the traced graph; of a tree by its first segment
+  std::vector<Type> captured_types;                            // what the captured Variables must still be
+  const void* types = nullptr;                                 // C++ types of arguments and result (types_tag)
   GraphFunction custom;                                        // a registered back end's callable, in place of the plan
   std::vector<Type> custom_outputs;                            // what it must give
   std::shared_ptr<const void> result_shape;                    // typed half: the traced result, for its static parts
@@ -7712,11 +8215,15 @@ struct Entry {
   MatmulPrecision precision = MatmulPrecision::f32;
   std::uint8_t precisions = all_precisions;
   double trace_ms = 0, passes_ms = 0, codegen_ms = 0;
+  std::chrono::steady_clock::time_point made = std::chrono::steady_clock::now();
   PerThread<EntryThread> threads;
   mutable std::atomic<std::int64_t> other_runs{0};             // of threads without a place of their own
   std::int64_t runs() const;
-  /// The purity check: due at the second call, at each one while it fails, and (checks on) when runs reaches this.
-  mutable std::atomic<std::int64_t> next_check{1};
+  /// Whether code that was traced with certain Variables as arguments serves others. The function may also have captured
+  /// one of them, which a trace does not tell; a second trace with others does.
+  enum class Serves : std::uint8_t { unknown, all_variables, traced_variables };
+  mutable std::atomic<Serves> serves{Serves::unknown};
+  std::vector<const VariableSlot*> traced_slots;               // of Variables among the arguments
   const Entry* next = nullptr;                                 // older entry
 };
 
@@ -7724,9 +8231,6 @@ namespace jit_detail {
 /// Notes sizes that the guards of the entry have been found to take.
 void remember_sizes(const Entry& entry, EntryThread& thread, std::span<const ArgLeaf> args, const SmallVector<std::int64_t, 8>& symbols);
 }  // namespace jit_detail
-
-/// Where the results of a call go instead of fresh memory.
-using Targets = std::span<const BorrowedMut>;
 
 /// A reference to the typed half's tracing code; valid for the call it is passed to.
 struct TraceFunction {
@@ -7739,16 +8243,6 @@ struct TraceFunction {
   TracedResult operator()(FunctionTrace& trace) const { return call(object, trace); }
 };
 
-/// Where the values of a call go: a place for each, or a vector that takes what there is.
-struct ResultPlace {
-  Ref<TensorImpl>* fixed = nullptr;
-  std::vector<Ref<TensorImpl>>* list = nullptr;
-  Ref<TensorImpl>* make(std::size_t count) const {
-    if (list == nullptr) return fixed;
-    list->resize(count);
-    return list->data();
-  }
-};
 /// The typed half's traced result on the path that was taken.
 struct TreeResult {
   const void* shape = nullptr;
@@ -7763,16 +8257,20 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   ~FunctionState();
 
   /// The entry that fits, traced and compiled if there is none; null where the call is to run the plain function (stance,
-  /// recompile limit). Concurrent callers wait for one compilation. Throws RecompileError where the stance says so.
+  /// recompile limit). No lock is held and nobody is waited for while the user's function runs: of threads that compile the
+  /// same at once, one publishes its entry and the others drop theirs. Throws RecompileError where the stance says so.
   const Entry* entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
   /// Runs it; `results` receives the values. Variables are written back last.
-  void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results, Targets targets = {});
+  void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets = {});
 
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain() const { return SINTER_UNLIKELY(Context::get().is_disabled || is_noop_ || current_stance() == Stance::force_eager); }
   void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
   /// As run(), for functions that read values: follows the tree, and traces on where it ends.
   TreeResult run_tree(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, ResultPlace results, Targets targets = {});
+
+  /// Puts the values of an uncompiled call into their places.
+  void deliver_uncompiled(std::vector<Ref<TensorImpl>> values, Targets targets, const ArgList& args, const CallJournal& journal) const;
 
   /// Checks purity and makes what calls of this thread with these arguments need besides the entry.
   void warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols);
@@ -7787,29 +8285,53 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   MatmulPrecision precision_now() const { return options_.matmul_precision.value_or(matmul_precision()); }
   /// The entry serves all precisions only where it does not matter or the option says which.
   void guard_precision(Entry& entry) const;
-  const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const;
-  std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace);
-  /// Counts and logs a new entry.
-  void finish_compile(const Entry& entry);
-  /// Asked when no entry fits, under the lock: whether to compile one. False: run the plain function.
+  /// `unverified`: one that would fit if it serves these Variables, which is not known yet.
+  const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols, const Entry** unverified = nullptr) const;
+  const Entry* make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
+  std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace, GuardSet specs);
+  void trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
+  /// Passes and code for a traced entry.
+  void generate(Entry& entry, const ArgList& args, Graph traced);
+  /// What is decided about a call that no entry fits, under the lock.
+  struct Decision {
+    bool compiles = false;             // else the plain function runs
+    bool is_recompile = false;
+    GuardSet specs;                    // for the trace
+    std::string note, warning;         // for the log, which is a function of the user
+  };
+  Decision decide(const ArgList& args);
+  bool may_compile(const ArgList& args, Decision& decision);
   /// Has no version been compiled for arguments with this pattern of extents 0, 1 and more?
-  bool is_first_of_its_sizes(std::span<const ArgLeaf> args) const;
-  bool may_compile(std::span<const ArgLeaf> args);
-  /// What the newest entry did not like.
-  std::optional<Guard> newest_broken(std::span<const ArgLeaf> args) const;
-  GuardSet choose_specs(std::span<const ArgLeaf> args) const;
-  void check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::int64_t due);
+  bool is_first_of_its_sizes(const ArgList& args) const;
+  /// The newest entry for these C++ types, or null.
+  const Entry* newest_of(const void* types) const;
+  /// What that entry did not like.
+  std::optional<Guard> newest_broken(const ArgList& args) const;
+  GuardSet choose_specs(const ArgList& args) const;
+  /// Counts a call; purity is checked when it is due.
+  void count_run(const Entry& entry, EntryThread* thread, const ArgList& args, const TraceFunction& trace) {
+    if (SINTER_UNLIKELY(thread == nullptr)) {
+      entry.other_runs.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    const std::int64_t runs = thread->runs.load(std::memory_order_relaxed);
+    if (SINTER_UNLIKELY(runs >= thread->next_check)) check_purity(entry, *thread, args, trace);
+    thread->runs.store(runs + 1, std::memory_order_relaxed);
+  }
+  void check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace);
   void grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
   FinishedCall resume(const Entry& entry, const ArgList& args, const TraceFunction& trace, TreeCall& call);
+  /// The whole call, traced and computed on the way: a tree that may hold no segment.
+  FinishedCall run_untreed(const Entry& entry, const ArgList& args, const TraceFunction& trace);
   void check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace, const TreeCall& call);
   void warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols);
 
   Options options_;
   Location where_;
   std::atomic<const Entry*> newest_{nullptr};
-  mutable std::mutex compiling_;
+  mutable ForkSafeMutex mutex_;                    // of what follows; the user's functions never run under it
   std::vector<std::unique_ptr<Entry>> entries_;   // owned; retired ones too, for callers may still run them
-  std::int64_t compiles_ = 0;
+  std::int64_t compiles_ = 0, recompiles_ = 0;
   double compile_ms_ = 0;
   MissHistory misses_;
   std::atomic<std::int64_t> plain_calls_{0};
@@ -7907,14 +8429,18 @@ struct CollectVisitor {
   void tensor(const Tensor& x) { values.push_back(x.impl()); }
   void scalar(const Scalar& x) { values.push_back(In(x).tensor()); }
   void variable(const Variable& x) { values.push_back(x.value().impl()); }
+  void dim(const Dim&) {}
   void fixed(std::int64_t) {}
 };
-/// Puts the values of a call into a copy of the traced result.
+/// Puts the values of a call, and the extents of its symbols, into a copy of the traced result.
 struct FillVisitor {
   Ref<TensorImpl>* values;
+  std::span<const std::int64_t> symbols;
   void tensor(Tensor& x) { x = Tensor(std::move(*values++)); }
   void scalar(Scalar& x) { x = item(In(Tensor(std::move(*values++)), Location())); }
   void variable(const Variable&) { ++values; }
+  void dim(Dim& x) { x = Dim(x.evaluate(symbols)); }
+  void dim(const Dim&) {}   // keys of maps
   void fixed(std::int64_t) {}
 };
 
@@ -7987,10 +8513,10 @@ class Compiled {
   auto operator()(A&&... args) const {
     using R = result_t<std::remove_cvref_t<A>...>;
     if (Trace::current() != nullptr) return call_plain<R>(args...);   // it becomes part of that trace
-    if (state_->runs_plain()) return call_uncompiled<R>({}, args...);
+    if (state_->runs_plain()) return call_uncompiled<R>(args...);
     ArgList list;
     (jit_detail::give_up<A>(args, list), ...);
-    return call<R>(list, {}, std::as_const(args)...);
+    return call<R>(list, std::as_const(args)...);
   }
 
   /// f.into(out...)(args...): results go into the given memory (BorrowedMut, Eigen objects, Tensors nobody else holds).
@@ -8027,12 +8553,31 @@ class Compiled {
   /// As into(), with the targets in a list.
   template <class... A>
   void call_into(Targets targets, const A&... args) const {
+    using R = result_t<A...>;
+    ArgList list;
     if (state_->runs_plain()) {
-      static_cast<void>(call_uncompiled<result_t<A...>>(targets, args...));
-    } else {
-      ArgList list;
-      static_cast<void>(call<result_t<A...>>(list, targets, args...));
+      flatten(list, as_argument(args)...);
+      return into_uncompiled<R>(list, targets, args...);
     }
+    SmallVector<std::int64_t, 8> symbols;
+    with_entry<R>(
+        list, symbols,
+        [&](const Entry* entry, const TraceFunction& trace) {
+          if (SINTER_UNLIKELY(entry == nullptr)) return into_uncompiled<R>(list, targets, args...);
+          if (SINTER_UNLIKELY(entry->tree != nullptr)) {
+            std::vector<Ref<TensorImpl>> values;
+            state_->run_tree(*entry, list, symbols, trace, {nullptr, &values}, targets);
+            return;
+          }
+          if constexpr (jit_detail::is_only_tensors<R>) {
+            std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
+            state_->run(*entry, list, symbols, trace, values.data(), targets);
+          } else {
+            jit_detail::ResultValues values(entry->end.results);
+            state_->run(*entry, list, symbols, trace, values.data(), targets);
+          }
+        },
+        args...);
   }
 
   Stats stats() const { return state_->stats(); }
@@ -8056,26 +8601,37 @@ class Compiled {
     if constexpr (std::is_void_v<raw_t<A...>>) invoke(std::index_sequence_for<A...>{});
     else return jit_detail::Result<raw_t<A...>>::make(invoke(std::index_sequence_for<A...>{}));
   }
-  /// A call that no compiled code serves: the function itself, on the caller's values.
+  /// A call that no compiled code serves: the function itself, on the caller's values. If it throws, Variables are as before.
   template <class R, class... A>
-  auto call_uncompiled(Targets targets, const A&... args) const {
+  auto call_uncompiled(const A&... args) const {
     state_->count_plain_call();
+    CallJournal journal(CallJournal::Reads::ignored);
     if constexpr (std::is_void_v<raw_t<A...>>) {
       call_plain<R>(args...);
+      journal.keep();
     } else {
       auto result = call_plain<R>(args...);
-      if (!targets.empty()) copy_results(targets, result);
+      journal.keep();
       return result;
     }
   }
-  template <class R>
-  void copy_results(Targets targets, const R& result) const {
+  /// As that, with results into given memory. Compiled functions that it calls run uncompiled, too, so that all they read is
+  /// seen.
+  template <class R, class... A>
+  void into_uncompiled(const ArgList& list, Targets targets, const A&... args) const {
+    state_->count_plain_call();
+    StanceGuard eager(Stance::force_eager);
+    CallJournal journal(CallJournal::Reads::noted);
     std::vector<Ref<TensorImpl>> values;
-    jit_detail::CollectVisitor collect{values};
-    tree::visit_leaves(result, collect);
-    if (targets.size() != values.size())
-      throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(values.size()) + " results", state_->where());
-    for (std::size_t i = 0; i < values.size(); ++i) copy_to(targets[i], In(Tensor(values[i]), state_->where()));
+    if constexpr (std::is_void_v<raw_t<A...>>) {
+      call_plain<R>(args...);
+    } else {
+      const auto result = call_plain<R>(args...);
+      jit_detail::CollectVisitor collect{values};
+      tree::visit_leaves(result, collect);
+    }
+    state_->deliver_uncompiled(std::move(values), targets, list, journal);
+    journal.keep();
   }
   template <class T, class A>
   static T plain(const A& arg) {
@@ -8084,6 +8640,12 @@ class Compiled {
     else return T(arg);
   }
 
+  template <class... A>
+  static void flatten(ArgList& list, const A&... args) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (jit_detail::flatten<std::tuple_element_t<I, arguments_t<A...>>>(args, list), ...);
+    }(std::index_sequence_for<A...>{});
+  }
   /// Takes the arguments apart, finds or makes the entry, and hands it to `use`.
   template <class R, class Use, class... A>
   decltype(auto) with_entry(ArgList& list, SmallVector<std::int64_t, 8>& symbols, Use&& use, const A&... args) const {
@@ -8092,9 +8654,10 @@ class Compiled {
   template <class R, class Use, std::size_t... I, class... A>
   decltype(auto) with_arguments(ArgList& list, SmallVector<std::int64_t, 8>& symbols, Use&& use, std::index_sequence<I...>, const A&... args) const {
     using Arguments = arguments_t<A...>;
-    (jit_detail::flatten<std::tuple_element_t<I, Arguments>>(args, list), ...);
+    flatten(list, args...);
+    list.types = &jit_detail::types_tag<R, Arguments>;
     auto trace = [&](FunctionTrace& recorder) {
-      jit_detail::NameVisitor names{recorder.guards().names};
+      [[maybe_unused]] jit_detail::NameVisitor names{recorder.guards().names};   // of a function without arguments
       (names.template argument<std::tuple_element_t<I, Arguments>>(I, args), ...);
       // Braces fix the order in which stand-ins are taken.
       Arguments traced{jit_detail::stand_in<std::tuple_element_t<I, Arguments>>(args, recorder)...};
@@ -8116,28 +8679,28 @@ class Compiled {
   }
 
   template <class R, class... A>
-  auto call(ArgList& list, Targets targets, const A&... args) const {
+  auto call(ArgList& list, const A&... args) const {
     SmallVector<std::int64_t, 8> symbols;
     return with_entry<R>(
         list, symbols,
         [&](const Entry* entry, const TraceFunction& trace) {
-          if (SINTER_UNLIKELY(entry == nullptr)) return call_uncompiled<R>(targets, args...);
+          if (SINTER_UNLIKELY(entry == nullptr)) return call_uncompiled<R>(args...);
           if constexpr (std::same_as<R, jit_detail::Nothing>) {
-            if (SINTER_UNLIKELY(entry->tree != nullptr)) return static_cast<void>(call_tree<R>(*entry, list, symbols, trace, targets));
+            if (SINTER_UNLIKELY(entry->tree != nullptr)) return static_cast<void>(call_tree<R>(*entry, list, symbols, trace));
           } else {
-            if (SINTER_UNLIKELY(entry->tree != nullptr)) return call_tree<R>(*entry, list, symbols, trace, targets);
+            if (SINTER_UNLIKELY(entry->tree != nullptr)) return call_tree<R>(*entry, list, symbols, trace);
           }
           if constexpr (jit_detail::is_only_tensors<R>) {
             std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
-            state_->run(*entry, list, symbols, values.data(), targets);
+            state_->run(*entry, list, symbols, trace, values.data());
             Ref<TensorImpl>* at = values.data();
             return jit_detail::from_values<R>(at);
           } else {
-            jit_detail::ResultValues values(entry->results);
-            state_->run(*entry, list, symbols, values.data(), targets);
+            jit_detail::ResultValues values(entry->end.results);
+            state_->run(*entry, list, symbols, trace, values.data());
             if constexpr (!std::same_as<R, jit_detail::Nothing>) {
               R result = *static_cast<const R*>(entry->result_shape.get());
-              jit_detail::FillVisitor fill{values.data()};
+              jit_detail::FillVisitor fill{values.data(), symbols};
               tree::visit_leaves(result, fill);
               return result;
             }
@@ -8148,17 +8711,17 @@ class Compiled {
 
   /// A function that reads values: what comes back, static values too, is that of the path taken.
   template <class R>
-  SINTER_NOINLINE R call_tree(const Entry& entry, const ArgList& list, std::span<const std::int64_t> symbols, TraceFunction trace, Targets targets) const {
+  SINTER_NOINLINE R call_tree(const Entry& entry, const ArgList& list, std::span<const std::int64_t> symbols, TraceFunction trace) const {
     if constexpr (jit_detail::is_only_tensors<R>) {
       std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
-      state_->run_tree(entry, list, symbols, trace, {values.data(), nullptr}, targets);
+      state_->run_tree(entry, list, symbols, trace, {values.data(), nullptr});
       Ref<TensorImpl>* at = values.data();
       return jit_detail::from_values<R>(at);
     } else {
       std::vector<Ref<TensorImpl>> values;
-      TreeResult done = state_->run_tree(entry, list, symbols, trace, {nullptr, &values}, targets);
+      TreeResult done = state_->run_tree(entry, list, symbols, trace, {nullptr, &values});
       R result = *static_cast<const R*>(done.shape);
-      jit_detail::FillVisitor fill{values.data()};
+      jit_detail::FillVisitor fill{values.data(), symbols};
       if constexpr (!std::same_as<R, jit_detail::Nothing>) tree::visit_leaves(result, fill);
       return result;
     }
@@ -8192,8 +8755,8 @@ class Function<R(P...)> {
   /// As Compiled::into; arguments are Tensors, Scalars, ... as in the signature, or lent memory for Tensors.
   template <class... O>
   [[nodiscard]] auto into(O&&... outputs) const {
-    std::vector<BorrowedMut> targets{jit_detail::as_target(outputs)...};
-    return [self = *this, targets](const auto&... args) { self.checked().call_into(targets, convert<P>(args)...); };
+    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs)...};
+    return [self = *this, targets](const auto&... args) { self.checked().call_into(Targets(targets), convert<P>(args)...); };
   }
   Stats stats() const { return checked().stats(); }
 
@@ -8893,12 +9456,31 @@ ResultArgument<N> as_argument(std::span<const Tensor> values) {
 template <class T>
 ArrayView<T> array_view(const HostView& view) { return {static_cast<T*>(view.data), view.numel, view.shape, view.dtype}; }
 
+/// Views of any number of operands, in memory that the thread keeps: a warm call allocates nothing.
+template <class T>
+class OperandViews {
+ public:
+  explicit OperandViews(std::span<const HostView> in) : bytes_(in.size() * sizeof(View)), first_(static_cast<View*>(allocate_pooled(bytes_))) {
+    View* next = first_;
+    for (const HostView& view : in) new (next++) View(array_view<const T>(view));
+  }
+  OperandViews(const OperandViews&) = delete;
+  OperandViews& operator=(const OperandViews&) = delete;
+  ~OperandViews() { release_pooled(first_, bytes_); }
+  const ArrayView<const T>* first() const { return first_; }
+
+ private:
+  using View = ArrayView<const T>;
+  static_assert(std::is_trivially_destructible_v<View> && alignof(View) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  std::size_t bytes_;
+  View* first_;
+};
+
 /// f(operands, results, more...).
 template <class T, std::size_t N, class F, class... More>
 void call_with_views(const F& f, std::span<const HostView> in, std::span<const HostView> results, More... more) {
-  SmallVector<ArrayView<const T>, 4> operands;
-  for (const HostView& view : in) operands.push_back(array_view<const T>(view));
-  const Operands<T> list(operands.data(), operands.size());
+  const OperandViews<T> operands(in);
+  const Operands<T> list(operands.first(), in.size());
   if constexpr (N == 1) f(list, array_view<T>(results[0]), more...);
   else f(list, [&]<std::size_t... I>(std::index_sequence<I...>) { return std::array<ArrayView<T>, N>{array_view<T>(results[I])...}; }(std::make_index_sequence<N>{}), more...);
 }
@@ -9170,9 +9752,9 @@ std::array<Tensor, R> callback(F fn, const std::array<ResultSpec, R>& results, c
 }  // namespace jit
 SINTER_NAMESPACE_END
 // ---- sinter/jit/region.hpp
-// Regions: blocks of a model that are traced, optimised and compiled once, however often they are called. Inside a trace a
-// region is a call of a sub-graph; outside of one it is a compiled function. Blocks that nobody marked are found by the
-// outline pass; a mark also spares their tracing.
+// Regions: blocks of a model that are optimised and compiled once, however often they are called. Inside a trace a region is
+// a call of a sub-graph; outside of one it is a compiled function. Blocks that nobody marked are found by the outline pass; a
+// mark on a function without captures also spares their tracing.
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -9215,7 +9797,11 @@ class RegionTrace : public autodiff_detail::TransformTrace {
  public:
   explicit RegionTrace(std::string_view name) : TransformTrace(name) {}
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
+  std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
+  EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) override;
+  void note_outer_read() override { has_cut = true; }
   std::vector<CapturedVariable> captured;
+  bool has_cut = false;   // what the body is may follow from this call's values: other calls cannot share it
 };
 struct RegionParameterVisitor {
   RegionTrace& trace;
@@ -9228,43 +9814,49 @@ struct RegionParameterVisitor {
   void fixed(std::int64_t) {}
 };
 
-/// One body of a region, for arguments of certain types.
+/// One call of a region, traced.
+struct TracedRegion {
+  autodiff_detail::TracedCall call;
+  std::vector<CapturedVariable> captured;
+  std::vector<std::uint8_t> is_weak_result;
+  std::shared_ptr<const void> result;                         // the typed result, for its static parts
+  bool has_cut = false;
+};
+
+/// One body of a region, and the call that it was made for.
 struct RegionBody {
-  std::vector<Type> types;
+  Graph traced;                                               // calls whose trace gives an equal graph share the body
+  SharedAttrs attrs;                                          // of every call
+  std::vector<Type> types;                                    // of the arguments
   std::vector<std::uint8_t> is_weak;
   std::vector<std::int64_t> fixed;
-  std::vector<std::int32_t> same_slot;                        // per argument: the first one with the same Variable, or itself
-  std::shared_ptr<const Graph> graph;
-  SharedAttrs attrs;                                          // of every call
+  std::vector<std::shared_ptr<VariableSlot>> slots;           // of the arguments; null where they are no Variables
+  std::vector<std::uint8_t> takes_any_slot;                   // per argument: another Variable there gave the same body
   std::vector<Ref<TensorImpl>> extra;                         // operands behind the arguments
   std::vector<std::shared_ptr<VariableSlot>> extra_slots;     // read again at each call where not null
+  std::vector<std::shared_ptr<VariableSlot>> assigned;
   std::vector<std::uint8_t> is_weak_result;
+  std::shared_ptr<const void> result;
   std::size_t results = 0;
-  struct Assignment {
-    std::int32_t argument = -1;                               // a Variable among the arguments, or
-    std::shared_ptr<VariableSlot> slot;
-  };
-  std::vector<Assignment> assignments;
-  std::shared_ptr<const void> result;                         // the typed result, for its static parts
+  std::uint64_t calls = 1;
+  bool was_trusted = false;                                   // some call did not run the function
 };
-/// Its address stands for a list of types.
-template <class... T>
-inline constexpr char types_tag = 0;
+/// Nothing that such a function holds can change between two calls; what it reads from elsewhere still can.
+template <class F>
+inline constexpr bool holds_nothing = std::is_empty_v<F> || (std::is_pointer_v<F> && std::is_function_v<std::remove_pointer_t<F>>);
 
 /// Which region, and for which types of arguments and result.
 struct RegionKey {
   std::shared_ptr<const void> region;
   const void* types = nullptr;
 };
-/// The body that this trace has of the region for such arguments, or null.
+/// The body that this trace has of the region for such arguments, if it may be called without running the function; or null.
 const RegionBody* find_region(const RegionKey& key, const RegionArguments& arguments);
-/// Makes a body from a finished trace. Null when it holds effects, which stay in order only outside of regions.
-const RegionBody* add_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const autodiff_detail::TracedCall& call,
-                             std::span<const CapturedVariable> captured, std::span<const std::uint8_t> is_weak_result, std::shared_ptr<const void> result);
-/// Records a call; gives the results.
+/// Records a call of a body that was found; gives the results.
 std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where);
-/// Records what the trace recorded, without a region.
-std::vector<Ref<TensorImpl>> inline_region(const autodiff_detail::TracedCall& call);
+/// Records a traced call: of a body that an equal call has made before, or of a new one. Bodies with effects, which stay in
+/// order only outside of regions, and those with a cut are written out.
+std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced, Location where);
 
 }  // namespace jit_detail
 
@@ -9296,21 +9888,21 @@ class Region {
     RegionArguments arguments;
     RegionArgumentVisitor flatten{arguments};
     tree::visit_leaves(std::as_const(parameters), flatten);
-    const RegionBody* body = find_region(key, arguments);
-    if (body == nullptr) {
-      auto trace = std::make_unique<RegionTrace>("region");
-      RegionParameterVisitor stand_in{*trace};
-      tree::visit_leaves(parameters, stand_in);
-      auto result = std::make_shared<R>(autodiff_detail::call_held(compiled_.function(), std::as_const(parameters)));
-      std::vector<Ref<TensorImpl>> values = autodiff_detail::values_of(*result);
-      std::vector<std::uint8_t> is_weak;
-      for (const auto& value : values) is_weak.push_back(value->is_weak);
-      const std::vector<CapturedVariable> captured = trace->captured;
-      const autodiff_detail::TracedCall traced = autodiff_detail::TransformTrace::end(std::move(trace), values);
-      body = add_region(key, name_, arguments, traced, captured, is_weak, result);
-      if (body == nullptr) return autodiff_detail::with_values(*result, inline_region(traced));
-    }
-    return autodiff_detail::with_values(*static_cast<const R*>(body->result.get()), call_region(*body, arguments, where_));
+    if constexpr (holds_nothing<F>)
+      if (const RegionBody* body = find_region(key, arguments))
+        return autodiff_detail::with_values(*static_cast<const R*>(body->result.get()), call_region(*body, arguments, where_));
+    auto trace = std::make_unique<RegionTrace>("region");
+    RegionParameterVisitor stand_in{*trace};
+    tree::visit_leaves(parameters, stand_in);
+    auto result = std::make_shared<R>(autodiff_detail::call_held(compiled_.function(), std::as_const(parameters)));
+    const std::vector<Ref<TensorImpl>> values = autodiff_detail::values_of(*result);
+    TracedRegion traced;
+    for (const auto& value : values) traced.is_weak_result.push_back(value->is_weak);
+    traced.captured = std::move(trace->captured);
+    traced.has_cut = trace->has_cut;
+    traced.result = result;
+    traced.call = autodiff_detail::TransformTrace::end(std::move(trace), values);
+    return autodiff_detail::with_values(*result, record_region(key, name_, arguments, traced, where_));
   }
   Compiled<F> compiled_;
   std::shared_ptr<const char> identity_ = std::make_shared<const char>();   // of this region and its copies
@@ -9318,8 +9910,9 @@ class Region {
   Location where_;
 };
 
-/// Marks `f` as a block that repeats: in a compiled function it is traced and compiled once for each kind of arguments, and
-/// every call shares the code. Weights are arguments (or members of a struct argument). Shapes may be symbolic; regions nest.
+/// Marks `f` as a block that repeats: in a compiled function it is optimised and compiled once for each kind of arguments, and
+/// calls whose traces agree share the code. Weights are arguments (or members of a struct argument). Shapes may be symbolic;
+/// regions nest. A function without captures is not even run at each call; one that holds something is, as that may change.
 template <class F>
 Region<std::decay_t<F>> region(F&& f, std::string name = {}, Location where = std::source_location::current()) {
   return Region<std::decay_t<F>>(std::forward<F>(f), std::move(name), where);
@@ -9656,8 +10249,9 @@ namespace jit::jit_detail {
 /// The compiled versions of one expression type.
 template <class E>
 FunctionState& slot_of() {
-  static FunctionState* state = new FunctionState(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression);
-  return *state;
+  return *process_object([] {
+    return new auto(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
+  });
 }
 Tensor run_expression(FunctionState& slot, const ExprStructure& structure, std::span<Leaf> leaves, Location where);
 
@@ -9725,7 +10319,7 @@ void parallel_run(std::int64_t tasks, double nanoseconds_per_task, ChunkFunction
 }  // namespace runtime_detail
 
 /// Calls fn(begin, end) on disjoint ranges that together cover [0, tasks), and returns when all are done. Ranges may
-/// run on several threads at once. Nested calls, and calls in a forked child, run on the caller alone. The first
+/// run on several threads at once. Nested calls run on the caller alone. The first
 /// exception from fn is rethrown here, once no thread is inside fn any more; ranges not begun by then never run.
 template <class F>
 void parallel_for(std::int64_t tasks, double nanoseconds_per_task, F&& fn) {
@@ -9744,7 +10338,7 @@ void parallel_for(std::int64_t tasks, double nanoseconds_per_task, F&& fn) {
 SINTER_NAMESPACE_END
 
 // ---- sinter/src_core.hpp
-// Every definition of base to passes. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of base, tensor and graph. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 // base
 // ---- sinter/base/context.ipp
 // Reading of the environment and the default log sink.
@@ -9780,8 +10374,7 @@ inline Context* make_context() {
 }  // namespace base_detail
 
 SINTER_DECL Context& Context::get() {
-  static Context* context = base_detail::make_context();
-  return *context;
+  return process_object([] { return base_detail::make_context(); });
 }
 
 SINTER_DECL bool is_logged(std::string_view topic) {
@@ -9857,6 +10450,96 @@ SINTER_DECL InternalError::InternalError(std::string_view what, Location where)
     : Error("sinter::InternalError: " + std::string(what) + " [" + where.text() + "]\n  this is a bug in Sinter; please report it") {}
 
 SINTER_NAMESPACE_END
+// ---- sinter/base/fork.ipp
+// What fork() does: closes the gate, waits, and opens it again in the parent and in the child.
+
+#include <thread>
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+
+SINTER_NAMESPACE_BEGIN
+
+namespace base_detail {
+
+template <class F>
+using ForkFunctions = std::array<std::atomic<F*>, 16>;
+inline constinit ForkFunctions<bool()> fork_waits_for{};
+inline constinit ForkFunctions<void()> forked_child_functions{};
+
+template <class F>
+void add_fork_function(ForkFunctions<F>& list, F* function) noexcept {
+  for (auto& place : list) {
+    F* found = nullptr;
+    if (place.compare_exchange_strong(found, function) || found == function) return;
+  }
+}
+
+/// Yields at first, then sleeps. True as long as there is time left.
+inline bool wait_a_little(int round, std::chrono::steady_clock::time_point until) noexcept {
+  if (round < 100) std::this_thread::yield();
+  else std::this_thread::sleep_for(std::chrono::microseconds(50));
+  return std::chrono::steady_clock::now() < until;
+}
+
+inline bool is_anybody_inside(int own) noexcept {
+  if (fork_gate.inside.load() > own) return true;
+  for (auto& place : fork_waits_for)
+    if (auto* is_busy = place.load(); is_busy != nullptr && is_busy()) return true;
+  return false;
+}
+
+inline void before_fork() noexcept {
+  fork_gate.closings.fetch_add(1);
+  // A thread that forks inside a section of its own may be what the others wait for: then they get a moment only. The
+  // other limit is for a function of the user that waits for the forking thread: a fork must not hang.
+  const int own = fork_section_depth() > 0 ? 1 : 0;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(own != 0 ? 200 : 10'000);
+  for (int round = 0; is_anybody_inside(own) && wait_a_little(round, until); ++round) {
+  }
+}
+inline void after_fork_in_parent() noexcept { fork_gate.closings.fetch_sub(1); }
+inline void after_fork_in_child() noexcept {
+  fork_gate.inside = fork_section_depth() > 0 ? 1 : 0;
+  fork_gate.closings = 0;
+  for (auto& place : forked_child_functions)
+    if (auto* forget = place.load()) forget();
+}
+
+/// Once in a process: the functions must not run twice, which would close the gate in a child for ever.
+inline void arm_fork_gate() noexcept {
+  static constinit std::atomic<bool> is_armed{false};
+  int not_armed = ForkGate::not_armed;
+  if (!is_armed.exchange(true)) {
+#if defined(__unix__) || defined(__APPLE__)
+    pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+#endif
+    fork_gate.closings.compare_exchange_strong(not_armed, 0);
+  }
+  for (int round = 0; fork_gate.closings.load() == ForkGate::not_armed; ++round) wait_a_little(round, {});
+}
+
+SINTER_DECL void pass_closed_fork_gate() noexcept {
+  if (fork_gate.closings.load() == ForkGate::not_armed) arm_fork_gate();
+  while (fork_gate.closings.load() > 0) {
+    fork_gate.inside.fetch_sub(1);
+    for (int round = 0; fork_gate.closings.load() > 0; ++round) wait_a_little(round, {});
+    fork_gate.inside.fetch_add(1);
+  }
+}
+
+}  // namespace base_detail
+
+SINTER_DECL void wait_before_fork(bool (*is_busy)()) noexcept {
+  const ForkSection armed;
+  base_detail::add_fork_function(base_detail::fork_waits_for, is_busy);
+}
+SINTER_DECL void in_forked_child(void (*forget)()) noexcept {
+  const ForkSection armed;
+  base_detail::add_fork_function(base_detail::forked_child_functions, forget);
+}
+
+SINTER_NAMESPACE_END
 // ---- sinter/base/per_thread.ipp
 // Giving out and taking back thread numbers.
 
@@ -9867,13 +10550,10 @@ SINTER_NAMESPACE_BEGIN
 namespace base_detail {
 
 struct ThreadSlots {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::bitset<max_thread_slots> is_taken;
   std::atomic<int> in_use{0};
-  static ThreadSlots& instance() {
-    static ThreadSlots* slots = new ThreadSlots;
-    return *slots;
-  }
+  static ThreadSlots& instance() { return process_object<ThreadSlots>(); }
 };
 
 /// Lives until its thread ends.
@@ -9906,6 +10586,46 @@ SINTER_DECL int thread_slots_in_use() noexcept { return base_detail::ThreadSlots
 
 SINTER_NAMESPACE_END
 // tensor
+// ---- sinter/tensor/call_journal.ipp
+// See the header.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace tensor_detail {
+inline CallJournal*& innermost_journal() noexcept {
+  static thread_local constinit CallJournal* journal = nullptr;
+  return journal;
+}
+}  // namespace tensor_detail
+
+SINTER_DECL CallJournal::CallJournal(Reads reads) noexcept
+    : reads_(reads), outer_(std::exchange(tensor_detail::innermost_journal(), this)) {}
+
+SINTER_DECL CallJournal::~CallJournal() {
+  tensor_detail::innermost_journal() = outer_;
+  for (auto& [slot, old] : assigned_) slot->set(std::move(old));
+}
+
+SINTER_DECL CallJournal* CallJournal::current() noexcept { return tensor_detail::innermost_journal(); }
+
+SINTER_DECL void CallJournal::note_assigned(VariableSlot& slot, const Ref<TensorImpl>& old) noexcept {
+  for (CallJournal* journal = this; journal != nullptr; journal = journal->outer_) {
+    const auto is_known = [&](const auto& item) { return item.first.get() == &slot; };
+    if (std::any_of(journal->assigned_.begin(), journal->assigned_.end(), is_known)) continue;
+    try {
+      journal->assigned_.emplace_back(slot.shared_from_this(), old);
+    } catch (...) {   // no memory even for this: the Variable keeps its new value
+    }
+  }
+}
+
+SINTER_DECL void CallJournal::note_read(const Ref<TensorImpl>& value) {
+  for (CallJournal* journal = this; journal != nullptr; journal = journal->outer_) {
+    if (journal->reads_ == Reads::noted) journal->read_.push_back(value);
+  }
+}
+
+SINTER_NAMESPACE_END
 // ---- sinter/tensor/device.ipp
 // The default device of the process.
 
@@ -10009,13 +10729,10 @@ inline bool factors_less(const std::vector<const DimAtom*>& a, const std::vector
 
 /// The process-wide intern table. Never destroyed: Dims live in objects of static storage too.
 struct DimTable {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<std::tuple<int, std::uint64_t, std::uint64_t>, std::unique_ptr<DimAtom>> atoms;
   std::map<std::vector<std::pair<std::int64_t, std::vector<std::uint32_t>>>, std::unique_ptr<DimNode>> nodes;
-  static DimTable& instance() {
-    static DimTable* table = new DimTable;
-    return *table;
-  }
+  static DimTable& instance() { return process_object<DimTable>(); }
 };
 
 inline Hash128 atom_hash(const DimAtom& atom) {
@@ -10069,16 +10786,18 @@ inline std::int64_t floor_div(std::int64_t a, std::int64_t b) {
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
 
-inline std::int64_t evaluate_atom(const DimAtom& atom, std::span<const std::int64_t> symbols) {
-  switch (atom.kind) {
-    case AtomKind::symbol: return symbols[atom.symbol];
-    case AtomKind::floor_divide: return floor_div(atom.a.evaluate(symbols), atom.b.evaluate(symbols));
-    case AtomKind::remainder: {
-      std::int64_t a = atom.a.evaluate(symbols), b = atom.b.evaluate(symbols);
-      return a - floor_div(a, b) * b;
-    }
+/// Symbols beyond those given have the value `*otherwise`; without one, that is a mistake of the library.
+inline std::int64_t evaluate_atom(const DimAtom& atom, std::span<const std::int64_t> symbols, const std::int64_t* otherwise) {
+  if (atom.kind == AtomKind::symbol) {
+    if (atom.symbol < symbols.size()) return symbols[atom.symbol];
+    ensure(otherwise != nullptr, "a symbol has no value here");
+    return *otherwise;
   }
-  __builtin_unreachable();
+  const auto value_of = [&](Dim dim) { return otherwise == nullptr ? dim.evaluate(symbols) : dim.estimate(symbols, *otherwise); };
+  const std::int64_t a = value_of(atom.a), b = value_of(atom.b);
+  if (otherwise != nullptr && b == 0) return 0;   // an estimate refuses nothing
+  const std::int64_t quotient = floor_div(a, b);
+  return atom.kind == AtomKind::floor_divide ? quotient : a - quotient * b;
 }
 
 inline std::string atom_text(const DimAtom& atom) {
@@ -10230,11 +10949,11 @@ SINTER_DECL Dim::operator std::int64_t() const {
   return number;
 }
 
-SINTER_DECL std::int64_t Dim::evaluate_symbolic(std::span<const std::int64_t> symbols) const {
+SINTER_DECL std::int64_t Dim::evaluate_symbolic(std::span<const std::int64_t> symbols, const std::int64_t* otherwise) const {
   std::int64_t sum = 0;
   for (const auto& term : node()->terms) {
     std::int64_t product = term.coefficient;
-    for (auto* atom : term.factors) product *= tensor_detail::evaluate_atom(*atom, symbols);
+    for (auto* atom : term.factors) product *= tensor_detail::evaluate_atom(*atom, symbols, otherwise);
     sum += product;
   }
   return sum;
@@ -10329,10 +11048,33 @@ SINTER_DECL Ref<TensorImpl> TensorImpl::make_ready(const Type& type, Ref<Storage
 }
 
 SINTER_DECL void TensorImpl::destroy(TensorImpl* impl) noexcept {
-  if (impl->record != nullptr) release_record(impl->record);
-  if (impl->tape_leaf != nullptr) release_tape_leaf(impl->tape_leaf);
+  Extras* extras = impl->extras_.load(std::memory_order_relaxed);
+  const auto has = [](const void* part) { return reinterpret_cast<std::uintptr_t>(part); };
+  if ((has(impl->record) | has(impl->tape_leaf) | has(extras)) != 0) {   // one branch: a computed value has none of them
+    if (impl->record != nullptr) release_record(impl->record);
+    if (impl->tape_leaf != nullptr) release_tape_leaf(impl->tape_leaf);
+    if (extras != nullptr) release_extras(extras);
+  }
   impl->~TensorImpl();
   BlockPool<sizeof(TensorImpl)>::release(impl);
+}
+
+SINTER_DECL TensorImpl::Extras& TensorImpl::extras() const {
+  Extras* known = extras_.load(std::memory_order_acquire);
+  if (known != nullptr) return *known;
+  auto made = std::make_unique<Extras>();
+  if (extras_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return *made.release();
+  return *known;
+}
+SINTER_DECL void TensorImpl::release_extras(Extras* extras) noexcept {
+  if (TensorImpl* dense = extras->dense.load(std::memory_order_relaxed)) dense->release();
+  delete extras;
+}
+SINTER_DECL void TensorImpl::set_marks(const AxisMarks& marks) { extras().marks = std::make_unique<const AxisMarks>(marks); }
+SINTER_DECL TensorImpl* TensorImpl::keep_dense_copy(Ref<TensorImpl> copy) const {
+  TensorImpl* kept = nullptr;
+  if (extras().dense.compare_exchange_strong(kept, copy.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return copy.detach();
+  return kept;
 }
 
 SINTER_DECL bool TensorImpl::is_dense() const {
@@ -10493,12 +11235,6 @@ SINTER_NAMESPACE_END
 // value exchanges it in the slot and then reads those places. All four are sequentially consistent, so that either the
 // reader gets the new value or the writer sees the reader.
 
-#include <chrono>
-#include <thread>
-#if defined(__unix__)
-#include <pthread.h>
-#endif
-
 SINTER_NAMESPACE_BEGIN
 
 namespace tensor_detail {
@@ -10506,6 +11242,7 @@ namespace tensor_detail {
 struct alignas(64) Reader {
   std::atomic<std::uint64_t> entered{0};   // epoch of the outermost open section; 0: none
   int depth = 0;
+  std::atomic<int> claims{0};              // SlotClaims that may hold slots; only this thread changes it
 };
 /// A replaced value that may still be read by sections entered before epoch `since`.
 struct RetiredValue {
@@ -10518,21 +11255,26 @@ struct Readers {
   std::atomic<std::uint64_t> epoch{1};
   std::atomic<int> unnumbered{0};               // open sections of threads without a number
   std::atomic<RetiredValue*> retired{nullptr};
+  bool does_another_thread_claim() const noexcept {
+    const Reader* own = thread_slot() >= 0 ? threads.at(thread_slot()) : nullptr;
+    bool does = false;
+    threads.for_each([&](const Reader& reader) { does |= &reader != own && reader.claims.load() != 0; });
+    return does;
+  }
+  /// A forked child has none of them, whatever they were reading.
+  void forget_other_threads() noexcept {
+    const Reader* own = thread_slot() >= 0 ? threads.at(thread_slot()) : nullptr;
+    threads.for_each([&](Reader& reader) {
+      if (&reader != own) reader.entered = 0, reader.depth = 0, reader.claims = 0;
+    });
+    if (own != nullptr) unnumbered = 0;
+  }
   static Readers& instance() {
-    static Readers* readers = [] {
-      auto* made = new Readers;
-#if defined(__unix__)
-      // The child has none of the other threads, whatever they were reading.
-      pthread_atfork(nullptr, nullptr, [] {
-        const Reader* own = thread_slot() >= 0 ? instance().threads.at(thread_slot()) : nullptr;
-        instance().threads.for_each([&](Reader& reader) {
-          if (&reader != own) reader.entered.store(0), reader.depth = 0;
-        });
-      });
-#endif
-      return made;
-    }();
-    return *readers;
+    return process_object([] {
+      in_forked_child([] { instance().forget_other_threads(); });
+      wait_before_fork([] { return instance().does_another_thread_claim(); });
+      return new Readers;
+    });
   }
 };
 
@@ -10635,17 +11377,35 @@ SINTER_DECL TensorImpl* VariableSlot::exchange(TensorImpl* next) noexcept {
 
 SINTER_DECL void VariableSlot::set(Ref<TensorImpl> next) {
   TensorImpl* old = exchange(next.detach());
+  if (CallJournal* journal = CallJournal::current()) journal->note_assigned(*this, Ref<TensorImpl>::share(old));
   tensor_detail::retire({&old, 1});
 }
 
 SINTER_DECL void set_slots(std::span<VariableSlot* const> slots, std::span<TensorImpl*> values) noexcept {
-  for (std::size_t i = 0; i < slots.size(); ++i) values[i] = slots[i]->exchange(values[i]);
+  CallJournal* journal = slots.empty() ? nullptr : CallJournal::current();
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    values[i] = slots[i]->exchange(values[i]);
+    if (journal != nullptr) journal->note_assigned(*slots[i], Ref<TensorImpl>::share(values[i]));
+  }
   if (!slots.empty()) tensor_detail::retire(values);
 }
 
+/// False for a thread without a number, whose claims would not be confirmed.
+SINTER_DECL bool SlotClaims::announce() {
+  if (SINTER_UNLIKELY(reader_ == nullptr)) reader_ = tensor_detail::Readers::instance().threads.get();
+  if (SINTER_UNLIKELY(reader_ == nullptr)) return false;
+  reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return is_announced_ = true;
+}
 SINTER_DECL bool SlotClaims::add(VariableSlot& slot) {
   slots_.push_back(nullptr);
+  if (!is_announced_ && !announce()) return false;
+  // The exchange stands between the announcement and the look at the gate.
   if ((slot.word_.fetch_or(VariableSlot::claimed) & VariableSlot::claimed) != 0) return false;
+  if (SINTER_UNLIKELY(is_fork_under_way())) {
+    give_back(slot);
+    return false;
+  }
   slots_.back() = &slot;
   return true;
 }
@@ -10655,7 +11415,8 @@ SINTER_DECL void SlotClaims::confirm() {
   auto& readers = tensor_detail::Readers::instance();
   const tensor_detail::Reader* own = thread_slot() >= 0 ? readers.threads.at(thread_slot()) : nullptr;
   // One section of this thread is the call's own; a second one belongs to a call around it, which still reads.
-  const bool is_alone = own != nullptr && own->depth <= 1 && tensor_detail::oldest_reader(readers, own) == tensor_detail::no_reader;
+  // A journal may have to put the old values back.
+  const bool is_alone = own != nullptr && own->depth <= 1 && CallJournal::current() == nullptr && tensor_detail::oldest_reader(readers, own) == tensor_detail::no_reader;
   for (VariableSlot*& slot : slots_) {
     if (slot == nullptr) continue;
     const auto* value = reinterpret_cast<const TensorImpl*>(slot->word_.load() & ~VariableSlot::claimed);
@@ -10676,6 +11437,8 @@ SINTER_DECL void SlotClaims::clear() noexcept {
   for (VariableSlot* slot : slots_)
     if (slot != nullptr) give_back(*slot);
   slots_.clear();
+  if (is_announced_) reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  is_announced_ = false;
 }
 
 SINTER_NAMESPACE_END
@@ -10712,16 +11475,16 @@ static_assert(class_bytes(class_of(65)) >= 65 && class_bytes(class_of(1000)) >= 
 
 struct ThreadCache;
 struct Pool {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::array<std::vector<Storage*>, size_classes> free;
   std::atomic<std::int64_t> held{0};                              // taken from the system: in use or cached
   std::atomic<std::int64_t> in_use{0}, peak{0}, allocations{0};   // without what threads have not settled
   std::atomic<std::int64_t> limit{0}, system_calls{0};
   std::vector<ThreadCache*> threads;                              // living ones that allocated
-  static Pool& instance() {
-    static Pool* pool = new Pool;
-    return *pool;
-  }
+  Pool() { in_forked_child([] { instance().forget_other_threads(); }); }
+  /// A forked child has none of them: what they counted stays counted, their caches are lost.
+  void forget_other_threads() noexcept;
+  static Pool& instance() { return process_object<Pool>(); }
 };
 
 /// A counter that one thread changes and all may read: no read-modify-write.
@@ -10737,12 +11500,20 @@ struct ThreadCache {
   bool is_dead, is_armed;
   OwnCounter in_use, highest, allocations;   // since the last settlement; `highest` of in_use
 };
-/// Bytes that a thread counts for itself before the process learns of them.
-inline constexpr std::int64_t settlement = std::int64_t{64} << 10;
 inline ThreadCache& thread_cache() noexcept {
   static thread_local constinit ThreadCache cache{};
   return cache;
 }
+inline void Pool::forget_other_threads() noexcept {
+  std::erase_if(threads, [this](const ThreadCache* thread) {
+    if (thread == &thread_cache()) return false;
+    in_use += thread->in_use.read();
+    allocations += thread->allocations.read();
+    return true;
+  });
+}
+/// Bytes that a thread counts for itself before the process learns of them.
+inline constexpr std::int64_t settlement = std::int64_t{64} << 10;
 
 }  // namespace tensor_detail
 
@@ -11088,7 +11859,7 @@ SINTER_DECL void Attrs::hash_into(Hasher& hasher) const {
 }
 
 SINTER_DECL const Attrs& SharedAttrs::none() {
-  static const Attrs* const defaults = new Attrs;   // never destroyed: graphs may be static
+  const Attrs* const defaults = &process_object<Attrs>();
   return *defaults;
 }
 SINTER_DECL SharedAttrs::SharedAttrs(Attrs&& attrs) : block_(Ref<Block>::adopt(new (BlockPool<sizeof(Block)>::allocate()) Block(std::move(attrs)))) {}
@@ -11182,12 +11953,10 @@ inline const OpInfo& required_op(std::string_view name) {
   return *op;
 }
 inline const OpInfo& input_op() {
-  static const OpInfo& op = required_op("input");
-  return op;
+  return process_object([] { return &required_op("input"); });
 }
 inline const OpInfo& constant_op() {
-  static const OpInfo& op = required_op("constant");
-  return op;
+  return process_object([] { return &required_op("constant"); });
 }
 
 /// In a graph all operands of an elementwise op have one dtype (casts are nodes); a select's condition is bool.
@@ -11313,6 +12082,19 @@ SINTER_DECL Graph GraphBuilder::finish(std::span<const Value> outputs) {
   Graph done = std::move(graph_);
   graph_ = Graph();
   return done;
+}
+
+SINTER_DECL std::int64_t Graph::estimate(Dim extent) const {
+  if (extent.is_static()) return extent.value();
+  SmallVector<std::int64_t, 8> hints;
+  for (const SymbolInfo& symbol : symbols_) hints.push_back(std::max<std::int64_t>(symbol.hint, 2));
+  return extent.estimate({hints.data(), hints.size()}, unknown_extent);
+}
+
+SINTER_DECL std::int64_t Graph::estimate_elements(const Shape& shape) const {
+  std::int64_t count = 1;
+  for (Dim extent : shape) count *= estimate(extent);
+  return count;
 }
 
 SINTER_DECL Graph Graph::with_symbols(std::vector<SymbolInfo> symbols) const {
@@ -11469,11 +12251,20 @@ SINTER_DECL Hash128 Graph::hash() const {
 }
 
 namespace graph_detail {
+/// Alike node by node in the order they stand in, as traces of one function mostly are: no other order need be looked for.
+inline bool alike_in_order(const Graph& a, const Graph& b, Likeness likeness) {
+  if (a.nodes().size() != b.nodes().size() || !std::equal(a.outputs().begin(), a.outputs().end(), b.outputs().begin())) return false;
+  for (std::size_t i = 0; i < a.nodes().size(); ++i)
+    if (a.nodes()[i].inputs != b.nodes()[i].inputs || !same_node(a.nodes()[i], b.nodes()[i], likeness)) return false;
+  return true;
+}
+
 inline bool graphs_alike(const Graph& a, const Graph& b, Likeness likeness) {
   if (a.inputs().size() != b.inputs().size() || a.outputs().size() != b.outputs().size() || a.symbols().size() != b.symbols().size())
     return false;
   for (std::size_t i = 0; i < a.symbols().size(); ++i)
     if (!same_symbol(a.symbols()[i], b.symbols()[i])) return false;
+  if (alike_in_order(a, b, likeness)) return true;
   const CanonicalOrder left = canonical_order(a), right = canonical_order(b);
   if (left.order.size() != right.order.size()) return false;
   auto same_value = [&](Value x, Value y) {
@@ -11492,6 +12283,7 @@ inline bool graphs_alike(const Graph& a, const Graph& b, Likeness likeness) {
 }  // namespace graph_detail
 
 SINTER_DECL bool structurally_equal(const Graph& a, const Graph& b) { return graph_detail::graphs_alike(a, b, graph_detail::Likeness::same); }
+SINTER_DECL bool structurally_equal(const Node& a, const Node& b) { return graph_detail::same_node(a, b); }
 SINTER_DECL bool may_be_retrace(const Graph& a, const Graph& b) { return graph_detail::graphs_alike(a, b, graph_detail::Likeness::retrace); }
 SINTER_DECL bool may_be_retrace(const Node& a, const Node& b) { return graph_detail::same_node(a, b, graph_detail::Likeness::retrace); }
 
@@ -12093,8 +12885,6 @@ SINTER_NAMESPACE_END
 // the same graph; inputs stand in the head, wherever they are among the nodes. What has its default value is not written.
 // Constants of up to 1024 elements carry their data; of larger ones only the type is written, and such a text does not parse.
 
-#include <cmath>
-
 SINTER_NAMESPACE_BEGIN
 
 namespace graph_detail {
@@ -12109,7 +12899,7 @@ std::string number_text(T value) {
   return std::string(buffer, end);
 }
 
-inline std::string quoted(std::string_view text) {
+inline std::string quoted_text(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -12156,9 +12946,9 @@ inline std::string attrs_text(const Attrs& attrs, bool is_input) {
   if (attrs.has_dtype) field("dtype=" + std::string(name(attrs.dtype)));
   if (attrs.keepdim) field("keepdim");
   if (attrs.device != Device::cpu()) field("device=" + attrs.device.text());
-  if (!attrs.text.empty()) field("text=" + quoted(attrs.text));
+  if (!attrs.text.empty()) field("text=" + quoted_text(attrs.text));
   if (!attrs.types.empty()) field("types=" + list_text(attrs.types, [](const Type& type) { return type.text(); }));
-  if (attrs.payload) field("payload=" + quoted(attrs.payload->text()));
+  if (attrs.payload) field("payload=" + quoted_text(attrs.payload->text()));
   if (attrs.constant && is_content_compared(attrs.constant->type)) field("data=" + data_text(*attrs.constant));
   return out.empty() ? out : " {" + out + "}";
 }
@@ -12497,26 +13287,22 @@ SINTER_DECL Ref<Record> Record::make(std::span<Leaf> leaves) {
 }
 
 SINTER_DECL void Record::destroy(Record* record) noexcept {
-  // Freeing leaves can free further records; they queue here instead of nesting.
+  // Freeing leaves can free further records; they queue here instead of nesting, each with the next one in `trace`.
   struct Queue {
-    std::vector<Record*> waiting;
+    Record* first = nullptr;
     bool is_running = false;
   };
-  static thread_local Queue queue;
-  if (queue.is_running) {
-    queue.waiting.push_back(record);
-    return;
-  }
-  queue.is_running = true;
-  while (true) {
+  static thread_local constinit Queue queue;
+  record->trace = reinterpret_cast<std::uintptr_t>(std::exchange(queue.first, record));
+  if (std::exchange(queue.is_running, true)) return;
+  while (queue.first != nullptr) {
+    record = queue.first;
+    queue.first = reinterpret_cast<Record*>(static_cast<std::uintptr_t>(record->trace));
     std::size_t leaves = record->leaf_count;
     for (Leaf& leaf : record->leaves()) leaf.~Leaf();
     record->~Record();
     graph_detail::free_record(record, leaves);
     --graph_detail::pending_records();
-    if (queue.waiting.empty()) break;
-    record = queue.waiting.back();
-    queue.waiting.pop_back();
   }
   queue.is_running = false;
 }
@@ -12684,13 +13470,12 @@ SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, st
 SINTER_DECL Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value) {
   if (value->is_ready()) {
     Ref<TensorImpl> alias = TensorImpl::make_ready(value->type, value->storage, value->offset, &value->strides);
-    if (value->marks) alias->marks = std::make_unique<const AxisMarks>(*value->marks);
+    if (const AxisMarks* marks = value->marks()) alias->set_marks(*marks);
     return alias;
   }
-  static const OpInfo* const reshape = find_op("reshape");
   Leaf leaf(value);
   Ref<Record> record = Record::make({&leaf, 1});
-  record->op = reshape;
+  record->op = &process_object([] { return find_op("reshape"); });
   record->attrs = Attrs{.shape = value->type.shape};
   record->trace = value->trace;
   Ref<TensorImpl> alias = graph_detail::make_pending(value->type, std::move(record), 0);
@@ -12753,7 +13538,18 @@ SINTER_DECL RecordingInto::~RecordingInto() {
   SymbolScope::current() = scope_;
 }
 
+SINTER_DECL bool graph_detail::is_traced_value_usable(const TensorImpl& value) noexcept {
+  return value.is_ready() || Trace::find(value.trace) != nullptr;
+}
+
+SINTER_DECL Location line_of(const TensorImpl& value, Location otherwise) {
+  std::scoped_lock lock(evaluation_mutex());   // another thread may be evaluating it, and then frees the record
+  const bool is_pending = value.state.load(std::memory_order_acquire) == TensorState::pending;
+  return is_pending && value.record->where.file != nullptr ? value.record->where : otherwise;
+}
+
 SINTER_DECL Location written_at(const TensorImpl& value) {
+  std::scoped_lock lock(evaluation_mutex());
   const TensorImpl* at = &value;
   while (at != nullptr && at->state.load(std::memory_order_acquire) == TensorState::pending) {
     if (at->record->where.line != 0) return at->record->where;
@@ -12772,7 +13568,10 @@ SINTER_DECL std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_vi
     if (trace != nullptr && WholeGraph::is_required())
       throw TraceError(op, "a value is read while its function is traced", where,
                        "the code belongs into the graph whole (allow_in_graph): choose with where(condition, a, b), or return the value and read it outside");
-    if (trace != nullptr) return trace->read_value(value, op, where);
+    if (trace != nullptr) {
+      for (Trace* inner = Trace::current(); inner != trace && inner != nullptr; inner = inner->outer()) inner->note_outer_read();
+      return trace->read_value(value, op, where);
+    }
     TensorImpl* raw = value.get();
     evaluate({&raw, 1}, op, where);
   }
@@ -12796,6 +13595,8 @@ SINTER_DECL Ref<TensorImpl> Trace::placeholder(const Type& type) {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/src_ops.hpp
+// Every definition of ops. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 // ops
 // ---- sinter/ops/attention.ipp
 // Shape rule and decomposition of attention.
@@ -13394,7 +14195,11 @@ inline Graph tangent_turn(const VjpArgs& a, std::size_t carries, std::span<const
 namespace ops {
 
 SINTER_DECL void WhileGradient::infer(const InferArgs& args, TypeList& out) {
-  for (std::int64_t i : args.attrs.steps) out.push_back(args.in[static_cast<std::size_t>(i)]);
+  ensure(args.attrs.bodies.size() == 2 && !args.attrs.steps.empty(), "while_loop_gradient: a loop and what its gradient is of are required");
+  for (std::int64_t i : args.attrs.steps) {
+    ensure(i >= 0 && static_cast<std::size_t>(i) < args.in.size(), "while_loop_gradient: a gradient is of an operand");
+    out.push_back(args.in[static_cast<std::size_t>(i)]);
+  }
 }
 
 SINTER_DECL void WhileGradient::refuse(Location where) {
@@ -13585,8 +14390,9 @@ inline void copy_value(HostCall& call, void* to, const HostView& from) {
 
 SINTER_DECL void infer_switch(const InferArgs& args, TypeList& out, Tokens tokens) {
   const auto& bodies = args.attrs.bodies;
+  ensure(!bodies.empty() && args.in.size() > static_cast<std::size_t>(tokens), "switch: branches and an index are required");
+  ensure(!is_zero(args.in[0].shape.numel(args.where)), "switch: the index is a number");
   const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
-  ensure(!bodies.empty() && operands >= 1, "switch: branches and an index are required");
   for (const auto& body : bodies) {
     ensure(body->inputs().size() + 1 == operands && body->outputs().size() == bodies[0]->outputs().size(),
            "switch: branches take the operands and give the same number of results");
@@ -13627,12 +14433,15 @@ SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
 
 SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens) {
   const auto carries = static_cast<std::size_t>(args.attrs.integer);
+  ensure(args.attrs.bodies.size() == 2 && args.in.size() >= static_cast<std::size_t>(tokens), "while_loop: a condition and a body are required");
   const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
-  ensure(args.attrs.bodies.size() == 2 && operands >= carries, "while_loop: a condition and a body are required");
+  ensure(args.attrs.integer >= 0 && operands >= carries, "while_loop: the carries are among the operands");
   const Graph &condition = *args.attrs.bodies[0], &body = *args.attrs.bodies[1];
   ensure(condition.outputs().size() == 1 && body.outputs().size() == carries + 1 && condition.inputs().size() == operands &&
              body.inputs().size() == operands,
          "while_loop: bodies take the operands, and give the carries and the condition");
+  for (const Type& told : {body_output(condition, 0), body_output(body, carries)})
+    ensure(told.dtype == DType::bool_ && told.shape.rank() == 0, "while_loop: the condition is one bool");
   for (std::size_t i = 0; i < operands; ++i)
     for (const Graph* graph : {&condition, &body}) require_parameter(args, args.in[i], body_input(*graph, i));
   for (std::size_t c = 0; c < carries; ++c) {
@@ -13688,10 +14497,16 @@ SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
 
 SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens) {
   ensure(args.attrs.bodies.size() == 1 && args.attrs.steps.size() == 3 && args.attrs.shape.rank() == 1, "scan: one body and its counts are required");
+  ensure(args.in.size() >= static_cast<std::size_t>(tokens), "scan: a token is required");
   const Graph& body = *args.attrs.bodies[0];
-  const ScanLayout at(args.attrs, args.in.size() - static_cast<std::size_t>(tokens));
+  const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
+  const auto is_count = [](std::int64_t count, std::size_t most) { return count >= 0 && static_cast<std::uint64_t>(count) <= most; };
+  ensure(is_count(args.attrs.steps[0], std::min(operands, body.outputs().size())), "scan: the carries are operands, and results of the body");
+  const ScanLayout at(args.attrs, operands);
   const Dim length = args.attrs.shape[0];
-  ensure(body.inputs().size() == at.operands && body.outputs().size() == at.carries + at.ys, "scan: the body takes carries, slices and captures");
+  ensure(is_count(args.attrs.steps[1], operands - at.carries) && body.inputs().size() == operands, "scan: the body takes carries, slices and captures");
+  ensure(!length.is_static() || length.value() >= 0, "scan: the number of turns is negative");
+  for (std::int64_t c : args.attrs.axes) ensure(c >= 0 && is_count(c + 1, at.carries), "scan: only carries are stacked");
   auto stacked = [&](Type type) {
     if (type.shape.rank() == max_rank)
       throw ShapeError(args.op, "a value of rank " + std::to_string(max_rank) + " cannot be stacked", args.where, "reshape it to a lower rank inside the body");
@@ -13806,7 +14621,7 @@ inline Shape window_positions(const InferArgs& args, const Shape& image, std::sp
     if (size[k] <= 0 || stride[k] <= 0 || padding[k] < 0)
       throw ShapeError(args.op, "window size and stride must be positive and padding not negative", args.where);
     const Dim extent = image[2 + i] + Dim(2 * padding[k]);
-    if (extent.is_static() && extent.value() < size[k])
+    if (is_shorter(extent, size[k]))
       throw ShapeError(args.op,
                        "a window of " + std::to_string(size[k]) + " does not fit axis " + std::to_string(2 + i) + " of " + image.text() +
                            (padding[k] ? " padded by " + std::to_string(padding[k]) : ""),
@@ -14125,7 +14940,7 @@ SINTER_DECL int checked_axis(const InferArgs& args, std::int64_t axis, int rank)
 }
 
 SINTER_DECL int first_axis(const InferArgs& args) {
-  if (args.attrs.axes.empty()) throw IndexError(args.op, "an axis is required", args.where);
+  if (args.attrs.axes.size() != 1) throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
   return checked_axis(args, args.attrs.axes[0], args.in[0].shape.rank());
 }
 
@@ -14185,9 +15000,15 @@ SINTER_DECL Shape reduced_shape(const InferArgs& args, const Shape& shape) {
   return out;
 }
 
+SINTER_DECL bool is_shorter(Dim extent, std::int64_t least) {
+  if (extent.is_static()) return extent.value() < least;
+  if ((extent.as_symbol() >= 0 && least <= 2) || SymbolScope::current() == nullptr) return false;   // symbols stand for 2 and more
+  return extent < Dim(least);
+}
+
 SINTER_DECL void require_nonempty(const InferArgs& args, const Shape& shape) {
   for (std::int64_t axis : args.attrs.axes)
-    if (is_zero(shape[checked_axis(args, axis, shape.rank())]))
+    if (is_shorter(shape[checked_axis(args, axis, shape.rank())], 1))
       throw ShapeError(args.op, "axis " + std::to_string(axis) + " of " + shape.text() + " is empty and has no such element", args.where);
 }
 
@@ -14433,7 +15254,7 @@ SINTER_NAMESPACE_BEGIN
 namespace ops {
 
 SINTER_DECL Type Iota::infer(const InferArgs& args) {
-  if (args.attrs.axes.empty()) throw IndexError(args.op, "an axis is required", args.where);
+  if (args.attrs.axes.size() != 1) throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
   ops_detail::checked_axis(args, args.attrs.axes[0], args.attrs.shape.rank());
   if (args.attrs.dtype == DType::bool_) throw DTypeError(args.op, "indices do not fit bool", args.where);
   return ops_detail::with_shape(args, args.attrs.shape, args.attrs.dtype);
@@ -14693,7 +15514,12 @@ SINTER_DECL void Region::infer(const InferArgs& args, TypeList& out) {
   ensure(args.in.size() == body.inputs().size(), "a region has an operand for each input of its sub-graph");
   for (std::size_t i = 0; i < args.in.size(); ++i) {
     const Type& wanted = body.type(body.inputs()[i]);
-    if (wanted.dtype != args.in[i].dtype || wanted.shape.rank() != args.in[i].shape.rank())
+    bool fits = wanted.dtype == args.in[i].dtype && wanted.shape.rank() == args.in[i].shape.rank();
+    for (int axis = 0; fits && axis < wanted.shape.rank(); ++axis) {
+      const Dim given = args.in[i].shape[axis], taken = wanted.shape[axis];
+      fits = !given.is_static() || !taken.is_static() || given.value() == taken.value();
+    }
+    if (!fits)
       throw InternalError("operand " + std::to_string(i) + " of a region is " + args.in[i].text() + ", its sub-graph takes " + wanted.text(), args.where);
   }
   for (Value v : body.outputs()) out.push_back(body.type(v));
@@ -14727,7 +15553,7 @@ inline constexpr auto op_table = sorted_by_name<
     // unary, activation
     ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Reciprocal, ops::Sqrt, ops::Rsqrt, ops::Exp, ops::Log, ops::Sin, ops::Cos,
     ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast, ops::StopGradient,
-    ops::Sigmoid, ops::Relu, ops::Gelu, ops::Silu,
+    ops::Sigmoid, ops::Relu, ops::Gauss, ops::GeluSlope, ops::Gelu, ops::SiluSlope, ops::Silu,
     // binary, comparison
     ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum, ops::Clamp,
     ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge, ops::Where,
@@ -14769,7 +15595,7 @@ SINTER_DECL ScalarValue ScalarBuilder::push(Inst inst) {
 }
 
 SINTER_DECL ScalarValue ScalarBuilder::imm(double value, DType dtype) {
-  if (!is_floating(dtype)) return imm_int(static_cast<std::int64_t>(value), dtype);
+  if (!is_floating(dtype)) return imm_int(scalar_meaning::integer_of(value, dtype), dtype);
   if (dtype == DType::f32) value = static_cast<float>(value);
   return push({.prim = Prim::immediate, .dtype = dtype, .bits = std::bit_cast<std::uint64_t>(value)});
 }
@@ -14805,7 +15631,7 @@ SINTER_DECL ScalarValue ScalarBuilder::select(ScalarValue condition, ScalarValue
 SINTER_DECL ScalarValue ScalarBuilder::convert(ScalarValue x, DType to) {
   if (x.dtype == to) return x;
   const Inst& source = body_[x.id];
-  if (source.prim == Prim::immediate && to != DType::bool_)
+  if (source.prim == Prim::immediate)
     return is_floating(x.dtype) ? imm(source.number(), to) : imm_int(source.integer(), to);
   return push({.prim = Prim::convert, .dtype = to, .args = {x.id, no_inst, no_inst}});
 }
@@ -14831,7 +15657,7 @@ inline Type infer_along_axis(const InferArgs& args) {
 inline Val shifted(Val x, const IntVector& axes) {
   const Shape shape = x.shape();
   for (std::int64_t axis : axes)
-    if (is_zero(shape[static_cast<int>(axis)])) return x;
+    if (is_shorter(shape[static_cast<int>(axis)], 1)) return x;
   return x - amax(x, axes, ReducedAxes::kept);
 }
 
@@ -14864,7 +15690,7 @@ SINTER_DECL Val Logsumexp::decompose(const DecomposeArgs& args) {
   const Val shift = where(eq(abs(largest), std::numeric_limits<double>::infinity()), 0, largest);
   const Val total = log(sum(exp(x - shift), axes, kept)) + shift;
   Shape out = x.shape();
-  if (!args.attrs.keepdim) out.erase(static_cast<int>(axes[0]));
+  if (!args.attrs.keepdim) out.erase(normalise_axis(static_cast<int>(axes[0]), out.rank(), "logsumexp", x.where));
   return args.attrs.keepdim ? total : reshape(total, out);
 }
 
@@ -15027,7 +15853,7 @@ SINTER_DECL ValList Take::vjp(const VjpArgs& a) {
 
 SINTER_DECL Type ScatterAdd::infer(const InferArgs& args) {
   ops_detail::require_integer(args, 0);
-  if (args.attrs.axes.empty()) throw IndexError(args.op, "an axis is required", args.where);
+  if (args.attrs.axes.size() != 1) throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
   const int axis = ops_detail::checked_axis(args, args.attrs.axes[0], args.attrs.shape.rank());
   const Shape expected = ops_detail::taken_shape(args, args.attrs.shape, args.in[0].shape, axis);
   if (!(expected == args.in[1].shape))
@@ -15146,7 +15972,7 @@ SINTER_DECL Val apply(const OpInfo& op, std::span<const Val> in, Attrs attrs) {
 SINTER_DECL Val full(Val context, const Shape& shape, DType dtype, double value) {
   Attrs attrs{.shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device};
   if (is_floating(dtype)) attrs.value = value;
-  else attrs.integer = static_cast<std::int64_t>(value);
+  else attrs.integer = scalar_meaning::integer_of(value, dtype);
   return ops_detail::make(context, op_info<ops::Full>, std::move(attrs));
 }
 SINTER_DECL Val number(Val like, double value) { return full(like, {}, like.dtype(), value); }
@@ -15382,7 +16208,7 @@ SINTER_DECL Type Windows::infer(const InferArgs& args) {
     const std::int64_t size = attrs.steps[2 * i], stride = attrs.steps[2 * i + 1];
     if (size <= 0 || stride <= 0)
       throw ShapeError(args.op, "size " + std::to_string(size) + " and stride " + std::to_string(stride) + " must be positive", args.where);
-    if (from[axis].is_static() && from[axis].value() < size)
+    if (ops_detail::is_shorter(from[axis], size))
       throw ShapeError(args.op, "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + from.text(),
                        args.where);
     out.set(axis, (from[axis] - Dim(size)) / Dim(stride) + Dim(1));
@@ -15487,6 +16313,8 @@ SINTER_DECL Batched Windows::batch(const BatchArgs& a) {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/src_expr.hpp
+// Every definition of expr. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 // expr
 // ---- sinter/expr/capture.ipp
 // The walk is iterative (recorded chains can be long) and visits each record once.
@@ -15741,7 +16569,7 @@ class Capturer {
     attrs.has_dtype = true;
     double floating = number.kind == DTypeClass::floating ? number.number : static_cast<double>(number.integer);
     if (is_floating(dtype)) attrs.value = floating;
-    else attrs.integer = number.kind == DTypeClass::floating ? static_cast<std::int64_t>(number.number) : number.integer;
+    else attrs.integer = number.kind == DTypeClass::floating ? scalar_meaning::integer_of(number.number, dtype) : number.integer;
     return out_.builder.add(op_info<ops::Full>, {}, attrs, where);
   }
 
@@ -15886,7 +16714,7 @@ SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions o
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
   if (is_floating(options.dtype)) attrs.value = value.number();
-  else attrs.integer = value.leaf().kind == DTypeClass::floating ? static_cast<std::int64_t>(value.leaf().number) : value.leaf().integer;
+  else attrs.integer = value.leaf().kind == DTypeClass::floating ? scalar_meaning::integer_of(value.leaf().number, options.dtype) : value.leaf().integer;
   return expr_detail::record<ops::Full>({}, std::move(attrs), where);
 }
 SINTER_DECL Tensor zeros(const Shape& shape, TensorOptions options, Location where) { return full(shape, 0, options, where); }
@@ -15936,14 +16764,13 @@ inline Tensor ready_integer(std::int64_t value) {
 SINTER_DECL Generator::Generator(std::int64_t seed)
     : key(expr_detail::ready_integer(seed), "random key"), counter(expr_detail::ready_integer(0), "random counter") {}
 SINTER_DECL Generator& Generator::current() {
-  static thread_local Generator generator = [] {
+  return thread_object([] {
     static constinit std::atomic<std::uint64_t> threads{0};
-    Generator made(static_cast<std::int64_t>(threads.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15ULL));
-    made.key.slot()->role = VariableSlot::PerThreadRole::random_key;
-    made.counter.slot()->role = VariableSlot::PerThreadRole::random_counter;
+    auto* made = new Generator(static_cast<std::int64_t>(threads.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15ULL));
+    made->key.slot()->role = VariableSlot::PerThreadRole::random_key;
+    made->counter.slot()->role = VariableSlot::PerThreadRole::random_counter;
     return made;
-  }();
-  return generator;
+  });
 }
 SINTER_DECL VariableSlot& VariableSlot::of_this_thread(PerThreadRole role) {
   const Generator& generator = Generator::current();
@@ -16147,7 +16974,7 @@ SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> w
     attrs.shape.push_back(low), attrs.limits.push_back(high);
   }
   attrs.value = value;
-  attrs.integer = static_cast<std::int64_t>(value);
+  if (!is_floating(input->type.dtype)) attrs.integer = scalar_meaning::integer_of(value, input->type.dtype);
   return expr_detail::record<ops::Pad>({Leaf(std::move(input))}, std::move(attrs), x.where);
 }
 SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {
@@ -16156,6 +16983,7 @@ SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {
   Dim extent = whole.shape()[axis];
   if (extent.is_static()) shift = extent.value() == 0 ? 0 : ((shift % extent.value()) + extent.value()) % extent.value();
   if (shift == 0) return whole;
+  if (extent.as_symbol() < 0 && !extent.is_static() && extent == Dim(0)) return whole;   // asked for: a symbol alone is never 0
   const bool is_within = expr_detail::is_at_most(shift > 0 ? shift : -shift, extent);
   Dim cut = !is_within ? Dim(-shift) % extent : shift > 0 ? extent - Dim(shift) : Dim(-shift);
   std::vector<Index> head(static_cast<std::size_t>(axis) + 1, Index(all)), tail = head;
@@ -16171,12 +16999,11 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL const Ref<TensorImpl>& Tensor::zero() {
-  static const Ref<TensorImpl>* value = [] {
+  return process_object([] {
     Ref<Storage> storage = Storage::allocate(sizeof(float));
     *static_cast<float*>(storage->data()) = 0;
-    return new Ref<TensorImpl>(TensorImpl::make_ready(Type{}, std::move(storage)));
-  }();
-  return *value;
+    return new const Ref<TensorImpl>(TensorImpl::make_ready(Type{}, std::move(storage)));
+  });
 }
 
 SINTER_DECL Ref<TensorImpl> In::tensor() const {
@@ -16338,27 +17165,28 @@ SINTER_DECL Type host_type(DType dtype, const Shape& shape, std::int64_t availab
   return {dtype, Device::cpu(), shape};
 }
 
-/// Calls `visit(offset)` for the start of each innermost run, in row-major order.
+/// Calls `visit(first, second)` with the offsets in two layouts of the start of each innermost run, in row-major order.
 template <class F>
-void for_each_row(const Shape& shape, const Strides& strides, F&& visit) {
+void for_each_row(const Shape& shape, const Strides& first_strides, const Strides& second_strides, F&& visit) {
   if (shape.numel().value() == 0) return;
   std::array<std::int64_t, max_rank> at{};
   int outer = shape.rank() - 1;
-  std::int64_t offset = 0;
+  std::int64_t first = 0, second = 0;
   while (true) {
-    visit(offset);
+    visit(first, second);
     int axis = outer - 1;
     for (; axis >= 0; --axis) {
       auto a = static_cast<std::size_t>(axis);
-      offset += strides[a];
+      first += first_strides[a], second += second_strides[a];
       if (++at[a] < shape[axis].value()) break;
-      offset -= at[a] * strides[a];
+      first -= at[a] * first_strides[a], second -= at[a] * second_strides[a];
       at[a] = 0;
     }
     if (axis < 0) return;
   }
 }
 
+/// Allocates nothing: results of a warm call enter strided places by it.
 template <class T>
 void copy_elements(const Shape& shape, const T* from, const Strides& from_strides, T* to, const Strides& to_strides) {
   if (shape.rank() == 0) {
@@ -16367,12 +17195,9 @@ void copy_elements(const Shape& shape, const T* from, const Strides& from_stride
   }
   auto last = static_cast<std::size_t>(shape.rank() - 1);
   std::int64_t n = shape[-1].value(), from_step = from_strides[last], to_step = to_strides[last];
-  std::vector<std::int64_t> offsets;
-  for_each_row(shape, from_strides, [&](std::int64_t offset) { offsets.push_back(offset); });
-  std::size_t row = 0;
-  for_each_row(shape, to_strides, [&](std::int64_t offset) {
-    const T* source = from + offsets[row++];
-    T* target = to + offset;
+  for_each_row(shape, from_strides, to_strides, [&](std::int64_t from_offset, std::int64_t to_offset) {
+    const T* source = from + from_offset;
+    T* target = to + to_offset;
     if (from_step == 1 && to_step == 1) std::memcpy(target, source, static_cast<std::size_t>(n) * sizeof(T));
     else
       for (std::int64_t i = 0; i < n; ++i) target[i * to_step] = source[i * from_step];
@@ -16587,6 +17412,22 @@ SINTER_DECL Ref<TensorImpl> dense_value(const In& x, std::string_view function) 
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
 }
 
+namespace expr_detail {
+SINTER_DECL const TensorImpl& readable_value(const Tensor& x, DType dtype, Location where) {
+  const Ref<TensorImpl>& value = x.impl();
+  TensorImpl* raw = value.get();
+  evaluate({&raw, 1}, "data", where);
+  if (value->type.device != Device::cpu())
+    throw DeviceError("data", "the elements are on " + value->type.device.text() + ", not in host memory", where, "use to_vector<T>(x), or x.to(Device::cpu()) first");
+  if (value->type.dtype != dtype)
+    throw DTypeError("data", "the tensor has dtype " + std::string(name(value->type.dtype)) + ", not " + std::string(name(dtype)), where,
+                     "use to_vector<T>(x) to convert");
+  if (value->is_dense()) return *value;
+  const TensorImpl* known = value->dense_copy();
+  return known != nullptr ? *known : *value->keep_dense_copy(copy_strided(value->type, value->data(), value->strides).impl());
+}
+}  // namespace expr_detail
+
 SINTER_DECL Ref<TensorImpl> host_value(const In& x, std::string_view function) {
   Ref<TensorImpl> value = x.tensor();
   TensorImpl* raw = value.get();
@@ -16734,6 +17575,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span
   for (const Leaf& leaf : operands) {
     values.push_back(expr_detail::value_on(expr_detail::dense_operand(leaf, op.name, where), runs_on));
     in.push_back(expr_detail::view_of_value(*values.back()));
+    if (CallJournal* journal = CallJournal::current(); journal != nullptr && leaf.value) journal->note_read(leaf.value);
   }
   for (const Type& type : types) {
     const std::int64_t bytes = type.shape.numel().value() * size_of(type.dtype);
@@ -17084,6 +17926,8 @@ SINTER_DECL void set_default_device(Device device, Location where) {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/src_passes.hpp
+// Every definition of autodiff and passes. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 // autodiff
 // ---- sinter/autodiff/custom.ipp
 // The nodes behind which gradients go their own way, and the sub-graphs that say where.
@@ -18002,7 +18846,7 @@ SINTER_DECL const Variable& Variable::requires_grad(Location where) const {
   if (!is_floating(type.dtype))
     throw DTypeError("requires_grad", "the Variable is " + type.text() + ", it must be floating", where, "make it of a floating dtype");
   const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
-  static std::mutex mutex;
+  static ForkSafeMutex mutex;
   std::scoped_lock lock(mutex);
   if (slot_->gradient() == nullptr)
     slot_->set_gradient(std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad"));
@@ -18330,7 +19174,10 @@ SINTER_DECL std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<Transfo
 }
 
 SINTER_DECL std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<Ref<TensorImpl>> gradients, Location where) {
-  ensure(gradients.size() == call.result_types.size(), "pullback: a gradient for each result is required");
+  if (gradients.size() != call.result_types.size())
+    throw UserError("vjp",
+                    std::to_string(gradients.size()) + " gradients for " + std::to_string(call.result_types.size()) + " results", where,
+                    "give each result a gradient of its shape");
   std::vector<Ref<TensorImpl>> operands = call.saved;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Type& type = call.result_types[i];
@@ -18658,11 +19505,11 @@ SINTER_DECL void add_canonical_rules(RuleSet& rules) {
 }  // namespace rewrite
 
 SINTER_DECL Graph Canonicalise::operator()(const Graph& graph) const {
-  static const rewrite::RuleSet rules = [] {
-    rewrite::RuleSet set;
-    rewrite::add_canonical_rules(set);
+  const rewrite::RuleSet& rules = process_object([] {
+    auto* set = new rewrite::RuleSet;
+    rewrite::add_canonical_rules(*set);
     return set;
-  }();
+  });
   return rewrite::Rewriter(rules, graph).run();
 }
 
@@ -18704,7 +19551,7 @@ class CseTable {
     return static_cast<std::size_t>(hasher.finish().low);
   }
   static bool computes_same(const Node& kept, const Node& node, const Values& key) {
-    if (!graph_detail::same_node(kept, node)) return false;
+    if (!structurally_equal(kept, node)) return false;
     if (!is_commutative(*node.op)) return kept.inputs == key;
     Values sorted = kept.inputs;
     std::sort(sorted.begin(), sorted.end());
@@ -18877,6 +19724,7 @@ inline Literal integer_literal(DType dtype, std::uint64_t bits) {
 inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, double b, double c) {
   auto truth = [](bool holds) { return Literal{DType::bool_, 0, holds}; };
   auto real = [dtype](double value) { return real_literal(dtype, value); };
+  auto of_dtype = [dtype, a](auto function) -> double { return dtype == DType::f32 ? function(static_cast<float>(a)) : function(a); };
   switch (prim) {
     case Prim::neg: return real(-a);
     case Prim::abs: return real(std::fabs(a));
@@ -18884,16 +19732,14 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
     case Prim::sub: return real(a - b);
     case Prim::mul: return real(a * b);
     case Prim::div: return real(a / b);
-    case Prim::rem: {
-      const double r = std::fmod(a, b);
-      if (r == 0) return real(std::copysign(r, b));
-      return real((r < 0) != (b < 0) ? r + b : r);
-    }
+    case Prim::rem:
+      if (dtype == DType::f32) return real(scalar_meaning::remainder(static_cast<float>(a), static_cast<float>(b)));
+      return real(scalar_meaning::remainder(a, b));
     case Prim::fma:
       if (dtype == DType::f32) return real(std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
       return real(std::fma(a, b, c));
-    case Prim::min: return real(a < b || std::isnan(a) ? a : b);
-    case Prim::max: return real(a > b || std::isnan(a) ? a : b);
+    case Prim::min: return real(scalar_meaning::minimum(a, b));
+    case Prim::max: return real(scalar_meaning::maximum(a, b));
     case Prim::eq: return truth(a == b);
     case Prim::ne: return truth(a != b);
     case Prim::lt: return truth(a < b);
@@ -18910,6 +19756,9 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
     case Prim::cos: return real(std::cos(a));
     case Prim::tanh: return real(std::tanh(a));
     case Prim::erf: return real(std::erf(a));
+    case Prim::gelu: return real(of_dtype([](auto x) { return scalar_meaning::gelu(x); }));
+    case Prim::gelu_slope: return real(of_dtype([](auto x) { return scalar_meaning::gelu_slope(x); }));
+    case Prim::gauss: return real(of_dtype([](auto x) { return scalar_meaning::gauss(x); }));
     case Prim::pow: return real(std::pow(a, b));
     case Prim::and_: case Prim::or_: case Prim::xor_: case Prim::not_:
     case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index: case Prim::select: case Prim::convert: case Prim::random_bits:
@@ -18959,6 +19808,7 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
     case Prim::pow: return evaluate_integer_power(dtype, a, b);
     case Prim::floor: case Prim::ceil: case Prim::round: case Prim::trunc:
     case Prim::sqrt: case Prim::rsqrt: case Prim::exp: case Prim::log: case Prim::sin: case Prim::cos: case Prim::tanh: case Prim::erf:
+    case Prim::gelu: case Prim::gelu_slope: case Prim::gauss:
     case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index: case Prim::select: case Prim::convert: case Prim::random_bits:
     case Prim::reduce_add: case Prim::reduce_mul: case Prim::reduce_min: case Prim::reduce_max: case Prim::contract: return std::nullopt;
   }
@@ -18971,11 +19821,8 @@ inline std::optional<Literal> convert_literal(const Literal& x, DType to) {
     if (!from_real && to == DType::f32) return Literal{to, static_cast<double>(static_cast<float>(x.integer)), 0};   // rounds once
     return real_literal(to, from_real ? x.real : static_cast<double>(x.integer));
   }
-  if (to == DType::bool_) return Literal{to, 0, from_real ? x.real != 0 : x.integer != 0};
   if (!from_real) return integer_literal(to, static_cast<std::uint64_t>(x.integer));
-  const double limit = to == DType::i32 ? 2147483648.0 : 9223372036854775808.0;
-  if (!(x.real < limit && x.real > -limit - 1)) return std::nullopt;
-  return integer_literal(to, static_cast<std::uint64_t>(static_cast<std::int64_t>(x.real)));
+  return Literal{to, 0, scalar_meaning::integer_of(x.real, to)};
 }
 
 inline std::optional<Literal> evaluate_instruction(const Inst& inst, std::span<const Literal> values, std::span<const Literal> operands) {
@@ -19045,6 +19892,24 @@ inline Value fold_view(Rewriter& rewriter, Value value) {
   return literal ? full_like(rewriter, *literal, value) : Value{};
 }
 
+inline bool is_empty(const Shape& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](Dim extent) { return extent.is_static() && extent.value() == 0; });
+}
+
+/// Nothing is read of a value without elements, so it is a literal, and what it was made of may die. A product over nothing
+/// is 0. Functions of the user and sub-graphs may do more than compute; they run.
+inline Value fold_empty(Rewriter& rewriter, Value value) {
+  const Node& node = rewriter.builder().node(value);
+  const OpInfo& op = *node.op;
+  if (op.kind == OpKind::leaf || op.kind == OpKind::effect || op.is_transfer || op.run_on_host != nullptr || !node.attrs.bodies.empty()) return {};
+  if (&op == &op_info<ops::Full> || node.types.size() != 1) return {};
+  const bool sums_nothing = &op == &op_info<ops::Matmul> && is_empty(rewriter.builder().type(node.inputs[0]).shape);
+  if (!sums_nothing && !is_empty(node.types[0].shape)) return {};
+  Attrs attrs = full_attrs(Literal{.dtype = node.types[0].dtype}, node.types[0].shape);
+  attrs.device = node.types[0].device;
+  return rewriter.builder().add(op_info<ops::Full>, {}, std::move(attrs), node.where);
+}
+
 /// Whether a reduction over these extents has at least one element.
 inline bool is_surely_nonempty(const Shape& shape, const std::vector<SymbolInfo>& symbols) {
   for (Dim dim : shape.dims()) {
@@ -19089,6 +19954,7 @@ inline Value fold_constant(Rewriter& rewriter, Value value) {
 }
 
 inline constexpr GeneralRule folding_rules[] = {
+    {"fold-empty", fold_empty},
     {"fold-elementwise", fold_elementwise},
     {"fold-view", fold_view},
     {"fold-reduction", fold_reduction},
@@ -19102,11 +19968,11 @@ SINTER_DECL void add_folding_rules(RuleSet& rules) { rules.add(detail::folding_r
 }  // namespace rewrite
 
 SINTER_DECL Graph Fold::operator()(const Graph& graph) const {
-  static const rewrite::RuleSet rules = [] {
-    rewrite::RuleSet set;
-    rewrite::add_folding_rules(set);
+  const rewrite::RuleSet& rules = process_object([] {
+    auto* set = new rewrite::RuleSet;
+    rewrite::add_folding_rules(*set);
     return set;
-  }();
+  });
   return rewrite::Rewriter(rules, graph).run();
 }
 
@@ -19161,14 +20027,6 @@ namespace passes_detail {
 
 static_assert(cost_unlimited == FlowNetwork::unlimited);
 
-inline std::int64_t elements_of(const Graph& graph, const Shape& shape) {
-  std::vector<std::int64_t> hints;
-  for (const SymbolInfo& symbol : graph.symbols()) hints.push_back(std::max<std::int64_t>(symbol.hint, 2));
-  std::int64_t count = 1;
-  for (Dim extent : shape) count *= extent.is_static() ? extent.value() : extent.evaluate(hints);
-  return count;
-}
-
 /// Costs of one element, measured against streams from and to the second-level cache.
 inline constexpr std::int64_t cheap_element = 3, dear_element = 40, gathered_element = 16, random_element = 160, product_element = 6;
 
@@ -19222,7 +20080,7 @@ class CutNetwork {
 }  // namespace passes_detail
 
 SINTER_DECL std::int64_t bytes_of(const Graph& graph, Value v) {
-  return passes_detail::elements_of(graph, graph.type(v).shape) * size_of(graph.type(v).dtype);
+  return graph.estimate_elements(graph.type(v).shape) * size_of(graph.type(v).dtype);
 }
 
 SINTER_DECL std::int64_t recompute_cost(const Graph& graph, const Node& node, Products products) {
@@ -19232,16 +20090,16 @@ SINTER_DECL std::int64_t recompute_cost(const Graph& graph, const Node& node, Pr
   if (op.kind == OpKind::effect || op.kind == OpKind::composite || node.types.empty()) return cost_unlimited;
   if (op.is_call) return products == Products::recomputed ? call_cost(*node.attrs.bodies[0], products) : cost_unlimited;
   if (op.run_on_host != nullptr || !node.attrs.bodies.empty()) return cost_unlimited;
-  const std::int64_t elements = elements_of(graph, node.types[0].shape);
+  const std::int64_t elements = graph.estimate_elements(node.types[0].shape);
   if (op.kind == OpKind::elementwise) return elements * (op.is_cheap ? cheap_element : dear_element);
-  if (op.kind == OpKind::reduction) return elements_of(graph, graph.type(node.inputs[0]).shape) * cheap_element;
+  if (op.kind == OpKind::reduction) return graph.estimate_elements(graph.type(node.inputs[0]).shape) * cheap_element;
   if (op.is_random) return elements * random_element;
   if (node.op == &op_info<ops::Take>) return elements * gathered_element;
   if (node.op == &op_info<ops::Empty>) return cost_unlimited;
   if (node.op == &op_info<ops::Matmul>) {
     if (products == Products::kept) return cost_unlimited;
     const Shape& left = graph.type(node.inputs[0]).shape;
-    return elements * elements_of(graph, Shape{left[left.rank() - 1]}) * product_element;
+    return elements * graph.estimate(left[left.rank() - 1]) * product_element;
   }
   return node.inputs.empty() ? 0 : cost_unlimited;   // literals
 }
@@ -19441,7 +20299,7 @@ SINTER_DECL void Outliner::number_kinds() {
     for (; same >= 0; same = next[static_cast<std::size_t>(same)]) {
       if (fingerprints[static_cast<std::size_t>(same)] != bits) continue;
       const Node& o = node(same);
-      if (o.op == n.op && (is_leaf(id) ? identical(o.types[0], n.types[0]) : o.inputs.size() == n.inputs.size() && graph_detail::same_node(o, n))) break;
+      if (o.op == n.op && (is_leaf(id) ? identical(o.types[0], n.types[0]) : o.inputs.size() == n.inputs.size() && structurally_equal(o, n))) break;
     }
     kind_[static_cast<std::size_t>(id)] = same >= 0 ? same : id;
     if (same >= 0) continue;
@@ -20628,20 +21486,20 @@ SINTER_DECL void add_algebra_rules(RuleSet& rules) {
 }  // namespace rewrite
 
 SINTER_DECL Graph Simplify::operator()(const Graph& graph) const {
-  static const rewrite::RuleSet rules = [] {
-    rewrite::RuleSet set;
-    rewrite::add_canonical_rules(set);
-    rewrite::add_folding_rules(set);
-    rewrite::add_algebra_rules(set);
-    rewrite::add_structure_rules(set);
+  const rewrite::RuleSet& rules = process_object([] {
+    auto* set = new rewrite::RuleSet;
+    rewrite::add_canonical_rules(*set);
+    rewrite::add_folding_rules(*set);
+    rewrite::add_algebra_rules(*set);
+    rewrite::add_structure_rules(*set);
     return set;
-  }();
+  });
   return rewrite::Rewriter(rules, graph).run();
 }
 
 SINTER_NAMESPACE_END
 // ---- sinter/src_kernel.hpp
-// Every definition of kernel and runtime. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of kernel. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 // kernel
 // ---- sinter/kernel/fusion.ipp
 // The policy of fusion, in four steps, greedy in each:
@@ -21131,6 +21989,7 @@ SINTER_DECL bool GroupMerger::can_read(Space& space, const FusionGroup& group, i
   const FusionMember* member = find_member(group, base);
   const bool is_made_here = is_generator(items_[base].form) || items_[base].is_inlined;
   if (!is_made_here && member == nullptr) return items_.locate(space, item, map).has_value();
+  if (member != nullptr && items_[base].form == Form::place) return false;   // it walks the part that it writes, not the whole
   while (item != base) {
     auto next = items_.input_of_view(space, item, map);
     if (!next) return false;
@@ -21941,7 +22800,7 @@ SINTER_DECL SmallVector<Dim, max_rank> dense_dim_strides(const Shape& shape) {
   Dim step = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
     strides[static_cast<std::size_t>(i)] = step;
-    if (i > 0) step *= shape[i];
+    if (i > 0 && !is_number(shape[i], 0)) step *= shape[i];   // as in memory: without elements, too, each axis has a stride
   }
   return strides;
 }
@@ -22214,7 +23073,6 @@ inline std::vector<bool> live_nodes(const Graph& graph) {
 }  // namespace kernel_detail
 
 SINTER_DECL ItemGraph::ItemGraph(const Graph& graph, const ItemOptions& options) : graph_(&graph), options_(options) {
-  for (const SymbolInfo& symbol : graph.symbols()) hints_.push_back(std::max<std::int64_t>(symbol.hint, 2));
   build(options);
 }
 
@@ -22489,7 +23347,7 @@ SINTER_DECL std::string_view ItemGraph::name(int item) const {
   return is_generator((*this)[base].form) ? node(base)->op->name : std::string_view("copy");
 }
 
-SINTER_DECL std::int64_t ItemGraph::estimate(Dim dim) const { return dim.is_static() ? dim.value() : dim.evaluate(hints_); }
+SINTER_DECL std::int64_t ItemGraph::estimate(Dim dim) const { return graph_->estimate(dim); }
 
 SINTER_DECL std::int64_t ItemGraph::estimate_elements(int item) const {
   std::int64_t count = 1;
@@ -23231,6 +24089,7 @@ SINTER_DECL ScalarValue BodyEmitter::emit(int item, const IndexMap& given) {
     map = *next;
     item = items_[item].inputs[0];
   }
+  ensure(member == nullptr || it.form != Form::place, "lowering: a tensor is read in the walk that writes a part of it");
   if (member != nullptr && equal_map(space_, result_of(*member), map)) return emit_member(*member);
   ensure(is_generator(it.form) || it.is_inlined, "lowering: a value of the group is used at another place than it is made");
   for (const Made& made : made_)
@@ -23796,6 +24655,8 @@ SINTER_DECL std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/src_runtime.hpp
+// Every definition of runtime. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 // runtime
 // ---- sinter/runtime/dependences.ipp
 // One walk over the steps, with a list of what was used of each space so far.
@@ -24450,8 +25311,7 @@ inline constexpr std::uint64_t largest_entry = std::uint64_t{1} << 30;
 struct DiskCounters {
   std::atomic<std::int64_t> hits{0}, misses{0}, damaged{0}, stores{0}, failures{0};
   static DiskCounters& instance() {
-    static DiskCounters* counters = new DiskCounters;
-    return *counters;
+    return process_object<DiskCounters>();
   }
 };
 
@@ -25215,8 +26075,6 @@ void set_kernel_cache_limit(std::int64_t code_bytes);
 
 SINTER_NAMESPACE_END
 
-#include <shared_mutex>
-
 SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
@@ -25224,7 +26082,7 @@ struct CachedKernel {
   Kernel kernel;
   std::optional<Schedule> schedule;               // none: the back end's first choice
   std::string backend_key;
-  std::mutex compiling;                           // guards the three below
+  ForkSafeMutex compiling;                           // guards the three below
   std::shared_ptr<const Executable> executable;
   bool is_declined = false;
   std::string why_declined;
@@ -25233,10 +26091,7 @@ struct CachedKernel {
 
 class KernelCache {
  public:
-  static KernelCache& instance() {
-    static KernelCache* cache = new KernelCache;   // never destroyed: plans of static storage outlive everything
-    return *cache;
-  }
+  static KernelCache& instance() { return process_object<KernelCache>(); }
 
   std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const std::optional<Schedule>& schedule, std::string* why_declined) {
     const std::string backend_key = backend.cache_key();
@@ -25334,7 +26189,7 @@ class KernelCache {
     }
   }
 
-  mutable std::shared_mutex mutex_;
+  mutable ForkSafeSharedMutex mutex_;
   Table table_;
   std::int64_t limit_ = std::int64_t{256} << 20;
   std::int64_t code_bytes_ = 0;
@@ -25607,8 +26462,8 @@ SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
   std::vector<std::int64_t> hints, held(memory_.order.size() + 1);
   for (const SymbolInfo& symbol : graph_.symbols()) hints.push_back(symbol.hint);
   for (const ArenaSlot& slot : plan_->slots()) {
-    held[static_cast<std::size_t>(slot.first)] += slot.bytes.evaluate(hints);
-    held[static_cast<std::size_t>(slot.last) + 1] -= slot.bytes.evaluate(hints);
+    held[static_cast<std::size_t>(slot.first)] += slot.bytes.estimate(hints, Graph::unknown_extent);
+    held[static_cast<std::size_t>(slot.last) + 1] -= slot.bytes.estimate(hints, Graph::unknown_extent);
   }
   std::int64_t now = 0, most = 0;
   for (std::size_t step = 0; step < memory_.order.size(); ++step)
@@ -26483,14 +27338,14 @@ SINTER_DECL Stages cut_into_stages(const Graph& graph, const StageOptions& optio
 
 SINTER_NAMESPACE_END
 // ---- sinter/runtime/threads.ipp
-// The pool behind parallel_for. A job sits in one of a few static slots; helpers (tasks enqueued into a TBB arena of
-// our own) look for open slots, claim chunks, and spin for a short while before they hand their thread back to TBB.
+// The pool behind parallel_for. A job sits in one of a few slots; helpers (tasks enqueued into a TBB arena of our own)
+// look for open slots, claim chunks, and spin for a short while before they hand their thread back to TBB. TBB does not
+// survive fork(): the child starts a new pool, whose helpers are threads of our own.
 
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
 
-#include <pthread.h>
-
+#include <condition_variable>
 #include <exception>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -26551,22 +27406,40 @@ struct alignas(64) JobSlot {
   }
 };
 
+struct ThreadPool;
+
+/// Threads that wait for calls of help(), in a process where TBB cannot be used.
+class OwnHelpers {
+ public:
+  /// Has `pool.help()` called once more. Throws where the system has no thread left.
+  void call(ThreadPool& pool);
+
+ private:
+  void serve(ThreadPool& pool) noexcept;
+  ForkSafeMutex mutex_;
+  std::condition_variable_any has_calls_;
+  int calls_ = 0, idle_ = 0;
+};
+
 struct ThreadPool {
   static constexpr std::size_t slot_count = 8;
   static constexpr std::chrono::microseconds helper_spin{40};
+  static constexpr int no_more_helpers = 1 << 20;
 
   std::atomic<int> count{1};
-  std::atomic<bool> is_forked_child{false};
   std::array<JobSlot, slot_count> slots;
   alignas(64) std::atomic<std::uint32_t> submissions{0};  // what idle helpers watch
   alignas(64) std::atomic<int> helpers{0};                // enqueued or running
-  tbb::task_arena arena;
+  std::unique_ptr<tbb::task_arena> arena;   // null in a forked child
+  std::unique_ptr<OwnHelpers> own_helpers;  // only there
 
-  ThreadPool() : arena(std::max(2, tbb::info::default_concurrency())) {
+  ThreadPool() : arena(std::make_unique<tbb::task_arena>(std::max(2, tbb::info::default_concurrency()))) {
     int wanted = tbb::info::default_concurrency();
     if (const char* text = std::getenv("SINTER_THREADS"); text != nullptr && std::atoi(text) > 0) wanted = std::atoi(text);
     count = wanted;
   }
+  /// The pool of a forked child.
+  explicit ThreadPool(int count) : count(count), own_helpers(std::make_unique<OwnHelpers>()) {}
 
   JobSlot* take_slot() {
     for (JobSlot& slot : slots)
@@ -26580,9 +27453,10 @@ struct ThreadPool {
     while (living < wanted) {
       if (!helpers.compare_exchange_weak(living, living + 1)) continue;
       try {
-        arena.enqueue([] { runtime_detail::help_from_pool(); });
+        if (SINTER_LIKELY(arena != nullptr)) arena->enqueue([] { runtime_detail::help_from_pool(); });
+        else own_helpers->call(*this);
       } catch (...) {
-        helpers.fetch_sub(1);  // no memory for a task: the caller finishes alone
+        helpers.fetch_sub(1);  // no memory for a task, or no thread: the caller finishes alone
         return;
       }
       ++living;
@@ -26592,24 +27466,20 @@ struct ThreadPool {
   void help() noexcept;
 };
 
-inline std::atomic<ThreadPool*>& pool_address() {
-  static std::atomic<ThreadPool*> address{nullptr};
-  return address;
-}
-
-/// Created on first use and never destroyed: helpers may outlive static destruction.
-inline ThreadPool& thread_pool() {
-  static ThreadPool* pool = [] {
-    auto* made = new ThreadPool;
-    pool_address() = made;
-    // The child has none of the threads, and slots may have been in use: it runs everything on the calling thread.
-    pthread_atfork(nullptr, nullptr, [] {
-      if (ThreadPool* inherited = pool_address().load()) inherited->is_forked_child = true;
-    });
-    return made;
-  }();
-  return *pool;
-}
+/// The pool of this process. Never destroyed: helpers may outlive static destruction.
+struct PoolPlace {
+  std::atomic<ThreadPool*> pool;
+  PoolPlace() : pool(new ThreadPool) { in_forked_child([] { instance().start_anew(); }); }
+  static PoolPlace& instance() { return process_object<PoolPlace>(); }
+  /// A forked child has none of the threads. The parent's pool stays for a job that this thread is in.
+  void start_anew() noexcept {
+    ThreadPool* inherited = pool.load();
+    for (JobSlot& slot : inherited->slots) slot.users = 0;
+    inherited->helpers = ThreadPool::no_more_helpers;
+    pool = new ThreadPool(inherited->count.load());
+  }
+};
+inline ThreadPool& thread_pool() { return *PoolPlace::instance().pool.load(std::memory_order_acquire); }
 
 inline void help_from_pool() { thread_pool().help(); }
 
@@ -26652,6 +27522,26 @@ inline void ThreadPool::help() noexcept {
   }
 }
 
+inline void OwnHelpers::call(ThreadPool& pool) {
+  std::unique_lock lock(mutex_);
+  if (idle_ <= calls_) std::thread([this, &pool] { serve(pool); }).detach();
+  ++calls_;
+  lock.unlock();
+  has_calls_.notify_one();
+}
+inline void OwnHelpers::serve(ThreadPool& pool) noexcept {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ++idle_;
+    has_calls_.wait(lock, [this] { return calls_ > 0; });
+    --idle_;
+    --calls_;
+    lock.unlock();
+    pool.help();
+    lock.lock();
+  }
+}
+
 /// Chunks long enough that claiming costs nothing, and enough of them that a late helper still finds work.
 inline std::int64_t chunk_size(std::int64_t tasks, double nanoseconds_per_task, int threads) {
   constexpr double chunk_nanoseconds = 8'000;
@@ -26685,7 +27575,7 @@ SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, C
   ThreadPool& pool = thread_pool();
   int threads = pool.count.load(std::memory_order_relaxed);
   JobSlot* slot = nullptr;
-  if (threads > 1 && !inside_chunk() && !pool.is_forked_child.load(std::memory_order_relaxed)) slot = pool.take_slot();
+  if (threads > 1 && !inside_chunk()) slot = pool.take_slot();
   if (slot == nullptr) {
     function(context, 0, tasks);
     return;
@@ -26704,9 +27594,9 @@ SINTER_DECL int thread_count() { return runtime_detail::thread_pool().count.load
 SINTER_DECL void set_thread_count(int count) { runtime_detail::thread_pool().count = std::max(1, count); }
 
 SINTER_NAMESPACE_END
-// ---- sinter/src_backends.hpp
-// Every definition of the back ends. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
-// backend
+// ---- sinter/src_reference.hpp
+// Every definition of the reference back end. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// backend/reference
 // ---- sinter/backend/reference/interpreter.ipp
 // Blocks, loads, stores and the three ways through a kernel: parallel lanes, reduced lanes, matrix product.
 
@@ -26826,11 +27716,8 @@ struct Div {
 };
 struct Rem {
   template <class T> T operator()(T a, T b) const {
-    if constexpr (Floating<T>) {
-      const T r = std::fmod(a, b);
-      if (r == 0) return std::copysign(r, b);
-      return (r < 0) != (b < 0) ? r + b : r;
-    } else {
+    if constexpr (Floating<T>) return scalar_meaning::remainder(a, b);
+    else {
       if (b == 0 || b == static_cast<T>(-1)) return 0;
       const T r = static_cast<T>(a % b);
       return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
@@ -26839,13 +27726,13 @@ struct Rem {
 };
 struct Min {
   template <class T> T operator()(T a, T b) const {
-    if constexpr (Floating<T>) return a < b || a != a ? a : b;
+    if constexpr (Floating<T>) return scalar_meaning::minimum(a, b);
     else return a < b ? a : b;
   }
 };
 struct Max {
   template <class T> T operator()(T a, T b) const {
-    if constexpr (Floating<T>) return a > b || a != a ? a : b;
+    if constexpr (Floating<T>) return scalar_meaning::maximum(a, b);
     else return a > b ? a : b;
   }
 };
@@ -26895,6 +27782,9 @@ struct Sin { template <Floating T> T operator()(T a) const { return std::sin(a);
 struct Cos { template <Floating T> T operator()(T a) const { return std::cos(a); } };
 struct Tanh { template <Floating T> T operator()(T a) const { return std::tanh(a); } };
 struct Erf { template <Floating T> T operator()(T a) const { return std::erf(a); } };
+struct Gelu { template <Floating T> T operator()(T a) const { return scalar_meaning::gelu(a); } };
+struct GeluSlope { template <Floating T> T operator()(T a) const { return scalar_meaning::gelu_slope(a); } };
+struct Gauss { template <Floating T> T operator()(T a) const { return scalar_meaning::gauss(a); } };
 struct Same { template <class T> T operator()(T a) const { return a; } };
 
 // clang-format on
@@ -26903,11 +27793,8 @@ struct Same { template <class T> T operator()(T a) const { return a; } };
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_same_v<To, std::uint8_t>) return x != 0;
-  else if constexpr (Floating<From> && Whole<To>) {
-    constexpr From end = static_cast<From>(std::uint64_t{1} << (sizeof(To) * 8 - 1));   // 2^31 or 2^63, exact
-    if (x != x) return 0;
-    return x >= end ? std::numeric_limits<To>::max() : x < -end ? std::numeric_limits<To>::min() : static_cast<To>(x);
-  } else if constexpr (Whole<From> && Whole<To>) return static_cast<To>(widen(x));
+  else if constexpr (Floating<From> && Whole<To>) return scalar_meaning::saturated<To>(x);
+  else if constexpr (Whole<From> && Whole<To>) return static_cast<To>(widen(x));
   else return static_cast<To>(x);
 }
 
@@ -27005,6 +27892,9 @@ VectorFunction map_of(Prim prim) {
     case Prim::cos: return floats_1(Cos{});
     case Prim::tanh: return floats_1(Tanh{});
     case Prim::erf: return floats_1(Erf{});
+    case Prim::gelu: return floats_1(Gelu{});
+    case Prim::gelu_slope: return floats_1(GeluSlope{});
+    case Prim::gauss: return floats_1(Gauss{});
     case Prim::pow: return map_2<Pow, T>;
     case Prim::random_bits: if constexpr (std::is_same_v<T, std::int64_t>) return map_random_bits; else return nullptr;
     case Prim::select: return map_select<T>;   // T: the dtype of the two choices
@@ -27859,6 +28749,9 @@ SINTER_DECL std::shared_ptr<const Executable> ReferenceBackend::compile(const Ke
 SINTER_DECL std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
 
 SINTER_NAMESPACE_END
+// ---- sinter/src_x86.hpp
+// Every definition of the x86 back end. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// backend/x86
 #ifndef SINTER_NO_X86
 // ---- sinter/backend/x86/backend.ipp
 // Choice of instruction set and generator.
@@ -27924,7 +28817,7 @@ class X86Backend final : public Backend {
     Schedule schedule;
     std::shared_ptr<const Executable> executable;
   };
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   mutable std::vector<Generated> generated_;
 };
 
@@ -27961,7 +28854,6 @@ class Executable;
 namespace x86 {
 
 inline constexpr int max_accesses = 48;
-inline constexpr std::int64_t leaf_elements = 4096;
 
 /// What generated code reads. Strides in bytes. Plain data: drivers copy it per task and shift `base`.
 struct LoopArgs {
@@ -27998,10 +28890,10 @@ class LoopCode {
  public:
   virtual ~LoopCode() = default;
   LoopFunction function() const { return function_; }
-  /// Row kernels with one reduction depth and no store along the row also have: leaves [begin, end) of the single row
-  /// at args.pointer[].base, leaf values to `scratch` (8 bytes each, leaf-major, one per reduction) ...
-  LoopFunction leaves() const { return leaves_; }
-  /// ... and from those leaf values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
+  /// Row kernels with one reduction depth and no store along the row also have: blocks [begin, end) of the single row
+  /// at args.pointer[].base, block values to `scratch` (8 bytes each, block-major, one per reduction) ...
+  LoopFunction blocks() const { return blocks_; }
+  /// ... and from those block values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
   LoopFunction finish() const { return finish_; }
   /// The whole, with stores past the caches, made when first asked for. Every stored pointer must be a multiple of 64, as
   /// must its outer stride. Null for kernels that reduce.
@@ -28020,7 +28912,7 @@ class LoopCode {
   virtual std::string listing() const = 0;
 
  protected:
-  LoopFunction function_ = nullptr, leaves_ = nullptr, finish_ = nullptr;
+  LoopFunction function_ = nullptr, blocks_ = nullptr, finish_ = nullptr;
   int reductions_ = 0, stashes_ = 0, short_columns_ = 0;
   bool has_narrow_index_ = false;
   std::size_t code_bytes_ = 0;
@@ -28215,28 +29107,13 @@ inline constexpr std::size_t page_bytes = 4096;
 inline constexpr std::size_t arena_pages = 4096;  // 16 MiB of address space
 
 struct CodeMemory {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<std::byte*, std::size_t> free_runs;  // start -> pages; no access rights, no memory behind them
   CodeMemoryStats stats;
 };
 
-inline CodeMemory*& code_memory_address() {
-  static CodeMemory* address = nullptr;
-  return address;
-}
-
 /// Created on first use, never destroyed: code may be freed during static destruction.
-inline CodeMemory& code_memory() {
-  static CodeMemory* memory = [] {
-    auto* made = new CodeMemory;
-    code_memory_address() = made;
-    // Held across fork, so that the child does not inherit a lock whose owner it lacks.
-    pthread_atfork([] { code_memory_address()->mutex.lock(); }, [] { code_memory_address()->mutex.unlock(); },
-                   [] { code_memory_address()->mutex.unlock(); });
-    return made;
-  }();
-  return *memory;
-}
+inline CodeMemory& code_memory() { return process_object<CodeMemory>(); }
 
 /// Takes a run of pages (smallest address that fits), mapping another arena when none does. Needs the lock.
 inline std::byte* take_pages(CodeMemory& memory, std::size_t pages) {
@@ -28413,8 +29290,9 @@ SINTER_NAMESPACE_END
 // them. Owns which epilogues those are, and their machine code, made per kernel and register tile when first asked for.
 
 // ---- sinter/backend/x86/contraction_micro.hpp
-// Micro-kernels of contractions: machine code that adds up one register tile of C = A * B over the whole of k and
-// stores it. Emitted on demand, once per process and shape, shared by every contraction. Knows nothing of kernels, packing or loops.
+// Micro-kernels of contractions: machine code that adds up one register tile of C = A * B over a run of k, block by block,
+// and stores it. Emitted on demand, once per process and shape, shared by every contraction. Knows nothing of kernels, packing
+// or loops.
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -28426,6 +29304,13 @@ enum class AWalk : std::uint8_t {
   strided,   // both at run time
 };
 
+/// Which blocks of k (product_sum_block) a micro-kernel adds up.
+enum class MicroSum : std::uint8_t {
+  one_block,    // k is no longer than a block
+  blocks,       // the first blocks of a sum
+  more_blocks,  // what is in C is the sum of the blocks before
+};
+
 /// What one micro-kernel is emitted for.
 struct MicroShape {
   DType dtype = DType::f32;  // f32, f64
@@ -28434,7 +29319,7 @@ struct MicroShape {
   std::uint8_t vectors = 1;  // vectors per row, 1 to max_micro_vectors
   bool is_masked = false;    // the last vector of a row is partly in use
   AWalk walk = AWalk::unit_k;
-  bool accumulates = false;  // goes on from what is in C
+  MicroSum sum = MicroSum::one_block;
   bool prefetches_a = false; // with AWalk::unit_row: successive k so far apart that the processor does not see the pattern
   bool prefetches_b = false; // the same for B
   friend bool operator==(const MicroShape&, const MicroShape&) = default;
@@ -28442,6 +29327,7 @@ struct MicroShape {
 inline constexpr int max_micro_rows = 16;
 inline constexpr int max_micro_vectors = 16;
 inline constexpr int max_micro_slots = 8;
+inline constexpr int max_tile_bytes = 32 * 64;  // every register an accumulator
 
 /// Elements per vector register.
 constexpr int lanes(Isa isa, DType dtype) { return static_cast<int>((isa == Isa::avx512 ? 64 : 32) / size_of(dtype)); }
@@ -28463,6 +29349,9 @@ struct MicroArgs {
   std::int64_t b_k_stride = 0;
   std::int64_t c_row_stride = 0;
   std::int64_t k = 0;              // 0 stores zeros
+  void* totals = nullptr;          // max_tile_bytes of scratch: sums of finished blocks; not read for one block
+  std::int64_t left = 0;           // used inside: k after the current block
+  std::int64_t has_totals = 0;     // used inside: whether a block is finished
   const void* lane_mask = nullptr; // AVX2: one all-ones or all-zeros element per lane of the last vector
   std::uint64_t mask_bits = 0;     // AVX-512: one bit per lane
   std::int64_t tiles = 1;
@@ -28523,7 +29412,7 @@ class BodyMicroKernels {
   const Known* known(const MicroShape& shape) const;
 
   const TileBody body_;
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   std::vector<Known> known_;
   std::vector<std::shared_ptr<const CodeBlock>> blocks_;
 };
@@ -28599,7 +29488,7 @@ struct ContractionPlan {
   std::int64_t width = 1;      // columns of a full panel
   std::int64_t panels = 0, tail_columns = 0;  // columns of the last panel
   std::int64_t tiles = 0, tile_rows = 0, taller_tiles = 0;  // the first `taller_tiles` have one row more
-  std::int64_t k_block = 0;    // longest run of k at once; what is left adds to what is there, in order
+  std::int64_t k_run = 0;      // longest run of k at once, in whole blocks; what is left adds to what is there
   std::int64_t blocks = 0, tiles_per_block = 0, tiles_per_epilogue = 1;
   std::int64_t batches_per_pack = 1;          // how many batches' B are packed at once
   std::int64_t pack_bytes = 0;
@@ -28608,6 +29497,8 @@ struct ContractionPlan {
 
   std::int64_t first_row(std::int64_t tile) const { return tile * tile_rows + (tile < taller_tiles ? tile : taller_tiles); }
   std::int64_t panel_bytes() const { return width * k * element; }
+  /// Where a run of k that starts at `from` ends. A run stays inside a group.
+  std::int64_t end_of_run(std::int64_t from) const;
 };
 ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
                                  const Schedule& schedule, Isa isa, int threads);
@@ -28616,7 +29507,7 @@ ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& p
 SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/contraction_vector.hpp
 // Matrix times vector, where each element of the matrix is used once and tiles gain nothing. Plain functions over
-// intrinsics, the same for both instruction sets: memory is the limit. Each output is a chain of fma in order of k.
+// intrinsics, the same for both instruction sets: memory is the limit. Each output is summed in the order that Kernel fixes.
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -28633,8 +29524,10 @@ struct DotRows {
 };
 void dot_rows(const DotRows& work);
 
-/// out[column] = sum over k of vector[k] * matrix[k][column], columns (of matrix and out) being adjacent. Reads several
-/// rows of the matrix at once from left to right, which is what the processor prefetches. Strides in bytes.
+/// out[column] = sum over k of vector[k] * matrix[k][column], columns (of matrix and out) being adjacent, at most
+/// most_added_columns of them. Reads several rows of the matrix at once from left to right, which is what the processor
+/// prefetches. Strides in bytes.
+inline constexpr std::int64_t most_added_columns = 1024;
 struct AddRows {
   DType dtype = DType::f32;
   const char* matrix = nullptr;
@@ -28644,6 +29537,17 @@ struct AddRows {
   char* out = nullptr;
 };
 void add_rows(const AddRows& work);
+
+/// Adds a row of sums of a group of k (product_sum_group), any but the first, to the sums of those before it. What rounding
+/// loses is added up in `lost`, from the second group on, and enters with the last one.
+struct AddGroup {
+  DType dtype = DType::f32;
+  void* total = nullptr;
+  const void* group = nullptr;
+  void* lost = nullptr;
+  std::int64_t columns = 0, group_end = 0, k = 0;
+};
+void add_group(const AddGroup& work);
 
 }  // namespace x86
 SINTER_NAMESPACE_END
@@ -28679,15 +29583,15 @@ class AlignedBytes {
   std::size_t size_ = 0;
 };
 
-/// Per thread: unfinished tiles, and what the epilogue's code needs.
+/// Per thread: unfinished tiles, and what micro-kernels and the epilogue's code need.
 struct TileScratch {
   AlignedBytes tile, loop, panel;
+  alignas(64) std::byte totals[max_tile_bytes];
   LoopArgs args;
   LoopArgs::Status status;
 };
 inline TileScratch& tile_scratch() {
-  thread_local TileScratch scratch;
-  return scratch;
+  return thread_object([] { return new TileScratch; });
 }
 
 /// The epilogue bound to extents.
@@ -28754,7 +29658,7 @@ class EpilogueCode {
   const Schedule schedule_;
   const Isa isa_;
   std::unique_ptr<BodyMicroKernels> body_;
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   std::shared_ptr<const LoopCode> loop_;
 };
 
@@ -28770,6 +29674,7 @@ class ContractionLaunch final : public Launch {
     if (plan_.is_direct) c_operand_ = kernel.accesses[parts.store].operand;
     else if (!bind_body(kernel, parts, geometry, isa, code->registers().get())) bind_loop(kernel, parts, geometry, code->loop());
     packed_.reserve(static_cast<std::size_t>(plan_.pack_bytes));
+    if (plan_.is_direct && keeps_groups()) groups_.reserve(2 * group_bytes());
     if (plan_.method == ProductMethod::tiles && !is_in_registers_) find_functions(isa, nullptr);
   }
 
@@ -28781,14 +29686,14 @@ class ContractionLaunch final : public Launch {
       if (plan_.packs_b && !plan_.packs_per_task) pack_all(pass);
       // Into the output, runs of k go outermost, so that successive panels find their part of A in L2. With an epilogue
       // they stay inside a task: unfinished sums have no other place than its scratch.
-      const std::int64_t step = plan_.is_direct ? plan_.k_block : std::max<std::int64_t>(plan_.k, 1);
-      for (std::int64_t k = 0; k == 0 || k < plan_.k; k += step) {
-        pass.k = k;
-        pass.k_end = std::min(k + step, plan_.k);
-        const double share = plan_.k == 0 ? 1 : static_cast<double>(pass.k_end - k) / static_cast<double>(plan_.k);
+      pass.k = 0;
+      do {
+        pass.k_end = plan_.is_direct ? plan_.end_of_run(pass.k) : plan_.k;
+        const double share = plan_.k == 0 ? 1 : static_cast<double>(pass.k_end - pass.k) / static_cast<double>(plan_.k);
         parallel_for(pass.batches * plan_.blocks * plan_.panels, task_cost() * share,
                      [&](std::int64_t begin, std::int64_t end) { run_tasks(pass, begin, end); });
-      }
+        pass.k = pass.k_end;
+      } while (pass.k < plan_.k);
     }
     if (has_bad_index_.exchange(false, std::memory_order_relaxed)) throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
   }
@@ -28803,7 +29708,7 @@ class ContractionLaunch final : public Launch {
 
   /// Whether the epilogue can run in registers, where no run of k leaves sums unfinished; if so, binds it.
   bool bind_body(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry, Isa isa, BodyMicroKernels* body) {
-    if (body == nullptr || plan_.method != ProductMethod::tiles || plan_.k_block < plan_.k || !find_functions(isa, body)) return false;
+    if (body == nullptr || plan_.method != ProductMethod::tiles || plan_.k_run < plan_.k || !find_functions(isa, body)) return false;
     for (const TileBody::Slot& slot : body->body().slots) {
       const Access& access = parts.epilogue.accesses[slot.access];
       slots_.push_back({access.operand, view_of(kernel, geometry, parts.access_of[slot.access], plan_.batch_axes, plan_.batch_axes + 1)});
@@ -28819,7 +29724,11 @@ class ContractionLaunch final : public Launch {
   bool find_functions(Isa isa, BodyMicroKernels* body) {
     std::array<MicroShape, 8> shapes;
     std::array<MicroFunction, 8> found{};
-    for (std::size_t i = 0; i < shapes.size(); ++i) shapes[i] = shape_of(isa, i / 4 == 1, i / 2 % 2 == 1, i % 2 == 1);
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const bool goes_on = i / 4 == 1 && plan_.k_run < plan_.k;
+      const MicroSum sum = goes_on ? MicroSum::more_blocks : plan_.k > product_sum_block ? MicroSum::blocks : MicroSum::one_block;
+      shapes[i] = shape_of(isa, sum, i / 2 % 2 == 1, i % 2 == 1);
+    }
     if (body == nullptr) find_micro_kernels(shapes, found);
     else if (!body->find(shapes, found)) return false;
     for (std::size_t i = 0; i < found.size(); ++i) functions_[i / 4][i / 2 % 2][i % 2] = found[i];
@@ -28827,13 +29736,13 @@ class ContractionLaunch final : public Launch {
     return true;
   }
   /// What does not occur borrows the shape of what does, so that nothing unused is emitted.
-  MicroShape shape_of(Isa isa, bool accumulates, bool is_taller, bool is_tail) const {
+  MicroShape shape_of(Isa isa, MicroSum sum, bool is_taller, bool is_tail) const {
     const int lane_count = lanes(isa, plan_.dtype);
     const bool has_row_more = is_taller && plan_.taller_tiles != 0;
     const std::int64_t columns = is_tail || plan_.panels == 1 ? plan_.tail_columns : plan_.width;
     return {.dtype = plan_.dtype, .isa = isa, .rows = static_cast<std::uint8_t>(plan_.tile_rows + has_row_more),
             .vectors = static_cast<std::uint8_t>((columns + lane_count - 1) / lane_count), .is_masked = columns % lane_count != 0,
-            .walk = plan_.walk, .accumulates = accumulates && plan_.k_block < plan_.k, .prefetches_a = plan_.prefetches_a,
+            .walk = plan_.walk, .sum = sum, .prefetches_a = plan_.prefetches_a,
             .prefetches_b = plan_.prefetches_b};
   }
 
@@ -28881,8 +29790,9 @@ class ContractionLaunch final : public Launch {
   void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
     TileScratch& scratch = tile_scratch();
     if (has_scratch_epilogue()) prepare_epilogue(scratch);
-    if (plan_.packs_per_task) scratch.panel.reserve(static_cast<std::size_t>(plan_.width * plan_.k_block * plan_.element));
+    if (plan_.packs_per_task) scratch.panel.reserve(static_cast<std::size_t>(plan_.width * plan_.k_run * plan_.element));
     MicroArgs args;
+    args.totals = scratch.totals;
     for (std::size_t i = 0; i < slots_.size(); ++i) args.slot[i].row_stride = slots_[i].view.row_stride;
     args.a_row_stride = plan_.a.row_stride;
     args.a_k_stride = plan_.a.column_stride;
@@ -28931,13 +29841,40 @@ class ContractionLaunch final : public Launch {
     for (std::int64_t first = begin; first < end; first += step) {
       const std::int64_t last = std::min(first + step, end);
       char* c = plan_.is_direct ? output_panel(task) + plan_.first_row(first) * plan_.c.row_stride : reinterpret_cast<char*>(task.scratch.tile.data());
-      for (std::int64_t k = task.pass.k; k == task.pass.k || k < task.pass.k_end; k += plan_.k_block) {
-        const std::int64_t k_end = std::min(k + plan_.k_block, task.pass.k_end);
-        // Groups of tiles and runs of k never both occur: a panel is packed once.
-        if (first == begin || plan_.k_block < plan_.k) args.b = panel_of_b(task, k, k_end);
-        run_tiles(args, first, last, k, k_end, task.panel, c);
-      }
+      std::int64_t k = task.pass.k;
+      do {
+        const std::int64_t k_end = plan_.end_of_run(k);
+        // Some tiles at a time and runs of k never both occur: a panel is packed once.
+        if (first == begin || plan_.k_run < plan_.k) args.b = panel_of_b(task, k, k_end);
+        if (k < product_sum_group) run_tiles(args, first, last, k, k_end, task.panel, c);
+        else run_later_group(task, args, first, last, k, k_end, c);
+        k = k_end;
+      } while (k < task.pass.k_end);
       if (!plan_.is_direct) run_epilogue(task, first, last);
+    }
+  }
+
+  /// Bytes between rows of sums in memory of our own.
+  std::size_t row_bytes() const { return static_cast<std::size_t>(plan_.width * plan_.element); }
+  /// Whether sums of groups of k wait apart from those of the groups before. Products with a vector see to that themselves.
+  bool keeps_groups() const { return plan_.method == ProductMethod::tiles && plan_.k > product_sum_group; }
+
+  std::size_t group_bytes() const { return static_cast<std::size_t>(plan_.batches_per_pack * plan_.panels * plan_.m) * row_bytes(); }
+
+  /// A run of any group but the first: its sums wait apart until the group is whole, and are then added to those at `c`.
+  void run_later_group(const Task& task, MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k, std::int64_t k_end, char* c) const {
+    const std::int64_t row = plan_.first_row(first), rows = plan_.first_row(last) - row, c_stride = args.c_row_stride;
+    std::byte* sums = plan_.is_direct ? groups_.data() + static_cast<std::size_t>((task.batch * plan_.panels + task.panel) * plan_.m + row) * row_bytes()
+                                      : task.scratch.tile.data() + tile_bytes();
+    std::byte* lost = sums + (plan_.is_direct ? group_bytes() : tile_bytes());
+    args.c_row_stride = static_cast<std::int64_t>(row_bytes());
+    run_tiles(args, first, last, k, k_end, task.panel, reinterpret_cast<char*>(sums));
+    if (k_end % product_sum_group != 0 && k_end != plan_.k) return;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      add_group({plan_.dtype, c, sums, lost, columns_of(task.panel), k_end, plan_.k});
+      c += c_stride;
+      sums += row_bytes();
+      lost += row_bytes();
     }
   }
 
@@ -28965,7 +29902,7 @@ class ContractionLaunch final : public Launch {
     args.k = k_end - k;
     if (plan_.method == ProductMethod::tiles) {
       const std::int64_t taller = std::clamp<std::int64_t>(plan_.taller_tiles - first, 0, last - first);
-      const auto& functions = functions_[k != 0];
+      const auto& functions = functions_[k % product_sum_group != 0];
       const std::size_t is_last = panel == plan_.panels - 1;
       args.tiles = taller;
       if (taller != 0) functions[1][is_last](&args);
@@ -28992,8 +29929,10 @@ class ContractionLaunch final : public Launch {
     }
   }
 
+  /// The sums that an epilogue takes at once.
+  std::size_t tile_bytes() const { return static_cast<std::size_t>(plan_.tiles_per_epilogue * (plan_.tile_rows + 1)) * row_bytes(); }
   void prepare_epilogue(TileScratch& scratch) const {
-    scratch.tile.reserve(static_cast<std::size_t>(plan_.tiles_per_epilogue * (plan_.tile_rows + 1) * plan_.width * plan_.element));
+    scratch.tile.reserve(tile_bytes() * (keeps_groups() ? 3 : 1));
     scratch.loop.reserve(epilogue_.code->scratch_bytes(plan_.width));
     std::memcpy(static_cast<void*>(&scratch.args), &epilogue_.args, epilogue_.args_bytes());
     scratch.args.scratch = scratch.loop.data();
@@ -29023,7 +29962,7 @@ class ContractionLaunch final : public Launch {
   const ContractionPlan plan_;
   std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
   int tail_lanes_ = 0;
-  MicroFunction functions_[2][2][2] = {};  // [goes on][one row more][last panel]
+  MicroFunction functions_[2][2][2] = {};  // [goes on in a group][one row more][last panel]
   struct BoundSlot {
     std::uint16_t operand;
     MatrixView view;
@@ -29031,7 +29970,7 @@ class ContractionLaunch final : public Launch {
   std::vector<BoundSlot> slots_;   // with an epilogue in registers
   bool is_in_registers_ = false;
   BoundEpilogue epilogue_;         // else
-  AlignedBytes packed_;
+  AlignedBytes packed_, groups_;
   std::atomic<bool> has_bad_index_{false};
   std::atomic<std::int64_t> bad_index_{0}, bad_extent_{0};
 };
@@ -29084,7 +30023,8 @@ SINTER_NAMESPACE_END
 
 // ---- sinter/backend/x86/contraction_micro.ipp
 // Emission of micro-kernels. Registers are assigned by hand: accumulators from vector 0 up, then the factors. Every
-// output is one accumulator, to which the products are added by fma in order of k: no shape, width or mask changes a bit.
+// output is one accumulator, to which the products of a block of k are added by fma in order; the sums of finished blocks
+// wait in a tile of scratch, which stays in L1. No shape, width or mask changes a bit.
 
 #include <asmjit/x86.h>
 
@@ -29097,7 +30037,7 @@ using Gp = aj::x86::Gp;
 using Register = aj::x86::Vec;
 
 /// Emits one micro-kernel. General registers: `args` as passed in; pointers to every fourth row of A, one and three
-/// row strides, B and its stride, the counter.
+/// row strides, B and its stride, the counter, the finished blocks.
 class MicroEmitter {
  public:
   MicroEmitter(aj::x86::Assembler& as, const MicroShape& shape)
@@ -29114,7 +30054,8 @@ class MicroEmitter {
     if (shape_.is_masked) emit_mask();
     as_.bind(next_tile);
     emit_entry();
-    emit_k_loops();
+    if (shape_.sum == MicroSum::one_block) emit_only_block();
+    else emit_blocks();
     emit_finish();
     as_.mov(a_[0], arg(offsetof(MicroArgs, a_row_stride)));
     as_.imul(a_[0], a_[0], shape_.rows);
@@ -29165,15 +30106,63 @@ class MicroEmitter {
   aj::x86::Mem b_vector(int vector) const { return aj::x86::ptr(b_, vector * vector_bytes_); }
   bool is_masked(int vector) const { return shape_.is_masked && vector == shape_.vectors - 1; }
 
-  /// Loads the arguments, clears the accumulators.
+  /// Loads the arguments.
   void emit_entry() {
+    if (shape_.sum == MicroSum::more_blocks) {
+      emit_tile_moves(TileMove::load);
+      emit_keep_totals();
+    }
     as_.mov(a_[0], arg(offsetof(MicroArgs, a)));
     as_.mov(row_stride_, arg(offsetof(MicroArgs, a_row_stride)));
     as_.mov(a_stride_, arg(offsetof(MicroArgs, a_k_stride)));
     as_.lea(row_stride3_, aj::x86::ptr(row_stride_, row_stride_, 1));
     for (int p = 1; p < pointer_count(); ++p) as_.lea(a_[p], aj::x86::ptr(a_[p - 1], row_stride_, 2));
-    if (shape_.accumulates) return emit_tile_moves(TileMove::load);
-    for (int i = 0; i < shape_.rows * shape_.vectors; ++i) emit_zero(vec(i));
+    as_.mov(b_, arg(offsetof(MicroArgs, b)));
+    as_.mov(b_stride_, arg(offsetof(MicroArgs, b_k_stride)));
+    as_.mov(counter_, arg(offsetof(MicroArgs, k)));
+  }
+
+  void emit_only_block() {
+    emit_zeros();
+    emit_k_loops();
+  }
+
+  /// Blocks one after the other; the sum of the blocks before is added to each, which leaves the last sum in registers.
+  void emit_blocks() {
+    const aj::Label next = as_.newLabel(), is_first = as_.newLabel(), done = as_.newLabel();
+    as_.mov(arg(offsetof(MicroArgs, left)), counter_);
+    as_.mov(arg(offsetof(MicroArgs, has_totals)), shape_.sum == MicroSum::more_blocks ? 1 : 0);
+    as_.bind(next);
+    emit_zeros();
+    as_.mov(counter_, arg(offsetof(MicroArgs, left)));
+    as_.mov(totals_, product_sum_block);
+    as_.cmp(counter_, totals_);
+    as_.cmovg(counter_, totals_);
+    as_.sub(arg(offsetof(MicroArgs, left)), counter_);
+    emit_k_loops();
+    as_.cmp(arg(offsetof(MicroArgs, has_totals)), 0);
+    as_.je(is_first);
+    as_.mov(totals_, arg(offsetof(MicroArgs, totals)));
+    for (int i = 0; i < accumulators(); ++i)
+      as_.emit(is_double_ ? aj::x86::Inst::kIdVaddpd : aj::x86::Inst::kIdVaddps, vec(i), vec(i), total(i));
+    as_.bind(is_first);
+    as_.cmp(arg(offsetof(MicroArgs, left)), 0);
+    as_.je(done);
+    emit_keep_totals();
+    as_.mov(arg(offsetof(MicroArgs, has_totals)), 1);
+    as_.jmp(next);
+    as_.bind(done);
+  }
+  /// Clobbers the pointer to the totals.
+  void emit_keep_totals() {
+    as_.mov(totals_, arg(offsetof(MicroArgs, totals)));
+    for (int i = 0; i < accumulators(); ++i) as_.emit(move_id(), total(i), vec(i));
+  }
+  int accumulators() const { return shape_.rows * shape_.vectors; }
+  aj::x86::Mem total(int accumulator) const { return aj::x86::ptr(totals_, accumulator * vector_bytes_); }
+
+  void emit_zeros() {
+    for (int i = 0; i < accumulators(); ++i) emit_zero(vec(i));
   }
   void emit_zero(const Register& to) {
     if (is_wide_) as_.vpxord(to, to, to);
@@ -29189,12 +30178,9 @@ class MicroEmitter {
     as_.vmovups(lane_mask(), aj::x86::ptr(counter_));
   }
 
-  /// k / unroll turns of `unroll` steps, then the rest one by one.
+  /// As many steps as the counter says: by `unroll`, then the rest one by one.
   void emit_k_loops() {
-    as_.mov(b_, arg(offsetof(MicroArgs, b)));
-    as_.mov(b_stride_, arg(offsetof(MicroArgs, b_k_stride)));
     aj::Label turns = as_.newLabel(), rest = as_.newLabel(), rest_loop = as_.newLabel(), done = as_.newLabel();
-    as_.mov(counter_, arg(offsetof(MicroArgs, k)));
     as_.sub(counter_, unroll);
     as_.jl(rest);
     as_.align(aj::AlignMode::kCode, 32);
@@ -29288,6 +30274,7 @@ class MicroEmitter {
   const Gp args_ = aj::x86::rdi, b_ = aj::x86::rdx, row_stride_ = aj::x86::r10, row_stride3_ = aj::x86::r11;
   const Gp a_[4] = {aj::x86::rax, aj::x86::rcx, aj::x86::r8, aj::x86::r9};
   const Gp b_stride_ = aj::x86::rbx, a_stride_ = aj::x86::r12, counter_ = aj::x86::r13;  // callee-saved
+  const Gp totals_ = aj::x86::rsi;
 };
 
 /// Functions found by shape without a lock. Code lives as long as the process: its blocks hang on a list.
@@ -29296,14 +30283,14 @@ struct MicroTable {
     std::shared_ptr<const CodeBlock> block;
     Kept* next;
   };
-  std::array<std::atomic<MicroFunction>, 2 * 2 * 2 * 2 * 2 * 2 * 3 * max_micro_rows * max_micro_vectors> functions{};
+  std::array<std::atomic<MicroFunction>, 2 * 2 * 2 * 3 * 2 * 2 * 3 * max_micro_rows * max_micro_vectors> functions{};
   std::atomic<Kept*> kept{nullptr};
 
   static std::size_t index(const MicroShape& s) {
     std::size_t at = s.dtype == DType::f64;
     at = at * 2 + (s.isa == Isa::avx512);
     at = at * 2 + s.is_masked;
-    at = at * 2 + s.accumulates;
+    at = at * 3 + static_cast<std::size_t>(s.sum);
     at = at * 2 + s.prefetches_a;
     at = at * 2 + s.prefetches_b;
     at = at * 3 + static_cast<std::size_t>(s.walk);
@@ -29594,27 +30581,45 @@ class BodyEmitter : public MicroEmitter {
     const Inst& inst = body_.insts[id];
     return inst.prim == Prim::immediate && inst.number() == inst.number();
   }
-  /// The machine's minimum gives the second when either is NaN: right unless the first is the NaN, and a constant is none.
+  /// The machine's minimum gives the second when either is NaN, and between zeros: right unless the first is the NaN, and a
+  /// constant is none; or unless the first is the zero to give. Else the operation goes both ways (see number_extremum).
   void emit_extremum(InstId self, const Inst& inst) {
     const aj::InstId op = inst.prim == Prim::min ? pick(aj::x86::Inst::kIdVminps, aj::x86::Inst::kIdVminpd)
                                                  : pick(aj::x86::Inst::kIdVmaxps, aj::x86::Inst::kIdVmaxpd);
     const InstId a = inst.args[0], b = inst.args[1];
-    if (is_number(a)) return emit_binary(self, op, a, b);
-    if (is_number(b)) return emit_binary(self, op, b, a);
+    const std::uint64_t winning_zero = inst.prim == Prim::max ? 0 : is_double_ ? std::uint64_t{1} << 63 : 0x80000000u;
+    const auto leads = [&](InstId id) { return is_number(id) && bits_of(body_.insts[id]) != winning_zero; };
+    if (leads(a)) return emit_binary(self, op, a, b);
+    if (leads(b)) return emit_binary(self, op, b, a);
+    if (inst.prim == Prim::max && (is_number(a) || is_number(b))) return emit_max_with_zero(self, is_number(a) ? a : b, is_number(a) ? b : a);
     Use x(*this, a, self), y(*this, b, self);
     if (a == b) y.is_owned = false;
     const int to = take_vector();
-    as_.emit(op, vec(to), vec(x.index), vec(y.index));
-    const aj::InstId compare = pick(aj::x86::Inst::kIdVcmpps, aj::x86::Inst::kIdVcmppd);
+    namespace I = aj::x86::Inst;
+    const int minimum_or_maximum = inst.prim == Prim::min ? 0b0100 : 0b0101;
     if (is_wide_) {
-      as_.emit(compare, aj::x86::k2, vec(x.index), vec(x.index), aj::imm(unordered));
-      as_.k(aj::x86::k2).emit(pick(aj::x86::Inst::kIdVmovaps, aj::x86::Inst::kIdVmovapd), vec(to), vec(x.index));
+      as_.emit(pick(I::kIdVrangeps, I::kIdVrangepd), vec(to), vec(x.index), vec(y.index), aj::imm(minimum_or_maximum));
+      as_.emit(pick(I::kIdVcmpps, I::kIdVcmppd), aj::x86::k2, vec(x.index), vec(y.index), aj::imm(unordered));
+      as_.k(aj::x86::k2).emit(pick(I::kIdVaddps, I::kIdVaddpd), vec(to), vec(x.index), vec(y.index));
     } else {
-      const int is_nan = take_vector();
-      as_.emit(compare, vec(is_nan), vec(x.index), vec(x.index), aj::imm(unordered));
-      as_.emit(pick(aj::x86::Inst::kIdVblendvps, aj::x86::Inst::kIdVblendvpd), vec(to), vec(to), vec(x.index), vec(is_nan));
-      free_vectors_.push_back(is_nan);
+      const int other = take_vector();
+      as_.emit(op, vec(to), vec(x.index), vec(y.index));
+      as_.emit(op, vec(other), vec(y.index), vec(x.index));
+      if (inst.prim == Prim::max) as_.emit(pick(I::kIdVxorps, I::kIdVxorpd), vec(other), vec(to), vec(other));
+      as_.emit(pick(I::kIdVorps, I::kIdVorpd), vec(to), vec(to), vec(other));
+      if (inst.prim == Prim::max) as_.emit(pick(I::kIdVsubps, I::kIdVsubpd), vec(to), vec(to), vec(other));
+      free_vectors_.push_back(other);
     }
+    places_[self] = {Place::vector, to};
+  }
+
+  /// -0 + 0 is 0.
+  void emit_max_with_zero(InstId self, InstId zero, InstId a) {
+    namespace I = aj::x86::Inst;
+    Use first(*this, zero, self), second(*this, a, self);
+    const int to = take_vector();
+    as_.emit(pick(I::kIdVmaxps, I::kIdVmaxpd), vec(to), vec(first.index), vec(second.index));
+    as_.emit(pick(I::kIdVaddps, I::kIdVaddpd), vec(to), vec(to), vec(first.index));
     places_[self] = {Place::vector, to};
   }
 
@@ -30091,7 +31096,9 @@ inline void swap_orientation(ContractionPlan& p) {
 /// Size of a core's second-level cache.
 inline std::int64_t l2_bytes() {
 #ifdef _SC_LEVEL2_CACHE_SIZE
-  static const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);  // asks the processor, which is slow in a virtual machine
+  static constinit std::atomic<long> known{0};
+  long bytes = known.load(std::memory_order_relaxed);
+  if (SINTER_UNLIKELY(bytes == 0)) known = bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);  // asks the processor, which is slow in a virtual machine
   if (bytes > 0) return bytes;
 #endif
   return 1 << 20;
@@ -30125,16 +31132,17 @@ inline void set_tiles(ContractionPlan& p, std::int64_t rows, std::int64_t width)
 /// Products with a vector have methods of their own.
 inline void choose_method(ContractionPlan& p) {
   constexpr std::int64_t in_cache_bytes = 1 << 19;
-  if (p.n == 1 && p.m > 1 && p.a.column_stride == p.element) p.method = ProductMethod::dots_of_a;
+  const bool is_long_dot = p.k >= 2 * product_sum_block && p.b.row_stride == p.element;
+  if (p.n == 1 && (p.m > 1 || is_long_dot) && p.a.column_stride == p.element) p.method = ProductMethod::dots_of_a;
   else if (p.m == 1 && p.n > 1 && p.b.row_stride == p.element && p.b.column_stride != p.element) p.method = ProductMethod::dots_of_b;
   else if (p.m == 1 && p.b.column_stride == p.element && p.n >= 64 && p.n * p.k * p.element > in_cache_bytes) p.method = ProductMethod::add_rows;
 }
 
 inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
-  constexpr std::int64_t dots_at_once = 64, columns_at_once = 1024;
+  constexpr std::int64_t dots_at_once = 64;
   if (p.method == ProductMethod::dots_of_a) return set_tiles(p, dots_at_once, 1);
   if (p.method == ProductMethod::dots_of_b) return set_tiles(p, 1, dots_at_once);
-  if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, columns_at_once);
+  if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, most_added_columns);
   const std::int64_t lane_count = lanes(isa, p.dtype);
   int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count) : default_vectors(isa, p);
   vectors = std::clamp(vectors, 1, max_micro_vectors);
@@ -30146,18 +31154,20 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
 }
 
 /// Long sums go in runs, so that the part of A and of B in use stays in L2 and in reach of the address cache.
-inline void choose_k_block(ContractionPlan& p) {
+inline void choose_k_run(ContractionPlan& p) {
   constexpr std::int64_t longest_run = 2048, run = 1024, transposed_run = 512;
   const bool is_long = p.method == ProductMethod::tiles && p.m > 1 && p.k > (p.prefetches_a ? run : longest_run);
   const std::int64_t runs = is_long ? (p.k + run - 1) / (p.prefetches_a ? transposed_run : run) : 1;
-  p.k_block = std::max<std::int64_t>(1, (p.k + runs - 1) / runs);
+  const std::int64_t in_blocks = ((p.k + runs - 1) / runs + product_sum_block - 1) / product_sum_block * product_sum_block;
+  p.k_run = p.method != ProductMethod::tiles ? p.k : std::min({p.k, in_blocks, product_sum_group});
+  p.k_run = std::max<std::int64_t>(p.k_run, 1);
 }
 
 /// Blocks of rows whose part of A stays in L2 while the panels pass by, and enough of them for all threads. With B
 /// packed, blocks are larger: they decide how often a panel is packed, or read back.
 inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
   const std::int64_t block_bytes = p.packs_b && !p.prefetches_a ? l2_bytes() : l2_bytes() / 4;
-  const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k_block * p.element);
+  const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k_run * p.element);
   p.tiles_per_block = std::clamp<std::int64_t>(block_bytes / tile_bytes, 1, p.tiles);
   const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 8 : 1;
   while (p.tiles_per_block > 4 && p.batches * p.panels * ((p.tiles + p.tiles_per_block - 1) / p.tiles_per_block) < wanted)
@@ -30165,7 +31175,7 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
   p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
   p.tiles_per_block = (p.tiles + p.blocks - 1) / p.blocks;
   p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
-  if (p.k_block < p.k) p.tiles_per_epilogue = p.tiles_per_block;
+  if (p.k_run < p.k) p.tiles_per_epilogue = p.tiles_per_block;
   else p.tiles_per_epilogue = std::clamp<std::int64_t>((16 << 10) / ((p.tile_rows + 1) * p.width * p.element), 1, p.tiles_per_block);
   // Products with a vector run at the speed of memory.
   const double flops_per_nanosecond = (p.method != ProductMethod::tiles ? 10.0 : isa == Isa::avx512 ? 120.0 : 60.0) * 4 / static_cast<double>(p.element);
@@ -30200,6 +31210,11 @@ inline void choose_pack_memory(ContractionPlan& p) {
 
 }  // namespace x86_contraction_detail
 
+SINTER_DECL std::int64_t ContractionPlan::end_of_run(std::int64_t from) const {
+  if (method != ProductMethod::tiles) return k;
+  return std::min({from + k_run, (from / product_sum_group + 1) * product_sum_group, k});
+}
+
 SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
                                              const Schedule& schedule, Isa isa, int threads) {
   using namespace x86_contraction_detail;
@@ -30231,7 +31246,7 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   choose_method(p);
   choose_packing(p, isa);
   choose_tile(p, schedule, isa);
-  choose_k_block(p);
+  choose_k_run(p);
   choose_blocks(p, isa, threads);
   choose_pack_memory(p);
   return p;
@@ -30240,8 +31255,8 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
 }  // namespace x86
 SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/contraction_vector.ipp
-// Dots go by groups of rows, one row per lane, so that k stays in order inside a lane: blocks are transposed in
-// registers. Two groups (f32) or four (f64) at a time hide the latency of fma.
+// Dots go by groups of rows, one row per lane, so that k stays in order inside a lane: squares are transposed in
+// registers. Two groups (f32) or four (f64) at a time hide the latency of fma. A single row has its blocks of k in the lanes.
 
 #include <immintrin.h>
 
@@ -30305,45 +31320,137 @@ const T* element(const char* base, std::int64_t stride, std::int64_t index) {
   return reinterpret_cast<const T*>(base + stride * index);
 }
 
+__attribute__((target("avx2,fma"))) inline float multiply_add(float a, float b, float sum) { return __builtin_fmaf(a, b, sum); }
+__attribute__((target("avx2,fma"))) inline double multiply_add(double a, double b, double sum) { return __builtin_fma(a, b, sum); }
+
+/// Knuth's two-sum, The Art of Computer Programming, section 4.2.2.
+template <class T>
+__attribute__((target("avx2,fma"))) void add_group_of(T* total, const T* group, T* lost, std::int64_t columns, std::int64_t group_end, std::int64_t k) {
+  if (group_end <= 2 * product_sum_group) std::fill_n(lost, columns, T(0));
+  for (std::int64_t i = 0; i < columns; ++i) {
+    const T sum = total[i] + group[i], added = sum - total[i];
+    lost[i] += (total[i] - (sum - added)) + (group[i] - added);
+    total[i] = sum;
+  }
+  if (group_end < k) return;
+  for (std::int64_t i = 0; i < columns; ++i) total[i] = lost[i] == lost[i] ? total[i] + lost[i] : total[i];  // NaN where the sum is not finite
+}
+
+/// Sums of blocks of k on their way to the sum of all: in groups, as Kernel says. `Count` of them, side by side.
+template <class T, int Count>
+struct Totals {
+  T group[Count] = {}, all[Count] = {}, lost[Count] = {};
+  /// Takes the sums of the block that begins at `k`.
+  __attribute__((target("avx2,fma"))) void take(const T* block, std::int64_t k, std::int64_t k_extent) {
+    const bool starts_group = k % product_sum_group == 0, ends_group = k + product_sum_block >= k_extent || (k + product_sum_block) % product_sum_group == 0;
+    for (int i = 0; i < Count; ++i) group[i] = starts_group ? block[i] : group[i] + block[i];
+    if (!ends_group) return;
+    if (k < product_sum_group) std::copy_n(group, Count, all);
+    else add_group_of(all, group, lost, Count, std::min(k + product_sum_block, k_extent), k_extent);
+  }
+};
+
+/// A row for each lane. Lanes that are not used repeat the last row.
+template <class T>
+struct LaneRows {
+  static constexpr int count = Lanes<T>::count * Lanes<T>::groups;
+  const T* row[count];
+  int used = count;
+};
+
+/// sums[i] = sum over k in [begin, end) of row i times the vector, in order.
+template <class T>
+__attribute__((target("avx2,fma"))) void dot_block(const DotRows& w, const LaneRows<T>& matrix, std::int64_t begin, std::int64_t end, T* results) {
+  using L = Lanes<T>;
+  typename L::Vector sums[L::groups];
+  for (auto& sum : sums) L::zero(sum);
+  std::int64_t k = begin;
+  for (; k + L::count <= end; k += L::count) {
+    typename L::Vector x[L::count], columns[L::count];
+#pragma GCC unroll 8
+    for (int i = 0; i < L::count; ++i) L::broadcast(x[i], element<T>(w.vector, w.vector_stride, k + i));
+#pragma GCC unroll 8
+    for (int group = 0; group < L::groups; ++group) {
+      L::transpose(matrix.row + group * L::count, k, columns);
+#pragma GCC unroll 8
+      for (int i = 0; i < L::count; ++i) L::fma(sums[group], columns[i], x[i]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int group = 0; group < L::groups; ++group) L::store(results + group * L::count, sums[group]);
+  for (; k < end; ++k)
+    for (int i = 0; i < matrix.used; ++i) results[i] = multiply_add(matrix.row[i][k], *element<T>(w.vector, w.vector_stride, k), results[i]);
+}
+
 template <class T>
 __attribute__((target("avx2,fma"))) void dot_rows_of(const DotRows& w) {
-  using L = Lanes<T>;
-  constexpr int together = L::count * L::groups;
+  constexpr int together = LaneRows<T>::count;
   for (std::int64_t first = 0; first < w.rows; first += together) {
-    const T* rows[together];  // rows past the end repeat the last one; their sums are not stored
-    for (int i = 0; i < together; ++i) rows[i] = element<T>(w.matrix, w.row_stride, std::min<std::int64_t>(first + i, w.rows - 1));
-    typename L::Vector sums[L::groups];
-    for (auto& sum : sums) L::zero(sum);
+    LaneRows<T> matrix;
+    for (int i = 0; i < together; ++i) matrix.row[i] = element<T>(w.matrix, w.row_stride, std::min<std::int64_t>(first + i, w.rows - 1));
+    matrix.used = static_cast<int>(std::min<std::int64_t>(together, w.rows - first));
+    Totals<T, together> totals;
+    T sums[together];
     std::int64_t k = 0;
-    for (; k + L::count <= w.k; k += L::count) {
-      typename L::Vector x[L::count], columns[L::count];
-#pragma GCC unroll 8
-      for (int i = 0; i < L::count; ++i) L::broadcast(x[i], element<T>(w.vector, w.vector_stride, k + i));
-#pragma GCC unroll 8
-      for (int group = 0; group < L::groups; ++group) {
-        L::transpose(rows + group * L::count, k, columns);
-#pragma GCC unroll 8
-        for (int i = 0; i < L::count; ++i) L::fma(sums[group], columns[i], x[i]);
-      }
-    }
-    T results[together];
-#pragma GCC unroll 8
-    for (int group = 0; group < L::groups; ++group) L::store(results + group * L::count, sums[group]);
-    const auto used = static_cast<int>(std::min<std::int64_t>(together, w.rows - first));
-    for (; k < w.k; ++k)
-      for (int i = 0; i < used; ++i) {
-        if constexpr (sizeof(T) == 4) results[i] = __builtin_fmaf(rows[i][k], *element<T>(w.vector, w.vector_stride, k), results[i]);
-        else results[i] = __builtin_fma(rows[i][k], *element<T>(w.vector, w.vector_stride, k), results[i]);
-      }
-    for (int i = 0; i < used; ++i) *reinterpret_cast<T*>(w.out + (first + i) * w.out_stride) = results[i];
+    do {
+      dot_block<T>(w, matrix, k, std::min(k + product_sum_block, w.k), sums);
+      totals.take(sums, k, w.k);
+      k += product_sum_block;
+    } while (k < w.k);
+    for (int i = 0; i < matrix.used; ++i) *reinterpret_cast<T*>(w.out + (first + i) * w.out_stride) = totals.all[i];
   }
 }
 
-/// Adds `Count` rows from `k` on to all columns.
-template <class T, int Count>
-__attribute__((target("avx2,fma"))) void add_some_rows(const AddRows& w, std::int64_t k) {
+/// sums[i] = the product of whole blocks i of two vectors, each in order.
+template <class T>
+__attribute__((target("avx2,fma"))) void dot_blocks(const LaneRows<T>& left, const LaneRows<T>& right, T* results) {
   using L = Lanes<T>;
-  auto* out = reinterpret_cast<T*>(w.out);
+  typename L::Vector sums[L::groups];
+  for (auto& sum : sums) L::zero(sum);
+  for (std::int64_t k = 0; k < product_sum_block; k += L::count) {
+    typename L::Vector x[L::count], y[L::count];
+#pragma GCC unroll 8
+    for (int group = 0; group < L::groups; ++group) {
+      L::transpose(left.row + group * L::count, k, x);
+      L::transpose(right.row + group * L::count, k, y);
+#pragma GCC unroll 8
+      for (int i = 0; i < L::count; ++i) L::fma(sums[group], x[i], y[i]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int group = 0; group < L::groups; ++group) L::store(results + group * L::count, sums[group]);
+}
+
+/// One row: its blocks are what lies side by side in the lanes.
+template <class T>
+__attribute__((target("avx2,fma"))) void dot_of(const DotRows& w) {
+  constexpr int together = LaneRows<T>::count;
+  const auto *left = reinterpret_cast<const T*>(w.matrix), *right = reinterpret_cast<const T*>(w.vector);
+  const std::int64_t whole = w.k / product_sum_block;
+  Totals<T, 1> totals;
+  for (std::int64_t first = 0; first < whole; first += together) {
+    LaneRows<T> a, b;
+    for (int i = 0; i < together; ++i) {
+      const std::int64_t at = std::min(first + i, whole - 1) * product_sum_block;
+      a.row[i] = left + at;
+      b.row[i] = right + at;
+    }
+    T sums[together];
+    dot_blocks<T>(a, b, sums);
+    for (int i = 0; i < together && first + i < whole; ++i) totals.take(sums + i, (first + i) * product_sum_block, w.k);
+  }
+  if (w.k == 0 || w.k % product_sum_block != 0) {
+    T sum = 0;
+    for (std::int64_t k = whole * product_sum_block; k < w.k; ++k) sum = multiply_add(left[k], right[k], sum);
+    totals.take(&sum, whole * product_sum_block, w.k);
+  }
+  *reinterpret_cast<T*>(w.out) = totals.all[0];
+}
+
+/// Adds `Count` rows from `k` on to all columns of `out`, which starts from zero there if `starts`.
+template <class T, int Count>
+__attribute__((target("avx2,fma"))) void add_some_rows(const AddRows& w, std::int64_t k, T* out, bool starts) {
+  using L = Lanes<T>;
   const T* rows[Count];
   typename L::Vector x[Count];
 #pragma GCC unroll 8
@@ -30354,7 +31461,7 @@ __attribute__((target("avx2,fma"))) void add_some_rows(const AddRows& w, std::in
   std::int64_t column = 0;
   for (; column + L::count <= w.columns; column += L::count) {
     typename L::Vector sum, b;
-    if (k == 0) L::zero(sum);
+    if (starts) L::zero(sum);
     else L::load(sum, out + column);
 #pragma GCC unroll 8
     for (int i = 0; i < Count; ++i) {
@@ -30364,35 +31471,66 @@ __attribute__((target("avx2,fma"))) void add_some_rows(const AddRows& w, std::in
     L::store(out + column, sum);
   }
   for (; column < w.columns; ++column) {
-    T sum = k == 0 ? T(0) : out[column];
+    T sum = starts ? T(0) : out[column];
 #pragma GCC unroll 8
-    for (int i = 0; i < Count; ++i) {
-      const T factor = *element<T>(w.vector, w.vector_stride, k + i);
-      if constexpr (sizeof(T) == 4) sum = __builtin_fmaf(factor, rows[i][column], sum);
-      else sum = __builtin_fma(factor, rows[i][column], sum);
-    }
+    for (int i = 0; i < Count; ++i) sum = multiply_add(*element<T>(w.vector, w.vector_stride, k + i), rows[i][column], sum);
     out[column] = sum;
   }
 }
 
+/// Rows [begin, end), a block, into `out`.
+template <class T>
+void add_block(const AddRows& w, std::int64_t begin, std::int64_t end, T* out) {
+  if (begin == end) std::fill_n(out, w.columns, T(0));
+  std::int64_t k = begin;
+  for (; k + 8 <= end; k += 8) add_some_rows<T, 8>(w, k, out, k == begin);
+  for (; k < end; ++k) add_some_rows<T, 1>(w, k, out, k == begin);
+}
+
+template <class T>
+__attribute__((target("avx2,fma"))) void add_columns(T* to, const T* from, std::int64_t columns) {
+  for (std::int64_t i = 0; i < columns; ++i) to[i] += from[i];
+}
+
 template <class T>
 void add_rows_of(const AddRows& w) {
-  if (w.k == 0) std::fill_n(reinterpret_cast<T*>(w.out), w.columns, T(0));
+  ensure(w.columns <= most_added_columns, "add_rows: too many columns at once");
+  alignas(64) T block[most_added_columns], group[most_added_columns], lost[most_added_columns];
+  T* const out = reinterpret_cast<T*>(w.out);
   std::int64_t k = 0;
-  for (; k + 8 <= w.k; k += 8) add_some_rows<T, 8>(w, k);
-  for (; k < w.k; ++k) add_some_rows<T, 1>(w, k);
+  do {
+    const std::int64_t end = std::min(k + product_sum_block, w.k);
+    T* const total = k < product_sum_group ? out : group;
+    if (k % product_sum_group == 0) {
+      add_block(w, k, end, total);
+    } else {
+      add_block(w, k, end, block);
+      add_columns(total, block, w.columns);
+    }
+    if (total == group && (end == w.k || end % product_sum_group == 0)) add_group_of(out, group, lost, w.columns, end, w.k);
+    k = end;
+  } while (k < w.k);
 }
 
 }  // namespace x86_vector_detail
 
 SINTER_DECL void dot_rows(const DotRows& work) {
-  if (work.dtype == DType::f64) x86_vector_detail::dot_rows_of<double>(work);
-  else x86_vector_detail::dot_rows_of<float>(work);
+  using namespace x86_vector_detail;
+  const bool is_f64 = work.dtype == DType::f64;
+  if (work.rows == 1 && work.vector_stride == size_of(work.dtype)) return is_f64 ? dot_of<double>(work) : dot_of<float>(work);
+  if (is_f64) dot_rows_of<double>(work);
+  else dot_rows_of<float>(work);
 }
 
 SINTER_DECL void add_rows(const AddRows& work) {
   if (work.dtype == DType::f64) x86_vector_detail::add_rows_of<double>(work);
   else x86_vector_detail::add_rows_of<float>(work);
+}
+
+SINTER_DECL void add_group(const AddGroup& w) {
+  using x86_vector_detail::add_group_of;
+  if (w.dtype == DType::f64) add_group_of(static_cast<double*>(w.total), static_cast<const double*>(w.group), static_cast<double*>(w.lost), w.columns, w.group_end, w.k);
+  else add_group_of(static_cast<float*>(w.total), static_cast<const float*>(w.group), static_cast<float*>(w.lost), w.columns, w.group_end, w.k);
 }
 
 }  // namespace x86
@@ -30428,7 +31566,7 @@ enum class Op : std::uint8_t {
   vaddps, vaddpd, vsubps, vsubpd, vmulps, vmulpd, vdivps, vdivpd, vminps, vminpd, vmaxps, vmaxpd, vsqrtps, vsqrtpd,
   vandps, vandpd, vorps, vorpd, vxorps, vxorpd, vandnps, vandnpd,
   fma_ps, fma_pd, fnma_ps, fnma_pd,
-  vroundps, vroundpd, vrndscaleps, vrndscalepd, vscalefps, vscalefpd, vcmpps, vcmppd, vblendvps, vblendvpd, vblendmps, vblendmpd,
+  vroundps, vroundpd, vrndscaleps, vrndscalepd, vscalefps, vscalefpd, vrangeps, vrangepd, vcmpps, vcmppd, vblendvps, vblendvpd, vblendmps, vblendmpd,
   // integers
   vpaddd, vpaddq, vpsubd, vpsubq, vpmulld, vpmullq, vpmuludq, vpminsd, vpminsq, vpmaxsd, vpmaxsq, vpabsb, vpabsd, vpabsq,
   vpslld, vpsllq, vpsrld, vpsrlq, vpcmpeqd, vpcmpeqq, vpcmpgtd, vpcmpgtq, vpcmpd, vpcmpq, vptestmb,
@@ -30439,10 +31577,10 @@ enum class Op : std::uint8_t {
   // masks
   kmovw, kmovq, kandw, korw, kxorw, knotw, kandnw,
   // scalar conversions and x87 (its fprem is the exact remainder)
-  vcvtsi2ss, vcvtsi2sd, vcvttss2si, vcvttsd2si, fld, fstp, fprem, fnstsw,
+  vcvtsi2ss, vcvtsi2sd, vcvttss2si, vcvttsd2si, fld, fild, fstp, fprem, fnstsw, faddp, fmul, fmulp, fldpi, fchs,
   // general registers
-  mov, movzx, movsxd, lea, add, sub, imul, and_, xor_, cmp, test, neg, inc, dec, shr, sar, bzhi, cqo, idiv, cmovg, cmovl,
-  jmp, je, jne, jl, jle, jg, jge, jb, jae, jp,
+  mov, movzx, movsxd, lea, add, adc, sub, mul, imul, and_, xor_, cmp, test, neg, inc, dec, shl, shr, sar, bzhi, cqo, idiv, cmovg, cmovl,
+  jmp, je, jne, jl, jle, jg, jge, jb, jae, jp, jbe, call, near_ret,   // call and near_ret: of and in a routine of this stream
   sfence, vzeroupper, ret,
   // pseudo
   label,      // operand 0
@@ -30579,6 +31717,23 @@ class CodeStream {
   }
 
   int new_label() { return labels_++; }
+  /// A routine inside this stream, named by `key`, with its own part of the frame: a new one when first asked for, which the
+  /// caller then binds. Inside it the frame lies 8 bytes higher.
+  struct Routine {
+    std::uint32_t key = 0;
+    int label = 0, frame = 0;
+    bool is_new = false;
+  };
+  Routine routine(std::uint32_t key, int frame_bytes) {
+    for (const Routine& r : routines_)
+      if (r.key == key) return r;
+    routines_.push_back({key, new_label(), frame(frame_bytes, 64), false});
+    Routine made = routines_.back();
+    made.is_new = true;
+    return made;
+  }
+  /// Data in the pool, without a register: its offset there.
+  std::int32_t pool_data(const void* data, int bytes) { return pool_bytes(data, bytes); }
   void bind(int label) { emit(Op::label, {label_operand(label)}); }
   void jump(Op op, int label) { emit(op, {label_operand(label)}).only_reads = true; }
   /// Marks what lies between as a loop: what is live into it stays live to its end.
@@ -30629,6 +31784,7 @@ class CodeStream {
   std::vector<LoopRange> loops_;
   std::vector<std::uint8_t> pool_;
   std::vector<ConstantKey> constants_;
+  std::vector<Routine> routines_;
   std::int32_t open_loop_ = -1;
   std::uint16_t region_ = 0, regions_ = 0;
   int labels_ = 0, frame_ = 0;
@@ -30741,7 +31897,7 @@ inline const OpRow& op_row(Op op) {
       {I::kIdVandnps, 4, false}, {I::kIdVandnpd, 8, false},
       {I::kIdVfmadd213ps, 4, false}, {I::kIdVfmadd213pd, 8, false}, {I::kIdVfnmadd213ps, 4, false}, {I::kIdVfnmadd213pd, 8, false},
       {I::kIdVroundps, 16, false}, {I::kIdVroundpd, 16, false}, {I::kIdVrndscaleps, 4, false}, {I::kIdVrndscalepd, 8, false},
-      {I::kIdVscalefps, 4, false}, {I::kIdVscalefpd, 8, false}, {I::kIdVcmpps, 4, false}, {I::kIdVcmppd, 8, false},
+      {I::kIdVscalefps, 4, false}, {I::kIdVscalefpd, 8, false}, {I::kIdVrangeps, 4, false}, {I::kIdVrangepd, 8, false}, {I::kIdVcmpps, 4, false}, {I::kIdVcmppd, 8, false},
       {I::kIdVblendvps, 16, false}, {I::kIdVblendvpd, 16, false}, {I::kIdVblendmps, 4, false}, {I::kIdVblendmpd, 8, false},
       {I::kIdVpaddd, 4, true}, {I::kIdVpaddq, 8, true}, {I::kIdVpsubd, 4, false}, {I::kIdVpsubq, 8, false}, {I::kIdVpmulld, 4, true},
       {I::kIdVpmullq, 8, true}, {I::kIdVpmuludq, 8, true}, {I::kIdVpminsd, 4, true}, {I::kIdVpminsq, 8, true}, {I::kIdVpmaxsd, 4, true},
@@ -30756,14 +31912,15 @@ inline const OpRow& op_row(Op op) {
       {I::kIdVextractf32x4, 0, false}, {I::kIdVextractf64x4, 0, false}, {I::kIdVshufps, 0, false}, {I::kIdVpermilps, 0, false}, {I::kIdVpermilpd, 0, false},
       {I::kIdKmovw, 0, false}, {I::kIdKmovq, 0, false}, {I::kIdKandw, 0, false}, {I::kIdKorw, 0, false}, {I::kIdKxorw, 0, false}, {I::kIdKnotw, 0, false},
       {I::kIdKandnw, 0, false},
-      {I::kIdVcvtsi2ss, 0, false}, {I::kIdVcvtsi2sd, 0, false}, {I::kIdVcvttss2si, 0, false}, {I::kIdVcvttsd2si, 0, false}, {I::kIdFld, 0, false},
-      {I::kIdFstp, 0, false}, {I::kIdFprem, 0, false}, {I::kIdFnstsw, 0, false},
-      {I::kIdMov, 0, false}, {I::kIdMovzx, 0, false}, {I::kIdMovsxd, 0, false}, {I::kIdLea, 0, false}, {I::kIdAdd, 0, false}, {I::kIdSub, 0, false},
-      {I::kIdImul, 0, false}, {I::kIdAnd, 0, false}, {I::kIdXor, 0, false}, {I::kIdCmp, 0, false}, {I::kIdTest, 0, false}, {I::kIdNeg, 0, false},
-      {I::kIdInc, 0, false}, {I::kIdDec, 0, false}, {I::kIdShr, 0, false}, {I::kIdSar, 0, false}, {I::kIdBzhi, 0, false}, {I::kIdCqo, 0, false},
+      {I::kIdVcvtsi2ss, 0, false}, {I::kIdVcvtsi2sd, 0, false}, {I::kIdVcvttss2si, 0, false}, {I::kIdVcvttsd2si, 0, false}, {I::kIdFld, 0, false}, {I::kIdFild, 0, false},
+      {I::kIdFstp, 0, false}, {I::kIdFprem, 0, false}, {I::kIdFnstsw, 0, false}, {I::kIdFaddp, 0, false}, {I::kIdFmul, 0, false},
+      {I::kIdFmulp, 0, false}, {I::kIdFldpi, 0, false}, {I::kIdFchs, 0, false},
+      {I::kIdMov, 0, false}, {I::kIdMovzx, 0, false}, {I::kIdMovsxd, 0, false}, {I::kIdLea, 0, false}, {I::kIdAdd, 0, false}, {I::kIdAdc, 0, false}, {I::kIdSub, 0, false},
+      {I::kIdMul, 0, false}, {I::kIdImul, 0, false}, {I::kIdAnd, 0, false}, {I::kIdXor, 0, false}, {I::kIdCmp, 0, false}, {I::kIdTest, 0, false}, {I::kIdNeg, 0, false},
+      {I::kIdInc, 0, false}, {I::kIdDec, 0, false}, {I::kIdShl, 0, false}, {I::kIdShr, 0, false}, {I::kIdSar, 0, false}, {I::kIdBzhi, 0, false}, {I::kIdCqo, 0, false},
       {I::kIdIdiv, 0, false}, {I::kIdCmovg, 0, false}, {I::kIdCmovl, 0, false},
       {I::kIdJmp, 0, false}, {I::kIdJe, 0, false}, {I::kIdJne, 0, false}, {I::kIdJl, 0, false}, {I::kIdJle, 0, false}, {I::kIdJg, 0, false},
-      {I::kIdJge, 0, false}, {I::kIdJb, 0, false}, {I::kIdJae, 0, false}, {I::kIdJp, 0, false},
+      {I::kIdJge, 0, false}, {I::kIdJb, 0, false}, {I::kIdJae, 0, false}, {I::kIdJp, 0, false}, {I::kIdJbe, 0, false}, {I::kIdCall, 0, false}, {I::kIdRet, 0, false},
       {I::kIdSfence, 0, false}, {I::kIdVzeroupper, 0, false}, {I::kIdRet, 0, false}};
   static_assert(std::size(rows) == static_cast<std::size_t>(Op::label), "one row per mnemonic, in the enum's order");
   return rows[static_cast<std::size_t>(op)];
@@ -31046,7 +32203,7 @@ SINTER_NAMESPACE_END
 // compile_loop: plan, generate, allocate, encode, publish.
 
 // ---- sinter/backend/x86/loop_generator.hpp
-// The control flow of generated loops: outer steps, passes, leaves and their binary counter, main loops and tails.
+// The control flow of generated loops: outer steps, passes, blocks and their binary counter, main loops and tails.
 // Leaves the straight-line parts to LoopBody. The order of reductions that kernel.hpp promises is kept here.
 
 // ---- sinter/backend/x86/loop_body.hpp
@@ -31098,7 +32255,7 @@ struct LoopPlan {
   int depths = 0;                   // greatest reduction depth
   int stashes = 0;
   std::vector<std::uint16_t> inner_stores, outer_stores;   // indices into Kernel::stores
-  /// Row kernels that can be cut into leaves and finished later.
+  /// Row kernels that can be cut into blocks and finished later.
   bool splits() const { return is_row && near_axis < 0 && passes.size() == 1 && !passes[0].stores; }
   /// Row kernels that have a variant for rows of at most `lanes` elements.
   bool has_short_rows() const;
@@ -31145,6 +32302,12 @@ class MathBuilder {
   virtual Vec fnma(Vec a, Vec b, Vec c) = 0;   // c - a * b
   virtual Vec min_raw(Vec a, Vec b) = 0;       // a < b ? a : b   (b when unordered)
   virtual Vec max_raw(Vec a, Vec b) = 0;       // a > b ? a : b   (b when unordered)
+  /// |x|, but at most `limit`; any number of that range where x is NaN.
+  virtual Vec min_magnitude(Vec x, double limit) = 0;
+  /// `remainder` (a value of its own, used nowhere else), but where x is finite and beyond `limit` in size s * (|x| - n pi),
+  /// rounded once: n is the nearest integer, s is (-1)^n with the sign of x. For a cosine n - 1/2 is in n's place, and the sign
+  /// of x does not matter.
+  virtual Vec remainder_by_pi(Vec remainder, Vec x, double limit, bool is_cosine) = 0;
   virtual Vec round_even(Vec a) = 0;
   virtual Vec floor(Vec a) = 0;
   virtual Vec trunc(Vec a) = 0;
@@ -31230,9 +32393,12 @@ class VectorBuilder {
   /// The machine's: b when unordered.
   VReg min_raw(Lane lane, VReg a, VReg b) { return op2(Op::vminps, Op::vminpd, lane, a, b); }
   VReg max_raw(Lane lane, VReg a, VReg b) { return op2(Op::vmaxps, Op::vmaxpd, lane, a, b); }
-  /// NaN wins; integers too.
+  /// -0 is less than +0. Where one is NaN: the other on AVX-512, NaN on AVX2.
+  VReg number_extremum(Lane lane, VReg a, VReg b, bool minimum);
+  /// NaN wins and -0 is less than +0; integers too.
   VReg min(Lane lane, VReg a, VReg b) { return extremum(lane, a, b, true); }
   VReg max(Lane lane, VReg a, VReg b) { return extremum(lane, a, b, false); }
+  VReg min_magnitude(Lane lane, VReg x, double limit);
   VReg neg(Lane lane, VReg a);
   VReg abs(Lane lane, VReg a);
   enum class Rounding : std::uint8_t { even = 8, floor = 9, ceil = 10, trunc = 11 };
@@ -31247,7 +32413,7 @@ class VectorBuilder {
   VReg shift_left(Lane lane, VReg a, int count) { return shift(size_of(lane) == 4 ? Op::vpslld : Op::vpsllq, lane, a, count); }
   VReg shift_right(Lane lane, VReg a, int count) { return shift(size_of(lane) == 4 ? Op::vpsrld : Op::vpsrlq, lane, a, count); }
 
-  /// Converts elements; widths follow from the types.
+  /// Converts elements; widths follow from the types. Floats to integers saturate, NaN gives 0.
   VReg convert(Lane from, Lane to, VReg a);
   /// Integral float to the integer of the same width and back (|a| < 2^31 or 2^51).
   VReg to_int(Lane float_lane, VReg a);
@@ -31280,6 +32446,10 @@ class VectorBuilder {
   void store(DType dtype, Mem m, VReg value, const Tail& tail);
   /// Past the caches; `m` is a multiple of the vector's size. Not for bool_.
   void store_streaming(DType dtype, Mem m, VReg value);
+  /// Replaces elements of `remainder` whose x is finite and beyond `limit` in size by sign * (|x| - n pi), n the nearest integer
+  /// and sign (-1)^n with the sign of x; for a cosine n - 1/2 is in n's place, and x's sign does not matter. Exact but for the
+  /// last rounding, by a routine inside the stream (Payne and Hanek). Clobbers rax, rdx, r9.
+  void remainder_by_pi(Lane lane, VReg remainder, VReg x, double limit, bool is_cosine);
   /// Jumps to `to` if no element of a mask made by compare is set. Clobbers rax.
   void jump_if_none(VReg mask, int to);
   /// Element 0 only.
@@ -31302,6 +32472,9 @@ class VectorBuilder {
   VReg out(Lane lane, Op op, std::initializer_list<VReg> sources);
   VReg shift(Op op, Lane lane, VReg a, int count);
   VReg extremum(Lane lane, VReg a, VReg b, bool minimum);
+  VReg extremum_with(Lane lane, VReg constant, VReg x, bool minimum);
+  VReg saturate(Lane from, Lane to, VReg a);
+  VReg convert_unchecked(Lane from, Lane to, VReg a);
   bool is_number(Lane lane, VReg a) const;
   VReg mul_i64(VReg a, VReg b);
   VReg mask_op(Op k_op, Op vector_op, VReg a, VReg b);
@@ -31344,6 +32517,11 @@ class VectorMath final : public MathBuilder {
   Vec shift_right(Vec a, int count) override { return {b_.shift_right(lane_, a.id, count)}; }
   Vec to_int(Vec a) override { return {b_.to_int(lane_, a.id)}; }
   Vec from_int(Vec a) override { return {b_.from_int(lane_, a.id)}; }
+  Vec min_magnitude(Vec x, double limit) override { return {b_.min_magnitude(lane_, x.id, limit)}; }
+  Vec remainder_by_pi(Vec remainder, Vec x, double limit, bool is_cosine) override {
+    b_.remainder_by_pi(lane_, remainder.id, x.id, limit, is_cosine);
+    return remainder;
+  }
   Mask less(Vec a, Vec b) override { return {b_.compare(lane_, Compare::lt, a.id, b.id)}; }
   Mask less_equal(Vec a, Vec b) override { return {b_.compare(lane_, Compare::le, a.id, b.id)}; }
   Mask equal(Vec a, Vec b) override { return {b_.compare(lane_, Compare::eq, a.id, b.id)}; }
@@ -31467,7 +32645,7 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// Which function of a LoopCode is written.
-enum class LoopPart : std::uint8_t { whole, streaming, leaves, finish, short_rows };
+enum class LoopPart : std::uint8_t { whole, streaming, blocks, finish, short_rows };
 
 class LoopGenerator {
  public:
@@ -31487,17 +32665,25 @@ class LoopGenerator {
     int slot = 0;
   };
   struct Stack {
-    int pointer = 0, leaf = 0, base = 0;   // frame slots: byte offset of the top, number of leaves, storage
+    int pointer = 0, block = 0, base = 0;   // frame slots: byte offset of the top, number of blocks, storage
   };
-  /// Lanes of the current pass, per reduction. Minima and maxima of floats run on the machine's min and max, which lose a
-  /// NaN; `saw_nan` (a mask, seen in any vector of the leaf) puts it back at the leaf's end.
+  /// Frame memory for the blocks before the current one.
+  struct Totals {
+    int base = 0;
+    Mem sum(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value)); }
+    Mem lost(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value) + 64); }
+  };
+  /// Lanes of the current pass, per reduction. On AVX-512 minima and maxima of floats run on an instruction that loses a
+  /// NaN; `saw_nan` (a mask, seen in any vector of the block) puts it back at the block's end.
   struct Accumulators {
     std::vector<VReg> lanes;
     VReg saw_nan = no_vreg;
     VReg unseen = no_vreg;   // a vector whose NaNs are looked for together with the next one's
   };
+  /// What a walk repeats: `light` code may be written several times.
+  enum class Items : std::uint8_t { light, heavy };
   using Action = std::function<void()>;
-  using Content = std::function<void(int leaf_end)>;
+  using Content = std::function<void(int block_end)>;
 
   // loop_generator.ipp
   void outer_loop(const Action& step);
@@ -31505,7 +32691,7 @@ class LoopGenerator {
   void row_pass(std::size_t pass);
   std::vector<Running> row_values(std::size_t pass);
   void row_columns(std::size_t pass, std::vector<Running>& results);
-  void row_leaf(std::size_t pass, std::vector<Running>& results, int leaf_end);
+  void row_block(std::size_t pass, std::vector<Running>& results, int block_end);
   void map_columns(std::size_t pass);
   void vector_step(std::size_t pass, const Lane0& lane);
   void accumulate(std::size_t pass, const Lane0& lane);
@@ -31516,7 +32702,7 @@ class LoopGenerator {
   int accumulators_of(DType dtype, int copies) const;
   void make_accumulators(std::size_t pass);
   void publish(std::size_t pass, const std::vector<Running>& results);
-  void leaves_function();
+  void blocks_function();
   void finish_function();
   // loop_short_rows.ipp
   void short_rows_function();
@@ -31531,14 +32717,24 @@ class LoopGenerator {
   void column_pass(std::size_t pass, const std::vector<Lane0>& lanes);
   void emit_level(std::size_t pass, Level level, const std::vector<Lane0>& lanes);
   std::vector<Running> column_values(std::size_t pass, const std::vector<Lane0>& lanes);
+  Items near_items(std::size_t pass) const;
   void walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results);
   // loop_chain.ipp
   void set_counter(const Counter& counter, std::int32_t value);
   void count_up(const Counter& counter);
   void compare_counter(const Counter& counter, Mem with);
   void chain(const Counter& counter, Mem count, std::vector<Running>& values, const Content& content);
-  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, const Action& item);
+  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, Items kind, const Action& item);
+  void walk_by_fours(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
+                     const std::vector<Running>& items, const Action& item);
+  void walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next, const std::vector<Running>& other,
+                    const std::vector<Running>& items, const Action& item);
   void run_loop(const Counter& counter, Mem limit, const Action& item);
+  void set_block_end(const Counter& counter, Mem count, std::int64_t length, int block_end);
+  static bool is_compensated(const Running& value);
+  void start_totals(const Totals& totals, const std::vector<Running>& values);
+  void add_to_totals(const Totals& totals, const std::vector<Running>& values);
+  void finish_totals(const Totals& totals, const std::vector<Running>& values);
   Stack make_stack(std::size_t values);
   void push(const Stack& stack, std::vector<Running>& values);
   void pop_all(const Stack& stack, std::vector<Running>& values);
@@ -31607,15 +32803,15 @@ class CompiledLoop final : public LoopCode {
     std::vector<std::byte> bytes;
     bytes.reserve(8192);
     const std::size_t whole = generate_part(plan, LoopPart::whole, bytes, nullptr);
-    std::size_t leaves = 0, finish = 0;
+    std::size_t blocks = 0, finish = 0;
     if (plan.splits()) {
-      leaves = generate_part(plan, LoopPart::leaves, bytes, nullptr);
+      blocks = generate_part(plan, LoopPart::blocks, bytes, nullptr);
       finish = generate_part(plan, LoopPart::finish, bytes, nullptr);
     }
     block_ = publish_code(bytes, "sinter_loop");
     code_bytes_ = bytes.size();
     function_ = block_->entry<LoopFunction>(whole);
-    if (plan.splits()) leaves_ = block_->entry<LoopFunction>(leaves), finish_ = block_->entry<LoopFunction>(finish);
+    if (plan.splits()) blocks_ = block_->entry<LoopFunction>(blocks), finish_ = block_->entry<LoopFunction>(finish);
     if (plan.has_short_rows()) short_columns_ = plan.lanes;
     has_narrow_index_ = plan.narrow_index;
     reductions_ = static_cast<int>(plan.passes[0].reductions.size());
@@ -31630,12 +32826,14 @@ class CompiledLoop final : public LoopCode {
 
   LoopFunction streaming() const override {
     if (kernel_.kind != KernelKind::pointwise) return nullptr;
+    const ForkSection section;
     std::call_once(later_once_, [this] { later_block_ = generate_later(LoopPart::streaming, "sinter_streaming_loop"); });
     return later_block_->entry<LoopFunction>();
   }
 
   LoopFunction short_rows() const override {
     if (short_columns_ == 0) return nullptr;
+    const ForkSection section;
     std::call_once(later_once_, [this] { later_block_ = generate_later(LoopPart::short_rows, "sinter_short_rows"); });
     return later_block_->entry<LoopFunction>();
   }
@@ -32178,7 +33376,8 @@ SINTER_DECL void LoopBody::store_outer(const Store& store, const Lane0& lane) {
 }  // namespace x86
 SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/loop_chain.ipp
-// Chains: a reduced axis walked in leaves of 4096 whose values are combined pairwise by a binary counter.
+// Reduced axes walked in blocks: along the vector axis their values are combined pairwise by a binary counter, along others in
+// order, with what rounding loses added up beside.
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -32221,40 +33420,141 @@ SINTER_DECL void LoopGenerator::step_of(const Running& value, VReg newer, const 
   if (tail.active() || !s_.retarget_last(next, value.reg)) b_.assign_where(lane_of(value.dtype), value.reg, next, tail);
 }
 
-/// Walks [0, count) in order: `item` computes `items`, which enter `values`. Without values it is a plain loop.
-SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, const Action& item) {
-  if (values.empty()) {
-    set_counter(counter, 0);
-    return run_loop(counter, count, item);
+/// Walks [0, count) in blocks of two lanes: `item` computes `items`, which enter `values`. Without values it is a plain loop.
+SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, Items kind,
+                                     const Action& item) {
+  set_counter(counter, 0);
+  if (values.empty()) return run_loop(counter, count, item);
+  const int block_end = s_.frame(8), top = s_.new_label(), later = s_.new_label(), next = s_.new_label(), done = s_.new_label();
+  const Totals totals{s_.frame(128 * static_cast<int>(values.size()), 64)};
+  std::vector<Running> odd = values;
+  for (Running& v : odd) v.reg = s_.new_vec(b_.bytes(lane_of(v.dtype)));
+  s_.begin_loop();
+  s_.bind(top);
+  set_block_end(counter, count, column_sum_block, block_end);
+  for (const std::vector<Running>* lane : {&values, &odd})
+    for (const Running& v : *lane) b_.assign(lane_of(v.dtype), v.reg, neutral(v));
+  if (kind == Items::light) walk_by_fours(counter, block_end, values, odd, items, item);
+  else walk_in_turn(counter, block_end, values, odd, items, item);
+  for (std::size_t i = 0; i < values.size(); ++i) step_of(values[i], odd[i].reg, Tail{});
+  s_.binary_imm(Op::cmp, count, static_cast<std::int32_t>(column_sum_block));
+  s_.jump(Op::jle, done);
+  s_.binary_imm(Op::cmp, CodeStream::slot(block_end), static_cast<std::int32_t>(column_sum_block));
+  s_.jump(Op::jne, later);
+  start_totals(totals, values);
+  s_.jump(Op::jmp, next);
+  s_.bind(later);
+  add_to_totals(totals, values);
+  s_.bind(next);
+  compare_counter(counter, count);
+  s_.jump(Op::jl, top);
+  s_.end_loop();
+  finish_totals(totals, values);
+  s_.bind(done);
+}
+
+/// Four items for each round of the loop, so that its rounds are few enough for the processor to foresee the last; then the
+/// rest one by one. Clobbers rax.
+SINTER_DECL void LoopGenerator::walk_by_fours(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
+                                              const std::vector<Running>& items, const Action& item) {
+  const int last = s_.frame(8), top = s_.new_label(), rest = s_.new_label();
+  s_.mov(Gpr::rax, CodeStream::slot(block_end));
+  s_.binary_imm(Op::sub, Gpr::rax, 3);
+  s_.mov(CodeStream::slot(last), Gpr::rax);
+  compare_counter(counter, CodeStream::slot(last));
+  s_.jump(Op::jge, rest);
+  s_.begin_loop();
+  s_.bind(top);
+  for (const std::vector<Running>* lane : {&even, &odd, &even, &odd}) {
+    item();
+    for (std::size_t i = 0; i < lane->size(); ++i) step_of((*lane)[i], items[i].reg, Tail{});
+    count_up(counter);
   }
-  chain(counter, count, values, [&](int leaf_end) {
-    for (const Running& v : values) b_.assign(lane_of(v.dtype), v.reg, neutral(v));
-    run_loop(counter, CodeStream::slot(leaf_end), [&] {
-      item();
-      for (std::size_t i = 0; i < values.size(); ++i) step_of(values[i], items[i].reg, Tail{});
-    });
+  compare_counter(counter, CodeStream::slot(last));
+  s_.jump(Op::jl, top);
+  s_.end_loop();
+  s_.bind(rest);
+  walk_in_turn(counter, block_end, even, odd, items, item);
+}
+
+/// One item for each round: the lanes change places, which their sum does not show.
+SINTER_DECL void LoopGenerator::walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next, const std::vector<Running>& other,
+                                             const std::vector<Running>& items, const Action& item) {
+  run_loop(counter, CodeStream::slot(block_end), [&] {
+    item();
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      const Lane lane = lane_of(next[i].dtype);
+      const VReg sum = combine(b_, next[i].prim, next[i].dtype, next[i].reg, items[i].reg);
+      b_.assign(lane, next[i].reg, other[i].reg);
+      b_.assign(lane, other[i].reg, sum);
+    }
   });
 }
 
-/// `content` runs one leaf from the counter to `leaf_end` and leaves the leaf's values in `values`.
-SINTER_DECL void LoopGenerator::chain(const Counter& counter, Mem count, std::vector<Running>& values, const Content& content) {
-  const int leaf_end = s_.frame(8), top = s_.new_label(), done = s_.new_label();
-  const Stack stack = make_stack(values.size());
-  set_counter(counter, 0);
-  s_.mov_imm(CodeStream::slot(stack.pointer), 0);
-  s_.mov_imm(CodeStream::slot(stack.leaf), 0);
-  s_.begin_loop();
-  s_.bind(top);
+// Totals of blocks in the frame, in order. A sum of floats has two parts: what it is rounded to and what rounding lost
+// (Knuth's two-sum, The Art of Computer Programming, section 4.2.2), so that adding blocks costs no accuracy.
+
+SINTER_DECL bool LoopGenerator::is_compensated(const Running& value) { return value.prim == Prim::reduce_add && is_floating(value.dtype); }
+
+SINTER_DECL void LoopGenerator::start_totals(const Totals& totals, const std::vector<Running>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Lane lane = lane_of(values[i].dtype);
+    b_.store_whole(lane, totals.sum(i), values[i].reg);
+    if (is_compensated(values[i])) b_.store_whole(lane, totals.lost(i), neutral(values[i]));
+  }
+}
+
+SINTER_DECL void LoopGenerator::add_to_totals(const Totals& totals, const std::vector<Running>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Lane lane = lane_of(values[i].dtype);
+    const VReg older = b_.load_whole(lane, totals.sum(i)), newer = values[i].reg;
+    const VReg sum = combine(b_, values[i].prim, values[i].dtype, older, newer);
+    b_.store_whole(lane, totals.sum(i), sum);
+    if (!is_compensated(values[i])) continue;
+    const VReg added = b_.sub(lane, sum, older);
+    const VReg lost = b_.add(lane, b_.sub(lane, older, b_.sub(lane, sum, added)), b_.sub(lane, newer, added));
+    b_.store_whole(lane, totals.lost(i), b_.add(lane, b_.load_whole(lane, totals.lost(i)), lost));
+  }
+}
+
+/// What was lost is a NaN where a sum is infinite or NaN.
+SINTER_DECL void LoopGenerator::finish_totals(const Totals& totals, const std::vector<Running>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Lane lane = lane_of(values[i].dtype);
+    const VReg sum = b_.load_whole(lane, totals.sum(i));
+    if (!is_compensated(values[i])) {
+      b_.assign(lane, values[i].reg, sum);
+      continue;
+    }
+    const VReg lost = b_.load_whole(lane, totals.lost(i));
+    b_.assign(lane, values[i].reg, b_.select(lane, b_.compare(lane, Compare::unordered, lost, lost), sum, b_.add(lane, sum, lost)));
+  }
+}
+
+/// block_end = min(counter + length, count). Clobbers rax and rdx.
+SINTER_DECL void LoopGenerator::set_block_end(const Counter& counter, Mem count, std::int64_t length, int block_end) {
   s_.mov(Gpr::rdx, count);
   if (counter.reg != Gpr::none) s_.mov(Gpr::rax, counter.reg);
   else s_.mov(Gpr::rax, CodeStream::slot(counter.slot));
-  s_.binary_imm(Op::add, Gpr::rax, static_cast<std::int32_t>(leaf_elements));
+  s_.binary_imm(Op::add, Gpr::rax, static_cast<std::int32_t>(length));
   s_.binary(Op::cmp, Gpr::rax, Gpr::rdx);
   s_.binary(Op::cmovg, Gpr::rax, Gpr::rdx);
-  s_.mov(CodeStream::slot(leaf_end), Gpr::rax);
-  content(leaf_end);
+  s_.mov(CodeStream::slot(block_end), Gpr::rax);
+}
+
+/// A row's blocks, combined in pairs: `content` runs one from the counter to `block_end` and leaves its values in `values`.
+SINTER_DECL void LoopGenerator::chain(const Counter& counter, Mem count, std::vector<Running>& values, const Content& content) {
+  const int block_end = s_.frame(8), top = s_.new_label(), done = s_.new_label();
+  const Stack stack = make_stack(values.size());
+  set_counter(counter, 0);
+  s_.mov_imm(CodeStream::slot(stack.pointer), 0);
+  s_.mov_imm(CodeStream::slot(stack.block), 0);
+  s_.begin_loop();
+  s_.bind(top);
+  set_block_end(counter, count, row_sum_block, block_end);
+  content(block_end);
   s_.mov(Gpr::rax, count);
-  s_.binary_imm(Op::cmp, Gpr::rax, static_cast<std::int32_t>(leaf_elements));
+  s_.binary_imm(Op::cmp, Gpr::rax, static_cast<std::int32_t>(row_sum_block));
   s_.jump(Op::jle, done);
   push(stack, values);
   compare_counter(counter, count);
@@ -32265,7 +33565,7 @@ SINTER_DECL void LoopGenerator::chain(const Counter& counter, Mem count, std::ve
 }
 
 SINTER_DECL LoopGenerator::Stack LoopGenerator::make_stack(std::size_t values) {
-  constexpr int levels = 36;   // 2^36 leaves
+  constexpr int levels = 36;   // 2^36 blocks
   return {s_.frame(8), s_.frame(8), s_.frame(levels * 64 * static_cast<int>(values), 64)};
 }
 
@@ -32275,11 +33575,11 @@ SINTER_DECL void LoopGenerator::load_stacked(const Stack& stack, const std::vect
   s_.emit(Op::vmovups, {vec(to, bytes), mem(bytes)}, CodeStream::at(Gpr::rsp, Gpr::rdx, 0, stack.base + 64 * static_cast<std::int32_t>(i)));
 }
 
-/// Combines with the top once for each trailing one-bit of the leaf's number (older first), then pushes.
+/// Combines with the top once for each trailing one-bit of the block's number (older first), then pushes.
 SINTER_DECL void LoopGenerator::push(const Stack& stack, std::vector<Running>& values) {
   const int again = s_.new_label(), store = s_.new_label();
   const auto entry = static_cast<std::int32_t>(64 * values.size());
-  s_.mov(Gpr::r9, CodeStream::slot(stack.leaf));
+  s_.mov(Gpr::r9, CodeStream::slot(stack.block));
   s_.begin_loop();
   s_.bind(again);
   s_.emit(Op::test, {reg(Gpr::r9, 4), immediate()}, 1).only_reads = true;
@@ -32300,7 +33600,7 @@ SINTER_DECL void LoopGenerator::push(const Stack& stack, std::vector<Running>& v
   for (std::size_t i = 0; i < values.size(); ++i)
     b_.store_whole(lane_of(values[i].dtype), CodeStream::at(Gpr::rsp, Gpr::rdx, 0, stack.base + 64 * static_cast<std::int32_t>(i)), values[i].reg);
   s_.binary_imm(Op::add, CodeStream::slot(stack.pointer), entry);
-  s_.binary_imm(Op::add, CodeStream::slot(stack.leaf), 1);
+  s_.binary_imm(Op::add, CodeStream::slot(stack.block), 1);
 }
 
 /// What is left on the stack, combined from the top down (older first).
@@ -32404,9 +33704,18 @@ SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::column_values(std
   return values;
 }
 
+SINTER_DECL LoopGenerator::Items LoopGenerator::near_items(std::size_t pass) const {
+  constexpr int few = 8;
+  const PassPlan& p = plan_.passes[pass];
+  int cost = p.stores ? few : 0;
+  for (InstId i : p.needed)
+    if (plan_.insts[i].level == Level::near) cost += static_cast<int>(cost_of(plan_.kernel->body[i].prim));
+  return cost < few ? Items::light : Items::heavy;
+}
+
 SINTER_DECL void LoopGenerator::walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results) {
   std::vector<Running> items = results;
-  walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, items, [&] {
+  walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, items, near_items(pass), [&] {
     emit_level(pass, Level::near, lanes);
     std::size_t at = 0;
     for (InstId i : plan_.passes[pass].reductions)
@@ -32429,7 +33738,7 @@ SINTER_DECL void LoopGenerator::column_pass(std::size_t pass, const std::vector<
     walk_near(pass, lanes, results);
   } else {
     std::vector<Running> inner = column_values(pass, lanes);
-    walk({.reg = Gpr::none, .slot = body_.far_slot}, arg(offsetof(LoopArgs, far)), results, inner, [&] {
+    walk({.reg = Gpr::none, .slot = body_.far_slot}, arg(offsetof(LoopArgs, far)), results, inner, Items::heavy, [&] {
       emit_level(pass, Level::far, lanes);
       walk_near(pass, lanes, inner);
       body_.rewind_near();
@@ -32449,7 +33758,7 @@ SINTER_DECL void LoopGenerator::column_pass(std::size_t pass, const std::vector<
 SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/loop_driver.ipp
 // The driver of generated loops: binds a kernel to extents, chooses which axis the code counts over, walks the other
-// parallel axes by shifting bases, cuts work into tasks, and runs the leaves of long rows in parallel.
+// parallel axes by shifting bases, cuts work into tasks, and runs the blocks of long rows in parallel.
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -32463,7 +33772,7 @@ inline void* thread_scratch(std::size_t bytes) {
     std::size_t size = 0;
     ~Buffer() { ::operator delete(data, std::align_val_t{64}); }
   };
-  thread_local Buffer buffer;
+  Buffer& buffer = thread_object([] { return new Buffer; });
   if (buffer.size < bytes) {
     ::operator delete(buffer.data, std::align_val_t{64});
     buffer.data = nullptr, buffer.size = 0;
@@ -32609,8 +33918,8 @@ class LoopLaunch final : public Launch {
   }
 
   void plan_split() {
-    may_split_ = code_->leaves() != nullptr && args_.columns >= 8 * leaf_elements && nanoseconds_ >= serial_nanoseconds && outer_extent_ * rest_count_ < 64;
-    if (may_split_) partials_.resize(static_cast<std::size_t>((args_.columns + leaf_elements - 1) / leaf_elements * code_->reductions()));
+    may_split_ = code_->blocks() != nullptr && args_.columns >= 8 * row_sum_block && nanoseconds_ >= serial_nanoseconds && outer_extent_ * rest_count_ < 64;
+    if (may_split_) partials_.resize(static_cast<std::size_t>((args_.columns + row_sum_block - 1) / row_sum_block * code_->reductions()));
   }
 
   /// Output larger than the caches goes past them.
@@ -32680,8 +33989,8 @@ class LoopLaunch final : public Launch {
   }
 
   void run_split(std::int64_t units) {
-    const auto leaves = static_cast<std::int64_t>(partials_.size()) / code_->reductions();
-    const double leaf_nanoseconds = nanoseconds_ / static_cast<double>(units * leaves);
+    const auto blocks = static_cast<std::int64_t>(partials_.size()) / code_->reductions();
+    const double block_nanoseconds = nanoseconds_ / static_cast<double>(units * blocks);
     LoopArgs local;
     copy_args(local);
     local.scratch = partials_.data();
@@ -32691,8 +34000,8 @@ class LoopLaunch final : public Launch {
       LoopArgs row = local;
       for (std::size_t i = 0; i < sources_.size(); ++i) row.pointer[i].base += outer * row.pointer[i].outer_stride;
       for (std::size_t a = 0; a < max_axes; ++a) row.index_origin[a] += outer * row.index_step[a];
-      parallel_for(leaves, leaf_nanoseconds, [&](std::int64_t begin, std::int64_t end) { code_->leaves()(&row, begin, end); });
-      local.reduced = leaves;
+      parallel_for(blocks, block_nanoseconds, [&](std::int64_t begin, std::int64_t end) { code_->blocks()(&row, begin, end); });
+      local.reduced = blocks;
       code_->finish()(&local, outer, outer + 1);
     }
   }
@@ -32729,6 +34038,7 @@ class LoopExecutable final : public Executable {
     bool fits = true;
     for (std::size_t a = 0; a < shape_->is_indexed.size(); ++a) fits &= !shape_->is_indexed[a] || g.extent[a] <= std::numeric_limits<std::int32_t>::max();
     if (SINTER_LIKELY(fits || !code_->has_narrow_index())) return code_;
+    const ForkSection section;
     std::call_once(wide_once_, [this] { wide_ = compile_loop(shape_->kernel, schedule_, isa_); });
     return wide_;
   }
@@ -32753,7 +34063,7 @@ SINTER_DECL std::shared_ptr<const Executable> make_loop_executable(const Kernel&
 SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/loop_generator.ipp
 // Pointwise and row kernels: passes over a row, lane accumulators, main loops and tails; and the two functions that let
-// the leaves of a long row run in parallel.
+// the blocks of a long row run in parallel.
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -32795,7 +34105,7 @@ SINTER_DECL CodeStream LoopGenerator::run() {
   kernel_region_ = s_.open_region();
   body_.assign_pointers();
   body_.emit_outside(Level::kernel, 0, nullptr, 0);
-  if (part_ == LoopPart::leaves) leaves_function();
+  if (part_ == LoopPart::blocks) blocks_function();
   else if (part_ == LoopPart::short_rows) short_rows_function();
   else outer_loop([&] {
     if (part_ == LoopPart::finish) finish_function();
@@ -32846,7 +34156,7 @@ SINTER_DECL void LoopGenerator::row_pass(std::size_t pass) {
     row_columns(pass, results);
   } else {
     std::vector<Running> rows = row_values(pass);
-    walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, rows, [&] {
+    walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, rows, Items::heavy, [&] {
       for (InstId i : plan_.passes[pass].needed)
         if (plan_.insts[i].level == Level::near) body_.emit_inner(i, Lane0{}, false);
       row_columns(pass, rows);
@@ -32864,7 +34174,7 @@ SINTER_DECL void LoopGenerator::publish(std::size_t pass, const std::vector<Runn
 
 SINTER_DECL void LoopGenerator::row_columns(std::size_t pass, std::vector<Running>& results) {
   if (results.empty()) return map_columns(pass);
-  chain({.reg = loop_reg::column}, arg(offsetof(LoopArgs, columns)), results, [&](int leaf_end) { row_leaf(pass, results, leaf_end); });
+  chain({.reg = loop_reg::column}, arg(offsetof(LoopArgs, columns)), results, [&](int block_end) { row_block(pass, results, block_end); });
 }
 
 /// Floats have 256 bytes of lanes by definition; for integers any number gives the same result.
@@ -32879,8 +34189,7 @@ SINTER_DECL void LoopGenerator::make_accumulators(std::size_t pass) {
     Accumulators& into = accumulators_.emplace_back();
     for (int a = 0; a < accumulators_of(dtype, row_copies_); ++a) into.lanes.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
     const Prim prim = plan_.kernel->body[i].prim;
-    if (is_floating(dtype) && (prim == Prim::reduce_min || prim == Prim::reduce_max))
-      into.saw_nan = b_.is_avx512() ? s_.new_mask() : s_.new_vec(b_.bytes(lane_of(dtype)));
+    if (b_.is_avx512() && is_floating(dtype) && (prim == Prim::reduce_min || prim == Prim::reduce_max)) into.saw_nan = s_.new_mask();
   }
 }
 
@@ -32896,7 +34205,7 @@ SINTER_DECL void LoopGenerator::clear_accumulators(const std::vector<Running>& r
 SINTER_DECL void LoopGenerator::accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane) {
   const Lane type = lane_of(inst.dtype);
   const VReg to = into.lanes[static_cast<std::size_t>(lane.copy) % into.lanes.size()];
-  VReg next = inst.prim == Prim::reduce_min ? b_.min_raw(type, to, v) : b_.max_raw(type, to, v);
+  VReg next = b_.number_extremum(type, to, v, inst.prim == Prim::reduce_min);
   if (lane.tail.active() || !s_.retarget_last(next, to)) b_.assign_where(type, to, next, lane.tail);
   if (!lane.tail.active() && into.unseen == no_vreg && lane.copy % 2 == 0 && lane.copy + 1 < row_copies_) {
     into.unseen = v;
@@ -32908,11 +34217,11 @@ SINTER_DECL void LoopGenerator::accumulate_extremum(Accumulators& into, const In
   b_.merge_mask(into.saw_nan, is_nan);
 }
 
-/// One leaf of a row: rcx to leaf_end, in steps of row_copies_ vectors, the rest vector by vector under masks.
-SINTER_DECL void LoopGenerator::row_leaf(std::size_t pass, std::vector<Running>& results, int leaf_end) {
+/// One block of a row: rcx to block_end, in steps of row_copies_ vectors, the rest vector by vector under masks.
+SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>& results, int block_end) {
   const int step = row_copies_ * plan_.lanes, top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
   clear_accumulators(results);
-  s_.mov(Gpr::rax, CodeStream::slot(leaf_end));
+  s_.mov(Gpr::rax, CodeStream::slot(block_end));
   s_.binary(Op::sub, Gpr::rax, loop_reg::column);
   s_.binary_imm(Op::and_, Gpr::rax, -step);
   s_.jump(Op::jle, rest);
@@ -32927,7 +34236,7 @@ SINTER_DECL void LoopGenerator::row_leaf(std::size_t pass, std::vector<Running>&
   s_.end_loop();
   s_.bind(rest);
   for (int u = 0; u < row_copies_; ++u) {
-    s_.mov(Gpr::rax, CodeStream::slot(leaf_end));
+    s_.mov(Gpr::rax, CodeStream::slot(block_end));
     s_.binary(Op::sub, Gpr::rax, loop_reg::column);
     s_.jump(Op::jle, done);
     vector_step(pass, {.copy = u, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)});
@@ -32950,7 +34259,7 @@ SINTER_DECL VReg LoopGenerator::combine_lanes(std::size_t reduction, std::size_t
   const VReg saw_nan = accumulators_[reduction].saw_nan;
   auto combine_two = [&](VectorBuilder& b, VReg older, VReg newer) {
     if (saw_nan == no_vreg) return combine(b, inst.prim, inst.dtype, older, newer);
-    return inst.prim == Prim::reduce_min ? b.min_raw(lane, older, newer) : b.max_raw(lane, older, newer);
+    return b.number_extremum(lane, older, newer, inst.prim == Prim::reduce_min);
   };
   while (parts.size() > 1) {
     const std::size_t half = parts.size() / 2;
@@ -33030,31 +34339,31 @@ SINTER_DECL void LoopGenerator::map_columns(std::size_t pass) {
 
 // Leaves apart ---------------------------------------------------------------------------------------------------------
 
-/// begin and end count leaves of the row at outer 0. Leaf values go to scratch, 8 bytes each, leaf-major.
-SINTER_DECL void LoopGenerator::leaves_function() {
-  const int leaf = s_.frame(8), leaf_end = s_.frame(8);
-  s_.mov(CodeStream::slot(leaf), loop_reg::outer);
+/// begin and end count blocks of the row at outer 0. Block values go to scratch, 8 bytes each, block-major.
+SINTER_DECL void LoopGenerator::blocks_function() {
+  const int block = s_.frame(8), block_end = s_.frame(8);
+  s_.mov(CodeStream::slot(block), loop_reg::outer);
   s_.mov_imm(loop_reg::outer, 0);
   body_.emit_outside(Level::outer, 0, nullptr, 0);
   body_.reset_pointers();
   std::vector<Running> results = row_values(0);
   make_accumulators(0);
-  run_loop({.reg = Gpr::none, .slot = leaf}, CodeStream::slot(end_slot_), [&] {
-    s_.emit(Op::imul, {reg(loop_reg::column), mem(8), immediate()}, CodeStream::slot(leaf), leaf_elements);
-    s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(loop_reg::column, static_cast<std::int32_t>(leaf_elements)));
+  run_loop({.reg = Gpr::none, .slot = block}, CodeStream::slot(end_slot_), [&] {
+    s_.emit(Op::imul, {reg(loop_reg::column), mem(8), immediate()}, CodeStream::slot(block), row_sum_block);
+    s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(loop_reg::column, static_cast<std::int32_t>(row_sum_block)));
     s_.mov(Gpr::rdx, arg(offsetof(LoopArgs, columns)));
     s_.binary(Op::cmp, Gpr::rax, Gpr::rdx);
     s_.binary(Op::cmovg, Gpr::rax, Gpr::rdx);
-    s_.mov(CodeStream::slot(leaf_end), Gpr::rax);
-    row_leaf(0, results, leaf_end);
-    s_.emit(Op::imul, {reg(Gpr::rdx), mem(8), immediate()}, CodeStream::slot(leaf), static_cast<std::int64_t>(8 * results.size()));
+    s_.mov(CodeStream::slot(block_end), Gpr::rax);
+    row_block(0, results, block_end);
+    s_.emit(Op::imul, {reg(Gpr::rdx), mem(8), immediate()}, CodeStream::slot(block), static_cast<std::int64_t>(8 * results.size()));
     s_.binary(Op::add, Gpr::rdx, arg(offsetof(LoopArgs, scratch)));
     for (std::size_t i = 0; i < results.size(); ++i)
       b_.store_scalar(results[i].dtype == DType::bool_ ? DType::i32 : results[i].dtype, CodeStream::at(Gpr::rdx, static_cast<std::int32_t>(8 * i)), results[i].reg);
   });
 }
 
-/// One outer step from the leaf values in scratch; args.reduced is their number (at least one).
+/// One outer step from the block values in scratch; args.reduced is their number (at least one).
 SINTER_DECL void LoopGenerator::finish_function() {
   body_.emit_outside(Level::outer, 0, nullptr, 0);
   body_.reset_pointers();
@@ -33063,7 +34372,7 @@ SINTER_DECL void LoopGenerator::finish_function() {
   const int done = s_.new_label(), top = s_.new_label();
   s_.mov_imm(loop_reg::near, 0);
   s_.mov_imm(CodeStream::slot(stack.pointer), 0);
-  s_.mov_imm(CodeStream::slot(stack.leaf), 0);
+  s_.mov_imm(CodeStream::slot(stack.block), 0);
   s_.begin_loop();
   s_.bind(top);
   s_.emit(Op::imul, {reg(Gpr::rdx), reg(loop_reg::near), immediate()}, static_cast<std::int64_t>(8 * results.size()));
@@ -33229,7 +34538,8 @@ class LoopPlanner {
   }
   void split_stores() {
     for (std::size_t s = 0; s < k_.stores.size(); ++s) {
-      bool inner = k_.kind == KernelKind::pointwise || access_varies_reduced(k_.stores[s].access);
+      // What varies along a reduced axis can only be stored at each of its points, whatever the addresses are.
+      const bool inner = k_.kind == KernelKind::pointwise || access_varies_reduced(k_.stores[s].access) || is_inner(plan_.insts[k_.stores[s].value]);
       (inner ? plan_.inner_stores : plan_.outer_stores).push_back(static_cast<std::uint16_t>(s));
     }
   }
@@ -33334,7 +34644,7 @@ SINTER_DECL std::optional<LoopPlan> plan_loop(const Kernel& kernel, const Schedu
 }  // namespace x86
 SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/loop_short_rows.ipp
-// Row kernels whose rows fit one vector: one masked vector per row, no leaves, and several rows side by side so that their
+// Row kernels whose rows fit one vector: one masked vector per row, no blocks, and several rows side by side so that their
 // chains of reductions overlap. Lanes beyond the row hold the neutral element, as they do in the full set of lanes, whose
 // upper halves then add nothing but neutral elements to the tree: the result is the same bit by bit.
 
@@ -33395,8 +34705,8 @@ SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, cons
       for (int row = 0; row < rows; ++row) body_.store_inner(plan_.kernel->stores[s], {.copy = row, .column_offset = 0, .tail = tail});
 }
 
-/// The lanes of one row: the neutral element combined with each element. A raw minimum or maximum with its neutral element
-/// is the element.
+/// The lanes of one row: the neutral element combined with each element. A minimum or maximum with its neutral element is
+/// the element.
 SINTER_DECL VReg LoopGenerator::short_row_start(const Inst& inst, VReg v, const Tail& tail) {
   const Lane lane = lane_of(inst.dtype);
   const VReg none = neutral({no_vreg, inst.prim, inst.dtype});
@@ -33408,10 +34718,10 @@ SINTER_DECL VReg LoopGenerator::short_row_start(const Inst& inst, VReg v, const 
 SINTER_DECL void LoopGenerator::short_rows_reduce(InstId reduction, int rows, const Tail& tail) {
   const Inst& inst = plan_.kernel->body[reduction];
   const Lane lane = lane_of(inst.dtype);
-  const bool loses_nan = is_floating(inst.dtype) && (inst.prim == Prim::reduce_min || inst.prim == Prim::reduce_max);
+  const bool loses_nan = b_.is_avx512() && is_floating(inst.dtype) && (inst.prim == Prim::reduce_min || inst.prim == Prim::reduce_max);
   auto combine_two = [&](VectorBuilder& b, VReg older, VReg newer) {
     if (!loses_nan) return combine(b, inst.prim, inst.dtype, older, newer);
-    return inst.prim == Prim::reduce_min ? b.min_raw(lane, older, newer) : b.max_raw(lane, older, newer);
+    return b.number_extremum(lane, older, newer, inst.prim == Prim::reduce_min);
   };
   std::vector<VReg> value, saw_nan;
   for (int row = 0; row < rows; ++row) {
@@ -33438,10 +34748,10 @@ SINTER_NAMESPACE_END
 // The primitives, one exhaustive switch per class of dtype.
 
 // ---- sinter/backend/x86/math.hpp
-// The elementary functions over vectors, written once against MathBuilder without branches or tables. Accuracy: exp and
-// log within 1 ulp, the rest within 2 ulp, over the whole domain, with C99's results for zeros, infinities, NaN and
-// subnormals. sin and cos: for |x| <= 5e5 (f32) or 1e14 (f64); beyond, the result is a number in [-1, 1] of falling
-// accuracy, then arbitrary. Knows nothing of machines, registers or kernels.
+// The elementary functions over vectors, written once against MathBuilder without branches (but for the remainder of huge
+// arguments of sin and cos) or tables. Accuracy: exp and log within 1 ulp, gelu and gauss within 3, the rest within 2 ulp,
+// over the whole domain, with C99's results for zeros, infinities, NaN and subnormals. gelu_slope: within 3 ulp but near its
+// zero at -0.75, where the error is absolute. Knows nothing of machines, registers or kernels.
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -33452,6 +34762,9 @@ Vec expand_sin(MathBuilder& b, Vec x);
 Vec expand_cos(MathBuilder& b, Vec x);
 Vec expand_tanh(MathBuilder& b, Vec x);
 Vec expand_erf(MathBuilder& b, Vec x);
+Vec expand_gelu(MathBuilder& b, Vec x);
+Vec expand_gelu_slope(MathBuilder& b, Vec x);
+Vec expand_gauss(MathBuilder& b, Vec x);
 Vec expand_pow(MathBuilder& b, Vec x, Vec y);
 Vec expand_rsqrt(MathBuilder& b, Vec x);
 
@@ -33479,6 +34792,9 @@ inline VReg lower_math(VectorBuilder& b, Prim prim, Lane lane, std::span<const V
     case Prim::cos: return expand_cos(math, x).id;
     case Prim::tanh: return expand_tanh(math, x).id;
     case Prim::erf: return expand_erf(math, x).id;
+    case Prim::gelu: return expand_gelu(math, x).id;
+    case Prim::gelu_slope: return expand_gelu_slope(math, x).id;
+    case Prim::gauss: return expand_gauss(math, x).id;
     case Prim::pow: return expand_pow(math, x, Vec{args[1]}).id;
     default: throw InternalError("x86: not a transcendental function");
   }
@@ -33547,7 +34863,8 @@ inline VReg divide_integers(VectorBuilder& b, Prim prim, Lane lane, VReg x, VReg
   return b.load_whole(lane, CodeStream::slot(left));
 }
 
-/// The exact remainder by x87's fprem lane by lane, then moved to the divisor's sign. Clobbers rax, r9.
+/// The exact remainder by x87's fprem lane by lane, then moved to the divisor's sign; a zero keeps the dividend's. Clobbers
+/// rax, r9.
 inline VReg divide_floats_remainder(VectorBuilder& b, Lane lane, VReg x, VReg y) {
   CodeStream& s = b.stream();
   const int size = size_of(lane), shift = size == 8 ? 3 : 2;
@@ -33760,6 +35077,12 @@ inline constexpr double erf[] = {
 inline constexpr double atanh[] = {
     0x1.9999980000000p-2, 0x1.2493b60000000p-2, 0x1.c63da80000000p-3, 0x1.9083fe0000000p-3,
 };
+// Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64). Relative error 2^-25.7.
+inline constexpr double normal_tail[] = {
+    0x1.82b4bc0000000p-3, -0x1.373e3a0000000p-4, 0x1.8c6d7a0000000p-6, -0x1.7dff6c0000000p-8,
+    0x1.eedeb80000000p-11, -0x1.ed86b00000000p-15, -0x1.ceb5a40000000p-17, 0x1.9c64300000000p-19,
+    0x1.a543c00000000p-23, -0x1.00dd6e0000000p-24,
+};
 // 1 / ln(2).
 inline constexpr double log2_e = 0x1.7154760000000p+0;
 // ln(2) in two parts; their sum is right to twice the precision.
@@ -33818,6 +35141,15 @@ inline constexpr double atanh[] = {
     0x1.9999999999996p-2, 0x1.2492492492f51p-2, 0x1.c71c71c5968bep-3, 0x1.745d18295a49bp-3,
     0x1.3b1364c7cac23p-3, 0x1.11206f77eb20cp-3, 0x1.de3d62a6a5820p-4, 0x1.eac64205b7a56p-4,
 };
+// Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64). Relative error 2^-54.2.
+inline constexpr double normal_tail[] = {
+    0x1.cc85dabf38064p-4, -0x1.eccf736e4eed3p-6, 0x1.e5f0e6424b32ep-8, -0x1.b74a69be90e5bp-10,
+    0x1.697f7721e6852p-12, -0x1.0c13a7e4c18e9p-14, 0x1.60f3ce1f10f5fp-17, -0x1.92b6384d5134dp-20,
+    0x1.7d3371ae0b3f0p-23, -0x1.0f1819c1a7e49p-26, 0x1.87ec9ded4870dp-31, 0x1.071b1acd72340p-34,
+    -0x1.1081f25445f58p-36, 0x1.47510374c9944p-40, 0x1.19bec1c6badb2p-44, -0x1.861781600d81dp-46,
+    0x1.613815ce42847p-50, 0x1.f9f3e6dc7ad2dp-53, -0x1.6902beec38787p-55, -0x1.8e84b47928430p-59,
+    0x1.466483f872ae3p-61, 0x1.d4582ceb8f7bep-65,
+};
 // 1 / ln(2).
 inline constexpr double log2_e = 0x1.71547652b82fep+0;
 // ln(2) in two parts; their sum is right to twice the precision.
@@ -33840,6 +35172,19 @@ inline constexpr double two_thirds[] = {
 };
 
 }  // namespace x86::coefficients_f64
+namespace x86 {
+
+// 1 / pi as an integer, in units of 2^-1162; the lowest word first.
+inline constexpr int inverse_pi_unit = 1162;
+inline constexpr std::uint64_t inverse_pi_bits[19] = {
+    0xf6bf623f1aba10ac, 0x0e73ef14a525d4d7, 0x4f758fd7cbe2f67a, 0x8c7ecd3cbfd45aea,
+    0x6cfd9e4f96136e9e, 0x5e2316b414da3eda, 0xf12fffbc0b301fde, 0x08bf177bf250763f,
+    0x23ac7306a673e939, 0x38e04d68befc8273, 0x046bea5d768909d3, 0x3bd63962534e7dd1,
+    0x925dd413a32439fc, 0x48dc74849ba5c00c, 0xa2c757bd778ac36e, 0xc52b3278872083fc,
+    0x4eafa3ea69bb81b6, 0xf306dc9c882a53f8, 0x0000000000000145,
+};
+
+}  // namespace x86
 SINTER_NAMESPACE_END
 
 SINTER_NAMESPACE_BEGIN
@@ -33853,8 +35198,11 @@ struct Format {
   double magic;                   // 1.5 * 2^mantissa_bits: adding it rounds to an integer, which is then in the low bits
   double exp_lowest, exp_highest; // outside, exp is 0 or infinite
   double tanh_end, erf_end;       // from here on the function is 1
+  double gauss_end;               // from here on e^(-x^2/2) is 0
+  double tail_slope, tail_centre; // normal_tail is in a / (1 + a * slope) - centre
+  double sin_end;                 // beyond, the quotient by pi is not right to 0.06 any more
   std::uint64_t one, sqrt_half, infinity, sign;   // bits
-  std::span<const double> expm1, log, sin, erf, atanh, ln2, ln2_short, pi, two_thirds;
+  std::span<const double> expm1, log, sin, erf, atanh, normal_tail, ln2, ln2_short, pi, two_thirds;
   double log2_e, inverse_pi;
 
   std::uint64_t mantissa_mask() const { return (std::uint64_t{1} << mantissa_bits) - 1; }
@@ -33864,12 +35212,12 @@ struct Format {
 inline const Format& format(const MathBuilder& b) {
   namespace s = coefficients_f32;
   namespace d = coefficients_f64;
-  static constexpr Format f32{23, -126, 0x1.8p23, -104, 89, 10, 3.93, 0x3F800000, 0x3F3504F3, 0x7F800000, 0x80000000,
-                              s::expm1, s::log, s::sin, s::erf, s::atanh, s::ln2, s::ln2_short, s::pi, s::two_thirds,
+  static constexpr Format f32{23, -126, 0x1.8p23, -104, 89, 10, 3.93, 15, 1.0 / 4, 2, 5e5, 0x3F800000, 0x3F3504F3, 0x7F800000, 0x80000000,
+                              s::expm1, s::log, s::sin, s::erf, s::atanh, s::normal_tail, s::ln2, s::ln2_short, s::pi, s::two_thirds,
                               s::log2_e, s::inverse_pi};
-  static constexpr Format f64{52, -1022, 0x1.8p52, -746, 710, 20, 5.95, 0x3FF0000000000000, 0x3FE6A09E667F3BCD,
+  static constexpr Format f64{52, -1022, 0x1.8p52, -746, 710, 20, 5.95, 39, 1.0 / 6, 3.5, 1e14, 0x3FF0000000000000, 0x3FE6A09E667F3BCD,
                               0x7FF0000000000000, 0x8000000000000000,
-                              d::expm1, d::log, d::sin, d::erf, d::atanh, d::ln2, d::ln2_short, d::pi, d::two_thirds,
+                              d::expm1, d::log, d::sin, d::erf, d::atanh, d::normal_tail, d::ln2, d::ln2_short, d::pi, d::two_thirds,
                               d::log2_e, d::inverse_pi};
   return b.is_double() ? f64 : f32;
 }
@@ -33881,6 +35229,13 @@ inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 inline Vec horner(MathBuilder& b, std::span<const double> coefficients, Vec x) {
   Vec sum = b.imm(coefficients.back());
   for (std::size_t i = coefficients.size() - 1; i-- > 0;) sum = b.fma(sum, x, b.imm(coefficients[i]));
+  return sum;
+}
+/// The polynomial at x with the signs of every other coefficient changed, the first one's too: -P(-x).
+inline Vec alternating_horner(MathBuilder& b, std::span<const double> coefficients, Vec x) {
+  auto coefficient = [&](std::size_t i) { return b.imm(i % 2 == 0 ? -coefficients[i] : coefficients[i]); };
+  Vec sum = coefficient(coefficients.size() - 1);
+  for (std::size_t i = coefficients.size() - 1; i-- > 0;) sum = b.fma(sum, x, coefficient(i));
   return sum;
 }
 /// Twice the polynomial at 2x.
@@ -33938,17 +35293,17 @@ inline Vec exp_reduced(MathBuilder& b, Vec r) {
   return b.fma(r, b.fma(r, horner(b, format(b).expm1, r), one), one);
 }
 
-/// sin(x) from x = n * pi + r, given n and its parity (the low bit).
-inline Vec sin_of_remainder(MathBuilder& b, Vec x, Vec n, Vec parity) {
+/// sin(x) from x = n * pi + r, given n and its parity (the low bit); of arguments too large for that n in another way. The
+/// square is negative, so that the sum keeps the sign of -0.
+inline Vec sin_of_remainder(MathBuilder& b, Vec x, Vec n, Vec parity, bool is_cosine) {
   const Format& f = format(b);
   Vec r = x;
   for (double part : f.pi) r = b.fnma(n, b.imm(part), r);
   r = b.bit_xor(r, b.shift_left(parity, b.is_double() ? 63 : 31));
-  Vec square = b.mul(r, r);
-  Vec sine = b.fma(b.mul(square, r), horner(b, f.sin, square), r);
-  // Near 1 rounding may lead beyond it, and for huge x the remainder is none.
-  sine = clamp(b, sine, -1, 1);
-  return with_sign(b, sine, r);   // of -0, which the sum has lost
+  r = b.remainder_by_pi(r, x, f.sin_end, is_cosine);
+  Vec square = b.fnma(r, r, b.imm(0));
+  Vec sine = b.fma(b.mul(square, r), alternating_horner(b, f.sin, square), r);
+  return clamp(b, sine, -1, 1);   // near 1 rounding may lead beyond it
 }
 
 /// A value as an unevaluated sum of two, high + low.
@@ -34013,6 +35368,32 @@ inline Vec finish_pow(MathBuilder& b, Vec x, Vec y, Vec power) {
   return b.select(unit, one, power);
 }
 
+/// e^(-a^2/2) = fraction * 2^exponent.
+struct Scaled {
+  Vec fraction, exponent;
+};
+/// For 0 <= a <= gauss_end. With n = -a^2 / (2 ln 2), rounded, and s = a^2 + 2n ln(2) = -2r it is e^r 2^n. The square is inside a fma
+/// with an exact product, so that its rounding, which the exponential would enlarge a^2/2 times, does not occur.
+inline Scaled gauss_of(MathBuilder& b, Vec a) {
+  const Format& f = format(b);
+  Rounded n = round_product(b, b.mul(a, a), -f.log2_e / 2);
+  Vec s = b.fma(a, a, b.mul(n.value, b.imm(2 * f.ln2_short[0])));
+  s = b.fma(n.value, b.imm(2 * f.ln2_short[1]), s);
+  auto coefficient = [&](std::size_t i) { return b.imm(std::ldexp(i % 2 == 0 ? f.expm1[i] : -f.expm1[i], -2 - static_cast<int>(i))); };
+  Vec sum = coefficient(f.expm1.size() - 1);
+  for (std::size_t i = f.expm1.size() - 1; i-- > 0;) sum = b.fma(sum, s, coefficient(i));
+  return {b.fma(s, b.fma(s, sum, b.imm(-0.5)), b.imm(1)), n.value};
+}
+
+/// Phi(-a) = e^(-a^2/2) S(u) / d with d = 1 + a * slope, u = a / d and a smooth S.
+inline Vec normal_tail(MathBuilder& b, Vec u) { return horner(b, format(b).normal_tail, b.sub(u, b.imm(format(b).tail_centre))); }
+inline Vec tail_divisor(MathBuilder& b, Vec a) { return b.fma(a, b.imm(format(b).tail_slope), b.imm(1)); }
+/// What u = a / divisor lacks because both were rounded.
+inline Vec quotient_error(MathBuilder& b, Vec a, Vec divisor, Vec u) {
+  Vec low = b.fma(a, b.imm(format(b).tail_slope), b.sub(b.imm(1), divisor));
+  return b.div(b.fnma(u, low, b.fnma(u, divisor, a)), divisor);
+}
+
 }  // namespace math_detail
 
 /// n = x / ln(2) to the nearest integer, r = x - n ln(2): the first product's remainder is exact.
@@ -34047,7 +35428,7 @@ SINTER_DECL Vec expand_log(MathBuilder& b, Vec x) {
 SINTER_DECL Vec expand_sin(MathBuilder& b, Vec x) {
   using namespace math_detail;
   Rounded n = round_product(b, x, format(b).inverse_pi);
-  return sin_of_remainder(b, x, n.value, n.biased);
+  return sin_of_remainder(b, x, n.value, n.biased, false);
 }
 
 /// cos(x) = sin(x + pi/2) with the odd multiple of pi/2 nearest to x taken off, so that small results stay exact.
@@ -34056,7 +35437,7 @@ SINTER_DECL Vec expand_cos(MathBuilder& b, Vec x) {
   const Format& f = format(b);
   Vec magic = b.imm(f.magic + 1);   // the parity is that of n + 1
   Vec biased = b.add(b.fma(x, b.imm(f.inverse_pi), b.imm(-0.5)), magic);
-  return sin_of_remainder(b, x, b.add(b.sub(biased, magic), b.imm(0.5)), biased);
+  return sin_of_remainder(b, x, b.add(b.sub(biased, magic), b.imm(0.5)), biased, true);
 }
 
 /// tanh(a) = h / (h + 1) with 2h = e^(2a) - 1. a = n ln(2)/2 + r gives h = 2^n (e^(2r) - 1)/2 + (2^n - 1)/2. The
@@ -34094,6 +35475,35 @@ SINTER_DECL Vec expand_erf(MathBuilder& b, Vec x) {
   Vec factor = b.fma(b.fma(v, b.imm(1.0 / 2048), b.imm(-1.0 / 64)), v, b.imm(3.0 / 16));
   Vec u = b.add(size, b.fnma(b.mul(v, v), factor, correction));
   return with_sign(b, b.fnma(u, b.mul(u, b.imm(0.25)), u), x);
+}
+
+/// x Phi(x) = max(x, 0) - a Phi(-a) with a = |x|. The maximum keeps the sign of -0 and NaN.
+SINTER_DECL Vec expand_gelu(MathBuilder& b, Vec x) {
+  using namespace math_detail;
+  Vec a = b.min_magnitude(x, format(b).gauss_end);
+  Vec divisor = tail_divisor(b, a), u = b.div(a, divisor);
+  if (b.is_double()) u = b.add(u, quotient_error(b, a, divisor, u));   // 22 coefficients leave less room for other errors
+  Scaled gauss = gauss_of(b, a);
+  return b.fnma(b.mul(u, normal_tail(b, u)), b.scale(gauss.fraction, gauss.exponent), b.max_raw(b.imm(-0.0), x));
+}
+
+/// Phi(x) + x phi(x) is d where x <= 0, else 1 - d, with d = e^(-a^2/2) (S(u) / (1 + a * slope) - a / sqrt(2 pi)).
+SINTER_DECL Vec expand_gelu_slope(MathBuilder& b, Vec x) {
+  using namespace math_detail;
+  Vec a = b.min_magnitude(x, format(b).gauss_end);
+  Vec divisor = tail_divisor(b, a);
+  Vec tail = b.div(normal_tail(b, b.div(a, divisor)), divisor);
+  Vec difference = b.fnma(a, b.imm(0.39894228040143267794), tail);   // 1 / sqrt(2 pi)
+  Scaled gauss = gauss_of(b, a);
+  Vec d = b.scale(b.mul(gauss.fraction, difference), gauss.exponent);
+  d = b.select(b.less(b.imm(0), x), b.sub(b.imm(1), d), d);
+  return b.select(b.is_nan(x), x, d);
+}
+
+SINTER_DECL Vec expand_gauss(MathBuilder& b, Vec x) {
+  using namespace math_detail;
+  Scaled gauss = gauss_of(b, b.min_magnitude(x, format(b).gauss_end));
+  return b.select(b.is_nan(x), x, b.scale(gauss.fraction, gauss.exponent));
 }
 
 /// e^(y log|x|), the logarithm and the product carried as pairs.
@@ -34382,15 +35792,55 @@ SINTER_DECL bool VectorBuilder::is_number(Lane lane, VReg a) const {
   return lane == Lane::f32 ? (bits & 0x7FFFFFFF) <= 0x7F800000 : (bits & 0x7FFFFFFFFFFFFFFF) <= 0x7FF0000000000000;
 }
 
+/// vrange: which number, and in bits 2 and 3 its sign (the number's own, or none).
+inline constexpr int range_minimum = 0b0100, range_maximum = 0b0101, range_least_magnitude = 0b1010;
+
 SINTER_DECL VReg VectorBuilder::extremum(Lane lane, VReg a, VReg b, bool minimum) {
   if (lane == Lane::i32) return out(lane, minimum ? Op::vpminsd : Op::vpmaxsd, {a, b});
   if (lane == Lane::i64 && is_avx512()) return out(lane, minimum ? Op::vpminsq : Op::vpmaxsq, {a, b});
   if (lane == Lane::i64) return select(lane, compare(lane, Compare::lt, minimum ? a : b, minimum ? b : a), a, b);
-  // The machine's gives b when either is NaN: right unless a is the NaN, and a constant is none.
-  if (is_number(lane, a)) return minimum ? min_raw(lane, a, b) : max_raw(lane, a, b);
-  if (is_number(lane, b)) return minimum ? min_raw(lane, b, a) : max_raw(lane, b, a);
-  VReg raw = minimum ? min_raw(lane, a, b) : max_raw(lane, a, b);
-  return select(lane, compare(lane, Compare::unordered, a, a), a, raw);
+  if (is_number(lane, a)) return extremum_with(lane, a, b, minimum);
+  if (is_number(lane, b)) return extremum_with(lane, b, a, minimum);
+  VReg result = number_extremum(lane, a, b, minimum);
+  if (!is_avx512()) return result;
+  VReg is_nan = compare(lane, Compare::unordered, a, b);
+  Instruction& i = s_.emit(lane == Lane::f32 ? Op::vaddps : Op::vaddpd, {vec(result, bytes(lane)), vec(a, bytes(lane)), vec(b, bytes(lane))});
+  i.reads_first = true;   // where either is NaN the sum is
+  i.mask = is_nan;
+  return result;
+}
+
+/// The machine's operation gives its second operand when either is NaN, and between zeros: right for a constant first, but
+/// between zeros of which the constant is the one to give.
+SINTER_DECL VReg VectorBuilder::extremum_with(Lane lane, VReg constant, VReg x, bool minimum) {
+  const std::uint64_t bits = s_.constant_bits(constant), sign = lane == Lane::f32 ? 0x80000000u : std::uint64_t{1} << 63;
+  VReg result = minimum ? min_raw(lane, constant, x) : max_raw(lane, constant, x);
+  if (!minimum && bits == 0) return add(lane, result, constant);   // -0 + 0 is 0
+  if (minimum && bits == sign) return neg(lane, add(lane, neg(lane, result), imm_float(lane, 0)));
+  return result;
+}
+
+/// AVX2: the operation both ways round. The two differ where one operand is NaN or both are zeros. Their or is NaN there,
+/// or the lesser zero; for the larger zero that difference is taken off again (as V8 does for WebAssembly).
+SINTER_DECL VReg VectorBuilder::number_extremum(Lane lane, VReg a, VReg b, bool minimum) {
+  if (is_avx512()) {
+    VReg r = s_.new_vec(bytes(lane));
+    s_.emit(lane == Lane::f32 ? Op::vrangeps : Op::vrangepd, {vec(r, bytes(lane)), vec(a, bytes(lane)), vec(b, bytes(lane)), immediate()},
+            minimum ? range_minimum : range_maximum);
+    return r;
+  }
+  if (minimum) return bit_or(lane, min_raw(lane, a, b), min_raw(lane, b, a));
+  VReg one_way = max_raw(lane, a, b), difference = bit_xor(lane, one_way, max_raw(lane, b, a));
+  return sub(lane, bit_or(lane, one_way, difference), difference);
+}
+
+/// |x|, but at most `limit`; for NaN some number in that range, or NaN.
+SINTER_DECL VReg VectorBuilder::min_magnitude(Lane lane, VReg x, double limit) {
+  if (!is_avx512()) return min_raw(lane, abs(lane, x), imm_float(lane, limit));
+  VReg r = s_.new_vec(bytes(lane));
+  s_.emit(lane == Lane::f32 ? Op::vrangeps : Op::vrangepd, {vec(r, bytes(lane)), vec(x, bytes(lane)), vec(imm_float(lane, limit), bytes(lane)), immediate()},
+          range_least_magnitude);
+  return r;
 }
 
 SINTER_DECL VReg VectorBuilder::neg(Lane lane, VReg a) {
@@ -34431,6 +35881,20 @@ SINTER_DECL VReg VectorBuilder::scale(Lane lane, VReg x, VReg n) {
 // Conversions ------------------------------------------------------------------------------------------------------
 
 SINTER_DECL VReg VectorBuilder::convert(Lane from, Lane to, VReg a) {
+  return is_float(from) && !is_float(to) ? saturate(from, to, a) : convert_unchecked(from, to, a);
+}
+
+/// The machine makes the least integer of all that does not fit, which is right below the range.
+SINTER_DECL VReg VectorBuilder::saturate(Lane from, Lane to, VReg a) {
+  const bool narrow = to == Lane::i32;
+  VReg number = select(from, compare(from, Compare::unordered, a, a), imm_float(from, 0), a);
+  if (narrow && from == Lane::f64) return convert_unchecked(from, to, min_raw(from, imm_float(from, 2147483647.0), number));
+  VReg is_above = compare(from, Compare::le, imm_float(from, narrow ? 0x1p31 : 0x1p63), a);
+  VReg largest = imm_int(to, narrow ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max());
+  return select(to, resize_mask(is_above, size_of(from), size_of(to)), largest, convert_unchecked(from, to, number));
+}
+
+SINTER_DECL VReg VectorBuilder::convert_unchecked(Lane from, Lane to, VReg a) {
   if (from == to) return a;
   const int in = bytes(from), width = bytes(to);
   const bool wide = is_avx512();
@@ -34826,7 +36290,169 @@ SINTER_DECL void VectorBuilder::mask_to_bytes(Mem m, VReg mask, const Tail& tail
 
 }  // namespace x86
 SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/vector_remainder.ipp
+// Range reduction of large arguments of sine and cosine, lane by lane in general registers and x87: rare, so short rather
+// than fast. x / pi mod 2 needs only those 192 bits of 1 / pi whose product with the 53 bits of x is neither a multiple of 2
+// nor below the result's precision (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+namespace x86_detail {
+
+/// Offsets in the routine's frame.
+struct RemainderFrame {
+  static constexpr int x = 0, remainder = 64, number = 128, low = 136, high = 144, saved = 152, bytes = 192;
+};
+
+/// 1 / pi, then what the sum of high and low is multiplied by.
+inline std::int32_t remainder_constants(CodeStream& s) {
+  std::array<std::uint64_t, 24> data{};
+  std::memcpy(data.data(), inverse_pi_bits, sizeof inverse_pi_bits);
+  data[19] = std::bit_cast<std::uint64_t>(0x1p63);
+  data[20] = std::bit_cast<std::uint64_t>(0x1p-127);
+  return s.pool_data(data.data(), static_cast<int>(sizeof data));
+}
+
+/// Emits the routine. Clobbers rax, rdx, r9.
+class RemainderRoutine {
+ public:
+  RemainderRoutine(CodeStream& stream, int frame, int size) : s_(stream), frame_(frame), size_(size), pool_(remainder_constants(stream)) {}
+
+  void emit(int lanes, double limit, bool is_cosine) {
+    constexpr Gpr saved[] = {Gpr::rcx, Gpr::r8, Gpr::r10, Gpr::r11};
+    for (int i = 0; i < 4; ++i) s_.mov(at(RemainderFrame::saved + 8 * i), saved[i]);
+    const int again = s_.new_label(), next = s_.new_label();
+    s_.mov_imm(Gpr::r9, lanes - 1);
+    s_.bind(again);
+    take_apart(limit, next);
+    multiply();
+    round_to_sign(is_cosine);
+    to_float();
+    s_.bind(next);
+    s_.binary_imm(Op::sub, Gpr::r9, 1);
+    s_.jump(Op::jge, again);
+    for (int i = 0; i < 4; ++i) s_.mov(saved[i], at(RemainderFrame::saved + 8 * i));
+    s_.push({.op = Op::near_ret});
+  }
+
+ private:
+  Mem at(int offset) const { return CodeStream::slot(frame_ + 8 + offset); }
+  Mem lane_at(int offset) const { return CodeStream::at(Gpr::rsp, Gpr::r9, size_ == 8 ? 3 : 2, frame_ + 8 + offset); }
+  void x87(Op op, int bytes, Mem m) { s_.emit(op, {mem(bytes)}, m).only_reads = true; }
+  void shift(Op op, Gpr r, int count) { s_.binary_imm(op, r, count); }
+
+  /// The lane as f64 in `number`; r8: its 53 bits, shifted left by less than 8; r11: where the bits of 1 / pi begin that they
+  /// are multiplied with. Jumps where the lane is not beyond the limit, or not finite. Clobbers rcx, r10.
+  void take_apart(double limit, int otherwise) {
+    x87(Op::fld, size_, lane_at(RemainderFrame::x));
+    x87(Op::fstp, 8, at(RemainderFrame::number));
+    s_.mov(Gpr::rcx, at(RemainderFrame::number));
+    s_.binary(Op::add, Gpr::rcx, Gpr::rcx);   // without the sign
+    s_.mov_imm(Gpr::r10, static_cast<std::int64_t>(2 * std::bit_cast<std::uint64_t>(limit)));
+    s_.binary(Op::cmp, Gpr::rcx, Gpr::r10);
+    s_.jump(Op::jbe, otherwise);
+    s_.mov(Gpr::r8, Gpr::rcx);
+    shift(Op::shl, Gpr::r8, 11);
+    shift(Op::shr, Gpr::r8, 1);
+    s_.mov_imm(Gpr::r10, std::numeric_limits<std::int64_t>::min());
+    s_.binary(Op::add, Gpr::r8, Gpr::r10);    // the leading one
+    shift(Op::shr, Gpr::r8, 11);
+    shift(Op::shr, Gpr::rcx, 53);             // the exponent
+    s_.binary_imm(Op::cmp, Gpr::rcx, 2047);
+    s_.jump(Op::je, otherwise);
+    // x = m 2^(e - 1075), so the bits begin (unit + 884 - e) bits up in the table: whole bytes, and m moves by the rest.
+    s_.emit(Op::neg, {reg(Gpr::rcx)});
+    s_.binary_imm(Op::add, Gpr::rcx, inverse_pi_unit + 884);
+    s_.emit(Op::lea, {reg(Gpr::r11), mem(8)}, Mem{.pool = true, .disp = pool_});
+    s_.mov(Gpr::r10, Gpr::rcx);
+    s_.binary_imm(Op::add, Gpr::r10, 7);
+    shift(Op::shr, Gpr::r10, 3);
+    s_.binary(Op::add, Gpr::r11, Gpr::r10);
+    s_.emit(Op::neg, {reg(Gpr::rcx)});
+    s_.binary_imm(Op::and_, Gpr::rcx, 7);
+    s_.emit(Op::shl, {reg(Gpr::r8), reg(Gpr::rcx, 1)});
+  }
+
+  /// rax:r10 = x / pi mod 2 in units of 2^-127.
+  void multiply() {
+    s_.mov(Gpr::rax, CodeStream::at(Gpr::r11));
+    s_.emit(Op::mul, {reg(Gpr::r8)});
+    s_.mov(Gpr::r10, Gpr::rdx);
+    s_.mov(Gpr::rax, CodeStream::at(Gpr::r11, 8));
+    s_.emit(Op::mul, {reg(Gpr::r8)});
+    s_.binary(Op::add, Gpr::r10, Gpr::rax);
+    s_.binary_imm(Op::adc, Gpr::rdx, 0);
+    s_.mov(Gpr::rax, CodeStream::at(Gpr::r11, 16));
+    s_.binary(Op::imul, Gpr::rax, Gpr::r8);
+    s_.binary(Op::add, Gpr::rax, Gpr::rdx);
+  }
+
+  /// rax:r10 becomes the distance from the nearest integer, signed, in units of 2^-128; the sign of rdx says whether the
+  /// result changes its own: where that integer is odd, and with x but for a cosine.
+  void round_to_sign(bool is_cosine) {
+    if (is_cosine) {   // cos(pi y) = sin(pi (y + 1/2))
+      s_.mov_imm(Gpr::rdx, std::int64_t{1} << 62);
+      s_.binary(Op::add, Gpr::rax, Gpr::rdx);
+    }
+    s_.mov(Gpr::rdx, Gpr::rax);
+    s_.binary(Op::add, Gpr::rdx, Gpr::rdx);
+    s_.binary(Op::xor_, Gpr::rdx, Gpr::rax);
+    if (!is_cosine) s_.binary(Op::xor_, Gpr::rdx, at(RemainderFrame::number));
+    s_.binary(Op::add, Gpr::r10, Gpr::r10);
+    s_.binary(Op::adc, Gpr::rax, Gpr::rax);
+  }
+
+  void to_float() {
+    shift(Op::shr, Gpr::r10, 1);
+    s_.mov(at(RemainderFrame::low), Gpr::r10);
+    s_.mov(at(RemainderFrame::high), Gpr::rax);
+    x87(Op::fild, 8, at(RemainderFrame::high));
+    x87(Op::fmul, 8, Mem{.pool = true, .disp = pool_ + 19 * 8});
+    x87(Op::fild, 8, at(RemainderFrame::low));
+    s_.push({.op = Op::faddp});
+    s_.push({.op = Op::fldpi});
+    s_.push({.op = Op::fmulp});
+    x87(Op::fmul, 8, Mem{.pool = true, .disp = pool_ + 20 * 8});
+    const int keeps = s_.new_label();
+    s_.emit(Op::test, {reg(Gpr::rdx), reg(Gpr::rdx)}).only_reads = true;
+    s_.jump(Op::jge, keeps);
+    s_.push({.op = Op::fchs});
+    s_.bind(keeps);
+    x87(Op::fstp, size_, lane_at(RemainderFrame::remainder));
+  }
+
+  CodeStream& s_;
+  int frame_, size_;
+  std::int32_t pool_;
+};
+
+}  // namespace x86_detail
+
+SINTER_DECL void VectorBuilder::remainder_by_pi(Lane lane, VReg remainder, VReg x, double limit, bool is_cosine) {
+  using Frame = x86_detail::RemainderFrame;
+  const int is_done = s_.new_label(), size = size_of(lane);
+  jump_if_none(compare(lane, Compare::lt, imm_float(lane, limit), abs(lane, x)), is_done);
+  const auto key = static_cast<std::uint32_t>(lanes_ * 32 + size * 2 + (is_cosine ? 1 : 0));
+  const CodeStream::Routine routine = s_.routine(key, Frame::bytes);
+  store_whole(lane, CodeStream::slot(routine.frame + Frame::x), x);
+  store_whole(lane, CodeStream::slot(routine.frame + Frame::remainder), remainder);
+  s_.jump(Op::call, routine.label);
+  s_.emit(Op::vmovups, {vec(remainder, bytes(lane)), mem(bytes(lane))}, CodeStream::slot(routine.frame + Frame::remainder));
+  if (routine.is_new) {
+    s_.jump(Op::jmp, is_done);
+    s_.bind(routine.label);
+    x86_detail::RemainderRoutine(s_, routine.frame, size).emit(lanes_, limit, is_cosine);
+  }
+  s_.bind(is_done);
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
 #endif
+// ---- sinter/src_cuda.hpp
+// Every definition of the CUDA back end. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// backend/cuda
 // ---- sinter/backend/cuda/cuda.ipp
 // The public CUDA names, with and without the back end.
 
@@ -35072,7 +36698,7 @@ class Pool {
   void trim_locked();
 
   int device_;
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   FreeList free_;
   MemoryStats stats_;
 };
@@ -35093,7 +36719,7 @@ class Staging {
     bool is_pending = false;
   };
   Piece& next();
-  std::mutex mutex_;
+  ForkSafeMutex mutex_;
   std::array<Piece, pieces> ring_;
   std::size_t at_ = 0;
 };
@@ -35134,7 +36760,7 @@ class Gpu {
   void* fault_record(const StreamState& stream);
   /// Waits for everything on the device; reports nothing. Not while another thread records a graph, which that would break.
   void wait_for_all() const;
-  std::mutex& recording() const { return recording_; }
+  ForkSafeMutex& recording() const { return recording_; }
   /// Waits for the stream; throws what went wrong on the device, naming kernels.
   void synchronise(const StreamState& stream);
   /// Throws unless `result` is success: DeviceError with what ran last.
@@ -35156,7 +36782,7 @@ class Gpu {
   Pool pool_;
   Staging staging_;
   const StreamState* default_stream_ = nullptr;
-  mutable std::mutex mutex_, recording_;
+  mutable ForkSafeMutex mutex_, recording_;
   std::vector<std::unique_ptr<StreamState>> streams_;
   std::vector<const StreamState*> idle_streams_;
   std::atomic<std::uint64_t*> fault_{nullptr};
@@ -35190,8 +36816,7 @@ inline ProductPolicy policy_of_environment() {
                   "set it to measure, rule, fma, tensor_cores, library or library_then_kernel");
 }
 inline std::atomic<ProductPolicy>& policy_place() {
-  static std::atomic<ProductPolicy> place{policy_of_environment()};   // throws again at the next use
-  return place;
+  return process_object([] { return new std::atomic<ProductPolicy>{policy_of_environment()}; });   // throws again at the next use
 }
 }  // namespace cuda_detail
 
@@ -35455,7 +37080,7 @@ class ProductChoices {
 
  private:
   DiskCache disk_;
-  std::mutex measuring_, mutex_;
+  ForkSafeMutex measuring_, mutex_;
   std::map<std::string, ProductChoice> known_;
 };
 
@@ -35577,17 +37202,17 @@ class Modules {
     table_.clear();
   }
   static Modules& of(const Gpu& gpu) {
-    static auto* all = new std::array<Modules, max_devices>;
+    auto* all = &process_object<std::array<Modules, max_devices>>();
     return (*all)[static_cast<std::size_t>(gpu.index())];
   }
 
  private:
   static constexpr std::size_t most = 4096;
   struct Entry {
-    std::mutex compiling;
+    ForkSafeMutex compiling;
     std::shared_ptr<const Module> module;
   };
-  std::mutex mutex_;
+  ForkSafeMutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Entry>> table_;
 };
 
@@ -35862,10 +37487,13 @@ inline std::optional<ProductWay> forced_way(ProductPolicy policy) {
 
 /// The choices made on a device.
 inline ProductChoices& product_choices(const Gpu& gpu) {
-  static auto* all = new std::array<std::unique_ptr<ProductChoices>, max_devices>;
-  static std::mutex mutex;
-  std::scoped_lock lock(mutex);
-  auto& place = (*all)[static_cast<std::size_t>(gpu.index())];
+  struct Table {
+    ForkSafeMutex mutex;
+    std::array<std::unique_ptr<ProductChoices>, max_devices> choices;
+  };
+  Table& table = process_object<Table>();
+  std::scoped_lock lock(table.mutex);
+  auto& place = table.choices[static_cast<std::size_t>(gpu.index())];
   if (!place) place = std::make_unique<ProductChoices>(DiskCache::standard());
   return *place;
 }
@@ -36175,7 +37803,7 @@ class CudaExecutable final : public Executable {
   Gpu& gpu_;
   Kernel kernel_;
   std::shared_ptr<const GeneratedKernel> generated_;
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   mutable std::string last_listing_;
 };
 }  // namespace cuda_detail
@@ -36218,10 +37846,10 @@ SINTER_DECL void forget_product_choices(Device device) { cuda_detail::product_ch
 
 SINTER_DECL CudaBackend& backend(Device device) {
   struct Table {
-    std::mutex mutex;
+    ForkSafeMutex mutex;
     std::array<std::unique_ptr<CudaBackend>, cuda_detail::max_devices> backends;
   };
-  static Table* table = new Table;
+  Table* table = &process_object<Table>();
   Gpu& gpu = Gpu::get(device, "compile");
   std::scoped_lock lock(table->mutex);
   auto& place = table->backends[static_cast<std::size_t>(gpu.index())];
@@ -36348,13 +37976,10 @@ namespace cuda {
 namespace cuda_detail {
 /// Labels by their text; never forgotten, for errors come late.
 struct Labels {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<std::string, std::unique_ptr<LaunchLabel>> by_text;
   std::vector<const LaunchLabel*> by_tag;
-  static Labels& instance() {
-    static Labels* labels = new Labels;
-    return *labels;
-  }
+  static Labels& instance() { return process_object<Labels>(); }
 };
 
 /// The streams that the calling thread has chosen; null: the device's default one.
@@ -36390,10 +38015,10 @@ SINTER_DECL const LaunchLabel& label_of(const StepContext& step) {
 
 SINTER_DECL Gpu& Gpu::get(Device device, std::string_view op, Location where) {
   struct Table {
-    std::mutex mutex;
+    ForkSafeMutex mutex;
     std::array<std::atomic<Gpu*>, cuda_detail::max_devices> gpus{};
   };
-  static Table* table = new Table;
+  Table* table = &process_object<Table>();
   if (SINTER_UNLIKELY(is_forked_child()))
     throw DeviceError(op, "device " + device.text() + " cannot be used in a process that was forked after CUDA was first used", where, "fork before, or start a new program");
   if (!driver_status().is_available)
@@ -36653,8 +38278,7 @@ class Memory final : public DeviceMemory {
 }  // namespace cuda_detail
 
 SINTER_DECL DeviceMemory& memory() {
-  static auto* memory = new cuda_detail::Memory;
-  return *memory;
+  return process_object<cuda_detail::Memory>();
 }
 
 }  // namespace cuda
@@ -36732,7 +38356,7 @@ inline std::atomic<bool>& forked_word() noexcept {
 
 inline Driver* open_driver() {
   auto* driver = new Driver;
-  pthread_atfork(nullptr, nullptr, [] { forked_word().store(true, std::memory_order_relaxed); });
+  in_forked_child([] { forked_word().store(true, std::memory_order_relaxed); });
   DriverStatus& status = driver->status;
   void* library = open_library({"libcuda.so.1", "libcuda.so"}, status.detail);
   if (library == nullptr) return driver;
@@ -36768,12 +38392,10 @@ inline Nvrtc* open_nvrtc() {
 
 // Never closed: plans of static storage outlive everything.
 inline const Driver& Driver::instance() {
-  static const Driver* driver = open_driver();
-  return *driver;
+  return process_object([] { return open_driver(); });
 }
 inline const Nvrtc& Nvrtc::instance() {
-  static const Nvrtc* nvrtc = open_nvrtc();
-  return *nvrtc;
+  return process_object([] { return open_nvrtc(); });
 }
 }  // namespace cuda_detail
 
@@ -37149,8 +38771,7 @@ inline Library* open() {
 
 // Never closed: plans of static storage outlive everything.
 inline const Library& library() {
-  static const Library* instance = open();
-  return *instance;
+  return process_object([] { return open(); });
 }
 inline const CublasLtApi& api() { return library().api; }
 
@@ -37160,12 +38781,15 @@ inline void require(cublasStatus_t status, const char* what) {
 
 /// One handle for each context; kept.
 inline cublasLtHandle_t handle() {
-  static std::mutex mutex;
-  static auto* handles = new std::unordered_map<CUcontext, cublasLtHandle_t>;
+  struct Table {
+    ForkSafeMutex mutex;
+    std::unordered_map<CUcontext, cublasLtHandle_t> handles;
+  };
+  Table& table = process_object<Table>();
   CUcontext context = nullptr;
   driver_api("matmul").call_cuCtxGetCurrent(&context);
-  std::lock_guard lock(mutex);
-  cublasLtHandle_t& found = (*handles)[context];
+  std::lock_guard lock(table.mutex);
+  cublasLtHandle_t& found = table.handles[context];
   if (found == nullptr) require(api().call_cublasLtCreate(&found), "cublasLtCreate");
   return found;
 }
@@ -39955,6 +41579,76 @@ SINTER_NAMESPACE_END
 // ---- sinter/backend/cuda/source_scalar.ipp
 // Expressions of primitives, and helper functions.
 
+// ---- sinter/backend/cuda/source_normal.hpp
+// The functions of the normal distribution in CUDA C: the same formulas as the x86 back end's (math.ipp), since CUDA's library
+// has none that keeps its digits down to where the result underflows.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+// The rounding of -a^2/2, which the exponential would enlarge a^2/2 times, is put back to first order.
+inline constexpr std::string_view gauss_text =
+    "static __device__ __forceinline__ float gauss_of(float x) {\n"
+    "  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, half = -0.5f * a, product = half * a;\n"
+    "  const float power = expf(product);\n"
+    "  return x != x ? x : fmaf(power, fmaf(half, a, -product), power);\n"
+    "}\n"
+    "static __device__ __forceinline__ double gauss_of(double x) {\n"
+    "  const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, half = -0.5 * a, product = half * a;\n"
+    "  const double power = exp(product);\n"
+    "  return x != x ? x : fma(power, fma(half, a, -product), power);\n"
+    "}\n";
+// Phi(-a) e^(a^2/2) (1 + a/4), in f64 a/6, in u = a / (1 + a/4): the coefficients that tools/minimax.py makes.
+inline constexpr std::string_view normal_tail_text =
+    "static __device__ __forceinline__ float normal_tail(float u) {\n"
+    "  const float c[] = {\n"
+    "      0.18882129f, -0.07598708f, 0.024196023f, -0.005828823f, 0.0009438896f, -5.88329e-05f, -1.3789819e-05f,\n"
+    "      3.072555e-06f, 1.9616664e-07f, -5.9806034e-08f\n"
+    "  };\n"
+    "  float sum = c[9];\n"
+    "#pragma unroll\n"
+    "  for (int i = 8; i >= 0; --i) sum = fmaf(sum, u - 2.0f, c[i]);\n"
+    "  return sum;\n"
+    "}\n"
+    "static __device__ __forceinline__ double normal_tail(double u) {\n"
+    "  const double c[] = {\n"
+    "      0.11243234107996752, -0.030078757024269386, 0.007414871421400444, -0.0016757609406718086,\n"
+    "      0.00034475127369549164, -6.391448512141667e-05, 1.0518800136811728e-05, -1.5002183489525782e-06,\n"
+    "      1.7751052666781037e-07, -1.577975595209943e-08, 7.129061209944667e-10, 5.982335044883662e-11,\n"
+    "      -1.5490263871244672e-11, 1.1628616611412204e-12, 6.255998925375528e-14, -2.1654445895246112e-14,\n"
+    "      1.2254748699446428e-15, 2.194220245660333e-16, -3.9140861314846504e-17, -2.7004655754639313e-18,\n"
+    "      5.529306374573129e-19, 4.958789593375845e-20\n"
+    "  };\n"
+    "  double sum = c[21];\n"
+    "#pragma unroll\n"
+    "  for (int i = 20; i >= 0; --i) sum = fma(sum, u - 3.5, c[i]);\n"
+    "  return sum;\n"
+    "}\n";
+// x Phi(x) = max(x, 0) - a Phi(-a) with a = |x|; its derivative is d where x <= 0, else 1 - d. Nothing cancels, unlike with erf.
+inline constexpr std::string_view gelu_text =
+    "static __device__ __forceinline__ float gelu_of(float x) {\n"
+    "  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, divisor = fmaf(a, 0.25f, 1.0f), u = a / divisor;\n"
+    "  return x != x ? x : fmaf(-(u * normal_tail(u)), gauss_of(a), x > 0 ? x : -0.0f);\n"
+    "}\n"
+    "static __device__ __forceinline__ double gelu_of(double x) {\n"
+    "  const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, divisor = fma(a, 0.16666666666666666, 1.0), u = a / divisor;\n"
+    "  return x != x ? x : fma(-(u * normal_tail(u)), gauss_of(a), x > 0 ? x : -0.0);\n"
+    "}\n";
+inline constexpr std::string_view gelu_slope_text =
+    "static __device__ __forceinline__ float gelu_slope_of(float x) {\n"
+    "  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, divisor = fmaf(a, 0.25f, 1.0f), u = a / divisor;\n"
+    "  const float d = gauss_of(a) * fmaf(a, -0.3989422804014326779f, normal_tail(u) / divisor);\n"
+    "  return x != x ? x : x > 0 ? 1 - d : d;\n"
+    "}\n"
+    "static __device__ __forceinline__ double gelu_slope_of(double x) {\n"
+    "  const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, divisor = fma(a, 0.16666666666666666, 1.0), u = a / divisor;\n"
+    "  const double d = gauss_of(a) * fma(a, -0.3989422804014326779, normal_tail(u) / divisor);\n"
+    "  return x != x ? x : x > 0 ? 1 - d : d;\n"
+    "}\n";
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
@@ -40062,6 +41756,9 @@ inline std::string on_numbers(const Inst& inst, DType from, const Args& a) {
     case Prim::cos: return library("cos", from, a, 1);
     case Prim::tanh: return library("tanh", from, a, 1);
     case Prim::erf: return library("erf", from, a, 1);
+    case Prim::gelu: return "gelu_of(" + a[0] + ")";
+    case Prim::gelu_slope: return "gelu_slope_of(" + a[0] + ")";
+    case Prim::gauss: return "gauss_of(" + a[0] + ")";
     case Prim::pow: return floating ? library("pow", from, a, 2) : "integer_power<" + type + ">(" + a[0] + ", " + a[1] + ")";
     case Prim::random_bits: return "random_bits(" + a[0] + ", " + a[1] + ", " + a[2] + ")";
     case Prim::select: case Prim::convert: case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index:
@@ -40119,9 +41816,9 @@ inline constexpr Helper helper_table[] = {
      "  if (b == 0 || b == -1) return 0;\n  const T r = a % b;\n  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n"},
     {"floating_remainder(",
      "static __device__ __forceinline__ float floating_remainder(float a, float b) {\n"
-     "  const float r = fmodf(a, b);\n  if (r == 0) return copysignf(r, b);\n  return (r < 0) != (b < 0) ? r + b : r;\n}\n"
+     "  const float r = fmodf(a, b);\n  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n"
      "static __device__ __forceinline__ double floating_remainder(double a, double b) {\n"
-     "  const double r = fmod(a, b);\n  if (r == 0) return copysign(r, b);\n  return (r < 0) != (b < 0) ? r + b : r;\n}\n"},
+     "  const double r = fmod(a, b);\n  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n"},
     {"integer_power<",
      "template <class T> static __device__ T integer_power(T base, T exponent) {\n"
      "  if (exponent < 0) return base == 1 ? T(1) : base == -1 ? (exponent % 2 != 0 ? T(-1) : T(1)) : T(0);\n"
@@ -40188,11 +41885,16 @@ inline constexpr std::string_view mma_f64_sm90_text =
     "asm volatile(\"mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+d\"(c[0]), \"+d\"(c[1]), \"+d\"(c[2]), \"+d\"(c[3]) "
     ": \"d\"(a[0]), \"d\"(a[1]), \"d\"(a[2]), \"d\"(a[3]), \"d\"(b[0]), \"d\"(b[1])); }\n";
 
+// NaN wins, and -0 is less than +0.
+inline constexpr std::string_view has_sign_text =
+    "template <class T> static __device__ __forceinline__ bool has_sign(T) { return false; }\n"
+    "static __device__ __forceinline__ bool has_sign(float a) { return copysignf(1.0f, a) < 0; }\n"
+    "static __device__ __forceinline__ bool has_sign(double a) { return copysign(1.0, a) < 0; }\n";
 inline constexpr std::string_view lesser_text =
-    "template <class T> static __device__ __forceinline__ T lesser(T a, T b) { return a < b || a != a ? a : b; }\n";
+    "template <class T> static __device__ __forceinline__ T lesser(T a, T b) { return a < b || a != a || (a == b && has_sign(a)) ? a : b; }\n";
 inline constexpr std::string_view greater_text =
-    "template <class T> static __device__ __forceinline__ T greater(T a, T b) { return a > b || a != a ? a : b; }\n";
-// One instruction for f32; NaN wins too.
+    "template <class T> static __device__ __forceinline__ T greater(T a, T b) { return a > b || a != a || (a == b && has_sign(b)) ? a : b; }\n";
+// One instruction for f32, with the same rules.
 inline constexpr std::string_view lesser_f32_text =
     "template <> __device__ __forceinline__ float lesser(float a, float b) { float r; asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }\n";
 inline constexpr std::string_view greater_f32_text =
@@ -40209,6 +41911,12 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
   if (uses("read_matrices(right")) found += read_two_text;
   if (uses("split_tf32(")) found += split_tf32_text;
   if (uses("mma_f64(")) found += sm >= 90 ? mma_f64_sm90_text : mma_f64_sm80_text;
+  const bool needs_slope = uses("gelu_slope_of("), needs_gelu = uses("gelu_of(");
+  if (needs_slope || needs_gelu || uses("gauss_of(")) found += gauss_text;
+  if (needs_slope || needs_gelu) found += normal_tail_text;
+  if (needs_gelu) found += gelu_text;
+  if (needs_slope) found += gelu_slope_text;
+  if (uses("lesser<") || uses("greater<")) found += has_sign_text;
   if (uses("lesser<")) found += lesser_text;
   if (uses("lesser<float>") && sm >= 80) found += lesser_f32_text;
   if (uses("greater<")) found += greater_text;
@@ -40861,16 +42569,11 @@ PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::
 std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
                                       std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false);
 
-struct Entry;
-struct EntryThread;
+struct ArgLeaf;
+struct PlanInput;
 namespace jit_detail {
-bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes);
-/// Bytes from the first to behind the last element.
-std::size_t extent_bytes(const Type& type, const Strides& strides);
-/// The value of an output that is a view of an input or constant; data of others are copied.
-Ref<TensorImpl> view_of(const PlanOutput& output, const Type& type, std::span<const std::int64_t> symbols, TensorImpl* source, void* data);
-void count_run(const Entry& entry, EntryThread* thread);
-Ref<TensorImpl> fresh_result(const FrameOutput& bound);
+/// Writes the address of an argument into place `i` of the inputs.
+void place_argument(const ArgLeaf& leaf, const PlanInput& input, std::size_t i, CallPlaces& places);
 }  // namespace jit_detail
 
 }  // namespace jit
@@ -40918,12 +42621,9 @@ inline constexpr std::array<std::string_view, 3> stage_backends{"eager", "aot_ea
 
 /// What users registered. Entries are never removed, so that a compiled function may keep a pointer.
 struct RegisteredBackends {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<std::string, BackendFunction, std::less<>> functions;
-  static RegisteredBackends& instance() {
-    static RegisteredBackends* registered = new RegisteredBackends;
-    return *registered;
-  }
+  static RegisteredBackends& instance() { return process_object<RegisteredBackends>(); }
 };
 
 inline std::string joined(const std::vector<std::string>& names) {
@@ -40946,8 +42646,7 @@ inline Ref<TensorImpl> checked_input(const Type& wanted, const Tensor& value, st
 }  // namespace jit_detail
 
 SINTER_DECL const std::vector<Backend*>& host_backends() {
-  static const std::vector<Backend*>* list = jit_detail::make_backends();
-  return *list;
+  return process_object([] { return jit_detail::make_backends(); });
 }
 
 SINTER_DECL std::vector<Backend*> backends_for(std::string_view wanted, Device device) {
@@ -41029,9 +42728,11 @@ SINTER_DECL void set_stand_in(DeviceKind kind, DeviceMemory& memory, std::span<B
   for (std::size_t i = 0; i < backends.size(); ++i) stand_in.backends[i] = backends[i];
 }
 
-SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
-  return backend == "eager" ? Decompose{}(graph) : run_pipeline(graph);   // kernels are made of primitive operations only
+/// Kernels are made of primitive operations only, in sub-graphs as well.
+inline Graph decompose_all(const Graph& graph) {
+  return Decompose{}(map_bodies(graph, [](const std::shared_ptr<const Graph>& body) { return std::make_shared<const Graph>(decompose_all(*body)); }));
 }
+SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) { return backend == "eager" ? decompose_all(graph) : run_pipeline(graph); }
 }  // namespace jit_detail
 
 }  // namespace jit
@@ -41160,12 +42861,6 @@ SINTER_DECL std::uint64_t BodyTrace::read_value(const Ref<TensorImpl>&, std::str
                    "choose with jit::cond or where(condition, a, b), loop with jit::while_loop, or read it outside of the body");
 }
 
-/// The line of the statement that gives a value; `otherwise` where it is unknown.
-inline Location line_of(const Ref<TensorImpl>& value, Location otherwise) {
-  if (value->state.load(std::memory_order_acquire) != TensorState::pending || value->record->where.file == nullptr) return otherwise;
-  return value->record->where;
-}
-
 /// Sub-graphs of traced bodies, with what they use from outside.
 struct CapturedBodies {
   std::vector<std::shared_ptr<const Graph>> graphs;
@@ -41234,8 +42929,8 @@ inline void check_carry(std::string_view op, std::size_t number, const Type& car
   const std::string what = "carry " + std::to_string(number) + " changes its type: it starts as " + carry.text() + ", and the body gives " + type.text();
   std::string fix = type_fix(carry, type);
   if (type.dtype != carry.dtype && carry.shape.rank() == 0 && is_floating(type.dtype)) fix += ", or start with a floating number (0.0)";
-  if (!same_shape) throw ShapeError(op, what, line_of(given, where), fix);
-  throw DTypeError(op, what, line_of(given, where), fix);
+  if (!same_shape) throw ShapeError(op, what, line_of(*given, where), fix);
+  throw DTypeError(op, what, line_of(*given, where), fix);
 }
 
 /// The carries among the results of a body, brought to the types that they started with.
@@ -41267,7 +42962,7 @@ SINTER_DECL void check_carry_structure(std::string_view op, const BodyValues& gi
 SINTER_DECL Ref<TensorImpl> condition_value(std::string_view op, const In& condition, Location where) {
   const Ref<TensorImpl> value = condition.leaf.value ? condition.leaf.value : scalar_value(Scalar(condition.leaf.kind == DTypeClass::floating ? condition.leaf.number != 0 : condition.leaf.integer != 0));
   const Type& type = value->type;
-  const Location line = line_of(value, where);
+  const Location line = line_of(*value, where);
   if (type.shape.rank() != 0)
     throw ShapeError(op, "the condition is " + type.text() + "; one bool of shape () is required", line, "say which elements decide: all(condition) or any(condition)");
   if (type.dtype != DType::bool_)
@@ -41298,7 +42993,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, cons
       const bool is_cond = op == "cond";   // its bodies are {else, then}
       const std::string what = "result " + std::to_string(r) + " is " + (is_cond ? type.text() : a.text()) + " from " + (is_cond ? "the first branch" : "branch 0") + ", and " +
                                (is_cond ? a.text() : type.text()) + " from " + (is_cond ? "the second" : "branch " + std::to_string(b));
-      const Location line = line_of(other.values[r], where);
+      const Location line = line_of(*other.values[r], where);
       if (a.dtype != type.dtype) throw DTypeError(op, what, line, "branches give the same types; " + type_fix(a, type));
       throw ShapeError(op, what, line, "branches give the same types; " + type_fix(a, type));
     }
@@ -41604,12 +43299,9 @@ class CustomFunction final : public HostFunction {
 
 /// Custom ops that are alive, so that two of one name are noticed.
 struct CustomOps {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::vector<const CustomFunction*> list;
-  static CustomOps& instance() {
-    static CustomOps* ops = new CustomOps;
-    return *ops;
-  }
+  static CustomOps& instance() { return process_object<CustomOps>(); }
 };
 
 inline CustomFunction::~CustomFunction() {
@@ -41741,13 +43433,10 @@ namespace jit {
 namespace effects_detail {
 
 struct Sink {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::shared_ptr<const PrintSink> sink;   // null: std::cout
-  std::mutex standard_output;              // lines of two threads do not mix
-  static Sink& instance() {
-    static Sink* sink = new Sink;
-    return *sink;
-  }
+  ForkSafeMutex standard_output;              // lines of two threads do not mix
+  static Sink& instance() { return process_object<Sink>(); }
 };
 
 inline void write_line(std::string line) {
@@ -42035,11 +43724,43 @@ namespace jit_detail {
 /// Hands the graph and the values of this call to the back end, and keeps what it returns in the entry.
 void compile_custom(Entry& entry, const BackendFunction& backend, std::string_view name, Graph graph, std::span<const ArgLeaf> args, Location where);
 /// Runs the entry; what the callable gives is checked against the graph's outputs before anything is written.
-void run_custom(const Entry& entry, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
-                std::span<const BorrowedMut> targets, Location where);
+void run_custom(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
+                Targets targets, Location where);
 
 }  // namespace jit_detail
 }  // namespace jit
+SINTER_NAMESPACE_END
+
+// ---- sinter/jit/delivery.hpp
+// Delivery: how the values of a call reach the caller, for calls of every kind. Everything that can fail (checks of places,
+// allocation) comes before the first write to memory that others hold; Variables get their values last.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+
+/// Adds what a traced graph and its bodies hold.
+void add_constants(const Graph& graph, std::vector<Ref<TensorImpl>>& constants);
+
+Ref<TensorImpl> fresh_result(const FrameOutput& bound);
+/// Memory for result `i`: in Mode::reduce_overhead that of an earlier call, if nobody holds it any more.
+Ref<TensorImpl> result_memory(EntryThread* thread, Mode mode, std::size_t i, const FrameOutput& bound);
+
+/// A call that is about to run its last plan.
+struct EndingCall {
+  const CallEnd& end;
+  const HeldValues& held;
+  const ArgList& args;
+  Frame& frame;                              // of the end's plan; its places hold the inputs
+  std::span<const std::int64_t> symbols;
+  EntryThread* thread;                       // or null
+  Mode mode;
+  Location where;
+  std::span<Ref<TensorImpl>> carried = {};   // what earlier segments made; nobody else needs it after this plan
+};
+/// Delivers values that are known already.
+void deliver(FinishedCall& call, const ResultPlace& place, Targets targets, const ArgList& args, const HeldValues& held, Location where);
+
+}  // namespace jit::jit_detail
 SINTER_NAMESPACE_END
 
 SINTER_NAMESPACE_BEGIN
@@ -42054,13 +43775,9 @@ inline Tensor value_of(const ArgLeaf& leaf) {
 
 inline std::vector<Tensor> input_values(const Entry& entry, std::span<const ArgLeaf> args) {
   std::vector<Tensor> values;
-  for (const Entry::Input& input : entry.inputs) {
-    const auto index = static_cast<std::size_t>(input.index);
-    if (input.source == Entry::Input::Source::leaf) {
-      values.push_back(value_of(args[index]));
-    } else {
-      values.emplace_back(entry.captured[index]->here()->value());
-    }
+  for (const PlanInput& input : entry.end.inputs) {
+    if (input.source == PlanInput::Source::leaf) values.push_back(value_of(args[static_cast<std::size_t>(input.index)]));
+    else values.emplace_back(input.slot->here()->value());
   }
   return values;
 }
@@ -42073,11 +43790,9 @@ SINTER_DECL void compile_custom(Entry& entry, const BackendFunction& backend, st
   entry.optimised = std::move(graph);
 }
 
-SINTER_DECL void run_custom(const Entry& entry, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
-                            std::span<const BorrowedMut> targets, Location where) {
-  if (!targets.empty() && targets.size() != entry.results)
-    throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(entry.results) + " results", where);
-  const std::vector<Tensor> inputs = input_values(entry, args);
+SINTER_DECL void run_custom(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
+                            Targets targets, Location where) {
+  const std::vector<Tensor> inputs = input_values(entry, args.leaves());
   std::vector<Tensor> outputs = entry.custom(inputs);
   if (outputs.size() != entry.custom_outputs.size())
     throw UserError("compile", "the back end gave " + std::to_string(outputs.size()) + " values for the " + std::to_string(entry.custom_outputs.size()) + " outputs of the graph", where);
@@ -42088,14 +43803,332 @@ SINTER_DECL void run_custom(const Entry& entry, std::span<const ArgLeaf> args, s
     if (!identical(outputs[i].impl()->type, wanted))
       throw UserError("compile", "the back end gave " + outputs[i].impl()->type.text() + " for output " + std::to_string(i) + " of the graph, which is " + wanted.text(), where);
   }
-  for (std::size_t i = 0; i < targets.size(); ++i) copy_to(targets[i], In(outputs[i], where));
-  for (std::size_t i = 0; i < entry.results; ++i) results[i] = std::move(outputs[i]).take();
-  for (std::size_t i = 0; i < entry.assignments.size(); ++i) {
-    const Entry::Assignment& assignment = entry.assignments[i];
-    VariableSlot* slot = assignment.leaf >= 0 ? args[static_cast<std::size_t>(assignment.leaf)].slot
-                                              : entry.captured[static_cast<std::size_t>(assignment.captured)]->here();
-    slot->set(std::move(outputs[entry.results + i]).take());
+  FinishedCall call;
+  for (std::size_t i = 0; i < entry.end.results; ++i) call.results.push_back(std::move(outputs[i]).take());
+  for (std::size_t i = 0; i < entry.end.assignments.size(); ++i) {
+    const Assignment& assignment = entry.end.assignments[i];
+    VariableSlot* slot = assignment.leaf >= 0 ? args.leaves()[static_cast<std::size_t>(assignment.leaf)].slot : assignment.slot->here();
+    call.assigned.emplace_back(slot->shared_from_this(), std::move(outputs[entry.end.results + i]).take());
   }
+  deliver(call, {results, nullptr}, targets, args, entry.held, where);
+}
+
+}  // namespace jit::jit_detail
+SINTER_NAMESPACE_END
+// ---- sinter/jit/delivery.ipp
+// See the header. CallOutputs is the heart: it decides for each output of the last plan where it is written.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+
+inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
+  return first < second + b_bytes && second < first + a_bytes;
+}
+
+/// Bytes from the first to behind the last element.
+inline std::size_t extent_bytes(const Type& type, const Strides& strides) {
+  std::int64_t last = 0;
+  for (int i = 0; i < type.shape.rank(); ++i) {
+    if (type.shape[i].value() == 0) return 0;
+    last += (type.shape[i].value() - 1) * strides[static_cast<std::size_t>(i)];
+  }
+  return static_cast<std::size_t>((last + 1) * size_of(type.dtype));
+}
+
+namespace delivery {
+SINTER_NOINLINE inline void refuse_type(const Type& result, const Type& place, std::size_t i, Location where) {
+  const std::string name = "result " + std::to_string(i);
+  if (place.device != result.device)
+    throw DeviceError("into", name + " is on " + result.device.text() + ", its place on " + place.device.text(), where);
+  if (place.dtype != result.dtype)
+    throw DTypeError("into", name + " has dtype " + std::string(sinter::name(result.dtype)) + ", its place " + std::string(sinter::name(place.dtype)), where);
+  throw ShapeError("into", name + " has shape " + result.shape.text() + ", its place " + place.shape.text(), where);
+}
+
+inline void refuse_overlap(std::size_t i, const std::string& what, Location where) {
+  throw UserError("into", "the place of result " + std::to_string(i) + " overlaps " + what, where, "give the result memory of its own");
+}
+inline bool lies_over(const BorrowedMut& place, std::size_t bytes, const TensorImpl& value) {
+  return value.is_ready() && overlaps(place.data, bytes, value.data(), extent_bytes(value.type, value.strides));
+}
+}  // namespace delivery
+
+/// Throws unless there is a place for each of `count` results, of its type, that overlaps no other place, no argument, and
+/// nothing that the function holds.
+template <class TypeOf>
+void check_targets(Targets targets, std::size_t count, TypeOf&& type_of, const ArgList& args, const HeldValues& held, Location where) {
+  if (targets.size() != count)
+    throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(count) + " results", where);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const BorrowedMut& place = targets[i];
+    if (const Type& type = type_of(i); SINTER_UNLIKELY(!identical(place.type, type))) delivery::refuse_type(type, place.type, i, where);
+    const std::size_t bytes = extent_bytes(place.type, place.strides);
+    for (const ArgLeaf& arg : args.leaves())
+      if (arg.data != nullptr && overlaps(place.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
+        delivery::refuse_overlap(i, "an argument", where);
+    for (const auto& slot : held.captured)
+      if (delivery::lies_over(place, bytes, *slot->here()->peek(args.reading()))) delivery::refuse_overlap(i, "a captured Variable", where);
+    for (const Ref<TensorImpl>& constant : held.constants)
+      if (delivery::lies_over(place, bytes, *constant)) delivery::refuse_overlap(i, "a captured Tensor", where);
+    for (std::size_t j = 0; j < i; ++j)
+      if (overlaps(place.data, bytes, targets[j].data, extent_bytes(targets[j].type, targets[j].strides)))
+        throw UserError("into", "the places of results " + std::to_string(j) + " and " + std::to_string(i) + " overlap", where);
+  }
+}
+
+SINTER_DECL void add_constants(const Graph& graph, std::vector<Ref<TensorImpl>>& constants) {
+  for (const Node& node : graph.nodes()) {
+    const Ref<TensorImpl>& constant = node.attrs.constant;
+    if (constant && std::find(constants.begin(), constants.end(), constant) == constants.end()) constants.push_back(constant);
+    for (const auto& body : node.attrs.bodies) add_constants(*body, constants);
+  }
+}
+
+/// The value of an output that is a view of an input or constant; data of others are copied.
+inline Ref<TensorImpl> view_of(const PlanOutput& output, const Type& type, std::span<const std::int64_t> symbols, TensorImpl* source, void* data) {
+  Strides strides{};
+  for (std::size_t i = 0; i < output.strides.size(); ++i) strides[i] = output.strides[i].evaluate(symbols);
+  std::int64_t offset = output.offset.evaluate(symbols);
+  if (source != nullptr) return TensorImpl::make_ready(type, source->storage, source->offset + offset, &strides);
+  return expr_detail::copy_strided(type, static_cast<const char*>(data) + offset * size_of(type.dtype), strides).impl();
+}
+
+/// Nobody but the holder of `value` can see its memory.
+inline bool is_sole(const TensorImpl& value, std::uint32_t counts) {
+  return value.use_count() == counts && value.storage->use_count() == 1 && value.storage->is_ours();
+}
+
+inline Ref<TensorImpl> fresh_value(const FrameOutput& bound) {
+  return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes, bound.type.device), 0, &bound.strides);
+}
+/// Memory for a result: one of those kept that nobody else holds any more, or fresh memory, which is kept if there is room.
+inline Ref<TensorImpl> kept_result(ResultRing& ring, const FrameOutput& bound) {
+  std::size_t spare = ResultRing::capacity;
+  for (std::size_t i = 0; i < ResultRing::capacity; ++i) {
+    const Ref<TensorImpl>& kept = ring.values[i];
+    if (!kept) {
+      spare = i;
+    } else if (is_sole(*kept, 1)) {
+      if (SINTER_LIKELY(identical(kept->type, bound.type))) return kept;
+      spare = i;   // of another size
+    }
+  }
+  Ref<TensorImpl> made = fresh_value(bound);
+  if (spare < ResultRing::capacity) ring.values[spare] = made;
+  return made;
+}
+SINTER_DECL Ref<TensorImpl> fresh_result(const FrameOutput& bound) { return fresh_value(bound); }
+SINTER_NOINLINE inline Ref<TensorImpl> ring_memory(EntryThread& thread, std::size_t i, const FrameOutput& bound) {
+  if (SINTER_UNLIKELY(thread.rings.size() <= i)) thread.rings.resize(i + 1);
+  return kept_result(thread.rings[i], bound);
+}
+/// Memory for result `i`: in Mode::reduce_overhead that of an earlier call, if nobody holds it any more.
+inline Ref<TensorImpl> memory_for(EntryThread* thread, Mode mode, std::size_t i, const FrameOutput& bound) {
+  return mode != Mode::reduce_overhead || thread == nullptr ? fresh_value(bound) : ring_memory(*thread, i, bound);
+}
+SINTER_DECL Ref<TensorImpl> result_memory(EntryThread* thread, Mode mode, std::size_t i, const FrameOutput& bound) { return memory_for(thread, mode, i, bound); }
+
+/// The outputs of the last plan of a call: fresh memory, kept or donated memory, places of the caller, views.
+/// choose() does everything that can fail; after the run nothing does but copies to the caller's places.
+class CallOutputs {
+ public:
+  CallOutputs(const EndingCall& call, Ref<TensorImpl>* results, Targets targets)
+      : call_(call), results_(results), targets_(targets), outputs_(call.end.plan->outputs()) {
+    if (call_.thread != nullptr && call_.thread->scratch) scratch_ = std::move(call_.thread->scratch);   // a nested call finds none
+    else scratch_ = std::make_unique<CallScratch>(outputs_.size(), call_.end.inputs.size());
+    scratch_->assigned.resize(outputs_.size() - call_.end.results);
+    scratch_->claim_of.assign(call_.end.inputs.size(), -1);
+  }
+  ~CallOutputs() {
+    scratch_->clear();
+    if (call_.thread != nullptr) call_.thread->scratch = std::move(scratch_);
+  }
+  CallOutputs(const CallOutputs&) = delete;
+  CallOutputs& operator=(const CallOutputs&) = delete;
+
+  void choose() {
+    check_places();
+    if (targets_.empty() && !call_.frame.has_host_steps()) claim_variables();
+    CallPlaces& places = call_.frame.places();
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      places.outputs[i] = nullptr;
+      if (!is_own_buffer(i)) continue;
+      if (i < targets_.size() && outputs_[i].outlives_failure && is_dense(targets_[i].type.shape, targets_[i].strides)) {
+        places.outputs[i] = targets_[i].data;
+        continue;
+      }
+      if (!take_over(i)) value_at(i) = memory_for(i);
+      places.outputs[i] = value_at(i)->data();
+    }
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      if (!is_own_buffer(i)) make_view(i);
+  }
+
+  void copy_to_places() {
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      const auto index = static_cast<std::size_t>(outputs_[i].index);
+      if (outputs_[i].source == BufferKind::output && index != i && !value_at(i))
+        value_at(i) = expr_detail::copy_strided(targets_[index].type, targets_[index].data, targets_[index].strides).impl();
+      if (value_at(i)) copy_to(targets_[i], In(Tensor(value_at(i)), Location()));
+    }
+  }
+
+  /// Arguments given up become empty, Variables get their values.
+  void commit() noexcept {
+    for (Tensor* handle : scratch_->given) *handle = Tensor();
+    call_.args.reading().end();
+    for (std::size_t i = 0; i < call_.end.assignments.size(); ++i) {
+      Ref<TensorImpl>& value = scratch_->assigned[i];
+      if (const int claim = held_claim(call_.end.assignments[i].input); claim >= 0) {
+        scratch_->claims.publish(static_cast<std::size_t>(claim), std::move(value));
+        continue;
+      }
+      scratch_->slots.push_back(slot_of(i));
+      scratch_->values.push_back(value.detach());
+    }
+    scratch_->claims.clear();
+    set_slots(scratch_->slots, scratch_->values);
+  }
+
+ private:
+  void check_places() const {
+    if (targets_.empty()) return;
+    const auto type_of = [this](std::size_t i) -> const Type& { return call_.frame.outputs()[i].type; };
+    check_targets(targets_, call_.end.results, type_of, call_.args, call_.held, call_.where);
+  }
+  /// A result that is copied to its place afterwards leaves its memory to the next call.
+  Ref<TensorImpl> memory_for(std::size_t i) {
+    const FrameOutput& bound = call_.frame.outputs()[i];
+    if (i >= call_.end.results) return fresh_value(bound);
+    return jit_detail::memory_for(call_.thread, targets_.empty() ? call_.mode : Mode::reduce_overhead, i, bound);
+  }
+  Ref<TensorImpl>& value_at(std::size_t i) { return i < call_.end.results ? results_[i] : scratch_->assigned[i - call_.end.results]; }
+  bool is_own_buffer(std::size_t i) const { return outputs_[i].source == BufferKind::output && outputs_[i].index == static_cast<std::int32_t>(i); }
+  VariableSlot* slot_of(std::size_t assignment) const {
+    const Assignment& a = call_.end.assignments[assignment];
+    return a.leaf >= 0 ? call_.args.leaves()[static_cast<std::size_t>(a.leaf)].slot : a.slot->here();
+  }
+  /// The Variable behind an input, or null.
+  VariableSlot* slot_of_input(std::size_t i) const {
+    const PlanInput& input = call_.end.inputs[i];
+    switch (input.source) {
+      case PlanInput::Source::leaf: return call_.args.leaves()[static_cast<std::size_t>(input.index)].slot;
+      case PlanInput::Source::captured: return input.slot->here();
+      case PlanInput::Source::carried:
+      case PlanInput::Source::eager: return nullptr;
+    }
+    __builtin_unreachable();
+  }
+  /// The claim on the Variable behind an input, or -1.
+  int held_claim(std::int32_t input) const {
+    const int claim = input >= 0 ? scratch_->claim_of[static_cast<std::size_t>(input)] : -1;
+    return claim >= 0 && scratch_->claims.holds(static_cast<std::size_t>(claim)) ? claim : -1;
+  }
+  /// Lent memory may lie inside a value of ours.
+  bool is_lent(const TensorImpl& value) const {
+    for (const ArgLeaf& leaf : call_.args.leaves())
+      if (leaf.impl == nullptr && leaf.data != nullptr && overlaps(value.storage->data(), value.storage->bytes(), leaf.data, extent_bytes(*leaf.type, *leaf.strides))) return true;
+    return false;
+  }
+
+  void claim_variables() {
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      if (!is_own_buffer(i) || outputs_[i].donor < 0) continue;
+      const auto donor = static_cast<std::size_t>(outputs_[i].donor);
+      VariableSlot* slot = slot_of_input(donor);
+      if (slot == nullptr) continue;
+      scratch_->claim_of[donor] = static_cast<int>(scratch_->claims.size());
+      scratch_->claims.add(*slot);
+    }
+    scratch_->claims.confirm();
+  }
+
+  /// Gives output i the memory of its donor, if nobody else can see that.
+  bool take_over(std::size_t i) {
+    if (outputs_[i].donor < 0 || !targets_.empty()) return false;
+    const auto donor = static_cast<std::size_t>(outputs_[i].donor);
+    TensorImpl* value = call_.frame.places().values[donor];
+    if (value == nullptr || value->type.dtype != outputs_[i].type.dtype) return false;
+    if (scratch_->claim_of[donor] >= 0) {
+      const int claim = held_claim(outputs_[i].donor);
+      if (claim < 0 || value != scratch_->claims.value(static_cast<std::size_t>(claim)) || is_lent(*value)) return false;
+    } else if (call_.end.inputs[donor].source == PlanInput::Source::carried) {
+      const Ref<TensorImpl>& made = call_.carried[static_cast<std::size_t>(call_.end.inputs[donor].index)];
+      if (made.get() != value || !is_sole(*value, 1) || !value->is_dense()) return false;
+    } else {
+      Tensor* handle = call_.args.given_up(value);
+      if (handle == nullptr || !is_sole(*value, 1) || !value->is_dense() || is_lent(*value)) return false;
+      scratch_->given.push_back(handle);
+    }
+    const FrameOutput& bound = call_.frame.outputs()[i];
+    value_at(i) = TensorImpl::make_ready(bound.type, value->storage, value->offset, &bound.strides);
+    return true;
+  }
+
+  void make_view(std::size_t i) {
+    const PlanOutput& output = outputs_[i];
+    auto index = static_cast<std::size_t>(output.index);
+    const CallPlaces& places = call_.frame.places();
+    const Type& type = call_.frame.outputs()[i].type;
+    if (output.source == BufferKind::output) {
+      value_at(i) = value_at(index);
+    } else if (output.source == BufferKind::input) {
+      value_at(i) = view_of(output, type, call_.symbols, places.values[index], places.inputs[index]);
+    } else {
+      const Ref<TensorImpl>& constant = call_.end.plan->constants()[index];
+      value_at(i) = view_of(output, type, call_.symbols, constant.get(), constant->data());
+    }
+  }
+
+  const EndingCall& call_;
+  Ref<TensorImpl>* results_;
+  Targets targets_;
+  std::span<const PlanOutput> outputs_;
+  std::unique_ptr<CallScratch> scratch_;
+};
+
+/// A call with Variables, places of the caller, donated memory, or results that are views.
+SINTER_NOINLINE inline void end_with_care(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
+  CallOutputs outputs(call, results, targets);
+  outputs.choose();
+  const CallPlaces& places = call.frame.places();
+  call.frame.run(places.inputs, places.outputs);
+  outputs.copy_to_places();
+  outputs.commit();
+}
+
+/// Runs the plan into memory that is fresh, kept, donated, or the caller's, and gives Variables their values.
+inline void run_end(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
+  if (SINTER_UNLIKELY(!targets.empty() || !call.end.assignments.empty() || call.args.gives_up() || !call.frame.has_only_fresh_outputs()))
+    return end_with_care(call, results, targets);
+  CallPlaces& places = call.frame.places();
+  std::span<const FrameOutput> outputs = call.frame.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    results[i] = memory_for(call.thread, call.mode, i, outputs[i]);
+    places.outputs[i] = results[i]->data();
+  }
+  call.frame.run(places.inputs, places.outputs);
+}
+
+SINTER_DECL void deliver(FinishedCall& call, const ResultPlace& place, Targets targets, const ArgList& args, const HeldValues& held, Location where) {
+  if (!targets.empty()) {
+    const auto type_of = [&](std::size_t i) -> const Type& { return call.results[i]->type; };
+    check_targets(targets, call.results.size(), type_of, args, held, where);
+  }
+  std::vector<VariableSlot*> slots;
+  std::vector<TensorImpl*> values;
+  slots.reserve(call.assigned.size());
+  values.reserve(call.assigned.size());
+  Ref<TensorImpl>* out = place.make(call.results.size());
+  for (std::size_t i = 0; i < targets.size(); ++i) copy_to(targets[i], In(Tensor(call.results[i]), where));
+  std::move(call.results.begin(), call.results.end(), out);
+  args.reading().end();
+  for (auto& [slot, value] : call.assigned) {
+    slots.push_back(slot.get());
+    values.push_back(value.detach());
+  }
+  set_slots(slots, values);
 }
 
 }  // namespace jit::jit_detail
@@ -42161,7 +44194,7 @@ SINTER_DECL Tensor run_expression(FunctionState& slot, const ExprStructure& stru
     TensorImpl* raw = value.get();
     evaluate({&raw, 1}, structure.steps.back().op->name, where);
   } else {
-    slot.run(*entry, list, symbols, &value);
+    slot.run(*entry, list, symbols, TraceFunction::of(trace), &value);
   }
   return Tensor(std::move(value));
 }
@@ -42205,95 +44238,36 @@ SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::s
 
 namespace jit_detail {
 
+inline void place_leaf(const ArgLeaf& leaf, const PlanInput& input, std::size_t i, CallPlaces& places) {
+  places.values[i] = leaf.kind == LeafKind::scalar ? nullptr : leaf.impl;
+  if (leaf.kind != LeafKind::scalar) {
+    places.inputs[i] = leaf.data;
+  } else if (input.as_float) {
+    places.numbers[i] = static_cast<float>(leaf.number);
+    places.inputs[i] = &places.numbers[i];
+  } else {
+    places.inputs[i] = const_cast<std::int64_t*>(&leaf.integer);
+  }
+}
+
+SINTER_DECL void place_argument(const ArgLeaf& leaf, const PlanInput& input, std::size_t i, CallPlaces& places) { place_leaf(leaf, input, i, places); }
+
 /// Writes the addresses of what a call reads into its places. Values that had to be laid out anew end up in `owned`.
-inline void place_inputs(const Entry& entry, const ArgList& args, CallPlaces& places, std::vector<Ref<TensorImpl>>& owned) {
-  for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
-    const Entry::Input& input = entry.inputs[i];
-    auto index = static_cast<std::size_t>(input.index);
-    TensorImpl* value = nullptr;
-    if (input.source == Entry::Input::Source::captured) {
-      value = entry.captured[index]->here()->peek(args.reading());
-      if (SINTER_UNLIKELY(!value->is_ready() || !value->is_dense())) {
-        owned.push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
-        value = owned.back().get();
-      }
-      places.inputs[i] = value->data();
-    } else if (const ArgLeaf& leaf = args.leaves()[index]; leaf.kind != LeafKind::scalar) {
-      value = leaf.impl;
-      places.inputs[i] = leaf.data;
-    } else if (input.as_float) {
-      places.numbers[i] = static_cast<float>(leaf.number);
-      places.inputs[i] = &places.numbers[i];
-    } else {
-      places.inputs[i] = const_cast<std::int64_t*>(&leaf.integer);
+inline void place_inputs(const CallEnd& end, const ArgList& args, CallPlaces& places, std::vector<Ref<TensorImpl>>& owned) {
+  for (std::size_t i = 0; i < end.inputs.size(); ++i) {
+    const PlanInput& input = end.inputs[i];
+    if (input.source == PlanInput::Source::leaf) {
+      place_leaf(args.leaves()[static_cast<std::size_t>(input.index)], input, i, places);
+      continue;
     }
+    TensorImpl* value = input.slot->here()->peek(args.reading());
+    if (SINTER_UNLIKELY(!value->is_ready() || !value->is_dense())) {
+      owned.push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
+      value = owned.back().get();
+    }
+    places.inputs[i] = value->data();
     places.values[i] = value;
   }
-}
-
-inline Type bound_type(const Type& type, std::span<const std::int64_t> symbols) {
-  if (symbols.empty() || type.shape.is_static()) return type;
-  Type bound{type.dtype, type.device, {}};
-  for (Dim dim : type.shape.dims()) bound.shape.push_back(dim.evaluate(symbols));
-  return bound;
-}
-
-SINTER_DECL bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
-  return first < second + b_bytes && second < first + a_bytes;
-}
-
-/// Bytes from the first to behind the last element.
-SINTER_DECL std::size_t extent_bytes(const Type& type, const Strides& strides) {
-  std::int64_t last = 0;
-  for (int i = 0; i < type.shape.rank(); ++i) {
-    if (type.shape[i].value() == 0) return 0;
-    last += (type.shape[i].value() - 1) * strides[static_cast<std::size_t>(i)];
-  }
-  return static_cast<std::size_t>((last + 1) * size_of(type.dtype));
-}
-
-/// Places of results must not lie in what the call reads besides its arguments: captured Variables and constants.
-inline void check_against_captured(const Entry& entry, const ArgList& args, const BorrowedMut& target, std::size_t bytes, std::size_t result, Location where) {
-  const auto check = [&](const TensorImpl& value, const char* what) {
-    if (value.is_ready() && overlaps(target.data, bytes, value.data(), extent_bytes(value.type, value.strides)))
-      throw UserError("into", "the place of result " + std::to_string(result) + " overlaps a captured " + what, where, "give the result memory of its own");
-  };
-  for (const auto& slot : entry.captured) check(*slot->here()->peek(args.reading()), "Variable");
-  for (const Ref<TensorImpl>& constant : entry.plan->constants()) check(*constant, "Tensor");
-}
-
-inline void check_targets(const Entry& entry, const ArgList& list, std::span<const std::int64_t> symbols, Targets targets, Location where) {
-  std::span<const ArgLeaf> args = list.leaves();
-  if (targets.size() != entry.results)
-    throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(entry.results) + " results", where);
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    Type type = bound_type(entry.plan->outputs()[i].type, symbols);
-    const BorrowedMut& target = targets[i];
-    if (target.type.device != type.device)
-      throw DeviceError("into", "result " + std::to_string(i) + " is on " + type.device.text() + ", its place on " + target.type.device.text(), where);
-    if (target.type.dtype != type.dtype)
-      throw DTypeError("into", "result " + std::to_string(i) + " has dtype " + std::string(sinter::name(type.dtype)) + ", its place " + std::string(sinter::name(target.type.dtype)), where);
-    if (!identical(target.type.shape, type.shape))
-      throw ShapeError("into", "result " + std::to_string(i) + " has shape " + type.shape.text() + ", its place " + target.type.shape.text(), where);
-    std::size_t bytes = extent_bytes(target.type, target.strides);
-    for (const ArgLeaf& arg : args)
-      if (arg.data != nullptr && overlaps(target.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
-        throw UserError("into", "the place of result " + std::to_string(i) + " overlaps an argument", where, "give the result memory of its own");
-    check_against_captured(entry, list, target, bytes, i, where);
-    for (std::size_t j = 0; j < i; ++j)
-      if (overlaps(target.data, bytes, targets[j].data, extent_bytes(targets[j].type, targets[j].strides)))
-        throw UserError("into", "the places of results " + std::to_string(j) + " and " + std::to_string(i) + " overlap", where);
-  }
-}
-
-/// The value of an output that is a view of an input or constant; data of others are copied.
-SINTER_DECL Ref<TensorImpl> view_of(const PlanOutput& output, const Type& type, std::span<const std::int64_t> symbols, TensorImpl* source, void* data) {
-  Strides strides{};
-  for (std::size_t i = 0; i < output.strides.size(); ++i) strides[i] = output.strides[i].evaluate(symbols);
-  std::int64_t offset = output.offset.evaluate(symbols);
-  if (source != nullptr) return TensorImpl::make_ready(type, source->storage, source->offset + offset, &strides);
-  return expr_detail::copy_strided(type, static_cast<const char*>(data) + offset * size_of(type.dtype), strides).impl();
 }
 
 }  // namespace jit_detail
@@ -42308,230 +44282,51 @@ SINTER_DECL BorrowedMut as_target(Tensor& x, Location where) {
 }
 }  // namespace jit_detail
 
-namespace jit_detail {
-
-SINTER_DECL void count_run(const Entry& entry, EntryThread* thread) {
-  if (SINTER_LIKELY(thread != nullptr)) thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  else entry.other_runs.fetch_add(1, std::memory_order_relaxed);
-}
-
-/// Nobody but the holder of `value` can see its memory.
-inline bool is_sole(const TensorImpl& value, std::uint32_t counts) {
-  return value.use_count() == counts && value.storage->use_count() == 1 && value.storage->is_ours();
-}
-
-SINTER_DECL Ref<TensorImpl> fresh_result(const FrameOutput& bound) {
-  return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes, bound.type.device), 0, &bound.strides);
-}
-/// Memory for a result: one of those kept that nobody else holds any more, or fresh memory, which is kept if there is room.
-inline Ref<TensorImpl> kept_result(ResultRing& ring, const FrameOutput& bound) {
-  std::size_t spare = ResultRing::capacity;
-  for (std::size_t i = 0; i < ResultRing::capacity; ++i) {
-    const Ref<TensorImpl>& kept = ring.values[i];
-    if (!kept) {
-      spare = i;
-    } else if (is_sole(*kept, 1)) {
-      if (SINTER_LIKELY(identical(kept->type, bound.type))) return kept;
-      spare = i;   // of another size
-    }
-  }
-  Ref<TensorImpl> made = fresh_result(bound);
-  if (spare < ResultRing::capacity) ring.values[spare] = made;
-  return made;
-}
-inline Ref<TensorImpl> result_memory(EntryThread* thread, Mode mode, std::size_t i, const FrameOutput& bound) {
-  if (mode != Mode::reduce_overhead || thread == nullptr) return fresh_result(bound);
-  if (SINTER_UNLIKELY(thread->rings.size() <= i)) thread->rings.resize(i + 1);
-  return kept_result(thread->rings[i], bound);
-}
-
-/// The outputs of a call that does more than fill fresh memory: Variables, places of the caller, donated memory, views.
-/// choose() does everything that can fail; after the run nothing does but copies to the caller's places.
-class CallOutputs {
- public:
-  CallOutputs(const Entry& entry, const ArgList& args, Frame& frame, EntryThread* thread, Mode mode, Ref<TensorImpl>* results, Targets targets)
-      : entry_(entry), args_(args), frame_(frame), thread_(thread), mode_(mode), results_(results), targets_(targets), outputs_(entry.plan->outputs()) {
-    if (thread_ != nullptr && thread_->scratch) scratch_ = std::move(thread_->scratch);   // a nested call finds none
-    else scratch_ = std::make_unique<CallScratch>(outputs_.size(), entry_.inputs.size());
-    scratch_->assigned.resize(outputs_.size() - entry_.results);
-    scratch_->claim_of.assign(entry_.inputs.size(), -1);
-  }
-  ~CallOutputs() {
-    scratch_->clear();
-    if (thread_ != nullptr) thread_->scratch = std::move(scratch_);
-  }
-  CallOutputs(const CallOutputs&) = delete;
-  CallOutputs& operator=(const CallOutputs&) = delete;
-
-  void choose(std::span<const std::int64_t> symbols) {
-    if (targets_.empty() && !frame_.has_host_steps()) claim_variables();
-    CallPlaces& places = frame_.places();
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      places.outputs[i] = nullptr;
-      if (!is_own_buffer(i)) continue;
-      if (i < targets_.size() && outputs_[i].outlives_failure && is_dense(targets_[i].type.shape, targets_[i].strides)) {
-        places.outputs[i] = targets_[i].data;
-        continue;
-      }
-      if (!take_over(i)) value_at(i) = i < entry_.results ? result_memory(thread_, mode_, i, frame_.outputs()[i]) : fresh_result(frame_.outputs()[i]);
-      places.outputs[i] = value_at(i)->data();
-    }
-    for (std::size_t i = 0; i < outputs_.size(); ++i)
-      if (!is_own_buffer(i)) make_view(i, symbols);
-  }
-
-  void copy_to_places() {
-    for (std::size_t i = 0; i < targets_.size(); ++i) {
-      const auto index = static_cast<std::size_t>(outputs_[i].index);
-      if (outputs_[i].source == BufferKind::output && index != i && !value_at(i))
-        value_at(i) = expr_detail::copy_strided(targets_[index].type, targets_[index].data, targets_[index].strides).impl();
-      if (value_at(i)) copy_to(targets_[i], In(Tensor(value_at(i)), Location()));
-    }
-  }
-
-  /// Arguments given up become empty, Variables get their values.
-  void commit() noexcept {
-    for (Tensor* handle : scratch_->given) *handle = Tensor();
-    args_.reading().end();
-    for (std::size_t i = 0; i < entry_.assignments.size(); ++i) {
-      Ref<TensorImpl>& value = scratch_->assigned[i];
-      if (const int claim = held_claim(entry_.assignments[i].input); claim >= 0) {
-        scratch_->claims.publish(static_cast<std::size_t>(claim), std::move(value));
-        continue;
-      }
-      scratch_->slots.push_back(slot_of(i));
-      scratch_->values.push_back(value.detach());
-    }
-    scratch_->claims.clear();
-    set_slots(scratch_->slots, scratch_->values);
-  }
-
- private:
-  Ref<TensorImpl>& value_at(std::size_t i) { return i < entry_.results ? results_[i] : scratch_->assigned[i - entry_.results]; }
-  bool is_own_buffer(std::size_t i) const { return outputs_[i].source == BufferKind::output && outputs_[i].index == static_cast<std::int32_t>(i); }
-  VariableSlot* slot_of(std::size_t assignment) const {
-    const Entry::Assignment& a = entry_.assignments[assignment];
-    return a.leaf >= 0 ? args_.leaves()[static_cast<std::size_t>(a.leaf)].slot : entry_.captured[static_cast<std::size_t>(a.captured)]->here();
-  }
-  /// The Variable behind an input, or null.
-  VariableSlot* slot_of_input(std::size_t i) const {
-    const Entry::Input& input = entry_.inputs[i];
-    auto index = static_cast<std::size_t>(input.index);
-    return input.source == Entry::Input::Source::captured ? entry_.captured[index]->here() : args_.leaves()[index].slot;
-  }
-  /// The claim on the Variable behind an input, or -1.
-  int held_claim(std::int32_t input) const {
-    const int claim = input >= 0 ? scratch_->claim_of[static_cast<std::size_t>(input)] : -1;
-    return claim >= 0 && scratch_->claims.holds(static_cast<std::size_t>(claim)) ? claim : -1;
-  }
-  /// Lent memory may lie inside a value of ours.
-  bool is_lent(const TensorImpl& value) const {
-    for (const ArgLeaf& leaf : args_.leaves())
-      if (leaf.impl == nullptr && leaf.data != nullptr && overlaps(value.storage->data(), value.storage->bytes(), leaf.data, extent_bytes(*leaf.type, *leaf.strides))) return true;
-    return false;
-  }
-
-  void claim_variables() {
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      if (!is_own_buffer(i) || outputs_[i].donor < 0) continue;
-      const auto donor = static_cast<std::size_t>(outputs_[i].donor);
-      VariableSlot* slot = slot_of_input(donor);
-      if (slot == nullptr) continue;
-      scratch_->claim_of[donor] = static_cast<int>(scratch_->claims.size());
-      scratch_->claims.add(*slot);
-    }
-    scratch_->claims.confirm();
-  }
-
-  /// Gives output i the memory of its donor, if nobody else can see that.
-  bool take_over(std::size_t i) {
-    if (outputs_[i].donor < 0 || !targets_.empty()) return false;
-    const auto donor = static_cast<std::size_t>(outputs_[i].donor);
-    TensorImpl* value = frame_.places().values[donor];
-    if (value == nullptr || value->type.dtype != outputs_[i].type.dtype) return false;
-    if (scratch_->claim_of[donor] >= 0) {
-      const int claim = held_claim(outputs_[i].donor);
-      if (claim < 0 || value != scratch_->claims.value(static_cast<std::size_t>(claim)) || is_lent(*value)) return false;
-    } else {
-      Tensor* handle = args_.given_up(value);
-      if (handle == nullptr || !is_sole(*value, 1) || !value->is_dense() || is_lent(*value)) return false;
-      scratch_->given.push_back(handle);
-    }
-    const FrameOutput& bound = frame_.outputs()[i];
-    value_at(i) = TensorImpl::make_ready(bound.type, value->storage, value->offset, &bound.strides);
-    return true;
-  }
-
-  void make_view(std::size_t i, std::span<const std::int64_t> symbols) {
-    const PlanOutput& output = outputs_[i];
-    auto index = static_cast<std::size_t>(output.index);
-    const CallPlaces& places = frame_.places();
-    if (output.source == BufferKind::output) {
-      value_at(i) = value_at(index);
-    } else if (output.source == BufferKind::input) {
-      value_at(i) = view_of(output, frame_.outputs()[i].type, symbols, places.values[index], places.inputs[index]);
-    } else {
-      const Ref<TensorImpl>& constant = entry_.plan->constants()[index];
-      value_at(i) = view_of(output, frame_.outputs()[i].type, symbols, constant.get(), constant->data());
-    }
-  }
-
-  const Entry& entry_;
-  const ArgList& args_;
-  Frame& frame_;
-  EntryThread* thread_;
-  Mode mode_;
-  Ref<TensorImpl>* results_;
-  Targets targets_;
-  std::span<const PlanOutput> outputs_;
-  std::unique_ptr<CallScratch> scratch_;
-};
-
-}  // namespace jit_detail
-
-SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, Ref<TensorImpl>* results, Targets targets) {
+SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results,
+                                    Targets targets) {
   EntryThread* thread = entry.threads.get();
-  jit_detail::count_run(entry, thread);
-  if (SINTER_UNLIKELY(entry.plan == nullptr)) return jit_detail::run_custom(entry, args.leaves(), symbols, results, targets, where_);
-  if (!targets.empty()) jit_detail::check_targets(entry, args, symbols, targets, where_);
-  const FrameLease frame = entry.plan->acquire_frame(symbols);
-  CallPlaces& places = frame->places();
+  count_run(entry, thread, args, trace);
+  if (SINTER_UNLIKELY(entry.end.plan == nullptr)) return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
+  const FrameLease frame = entry.end.plan->acquire_frame(symbols);
   std::vector<Ref<TensorImpl>> owned;
-  jit_detail::place_inputs(entry, args, places, owned);
-  if (SINTER_LIKELY(targets.empty() && entry.assignments.empty() && !args.gives_up() && frame->has_only_fresh_outputs())) {
-    std::span<const FrameOutput> outputs = frame->outputs();
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      results[i] = jit_detail::result_memory(thread, options_.mode, i, outputs[i]);
-      places.outputs[i] = results[i]->data();
-    }
-    return frame->run(places.inputs, places.outputs);
-  }
-  jit_detail::CallOutputs outputs(entry, args, *frame, thread, options_.mode, results, targets);
-  outputs.choose(symbols);
-  frame->run(places.inputs, places.outputs);
-  outputs.copy_to_places();
-  outputs.commit();
+  jit_detail::place_inputs(entry.end, args, frame->places(), owned);
+  jit_detail::run_end({entry.end, entry.held, args, *frame, symbols, thread, options_.mode, where_}, results, targets);
+}
+
+SINTER_DECL void FunctionState::deliver_uncompiled(std::vector<Ref<TensorImpl>> values, Targets targets, const ArgList& args, const CallJournal& journal) const {
+  FinishedCall call;
+  call.results = std::move(values);
+  for (const auto& value : call.results)   // one that is ready was captured, or stands for what was read
+    if (value->is_ready()) call.held.constants.push_back(value);
+  std::vector<TensorImpl*> pending;
+  for (const auto& value : call.results)
+    if (!value->is_ready()) pending.push_back(value.get());
+  if (!pending.empty()) evaluate(pending, "into", where_);
+  call.held.constants.insert(call.held.constants.end(), journal.reads().begin(), journal.reads().end());
+  std::vector<Ref<TensorImpl>> delivered;
+  jit_detail::deliver(call, {nullptr, &delivered}, targets, args, call.held, where_);
 }
 
 SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols) {
   if (EntryThread* own = entry.threads.get(); own != nullptr && !symbols.empty()) jit_detail::remember_sizes(entry, *own, args.leaves(), SmallVector<std::int64_t, 8>(symbols));
   if (entry.tree != nullptr) return warm_up_tree(entry, args, trace, symbols);
-  constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
-  std::int64_t due = entry.next_check.load(std::memory_order_relaxed);
-  if (due != never && entry.next_check.compare_exchange_strong(due, never)) check_purity(entry, args, trace, due);
-  args.reading().begin();
   EntryThread* thread = entry.threads.get();
-  if (entry.plan == nullptr) return;
-  const FrameLease frame = entry.plan->acquire_frame(symbols);
+  if (thread != nullptr) {
+    if (thread->next_check == 1) check_purity(entry, *thread, args, trace);
+    thread->next_check = std::numeric_limits<std::int64_t>::max();
+  }
+  args.reading().begin();
+  if (entry.end.plan == nullptr) return;
+  const FrameLease frame = entry.end.plan->acquire_frame(symbols);
   // Two of each result, as where the last one still lives while the next is made. Written to, so that pages are there.
   std::vector<Ref<TensorImpl>> memory;
   for (int round = 0; round < 2; ++round)
     for (std::size_t i = 0; i < frame->outputs().size(); ++i) {
       const FrameOutput& bound = frame->outputs()[i];
-      memory.push_back(i < entry.results ? jit_detail::result_memory(thread, options_.mode, i, bound) : jit_detail::fresh_result(bound));
+      memory.push_back(i < entry.end.results ? jit_detail::result_memory(thread, options_.mode, i, bound) : jit_detail::fresh_result(bound));
       if (bound.type.device == Device::cpu()) std::memset(memory.back()->data(), 0, bound.bytes);
     }
-  if (thread != nullptr && !thread->scratch) thread->scratch = std::make_unique<CallScratch>(entry.plan->outputs().size(), entry.inputs.size());
+  if (thread != nullptr && !thread->scratch) thread->scratch = std::make_unique<CallScratch>(entry.end.plan->outputs().size(), entry.end.inputs.size());
 }
 
 }  // namespace jit
@@ -42559,6 +44354,34 @@ void clear_lazy_cache();
 std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs, MatmulPrecision precision, Fallback fallback);
 
 }  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/making.hpp
+// Parts of a compiled function's making that several files share: the graph of a trace, donors, logs. Internal.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+
+/// The graph of a finished trace, and where its inputs and outputs come from.
+struct TracedGraph {
+  Graph graph;
+  CallEnd end;                                         // but for the plan
+  std::vector<std::shared_ptr<VariableSlot>> captured;
+  std::vector<Type> captured_types;
+  std::shared_ptr<const void> result_shape;
+  GuardSet guards;
+};
+
+/// The graph of a trace that read no value.
+TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where);
+/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before arguments given up and
+/// what an earlier segment made (1). Notes which inputs are the assigned Variables.
+std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves);
+/// The number of calls after which purity is checked again.
+std::int64_t next_purity_check(std::int64_t due);
+/// What SINTER_LOGS asks for about a new entry.
+void log_entry(const Entry& entry, Location where);
+
+}  // namespace jit::jit_detail
 SINTER_NAMESPACE_END
 // ---- sinter/jit/memory_budget.hpp
 // Options::memory_budget: recomputation is added to an optimised graph until its plan holds no more than the budget, the
@@ -42617,49 +44440,33 @@ class Stopwatch {
 
 /// Every living FunctionState, so that jit::reset() reaches them.
 struct Functions {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::vector<FunctionState*> list;
-  static Functions& instance() {
-    static Functions* functions = new Functions;
-    return *functions;
-  }
-};
-
-/// The graph of a finished trace, and where its inputs and outputs come from.
-struct TracedGraph {
-  Graph graph;
-  std::vector<Entry::Input> inputs;
-  std::vector<std::shared_ptr<VariableSlot>> captured;
-  std::vector<Type> captured_types;
-  std::vector<Entry::Assignment> assignments;
-  std::size_t results = 0;
-  std::shared_ptr<const void> result_shape;
-  GuardSet guards;
+  static Functions& instance() { return process_object<Functions>(); }
 };
 
 /// The graph of a trace that read no value.
-inline TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
+SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
   TracedGraph out;
-  out.results = result.values.size();
+  out.end.results = result.values.size();
   out.result_shape = std::move(result.shape);
   std::vector<Ref<TensorImpl>> outputs = std::move(result.values), known;
   for (std::size_t i = 0; i < trace.stand_ins().size(); ++i) {
     const auto& stand_in = trace.stand_ins()[i];
     if (!stand_in || trace.guards().leaves[i].same_slot_as >= 0) continue;
     known.push_back(stand_in);
-    out.inputs.push_back({Entry::Input::Source::leaf, static_cast<std::int32_t>(i)});
+    out.end.inputs.push_back({.source = PlanInput::Source::leaf, .index = static_cast<std::int32_t>(i)});
   }
   for (const auto& read : trace.variables()) {
     if (read.leaf < 0) {
       known.push_back(read.stand_in);
-      out.inputs.push_back({Entry::Input::Source::captured, static_cast<std::int32_t>(out.captured.size())});
+      out.end.inputs.push_back({.source = PlanInput::Source::captured, .slot = read.slot});
       out.captured.push_back(read.slot);
       out.captured_types.push_back(read.seen->type);
     }
     if (!read.assigned) continue;
     outputs.push_back(read.assigned);
-    out.assignments.push_back(read.leaf >= 0 ? Entry::Assignment{read.leaf, -1, -1}
-                                             : Entry::Assignment{-1, static_cast<std::int32_t>(out.captured.size()) - 1, -1});
+    out.end.assignments.push_back({read.leaf, read.leaf >= 0 ? nullptr : read.slot});
   }
   const CaptureOptions options{.trace = trace.id(), .ready = ReadyLeaf::constant, .last_effect = trace.last_effect()};
   Capture captured = capture(outputs, known, options);
@@ -42677,8 +44484,10 @@ inline TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Locat
     info.min = source.min;
     info.max = source.max;
     info.axis = source.is_stride ? -1 : source.axis;   // no shape has a stride
-    for (std::size_t i = 0; i < out.inputs.size(); ++i)
-      if (out.inputs[i].source == Entry::Input::Source::leaf && out.inputs[i].index == source.leaf && !source.is_stride) info.input = static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < out.end.inputs.size(); ++i) {
+      const PlanInput& input = out.end.inputs[i];
+      if (input.source == PlanInput::Source::leaf && input.index == source.leaf && !source.is_stride) info.input = static_cast<std::int32_t>(i);
+    }
     captured.builder.symbols().push_back(info);
   }
   out.graph = share_symbols(captured.finish());
@@ -42686,41 +44495,24 @@ inline TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Locat
   return out;
 }
 
-/// The first node in which two traces of one function differ, in words.
-inline std::string first_difference(const Graph& before, const Graph& now, Location& where) {
-  std::size_t n = std::min(before.nodes().size(), now.nodes().size());
-  for (std::size_t i = 0; i < n; ++i) {
-    const Node &a = before.nodes()[i], &b = now.nodes()[i];
-    if (a.inputs == b.inputs && may_be_retrace(a, b)) continue;
-    where = b.where;
-    // A changed number is a node of its own; blame the operation that uses it.
-    for (std::size_t user = i + 1; user < now.nodes().size() && b.inputs.empty(); ++user) {
-      const Node& candidate = now.nodes()[user];
-      for (Value v : candidate.inputs)
-        if (v.node == static_cast<std::int32_t>(i)) return std::string(candidate.op->name);
-    }
-    return std::string(b.op->name);
-  }
-  return "the number of operations";
-}
 }  // namespace jit_detail
 
 namespace jit_detail {
-/// Which inputs an output may take over: Variables that the call gives a new value anyway, before arguments given up.
-/// Notes which inputs are the assigned Variables.
-inline std::vector<std::uint8_t> find_donors(Entry& entry) {
+/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before arguments given up and
+/// what an earlier segment made (1). Notes which inputs are the assigned Variables.
+SINTER_DECL std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves) {
   std::vector<std::uint8_t> may_donate;
-  for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
-    const Entry::Input& input = entry.inputs[i];
-    const bool is_captured = input.source == Entry::Input::Source::captured;
+  for (std::size_t i = 0; i < end.inputs.size(); ++i) {
+    const PlanInput& input = end.inputs[i];
+    const bool is_leaf = input.source == PlanInput::Source::leaf, is_captured = input.source == PlanInput::Source::captured;
     bool is_assigned = false;
-    for (Entry::Assignment& a : entry.assignments) {
-      if ((is_captured ? a.captured : a.leaf) != input.index) continue;
+    for (Assignment& a : end.assignments) {
+      if (!(is_leaf && a.leaf == input.index) && !(is_captured && a.slot == input.slot)) continue;
       a.input = static_cast<std::int32_t>(i);
       is_assigned = true;
     }
-    const bool is_tensor = !is_captured && entry.guards.leaves[static_cast<std::size_t>(input.index)].kind == LeafKind::tensor;
-    may_donate.push_back(is_assigned ? 2 : is_tensor ? 1 : 0);
+    const bool is_tensor = is_leaf && leaves[static_cast<std::size_t>(input.index)].kind == LeafKind::tensor;
+    may_donate.push_back(is_assigned ? 2 : is_tensor || input.source == PlanInput::Source::carried ? 1 : 0);
   }
   return may_donate;
 }
@@ -42733,13 +44525,13 @@ inline std::string listings(const Plan& plan) {
   return text;
 }
 /// What SINTER_LOGS asks for about a new entry.
-inline void log_entry(const Entry& entry, Location where) {
+SINTER_DECL void log_entry(const Entry& entry, Location where) {
   std::string place = where.text() + ":\n";
   if (is_logged("guards")) sinter::note("guards", place + entry.guards.text());
   if (is_logged("graphs")) sinter::note("graphs", place + entry.traced.text() + "\n" + entry.optimised.text());
-  if (entry.plan == nullptr) return;
-  if (is_logged("kernels")) sinter::note("kernels", place + entry.plan->text());
-  if (is_logged("asm")) sinter::note("asm", place + listings(*entry.plan));
+  if (entry.end.plan == nullptr) return;
+  if (is_logged("kernels")) sinter::note("kernels", place + entry.end.plan->text());
+  if (is_logged("asm")) sinter::note("asm", place + listings(*entry.end.plan));
 }
 }  // namespace jit_detail
 
@@ -42789,244 +44581,82 @@ SINTER_DECL std::int64_t Entry::runs() const {
   return total;
 }
 
-namespace jit_detail {
-SINTER_DECL void remember_sizes(const Entry& entry, EntryThread& thread, std::span<const ArgLeaf> args, const SmallVector<std::int64_t, 8>& symbols) {
-  if (thread.sizes == nullptr) {
-    thread.sizes = std::make_unique<SizeMemo>();
-    thread.sizes->guards.leaves = entry.guards.leaves;
-    thread.sizes->guards.has_variables = entry.guards.has_variables;
-  }
-  thread.sizes->symbols = symbols;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    LeafSpec& spec = thread.sizes->guards.leaves[i];
-    if (args[i].type == nullptr) continue;
-    spec.is_sized = true;
-    for (std::size_t axis = 0; axis < spec.rank; ++axis) {
-      spec.extents[axis] = args[i].type->shape.begin()[axis];
-      spec.strides[axis] = (*args[i].strides)[axis];
-      spec.stride_dims[axis] = Dim(spec.strides[axis]);
-    }
-  }
-}
-/// As entry.guards.holds(), quicker where this thread's last calls had the same sizes.
-inline bool guards_hold(const Entry& entry, std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbols) {
-  if (entry.guards.symbols.empty()) return entry.guards.holds(args, symbols);
-  EntryThread* thread = entry.threads.get();
-  if (thread != nullptr && SINTER_LIKELY(thread->sizes != nullptr) && SINTER_LIKELY(thread->sizes->guards.holds(args, symbols))) {
-    symbols = thread->sizes->symbols;
-    return true;
-  }
-  if (!entry.guards.holds(args, symbols)) return false;
-  if (thread == nullptr) return true;
-  if (thread->last_symbols == symbols) remember_sizes(entry, *thread, args, symbols);
-  else thread->last_symbols = symbols;
-  return true;
-}
-}  // namespace jit_detail
-
-SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const {
-  const std::uint8_t precision = tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed);
-  for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
-    if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
-    if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;
-    bool fits = true;
-    for (std::size_t i = 0; i < entry->captured.size(); ++i)
-      fits &= identical(entry->captured[i]->here()->peek(args.reading())->type, entry->captured_types[i]);
-    if (fits) return entry;
-  }
-  return nullptr;
-}
-
-SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
-  const Entry* entry = find(args, symbols);
-  if (SINTER_LIKELY(entry != nullptr)) {
-    if (entry->tree != nullptr) return entry;   // checks the path that the call takes
-    std::int64_t due = entry->next_check.load(std::memory_order_relaxed);
-    if (SINTER_UNLIKELY(due != std::numeric_limits<std::int64_t>::max() && entry->runs() >= due)) {
-      // One of several threads checks; the others need not wait for it.
-      if (entry->next_check.compare_exchange_strong(due, std::numeric_limits<std::int64_t>::max())) check_purity(*entry, args, trace, due);
-    }
-    return entry;
-  }
-  std::scoped_lock lock(compiling_);
-  entry = find(args, symbols);
-  if (entry != nullptr) return entry;
-  if (!may_compile(args.leaves())) return nullptr;
-  std::unique_ptr<Entry> made = compile(args, trace);
-  made->guards.prepare();
-  made->next = newest_.load(std::memory_order_acquire);
-  entry = made.get();
-  entries_.push_back(std::move(made));
-  newest_.store(entry, std::memory_order_release);
-  ensure(entry->guards.holds(args.leaves(), symbols), "a new entry does not fit the arguments it was made for");
-  return entry;
-}
-
-SINTER_DECL std::optional<Guard> FunctionState::newest_broken(std::span<const ArgLeaf> args) const {
-  const Entry* newest = newest_.load(std::memory_order_acquire);
-  if (newest == nullptr) return {};
-  if (auto broken = newest->guards.first_broken(args)) return broken;
-  if (const MatmulPrecision now = matmul_precision(); (newest->precisions & precision_bit(now)) == 0)
-    return broken_precision(newest->precision, now);
-  return Guard{GuardKind::dtype, -1, -1, "a captured Variable has another dtype or shape now"};
-}
-
-SINTER_DECL bool FunctionState::is_first_of_its_sizes(std::span<const ArgLeaf> args) const {
-  const auto fits = [&](const LeafSpec& spec, const ArgLeaf& arg) {
-    for (std::size_t axis = 0; axis < spec.rank; ++axis) {
-      const std::int64_t extent = arg.type->shape.begin()[axis].value();
-      if (extent < 2 ? !identical(spec.extents[axis], Dim(extent)) : spec.extents[axis].is_static()) return false;
-    }
-    return true;
-  };
-  for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
-    bool has_sizes = entry->guards.leaves.size() == args.size();
-    for (std::size_t i = 0; has_sizes && i < args.size(); ++i) has_sizes = args[i].type == nullptr || fits(entry->guards.leaves[i], args[i]);
-    if (has_sizes) return false;
-  }
-  return true;
-}
-
-SINTER_DECL bool FunctionState::may_compile(std::span<const ArgLeaf> args) {
-  std::optional<Guard> broken = newest_broken(args);
-  if (serves_ == Serves::expression) return compiles_ - 1 < options_.recompile_limit;
-  // A first version is no recompile; nor is that for extents of 0 or 1 where all others are symbols from the start.
-  const bool is_first = !broken || (options_.dynamic == Dynamic::always && (broken->kind == GuardKind::extent || broken->kind == GuardKind::range) && is_first_of_its_sizes(args));
-  const std::string reason = !broken ? "nothing is compiled for it yet" : "guard '" + std::string(name(broken->kind)) + "' failed: " + broken->reason;
-  switch (current_stance()) {
-    case Stance::fail_on_recompile:
-      if (is_first) break;
-      throw RecompileError("compile", "no compiled version fits this call, and the stance is fail_on_recompile: " + reason, where_, remedy(*broken));
-    case Stance::force_eager:
-    case Stance::eager_on_recompile: return false;
-    case Stance::eager_then_compile:
-      if (!broken && !misses_.has_seen()) {
-        misses_.remember(args);
-        return false;
-      }
-      break;
-    case Stance::default_: break;
-  }
-  if (!broken) return true;
-  if (is_logged("recompiles")) sinter::note("recompiles", where_.text() + ": " + reason);
-  misses_.add(*broken);
-  if (compiles_ - 1 < options_.recompile_limit) return true;
-  if (misses_.report_once()) warn("recompiles", where_.text() + ": " + misses_.text(options_.recompile_limit));
-  return false;
-}
-
-SINTER_DECL GuardSet FunctionState::choose_specs(std::span<const ArgLeaf> args) const {
-  std::vector<std::uint32_t> symbolic(args.size(), options_.dynamic == Dynamic::always ? 0xFFFFu : 0u);
-  if (options_.dynamic == Dynamic::automatic) {
-    misses_.mark_changed(args, symbolic);
-    for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next)
-      mark_changed(entry->guards.leaves, args, symbolic);
-  }
-  return specs_of(args, symbolic);
-}
-
-SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace) {
+SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace, GuardSet specs) {
   jit_detail::Stopwatch watch;
   ReadPolicy policy;
   if (options_.fullgraph) policy.beyond = ReadPolicy::Beyond::refuse;
   auto entry = std::make_unique<Entry>();
+  entry->types = args.types;
+  for (const ArgLeaf& leaf : args.leaves())
+    if (leaf.slot != nullptr) entry->traced_slots.push_back(leaf.slot);
   entry->precision = policy.precision = precision_now();
   policy.fallback = fallback();
-  FunctionTrace recorder("compile", args.leaves(), choose_specs(args.leaves()), std::move(policy));
+  FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
   TracedResult result = trace(recorder);
-  if (!recorder.reads().empty()) {
+  entry->trace_ms = watch.lap_ms();
+  if (recorder.reads().empty()) {
+    trace_plain(*entry, args, recorder, std::move(result));
+  } else {
     if (jit_detail::registered_backend(options_.backend) != nullptr)
       throw TraceError(recorder.reads()[0].op, "a value is read, which would cut the graph, and back end '" + options_.backend + "' takes whole graphs", recorder.reads()[0].where,
                        "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it outside");
     grow_tree(*entry, args, recorder, std::move(result));
-    guard_precision(*entry);
-    ++compiles_;
-    compile_ms_ += watch.lap_ms();
-    return entry;
-  }
-  jit_detail::TracedGraph traced = jit_detail::traced_graph(recorder, std::move(result), where_);
-  entry->guards = std::move(traced.guards);
-  entry->inputs = std::move(traced.inputs);
-  entry->captured = std::move(traced.captured);
-  entry->captured_types = std::move(traced.captured_types);
-  entry->assignments = std::move(traced.assignments);
-  entry->results = traced.results;
-  entry->result_shape = std::move(traced.result_shape);
-  entry->trace_ms = watch.lap_ms();
-  const bool is_custom = jit_detail::registered_backend(options_.backend) != nullptr;
-  const std::vector<Dim> solution = solve_symbols(entry->guards, args.leaves(), is_custom ? Divide::no : Divide::yes);
-  check_marks(entry->guards, args.leaves(), solution);
-  Graph specialised = substitute_symbols(traced.graph, solution, entry->guards.symbols);
-  entry->traced = std::move(traced.graph);
-  if (const BackendFunction* custom = jit_detail::registered_backend(options_.backend)) {
-    jit_detail::compile_custom(*entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
-    guard_precision(*entry);
     entry->codegen_ms = watch.lap_ms();
-    finish_compile(*entry);
-    return entry;
   }
-  entry->optimised = jit_detail::run_passes_for(options_.backend, specialised);
-  if (options_.backend != "eager") {
-    std::vector<std::uint8_t> is_number, is_narrowed;
-    for (const Entry::Input& input : entry->inputs)
-      is_number.push_back(input.source == Entry::Input::Source::leaf && args.leaves()[static_cast<std::size_t>(input.index)].kind == LeafKind::scalar);
-    entry->optimised = narrow_numbers(entry->optimised, is_number, is_narrowed);
-    for (std::size_t i = 0; i < entry->inputs.size(); ++i) entry->inputs[i].as_float = is_narrowed[i] != 0;
-  }
-  entry->passes_ms = watch.lap_ms();
-  std::vector<InputLayout> layouts;
-  for (const Entry::Input& input : entry->inputs) {
-    InputLayout layout;
-    auto index = static_cast<std::size_t>(input.index);
-    if (input.source == Entry::Input::Source::leaf && !entry->guards.leaves[index].is_dense)
-      for (std::size_t axis = 0; axis < entry->guards.leaves[index].rank; ++axis) layout.push_back(entry->guards.leaves[index].stride_dims[axis].substitute(solution));
-    layouts.push_back(std::move(layout));
-  }
-  PlanOptions wanted = plan_options(entry->optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
-                                          entry->traced, entry->precision, jit_detail::find_donors(*entry));
-  wanted.as_one = options_.mode == Mode::reduce_overhead;
-  wanted.allow_fallback |= options_.allow_fallback;
-  entry->optimised = fit_memory(entry->optimised, options_.memory_budget, wanted, where_);
-  entry->plan = build_plan(entry->optimised, wanted);
   guard_precision(*entry);
-  entry->codegen_ms = watch.lap_ms();
-  finish_compile(*entry);
   return entry;
 }
 
-SINTER_DECL void FunctionState::guard_precision(Entry& entry) const {
-  const bool matters = entry.plan == nullptr || entry.plan->depends_on_precision();   // trees grow, and others' plans are their own
-  entry.precisions = options_.matmul_precision || !matters ? all_precisions : precision_bit(entry.precision);
+SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result) {
+  jit_detail::Stopwatch watch;
+  jit_detail::TracedGraph traced = jit_detail::traced_graph(recorder, std::move(result), where_);
+  entry.guards = std::move(traced.guards);
+  entry.end = std::move(traced.end);
+  entry.held.captured = std::move(traced.captured);
+  entry.captured_types = std::move(traced.captured_types);
+  entry.result_shape = std::move(traced.result_shape);
+  jit_detail::add_constants(traced.graph, entry.held.constants);
+  entry.trace_ms += watch.lap_ms();
+  generate(entry, args, std::move(traced.graph));
+  entry.codegen_ms = watch.lap_ms() - entry.passes_ms;
 }
 
-SINTER_DECL void FunctionState::finish_compile(const Entry& entry) {
-  ++compiles_;
-  compile_ms_ += entry.trace_ms + entry.passes_ms + entry.codegen_ms;
-  jit_detail::log_entry(entry, where_);
-}
-
-SINTER_DECL void FunctionState::check_purity(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::int64_t due) {
-  struct Next {   // a check that fails or throws is due again at once: wrong values must not come in silence
-    const Entry& entry;
-    std::int64_t runs;
-    ~Next() { entry.next_check.store(runs, std::memory_order_relaxed); }
-  } next{entry, due};
-  ReadPolicy policy;
-  policy.beyond = ReadPolicy::Beyond::differs;
-  FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
-  jit_detail::TracedGraph again = jit_detail::traced_graph(recorder, trace(recorder), where_);
-  if (may_be_retrace(entry.traced, again.graph)) {
-    const auto is_same = [](const auto& a, const auto& b) { return is_same_role(*a, *b); };
-    if (!std::equal(again.captured.begin(), again.captured.end(), entry.captured.begin(), entry.captured.end(), is_same))
-      throw TraceError("compile", "the function uses another Variable than when it was traced", where_,
-                       "a captured Variable is known by its identity: pass it as an argument, or give the same one a new value with set");
-    next.runs = Context::get().checks ? std::max<std::int64_t>(4, 2 * due) : std::numeric_limits<std::int64_t>::max();
-    return;
+SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Graph traced) {
+  jit_detail::Stopwatch watch;
+  const BackendFunction* custom = jit_detail::registered_backend(options_.backend);
+  const std::vector<Dim> solution = solve_symbols(entry.guards, args.leaves(), custom != nullptr ? Divide::no : Divide::yes);
+  check_marks(entry.guards, args.leaves(), solution);
+  Graph specialised = substitute_symbols(traced, solution, entry.guards.symbols);
+  entry.traced = std::move(traced);
+  if (custom != nullptr) return jit_detail::compile_custom(entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
+  entry.optimised = jit_detail::run_passes_for(options_.backend, specialised);
+  if (options_.backend != "eager") {
+    std::vector<std::uint8_t> is_number, is_narrowed;
+    for (const PlanInput& input : entry.end.inputs)
+      is_number.push_back(input.source == PlanInput::Source::leaf && args.leaves()[static_cast<std::size_t>(input.index)].kind == LeafKind::scalar);
+    entry.optimised = narrow_numbers(entry.optimised, is_number, is_narrowed);
+    for (std::size_t i = 0; i < entry.end.inputs.size(); ++i) entry.end.inputs[i].as_float = is_narrowed[i] != 0;
   }
-  Location where = where_;
-  std::string op = jit_detail::first_difference(entry.traced, again.graph, where);
-  throw TraceError("compile", "captured value changed at " + op, where,
-                   jit_detail::purity_fix);
+  entry.passes_ms = watch.lap_ms();
+  std::vector<InputLayout> layouts;
+  for (const PlanInput& input : entry.end.inputs) {
+    InputLayout layout;
+    const LeafSpec* spec = input.source == PlanInput::Source::leaf ? &entry.guards.leaves[static_cast<std::size_t>(input.index)] : nullptr;
+    for (std::size_t axis = 0; spec != nullptr && !spec->is_dense && axis < spec->rank; ++axis)
+      layout.push_back(spec->stride_dims[axis].substitute(solution));
+    layouts.push_back(std::move(layout));
+  }
+  PlanOptions wanted = plan_options(entry.optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
+                                    entry.traced, entry.precision, jit_detail::find_donors(entry.end, entry.guards.leaves));
+  wanted.as_one = options_.mode == Mode::reduce_overhead;
+  wanted.allow_fallback |= options_.allow_fallback;
+  entry.optimised = fit_memory(entry.optimised, options_.memory_budget, wanted, where_);
+  entry.end.plan = build_plan(entry.optimised, wanted);
+}
+
+SINTER_DECL void FunctionState::guard_precision(Entry& entry) const {
+  const bool matters = entry.end.plan == nullptr || entry.end.plan->depends_on_precision();   // trees grow, and others' plans are their own
+  entry.precisions = options_.matmul_precision || !matters ? all_precisions : precision_bit(entry.precision);
 }
 
 namespace jit_detail {
@@ -43044,20 +44674,20 @@ inline void count_regions(const Graph& graph, std::vector<const Graph*>& bodies,
 }  // namespace jit_detail
 
 SINTER_DECL Stats FunctionState::stats() const {
-  std::scoped_lock lock(compiling_);
+  std::scoped_lock lock(mutex_);
   Stats stats;
   for (const auto& entry : entries_) {
     stats.calls += entry->runs();
     if (entry->tree != nullptr) jit_detail::add_figures(*entry->tree, stats);
   }
   stats.compiles = compiles_;
-  stats.recompiles = compiles_ > 0 ? compiles_ - 1 : 0;
+  stats.recompiles = recompiles_;
   stats.compile_ms = compile_ms_;
   stats.eager_calls = plain_calls_.load(std::memory_order_relaxed);
   const Entry* newest = newest_.load(std::memory_order_acquire);
-  if (newest != nullptr && newest->plan) {
-    stats.kernels = static_cast<std::int64_t>(newest->plan->kernel_count());
-    stats.peak_bytes = newest->plan->held_bytes();
+  if (newest != nullptr && newest->end.plan) {
+    stats.kernels = static_cast<std::int64_t>(newest->end.plan->kernel_count());
+    stats.peak_bytes = newest->end.plan->held_bytes();
   }
   if (newest != nullptr) {
     std::vector<const Graph*> bodies;
@@ -43068,9 +44698,9 @@ SINTER_DECL Stats FunctionState::stats() const {
 }
 
 SINTER_DECL void FunctionState::reset() {
-  std::scoped_lock lock(compiling_);
+  std::scoped_lock lock(mutex_);
   newest_.store(nullptr, std::memory_order_release);
-  compiles_ = 0;
+  compiles_ = recompiles_ = 0;
   compile_ms_ = 0;
   misses_ = {};
   plain_calls_.store(0, std::memory_order_relaxed);
@@ -43084,12 +44714,12 @@ SINTER_DECL Explanation explain(const Entry* compiled, std::span<const std::int6
   if (compiled == nullptr) return Explanation("this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its recompile limit\n");
   const Entry& entry = *compiled;
   std::string text = "guards:\n" + entry.guards.text();
-  if (entry.precision != MatmulPrecision::f32 && (entry.plan == nullptr || entry.plan->depends_on_precision()))
+  if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))
     text += "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
             (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
   if (entry.tree != nullptr) return Explanation(text + "trace tree:\n" + jit_detail::text_of(*entry.tree));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
-  if (entry.plan) text += "plan:\n" + entry.plan->text() + "\n" + jit_detail::listings(*entry.plan);
+  if (entry.end.plan) text += "plan:\n" + entry.end.plan->text() + "\n" + jit_detail::listings(*entry.end.plan);
   else text += "plan: a registered back end runs the graph\n";
   char times[160];
   std::snprintf(times, sizeof times, "compile time: trace %.3f ms, passes %.3f ms, fusion and code %.3f ms\n", entry.trace_ms, entry.passes_ms, entry.codegen_ms);
@@ -43102,11 +44732,14 @@ SINTER_DECL Explanation explain(const Entry* compiled, std::span<const std::int6
 }
 
 SINTER_DECL void reset() {
-  auto& functions = jit_detail::Functions::instance();
+  std::vector<std::shared_ptr<FunctionState>> living;   // their own locks are taken when this one is free again
   {
+    auto& functions = jit_detail::Functions::instance();
     std::scoped_lock lock(functions.mutex);
-    for (FunctionState* function : functions.list) function->reset();
+    for (FunctionState* function : functions.list)
+      if (auto alive = function->weak_from_this().lock()) living.push_back(std::move(alive));
   }
+  for (const auto& function : living) function->reset();
   clear_lazy_cache();
   clear_kernel_cache();
 }
@@ -43184,9 +44817,9 @@ inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
   return layout_fits(spec, arg);
 }
 /// The first leaf before `leaf` that is the same Variable, or -1.
-inline std::int16_t earlier_alias(std::span<const ArgLeaf> args, std::size_t leaf) {
+inline std::int32_t earlier_alias(std::span<const ArgLeaf> args, std::size_t leaf) {
   for (std::size_t i = 0; i < leaf; ++i)
-    if (args[i].slot == args[leaf].slot) return static_cast<std::int16_t>(i);
+    if (args[i].slot == args[leaf].slot) return static_cast<std::int32_t>(i);
   return -1;
 }
 /// Variables are the same ones, and different ones, as in the trace. Slots that fall on a bit of their own are new.
@@ -43198,7 +44831,7 @@ inline bool aliases_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf
     std::uint64_t& word = seen[place / 64];
     bool may_be_known = (word >> (place % 64) & 1) != 0;
     word |= std::uint64_t{1} << (place % 64);
-    if ((may_be_known ? earlier_alias(args, i) : std::int16_t{-1}) != specs[i].same_slot_as) return false;
+    if ((may_be_known ? earlier_alias(args, i) : std::int32_t{-1}) != specs[i].same_slot_as) return false;
   }
   return true;
 }
@@ -43253,7 +44886,7 @@ SINTER_DECL void GuardSet::prepare() {
   for (const DimGuard& guard : dims) {
     const auto [first, second] = std::minmax(guard.left, guard.right);
     const bool is_known = first >= 0 && first != second && symbols[static_cast<std::size_t>(second)].equal_to < 0;
-    if (is_known) symbols[static_cast<std::size_t>(second)].equal_to = static_cast<std::int16_t>(first);
+    if (is_known) symbols[static_cast<std::size_t>(second)].equal_to = static_cast<std::int32_t>(first);
     else has_other_relations = true;
   }
 }
@@ -43270,7 +44903,7 @@ SINTER_DECL GuardSet GuardSet::specs() const {
 namespace jit_detail {
 /// Strides of a strided tensor, innermost first: a number if it is 0 or 1, else what the extents inside it make, else (where
 /// asked for) a symbol, else a number.
-inline void choose_strides(LeafSpec& spec, std::int16_t leaf, const ArgLeaf& arg, std::uint32_t symbolic, std::vector<SymbolSource>& symbols) {
+inline void choose_strides(LeafSpec& spec, std::int32_t leaf, const ArgLeaf& arg, std::uint32_t symbolic, std::vector<SymbolSource>& symbols) {
   std::array<std::size_t, max_rank> order{};
   for (std::size_t i = 0; i < spec.rank; ++i) order[i] = spec.rank - 1 - i;
   std::stable_sort(order.begin(), order.begin() + spec.rank, [&](std::size_t a, std::size_t b) { return spec.strides[a] < spec.strides[b]; });
@@ -43304,7 +44937,7 @@ inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::ui
   spec.rank = static_cast<std::uint8_t>(arg.type->shape.rank());
   spec.is_dense = is_dense(arg.type->shape, *arg.strides);
   spec.strides = *arg.strides;
-  const AxisMarks* marks = arg.impl != nullptr ? arg.impl->marks.get() : nullptr;
+  const AxisMarks* marks = arg.impl != nullptr ? arg.impl->marks() : nullptr;
   for (std::size_t axis = 0; axis < spec.rank; ++axis) {
     const Dim extent = arg.type->shape.begin()[axis];
     const AxisMarks::Mark mark = marks != nullptr ? marks->axes[axis] : AxisMarks::Mark{};
@@ -43313,13 +44946,13 @@ inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::ui
     if (!becomes_symbol || extent.value() < 2) continue;
     spec.is_sized = false;
     spec.extents[axis] = Dim::symbol(static_cast<SymbolId>(symbols.size()));
-    symbols.push_back({static_cast<std::int16_t>(leaf), static_cast<std::int8_t>(axis)});
+    symbols.push_back({static_cast<std::int32_t>(leaf), static_cast<std::int8_t>(axis)});
     if (mark.kind == AxisMarks::Kind::dynamic) {
       symbols.back().min = std::max<std::int64_t>(2, mark.min);
       symbols.back().max = mark.max;
     }
   }
-  if (!spec.is_dense) choose_strides(spec, static_cast<std::int16_t>(leaf), arg, symbolic, symbols);
+  if (!spec.is_dense) choose_strides(spec, static_cast<std::int32_t>(leaf), arg, symbolic, symbols);
   if (arg.slot != nullptr) spec.same_slot_as = earlier_alias(args, leaf);
   return spec;
 }
@@ -43571,13 +45204,10 @@ struct LazyPlan {
 };
 
 struct LazyCache {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::unordered_multimap<std::uint64_t, LazyPlan> plans;
   LazyStats stats;
-  static LazyCache& instance() {
-    static LazyCache* cache = new LazyCache;
-    return *cache;
-  }
+  static LazyCache& instance() { return process_object<LazyCache>(); }
 };
 
 inline constexpr std::size_t max_lazy_plans = 4096;
@@ -43632,6 +45262,19 @@ inline void move_to(Device device, TensorImpl& computed) {
   computed.offset = 0;
 }
 
+/// Equal graphs share a plan, which knows the lines of the first. For an error that names one they run once more, by a plan of
+/// their own.
+SINTER_NOINLINE inline void run_with_own_lines(std::span<const Ref<TensorImpl>> outputs) {
+  std::unique_lock lock(LazyCache::instance().mutex);
+  Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input});
+  const std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
+  std::vector<InputLayout> layouts;
+  for (const auto& input : inputs) layouts.push_back(layout_of(*input));
+  const Graph graph = captured.finish(), optimised = run_pipeline(graph);
+  lock.unlock();
+  execute(*build_plan(optimised, plan_options(optimised, {}, std::move(layouts), false, graph, matmul_precision())), inputs);
+}
+
 inline void become_ready(TensorImpl& value, TensorImpl& computed) {
   move_to(value.type.device, computed);
   value.storage = computed.storage;
@@ -43671,7 +45314,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const
 
 }  // namespace jit
 
-SINTER_DECL std::mutex& evaluation_mutex() { return jit::jit_detail::LazyCache::instance().mutex; }
+SINTER_DECL ForkSafeMutex& evaluation_mutex() { return jit::jit_detail::LazyCache::instance().mutex; }
 
 SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where) {
   for (TensorImpl* value : values) {
@@ -43703,18 +45346,430 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
       captured.outputs.push_back(captured.kept_values[i]);
     }
     inputs = std::move(captured.inputs);
+    if (CallJournal* journal = CallJournal::current())
+      for (const auto& input : inputs) journal->note_read(input);
     std::vector<jit::InputLayout> layouts;
     for (const auto& input : inputs) layouts.push_back(jit::layout_of(*input));
     const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts), matmul_precision(), jit::Fallback::refused).plan;
     ++cache.stats.evaluations;
     lock.unlock();   // functions of the user may run now, and evaluate
-    std::vector<Ref<TensorImpl>> results = execute(*plan, inputs);
+    std::vector<Ref<TensorImpl>> results;
+    try {
+      results = execute(*plan, inputs);
+    } catch (const IndexError&) {
+      jit::jit_detail::run_with_own_lines(outputs);
+      throw;
+    }
     lock.lock();
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (!outputs[i]->is_ready()) jit::jit_detail::become_ready(*outputs[i], *results[i]);   // else somebody was faster
   }
 }
 
+SINTER_NAMESPACE_END
+// ---- sinter/jit/lookup.ipp
+// Which entry serves a call: lookup, and what happens where none does. The user's function runs under no lock, so two threads
+// may compile the same; the one that publishes last drops its own.
+
+// ---- sinter/jit/trace_tree.hpp
+// TraceTree: the compiled form of a function that reads values, or calls functions that no trace sees into. A path is what one trace saw; it is cut at its reads and
+// those calls into segments. A node of the tree is a segment with its plan, and one child for each outcome that was seen; a leaf has the
+// results. Nodes are immutable: a new path copies those above it and publishes a new root, so calls follow the tree
+// without a lock. Work goes to the first segment whose read needs it; what no read needs sinks to the leaves.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// A Variable that a segment captured, and what its value must still be.
+struct VariableUse {
+  std::shared_ptr<VariableSlot> slot;
+  Type type;
+};
+
+/// What lies between two reads of a path, as it was traced. Ids are those of the path's graph; equal for all paths that
+/// share it, because a path's graph is captured read by read.
+struct TracedSegment {
+  std::int32_t first = 0;                // id of the first node
+  std::vector<Node> nodes;
+  std::vector<Value> outputs;            // the value read, or operands of the eager function; at a leaf, results and then what Variables become
+  std::vector<DimGuard> dims;            // asked in it
+  std::vector<VariableUse> variables;    // met first in it
+  std::string op;                        // that read
+  Location where;
+  DType dtype = DType::f32;              // of the value read
+  std::shared_ptr<const EagerCall> eager_call;             // called at its end
+  std::vector<EagerVariable> eager_variables;         // used before that
+  std::shared_ptr<const EagerArrival> arrival;       // of the eager function called before it
+};
+
+/// The end of a path.
+struct TracedLeaf {
+  std::size_t results = 0;
+  std::vector<Assignment> assignments;   // outputs behind the results
+  std::shared_ptr<const void> result_shape;
+  mutable std::atomic<std::int64_t> runs{0}, next_check{1};   // the purity check, as in EntryThread
+};
+
+struct TracedPath {
+  struct Input {
+    std::int32_t leaf = -1;               // argument, or
+    std::shared_ptr<VariableSlot> slot;   // captured Variable, or
+    std::int32_t cut = -1, result = -1;   // of the eager function called there
+  };
+  Graph graph;
+  std::vector<Input> inputs;              // of the graph, by position
+  std::vector<std::shared_ptr<const TracedSegment>> segments;
+  std::vector<std::uint64_t> outcomes;    // of the reads
+  std::vector<std::shared_ptr<const EagerResults>> eager_results;   // by cut, in this call; null: a read
+  std::shared_ptr<const TracedLeaf> leaf;
+  std::vector<TensorImpl*> walked;        // values of the trace and what they are in the graph; valid while the trace is
+  std::vector<Value> walked_values;
+};
+
+/// A compiled segment; equal segments share it.
+struct SegmentCode {
+  Graph key;
+  std::vector<std::vector<Dim>> layouts;   // of the inputs, as in execute.hpp
+  std::vector<std::uint8_t> is_number;
+  std::vector<std::uint8_t> may_donate;    // at a leaf: PlanOptions::may_donate
+  bool is_leaf = false;
+  Graph optimised;
+  std::shared_ptr<const Plan> plan;
+  std::vector<std::uint8_t> is_narrowed;   // inputs that the plan takes as f32
+};
+
+struct TreeNode {
+  /// A value that later segments take, and its place in the table of the call.
+  struct Carried {
+    Value value;
+    std::int32_t place = -1;
+    bool is_made_here = false;
+  };
+  struct Store {
+    std::int32_t output, place;
+  };
+  struct Child {
+    std::uint64_t outcome;
+    std::shared_ptr<const TreeNode> node;
+  };
+  std::shared_ptr<const TracedSegment> traced;
+  std::shared_ptr<const SegmentCode> code;
+  CallEnd end;                             // its plan and inputs; at a leaf also what it delivers
+  std::vector<Carried> live;               // after this segment
+  std::vector<Store> stores;               // outputs of the plan that are carried
+  std::vector<std::int32_t> releases;      // places that nobody reads after this segment
+  std::vector<Child> children;
+  std::shared_ptr<const TracedLeaf> leaf;
+
+  bool reads_outcome() const { return traced->dtype == DType::bool_; }
+};
+
+class TraceTree {
+ public:
+  struct Limits {
+    std::int64_t segments;
+    std::int64_t children;                 // of a read of an exact value
+    std::int64_t bytes = 0;                // that the plan of a segment may hold; 0: any
+    bool allow_fallback = false;           // Options::allow_fallback
+  };
+  struct Version {
+    std::shared_ptr<const TreeNode> root;
+    std::int32_t places = 0;               // in the table of a call
+    HeldValues held;                       // on all paths
+  };
+
+  TraceTree(const GuardSet& guards, std::string backend, Mode mode, bool fuse, MatmulPrecision precision, Limits limits)
+      : guards_(guards), backend_(std::move(backend)), mode_(mode), fuse_(fuse), precision_(precision), limits_(limits) {}
+
+  const Version* current() const { return current_.load(std::memory_order_acquire); }
+  /// The child that this call goes to, or null. `given`: by the eager function at the end of `node`, or null; `symbols`:
+  /// their values in this call.
+  static const std::shared_ptr<const TreeNode>* child(const TreeNode& node, std::uint64_t outcome, const EagerResults* given, std::span<const std::int64_t> symbols,
+                                                      std::span<const ArgLeaf> args);
+  /// False when the bound forbids another child of this node.
+  bool may_grow_at(const TreeNode& node) const;
+  /// Compiles what is new of a path and publishes it, as far as the bound allows. Callers hold the function's lock.
+  void insert(const TracedPath& path, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args);
+  /// Whether the one path of `other` does what this tree does, as far as this tree has it.
+  bool has_path_of(const TraceTree& other) const;
+
+  std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
+  std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
+  std::int64_t kernels() const { return kernels_.load(std::memory_order_relaxed); }
+  std::int64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }   // of the segment that holds most
+  std::int64_t paths() const { return paths_.load(std::memory_order_relaxed); }
+  /// Calls that went on outside the tree because of its bound.
+  std::atomic<std::int64_t> unbounded_calls{0};
+  std::string text() const;
+
+ private:
+  friend class PathCompiler;
+  std::shared_ptr<const SegmentCode> code_for(SegmentCode wanted);
+
+  const GuardSet& guards_;
+  std::string backend_;
+  Mode mode_;
+  bool fuse_;
+  MatmulPrecision precision_;
+  Limits limits_;
+  std::atomic<const Version*> current_{nullptr};
+  std::vector<std::unique_ptr<const Version>> versions_;   // older ones too, for callers may still follow them
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<const SegmentCode>> codes_;
+  std::atomic<std::int64_t> segments_{0}, breaks_{0}, kernels_{0}, peak_bytes_{0}, paths_{0};
+};
+
+namespace jit_detail {
+/// The last result of an effect orders it before the next one; segments keep that order by themselves.
+bool is_token(const Graph& graph, Value v);
+}
+/// Adds what a path holds.
+void add_held(const TracedPath& path, HeldValues& held);
+/// The operation in which two traces of a path differ, or "".
+std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now, Location& where);
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+SINTER_DECL void remember_sizes(const Entry& entry, EntryThread& thread, std::span<const ArgLeaf> args, const SmallVector<std::int64_t, 8>& symbols) {
+  if (thread.sizes == nullptr) {
+    thread.sizes = std::make_unique<SizeMemo>();
+    thread.sizes->guards.leaves = entry.guards.leaves;
+    thread.sizes->guards.has_variables = entry.guards.has_variables;
+  }
+  thread.sizes->symbols = symbols;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    LeafSpec& spec = thread.sizes->guards.leaves[i];
+    if (args[i].type == nullptr) continue;
+    spec.is_sized = true;
+    for (std::size_t axis = 0; axis < spec.rank; ++axis) {
+      spec.extents[axis] = args[i].type->shape.begin()[axis];
+      spec.strides[axis] = (*args[i].strides)[axis];
+      spec.stride_dims[axis] = Dim(spec.strides[axis]);
+    }
+  }
+}
+/// As entry.guards.holds(), quicker where this thread's last calls had the same sizes.
+inline bool guards_hold(const Entry& entry, std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbols) {
+  if (entry.guards.symbols.empty()) return entry.guards.holds(args, symbols);
+  EntryThread* thread = entry.threads.get();
+  if (thread != nullptr && SINTER_LIKELY(thread->sizes != nullptr) && SINTER_LIKELY(thread->sizes->guards.holds(args, symbols))) {
+    symbols = thread->sizes->symbols;
+    return true;
+  }
+  if (!entry.guards.holds(args, symbols)) return false;
+  if (thread == nullptr) return true;
+  if (thread->last_symbols == symbols) remember_sizes(entry, *thread, args, symbols);
+  else thread->last_symbols = symbols;
+  return true;
+}
+}  // namespace jit_detail
+
+namespace jit_detail {
+
+/// Whether the arguments' Variables, in order, are these.
+inline bool are_slots(std::span<const ArgLeaf> args, std::span<const VariableSlot* const> slots) {
+  std::size_t at = 0;
+  for (const ArgLeaf& leaf : args) {
+    if (leaf.slot == nullptr) continue;
+    if (at == slots.size() || slots[at] != leaf.slot) return false;
+    ++at;
+  }
+  return at == slots.size();
+}
+inline bool is_argument(const VariableSlot* slot, std::span<const ArgLeaf> args) {
+  return std::any_of(args.begin(), args.end(), [&](const ArgLeaf& leaf) { return leaf.slot == slot; });
+}
+/// Whether the entry serves these Variables. A captured one that is an argument, too, is one place to the function and two to
+/// the entry. `unverified` becomes the entry where only another trace can tell.
+inline bool serves(const Entry& entry, std::span<const ArgLeaf> args, const Entry** unverified) {
+  const Entry::Serves serves = entry.serves.load(std::memory_order_acquire);
+  if (entry.traced_slots.empty() || (serves == Entry::Serves::all_variables && entry.held.captured.empty())) return true;
+  EntryThread* thread = entry.threads.get();
+  if (thread != nullptr && !thread->slots.empty() && SINTER_LIKELY(are_slots(args, thread->slots))) return true;
+  for (const auto& slot : entry.held.captured)
+    if (is_argument(slot->here(), args)) return false;
+  if (serves != Entry::Serves::all_variables && !are_slots(args, entry.traced_slots)) {
+    if (serves == Entry::Serves::unknown && unverified != nullptr && *unverified == nullptr) *unverified = &entry;
+    return false;
+  }
+  if (thread == nullptr) return true;
+  thread->slots.clear();
+  thread->slots.reserve(entry.traced_slots.size());
+  for (const ArgLeaf& leaf : args)
+    if (leaf.slot != nullptr) thread->slots.push_back(leaf.slot);
+  return true;
+}
+
+inline bool same_slots(std::span<const std::shared_ptr<VariableSlot>> a, std::span<const std::shared_ptr<VariableSlot>> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return is_same_role(*x, *y); });
+}
+inline bool same_assignments(std::span<const Assignment> a, std::span<const Assignment> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Assignment& x, const Assignment& y) {
+    return x.leaf == y.leaf && (!x.slot || is_same_role(*x.slot, *y.slot));
+  });
+}
+/// Whether two entries, made for different Variables as arguments, are the same code: then no Variable was captured as well.
+inline bool is_same_code(const Entry& a, const Entry& b) {
+  if ((a.tree == nullptr) != (b.tree == nullptr)) return false;
+  if (a.tree != nullptr) return a.tree->has_path_of(*b.tree);
+  return same_slots(a.held.captured, b.held.captured) && same_assignments(a.end.assignments, b.end.assignments) && may_be_retrace(a.traced, b.traced);
+}
+
+}  // namespace jit_detail
+
+SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols, const Entry** unverified) const {
+  const std::uint8_t precision = tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed);
+  for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
+    if (SINTER_UNLIKELY(entry->types != args.types)) continue;
+    if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
+    if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;
+    bool fits = true;
+    for (std::size_t i = 0; i < entry->held.captured.size(); ++i)
+      fits &= identical(entry->held.captured[i]->here()->peek(args.reading())->type, entry->captured_types[i]);
+    if (fits && entry->guards.has_variables) fits = jit_detail::serves(*entry, args.leaves(), unverified);
+    if (fits) return entry;
+  }
+  return nullptr;
+}
+
+SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
+  const Entry* entry = find(args, symbols);
+  return SINTER_LIKELY(entry != nullptr) ? entry : make_entry(args, trace, symbols);
+}
+
+SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
+  std::unique_ptr<Entry> made;   // destroyed after the lock: it holds objects of the user
+  const Entry* unverified = nullptr;
+  if (const Entry* entry = find(args, symbols, &unverified)) return entry;
+  if (unverified != nullptr) {
+    made = compile(args, trace, unverified->guards.specs());
+    const bool is_same = jit_detail::is_same_code(*unverified, *made);
+    unverified->serves.store(is_same ? Entry::Serves::all_variables : Entry::Serves::traced_variables, std::memory_order_release);
+    if (const Entry* entry = find(args, symbols)) return entry;
+  }
+  Decision decision = decide(args);
+  if (!decision.note.empty()) sinter::note("recompiles", decision.note);
+  if (!decision.warning.empty()) warn("recompiles", decision.warning);
+  if (!decision.compiles) return nullptr;
+  try {
+    if (made == nullptr) made = compile(args, trace, std::move(decision.specs));
+  } catch (...) {
+    std::scoped_lock lock(mutex_);
+    recompiles_ -= decision.is_recompile;
+    throw;
+  }
+  made->guards.prepare();
+  const Entry* entry = made.get();
+  {
+    std::scoped_lock lock(mutex_);
+    if (const Entry* other = find(args, symbols); other != nullptr && (args.finished == nullptr || other->tree != nullptr)) {
+      recompiles_ -= decision.is_recompile;
+      return other;
+    }
+    made->next = newest_.load(std::memory_order_acquire);
+    ++compiles_;
+    compile_ms_ += made->trace_ms + made->passes_ms + made->codegen_ms;
+    entries_.push_back(std::move(made));
+    newest_.store(entry, std::memory_order_release);
+  }
+  jit_detail::log_entry(*entry, where_);
+  // Found as any later call finds it, so that what the thread keeps is there.
+  const Entry* found = find(args, symbols);
+  if (SINTER_LIKELY(found == entry)) return entry;
+  ensure(entry->guards.holds(args.leaves(), symbols), "a new entry does not fit the arguments it was made for");
+  return entry;
+}
+
+SINTER_DECL const Entry* FunctionState::newest_of(const void* types) const {
+  const Entry* entry = newest_.load(std::memory_order_acquire);
+  while (entry != nullptr && entry->types != types) entry = entry->next;
+  return entry;
+}
+
+SINTER_DECL std::optional<Guard> FunctionState::newest_broken(const ArgList& args) const {
+  const Entry* newest = newest_of(args.types);
+  if (newest == nullptr) return {};
+  if (auto broken = newest->guards.first_broken(args.leaves())) return broken;
+  if (const MatmulPrecision now = matmul_precision(); (newest->precisions & precision_bit(now)) == 0)
+    return broken_precision(newest->precision, now);
+  for (const auto& slot : newest->held.captured)
+    if (jit_detail::is_argument(slot->here(), args.leaves()))
+      return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured is an argument of this call, too"};
+  if (newest->serves.load() == Entry::Serves::traced_variables && !jit_detail::are_slots(args.leaves(), newest->traced_slots))
+    return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured was an argument, too, and is none of this call"};
+  return Guard{GuardKind::dtype, -1, -1, "a captured Variable has another dtype or shape now"};
+}
+
+SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const {
+  std::span<const ArgLeaf> args = list.leaves();
+  const auto fits = [&](const LeafSpec& spec, const ArgLeaf& arg) {
+    for (std::size_t axis = 0; axis < spec.rank; ++axis) {
+      const std::int64_t extent = arg.type->shape.begin()[axis].value();
+      if (extent < 2 ? !identical(spec.extents[axis], Dim(extent)) : spec.extents[axis].is_static()) return false;
+    }
+    return true;
+  };
+  for (const Entry* entry = newest_of(list.types); entry != nullptr; entry = entry->next) {
+    bool has_sizes = entry->types == list.types && entry->guards.leaves.size() == args.size();
+    for (std::size_t i = 0; has_sizes && i < args.size(); ++i) has_sizes = args[i].type == nullptr || fits(entry->guards.leaves[i], args[i]);
+    if (has_sizes) return false;
+  }
+  return true;
+}
+
+SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args) {
+  std::scoped_lock lock(mutex_);
+  Decision decision;
+  decision.compiles = may_compile(args, decision);
+  if (decision.compiles) decision.specs = choose_specs(args);
+  return decision;
+}
+
+SINTER_DECL bool FunctionState::may_compile(const ArgList& args, Decision& decision) {
+  std::optional<Guard> broken = newest_broken(args);
+  if (serves_ == Serves::expression) return compiles_ - 1 < options_.recompile_limit;
+  // A first version is no recompile; nor is that for extents of 0 or 1 where all others are symbols from the start.
+  const bool is_first = !broken || (options_.dynamic == Dynamic::always && (broken->kind == GuardKind::extent || broken->kind == GuardKind::range) && is_first_of_its_sizes(args));
+  const std::string reason = !broken ? "nothing is compiled for it yet" : "guard '" + std::string(name(broken->kind)) + "' failed: " + broken->reason;
+  switch (current_stance()) {
+    case Stance::fail_on_recompile:
+      if (is_first) break;
+      throw RecompileError("compile", "no compiled version fits this call, and the stance is fail_on_recompile: " + reason, where_, remedy(*broken));
+    case Stance::force_eager:
+    case Stance::eager_on_recompile: return false;
+    case Stance::eager_then_compile:
+      if (!broken && !misses_.has_seen()) {
+        misses_.remember(args.leaves());
+        return false;
+      }
+      break;
+    case Stance::default_: break;
+  }
+  if (!broken) return true;
+  if (is_logged("recompiles")) decision.note = where_.text() + ": " + reason;
+  misses_.add(*broken);
+  decision.is_recompile = recompiles_ < options_.recompile_limit;
+  recompiles_ += decision.is_recompile;
+  if (!decision.is_recompile && misses_.report_once()) decision.warning = where_.text() + ": " + misses_.text(options_.recompile_limit);
+  return decision.is_recompile;
+}
+
+SINTER_DECL GuardSet FunctionState::choose_specs(const ArgList& list) const {
+  std::span<const ArgLeaf> args = list.leaves();
+  std::vector<std::uint32_t> symbolic(args.size(), options_.dynamic == Dynamic::always ? 0xFFFFu : 0u);
+  if (options_.dynamic == Dynamic::automatic) {
+    misses_.mark_changed(args, symbolic);
+    for (const Entry* entry = newest_of(list.types); entry != nullptr; entry = entry->next)
+      if (entry->types == list.types) mark_changed(entry->guards.leaves, args, symbolic);
+  }
+  return specs_of(args, symbolic);
+}
+
+}  // namespace jit
 SINTER_NAMESPACE_END
 // ---- sinter/jit/marks.ipp
 // Setting marks, and holding traces to them.
@@ -43733,11 +45788,11 @@ inline void set_mark(Tensor& x, int axis, AxisMarks::Mark mark, std::string_view
   const std::int64_t extent = old->type.shape[axis].value();
   if (mark.kind == AxisMarks::Kind::dynamic && (extent < mark.min || extent > mark.max))
     throw UserError(function, "axis " + std::to_string(axis) + " of " + old->type.shape.text() + " is outside the range " + std::to_string(mark.min) + " to " + std::to_string(mark.max), mark.where);
-  auto marks = std::make_unique<AxisMarks>(old->marks != nullptr ? *old->marks : AxisMarks{});
-  marks->axes[static_cast<std::size_t>(axis)] = mark;
+  AxisMarks marks = old->marks() != nullptr ? *old->marks() : AxisMarks{};
+  marks.axes[static_cast<std::size_t>(axis)] = mark;
   Ref<TensorImpl> marked = TensorImpl::make_ready(old->type, old->storage, old->offset, &old->strides);
   marked->is_weak = old->is_weak;
-  marked->marks = std::move(marks);
+  marked->set_marks(marks);
   x = Tensor(std::move(marked));
 }
 }  // namespace jit_detail
@@ -43757,8 +45812,8 @@ SINTER_DECL void check_marks(const GuardSet& guards, std::span<const ArgLeaf> ar
   for (std::size_t id = 0; id < guards.symbols.size(); ++id) {
     const SymbolSource& source = guards.symbols[id];
     const TensorImpl* value = args[static_cast<std::size_t>(source.leaf)].impl;
-    if (source.is_stride || !solution[id].is_static() || value == nullptr || value->marks == nullptr) continue;
-    const AxisMarks::Mark& mark = value->marks->axes[static_cast<std::size_t>(source.axis)];
+    if (source.is_stride || !solution[id].is_static() || value == nullptr || value->marks() == nullptr) continue;
+    const AxisMarks::Mark& mark = value->marks()->axes[static_cast<std::size_t>(source.axis)];
     if (mark.kind != AxisMarks::Kind::dynamic) continue;
     std::string why;
     for (const DimGuard& guard : guards.dims) {
@@ -43863,6 +45918,79 @@ SINTER_DECL Graph fit_memory(const Graph& graph, std::int64_t budget, const Plan
                   "memory_budget is " + bytes_text(budget) + ", the plan of this function holds " + bytes_text(timeline.bytes) + " and not less than " + bytes_text(lowest) +
                       " with everything recomputed that may be",
                   where, "give at least " + std::to_string(lowest) + ", or make the batch smaller; arguments, results and Variables are not counted");
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/purity.ipp
+// The purity check: a function is traced again now and then, and must do what it did, or a captured value has changed.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+/// The first node in which two traces of one function differ, in words.
+inline std::string first_difference(const Graph& before, const Graph& now, Location& where) {
+  std::size_t n = std::min(before.nodes().size(), now.nodes().size());
+  for (std::size_t i = 0; i < n; ++i) {
+    const Node &a = before.nodes()[i], &b = now.nodes()[i];
+    if (a.inputs == b.inputs && may_be_retrace(a, b)) continue;
+    where = b.where;
+    // A changed number is a node of its own; blame the operation that uses it.
+    for (std::size_t user = i + 1; user < now.nodes().size() && b.inputs.empty(); ++user) {
+      const Node& candidate = now.nodes()[user];
+      for (Value v : candidate.inputs)
+        if (v.node == static_cast<std::int32_t>(i)) return std::string(candidate.op->name);
+    }
+    return std::string(b.op->name);
+  }
+  return "the number of operations";
+}
+
+inline constexpr std::int64_t never_again = std::numeric_limits<std::int64_t>::max();
+
+/// Calls before the check that follows the one made after `due` calls: checks come with calls 2, 4, 8, ..., 1024, with checks
+/// on for ever.
+SINTER_DECL std::int64_t next_purity_check(std::int64_t due) {
+  if (due >= 1023 && !Context::get().checks) return never_again;
+  return 2 * due + 1;
+}
+}  // namespace jit_detail
+
+SINTER_DECL void FunctionState::check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace) {
+  const std::int64_t due = thread.next_check;
+  // Expressions capture nothing.
+  thread.next_check = serves_ == Serves::expression ? jit_detail::never_again : jit_detail::next_purity_check(due);
+  if (serves_ == Serves::expression) return;
+  // A trace of more than a millisecond is repeated only where that is at most a hundredth of the time since the first.
+  constexpr double long_trace_ms = 1, share = 0.01;
+  const auto now = std::chrono::steady_clock::now();
+  const double age_ms = std::chrono::duration<double, std::milli>(now - entry.made).count();
+  if (due > 1 && entry.trace_ms > long_trace_ms && thread.checking_ms + entry.trace_ms > share * age_ms) return;
+  struct Again {   // a check that fails or throws is due again at once: wrong values must not come in silence
+    EntryThread& thread;
+    std::int64_t due;
+    std::chrono::steady_clock::time_point begin;
+    bool has_passed = false;
+    ~Again() {
+      if (!has_passed) thread.next_check = due;
+      thread.checking_ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    }
+  } again{thread, due, now};
+  ReadPolicy policy;
+  policy.beyond = ReadPolicy::Beyond::differs;
+  FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
+  const jit_detail::TracedGraph traced = jit_detail::traced_graph(recorder, trace(recorder), where_);
+  Location where = where_;
+  if (!may_be_retrace(entry.traced, traced.graph)) {
+    const std::string op = jit_detail::first_difference(entry.traced, traced.graph, where);
+    throw TraceError("compile", "captured value changed at " + op, where, jit_detail::purity_fix);
+  }
+  const auto is_same = [](const auto& a, const auto& b) { return is_same_role(*a, *b); };
+  if (!std::equal(traced.captured.begin(), traced.captured.end(), entry.held.captured.begin(), entry.held.captured.end(), is_same))
+    throw TraceError("compile", "the function uses another Variable than when it was traced", where_,
+                     "a captured Variable is known by its identity: pass it as an argument, or give the same one a new value with set");
+  again.has_passed = true;
 }
 
 }  // namespace jit
@@ -44053,98 +46181,183 @@ SINTER_DECL Ref<TensorImpl> RegionTrace::read_variable(const std::shared_ptr<Var
   return value;
 }
 
+SINTER_DECL std::uint64_t RegionTrace::read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) {
+  has_cut = true;
+  return TransformTrace::read_value(value, op, where);
+}
+
+SINTER_DECL EagerResults RegionTrace::call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) {
+  has_cut = true;
+  return TransformTrace::call_eagerly(call, operands);
+}
+
 namespace region_detail {
+using Slots = std::vector<std::shared_ptr<VariableSlot>>;
+
 struct Bodies {
   std::shared_ptr<const void> region;                  // kept alive: its address is the key
   std::vector<std::unique_ptr<RegionBody>> bodies;
+  bool varies = false;                                 // equal calls gave different bodies: what the function reads changes
 };
 inline Bodies& bodies_of(const RegionKey& key) {
   std::shared_ptr<void>& place = Trace::current()->attachment({key.region.get(), key.types});
   if (!place) place = std::make_shared<Bodies>(Bodies{key.region, {}});
   return *static_cast<Bodies*>(place.get());
 }
-inline std::vector<std::int32_t> equal_slots(const RegionArguments& arguments) {
-  std::vector<std::int32_t> first(arguments.slots.size());
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    first[i] = static_cast<std::int32_t>(i);
-    for (std::size_t j = 0; j < i && arguments.slots[i]; ++j)
-      if (arguments.slots[j] == arguments.slots[i]) {
-        first[i] = static_cast<std::int32_t>(j);
-        break;
-      }
+inline bool holds(const Slots& slots, const std::shared_ptr<VariableSlot>& slot) { return std::find(slots.begin(), slots.end(), slot) != slots.end(); }
+
+/// Arguments that are one Variable are so in both calls, and none is a Variable that the body captures.
+inline bool aliases_alike(const RegionBody& body, const Slots& slots) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i] != !body.slots[i]) return false;
+    if (!slots[i]) continue;
+    for (std::size_t j = 0; j < i; ++j)
+      if ((slots[j] == slots[i]) != (body.slots[j] == body.slots[i])) return false;
+    const bool was_assigned = holds(body.assigned, slots[i]) && !holds(body.slots, slots[i]);
+    if (holds(body.extra_slots, slots[i]) || was_assigned) return false;
   }
-  return first;
+  return true;
 }
 inline bool fits(const RegionBody& body, const RegionArguments& arguments) {
   if (body.fixed != arguments.fixed || body.types.size() != arguments.values.size()) return false;
   for (std::size_t i = 0; i < body.types.size(); ++i)
     if (!identical(body.types[i], arguments.values[i]->type) || body.is_weak[i] != arguments.values[i]->is_weak) return false;
-  return body.same_slot == equal_slots(arguments);
+  return aliases_alike(body, arguments.slots);
 }
-}  // namespace region_detail
-
-SINTER_DECL const RegionBody* find_region(const RegionKey& key, const RegionArguments& arguments) {
-  for (const auto& body : region_detail::bodies_of(key).bodies)
-    if (region_detail::fits(*body, arguments)) return body.get();
+/// No argument is a Variable that the function was not seen with: it may hold one of those it was seen with.
+inline bool knows_slots(const RegionBody& body, const RegionArguments& arguments) {
+  for (std::size_t i = 0; i < arguments.slots.size(); ++i)
+    if (arguments.slots[i] != body.slots[i] && !body.takes_any_slot[i]) return false;
+  return true;
+}
+/// Calls 2, 16, 128, ... run the function, and are compared.
+inline bool is_due(std::uint64_t call) { return std::has_single_bit(call) && std::countr_zero(call) % 3 == 1; }
+inline std::shared_ptr<VariableSlot> captured_slot(const TracedRegion& traced, const Ref<TensorImpl>& operand) {
+  for (const CapturedVariable& captured : traced.captured)
+    if (captured.value == operand) return captured.slot;
   return nullptr;
 }
+/// The Variable of this call that stands where `slot` stood in the body's.
+inline const std::shared_ptr<VariableSlot>& slot_now(const RegionBody& body, const RegionArguments& arguments, const std::shared_ptr<VariableSlot>& slot) {
+  const auto at = std::find(body.slots.begin(), body.slots.end(), slot);
+  return at == body.slots.end() ? slot : arguments.slots[static_cast<std::size_t>(at - body.slots.begin())];
+}
+/// Besides an equal graph: the same tensors and Variables from elsewhere.
+inline bool reaches_the_same(const RegionBody& body, const RegionArguments& arguments, const TracedRegion& traced) {
+  const std::size_t first = traced.call.parameters;
+  for (std::size_t i = 0; i < body.extra.size(); ++i) {
+    const Ref<TensorImpl>& operand = traced.call.operands[first + i];
+    if (captured_slot(traced, operand) != body.extra_slots[i] || (!body.extra_slots[i] && operand != body.extra[i])) return false;
+  }
+  for (std::size_t i = 0; i < body.assigned.size(); ++i)
+    if (slot_now(body, arguments, body.assigned[i]) != traced.call.assigned[i]) return false;
+  return true;
+}
 
-SINTER_DECL const RegionBody* add_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const autodiff_detail::TracedCall& call,
-                                         std::span<const CapturedVariable> captured, std::span<const std::uint8_t> is_weak_result, std::shared_ptr<const void> result) {
-  const auto has_effect = [](const Node& node) { return node.op->kind == OpKind::effect; };
-  if (std::any_of(call.graph.nodes().begin(), call.graph.nodes().end(), has_effect)) return nullptr;
+inline RegionBody* body_with(const Bodies& bodies, const Graph& graph) {
+  for (const auto& body : bodies.bodies)
+    if (structurally_equal(body->traced, graph)) return body.get();
+  return nullptr;
+}
+inline RegionBody* add_body(Bodies& bodies, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced) {
   auto body = std::make_unique<RegionBody>();
   for (const auto& value : arguments.values) {
     body->types.push_back(value->type);
     body->is_weak.push_back(value->is_weak);
   }
   body->fixed = arguments.fixed;
-  body->same_slot = region_detail::equal_slots(arguments);
-  body->graph = std::make_shared<const Graph>(Dce{}(call.graph));
+  body->slots = arguments.slots;
+  body->takes_any_slot.assign(arguments.slots.size(), 0);
+  body->traced = traced.call.graph;
   Attrs attrs;
   attrs.text = name;
-  attrs.bodies.push_back(body->graph);
+  attrs.bodies.push_back(std::make_shared<const Graph>(Dce{}(traced.call.graph)));
   body->attrs = std::move(attrs);
-  body->results = call.results;
-  body->is_weak_result.assign(is_weak_result.begin(), is_weak_result.end());
-  body->result = std::move(result);
-  for (std::size_t i = call.parameters; i < call.operands.size(); ++i) {
-    const auto found = std::find_if(captured.begin(), captured.end(), [&](const CapturedVariable& c) { return c.value == call.operands[i]; });
-    body->extra.push_back(call.operands[i]);
-    body->extra_slots.push_back(found == captured.end() ? nullptr : found->slot);
+  body->results = traced.call.results;
+  body->is_weak_result = traced.is_weak_result;
+  body->result = traced.result;
+  body->assigned = traced.call.assigned;
+  for (std::size_t i = traced.call.parameters; i < traced.call.operands.size(); ++i) {
+    body->extra.push_back(traced.call.operands[i]);
+    body->extra_slots.push_back(captured_slot(traced, traced.call.operands[i]));
   }
-  for (const auto& slot : call.assigned) {
-    const auto at = std::find(arguments.slots.begin(), arguments.slots.end(), slot);
-    RegionBody::Assignment assignment;
-    if (at != arguments.slots.end()) assignment.argument = static_cast<std::int32_t>(at - arguments.slots.begin());
-    else assignment.slot = slot;
-    body->assignments.push_back(std::move(assignment));
+  return bodies.bodies.emplace_back(std::move(body)).get();
+}
+
+/// Compares a call that ran with the one that would have been trusted for it.
+inline void compare_with_trusted(Bodies& bodies, const RegionArguments& arguments, const TracedRegion& traced, const RegionBody* found, Location where) {
+  for (const auto& body : bodies.bodies) {
+    if (!fits(*body, arguments)) continue;
+    const bool is_known = knows_slots(*body, arguments);
+    if (body.get() == found && reaches_the_same(*body, arguments, traced)) {
+      for (std::size_t i = 0; i < arguments.slots.size(); ++i) body->takes_any_slot[i] |= arguments.slots[i] != body->slots[i];
+      return;
+    }
+    if (!is_known) continue;
+    if (body->was_trusted)
+      throw TraceError("region", "what the function reads from elsewhere (a global, a static) changed between two calls in one trace", where,
+                       "pass it as an argument, or capture it by reference: a function with captures runs at each call");
+    bodies.varies = true;
   }
-  return region_detail::bodies_of(key).bodies.emplace_back(std::move(body)).get();
+}
+
+/// Records a call and hands out what Variables were assigned.
+inline std::vector<Ref<TensorImpl>> record_call(const RegionBody& body, std::span<Leaf> leaves, std::span<const std::uint8_t> is_weak, const Slots& assigned, Location where) {
+  std::vector<Ref<TensorImpl>> values = record_shared_results(op_info<ops::Region>, leaves, body.attrs, where);
+  for (std::size_t i = 0; i < assigned.size(); ++i) autodiff_detail::assign_outside(assigned[i], values[body.results + i]);
+  values.resize(body.results);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i]->is_weak = is_weak[i] != 0;
+  return values;
+}
+
+/// Records what the trace recorded, without a region.
+inline std::vector<Ref<TensorImpl>> write_out(const autodiff_detail::TracedCall& call) {
+  std::vector<Ref<TensorImpl>> values = autodiff_detail::replay_call(call, call.graph);
+  values.resize(call.results);
+  return values;
+}
+}  // namespace region_detail
+
+SINTER_DECL const RegionBody* find_region(const RegionKey& key, const RegionArguments& arguments) {
+  using namespace region_detail;
+  const Bodies& known = bodies_of(key);
+  if (known.varies) return nullptr;
+  for (const auto& body : known.bodies) {
+    if (!fits(*body, arguments) || !knows_slots(*body, arguments)) continue;
+    if (is_due(++body->calls)) return nullptr;
+    body->was_trusted = true;
+    return body.get();
+  }
+  return nullptr;
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where) {
   std::vector<Leaf> leaves;
   leaves.reserve(arguments.values.size() + body.extra.size());
   for (const auto& value : arguments.values) leaves.emplace_back(value);
-  for (std::size_t i = 0; i < body.extra.size(); ++i)
-    leaves.emplace_back(body.extra_slots[i] ? Trace::current()->read_variable(body.extra_slots[i]) : body.extra[i]);
-  std::vector<Ref<TensorImpl>> values = record_shared_results(op_info<ops::Region>, leaves, body.attrs, where);
-  for (std::size_t i = 0; i < body.assignments.size(); ++i) {
-    const RegionBody::Assignment& assignment = body.assignments[i];
-    const auto& slot = assignment.slot ? assignment.slot : arguments.slots[static_cast<std::size_t>(assignment.argument)];
-    autodiff_detail::assign_outside(slot, values[body.results + i]);
+  for (std::size_t i = 0; i < body.extra.size(); ++i) {
+    const auto& slot = body.extra_slots[i];
+    Ref<TensorImpl> value = slot ? Trace::current()->read_variable(slot) : body.extra[i];
+    leaves.emplace_back(slot && slot->gradient() != nullptr ? tape_leaf(value, slot) : value);
   }
-  values.resize(body.results);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i]->is_weak = body.is_weak_result[i] != 0;
-  return values;
+  region_detail::Slots assigned;
+  for (const auto& slot : body.assigned) assigned.push_back(region_detail::slot_now(body, arguments, slot));
+  return region_detail::record_call(body, leaves, body.is_weak_result, assigned, where);
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> inline_region(const autodiff_detail::TracedCall& call) {
-  std::vector<Ref<TensorImpl>> values = replay(call.graph, call.operands);
-  for (std::size_t i = 0; i < call.assigned.size(); ++i) autodiff_detail::assign_outside(call.assigned[i], values[call.results + i]);
-  values.resize(call.results);
-  return values;
+SINTER_DECL std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced, Location where) {
+  using namespace region_detail;
+  const auto has_effect = [](const Node& node) { return node.op->kind == OpKind::effect; };
+  const auto& nodes = traced.call.graph.nodes();
+  if (traced.has_cut || std::any_of(nodes.begin(), nodes.end(), has_effect)) return write_out(traced.call);
+  Bodies& bodies = bodies_of(key);
+  RegionBody* body = body_with(bodies, traced.call.graph);
+  compare_with_trusted(bodies, arguments, traced, body, where);
+  if (body == nullptr) body = add_body(bodies, name, arguments, traced);
+  std::vector<Leaf> leaves;
+  leaves.reserve(traced.call.operands.size());
+  for (const auto& operand : traced.call.operands) leaves.emplace_back(operand);
+  return record_call(*body, leaves, traced.is_weak_result, traced.call.assigned, where);
 }
 
 }  // namespace jit::jit_detail
@@ -44535,176 +46748,6 @@ SINTER_NAMESPACE_END
 // ---- sinter/jit/trace_path.ipp
 // The end of a trace that read values: this call's results, and the path's graph cut at the reads.
 
-// ---- sinter/jit/trace_tree.hpp
-// TraceTree: the compiled form of a function that reads values, or calls functions that no trace sees into. A path is what one trace saw; it is cut at its reads and
-// those calls into segments. A node of the tree is a segment with its plan, and one child for each outcome that was seen; a leaf has the
-// results. Nodes are immutable: a new path copies those above it and publishes a new root, so calls follow the tree
-// without a lock. Work goes to the first segment whose read needs it; what no read needs sinks to the leaves.
-
-SINTER_NAMESPACE_BEGIN
-namespace jit {
-
-/// A Variable that a segment captured, and what its value must still be.
-struct VariableUse {
-  std::shared_ptr<VariableSlot> slot;
-  Type type;
-};
-
-/// What lies between two reads of a path, as it was traced. Ids are those of the path's graph; equal for all paths that
-/// share it, because a path's graph is captured read by read.
-struct TracedSegment {
-  std::int32_t first = 0;                // id of the first node
-  std::vector<Node> nodes;
-  std::vector<Value> outputs;            // the value read, or operands of the eager function; at a leaf, results and then what Variables become
-  std::vector<DimGuard> dims;            // asked in it
-  std::vector<VariableUse> variables;    // met first in it
-  std::string op;                        // that read
-  Location where;
-  DType dtype = DType::f32;              // of the value read
-  std::shared_ptr<const EagerCall> eager_call;             // called at its end
-  std::vector<EagerVariable> eager_variables;         // used before that
-  std::shared_ptr<const EagerArrival> arrival;       // of the eager function called before it
-};
-
-/// The end of a path.
-struct TracedLeaf {
-  std::size_t results = 0;
-  struct Assignment {
-    std::int32_t leaf = -1;                   // a Variable argument, or
-    std::shared_ptr<VariableSlot> captured;   // a captured one
-  };
-  std::vector<Assignment> assignments;   // outputs behind the results
-  std::shared_ptr<const void> result_shape;
-  mutable std::atomic<std::int64_t> runs{0}, next_check{0};   // the purity check, as in Entry
-};
-
-struct TracedPath {
-  struct Input {
-    std::int32_t leaf = -1;               // argument, or
-    std::shared_ptr<VariableSlot> slot;   // captured Variable, or
-    std::int32_t cut = -1, result = -1;   // of the eager function called there
-  };
-  Graph graph;
-  std::vector<Input> inputs;              // of the graph, by position
-  std::vector<std::shared_ptr<const TracedSegment>> segments;
-  std::vector<std::uint64_t> outcomes;    // of the reads
-  std::vector<std::shared_ptr<const EagerResults>> eager_results;   // by cut, in this call; null: a read
-  std::shared_ptr<const TracedLeaf> leaf;
-  std::vector<TensorImpl*> walked;        // values of the trace and what they are in the graph; valid while the trace is
-  std::vector<Value> walked_values;
-};
-
-/// Values of a call that is over but for its Variables.
-struct FinishedCall {
-  std::vector<Ref<TensorImpl>> results;
-  std::vector<std::pair<std::shared_ptr<VariableSlot>, Ref<TensorImpl>>> assigned;
-  std::shared_ptr<const void> shape;
-};
-
-/// A compiled segment; equal segments share it.
-struct SegmentCode {
-  Graph key;
-  std::vector<std::vector<Dim>> layouts;   // of the inputs, as in execute.hpp
-  std::vector<std::uint8_t> is_number;
-  bool is_leaf = false;
-  Graph optimised;
-  std::shared_ptr<const Plan> plan;
-  std::vector<std::uint8_t> is_narrowed;   // inputs that the plan takes as f32
-};
-
-struct TreeNode {
-  struct Input {
-    enum class Source : std::uint8_t { leaf, captured, carried, eager } source = Source::leaf;
-    std::int32_t index = -1;               // of the leaf, place of the carried value, or cut of the eager function
-    bool as_float = false;
-    std::shared_ptr<VariableSlot> slot;
-    std::int32_t result = -1;              // of the eager function
-  };
-  /// A value that later segments take, and its place in the table of the call.
-  struct Carried {
-    Value value;
-    std::int32_t place = -1;
-    bool is_made_here = false;
-  };
-  struct Store {
-    std::int32_t output, place;
-  };
-  struct Child {
-    std::uint64_t outcome;
-    std::shared_ptr<const TreeNode> node;
-  };
-  std::shared_ptr<const TracedSegment> traced;
-  std::shared_ptr<const SegmentCode> code;
-  std::vector<Input> inputs;               // of the plan
-  std::vector<Carried> live;               // after this segment
-  std::vector<Store> stores;               // outputs of the plan that are carried
-  std::vector<std::int32_t> releases;      // places that nobody reads after this segment
-  std::vector<Child> children;
-  std::shared_ptr<const TracedLeaf> leaf;
-
-  bool reads_outcome() const { return traced->dtype == DType::bool_; }
-};
-
-class TraceTree {
- public:
-  struct Limits {
-    std::int64_t segments;
-    std::int64_t children;                 // of a read of an exact value
-    std::int64_t bytes = 0;                // that the plan of a segment may hold; 0: any
-    bool allow_fallback = false;           // Options::allow_fallback
-  };
-  struct Version {
-    std::shared_ptr<const TreeNode> root;
-    std::int32_t places = 0;               // in the table of a call
-  };
-
-  TraceTree(const GuardSet& guards, std::string backend, Mode mode, bool fuse, MatmulPrecision precision, Limits limits)
-      : guards_(guards), backend_(std::move(backend)), mode_(mode), fuse_(fuse), precision_(precision), limits_(limits) {}
-
-  const Version* current() const { return current_.load(std::memory_order_acquire); }
-  /// The child that this call goes to, or null. `given`: by the eager function at the end of `node`, or null; `symbols`:
-  /// their values in this call.
-  static const std::shared_ptr<const TreeNode>* child(const TreeNode& node, std::uint64_t outcome, const EagerResults* given, std::span<const std::int64_t> symbols);
-  /// False when the bound forbids another child of this node.
-  bool may_grow_at(const TreeNode& node) const;
-  /// Compiles what is new of a path and publishes it, as far as the bound allows. Callers hold the function's lock.
-  void insert(const TracedPath& path, std::span<const std::int64_t> symbols);
-
-  std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
-  std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
-  std::int64_t kernels() const { return kernels_.load(std::memory_order_relaxed); }
-  std::int64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }   // of the segment that holds most
-  std::int64_t paths() const { return paths_.load(std::memory_order_relaxed); }
-  /// Calls that went on outside the tree because of its bound.
-  std::atomic<std::int64_t> unbounded_calls{0};
-  std::string text() const;
-
- private:
-  friend class PathCompiler;
-  std::shared_ptr<const SegmentCode> code_for(SegmentCode wanted);
-
-  const GuardSet& guards_;
-  std::string backend_;
-  Mode mode_;
-  bool fuse_;
-  MatmulPrecision precision_;
-  Limits limits_;
-  std::atomic<const Version*> current_{nullptr};
-  std::vector<std::unique_ptr<const Version>> versions_;   // older ones too, for callers may still follow them
-  std::unordered_multimap<std::uint64_t, std::shared_ptr<const SegmentCode>> codes_;
-  std::atomic<std::int64_t> segments_{0}, breaks_{0}, kernels_{0}, peak_bytes_{0}, paths_{0};
-};
-
-namespace jit_detail {
-/// The last result of an effect orders it before the next one; segments keep that order by themselves.
-bool is_token(const Graph& graph, Value v);
-}
-/// The operation in which two traces of a path differ, or "".
-std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now, Location& where);
-
-}  // namespace jit
-SINTER_NAMESPACE_END
-
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
@@ -44785,7 +46828,7 @@ SINTER_DECL FunctionTrace::PathOutputs FunctionTrace::path_outputs(const TracedR
   for (const VariableRead& read : variables_) {
     if (!read.assigned) continue;
     outputs.add({&read.assigned, 1});
-    leaf.assignments.push_back({read.leaf, read.leaf < 0 ? read.slot : nullptr});
+    leaf.assignments.push_back({read.leaf, read.leaf < 0 ? read.slot : nullptr, -1});
   }
   return outputs;
 }
@@ -44896,14 +46939,17 @@ inline bool same_traced(const TracedSegment& a, const TracedSegment& b) {
          std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), [](const Node& x, const Node& y) { return same_traced(x, y); });
 }
 
-inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64_t> symbols) {
+inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args) {
   for (const DimGuard& guard : segment.dims) {
     std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
     if ((guard.relation == DimRelation::less ? a < b : a == b) != guard.outcome) return false;
   }
   for (const VariableUse& use : segment.variables) {
+    const VariableSlot* own = use.slot->here();
+    // Captured Variables are no arguments, as in the trace: one place is not two.
+    if (std::any_of(args.begin(), args.end(), [&](const ArgLeaf& leaf) { return leaf.slot == own; })) return false;
     ReadSection reading;
-    if (!identical(use.slot->here()->peek(reading)->type, use.type)) return false;
+    if (!identical(own->peek(reading)->type, use.type)) return false;
   }
   return true;
 }
@@ -45024,7 +47070,7 @@ class PathCompiler {
         copy(v.node);
         return made.at(v);
       } else {
-        node.inputs.push_back({TreeNode::Input::Source::carried, compiler.place_of(v, i), false, {}, -1});
+        node.end.inputs.push_back({.source = PlanInput::Source::carried, .index = compiler.place_of(v, i)});
         layouts.emplace_back();
         is_number.push_back(0);
         result = builder.input(path.type(v));
@@ -45040,11 +47086,11 @@ class PathCompiler {
         is_a_number = spec.kind == LeafKind::scalar;
         if (!is_a_number && !spec.is_dense)
           for (std::size_t axis = 0; axis < spec.rank; ++axis) layout.push_back(spec.stride_dims[axis]);
-        node.inputs.push_back({TreeNode::Input::Source::leaf, place.leaf, false, {}, -1});
+        node.end.inputs.push_back({.source = PlanInput::Source::leaf, .index = place.leaf});
       } else if (place.slot) {
-        node.inputs.push_back({TreeNode::Input::Source::captured, -1, false, place.slot, -1});
+        node.end.inputs.push_back({.source = PlanInput::Source::captured, .slot = place.slot});
       } else {
-        node.inputs.push_back({TreeNode::Input::Source::eager, place.cut, false, {}, place.result});
+        node.end.inputs.push_back({.source = PlanInput::Source::eager, .index = place.cut, .result = place.result});
       }
       layouts.push_back(std::move(layout));
       is_number.push_back(is_a_number);
@@ -45064,7 +47110,7 @@ class PathCompiler {
     if (node.traced == nullptr) node.traced = path_.segments[i];
     const bool is_leaf = i + 1 == path_.segments.size();
     if (is_leaf) node.leaf = path_.leaf;
-    node.inputs.clear();
+    node.end = {};
     node.stores.clear();
     Builder segment_builder{*this, i, node, {}, {}, {}, {}};
     for (std::size_t n = 0; n < segment(i).nodes.size(); ++n) segment_builder.copy(segment(i).first + static_cast<std::int32_t>(n));
@@ -45086,8 +47132,8 @@ class PathCompiler {
       info.min = source.min;
       info.max = source.max;
       info.axis = source.is_stride ? -1 : source.axis;   // no shape has a stride
-      for (std::size_t k = 0; k < node.inputs.size(); ++k)
-        if (!source.is_stride && node.inputs[k].source == TreeNode::Input::Source::leaf && node.inputs[k].index == source.leaf) info.input = static_cast<std::int32_t>(k);
+      for (std::size_t k = 0; k < node.end.inputs.size(); ++k)
+        if (!source.is_stride && node.end.inputs[k].source == PlanInput::Source::leaf && node.end.inputs[k].index == source.leaf) info.input = static_cast<std::int32_t>(k);
       segment_builder.builder.symbols().push_back(info);
     }
     const std::vector<Dim> solution = solve(i);
@@ -45098,8 +47144,14 @@ class PathCompiler {
     wanted.layouts = std::move(segment_builder.layouts);
     wanted.is_number = std::move(segment_builder.is_number);
     wanted.is_leaf = is_leaf;
+    if (is_leaf) {
+      node.end.results = node.leaf->results;
+      node.end.assignments = node.leaf->assignments;
+      wanted.may_donate = jit_detail::find_donors(node.end, tree_.guards_.leaves);
+    }
     node.code = tree_.code_for(std::move(wanted));
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) node.inputs[k].as_float = node.code->is_narrowed[k] != 0;
+    node.end.plan = node.code->plan;
+    for (std::size_t k = 0; k < node.end.inputs.size(); ++k) node.end.inputs[k].as_float = node.code->is_narrowed[k] != 0;
   }
 
   /// What the questions asked up to segment `i` say about the symbols.
@@ -45141,9 +47193,10 @@ class PathCompiler {
 };
 
 SINTER_DECL const std::shared_ptr<const TreeNode>* TraceTree::child(const TreeNode& node, std::uint64_t outcome, const EagerResults* given,
-                                                                    std::span<const std::int64_t> symbols) {
+                                                                    std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args) {
   for (const TreeNode::Child& child : node.children)
-    if (child.outcome == outcome && (given == nullptr || child.node->traced->arrival->fits(*node.traced->eager_call, *given, symbols)) && jit_detail::guards_hold(*child.node->traced, symbols)) return &child.node;
+    if (child.outcome == outcome && (given == nullptr || child.node->traced->arrival->fits(*node.traced->eager_call, *given, symbols)) && jit_detail::guards_hold(*child.node->traced, symbols, args))
+      return &child.node;
   return nullptr;
 }
 
@@ -45151,14 +47204,14 @@ SINTER_DECL bool TraceTree::may_grow_at(const TreeNode& node) const {
   return segments() < limits_.segments && (node.reads_outcome() || static_cast<std::int64_t>(node.children.size()) < limits_.children);
 }
 
-SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::int64_t> symbols) {
+SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args) {
   std::vector<std::shared_ptr<const TreeNode>> known;
   std::int32_t places = 0;
   if (const Version* version = current()) {
     places = version->places;
     known.push_back(version->root);
     while (known.size() < path.segments.size()) {
-      const auto* next = child(*known.back(), path.outcomes[known.size() - 1], path.eager_results[known.size() - 1].get(), symbols);
+      const auto* next = child(*known.back(), path.outcomes[known.size() - 1], path.eager_results[known.size() - 1].get(), symbols, args);
       if (next == nullptr) break;
       known.push_back(*next);
     }
@@ -45173,6 +47226,8 @@ SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::
   auto version = std::make_unique<Version>();
   version->root = PathCompiler(*this, path, symbols, std::move(known), total).run(places);
   version->places = places;
+  if (const Version* before = current()) version->held = before->held;
+  add_held(path, version->held);
   segments_.fetch_add(static_cast<std::int64_t>(added), std::memory_order_relaxed);
   breaks_.fetch_add(static_cast<std::int64_t>(added) - (total == path.segments.size()), std::memory_order_relaxed);
   paths_.fetch_add(1, std::memory_order_relaxed);
@@ -45185,14 +47240,15 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   auto [first, last] = codes_.equal_range(hash.low);
   for (auto it = first; it != last; ++it) {
     const SegmentCode& code = *it->second;
-    if (code.is_leaf == wanted.is_leaf && code.layouts == wanted.layouts && code.is_number == wanted.is_number && structurally_equal(code.key, wanted.key)) return it->second;
+    if (code.is_leaf == wanted.is_leaf && code.layouts == wanted.layouts && code.is_number == wanted.is_number && code.may_donate == wanted.may_donate &&
+        structurally_equal(code.key, wanted.key)) return it->second;
   }
   auto code = std::make_shared<SegmentCode>(std::move(wanted));
   code->optimised = jit_detail::run_passes_for(backend_, code->key);
   code->is_narrowed.assign(code->is_number.size(), 0);
   if (backend_ != "eager") code->optimised = narrow_numbers(code->optimised, code->is_number, code->is_narrowed);
   // Carried values have memory of their own, row-major: what later segments take has one layout on every path.
-  PlanOptions how = plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_), code->key, precision_, {}, !code->is_leaf);
+  PlanOptions how = plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_), code->key, precision_, code->may_donate, !code->is_leaf);
   how.as_one = mode_ == Mode::reduce_overhead;
   how.allow_fallback |= limits_.allow_fallback;
   code->optimised = fit_memory(code->optimised, limits_.bytes, how, code->key.nodes().empty() ? Location() : code->key.nodes().back().where);
@@ -45201,6 +47257,35 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   peak_bytes_.store(std::max(peak_bytes(), code->plan->held_bytes()), std::memory_order_relaxed);
   codes_.emplace(hash.low, code);
   return code;
+}
+
+SINTER_DECL bool TraceTree::has_path_of(const TraceTree& other) const {
+  const Version *own = current(), *its = other.current();
+  if (own == nullptr || its == nullptr) return false;   // nothing is known
+  const auto same_variables = [](const VariableUse& a, const VariableUse& b) { return is_same_role(*a.slot, *b.slot); };
+  const TreeNode *a = own->root.get(), *b = its->root.get();
+  for (;;) {
+    const std::vector<VariableUse>&x = a->traced->variables, &y = b->traced->variables;
+    if (!jit_detail::same_traced(*a->traced, *b->traced) || !std::equal(x.begin(), x.end(), y.begin(), y.end(), same_variables)) return false;
+    if ((a->leaf == nullptr) != (b->leaf == nullptr)) return false;
+    if (a->leaf != nullptr) {
+      const auto same = [](const Assignment& p, const Assignment& q) { return p.leaf == q.leaf && (!p.slot || is_same_role(*p.slot, *q.slot)); };
+      const std::vector<Assignment>&p = a->leaf->assignments, &q = b->leaf->assignments;
+      return std::equal(p.begin(), p.end(), q.begin(), q.end(), same);
+    }
+    if (b->children.empty()) return true;   // the bound on segments cut it
+    const TreeNode::Child& taken = b->children.front();
+    const auto next = std::find_if(a->children.begin(), a->children.end(), [&](const TreeNode::Child& child) { return child.outcome == taken.outcome; });
+    if (next == a->children.end()) return true;
+    a = next->node.get();
+    b = taken.node.get();
+  }
+}
+
+SINTER_DECL void add_held(const TracedPath& path, HeldValues& held) {
+  jit_detail::add_constants(path.graph, held.constants);
+  for (const TracedPath::Input& input : path.inputs)
+    if (input.slot && std::find(held.captured.begin(), held.captured.end(), input.slot) == held.captured.end()) held.captured.push_back(input.slot);
 }
 
 SINTER_DECL std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now, Location& where) {
@@ -45311,40 +47396,43 @@ class ValueTable {
 
 class TreeCall {
  public:
-  TreeCall(const TraceTree::Version& version, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols)
-      : node_(version.root.get()), args_(args), symbols_(symbols), table_(static_cast<std::size_t>(version.places)) {}
+  TreeCall(const TraceTree::Version& version, const ArgList& args, std::span<const std::int64_t> symbols)
+      : version_(version), node_(version.root.get()), args_(args), symbols_(symbols), table_(static_cast<std::size_t>(version.places)) {}
 
   /// Runs the segments up to a leaf, which is not run yet (true), or to an outcome without a child (false).
   bool run();
-  /// The values of the leaf: results and what Variables become.
-  void run_leaf(Ref<TensorImpl>* values);
+  /// Runs the leaf and delivers what it makes.
+  void run_leaf(EntryThread* thread, Mode mode, Location where, Ref<TensorImpl>* results, Targets targets);
+  /// Runs the leaf for what it makes ready; delivers nothing.
+  void try_leaf();
 
   const TreeNode& node() const { return *node_; }
   std::span<const TreeNode* const> nodes() const { return nodes_; }
   std::span<const std::uint64_t> outcomes() const { return outcomes_; }
   const Ref<TensorImpl>& carried(std::int32_t place) { return table_[static_cast<std::size_t>(place)]; }
   /// The value that a captured Variable has in this call, or null if it was not needed yet.
-  const Ref<TensorImpl>* seen(const VariableSlot* slot) const;
+  TensorImpl* seen(const VariableSlot* slot) const;
   /// A trace that follows this call: its outcomes and what eager functions gave.
   void script(ReadPolicy& policy) const;
 
  private:
-  struct Inputs {
-    SmallVector<void*, 16> pointers;
-    SmallVector<TensorImpl*, 16> values;   // null: numbers and lent memory
-    SmallVector<float, 16> floats;
-  };
-  void bind(Inputs& inputs);
+  void place_inputs(CallPlaces& places);
   std::uint64_t run_segment();
   /// Runs the function behind the segment on its first outputs.
   void run_eager_call(std::span<const Ref<TensorImpl>> made);
   TensorImpl* variable(const std::shared_ptr<VariableSlot>& slot);
 
+  const TraceTree::Version& version_;
   const TreeNode* node_;
-  std::span<const ArgLeaf> args_;
+  const ArgList& args_;
   std::span<const std::int64_t> symbols_;
   jit_detail::ValueTable table_;
-  std::vector<std::pair<const VariableSlot*, Ref<TensorImpl>>> variables_;   // captured ones, as this call sees them
+  struct SeenVariable {
+    const VariableSlot* slot;
+    TensorImpl* value;        // alive while the call reads Variables
+    Ref<TensorImpl> owned;    // one that was laid out anew
+  };
+  std::vector<SeenVariable> variables_;   // captured ones, as this call sees them
   SmallVector<const TreeNode*, 16> nodes_;
   SmallVector<std::uint64_t, 16> outcomes_;
   std::vector<std::shared_ptr<const EagerResults>> eager_results_;   // by cut, as far as eager functions were called
@@ -45356,63 +47444,55 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-SINTER_DECL const Ref<TensorImpl>* TreeCall::seen(const VariableSlot* slot) const {
-  for (const auto& [known, value] : variables_)
-    if (known == slot) return &value;
+SINTER_DECL TensorImpl* TreeCall::seen(const VariableSlot* slot) const {
+  for (const SeenVariable& variable : variables_)
+    if (variable.slot == slot) return variable.value;
   return nullptr;
 }
 
 SINTER_DECL TensorImpl* TreeCall::variable(const std::shared_ptr<VariableSlot>& slot) {
   VariableSlot* own = slot->here();
-  if (const Ref<TensorImpl>* known = seen(own)) return known->get();
-  Ref<TensorImpl> value = own->value();
-  if (!value->is_ready() || !value->is_dense()) value = dense_value(In(Tensor(value), Location()), "compiled call");
-  variables_.emplace_back(own, std::move(value));
-  return variables_.back().second.get();
+  if (TensorImpl* known = seen(own)) return known;
+  SeenVariable variable{own, own->peek(args_.reading()), {}};
+  if (!variable.value->is_ready() || !variable.value->is_dense()) {
+    variable.owned = dense_value(In(Tensor(Ref<TensorImpl>::share(variable.value)), Location()), "compiled call");
+    variable.value = variable.owned.get();
+  }
+  variables_.push_back(std::move(variable));
+  return variables_.back().value;
 }
 
-SINTER_DECL void TreeCall::bind(Inputs& inputs) {
-  inputs.floats.reserve(node_->inputs.size());   // addresses stay
-  for (const TreeNode::Input& input : node_->inputs) {
+SINTER_DECL void TreeCall::place_inputs(CallPlaces& places) {
+  std::span<const PlanInput> inputs = node_->end.inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const PlanInput& input = inputs[i];
+    const auto index = static_cast<std::size_t>(input.index);
     TensorImpl* value = nullptr;
-    void* pointer = nullptr;
     switch (input.source) {
-      case TreeNode::Input::Source::leaf: {
-        const ArgLeaf& leaf = args_[static_cast<std::size_t>(input.index)];
-        value = leaf.impl;
-        if (input.as_float) {
-          inputs.floats.push_back(static_cast<float>(leaf.number));
-          pointer = &inputs.floats.back();
-        } else {
-          pointer = leaf.kind == LeafKind::scalar ? const_cast<std::int64_t*>(&leaf.integer) : leaf.data;
-        }
-        break;
-      }
-      case TreeNode::Input::Source::captured: value = variable(input.slot); break;
-      case TreeNode::Input::Source::carried: value = table_[static_cast<std::size_t>(input.index)].get(); break;
-      case TreeNode::Input::Source::eager: value = eager_results_[static_cast<std::size_t>(input.index)]->values[static_cast<std::size_t>(input.result)].get(); break;
+      case PlanInput::Source::leaf: jit_detail::place_argument(args_.leaves()[index], input, i, places); continue;
+      case PlanInput::Source::captured: value = variable(input.slot); break;
+      case PlanInput::Source::carried: value = table_[index].get(); break;
+      case PlanInput::Source::eager: value = eager_results_[index]->values[static_cast<std::size_t>(input.result)].get(); break;
     }
-    inputs.values.push_back(value);
-    inputs.pointers.push_back(pointer != nullptr || value == nullptr ? pointer : value->data());
+    places.values[i] = value;
+    places.inputs[i] = value->data();
   }
 }
 
 SINTER_DECL std::uint64_t TreeCall::run_segment() {
-  Inputs inputs;
-  bind(inputs);
-  const Plan& plan = *node_->code->plan;
-  const FrameLease frame = plan.acquire_frame(symbols_);
+  const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
+  CallPlaces& places = frame->places();
+  place_inputs(places);
   std::span<const FrameOutput> outputs = frame->outputs();
   const EagerCall* eager = node_->traced->eager_call.get();
   const bool is_on_host = eager == nullptr && outputs[0].type.device == Device::cpu();   // then the outcome needs no memory of its own
   std::uint64_t outcome = 0;
-  SmallVector<void*, 8> pointers;
   jit_detail::ValueTable made(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (i > 0 || !is_on_host) made[i] = jit_detail::fresh_result(outputs[i]);
-    pointers.push_back(made[i] ? made[i]->storage->data() : &outcome);
+    places.outputs[i] = made[i] ? made[i]->storage->data() : &outcome;
   }
-  frame->run(inputs.pointers, pointers);
+  frame->run(places.inputs, places.outputs);
   if (!is_on_host && eager == nullptr) outcome = element_bits(*made[0]);
   for (std::int32_t place : node_->releases) table_[static_cast<std::size_t>(place)] = {};
   for (TreeNode::Store store : node_->stores) table_[static_cast<std::size_t>(store.place)] = made[static_cast<std::size_t>(store.output)];
@@ -45423,7 +47503,7 @@ SINTER_DECL std::uint64_t TreeCall::run_segment() {
 SINTER_DECL void TreeCall::run_eager_call(std::span<const Ref<TensorImpl>> made) {
   std::vector<EagerSection::Use> uses;
   for (const EagerVariable& used : node_->traced->eager_variables)
-    uses.push_back({used.leaf >= 0 ? args_[static_cast<std::size_t>(used.leaf)].slot : used.slot->here(), used.is_assigned});
+    uses.push_back({used.leaf >= 0 ? args_.leaves()[static_cast<std::size_t>(used.leaf)].slot : used.slot->here(), used.is_assigned});
   const EagerCall& eager = *node_->traced->eager_call;
   EagerSection section(uses, eager);
   auto results = std::make_shared<const EagerResults>(eager.run(made, symbols_));
@@ -45442,7 +47522,7 @@ SINTER_DECL bool TreeCall::run() {
     nodes_.push_back(node_);
     outcomes_.push_back(run_segment());
     const EagerResults* given = node_->traced->eager_call ? eager_results_.back().get() : nullptr;
-    const auto* next = TraceTree::child(*node_, outcomes_.back(), given, symbols_);
+    const auto* next = TraceTree::child(*node_, outcomes_.back(), given, symbols_, args_.leaves());
     if (next == nullptr) return false;
     node_ = next->get();
   }
@@ -45450,32 +47530,26 @@ SINTER_DECL bool TreeCall::run() {
   return true;
 }
 
-SINTER_DECL void TreeCall::run_leaf(Ref<TensorImpl>* values) {
-  Inputs inputs;
-  bind(inputs);
-  const Plan& plan = *node_->code->plan;
-  const FrameLease frame = plan.acquire_frame(symbols_);
-  std::span<const PlanOutput> outputs = plan.outputs();
-  SmallVector<void*, 8> pointers;
+SINTER_DECL void TreeCall::run_leaf(EntryThread* thread, Mode mode, Location where, Ref<TensorImpl>* results, Targets targets) {
+  const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
+  place_inputs(frame->places());
+  const std::span<Ref<TensorImpl>> carried{table_.data(), static_cast<std::size_t>(version_.places)};
+  jit_detail::run_end({node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried}, results, targets);
+}
+
+SINTER_DECL void TreeCall::try_leaf() {
+  const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
+  CallPlaces& places = frame->places();
+  place_inputs(places);
+  std::span<const PlanOutput> outputs = node_->end.plan->outputs();
+  jit_detail::ValueTable made(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    pointers.push_back(nullptr);
+    places.outputs[i] = nullptr;
     if (outputs[i].source != BufferKind::output || outputs[i].index != static_cast<std::int32_t>(i)) continue;
-    values[i] = jit_detail::fresh_result(frame->outputs()[i]);
-    pointers[i] = values[i]->storage->data();
+    made[i] = jit_detail::fresh_result(frame->outputs()[i]);
+    places.outputs[i] = made[i]->storage->data();
   }
-  frame->run(inputs.pointers, pointers);
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const PlanOutput& output = outputs[i];
-    auto index = static_cast<std::size_t>(output.index);
-    if (output.source == BufferKind::output) {
-      if (index != i) values[i] = values[index];
-    } else if (output.source == BufferKind::input) {
-      values[i] = jit_detail::view_of(output, frame->outputs()[i].type, symbols_, inputs.values[index], inputs.pointers[index]);
-    } else {
-      const Ref<TensorImpl>& constant = plan.constants()[index];
-      values[i] = jit_detail::view_of(output, frame->outputs()[i].type, symbols_, constant.get(), constant->data());
-    }
-  }
+  frame->run(places.inputs, places.outputs);
 }
 
 namespace jit_detail {
@@ -45494,39 +47568,23 @@ inline void log_breaks(const FunctionTrace& trace, std::size_t seen, Location wh
   }
 }
 
-/// Puts results into their places and then, as the last thing, gives Variables what they become.
-inline void deliver(FinishedCall& call, const ResultPlace& place, Targets targets, ReadSection& reading, Location where) {
-  if (!targets.empty() && targets.size() != call.results.size())
-    throw UserError("into", std::to_string(targets.size()) + " places for " + std::to_string(call.results.size()) + " results", where);
-  for (std::size_t i = 0; i < targets.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (overlaps(targets[i].data, extent_bytes(targets[i].type, targets[i].strides), targets[j].data, extent_bytes(targets[j].type, targets[j].strides)))
-        throw UserError("into", "the places of results " + std::to_string(j) + " and " + std::to_string(i) + " overlap", where);
-  for (std::size_t i = 0; i < targets.size(); ++i) copy_to(targets[i], In(Tensor(call.results[i]), where));
-  std::move(call.results.begin(), call.results.end(), place.make(call.results.size()));
-  reading.end();
-  std::vector<VariableSlot*> slots;
-  std::vector<TensorImpl*> values;
-  slots.reserve(call.assigned.size()), values.reserve(call.assigned.size());
-  for (auto& [slot, value] : call.assigned) slots.push_back(slot.get()), values.push_back(value.detach());
-  set_slots(slots, values);
-}
-
 }  // namespace jit_detail
 
 SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result) {
   args.finished = std::make_shared<FinishedCall>(recorder.finish(result));
+  entry.result_shape = result.shape;
   TracedPath path = recorder.path(&result);
+  add_held(path, args.finished->held);
   entry.guards = std::move(recorder.guards());
   check_marks(entry.guards, args.leaves(), solve_symbols(entry.guards, args.leaves(), Divide::no));
   entry.guards.dims = path.segments.front()->dims;
   for (const VariableUse& use : path.segments.front()->variables) {
-    entry.captured.push_back(use.slot);
+    entry.held.captured.push_back(use.slot);
     entry.captured_types.push_back(use.type);
   }
   entry.tree = std::make_shared<TraceTree>(entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision, TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
   SmallVector<std::int64_t, 8> symbols(recorder.hints());
-  entry.tree->insert(path, symbols);
+  entry.tree->insert(path, symbols, args.leaves());
   jit_detail::log_breaks(recorder, 0, where_);
 }
 
@@ -45537,8 +47595,6 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
     throw RecompileError("compile", (call.node().traced->eager_call ? "what the function called at " + at.text() + " gave" : "the outcome of the read at " + at.text()) + " was not seen before, and the stance is fail_on_recompile", where_,
                          "call warm_up(args...) with arguments that take this path before the stance is set");
   const bool may_grow = stance != Stance::eager_on_recompile && entry.tree->may_grow_at(call.node());
-  std::unique_lock lock(compiling_, std::defer_lock);
-  if (may_grow) lock.lock();
   ReadPolicy policy;
   policy.precision = entry.precision;
   policy.fallback = fallback();
@@ -45556,16 +47612,21 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
       for (const TreeNode::Carried& carried : call.node().live)
         if (carried.value == prefix.walked_values[i]) recorder.live().set(Ref<TensorImpl>::share(prefix.walked[i]), call.carried(carried.place));
     for (const FunctionTrace::VariableRead& read : recorder.variables())
-      if (const Ref<TensorImpl>* seen = read.leaf < 0 ? call.seen(read.slot.get()) : nullptr) recorder.live().set(read.stand_in, *seen);
+      if (TensorImpl* seen = read.leaf < 0 ? call.seen(read.slot->here()) : nullptr) recorder.live().set(read.stand_in, Ref<TensorImpl>::share(seen));
   };
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   TracedResult result = trace(recorder);
   if (recorder.reads().size() < call.outcomes().size())
     throw TraceError("compile", "captured value changed at the number of values read", where_, jit_detail::purity_fix);
   FinishedCall finished = recorder.finish(result);
+  const TracedPath path = recorder.path(&result);
+  add_held(path, finished.held);
   if (may_grow) {
     SmallVector<std::int64_t, 8> symbols(recorder.hints());
-    entry.tree->insert(recorder.path(&result), symbols);
+    {
+      std::scoped_lock lock(mutex_);
+      entry.tree->insert(path, symbols, args.leaves());
+    }
     jit_detail::log_breaks(recorder, call.outcomes().size(), where_);
   } else {
     entry.tree->unbounded_calls.fetch_add(1, std::memory_order_relaxed);
@@ -45577,11 +47638,23 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
   return finished;
 }
 
+SINTER_DECL FinishedCall FunctionState::run_untreed(const Entry& entry, const ArgList& args, const TraceFunction& trace) {
+  ReadPolicy policy;
+  policy.precision = entry.precision;
+  policy.fallback = fallback();
+  FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
+  TracedResult result = trace(recorder);
+  FinishedCall finished = recorder.finish(result);
+  add_held(recorder.path(&result), finished.held);
+  entry.tree->unbounded_calls.fetch_add(1, std::memory_order_relaxed);
+  return finished;
+}
+
 SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace, const TreeCall& call) {
   const TracedLeaf& leaf = *call.node().leaf;
   std::int64_t due = leaf.next_check.load(std::memory_order_relaxed);
   if (SINTER_LIKELY(due == std::numeric_limits<std::int64_t>::max())) return;
-  const std::int64_t runs = leaf.runs.fetch_add(1, std::memory_order_relaxed);
+  const std::int64_t runs = leaf.runs.fetch_add(1, std::memory_order_relaxed) + 1;   // the first call of a path is its trace
   if (runs < due || !leaf.next_check.compare_exchange_strong(due, std::numeric_limits<std::int64_t>::max())) return;
   struct Next {   // a check that fails or throws is due again at once
     const TracedLeaf& leaf;
@@ -45598,49 +47671,41 @@ SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& ar
   Location where = where_;
   if (std::string op = path_difference(before, recorder.path(&result), where); !op.empty())
     throw TraceError("compile", "captured value changed at " + op, where, jit_detail::purity_fix);
-  next.runs = Context::get().checks ? std::max<std::int64_t>(3, 2 * due) : std::numeric_limits<std::int64_t>::max();
+  next.runs = jit_detail::next_purity_check(due);
 }
 
 SINTER_DECL void FunctionState::warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols) {
   args.finished.reset();
-  TreeCall call(*entry.tree->current(), args.leaves(), symbols);
+  const TraceTree::Version* version = entry.tree->current();
+  if (version == nullptr) return;
+  TreeCall call(*version, args, symbols);
   if (!call.run()) return static_cast<void>(resume(entry, args, trace, call));
   check_path(entry, args, trace, call);
-  const TracedLeaf& leaf = *call.node().leaf;
-  jit_detail::ValueTable values(leaf.results + leaf.assignments.size());
-  call.run_leaf(values.data());
+  call.node().leaf->next_check.store(std::numeric_limits<std::int64_t>::max(), std::memory_order_relaxed);
+  call.try_leaf();
 }
 
 SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, ResultPlace results, Targets targets) {
-  jit_detail::count_run(entry, entry.threads.get());
-  if (args.finished != nullptr) {   // this call was the first of its kind: tracing has computed it
-    std::shared_ptr<FinishedCall> finished = std::move(args.finished);
-    jit_detail::deliver(*finished, results, targets, args.reading(), where_);
-    return {finished->shape.get(), finished->shape};
-  }
-  TreeCall call(*entry.tree->current(), args.leaves(), symbols);
-  if (!call.run()) {
-    FinishedCall finished = resume(entry, args, trace, call);
-    jit_detail::deliver(finished, results, targets, args.reading(), where_);
-    return {finished.shape.get(), finished.shape};
-  }
+  EntryThread* thread = entry.threads.get();
+  if (thread != nullptr) thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  else entry.other_runs.fetch_add(1, std::memory_order_relaxed);
+  const TraceTree::Version* version = entry.tree->current();
+  const auto delivered = [&](FinishedCall call) -> TreeResult {
+    if (version != nullptr && !targets.empty()) {   // other paths hold values, too
+      call.held.constants.insert(call.held.constants.end(), version->held.constants.begin(), version->held.constants.end());
+      call.held.captured.insert(call.held.captured.end(), version->held.captured.begin(), version->held.captured.end());
+    }
+    jit_detail::deliver(call, results, targets, args, call.held, where_);
+    return {call.shape.get(), call.shape};
+  };
+  // This call was the first of its kind: tracing has computed it.
+  if (args.finished != nullptr) return delivered(std::move(*std::exchange(args.finished, nullptr)));
+  if (version == nullptr) return delivered(run_untreed(entry, args, trace));
+  TreeCall call(*version, args, symbols);
+  if (!call.run()) return delivered(resume(entry, args, trace, call));
   const TracedLeaf& leaf = *call.node().leaf;
   check_path(entry, args, trace, call);
-  if (targets.empty() && leaf.assignments.empty()) {
-    call.run_leaf(results.make(leaf.results));
-  } else {
-    jit_detail::ValueTable values(leaf.results + leaf.assignments.size());
-    call.run_leaf(values.data());
-    FinishedCall finished;
-    for (std::size_t i = 0; i < leaf.results; ++i) finished.results.push_back(std::move(values[i]));
-    for (std::size_t i = 0; i < leaf.assignments.size(); ++i) {
-      const TracedLeaf::Assignment& assignment = leaf.assignments[i];
-      // The caller's handle keeps the Variable of an argument.
-      std::shared_ptr<VariableSlot> slot = assignment.leaf < 0 ? assignment.captured->here()->shared_from_this() : std::shared_ptr<VariableSlot>(std::shared_ptr<void>(), args.leaves()[static_cast<std::size_t>(assignment.leaf)].slot);
-      finished.assigned.emplace_back(std::move(slot), std::move(values[leaf.results + i]));
-    }
-    jit_detail::deliver(finished, results, targets, args.reading(), where_);
-  }
+  call.run_leaf(thread, options_.mode, where_, results.make(leaf.results), targets);
   return {leaf.result_shape.get(), nullptr};
 }
 
