@@ -86,6 +86,56 @@ std::string tree_disagreement(const Graph& graph, const Tensors& inputs, const A
   return "";
 }
 
+/// A region that reads a value: called twice, once with either outcome.
+std::string reading_region_disagreement(const Graph& graph, const Tensors& inputs, const Arrays& wanted) {
+  const double level = measure(wanted.front()), margin = 1 + std::abs(level);
+  if (!std::isfinite(level)) return "";
+  auto block = jit::region([&graph](const Tensors& x, Scalar limit) {
+    Tensors y = replayed(graph, x);
+    if (!(item(measure(y.front())) > limit)) std::reverse(y.begin(), y.end());
+    return y;
+  });
+  auto twice = jit::compile([&](const Tensors& x, Scalar a, Scalar b) {
+    const Tensors first = block(x, a);
+    return std::pair{first, block(x, b)};
+  });
+  for (const double side : {margin, -margin}) {
+    const auto [first, second] = twice(inputs, level + side, level - side);
+    if (std::string text = disagreement(first, wanted, side > 0, "a region that reads"); !text.empty()) return text;
+    if (std::string text = disagreement(second, wanted, side < 0, "a region that reads, again"); !text.empty()) return text;
+  }
+  return "";
+}
+
+/// The gradient through a region of symbolic extents, against that of the function itself. Of f64 alone, so that rounding does
+/// not matter.
+std::string gradient_disagreement(const Graph& graph, const Tensors& inputs) {
+  const auto total = [](const Tensors& ys) {
+    Tensor sum_of_all = full({}, 0, {.dtype = DType::f64});
+    for (const Tensor& y : ys)
+      if (is_floating(y.dtype())) sum_of_all = sum_of_all + sum(y);
+    return sum_of_all;
+  };
+  if (inputs.front().dtype() != DType::f64) return "";
+  Tensors wanted;
+  try {
+    wanted = jit::grad([&](const Tensors& x) { return total(replayed(graph, x)); })(inputs);
+  } catch (const UserError&) {   // a loop of unknown length, or nothing that is floating
+    return "";
+  }
+  Arrays arrays;
+  for (const Tensor& gradient : wanted) {
+    eval(gradient);
+    arrays.push_back(to_array(*gradient.impl()));
+  }
+  auto block = jit::region([&graph](const Tensors& x) { return replayed(graph, x); });
+  auto marked = jit::compile(jit::grad([&](const Tensors& x) { return total(block(x)); }), {.dynamic = jit::Dynamic::always});
+  const Tensors found = marked(inputs);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (const std::string text = difference(to_array(*found[i].impl()), arrays[i], 1e-6); !text.empty()) return "gradient " + std::to_string(i) + " through a region: " + text;
+  return "";
+}
+
 bool check_seed(std::uint64_t seed) {
   const Graph graph = ProgramGenerator(seed).generate();
   if (!graph.symbols().empty()) return false;   // its attributes name symbols of its own
@@ -96,6 +146,8 @@ bool check_seed(std::uint64_t seed) {
     for (const Array& array : arrays) inputs.emplace_back(to_value(array));
     const Arrays wanted = oracle::evaluate(graph, arrays);
     what = region_disagreement(graph, inputs, wanted);
+    if (what.empty()) what = reading_region_disagreement(graph, inputs, wanted);
+    if (what.empty()) what = gradient_disagreement(graph, inputs);
     if (what.empty()) what = tree_disagreement(graph, inputs, wanted);
   } catch (const std::exception& error) {
     what = error.what();

@@ -6,7 +6,9 @@
 #include <sinter/jit/lazy.hpp>
 #include <sinter/sinter.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <thread>
 
 using namespace sinter;
@@ -222,4 +224,75 @@ TEST_CASE("lazy: a compiled call while another thread is lazy") {
     });
   for (auto& thread : threads) thread.join();
   CHECK(wrong == 0);
+}
+
+TEST_CASE("lazy: the plans kept are bounded by what they hold") {
+  jit::clear_lazy_cache();
+  std::int64_t most = 0, evaluations = 0;
+  for (std::int64_t n = 300000; n < 300150; ++n, ++evaluations) {   // each of other extents, with a buffer of a megabyte
+    Tensor x = full({n}, 0.5f);
+    eval(x);
+    Tensor total = sum(sin(exp(x)) + x);
+    eval(total);
+    most = std::max(most, jit::lazy_stats().bytes);
+  }
+  CHECK(jit::lazy_stats().graphs >= evaluations);
+  CHECK(most > (std::int64_t{64} << 20));
+  CHECK(most < (std::int64_t{136} << 20));
+  jit::reset();
+  CHECK(jit::lazy_stats().bytes == 0);
+}
+
+TEST_CASE("reset: versions that no call runs are gone, and what they held with them") {
+  Variable v(ones({4}));
+  const auto holders = v.slot().use_count();
+  auto f = jit::compile([v](Tensor x) { return x * v; });
+  auto reads = jit::compile([v](Tensor x) -> Tensor { return item(sum(x)) > 0 ? Tensor(x * v) : Tensor(x - v); });
+  const auto before = v.slot().use_count();
+  for (int round = 0; round < 3; ++round) {
+    f(ones({4}));
+    reads(ones({4}));
+    reads(-ones({4}));
+    CHECK(v.slot().use_count() > before);
+    if (round == 1) jit::reset();
+    f.reset();
+    reads.reset();
+    CHECK(v.slot().use_count() == before);
+  }
+  CHECK(before > holders);
+  SECTION("but for one that is running") {
+    std::function<void()> inside;
+    auto g = jit::compile([v, &inside](Tensor x) {
+      jit::callback([&inside](const Tensor&) { inside(); }, x);
+      return x * v;
+    });
+    inside = [] {};
+    g(ones({4}));
+    inside = [&] {
+      g.reset();
+      CHECK(v.slot().use_count() > before + 1);
+    };
+    CHECK(to_vector<float>(g(full({4}, 3.f))) == std::vector<float>(4, 3.f));
+    inside = [] {};
+    g(ones({4}));
+    g.reset();
+    f.reset();
+    CHECK(v.slot().use_count() == before + 1);   // g's function
+  }
+  SECTION("while other threads call") {
+    std::atomic<bool> stops{false};
+    std::atomic<int> wrong{0}, calls{0};
+    std::vector<std::thread> callers;
+    for (int t = 0; t < 3; ++t)
+      callers.emplace_back([&, t] {
+        const Tensor x = full({4}, static_cast<float>(t + 1));
+        for (; !stops; ++calls) wrong += to_vector<float>(f(x)) != std::vector<float>(4, static_cast<float>(t + 1));
+      });
+    while (calls < 3000) f.reset();
+    stops = true;
+    for (std::thread& caller : callers) caller.join();
+    CHECK(wrong == 0);
+    f.reset();
+    CHECK(v.slot().use_count() == before);
+  }
 }

@@ -7,6 +7,7 @@
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/tree.hpp>
+#include <sinter/jit/call_section.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <concepts>
@@ -63,8 +64,10 @@ class LeafNames {
 };
 struct FinishedCall;
 
-/// The leaves of one call.
+/// The leaves of one call. While it lives, the versions that the call finds stay.
 class ArgList {
+  CallSection section_;   // first: it is the last to end
+
  public:
   ArgList() = default;
   ArgList(const ArgList&) = delete;

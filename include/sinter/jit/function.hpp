@@ -324,7 +324,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   Location where_;
   std::atomic<const Entry*> newest_{nullptr};
   mutable ForkSafeMutex mutex_;                    // of what follows; the user's functions never run under it
-  std::vector<std::unique_ptr<Entry>> entries_;   // owned; retired ones too, for callers may still run them
+  std::vector<std::unique_ptr<Entry>> entries_;   // owned; reset() hands them on, for callers may still run them
   std::int64_t compiles_ = 0, recompiles_ = 0;
   double compile_ms_ = 0;
   MissHistory misses_;

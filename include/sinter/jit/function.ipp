@@ -300,12 +300,17 @@ SINTER_DECL Stats FunctionState::stats() const {
 }
 
 SINTER_DECL void FunctionState::reset() {
-  std::scoped_lock lock(mutex_);
-  newest_.store(nullptr, std::memory_order_release);
-  compiles_ = recompiles_ = 0;
-  compile_ms_ = 0;
-  misses_ = {};
-  plain_calls_.store(0, std::memory_order_relaxed);
+  auto retired = std::make_shared<std::vector<std::unique_ptr<Entry>>>();
+  {
+    std::scoped_lock lock(mutex_);
+    newest_.store(nullptr, std::memory_order_release);
+    retired->swap(entries_);
+    compiles_ = recompiles_ = 0;
+    compile_ms_ = 0;
+    misses_ = {};
+    plain_calls_.store(0, std::memory_order_relaxed);
+  }
+  if (!retired->empty()) destroy_after_calls(std::move(retired));
 }
 
 SINTER_DECL bool is_compiling() { return Trace::current() != nullptr; }

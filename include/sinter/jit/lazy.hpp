@@ -21,6 +21,7 @@ struct LazyStats {
   std::int64_t evaluations = 0;
   std::int64_t graphs = 0;      // different graphs seen
   std::int64_t fused = 0;       // of them, compiled with fusion
+  std::int64_t bytes = 0;       // that the plans kept are taken to hold now
 };
 LazyStats lazy_stats();
 void clear_lazy_cache();

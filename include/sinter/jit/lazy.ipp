@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -41,16 +42,36 @@ struct LazyPlan {
   std::int64_t runs = 0;
   bool is_fused = false;
   std::uint8_t precisions = 0;   // a bit for each MatmulPrecision that the plan serves: all, where it has no product of f32
+  std::int64_t bytes = 0;
+  std::uint64_t last_run = 0;    // by the clock of the cache
 };
 
 struct LazyCache {
   ForkSafeMutex mutex;
   std::unordered_multimap<std::uint64_t, LazyPlan> plans;
   LazyStats stats;
+  std::uint64_t clock = 0;
   static LazyCache& instance() { return process_object<LazyCache>(); }
 };
 
-inline constexpr std::size_t max_lazy_plans = 4096;
+/// Plans are kept up to this size; then the half that has not run for longest goes.
+inline constexpr std::int64_t most_lazy_bytes = std::int64_t{128} << 20;
+/// A plan is taken to hold its arena, and this for each node: two graphs, steps, code.
+inline constexpr std::int64_t bytes_of_lazy_node = 4096;
+
+inline void limit_lazy_plans(LazyCache& cache) {
+  while (cache.stats.bytes > most_lazy_bytes && !cache.plans.empty()) {
+    std::vector<std::uint64_t> runs;
+    for (const auto& [hash, plan] : cache.plans) runs.push_back(plan.last_run);
+    const auto middle = runs.begin() + static_cast<std::ptrdiff_t>((runs.size() - 1) / 2);
+    std::nth_element(runs.begin(), middle, runs.end());
+    std::erase_if(cache.plans, [&](const auto& kept) {
+      const bool goes = kept.second.last_run <= *middle;
+      if (goes) cache.stats.bytes -= kept.second.bytes;
+      return goes;
+    });
+  }
+}
 
 /// Work beyond which interpreting op by op costs more than compiling, in elements written.
 inline constexpr std::int64_t worth_compiling = 1 << 20;
@@ -71,8 +92,10 @@ inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayou
   for (auto it = first; it != last && found == nullptr; ++it)
     if ((it->second.precisions & wanted) != 0 && it->second.layouts == layouts && structurally_equal(it->second.graph, graph)) found = &it->second;
   if (found == nullptr) {
-    if (cache.plans.size() >= max_lazy_plans) cache.plans.clear();
-    found = &cache.plans.emplace(hash.low, LazyPlan{std::move(graph), std::move(layouts), nullptr, 0, false, wanted})->second;
+    limit_lazy_plans(cache);
+    found = &cache.plans.emplace(hash.low, LazyPlan{.graph = std::move(graph), .layouts = std::move(layouts), .plan = nullptr, .precisions = wanted})->second;
+    found->bytes = bytes_of_lazy_node * static_cast<std::int64_t>(found->graph.nodes().size());
+    cache.stats.bytes += found->bytes;
     ++cache.stats.graphs;
   }
   const Context& context = Context::get();
@@ -85,8 +108,11 @@ inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayou
     if (!found->plan->depends_on_precision()) found->precisions = all_precisions;
     found->is_fused = wants_fused;
     cache.stats.fused += wants_fused;
+    const std::int64_t bytes = found->plan->held_bytes() + bytes_of_lazy_node * static_cast<std::int64_t>(found->graph.nodes().size());
+    cache.stats.bytes += bytes - std::exchange(found->bytes, bytes);
   }
   ++found->runs;
+  found->last_run = ++cache.clock;
   return *found;
 }
 

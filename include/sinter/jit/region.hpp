@@ -114,7 +114,8 @@ const RegionBody* find_region(const RegionKey& key, const RegionArguments& argum
 std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where);
 /// Records a traced call: of a body that an equal call has made before, or of a new one. Bodies with effects, which stay in
 /// order only outside of regions, and those with a cut are written out.
-std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced, Location where);
+std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments,
+                                           const TracedRegion& traced, Location where);
 
 }  // namespace jit_detail
 

@@ -141,7 +141,8 @@ inline void compare_with_trusted(Bodies& bodies, const RegionArguments& argument
 }
 
 /// Records a call and hands out what Variables were assigned.
-inline std::vector<Ref<TensorImpl>> record_call(const RegionBody& body, std::span<Leaf> leaves, std::span<const std::uint8_t> is_weak, const Slots& assigned, Location where) {
+inline std::vector<Ref<TensorImpl>> record_call(const RegionBody& body, std::span<Leaf> leaves, std::span<const std::uint8_t> is_weak,
+                                                const Slots& assigned, Location where) {
   std::vector<Ref<TensorImpl>> values = record_shared_results(op_info<ops::Region>, leaves, body.attrs, where);
   for (std::size_t i = 0; i < assigned.size(); ++i) autodiff_detail::assign_outside(assigned[i], values[body.results + i]);
   values.resize(body.results);
@@ -184,7 +185,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, con
   return region_detail::record_call(body, leaves, body.is_weak_result, assigned, where);
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced, Location where) {
+SINTER_DECL std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments,
+                                                       const TracedRegion& traced, Location where) {
   using namespace region_detail;
   const auto has_effect = [](const Node& node) { return node.op->kind == OpKind::effect; };
   const auto& nodes = traced.call.graph.nodes();
