@@ -50,8 +50,12 @@ struct UnaryRow {
   Smooth smooth = Smooth::everywhere;
 };
 
-/// x * Phi(x) through erfc, which keeps its digits where 1 + erf cancels.
-inline double gelu(double x) { return x * 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+/// x * Phi(x) through erfc, which keeps its digits where 1 + erf cancels, but enlarges the rounding of its argument.
+inline double gelu(double x) {
+  if (x == -infinite) return -0.0;   // the limit
+  const long double wide = x;
+  return static_cast<double>(wide * std::erfc(-wide / std::numbers::sqrt2_v<long double>) / 2);
+}
 
 /// To the nearest integer, halves to even, whatever the rounding mode.
 inline double round_half_even(double x) {

@@ -12,7 +12,7 @@ namespace {
 
 /// Oracles that op_oracles.hpp lacks.
 constexpr oracle::UnaryRow more_unary_rows[] = {
-    {"silu", [](double x) { return x / (1 + std::exp(-x)); }, {-20, 20}, {4, 5}},
+    {"silu", [](double x) { return x < -745 ? -0.0 : x / (1 + std::exp(-x)); }, {-20, 20}, {4, 5}},
     {"sign", [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }, {-9, 9}, oracle::exact, Takes::numbers, Gives::same, Smooth::piecewise},
     {"square", [](double x) { return x * x; }, {-9, 9}, oracle::rounded, Takes::numbers},
     {"reciprocal", [](double x) { return 1 / x; }, {0.3, 9}, oracle::rounded},

@@ -8,6 +8,48 @@ template <int pending> static __device__ __forceinline__ void copy_async_wait() 
 static __device__ __forceinline__ void read_matrices(float (&r)[4], const float* row) { unsigned a, b, c, d; asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory"); r[0] = __uint_as_float(a), r[1] = __uint_as_float(b), r[2] = __uint_as_float(c), r[3] = __uint_as_float(d); }
 static __device__ __forceinline__ void mma_tf32(float (&c)[4], const float (&a)[4], const float (&b)[2]) { asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1]))); }
 static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x)); return __uint_as_float(bits); }
+static __device__ __forceinline__ float gauss_of(float x) {
+  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, half = -0.5f * a, product = half * a;
+  const float power = expf(product);
+  return x != x ? x : fmaf(power, fmaf(half, a, -product), power);
+}
+static __device__ __forceinline__ double gauss_of(double x) {
+  const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, half = -0.5 * a, product = half * a;
+  const double power = exp(product);
+  return x != x ? x : fma(power, fma(half, a, -product), power);
+}
+static __device__ __forceinline__ float normal_tail(float u) {
+  const float c[] = {
+      0.18882129f, -0.07598708f, 0.024196023f, -0.005828823f, 0.0009438896f, -5.88329e-05f, -1.3789819e-05f,
+      3.072555e-06f, 1.9616664e-07f, -5.9806034e-08f
+  };
+  float sum = c[9];
+#pragma unroll
+  for (int i = 8; i >= 0; --i) sum = fmaf(sum, u - 2.0f, c[i]);
+  return sum;
+}
+static __device__ __forceinline__ double normal_tail(double u) {
+  const double c[] = {
+      0.11243234107996752, -0.030078757024269386, 0.007414871421400444, -0.0016757609406718086,
+      0.00034475127369549164, -6.391448512141667e-05, 1.0518800136811728e-05, -1.5002183489525782e-06,
+      1.7751052666781037e-07, -1.577975595209943e-08, 7.129061209944667e-10, 5.982335044883662e-11,
+      -1.5490263871244672e-11, 1.1628616611412204e-12, 6.255998925375528e-14, -2.1654445895246112e-14,
+      1.2254748699446428e-15, 2.194220245660333e-16, -3.9140861314846504e-17, -2.7004655754639313e-18,
+      5.529306374573129e-19, 4.958789593375845e-20
+  };
+  double sum = c[21];
+#pragma unroll
+  for (int i = 20; i >= 0; --i) sum = fma(sum, u - 3.5, c[i]);
+  return sum;
+}
+static __device__ __forceinline__ float gelu_of(float x) {
+  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, divisor = fmaf(a, 0.25f, 1.0f), u = a / divisor;
+  return x != x ? x : fmaf(-(u * normal_tail(u)), gauss_of(a), x > 0 ? x : -0.0f);
+}
+static __device__ __forceinline__ double gelu_of(double x) {
+  const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, divisor = fma(a, 0.16666666666666666, 1.0), u = a / divisor;
+  return x != x ? x : fma(-(u * normal_tail(u)), gauss_of(a), x > 0 ? x : -0.0);
+}
 
 struct Arguments {
   const float* p0;
@@ -132,12 +174,8 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float v4 = sums.v[j] + v3[j];
-        const float v6 = v4 * 0.707106769f;
-        const float v7 = erff(v6);
-        const float v9 = v7 + 1.0f;
-        const float v11 = v4 * 0.5f;
-        const float v12 = v9 * v11;
-        s0[j] = v12;
+        const float v5 = gelu_of(v4);
+        s0[j] = v5;
       }
        {
         Pack<float, 4> t;

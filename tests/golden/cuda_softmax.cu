@@ -1,6 +1,9 @@
 typedef int I;
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
-template <class T> static __device__ __forceinline__ T greater(T a, T b) { return a > b || a != a ? a : b; }
+template <class T> static __device__ __forceinline__ bool has_sign(T) { return false; }
+static __device__ __forceinline__ bool has_sign(float a) { return copysignf(1.0f, a) < 0; }
+static __device__ __forceinline__ bool has_sign(double a) { return copysign(1.0, a) < 0; }
+template <class T> static __device__ __forceinline__ T greater(T a, T b) { return a > b || a != a || (a == b && has_sign(b)) ? a : b; }
 template <> __device__ __forceinline__ float greater(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 
 struct Arguments {

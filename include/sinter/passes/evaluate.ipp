@@ -125,7 +125,10 @@ inline std::optional<Literal> convert_literal(const Literal& x, DType to) {
     if (!from_real && to == DType::f32) return Literal{to, static_cast<double>(static_cast<float>(x.integer)), 0};   // rounds once
     return real_literal(to, from_real ? x.real : static_cast<double>(x.integer));
   }
+  if (to == DType::bool_) return Literal{to, 0, from_real ? x.real != 0 : x.integer != 0};
   if (!from_real) return integer_literal(to, static_cast<std::uint64_t>(x.integer));
+  const double limit = to == DType::i32 ? 2147483648.0 : 9223372036854775808.0;
+  if (!(x.real < limit && x.real > -limit - 1)) return std::nullopt;
   return Literal{to, 0, scalar_meaning::integer_of(x.real, to)};
 }
 
