@@ -62,7 +62,7 @@ SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vec
   set_block_end(counter, count, column_sum_block, block_end);
   for (const std::vector<Running>* lane : {&values, &odd})
     for (const Running& v : *lane) b_.assign(lane_of(v.dtype), v.reg, neutral(v));
-  if (kind == Items::light) walk_by_fours(counter, block_end, values, odd, items, item);
+  if (kind == Items::light) walk_by_eights(counter, block_end, values, odd, items, item);
   else walk_in_turn(counter, block_end, values, odd, items, item);
   for (std::size_t i = 0; i < values.size(); ++i) step_of(values[i], odd[i].reg, Tail{});
   s_.binary_imm(Op::cmp, count, static_cast<std::int32_t>(column_sum_block));
@@ -81,21 +81,23 @@ SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vec
   s_.bind(done);
 }
 
-/// Four items for each round of the loop, so that its rounds are few enough for the processor to foresee the last; then the
-/// rest one by one. Clobbers rax.
-SINTER_DECL void LoopGenerator::walk_by_fours(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
+/// Eight items for each round of the loop, so that its rounds are few enough for the processor to foresee the last; then
+/// the rest one by one. Clobbers rax.
+SINTER_DECL void LoopGenerator::walk_by_eights(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
                                               const std::vector<Running>& items, const Action& item) {
+  constexpr int at_once = 8;
   const int last = s_.frame(8), top = s_.new_label(), rest = s_.new_label();
   s_.mov(Gpr::rax, CodeStream::slot(block_end));
-  s_.binary_imm(Op::sub, Gpr::rax, 3);
+  s_.binary_imm(Op::sub, Gpr::rax, at_once - 1);
   s_.mov(CodeStream::slot(last), Gpr::rax);
   compare_counter(counter, CodeStream::slot(last));
   s_.jump(Op::jge, rest);
   s_.begin_loop();
   s_.bind(top);
-  for (const std::vector<Running>* lane : {&even, &odd, &even, &odd}) {
+  for (int n = 0; n < at_once; ++n) {
+    const std::vector<Running>& lane = n % 2 == 0 ? even : odd;
     item();
-    for (std::size_t i = 0; i < lane->size(); ++i) step_of((*lane)[i], items[i].reg, Tail{});
+    for (std::size_t i = 0; i < lane.size(); ++i) step_of(lane[i], items[i].reg, Tail{});
     count_up(counter);
   }
   compare_counter(counter, CodeStream::slot(last));

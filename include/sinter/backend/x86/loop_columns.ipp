@@ -84,7 +84,7 @@ SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::column_values(std
 }
 
 SINTER_DECL LoopGenerator::Items LoopGenerator::near_items(std::size_t pass) const {
-  constexpr int few = 8;
+  constexpr int few = 6;
   const PassPlan& p = plan_.passes[pass];
   int cost = p.stores ? few : 0;
   for (InstId i : p.needed)
