@@ -4,6 +4,8 @@
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/val_ops.hpp>
 
+#include <limits>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
@@ -16,6 +18,13 @@ inline void unify_dtypes(const OpInfo& op, ValList& operands) {
     if (&v != &operands[0] || first == 0) dtype = promote(dtype, v.dtype());
   if (op.dtypes == DTypeRule::floating && !is_floating(dtype)) dtype = DType::f32;
   for (std::size_t i = first; i < operands.size(); ++i) operands[i] = cast(operands[i], dtype);
+}
+
+/// The nearest i64; NaN is 0.
+inline std::int64_t saturated(double value) {
+  if (value >= 0x1p63) return std::numeric_limits<std::int64_t>::max();
+  if (value < -0x1p63) return std::numeric_limits<std::int64_t>::min();
+  return value == value ? static_cast<std::int64_t>(value) : 0;
 }
 
 inline Val make(Val context, const OpInfo& op, Attrs attrs) {
@@ -44,10 +53,13 @@ SINTER_DECL Val apply(const OpInfo& op, std::span<const Val> in, Attrs attrs) {
 SINTER_DECL Val full(Val context, const Shape& shape, DType dtype, double value) {
   Attrs attrs{.shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device};
   if (is_floating(dtype)) attrs.value = value;
-  else attrs.integer = static_cast<std::int64_t>(value);
+  else attrs.integer = ops_detail::saturated(value);
   return ops_detail::make(context, op_info<ops::Full>, std::move(attrs));
 }
 SINTER_DECL Val number(Val like, double value) { return full(like, {}, like.dtype(), value); }
+SINTER_DECL Val integer_number(Val like, std::int64_t value) {
+  return ops_detail::make(like, op_info<ops::Full>, Attrs{.integer = value, .dtype = like.dtype(), .has_dtype = true, .device = like.type().device});
+}
 SINTER_DECL Val full_like(Val like, double value) { return full(like, like.shape(), like.dtype(), value); }
 SINTER_DECL Val iota(Val context, const Shape& shape, int axis, DType dtype) {
   return ops_detail::make(context, op_info<ops::Iota>, Attrs{.axes = {axis}, .shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device});
@@ -190,6 +202,7 @@ SINTER_DECL Val scatter_add(Val index, Val value, const Shape& shape, int axis) 
   return apply(op_info<ops::ScatterAdd>, {index, value}, Attrs{.axes = {axis}, .shape = shape});
 }
 SINTER_DECL Val softmax(Val x, int axis) { return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}}); }
+SINTER_DECL Val softmax_or_zeros(Val x, int axis) { return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}, .keepdim = true}); }
 SINTER_DECL Val logsumexp(Val x, int axis) { return apply(op_info<ops::Logsumexp>, {x}, Attrs{.axes = {axis}}); }
 
 SINTER_NAMESPACE_END
