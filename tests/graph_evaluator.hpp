@@ -300,19 +300,19 @@ inline void evaluate_matmul(NodeArgs& a) {
   });
 }
 
-/// The place in `x` that position `index` of a take along `axis` reads.
-inline Extents taken_index(const Extents& index, const Array& positions, std::size_t axis) {
-  const std::size_t count = positions.extents.size();
+/// The place in `x` that position `index` of a take along `axis` reads; the first `shared` axes are x's and the positions'.
+inline Extents taken_index(const Extents& index, const Array& positions, std::size_t axis, std::size_t shared = 0) {
+  const std::size_t count = positions.extents.size() - shared;
   const auto begin = index.begin() + static_cast<std::ptrdiff_t>(axis);
-  Extents from(index.begin(), begin);
-  from.push_back(
-      static_cast<std::int64_t>(positions.data[flat_index(positions.extents, Extents(begin, begin + static_cast<std::ptrdiff_t>(count)))]));
+  Extents from(index.begin(), begin), at(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(shared));
+  at.insert(at.end(), begin, begin + static_cast<std::ptrdiff_t>(count));
+  from.push_back(static_cast<std::int64_t>(positions.data[flat_index(positions.extents, at)]));
   from.insert(from.end(), begin + static_cast<std::ptrdiff_t>(count), index.end());
   return from;
 }
 
 inline void evaluate_take(NodeArgs& a) {
-  evaluate_view(a, [&](const Extents& index) { return taken_index(index, *a.in[1], static_cast<std::size_t>(a.attrs.axes[0])); });
+  evaluate_view(a, [&](const Extents& index) { return taken_index(index, *a.in[1], static_cast<std::size_t>(a.attrs.axes[0]), static_cast<std::size_t>(a.attrs.integer)); });
 }
 
 inline void evaluate_scatter_add(NodeArgs& a) {

@@ -75,7 +75,6 @@ Array pool_oracle(const Array& x, Pool pool, std::int64_t window, std::int64_t s
   return out;
 }
 
-enum class Causal : bool { no, yes };
 /// in: q, k, v and perhaps a mask, broadcast to the scores.
 Array attention_oracle(const Arrays& in, Causal causal) {
   const Array &q = in[0], &k = in[1], &v = in[2];
@@ -96,9 +95,12 @@ Array attention_oracle(const Arrays& in, Causal causal) {
           const double shown = mask[static_cast<std::size_t>((b * queries + i) * keys + j)];
           score = in[3].dtype != DType::bool_ ? score + shown : shown != 0 ? score : -oracle::infinite;
         }
-        scores.push_back(causal == Causal::yes && j > i ? -oracle::infinite : score);
+        const std::int64_t last_seen = causal.alignment() == Causal::to_end ? i + keys - queries : i;
+        scores.push_back(causal.alignment() != Causal::no && j > last_seen ? -oracle::infinite : score);
       }
-      const Numbers weights = oracle::softmax(scores);
+      Numbers weights = oracle::softmax(scores);
+      // A query that sees nothing gets zeros.
+      if (std::all_of(scores.begin(), scores.end(), [](double score) { return score == -oracle::infinite; })) weights.assign(scores.size(), 0);
       for (std::int64_t f = 0; f < values; ++f) {
         double total = 0;
         for (std::int64_t j = 0; j < keys; ++j) total += weights[static_cast<std::size_t>(j)] * at(v, (b * keys + j) * values + f);
@@ -253,7 +255,7 @@ TEST_CASE("op table: attention") {
     auto check = [&](const char* what, Causal causal, std::vector<Spec> inputs) {
       Row row{std::string("attention") + what + " " + std::string(name(dtype)),
               [causal](const Inputs& in) {
-                AttentionOptions options{.causal = causal == Causal::yes};
+                AttentionOptions options{.causal = causal};
                 if (in.size() > 3) options.mask = in[3];
                 return scaled_dot_product_attention(in[0], in[1], in[2], options);
               },
@@ -262,9 +264,12 @@ TEST_CASE("op table: attention") {
       check_row(row);
     };
     check("", Causal::no, {q, k, v});
-    check(", causal", Causal::yes, {q, k_n, v_n});
+    check(", causal", true, {q, k_n, v_n});
     check(", with a mask that is added", Causal::no, {q, k, v, {{n, m}, dtype, {-2, 2}}});
-    check(", causal, with a mask per head", Causal::yes, {q, k_n, v_n, {{2, 1, 1}, dtype, {-2, 2}}});
+    check(", causal, with a mask per head", true, {q, k_n, v_n, {{2, 1, 1}, dtype, {-2, 2}}});
+    check(", causal from the start", Causal::from_start, {q, k, v});
+    check(", causal to the end", Causal::to_end, {q, k, v});
+    check(", causal to the end of fewer keys", Causal::to_end, {{{2, 2, m, 4}, dtype, {-1, 1}}, k_n, v_n});
     check(", with a mask of booleans", Causal::no, {q, k, v, {{m}, DType::bool_, {-1.5, 1}}});
   }
 }

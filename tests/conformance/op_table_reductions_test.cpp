@@ -14,10 +14,10 @@ double position_of_least(oracle::Values x) {
     if (!std::isnan(x[best]) && (x[i] < x[best] || std::isnan(x[i]))) best = i;
   return static_cast<double>(best);
 }
-double wrapped_product(oracle::Values x) {
-  std::uint32_t product = 1;
-  for (double v : x) product *= static_cast<std::uint32_t>(static_cast<std::int64_t>(v));
-  return static_cast<std::int32_t>(product);
+double wrapped_product(oracle::Values x) {   // as i64, whatever the integers are
+  std::uint64_t product = 1;
+  for (double v : x) product *= static_cast<std::uint64_t>(static_cast<std::int64_t>(v));
+  return static_cast<double>(static_cast<std::int64_t>(product));
 }
 double variance(oracle::Values x) {
   const double centre = oracle::mean(x);
@@ -30,7 +30,7 @@ double variance(oracle::Values x) {
 constexpr oracle::ReductionRow more_reduction_rows[] = {
     {"var", variance, variance, {-2, 2}, {16, 17}, 0, oracle::not_a_number, Takes::floats},
     {"argmin", position_of_least, oracle::no_magnitude, {-9, 9}, oracle::exact, 0, oracle::not_a_number, Takes::numbers, Gives::index, Smooth::no},
-    {"prod of i32", wrapped_product, oracle::no_magnitude, {-3, 4}, oracle::exact},
+    {"prod of integers", wrapped_product, oracle::no_magnitude, {-3, 4}, oracle::exact},
     {"logsumexp", oracle::log_sum_exp, oracle::no_magnitude, {-4, 4}, {6, 7, 4}, 0, oracle::not_a_number, Takes::floats},
 };
 
@@ -68,7 +68,7 @@ std::vector<DType> dtypes_of(std::string_view name) {
     case Takes::floats: return {DType::f32, DType::f64};
     case Takes::bools: return {DType::bool_};
     case Takes::numbers:
-      if (name != "sum") return {DType::f32, DType::f64, DType::i32, DType::i64};
+      if (name != "sum" && name != "prod") return {DType::f32, DType::f64, DType::i32, DType::i64};
       [[fallthrough]];   // booleans are counted
     case Takes::numbers_and_bool: return {DType::f32, DType::f64, DType::i32, DType::i64, DType::bool_};
   }
@@ -78,7 +78,7 @@ std::vector<DType> dtypes_of(std::string_view name) {
 DType result_dtype(std::string_view name, DType dtype) {
   const Gives gives = reduction_row(name).gives;
   if (gives != Gives::same) return gives == Gives::boolean ? DType::bool_ : DType::i64;
-  return name == "sum" && !is_floating(dtype) ? DType::i64 : dtype;   // PyTorch's rule
+  return (name == "sum" || name == "prod") && !is_floating(dtype) ? DType::i64 : dtype;   // PyTorch's rule
 }
 
 using AxisList = std::vector<int>;
@@ -114,7 +114,7 @@ Array reduce(const oracle::ReductionRow& table, DType result, const Array& x, Ax
 }
 
 Row reduction(const ReductionCall& op, DType dtype, Extents extents, const AxisList& axes, Keep keep) {
-  const oracle::ReductionRow& table = reduction_row(op.name == "prod" && dtype == DType::i32 ? "prod of i32" : op.name);
+  const oracle::ReductionRow& table = reduction_row(op.name == "prod" && !is_floating(dtype) ? "prod of integers" : op.name);
   Row row;
   row.name = std::string(op.name) + " " + std::string(name(dtype)) + Shape(extents).text() + " over";
   for (int axis : axes) row.name += " " + std::to_string(axis);
@@ -122,7 +122,7 @@ Row reduction(const ReductionCall& op, DType dtype, Extents extents, const AxisL
   row.run = [call = op.call, list = to_axes(axes), keep](const Inputs& in) { return call(in[0], list, keep); };
   row.want = [&table, result = result_dtype(op.name, dtype), axes, keep](const Arrays& in) { return reduce(table, result, in[0], axes, keep); };
   Domain domain = table.domain;
-  if (!is_floating(dtype) && op.name == "prod") domain = {1, 4};
+  if (!is_floating(dtype) && op.name == "prod") domain = dtype == DType::bool_ ? Domain{-4, 1} : Domain{1, 4};
   // Mostly true, so that `all` is sometimes true.
   if (op.name == "all") domain = dtype == DType::bool_ ? Domain{-0.5, 2} : Domain{0, 6};
   row.inputs = {{std::move(extents), dtype, domain}};

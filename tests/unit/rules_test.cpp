@@ -32,7 +32,7 @@ constexpr RuleRow canonical_rows[] = {
     {"gt-as-lt", f, "gt(%x, %y)", "lt(%y, %x)", f, "lt(%x, %y)"},
     {"ge-as-le", f, "ge(%x, %y)", "le(%y, %x)", f, "le(%x, %y)"},
     {"sub-literal", f, "sub(%x, 3)", "add(%x, -3)", f, "sub(3, %x)"},
-    {"sub-literal", i, "sub(%x, 3)", "add(%x, -3)", b, "sub(%x, full {dtype=bool, integer=1})"},
+    {"sub-literal", i, "sub(%x, 3)", "add(%x, -3)", i, "sub(%x, %y)"},
     {"square", f, "square(%x)", "mul(%x, %x)", f, "mul(%x, %y)"},
     {"one-over", f, "div(1, %x)", "reciprocal(%x)", f, "div(2, %x)"},
     {"times-minus-one", f, "mul(%x, -1)", "neg(%x)", f, "mul(%x, -2)"},
@@ -67,9 +67,8 @@ constexpr RuleRow sum_rows[] = {
     {"add-zero", i, "add(%x, 0)", "%x", f, "add(%x, 0.0)"},
     {"add-minus-zero", f, "add(%x, -0.0)", "%x", f, "add(%x, 0.0)"},
     {"add-neg", f, "add(%x, neg(%y))", "sub(%x, %y)", f, "add(%x, exp(%y))"},
-    {"neg-add", f, "add(neg(%x), %y)", "sub(%y, %x)", b, "add(neg(%x), %y)"},
+    {"neg-add", f, "add(neg(%x), %y)", "sub(%y, %x)", f, "sub(neg(%x), %y)"},
     {"add-add-literals", i, "add(add(%x, 2), 3)", "add(%x, 5)", f, "add(add(%x, 2), 3)"},
-    {"sub-zero", b, "sub(%x, full {dtype=bool})", "%x", b, "sub(%x, full {dtype=bool, integer=1})"},
     {"sub-itself", i, "sub(%x, %x)", "full {shape=[3], dtype=i32}", f, "sub(%x, %x)"},
     {"sub-neg", f, "sub(%x, neg(%y))", "add(%x, %y)", f, "sub(neg(%x), %y)"},
     {"minus-zero-sub", f, "sub(-0.0, %x)", "neg(%x)", f, "sub(0.0, %x)"},
@@ -136,6 +135,7 @@ constexpr RuleRow logic_rows[] = {
     {"xor-true", b, "xor(%x, full {dtype=bool, integer=1})", "not(%x)", i, "xor(%x, 1)"},
     {"xor-zero", i, "xor(%x, 0)", "%x", i, "xor(%x, 1)"},
     {"stop-gradient", f, "stop_gradient(%x)", "%x", f, "neg(%x)"},
+    {"select-gradient", f, "select_gradient(gt(%x, 0), %x)", "%x", f, "where(lt(%x, %y), %x, %y)"},
 };
 
 constexpr const char* m = "%x: f32[3, 4, 5]";

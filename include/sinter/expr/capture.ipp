@@ -169,17 +169,21 @@ class Capturer {
 
   OpenOperand apply(const OpInfo& op, std::span<const OpenOperand> args, const SharedAttrs& attrs, Location where) {
     std::array<DType, 8> dtypes{};
-    std::array<bool, 8> weak{};
+    std::array<PromotionRank, 8> ranks{};
     bool all_weak = true;
-    for (std::size_t i = 0; i < args.size(); ++i) dtypes[i] = args[i].dtype, weak[i] = args[i].is_weak, all_weak &= args[i].is_weak;
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      dtypes[i] = args[i].dtype;
+      ranks[i] = promotion_rank(args[i].is_weak, args[i].number != nullptr ? 0 : out_.builder.type(args[i].value).shape.rank());
+      all_weak &= args[i].is_weak;
+    }
     std::span<const DType> dtype_list(dtypes.data(), args.size());
-    std::span<const bool> weak_list(weak.data(), args.size());
-    DType result = elementwise_dtype(op, dtype_list, weak_list, *attrs, where);
+    std::span<const PromotionRank> rank_list(ranks.data(), args.size());
+    DType result = elementwise_dtype(op, dtype_list, rank_list, *attrs, where);
     Values inputs;
     bool keeps_operands = op.dtypes == DTypeRule::attribute || op.dtypes == DTypeRule::first;
     OpInfo computing = op;
     if (op.dtypes == DTypeRule::compare) computing.dtypes = DTypeRule::promote;
-    DType common = keeps_operands ? DType::f32 : elementwise_dtype(computing, dtype_list, weak_list, *attrs, where);
+    DType common = keeps_operands ? DType::f32 : elementwise_dtype(computing, dtype_list, rank_list, *attrs, where);
     for (std::size_t i = 0; i < args.size(); ++i) {
       bool is_condition = op.dtypes == DTypeRule::select && i == 0;
       DType target = keeps_operands ? (args[i].number != nullptr ? default_dtype(args[i].dtype) : args[i].dtype) : is_condition ? DType::bool_ : common;

@@ -21,8 +21,7 @@ SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions o
   attrs.shape = shape;
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
-  if (is_floating(options.dtype)) attrs.value = value.number();
-  else attrs.integer = value.leaf().kind == DTypeClass::floating ? scalar_meaning::integer_of(value.leaf().number, options.dtype) : value.leaf().integer;
+  expr_detail::fill_with(attrs, value, options.dtype, "full", where);
   return expr_detail::record<ops::Full>({}, std::move(attrs), where);
 }
 SINTER_DECL Tensor zeros(const Shape& shape, TensorOptions options, Location where) { return full(shape, 0, options, where); }

@@ -195,9 +195,9 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
 namespace tensor_detail {
 
 template <class T>
-held_t<T> hold(T&& operand, Location) {
+held_t<T> hold(T&& operand, [[maybe_unused]] Location where) {
   using Plain = std::remove_cvref_t<T>;
-  if constexpr (Arithmetic<Plain>) return Leaf::of_number(operand);
+  if constexpr (Arithmetic<Plain>) return Leaf::of_number(operand, where);
   else if constexpr (std::same_as<Plain, Dim>) return Scalar(operand).leaf();
   else if constexpr (std::same_as<Plain, Scalar>) return operand.leaf();
   else if constexpr (std::same_as<Plain, Variable>) return Leaf(operand.value().impl());

@@ -62,10 +62,11 @@ template <TensorLike C, TensorOperand A, TensorOperand B>
 auto where(C&& condition, A&& a, B&& b, Location at = std::source_location::current()) {
   return tensor_detail::make_expr<ops::Where>(at, std::forward<C>(condition), std::forward<A>(a), std::forward<B>(b));
 }
-/// Values limited to [low, high].
+/// Values limited to [low, high]. Between numbers the derivative at a bound is 0; a bound that is a tensor shares it with x.
 template <TensorLike A, TensorOperand L, TensorOperand H>
 auto clamp(A&& x, L&& low, H&& high, Location at = std::source_location::current()) {
-  return minimum(maximum(std::forward<A>(x), std::forward<L>(low), at), std::forward<H>(high), at);
+  using Op = std::conditional_t<ScalarLike<L> && ScalarLike<H>, ops::ClampToNumbers, ops::Clamp>;
+  return tensor_detail::make_expr<Op>(at, std::forward<A>(x), std::forward<L>(low), std::forward<H>(high));
 }
 #undef SINTER_UNARY_FUNCTION
 #undef SINTER_BINARY_FUNCTION
@@ -139,8 +140,17 @@ struct LayerNormOptions {
 };
 /// Normalises over the last axes, whose extents are `shape`, then scales and shifts by `weight` and `bias` of that shape.
 Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias, LayerNormOptions options = {});
-/// Mean over rows of -log softmax(logits)[target]; logits [n, c], target [n] (i32 or i64).
-Tensor cross_entropy(const In& logits, const In& target);
+/// What becomes of the losses of single rows.
+enum class LossReduction : std::uint8_t { mean, sum, none };
+struct CrossEntropyOptions {
+  std::optional<Tensor> weight = {};               // [c]: of each class; the mean is divided by the sum of the targets' weights
+  std::int64_t ignore_index = -100;                // rows with this target do not count
+  double label_smoothing = 0;                      // in [0, 1]: so much of the target is spread over all classes
+  LossReduction reduction = LossReduction::mean;   // of no row that counts: NaN
+};
+/// -log softmax(logits)[target] of each row; logits [n, c], target [n] (i32 or i64). A target that is neither a class nor
+/// ignored: IndexError when it runs.
+Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
 Tensor mse_loss(const In& prediction, const In& target);
 struct Conv2dOptions {
   std::int64_t stride = 1;
@@ -150,11 +160,23 @@ struct Conv2dOptions {
 Tensor conv2d(const In& x, const In& weight, Conv2dOptions options = {});
 Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);   // stride 0: the size
 Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);
-struct AttentionOptions {
-  bool causal = false;
-  std::optional<Tensor> mask = {};
+/// Which keys a query sees in causal attention. `true` is for as many queries as keys: query i sees keys up to i. Otherwise say
+/// how they are aligned: from_start, also up to key i, or to_end, so that the last query sees all keys, as with a cache of keys.
+class Causal {
+ public:
+  enum Alignment : std::uint8_t { no, equal_lengths, from_start, to_end };
+  constexpr Causal(Alignment alignment) : alignment_(alignment) {}
+  constexpr Causal(bool is_causal) : alignment_(is_causal ? equal_lengths : no) {}
+  constexpr Alignment alignment() const { return alignment_; }
+
+ private:
+  Alignment alignment_;
 };
-/// softmax(q k^T / sqrt(d)) v over [batch, heads, length, d].
+struct AttentionOptions {
+  Causal causal = false;
+  std::optional<Tensor> mask = {};   // broadcasts to [batch..., l, s]: bool, true is seen; or added to the scores, of q's dtype
+};
+/// softmax(q k^T / sqrt(d)) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key gets zeros.
 Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options = {});
 Tensor cast(const In& x, DType dtype);
 

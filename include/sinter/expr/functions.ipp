@@ -8,18 +8,24 @@ SINTER_NAMESPACE_BEGIN
 
 // ---- reductions
 
-SINTER_DECL Tensor sum(const In& x, Axes axes, Keep keep) {
-  Ref<TensorImpl> value = x.tensor();
-  if (value->type.dtype == DType::bool_ || value->type.dtype == DType::i32) return expr_detail::reduce<ops::Sum>(In(cast(x, DType::i64), x.where), axes, keep);
-  return expr_detail::reduce<ops::Sum>(x, axes, keep);
+namespace expr_detail {
+/// What sums and products are made of: bool and i32 as i64, which holds more of them.
+inline In counted(const In& x) {
+  const Ref<TensorImpl> value = x.tensor();
+  return In(is_floating(value->type.dtype) ? Tensor(value) : cast(In(Tensor(value), x.where), DType::i64), x.where);
 }
-SINTER_DECL Tensor prod(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Prod>(x, axes, keep); }
-SINTER_DECL Tensor mean(const In& x, Axes axes, Keep keep) {
-  return expr_detail::reduce<ops::Mean>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where), axes, keep);
+/// A mean or variance. That of integers is computed in f64, which holds them, and given as f32.
+template <class Op>
+Tensor statistic(const In& x, Axes axes, Keep keep) {
+  const Tensor given(x.tensor());
+  if (is_floating(given.dtype())) return reduce<Op>(In(given, x.where), axes, keep);
+  return cast(In(reduce<Op>(In(cast(In(given, x.where), DType::f64), x.where), axes, keep), x.where), DType::f32);
 }
-SINTER_DECL Tensor var(const In& x, Axes axes, Keep keep) {
-  return expr_detail::reduce<ops::Var>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where), axes, keep);
-}
+}  // namespace expr_detail
+SINTER_DECL Tensor sum(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Sum>(expr_detail::counted(x), axes, keep); }
+SINTER_DECL Tensor prod(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Prod>(expr_detail::counted(x), axes, keep); }
+SINTER_DECL Tensor mean(const In& x, Axes axes, Keep keep) { return expr_detail::statistic<ops::Mean>(x, axes, keep); }
+SINTER_DECL Tensor var(const In& x, Axes axes, Keep keep) { return expr_detail::statistic<ops::Var>(x, axes, keep); }
 SINTER_DECL Tensor amax(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Amax>(x, axes, keep); }
 SINTER_DECL Tensor amin(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Amin>(x, axes, keep); }
 SINTER_DECL Tensor any(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Any>(x, axes, keep); }
@@ -102,6 +108,9 @@ SINTER_DECL Tensor flatten(const In& x, int first, int last) {
   if (shape.rank() == 0) return reshape(x, Shape{1});
   first = normalise_axis(first, shape.rank(), "flatten", x.where);
   last = normalise_axis(last, shape.rank(), "flatten", x.where);
+  if (first > last)
+    throw IndexError("flatten", "the first axis is " + std::to_string(first) + ", the last one " + std::to_string(last) + " of " + shape.text(), x.where,
+                     "the last one must not stand before the first");
   Shape out;
   Dim merged = 1;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -160,8 +169,8 @@ SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> w
     if (low < 0 || high < 0) throw ShapeError("pad", "widths must not be negative", x.where, "slice to make a tensor smaller");
     attrs.shape.push_back(low), attrs.limits.push_back(high);
   }
-  attrs.value = value;
-  if (!is_floating(input->type.dtype)) attrs.integer = scalar_meaning::integer_of(value, input->type.dtype);
+  expr_detail::fill_with(attrs, Scalar(value), input->type.dtype, "pad", x.where);
+  attrs.value = input->type.dtype == DType::bool_ ? static_cast<double>(attrs.integer) : value;
   return expr_detail::record<ops::Pad>({Leaf(std::move(input))}, std::move(attrs), x.where);
 }
 SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {

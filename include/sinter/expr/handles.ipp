@@ -65,6 +65,14 @@ SINTER_DECL const Variable& Variable::operator/=(const In& value) const { return
 // ---- run-time numbers
 
 namespace expr_detail {
+/// Arithmetic of run-time numbers counts bools, as that of C++ does.
+inline Leaf counted_number(const Scalar& x) {
+  const Leaf& leaf = x.leaf();
+  if (!leaf.value || leaf.value->type.dtype != DType::bool_) return leaf;
+  Ref<TensorImpl> counted = record_op(op_info<ops::Cast>, {leaf}, Attrs{.dtype = DType::i64, .has_dtype = true}, {});
+  counted->is_weak = leaf.value->is_weak;
+  return Leaf(std::move(counted));
+}
 template <class Op, class F>
 Scalar scalar_binary(const Scalar& a, const Scalar& b, F&& compute) {
   if (a.is_number() && b.is_number()) {
@@ -74,7 +82,7 @@ Scalar scalar_binary(const Scalar& a, const Scalar& b, F&& compute) {
     auto number = [](const Leaf& l) { return l.kind == DTypeClass::floating ? l.number : static_cast<double>(l.integer); };
     return Scalar(compute(number(x), number(y)));
   }
-  return Scalar(record_op(op_info<Op>, {a.leaf(), b.leaf()}, {}, {}));
+  return Scalar(record_op(op_info<Op>, {counted_number(a), counted_number(b)}, {}, {}));
 }
 template <class Op, class F>
 Scalar scalar_unary(const Scalar& a, F&& compute) {

@@ -77,8 +77,17 @@ SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight,
   attrs.value = options.eps;
   return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.tensor()), Leaf(bias.tensor())}, std::move(attrs), x.where);
 }
-SINTER_DECL Tensor cross_entropy(const In& logits, const In& target) {
-  return expr_detail::record<ops::CrossEntropy>({Leaf(logits.tensor()), Leaf(target.tensor())}, {}, logits.where);
+SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options) {
+  const Ref<TensorImpl> rows = logits.tensor(), classes = target.tensor();
+  if (options.reduction > LossReduction::none)
+    throw UserError("cross_entropy", "reduction has the value " + std::to_string(static_cast<int>(options.reduction)) + ", which is no LossReduction", logits.where);
+  Attrs attrs;
+  attrs.integer = static_cast<std::int64_t>(static_cast<std::uint64_t>(options.ignore_index) + 100);
+  attrs.value = options.label_smoothing;
+  if (options.reduction != LossReduction::mean) attrs.steps.push_back(static_cast<std::int64_t>(options.reduction));
+  std::vector<Leaf> leaves{Leaf(rows), Leaf(classes)};
+  if (options.weight) leaves.emplace_back(cast(In(*options.weight, logits.where), rows->type.dtype).impl());
+  return Tensor(record_op(op_info<ops::CrossEntropy>, leaves, std::move(attrs), logits.where));
 }
 SINTER_DECL Tensor mse_loss(const In& prediction, const In& target) {
   return expr_detail::record<ops::MseLoss>({Leaf(prediction.tensor()), Leaf(target.tensor())}, {}, prediction.where);
@@ -126,7 +135,9 @@ SINTER_DECL Tensor scaled_dot_product_attention(const In& q, const In& k, const 
   std::vector<Leaf> leaves{Leaf(q.tensor()), Leaf(k.tensor()), Leaf(v.tensor())};
   if (options.mask) leaves.emplace_back(options.mask->impl());
   Attrs attrs;
-  attrs.keepdim = options.causal;
+  attrs.keepdim = options.causal.alignment() != Causal::no;
+  if (options.causal.alignment() == Causal::from_start) attrs.integer = 1;
+  if (options.causal.alignment() == Causal::to_end) attrs.integer = 2;
   return Tensor(record_op(op_info<ops::ScaledDotProductAttention>, leaves, std::move(attrs), q.where));
 }
 SINTER_DECL Tensor cast(const In& x, DType dtype) {

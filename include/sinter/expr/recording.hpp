@@ -62,6 +62,27 @@ inline bool is_at_most(Dim a, Dim b) {
   return gap.is_static() ? gap.value() >= 0 : a < b + Dim(1);
 }
 
+/// attrs.value (floating) or attrs.integer: every element of what is filled with the number `value`. One that an integer dtype
+/// cannot hold is refused; fractions are cut off.
+inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::string_view op, Location where) {
+  const Leaf& leaf = value.leaf();
+  if (is_floating(dtype)) {
+    attrs.value = leaf.kind == DTypeClass::floating ? leaf.number : static_cast<double>(leaf.integer);
+    return;
+  }
+  if (dtype == DType::bool_) {
+    attrs.integer = leaf.kind == DTypeClass::floating ? leaf.number != 0 : leaf.integer != 0;
+    return;
+  }
+  bool fits = leaf.kind != DTypeClass::floating || (leaf.number >= -0x1p63 && leaf.number < 0x1p63);
+  const std::int64_t number = leaf.kind != DTypeClass::floating ? leaf.integer : fits ? static_cast<std::int64_t>(leaf.number) : 0;
+  if (dtype == DType::i32) fits = fits && number == static_cast<std::int32_t>(number);
+  if (!fits)
+    throw UserError(op, "the value " + (leaf.kind == DTypeClass::floating ? std::to_string(leaf.number) : std::to_string(leaf.integer)) + " does not fit " +
+                            std::string(name(dtype)), where);
+  attrs.integer = number;
+}
+
 /// A device on which something is made: it must be usable now, not when the value is computed.
 inline Device checked_device(Device device, std::string_view op, Location where) {
   if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) device_memory(device, op, where);

@@ -69,6 +69,7 @@ struct OpInfo {
   std::uint8_t reduction = 0;                     // reductions: the Prim
   bool is_call = false;                           // attrs.bodies[0] is run on the operands: see through it
   bool is_cheap = true;                           // elementwise: recomputing it costs less than a round trip to memory
+  bool takes_bool = true;                         // elementwise: has a meaning where all operands are bool
 
   bool is_random = false;                         // draws numbers: under vmap each example has its own
   bool is_transfer = false;                       // the result lies on attrs.device, wherever the operand does

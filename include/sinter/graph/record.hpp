@@ -101,8 +101,17 @@ Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf
 /// The same value as an object of its own, of the trace that `value` belongs to.
 Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value);
 
-/// Types of an elementwise op's result, from operand types and weak flags (numbers and Scalars are weak).
-DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const bool> weak, const Attrs& attrs, Location where);
+/// How much an operand has to say about the dtype of a result: a number (also a Scalar) less than a tensor of rank 0, and that
+/// less than one with axes. What has less to say only lifts the class: it never widens within it.
+enum class PromotionRank : std::uint8_t { number, single, tensor };
+inline PromotionRank promotion_rank(bool is_weak, int rank) {
+  return is_weak ? PromotionRank::number : rank == 0 ? PromotionRank::single : PromotionRank::tensor;
+}
+
+/// Dtype of an elementwise op's result, from the operands' dtypes and ranks. Throws DTypeError.
+DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const PromotionRank> ranks, const Attrs& attrs, Location where);
+/// Throws DTypeError if an elementwise op without a meaning for bool would give one.
+void check_takes_bool(const OpInfo& op, DType result, Location where);
 
 /// Makes the values ready: runs what they need. Defined by the jit layer. No-op for ready values.
 /// Throws TraceError (naming `what` and the line) for values of a trace.

@@ -103,16 +103,16 @@ inline void settle_numbers(std::span<const Leaf> leaves, std::string_view op, Lo
 
 inline StepType apply_step(const OpInfo& op, std::span<const StepType> args, const Attrs& attrs, Location where) {
   std::array<DType, 8> dtypes{};
-  std::array<bool, 8> weak{};
+  std::array<PromotionRank, 8> ranks{};
   bool all_weak = true;
   Shape shape = args[0].shape;
   for (std::size_t i = 0; i < args.size(); ++i) {
     dtypes[i] = args[i].dtype;
-    weak[i] = args[i].is_weak;
+    ranks[i] = promotion_rank(args[i].is_weak, args[i].shape.rank());
     all_weak &= args[i].is_weak;
     if (i > 0) shape = broadcast(shape, args[i].shape, op.name, where);
   }
-  DType dtype = elementwise_dtype(op, {dtypes.data(), args.size()}, {weak.data(), args.size()}, attrs, where);
+  DType dtype = elementwise_dtype(op, {dtypes.data(), args.size()}, {ranks.data(), args.size()}, attrs, where);
   return {dtype, all_weak, shape};
 }
 
@@ -211,21 +211,47 @@ SINTER_DECL void Record::destroy(Record* record) noexcept {
   queue.is_running = false;
 }
 
-SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const bool> weak, const Attrs& attrs,
+namespace graph_detail {
+/// The common dtype of operands. Those of one rank are promoted among themselves; a lower rank counts where its class is higher.
+inline DType promoted_dtype(std::span<const DType> dtypes, std::span<const PromotionRank> ranks) {
+  std::array<DType, 3> by_rank{DType::bool_, DType::bool_, DType::bool_};
+  std::array<bool, 3> is_there{};
+  for (std::size_t i = 0; i < dtypes.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(ranks[i]);
+    by_rank[rank] = promote(by_rank[rank], dtypes[i]);
+    is_there[rank] = true;
+  }
+  const auto numbers = static_cast<std::size_t>(PromotionRank::number), singles = static_cast<std::size_t>(PromotionRank::single),
+             tensors = static_cast<std::size_t>(PromotionRank::tensor);
+  if (!is_there[tensors] && !is_there[singles]) return by_rank[numbers];
+  DType result = is_there[tensors] ? by_rank[tensors] : by_rank[singles];
+  if (is_there[singles] && row(by_rank[singles]).kind > row(result).kind) result = by_rank[singles];
+  return is_there[numbers] ? promote_weak(result, row(by_rank[numbers]).kind) : result;
+}
+}  // namespace graph_detail
+
+SINTER_DECL void check_takes_bool(const OpInfo& op, DType result, Location where) {
+  if (SINTER_LIKELY(op.takes_bool || result != DType::bool_)) return;
+  throw DTypeError(op.name, op.arity == 1 ? "the operand is bool" : "both operands are bool", where,
+                   op.arity == 1 ? "!x negates a condition; cast it to count: cast(x, DType::i64)"
+                                 : "a ^ b tells where conditions differ; cast them to count: cast(x, DType::i64)");
+}
+
+SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const PromotionRank> ranks, const Attrs& attrs,
                                     Location where) {
-  std::size_t first = op.dtypes == DTypeRule::select ? 1 : 0;
+  const std::size_t first = op.dtypes == DTypeRule::select ? 1 : 0;
   if (first == 1 && dtypes[0] != DType::bool_)
     throw DTypeError(op.name, "the condition has dtype " + std::string(name(dtypes[0])) + ", it must be bool", where,
                      "compare it: where(x != 0, a, b)");
-  DType result = DType::bool_;
-  bool has_strong = false;
-  for (std::size_t i = first; i < dtypes.size(); ++i)
-    if (!weak[i]) result = promote(result, dtypes[i]), has_strong = true;
-  for (std::size_t i = first; i < dtypes.size(); ++i)
-    if (weak[i]) result = has_strong ? promote_weak(result, row(dtypes[i]).kind) : promote(result, dtypes[i]);
+  DType result = graph_detail::promoted_dtype(dtypes.subspan(first), ranks.subspan(first));
+  check_takes_bool(op, result, where);
   switch (op.dtypes) {
-    case DTypeRule::promote:
-    case DTypeRule::select: return result;
+    case DTypeRule::promote: return result;
+    case DTypeRule::select: {
+      // A choice between two numbers is no number where the condition is a tensor: it has the default dtype of its class.
+      const bool all_numbers = std::all_of(ranks.begin() + 1, ranks.end(), [](PromotionRank rank) { return rank == PromotionRank::number; });
+      return all_numbers && ranks[0] != PromotionRank::number && is_floating(result) ? DType::f32 : result;
+    }
     case DTypeRule::compare: return DType::bool_;
     case DTypeRule::floating: return is_floating(result) ? result : DType::f32;
     case DTypeRule::logical:

@@ -17,7 +17,7 @@ namespace jit::jit_detail {
 inline Tensor value_of(const ArgLeaf& leaf) {
   if (leaf.kind != LeafKind::scalar)
     return leaf.impl != nullptr ? Tensor(Ref<TensorImpl>::share(leaf.impl)) : expr_detail::copy_strided(*leaf.type, leaf.data, *leaf.strides);
-  const DType dtype = leaf.number_kind == DTypeClass::floating ? DType::f64 : DType::i64;
+  const DType dtype = leaf.number_kind == DTypeClass::floating ? DType::f64 : leaf.number_kind == DTypeClass::integer ? DType::i64 : DType::bool_;
   return expr_detail::copy_strided({dtype, Device::cpu(), {}}, &leaf.integer, {});
 }
 

@@ -175,7 +175,7 @@ SINTER_DECL std::string GuardSet::text() const {
     const LeafSpec& spec = leaves[i];
     text += "  " + jit_detail::leaf_name(*this, i) + ": ";
     if (spec.kind == LeafKind::fixed) text += "static value " + std::to_string(spec.fixed);
-    else if (spec.kind == LeafKind::scalar) text += spec.number_kind == DTypeClass::floating ? "run-time floating number" : "run-time integer";
+    else if (spec.kind == LeafKind::scalar) text += spec.number_kind == DTypeClass::floating ? "run-time floating number" : spec.number_kind == DTypeClass::integer ? "run-time integer" : "run-time bool";
     else {
       Shape shape;
       for (std::size_t axis = 0; axis < spec.rank; ++axis) shape.push_back(spec.extents[axis]);

@@ -34,7 +34,7 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
     const LeafSpec& spec = guards_.leaves[i];
     Ref<TensorImpl> stand_in;
     if (spec.kind == LeafKind::scalar) {
-      DType dtype = spec.number_kind == DTypeClass::floating ? DType::f64 : DType::i64;
+      const DType dtype = spec.number_kind == DTypeClass::floating ? DType::f64 : spec.number_kind == DTypeClass::integer ? DType::i64 : DType::bool_;
       stand_in = placeholder({dtype, Device::cpu(), {}});
       stand_in->is_weak = true;
     } else if (spec.kind != LeafKind::fixed) {

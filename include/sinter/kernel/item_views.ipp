@@ -157,6 +157,13 @@ SINTER_DECL std::optional<IndexMap> ItemGraph::view_of_input(Space& space, int i
 namespace kernel_detail {
 /// Axes of a take's result: those of the table before the axis, the index's, those of the table after.
 inline int take_axis(const ItemGraph& items, int id) { return static_cast<int>(items.node(id)->attrs.axes[0]); }
+/// How many first axes the table and the index of a take share.
+inline int shared_axes(const ItemGraph& items, int id) { return static_cast<int>(items.node(id)->attrs.integer); }
+/// The axis of a take's result that axis `i` of its index is.
+inline int taken_axis(const ItemGraph& items, int id, int i) {
+  const int shared = shared_axes(items, id);
+  return i < shared ? i : take_axis(items, id) + i - shared;
+}
 }  // namespace kernel_detail
 
 SINTER_DECL IndexMap ItemGraph::operand_map(int id, int number, const IndexMap& map) const {
@@ -172,7 +179,7 @@ SINTER_DECL IndexMap ItemGraph::operand_map(int id, int number, const IndexMap& 
       }
       break;
     case Form::take:
-      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::take_axis(*this, id) + i];
+      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::taken_axis(*this, id, i)];
       break;
     case Form::random: break;   // scalars
     default: return map;        // copy, reduce (its operand's map), place (its value's)
@@ -193,7 +200,7 @@ SINTER_DECL std::optional<IndexMap> ItemGraph::result_map(int id, int number, co
     return out;
   }
   if (item.form == Form::take && number == 1) {
-    for (int i = 0; i < from.rank(); ++i) out[kernel_detail::take_axis(*this, id) + i] = operand[i];
+    for (int i = 0; i < from.rank(); ++i) out[kernel_detail::taken_axis(*this, id, i)] = operand[i];
     return out;
   }
   return std::nullopt;

@@ -158,7 +158,10 @@ SINTER_DECL int ItemGraph::before_barrier(int item) {
 SINTER_DECL int ItemGraph::make_memory(int item) {
   item = make_readable(before_barrier(item));
   const int base = base_of(item);
-  if (is_generator((*this)[base].form) || (*this)[base].is_inlined || layout_of(item) == nullptr) return copy_of(item);
+  if (is_generator((*this)[base].form) || (*this)[base].is_inlined || layout_of(item) == nullptr) {
+    if ((*this)[item].form != Form::expand) return copy_of(item);
+    return clone_view(item, make_memory((*this)[item].inputs[0]));   // what is stretched is stored once
+  }
   (*this)[base].is_in_memory = true;
   return item;
 }

@@ -121,7 +121,7 @@ SINTER_DECL ScalarValue BodyEmitter::take(int item, const IndexMap& map) {
   const Item& it = items_[item];
   const Layout* table = items_.layout_of(it.inputs[0]);
   ensure(table != nullptr, "lowering: the table of a take is not in memory");
-  const int axis = take_axis(items_, item), index_rank = items_[it.inputs[1]].shape.rank();
+  const int axis = take_axis(items_, item), index_axes = items_[it.inputs[1]].shape.rank() - shared_axes(items_, item);
   DraftAccess wanted;
   wanted.operand.item = table->owner;
   wanted.dtype = it.dtype;
@@ -130,7 +130,7 @@ SINTER_DECL ScalarValue BodyEmitter::take(int item, const IndexMap& map) {
   for (int i = 0; i < shape.rank(); ++i) {
     const Dim stride = table->strides[static_cast<std::size_t>(i)];
     if (i == axis) wanted.gather_stride = stride, wanted.gather_extent = shape[i];
-    else add_scaled(wanted.flat, map[i < axis ? i : i - 1 + index_rank], stride);
+    else add_scaled(wanted.flat, map[i < axis ? i : i - 1 + index_axes], stride);
   }
   const ScalarValue index = emit(it.inputs[1], items_.operand_map(item, 1, map));
   return builder_.gather(access(std::move(wanted)), it.dtype, index);

@@ -20,11 +20,12 @@ struct Sigmoid {
   static ValList vjp(const VjpArgs& a) { return {a.dout * a.out * (1 - a.out)}; }
 };
 
-/// max(x, 0), +0 for -0; NaN stays NaN, the derivative at 0 is 0. It asks the result, so that the operand need not be kept.
+/// max(x, 0), +0 for -0; NaN stays NaN, the derivative at 0 is 0, at NaN 1. It asks the result, so that the operand need not
+/// be kept.
 struct Relu {
   static constexpr OpInfo info{.name = "relu", .arity = 1};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.max(x, s.imm(0, x)); }
-  static ValList vjp(const VjpArgs& a) { return {where(gt(a.out, 0), a.dout, 0)}; }
+  static ValList vjp(const VjpArgs& a) { return {where(le(a.out, 0), 0, a.dout)}; }
 };
 
 /// e^(-x^2 / 2), the normal density but for its factor.

@@ -38,6 +38,12 @@ SINTER_DECL Type ScaledDotProductAttention::infer(const InferArgs& args) {
     if (!(broadcast(scores, args.in[3].shape, args.op, args.where) == scores))
       throw ShapeError(args.op, "the mask is " + args.in[3].shape.text() + ", it must broadcast to " + scores.text(), args.where);
   }
+  if (args.attrs.integer < 0 || args.attrs.integer > 2)
+    throw UserError(args.op, "the alignment is none of equal lengths (0), from the start (1), to the end (2)", args.where);
+  if (args.attrs.keepdim && args.attrs.integer == 0 && !(q[-2] == k[-2]))
+    throw ShapeError(args.op, "causal attention of " + q[-2].text() + " queries to " + k[-2].text() + " keys: q is " + q.text() + ", k is " + k.text(),
+                     args.where,
+                     "Causal::to_end lets the last query see all keys, as with a cache of keys; Causal::from_start lets query i see keys up to i");
   Shape out = q;
   out.set(rank - 1, v[-1]);
   return ops_detail::with_shape(args, out);
@@ -54,15 +60,19 @@ SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) 
   Val scores = matmul(q, transpose(k)) * scale;
   const Shape shape = scores.shape();
   constexpr double unseen = -std::numeric_limits<double>::infinity();
+  const bool is_to_end = args.attrs.integer == 2, may_see_nothing = args.in.size() == 4 || (args.attrs.keepdim && is_to_end);
   if (args.attrs.keepdim) {
-    const Shape square{shape[-2], shape[-1]};
-    scores = where(ge(iota(q, square, 0, DType::i64), iota(q, square, 1, DType::i64)), scores, unseen);
+    const Shape plane{shape[-2], shape[-1]};
+    Val last_seen = iota(q, plane, 0, DType::i64);
+    if (is_to_end && !identical(shape[-1], shape[-2]))
+      last_seen = last_seen + (element_count(k, {last - 1}, DType::i64) - element_count(q, {last - 1}, DType::i64));
+    scores = where(ge(last_seen, iota(q, plane, 1, DType::i64)), scores, unseen);
   }
   if (args.in.size() == 4) {
     const Val mask = args.in[3];
     scores = mask.dtype() == DType::bool_ ? where(mask, scores, unseen) : scores + mask;
   }
-  return matmul(softmax(scores, last), v);
+  return matmul(may_see_nothing ? softmax_or_zeros(scores, last) : softmax(scores, last), v);
 }
 
 SINTER_DECL Batched ScaledDotProductAttention::batch(const BatchArgs& a) {

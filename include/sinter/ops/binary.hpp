@@ -3,6 +3,8 @@
 
 #include <sinter/ops/val_ops.hpp>
 
+#include <limits>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
@@ -12,8 +14,9 @@ struct Add {
   static ValList vjp(const VjpArgs& a) { return {a.dout, a.dout}; }
 };
 
+/// a - b. Not of two bools.
 struct Sub {
-  static constexpr OpInfo info{.name = "sub", .arity = 2};
+  static constexpr OpInfo info{.name = "sub", .arity = 2, .takes_bool = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.sub(a, b); }
   static ValList vjp(const VjpArgs& a) { return {a.dout, a.needs(1) ? -a.dout : Val{}}; }
 };
@@ -49,8 +52,15 @@ struct FloorDivide {
 struct Rem {
   static constexpr OpInfo info{.name = "rem", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.rem(a, b); }
+  /// By b it is the quotient rounded down, which a / b does not tell where a or b is infinite: NaN there, or 0, or -1 for an a
+  /// of the other sign than b.
   static ValList vjp(const VjpArgs& a) {
-    return {a.dout, a.needs(1) ? -(a.dout * floor_divide(a.in[0], a.in[1])) : Val{}};
+    if (!a.needs(1)) return {a.dout, Val{}};
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    const Val to_far = where(eq(a.out, a.in[0]), 0, where(is_nan(a.out), a.out, full_like(a.out, -1)));
+    const Val from_far = where(ne(a.in[1], 0), a.out, floor_divide(a.in[0], a.in[1]));
+    const Val near = where(eq(abs(a.in[0]), infinite), from_far, floor_divide(a.in[0], a.in[1]));
+    return {a.dout, -(a.dout * where(eq(abs(a.in[1]), infinite), to_far, near))};
   }
 };
 
@@ -67,35 +77,52 @@ struct Pow {
   }
 };
 
-/// The larger; NaN wins, and +0 is larger than -0. Equal operands share the gradient.
+/// The larger; NaN wins, and +0 is larger than -0. Equal operands share the gradient; where one is NaN, both get all of it.
 struct Maximum {
   static constexpr OpInfo info{.name = "maximum", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.max(a, b); }
   static ValList vjp(const VjpArgs& a) {
-    const Val shared = where(eq(a.in[0], a.in[1]), a.dout * 0.5, 0);
-    return {where(gt(a.in[0], a.in[1]), a.dout, shared), where(lt(a.in[0], a.in[1]), a.dout, shared)};
+    const Val share = where(eq(a.in[0], a.in[1]), a.dout * 0.5, a.dout);
+    return {where(lt(a.in[0], a.in[1]), 0, share), where(gt(a.in[0], a.in[1]), 0, share)};
   }
 };
 
-/// The smaller; NaN wins, and -0 is smaller than +0. Equal operands share the gradient.
+/// The smaller; NaN wins, and -0 is smaller than +0. Equal operands share the gradient; where one is NaN, both get all of it.
 struct Minimum {
   static constexpr OpInfo info{.name = "minimum", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.min(a, b); }
   static ValList vjp(const VjpArgs& a) {
-    const Val shared = where(eq(a.in[0], a.in[1]), a.dout * 0.5, 0);
-    return {where(lt(a.in[0], a.in[1]), a.dout, shared), where(gt(a.in[0], a.in[1]), a.dout, shared)};
+    const Val share = where(eq(a.in[0], a.in[1]), a.dout * 0.5, a.dout);
+    return {where(gt(a.in[0], a.in[1]), 0, share), where(lt(a.in[0], a.in[1]), 0, share)};
   }
 };
 
-/// clamp(x, low, high) = min(max(x, low), high).
+/// clamp(x, low, high) = min(max(x, low), high). An x at a bound shares the gradient with it.
 struct Clamp {
   static constexpr OpInfo info{.name = "clamp", .arity = 3};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue low, ScalarValue high) { return s.min(s.max(x, low), high); }
   static ValList vjp(const VjpArgs& a) {
     const Val x = a.in[0], low = a.in[1], high = a.in[2];
-    const Val above = gt(maximum(x, low), high), below = logical_and(lt(x, low), logical_not(above));
-    return {where(logical_or(below, above), 0, a.dout), a.needs(1) ? where(below, a.dout, 0) : Val{},
-            a.needs(2) ? where(above, a.dout, 0) : Val{}};
+    const Val share = where(lt(low, high), a.dout * 0.5, a.dout), is_ordered = le(low, high);
+    const Val at_low = logical_and(eq(x, low), lt(low, high)), at_high = logical_and(eq(x, high), lt(low, high));
+    Val by_low, by_high;
+    if (a.needs(1)) by_low = where(at_low, share, where(logical_and(lt(x, low), is_ordered), a.dout, 0));
+    if (a.needs(2)) by_high = where(at_high, share, where(logical_or(gt(low, high), logical_and(gt(x, high), is_ordered)), a.dout, 0));
+    const Val by_x = where(logical_or(at_low, at_high), share, where(logical_or(lt(x, low), gt(x, high)), 0, a.dout));
+    return {by_x, by_low, by_high};
+  }
+};
+
+/// As Clamp, between numbers: the gradient is that of x between them, and 0 at a bound and at NaN.
+struct ClampToNumbers {
+  static constexpr OpInfo info{.name = "clamp_to_numbers", .arity = 3};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue low, ScalarValue high) { return Clamp::lower(s, x, low, high); }
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], low = a.in[1], high = a.in[2];
+    Val by_low, by_high;
+    if (a.needs(1)) by_low = where(logical_and(le(x, low), le(low, high)), a.dout, 0);
+    if (a.needs(2)) by_high = where(logical_or(gt(low, high), ge(x, high)), a.dout, 0);
+    return {where(logical_and(gt(x, low), lt(x, high)), a.dout, 0), by_low, by_high};
   }
 };
 

@@ -40,5 +40,15 @@ struct Where {
   }
 };
 
+/// x itself; the gradient is passed on where the condition holds, and dropped elsewhere, whatever it is. The condition broadcasts
+/// to the shape of x.
+struct SelectGradient {
+  static constexpr OpInfo info{.name = "select_gradient", .arity = 2, .dtypes = DTypeRule::select};
+  static Type infer(const InferArgs& args);
+  static Batched batch(const BatchArgs& a);
+  static ScalarValue lower(ScalarBuilder&, ScalarValue, ScalarValue x) { return x; }
+  static ValList vjp(const VjpArgs& a) { return {Val{}, ::sinter::where(a.in[0], a.dout, 0)}; }
+};
+
 }  // namespace ops
 SINTER_NAMESPACE_END

@@ -53,12 +53,35 @@ inline std::shared_ptr<const Graph> finished(GraphBuilder& builder, std::span<co
   return std::make_shared<const Graph>(builder.finish(values));
 }
 
+/// Whether each example takes branch `b` of `branches`. An index beyond the last branch is that of the last, below the first of
+/// the first.
+inline Val takes_branch(Val index, std::size_t b, std::size_t branches) {
+  if (index.dtype() == DType::bool_) return b == 0 ? logical_not(index) : index;
+  if (branches == 1) return eq(index, index);
+  const double number = static_cast<double>(b);
+  return b == 0 ? le(index, number) : b + 1 == branches ? ge(index, number) : eq(index, number);
+}
+
+/// Operands of a branch, which is computed for all examples. Those that take another one may meet there a derivative that is
+/// infinite or NaN, which a gradient of zero does not undo: what comes back from them is dropped where it leaves the branch. That
+/// is known for single examples only, so that operands which all share are stretched over the batch.
+inline std::vector<Batched> branch_operands(const BatchArgs& args, Val is_taken) {
+  std::vector<Batched> operands;
+  for (std::size_t i = 1; i < args.in.size(); ++i) {
+    operands.push_back(batched_operand(args, i));
+    if (!is_floating(args.in[i].dtype())) continue;
+    const Val x = with_batch(args, i);
+    operands.back() = Batched(apply(op_info<ops::SelectGradient>, {with_rank(is_taken, x.rank()), x}));
+  }
+  return operands;
+}
+
 /// Every example has an index of its own: all branches, and a choice.
 inline void batch_choice(const BatchArgs& args, BatchedList& results) {
-  std::vector<Batched> operands;
-  for (std::size_t i = 1; i < args.in.size(); ++i) operands.push_back(batched_operand(args, i));
   std::vector<Val> chosen;
-  for (std::size_t b = args.attrs.bodies.size(); b-- > 0;) {
+  const std::size_t branches = args.attrs.bodies.size();
+  for (std::size_t b = branches; b-- > 0;) {
+    const std::vector<Batched> operands = branch_operands(args, takes_branch(args.in[0], b, branches));
     const std::vector<Batched> found = args.vectorise(*args.in[0].builder, *args.attrs.bodies[b], operands, args.size);
     for (std::size_t r = 0; r < found.size(); ++r) {
       const Val value = over_batch(found[r], args.size);
@@ -178,4 +201,21 @@ SINTER_DECL void batch_scan(const BatchArgs& args, BatchedList& results) {
 }
 
 }  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type SelectGradient::infer(const InferArgs& args) {
+  TypeList types;
+  ops_detail::infer_elementwise(info, args, types);
+  if (!(types[0].shape == args.in[1].shape))
+    throw ShapeError(args.op, "the condition is " + args.in[0].text() + ", it must broadcast to " + args.in[1].shape.text(), args.where);
+  return types[0];
+}
+
+SINTER_DECL Batched SelectGradient::batch(const BatchArgs& a) {
+  const Val x = ops_detail::with_batch(a, 1);
+  return apply(a.op, {a.is_batched(0) ? ops_detail::with_rank(a.in[0], x.rank()) : a.in[0], x});
+}
+
+}  // namespace ops
 SINTER_NAMESPACE_END

@@ -23,11 +23,13 @@ struct Conv2d {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
-/// Largest element of each window; attrs.steps = kh, kw, stride_h, stride_w. Equal elements share the gradient.
+/// Largest element of each window; attrs.steps = kh, kw, stride_h, stride_w. The first of equal elements gets the gradient, and
+/// where NaN is among them, the last NaN.
 struct MaxPool2d {
   static constexpr OpInfo info{.name = "max_pool2d", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 

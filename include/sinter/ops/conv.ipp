@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/ops/conv.hpp>
+#include <sinter/ops/view.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
@@ -37,9 +38,9 @@ inline Type infer_pool(const InferArgs& args) {
 }
 
 /// [n, c, positions_h, positions_w, kh, kw].
-inline Val pool_windows(const DecomposeArgs& args) {
-  const IntVector& steps = args.attrs.steps;
-  return windows(args.in[0], {2, 3}, {steps[0], steps[2], steps[1], steps[3]});
+inline Val pool_windows(Val x, const Attrs& attrs) {
+  const IntVector& steps = attrs.steps;
+  return windows(x, {2, 3}, {steps[0], steps[2], steps[1], steps[3]});
 }
 
 /// The numbers of a conv2d, static by its rule where a kernel needs them.
@@ -144,10 +145,22 @@ SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
 }
 
 SINTER_DECL Type MaxPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
-SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) { return amax(ops_detail::pool_windows(args), {4, 5}); }
+SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) { return amax(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5}); }
+/// Each element of a window gets a rank of its own, the smallest for the one that the window's result is.
+SINTER_DECL ValList MaxPool2d::vjp(const VjpArgs& a) {
+  const Val seen = ops_detail::pool_windows(a.in[0], a.attrs);
+  const Shape shape = seen.shape();
+  const std::int64_t height = a.attrs.steps[0], width = a.attrs.steps[1];
+  const Val place = iota(seen, shape, 4, seen.dtype()) * static_cast<double>(width) + iota(seen, shape, 5, seen.dtype());
+  const Val is_largest = eq(seen, unreduce(a.out, {4, 5}, shape));
+  const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(height * width)));
+  const Val is_chosen = eq(rank, amin(rank, {4, 5}, kept));
+  const Attrs windowed{.axes = {2, 3}, .steps = {a.attrs.steps[0], a.attrs.steps[2], a.attrs.steps[1], a.attrs.steps[3]}};
+  return Windows::vjp(VjpArgs{a.in, seen, where(is_chosen, unreduce(a.dout, {4, 5}, shape), 0), windowed, a.where});
+}
 
 SINTER_DECL Type AvgPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
-SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) { return mean(ops_detail::pool_windows(args), {4, 5}); }
+SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) { return mean(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5}); }
 
 }  // namespace ops
 SINTER_NAMESPACE_END

@@ -1,6 +1,7 @@
 // Operand checks of shape rules.
 #pragma once
 
+#include <sinter/graph/record.hpp>
 #include <sinter/ops/infer.hpp>
 
 SINTER_NAMESPACE_BEGIN
@@ -102,6 +103,7 @@ inline DType promoted_dtype(const OpInfo& op, const InferArgs& args) {
 
 inline DType elementwise_result_dtype(const OpInfo& op, const InferArgs& args) {
   const DType promoted = promoted_dtype(op, args);
+  check_takes_bool(op, promoted, args.where);
   switch (op.dtypes) {
     case DTypeRule::promote: return promoted;
     case DTypeRule::compare: return DType::bool_;
@@ -132,4 +134,5 @@ SINTER_DECL void infer_elementwise(const OpInfo& op, const InferArgs& args, Type
 }
 
 }  // namespace ops_detail
+
 SINTER_NAMESPACE_END

@@ -22,12 +22,23 @@ inline Val shifted(Val x, const IntVector& axes) {
   return x - amax(x, axes, ReducedAxes::kept);
 }
 
+/// Softmax with zeros for rows of -inf alone, whose gradient is zero then, too.
+inline Val softmax_or_zeros(Val x, const IntVector& axes) {
+  const Shape shape = x.shape();
+  if (is_zero(shape[static_cast<int>(axes[0])])) return x;
+  const Val largest = amax(x, axes, ReducedAxes::kept);
+  const Val is_empty = eq(largest, -std::numeric_limits<double>::infinity());
+  const Val e = exp(x - where(is_empty, 0, largest));
+  return e * where(is_empty, 0, reciprocal(sum(e, axes, ReducedAxes::kept)));
+}
+
 }  // namespace ops_detail
 
 namespace ops {
 
 SINTER_DECL Type Softmax::infer(const InferArgs& args) { return ops_detail::infer_along_axis(args); }
 SINTER_DECL Val Softmax::decompose(const DecomposeArgs& args) {
+  if (args.attrs.keepdim) return ops_detail::softmax_or_zeros(args.in[0], args.attrs.axes);
   const Val e = exp(ops_detail::shifted(args.in[0], args.attrs.axes));
   return e * reciprocal(sum(e, args.attrs.axes, kept));   // one division for each row
 }

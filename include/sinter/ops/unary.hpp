@@ -8,18 +8,18 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// -x.
+/// -x. Not of bool.
 struct Neg {
-  static constexpr OpInfo info{.name = "neg", .arity = 1};
+  static constexpr OpInfo info{.name = "neg", .arity = 1, .takes_bool = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.neg(x); }
   static ValList vjp(const VjpArgs& a) { return {-a.dout}; }
 };
 
-/// |x|; the derivative at 0 is 0.
+/// |x|; the derivative at 0 and at NaN is 0.
 struct Abs {
   static constexpr OpInfo info{.name = "abs", .arity = 1};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.abs(x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout * sign(a.in[0])}; }
+  static ValList vjp(const VjpArgs& a) { return {where(gt(a.in[0], 0), a.dout, where(lt(a.in[0], 0), -a.dout, 0))}; }
 };
 
 /// -1, 0 or 1; keeps -0 and NaN.

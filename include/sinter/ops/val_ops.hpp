@@ -22,6 +22,8 @@ inline Val apply(const OpInfo& op, std::initializer_list<Val> in, Attrs attrs = 
 Val full(Val context, const Shape& shape, DType dtype, double value);
 /// A scalar of `like`'s dtype.
 Val number(Val like, double value);
+/// The same of an integer dtype, exactly.
+Val integer_number(Val like, std::int64_t value);
 Val full_like(Val like, double value);
 Val iota(Val context, const Shape& shape, int axis, DType dtype);
 
@@ -114,6 +116,8 @@ Val take(Val x, Val index, int axis);
 Val scatter_add(Val index, Val value, const Shape& shape, int axis);
 
 Val softmax(Val x, int axis);
+/// As softmax, but zeros where a row is -inf alone.
+Val softmax_or_zeros(Val x, int axis);
 Val logsumexp(Val x, int axis);
 
 namespace ops {

@@ -49,6 +49,9 @@ SINTER_DECL Val full(Val context, const Shape& shape, DType dtype, double value)
   return ops_detail::make(context, op_info<ops::Full>, std::move(attrs));
 }
 SINTER_DECL Val number(Val like, double value) { return full(like, {}, like.dtype(), value); }
+SINTER_DECL Val integer_number(Val like, std::int64_t value) {
+  return ops_detail::make(like, op_info<ops::Full>, Attrs{.integer = value, .dtype = like.dtype(), .has_dtype = true, .device = like.type().device});
+}
 SINTER_DECL Val full_like(Val like, double value) { return full(like, like.shape(), like.dtype(), value); }
 SINTER_DECL Val iota(Val context, const Shape& shape, int axis, DType dtype) {
   return ops_detail::make(context, op_info<ops::Iota>, Attrs{.axes = {axis}, .shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device});
@@ -191,6 +194,7 @@ SINTER_DECL Val scatter_add(Val index, Val value, const Shape& shape, int axis) 
   return apply(op_info<ops::ScatterAdd>, {index, value}, Attrs{.axes = {axis}, .shape = shape});
 }
 SINTER_DECL Val softmax(Val x, int axis) { return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}}); }
+SINTER_DECL Val softmax_or_zeros(Val x, int axis) { return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}, .keepdim = true}); }
 SINTER_DECL Val logsumexp(Val x, int axis) { return apply(op_info<ops::Logsumexp>, {x}, Attrs{.axes = {axis}}); }
 
 SINTER_NAMESPACE_END

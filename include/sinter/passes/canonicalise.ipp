@@ -86,7 +86,7 @@ inline Value broadcast_implicitly(Rewriter& rewriter, Value value) {
 inline constexpr Rule canonical_rules[] = {
     {"gt-as-lt", call<ops::Gt>(x, y), call<ops::Lt>(y, x)},
     {"ge-as-le", call<ops::Ge>(x, y), call<ops::Le>(y, x)},
-    {"sub-literal", call<ops::Sub>(x, c), add_negated_literal, is_arithmetic},
+    {"sub-literal", call<ops::Sub>(x, c), add_negated_literal},
     {"square", call<ops::Square>(x), call<ops::Mul>(x, x)},
     {"one-over", call<ops::Div>(one, x), call<ops::Reciprocal>(x)},
     {"times-minus-one", call<ops::Mul>(x, minus_one), call<ops::Neg>(x), is_arithmetic},

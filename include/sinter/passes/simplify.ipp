@@ -60,24 +60,23 @@ inline constexpr Pattern infinity = number(std::numeric_limits<double>::infinity
 inline constexpr Rule sum_rules[] = {
     {"add-zero", call<ops::Add>(x, zero), x, not_floating},   // -0 + 0 is 0
     {"add-minus-zero", call<ops::Add>(x, minus_zero), x},
-    {"add-neg", call<ops::Add>(x, call<ops::Neg>(y)), call<ops::Sub>(x, y), not_boolean},
-    {"neg-add", call<ops::Add>(call<ops::Neg>(x), y), call<ops::Sub>(y, x), not_boolean},
+    {"add-neg", call<ops::Add>(x, call<ops::Neg>(y)), call<ops::Sub>(x, y)},
+    {"neg-add", call<ops::Add>(call<ops::Neg>(x), y), call<ops::Sub>(y, x)},
     {"add-add-literals", call<ops::Add>(call<ops::Add>(x, c), d), join_literals<ops::Add>, integer},   // rounds otherwise
-    {"sub-zero", call<ops::Sub>(x, zero), x},
     {"sub-itself", call<ops::Sub>(x, x), zero, not_floating},   // infinity - infinity is NaN
-    {"sub-neg", call<ops::Sub>(x, call<ops::Neg>(y)), call<ops::Add>(x, y), not_boolean},
+    {"sub-neg", call<ops::Sub>(x, call<ops::Neg>(y)), call<ops::Add>(x, y)},
     {"minus-zero-sub", call<ops::Sub>(minus_zero, x), call<ops::Neg>(x), floating},
     {"zero-sub", call<ops::Sub>(zero, x), call<ops::Neg>(x), integer},   // 0 - 0 is 0, not -0
-    {"neg-neg", call<ops::Neg>(call<ops::Neg>(x)), x, not_boolean},
+    {"neg-neg", call<ops::Neg>(call<ops::Neg>(x)), x},
     {"neg-sub", call<ops::Neg>(call<ops::Sub>(x, y)), call<ops::Sub>(y, x), integer},   // x - x is 0, never -0
-    {"neg-mul-literal", call<ops::Neg>(call<ops::Mul>(x, c)), times_negated, not_boolean},
+    {"neg-mul-literal", call<ops::Neg>(call<ops::Mul>(x, c)), times_negated},
 };
 
 inline constexpr Rule product_rules[] = {
     {"mul-one", call<ops::Mul>(x, one), x},
     {"mul-zero", call<ops::Mul>(x, zero), zero, not_floating},   // NaN * 0 is NaN, -1 * 0 is -0
-    {"mul-neg-neg", call<ops::Mul>(call<ops::Neg>(x), call<ops::Neg>(y)), call<ops::Mul>(x, y), not_boolean},
-    {"mul-neg-literal", call<ops::Mul>(call<ops::Neg>(x), c), times_negated, not_boolean},
+    {"mul-neg-neg", call<ops::Mul>(call<ops::Neg>(x), call<ops::Neg>(y)), call<ops::Mul>(x, y)},
+    {"mul-neg-literal", call<ops::Mul>(call<ops::Neg>(x), c), times_negated},
     {"mul-mul-literals", call<ops::Mul>(call<ops::Mul>(x, c), d), join_literals<ops::Mul>, integer},   // rounds otherwise
     {"div-one", call<ops::Div>(x, one), x},
     {"div-power-of-two", call<ops::Div>(x, c), times_reciprocal, has_exact_reciprocal},
@@ -98,7 +97,7 @@ inline constexpr Rule rounding_rules[] = {
 };
 
 inline constexpr Rule choice_rules[] = {
-    {"abs-neg", call<ops::Abs>(call<ops::Neg>(x)), call<ops::Abs>(x), not_boolean},
+    {"abs-neg", call<ops::Abs>(call<ops::Neg>(x)), call<ops::Abs>(x)},
     {"maximum-itself", call<ops::Maximum>(x, x), x},
     {"minimum-itself", call<ops::Minimum>(x, x), x},
     {"maximum-lowest", call<ops::Maximum>(x, minus_infinity), x},
@@ -133,6 +132,7 @@ inline constexpr Rule logic_rules[] = {
 
 inline constexpr Rule dropped_rules[] = {
     {"stop-gradient", call<ops::StopGradient>(x), x},
+    {"select-gradient", call<ops::SelectGradient>(y, x), x},
 };
 
 }  // namespace detail

@@ -121,7 +121,7 @@ class Scalar {
  public:
   Scalar() = default;
   template <Arithmetic S>
-  Scalar(S value) : leaf_(Leaf::of_number(value)) {}
+  Scalar(S value, Location where = std::source_location::current()) : leaf_(Leaf::of_number(value, where)) {}
   Scalar(Dim dim) : leaf_(of_dim(dim)) {}   // a symbolic extent stays one: a run-time number
   explicit Scalar(Ref<TensorImpl> traced) : leaf_(std::move(traced)) {}
 
@@ -299,7 +299,7 @@ class In {
   In(const Predicate& p, Location at = std::source_location::current()) : leaf(p.leaf()), where(at) {}
   In(const Dim& d, Location at = std::source_location::current()) : leaf(Scalar(d).leaf()), where(at) {}
   template <Arithmetic S>
-  In(S value, Location at = std::source_location::current()) : leaf(Leaf::of_number(value)), where(at) {}
+  In(S value, Location at = std::source_location::current()) : leaf(Leaf::of_number(value, at)), where(at) {}
   template <class Op, class... A>
   In(const Expr<Op, A...>& e, Location at = std::source_location::current()) : leaf(e.record()), where(at) {}
   template <class Op, class... A>
