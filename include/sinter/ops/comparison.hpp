@@ -40,12 +40,9 @@ struct Where {
   }
 };
 
-/// x itself; the gradient is passed on where the condition holds, and dropped elsewhere, whatever it is. The condition broadcasts
-/// to the shape of x.
+/// x itself, stretched to the condition's shape; the gradient is passed on where that holds, and dropped elsewhere, whatever it is.
 struct SelectGradient {
   static constexpr OpInfo info{.name = "select_gradient", .arity = 2, .dtypes = DTypeRule::select};
-  static Type infer(const InferArgs& args);
-  static Batched batch(const BatchArgs& a);
   static ScalarValue lower(ScalarBuilder&, ScalarValue, ScalarValue x) { return x; }
   static ValList vjp(const VjpArgs& a) { return {Val{}, ::sinter::where(a.in[0], a.dout, 0)}; }
 };

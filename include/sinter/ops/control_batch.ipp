@@ -201,21 +201,4 @@ SINTER_DECL void batch_scan(const BatchArgs& args, BatchedList& results) {
 }
 
 }  // namespace ops_detail
-
-namespace ops {
-
-SINTER_DECL Type SelectGradient::infer(const InferArgs& args) {
-  TypeList types;
-  ops_detail::infer_elementwise(info, args, types);
-  if (!(types[0].shape == args.in[1].shape))
-    throw ShapeError(args.op, "the condition is " + args.in[0].text() + ", it must broadcast to " + args.in[1].shape.text(), args.where);
-  return types[0];
-}
-
-SINTER_DECL Batched SelectGradient::batch(const BatchArgs& a) {
-  const Val x = ops_detail::with_batch(a, 1);
-  return apply(a.op, {a.is_batched(0) ? ops_detail::with_rank(a.in[0], x.rank()) : a.in[0], x});
-}
-
-}  // namespace ops
 SINTER_NAMESPACE_END

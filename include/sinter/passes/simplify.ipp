@@ -130,9 +130,15 @@ inline constexpr Rule logic_rules[] = {
     {"xor-zero", call<ops::Xor>(x, zero), x},
 };
 
+/// The operand in the shape of the result.
+inline Value stretched_operand(Match& m) {
+  const Shape shape = m.type().shape;
+  return identical(m.type(m[x]).shape, shape) ? m[x] : m.add(op_info<ops::Expand>, {m[x]}, Attrs{.shape = shape});
+}
+
 inline constexpr Rule dropped_rules[] = {
     {"stop-gradient", call<ops::StopGradient>(x), x},
-    {"select-gradient", call<ops::SelectGradient>(y, x), x},
+    {"select-gradient", call<ops::SelectGradient>(y, x), stretched_operand},
 };
 
 }  // namespace detail
