@@ -51,7 +51,8 @@ void check_result(const std::string& what, const Tensor& got, const std::vector<
 template <class T, class R>
 void check_unary(const char* what, Tensor (*f)(const Tensor&), const std::vector<double>& x, const std::vector<R>& want) {
   for (const Mode& mode : modes())
-    check_result(std::string(what) + ", " + mode.name, run_in(mode, [f](const Inputs& in) { return f(in[0]); }, {tensor_of<T>(repeated(x))}), want);
+    check_result(std::string(what) + ", " + mode.name,
+                 run_in(mode, [f](const Inputs& in) { return f(in[0]); }, {tensor_of<T>(repeated(x))}), want);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const auto folded = jit::compile([f, v = x[i]](Tensor) { return f(full({3}, v, {.dtype = dtype_of<T>()})); });
     check_result<R>(std::string(what) + ", folded", folded(Tensor(zeros({1}))), {want[i]});
@@ -62,16 +63,21 @@ void check_binary(const char* what, Tensor (*f)(const Tensor&, const Tensor&), c
                   const std::vector<R>& want) {
   for (const Mode& mode : modes())
     check_result(std::string(what) + ", " + mode.name,
-                 run_in(mode, [f](const Inputs& in) { return f(in[0], in[1]); }, {tensor_of<T>(repeated(a)), tensor_of<T>(repeated(b))}), want);
+                 run_in(mode, [f](const Inputs& in) { return f(in[0], in[1]); },
+                        {tensor_of<T>(repeated(a)), tensor_of<T>(repeated(b))}),
+                 want);
   for (std::size_t i = 0; i < a.size(); ++i) {
     const DType dtype = dtype_of<T>();
-    const auto folded = jit::compile([=, x = a[i], y = b[i]](Tensor) { return f(full({3}, x, {.dtype = dtype}), full({3}, y, {.dtype = dtype})); });
+    const auto folded = jit::compile([=, x = a[i], y = b[i]](Tensor) {
+      return f(full({3}, x, {.dtype = dtype}), full({3}, y, {.dtype = dtype}));
+    });
     check_result<R>(std::string(what) + ", folded", folded(Tensor(zeros({1}))), {want[i]});
     for (const Mode& mode : modes()) {   // one side a constant of the code
       const auto left = [=, x = a[i]](const Inputs& in) { return f(full({3}, x, {.dtype = dtype}), in[0]); };
       const auto right = [=, y = b[i]](const Inputs& in) { return f(in[0], full({3}, y, {.dtype = dtype})); };
-      check_result<R>(std::string(what) + ", constant first, " + mode.name, run_in(mode, left, {tensor_of<T>({b[i], b[i], b[i]})}), {want[i]});
-      check_result<R>(std::string(what) + ", constant second, " + mode.name, run_in(mode, right, {tensor_of<T>({a[i], a[i], a[i]})}), {want[i]});
+      const Tensor first = tensor_of<T>({a[i], a[i], a[i]}), second = tensor_of<T>({b[i], b[i], b[i]});
+      check_result<R>(std::string(what) + ", constant first, " + mode.name, run_in(mode, left, {second}), {want[i]});
+      check_result<R>(std::string(what) + ", constant second, " + mode.name, run_in(mode, right, {first}), {want[i]});
     }
   }
 }
@@ -80,24 +86,28 @@ template <class T>
 void check_conversions() {
   constexpr std::int32_t low = std::numeric_limits<std::int32_t>::min(), high = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min(), highest = std::numeric_limits<std::int64_t>::max();
-  const std::vector<double> x{not_a_number, -not_a_number, infinite, -infinite, 3e9, -3e9, 1e19, -1e19, 2147483520, -2147483648.0, 1.9, -1.9, 0x1p62, -0.0};
+  const std::vector<double> x{not_a_number, -not_a_number, infinite,      -infinite, 3e9,  -3e9,   1e19,
+                              -1e19,        2147483520,    -2147483648.0, 1.9,       -1.9, 0x1p62, -0.0};
   check_unary<T, std::int32_t>("to i32", [](const Tensor& t) { return Tensor(cast(t, DType::i32)); }, x,
                                {0, 0, high, low, high, low, high, low, 2147483520, low, 1, -1, high, 0});
   check_unary<T, std::int64_t>("to i64", [](const Tensor& t) { return Tensor(cast(t, DType::i64)); }, x,
-                               {0, 0, highest, lowest, 3000000000, -3000000000, highest, lowest, 2147483520, low, 1, -1, std::int64_t{1} << 62, 0});
+                               {0, 0, highest, lowest, 3000000000, -3000000000, highest, lowest, 2147483520, low, 1, -1,
+                                std::int64_t{1} << 62, 0});
   check_unary<T, bool>("to bool", [](const Tensor& t) { return Tensor(cast(t, DType::bool_)); }, x,
                        {true, true, true, true, true, true, true, true, true, true, true, true, true, false});
 }
 
 template <class T>
 void check_extrema() {
-  const std::vector<double> a{0.0, -0.0, 0.0, -0.0, not_a_number, 1, not_a_number, -1, infinite}, b{-0.0, 0.0, 0.0, -0.0, 1, not_a_number, not_a_number, 2, -infinite};
+  const std::vector<double> a{0.0, -0.0, 0.0, -0.0, not_a_number, 1, not_a_number, -1, infinite};
+  const std::vector<double> b{-0.0, 0.0, 0.0, -0.0, 1, not_a_number, not_a_number, 2, -infinite};
   check_binary<T, T>("maximum", [](const Tensor& x, const Tensor& y) { return Tensor(maximum(x, y)); }, a, b,
                      {0, 0, 0, T(-0.0), T(not_a_number), T(not_a_number), T(not_a_number), 2, T(infinite)});
   check_binary<T, T>("minimum", [](const Tensor& x, const Tensor& y) { return Tensor(minimum(x, y)); }, a, b,
                      {T(-0.0), T(-0.0), 0, T(-0.0), T(not_a_number), T(not_a_number), T(not_a_number), -1, T(-infinite)});
-  check_unary<T, T>("relu", [](const Tensor& x) { return Tensor(relu(x)); }, {-0.0, 0.0, -1, 2, not_a_number}, {0, 0, 0, 2, T(not_a_number)});
-  check_unary<T, T>("clamp", [](const Tensor& x) { return Tensor(clamp(x, 0.0, 1.0)); }, {-0.0, 0.0, -1, 2, not_a_number}, {0, 0, 0, 1, T(not_a_number)});
+  const std::vector<double> around{-0.0, 0.0, -1, 2, not_a_number};
+  check_unary<T, T>("relu", [](const Tensor& x) { return Tensor(relu(x)); }, around, {0, 0, 0, 2, T(not_a_number)});
+  check_unary<T, T>("clamp", [](const Tensor& x) { return Tensor(clamp(x, 0.0, 1.0)); }, around, {0, 0, 0, 1, T(not_a_number)});
 }
 
 /// Zeros of both signs anywhere in a row, a column and a whole tensor.

@@ -136,14 +136,15 @@ void check_integer_primitives() {
   check_comparisons<T>();
 }
 
-/// What the machine gives for floats outside the integer's range.
+/// Floats outside the integer's range saturate, NaN gives 0.
 template <class To, class From>
 To converted(From x) {
   if constexpr (std::is_same_v<To, bool>) return x != 0;
   else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     const double limit = std::ldexp(1.0, sizeof(To) * 8 - 1);
-    if (!(static_cast<double>(x) > -limit - 1 && static_cast<double>(x) < limit)) return std::numeric_limits<To>::min();
-    return static_cast<To>(x);
+    if (std::isnan(x)) return 0;
+    if (static_cast<double>(x) >= limit) return std::numeric_limits<To>::max();
+    return static_cast<double>(x) < -limit ? std::numeric_limits<To>::min() : static_cast<To>(x);
   } else {
     return static_cast<To>(x);
   }
