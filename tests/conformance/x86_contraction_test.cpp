@@ -1,4 +1,5 @@
-// Contractions on the x86 back end. Products are compared bit for bit with std::fma in the order that a Kernel promises; so ISA, tile, packing and threads cannot change a result unnoticed.
+// Contractions on the x86 back end. Products are compared bit for bit with std::fma in the order that a Kernel promises; so
+// ISA, tile, packing and threads cannot change a result unnoticed.
 #include "../catch.hpp"
 #include "sums_in_order.hpp"
 

@@ -72,10 +72,11 @@ enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
 /// neutral element; lanes are combined in halves (lane i with lane i + half, half = lanes/2, lanes/4, ..., 1);
 /// blocks are combined pairwise by a binary counter: after block i (counting from 0) is pushed on a stack, the top two
 /// are combined (older first) once for each trailing one-bit of i; what is left at the end is combined from the top down.
-/// A reduced axis that is not the vector axis runs in blocks of column_sum_block in the same way, with two lanes. If there
-/// are several blocks, they are combined in order, starting from the neutral element. Sums of floats are compensated there:
-/// what rounding loses when a block is added (exactly, by Knuth's two-sum) is added up beside, and added at the end unless
-/// it is NaN. With several reduced axes the innermost is reduced first and its result enters the next outer one.
+/// A reduced axis that is not the vector axis runs in blocks of column_sum_block with two lanes: element j of a block goes
+/// to lane j % 2, and the lanes are combined at its end. If there are several blocks, they are combined in order. Sums of
+/// floats are compensated there: what rounding loses when a block is added (exactly, by Knuth's two-sum) is added up
+/// beside, and added at the end unless it is NaN. With several reduced axes the innermost is reduced first and its result
+/// enters the next outer one.
 /// A contraction cuts k into blocks of product_sum_block: inside one, a * b is added by fma in order of k, starting from
 /// zero. Sums of blocks are added in order, starting from the first, within a group of product_sum_group of k. Sums of
 /// groups are added to the first one in order, compensated as above. One chain over all of k would lose accuracy with its

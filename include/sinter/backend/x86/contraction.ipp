@@ -335,10 +335,11 @@ class ContractionLaunch final : public Launch {
   std::size_t group_bytes() const { return static_cast<std::size_t>(plan_.batches_per_pack * plan_.panels * plan_.m) * row_bytes(); }
 
   /// A run of any group but the first: its sums wait apart until the group is whole, and are then added to those at `c`.
-  void run_later_group(const Task& task, MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k, std::int64_t k_end, char* c) const {
+  void run_later_group(const Task& task, MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k, std::int64_t k_end,
+                       char* c) const {
     const std::int64_t row = plan_.first_row(first), rows = plan_.first_row(last) - row, c_stride = args.c_row_stride;
-    std::byte* sums = plan_.is_direct ? groups_.data() + static_cast<std::size_t>((task.batch * plan_.panels + task.panel) * plan_.m + row) * row_bytes()
-                                      : task.scratch.tile.data() + tile_bytes();
+    const auto row_of_all = static_cast<std::size_t>((task.batch * plan_.panels + task.panel) * plan_.m + row);
+    std::byte* sums = plan_.is_direct ? groups_.data() + row_of_all * row_bytes() : task.scratch.tile.data() + tile_bytes();
     std::byte* lost = sums + (plan_.is_direct ? group_bytes() : tile_bytes());
     args.c_row_stride = static_cast<std::int64_t>(row_bytes());
     run_tiles(args, first, last, k, k_end, task.panel, reinterpret_cast<char*>(sums));

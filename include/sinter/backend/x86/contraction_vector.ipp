@@ -10,6 +10,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <type_traits>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -76,7 +77,8 @@ __attribute__((target("avx2,fma"))) inline double multiply_add(double a, double 
 
 /// Knuth's two-sum, The Art of Computer Programming, section 4.2.2.
 template <class T>
-__attribute__((target("avx2,fma"))) void add_group_of(T* total, const T* group, T* lost, std::int64_t columns, std::int64_t group_end, std::int64_t k) {
+__attribute__((target("avx2,fma"))) void add_group_of(T* total, const T* group, T* lost, std::int64_t columns,
+                                                      std::int64_t group_end, std::int64_t k) {
   if (group_end <= 2 * product_sum_group) std::fill_n(lost, columns, T(0));
   for (std::int64_t i = 0; i < columns; ++i) {
     const T sum = total[i] + group[i], added = sum - total[i];
@@ -84,7 +86,8 @@ __attribute__((target("avx2,fma"))) void add_group_of(T* total, const T* group, 
     total[i] = sum;
   }
   if (group_end < k) return;
-  for (std::int64_t i = 0; i < columns; ++i) total[i] = lost[i] == lost[i] ? total[i] + lost[i] : total[i];  // NaN where the sum is not finite
+  // What was lost is NaN where the sum is not finite.
+  for (std::int64_t i = 0; i < columns; ++i) total[i] = lost[i] == lost[i] ? total[i] + lost[i] : total[i];
 }
 
 /// Sums of blocks of k on their way to the sum of all: in groups, as Kernel says. `Count` of them, side by side.
@@ -93,11 +96,12 @@ struct Totals {
   T group[Count] = {}, all[Count] = {}, lost[Count] = {};
   /// Takes the sums of the block that begins at `k`.
   __attribute__((target("avx2,fma"))) void take(const T* block, std::int64_t k, std::int64_t k_extent) {
-    const bool starts_group = k % product_sum_group == 0, ends_group = k + product_sum_block >= k_extent || (k + product_sum_block) % product_sum_group == 0;
+    const std::int64_t next = k + product_sum_block;
+    const bool starts_group = k % product_sum_group == 0, ends_group = next >= k_extent || next % product_sum_group == 0;
     for (int i = 0; i < Count; ++i) group[i] = starts_group ? block[i] : group[i] + block[i];
     if (!ends_group) return;
     if (k < product_sum_group) std::copy_n(group, Count, all);
-    else add_group_of(all, group, lost, Count, std::min(k + product_sum_block, k_extent), k_extent);
+    else add_group_of(all, group, lost, Count, std::min(next, k_extent), k_extent);
   }
 };
 
@@ -280,8 +284,12 @@ SINTER_DECL void add_rows(const AddRows& work) {
 
 SINTER_DECL void add_group(const AddGroup& w) {
   using x86_vector_detail::add_group_of;
-  if (w.dtype == DType::f64) add_group_of(static_cast<double*>(w.total), static_cast<const double*>(w.group), static_cast<double*>(w.lost), w.columns, w.group_end, w.k);
-  else add_group_of(static_cast<float*>(w.total), static_cast<const float*>(w.group), static_cast<float*>(w.lost), w.columns, w.group_end, w.k);
+  const auto add = [&](auto* total) {
+    using T = std::remove_pointer_t<decltype(total)>;
+    add_group_of(total, static_cast<const T*>(w.group), static_cast<T*>(w.lost), w.columns, w.group_end, w.k);
+  };
+  if (w.dtype == DType::f64) add(static_cast<double*>(w.total));
+  else add(static_cast<float*>(w.total));
 }
 
 }  // namespace x86

@@ -49,8 +49,8 @@ SINTER_DECL void LoopGenerator::step_of(const Running& value, VReg newer, const 
 }
 
 /// Walks [0, count) in blocks of two lanes: `item` computes `items`, which enter `values`. Without values it is a plain loop.
-SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, Items kind,
-                                     const Action& item) {
+SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vector<Running>& values,
+                                     const std::vector<Running>& items, Items kind, const Action& item) {
   set_counter(counter, 0);
   if (values.empty()) return run_loop(counter, count, item);
   const int block_end = s_.frame(8), top = s_.new_label(), later = s_.new_label(), next = s_.new_label(), done = s_.new_label();
@@ -83,8 +83,8 @@ SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vec
 
 /// Eight items for each round of the loop, so that its rounds are few enough for the processor to foresee the last; then
 /// the rest one by one. Clobbers rax.
-SINTER_DECL void LoopGenerator::walk_by_eights(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
-                                              const std::vector<Running>& items, const Action& item) {
+SINTER_DECL void LoopGenerator::walk_by_eights(const Counter& counter, int block_end, const std::vector<Running>& even,
+                                               const std::vector<Running>& odd, const std::vector<Running>& items, const Action& item) {
   constexpr int at_once = 8;
   const int last = s_.frame(8), top = s_.new_label(), rest = s_.new_label();
   s_.mov(Gpr::rax, CodeStream::slot(block_end));
@@ -108,8 +108,8 @@ SINTER_DECL void LoopGenerator::walk_by_eights(const Counter& counter, int block
 }
 
 /// One item for each round: the lanes change places, which their sum does not show.
-SINTER_DECL void LoopGenerator::walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next, const std::vector<Running>& other,
-                                             const std::vector<Running>& items, const Action& item) {
+SINTER_DECL void LoopGenerator::walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next,
+                                             const std::vector<Running>& other, const std::vector<Running>& items, const Action& item) {
   run_loop(counter, CodeStream::slot(block_end), [&] {
     item();
     for (std::size_t i = 0; i < next.size(); ++i) {

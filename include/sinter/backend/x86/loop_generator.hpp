@@ -91,9 +91,10 @@ class LoopGenerator {
   void count_up(const Counter& counter);
   void compare_counter(const Counter& counter, Mem with);
   void chain(const Counter& counter, Mem count, std::vector<Running>& values, const Content& content);
-  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, Items kind, const Action& item);
+  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, Items kind,
+            const Action& item);
   void walk_by_eights(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
-                     const std::vector<Running>& items, const Action& item);
+                      const std::vector<Running>& items, const Action& item);
   void walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next, const std::vector<Running>& other,
                     const std::vector<Running>& items, const Action& item);
   void run_loop(const Counter& counter, Mem limit, const Action& item);
