@@ -211,7 +211,7 @@ class FunctionRun {
       case Act::loop: return jit::fori_loop(0, s.which % 4, [&](Scalar, Tensor h) { return run(s.yes, {b, h}); }, a);
       case Act::update:
         if (s.which % 8 < 5) variable(s.which / 8) += tanh(sum(a, 0)) * 0.125;
-        else variable(s.which / 8).set(tanh(variable(s.which / 32) + sum(b, 0)));
+        else variable(s.which / 8).set(tanh(variable(s.which / 8) + variable(s.which / 32) + sum(b, 0)));   // reads it: what a call replaces unread, nobody needs
         return a;
       case Act::rescale: *world_.scale = 0.5 * (1 + s.which % 3); return a;
       case Act::read:
