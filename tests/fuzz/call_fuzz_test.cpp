@@ -71,7 +71,7 @@ Tensor reversed(const Tensor& x) {
 
 /// A ready Tensor of these elements, dense or a view of other memory. May change the elements (equal along a stretched axis).
 Tensor laid_out(Array& array, int layout) {
-  if (array.extents.empty() || array.extents.size() > 4) layout = 0;
+  if (array.extents.empty() || array.extents.size() > 4 || (layout > 4 && array.extents[0] == 0)) layout = 0;
   const std::int64_t rows = array.extents.empty() ? 1 : array.extents[0];
   Tensor x;
   switch (layout) {

@@ -18,7 +18,7 @@ using namespace sinter;
 /// rounding differences stay small and every difference is a bug. Comparisons look at inputs only: their outcome is exact.
 class ProgramGenerator {
  public:
-  explicit ProgramGenerator(std::uint64_t seed) : random_(seed) {}
+  explicit ProgramGenerator(std::uint64_t seed) : random_(seed), may_be_empty_(seed % 8 == 3) {}
 
   enum class Transformed : std::uint8_t { no, perhaps };
   Graph generate(Transformed transformed = Transformed::perhaps) {
@@ -84,7 +84,8 @@ class ProgramGenerator {
   bool chance(double p) { return std::uniform_real_distribution<double>(0, 1)(random_) < p; }
   Dim extent() {
     constexpr int extents[] = {1, 2, 3, 5, 8, 16, 17, 33, 70};
-    return Dim(extents[pick(9)]);
+    const int chosen = extents[pick(9)];
+    return Dim(may_be_empty_ && chance(0.3) ? 0 : chosen);
   }
   Shape shape_of(const Known& v) { return builder_.type(v.value).shape; }
   Known any() { return values_[static_cast<std::size_t>(chance(0.5) ? static_cast<int>(values_.size()) - 1 - pick(std::min<int>(4, static_cast<int>(values_.size()))) : pick(static_cast<int>(values_.size())))]; }
@@ -180,7 +181,7 @@ class ProgramGenerator {
   /// Along the first axis, with a carry of one slice, a captured slice, and outputs.
   void scan(const Known& a) {
     const Type type = builder_.type(a.value);
-    if (type.shape.rank() == 0) return unary(a);
+    if (type.shape.rank() == 0 || identical(type.shape[0], Dim(0))) return unary(a);
     Type slice = type;
     slice.shape.erase(0);
     const Type types[] = {slice, slice, slice};
@@ -236,6 +237,8 @@ class ProgramGenerator {
     IntVector axes{some_axis(a)};
     if (int second = some_axis(a); second > axes[0] && chance(0.3)) axes.push_back(second);
     Attrs attrs{.axes = axes, .keepdim = chance(0.6)};
+    for (int axis : axes)   // no mean, no largest element
+      if (identical(shape_of(a)[axis], Dim(0))) return add(builder_.add(op_info<ops::Sum>, {a.value}, attrs), 1);
     if (chance(0.6)) add(builder_.add(op_info<ops::Mean>, {a.value}, attrs), a.bound);
     else add(builder_.add(chance(0.5) ? op_info<ops::Amax> : op_info<ops::Amin>, {a.value}, attrs), a.bound);
   }
@@ -279,12 +282,13 @@ class ProgramGenerator {
   }
   void take_rows(const Known& a) {
     Shape shape = shape_of(a);
-    if (shape.rank() == 0 || !shape[0].is_static()) return unary(a);
+    if (shape.rank() == 0 || !shape[0].is_static() || shape[0].value() == 0) return unary(a);
     Value positions = builder_.add(op_info<ops::Iota>, std::initializer_list<Value>{}, {.axes = {0}, .shape = Shape{Dim(1 + pick(static_cast<int>(shape[0].value())))}, .dtype = DType::i64, .has_dtype = true});
     add(builder_.add(op_info<ops::Take>, {a.value, positions}, {.axes = {0}}), a.bound);
   }
 
   std::mt19937_64 random_;
+  bool may_be_empty_;   // one program of eight has extents of 0
   GraphBuilder builder_;
   DType dtype_ = DType::f32;
   std::vector<Known> values_, inputs_;

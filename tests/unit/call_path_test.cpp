@@ -128,6 +128,41 @@ TEST_CASE("call path: a captured Variable that is also the argument is one Varia
   }
 }
 
+TEST_CASE("call path: which Variables a function holds shows only where the arguments differ") {
+  Variable v(zeros({1})), w(zeros({1})), p(zeros({1})), q(zeros({1}));
+  const auto is_right = [&](auto&& f, const Variable& a, const Variable& b) {
+    const Variable* all[] = {&v, &w, &p, &q};
+    float before[4], after[4];
+    for (int i = 0; i < 4; ++i) before[i] = after[i] = item<float>(all[i]->value());
+    const auto at = [&](const Variable& x) -> float& {
+      for (int i = 0; i < 4; ++i)
+        if (all[i]->slot() == x.slot()) return after[i];
+      throw std::logic_error("none of them");
+    };
+    at(a) += 1;
+    at(v) += 10;
+    CHECK(item<float>(f(a, b)) == at(a) + at(v) + at(b));
+    for (int i = 0; i < 4; ++i) CHECK(item<float>(all[i]->value()) == after[i]);
+  };
+  SECTION("plain") {
+    auto f = jit::compile([v](const Variable& a, const Variable& b) {
+      a += 1;
+      v += 10;
+      return a + v + b;
+    });
+    for (const auto& [a, b] : {std::pair(v, q), {v, p}, {w, p}, {p, w}, {w, v}, {p, v}, {p, w}, {v, v}, {p, p}, {q, q}, {w, p}}) is_right(f, a, b);
+  }
+  SECTION("held behind a read") {
+    auto f = jit::compile([v](const Variable& a, const Variable& b) {
+      a += 1;
+      if (item(sum(a.value())) > 1e6f) return Tensor(a + b);
+      v += 10;
+      return Tensor(a + v + b);
+    });
+    for (const auto& [a, b] : {std::pair(w, q), {q, p}, {v, v}, {v, w}, {w, v}, {w, p}, {p, v}, {v, p}, {p, p}}) is_right(f, a, b);
+  }
+}
+
 TEST_CASE("call path: other Variables as arguments compile nothing new") {
   Variable scale(full({2}, 3));
   auto f = jit::compile([scale](const Variable& a, Tensor x) {
@@ -191,6 +226,39 @@ TEST_CASE("call path: results go over nothing that the function holds, however i
     auto f = jit::compile(body, {.dynamic = jit::Dynamic::never, .recompile_limit = 0});
     f(ones({1}));
     refused(f);
+  }
+}
+
+TEST_CASE("call path: a place may be given for what a Variable becomes, too") {
+  Variable v(zeros({3})), w(zeros({3}));
+  float out[3] = {}, more[3] = {};
+  SECTION("one value") {
+    auto f = jit::compile([v](Tensor x) {
+      const Tensor y = x + 1;
+      v.set(y);
+      return y;
+    });
+    for (int i = 0; i < 3; ++i) {
+      f.into(borrow_mut(out, {3}))(full({3}, i));
+      CHECK(out[2] == static_cast<float>(i + 1));
+      CHECK(floats(v) == std::vector<float>(3, static_cast<float>(i + 1)));
+    }
+  }
+  SECTION("several times") {
+    auto f = jit::compile([=](Tensor x) {
+      const Tensor y = x + 1;
+      v.set(y);
+      w.set(y);
+      return std::tuple{y, y};
+    });
+    for (int i = 0; i < 3; ++i) {
+      f.into(borrow_mut(out, {3}), borrow_mut(more, {3}))(full({3}, i));
+      const std::vector<float> wanted(3, static_cast<float>(i + 1));
+      CHECK(std::vector<float>(out, out + 3) == wanted);
+      CHECK(std::vector<float>(more, more + 3) == wanted);
+      CHECK(floats(v) == wanted);
+      CHECK(floats(w) == wanted);
+    }
   }
 }
 

@@ -376,6 +376,17 @@ TEST_CASE("region: gradients at symbolic extents", "[region]") {
     const Tensor x = randn({n});
     check_close(f(x), 1 - square(tanh(x)));
   }
+  SECTION("of a composite whose operands have an extent that equals a symbol's") {
+    const Tensor scale = randn({4}), shift = randn({4});
+    const auto norm = [=](Tensor x) { return layer_norm(x, {x.size(1)}, scale, shift); };
+    auto marked = jit::region(norm);
+    const auto slope = [](auto body) { return jit::grad([body](Tensor x) { return sum(square(body(x))); }); };
+    auto g = jit::compile(slope(marked), {.dynamic = jit::Dynamic::always});
+    for (int n : {3, 5}) {
+      const Tensor x = randn({n, 4});
+      check_close(g(x), slope(norm)(x), 1e-4);
+    }
+  }
   SECTION("of layers that were found") {
     const auto list = layers(8);
     const auto loss = [](Tensor x, const std::vector<Layer>& ps) { return mean(square(deep(x, ps))); };

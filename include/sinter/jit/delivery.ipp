@@ -149,7 +149,7 @@ class CallOutputs {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       places.outputs[i] = nullptr;
       if (!is_own_buffer(i)) continue;
-      if (i < targets_.size() && outputs_[i].outlives_failure && is_dense(targets_[i].type.shape, targets_[i].strides)) {
+      if (i < targets_.size() && outputs_[i].outlives_failure && is_dense(targets_[i].type.shape, targets_[i].strides) && !is_assigned(i)) {
         places.outputs[i] = targets_[i].data;
         continue;
       }
@@ -200,6 +200,12 @@ class CallOutputs {
   }
   Ref<TensorImpl>& value_at(std::size_t i) { return i < call_.end.results ? results_[i] : scratch_->assigned[i - call_.end.results]; }
   bool is_own_buffer(std::size_t i) const { return outputs_[i].source == BufferKind::output && outputs_[i].index == static_cast<std::int32_t>(i); }
+  /// Does a Variable get the value of result `i`, too? It keeps no memory of the caller.
+  bool is_assigned(std::size_t i) const {
+    for (std::size_t j = call_.end.results; j < outputs_.size(); ++j)
+      if (outputs_[j].source == BufferKind::output && outputs_[j].index == static_cast<std::int32_t>(i)) return true;
+    return false;
+  }
   VariableSlot* slot_of(std::size_t assignment) const {
     const Assignment& a = call_.end.assignments[assignment];
     return a.leaf >= 0 ? call_.args.leaves()[static_cast<std::size_t>(a.leaf)].slot : a.slot->here();

@@ -214,10 +214,11 @@ struct Entry {
   mutable std::atomic<std::int64_t> other_runs{0};             // of threads without a place of their own
   std::int64_t runs() const;
   /// Whether code that was traced with certain Variables as arguments serves others. The function may also have captured
-  /// one of them, which a trace does not tell; a second trace with others does.
+  /// one of them, which a trace does not tell; a second trace does, for those places where it is given another.
   enum class Serves : std::uint8_t { unknown, all_variables, traced_variables };
   mutable std::atomic<Serves> serves{Serves::unknown};
   std::vector<const VariableSlot*> traced_slots;               // of Variables among the arguments
+  mutable std::vector<std::atomic<bool>> takes_any_slot;       // per each of them: another Variable there gave the same code
   const Entry* next = nullptr;                                 // older entry
 };
 

@@ -191,6 +191,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->types = args.types;
   for (const ArgLeaf& leaf : args.leaves())
     if (leaf.slot != nullptr) entry->traced_slots.push_back(leaf.slot);
+  entry->takes_any_slot = std::vector<std::atomic<bool>>(entry->traced_slots.size());
   entry->precision = policy.precision = precision_now();
   policy.fallback = fallback();
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));

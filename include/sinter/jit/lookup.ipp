@@ -65,6 +65,31 @@ inline bool are_slots(std::span<const ArgLeaf> args, std::span<const VariableSlo
 inline bool is_argument(const VariableSlot* slot, std::span<const ArgLeaf> args) {
   return std::any_of(args.begin(), args.end(), [&](const ArgLeaf& leaf) { return leaf.slot == slot; });
 }
+/// Whether the code was seen to be the same for other Variables in these places. Of a function that reads values nobody knows
+/// what it does on paths that were not traced for these.
+inline bool takes_slots(const Entry& entry, std::span<const ArgLeaf> args) {
+  std::size_t at = 0;
+  for (const ArgLeaf& leaf : args) {
+    if (leaf.slot == nullptr) continue;
+    if (entry.traced_slots[at] != leaf.slot && !entry.takes_any_slot[at].load(std::memory_order_acquire)) return false;
+    ++at;
+  }
+  return true;
+}
+inline bool may_take_others(const Entry& entry) { return entry.tree == nullptr && entry.serves.load(std::memory_order_acquire) == Entry::Serves::unknown; }
+/// Notes that a trace with these Variables gave the same code.
+inline void take_slots(const Entry& entry, std::span<const ArgLeaf> args) {
+  std::size_t at = 0;
+  bool takes_all = true;
+  for (const ArgLeaf& leaf : args) {
+    if (leaf.slot == nullptr) continue;
+    if (entry.traced_slots[at] != leaf.slot) entry.takes_any_slot[at].store(true, std::memory_order_release);
+    takes_all &= entry.takes_any_slot[at].load(std::memory_order_acquire);
+    ++at;
+  }
+  if (takes_all) entry.serves.store(Entry::Serves::all_variables, std::memory_order_release);
+}
+
 /// Whether the entry serves these Variables. A captured one that is an argument, too, is one place to the function and two to
 /// the entry. `unverified` becomes the entry where only another trace can tell.
 inline bool serves(const Entry& entry, std::span<const ArgLeaf> args, const Entry** unverified) {
@@ -74,8 +99,8 @@ inline bool serves(const Entry& entry, std::span<const ArgLeaf> args, const Entr
   if (thread != nullptr && !thread->slots.empty() && SINTER_LIKELY(are_slots(args, thread->slots))) return true;
   for (const auto& slot : entry.held.captured)
     if (is_argument(slot->here(), args)) return false;
-  if (serves != Entry::Serves::all_variables && !are_slots(args, entry.traced_slots)) {
-    if (serves == Entry::Serves::unknown && unverified != nullptr && *unverified == nullptr) *unverified = &entry;
+  if (serves != Entry::Serves::all_variables && !takes_slots(entry, args)) {
+    if (may_take_others(entry) && unverified != nullptr && *unverified == nullptr) *unverified = &entry;
     return false;
   }
   if (thread == nullptr) return true;
@@ -96,9 +121,7 @@ inline bool same_assignments(std::span<const Assignment> a, std::span<const Assi
 }
 /// Whether two entries, made for different Variables as arguments, are the same code: then no Variable was captured as well.
 inline bool is_same_code(const Entry& a, const Entry& b) {
-  if ((a.tree == nullptr) != (b.tree == nullptr)) return false;
-  if (a.tree != nullptr) return a.tree->has_path_of(*b.tree);
-  return same_slots(a.held.captured, b.held.captured) && same_assignments(a.end.assignments, b.end.assignments) && may_be_retrace(a.traced, b.traced);
+  return b.tree == nullptr && same_slots(a.held.captured, b.held.captured) && same_assignments(a.end.assignments, b.end.assignments) && may_be_retrace(a.traced, b.traced);
 }
 
 }  // namespace jit_detail
@@ -129,8 +152,8 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
   if (const Entry* entry = find(args, symbols, &unverified)) return entry;
   if (unverified != nullptr) {
     made = compile(args, trace, unverified->guards.specs());
-    const bool is_same = jit_detail::is_same_code(*unverified, *made);
-    unverified->serves.store(is_same ? Entry::Serves::all_variables : Entry::Serves::traced_variables, std::memory_order_release);
+    if (jit_detail::is_same_code(*unverified, *made)) jit_detail::take_slots(*unverified, args.leaves());
+    else unverified->serves.store(Entry::Serves::traced_variables, std::memory_order_release);
     if (const Entry* entry = find(args, symbols)) return entry;
   }
   Decision decision = decide(args);
@@ -181,7 +204,9 @@ SINTER_DECL std::optional<Guard> FunctionState::newest_broken(const ArgList& arg
   for (const auto& slot : newest->held.captured)
     if (jit_detail::is_argument(slot->here(), args.leaves()))
       return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured is an argument of this call, too"};
-  if (newest->serves.load() == Entry::Serves::traced_variables && !jit_detail::are_slots(args.leaves(), newest->traced_slots))
+  if (newest->tree != nullptr && newest->guards.has_variables && !jit_detail::are_slots(args.leaves(), newest->traced_slots))
+    return Guard{GuardKind::alias, -1, -1, "other Variables are arguments, and the function reads values: it may have captured one of them"};
+  if (newest->serves.load() == Entry::Serves::traced_variables && newest->guards.has_variables && !jit_detail::takes_slots(*newest, args.leaves()))
     return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured was an argument, too, and is none of this call"};
   return Guard{GuardKind::dtype, -1, -1, "a captured Variable has another dtype or shape now"};
 }

@@ -129,8 +129,6 @@ class TraceTree {
   bool may_grow_at(const TreeNode& node) const;
   /// Compiles what is new of a path and publishes it, as far as the bound allows. Callers hold the function's lock.
   void insert(const TracedPath& path, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args);
-  /// Whether the one path of `other` does what this tree does, as far as this tree has it.
-  bool has_path_of(const TraceTree& other) const;
 
   std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
   std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }

@@ -365,29 +365,6 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   return code;
 }
 
-SINTER_DECL bool TraceTree::has_path_of(const TraceTree& other) const {
-  const Version *own = current(), *its = other.current();
-  if (own == nullptr || its == nullptr) return false;   // nothing is known
-  const auto same_variables = [](const VariableUse& a, const VariableUse& b) { return is_same_role(*a.slot, *b.slot); };
-  const TreeNode *a = own->root.get(), *b = its->root.get();
-  for (;;) {
-    const std::vector<VariableUse>&x = a->traced->variables, &y = b->traced->variables;
-    if (!jit_detail::same_traced(*a->traced, *b->traced) || !std::equal(x.begin(), x.end(), y.begin(), y.end(), same_variables)) return false;
-    if ((a->leaf == nullptr) != (b->leaf == nullptr)) return false;
-    if (a->leaf != nullptr) {
-      const auto same = [](const Assignment& p, const Assignment& q) { return p.leaf == q.leaf && (!p.slot || is_same_role(*p.slot, *q.slot)); };
-      const std::vector<Assignment>&p = a->leaf->assignments, &q = b->leaf->assignments;
-      return std::equal(p.begin(), p.end(), q.begin(), q.end(), same);
-    }
-    if (b->children.empty()) return true;   // the bound on segments cut it
-    const TreeNode::Child& taken = b->children.front();
-    const auto next = std::find_if(a->children.begin(), a->children.end(), [&](const TreeNode::Child& child) { return child.outcome == taken.outcome; });
-    if (next == a->children.end()) return true;
-    a = next->node.get();
-    b = taken.node.get();
-  }
-}
-
 SINTER_DECL void add_held(const TracedPath& path, HeldValues& held) {
   jit_detail::add_constants(path.graph, held.constants);
   for (const TracedPath::Input& input : path.inputs)

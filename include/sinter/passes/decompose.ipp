@@ -2,9 +2,11 @@
 #pragma once
 
 #include <sinter/ops/registry.hpp>
+#include <sinter/passes/dce.hpp>
 #include <sinter/passes/decompose.hpp>
 
 #include <algorithm>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -16,16 +18,19 @@ inline bool is_decomposed(const Decompose& pass, const Node& node) {
   return node.op->kind == OpKind::composite && node.op->decompose != nullptr && (pass.keep == nullptr || !pass.keep(node));
 }
 
-inline Value decompose_node(GraphBuilder& builder, const Node& node, const Values& inputs) {
+/// What the node is made of; no value where that has another type, and may have.
+inline Value decompose_node(const Decompose& pass, GraphBuilder& builder, const Node& node, const Values& inputs) {
   std::vector<Val> operands;
   for (Value v : inputs) operands.push_back(Val{&builder, v, node.where});
   const Val result = node.op->decompose(DecomposeArgs{operands, node.attrs, node.where});
-  if (!same_but_device(result.type(), node.types[0]))   // what is made from nothing may be made anywhere
+  if (same_but_device(result.type(), node.types[0])) return result.value;   // what is made from nothing may be made anywhere
+  if (pass.symbols == Decompose::Symbols::solved)
     throw InternalError(std::string(node.op->name) + " decomposes into " + result.type().text() + ", but is " + node.types[0].text(), node.where);
-  return result.value;
+  return {};
 }
 
-inline Graph decompose_once(const Decompose& pass, const Graph& graph) {
+/// One sweep; `has_changed` tells whether it found anything.
+inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has_changed) {
   GraphBuilder builder(graph);
   builder.reserve(graph.nodes().size() * 2);
   std::vector<Value> moved(graph.nodes().size());
@@ -36,7 +41,9 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph) {
       const Value to = moved[static_cast<std::size_t>(v.node)];
       inputs.push_back({to.node, to.result + v.result});
     }
-    moved[id] = is_decomposed(pass, node) ? decompose_node(builder, node, inputs) : builder.copy(node, inputs);
+    const Value made = is_decomposed(pass, node) ? decompose_node(pass, builder, node, inputs) : Value{};
+    has_changed |= static_cast<bool>(made);
+    moved[id] = made ? made : builder.copy(node, inputs);
   }
   std::vector<Value> outputs;
   for (Value v : graph.outputs()) outputs.push_back({moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result});
@@ -53,7 +60,10 @@ SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
   Graph current = graph;
   for (int round = 0; has_composite(current); ++round) {
     ensure(round < deepest_decomposition, "a composite op decomposes into itself");
-    current = decompose_once(*this, current);
+    bool has_changed = false;
+    Graph next = decompose_once(*this, current, has_changed);
+    if (!has_changed) break;
+    current = symbols == Symbols::solved ? std::move(next) : Dce{}(next);   // without the parts of what was kept
   }
   return current;
 }
