@@ -95,6 +95,13 @@ bool contains(const Block& block, Act act) {
   return std::any_of(block.begin(), block.end(), [&](const Statement& s) { return s.act == act || contains(s.yes, act) || contains(s.no, act); });
 }
 
+/// Does the function change a number that regions read?
+bool changes_number(const Block& block) {
+  return std::any_of(block.begin(), block.end(), [](const Statement& s) {
+    return s.act == Act::rescale || (s.act == Act::region && s.number == number_changes) || changes_number(s.yes) || changes_number(s.no);
+  });
+}
+
 /// Two Variables that a function holds and two that it does not.
 struct Side {
   World world;
@@ -132,7 +139,7 @@ class FunctionFuzzer {
     Side& subject = *subject_;
     add_regions(subject.world);
     world_now() = &subject.world;
-    may_refuse_ = contains(function_->block, Act::rescale);
+    may_refuse_ = changes_number(function_->block);
     reads_ = contains(function_->block, Act::read);
     for (const Block& body : function_->bodies) reads_ |= contains(body, Act::read);
     const auto compiled = jit::compile(Called{&subject.world}, options());

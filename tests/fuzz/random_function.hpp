@@ -35,6 +35,7 @@ struct Statement {
   std::vector<Statement> yes, no;
 };
 using Block = std::vector<Statement>;
+constexpr double number_changes = 2;   // of a region: the number it reads changes between two calls
 
 struct RandomFunction {
   std::vector<Block> bodies;   // of regions; each calls only those before it, and the first ones neither read nor update
@@ -50,7 +51,7 @@ class FunctionGenerator {
   RandomFunction generate() {
     const int bodies = 1 + draw(3);
     function_.pure_bodies = 1 + draw(2);
-    for (int i = 0; i < bodies; ++i) function_.bodies.push_back(block(1 + draw(4), i < function_.pure_bodies ? Place::pure : Place::region, 1));
+    for (int i = 0; i < bodies; ++i) function_.bodies.push_back(body(i < function_.pure_bodies ? Place::pure : Place::region));
     function_.pure_bodies = std::min(function_.pure_bodies, bodies);
     function_.block = block(2 + draw(7), Place::top, 2);
     function_.end = draw(3);
@@ -66,6 +67,23 @@ class FunctionGenerator {
     Block block;
     for (int i = 0; i < length; ++i) block.push_back(statement(place, depth));
     return block;
+  }
+  /// Most bodies do what calls may not share, too.
+  Block body(Place place) {
+    Block made = block(1 + draw(4), place, 1);
+    Statement first = made.front();
+    switch (draw(4)) {
+      case 0: first.act = Act::scaled; break;
+      case 1: if (place != Place::pure) first.act = Act::update; break;
+      case 2:
+        if (place == Place::pure) return made;
+        nest(first, Act::read, place, 1);
+        first.no = block(1 + draw(2), place, 0);
+        break;
+      default: return made;
+    }
+    made.insert(made.begin() + draw(2), first);
+    return made;
   }
   Statement statement(Place place, int depth) {
     constexpr Act simple[] = {Act::mix, Act::soft, Act::turn, Act::shift, Act::product, Act::spread, Act::normal, Act::mask, Act::row, Act::scaled};
@@ -85,6 +103,12 @@ class FunctionGenerator {
       case 6: if (depth > 0) nest(made, Act::loop, Place::pure, depth); break;
       case 7: case 8: if (place != Place::pure) made.act = Act::update; break;
       case 9: if (place == Place::top) made.act = Act::rescale; break;
+      case 12: case 13:
+        if (place != Place::top) break;
+        made.act = Act::region;
+        made.which |= 32 + 512;
+        made.number = draw(2) ? number_changes : 0;
+        break;
       case 10:
         if (place == Place::pure || depth == 0) break;
         nest(made, Act::read, place, depth);
@@ -228,26 +252,31 @@ class FunctionRun {
     return tanh(slope + value);
   }
   /// Pure blocks have a `which` that is a multiple of 4, others any: those call every body.
-  Tensor body(const Statement& s, const Tensor& x, const Tensor& y) const {
+  Tensor body(const Statement& s, const Tensor& x, const Tensor& y, int call = 0) const {
     const auto known = static_cast<int>(world_.function->bodies.size()) - 1;
     const int bodies = s.which % 4 == 0 ? std::min(world_.function->pure_bodies - 1, known) + 1 : known + 1;
     const int at = std::min(s.which / 64 % bodies, limit_ - 1);
     if (at < 0) return tanh(x + y);
-    const Variable given = variable(s.which / 16);
+    const Variable given = variable(s.which / 16 + call);
     if (!world_.has_regions) return called(world_, at, x, y, given);
     if (s.which & 8) return world_.bare[0](x, y, given, BodyNumber{at});
     return world_.regions[static_cast<std::size_t>(at)](x, y, given);
   }
-  /// One or two calls, for these rows, more, or fewer.
+  /// One or several calls, for these rows, more, or fewer; what is read in them and what they are given changes.
   Tensor call_region(const Statement& s, const Tensor& x, const Tensor& y) const {
     const Dim n = x.size(0), half = n / 2;
     Tensor out;
-    switch (s.which / 256) {
+    switch (s.which / 256 % 4) {
       case 0: out = body(s, concat({x, y}, 0), concat({y, x}, 0))(slice(0, n)); break;
       case 1: out = concat({body(s, x(slice(0, half)), y(slice(0, half))), x(slice(half, n))}, 0); break;
       default: out = body(s, x, y); break;
     }
-    return (s.which & 32) != 0 ? body(s, out, y) : out;
+    for (int call = 1; (s.which & 32) != 0 && call < 2 + s.which % 5; ++call) {
+      if ((s.which >> call & 1) != 0) out = -out;
+      if (s.number == number_changes && call > s.which % 3) *world_.scale = 0.5 * call;
+      out = body(s, out, y, s.which >= 512 ? 0 : call);
+    }
+    return out;
   }
 
   friend struct HoldingBody;
