@@ -11,6 +11,7 @@
 #include <sinter/tensor/device_memory.ipp>
 #include <sinter/tensor/dim.ipp>
 #include <sinter/tensor/impl.ipp>
+#include <sinter/tensor/memory_map.ipp>
 #include <sinter/tensor/precision.ipp>
 #include <sinter/tensor/shape.ipp>
 #include <sinter/tensor/slot.ipp>

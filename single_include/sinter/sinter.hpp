@@ -600,6 +600,8 @@ class CheckError : public UserError {
 class OutOfMemory : public Error {
  public:
   OutOfMemory(std::string_view device, std::uint64_t bytes, std::string_view detail);
+  /// With this text, which tells all.
+  explicit OutOfMemory(const std::string& text) : Error(text) {}
 };
 /// A device is missing, was used in a way it does not support, or failed.
 class DeviceError : public UserError {
@@ -842,6 +844,38 @@ SINTER_NAMESPACE_END
 // Storage: a counted block of memory that tensors view. Ours comes from the caching allocator; memory of others is
 // kept alive by its owner. Data seen through a Storage are immutable while more than one handle can see them.
 
+// ---- sinter/tensor/memory_map.hpp
+// MemoryMap: which large blocks of memory there are and what they were made for, so that OutOfMemory can name those that hold
+// most. A block is listed while it exists, in use or cached; who makes values in it writes a number into it. Knows nothing of
+// the allocator.
+
+SINTER_NAMESPACE_BEGIN
+
+class Storage;
+
+/// Stands for an operation and the user's line that asked for it.
+enum class Maker : std::uint32_t { unknown = 0 };
+/// Its number; the same for the same operation and line. Takes a lock: plans ask when they are made, not at calls.
+Maker maker_of(std::string_view op, Location where);
+/// "matmul at train.cpp:12", or "" for an unknown one.
+std::string text_of(Maker maker);
+
+namespace tensor_detail {
+
+/// Smaller blocks are not listed.
+inline constexpr std::size_t listed_bytes = std::size_t{64} << 10;
+
+void list_block(Storage& block);
+void forget_block(Storage& block) noexcept;
+/// "the largest buffers: 4194304 bytes of exp at main.cpp:7; ...", five at most, or "" if there is none on the device.
+std::string largest_blocks(Device device);
+/// What the allocation that this thread is making is for.
+Maker& wanted_for() noexcept;
+
+}  // namespace tensor_detail
+
+SINTER_NAMESPACE_END
+
 SINTER_NAMESPACE_BEGIN
 
 struct StorageAccess;
@@ -852,17 +886,28 @@ class Storage : public RefCounted<Storage> {
   void* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
   Device device() const noexcept { return device_; }
+  /// What a large block was allocated for.
+  Maker maker() const noexcept { return maker_.load(std::memory_order_relaxed); }
   /// False for memory of others (from_blob, borrow): never donated, never written in place.
   bool is_ours() const noexcept { return owner_ == nullptr; }
 
   /// 64-byte aligned memory from the caching allocator of the device. Throws OutOfMemory, DeviceError.
   static Ref<Storage> allocate(std::size_t bytes, Device device = Device::cpu());
+  /// As that; OutOfMemory, this one's and later ones', names `maker`.
+  static Ref<Storage> allocate(std::size_t bytes, Device device, Maker maker) {
+    if (SINTER_LIKELY(bytes < tensor_detail::listed_bytes)) return allocate(bytes, device);
+    return allocate_listed(bytes, device, maker);
+  }
   /// Memory of others; `owner` lives as long as the Storage (may be null for memory that outlives everything).
   static Ref<Storage> wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner, Device device = Device::cpu());
   static void destroy(Storage* storage) noexcept;
 
  private:
   friend struct StorageAccess;
+  friend void tensor_detail::list_block(Storage& block);
+  friend void tensor_detail::forget_block(Storage& block) noexcept;
+  friend std::string tensor_detail::largest_blocks(Device device);
+  static Ref<Storage> allocate_listed(std::size_t bytes, Device device, Maker maker);
   Storage() = default;
   void* data_ = nullptr;
   void* block_ = nullptr;                                // device memory: its allocator's handle
@@ -870,6 +915,9 @@ class Storage : public RefCounted<Storage> {
   std::unique_ptr<std::shared_ptr<const void>> owner_;   // set for memory of others
   Device device_;
   std::uint32_t size_class_ = 0;
+  std::uint32_t listed_at_ = 0;                          // place in the memory map, of a listed block
+  std::size_t listed_bytes_ = 0;                         // 0: not listed
+  std::atomic<Maker> maker_{Maker::unknown};             // of a listed block
 };
 
 /// Figures of the caching allocator, in bytes unless said otherwise.
@@ -1102,6 +1150,7 @@ struct OpInfo {
   std::uint8_t reduction = 0;                     // reductions: the Prim
   bool is_call = false;                           // attrs.bodies[0] is run on the operands: see through it
   bool is_cheap = true;                           // elementwise: recomputing it costs less than a round trip to memory
+  bool takes_bool = true;                         // elementwise: has a meaning where all operands are bool
 
   bool is_random = false;                         // draws numbers: under vmap each example has its own
   bool is_transfer = false;                       // the result lies on attrs.device, wherever the operand does
@@ -1494,10 +1543,12 @@ struct Leaf {
   };
   Leaf() : number(0) {}
   Leaf(Ref<TensorImpl> v) : value(std::move(v)), number(0) {}
-  /// A C++ number of any arithmetic type.
+  /// A C++ number of any arithmetic type. Throws UserError for one above the largest i64.
   template <class T>
     requires std::is_arithmetic_v<T>
-  static Leaf of_number(T x) {
+  static Leaf of_number(T x, Location where = {}) {
+    if constexpr (std::is_unsigned_v<T> && sizeof(T) == sizeof(std::int64_t))
+      if (SINTER_UNLIKELY(static_cast<std::uint64_t>(x) >> 63 != 0)) refuse(static_cast<std::uint64_t>(x), where);
     if constexpr (std::is_floating_point_v<T>) return of(static_cast<double>(x));
     else return of_integer(static_cast<std::int64_t>(x), std::is_same_v<T, bool> ? DTypeClass::boolean : DTypeClass::integer);
   }
@@ -1511,6 +1562,11 @@ struct Leaf {
     leaf.kind = kind;
     leaf.integer = x;
     return leaf;
+  }
+
+ private:
+  [[noreturn]] static SINTER_NOINLINE void refuse(std::uint64_t x, Location where) {
+    throw UserError("Scalar", std::to_string(x) + " does not fit i64, in which whole numbers are held", where, "write it as a floating number");
   }
 };
 
@@ -1595,8 +1651,17 @@ Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf
 /// The same value as an object of its own, of the trace that `value` belongs to.
 Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value);
 
-/// Types of an elementwise op's result, from operand types and weak flags (numbers and Scalars are weak).
-DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const bool> weak, const Attrs& attrs, Location where);
+/// How much an operand has to say about the dtype of a result: a number (also a Scalar) less than a tensor of rank 0, and that
+/// less than one with axes. What has less to say only lifts the class: it never widens within it.
+enum class PromotionRank : std::uint8_t { number, single, tensor };
+inline PromotionRank promotion_rank(bool is_weak, int rank) {
+  return is_weak ? PromotionRank::number : rank == 0 ? PromotionRank::single : PromotionRank::tensor;
+}
+
+/// Dtype of an elementwise op's result, from the operands' dtypes and ranks. Throws DTypeError.
+DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const PromotionRank> ranks, const Attrs& attrs, Location where);
+/// Throws DTypeError if an elementwise op without a meaning for bool would give one.
+void check_takes_bool(const OpInfo& op, DType result, Location where);
 
 /// Makes the values ready: runs what they need. Defined by the jit layer. No-op for ready values.
 /// Throws TraceError (naming `what` and the line) for values of a trace.
@@ -2503,7 +2568,7 @@ class Scalar {
  public:
   Scalar() = default;
   template <Arithmetic S>
-  Scalar(S value) : leaf_(Leaf::of_number(value)) {}
+  Scalar(S value, Location where = std::source_location::current()) : leaf_(Leaf::of_number(value, where)) {}
   Scalar(Dim dim) : leaf_(of_dim(dim)) {}   // a symbolic extent stays one: a run-time number
   explicit Scalar(Ref<TensorImpl> traced) : leaf_(std::move(traced)) {}
 
@@ -2681,7 +2746,7 @@ class In {
   In(const Predicate& p, Location at = std::source_location::current()) : leaf(p.leaf()), where(at) {}
   In(const Dim& d, Location at = std::source_location::current()) : leaf(Scalar(d).leaf()), where(at) {}
   template <Arithmetic S>
-  In(S value, Location at = std::source_location::current()) : leaf(Leaf::of_number(value)), where(at) {}
+  In(S value, Location at = std::source_location::current()) : leaf(Leaf::of_number(value, at)), where(at) {}
   template <class Op, class... A>
   In(const Expr<Op, A...>& e, Location at = std::source_location::current()) : leaf(e.record()), where(at) {}
   template <class Op, class... A>
@@ -2906,9 +2971,9 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
 namespace tensor_detail {
 
 template <class T>
-held_t<T> hold(T&& operand, Location) {
+held_t<T> hold(T&& operand, [[maybe_unused]] Location where) {
   using Plain = std::remove_cvref_t<T>;
-  if constexpr (Arithmetic<Plain>) return Leaf::of_number(operand);
+  if constexpr (Arithmetic<Plain>) return Leaf::of_number(operand, where);
   else if constexpr (std::same_as<Plain, Dim>) return Scalar(operand).leaf();
   else if constexpr (std::same_as<Plain, Scalar>) return operand.leaf();
   else if constexpr (std::same_as<Plain, Variable>) return Leaf(operand.value().impl());
@@ -2956,6 +3021,8 @@ inline Val apply(const OpInfo& op, std::initializer_list<Val> in, Attrs attrs = 
 Val full(Val context, const Shape& shape, DType dtype, double value);
 /// A scalar of `like`'s dtype.
 Val number(Val like, double value);
+/// The same of an integer dtype, exactly.
+Val integer_number(Val like, std::int64_t value);
 Val full_like(Val like, double value);
 Val iota(Val context, const Shape& shape, int axis, DType dtype);
 
@@ -3048,6 +3115,8 @@ Val take(Val x, Val index, int axis);
 Val scatter_add(Val index, Val value, const Shape& shape, int axis);
 
 Val softmax(Val x, int axis);
+/// As softmax, but zeros where a row is -inf alone.
+Val softmax_or_zeros(Val x, int axis);
 Val logsumexp(Val x, int axis);
 
 namespace ops {
@@ -3061,18 +3130,18 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// -x.
+/// -x. Not of bool.
 struct Neg {
-  static constexpr OpInfo info{.name = "neg", .arity = 1};
+  static constexpr OpInfo info{.name = "neg", .arity = 1, .takes_bool = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.neg(x); }
   static ValList vjp(const VjpArgs& a) { return {-a.dout}; }
 };
 
-/// |x|; the derivative at 0 is 0.
+/// |x|; the derivative at 0 and at NaN is 0.
 struct Abs {
   static constexpr OpInfo info{.name = "abs", .arity = 1};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.abs(x); }
-  static ValList vjp(const VjpArgs& a) { return {a.dout * sign(a.in[0])}; }
+  static ValList vjp(const VjpArgs& a) { return {where(gt(a.in[0], 0), a.dout, where(lt(a.in[0], 0), -a.dout, 0))}; }
 };
 
 /// -1, 0 or 1; keeps -0 and NaN.
@@ -3207,11 +3276,12 @@ struct Sigmoid {
   static ValList vjp(const VjpArgs& a) { return {a.dout * a.out * (1 - a.out)}; }
 };
 
-/// max(x, 0), +0 for -0; NaN stays NaN, the derivative at 0 is 0. It asks the result, so that the operand need not be kept.
+/// max(x, 0), +0 for -0; NaN stays NaN, the derivative at 0 is 0, at NaN 1. It asks the result, so that the operand need not
+/// be kept.
 struct Relu {
   static constexpr OpInfo info{.name = "relu", .arity = 1};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.max(x, s.imm(0, x)); }
-  static ValList vjp(const VjpArgs& a) { return {where(gt(a.out, 0), a.dout, 0)}; }
+  static ValList vjp(const VjpArgs& a) { return {where(le(a.out, 0), 0, a.dout)}; }
 };
 
 /// e^(-x^2 / 2), the normal density but for its factor.
@@ -3337,8 +3407,9 @@ SINTER_NAMESPACE_BEGIN
 namespace ops {
 
 /// scaled_dot_product_attention(q [batch..., l, e], k [batch..., s, e], v [batch..., s, f], mask?) = softmax(q k^T * scale) v.
-/// attrs.keepdim: causal, query i sees keys up to i. The mask broadcasts to [batch..., l, s]: bool (true is seen) or added
-/// to the scores. attrs.value is the scale, 0 stands for 1 / sqrt(e). Vaswani et al. 2017.
+/// attrs.keepdim: causal. Query i sees keys up to i, l = s (attrs.integer 0) or the first queries and keys aligned (1), or up to
+/// i + s - l, the last ones aligned (2). The mask broadcasts to [batch..., l, s]: bool (true is seen) or added to the scores. A
+/// query that sees nothing gets zeros. attrs.value is the scale, 0 stands for 1 / sqrt(e). Vaswani et al. 2017.
 struct ScaledDotProductAttention {
   static constexpr OpInfo info{.name = "scaled_dot_product_attention", .arity = -1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
@@ -3351,6 +3422,8 @@ SINTER_NAMESPACE_END
 // ---- sinter/ops/binary.hpp
 // Elementwise arithmetic and logic of two operands, and clamp. Comparisons are in comparison.hpp.
 
+#include <limits>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
@@ -3360,8 +3433,9 @@ struct Add {
   static ValList vjp(const VjpArgs& a) { return {a.dout, a.dout}; }
 };
 
+/// a - b. Not of two bools.
 struct Sub {
-  static constexpr OpInfo info{.name = "sub", .arity = 2};
+  static constexpr OpInfo info{.name = "sub", .arity = 2, .takes_bool = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.sub(a, b); }
   static ValList vjp(const VjpArgs& a) { return {a.dout, a.needs(1) ? -a.dout : Val{}}; }
 };
@@ -3397,8 +3471,15 @@ struct FloorDivide {
 struct Rem {
   static constexpr OpInfo info{.name = "rem", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.rem(a, b); }
+  /// By b it is the quotient rounded down, which a / b does not tell where a or b is infinite: NaN there, or 0, or -1 for an a
+  /// of the other sign than b.
   static ValList vjp(const VjpArgs& a) {
-    return {a.dout, a.needs(1) ? -(a.dout * floor_divide(a.in[0], a.in[1])) : Val{}};
+    if (!a.needs(1)) return {a.dout, Val{}};
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    const Val to_far = where(eq(a.out, a.in[0]), 0, where(is_nan(a.out), a.out, full_like(a.out, -1)));
+    const Val from_far = where(ne(a.in[1], 0), a.out, floor_divide(a.in[0], a.in[1]));
+    const Val near = where(eq(abs(a.in[0]), infinite), from_far, floor_divide(a.in[0], a.in[1]));
+    return {a.dout, -(a.dout * where(eq(abs(a.in[1]), infinite), to_far, near))};
   }
 };
 
@@ -3415,35 +3496,52 @@ struct Pow {
   }
 };
 
-/// The larger; NaN wins, and +0 is larger than -0. Equal operands share the gradient.
+/// The larger; NaN wins, and +0 is larger than -0. Equal operands share the gradient; where one is NaN, both get all of it.
 struct Maximum {
   static constexpr OpInfo info{.name = "maximum", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.max(a, b); }
   static ValList vjp(const VjpArgs& a) {
-    const Val shared = where(eq(a.in[0], a.in[1]), a.dout * 0.5, 0);
-    return {where(gt(a.in[0], a.in[1]), a.dout, shared), where(lt(a.in[0], a.in[1]), a.dout, shared)};
+    const Val share = where(eq(a.in[0], a.in[1]), a.dout * 0.5, a.dout);
+    return {where(lt(a.in[0], a.in[1]), 0, share), where(gt(a.in[0], a.in[1]), 0, share)};
   }
 };
 
-/// The smaller; NaN wins, and -0 is smaller than +0. Equal operands share the gradient.
+/// The smaller; NaN wins, and -0 is smaller than +0. Equal operands share the gradient; where one is NaN, both get all of it.
 struct Minimum {
   static constexpr OpInfo info{.name = "minimum", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.min(a, b); }
   static ValList vjp(const VjpArgs& a) {
-    const Val shared = where(eq(a.in[0], a.in[1]), a.dout * 0.5, 0);
-    return {where(lt(a.in[0], a.in[1]), a.dout, shared), where(gt(a.in[0], a.in[1]), a.dout, shared)};
+    const Val share = where(eq(a.in[0], a.in[1]), a.dout * 0.5, a.dout);
+    return {where(gt(a.in[0], a.in[1]), 0, share), where(lt(a.in[0], a.in[1]), 0, share)};
   }
 };
 
-/// clamp(x, low, high) = min(max(x, low), high).
+/// clamp(x, low, high) = min(max(x, low), high). An x at a bound shares the gradient with it.
 struct Clamp {
   static constexpr OpInfo info{.name = "clamp", .arity = 3};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue low, ScalarValue high) { return s.min(s.max(x, low), high); }
   static ValList vjp(const VjpArgs& a) {
     const Val x = a.in[0], low = a.in[1], high = a.in[2];
-    const Val above = gt(maximum(x, low), high), below = logical_and(lt(x, low), logical_not(above));
-    return {where(logical_or(below, above), 0, a.dout), a.needs(1) ? where(below, a.dout, 0) : Val{},
-            a.needs(2) ? where(above, a.dout, 0) : Val{}};
+    const Val share = where(lt(low, high), a.dout * 0.5, a.dout), is_ordered = le(low, high);
+    const Val at_low = logical_and(eq(x, low), lt(low, high)), at_high = logical_and(eq(x, high), lt(low, high));
+    Val by_low, by_high;
+    if (a.needs(1)) by_low = where(at_low, share, where(logical_and(lt(x, low), is_ordered), a.dout, 0));
+    if (a.needs(2)) by_high = where(at_high, share, where(logical_or(gt(low, high), logical_and(gt(x, high), is_ordered)), a.dout, 0));
+    const Val by_x = where(logical_or(at_low, at_high), share, where(logical_or(lt(x, low), gt(x, high)), 0, a.dout));
+    return {by_x, by_low, by_high};
+  }
+};
+
+/// As Clamp, between numbers: the gradient is that of x between them, and 0 at a bound and at NaN.
+struct ClampToNumbers {
+  static constexpr OpInfo info{.name = "clamp_to_numbers", .arity = 3};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue low, ScalarValue high) { return Clamp::lower(s, x, low, high); }
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], low = a.in[1], high = a.in[2];
+    Val by_low, by_high;
+    if (a.needs(1)) by_low = where(logical_and(le(x, low), le(low, high)), a.dout, 0);
+    if (a.needs(2)) by_high = where(logical_or(gt(low, high), ge(x, high)), a.dout, 0);
+    return {where(logical_and(gt(x, low), lt(x, high)), a.dout, 0), by_low, by_high};
   }
 };
 
@@ -3502,6 +3600,13 @@ struct Where {
   static ValList vjp(const VjpArgs& a) {
     return {Val{}, a.needs(1) ? ::sinter::where(a.in[0], a.dout, 0) : Val{}, a.needs(2) ? ::sinter::where(a.in[0], 0, a.dout) : Val{}};
   }
+};
+
+/// x itself, stretched to the condition's shape; the gradient is passed on where that holds, and dropped elsewhere, whatever it is.
+struct SelectGradient {
+  static constexpr OpInfo info{.name = "select_gradient", .arity = 2, .dtypes = DTypeRule::select};
+  static ScalarValue lower(ScalarBuilder&, ScalarValue, ScalarValue x) { return x; }
+  static ValList vjp(const VjpArgs& a) { return {Val{}, ::sinter::where(a.in[0], a.dout, 0)}; }
 };
 
 }  // namespace ops
@@ -3625,11 +3730,13 @@ struct Conv2d {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
-/// Largest element of each window; attrs.steps = kh, kw, stride_h, stride_w. Equal elements share the gradient.
+/// Largest element of each window; attrs.steps = kh, kw, stride_h, stride_w. The first of equal elements gets the gradient, and
+/// where NaN is among them, the last NaN.
 struct MaxPool2d {
   static constexpr OpInfo info{.name = "max_pool2d", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
@@ -3773,11 +3880,13 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// cross_entropy(logits [n, c], target [n]): mean over n of logsumexp(row) - row[target]. The class is found by comparing
-/// the column's number with the target, so that forward and gradient are one pass over the row without a gather. A target
-/// that is no class picks nothing, and its row counts with logsumexp(row) - max(row).
+/// cross_entropy(logits [n, c], target [n], weight [c]?): of each row logsumexp(row) - row[target], times the weight of the target.
+/// The class is found by comparing the column's number with the target, so that forward and gradient are one pass over the row.
+/// Rows whose target is attrs.integer - 100 do not count (so that 0 stands for the usual -100); another target that is no class is
+/// an IndexError when the rows are computed. attrs.value is the label smoothing. attrs.steps: empty, the mean over the rows that
+/// count, weighted; {1}, the sum; {2}, each row's. The weights are constants to derivatives.
 struct CrossEntropy {
-  static constexpr OpInfo info{.name = "cross_entropy", .arity = 2, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "cross_entropy", .arity = -1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
@@ -3913,7 +4022,7 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// e^x / sum(e^x) along attrs.axes[0].
+/// e^x / sum(e^x) along attrs.axes[0]. A row of -inf alone gives NaN, or with attrs.keepdim zeros: attention to nothing.
 struct Softmax {
   static constexpr OpInfo info{.name = "softmax", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
@@ -4026,7 +4135,8 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// take(x, index): the elements of x at index (i32 or i64) along attrs.axes[0]; the axis is replaced by the index's axes.
+/// take(x, index): the elements of x at index (i32 or i64) along attrs.axes[0]; the axis is replaced by the index's axes. The
+/// first attrs.integer axes, before that axis, x and index have in common: each has rows of its own.
 struct Take {
   static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured};
   static Type infer(const InferArgs& args);
@@ -4042,8 +4152,8 @@ struct ScatterAdd {
   static Batched batch(const BatchArgs& a);
 };
 
-/// 1 at each index, 0 elsewhere, along a new last axis of attrs.shape[0] classes; attrs.dtype. An index that is no class
-/// gives zeros.
+/// 1 at each index, 0 elsewhere, along a new last axis of attrs.shape[0] classes; attrs.dtype. Run with an index that is no
+/// class it throws IndexError.
 struct OneHot {
   static constexpr OpInfo info{.name = "one_hot", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
@@ -4052,6 +4162,12 @@ struct OneHot {
 };
 
 }  // namespace ops
+
+namespace ops_detail {
+/// `values`, the integers that `index` holds, too, where it is not replaced by some valid one: when they are computed, an index
+/// outside [0, extent) is an IndexError.
+Val checked_index(Val values, Val index, Dim extent);
+}  // namespace ops_detail
 SINTER_NAMESPACE_END
 // ---- sinter/ops/to.hpp
 // to: the same values on another device. The runtime cuts a graph into parts at these nodes (runtime/stages.hpp); no kernel
@@ -4179,10 +4295,11 @@ template <TensorLike C, TensorOperand A, TensorOperand B>
 auto where(C&& condition, A&& a, B&& b, Location at = std::source_location::current()) {
   return tensor_detail::make_expr<ops::Where>(at, std::forward<C>(condition), std::forward<A>(a), std::forward<B>(b));
 }
-/// Values limited to [low, high].
+/// Values limited to [low, high]. Between numbers the derivative at a bound is 0; a bound that is a tensor shares it with x.
 template <TensorLike A, TensorOperand L, TensorOperand H>
 auto clamp(A&& x, L&& low, H&& high, Location at = std::source_location::current()) {
-  return minimum(maximum(std::forward<A>(x), std::forward<L>(low), at), std::forward<H>(high), at);
+  using Op = std::conditional_t<ScalarLike<L> && ScalarLike<H>, ops::ClampToNumbers, ops::Clamp>;
+  return tensor_detail::make_expr<Op>(at, std::forward<A>(x), std::forward<L>(low), std::forward<H>(high));
 }
 #undef SINTER_UNARY_FUNCTION
 #undef SINTER_BINARY_FUNCTION
@@ -4256,8 +4373,17 @@ struct LayerNormOptions {
 };
 /// Normalises over the last axes, whose extents are `shape`, then scales and shifts by `weight` and `bias` of that shape.
 Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias, LayerNormOptions options = {});
-/// Mean over rows of -log softmax(logits)[target]; logits [n, c], target [n] (i32 or i64).
-Tensor cross_entropy(const In& logits, const In& target);
+/// What becomes of the losses of single rows.
+enum class LossReduction : std::uint8_t { mean, sum, none };
+struct CrossEntropyOptions {
+  std::optional<Tensor> weight = {};               // [c]: of each class; the mean is divided by the sum of the targets' weights
+  std::int64_t ignore_index = -100;                // rows with this target do not count
+  double label_smoothing = 0;                      // in [0, 1]: so much of the target is spread over all classes
+  LossReduction reduction = LossReduction::mean;   // of no row that counts: NaN
+};
+/// -log softmax(logits)[target] of each row; logits [n, c], target [n] (i32 or i64). A target that is neither a class nor
+/// ignored: IndexError when it runs.
+Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
 Tensor mse_loss(const In& prediction, const In& target);
 struct Conv2dOptions {
   std::int64_t stride = 1;
@@ -4267,11 +4393,23 @@ struct Conv2dOptions {
 Tensor conv2d(const In& x, const In& weight, Conv2dOptions options = {});
 Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);   // stride 0: the size
 Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);
-struct AttentionOptions {
-  bool causal = false;
-  std::optional<Tensor> mask = {};
+/// Which keys a query sees in causal attention. `true` is for as many queries as keys: query i sees keys up to i. Otherwise say
+/// how they are aligned: from_start, also up to key i, or to_end, so that the last query sees all keys, as with a cache of keys.
+class Causal {
+ public:
+  enum Alignment : std::uint8_t { no, equal_lengths, from_start, to_end };
+  constexpr Causal(Alignment alignment) : alignment_(alignment) {}
+  constexpr Causal(bool is_causal) : alignment_(is_causal ? equal_lengths : no) {}
+  constexpr Alignment alignment() const { return alignment_; }
+
+ private:
+  Alignment alignment_;
 };
-/// softmax(q k^T / sqrt(d)) v over [batch, heads, length, d].
+struct AttentionOptions {
+  Causal causal = false;
+  std::optional<Tensor> mask = {};   // broadcasts to [batch..., l, s]: bool, true is seen; or added to the scores, of q's dtype
+};
+/// softmax(q k^T / sqrt(d)) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key gets zeros.
 Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options = {});
 Tensor cast(const In& x, DType dtype);
 
@@ -5180,8 +5318,6 @@ SINTER_NAMESPACE_END
 // vmap: from a function of one example to a function of a batch. The function is traced on the parameters without their
 // mapped axes, and its graph is vectorised (autodiff/vectorise.hpp).
 
-#include <limits>
-
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
@@ -5850,7 +5986,7 @@ SINTER_NAMESPACE_END
 // ---- sinter/passes/evaluate.hpp
 // Evaluates the scalar body of an elementwise op on numbers, for folding. There is no switch over ops: the op lowers itself
 // and the primitives are computed one by one, in the dtype that they have. Integer division by zero, integers to negative
-// powers and what needs a place in a tensor are left to run time.
+// powers, conversions of what does not fit and what needs a place in a tensor are left to run time.
 
 SINTER_NAMESPACE_BEGIN
 
@@ -6085,6 +6221,10 @@ SINTER_NAMESPACE_BEGIN
 
 struct Decompose {
   bool (*keep)(const Node& node) = nullptr;   // null: nothing is kept
+  /// Within a trace extents may be equal by a guard only, as s1 and 8; a composite whose parts would then have another type
+  /// is kept. Afterwards equal extents are the same, and another type is a fault.
+  enum class Symbols : std::uint8_t { solved, unsolved };
+  Symbols symbols = Symbols::solved;
 
   std::string_view name() const { return "decompose"; }
   Graph operator()(const Graph& graph) const;
@@ -6318,10 +6458,11 @@ enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
 /// neutral element; lanes are combined in halves (lane i with lane i + half, half = lanes/2, lanes/4, ..., 1);
 /// blocks are combined pairwise by a binary counter: after block i (counting from 0) is pushed on a stack, the top two
 /// are combined (older first) once for each trailing one-bit of i; what is left at the end is combined from the top down.
-/// A reduced axis that is not the vector axis runs in blocks of column_sum_block in the same way, with two lanes. If there
-/// are several blocks, they are combined in order, starting from the neutral element. Sums of floats are compensated there:
-/// what rounding loses when a block is added (exactly, by Knuth's two-sum) is added up beside, and added at the end unless
-/// it is NaN. With several reduced axes the innermost is reduced first and its result enters the next outer one.
+/// A reduced axis that is not the vector axis runs in blocks of column_sum_block with two lanes: element j of a block goes
+/// to lane j % 2, and the lanes are combined at its end. If there are several blocks, they are combined in order. Sums of
+/// floats are compensated there: what rounding loses when a block is added (exactly, by Knuth's two-sum) is added up
+/// beside, and added at the end unless it is NaN. With several reduced axes the innermost is reduced first and its result
+/// enters the next outer one.
 /// A contraction cuts k into blocks of product_sum_block: inside one, a * b is added by fma in order of k, starting from
 /// zero. Sums of blocks are added in order, starting from the first, within a group of product_sum_group of k. Sums of
 /// groups are added to the first one in order, compensated as above. One chain over all of k would lose accuracy with its
@@ -6581,6 +6722,54 @@ SINTER_NAMESPACE_END
 // Arguments of a call, taken apart: one flat list of leaves, in the order in which the tree visitor meets them. Plain
 // data on the stack.
 
+// ---- sinter/jit/call_section.hpp
+// What calls of compiled functions may still see is destroyed once they have ended: a call opens a section, and whoever takes
+// versions out of reach hands them over here. A section costs a few plain stores; the other side pays with a barrier in all
+// threads. Knows nothing of versions.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+/// Of one thread. `turns` is odd while its outermost section is open.
+struct alignas(64) CallMark {
+  std::atomic<std::uint64_t> turns{0};
+  int depth = 0;
+};
+inline CallMark*& own_call_mark() noexcept {
+  static thread_local constinit CallMark* mark = nullptr;
+  return mark;
+}
+CallMark* take_call_mark();
+}  // namespace jit_detail
+
+/// While one is open in a thread, what it finds in compiled functions stays. Sections nest; one belongs to its thread.
+class CallSection {
+ public:
+  CallSection() : mark_(jit_detail::own_call_mark()) {
+    if (SINTER_UNLIKELY(mark_ == nullptr)) mark_ = jit_detail::take_call_mark();
+    if (mark_->depth++ == 0) turn(std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);   // against the compiler; destroy_after_calls() sees to the processor
+  }
+  CallSection(const CallSection&) = delete;
+  CallSection& operator=(const CallSection&) = delete;
+  ~CallSection() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (--mark_->depth == 0) turn(std::memory_order_release);
+  }
+
+ private:
+  void turn(std::memory_order order) noexcept { mark_->turns.store(mark_->turns.load(std::memory_order_relaxed) + 1, order); }
+  jit_detail::CallMark* mark_;
+};
+
+/// Takes over what new calls no longer find; drops it when the calls that are open now have ended: at once, or when this is
+/// called again. Where the system has no barrier for all threads of a process, it is kept.
+void destroy_after_calls(std::shared_ptr<const void> what);
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
@@ -6627,8 +6816,10 @@ class LeafNames {
 };
 struct FinishedCall;
 
-/// The leaves of one call.
+/// The leaves of one call. While it lives, the versions that the call finds stay.
 class ArgList {
+  CallSection section_;   // first: it is the last to end
+
  public:
   ArgList() = default;
   ArgList(const ArgList&) = delete;
@@ -7759,6 +7950,7 @@ struct PlanOutput {
   Dim offset;                              // views: elements from the start of what is viewed
   SmallVector<Dim, max_rank> strides;      // row-major for fresh outputs
   std::int32_t donor = -1;                 // the input whose pointer may be given as this output's
+  Maker maker = Maker::unknown;            // its operation and line
   bool outlives_failure = false;           // no step fails once its memory is written: it may be memory that others hold
 };
 
@@ -7808,6 +8000,8 @@ class Plan {
   std::span<const PlanOutput> outputs() const { return outputs_; }
   std::span<const PlanStep> steps() const { return steps_; }
   std::span<const ArenaSlot> slots() const { return slots_; }
+  /// What the arena is for: intermediate values, and the line of its last step.
+  Maker arena_maker() const { return arena_maker_; }
   std::span<const PlanNumber> numbers() const { return numbers_; }
   std::span<const Ref<TensorImpl>> constants() const { return constants_; }
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
@@ -7858,6 +8052,7 @@ class Plan {
   std::vector<PlanOutput> outputs_;
   std::vector<PlanStep> steps_;
   std::vector<ArenaSlot> slots_;
+  Maker arena_maker_ = Maker::unknown;
   std::vector<PlanNumber> numbers_;
   std::vector<Ref<TensorImpl>> constants_;
   std::vector<SymbolInfo> symbols_;
@@ -7907,6 +8102,7 @@ struct FrameOutput {
   Type type;
   Strides strides;          // row-major
   std::size_t bytes = 0;
+  Maker maker = Maker::unknown;
 };
 
 /// Room for one call's pointers, so that a call of any size allocates nothing: one of each per input or output.
@@ -8220,10 +8416,11 @@ struct Entry {
   mutable std::atomic<std::int64_t> other_runs{0};             // of threads without a place of their own
   std::int64_t runs() const;
   /// Whether code that was traced with certain Variables as arguments serves others. The function may also have captured
-  /// one of them, which a trace does not tell; a second trace with others does.
+  /// one of them, which a trace does not tell; a second trace does, for those places where it is given another.
   enum class Serves : std::uint8_t { unknown, all_variables, traced_variables };
   mutable std::atomic<Serves> serves{Serves::unknown};
   std::vector<const VariableSlot*> traced_slots;               // of Variables among the arguments
+  mutable std::vector<std::atomic<bool>> takes_any_slot;       // per each of them: another Variable there gave the same code
   const Entry* next = nullptr;                                 // older entry
 };
 
@@ -8330,7 +8527,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   Location where_;
   std::atomic<const Entry*> newest_{nullptr};
   mutable ForkSafeMutex mutex_;                    // of what follows; the user's functions never run under it
-  std::vector<std::unique_ptr<Entry>> entries_;   // owned; retired ones too, for callers may still run them
+  std::vector<std::unique_ptr<Entry>> entries_;   // owned; reset() hands them on, for callers may still run them
   std::int64_t compiles_ = 0, recompiles_ = 0;
   double compile_ms_ = 0;
   MissHistory misses_;
@@ -9856,7 +10053,8 @@ const RegionBody* find_region(const RegionKey& key, const RegionArguments& argum
 std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where);
 /// Records a traced call: of a body that an equal call has made before, or of a new one. Bodies with effects, which stay in
 /// order only outside of regions, and those with a cut are written out.
-std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced, Location where);
+std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments,
+                                           const TracedRegion& traced, Location where);
 
 }  // namespace jit_detail
 
@@ -11089,6 +11287,85 @@ SINTER_DECL bool TensorImpl::is_dense() const {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/tensor/memory_map.ipp
+// See the header.
+
+#include <deque>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace tensor_detail {
+struct Makers {
+  ForkSafeMutex mutex;
+  std::deque<std::string> texts{""};
+  std::map<std::string, Maker, std::less<>> numbers;
+};
+struct MemoryMap {
+  ForkSafeMutex mutex;
+  std::vector<Storage*> blocks;
+};
+}  // namespace tensor_detail
+
+SINTER_DECL Maker maker_of(std::string_view op, Location where) {
+  const std::string place = where.text();
+  std::string text(op);
+  if (!place.empty()) text += " at " + place;
+  auto& makers = process_object<tensor_detail::Makers>();
+  std::scoped_lock lock(makers.mutex);
+  const auto [found, is_new] = makers.numbers.emplace(text, static_cast<Maker>(makers.texts.size()));
+  if (is_new) makers.texts.push_back(std::move(text));
+  return found->second;
+}
+
+SINTER_DECL std::string text_of(Maker maker) {
+  auto& makers = process_object<tensor_detail::Makers>();
+  std::scoped_lock lock(makers.mutex);
+  return makers.texts[static_cast<std::size_t>(maker)];
+}
+
+namespace tensor_detail {
+
+SINTER_DECL void list_block(Storage& block) {
+  auto& map = process_object<MemoryMap>();
+  std::scoped_lock lock(map.mutex);
+  block.listed_at_ = static_cast<std::uint32_t>(map.blocks.size());
+  map.blocks.push_back(&block);
+}
+
+SINTER_DECL void forget_block(Storage& block) noexcept {
+  auto& map = process_object<MemoryMap>();
+  std::scoped_lock lock(map.mutex);
+  map.blocks.back()->listed_at_ = block.listed_at_;
+  map.blocks[block.listed_at_] = map.blocks.back();
+  map.blocks.pop_back();
+}
+
+SINTER_DECL std::string largest_blocks(Device device) {
+  constexpr std::size_t most = 5;
+  std::vector<std::pair<std::size_t, Maker>> used;
+  {
+    auto& map = process_object<MemoryMap>();
+    std::scoped_lock lock(map.mutex);
+    for (const Storage* block : map.blocks)   // a cached block has no handle
+      if (block->device() == device && block->use_count() > 0) used.emplace_back(block->listed_bytes_, block->maker_.load(std::memory_order_relaxed));
+  }
+  const std::size_t shown = std::min(most, used.size());
+  std::partial_sort(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(shown), used.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const std::string maker = text_of(used[i].second);
+    text += (i == 0 ? "the largest buffers: " : "; ") + std::to_string(used[i].first) + " bytes of " + (maker.empty() ? "unknown origin" : maker);
+  }
+  return text;
+}
+
+SINTER_DECL Maker& wanted_for() noexcept {
+  static thread_local constinit Maker maker = Maker::unknown;
+  return maker;
+}
+
+}  // namespace tensor_detail
+SINTER_NAMESPACE_END
 // ---- sinter/tensor/precision.ipp
 // Setting the default precision of products. See the header.
 
@@ -11562,6 +11839,7 @@ struct StorageAccess {
 
   static void free_block(Storage* storage) noexcept {
     tensor_detail::Pool::instance().held.fetch_sub(static_cast<std::int64_t>(tensor_detail::class_bytes(storage->size_class_)), std::memory_order_relaxed);
+    if (storage->listed_bytes_ > 0) tensor_detail::forget_block(*storage);
     std::free(storage->data_);
     delete storage;
   }
@@ -11596,6 +11874,17 @@ struct StorageAccess {
     list.pop_back();
     return storage;
   }
+  /// For the text of an error: what could not be allocated was wanted for this, and these hold most.
+  static std::string explained(std::string reason, Device device) {
+    const std::string wanted = text_of(tensor_detail::wanted_for()), largest = tensor_detail::largest_blocks(device);
+    if (!wanted.empty()) reason = "for " + wanted + ": " + reason;
+    return largest.empty() ? reason : reason + "\n  " + largest;
+  }
+  static void list(Storage* storage, std::size_t bytes) {
+    if (bytes < tensor_detail::listed_bytes) return;
+    storage->listed_bytes_ = bytes;
+    tensor_detail::list_block(*storage);
+  }
   static Storage* take_from_system(std::uint32_t size_class) {
     using namespace tensor_detail;
     Pool& pool = Pool::instance();
@@ -11604,32 +11893,44 @@ struct StorageAccess {
     if (exceeds(pool.limit.load())) flush_thread(), flush_global();
     if (exceeds(pool.limit.load()))
       throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes),
-                        "the limit of " + std::to_string(pool.limit.load()) + " bytes is reached (" + std::to_string(pool.held.load()) +
-                            " in use); free tensors or raise set_memory_limit");
+                        explained("the limit of " + std::to_string(pool.limit.load()) + " bytes is reached (" + std::to_string(pool.held.load()) +
+                                      " in use); free tensors or raise set_memory_limit",
+                                  Device::cpu()));
     void* data = std::aligned_alloc(alignment, class_bytes(size_class));
     if (data == nullptr) {
       flush_thread(), flush_global();
       data = std::aligned_alloc(alignment, class_bytes(size_class));
     }
-    if (data == nullptr) throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes), "the system has no memory left");
+    if (data == nullptr) throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes), explained("the system has no memory left", Device::cpu()));
     pool.system_calls.fetch_add(1, std::memory_order_relaxed);
     pool.held.fetch_add(bytes, std::memory_order_relaxed);
     auto* storage = new Storage;
     storage->data_ = data;
     storage->size_class_ = size_class;
+    list(storage, class_bytes(size_class));
     return storage;
   }
+  static DeviceBlock block_of(std::size_t bytes, Device device) {
+    DeviceMemory& memory = device_memory(device, "Storage");
+    try {
+      return memory.allocate(bytes, device);
+    } catch (const OutOfMemory& error) {   // the device's own words, and what holds most
+      throw OutOfMemory(explained(error.what(), device));
+    }
+  }
   static Storage* take_from_device(std::size_t bytes, Device device) {
-    const DeviceBlock block = device_memory(device, "Storage").allocate(bytes, device);
+    const DeviceBlock block = block_of(bytes, device);
     auto* storage = new Storage;
     storage->data_ = block.data;
     storage->block_ = block.block;
     storage->bytes_ = bytes;
     storage->device_ = device;
     storage->size_class_ = tensor_detail::device_class;
+    list(storage, bytes);
     return storage;
   }
   static void free_on_device(Storage* storage) noexcept {
+    if (storage->listed_bytes_ > 0) tensor_detail::forget_block(*storage);
     find_device_memory(storage->device_.kind)->free({storage->data_, storage->block_}, storage->device_);
     delete storage;
   }
@@ -11667,7 +11968,7 @@ struct StorageAccess {
 SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   using namespace tensor_detail;
   if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) return Ref<Storage>::adopt(StorageAccess::take_from_device(bytes, device));
-  if (bytes > (std::size_t{1} << 44)) throw OutOfMemory("cpu", bytes, "the size is beyond what any machine has");
+  if (bytes > (std::size_t{1} << 44)) throw OutOfMemory("cpu", bytes, StorageAccess::explained("the size is beyond what any machine has", device));
   ThreadCache& cache = thread_cache();
   if (SINTER_UNLIKELY(!cache.is_armed)) StorageAccess::arm(cache);
   std::uint32_t size_class = class_of(bytes);
@@ -11679,6 +11980,16 @@ SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   cache.allocations.set(cache.allocations.read() + 1);
   StorageAccess::count(cache, static_cast<std::int64_t>(class_bytes(size_class)));
   return Ref<Storage>::adopt(storage);
+}
+
+SINTER_DECL Ref<Storage> Storage::allocate_listed(std::size_t bytes, Device device, Maker maker) {
+  struct Wanted {
+    explicit Wanted(Maker maker) { tensor_detail::wanted_for() = maker; }
+    ~Wanted() { tensor_detail::wanted_for() = Maker::unknown; }
+  } wanted(maker);
+  Ref<Storage> storage = allocate(bytes, device);
+  storage->maker_.store(maker, std::memory_order_relaxed);
+  return storage;
 }
 
 SINTER_DECL Ref<Storage> Storage::wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner, Device device) {
@@ -13199,16 +13510,16 @@ inline void settle_numbers(std::span<const Leaf> leaves, std::string_view op, Lo
 
 inline StepType apply_step(const OpInfo& op, std::span<const StepType> args, const Attrs& attrs, Location where) {
   std::array<DType, 8> dtypes{};
-  std::array<bool, 8> weak{};
+  std::array<PromotionRank, 8> ranks{};
   bool all_weak = true;
   Shape shape = args[0].shape;
   for (std::size_t i = 0; i < args.size(); ++i) {
     dtypes[i] = args[i].dtype;
-    weak[i] = args[i].is_weak;
+    ranks[i] = promotion_rank(args[i].is_weak, args[i].shape.rank());
     all_weak &= args[i].is_weak;
     if (i > 0) shape = broadcast(shape, args[i].shape, op.name, where);
   }
-  DType dtype = elementwise_dtype(op, {dtypes.data(), args.size()}, {weak.data(), args.size()}, attrs, where);
+  DType dtype = elementwise_dtype(op, {dtypes.data(), args.size()}, {ranks.data(), args.size()}, attrs, where);
   return {dtype, all_weak, shape};
 }
 
@@ -13307,21 +13618,47 @@ SINTER_DECL void Record::destroy(Record* record) noexcept {
   queue.is_running = false;
 }
 
-SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const bool> weak, const Attrs& attrs,
+namespace graph_detail {
+/// The common dtype of operands. Those of one rank are promoted among themselves; a lower rank counts where its class is higher.
+inline DType promoted_dtype(std::span<const DType> dtypes, std::span<const PromotionRank> ranks) {
+  std::array<DType, 3> by_rank{DType::bool_, DType::bool_, DType::bool_};
+  std::array<bool, 3> is_there{};
+  for (std::size_t i = 0; i < dtypes.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(ranks[i]);
+    by_rank[rank] = promote(by_rank[rank], dtypes[i]);
+    is_there[rank] = true;
+  }
+  const auto numbers = static_cast<std::size_t>(PromotionRank::number), singles = static_cast<std::size_t>(PromotionRank::single),
+             tensors = static_cast<std::size_t>(PromotionRank::tensor);
+  if (!is_there[tensors] && !is_there[singles]) return by_rank[numbers];
+  DType result = is_there[tensors] ? by_rank[tensors] : by_rank[singles];
+  if (is_there[singles] && row(by_rank[singles]).kind > row(result).kind) result = by_rank[singles];
+  return is_there[numbers] ? promote_weak(result, row(by_rank[numbers]).kind) : result;
+}
+}  // namespace graph_detail
+
+SINTER_DECL void check_takes_bool(const OpInfo& op, DType result, Location where) {
+  if (SINTER_LIKELY(op.takes_bool || result != DType::bool_)) return;
+  throw DTypeError(op.name, op.arity == 1 ? "the operand is bool" : "both operands are bool", where,
+                   op.arity == 1 ? "!x negates a condition; cast it to count: cast(x, DType::i64)"
+                                 : "a ^ b tells where conditions differ; cast them to count: cast(x, DType::i64)");
+}
+
+SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const PromotionRank> ranks, const Attrs& attrs,
                                     Location where) {
-  std::size_t first = op.dtypes == DTypeRule::select ? 1 : 0;
+  const std::size_t first = op.dtypes == DTypeRule::select ? 1 : 0;
   if (first == 1 && dtypes[0] != DType::bool_)
     throw DTypeError(op.name, "the condition has dtype " + std::string(name(dtypes[0])) + ", it must be bool", where,
                      "compare it: where(x != 0, a, b)");
-  DType result = DType::bool_;
-  bool has_strong = false;
-  for (std::size_t i = first; i < dtypes.size(); ++i)
-    if (!weak[i]) result = promote(result, dtypes[i]), has_strong = true;
-  for (std::size_t i = first; i < dtypes.size(); ++i)
-    if (weak[i]) result = has_strong ? promote_weak(result, row(dtypes[i]).kind) : promote(result, dtypes[i]);
+  DType result = graph_detail::promoted_dtype(dtypes.subspan(first), ranks.subspan(first));
+  check_takes_bool(op, result, where);
   switch (op.dtypes) {
-    case DTypeRule::promote:
-    case DTypeRule::select: return result;
+    case DTypeRule::promote: return result;
+    case DTypeRule::select: {
+      // A choice between two numbers is no number where the condition is a tensor: it has the default dtype of its class.
+      const bool all_numbers = std::all_of(ranks.begin() + 1, ranks.end(), [](PromotionRank rank) { return rank == PromotionRank::number; });
+      return all_numbers && ranks[0] != PromotionRank::number && is_floating(result) ? DType::f32 : result;
+    }
     case DTypeRule::compare: return DType::bool_;
     case DTypeRule::floating: return is_floating(result) ? result : DType::f32;
     case DTypeRule::logical:
@@ -13669,6 +14006,12 @@ SINTER_DECL Type ScaledDotProductAttention::infer(const InferArgs& args) {
     if (!(broadcast(scores, args.in[3].shape, args.op, args.where) == scores))
       throw ShapeError(args.op, "the mask is " + args.in[3].shape.text() + ", it must broadcast to " + scores.text(), args.where);
   }
+  if (args.attrs.integer < 0 || args.attrs.integer > 2)
+    throw UserError(args.op, "the alignment is none of equal lengths (0), from the start (1), to the end (2)", args.where);
+  if (args.attrs.keepdim && args.attrs.integer == 0 && !(q[-2] == k[-2]))
+    throw ShapeError(args.op, "causal attention of " + q[-2].text() + " queries to " + k[-2].text() + " keys: q is " + q.text() + ", k is " + k.text(),
+                     args.where,
+                     "Causal::to_end lets the last query see all keys, as with a cache of keys; Causal::from_start lets query i see keys up to i");
   Shape out = q;
   out.set(rank - 1, v[-1]);
   return ops_detail::with_shape(args, out);
@@ -13685,15 +14028,19 @@ SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) 
   Val scores = matmul(q, transpose(k)) * scale;
   const Shape shape = scores.shape();
   constexpr double unseen = -std::numeric_limits<double>::infinity();
+  const bool is_to_end = args.attrs.integer == 2, may_see_nothing = args.in.size() == 4 || (args.attrs.keepdim && is_to_end);
   if (args.attrs.keepdim) {
-    const Shape square{shape[-2], shape[-1]};
-    scores = where(ge(iota(q, square, 0, DType::i64), iota(q, square, 1, DType::i64)), scores, unseen);
+    const Shape plane{shape[-2], shape[-1]};
+    Val last_seen = iota(q, plane, 0, DType::i64);
+    if (is_to_end && !identical(shape[-1], shape[-2]))
+      last_seen = last_seen + (element_count(k, {last - 1}, DType::i64) - element_count(q, {last - 1}, DType::i64));
+    scores = where(ge(last_seen, iota(q, plane, 1, DType::i64)), scores, unseen);
   }
   if (args.in.size() == 4) {
     const Val mask = args.in[3];
     scores = mask.dtype() == DType::bool_ ? where(mask, scores, unseen) : scores + mask;
   }
-  return matmul(softmax(scores, last), v);
+  return matmul(may_see_nothing ? softmax_or_zeros(scores, last) : softmax(scores, last), v);
 }
 
 SINTER_DECL Batched ScaledDotProductAttention::batch(const BatchArgs& a) {
@@ -13942,12 +14289,35 @@ inline std::shared_ptr<const Graph> finished(GraphBuilder& builder, std::span<co
   return std::make_shared<const Graph>(builder.finish(values));
 }
 
+/// Whether each example takes branch `b` of `branches`. An index beyond the last branch is that of the last, below the first of
+/// the first.
+inline Val takes_branch(Val index, std::size_t b, std::size_t branches) {
+  if (index.dtype() == DType::bool_) return b == 0 ? logical_not(index) : index;
+  if (branches == 1) return eq(index, index);
+  const double number = static_cast<double>(b);
+  return b == 0 ? le(index, number) : b + 1 == branches ? ge(index, number) : eq(index, number);
+}
+
+/// Operands of a branch, which is computed for all examples. Those that take another one may meet there a derivative that is
+/// infinite or NaN, which a gradient of zero does not undo: what comes back from them is dropped where it leaves the branch. That
+/// is known for single examples only, so that operands which all share are stretched over the batch.
+inline std::vector<Batched> branch_operands(const BatchArgs& args, Val is_taken) {
+  std::vector<Batched> operands;
+  for (std::size_t i = 1; i < args.in.size(); ++i) {
+    operands.push_back(batched_operand(args, i));
+    if (!is_floating(args.in[i].dtype())) continue;
+    const Val x = with_batch(args, i);
+    operands.back() = Batched(apply(op_info<ops::SelectGradient>, {with_rank(is_taken, x.rank()), x}));
+  }
+  return operands;
+}
+
 /// Every example has an index of its own: all branches, and a choice.
 inline void batch_choice(const BatchArgs& args, BatchedList& results) {
-  std::vector<Batched> operands;
-  for (std::size_t i = 1; i < args.in.size(); ++i) operands.push_back(batched_operand(args, i));
   std::vector<Val> chosen;
-  for (std::size_t b = args.attrs.bodies.size(); b-- > 0;) {
+  const std::size_t branches = args.attrs.bodies.size();
+  for (std::size_t b = branches; b-- > 0;) {
+    const std::vector<Batched> operands = branch_operands(args, takes_branch(args.in[0], b, branches));
     const std::vector<Batched> found = args.vectorise(*args.in[0].builder, *args.attrs.bodies[b], operands, args.size);
     for (std::size_t r = 0; r < found.size(); ++r) {
       const Val value = over_batch(found[r], args.size);
@@ -14643,9 +15013,9 @@ inline Type infer_pool(const InferArgs& args) {
 }
 
 /// [n, c, positions_h, positions_w, kh, kw].
-inline Val pool_windows(const DecomposeArgs& args) {
-  const IntVector& steps = args.attrs.steps;
-  return windows(args.in[0], {2, 3}, {steps[0], steps[2], steps[1], steps[3]});
+inline Val pool_windows(Val x, const Attrs& attrs) {
+  const IntVector& steps = attrs.steps;
+  return windows(x, {2, 3}, {steps[0], steps[2], steps[1], steps[3]});
 }
 
 /// The numbers of a conv2d, static by its rule where a kernel needs them.
@@ -14750,10 +15120,22 @@ SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
 }
 
 SINTER_DECL Type MaxPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
-SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) { return amax(ops_detail::pool_windows(args), {4, 5}); }
+SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) { return amax(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5}); }
+/// Each element of a window gets a rank of its own, the smallest for the one that the window's result is.
+SINTER_DECL ValList MaxPool2d::vjp(const VjpArgs& a) {
+  const Val seen = ops_detail::pool_windows(a.in[0], a.attrs);
+  const Shape shape = seen.shape();
+  const std::int64_t height = a.attrs.steps[0], width = a.attrs.steps[1];
+  const Val place = iota(seen, shape, 4, seen.dtype()) * static_cast<double>(width) + iota(seen, shape, 5, seen.dtype());
+  const Val is_largest = eq(seen, unreduce(a.out, {4, 5}, shape));
+  const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(height * width)));
+  const Val is_chosen = eq(rank, amin(rank, {4, 5}, kept));
+  const Attrs windowed{.axes = {2, 3}, .steps = {a.attrs.steps[0], a.attrs.steps[2], a.attrs.steps[1], a.attrs.steps[3]}};
+  return Windows::vjp(VjpArgs{a.in, seen, where(is_chosen, unreduce(a.dout, {4, 5}, shape), 0), windowed, a.where});
+}
 
 SINTER_DECL Type AvgPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
-SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) { return mean(ops_detail::pool_windows(args), {4, 5}); }
+SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) { return mean(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5}); }
 
 }  // namespace ops
 SINTER_NAMESPACE_END
@@ -15030,6 +15412,7 @@ inline DType promoted_dtype(const OpInfo& op, const InferArgs& args) {
 
 inline DType elementwise_result_dtype(const OpInfo& op, const InferArgs& args) {
   const DType promoted = promoted_dtype(op, args);
+  check_takes_bool(op, promoted, args.where);
   switch (op.dtypes) {
     case DTypeRule::promote: return promoted;
     case DTypeRule::compare: return DType::bool_;
@@ -15060,6 +15443,7 @@ SINTER_DECL void infer_elementwise(const OpInfo& op, const InferArgs& args, Type
 }
 
 }  // namespace ops_detail
+
 SINTER_NAMESPACE_END
 // ---- sinter/ops/join.ipp
 // Shape rules, decompositions and derivatives of joins.
@@ -15268,10 +15652,44 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-/// Whether each column of the logits is the row's class.
-inline Val is_target(Val logits, Val target) {
+enum class RowsTo : std::int64_t { mean = 0, sum = 1, each = 2 };
+inline RowsTo rows_to(const Attrs& attrs) { return attrs.steps.empty() ? RowsTo::mean : static_cast<RowsTo>(attrs.steps[0]); }
+
+inline std::int64_t ignored_class(const Attrs& attrs) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(attrs.integer) - 100); }
+
+/// What forward and gradient of a cross entropy say of its targets.
+struct Targets {
+  Val is_target;   // [n, c]: whether each column is the row's class
+  Val counts;      // [n, 1]: whether the row does
+  Val weight;      // [n, 1]: of the row's class, where there are weights; else empty
+  Val total;       // (): what the mean is divided by, the rows that count or their weights; else empty
+};
+
+/// Targets are checked by a gather of their class. For the mean that is done where rows are counted, in a kernel of single numbers
+/// before that of the rows, which every result waits for; otherwise where a row is taken or left out.
+inline Targets targets_of(Val logits, Val target, Val weight, const Attrs& attrs) {
   const Shape shape = logits.shape();
-  return eq(iota(logits, shape, 1, target.dtype()), reshape(target, {shape[0], 1}));
+  const Dim rows = shape[0], classes = shape[1];
+  const bool is_mean = rows_to(attrs) == RowsTo::mean;
+  const Val ignored = integer_number(target, ignored_class(attrs));
+  Val counts = ne(target, ignored);
+  const Val valid = where(counts, target, 0);
+  Targets out;
+  out.is_target = eq(iota(logits, shape, 1, target.dtype()), reshape(target, {rows, 1}));
+  if (weight) {
+    const Val of_row = take(weight, valid, 0);
+    out.weight = reshape(of_row, {rows, 1});
+    if (is_mean) out.total = sum(where(counts, of_row, 0), {0});
+  } else {
+    const Val checked = ne(checked_index(target, valid, classes), ignored);
+    if (is_mean) out.total = cast(sum(cast(checked, DType::i64), {0}), logits.dtype());
+    else counts = checked;
+  }
+  // After the total, and as a floating number: so it is stored by the kernel that counts, which a kernel of rows then waits for,
+  // and no row works with integers as wide as targets but to compare them with its columns.
+  if (is_mean) counts = ne(where(counts, apply(op_info<ops::Barrier>, {number(logits, 1), out.total}), 0), 0);
+  out.counts = reshape(counts, {rows, 1});
+  return out;
 }
 
 }  // namespace ops_detail
@@ -15279,30 +15697,74 @@ inline Val is_target(Val logits, Val target) {
 namespace ops {
 
 SINTER_DECL Type CrossEntropy::infer(const InferArgs& args) {
+  ops_detail::require_count(args, 2, 3);
   ops_detail::require_floating(args);
   ops_detail::require_integer(args, 1);
   const Shape &logits = args.in[0].shape, &target = args.in[1].shape;
+  const Attrs& attrs = args.attrs;
+  if (attrs.steps.size() > 1 || (attrs.steps.size() == 1 && (attrs.steps[0] < 0 || attrs.steps[0] > 2)))
+    throw UserError(args.op, "the reduction is no mean (0), sum (1) or none (2)", args.where);
+  if (!(attrs.value >= 0 && attrs.value <= 1))
+    throw UserError(args.op, "label_smoothing is " + std::to_string(attrs.value), args.where, "it goes from 0 to 1");
+  const std::int64_t ignored = ops_detail::ignored_class(attrs);
+  if (args.in[1].dtype == DType::i32 && ignored != static_cast<std::int32_t>(ignored))
+    throw UserError(args.op, "ignore_index is " + std::to_string(ignored) + ", which no target of i32 can be", args.where);
   if (logits.rank() != 2 || target.rank() != 1 || !(logits[0] == target[0]))
     throw ShapeError(args.op, "logits are " + logits.text() + ", target is " + target.text(), args.where,
                      "logits must be (n, classes) and target (n,)");
   if (ops_detail::is_zero(logits[1])) throw ShapeError(args.op, "logits are " + logits.text() + ": there is no class", args.where);
-  return ops_detail::with_shape(args, {});
+  if (args.in.size() == 3) {
+    ops_detail::require_same_dtype(args, 0, 2);
+    if (args.in[2].shape.rank() != 1 || !(args.in[2].shape[0] == logits[1]))
+      throw ShapeError(args.op, "logits are " + logits.text() + ", weight is " + args.in[2].shape.text(), args.where,
+                       "weight must be (classes,)");
+  }
+  return ops_detail::with_shape(args, ops_detail::rows_to(args.attrs) == ops_detail::RowsTo::each ? Shape{logits[0]} : Shape{});
 }
 
 SINTER_DECL Val CrossEntropy::decompose(const DecomposeArgs& args) {
-  const Val logits = args.in[0], target = args.in[1];
-  const Val x = logits - amax(logits, {1}, kept);   // the shift cancels in the difference below
+  const Val logits = args.in[0], weight = args.in.size() == 3 ? args.in[2] : Val{};
+  const double smoothing = args.attrs.value;
+  const ops_detail::Targets targets = ops_detail::targets_of(logits, args.in[1], weight, args.attrs);
+  const Val x = logits - amax(logits, {1}, kept);   // the shift cancels in the differences below
   // Kept axes, so that the gradient's softmax shares these sums.
-  const Val picked = sum(where(ops_detail::is_target(logits, target), x, 0), {1}, kept);
-  return mean(log(sum(exp(x), {1}, kept)) - picked, {0, 1});
+  // Rows come after their total: a kernel that made it together with the sum of losses would leave gradients, which wait for the
+  // total, to another pass over the rows.
+  const Val seen = targets.total ? apply(op_info<Barrier>, {x, targets.total}) : x;
+  const Val normaliser = log(sum(exp(x), {1}, kept)), picked = sum(where(targets.is_target, seen, 0), {1}, kept);
+  Val loss = normaliser - picked;
+  if (weight) loss = loss * targets.weight;
+  if (smoothing != 0) {   // the same with every class as target
+    const Val each = weight ? (normaliser - x) * weight : normaliser - x;
+    loss = loss * (1 - smoothing) + sum(each, {1}, kept) * smoothing / element_count(logits, {1}, logits.dtype());
+  }
+  loss = where(targets.counts, loss, 0);
+  switch (ops_detail::rows_to(args.attrs)) {
+    case ops_detail::RowsTo::each: return reshape(loss, {logits.shape()[0]});
+    case ops_detail::RowsTo::sum: return sum(loss, {0, 1});
+    case ops_detail::RowsTo::mean: break;
+  }
+  return sum(loss, {0, 1}) / targets.total;
 }
 
-/// (softmax(logits) - one_hot(target)) / n.
+/// By a row's logits: weight * (softmax - one_hot), and of the smoothing softmax * sum(weights) - weights.
 SINTER_DECL ValList CrossEntropy::vjp(const VjpArgs& a) {
-  const Val logits = a.in[0];
+  const Val logits = a.in[0], weight = a.in.size() == 3 ? a.in[2] : Val{};
+  const double smoothing = a.attrs.value;
+  const ops_detail::Targets targets = ops_detail::targets_of(logits, a.in[1], weight, a.attrs);
   const Val p = softmax(logits, 1);
-  const Val scale = a.dout / element_count(logits, {0}, logits.dtype());
-  return {where(ops_detail::is_target(logits, a.in[1]), p - 1, p) * scale, Val{}};
+  Val by_logits = where(targets.is_target, p - 1, p);
+  if (weight) by_logits = by_logits * targets.weight;
+  if (smoothing != 0) {
+    const Val classes = element_count(logits, {1}, logits.dtype());
+    const Val each = weight ? p * sum(weight, {0}) - weight : p * classes - 1;
+    by_logits = by_logits * (1 - smoothing) + each * smoothing / classes;
+  }
+  Val scale = a.dout;
+  if (ops_detail::rows_to(a.attrs) == ops_detail::RowsTo::each) scale = reshape(scale, {logits.shape()[0], 1});
+  if (ops_detail::rows_to(a.attrs) == ops_detail::RowsTo::mean) scale = scale / targets.total;
+  const Val gradient = by_logits * where(targets.counts, scale, 0);
+  return weight ? ValList{gradient, Val{}, Val{}} : ValList{gradient, Val{}};
 }
 
 SINTER_DECL Type MseLoss::infer(const InferArgs& args) {
@@ -15469,12 +15931,13 @@ inline Type infer_extremum(const InferArgs& args) {
   return with_shape(args, reduced_shape(args, args.in[0].shape));
 }
 
-/// Each of the equal extreme elements gets its share.
+/// Each of the equal extreme elements gets its share. Where a NaN is the extreme, nothing equals it: all get 0 / 0.
 inline ValList extremum_vjp(const VjpArgs& a) {
   const Shape shape = a.in[0].shape();
   const Val is_extreme = eq(a.in[0], unreduce(a.out, a.attrs.axes, shape));
   const Val ties = sum(cast(is_extreme, a.dout.dtype()), a.attrs.axes, a.attrs.keepdim ? ReducedAxes::kept : ReducedAxes::dropped);
-  return {where(is_extreme, unreduce(a.dout / ties, a.attrs.axes, shape), 0)};
+  const Val others = where(eq(ties, 0), std::numeric_limits<double>::quiet_NaN(), full_like(ties, 0));
+  return {where(is_extreme, unreduce(a.dout / ties, a.attrs.axes, shape), unreduce(others, a.attrs.axes, shape))};
 }
 
 }  // namespace ops_detail
@@ -15492,9 +15955,13 @@ SINTER_DECL ValList Prod::vjp(const VjpArgs& a) {
   const Val is_zero = eq(x, 0);
   const Val nonzero = where(is_zero, 1, x);
   const Val zeros = sum(cast(is_zero, x.dtype()), axes, kept);
-  // The product of the other elements: without zeros product / x; with one zero it is nonzero there only.
-  const Val others = where(is_zero, where(eq(zeros, 1), 1, full_like(x, 0)), where(eq(zeros, 0), 1 / nonzero, 0));
-  return {unreduce(a.dout, axes, x.shape()) * (prod(nonzero, axes, kept) * others)};
+  // The product of the other elements: without zeros product / x; with one zero it is nonzero there only. Where an infinity or
+  // NaN is among the others, so that a zero times it stays NaN, it is said by a count, as it cannot be divided out again.
+  const Val is_endless = logical_not(lt(abs(x), std::numeric_limits<double>::infinity()));
+  const Val endless = cast(is_endless, x.dtype()), among_others = ne(sum(endless, axes, kept) - endless, 0);
+  const Val vanished = where(among_others, std::numeric_limits<double>::quiet_NaN(), full_like(x, 0)), whole = prod(nonzero, axes, kept);
+  const Val others = where(is_zero, where(eq(zeros, 1), whole, vanished), where(eq(zeros, 0), whole * (1 / nonzero), vanished));
+  return {unreduce(a.dout, axes, x.shape()) * others};
 }
 
 SINTER_DECL ValList Amax::vjp(const VjpArgs& a) { return ops_detail::extremum_vjp(a); }
@@ -15555,8 +16022,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast, ops::StopGradient,
     ops::Sigmoid, ops::Relu, ops::Gauss, ops::GeluSlope, ops::Gelu, ops::SiluSlope, ops::Silu,
     // binary, comparison
-    ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum, ops::Clamp,
-    ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge, ops::Where,
+    ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum, ops::Clamp, ops::ClampToNumbers,
+    ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge, ops::Where, ops::SelectGradient,
     // reduction, statistics
     ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All, ops::Argmax, ops::Argmin,
     // view, join
@@ -15661,12 +16128,23 @@ inline Val shifted(Val x, const IntVector& axes) {
   return x - amax(x, axes, ReducedAxes::kept);
 }
 
+/// Softmax with zeros for rows of -inf alone, whose gradient is zero then, too.
+inline Val softmax_or_zeros(Val x, const IntVector& axes) {
+  const Shape shape = x.shape();
+  if (is_zero(shape[static_cast<int>(axes[0])])) return x;
+  const Val largest = amax(x, axes, ReducedAxes::kept);
+  const Val is_empty = eq(largest, -std::numeric_limits<double>::infinity());
+  const Val e = exp(x - where(is_empty, 0, largest));
+  return e * where(is_empty, 0, reciprocal(sum(e, axes, ReducedAxes::kept)));
+}
+
 }  // namespace ops_detail
 
 namespace ops {
 
 SINTER_DECL Type Softmax::infer(const InferArgs& args) { return ops_detail::infer_along_axis(args); }
 SINTER_DECL Val Softmax::decompose(const DecomposeArgs& args) {
+  if (args.attrs.keepdim) return ops_detail::softmax_or_zeros(args.in[0], args.attrs.axes);
   const Val e = exp(ops_detail::shifted(args.in[0], args.attrs.axes));
   return e * reciprocal(sum(e, args.attrs.axes, kept));   // one division for each row
 }
@@ -15810,32 +16288,61 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-/// `shape` with `axis` replaced by the axes of `index`.
-inline Shape taken_shape(const InferArgs& args, const Shape& shape, const Shape& index, int axis) {
+/// `shape` with `axis` replaced by the axes of `index` after those that they share.
+inline Shape taken_shape(const InferArgs& args, const Shape& shape, const Shape& index, int axis, int shared = 0) {
   Shape out;
   for (int i = 0; i < axis; ++i) out.push_back(shape[i], args.where);
-  for (Dim dim : index.dims()) out.push_back(dim, args.where);
+  for (int i = shared; i < index.rank(); ++i) out.push_back(index[i], args.where);
   for (int i = axis + 1; i < shape.rank(); ++i) out.push_back(shape[i], args.where);
   return out;
 }
 
-/// [batch, n, others...] as [batch * n, others...].
-inline Val joined_rows(Val x) {
+/// For index [batch, ...] into the `rows` rows of each example: the same rows counted through the batch. What is out of range
+/// for its example is an error, not a row of another one.
+inline Val index_of_joined_rows(Val index, Dim rows) {
+  const Shape shape = index.shape();
+  const Val flat = reshape(index, {shape.numel()}), valid = cast(reshape(checked_index(flat, flat, rows), shape), DType::i64);
+  Shape column{shape[0]};
+  for (int i = 1; i < shape.rank(); ++i) column.push_back(1);
+  const Val empty = full(index, {rows}, DType::bool_, 0);   // its shape is all that is asked of it
+  return valid + iota(index, column, 0, DType::i64) * element_count(empty, {0}, DType::i64);
+}
+
+/// scatter_add of value [batch, others before the axis..., index..., others after it...] at index [batch, index...], each example
+/// into zeros of `shape` along `axis`: [batch, shape...].
+inline Val scatter_examples(Val index, Val value, const Shape& shape, int axis) {
+  const int index_rank = index.rank() - 1;
+  const Dim examples = index.shape()[0];
+  IntVector order{0};   // [batch, index..., others...]
+  for (int i = 0; i < index_rank; ++i) order.push_back(1 + axis + i);
+  for (int i = 0; i < axis; ++i) order.push_back(1 + i);
+  for (int i = axis + 1; i < shape.rank(); ++i) order.push_back(index_rank + i);
+  Shape target{examples, shape[axis]}, joined{examples * shape[axis]};
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i == axis) continue;
+    target.push_back(shape[i]);
+    joined.push_back(shape[i]);
+  }
+  const Val sums = scatter_add(index_of_joined_rows(index, shape[axis]), permute(value, order), joined, 0);
+  return move_axis(reshape(sums, target), 1, axis + 1);
+}
+
+/// The first `count` axes as one.
+inline Val joined_first_axes(Val x, int count) {
   const Shape shape = x.shape();
-  Shape joined{shape[0] * shape[1]};
-  for (int i = 2; i < shape.rank(); ++i) joined.push_back(shape[i]);
+  Dim first = 1;
+  for (int i = 0; i < count; ++i) first *= shape[i];
+  Shape joined{first};
+  for (int i = count; i < shape.rank(); ++i) joined.push_back(shape[i]);
   return reshape(x, joined);
 }
 
-/// For index [batch, ...] into the rows of each example of x [batch, n, ...]: the same rows counted through the batch. What
-/// is out of range for its example stays out of range.
-inline Val index_of_joined_rows(Val index, Val x) {
-  index = cast(index, DType::i64);
-  Shape column{index.shape()[0]};
-  for (int i = 1; i < index.rank(); ++i) column.push_back(1);
-  const Val rows = element_count(x, {1}, DType::i64), all_rows = element_count(x, {0, 1}, DType::i64);
-  const Val joined = index + iota(index, column, 0, DType::i64) * rows;
-  return where(lt(index, 0), index, where(lt(index, rows), joined, index + all_rows));
+/// A gather whose steps along the checked axis have length 0: it reads `values` themselves.
+SINTER_DECL Val checked_index(Val values, Val index, Dim extent) {
+  const Dim count = values.shape().numel();
+  const Val table = expand(reshape(values, {count, 1}), {count, extent});
+  const Val checked = apply(op_info<ops::Take>, {table, reshape(index, {count})}, Attrs{.axes = {1}, .integer = 1});
+  return reshape(checked, values.shape());
 }
 
 }  // namespace ops_detail
@@ -15845,10 +16352,24 @@ namespace ops {
 SINTER_DECL Type Take::infer(const InferArgs& args) {
   ops_detail::require_integer(args, 1);
   const int axis = ops_detail::first_axis(args);
-  return ops_detail::with_shape(args, ops_detail::taken_shape(args, args.in[0].shape, args.in[1].shape, axis));
+  const Shape &x = args.in[0].shape, &index = args.in[1].shape;
+  bool fits = args.attrs.integer >= 0 && args.attrs.integer <= axis && args.attrs.integer <= index.rank();
+  for (int i = 0; fits && i < args.attrs.integer; ++i) fits = x[i] == index[i];
+  if (!fits)
+    throw ShapeError(args.op, "x is " + x.text() + ", index is " + index.text(), args.where,
+                     "the first " + std::to_string(args.attrs.integer) + " axes must be the same and stand before axis " + std::to_string(axis));
+  return ops_detail::with_shape(args, ops_detail::taken_shape(args, x, index, axis, static_cast<int>(args.attrs.integer)));
 }
 SINTER_DECL ValList Take::vjp(const VjpArgs& a) {
-  return {scatter_add(a.in[1], a.dout, a.in[0].shape(), static_cast<int>(a.attrs.axes[0])), Val{}};
+  const Shape shape = a.in[0].shape();
+  const int shared = static_cast<int>(a.attrs.integer);
+  const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), shape.rank(), "take", a.where);
+  if (shared == 0) return {scatter_add(a.in[1], a.dout, shape, axis), Val{}};
+  Shape example;
+  for (int i = shared; i < shape.rank(); ++i) example.push_back(shape[i]);
+  const Val sums = ops_detail::scatter_examples(ops_detail::joined_first_axes(a.in[1], shared), ops_detail::joined_first_axes(a.dout, shared),
+                                                example, axis - shared);
+  return {reshape(sums, shape), Val{}};
 }
 
 SINTER_DECL Type ScatterAdd::infer(const InferArgs& args) {
@@ -15873,7 +16394,7 @@ SINTER_DECL Type OneHot::infer(const InferArgs& args) {
   return ops_detail::with_shape(args, out, args.attrs.dtype);
 }
 SINTER_DECL Val OneHot::decompose(const DecomposeArgs& args) {
-  const Val index = args.in[0];
+  const Val index = ops_detail::checked_index(args.in[0], args.in[0], args.attrs.shape[0]);
   Shape column = index.shape(), whole = index.shape();
   column.push_back(1);
   whole.push_back(args.attrs.shape[0]);
@@ -15882,16 +16403,11 @@ SINTER_DECL Val OneHot::decompose(const DecomposeArgs& args) {
 
 SINTER_DECL Batched Take::batch(const BatchArgs& a) {
   const int rank = a.in[0].rank() - (a.is_batched(0) ? 1 : 0), axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), rank, "take", a.where);
-  if (!a.is_batched(1)) return take(a.in[0], a.in[1], axis + 1);
-  if (!a.is_batched(0)) return ops_detail::move_axis(take(a.in[0], a.in[1], axis), axis, 0);
-  const Val x = ops_detail::move_axis(a.in[0], axis + 1, 1);
-  const int index_rank = a.in[1].rank() - 1;
-  const Val rows = take(ops_detail::joined_rows(x), ops_detail::index_of_joined_rows(a.in[1], x), 0);   // [batch, index..., others...]
-  IntVector order{0};
-  for (int i = 0; i < axis; ++i) order.push_back(1 + index_rank + i);
-  for (int i = 0; i < index_rank; ++i) order.push_back(1 + i);
-  for (int i = axis + 1; i < rank; ++i) order.push_back(index_rank + i);
-  return permute(rows, order);
+  if (a.attrs.integer == 0) {
+    if (!a.is_batched(1)) return take(a.in[0], a.in[1], axis + 1);
+    if (!a.is_batched(0)) return ops_detail::move_axis(take(a.in[0], a.in[1], axis), axis, 0);
+  }
+  return apply(a.op, {ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1)}, Attrs{.axes = {axis + 1}, .integer = a.attrs.integer + 1});
 }
 
 SINTER_DECL Batched ScatterAdd::batch(const BatchArgs& a) {
@@ -15899,17 +16415,7 @@ SINTER_DECL Batched ScatterAdd::batch(const BatchArgs& a) {
   const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), shape.rank(), "scatter_add", a.where);
   const Val value = ops_detail::with_batch(a, 1);
   if (!a.is_batched(0)) return scatter_add(a.in[0], value, ops_detail::batched_shape(a.size, shape), axis + 1);
-  const int index_rank = a.in[0].rank() - 1;
-  IntVector order{0};   // [batch, index..., others...]
-  for (int i = 0; i < index_rank; ++i) order.push_back(1 + axis + i);
-  for (int i = 0; i < axis; ++i) order.push_back(1 + i);
-  for (int i = axis + 1; i < shape.rank(); ++i) order.push_back(index_rank + i);
-  Shape target{a.size, shape[axis]}, joined{a.size * shape[axis]};
-  for (int i = 0; i < shape.rank(); ++i)
-    if (i != axis) target.push_back(shape[i], a.where), joined.push_back(shape[i]);
-  const Val zeros = full(value, target, DType::bool_, 0);   // its shape is all that is asked of it
-  const Val sums = scatter_add(ops_detail::index_of_joined_rows(a.in[0], zeros), permute(value, order), joined, 0);
-  return ops_detail::move_axis(reshape(sums, target), 1, axis + 1);
+  return ops_detail::scatter_examples(a.in[0], value, shape, axis);
 }
 
 SINTER_DECL Batched OneHot::batch(const BatchArgs& a) { return apply(a.op, a.in, a.attrs); }
@@ -15976,6 +16482,9 @@ SINTER_DECL Val full(Val context, const Shape& shape, DType dtype, double value)
   return ops_detail::make(context, op_info<ops::Full>, std::move(attrs));
 }
 SINTER_DECL Val number(Val like, double value) { return full(like, {}, like.dtype(), value); }
+SINTER_DECL Val integer_number(Val like, std::int64_t value) {
+  return ops_detail::make(like, op_info<ops::Full>, Attrs{.integer = value, .dtype = like.dtype(), .has_dtype = true, .device = like.type().device});
+}
 SINTER_DECL Val full_like(Val like, double value) { return full(like, like.shape(), like.dtype(), value); }
 SINTER_DECL Val iota(Val context, const Shape& shape, int axis, DType dtype) {
   return ops_detail::make(context, op_info<ops::Iota>, Attrs{.axes = {axis}, .shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device});
@@ -16118,6 +16627,7 @@ SINTER_DECL Val scatter_add(Val index, Val value, const Shape& shape, int axis) 
   return apply(op_info<ops::ScatterAdd>, {index, value}, Attrs{.axes = {axis}, .shape = shape});
 }
 SINTER_DECL Val softmax(Val x, int axis) { return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}}); }
+SINTER_DECL Val softmax_or_zeros(Val x, int axis) { return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}, .keepdim = true}); }
 SINTER_DECL Val logsumexp(Val x, int axis) { return apply(op_info<ops::Logsumexp>, {x}, Attrs{.axes = {axis}}); }
 
 SINTER_NAMESPACE_END
@@ -16535,17 +17045,21 @@ class Capturer {
 
   OpenOperand apply(const OpInfo& op, std::span<const OpenOperand> args, const SharedAttrs& attrs, Location where) {
     std::array<DType, 8> dtypes{};
-    std::array<bool, 8> weak{};
+    std::array<PromotionRank, 8> ranks{};
     bool all_weak = true;
-    for (std::size_t i = 0; i < args.size(); ++i) dtypes[i] = args[i].dtype, weak[i] = args[i].is_weak, all_weak &= args[i].is_weak;
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      dtypes[i] = args[i].dtype;
+      ranks[i] = promotion_rank(args[i].is_weak, args[i].number != nullptr ? 0 : out_.builder.type(args[i].value).shape.rank());
+      all_weak &= args[i].is_weak;
+    }
     std::span<const DType> dtype_list(dtypes.data(), args.size());
-    std::span<const bool> weak_list(weak.data(), args.size());
-    DType result = elementwise_dtype(op, dtype_list, weak_list, *attrs, where);
+    std::span<const PromotionRank> rank_list(ranks.data(), args.size());
+    DType result = elementwise_dtype(op, dtype_list, rank_list, *attrs, where);
     Values inputs;
     bool keeps_operands = op.dtypes == DTypeRule::attribute || op.dtypes == DTypeRule::first;
     OpInfo computing = op;
     if (op.dtypes == DTypeRule::compare) computing.dtypes = DTypeRule::promote;
-    DType common = keeps_operands ? DType::f32 : elementwise_dtype(computing, dtype_list, weak_list, *attrs, where);
+    DType common = keeps_operands ? DType::f32 : elementwise_dtype(computing, dtype_list, rank_list, *attrs, where);
     for (std::size_t i = 0; i < args.size(); ++i) {
       bool is_condition = op.dtypes == DTypeRule::select && i == 0;
       DType target = keeps_operands ? (args[i].number != nullptr ? default_dtype(args[i].dtype) : args[i].dtype) : is_condition ? DType::bool_ : common;
@@ -16682,6 +17196,27 @@ inline bool is_at_most(Dim a, Dim b) {
   return gap.is_static() ? gap.value() >= 0 : a < b + Dim(1);
 }
 
+/// attrs.value (floating) or attrs.integer: every element of what is filled with the number `value`. One that an integer dtype
+/// cannot hold is refused; fractions are cut off.
+inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::string_view op, Location where) {
+  const Leaf& leaf = value.leaf();
+  if (is_floating(dtype)) {
+    attrs.value = leaf.kind == DTypeClass::floating ? leaf.number : static_cast<double>(leaf.integer);
+    return;
+  }
+  if (dtype == DType::bool_) {
+    attrs.integer = leaf.kind == DTypeClass::floating ? leaf.number != 0 : leaf.integer != 0;
+    return;
+  }
+  bool fits = leaf.kind != DTypeClass::floating || (leaf.number >= -0x1p63 && leaf.number < 0x1p63);
+  const std::int64_t number = leaf.kind != DTypeClass::floating ? leaf.integer : fits ? static_cast<std::int64_t>(leaf.number) : 0;
+  if (dtype == DType::i32) fits = fits && number == static_cast<std::int32_t>(number);
+  if (!fits)
+    throw UserError(op, "the value " + (leaf.kind == DTypeClass::floating ? std::to_string(leaf.number) : std::to_string(leaf.integer)) + " does not fit " +
+                            std::string(name(dtype)), where);
+  attrs.integer = number;
+}
+
 /// A device on which something is made: it must be usable now, not when the value is computed.
 inline Device checked_device(Device device, std::string_view op, Location where) {
   if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) device_memory(device, op, where);
@@ -16713,8 +17248,7 @@ SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions o
   attrs.shape = shape;
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
-  if (is_floating(options.dtype)) attrs.value = value.number();
-  else attrs.integer = value.leaf().kind == DTypeClass::floating ? scalar_meaning::integer_of(value.leaf().number, options.dtype) : value.leaf().integer;
+  expr_detail::fill_with(attrs, value, options.dtype, "full", where);
   return expr_detail::record<ops::Full>({}, std::move(attrs), where);
 }
 SINTER_DECL Tensor zeros(const Shape& shape, TensorOptions options, Location where) { return full(shape, 0, options, where); }
@@ -16821,18 +17355,24 @@ SINTER_NAMESPACE_BEGIN
 
 // ---- reductions
 
-SINTER_DECL Tensor sum(const In& x, Axes axes, Keep keep) {
-  Ref<TensorImpl> value = x.tensor();
-  if (value->type.dtype == DType::bool_ || value->type.dtype == DType::i32) return expr_detail::reduce<ops::Sum>(In(cast(x, DType::i64), x.where), axes, keep);
-  return expr_detail::reduce<ops::Sum>(x, axes, keep);
+namespace expr_detail {
+/// What sums and products are made of: bool and i32 as i64, which holds more of them.
+inline In counted(const In& x) {
+  const Ref<TensorImpl> value = x.tensor();
+  return In(is_floating(value->type.dtype) ? Tensor(value) : cast(In(Tensor(value), x.where), DType::i64), x.where);
 }
-SINTER_DECL Tensor prod(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Prod>(x, axes, keep); }
-SINTER_DECL Tensor mean(const In& x, Axes axes, Keep keep) {
-  return expr_detail::reduce<ops::Mean>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where), axes, keep);
+/// A mean or variance. That of integers is computed in f64, which holds them, and given as f32.
+template <class Op>
+Tensor statistic(const In& x, Axes axes, Keep keep) {
+  const Tensor given(x.tensor());
+  if (is_floating(given.dtype())) return reduce<Op>(In(given, x.where), axes, keep);
+  return cast(In(reduce<Op>(In(cast(In(given, x.where), DType::f64), x.where), axes, keep), x.where), DType::f32);
 }
-SINTER_DECL Tensor var(const In& x, Axes axes, Keep keep) {
-  return expr_detail::reduce<ops::Var>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where), axes, keep);
-}
+}  // namespace expr_detail
+SINTER_DECL Tensor sum(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Sum>(expr_detail::counted(x), axes, keep); }
+SINTER_DECL Tensor prod(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Prod>(expr_detail::counted(x), axes, keep); }
+SINTER_DECL Tensor mean(const In& x, Axes axes, Keep keep) { return expr_detail::statistic<ops::Mean>(x, axes, keep); }
+SINTER_DECL Tensor var(const In& x, Axes axes, Keep keep) { return expr_detail::statistic<ops::Var>(x, axes, keep); }
 SINTER_DECL Tensor amax(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Amax>(x, axes, keep); }
 SINTER_DECL Tensor amin(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Amin>(x, axes, keep); }
 SINTER_DECL Tensor any(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Any>(x, axes, keep); }
@@ -16915,6 +17455,9 @@ SINTER_DECL Tensor flatten(const In& x, int first, int last) {
   if (shape.rank() == 0) return reshape(x, Shape{1});
   first = normalise_axis(first, shape.rank(), "flatten", x.where);
   last = normalise_axis(last, shape.rank(), "flatten", x.where);
+  if (first > last)
+    throw IndexError("flatten", "the first axis is " + std::to_string(first) + ", the last one " + std::to_string(last) + " of " + shape.text(), x.where,
+                     "the last one must not stand before the first");
   Shape out;
   Dim merged = 1;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -16973,8 +17516,8 @@ SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> w
     if (low < 0 || high < 0) throw ShapeError("pad", "widths must not be negative", x.where, "slice to make a tensor smaller");
     attrs.shape.push_back(low), attrs.limits.push_back(high);
   }
-  attrs.value = value;
-  if (!is_floating(input->type.dtype)) attrs.integer = scalar_meaning::integer_of(value, input->type.dtype);
+  expr_detail::fill_with(attrs, Scalar(value), input->type.dtype, "pad", x.where);
+  attrs.value = input->type.dtype == DType::bool_ ? static_cast<double>(attrs.integer) : value;
   return expr_detail::record<ops::Pad>({Leaf(std::move(input))}, std::move(attrs), x.where);
 }
 SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {
@@ -17055,6 +17598,14 @@ SINTER_DECL const Variable& Variable::operator/=(const In& value) const { return
 // ---- run-time numbers
 
 namespace expr_detail {
+/// Arithmetic of run-time numbers counts bools, as that of C++ does.
+inline Leaf counted_number(const Scalar& x) {
+  const Leaf& leaf = x.leaf();
+  if (!leaf.value || leaf.value->type.dtype != DType::bool_) return leaf;
+  Ref<TensorImpl> counted = record_op(op_info<ops::Cast>, {leaf}, Attrs{.dtype = DType::i64, .has_dtype = true}, {});
+  counted->is_weak = leaf.value->is_weak;
+  return Leaf(std::move(counted));
+}
 template <class Op, class F>
 Scalar scalar_binary(const Scalar& a, const Scalar& b, F&& compute) {
   if (a.is_number() && b.is_number()) {
@@ -17064,7 +17615,7 @@ Scalar scalar_binary(const Scalar& a, const Scalar& b, F&& compute) {
     auto number = [](const Leaf& l) { return l.kind == DTypeClass::floating ? l.number : static_cast<double>(l.integer); };
     return Scalar(compute(number(x), number(y)));
   }
-  return Scalar(record_op(op_info<Op>, {a.leaf(), b.leaf()}, {}, {}));
+  return Scalar(record_op(op_info<Op>, {counted_number(a), counted_number(b)}, {}, {}));
 }
 template <class Op, class F>
 Scalar scalar_unary(const Scalar& a, F&& compute) {
@@ -17214,7 +17765,8 @@ inline void copy_between(const Type& type, const void* from, const Strides& from
 
 SINTER_DECL Tensor copy_strided(const Type& type, const void* data, const Strides& strides) {
   auto bytes = static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype));
-  Ref<Storage> storage = Storage::allocate(bytes);
+  static const Maker maker = maker_of("a copy of host memory", Location());
+  Ref<Storage> storage = Storage::allocate(bytes, Device::cpu(), maker);
   if (bytes > 0) copy_between(type, data, strides, storage->data(), dense_strides(type.shape));
   return Tensor(TensorImpl::make_ready(type, std::move(storage)));
 }
@@ -17579,7 +18131,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span
   }
   for (const Type& type : types) {
     const std::int64_t bytes = type.shape.numel().value() * size_of(type.dtype);
-    results.push_back(TensorImpl::make_ready({type.dtype, runs_on, type.shape}, Storage::allocate(static_cast<std::size_t>(bytes), runs_on)));
+    results.push_back(TensorImpl::make_ready({type.dtype, runs_on, type.shape}, Storage::allocate(static_cast<std::size_t>(bytes), runs_on, maker_of(op.name, where))));
     out.push_back(expr_detail::view_of_value(*results.back()));
   }
   expr_detail::PlainHostCall call(attrs, where, runs_on);
@@ -17822,8 +18374,17 @@ SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight,
   attrs.value = options.eps;
   return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.tensor()), Leaf(bias.tensor())}, std::move(attrs), x.where);
 }
-SINTER_DECL Tensor cross_entropy(const In& logits, const In& target) {
-  return expr_detail::record<ops::CrossEntropy>({Leaf(logits.tensor()), Leaf(target.tensor())}, {}, logits.where);
+SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options) {
+  const Ref<TensorImpl> rows = logits.tensor(), classes = target.tensor();
+  if (options.reduction > LossReduction::none)
+    throw UserError("cross_entropy", "reduction has the value " + std::to_string(static_cast<int>(options.reduction)) + ", which is no LossReduction", logits.where);
+  Attrs attrs;
+  attrs.integer = static_cast<std::int64_t>(static_cast<std::uint64_t>(options.ignore_index) + 100);
+  attrs.value = options.label_smoothing;
+  if (options.reduction != LossReduction::mean) attrs.steps.push_back(static_cast<std::int64_t>(options.reduction));
+  std::vector<Leaf> leaves{Leaf(rows), Leaf(classes)};
+  if (options.weight) leaves.emplace_back(cast(In(*options.weight, logits.where), rows->type.dtype).impl());
+  return Tensor(record_op(op_info<ops::CrossEntropy>, leaves, std::move(attrs), logits.where));
 }
 SINTER_DECL Tensor mse_loss(const In& prediction, const In& target) {
   return expr_detail::record<ops::MseLoss>({Leaf(prediction.tensor()), Leaf(target.tensor())}, {}, prediction.where);
@@ -17871,7 +18432,9 @@ SINTER_DECL Tensor scaled_dot_product_attention(const In& q, const In& k, const 
   std::vector<Leaf> leaves{Leaf(q.tensor()), Leaf(k.tensor()), Leaf(v.tensor())};
   if (options.mask) leaves.emplace_back(options.mask->impl());
   Attrs attrs;
-  attrs.keepdim = options.causal;
+  attrs.keepdim = options.causal.alignment() != Causal::no;
+  if (options.causal.alignment() == Causal::from_start) attrs.integer = 1;
+  if (options.causal.alignment() == Causal::to_end) attrs.integer = 2;
   return Tensor(record_op(op_info<ops::ScaledDotProductAttention>, leaves, std::move(attrs), q.where));
 }
 SINTER_DECL Tensor cast(const In& x, DType dtype) {
@@ -17889,7 +18452,7 @@ inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
   std::int64_t span = type.shape.numel().value() == 0 ? 0 : 1;
   for (int i = 0; span > 0 && i < type.shape.rank(); ++i) span += (type.shape[i].value() - 1) * value.strides[static_cast<std::size_t>(i)];
   const auto bytes = static_cast<std::size_t>(span * size_of(type.dtype));
-  Ref<Storage> storage = Storage::allocate(bytes, device);
+  Ref<Storage> storage = Storage::allocate(bytes, device, value.storage->maker());
   const Device from = value.type.device;
   if (bytes > 0) device_memory(from.kind == DeviceKind::cpu ? device : from, "to").copy(storage->data(), device, value.data(), from, bytes);
   return TensorImpl::make_ready(type, std::move(storage), 0, &value.strides);
@@ -18533,7 +19096,7 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
 
 SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::span<const std::uint8_t> wanted, std::span<const std::uint8_t> given) {
   // Composites are opened first, so that their insides are shared between the two halves.
-  const Graph body = Cse{}(Decompose{}(original));
+  const Graph body = Cse{}(Decompose{.symbols = Decompose::Symbols::unsolved}(original));
   GraphBuilder builder(body);
   for (const Node& node : body.nodes()) builder.copy(node, node.inputs);   // ids stay
   std::vector<Value> outputs, douts, wrt;
@@ -19480,7 +20043,7 @@ inline Value broadcast_implicitly(Rewriter& rewriter, Value value) {
 inline constexpr Rule canonical_rules[] = {
     {"gt-as-lt", call<ops::Gt>(x, y), call<ops::Lt>(y, x)},
     {"ge-as-le", call<ops::Ge>(x, y), call<ops::Le>(y, x)},
-    {"sub-literal", call<ops::Sub>(x, c), add_negated_literal, is_arithmetic},
+    {"sub-literal", call<ops::Sub>(x, c), add_negated_literal},
     {"square", call<ops::Square>(x), call<ops::Mul>(x, x)},
     {"one-over", call<ops::Div>(one, x), call<ops::Reciprocal>(x)},
     {"times-minus-one", call<ops::Mul>(x, minus_one), call<ops::Neg>(x), is_arithmetic},
@@ -19630,16 +20193,19 @@ inline bool is_decomposed(const Decompose& pass, const Node& node) {
   return node.op->kind == OpKind::composite && node.op->decompose != nullptr && (pass.keep == nullptr || !pass.keep(node));
 }
 
-inline Value decompose_node(GraphBuilder& builder, const Node& node, const Values& inputs) {
+/// What the node is made of; no value where that has another type, and may have.
+inline Value decompose_node(const Decompose& pass, GraphBuilder& builder, const Node& node, const Values& inputs) {
   std::vector<Val> operands;
   for (Value v : inputs) operands.push_back(Val{&builder, v, node.where});
   const Val result = node.op->decompose(DecomposeArgs{operands, node.attrs, node.where});
-  if (!same_but_device(result.type(), node.types[0]))   // what is made from nothing may be made anywhere
+  if (same_but_device(result.type(), node.types[0])) return result.value;   // what is made from nothing may be made anywhere
+  if (pass.symbols == Decompose::Symbols::solved)
     throw InternalError(std::string(node.op->name) + " decomposes into " + result.type().text() + ", but is " + node.types[0].text(), node.where);
-  return result.value;
+  return {};
 }
 
-inline Graph decompose_once(const Decompose& pass, const Graph& graph) {
+/// One sweep; `has_changed` tells whether it found anything.
+inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has_changed) {
   GraphBuilder builder(graph);
   builder.reserve(graph.nodes().size() * 2);
   std::vector<Value> moved(graph.nodes().size());
@@ -19650,7 +20216,9 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph) {
       const Value to = moved[static_cast<std::size_t>(v.node)];
       inputs.push_back({to.node, to.result + v.result});
     }
-    moved[id] = is_decomposed(pass, node) ? decompose_node(builder, node, inputs) : builder.copy(node, inputs);
+    const Value made = is_decomposed(pass, node) ? decompose_node(pass, builder, node, inputs) : Value{};
+    has_changed |= static_cast<bool>(made);
+    moved[id] = made ? made : builder.copy(node, inputs);
   }
   std::vector<Value> outputs;
   for (Value v : graph.outputs()) outputs.push_back({moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result});
@@ -19667,7 +20235,10 @@ SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
   Graph current = graph;
   for (int round = 0; has_composite(current); ++round) {
     ensure(round < deepest_decomposition, "a composite op decomposes into itself");
-    current = decompose_once(*this, current);
+    bool has_changed = false;
+    Graph next = decompose_once(*this, current, has_changed);
+    if (!has_changed) break;
+    current = symbols == Symbols::solved ? std::move(next) : Dce{}(next);   // without the parts of what was kept
   }
   return current;
 }
@@ -19821,7 +20392,10 @@ inline std::optional<Literal> convert_literal(const Literal& x, DType to) {
     if (!from_real && to == DType::f32) return Literal{to, static_cast<double>(static_cast<float>(x.integer)), 0};   // rounds once
     return real_literal(to, from_real ? x.real : static_cast<double>(x.integer));
   }
+  if (to == DType::bool_) return Literal{to, 0, from_real ? x.real != 0 : x.integer != 0};
   if (!from_real) return integer_literal(to, static_cast<std::uint64_t>(x.integer));
+  const double limit = to == DType::i32 ? 2147483648.0 : 9223372036854775808.0;
+  if (!(x.real < limit && x.real > -limit - 1)) return std::nullopt;
   return Literal{to, 0, scalar_meaning::integer_of(x.real, to)};
 }
 
@@ -21399,24 +21973,23 @@ inline constexpr Pattern infinity = number(std::numeric_limits<double>::infinity
 inline constexpr Rule sum_rules[] = {
     {"add-zero", call<ops::Add>(x, zero), x, not_floating},   // -0 + 0 is 0
     {"add-minus-zero", call<ops::Add>(x, minus_zero), x},
-    {"add-neg", call<ops::Add>(x, call<ops::Neg>(y)), call<ops::Sub>(x, y), not_boolean},
-    {"neg-add", call<ops::Add>(call<ops::Neg>(x), y), call<ops::Sub>(y, x), not_boolean},
+    {"add-neg", call<ops::Add>(x, call<ops::Neg>(y)), call<ops::Sub>(x, y)},
+    {"neg-add", call<ops::Add>(call<ops::Neg>(x), y), call<ops::Sub>(y, x)},
     {"add-add-literals", call<ops::Add>(call<ops::Add>(x, c), d), join_literals<ops::Add>, integer},   // rounds otherwise
-    {"sub-zero", call<ops::Sub>(x, zero), x},
     {"sub-itself", call<ops::Sub>(x, x), zero, not_floating},   // infinity - infinity is NaN
-    {"sub-neg", call<ops::Sub>(x, call<ops::Neg>(y)), call<ops::Add>(x, y), not_boolean},
+    {"sub-neg", call<ops::Sub>(x, call<ops::Neg>(y)), call<ops::Add>(x, y)},
     {"minus-zero-sub", call<ops::Sub>(minus_zero, x), call<ops::Neg>(x), floating},
     {"zero-sub", call<ops::Sub>(zero, x), call<ops::Neg>(x), integer},   // 0 - 0 is 0, not -0
-    {"neg-neg", call<ops::Neg>(call<ops::Neg>(x)), x, not_boolean},
+    {"neg-neg", call<ops::Neg>(call<ops::Neg>(x)), x},
     {"neg-sub", call<ops::Neg>(call<ops::Sub>(x, y)), call<ops::Sub>(y, x), integer},   // x - x is 0, never -0
-    {"neg-mul-literal", call<ops::Neg>(call<ops::Mul>(x, c)), times_negated, not_boolean},
+    {"neg-mul-literal", call<ops::Neg>(call<ops::Mul>(x, c)), times_negated},
 };
 
 inline constexpr Rule product_rules[] = {
     {"mul-one", call<ops::Mul>(x, one), x},
     {"mul-zero", call<ops::Mul>(x, zero), zero, not_floating},   // NaN * 0 is NaN, -1 * 0 is -0
-    {"mul-neg-neg", call<ops::Mul>(call<ops::Neg>(x), call<ops::Neg>(y)), call<ops::Mul>(x, y), not_boolean},
-    {"mul-neg-literal", call<ops::Mul>(call<ops::Neg>(x), c), times_negated, not_boolean},
+    {"mul-neg-neg", call<ops::Mul>(call<ops::Neg>(x), call<ops::Neg>(y)), call<ops::Mul>(x, y)},
+    {"mul-neg-literal", call<ops::Mul>(call<ops::Neg>(x), c), times_negated},
     {"mul-mul-literals", call<ops::Mul>(call<ops::Mul>(x, c), d), join_literals<ops::Mul>, integer},   // rounds otherwise
     {"div-one", call<ops::Div>(x, one), x},
     {"div-power-of-two", call<ops::Div>(x, c), times_reciprocal, has_exact_reciprocal},
@@ -21437,7 +22010,7 @@ inline constexpr Rule rounding_rules[] = {
 };
 
 inline constexpr Rule choice_rules[] = {
-    {"abs-neg", call<ops::Abs>(call<ops::Neg>(x)), call<ops::Abs>(x), not_boolean},
+    {"abs-neg", call<ops::Abs>(call<ops::Neg>(x)), call<ops::Abs>(x)},
     {"maximum-itself", call<ops::Maximum>(x, x), x},
     {"minimum-itself", call<ops::Minimum>(x, x), x},
     {"maximum-lowest", call<ops::Maximum>(x, minus_infinity), x},
@@ -21470,8 +22043,15 @@ inline constexpr Rule logic_rules[] = {
     {"xor-zero", call<ops::Xor>(x, zero), x},
 };
 
+/// The operand in the shape of the result.
+inline Value stretched_operand(Match& m) {
+  const Shape shape = m.type().shape;
+  return identical(m.type(m[x]).shape, shape) ? m[x] : m.add(op_info<ops::Expand>, {m[x]}, Attrs{.shape = shape});
+}
+
 inline constexpr Rule dropped_rules[] = {
     {"stop-gradient", call<ops::StopGradient>(x), x},
+    {"select-gradient", call<ops::SelectGradient>(y, x), stretched_operand},
 };
 
 }  // namespace detail
@@ -21668,6 +22248,13 @@ SINTER_DECL std::optional<IndexMap> ItemGraph::view_of_input(Space& space, int i
 namespace kernel_detail {
 /// Axes of a take's result: those of the table before the axis, the index's, those of the table after.
 inline int take_axis(const ItemGraph& items, int id) { return static_cast<int>(items.node(id)->attrs.axes[0]); }
+/// How many first axes the table and the index of a take share.
+inline int shared_axes(const ItemGraph& items, int id) { return static_cast<int>(items.node(id)->attrs.integer); }
+/// The axis of a take's result that axis `i` of its index is.
+inline int taken_axis(const ItemGraph& items, int id, int i) {
+  const int shared = shared_axes(items, id);
+  return i < shared ? i : take_axis(items, id) + i - shared;
+}
 }  // namespace kernel_detail
 
 SINTER_DECL IndexMap ItemGraph::operand_map(int id, int number, const IndexMap& map) const {
@@ -21683,7 +22270,7 @@ SINTER_DECL IndexMap ItemGraph::operand_map(int id, int number, const IndexMap& 
       }
       break;
     case Form::take:
-      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::take_axis(*this, id) + i];
+      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::taken_axis(*this, id, i)];
       break;
     case Form::random: break;   // scalars
     default: return map;        // copy, reduce (its operand's map), place (its value's)
@@ -21704,7 +22291,7 @@ SINTER_DECL std::optional<IndexMap> ItemGraph::result_map(int id, int number, co
     return out;
   }
   if (item.form == Form::take && number == 1) {
-    for (int i = 0; i < from.rank(); ++i) out[kernel_detail::take_axis(*this, id) + i] = operand[i];
+    for (int i = 0; i < from.rank(); ++i) out[kernel_detail::taken_axis(*this, id, i)] = operand[i];
     return out;
   }
   return std::nullopt;
@@ -23185,7 +23772,10 @@ SINTER_DECL int ItemGraph::before_barrier(int item) {
 SINTER_DECL int ItemGraph::make_memory(int item) {
   item = make_readable(before_barrier(item));
   const int base = base_of(item);
-  if (is_generator((*this)[base].form) || (*this)[base].is_inlined || layout_of(item) == nullptr) return copy_of(item);
+  if (is_generator((*this)[base].form) || (*this)[base].is_inlined || layout_of(item) == nullptr) {
+    if ((*this)[item].form != Form::expand) return copy_of(item);
+    return clone_view(item, make_memory((*this)[item].inputs[0]));   // what is stretched is stored once
+  }
   (*this)[base].is_in_memory = true;
   return item;
 }
@@ -24111,7 +24701,7 @@ SINTER_DECL ScalarValue BodyEmitter::take(int item, const IndexMap& map) {
   const Item& it = items_[item];
   const Layout* table = items_.layout_of(it.inputs[0]);
   ensure(table != nullptr, "lowering: the table of a take is not in memory");
-  const int axis = take_axis(items_, item), index_rank = items_[it.inputs[1]].shape.rank();
+  const int axis = take_axis(items_, item), index_axes = items_[it.inputs[1]].shape.rank() - shared_axes(items_, item);
   DraftAccess wanted;
   wanted.operand.item = table->owner;
   wanted.dtype = it.dtype;
@@ -24120,7 +24710,7 @@ SINTER_DECL ScalarValue BodyEmitter::take(int item, const IndexMap& map) {
   for (int i = 0; i < shape.rank(); ++i) {
     const Dim stride = table->strides[static_cast<std::size_t>(i)];
     if (i == axis) wanted.gather_stride = stride, wanted.gather_extent = shape[i];
-    else add_scaled(wanted.flat, map[i < axis ? i : i - 1 + index_rank], stride);
+    else add_scaled(wanted.flat, map[i < axis ? i : i - 1 + index_axes], stride);
   }
   const ScalarValue index = emit(it.inputs[1], items_.operand_map(item, 1, map));
   return builder_.gather(access(std::move(wanted)), it.dtype, index);
@@ -25509,7 +26099,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, std::span<con
       const bool takes_over = output.donor >= 0 && donor < gives_up.size() && gives_up[donor] != 0 && inputs[donor]->use_count() == 1 &&
                               inputs[donor]->storage->use_count() == 1 && inputs[donor]->storage->is_ours();
       if (takes_over) results.push_back(TensorImpl::make_ready(type, inputs[donor]->storage, inputs[donor]->offset));
-      else results.push_back(TensorImpl::make_ready(type, Storage::allocate(static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype)), type.device)));
+      else results.push_back(TensorImpl::make_ready(type, Storage::allocate(static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype)), type.device, output.maker)));
       output_pointers.back() = results.back()->data();
     }
   }
@@ -25803,7 +26393,7 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   for (const PlanNumber& number : plan.numbers()) numbers_.push_back(runtime_detail::bits_of(number, symbols));
   for (const ArenaSlot& slot : plan.slots()) slot_bytes_.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));   // negative: refused below
   const std::int64_t total = place_slots(plan.slots(), slot_bytes_, slot_offsets_);
-  if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total), plan.device());
+  if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total), plan.device(), plan.arena_maker());
   if (plan.device() != Device::cpu()) {
     memory_ = &device_memory(plan.device(), "plan");
     arena_queue_ = last_queue_ = memory_->current_queue(plan.device());
@@ -25823,6 +26413,7 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
     for (Dim dim : output.type.shape.dims()) bound.type.shape.push_back(dim.evaluate(symbols));
     bound.strides = dense_strides(bound.type.shape);
     bound.bytes = static_cast<std::size_t>(bound.type.shape.numel().value() * size_of(bound.type.dtype));
+    bound.maker = output.maker;
     has_only_fresh_outputs_ &= output.source == BufferKind::output && output.index == static_cast<std::int32_t>(outputs_.size());
     outputs_.push_back(bound);
   }
@@ -26298,6 +26889,7 @@ SINTER_DECL void PlanBuilder::add_outputs() {
       output.strides = layout.strides;
     } else {
       output.index = static_cast<std::int32_t>(j);
+      output.maker = maker_of(graph_.node(values[j]).op->name, graph_.node(values[j]).where);
     }
     plan_->outputs_.push_back(std::move(output));
   }
@@ -26400,6 +26992,10 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
 
 /// Functions of the host may throw, and gathers do on a bad index.
 SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
+  if (!plan_->slots_.empty()) {
+    const bool has_line = !plan_->steps_.empty() && !plan_->steps_.back().where.empty();
+    plan_->arena_maker_ = maker_of("intermediate values of what ends", has_line ? plan_->steps_.back().where.back() : Location());
+  }
   for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
   for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {
     const std::vector<Inst>& body = step->kernel.body;
@@ -29862,10 +30458,11 @@ class ContractionLaunch final : public Launch {
   std::size_t group_bytes() const { return static_cast<std::size_t>(plan_.batches_per_pack * plan_.panels * plan_.m) * row_bytes(); }
 
   /// A run of any group but the first: its sums wait apart until the group is whole, and are then added to those at `c`.
-  void run_later_group(const Task& task, MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k, std::int64_t k_end, char* c) const {
+  void run_later_group(const Task& task, MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k, std::int64_t k_end,
+                       char* c) const {
     const std::int64_t row = plan_.first_row(first), rows = plan_.first_row(last) - row, c_stride = args.c_row_stride;
-    std::byte* sums = plan_.is_direct ? groups_.data() + static_cast<std::size_t>((task.batch * plan_.panels + task.panel) * plan_.m + row) * row_bytes()
-                                      : task.scratch.tile.data() + tile_bytes();
+    const auto row_of_all = static_cast<std::size_t>((task.batch * plan_.panels + task.panel) * plan_.m + row);
+    std::byte* sums = plan_.is_direct ? groups_.data() + row_of_all * row_bytes() : task.scratch.tile.data() + tile_bytes();
     std::byte* lost = sums + (plan_.is_direct ? group_bytes() : tile_bytes());
     args.c_row_stride = static_cast<std::int64_t>(row_bytes());
     run_tiles(args, first, last, k, k_end, task.panel, reinterpret_cast<char*>(sums));
@@ -31325,7 +31922,8 @@ __attribute__((target("avx2,fma"))) inline double multiply_add(double a, double 
 
 /// Knuth's two-sum, The Art of Computer Programming, section 4.2.2.
 template <class T>
-__attribute__((target("avx2,fma"))) void add_group_of(T* total, const T* group, T* lost, std::int64_t columns, std::int64_t group_end, std::int64_t k) {
+__attribute__((target("avx2,fma"))) void add_group_of(T* total, const T* group, T* lost, std::int64_t columns,
+                                                      std::int64_t group_end, std::int64_t k) {
   if (group_end <= 2 * product_sum_group) std::fill_n(lost, columns, T(0));
   for (std::int64_t i = 0; i < columns; ++i) {
     const T sum = total[i] + group[i], added = sum - total[i];
@@ -31333,7 +31931,8 @@ __attribute__((target("avx2,fma"))) void add_group_of(T* total, const T* group, 
     total[i] = sum;
   }
   if (group_end < k) return;
-  for (std::int64_t i = 0; i < columns; ++i) total[i] = lost[i] == lost[i] ? total[i] + lost[i] : total[i];  // NaN where the sum is not finite
+  // What was lost is NaN where the sum is not finite.
+  for (std::int64_t i = 0; i < columns; ++i) total[i] = lost[i] == lost[i] ? total[i] + lost[i] : total[i];
 }
 
 /// Sums of blocks of k on their way to the sum of all: in groups, as Kernel says. `Count` of them, side by side.
@@ -31342,11 +31941,12 @@ struct Totals {
   T group[Count] = {}, all[Count] = {}, lost[Count] = {};
   /// Takes the sums of the block that begins at `k`.
   __attribute__((target("avx2,fma"))) void take(const T* block, std::int64_t k, std::int64_t k_extent) {
-    const bool starts_group = k % product_sum_group == 0, ends_group = k + product_sum_block >= k_extent || (k + product_sum_block) % product_sum_group == 0;
+    const std::int64_t next = k + product_sum_block;
+    const bool starts_group = k % product_sum_group == 0, ends_group = next >= k_extent || next % product_sum_group == 0;
     for (int i = 0; i < Count; ++i) group[i] = starts_group ? block[i] : group[i] + block[i];
     if (!ends_group) return;
     if (k < product_sum_group) std::copy_n(group, Count, all);
-    else add_group_of(all, group, lost, Count, std::min(k + product_sum_block, k_extent), k_extent);
+    else add_group_of(all, group, lost, Count, std::min(next, k_extent), k_extent);
   }
 };
 
@@ -31529,8 +32129,12 @@ SINTER_DECL void add_rows(const AddRows& work) {
 
 SINTER_DECL void add_group(const AddGroup& w) {
   using x86_vector_detail::add_group_of;
-  if (w.dtype == DType::f64) add_group_of(static_cast<double*>(w.total), static_cast<const double*>(w.group), static_cast<double*>(w.lost), w.columns, w.group_end, w.k);
-  else add_group_of(static_cast<float*>(w.total), static_cast<const float*>(w.group), static_cast<float*>(w.lost), w.columns, w.group_end, w.k);
+  const auto add = [&](auto* total) {
+    using T = std::remove_pointer_t<decltype(total)>;
+    add_group_of(total, static_cast<const T*>(w.group), static_cast<T*>(w.lost), w.columns, w.group_end, w.k);
+  };
+  if (w.dtype == DType::f64) add(static_cast<double*>(w.total));
+  else add(static_cast<float*>(w.total));
 }
 
 }  // namespace x86
@@ -32724,9 +33328,10 @@ class LoopGenerator {
   void count_up(const Counter& counter);
   void compare_counter(const Counter& counter, Mem with);
   void chain(const Counter& counter, Mem count, std::vector<Running>& values, const Content& content);
-  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, Items kind, const Action& item);
-  void walk_by_fours(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
-                     const std::vector<Running>& items, const Action& item);
+  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, Items kind,
+            const Action& item);
+  void walk_by_eights(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
+                      const std::vector<Running>& items, const Action& item);
   void walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next, const std::vector<Running>& other,
                     const std::vector<Running>& items, const Action& item);
   void run_loop(const Counter& counter, Mem limit, const Action& item);
@@ -33421,8 +34026,8 @@ SINTER_DECL void LoopGenerator::step_of(const Running& value, VReg newer, const 
 }
 
 /// Walks [0, count) in blocks of two lanes: `item` computes `items`, which enter `values`. Without values it is a plain loop.
-SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, Items kind,
-                                     const Action& item) {
+SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vector<Running>& values,
+                                     const std::vector<Running>& items, Items kind, const Action& item) {
   set_counter(counter, 0);
   if (values.empty()) return run_loop(counter, count, item);
   const int block_end = s_.frame(8), top = s_.new_label(), later = s_.new_label(), next = s_.new_label(), done = s_.new_label();
@@ -33434,7 +34039,7 @@ SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vec
   set_block_end(counter, count, column_sum_block, block_end);
   for (const std::vector<Running>* lane : {&values, &odd})
     for (const Running& v : *lane) b_.assign(lane_of(v.dtype), v.reg, neutral(v));
-  if (kind == Items::light) walk_by_fours(counter, block_end, values, odd, items, item);
+  if (kind == Items::light) walk_by_eights(counter, block_end, values, odd, items, item);
   else walk_in_turn(counter, block_end, values, odd, items, item);
   for (std::size_t i = 0; i < values.size(); ++i) step_of(values[i], odd[i].reg, Tail{});
   s_.binary_imm(Op::cmp, count, static_cast<std::int32_t>(column_sum_block));
@@ -33453,21 +34058,23 @@ SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vec
   s_.bind(done);
 }
 
-/// Four items for each round of the loop, so that its rounds are few enough for the processor to foresee the last; then the
-/// rest one by one. Clobbers rax.
-SINTER_DECL void LoopGenerator::walk_by_fours(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
-                                              const std::vector<Running>& items, const Action& item) {
+/// Eight items for each round of the loop, so that its rounds are few enough for the processor to foresee the last; then
+/// the rest one by one. Clobbers rax.
+SINTER_DECL void LoopGenerator::walk_by_eights(const Counter& counter, int block_end, const std::vector<Running>& even,
+                                               const std::vector<Running>& odd, const std::vector<Running>& items, const Action& item) {
+  constexpr int at_once = 8;
   const int last = s_.frame(8), top = s_.new_label(), rest = s_.new_label();
   s_.mov(Gpr::rax, CodeStream::slot(block_end));
-  s_.binary_imm(Op::sub, Gpr::rax, 3);
+  s_.binary_imm(Op::sub, Gpr::rax, at_once - 1);
   s_.mov(CodeStream::slot(last), Gpr::rax);
   compare_counter(counter, CodeStream::slot(last));
   s_.jump(Op::jge, rest);
   s_.begin_loop();
   s_.bind(top);
-  for (const std::vector<Running>* lane : {&even, &odd, &even, &odd}) {
+  for (int n = 0; n < at_once; ++n) {
+    const std::vector<Running>& lane = n % 2 == 0 ? even : odd;
     item();
-    for (std::size_t i = 0; i < lane->size(); ++i) step_of((*lane)[i], items[i].reg, Tail{});
+    for (std::size_t i = 0; i < lane.size(); ++i) step_of(lane[i], items[i].reg, Tail{});
     count_up(counter);
   }
   compare_counter(counter, CodeStream::slot(last));
@@ -33478,8 +34085,8 @@ SINTER_DECL void LoopGenerator::walk_by_fours(const Counter& counter, int block_
 }
 
 /// One item for each round: the lanes change places, which their sum does not show.
-SINTER_DECL void LoopGenerator::walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next, const std::vector<Running>& other,
-                                             const std::vector<Running>& items, const Action& item) {
+SINTER_DECL void LoopGenerator::walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next,
+                                             const std::vector<Running>& other, const std::vector<Running>& items, const Action& item) {
   run_loop(counter, CodeStream::slot(block_end), [&] {
     item();
     for (std::size_t i = 0; i < next.size(); ++i) {
@@ -33705,7 +34312,7 @@ SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::column_values(std
 }
 
 SINTER_DECL LoopGenerator::Items LoopGenerator::near_items(std::size_t pass) const {
-  constexpr int few = 8;
+  constexpr int few = 6;
   const PassPlan& p = plan_.passes[pass];
   int cost = p.stores ? few : 0;
   for (InstId i : p.needed)
@@ -34749,8 +35356,8 @@ SINTER_NAMESPACE_END
 
 // ---- sinter/backend/x86/math.hpp
 // The elementary functions over vectors, written once against MathBuilder without branches (but for the remainder of huge
-// arguments of sin and cos) or tables. Accuracy: exp and log within 1 ulp, gelu and gauss within 3, the rest within 2 ulp,
-// over the whole domain, with C99's results for zeros, infinities, NaN and subnormals. gelu_slope: within 3 ulp but near its
+// arguments of sin and cos) or tables. Accuracy: exp and log within 1 ulp, gelu within 4.5, gauss within 3, the rest within 2 ulp,
+// over the whole domain, with C99's results for zeros, infinities, NaN and subnormals. gelu_slope: within 5 ulp but near its
 // zero at -0.75, where the error is absolute. Knows nothing of machines, registers or kernels.
 
 SINTER_NAMESPACE_BEGIN
@@ -42746,6 +43353,100 @@ SINTER_DECL DeviceMemory* find_device_memory(DeviceKind kind) {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/jit/call_section.ipp
+// The marks of all threads, and what waits for them.
+
+#if defined(__linux__) && __has_include(<linux/membarrier.h>)
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#endif
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+
+struct CallMarks {
+  struct Waiting {
+    std::shared_ptr<const void> what;
+    std::vector<std::pair<CallMark*, std::uint64_t>> calls;   // open when it came: the turn they were in
+  };
+  ForkSafeMutex mutex;
+  std::vector<std::unique_ptr<CallMark>> marks;
+  std::vector<CallMark*> idle;                                // of threads that have ended
+  std::vector<Waiting> waiting;
+};
+
+/// Lives until its thread ends. Calls from later destructors of the thread take a mark that stays taken.
+struct CallMarkLease {
+  CallMark* mark = nullptr;
+  ~CallMarkLease() {
+    if (mark == nullptr || mark->depth != 0) return;
+    own_call_mark() = nullptr;
+    auto& all = process_object<CallMarks>();
+    std::scoped_lock lock(all.mutex);
+    all.idle.push_back(mark);
+  }
+};
+
+/// The child has none of the other threads: their calls have ended.
+inline void forget_calls_of_others() {
+  const CallMark* own = own_call_mark();
+  for (const auto& mark : process_object<CallMarks>().marks)
+    if (mark.get() != own && mark->turns.load() % 2 != 0) mark->depth = 0, mark->turns.fetch_add(1);
+}
+
+SINTER_DECL CallMark* take_call_mark() {
+  in_forked_child(forget_calls_of_others);
+  auto& all = process_object<CallMarks>();
+  CallMark* mark = nullptr;
+  {
+    std::scoped_lock lock(all.mutex);
+    if (all.idle.empty()) {
+      mark = all.marks.emplace_back(std::make_unique<CallMark>()).get();
+      all.idle.reserve(all.marks.size());   // giving it back must not fail
+    } else {
+      mark = all.idle.back();
+      all.idle.pop_back();
+    }
+  }
+  static thread_local CallMarkLease lease;
+  lease.mark = mark;
+  return own_call_mark() = mark;
+}
+
+/// Every thread of the process has passed a full barrier when it returns true.
+inline bool pass_barrier_everywhere() noexcept {
+#if defined(__linux__) && __has_include(<linux/membarrier.h>)
+  static const bool is_registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return is_registered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace jit_detail
+
+SINTER_DECL void destroy_after_calls(std::shared_ptr<const void> what) {
+  using namespace jit_detail;
+  const bool is_ordered = pass_barrier_everywhere();   // a section that this does not see begins later, and finds nothing
+  auto& all = process_object<CallMarks>();
+  std::vector<std::shared_ptr<const void>> done;       // destroyed behind the lock: it may hold objects of the user
+  std::scoped_lock lock(all.mutex);
+  CallMarks::Waiting& added = all.waiting.emplace_back();
+  added.what = std::move(what);
+  if (!is_ordered) added.calls.emplace_back(nullptr, 0);
+  for (const auto& mark : all.marks)
+    if (const std::uint64_t turn = mark->turns.load(std::memory_order_acquire); turn % 2 != 0) added.calls.emplace_back(mark.get(), turn);
+  std::erase_if(all.waiting, [&](CallMarks::Waiting& waiting) {
+    std::erase_if(waiting.calls, [](const auto& call) { return call.first != nullptr && call.first->turns.load(std::memory_order_acquire) != call.second; });
+    if (waiting.calls.empty()) done.push_back(std::move(waiting.what));
+    return waiting.calls.empty();
+  });
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
 // ---- sinter/jit/control.ipp
 // Bounds of loops.
 
@@ -43769,7 +44470,7 @@ namespace jit::jit_detail {
 inline Tensor value_of(const ArgLeaf& leaf) {
   if (leaf.kind != LeafKind::scalar)
     return leaf.impl != nullptr ? Tensor(Ref<TensorImpl>::share(leaf.impl)) : expr_detail::copy_strided(*leaf.type, leaf.data, *leaf.strides);
-  const DType dtype = leaf.number_kind == DTypeClass::floating ? DType::f64 : DType::i64;
+  const DType dtype = leaf.number_kind == DTypeClass::floating ? DType::f64 : leaf.number_kind == DTypeClass::integer ? DType::i64 : DType::bool_;
   return expr_detail::copy_strided({dtype, Device::cpu(), {}}, &leaf.integer, {});
 }
 
@@ -43900,7 +44601,7 @@ inline bool is_sole(const TensorImpl& value, std::uint32_t counts) {
 }
 
 inline Ref<TensorImpl> fresh_value(const FrameOutput& bound) {
-  return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes, bound.type.device), 0, &bound.strides);
+  return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes, bound.type.device, bound.maker), 0, &bound.strides);
 }
 /// Memory for a result: one of those kept that nobody else holds any more, or fresh memory, which is kept if there is room.
 inline Ref<TensorImpl> kept_result(ResultRing& ring, const FrameOutput& bound) {
@@ -43954,7 +44655,7 @@ class CallOutputs {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       places.outputs[i] = nullptr;
       if (!is_own_buffer(i)) continue;
-      if (i < targets_.size() && outputs_[i].outlives_failure && is_dense(targets_[i].type.shape, targets_[i].strides)) {
+      if (i < targets_.size() && outputs_[i].outlives_failure && is_dense(targets_[i].type.shape, targets_[i].strides) && !is_assigned(i)) {
         places.outputs[i] = targets_[i].data;
         continue;
       }
@@ -44005,6 +44706,12 @@ class CallOutputs {
   }
   Ref<TensorImpl>& value_at(std::size_t i) { return i < call_.end.results ? results_[i] : scratch_->assigned[i - call_.end.results]; }
   bool is_own_buffer(std::size_t i) const { return outputs_[i].source == BufferKind::output && outputs_[i].index == static_cast<std::int32_t>(i); }
+  /// Does a Variable get the value of result `i`, too? It keeps no memory of the caller.
+  bool is_assigned(std::size_t i) const {
+    for (std::size_t j = call_.end.results; j < outputs_.size(); ++j)
+      if (outputs_[j].source == BufferKind::output && outputs_[j].index == static_cast<std::int32_t>(i)) return true;
+    return false;
+  }
   VariableSlot* slot_of(std::size_t assignment) const {
     const Assignment& a = call_.end.assignments[assignment];
     return a.leaf >= 0 ? call_.args.leaves()[static_cast<std::size_t>(a.leaf)].slot : a.slot->here();
@@ -44346,6 +45053,7 @@ struct LazyStats {
   std::int64_t evaluations = 0;
   std::int64_t graphs = 0;      // different graphs seen
   std::int64_t fused = 0;       // of them, compiled with fusion
+  std::int64_t bytes = 0;       // that the plans kept are taken to hold now
 };
 LazyStats lazy_stats();
 void clear_lazy_cache();
@@ -44589,6 +45297,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->types = args.types;
   for (const ArgLeaf& leaf : args.leaves())
     if (leaf.slot != nullptr) entry->traced_slots.push_back(leaf.slot);
+  entry->takes_any_slot = std::vector<std::atomic<bool>>(entry->traced_slots.size());
   entry->precision = policy.precision = precision_now();
   policy.fallback = fallback();
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
@@ -44698,12 +45407,17 @@ SINTER_DECL Stats FunctionState::stats() const {
 }
 
 SINTER_DECL void FunctionState::reset() {
-  std::scoped_lock lock(mutex_);
-  newest_.store(nullptr, std::memory_order_release);
-  compiles_ = recompiles_ = 0;
-  compile_ms_ = 0;
-  misses_ = {};
-  plain_calls_.store(0, std::memory_order_relaxed);
+  auto retired = std::make_shared<std::vector<std::unique_ptr<Entry>>>();
+  {
+    std::scoped_lock lock(mutex_);
+    newest_.store(nullptr, std::memory_order_release);
+    retired->swap(entries_);
+    compiles_ = recompiles_ = 0;
+    compile_ms_ = 0;
+    misses_ = {};
+    plain_calls_.store(0, std::memory_order_relaxed);
+  }
+  if (!retired->empty()) destroy_after_calls(std::move(retired));
 }
 
 SINTER_DECL bool is_compiling() { return Trace::current() != nullptr; }
@@ -45156,7 +45870,7 @@ SINTER_DECL std::string GuardSet::text() const {
     const LeafSpec& spec = leaves[i];
     text += "  " + jit_detail::leaf_name(*this, i) + ": ";
     if (spec.kind == LeafKind::fixed) text += "static value " + std::to_string(spec.fixed);
-    else if (spec.kind == LeafKind::scalar) text += spec.number_kind == DTypeClass::floating ? "run-time floating number" : "run-time integer";
+    else if (spec.kind == LeafKind::scalar) text += spec.number_kind == DTypeClass::floating ? "run-time floating number" : spec.number_kind == DTypeClass::integer ? "run-time integer" : "run-time bool";
     else {
       Shape shape;
       for (std::size_t axis = 0; axis < spec.rank; ++axis) shape.push_back(spec.extents[axis]);
@@ -45201,16 +45915,36 @@ struct LazyPlan {
   std::int64_t runs = 0;
   bool is_fused = false;
   std::uint8_t precisions = 0;   // a bit for each MatmulPrecision that the plan serves: all, where it has no product of f32
+  std::int64_t bytes = 0;
+  std::uint64_t last_run = 0;    // by the clock of the cache
 };
 
 struct LazyCache {
   ForkSafeMutex mutex;
   std::unordered_multimap<std::uint64_t, LazyPlan> plans;
   LazyStats stats;
+  std::uint64_t clock = 0;
   static LazyCache& instance() { return process_object<LazyCache>(); }
 };
 
-inline constexpr std::size_t max_lazy_plans = 4096;
+/// Plans are kept up to this size; then the half that has not run for longest goes.
+inline constexpr std::int64_t most_lazy_bytes = std::int64_t{128} << 20;
+/// A plan is taken to hold its arena, and this for each node: two graphs, steps, code.
+inline constexpr std::int64_t bytes_of_lazy_node = 4096;
+
+inline void limit_lazy_plans(LazyCache& cache) {
+  while (cache.stats.bytes > most_lazy_bytes && !cache.plans.empty()) {
+    std::vector<std::uint64_t> runs;
+    for (const auto& [hash, plan] : cache.plans) runs.push_back(plan.last_run);
+    const auto middle = runs.begin() + static_cast<std::ptrdiff_t>((runs.size() - 1) / 2);
+    std::nth_element(runs.begin(), middle, runs.end());
+    std::erase_if(cache.plans, [&](const auto& kept) {
+      const bool goes = kept.second.last_run <= *middle;
+      if (goes) cache.stats.bytes -= kept.second.bytes;
+      return goes;
+    });
+  }
+}
 
 /// Work beyond which interpreting op by op costs more than compiling, in elements written.
 inline constexpr std::int64_t worth_compiling = 1 << 20;
@@ -45231,8 +45965,10 @@ inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayou
   for (auto it = first; it != last && found == nullptr; ++it)
     if ((it->second.precisions & wanted) != 0 && it->second.layouts == layouts && structurally_equal(it->second.graph, graph)) found = &it->second;
   if (found == nullptr) {
-    if (cache.plans.size() >= max_lazy_plans) cache.plans.clear();
-    found = &cache.plans.emplace(hash.low, LazyPlan{std::move(graph), std::move(layouts), nullptr, 0, false, wanted})->second;
+    limit_lazy_plans(cache);
+    found = &cache.plans.emplace(hash.low, LazyPlan{.graph = std::move(graph), .layouts = std::move(layouts), .plan = nullptr, .precisions = wanted})->second;
+    found->bytes = bytes_of_lazy_node * static_cast<std::int64_t>(found->graph.nodes().size());
+    cache.stats.bytes += found->bytes;
     ++cache.stats.graphs;
   }
   const Context& context = Context::get();
@@ -45245,8 +45981,11 @@ inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayou
     if (!found->plan->depends_on_precision()) found->precisions = all_precisions;
     found->is_fused = wants_fused;
     cache.stats.fused += wants_fused;
+    const std::int64_t bytes = found->plan->held_bytes() + bytes_of_lazy_node * static_cast<std::int64_t>(found->graph.nodes().size());
+    cache.stats.bytes += bytes - std::exchange(found->bytes, bytes);
   }
   ++found->runs;
+  found->last_run = ++cache.clock;
   return *found;
 }
 
@@ -45490,8 +46229,6 @@ class TraceTree {
   bool may_grow_at(const TreeNode& node) const;
   /// Compiles what is new of a path and publishes it, as far as the bound allows. Callers hold the function's lock.
   void insert(const TracedPath& path, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args);
-  /// Whether the one path of `other` does what this tree does, as far as this tree has it.
-  bool has_path_of(const TraceTree& other) const;
 
   std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
   std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
@@ -45583,6 +46320,31 @@ inline bool are_slots(std::span<const ArgLeaf> args, std::span<const VariableSlo
 inline bool is_argument(const VariableSlot* slot, std::span<const ArgLeaf> args) {
   return std::any_of(args.begin(), args.end(), [&](const ArgLeaf& leaf) { return leaf.slot == slot; });
 }
+/// Whether the code was seen to be the same for other Variables in these places. Of a function that reads values nobody knows
+/// what it does on paths that were not traced for these.
+inline bool takes_slots(const Entry& entry, std::span<const ArgLeaf> args) {
+  std::size_t at = 0;
+  for (const ArgLeaf& leaf : args) {
+    if (leaf.slot == nullptr) continue;
+    if (entry.traced_slots[at] != leaf.slot && !entry.takes_any_slot[at].load(std::memory_order_acquire)) return false;
+    ++at;
+  }
+  return true;
+}
+inline bool may_take_others(const Entry& entry) { return entry.tree == nullptr && entry.serves.load(std::memory_order_acquire) == Entry::Serves::unknown; }
+/// Notes that a trace with these Variables gave the same code.
+inline void take_slots(const Entry& entry, std::span<const ArgLeaf> args) {
+  std::size_t at = 0;
+  bool takes_all = true;
+  for (const ArgLeaf& leaf : args) {
+    if (leaf.slot == nullptr) continue;
+    if (entry.traced_slots[at] != leaf.slot) entry.takes_any_slot[at].store(true, std::memory_order_release);
+    takes_all &= entry.takes_any_slot[at].load(std::memory_order_acquire);
+    ++at;
+  }
+  if (takes_all) entry.serves.store(Entry::Serves::all_variables, std::memory_order_release);
+}
+
 /// Whether the entry serves these Variables. A captured one that is an argument, too, is one place to the function and two to
 /// the entry. `unverified` becomes the entry where only another trace can tell.
 inline bool serves(const Entry& entry, std::span<const ArgLeaf> args, const Entry** unverified) {
@@ -45592,8 +46354,8 @@ inline bool serves(const Entry& entry, std::span<const ArgLeaf> args, const Entr
   if (thread != nullptr && !thread->slots.empty() && SINTER_LIKELY(are_slots(args, thread->slots))) return true;
   for (const auto& slot : entry.held.captured)
     if (is_argument(slot->here(), args)) return false;
-  if (serves != Entry::Serves::all_variables && !are_slots(args, entry.traced_slots)) {
-    if (serves == Entry::Serves::unknown && unverified != nullptr && *unverified == nullptr) *unverified = &entry;
+  if (serves != Entry::Serves::all_variables && !takes_slots(entry, args)) {
+    if (may_take_others(entry) && unverified != nullptr && *unverified == nullptr) *unverified = &entry;
     return false;
   }
   if (thread == nullptr) return true;
@@ -45614,9 +46376,7 @@ inline bool same_assignments(std::span<const Assignment> a, std::span<const Assi
 }
 /// Whether two entries, made for different Variables as arguments, are the same code: then no Variable was captured as well.
 inline bool is_same_code(const Entry& a, const Entry& b) {
-  if ((a.tree == nullptr) != (b.tree == nullptr)) return false;
-  if (a.tree != nullptr) return a.tree->has_path_of(*b.tree);
-  return same_slots(a.held.captured, b.held.captured) && same_assignments(a.end.assignments, b.end.assignments) && may_be_retrace(a.traced, b.traced);
+  return b.tree == nullptr && same_slots(a.held.captured, b.held.captured) && same_assignments(a.end.assignments, b.end.assignments) && may_be_retrace(a.traced, b.traced);
 }
 
 }  // namespace jit_detail
@@ -45647,8 +46407,8 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
   if (const Entry* entry = find(args, symbols, &unverified)) return entry;
   if (unverified != nullptr) {
     made = compile(args, trace, unverified->guards.specs());
-    const bool is_same = jit_detail::is_same_code(*unverified, *made);
-    unverified->serves.store(is_same ? Entry::Serves::all_variables : Entry::Serves::traced_variables, std::memory_order_release);
+    if (jit_detail::is_same_code(*unverified, *made)) jit_detail::take_slots(*unverified, args.leaves());
+    else unverified->serves.store(Entry::Serves::traced_variables, std::memory_order_release);
     if (const Entry* entry = find(args, symbols)) return entry;
   }
   Decision decision = decide(args);
@@ -45699,7 +46459,9 @@ SINTER_DECL std::optional<Guard> FunctionState::newest_broken(const ArgList& arg
   for (const auto& slot : newest->held.captured)
     if (jit_detail::is_argument(slot->here(), args.leaves()))
       return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured is an argument of this call, too"};
-  if (newest->serves.load() == Entry::Serves::traced_variables && !jit_detail::are_slots(args.leaves(), newest->traced_slots))
+  if (newest->tree != nullptr && newest->guards.has_variables && !jit_detail::are_slots(args.leaves(), newest->traced_slots))
+    return Guard{GuardKind::alias, -1, -1, "other Variables are arguments, and the function reads values: it may have captured one of them"};
+  if (newest->serves.load() == Entry::Serves::traced_variables && newest->guards.has_variables && !jit_detail::takes_slots(*newest, args.leaves()))
     return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured was an argument, too, and is none of this call"};
   return Guard{GuardKind::dtype, -1, -1, "a captured Variable has another dtype or shape now"};
 }
@@ -46302,7 +47064,8 @@ inline void compare_with_trusted(Bodies& bodies, const RegionArguments& argument
 }
 
 /// Records a call and hands out what Variables were assigned.
-inline std::vector<Ref<TensorImpl>> record_call(const RegionBody& body, std::span<Leaf> leaves, std::span<const std::uint8_t> is_weak, const Slots& assigned, Location where) {
+inline std::vector<Ref<TensorImpl>> record_call(const RegionBody& body, std::span<Leaf> leaves, std::span<const std::uint8_t> is_weak,
+                                                const Slots& assigned, Location where) {
   std::vector<Ref<TensorImpl>> values = record_shared_results(op_info<ops::Region>, leaves, body.attrs, where);
   for (std::size_t i = 0; i < assigned.size(); ++i) autodiff_detail::assign_outside(assigned[i], values[body.results + i]);
   values.resize(body.results);
@@ -46345,7 +47108,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, con
   return region_detail::record_call(body, leaves, body.is_weak_result, assigned, where);
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced, Location where) {
+SINTER_DECL std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments,
+                                                       const TracedRegion& traced, Location where) {
   using namespace region_detail;
   const auto has_effect = [](const Node& node) { return node.op->kind == OpKind::effect; };
   const auto& nodes = traced.call.graph.nodes();
@@ -46593,7 +47357,7 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
     const LeafSpec& spec = guards_.leaves[i];
     Ref<TensorImpl> stand_in;
     if (spec.kind == LeafKind::scalar) {
-      DType dtype = spec.number_kind == DTypeClass::floating ? DType::f64 : DType::i64;
+      const DType dtype = spec.number_kind == DTypeClass::floating ? DType::f64 : spec.number_kind == DTypeClass::integer ? DType::i64 : DType::bool_;
       stand_in = placeholder({dtype, Device::cpu(), {}});
       stand_in->is_weak = true;
     } else if (spec.kind != LeafKind::fixed) {
@@ -47257,29 +48021,6 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   peak_bytes_.store(std::max(peak_bytes(), code->plan->held_bytes()), std::memory_order_relaxed);
   codes_.emplace(hash.low, code);
   return code;
-}
-
-SINTER_DECL bool TraceTree::has_path_of(const TraceTree& other) const {
-  const Version *own = current(), *its = other.current();
-  if (own == nullptr || its == nullptr) return false;   // nothing is known
-  const auto same_variables = [](const VariableUse& a, const VariableUse& b) { return is_same_role(*a.slot, *b.slot); };
-  const TreeNode *a = own->root.get(), *b = its->root.get();
-  for (;;) {
-    const std::vector<VariableUse>&x = a->traced->variables, &y = b->traced->variables;
-    if (!jit_detail::same_traced(*a->traced, *b->traced) || !std::equal(x.begin(), x.end(), y.begin(), y.end(), same_variables)) return false;
-    if ((a->leaf == nullptr) != (b->leaf == nullptr)) return false;
-    if (a->leaf != nullptr) {
-      const auto same = [](const Assignment& p, const Assignment& q) { return p.leaf == q.leaf && (!p.slot || is_same_role(*p.slot, *q.slot)); };
-      const std::vector<Assignment>&p = a->leaf->assignments, &q = b->leaf->assignments;
-      return std::equal(p.begin(), p.end(), q.begin(), q.end(), same);
-    }
-    if (b->children.empty()) return true;   // the bound on segments cut it
-    const TreeNode::Child& taken = b->children.front();
-    const auto next = std::find_if(a->children.begin(), a->children.end(), [&](const TreeNode::Child& child) { return child.outcome == taken.outcome; });
-    if (next == a->children.end()) return true;
-    a = next->node.get();
-    b = taken.node.get();
-  }
 }
 
 SINTER_DECL void add_held(const TracedPath& path, HeldValues& held) {

@@ -4,6 +4,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include <string>
 #include <vector>
 
 using namespace sinter;
@@ -110,4 +111,37 @@ TEST_CASE("out of memory: in a tree of reads, in a loop, under a gradient") {
   auto gradient = jit::compile(jit::grad([](Tensor a) { return sum(tanh(a) * a); }));
   fails_and_recovers([&] { y = gradient(zeros({n})); });
   CHECK(item<float>(y(1)) == 0);
+}
+
+TEST_CASE("out of memory: the error says what was wanted, where, and what holds most") {
+  std::vector<Tensor> held;
+  for (int i = 1; i <= 6; ++i) {
+    held.push_back(full({i * 100000}, i));   // the smallest of six is not among the five
+    eval(held.back());
+  }
+  const std::string made = "out_of_memory_test.cpp:" + std::to_string(__LINE__ - 3);
+  auto f = jit::compile([](Tensor x) { return exp(x) * 2; });
+  const std::string wanted = "out_of_memory_test.cpp:" + std::to_string(__LINE__ - 1);
+  Tensor x = filled(1);
+  f(x);
+  for (const bool is_lazy : {false, true}) {
+    Limit limit(1 << 20);
+    try {
+      if (is_lazy) eval(exp(x) + 1);
+      else f(x);
+      FAIL("there was room");
+    } catch (const OutOfMemory& error) {
+      const std::string text = error.what();
+      INFO(text);
+      CHECK(text.find("could not allocate") != std::string::npos);
+      CHECK(text.find(is_lazy ? "out_of_memory_test.cpp:" + std::to_string(__LINE__ - 7) : wanted) != std::string::npos);
+      CHECK(text.find("the limit of ") != std::string::npos);
+      CHECK(text.find("bytes of full at " + made) != std::string::npos);
+      std::size_t listed = 0;
+      for (std::size_t at = text.find(" bytes of "); at != std::string::npos; at = text.find(" bytes of ", at + 1)) ++listed;
+      CHECK(listed >= 5);
+      CHECK(listed <= 6);   // "the limit of N bytes" is another matter
+    }
+  }
+  CHECK(item<float>(f(x)(3)) == Approx(2 * 2.718281828f));
 }

@@ -71,6 +71,8 @@ class CheckError : public UserError {
 class OutOfMemory : public Error {
  public:
   OutOfMemory(std::string_view device, std::uint64_t bytes, std::string_view detail);
+  /// With this text, which tells all.
+  explicit OutOfMemory(const std::string& text) : Error(text) {}
 };
 /// A device is missing, was used in a way it does not support, or failed.
 class DeviceError : public UserError {

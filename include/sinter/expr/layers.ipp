@@ -155,7 +155,7 @@ inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
   std::int64_t span = type.shape.numel().value() == 0 ? 0 : 1;
   for (int i = 0; span > 0 && i < type.shape.rank(); ++i) span += (type.shape[i].value() - 1) * value.strides[static_cast<std::size_t>(i)];
   const auto bytes = static_cast<std::size_t>(span * size_of(type.dtype));
-  Ref<Storage> storage = Storage::allocate(bytes, device);
+  Ref<Storage> storage = Storage::allocate(bytes, device, value.storage->maker());
   const Device from = value.type.device;
   if (bytes > 0) device_memory(from.kind == DeviceKind::cpu ? device : from, "to").copy(storage->data(), device, value.data(), from, bytes);
   return TensorImpl::make_ready(type, std::move(storage), 0, &value.strides);

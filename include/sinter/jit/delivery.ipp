@@ -95,7 +95,7 @@ inline bool is_sole(const TensorImpl& value, std::uint32_t counts) {
 }
 
 inline Ref<TensorImpl> fresh_value(const FrameOutput& bound) {
-  return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes, bound.type.device), 0, &bound.strides);
+  return TensorImpl::make_ready(bound.type, Storage::allocate(bound.bytes, bound.type.device, bound.maker), 0, &bound.strides);
 }
 /// Memory for a result: one of those kept that nobody else holds any more, or fresh memory, which is kept if there is room.
 inline Ref<TensorImpl> kept_result(ResultRing& ring, const FrameOutput& bound) {

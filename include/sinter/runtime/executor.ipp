@@ -52,7 +52,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, std::span<con
       const bool takes_over = output.donor >= 0 && donor < gives_up.size() && gives_up[donor] != 0 && inputs[donor]->use_count() == 1 &&
                               inputs[donor]->storage->use_count() == 1 && inputs[donor]->storage->is_ours();
       if (takes_over) results.push_back(TensorImpl::make_ready(type, inputs[donor]->storage, inputs[donor]->offset));
-      else results.push_back(TensorImpl::make_ready(type, Storage::allocate(static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype)), type.device)));
+      else results.push_back(TensorImpl::make_ready(type, Storage::allocate(static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype)), type.device, output.maker)));
       output_pointers.back() = results.back()->data();
     }
   }

@@ -68,7 +68,7 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   for (const PlanNumber& number : plan.numbers()) numbers_.push_back(runtime_detail::bits_of(number, symbols));
   for (const ArenaSlot& slot : plan.slots()) slot_bytes_.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));   // negative: refused below
   const std::int64_t total = place_slots(plan.slots(), slot_bytes_, slot_offsets_);
-  if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total), plan.device());
+  if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total), plan.device(), plan.arena_maker());
   if (plan.device() != Device::cpu()) {
     memory_ = &device_memory(plan.device(), "plan");
     arena_queue_ = last_queue_ = memory_->current_queue(plan.device());
@@ -88,6 +88,7 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
     for (Dim dim : output.type.shape.dims()) bound.type.shape.push_back(dim.evaluate(symbols));
     bound.strides = dense_strides(bound.type.shape);
     bound.bytes = static_cast<std::size_t>(bound.type.shape.numel().value() * size_of(bound.type.dtype));
+    bound.maker = output.maker;
     has_only_fresh_outputs_ &= output.source == BufferKind::output && output.index == static_cast<std::int32_t>(outputs_.size());
     outputs_.push_back(bound);
   }

@@ -132,6 +132,7 @@ struct StorageAccess {
 
   static void free_block(Storage* storage) noexcept {
     tensor_detail::Pool::instance().held.fetch_sub(static_cast<std::int64_t>(tensor_detail::class_bytes(storage->size_class_)), std::memory_order_relaxed);
+    if (storage->listed_bytes_ > 0) tensor_detail::forget_block(*storage);
     std::free(storage->data_);
     delete storage;
   }
@@ -166,6 +167,17 @@ struct StorageAccess {
     list.pop_back();
     return storage;
   }
+  /// For the text of an error: what could not be allocated was wanted for this, and these hold most.
+  static std::string explained(std::string reason, Device device) {
+    const std::string wanted = text_of(tensor_detail::wanted_for()), largest = tensor_detail::largest_blocks(device);
+    if (!wanted.empty()) reason = "for " + wanted + ": " + reason;
+    return largest.empty() ? reason : reason + "\n  " + largest;
+  }
+  static void list(Storage* storage, std::size_t bytes) {
+    if (bytes < tensor_detail::listed_bytes) return;
+    storage->listed_bytes_ = bytes;
+    tensor_detail::list_block(*storage);
+  }
   static Storage* take_from_system(std::uint32_t size_class) {
     using namespace tensor_detail;
     Pool& pool = Pool::instance();
@@ -174,32 +186,44 @@ struct StorageAccess {
     if (exceeds(pool.limit.load())) flush_thread(), flush_global();
     if (exceeds(pool.limit.load()))
       throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes),
-                        "the limit of " + std::to_string(pool.limit.load()) + " bytes is reached (" + std::to_string(pool.held.load()) +
-                            " in use); free tensors or raise set_memory_limit");
+                        explained("the limit of " + std::to_string(pool.limit.load()) + " bytes is reached (" + std::to_string(pool.held.load()) +
+                                      " in use); free tensors or raise set_memory_limit",
+                                  Device::cpu()));
     void* data = std::aligned_alloc(alignment, class_bytes(size_class));
     if (data == nullptr) {
       flush_thread(), flush_global();
       data = std::aligned_alloc(alignment, class_bytes(size_class));
     }
-    if (data == nullptr) throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes), "the system has no memory left");
+    if (data == nullptr) throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes), explained("the system has no memory left", Device::cpu()));
     pool.system_calls.fetch_add(1, std::memory_order_relaxed);
     pool.held.fetch_add(bytes, std::memory_order_relaxed);
     auto* storage = new Storage;
     storage->data_ = data;
     storage->size_class_ = size_class;
+    list(storage, class_bytes(size_class));
     return storage;
   }
+  static DeviceBlock block_of(std::size_t bytes, Device device) {
+    DeviceMemory& memory = device_memory(device, "Storage");
+    try {
+      return memory.allocate(bytes, device);
+    } catch (const OutOfMemory& error) {   // the device's own words, and what holds most
+      throw OutOfMemory(explained(error.what(), device));
+    }
+  }
   static Storage* take_from_device(std::size_t bytes, Device device) {
-    const DeviceBlock block = device_memory(device, "Storage").allocate(bytes, device);
+    const DeviceBlock block = block_of(bytes, device);
     auto* storage = new Storage;
     storage->data_ = block.data;
     storage->block_ = block.block;
     storage->bytes_ = bytes;
     storage->device_ = device;
     storage->size_class_ = tensor_detail::device_class;
+    list(storage, bytes);
     return storage;
   }
   static void free_on_device(Storage* storage) noexcept {
+    if (storage->listed_bytes_ > 0) tensor_detail::forget_block(*storage);
     find_device_memory(storage->device_.kind)->free({storage->data_, storage->block_}, storage->device_);
     delete storage;
   }
@@ -237,7 +261,7 @@ struct StorageAccess {
 SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   using namespace tensor_detail;
   if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) return Ref<Storage>::adopt(StorageAccess::take_from_device(bytes, device));
-  if (bytes > (std::size_t{1} << 44)) throw OutOfMemory("cpu", bytes, "the size is beyond what any machine has");
+  if (bytes > (std::size_t{1} << 44)) throw OutOfMemory("cpu", bytes, StorageAccess::explained("the size is beyond what any machine has", device));
   ThreadCache& cache = thread_cache();
   if (SINTER_UNLIKELY(!cache.is_armed)) StorageAccess::arm(cache);
   std::uint32_t size_class = class_of(bytes);
@@ -249,6 +273,16 @@ SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   cache.allocations.set(cache.allocations.read() + 1);
   StorageAccess::count(cache, static_cast<std::int64_t>(class_bytes(size_class)));
   return Ref<Storage>::adopt(storage);
+}
+
+SINTER_DECL Ref<Storage> Storage::allocate_listed(std::size_t bytes, Device device, Maker maker) {
+  struct Wanted {
+    explicit Wanted(Maker maker) { tensor_detail::wanted_for() = maker; }
+    ~Wanted() { tensor_detail::wanted_for() = Maker::unknown; }
+  } wanted(maker);
+  Ref<Storage> storage = allocate(bytes, device);
+  storage->maker_.store(maker, std::memory_order_relaxed);
+  return storage;
 }
 
 SINTER_DECL Ref<Storage> Storage::wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner, Device device) {
