@@ -75,7 +75,7 @@ inline void copy_between(const Type& type, const void* from, const Strides& from
 
 SINTER_DECL Tensor copy_strided(const Type& type, const void* data, const Strides& strides) {
   auto bytes = static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype));
-  static const Maker maker = maker_of("a copy of host memory", Location());
+  static const tensor_detail::Maker maker = tensor_detail::maker_of("a copy of host memory", Location());
   Ref<Storage> storage = Storage::allocate(bytes, Device::cpu(), maker);
   if (bytes > 0) copy_between(type, data, strides, storage->data(), dense_strides(type.shape));
   return Tensor(TensorImpl::make_ready(type, std::move(storage)));

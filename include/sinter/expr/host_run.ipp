@@ -78,7 +78,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span
   }
   for (const Type& type : types) {
     const std::int64_t bytes = type.shape.numel().value() * size_of(type.dtype);
-    results.push_back(TensorImpl::make_ready({type.dtype, runs_on, type.shape}, Storage::allocate(static_cast<std::size_t>(bytes), runs_on, maker_of(op.name, where))));
+    results.push_back(TensorImpl::make_ready({type.dtype, runs_on, type.shape}, Storage::allocate(static_cast<std::size_t>(bytes), runs_on, tensor_detail::maker_of(op.name, where))));
     out.push_back(expr_detail::view_of_value(*results.back()));
   }
   expr_detail::PlainHostCall call(attrs, where, runs_on);

@@ -21,7 +21,7 @@ struct FrameOutput {
   Type type;
   Strides strides;          // row-major
   std::size_t bytes = 0;
-  Maker maker = Maker::unknown;
+  tensor_detail::Maker maker = tensor_detail::Maker::unknown;
 };
 
 /// Room for one call's pointers, so that a call of any size allocates nothing: one of each per input or output.

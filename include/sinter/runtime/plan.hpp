@@ -58,7 +58,7 @@ struct PlanOutput {
   Dim offset;                              // views: elements from the start of what is viewed
   SmallVector<Dim, max_rank> strides;      // row-major for fresh outputs
   std::int32_t donor = -1;                 // the input whose pointer may be given as this output's
-  Maker maker = Maker::unknown;            // its operation and line
+  tensor_detail::Maker maker = tensor_detail::Maker::unknown;            // its operation and line
   bool outlives_failure = false;           // no step fails once its memory is written: it may be memory that others hold
 };
 
@@ -109,7 +109,7 @@ class Plan {
   std::span<const PlanStep> steps() const { return steps_; }
   std::span<const ArenaSlot> slots() const { return slots_; }
   /// What the arena is for: intermediate values, and the line of its last step.
-  Maker arena_maker() const { return arena_maker_; }
+  tensor_detail::Maker arena_maker() const { return arena_maker_; }
   std::span<const PlanNumber> numbers() const { return numbers_; }
   std::span<const Ref<TensorImpl>> constants() const { return constants_; }
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
@@ -160,7 +160,7 @@ class Plan {
   std::vector<PlanOutput> outputs_;
   std::vector<PlanStep> steps_;
   std::vector<ArenaSlot> slots_;
-  Maker arena_maker_ = Maker::unknown;
+  tensor_detail::Maker arena_maker_ = tensor_detail::Maker::unknown;
   std::vector<PlanNumber> numbers_;
   std::vector<Ref<TensorImpl>> constants_;
   std::vector<SymbolInfo> symbols_;

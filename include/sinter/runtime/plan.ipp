@@ -101,7 +101,7 @@ SINTER_DECL void PlanBuilder::add_outputs() {
       output.strides = layout.strides;
     } else {
       output.index = static_cast<std::int32_t>(j);
-      output.maker = maker_of(graph_.node(values[j]).op->name, graph_.node(values[j]).where);
+      output.maker = tensor_detail::maker_of(graph_.node(values[j]).op->name, graph_.node(values[j]).where);
     }
     plan_->outputs_.push_back(std::move(output));
   }
@@ -206,7 +206,7 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
 SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
   if (!plan_->slots_.empty()) {
     const bool has_line = !plan_->steps_.empty() && !plan_->steps_.back().where.empty();
-    plan_->arena_maker_ = maker_of("intermediate values of what ends", has_line ? plan_->steps_.back().where.back() : Location());
+    plan_->arena_maker_ = tensor_detail::maker_of("intermediate values of what ends", has_line ? plan_->steps_.back().where.back() : Location());
   }
   for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
   for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {

@@ -17,14 +17,14 @@ SINTER_NAMESPACE_BEGIN
 
 class Storage;
 
+namespace tensor_detail {
+
 /// Stands for an operation and the user's line that asked for it.
 enum class Maker : std::uint32_t { unknown = 0 };
 /// Its number; the same for the same operation and line. Takes a lock: plans ask when they are made, not at calls.
 Maker maker_of(std::string_view op, Location where);
 /// "matmul at train.cpp:12", or "" for an unknown one.
 std::string text_of(Maker maker);
-
-namespace tensor_detail {
 
 /// Smaller blocks are not listed.
 inline constexpr std::size_t listed_bytes = std::size_t{64} << 10;

@@ -25,13 +25,12 @@ struct MemoryMap {
   ForkSafeMutex mutex;
   std::vector<Storage*> blocks;
 };
-}  // namespace tensor_detail
 
 SINTER_DECL Maker maker_of(std::string_view op, Location where) {
   const std::string place = where.text();
   std::string text(op);
   if (!place.empty()) text += " at " + place;
-  auto& makers = process_object<tensor_detail::Makers>();
+  auto& makers = process_object<Makers>();
   std::scoped_lock lock(makers.mutex);
   const auto [found, is_new] = makers.numbers.emplace(text, static_cast<Maker>(makers.texts.size()));
   if (is_new) makers.texts.push_back(std::move(text));
@@ -39,12 +38,10 @@ SINTER_DECL Maker maker_of(std::string_view op, Location where) {
 }
 
 SINTER_DECL std::string text_of(Maker maker) {
-  auto& makers = process_object<tensor_detail::Makers>();
+  auto& makers = process_object<Makers>();
   std::scoped_lock lock(makers.mutex);
   return makers.texts[static_cast<std::size_t>(maker)];
 }
-
-namespace tensor_detail {
 
 SINTER_DECL void list_block(Storage& block) {
   auto& map = process_object<MemoryMap>();

@@ -23,14 +23,14 @@ class Storage : public RefCounted<Storage> {
   std::size_t bytes() const noexcept { return bytes_; }
   Device device() const noexcept { return device_; }
   /// What a large block was allocated for.
-  Maker maker() const noexcept { return maker_.load(std::memory_order_relaxed); }
+  tensor_detail::Maker maker() const noexcept { return maker_.load(std::memory_order_relaxed); }
   /// False for memory of others (from_blob, borrow): never donated, never written in place.
   bool is_ours() const noexcept { return owner_ == nullptr; }
 
   /// 64-byte aligned memory from the caching allocator of the device. Throws OutOfMemory, DeviceError.
   static Ref<Storage> allocate(std::size_t bytes, Device device = Device::cpu());
   /// As that; OutOfMemory, this one's and later ones', names `maker`.
-  static Ref<Storage> allocate(std::size_t bytes, Device device, Maker maker) {
+  static Ref<Storage> allocate(std::size_t bytes, Device device, tensor_detail::Maker maker) {
     if (SINTER_LIKELY(bytes < tensor_detail::listed_bytes)) return allocate(bytes, device);
     return allocate_listed(bytes, device, maker);
   }
@@ -43,7 +43,7 @@ class Storage : public RefCounted<Storage> {
   friend void tensor_detail::list_block(Storage& block);
   friend void tensor_detail::forget_block(Storage& block) noexcept;
   friend std::string tensor_detail::largest_blocks(Device device);
-  static Ref<Storage> allocate_listed(std::size_t bytes, Device device, Maker maker);
+  static Ref<Storage> allocate_listed(std::size_t bytes, Device device, tensor_detail::Maker maker);
   Storage() = default;
   void* data_ = nullptr;
   void* block_ = nullptr;                                // device memory: its allocator's handle
@@ -53,7 +53,7 @@ class Storage : public RefCounted<Storage> {
   std::uint32_t size_class_ = 0;
   std::uint32_t listed_at_ = 0;                          // place in the memory map, of a listed block
   std::size_t listed_bytes_ = 0;                         // 0: not listed
-  std::atomic<Maker> maker_{Maker::unknown};             // of a listed block
+  std::atomic<tensor_detail::Maker> maker_{tensor_detail::Maker::unknown};             // of a listed block
 };
 
 /// Figures of the caching allocator, in bytes unless said otherwise.

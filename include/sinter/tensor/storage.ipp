@@ -169,7 +169,7 @@ struct StorageAccess {
   }
   /// For the text of an error: what could not be allocated was wanted for this, and these hold most.
   static std::string explained(std::string reason, Device device) {
-    const std::string wanted = text_of(tensor_detail::wanted_for()), largest = tensor_detail::largest_blocks(device);
+    const std::string wanted = tensor_detail::text_of(tensor_detail::wanted_for()), largest = tensor_detail::largest_blocks(device);
     if (!wanted.empty()) reason = "for " + wanted + ": " + reason;
     return largest.empty() ? reason : reason + "\n  " + largest;
   }
@@ -275,10 +275,10 @@ SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   return Ref<Storage>::adopt(storage);
 }
 
-SINTER_DECL Ref<Storage> Storage::allocate_listed(std::size_t bytes, Device device, Maker maker) {
+SINTER_DECL Ref<Storage> Storage::allocate_listed(std::size_t bytes, Device device, tensor_detail::Maker maker) {
   struct Wanted {
-    explicit Wanted(Maker maker) { tensor_detail::wanted_for() = maker; }
-    ~Wanted() { tensor_detail::wanted_for() = Maker::unknown; }
+    explicit Wanted(tensor_detail::Maker maker) { tensor_detail::wanted_for() = maker; }
+    ~Wanted() { tensor_detail::wanted_for() = tensor_detail::Maker::unknown; }
   } wanted(maker);
   Ref<Storage> storage = allocate(bytes, device);
   storage->maker_.store(maker, std::memory_order_relaxed);
