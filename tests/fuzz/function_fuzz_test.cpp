@@ -140,6 +140,7 @@ class FunctionFuzzer {
     add_regions(subject.world);
     world_now() = &subject.world;
     may_refuse_ = changes_number(function_->block);
+    subject.world.changes_number = may_refuse_;
     reads_ = contains(function_->block, Act::read);
     for (const Block& body : function_->bodies) reads_ |= contains(body, Act::read);
     const auto compiled = jit::compile(Called{&subject.world}, options());
