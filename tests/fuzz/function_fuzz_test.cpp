@@ -133,7 +133,8 @@ class FunctionFuzzer {
     Arrays starts;
     for (int i = 0; i < 4; ++i) starts.push_back(values({width_}));
     held_ = values({width_});
-    const Array weights = values({width_, width_});
+    Array weights = values({width_, width_});
+    for (auto& weight : weights.data) weight *= 0.25L / static_cast<long double>(width_);   // layers must not blow rounding up
     const Side twin(function_, starts, Tensor(to_value(held_)), Tensor(to_value(weights)));
     subject_ = std::make_unique<Side>(function_, starts, Tensor(to_value(held_)), Tensor(to_value(weights)));
     Side& subject = *subject_;
