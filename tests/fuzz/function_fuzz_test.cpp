@@ -133,13 +133,15 @@ class FunctionFuzzer {
     Arrays starts;
     for (int i = 0; i < 4; ++i) starts.push_back(values({width_}));
     held_ = values({width_});
-    const Array weights = values({width_, width_});
+    Array weights = values({width_, width_});
+    for (auto& weight : weights.data) weight *= 0.25L / static_cast<long double>(width_);   // layers must not blow rounding up
     const Side twin(function_, starts, Tensor(to_value(held_)), Tensor(to_value(weights)));
     subject_ = std::make_unique<Side>(function_, starts, Tensor(to_value(held_)), Tensor(to_value(weights)));
     Side& subject = *subject_;
     add_regions(subject.world);
     world_now() = &subject.world;
     may_refuse_ = changes_number(function_->block);
+    subject.world.changes_number = may_refuse_;
     reads_ = contains(function_->block, Act::read);
     for (const Block& body : function_->bodies) reads_ |= contains(body, Act::read);
     const auto compiled = jit::compile(Called{&subject.world}, options());

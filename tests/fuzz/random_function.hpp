@@ -170,6 +170,7 @@ struct World {
   std::vector<Variable> captured;                                // (m), two of them
   Tensor held, weights;                                          // (m), (m, m)
   std::shared_ptr<double> scale = std::make_shared<double>(1);   // a C++ number that the function sets as it runs
+  bool changes_number = false;
   bool has_regions = false;                                      // or bodies are called as they are
   std::vector<jit::Region<HoldingBody>> regions;
   std::vector<jit::Region<BareBody>> bare;
@@ -259,7 +260,9 @@ class FunctionRun {
     if (at < 0) return tanh(x + y);
     const Variable given = variable(s.which / 16 + call);
     if (!world_.has_regions) return called(world_, at, x, y, given);
-    if (s.which & 8) return world_.bare[0](x, y, given, BodyNumber{at});
+    // Without captures, a change is seen for certain only at the second call.
+    const bool may_be_bare = !world_.changes_number || s.number == number_changes || limit_ < 1000;
+    if ((s.which & 8) != 0 && may_be_bare) return world_.bare[0](x, y, given, BodyNumber{at});
     return world_.regions[static_cast<std::size_t>(at)](x, y, given);
   }
   /// One or several calls, for these rows, more, or fewer; what is read in them and what they are given changes.
@@ -273,7 +276,7 @@ class FunctionRun {
     }
     for (int call = 1; (s.which & 32) != 0 && call < 2 + s.which % 5; ++call) {
       if ((s.which >> call & 1) != 0) out = -out;
-      if (s.number == number_changes && call > s.which % 3) *world_.scale = 0.5 * call;
+      if (s.number == number_changes) *world_.scale = *world_.scale == 0.5 ? 1.5 : 0.5;
       out = body(s, out, y, s.which >= 512 ? 0 : call);
     }
     return out;
