@@ -212,10 +212,11 @@ inline Scaled gauss_of(MathBuilder& b, Vec a) {
 /// Phi(-a) = e^(-a^2/2) S(u) / d with d = 1 + a * slope, u = a / d and a smooth S.
 inline Vec normal_tail(MathBuilder& b, Vec u) { return horner(b, format(b).normal_tail, b.sub(u, b.imm(format(b).tail_centre))); }
 inline Vec tail_divisor(MathBuilder& b, Vec a) { return b.fma(a, b.imm(format(b).tail_slope), b.imm(1)); }
-/// What u = a / divisor lacks because both were rounded.
-inline Vec quotient_error(MathBuilder& b, Vec a, Vec divisor, Vec u) {
+/// u = a / divisor, with what it lacks because both were rounded.
+inline Vec exact_quotient(MathBuilder& b, Vec a, Vec divisor) {
+  Vec inverse = b.div(b.imm(1), divisor), u = b.mul(a, inverse);
   Vec low = b.fma(a, b.imm(format(b).tail_slope), b.sub(b.imm(1), divisor));
-  return b.div(b.fnma(u, low, b.fnma(u, divisor, a)), divisor);
+  return b.fma(b.fnma(u, low, b.fnma(u, divisor, a)), inverse, u);
 }
 
 }  // namespace math_detail
@@ -305,8 +306,7 @@ SINTER_DECL Vec expand_erf(MathBuilder& b, Vec x) {
 SINTER_DECL Vec expand_gelu(MathBuilder& b, Vec x) {
   using namespace math_detail;
   Vec a = b.min_magnitude(x, format(b).gauss_end);
-  Vec divisor = tail_divisor(b, a), u = b.div(a, divisor);
-  if (b.is_double()) u = b.add(u, quotient_error(b, a, divisor, u));   // 22 coefficients leave less room for other errors
+  Vec u = exact_quotient(b, a, tail_divisor(b, a));
   Scaled gauss = gauss_of(b, a);
   return b.fnma(b.mul(u, normal_tail(b, u)), b.scale(gauss.fraction, gauss.exponent), b.max_raw(b.imm(-0.0), x));
 }
