@@ -34,13 +34,13 @@ T row_in_order(const T* x, std::int64_t n, std::int64_t stride, T neutral, F op)
   const auto block = [&](std::int64_t b) {
     std::vector<T> lane(lanes, neutral);
     for (std::int64_t j = b * length; j < std::min(n, (b + 1) * length); ++j) {
-      T& to = lane[static_cast<std::size_t>(j % length % lanes)];
-      to = op(to, x[j * stride]);
+      const auto to = static_cast<std::size_t>(j % length % lanes);   // no reference: std::vector<bool> has none
+      lane[to] = op(lane[to], x[j * stride]);
     }
     for (std::int64_t half = lanes / 2; half >= 1; half /= 2)
       for (std::int64_t i = 0; i < half; ++i)
         lane[static_cast<std::size_t>(i)] = op(lane[static_cast<std::size_t>(i)], lane[static_cast<std::size_t>(i + half)]);
-    return lane[0];
+    return static_cast<T>(lane[0]);
   };
   return blocks_in_pairs<T>((n + length - 1) / length, block, op);
 }

@@ -4,6 +4,7 @@
 #include "../catch.hpp"
 
 #ifndef SINTER_NO_X86
+#include "sums_in_order.hpp"
 #include "x86_loop_cases.hpp"
 
 #include <bit>
@@ -76,10 +77,10 @@ void check_short_rows(Prim prim, std::uint64_t salt) {
         REQUIRE((one.guard_holds() && two.guard_holds() && three.guard_holds()));
         for (std::int64_t r = 0; r < rows; ++r) {
           const T* row = x.as<T>() + r * n;
-          const T expected = row_in_order<T>(row, n, 1, neutral_of<T>(prim), op);
+          const T expected = sinter_test::row_in_order<T>(row, n, 1, neutral_of<T>(prim), op);
           Buffer moved(dtype, n);
           for (std::int64_t i = 0; i < n; ++i) moved.as<T>()[i] = mapped(row[i], expected);
-          const T next = row_in_order<T>(moved.as<T>(), n, 1, neutral_of<T>(prim), op);
+          const T next = sinter_test::row_in_order<T>(moved.as<T>(), n, 1, neutral_of<T>(prim), op);
           INFO("row " << r);
           REQUIRE(same_bits(one.as<T>()[r], expected));
           REQUIRE(same_bits(two.as<T>()[r], next));
