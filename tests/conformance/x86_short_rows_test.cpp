@@ -7,6 +7,8 @@
 #include "sums_in_order.hpp"
 #include "x86_loop_cases.hpp"
 
+#include <sinter/ops/scalar_meaning.hpp>
+
 #include <bit>
 #include <cstring>
 
@@ -24,9 +26,9 @@ T combined(Prim prim, T a, T b) {
   } else {
     if (prim == Prim::reduce_add) return a + b;
     if (prim == Prim::reduce_mul) return a * b;
-    if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<T>::quiet_NaN();
+    return prim == Prim::reduce_min ? scalar_meaning::minimum(a, b) : scalar_meaning::maximum(a, b);
   }
-  if constexpr (!std::is_same_v<T, bool>) return prim == Prim::reduce_min ? (a < b ? a : b) : (a > b ? a : b);
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) return prim == Prim::reduce_min ? (a < b ? a : b) : (a > b ? a : b);
 }
 
 template <class T>
