@@ -496,3 +496,38 @@ TEST_CASE("region: an error inside names the user's line and leaves everything u
   CHECK_THROWS_WITH(f(ones({2, 3}), ones({4, 3})), Catch::Contains("matmul") && Catch::Contains("region_test.cpp"));
   check_close(f(ones({2, 3}), ones({3, 2})), full({2, 2}, 3.f));
 }
+
+TEST_CASE("region: one that updates a Variable, before and between reads", "[region]") {
+  Variable v(ones({2})), w(ones({2}));
+  static const Variable* global = nullptr;
+  global = &v;
+  const auto bare = [](const Tensor& x, const Variable&) { return *global += tanh(sum(x, 0)), x * 1; };
+  const auto held = [v](const Tensor& x, const Variable&) { return v += tanh(sum(x, 0)), x * 1; };
+  const auto check = [&](auto first, auto second) {
+    const auto f = [=](Tensor x, const Variable& a, const Variable& b) {
+      if (item(sum(x)) > 0.5) x = tanh(x);
+      else b += tanh(sum(x, 0));
+      for (int i = 0; i < 4; ++i) x = second(first(x, a), b);
+      x = item(sum(x)) > -0.1 ? Tensor(x * 2) : tanh(x);
+      return sum(x, 0) + v;
+    };
+    const auto compiled = jit::compile(f);
+    const Variable* pairs[][2] = {{&v, &w}, {&v, &v}, {&w, &w}};
+    for (double start : {1., -1., .01, -2., 1.})
+      for (const auto& [a, b] : pairs) {
+        const auto run = [&](const auto& call) {
+          v.set(ones({2})), w.set(ones({2}));
+          std::vector<float> result = to_vector<float>(call(full({3, 2}, start), *a, *b));
+          for (const Variable& variable : {v, w})
+            for (float x : to_vector<float>(variable)) result.push_back(x);
+          return result;
+        };
+        INFO(start);
+        const std::vector<float> found = run(compiled), wanted = run(f);
+        for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(found.at(i) == Approx(wanted[i]).margin(1e-5));
+      }
+  };
+  check(jit::region(bare), held);
+  check(jit::region(bare), jit::region(held));
+  check(held, jit::region(held));
+}

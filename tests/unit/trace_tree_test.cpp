@@ -428,3 +428,28 @@ TEST_CASE("trees: threads take all branches at once") {
   CHECK(f.stats().compiles == 1);
   CHECK(f.stats().graph_breaks == 8);
 }
+
+TEST_CASE("trees: effects before a read run once, also where what they gave is used behind it") {
+  int calls = 0;
+  const auto counted = [&calls](const Tensor& x) { return ++calls, x * 2; };
+  const auto given = [&](Tensor x) { return jit::callback(counted, jit::like(x), x); };
+  const auto looped = [&](Tensor x) {
+    return jit::fori_loop(0, 3, [&](Scalar, Tensor h) { return jit::callback([&calls](float) { ++calls; }, sum(h)), h * 2; }, x);
+  };
+  const auto check = [&](auto made, int wanted_calls, float factor) {
+    const auto f = jit::compile([&](Tensor x) {
+      Tensor y = made(x);
+      x = item(sum(x)) > 0 ? Tensor(x + 1) : Tensor(x - 1);
+      x = item(sum(x)) > 6 ? Tensor(x * 2) : Tensor(x * 3);
+      return x + y;
+    });
+    for (float start : {1.f, -1.f, 3.f, 1.f, -2.f, 4.f}) {
+      calls = 0;
+      const float moved = start > 0 ? start + 1 : start - 1;
+      CHECK(floats(f(vec({start, start}))).at(1) == moved * (2 * moved > 6 ? 2 : 3) + start * factor);
+      CHECK(calls == wanted_calls);
+    }
+  };
+  check(given, 1, 2);
+  check(looped, 3, 8);
+}

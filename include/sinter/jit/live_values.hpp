@@ -3,11 +3,13 @@
 // statement runs once. Knows records and lazy plans; nothing of guards and trees.
 #pragma once
 
+#include <sinter/expr/capture.hpp>
 #include <sinter/graph/record.hpp>
 #include <sinter/tensor/impl.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/tensor/precision.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -22,7 +24,9 @@ class LiveValues {
 
   /// In this call the traced `value` is `concrete`, which may be pending outside any trace.
   void set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete);
-  bool knows(const TensorImpl& value) const { return known_.contains(&value); }
+  /// The record that gives `value` has run in this call: its result number `result` is `concrete`.
+  void set_result(const Ref<TensorImpl>& value, std::size_t result, Ref<TensorImpl> concrete);
+  bool knows(const TensorImpl& value) const { return find(value) != nullptr; }
   /// Computes those of `wanted` that are not known yet, after running the effects up to the one with this token (or null).
   /// `symbols`: the value of each symbol in this call.
   void compute(std::span<const Ref<TensorImpl>> wanted, const Ref<TensorImpl>& last_effect, std::span<const std::int64_t> symbols);
@@ -35,17 +39,26 @@ class LiveValues {
   struct Known {
     Ref<TensorImpl> traced, concrete;
   };
+  struct Used {
+    Ref<TensorImpl> value;        // so that nothing else takes its address, and its record stays
+    std::uint32_t references = 0;
+  };
+  /// A record that has run.
+  struct Ran {
+    std::uint32_t held = 0;                // of its results are in `used_`
+    std::vector<Ref<TensorImpl>> results;   // in this call, while others of them may be asked for; some may be null
+  };
+  const Ref<TensorImpl>* find(const TensorImpl& value) const;
+  Used& hold(const Ref<TensorImpl>& value);
+  std::vector<const Record*> note_run(const Capture& captured);
   void forget_unused();
 
   std::uint64_t trace_;
   MatmulPrecision precision_;
   Fallback fallback_;
   std::unordered_map<const TensorImpl*, Known> known_;
-  struct Used {
-    Ref<TensorImpl> value;        // so that nothing else takes its address
-    std::uint32_t references = 0;
-  };
-  std::unordered_map<const TensorImpl*, Used> used_;   // by statements that have run
+  std::unordered_map<const TensorImpl*, Used> used_;   // by statements that have run, as operands and results
+  std::unordered_map<const Record*, Ran> ran_;
 };
 
 }  // namespace jit
