@@ -326,7 +326,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::atomic<const Entry*> newest_{nullptr};
   mutable ForkSafeMutex mutex_;                    // of what follows; the user's functions never run under it
   std::vector<std::unique_ptr<Entry>> entries_;   // owned; reset() hands them on, for callers may still run them
-  std::int64_t compiles_ = 0, recompiles_ = 0;
+  std::int64_t compiles_ = 0, recompiles_ = 0, past_calls_ = 0;   // the last: of versions that reset() has dropped
   double compile_ms_ = 0;
   MissHistory misses_;
   std::atomic<std::int64_t> plain_calls_{0};

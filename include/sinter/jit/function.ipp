@@ -279,6 +279,7 @@ inline void count_regions(const Graph& graph, std::vector<const Graph*>& bodies,
 SINTER_DECL Stats FunctionState::stats() const {
   std::scoped_lock lock(mutex_);
   Stats stats;
+  stats.calls = past_calls_;
   for (const auto& entry : entries_) {
     stats.calls += entry->runs();
     if (entry->tree != nullptr) jit_detail::add_figures(*entry->tree, stats);
@@ -305,6 +306,7 @@ SINTER_DECL void FunctionState::reset() {
   {
     std::scoped_lock lock(mutex_);
     newest_.store(nullptr, std::memory_order_release);
+    for (const auto& entry : entries_) past_calls_ += entry->runs();
     retired->swap(entries_);
     compiles_ = recompiles_ = 0;
     compile_ms_ = 0;
