@@ -132,8 +132,8 @@ TEST_CASE("call path: which Variables a function holds shows only where the argu
   Variable v(zeros({1})), w(zeros({1})), p(zeros({1})), q(zeros({1}));
   const auto is_right = [&](auto&& f, const Variable& a, const Variable& b) {
     const Variable* all[] = {&v, &w, &p, &q};
-    float before[4], after[4];
-    for (int i = 0; i < 4; ++i) before[i] = after[i] = item<float>(all[i]->value());
+    float after[4];
+    for (int i = 0; i < 4; ++i) after[i] = item<float>(all[i]->value());
     const auto at = [&](const Variable& x) -> float& {
       for (int i = 0; i < 4; ++i)
         if (all[i]->slot() == x.slot()) return after[i];

@@ -3,13 +3,12 @@
 
 #include <sinter/backend/cuda/cuda.hpp>
 
+#include <sinter/base/fork.hpp>
+
 #ifdef SINTER_CUDA
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/device.hpp>
 #include <sinter/backend/cuda/driver.hpp>
-#include <sinter/base/fork.hpp>
-
-#include <atomic>
 #endif
 
 #include <atomic>
