@@ -44,6 +44,8 @@ class Outliner {
   std::vector<std::int32_t> candidate_periods() const;
   BlockRun longest_run(std::int32_t period) const;
   std::optional<BlockRun> best_cut(BlockRun run) const;
+  bool is_same_block(std::int32_t begin, std::int32_t later, std::int32_t period) const;
+  BlockRun equal_blocks(const BlockRun& cut) const;
   void extend(BlockRun& run) const;
   int crossing_values(std::int32_t at, const BlockRun& run) const;
   /// No other period can explain much more.
@@ -135,7 +137,9 @@ SINTER_DECL std::vector<std::int32_t> Outliner::candidate_periods() const {
   return periods;
 }
 
-/// The longest run in which operands agree as in an endless sequence of blocks.
+/// The longest run in which operands agree as in an endless sequence of blocks. An operand from before the run may have another
+/// type than the one a period later though results agree, as those of sums and products do; and one that all blocks share may
+/// be made in the first of them: whether blocks are equal is known once they are cut.
 SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
   BlockRun best;
   std::int32_t best_length = 0, begin = 0;
@@ -144,9 +148,10 @@ SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
     if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || stays_outside(a)) return false;
     const Values &left = node(a).inputs, &right = node(b).inputs;
     for (std::size_t i = 0; i < left.size(); ++i) {
-      const bool both_leaves = is_leaf(left[i].node) && is_leaf(right[i].node) && identical(graph_.type(left[i]), graph_.type(right[i]));
+      const bool both_leaves = is_leaf(left[i].node) && is_leaf(right[i].node);
       const bool moves_along = left[i].result == right[i].result && right[i].node - left[i].node == period;
       if (!both_leaves && !moves_along && left[i] != right[i]) return false;
+      if (!identical(graph_.type(left[i]), graph_.type(right[i]))) return false;
     }
     return true;
   };
@@ -182,7 +187,7 @@ SINTER_DECL std::optional<BlockRun> Outliner::best_cut(BlockRun run) const {
     std::int32_t first = at;   // behind views: what reads the crossing values
     while (first + 1 < run.end() && (node(first).op->kind == OpKind::view || is_leaf(first) || is_literal(first))) ++first;
     if (!is_heavy(first) || crossing >= 3 || crossing > fewest) continue;
-    BlockRun cut{run.begin + shift, run.period, (length - shift) / run.period};
+    BlockRun cut = equal_blocks({run.begin + shift, run.period, (length - shift) / run.period});
     extend(cut);
     // Of equally narrow cuts the one that leaves least outside.
     if (best && crossing == fewest && cut.repeats <= best->repeats) continue;
@@ -192,15 +197,27 @@ SINTER_DECL std::optional<BlockRun> Outliner::best_cut(BlockRun run) const {
   return best;
 }
 
+SINTER_DECL bool Outliner::is_same_block(std::int32_t begin, std::int32_t later, std::int32_t period) const {
+  for (std::int32_t i = 0; i < period; ++i)
+    if (!is_equal(begin + i, later + i, begin)) return false;
+  return true;
+}
+
+/// The longest part of a cut in which each block equals the next one.
+SINTER_DECL BlockRun Outliner::equal_blocks(const BlockRun& cut) const {
+  BlockRun now{cut.begin, cut.period, 1}, best = now;
+  for (std::int32_t begin = cut.begin + cut.period; begin < cut.end(); begin += cut.period) {
+    if (is_same_block(begin - cut.period, begin, cut.period)) ++now.repeats;
+    else now = {begin, cut.period, 1};
+    if (now.repeats > best.repeats) best = now;
+  }
+  return best;
+}
+
 /// Takes in blocks at the ends whose operands come from elsewhere.
 SINTER_DECL void Outliner::extend(BlockRun& run) const {
-  const auto is_block = [&](std::int32_t begin, std::int32_t like) {
-    for (std::int32_t i = 0; i < run.period; ++i)
-      if (!(begin < like ? is_equal(begin + i, like + i, begin) : is_equal(like + i, begin + i, like))) return false;
-    return true;
-  };
-  while (run.begin >= run.period && is_block(run.begin - run.period, run.begin)) run.begin -= run.period, ++run.repeats;
-  while (run.end() + run.period <= count_ && is_block(run.end(), run.begin)) ++run.repeats;
+  while (run.begin >= run.period && is_same_block(run.begin - run.period, run.begin, run.period)) run.begin -= run.period, ++run.repeats;
+  while (run.end() + run.period <= count_ && is_same_block(run.begin, run.end(), run.period)) ++run.repeats;
 }
 
 SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
