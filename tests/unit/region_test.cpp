@@ -448,6 +448,27 @@ TEST_CASE("region: random numbers differ from call to call", "[region]") {
   CHECK(to_vector<float>(a) != to_vector<float>(b));
 }
 
+TEST_CASE("region: random numbers are those drawn uncompiled, in calls that do not run the function too", "[region]") {
+  const auto noise = jit::region([](Tensor x) { return tanh(x + randn({x.size(0)}) * rand({x.size(0)})); });
+  for (const bool reads : {false, true}) {
+    const auto f = [&](Tensor x) {
+      for (int i = 0; i < 4; ++i) {
+        x = noise(x);
+        if (reads && item(sum(x)) > 0) x = x - rand({4});
+      }
+      return x + noise(-x);
+    };
+    const auto compiled = jit::compile(f);
+    for (int seed = 0; seed < 4; ++seed) {
+      manual_seed(seed);
+      const Tensor actual = concat({compiled(zeros({4})), rand({2})}, 0);
+      eval(actual);
+      manual_seed(seed);
+      check_close(actual, concat({f(zeros({4})), rand({2})}, 0));
+    }
+  }
+}
+
 TEST_CASE("region: outside of a trace it is a compiled function; regions nest", "[region]") {
   auto inner = jit::region([](Tensor x, Tensor w) { return tanh(matmul(x, w)); });
   auto outer = jit::region([&](Tensor x, Tensor w) { return inner(inner(x, w), w); });

@@ -43,14 +43,16 @@ class LiveValues {
     Ref<TensorImpl> value;        // so that nothing else takes its address, and its record stays
     std::uint32_t references = 0;
   };
-  /// A record that has run.
-  struct Ran {
-    std::uint32_t held = 0;                // of its results are in `used_`
-    std::vector<Ref<TensorImpl>> results;   // in this call, while others of them may be asked for; some may be null
+  /// Result number `result` of a record, which a captured graph has as `value`.
+  struct RecordResult {
+    const Record* record;
+    std::size_t result;
+    Value value;
   };
   const Ref<TensorImpl>* find(const TensorImpl& value) const;
   Used& hold(const Ref<TensorImpl>& value);
-  std::vector<const Record*> note_run(const Capture& captured);
+  std::vector<RecordResult> note_run(const Capture& captured);
+  void keep(const Record* record, std::size_t result, Ref<TensorImpl> concrete);
   void forget_unused();
 
   std::uint64_t trace_;
@@ -58,7 +60,8 @@ class LiveValues {
   Fallback fallback_;
   std::unordered_map<const TensorImpl*, Known> known_;
   std::unordered_map<const TensorImpl*, Used> used_;   // by statements that have run, as operands and results
-  std::unordered_map<const Record*, Ran> ran_;
+  std::unordered_map<const Record*, std::uint32_t> ran_;   // and how many of its results are in `used_`
+  std::unordered_map<const Record*, std::vector<Ref<TensorImpl>>> others_;   // results that nobody asked for yet
 };
 
 }  // namespace jit

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -27,26 +28,31 @@ SINTER_DECL LiveValues::Used& LiveValues::hold(const Ref<TensorImpl>& value) {
   auto [place, is_new] = used_.try_emplace(value.get());
   if (!is_new) return place->second;
   place->second.value = value;
-  if (value->trace != trace_) return place->second;
-  if (const Ref<TensorImpl>* concrete = find(*value)) set(value, *concrete);   // no longer one that its record keeps
-  if (auto ran = ran_.find(value->record); ran != ran_.end()) ++ran->second.held;
+  if (value->trace != trace_ || value->record == nullptr) return place->second;
+  if (auto other = others_.find(value->record); other != others_.end() && other->second[value->result])
+    set(value, std::exchange(other->second[value->result], {}));
+  if (auto ran = ran_.find(value->record); ran != ran_.end()) ++ran->second;
   return place->second;
 }
 
+SINTER_DECL void LiveValues::keep(const Record* record, std::size_t result, Ref<TensorImpl> concrete) {
+  std::vector<Ref<TensorImpl>>& others = others_[record];
+  others.resize(record->results);
+  others[result] = std::move(concrete);
+}
+
 SINTER_DECL void LiveValues::set_result(const Ref<TensorImpl>& value, std::size_t result, Ref<TensorImpl> concrete) {
-  Ran& ran = ran_[value->record];
+  ran_.try_emplace(value->record);
   hold(value);
-  ran.results.resize(value->record->results);
-  ran.results[result] = std::move(concrete);
+  keep(value->record, result, std::move(concrete));
 }
 
 /// The value in this call, or null if it is not known.
 SINTER_DECL const Ref<TensorImpl>* LiveValues::find(const TensorImpl& value) const {
   if (auto known = known_.find(&value); known != known_.end()) return &known->second.concrete;
   if (value.trace != trace_ || value.record == nullptr || value.record->results == 1) return nullptr;
-  auto ran = ran_.find(value.record);
-  if (ran == ran_.end() || ran->second.results.empty() || !ran->second.results[value.result]) return nullptr;
-  return &ran->second.results[value.result];
+  auto other = others_.find(value.record);
+  return other != others_.end() && other->second[value.result] ? &other->second[value.result] : nullptr;
 }
 
 SINTER_DECL Ref<TensorImpl> LiveValues::at(const Ref<TensorImpl>& value) const {
@@ -60,19 +66,30 @@ SINTER_DECL Ref<TensorImpl> LiveValues::at(const Ref<TensorImpl>& value) const {
   return concrete;
 }
 
-/// Counts what the captured records refer to, each record once: it may give several of the values. Gives those records of
-/// which a result that is not captured lives: nothing leads to it from here, and it will be asked for later.
-SINTER_DECL std::vector<const Record*> LiveValues::note_run(const Capture& captured) {
-  std::vector<const Record*> several;
-  for (const TensorImpl* value : captured.walked) {
-    if (!ran_.try_emplace(value->record).second) continue;
-    if (value->record->results > 1) several.push_back(value->record);
-    for (const Leaf& leaf : value->record->leaves())
+/// Counts what the captured records refer to, each record once: it may give several of the values. Gives the results
+/// that were not captured and may live: nothing leads to them from here, and who holds them will ask for them.
+SINTER_DECL std::vector<LiveValues::RecordResult> LiveValues::note_run(const Capture& captured) {
+  std::vector<RecordResult> several;
+  for (std::size_t i = 0; i < captured.walked.size(); ++i) {
+    const Record* record = captured.walked[i]->record;
+    if (!ran_.try_emplace(record).second) continue;
+    if (record->results > 1) several.push_back({record, 0, captured.walked_values[i]});
+    for (const Leaf& leaf : record->leaves())
       if (leaf.value) ++hold(leaf.value).references;
   }
   for (TensorImpl* value : captured.walked) hold(Ref<TensorImpl>::share(value));
-  std::erase_if(several, [this](const Record* record) { return record->use_count() <= ran_[record].held; });
-  return several;
+  std::erase_if(several, [this](const RecordResult& first) { return first.record->use_count() <= ran_[first.record]; });
+  if (several.empty()) return several;
+  std::vector<RecordResult> others;
+  const std::set<Value> walked(captured.walked_values.begin(), captured.walked_values.end());
+  for (const auto& [record, first, value] : several) {
+    const bool has_token = record->op->kind == OpKind::effect;
+    for (std::size_t result = 0; result + has_token < record->results; ++result) {
+      const Value other{value.node, static_cast<std::int32_t>(result)};
+      if (!walked.contains(other)) others.push_back({record, result, other});
+    }
+  }
+  return others;
 }
 
 SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, const Ref<TensorImpl>& last_effect, std::span<const std::int64_t> symbols) {
@@ -88,17 +105,8 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
     missing.push_back(captured.kept[i]);
     captured.outputs.push_back(captured.kept_values[i]);
   }
-  std::vector<std::pair<const Record*, std::size_t>> others;
-  for (const Record* record : note_run(captured)) {
-    std::int32_t node = -1;
-    for (std::size_t i = 0; i < captured.walked.size() && node < 0; ++i)
-      if (captured.walked[i]->record == record) node = captured.walked_values[i].node;
-    const bool has_token = record->op->kind == OpKind::effect;
-    for (std::size_t result = 0; result + has_token < record->results; ++result) {
-      others.emplace_back(record, result);
-      captured.outputs.push_back({node, static_cast<std::int32_t>(result)});
-    }
-  }
+  const std::vector<RecordResult> others = note_run(captured);
+  for (const RecordResult& other : others) captured.outputs.push_back(other.value);
   std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
   std::vector<Dim> numbers;
   for (std::int64_t symbol : symbols) numbers.emplace_back(symbol);
@@ -107,12 +115,8 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
   for (Ref<TensorImpl>& input : inputs) input = at(input);
   std::vector<Ref<TensorImpl>> results = run_lazily(std::move(graph), inputs, precision_, fallback_);
   for (std::size_t i = 0; i < missing.size(); ++i) set(missing[i], std::move(results[i]));
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    const auto [record, result] = others[i];
-    Ran& ran = ran_[record];
-    ran.results.resize(record->results);
-    ran.results[result] = std::move(results[missing.size() + i]);
-  }
+  for (std::size_t i = 0; i < others.size(); ++i)
+    keep(others[i].record, others[i].result, std::move(results[missing.size() + i]));
   if (has_effects) set_done(last_effect);
   forget_unused();
 }
@@ -126,8 +130,7 @@ SINTER_DECL void LiveValues::forget_unused() {
     const std::uint32_t ours = used != used_.end() ? used->second.references + 2 : 1;
     return known.traced->use_count() <= ours;
   });
-  for (auto& [record, ran] : ran_)
-    if (record->use_count() <= ran.held) ran.results.clear();
+  std::erase_if(others_, [this](const auto& item) { return item.first->use_count() <= ran_[item.first]; });
 }
 
 }  // namespace jit

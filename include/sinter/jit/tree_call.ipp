@@ -13,6 +13,7 @@
 #include <sinter/jit/specialise.hpp>
 
 #include <limits>
+#include <set>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -181,13 +182,14 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
       throw TraceError("compile", "captured value changed at " + op, where, jit_detail::purity_fix);
     for (std::size_t i = 0; i < prefix.walked.size(); ++i)
       if (jit_detail::is_token(prefix.graph, prefix.walked_values[i])) recorder.live().set_done(Ref<TensorImpl>::share(prefix.walked[i]));
+    const std::set<Value> walked(prefix.walked_values.begin(), prefix.walked_values.end());
     for (std::size_t i = 0; i < prefix.walked.size(); ++i) {
       const auto value = Ref<TensorImpl>::share(prefix.walked[i]);
       const Value place = prefix.walked_values[i];
       for (const TreeNode::Carried& carried : call.node().live) {
         if (carried.value == place) recorder.live().set(value, call.carried(carried.place));
         // Another result of its record, which no read needed, may be used from here on.
-        else if (carried.value.node == place.node && value->record->results > 1)
+        else if (carried.value.node == place.node && value->record->results > 1 && !walked.contains(carried.value))
           recorder.live().set_result(value, static_cast<std::size_t>(carried.value.result), call.carried(carried.place));
       }
     }
