@@ -853,14 +853,14 @@ SINTER_NAMESPACE_BEGIN
 
 class Storage;
 
+namespace tensor_detail {
+
 /// Stands for an operation and the user's line that asked for it.
 enum class Maker : std::uint32_t { unknown = 0 };
 /// Its number; the same for the same operation and line. Takes a lock: plans ask when they are made, not at calls.
 Maker maker_of(std::string_view op, Location where);
 /// "matmul at train.cpp:12", or "" for an unknown one.
 std::string text_of(Maker maker);
-
-namespace tensor_detail {
 
 /// Smaller blocks are not listed.
 inline constexpr std::size_t listed_bytes = std::size_t{64} << 10;
@@ -887,14 +887,14 @@ class Storage : public RefCounted<Storage> {
   std::size_t bytes() const noexcept { return bytes_; }
   Device device() const noexcept { return device_; }
   /// What a large block was allocated for.
-  Maker maker() const noexcept { return maker_.load(std::memory_order_relaxed); }
+  tensor_detail::Maker maker() const noexcept { return maker_.load(std::memory_order_relaxed); }
   /// False for memory of others (from_blob, borrow): never donated, never written in place.
   bool is_ours() const noexcept { return owner_ == nullptr; }
 
   /// 64-byte aligned memory from the caching allocator of the device. Throws OutOfMemory, DeviceError.
   static Ref<Storage> allocate(std::size_t bytes, Device device = Device::cpu());
   /// As that; OutOfMemory, this one's and later ones', names `maker`.
-  static Ref<Storage> allocate(std::size_t bytes, Device device, Maker maker) {
+  static Ref<Storage> allocate(std::size_t bytes, Device device, tensor_detail::Maker maker) {
     if (SINTER_LIKELY(bytes < tensor_detail::listed_bytes)) return allocate(bytes, device);
     return allocate_listed(bytes, device, maker);
   }
@@ -907,7 +907,7 @@ class Storage : public RefCounted<Storage> {
   friend void tensor_detail::list_block(Storage& block);
   friend void tensor_detail::forget_block(Storage& block) noexcept;
   friend std::string tensor_detail::largest_blocks(Device device);
-  static Ref<Storage> allocate_listed(std::size_t bytes, Device device, Maker maker);
+  static Ref<Storage> allocate_listed(std::size_t bytes, Device device, tensor_detail::Maker maker);
   Storage() = default;
   void* data_ = nullptr;
   void* block_ = nullptr;                                // device memory: its allocator's handle
@@ -917,7 +917,7 @@ class Storage : public RefCounted<Storage> {
   std::uint32_t size_class_ = 0;
   std::uint32_t listed_at_ = 0;                          // place in the memory map, of a listed block
   std::size_t listed_bytes_ = 0;                         // 0: not listed
-  std::atomic<Maker> maker_{Maker::unknown};             // of a listed block
+  std::atomic<tensor_detail::Maker> maker_{tensor_detail::Maker::unknown};             // of a listed block
 };
 
 /// Figures of the caching allocator, in bytes unless said otherwise.
@@ -7950,7 +7950,7 @@ struct PlanOutput {
   Dim offset;                              // views: elements from the start of what is viewed
   SmallVector<Dim, max_rank> strides;      // row-major for fresh outputs
   std::int32_t donor = -1;                 // the input whose pointer may be given as this output's
-  Maker maker = Maker::unknown;            // its operation and line
+  tensor_detail::Maker maker = tensor_detail::Maker::unknown;            // its operation and line
   bool outlives_failure = false;           // no step fails once its memory is written: it may be memory that others hold
 };
 
@@ -8001,7 +8001,7 @@ class Plan {
   std::span<const PlanStep> steps() const { return steps_; }
   std::span<const ArenaSlot> slots() const { return slots_; }
   /// What the arena is for: intermediate values, and the line of its last step.
-  Maker arena_maker() const { return arena_maker_; }
+  tensor_detail::Maker arena_maker() const { return arena_maker_; }
   std::span<const PlanNumber> numbers() const { return numbers_; }
   std::span<const Ref<TensorImpl>> constants() const { return constants_; }
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
@@ -8052,7 +8052,7 @@ class Plan {
   std::vector<PlanOutput> outputs_;
   std::vector<PlanStep> steps_;
   std::vector<ArenaSlot> slots_;
-  Maker arena_maker_ = Maker::unknown;
+  tensor_detail::Maker arena_maker_ = tensor_detail::Maker::unknown;
   std::vector<PlanNumber> numbers_;
   std::vector<Ref<TensorImpl>> constants_;
   std::vector<SymbolInfo> symbols_;
@@ -8102,7 +8102,7 @@ struct FrameOutput {
   Type type;
   Strides strides;          // row-major
   std::size_t bytes = 0;
-  Maker maker = Maker::unknown;
+  tensor_detail::Maker maker = tensor_detail::Maker::unknown;
 };
 
 /// Room for one call's pointers, so that a call of any size allocates nothing: one of each per input or output.
@@ -8528,7 +8528,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::atomic<const Entry*> newest_{nullptr};
   mutable ForkSafeMutex mutex_;                    // of what follows; the user's functions never run under it
   std::vector<std::unique_ptr<Entry>> entries_;   // owned; reset() hands them on, for callers may still run them
-  std::int64_t compiles_ = 0, recompiles_ = 0;
+  std::int64_t compiles_ = 0, recompiles_ = 0, past_calls_ = 0;   // the last: of versions that reset() has dropped
   double compile_ms_ = 0;
   MissHistory misses_;
   std::atomic<std::int64_t> plain_calls_{0};
@@ -11304,13 +11304,12 @@ struct MemoryMap {
   ForkSafeMutex mutex;
   std::vector<Storage*> blocks;
 };
-}  // namespace tensor_detail
 
 SINTER_DECL Maker maker_of(std::string_view op, Location where) {
   const std::string place = where.text();
   std::string text(op);
   if (!place.empty()) text += " at " + place;
-  auto& makers = process_object<tensor_detail::Makers>();
+  auto& makers = process_object<Makers>();
   std::scoped_lock lock(makers.mutex);
   const auto [found, is_new] = makers.numbers.emplace(text, static_cast<Maker>(makers.texts.size()));
   if (is_new) makers.texts.push_back(std::move(text));
@@ -11318,12 +11317,10 @@ SINTER_DECL Maker maker_of(std::string_view op, Location where) {
 }
 
 SINTER_DECL std::string text_of(Maker maker) {
-  auto& makers = process_object<tensor_detail::Makers>();
+  auto& makers = process_object<Makers>();
   std::scoped_lock lock(makers.mutex);
   return makers.texts[static_cast<std::size_t>(maker)];
 }
-
-namespace tensor_detail {
 
 SINTER_DECL void list_block(Storage& block) {
   auto& map = process_object<MemoryMap>();
@@ -11876,7 +11873,7 @@ struct StorageAccess {
   }
   /// For the text of an error: what could not be allocated was wanted for this, and these hold most.
   static std::string explained(std::string reason, Device device) {
-    const std::string wanted = text_of(tensor_detail::wanted_for()), largest = tensor_detail::largest_blocks(device);
+    const std::string wanted = tensor_detail::text_of(tensor_detail::wanted_for()), largest = tensor_detail::largest_blocks(device);
     if (!wanted.empty()) reason = "for " + wanted + ": " + reason;
     return largest.empty() ? reason : reason + "\n  " + largest;
   }
@@ -11982,10 +11979,10 @@ SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   return Ref<Storage>::adopt(storage);
 }
 
-SINTER_DECL Ref<Storage> Storage::allocate_listed(std::size_t bytes, Device device, Maker maker) {
+SINTER_DECL Ref<Storage> Storage::allocate_listed(std::size_t bytes, Device device, tensor_detail::Maker maker) {
   struct Wanted {
-    explicit Wanted(Maker maker) { tensor_detail::wanted_for() = maker; }
-    ~Wanted() { tensor_detail::wanted_for() = Maker::unknown; }
+    explicit Wanted(tensor_detail::Maker maker) { tensor_detail::wanted_for() = maker; }
+    ~Wanted() { tensor_detail::wanted_for() = tensor_detail::Maker::unknown; }
   } wanted(maker);
   Ref<Storage> storage = allocate(bytes, device);
   storage->maker_.store(maker, std::memory_order_relaxed);
@@ -17765,7 +17762,7 @@ inline void copy_between(const Type& type, const void* from, const Strides& from
 
 SINTER_DECL Tensor copy_strided(const Type& type, const void* data, const Strides& strides) {
   auto bytes = static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype));
-  static const Maker maker = maker_of("a copy of host memory", Location());
+  static const tensor_detail::Maker maker = tensor_detail::maker_of("a copy of host memory", Location());
   Ref<Storage> storage = Storage::allocate(bytes, Device::cpu(), maker);
   if (bytes > 0) copy_between(type, data, strides, storage->data(), dense_strides(type.shape));
   return Tensor(TensorImpl::make_ready(type, std::move(storage)));
@@ -18131,7 +18128,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span
   }
   for (const Type& type : types) {
     const std::int64_t bytes = type.shape.numel().value() * size_of(type.dtype);
-    results.push_back(TensorImpl::make_ready({type.dtype, runs_on, type.shape}, Storage::allocate(static_cast<std::size_t>(bytes), runs_on, maker_of(op.name, where))));
+    results.push_back(TensorImpl::make_ready({type.dtype, runs_on, type.shape}, Storage::allocate(static_cast<std::size_t>(bytes), runs_on, tensor_detail::maker_of(op.name, where))));
     out.push_back(expr_detail::view_of_value(*results.back()));
   }
   expr_detail::PlainHostCall call(attrs, where, runs_on);
@@ -20826,6 +20823,8 @@ class Outliner {
   std::vector<std::int32_t> candidate_periods() const;
   BlockRun longest_run(std::int32_t period) const;
   std::optional<BlockRun> best_cut(BlockRun run) const;
+  bool is_same_block(std::int32_t begin, std::int32_t later, std::int32_t period) const;
+  BlockRun equal_blocks(const BlockRun& cut) const;
   void extend(BlockRun& run) const;
   int crossing_values(std::int32_t at, const BlockRun& run) const;
   /// No other period can explain much more.
@@ -20917,7 +20916,9 @@ SINTER_DECL std::vector<std::int32_t> Outliner::candidate_periods() const {
   return periods;
 }
 
-/// The longest run in which operands agree as in an endless sequence of blocks.
+/// The longest run in which operands agree as in an endless sequence of blocks. An operand from before the run may have another
+/// type than the one a period later though results agree, as those of sums and products do; and one that all blocks share may
+/// be made in the first of them: whether blocks are equal is known once they are cut.
 SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
   BlockRun best;
   std::int32_t best_length = 0, begin = 0;
@@ -20926,9 +20927,10 @@ SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
     if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || stays_outside(a)) return false;
     const Values &left = node(a).inputs, &right = node(b).inputs;
     for (std::size_t i = 0; i < left.size(); ++i) {
-      const bool both_leaves = is_leaf(left[i].node) && is_leaf(right[i].node) && identical(graph_.type(left[i]), graph_.type(right[i]));
+      const bool both_leaves = is_leaf(left[i].node) && is_leaf(right[i].node);
       const bool moves_along = left[i].result == right[i].result && right[i].node - left[i].node == period;
       if (!both_leaves && !moves_along && left[i] != right[i]) return false;
+      if (!identical(graph_.type(left[i]), graph_.type(right[i]))) return false;
     }
     return true;
   };
@@ -20964,7 +20966,7 @@ SINTER_DECL std::optional<BlockRun> Outliner::best_cut(BlockRun run) const {
     std::int32_t first = at;   // behind views: what reads the crossing values
     while (first + 1 < run.end() && (node(first).op->kind == OpKind::view || is_leaf(first) || is_literal(first))) ++first;
     if (!is_heavy(first) || crossing >= 3 || crossing > fewest) continue;
-    BlockRun cut{run.begin + shift, run.period, (length - shift) / run.period};
+    BlockRun cut = equal_blocks({run.begin + shift, run.period, (length - shift) / run.period});
     extend(cut);
     // Of equally narrow cuts the one that leaves least outside.
     if (best && crossing == fewest && cut.repeats <= best->repeats) continue;
@@ -20974,15 +20976,27 @@ SINTER_DECL std::optional<BlockRun> Outliner::best_cut(BlockRun run) const {
   return best;
 }
 
+SINTER_DECL bool Outliner::is_same_block(std::int32_t begin, std::int32_t later, std::int32_t period) const {
+  for (std::int32_t i = 0; i < period; ++i)
+    if (!is_equal(begin + i, later + i, begin)) return false;
+  return true;
+}
+
+/// The longest part of a cut in which each block equals the next one.
+SINTER_DECL BlockRun Outliner::equal_blocks(const BlockRun& cut) const {
+  BlockRun now{cut.begin, cut.period, 1}, best = now;
+  for (std::int32_t begin = cut.begin + cut.period; begin < cut.end(); begin += cut.period) {
+    if (is_same_block(begin - cut.period, begin, cut.period)) ++now.repeats;
+    else now = {begin, cut.period, 1};
+    if (now.repeats > best.repeats) best = now;
+  }
+  return best;
+}
+
 /// Takes in blocks at the ends whose operands come from elsewhere.
 SINTER_DECL void Outliner::extend(BlockRun& run) const {
-  const auto is_block = [&](std::int32_t begin, std::int32_t like) {
-    for (std::int32_t i = 0; i < run.period; ++i)
-      if (!(begin < like ? is_equal(begin + i, like + i, begin) : is_equal(like + i, begin + i, like))) return false;
-    return true;
-  };
-  while (run.begin >= run.period && is_block(run.begin - run.period, run.begin)) run.begin -= run.period, ++run.repeats;
-  while (run.end() + run.period <= count_ && is_block(run.end(), run.begin)) ++run.repeats;
+  while (run.begin >= run.period && is_same_block(run.begin - run.period, run.begin, run.period)) run.begin -= run.period, ++run.repeats;
+  while (run.end() + run.period <= count_ && is_same_block(run.begin, run.end(), run.period)) ++run.repeats;
 }
 
 SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
@@ -26889,7 +26903,7 @@ SINTER_DECL void PlanBuilder::add_outputs() {
       output.strides = layout.strides;
     } else {
       output.index = static_cast<std::int32_t>(j);
-      output.maker = maker_of(graph_.node(values[j]).op->name, graph_.node(values[j]).where);
+      output.maker = tensor_detail::maker_of(graph_.node(values[j]).op->name, graph_.node(values[j]).where);
     }
     plan_->outputs_.push_back(std::move(output));
   }
@@ -26994,7 +27008,7 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
 SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
   if (!plan_->slots_.empty()) {
     const bool has_line = !plan_->steps_.empty() && !plan_->steps_.back().where.empty();
-    plan_->arena_maker_ = maker_of("intermediate values of what ends", has_line ? plan_->steps_.back().where.back() : Location());
+    plan_->arena_maker_ = tensor_detail::maker_of("intermediate values of what ends", has_line ? plan_->steps_.back().where.back() : Location());
   }
   for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
   for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {
@@ -35995,10 +36009,11 @@ inline Scaled gauss_of(MathBuilder& b, Vec a) {
 /// Phi(-a) = e^(-a^2/2) S(u) / d with d = 1 + a * slope, u = a / d and a smooth S.
 inline Vec normal_tail(MathBuilder& b, Vec u) { return horner(b, format(b).normal_tail, b.sub(u, b.imm(format(b).tail_centre))); }
 inline Vec tail_divisor(MathBuilder& b, Vec a) { return b.fma(a, b.imm(format(b).tail_slope), b.imm(1)); }
-/// What u = a / divisor lacks because both were rounded.
-inline Vec quotient_error(MathBuilder& b, Vec a, Vec divisor, Vec u) {
+/// u = a / divisor, with what it lacks because both were rounded.
+inline Vec exact_quotient(MathBuilder& b, Vec a, Vec divisor) {
+  Vec inverse = b.div(b.imm(1), divisor), u = b.mul(a, inverse);
   Vec low = b.fma(a, b.imm(format(b).tail_slope), b.sub(b.imm(1), divisor));
-  return b.div(b.fnma(u, low, b.fnma(u, divisor, a)), divisor);
+  return b.fma(b.fnma(u, low, b.fnma(u, divisor, a)), inverse, u);
 }
 
 }  // namespace math_detail
@@ -36088,8 +36103,7 @@ SINTER_DECL Vec expand_erf(MathBuilder& b, Vec x) {
 SINTER_DECL Vec expand_gelu(MathBuilder& b, Vec x) {
   using namespace math_detail;
   Vec a = b.min_magnitude(x, format(b).gauss_end);
-  Vec divisor = tail_divisor(b, a), u = b.div(a, divisor);
-  if (b.is_double()) u = b.add(u, quotient_error(b, a, divisor, u));   // 22 coefficients leave less room for other errors
+  Vec u = exact_quotient(b, a, tail_divisor(b, a));
   Scaled gauss = gauss_of(b, a);
   return b.fnma(b.mul(u, normal_tail(b, u)), b.scale(gauss.fraction, gauss.exponent), b.max_raw(b.imm(-0.0), x));
 }
@@ -37402,7 +37416,6 @@ DeviceMemory& memory();
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
-
 #endif
 
 SINTER_NAMESPACE_BEGIN
@@ -45385,6 +45398,7 @@ inline void count_regions(const Graph& graph, std::vector<const Graph*>& bodies,
 SINTER_DECL Stats FunctionState::stats() const {
   std::scoped_lock lock(mutex_);
   Stats stats;
+  stats.calls = past_calls_;
   for (const auto& entry : entries_) {
     stats.calls += entry->runs();
     if (entry->tree != nullptr) jit_detail::add_figures(*entry->tree, stats);
@@ -45411,6 +45425,7 @@ SINTER_DECL void FunctionState::reset() {
   {
     std::scoped_lock lock(mutex_);
     newest_.store(nullptr, std::memory_order_release);
+    for (const auto& entry : entries_) past_calls_ += entry->runs();
     retired->swap(entries_);
     compiles_ = recompiles_ = 0;
     compile_ms_ = 0;
@@ -46829,7 +46844,9 @@ class LiveValues {
 
   /// In this call the traced `value` is `concrete`, which may be pending outside any trace.
   void set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete);
-  bool knows(const TensorImpl& value) const { return known_.contains(&value); }
+  /// The record that gives `value` has run in this call: its result number `result` is `concrete`.
+  void set_result(const Ref<TensorImpl>& value, std::size_t result, Ref<TensorImpl> concrete);
+  bool knows(const TensorImpl& value) const { return find(value) != nullptr; }
   /// Computes those of `wanted` that are not known yet, after running the effects up to the one with this token (or null).
   /// `symbols`: the value of each symbol in this call.
   void compute(std::span<const Ref<TensorImpl>> wanted, const Ref<TensorImpl>& last_effect, std::span<const std::int64_t> symbols);
@@ -46842,22 +46859,35 @@ class LiveValues {
   struct Known {
     Ref<TensorImpl> traced, concrete;
   };
+  struct Used {
+    Ref<TensorImpl> value;        // so that nothing else takes its address, and its record stays
+    std::uint32_t references = 0;
+  };
+  /// Result number `result` of a record, which a captured graph has as `value`.
+  struct RecordResult {
+    const Record* record;
+    std::size_t result;
+    Value value;
+  };
+  const Ref<TensorImpl>* find(const TensorImpl& value) const;
+  Used& hold(const Ref<TensorImpl>& value);
+  std::vector<RecordResult> note_run(const Capture& captured);
+  void keep(const Record* record, std::size_t result, Ref<TensorImpl> concrete);
   void forget_unused();
 
   std::uint64_t trace_;
   MatmulPrecision precision_;
   Fallback fallback_;
   std::unordered_map<const TensorImpl*, Known> known_;
-  struct Used {
-    Ref<TensorImpl> value;        // so that nothing else takes its address
-    std::uint32_t references = 0;
-  };
-  std::unordered_map<const TensorImpl*, Used> used_;   // by statements that have run
+  std::unordered_map<const TensorImpl*, Used> used_;   // by statements that have run, as operands and results
+  std::unordered_map<const Record*, std::uint32_t> ran_;   // and how many of its results are in `used_`
+  std::unordered_map<const Record*, std::vector<Ref<TensorImpl>>> others_;   // results that nobody asked for yet
 };
 
 }  // namespace jit
 SINTER_NAMESPACE_END
 
+#include <set>
 #include <unordered_set>
 
 SINTER_NAMESPACE_BEGIN
@@ -46871,9 +46901,40 @@ SINTER_DECL void LiveValues::set_done(const Ref<TensorImpl>& token) {
   set(token, TensorImpl::make_ready(token->type, std::move(storage)));
 }
 
+SINTER_DECL LiveValues::Used& LiveValues::hold(const Ref<TensorImpl>& value) {
+  auto [place, is_new] = used_.try_emplace(value.get());
+  if (!is_new) return place->second;
+  place->second.value = value;
+  if (value->trace != trace_ || value->record == nullptr) return place->second;
+  if (auto other = others_.find(value->record); other != others_.end() && other->second[value->result])
+    set(value, std::exchange(other->second[value->result], {}));
+  if (auto ran = ran_.find(value->record); ran != ran_.end()) ++ran->second;
+  return place->second;
+}
+
+SINTER_DECL void LiveValues::keep(const Record* record, std::size_t result, Ref<TensorImpl> concrete) {
+  std::vector<Ref<TensorImpl>>& others = others_[record];
+  others.resize(record->results);
+  others[result] = std::move(concrete);
+}
+
+SINTER_DECL void LiveValues::set_result(const Ref<TensorImpl>& value, std::size_t result, Ref<TensorImpl> concrete) {
+  ran_.try_emplace(value->record);
+  hold(value);
+  keep(value->record, result, std::move(concrete));
+}
+
+/// The value in this call, or null if it is not known.
+SINTER_DECL const Ref<TensorImpl>* LiveValues::find(const TensorImpl& value) const {
+  if (auto known = known_.find(&value); known != known_.end()) return &known->second.concrete;
+  if (value.trace != trace_ || value.record == nullptr || value.record->results == 1) return nullptr;
+  auto other = others_.find(value.record);
+  return other != others_.end() && other->second[value.result] ? &other->second[value.result] : nullptr;
+}
+
 SINTER_DECL Ref<TensorImpl> LiveValues::at(const Ref<TensorImpl>& value) const {
-  auto found = known_.find(value.get());
-  Ref<TensorImpl> concrete = found != known_.end() ? found->second.concrete : value;
+  const Ref<TensorImpl>* known = find(*value);
+  Ref<TensorImpl> concrete = known != nullptr ? *known : value;
   if (!concrete->is_ready()) {
     ensure(concrete->trace == 0, "a value of a trace was asked for before it was computed");
     TensorImpl* raw = concrete.get();
@@ -46882,11 +46943,37 @@ SINTER_DECL Ref<TensorImpl> LiveValues::at(const Ref<TensorImpl>& value) const {
   return concrete;
 }
 
+/// Counts what the captured records refer to, each record once: it may give several of the values. Gives the results
+/// that were not captured and may live: nothing leads to them from here, and who holds them will ask for them.
+SINTER_DECL std::vector<LiveValues::RecordResult> LiveValues::note_run(const Capture& captured) {
+  std::vector<RecordResult> several;
+  for (std::size_t i = 0; i < captured.walked.size(); ++i) {
+    const Record* record = captured.walked[i]->record;
+    if (!ran_.try_emplace(record).second) continue;
+    if (record->results > 1) several.push_back({record, 0, captured.walked_values[i]});
+    for (const Leaf& leaf : record->leaves())
+      if (leaf.value) ++hold(leaf.value).references;
+  }
+  for (TensorImpl* value : captured.walked) hold(Ref<TensorImpl>::share(value));
+  std::erase_if(several, [this](const RecordResult& first) { return first.record->use_count() <= ran_[first.record]; });
+  if (several.empty()) return several;
+  std::vector<RecordResult> others;
+  const std::set<Value> walked(captured.walked_values.begin(), captured.walked_values.end());
+  for (const auto& [record, first, value] : several) {
+    const bool has_token = record->op->kind == OpKind::effect;
+    for (std::size_t result = 0; result + has_token < record->results; ++result) {
+      const Value other{value.node, static_cast<std::int32_t>(result)};
+      if (!walked.contains(other)) others.push_back({record, result, other});
+    }
+  }
+  return others;
+}
+
 SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, const Ref<TensorImpl>& last_effect, std::span<const std::int64_t> symbols) {
   std::vector<Ref<TensorImpl>> missing;
   std::unordered_set<const TensorImpl*> asked;
   for (const auto& value : wanted)
-    if (!value->is_ready() && value->trace == trace_ && !known_.contains(value.get()) && asked.insert(value.get()).second) missing.push_back(value);
+    if (!value->is_ready() && value->trace == trace_ && !knows(*value) && asked.insert(value.get()).second) missing.push_back(value);
   const bool has_effects = last_effect && !knows(*last_effect);
   if (missing.empty() && !has_effects) return;
   Capture captured = capture(missing, {}, {.trace = trace_, .ready = ReadyLeaf::input, .finds_kept = true, .last_effect = has_effects ? last_effect : Ref<TensorImpl>(),
@@ -46895,15 +46982,8 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
     missing.push_back(captured.kept[i]);
     captured.outputs.push_back(captured.kept_values[i]);
   }
-  std::unordered_set<const Record*> records;
-  for (const TensorImpl* value : captured.walked)
-    if (records.insert(value->record).second)
-      for (const Leaf& leaf : value->record->leaves())
-        if (leaf.value) {
-          Used& used = used_[leaf.value.get()];
-          used.value = leaf.value;
-          ++used.references;
-        }
+  const std::vector<RecordResult> others = note_run(captured);
+  for (const RecordResult& other : others) captured.outputs.push_back(other.value);
   std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
   std::vector<Dim> numbers;
   for (std::int64_t symbol : symbols) numbers.emplace_back(symbol);
@@ -46912,6 +46992,8 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
   for (Ref<TensorImpl>& input : inputs) input = at(input);
   std::vector<Ref<TensorImpl>> results = run_lazily(std::move(graph), inputs, precision_, fallback_);
   for (std::size_t i = 0; i < missing.size(); ++i) set(missing[i], std::move(results[i]));
+  for (std::size_t i = 0; i < others.size(); ++i)
+    keep(others[i].record, others[i].result, std::move(results[missing.size() + i]));
   if (has_effects) set_done(last_effect);
   forget_unused();
 }
@@ -46925,6 +47007,7 @@ SINTER_DECL void LiveValues::forget_unused() {
     const std::uint32_t ours = used != used_.end() ? used->second.references + 2 : 1;
     return known.traced->use_count() <= ours;
   });
+  std::erase_if(others_, [this](const auto& item) { return item.first->use_count() <= ran_[item.first]; });
 }
 
 }  // namespace jit
@@ -47672,8 +47755,6 @@ SINTER_NAMESPACE_END
 // ---- sinter/jit/trace_tree.ipp
 // Cutting paths into segments, what is carried between them, and the insertion of a path.
 
-#include <set>
-
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
@@ -48349,9 +48430,17 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
       throw TraceError("compile", "captured value changed at " + op, where, jit_detail::purity_fix);
     for (std::size_t i = 0; i < prefix.walked.size(); ++i)
       if (jit_detail::is_token(prefix.graph, prefix.walked_values[i])) recorder.live().set_done(Ref<TensorImpl>::share(prefix.walked[i]));
-    for (std::size_t i = 0; i < prefix.walked.size(); ++i)
-      for (const TreeNode::Carried& carried : call.node().live)
-        if (carried.value == prefix.walked_values[i]) recorder.live().set(Ref<TensorImpl>::share(prefix.walked[i]), call.carried(carried.place));
+    const std::set<Value> walked(prefix.walked_values.begin(), prefix.walked_values.end());
+    for (std::size_t i = 0; i < prefix.walked.size(); ++i) {
+      const auto value = Ref<TensorImpl>::share(prefix.walked[i]);
+      const Value place = prefix.walked_values[i];
+      for (const TreeNode::Carried& carried : call.node().live) {
+        if (carried.value == place) recorder.live().set(value, call.carried(carried.place));
+        // Another result of its record, which no read needed, may be used from here on.
+        else if (carried.value.node == place.node && value->record->results > 1 && !walked.contains(carried.value))
+          recorder.live().set_result(value, static_cast<std::size_t>(carried.value.result), call.carried(carried.place));
+      }
+    }
     for (const FunctionTrace::VariableRead& read : recorder.variables())
       if (TensorImpl* seen = read.leaf < 0 ? call.seen(read.slot->here()) : nullptr) recorder.live().set(read.stand_in, Ref<TensorImpl>::share(seen));
   };
