@@ -535,10 +535,10 @@ TEST_CASE("region: one that updates a Variable, before and between reads", "[reg
     const auto compiled = jit::compile(f);
     const Variable* pairs[][2] = {{&v, &w}, {&v, &v}, {&w, &w}};
     for (double start : {1., -1., .01, -2., 1.})
-      for (const auto& [a, b] : pairs) {
+      for (const auto& pair : pairs) {
         const auto run = [&](const auto& call) {
           v.set(ones({2})), w.set(ones({2}));
-          std::vector<float> result = to_vector<float>(call(full({3, 2}, start), *a, *b));
+          std::vector<float> result = to_vector<float>(call(full({3, 2}, start), *pair[0], *pair[1]));
           for (const Variable& variable : {v, w})
             for (float x : to_vector<float>(variable)) result.push_back(x);
           return result;
