@@ -1,9 +1,11 @@
 // What outlining may take for equal blocks: with its calls replaced by their bodies again, a graph is the one it was.
 #include "catch.hpp"
 
+#include <sinter/autodiff/call.hpp>
 #include <sinter/passes/outline.hpp>
 #include <sinter/sinter.hpp>
 
+#include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
@@ -99,4 +101,19 @@ TEST_CASE("outline: calls of what was found are the graph again", "[region]") {
   int with_calls = 0;
   for (unsigned seed = 0; seed < 400; ++seed) with_calls += outlined_calls(RepeatingProgram(seed).text()) > 0;
   CHECK(with_calls > 100);
+}
+
+TEST_CASE("regions: elements are compared with their maximum by the body that computes both", "[region]") {
+  const Graph body = parse_graph("graph(%x: f64[8, 3]) { %y: f64[8, 3] = tanh(%x) %h: f64[8, 3] = add(mul(%y, %y), 0.25) "
+                                 "%m: f64[1, 3] = amax(%h) {axes=[0], keepdim} return sin(sub(%h, %m)) }");
+  const std::uint8_t all[] = {1};
+  const CallDerivative halves = differentiate_call_body(body, all, all);
+  const auto comparisons = [](const Graph& graph) {
+    int count = 0;
+    for (const Node& node : graph.nodes()) count += node.op->name == "eq" && is_floating(graph.type(node.inputs[0]).dtype);
+    return count;
+  };
+  // The gradient of the maximum goes to the elements that equal it. In the gradient's body, y * y is rounded by itself.
+  CHECK(comparisons(*halves.forward) == 2);   // with the maximum, and of their count with 0
+  CHECK(comparisons(*halves.backward) == 0);
 }
