@@ -18990,13 +18990,31 @@ class CallCut {
   State state(std::int32_t node) const { return state_[static_cast<std::size_t>(node)]; }
 
   bool is_input(std::int32_t node) const { return joint_.node(node).op == &op_info<ops::Input>; }
-  /// Needed for the body's own results.
+  /// Needed for the body's own results, or compared there.
   void mark_forward() {
     is_forward_.assign(joint_.nodes().size(), false);
     for (std::size_t i = 0; i < results_; ++i) is_forward_[static_cast<std::size_t>(joint_.outputs()[i].node)] = true;
+    for (std::int32_t id : comparisons_before_gradients()) is_forward_[static_cast<std::size_t>(id)] = true;
     for (std::size_t id = joint_.nodes().size(); id-- > 0;)
       if (is_forward_[id])
         for (Value v : joint_.nodes()[id].inputs) is_forward_[static_cast<std::size_t>(v.node)] = true;
+  }
+  /// Elements are compared with their own maximum where both are computed, and what was found is saved: the other body may
+  /// round the elements otherwise, and would find none.
+  bool compares_bits(std::size_t id) const {
+    const Node& node = joint_.nodes()[id];
+    return (node.op == &op_info<ops::Eq> || node.op == &op_info<ops::Ne>) && is_floating(joint_.type(node.inputs[0]).dtype);
+  }
+  std::vector<std::int32_t> comparisons_before_gradients() const {
+    std::vector<std::int32_t> found;
+    std::vector<bool> is_after(joint_.nodes().size());
+    for (Value v : joint_.inputs().subspan(inputs_)) is_after[static_cast<std::size_t>(v.node)] = true;
+    for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
+      for (Value v : joint_.nodes()[id].inputs)
+        if (is_after[static_cast<std::size_t>(v.node)]) is_after[id] = true;
+      if (!is_after[id] && compares_bits(id)) found.push_back(static_cast<std::int32_t>(id));
+    }
+    return found;
   }
   /// Needed for the gradients and for no result.
   void mark_backward() {
@@ -19019,7 +19037,9 @@ class CallCut {
     const std::vector<Choice> choices = choose_kept(
         {joint_, is_early, is_late,
          [&](Value v) { return (is_result[static_cast<std::size_t>(v.node)] ? 1 : 2) * cost_of_byte * bytes_of(joint_, v); },
-         [&](std::int32_t id) { return recompute_cost(joint_, joint_.node(id), Products::kept); }});
+         [&](std::int32_t id) {
+           return compares_bits(static_cast<std::size_t>(id)) ? cost_unlimited : recompute_cost(joint_, joint_.node(id), Products::kept);
+         }});
     for (std::size_t id = 0; id < count; ++id) {
       if (choices[id] == Choice::unneeded) continue;
       is_needed_[id] = true;
@@ -19068,7 +19088,7 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
     out.saved.push_back(static_cast<std::uint32_t>(at));
     saved_inputs[static_cast<std::size_t>(v.node)].push_back(backward.input(joint_.type(v)));
   }
-  out.forward = std::make_shared<const Graph>(forward.finish(forward_outputs));
+  out.forward = std::make_shared<const Graph>(Dce{}(forward.finish(forward_outputs)));
   for (std::size_t i = inputs_; i < joint_.inputs().size(); ++i)   // the gradients of the results
     in_backward[static_cast<std::size_t>(joint_.inputs()[i].node)] = backward.input(joint_.type(joint_.inputs()[i]));
   const auto backward_value = [&](Value v) {
