@@ -77,12 +77,19 @@ TEST_CASE("call path: enums, strings and lists of equal values are different arg
 
 TEST_CASE("call path: a captured Variable that is also the argument is one Variable") {
   Variable v(zeros({1})), w(zeros({1}));
+  const auto both_grow = [v](const Variable& a) {
+    a += 1;
+    v += 10;
+    return a + v;
+  };
+  const auto both_grow_and_read = [v](const Variable& a) {
+    a += 1;
+    if (item(sum(a.value())) > 1000) a += 1;
+    v += 10;
+    return a + v;
+  };
   SECTION("plain") {
-    auto f = jit::compile([v](const Variable& a) {
-      a += 1;
-      v += 10;
-      return a + v;
-    });
+    auto f = jit::compile(both_grow);
     for (int i = 1; i <= 3; ++i) CHECK(item<float>(f(w)) == static_cast<float>(11 * i));
     CHECK(item<float>(f(v)) == 82);   // 30 + 1 + 10, twice
     CHECK(item<float>(v.value()) == 41);
@@ -91,11 +98,7 @@ TEST_CASE("call path: a captured Variable that is also the argument is one Varia
     CHECK(item<float>(w.value()) == 4);
   }
   SECTION("the argument first") {
-    auto f = jit::compile([v](const Variable& a) {
-      a += 1;
-      v += 10;
-      return a + v;
-    });
+    auto f = jit::compile(both_grow);
     CHECK(item<float>(f(v)) == 22);
     CHECK(item<float>(f(w)) == 1 + 21);
     CHECK(item<float>(f(w)) == 2 + 31);
@@ -103,24 +106,14 @@ TEST_CASE("call path: a captured Variable that is also the argument is one Varia
     CHECK(f.stats().compiles == 2);
   }
   SECTION("in a trace tree") {
-    auto f = jit::compile([v](const Variable& a) {
-      a += 1;
-      if (item(sum(a.value())) > 1000) a += 1;
-      v += 10;
-      return a + v;
-    });
+    auto f = jit::compile(both_grow_and_read);
     for (int i = 1; i <= 3; ++i) CHECK(item<float>(f(w)) == static_cast<float>(11 * i));
     CHECK(item<float>(f(v)) == 82);
     CHECK(item<float>(f(w)) == 4 + 51);
     CHECK(item<float>(f(v)) == 2 * 62);
   }
   SECTION("in a trace tree, the argument first") {
-    auto f = jit::compile([v](const Variable& a) {
-      a += 1;
-      if (item(sum(a.value())) > 1000) a += 1;
-      v += 10;
-      return a + v;
-    });
+    auto f = jit::compile(both_grow_and_read);
     CHECK(item<float>(f(v)) == 22);
     CHECK(item<float>(f(w)) == 1 + 21);
     CHECK(item<float>(f(w)) == 2 + 31);
