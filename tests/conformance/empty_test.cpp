@@ -239,6 +239,15 @@ TEST_CASE("empty tensors: extents that are 0 in one call of many", "[empty]") {
   }
 }
 
+TEST_CASE("empty tensors: rows that a sum of nothing scales", "[empty]") {
+  auto f = jit::compile([](Tensor x, Tensor y) { return y + reshape(sum(x, {1, 2}), {2, 1}); });
+  for (const int rows : {0, 3, 0, 1}) {
+    const Tensor x = ones({2, rows, 33}), y = full({2, 33}, 1.5f);
+    const Tensor found = f(x, y);
+    for (int i = 0; i < 2 * 33; ++i) CHECK(found.data<float>()[i] == 1.5f + static_cast<float>(rows * 33));
+  }
+}
+
 TEST_CASE("empty tensors: every op, dense", "[empty]") { check_placement(Placement::dense); }
 TEST_CASE("empty tensors: every op behind permutes", "[empty]") { check_placement(Placement::view_inside); }
 TEST_CASE("empty tensors: every op on permuted arguments", "[empty]") { check_placement(Placement::view_given); }

@@ -107,6 +107,29 @@ std::string reading_region_disagreement(const Graph& graph, const Tensors& input
   return "";
 }
 
+/// Whether gradient `i` of the sum of all floating outputs (of f64) hinges on rounding: a tie that the last bit decides.
+bool is_gradient_at_a_jump(const Graph& graph, const Tensors& inputs, const Array& wanted, std::size_t i) {
+  GraphBuilder builder(graph);
+  std::vector<Value> operands;
+  std::vector<std::int32_t> positions;
+  Arrays arrays;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    operands.push_back(builder.input(graph.type(graph.inputs()[k])));
+    positions.push_back(static_cast<std::int32_t>(k));
+    arrays.push_back(to_array(*inputs[k].impl()));
+  }
+  Value total = builder.add(op_info<ops::Full>, std::initializer_list<Value>{}, {.dtype = DType::f64, .has_dtype = true});
+  for (Value out : builder.inline_graph(graph, operands)) {
+    const Type type = builder.type(out);
+    if (!is_floating(type.dtype)) continue;
+    Attrs axes;
+    for (int a = 0; a < type.shape.rank(); ++a) axes.axes.push_back(a);
+    total = builder.add(op_info<ops::Add>, {total, axes.axes.empty() ? out : builder.add(op_info<ops::Sum>, {out}, axes)});
+  }
+  const Graph gradients = differentiate(builder.finish({&total, 1}), positions);
+  return is_at_a_jump(gradients, arrays, wanted, 1 + i, 1e-6);
+}
+
 /// The gradient through a region of symbolic extents, against that of the function itself. Of f64 alone, so that rounding does
 /// not matter.
 std::string gradient_disagreement(const Graph& graph, const Tensors& inputs) {
@@ -132,7 +155,8 @@ std::string gradient_disagreement(const Graph& graph, const Tensors& inputs) {
   auto marked = jit::compile(jit::grad([&](const Tensors& x) { return total(block(x)); }), {.dynamic = jit::Dynamic::always});
   const Tensors found = marked(inputs);
   for (std::size_t i = 0; i < found.size(); ++i)
-    if (const std::string text = difference(to_array(*found[i].impl()), arrays[i], 1e-6); !text.empty()) return "gradient " + std::to_string(i) + " through a region: " + text;
+    if (const std::string text = difference(to_array(*found[i].impl()), arrays[i], 1e-6); !text.empty() && !is_gradient_at_a_jump(graph, inputs, arrays[i], i))
+      return "gradient " + std::to_string(i) + " through a region: " + text;
   return "";
 }
 

@@ -92,6 +92,8 @@ TEST_CASE("what stays apart", "[fusion]") {
       {"a dear value that is repeated along rows", "graph(%x: f32[64, 32], %y: f32[32]) { return mul(%x, erf(%y)) }", "pointwise pointwise"},
       {"unrelated shapes", "graph(%x: f32[64, 32], %y: f32[63, 32]) { return exp(%x), exp(%y) }", "pointwise pointwise"},
       {"a value and its own transpose", "graph(%x: f32[64, 64], %y: f32[64, 64]) { %m = matmul(%x, %y) return add(%m, permute(%m) {axes=[1, 0]}) }", "contraction pointwise"},
+      {"what the sum of a plane scales, a row of it long",
+       "graph(%x: f32[8, 5, 32], %y: f32[8, 32]) { return mul(%y, expand(reshape(sum(%x) {axes=[1, 2]}) {shape=[8, 1]}) {shape=[8, 32]}) }", "row pointwise"},
       {"part of a product", "graph(%x: f32[64, 64], %y: f32[64, 64]) { return exp(slice(matmul(%x, %y)) {shape=[0, 0], limits=[8, 64], steps=[1, 1]}) }", "contraction pointwise"},
   };
   for (const Row& row : rows) {

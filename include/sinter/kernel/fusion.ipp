@@ -58,6 +58,8 @@ class Fuser {
   bool reads_whole(FusionGroup& group, int item, IndexMap& map) const;
   bool is_stored(int item) const;
   bool is_read_outside(int item, int home) const;
+  bool is_read_outside(int item, const FusionGroup& merged) const;
+  bool stores_once(const FusionGroup& merged) const;
   void drop_unused(SmallVector<std::int32_t, 16> items);
   int instructions(int item) const;
   /// Memory that the group reads, by owner; inlined values count as what they are made of.
@@ -240,8 +242,32 @@ SINTER_DECL bool Fuser::row_pays(FusionGroup& group) const {
   return along_row >= across;
 }
 
+/// is_read_outside(), for a group that is not formed yet.
+SINTER_DECL bool Fuser::is_read_outside(int item, const FusionGroup& merged) const {
+  for (const UseEdge& edge : merger_.users(item)) {
+    if (find_member(merged, edge.user) != nullptr) continue;
+    if (!items_[edge.user].is_inlined || is_read_outside(edge.user, merged)) return true;
+  }
+  return false;
+}
+
+/// What is stored varies along all of the reduced axes or along none: along some, a walk over all of them would store each
+/// element many times, or never where one of the others is empty.
+SINTER_DECL bool Fuser::stores_once(const FusionGroup& merged) const {
+  if (merged.contraction >= 0 || !merged.has_reduction) return true;
+  std::uint64_t reduced = 0;
+  for (int a = 0; a < merged.space.size(); ++a)
+    if (merged.space[a].is_leaf() && merged.space[a].is_reduced && !is_number(merged.space[a].extent, 1)) reduced |= std::uint64_t{1} << a;
+  for (const FusionMember& member : merged.members) {
+    const std::uint64_t own = leaves_of(merged.space, merger_.result_of(member)) & reduced;
+    if (own == 0 || own == reduced) continue;
+    if (items_[member.item].is_in_memory || is_read_outside(member.item, merged)) return false;
+  }
+  return true;
+}
+
 SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
-  if (!fits(group)) return false;
+  if (!fits(group) || !stores_once(group)) return false;
   if (!options_.limits.random && has_random(group)) return false;
   if (group.has_reduction && reduced_axes(group) > options_.limits.max_reduced_axes) return false;
   return !group.is_multipass || row_pays(group);
