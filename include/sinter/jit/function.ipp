@@ -47,6 +47,42 @@ struct Functions {
   static Functions& instance() { return process_object<Functions>(); }
 };
 
+/// Leaves out captured Variables that were read for nothing (in a region, by what it does not return): which ones these are
+/// may differ from trace to trace.
+inline bool drop_unread(TracedGraph& traced, std::vector<Ref<TensorImpl>>& known, const Capture& captured) {
+  std::vector<std::uint8_t> is_read(known.size(), 0);
+  const auto note = [&](Value v) {
+    if (const auto i = static_cast<std::size_t>(v.node); i < known.size()) is_read[i] = 1;   // inputs come first
+  };
+  for (const Node& node : captured.builder.graph().nodes())
+    for (Value v : node.inputs) note(v);
+  for (Value v : captured.outputs) note(v);
+  std::size_t kept = 0, kept_captured = 0, at_captured = 0;
+  const auto& assigned = traced.end.assignments;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const PlanInput& input = traced.end.inputs[i];
+    const bool is_captured = input.source == PlanInput::Source::captured;
+    const bool is_assigned = is_captured && std::any_of(assigned.begin(), assigned.end(), [&](const Assignment& a) { return a.slot == input.slot; });
+    const bool stays = !is_captured || is_assigned || is_read[i] != 0;
+    if (is_captured) {
+      if (stays) {
+        std::swap(traced.captured[kept_captured], traced.captured[at_captured]);
+        std::swap(traced.captured_types[kept_captured++], traced.captured_types[at_captured]);
+      }
+      ++at_captured;
+    }
+    if (!stays) continue;
+    std::swap(known[kept], known[i]);
+    std::swap(traced.end.inputs[kept++], traced.end.inputs[i]);
+  }
+  if (kept == known.size()) return false;
+  known.resize(kept);
+  traced.end.inputs.resize(kept);
+  traced.captured.resize(kept_captured);
+  traced.captured_types.resize(kept_captured);
+  return true;
+}
+
 /// The graph of a trace that read no value.
 SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
   TracedGraph out;
@@ -79,6 +115,7 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     }
     captured = capture(outputs, known, options);
   }
+  if (!out.captured.empty() && drop_unread(out, known, captured)) captured = capture(outputs, known, options);
   for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
     SymbolInfo info;
     info.hint = trace.hints()[id];
