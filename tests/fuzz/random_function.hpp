@@ -170,6 +170,7 @@ struct World {
   std::vector<Variable> captured;                                // (m), two of them
   Tensor held, weights;                                          // (m), (m, m)
   std::shared_ptr<double> scale = std::make_shared<double>(1);   // a C++ number that the function sets as it runs
+  std::mt19937_64* noise = nullptr;                              // if given, every value is moved by a few of its last digits
   bool changes_number = false;
   bool has_regions = false;                                      // or bodies are called as they are
   std::vector<jit::Region<HoldingBody>> regions;
@@ -184,7 +185,7 @@ class FunctionRun {
   Tensor run(const Block& block, std::vector<Tensor> values) const {
     for (const Statement& s : block) {
       Tensor made = apply(s, values[values.size() - 1 - static_cast<std::size_t>(s.a) % values.size()], values[values.size() - 1 - static_cast<std::size_t>(s.b) % values.size()]);
-      values.push_back(std::move(made));
+      values.push_back(world_.noise != nullptr ? made * near_one(made.shape()) : std::move(made));
     }
     return values.back();
   }
@@ -202,6 +203,11 @@ class FunctionRun {
   }
 
  private:
+  Tensor near_one(const Shape& shape) const {
+    std::vector<double> factors(static_cast<std::size_t>(shape.numel().value()));
+    for (double& factor : factors) factor = 1 + 1e-13 * (static_cast<double>((*world_.noise)() % 3) - 1);
+    return reshape(copy_of(factors), shape);
+  }
   Variable variable(int which) const {
     const auto all = world_.captured.size() + given_.size(), at = static_cast<std::size_t>(which) % all;
     return at < world_.captured.size() ? world_.captured[at] : given_[at - world_.captured.size()];
