@@ -177,7 +177,7 @@ TEST_CASE("lists: vmap over containers, by one axis or one for each tensor", "[l
   const std::vector<int> per_argument{0, jit::no_axis};
   CHECK(jit::vmap([](Tensor p, Tensor q) { return p * q; }, per_argument)(ones({5}), ones({2})).shape() == Shape{5, 2});
   CHECK_THROWS_AS(jit::vmap(f, {{0, 0, 0}, 0})(std::vector<Tensor>{a, many}, y), UserError);
-  CHECK_THROWS_AS(jit::vmap(f, {{0}, 0})(std::vector<Tensor>{a, many}, y), UserError);
+  CHECK_THROWS_AS(jit::vmap(f, {jit::LeafAxes{0}, 0})(std::vector<Tensor>{a, many}, y), UserError);
   CHECK_THROWS_AS(jit::vmap(step, {0, jit::no_axis}, {{0, 0, 0}, 0})(Layer{ones({2, 2}), ones({2, 2})}, 1.0), UserError);
 }
 

@@ -176,7 +176,7 @@ inline Tensor at_computed(const Tensor& part, const Tensor& before, std::span<co
     const Tensor place = take(In(positions, where), In(counted_from_start(c.index, extent, where), where), 0);
     Shape along;
     for (int i = 0; i < before.rank(); ++i) along.push_back(i == c.axis ? extent : Dim(1));
-    const Tensor here = reshape(In(Tensor(positions == place), where), along);
+    const Tensor here = reshape(In(Tensor(tensor_detail::make_expr<ops::Eq>(where, positions, place)), where), along);
     is_place = &c == computed.data() ? here : Tensor(is_place & here);
   }
   return sinter::where(is_place, part, before, where);
