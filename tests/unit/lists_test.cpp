@@ -215,20 +215,11 @@ TEST_CASE("lists: host memory in every form", "[lists]") {
 
 TEST_CASE("lists: an error names the function that was called", "[lists]") {
   std::vector<float> two{1, 2};
-  const auto op_of = [](auto&& run) {
-    try {
-      run();
-    } catch (const ShapeError& error) {
-      CHECK(has(error.where().text(), "lists_test.cpp"));
-      return std::string(error.op());
-    }
-    return std::string("no error");
-  };
-  CHECK(op_of([&] { copy_of(two, {3}); }) == "copy_of");
-  CHECK(op_of([&] { copy_of(std::vector<bool>{true}, {3}); }) == "copy_of");
-  CHECK(op_of([&] { borrow(two, {3}); }) == "borrow");
-  CHECK(op_of([&] { borrow_mut(two, {3}); }) == "borrow_mut");
-  CHECK(op_of([&] { adopt(std::vector<float>{1, 2}, {3}); }) == "adopt");
+  CHECK(blame_of<ShapeError>([&] { copy_of(two, {3}); }) == blame("copy_of"));
+  CHECK(blame_of<ShapeError>([&] { copy_of(std::vector<bool>{true}, {3}); }) == blame("copy_of"));
+  CHECK(blame_of<ShapeError>([&] { borrow(two, {3}); }) == blame("borrow"));
+  CHECK(blame_of<ShapeError>([&] { borrow_mut(two, {3}); }) == blame("borrow_mut"));
+  CHECK(blame_of<ShapeError>([&] { adopt(std::vector<float>{1, 2}, {3}); }) == blame("adopt"));
 }
 
 TEST_CASE("lists: a region takes static numbers", "[lists][region]") {
