@@ -25,6 +25,23 @@ std::string message_of(F&& run) {
   return "nothing of this type was thrown";
 }
 
+/// The operation that the error of `run` names, and its line: "matmul", expr_test.cpp:12. Empty if no error of this type comes.
+struct Blame {
+  std::string op, place;
+  friend bool operator==(const Blame&, const Blame&) = default;
+};
+template <class E = sinter::UserError, class F>
+Blame blame_of(F&& run) {
+  try {
+    run();
+  } catch (const E& error) {
+    return {std::string(error.op()), error.where().text()};
+  }
+  return {};
+}
+/// What an error at this line names.
+inline Blame blame(std::string op, sinter::Location where = sinter::Location::current()) { return {std::move(op), where.text()}; }
+
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 inline std::size_t occurrences(const std::string& text, std::string_view part) {
   std::size_t count = 0;

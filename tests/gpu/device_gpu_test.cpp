@@ -31,7 +31,7 @@ float largest_difference(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 TEST_CASE("tensors go to the GPU and come back") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   for (std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{9} << 20}) {   // below and above a staging piece
     const std::vector<float> values = counted(n);
     const Tensor x = from_blob(nullptr, values.data(), {Dim(n)}, DType::f32).to(gpu);
@@ -49,7 +49,7 @@ TEST_CASE("tensors go to the GPU and come back") {
 }
 
 TEST_CASE("factories and lazy statements run on the GPU") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const Tensor x = ones({4}) * 2.f + arange(4);
   CHECK(x.device() == gpu);
   CHECK(to_vector<float>(x) == std::vector<float>{2, 3, 4, 5});
@@ -64,7 +64,7 @@ TEST_CASE("factories and lazy statements run on the GPU") {
 }
 
 TEST_CASE("random numbers are the same on the GPU and the CPU") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   manual_seed(5);
   const Tensor there = rand({1000}), normal_there = randn({1000});
   eval(there), eval(normal_there);
@@ -76,7 +76,7 @@ TEST_CASE("random numbers are the same on the GPU and the CPU") {
 }
 
 TEST_CASE("compiled functions run on the GPU, with run-time numbers by value") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto f = jit::compile([](Tensor x, Tensor w, Scalar s) { return gelu(matmul(x, w)) * s + s * 2; });
   const Tensor x = randn({33, 17}), w = randn({17, 65});
   const Tensor hx = x.to(Device::cpu()), hw = w.to(Device::cpu());
@@ -90,7 +90,7 @@ TEST_CASE("compiled functions run on the GPU, with run-time numbers by value") {
 }
 
 TEST_CASE("sizes change on the GPU") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto f = jit::compile([](Tensor x) { return softmax(x, 1) + sum(x, 0); });
   for (int n : {3, 5, 8, 130, 1000, 4097}) {
     const Tensor x = randn({n, n + 1});
@@ -99,7 +99,7 @@ TEST_CASE("sizes change on the GPU") {
 }
 
 TEST_CASE("Scalars, host tensors and the GPU in one compiled function") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto f = jit::compile([](Tensor x, Tensor table, Scalar s) { return std::pair(x * (s + 1) * sum(table), table * 2); });
   const Tensor table = ones({4}, {.device = Device::cpu()});
   auto [y, doubled] = f(full({3}, 2), table, 4.f);
@@ -112,7 +112,7 @@ TEST_CASE("Scalars, host tensors and the GPU in one compiled function") {
 }
 
 TEST_CASE("Variables, gradients and random numbers inside a compiled step") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   Variable w(zeros({3}));
   auto step = jit::compile([&](Tensor x, Tensor target, Scalar rate) {
     auto loss_of = [&](Tensor v) { return mse_loss(x * v, target); };
@@ -131,7 +131,7 @@ TEST_CASE("Variables, gradients and random numbers inside a compiled step") {
 }
 
 TEST_CASE("memory is counted, limited and given back") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   cuda::synchronize();
   release_cached_memory(gpu);
   const MemoryStats before = memory_stats(gpu);
@@ -151,7 +151,7 @@ TEST_CASE("memory is counted, limited and given back") {
 }
 
 TEST_CASE("an index out of range on the GPU is reported with the line at the next synchronisation") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const Tensor table = arange(10), good = copy_of(std::vector<std::int64_t>{1, 9});
   CHECK(to_vector<float>(take(table, good, 0)) == std::vector<float>{1, 9});
   const Tensor bad = copy_of(std::vector<std::int64_t>{1, 10});
@@ -162,7 +162,7 @@ TEST_CASE("an index out of range on the GPU is reported with the line at the nex
 }
 
 TEST_CASE("streams and events") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const cuda::Stream main = cuda::Stream::current();
   cuda::Stream side;
   CHECK_FALSE(side == main);
@@ -190,7 +190,7 @@ TEST_CASE("streams and events") {
 }
 
 TEST_CASE("threads share a GPU") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto f = jit::compile([](Tensor a, Scalar s) { return sum(a * s); });
   std::vector<std::thread> threads;
   std::vector<float> results(8);
@@ -203,7 +203,7 @@ TEST_CASE("threads share a GPU") {
 }
 
 TEST_CASE("device memory of others is used where it lies") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const Tensor owner = arange(Dim(6), {.dtype = DType::f32});
   eval(owner);
   bool is_released = false;
@@ -219,7 +219,7 @@ TEST_CASE("device memory of others is used where it lies") {
 }
 
 TEST_CASE("reduce_overhead on the GPU gives the same as plain calls, whatever changes") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto body = [](Tensor x, Tensor w, Scalar s) {
     const Tensor h = softmax(matmul(x, w), 1);
     return std::pair(sum(h * s, 0), argmax(h, 1));
@@ -247,7 +247,7 @@ TEST_CASE("reduce_overhead on the GPU gives the same as plain calls, whatever ch
 }
 
 TEST_CASE("scatter_add (the gradient of a gather) runs on the GPU") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto f = jit::compile([](Tensor table, Tensor at) { return jit::grad([&](Tensor t) { return sum(take(t, at, 0) * 2); })(table); });
   const Tensor at = copy_of(std::vector<std::int64_t>{0, 2, 2, 1, 2});
   CHECK(to_vector<float>(f(zeros({4}), at)) == std::vector<float>{2, 2, 6, 0});
@@ -255,7 +255,7 @@ TEST_CASE("scatter_add (the gradient of a gather) runs on the GPU") {
 }
 
 TEST_CASE("a custom op with a function for CUDA enqueues on the call's stream") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto copied = jit::custom_op({.name = "copied_by_hand", .shape = [](auto in) { return in[0]; }, .cuda = [](auto in, auto out, void* stream) {
     using Copy = int (*)(void* to, const void* from, std::size_t bytes, void* stream);
     static const auto copy = reinterpret_cast<Copy>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyDtoDAsync_v2"));
@@ -267,7 +267,7 @@ TEST_CASE("a custom op with a function for CUDA enqueues on the call's stream") 
 }
 
 TEST_CASE("softmax of rows too long for registers: infinities and NaN as in short ones") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const float infinity = std::numeric_limits<float>::infinity();
   std::vector<float> values(4 * 65536);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 977) * 0.01f - (i % 5 == 0 ? infinity : 0);

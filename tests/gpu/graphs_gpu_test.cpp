@@ -27,7 +27,7 @@ float difference(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 TEST_CASE("a training step as a graph with branches computes the bits that its kernels compute one by one") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   manual_seed(1);
   const Network one = sinter_test::network(64, 32, 10, 0.1f);
   manual_seed(1);
@@ -53,7 +53,7 @@ TEST_CASE("a training step as a graph with branches computes the bits that its k
 }
 
 TEST_CASE("a graph with library products, whose operands move") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto body = [](Tensor x, Tensor w, Tensor b) { return std::pair(gelu(matmul(x, w) + b), sum(matmul(w, x), 0)); };   // 2 products of 4 GFLOP
   auto grouped = jit::compile(body, as_one());
   auto plain = jit::compile(body);
@@ -79,7 +79,7 @@ TEST_CASE("a graph with library products, whose operands move") {
 }
 
 TEST_CASE("two threads record and launch graphs of one function while a third allocates and frees") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto body = [](Tensor x, Tensor w) { return sum(exp(matmul(x, w) * 1e-3f), 1) + sum(matmul(w, x), 0); };
   auto grouped = jit::compile(body, as_one());
   auto plain = jit::compile(body);
@@ -112,7 +112,7 @@ TEST_CASE("two threads record and launch graphs of one function while a third al
 }
 
 TEST_CASE("addresses of other alignment, and results that alternate, in a graph") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto body = [](Tensor x, Scalar s) { const Tensor h = softmax(x * s, 1); return std::pair(sum(h * x, 0), h); };
   auto grouped = jit::compile(body, as_one());
   auto plain = jit::compile(body);
@@ -131,7 +131,7 @@ TEST_CASE("addresses of other alignment, and results that alternate, in a graph"
 }
 
 TEST_CASE("loops and steps of the host beside graphs") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   auto loop = [](Tensor x, Tensor w) {
     return jit::fori_loop(0, 50, [&](Scalar k, Tensor y) { const Tensor h = matmul(y, w) + k; return h / (1 + sum(abs(h))); }, x);
   };

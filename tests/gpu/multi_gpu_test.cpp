@@ -7,7 +7,6 @@
 #include <cmath>
 #include <exception>
 #include <functional>
-#include <iostream>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -20,11 +19,7 @@ using Floats = std::vector<float>;
 namespace {
 const Device cpu = Device::cpu(), first = Device::cuda(0), second = Device::cuda(1);
 bool has_gpu() { return cuda::is_available(); }
-bool has_two() {
-  if (cuda::device_count() >= 2) return true;
-  if (has_gpu()) std::cout << "SINTER_SKIPPED: needs two GPUs, there are " << cuda::device_count() << std::endl;
-  return false;
-}
+bool has_two() { return cuda::device_count() >= 2; }
 Tensor host(const Shape& shape, float start = 0.5f) {
   Floats values(static_cast<std::size_t>(shape.numel().value()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<float>(i % 1001) * 0.001f;
@@ -89,7 +84,7 @@ std::tuple<Tensor, Tensor> wanted() {
 }  // namespace
 
 TEST_CASE("to: from the host to the GPU and back inside a compiled function") {
-  if (!has_gpu()) return;
+  if (!has_gpu()) SINTER_SKIP("no GPU");
   const Tensor w = host({300, 200}).to(first), here = w.to(cpu);
   auto f = jit::compile([=](Tensor image) { return softmax(matmul(image.to(first), w), 1).to(cpu); });
   for (int rows : {64, 64, 33, 7, 1}) {
@@ -105,7 +100,7 @@ TEST_CASE("to: from the host to the GPU and back inside a compiled function") {
 }
 
 TEST_CASE("to: host, GPU, host, GPU, host in one compiled function, in both modes") {
-  if (!has_gpu()) return;
+  if (!has_gpu()) SINTER_SKIP("no GPU");
   for (const jit::Mode mode : {jit::Mode::default_, jit::Mode::reduce_overhead}) {
     auto f = jit::compile([](Tensor x, Tensor v) {
       const Tensor a = exp(x * 0.1f).to(first) * v;
@@ -127,7 +122,7 @@ TEST_CASE("to: host, GPU, host, GPU, host in one compiled function, in both mode
 }
 
 TEST_CASE("to: gradients, loops and reads across the host and the GPU") {
-  if (!has_gpu()) return;
+  if (!has_gpu()) SINTER_SKIP("no GPU");
   const Tensor x = host({50, 20}), w = host({20, 8}).to(first), hw = w.to(cpu);
   const auto loss = [=](Tensor v) { return sum(square(tanh(matmul(v.to(first), w))).to(cpu)); };
   auto f = jit::compile([=](Tensor v) { return jit::value_and_grad(loss)(v); });
@@ -147,7 +142,7 @@ TEST_CASE("to: gradients, loops and reads across the host and the GPU") {
 }
 
 TEST_CASE("two threads on one GPU, a stream each") {
-  if (!has_gpu()) return;
+  if (!has_gpu()) SINTER_SKIP("no GPU");
   const auto [want_sum, want_step] = wanted();
   const auto work = [&, s = want_sum, v = want_step] {
     cuda::Stream stream;
@@ -158,7 +153,7 @@ TEST_CASE("two threads on one GPU, a stream each") {
 }
 
 TEST_CASE("two threads on one GPU share compiled functions, and hand each other tensors") {
-  if (!has_gpu()) return;
+  if (!has_gpu()) SINTER_SKIP("no GPU");
   auto f = jit::compile([](Tensor x, Tensor w) { return tanh(matmul(x, w)) + 1; });
   const Tensor hx = host({40, 40}), hw = host({40, 40}, -0.4f), want = tanh(matmul(hx, hw)) + 1;
   const Tensor x = hx.to(first), w = hw.to(first);
@@ -182,7 +177,7 @@ TEST_CASE("two threads on one GPU share compiled functions, and hand each other 
 }
 
 TEST_CASE("an index out of range on one stream is no error of another thread's") {
-  if (!has_gpu()) return;
+  if (!has_gpu()) SINTER_SKIP("no GPU");
   auto f = jit::compile([](Tensor x, Tensor at) { return take(x, at) * 2; });
   const Tensor x = ones({4}, {.device = first}), good = copy_of(std::vector<std::int64_t>{0, 3}).to(first), bad = copy_of(std::vector<std::int64_t>{0, 9}).to(first);
   f(x, good), eval(x);
@@ -225,7 +220,7 @@ TEST_CASE("an index out of range on one stream is no error of another thread's")
 }
 
 TEST_CASE("more views of one operand than a kernel's parameter holds: fusion cuts it") {
-  if (!has_gpu()) return;
+  if (!has_gpu()) SINTER_SKIP("no GPU");
   const auto shifted = [](Tensor x) {
     Tensor total = x(slice(0, 1000));
     for (int i = 1; i < 80; ++i) total = total + x(slice(i, 1000 + i));
@@ -238,7 +233,7 @@ TEST_CASE("more views of one operand than a kernel's parameter holds: fusion cut
 }
 
 TEST_CASE("two threads, a GPU each: compiled functions, graphs, allocations") {
-  if (!has_two()) return;
+  if (!has_two()) SINTER_SKIP("needs two GPUs");
   const auto [want_sum, want_step] = wanted();
   std::vector<std::function<std::string()>> work;
   for (int gpu = 0; gpu < 2; ++gpu) work.push_back([gpu, s = want_sum, v = want_step] { return work_on(Device::cuda(gpu), 20, s, v); });
@@ -247,7 +242,7 @@ TEST_CASE("two threads, a GPU each: compiled functions, graphs, allocations") {
 }
 
 TEST_CASE("one compiled function on two GPUs, called from two threads") {
-  if (!has_two()) return;
+  if (!has_two()) SINTER_SKIP("needs two GPUs");
   auto f = jit::compile([](Tensor x, Scalar s) { return softmax(x, 1) * s + sum(x, 0); });
   const Tensor x = host({128, 256}), want = softmax(x, 1) * 2 + sum(x, 0);
   const auto work = [&](Device device) {
@@ -267,7 +262,7 @@ TEST_CASE("one compiled function on two GPUs, called from two threads") {
 }
 
 TEST_CASE("data move between two GPUs: at once, in lazy statements, inside functions") {
-  if (!has_two()) return;
+  if (!has_two()) SINTER_SKIP("needs two GPUs");
   for (std::int64_t n : {1, 1000, 16 << 20}) {
     const Tensor x = host({n}), there = x.to(first), across = there.to(second);
     CHECK(across.device() == second);
@@ -299,7 +294,7 @@ TEST_CASE("data move between two GPUs: at once, in lazy statements, inside funct
 }
 
 TEST_CASE("threads on two GPUs pass tensors to and fro") {
-  if (!has_two()) return;
+  if (!has_two()) SINTER_SKIP("needs two GPUs");
   const Tensor start = host({300000});
   const Tensor want = start * 16 + 15;   // x -> 2x + 1, four times
   const auto work = [&](Device one, Device two) {

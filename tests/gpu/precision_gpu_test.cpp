@@ -89,7 +89,7 @@ std::string text_of(const char* precision, const Deviation& error) {
 }  // namespace
 
 TEST_CASE("precision on the GPU: no product is worse than its precision says") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   for (const Row& row : rows) {
     const Product product(row.a, row.b, 5);
     for (const Way& way : ways) {
@@ -110,7 +110,7 @@ TEST_CASE("precision on the GPU: no product is worse than its precision says") {
 }
 
 TEST_CASE("precision on the GPU: tf32 takes effect on large products, compiled and lazy, and full f32 is the default") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const Product product({2048, 2048}, {2048, 2048}, 6);
   const double lazy_full = product.error_of(to_vector<float>(matmul(product.a, product.b))).typical;
   const double compiled = product.error_in(MatmulPrecision::tf32).typical;
@@ -128,7 +128,7 @@ TEST_CASE("precision on the GPU: tf32 takes effect on large products, compiled a
 }
 
 TEST_CASE("precision on the GPU: products of f64 are not concerned") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   DefaultPrecision precision(MatmulPrecision::tf32);
   const Tensor x = randn({512, 512}, {.dtype = DType::f64, .device = gpu});
   const Tensor y = matmul(x, x), rows_of_y = sum(reshape(x, {512, 512, 1}) * reshape(x, {1, 512, 512}), 1);
@@ -136,7 +136,7 @@ TEST_CASE("precision on the GPU: products of f64 are not concerned") {
 }
 
 TEST_CASE("precision on the GPU: gradients, epilogues and what is fused around a product") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const Tensor x = randn({512, 512}, {.device = gpu}), w = randn({512, 512}, {.device = gpu});
   const auto loss = [x](Tensor v) { return mean(square(gelu(matmul(x, v) * 0.05f) + v)); };
   const auto gradient_in = [&](MatmulPrecision precision) { return jit::compile(jit::grad(loss), {.matmul_precision = precision})(w); };
@@ -180,7 +180,7 @@ void check_special(MatmulPrecision precision) {
 }  // namespace
 
 TEST_CASE("precision on the GPU: infinities, NaN and huge numbers") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   for (const Way& way : ways)
     for (MatmulPrecision precision : {MatmulPrecision::f32, MatmulPrecision::tf32x3, MatmulPrecision::tf32}) {
       Computed by(way.policy);

@@ -39,7 +39,7 @@ constexpr double close_f32 = 2e-3, close_f64 = 1e-10;  // sums of 1024 products 
 }  // namespace
 
 TEST_CASE("what follows a product is done by the library where it can, and agrees with the CPU") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   struct Row {
     const char* name;
     Tensor (*function)(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& r);
@@ -75,7 +75,7 @@ TEST_CASE("what follows a product is done by the library where it can, and agree
 }
 
 TEST_CASE("products of batches, transposed and cut-out operands by the library") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const PolicyGuard guard(Policy::library);
   const Tensor x = noise({6, 512, 768}, DType::f32, 1), w = noise({6, 400, 768}, DType::f32, 2), b = noise({400}, DType::f32, 3), r = noise({6, 512, 404}, DType::f32, 4);
   const auto function = [](const Tensor& a, const Tensor& c, const Tensor& d, const Tensor& e) { return Tensor(matmul(a, transpose(c, 1, 2)) + e(all, all, slice(3, 403)) + d); };
@@ -85,7 +85,7 @@ TEST_CASE("products of batches, transposed and cut-out operands by the library")
 }
 
 TEST_CASE("every way of a product gives the same numbers, and explain says which it was") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const Tensor x = noise({m, k}, DType::f32, 1), w = noise({k, n}, DType::f32, 2), b = noise({n}, DType::f32, 3);
   const Tensor expected = Tensor(matmul(x.to(Device::cpu()), w.to(Device::cpu())) + b.to(Device::cpu()));
   eval(expected);
@@ -101,7 +101,7 @@ TEST_CASE("every way of a product gives the same numbers, and explain says which
 }
 
 TEST_CASE("NaN and infinities pass through a product, its bias and relu") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   std::vector<float> left(m * k, 0.f), bias(n, 0.f);
   for (std::int64_t i = 0; i < k; ++i) left[static_cast<std::size_t>(i)] = 1;   // row 0: ones; row 1: NaN; row 2: infinity; row 3: -1; others: 0
@@ -127,7 +127,7 @@ TEST_CASE("NaN and infinities pass through a product, its bias and relu") {
 }
 
 TEST_CASE("the fastest way is measured once, and remembered by later kernels and processes") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const std::string folder = (std::filesystem::temp_directory_path() / ("sinter_products_" + std::to_string(::getpid()))).string();
   const char* before = std::getenv("SINTER_CACHE_DIR");
   const std::string outer = before != nullptr ? before : "";
@@ -178,7 +178,7 @@ TEST_CASE("the fastest way is measured once, and remembered by later kernels and
 }
 
 TEST_CASE("threads may bind products while other streams are busy") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const PolicyGuard guard(Policy::measured);
   const Tensor x = noise({m, k}, DType::f32, 1), w = noise({k, n}, DType::f32, 2);
   for (const Tensor* t : {&x, &w}) eval(*t);

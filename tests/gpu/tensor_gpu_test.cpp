@@ -59,7 +59,7 @@ Tensor noise(Shape shape, DType dtype) { return randn(shape, {.dtype = dtype, .d
 }  // namespace
 
 TEST_CASE("tensor cores: products of all shapes, either factor transposed or not") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const OnTensorCores forced;
   for (const KindRow& kind : kinds) {
     double worst = 0;
@@ -81,7 +81,7 @@ TEST_CASE("tensor cores: products of all shapes, either factor transposed or not
 }
 
 TEST_CASE("tensor cores: errors that all go one way do not add up") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const OnTensorCores forced;
   for (const std::int64_t depth : {64, 1024, 16384}) {
     const Tensor x = rand({256, depth}, {.device = gpu}), w = rand({depth, 256}, {.device = gpu});
@@ -95,7 +95,7 @@ TEST_CASE("tensor cores: errors that all go one way do not add up") {
 }
 
 TEST_CASE("tensor cores: what comes before and what follows") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const OnTensorCores forced;
   for (const KindRow& kind : kinds)
     for (const std::int64_t n : {132, 135}) {
@@ -112,7 +112,7 @@ TEST_CASE("tensor cores: what comes before and what follows") {
 
 /// One special number in row 0 meets each partner; the other rows see the partners alone.
 TEST_CASE("tensor cores: infinities, NaN, subnormal and huge numbers") {
-  if (is_missing()) return;
+  if (is_missing()) SINTER_SKIP("no GPU");
   const OnTensorCores forced;
   constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN(), most = std::numeric_limits<float>::max();
   const float specials[] = {infinity, -infinity, nan, most, -most, 0x1.fffp127f, 0.0f, -0.0f, 0x1p-126f, 0x1.8p-130f, 0x1p-149f, 0x1.234567p-100f};

@@ -328,3 +328,24 @@ TEST_CASE("to: text of graphs reads back, and the verifier knows the device") {
   const Value y = builder.add_typed(op_info<ops::To>, {&x, 1}, Attrs{.device = there}, TypeList(1, Type{DType::f32, here, {Dim(4)}}), {});
   CHECK_THROWS_AS(verify(builder.finish({&y, 1})), InternalError);
 }
+
+TEST_CASE("to: an index that is known at run time reads and writes on the device") {
+  const Tensor x = host({3, 4}), device_index = tensor({-1})(0).to(there), host_index = tensor({2})(0).to(here);
+  auto f = jit::compile([](Tensor v, Scalar i) {
+    Tensor u = v;
+    u.at(i) = 5;
+    u.at(all, i) += 1;
+    return std::tuple{v(i), u};
+  });
+  const auto [row, changed] = f(x.to(there), -1);
+  CHECK(changed.device() == there);
+  const auto [want_row, want_changed] = f(x, 2);
+  CHECK(is_close(row, want_row));
+  CHECK(Floats(to_vector<float>(changed))[11] == 6);
+  for (const Tensor& index : {device_index, host_index}) {
+    Tensor u = x.to(there);
+    CHECK(is_close(u(index), want_row));
+    u.at(index, 0) = 7;
+    CHECK(to_vector<float>(u)[8] == 7);
+  }
+}

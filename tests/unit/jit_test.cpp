@@ -311,7 +311,7 @@ TEST_CASE("jit: an exception from the function leaves everything usable") {
   CHECK(floats(f(vec({1}))) == std::vector<float>{3});
   CHECK(floats(w) == std::vector<float>{3});
   auto shapes = jit::compile([](Tensor a, Tensor b) { return matmul(a, b); });
-  CHECK(has(message_of<ShapeError>([&] { shapes(ones({2, 3}), ones({2, 3})); }), "[jit_test.cpp:"));
+  CHECK(blame_of<ShapeError>([&] { shapes(ones({2, 3}), ones({2, 3})); }).op == "matmul");
   CHECK(shapes(ones({2, 3}), ones({3, 2})).shape() == Shape{2, 2});
   auto gradient = jit::compile([&](Tensor x) {
     return jit::grad([&](Tensor y) {
@@ -355,7 +355,7 @@ TEST_CASE("jit: reading a tensor while tracing names the line") {
       read(x);
       return x;
     });
-    CHECK(has(message_of<TraceError>([&] { g(vec({1})); }), "[jit_test.cpp:"));
+    CHECK(has(blame_of<TraceError>([&] { g(vec({1})); }).place, "jit_test.cpp:"));
   }
   // What does not depend on the trace may be read.
   Tensor outside = vec({4});
@@ -418,7 +418,7 @@ TEST_CASE("jit: SINTER_DISABLE runs the plain function") {
 }
 
 TEST_CASE("jit: options") {
-  CHECK(has(message_of<UserError>([] { jit::compile([](Tensor x) { return x; }, {.backend = "tpu"}); }), "there is no back end 'tpu' [jit_test.cpp:"));
+  CHECK(blame_of<UserError>([] { jit::compile([](Tensor x) { return x; }, {.backend = "tpu"}); }) == blame("compile"));
   CHECK(jit::list_backends().size() >= 4);
   Tensor x = reshape(arange(12), {3, 4}).to(DType::f32);
   auto body = [](Tensor t) { return softmax(exp(t / 10) + matmul(t, transpose(t, 0, 1))(all, slice(0, 1)), 1); };

@@ -83,8 +83,8 @@ TEST_CASE("bool: sums and products count, negation and differences are refused, 
   CHECK(prod(tensor({65536, 65536})).dtype() == DType::i64);
   CHECK(to_vector<std::int64_t>(jit::compile([](Tensor x) { return prod(x); })(tensor({65536, 65536})))[0] == std::int64_t{1} << 32);
   CHECK(prod(tensor<bool>({true})(0)).dtype() == DType::i64);
-  CHECK(has(message_of<DTypeError>([&] { Tensor y = -t; }), "neg: the operand is bool [promotion_test.cpp:" + std::to_string(__LINE__) + "]"));
-  CHECK(has(message_of<DTypeError>([&] { Tensor y = t - t; }), "sub: both operands are bool [promotion_test.cpp:" + std::to_string(__LINE__) + "]"));
+  CHECK(blame_of<DTypeError>([&] { Tensor y = -t; }) == blame("neg"));
+  CHECK(blame_of<DTypeError>([&] { Tensor y = t - t; }) == blame("sub"));
   CHECK(has(message_of<DTypeError>([&] { Tensor y = t - true; }), "a ^ b tells where conditions differ"));
   CHECK(has(message_of<DTypeError>([&] { jit::compile([](Tensor x) { return x - x; })(t); }), "sub: both operands are bool"));
   CHECK(Tensor(t - 1).dtype() == DType::i64);
@@ -145,7 +145,7 @@ TEST_CASE("mean and var of integers are computed in f64") {
 
 TEST_CASE("flatten: the first axis must not come after the last") {
   const Tensor x = ones({2, 3, 4});
-  CHECK(has(message_of<IndexError>([&] { flatten(x, 2, 1); }), "flatten: the first axis is 2, the last one 1 of (2, 3, 4) [promotion_test.cpp:" + std::to_string(__LINE__) + "]"));
+  CHECK(blame_of<IndexError>([&] { flatten(x, 2, 1); }) == blame("flatten"));
   CHECK(has(message_of<IndexError>([&] { flatten(x, -1, 0); }), "the first axis is 2, the last one 0"));
   CHECK(flatten(x, 1, 1).shape() == Shape{2, 3, 4});
   CHECK(flatten(x, 1).shape() == Shape{2, 12});

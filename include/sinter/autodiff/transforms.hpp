@@ -7,6 +7,8 @@
 #include <sinter/autodiff/trace.hpp>
 
 #include <concepts>
+#include <initializer_list>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -26,7 +28,24 @@ class Grads {
   std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>> entries_;
 };
 
+/// Numbers of arguments that are chosen at run time. Negative ones count from the end.
+class ArgumentNumbers {
+ public:
+  ArgumentNumbers(std::initializer_list<int> numbers) : numbers_(numbers) {}
+  template <IntegerList L>
+  ArgumentNumbers(const L& numbers) : numbers_(std::begin(numbers), std::end(numbers)) {}
+  std::span<const int> list() const { return numbers_; }
+
+ private:
+  std::vector<int> numbers_;
+};
+
 namespace autodiff_detail {
+
+/// The numbers of a function of `count` arguments, from 0. Throws IndexError for those that it does not have, or has twice.
+std::vector<std::size_t> checked_numbers(const ArgumentNumbers& numbers, std::size_t count, Location where);
+/// Throws: argument number `argument` is none that a list of arguments may name.
+[[noreturn]] void refuse_number(std::size_t argument, const Type* type, Location where);
 
 /// What transforming and replaying a call gives.
 struct Derivatives {
@@ -142,6 +161,61 @@ auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...>
   return std::pair(value_with(result, derivatives.results), gradients_of(derivatives.gradients, std::get<Wrt>(originals)...));
 }
 
+/// Puts a placeholder in the place of argument `number` of a tuple.
+template <class Parameters>
+void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t number, Location where) {
+  ParameterVisitor visitor{trace};
+  auto replace = [&](auto& parameter, std::size_t i) {
+    using P = std::remove_cvref_t<decltype(parameter)>;
+    if (i != number) return;
+    if constexpr (is_single<P> || std::same_as<P, Variable>) {
+      if constexpr (!std::same_as<P, Scalar>)
+        if (const Type type{parameter.dtype(), parameter.device(), parameter.shape()}; !is_floating(type.dtype)) refuse_number(i, &type, where);
+      tree::visit_leaves(parameter, visitor);
+    } else {
+      refuse_number(i, nullptr, where);
+    }
+  };
+  std::apply(
+      [&](auto&... each) {
+        std::size_t i = 0;
+        (replace(each, i++), ...);
+      },
+      parameters);
+}
+template <class F, class... A>
+auto value_and_listed_gradients(const F& f, Location where, const ArgumentNumbers& wrt, const A&... args) {
+  std::tuple<parameter_t<A>...> parameters{args...};   // before the trace: expressions among them belong outside
+  auto trace = std::make_unique<TransformTrace>("grad");
+  for (std::size_t number : checked_numbers(wrt, sizeof...(A), where)) replace_argument(*trace, parameters, number, where);
+  const auto result = call_held(f, std::as_const(parameters));
+  using R = std::remove_cvref_t<decltype(result)>;
+  static_assert(is_single<R> || tree::TupleLike<R>,
+                "sinter: a differentiated function returns its loss, or a pair or tuple that begins with it");
+  auto derivatives = differentiate_call(std::move(trace), values_of(result), where);
+  return std::pair(value_with(result, derivatives.results), std::move(derivatives.gradients));
+}
+template <class F>
+struct ValueAndListedGrad {
+  F f;
+  ArgumentNumbers wrt;
+  Location where;
+  template <class... A>
+  auto operator()(const A&... args) const {
+    return value_and_listed_gradients(f, where, wrt, args...);
+  }
+};
+template <class F>
+struct ListedGrad {
+  F f;
+  ArgumentNumbers wrt;
+  Location where;
+  template <class... A>
+  std::vector<Tensor> operator()(const A&... args) const {
+    return value_and_listed_gradients(f, where, wrt, args...).second;
+  }
+};
+
 template <class F, std::size_t... Wrt>
 struct ValueAndGrad {
   F f;
@@ -201,6 +275,17 @@ auto value_and_grad(F f, Location where = std::source_location::current()) {
 template <std::size_t... Wrt, class F>
 auto grad(F f, Location where = std::source_location::current()) {
   return autodiff_detail::Grad<F, Wrt...>{std::move(f), where};
+}
+
+/// The same by parameters that are chosen at run time, each a floating Tensor, Scalar or Variable: a std::vector of their
+/// gradients, in the order of `wrt`.
+template <class F>
+auto value_and_grad(F f, ArgumentNumbers wrt, Location where = std::source_location::current()) {
+  return autodiff_detail::ValueAndListedGrad<F>{std::move(f), std::move(wrt), where};
+}
+template <class F>
+auto grad(F f, ArgumentNumbers wrt, Location where = std::source_location::current()) {
+  return autodiff_detail::ListedGrad<F>{std::move(f), std::move(wrt), where};
 }
 
 /// The function that vjp gives: from the gradient of a result (of the result's type) to the gradients of all arguments, in

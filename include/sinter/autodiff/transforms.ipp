@@ -8,6 +8,7 @@
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/outline.hpp>
 
+#include <algorithm>
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
@@ -26,6 +27,28 @@ inline void require_parameters(std::string_view op, std::size_t parameters, Loca
   if (parameters > 0) return;
   throw DTypeError(op, "the parameters hold nothing floating to differentiate by", where,
                    "cast them to a floating dtype, or name other parameters: grad<1>(f)");
+}
+
+SINTER_DECL std::vector<std::size_t> checked_numbers(const ArgumentNumbers& numbers, std::size_t count, Location where) {
+  std::vector<std::size_t> out;
+  const int arguments = static_cast<int>(count);
+  for (int number : numbers.list()) {
+    if (number < -arguments || number >= arguments)
+      throw IndexError("grad", "there is no argument " + std::to_string(number) + ": the function is called with " + std::to_string(arguments), where,
+                       "arguments are numbered from 0");
+    const auto from_start = static_cast<std::size_t>(number < 0 ? number + arguments : number);
+    if (std::find(out.begin(), out.end(), from_start) != out.end())
+      throw IndexError("grad", "argument " + std::to_string(from_start) + " is named twice", where);
+    out.push_back(from_start);
+  }
+  return out;
+}
+SINTER_DECL void refuse_number(std::size_t argument, const Type* type, Location where) {
+  const std::string number = std::to_string(argument);
+  if (type != nullptr)
+    throw DTypeError("grad", "argument " + number + " is " + type->text() + "; a floating one is required", where, "cast it to a floating dtype first");
+  throw UserError("grad", "argument " + number + " is no single Tensor, Scalar or Variable", where,
+                  "name it at compile time: grad<" + number + ">(f) gives gradients of any type");
 }
 
 inline Derivatives split_results(const TracedCall& call, std::vector<Ref<TensorImpl>> values) {

@@ -19,18 +19,39 @@ namespace jit {
 /// In the place of an axis: an argument that is the same for all examples, or a result that must be.
 inline constexpr int no_axis = std::numeric_limits<int>::min();
 
-/// The mapped axis of all arguments (or results), or a list with one for each; inside a struct or container all tensors have
-/// the same. Negative axes count from the end.
-class MappedAxes {
+/// The mapped axis of one argument (or result): one for all tensors in it, or a list with one for each, in the order in which
+/// tree::visit_leaves meets them. Negative axes count from the end.
+class LeafAxes {
  public:
-  MappedAxes(int axis) : axes_{axis} {}
-  MappedAxes(std::initializer_list<int> axes) : axes_(axes), is_list_(true) {}
+  LeafAxes(int axis) : axes_{axis} {}
+  LeafAxes(std::initializer_list<int> axes) : axes_(axes), is_list_(true) {}
+  template <IntegerList L>
+  LeafAxes(const L& axes) : axes_(std::begin(axes), std::end(axes)), is_list_(true) {}
   bool is_list() const { return is_list_; }
   std::size_t size() const { return axes_.size(); }
   int operator[](std::size_t i) const { return is_list_ ? axes_[i] : axes_[0]; }
 
  private:
   std::vector<int> axes_;
+  bool is_list_ = false;
+};
+
+/// The mapped axis of all arguments (or results), or a list with one for each, which may be a list for the tensors of a
+/// struct or container: {0, {1, jit::no_axis}}.
+class MappedAxes {
+ public:
+  MappedAxes(int axis) : axes_{axis} {}
+  MappedAxes(std::initializer_list<int> axes) : axes_(axes.begin(), axes.end()), is_list_(true) {}
+  MappedAxes(std::initializer_list<LeafAxes> axes) : axes_(axes), is_list_(true) {}
+  MappedAxes(std::vector<LeafAxes> axes) : axes_(std::move(axes)), is_list_(true) {}
+  template <IntegerList L>
+  MappedAxes(const L& axes) : axes_(std::begin(axes), std::end(axes)), is_list_(true) {}
+  bool is_list() const { return is_list_; }
+  std::size_t size() const { return axes_.size(); }
+  const LeafAxes& operator[](std::size_t i) const { return is_list_ ? axes_[i] : axes_[0]; }
+
+ private:
+  std::vector<LeafAxes> axes_;
   bool is_list_ = false;
 };
 
@@ -59,14 +80,20 @@ class MapTrace : public TransformTrace {
 
 struct MapVisitor {
   MapTrace& trace;
-  int axis;
+  const LeafAxes& axes;
   std::size_t argument;
+  std::size_t leaves = 0;
+  /// Of the next tensor; more of them than axes are refused when all are counted.
+  int next_axis() {
+    const std::size_t leaf = leaves++;
+    return axes.is_list() && leaf >= axes.size() ? no_axis : axes[leaf];
+  }
   void tensor(Tensor& x) {
-    if (axis != no_axis) x = Tensor(trace.example(x.impl(), axis, argument));
+    if (const int axis = next_axis(); axis != no_axis) x = Tensor(trace.example(x.impl(), axis, argument));
   }
   void scalar(Scalar&) {}
   void variable(const Variable& x) {
-    if (axis != no_axis) trace.variable_example(x.slot(), axis, argument);
+    if (const int axis = next_axis(); axis != no_axis) trace.variable_example(x.slot(), axis, argument);
   }
   void fixed(std::int64_t) {}
 };
@@ -94,19 +121,25 @@ struct Mapped<std::pair<A, B>> {
 };
 
 void check_axis_count(const MappedAxes& axes, std::size_t count, std::string_view what, Location where);
+/// Of argument or result number `part`, which holds so many tensors.
+void check_leaf_count(const LeafAxes& axes, std::size_t leaves, std::string_view what, std::size_t part, Location where);
 
 /// The out axis of each leaf of a result.
 template <class R>
 std::vector<int> axes_of_result(const R& result, const MappedAxes& axes, Location where) {
   std::vector<int> list;
-  auto add = [&](const auto& part, int axis) { list.insert(list.end(), values_of(part).size(), axis); };
+  auto add = [&](const auto& part, const LeafAxes& of_part, std::size_t number) {
+    const std::size_t leaves = values_of(part).size();
+    check_leaf_count(of_part, leaves, "out_axes", number, where);
+    for (std::size_t i = 0; i < leaves; ++i) list.push_back(of_part[i]);
+  };
   if constexpr (tree::TupleLike<R>) {
     if (axes.is_list()) {
       check_axis_count(axes, std::tuple_size_v<R>, "out_axes", where);
       std::apply(
           [&](const auto&... parts) {
             std::size_t at = 0;
-            (add(parts, axes[at++]), ...);
+            ((add(parts, axes[at], at), ++at), ...);
           },
           result);
       return list;
@@ -114,7 +147,7 @@ std::vector<int> axes_of_result(const R& result, const MappedAxes& axes, Locatio
   } else if (axes.is_list()) {
     check_axis_count(axes, 1, "out_axes", where);
   }
-  add(result, axes[0]);
+  add(result, axes[0], 0);
   return list;
 }
 
@@ -152,6 +185,7 @@ struct Vmap {
   void map_argument(MapTrace& trace, T& part, std::size_t argument) const {
     MapVisitor visitor{trace, in_axes[argument], argument};
     tree::visit_leaves(part, visitor);
+    check_leaf_count(in_axes[argument], visitor.leaves, "in_axes", argument, where);
   }
 };
 

@@ -20,6 +20,14 @@ SINTER_DECL void check_axis_count(const MappedAxes& axes, std::size_t count, std
                   where, "give one axis for each (jit::no_axis: not mapped), or one number for all");
 }
 
+SINTER_DECL void check_leaf_count(const LeafAxes& axes, std::size_t leaves, std::string_view what, std::size_t part, Location where) {
+  if (!axes.is_list() || axes.size() == leaves) return;
+  throw UserError("vmap",
+                  std::string(what) + " names " + std::to_string(axes.size()) + " axes for the tensors of " +
+                      (what == "in_axes" ? "argument " : "result ") + std::to_string(part) + ", which holds " + std::to_string(leaves),
+                  where, "give one axis for each tensor (jit::no_axis: not mapped), or one number for all");
+}
+
 SINTER_DECL Type MapTrace::without_axis(const Ref<TensorImpl>& value, int& axis, std::size_t argument) {
   Type type = value->type;
   const int rank = type.shape.rank();

@@ -10,7 +10,8 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Settings read from SINTER_* once. Plain fields: set them before threads start, or leave them.
+/// Settings read from SINTER_* once. Plain fields: set them before threads start, or leave them. A variable with a value that
+/// means nothing is a UserError from whatever needs a setting first.
 struct Context {
   bool is_eager = false;          // SINTER_EAGER=1: evaluate each op at once
   bool checks = false;            // SINTER_CHECK=1: verifier after every pass, more purity checks
@@ -19,6 +20,7 @@ struct Context {
   bool outlines = true;           // SINTER_OUTLINE=0: the whole graph as one plan, no calls of regions
   bool allows_fallback = false;   // SINTER_FALLBACK=1: what the back end of a device declines runs on the CPU
   std::int64_t hot = 10;          // SINTER_HOT: runs before a lazy graph is compiled
+  std::int64_t threads = 0;       // SINTER_THREADS: for large kernels, when the pool starts; 0: the processors we may run on
   std::string logs;               // SINTER_LOGS: comma-separated topics
   std::string isa;                // SINTER_ISA: highest instruction set to use
   /// Receives every log line; replaceable. The default writes to std::clog.
@@ -27,7 +29,7 @@ struct Context {
   static Context& get();
 };
 
-/// True when SINTER_LOGS names the topic (or is "all").
+/// True when Context::logs names the topic, or "all".
 bool is_logged(std::string_view topic);
 /// Sends one line to the sink if the topic is logged.
 void note(std::string_view topic, std::string_view line);

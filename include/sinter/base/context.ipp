@@ -3,10 +3,16 @@
 
 #include <sinter/base/context.hpp>
 
+#include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
+#include <memory>
+#include <system_error>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -19,19 +25,54 @@ inline bool is_set(const char* name) {
   std::string text = environment(name);
   return !text.empty() && text != "0";
 }
+/// What Sinter logs, as docs/environment.md lists it.
+inline constexpr std::string_view log_topics[] = {"recompiles", "guards", "graphs", "graph_breaks", "fusion", "kernels", "asm",
+                                                  "memory",     "fallback", "cuda", "autotune",     "cache"};
+/// Calls `visit(name)` for each name of a comma-separated list, without the blanks around it.
+template <class F>
+void for_each_name(std::string_view list, F&& visit) {
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    std::string_view name = list.substr(at, end - at);
+    name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
+    name = name.substr(0, name.find_last_not_of(' ') + 1);
+    if (!name.empty()) visit(name);
+    at = end + 1;
+  }
+}
+/// SINTER_LOGS, whose names must be topics: one that is misspelt would log nothing.
+inline std::string logs_of_environment() {
+  std::string logs = environment("SINTER_LOGS");
+  for_each_name(logs, [](std::string_view name) {
+    if (name == "all" || std::find(std::begin(log_topics), std::end(log_topics), name) != std::end(log_topics)) return;
+    std::string known = "all";
+    for (std::string_view topic : log_topics) known.append(", ").append(topic);
+    throw UserError("SINTER_LOGS", "'" + std::string(name) + "' is no topic of the log", {}, "topics: " + known);
+  });
+  return logs;
+}
+inline std::int64_t count_of_environment(const char* name, std::int64_t otherwise) {
+  const std::string text = environment(name);
+  if (text.empty()) return otherwise;
+  std::int64_t count = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 0) throw UserError(name, "'" + text + "' is no whole number from 0 on");
+  return count;
+}
 inline Context* make_context() {
-  auto* context = new Context;
+  auto context = std::make_unique<Context>();
   context->is_eager = is_set("SINTER_EAGER");
   context->checks = is_set("SINTER_CHECK");
   context->is_disabled = is_set("SINTER_DISABLE");
   context->compiles_at_once = is_set("SINTER_COMPILE");
   context->outlines = environment("SINTER_OUTLINE") != "0";
   context->allows_fallback = is_set("SINTER_FALLBACK");
-  if (std::string hot = environment("SINTER_HOT"); !hot.empty()) context->hot = std::strtoll(hot.c_str(), nullptr, 10);
-  context->logs = environment("SINTER_LOGS");
+  context->hot = count_of_environment("SINTER_HOT", context->hot);
+  context->threads = count_of_environment("SINTER_THREADS", context->threads);
+  context->logs = logs_of_environment();
   context->isa = environment("SINTER_ISA");
   context->sink = [](std::string_view topic, std::string_view line) { std::clog << "[sinter:" << topic << "] " << line << "\n"; };
-  return context;
+  return context.release();
 }
 }  // namespace base_detail
 
@@ -42,14 +83,9 @@ SINTER_DECL Context& Context::get() {
 SINTER_DECL bool is_logged(std::string_view topic) {
   const std::string& logs = Context::get().logs;
   if (logs.empty()) return false;
-  if (logs == "all") return true;
-  for (std::size_t at = 0; at <= logs.size();) {
-    std::size_t end = logs.find(',', at);
-    if (end == std::string::npos) end = logs.size();
-    if (std::string_view(logs).substr(at, end - at) == topic) return true;
-    at = end + 1;
-  }
-  return false;
+  bool is_named = false;
+  base_detail::for_each_name(logs, [&](std::string_view name) { is_named |= name == topic || name == "all"; });
+  return is_named;
 }
 
 SINTER_DECL void note(std::string_view topic, std::string_view line) {

@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <stdexcept>
@@ -30,11 +31,22 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The caller's mistake. `op` names the operation or function that noticed it.
+/// The caller's mistake. `op` names the operation or function that noticed it. The parts of what() are there by themselves.
 class UserError : public Error {
  public:
   UserError(std::string_view kind, std::string_view op, std::string_view what, Location where, std::string_view fix = {});
   UserError(std::string_view op, std::string_view what, Location where = {}, std::string_view fix = {});
+
+  /// "matmul"; valid while the error lives.
+  std::string_view op() const noexcept { return {what() + op_begin_, op_size_}; }
+  /// The user's line; without a file where it is not known.
+  Location where() const noexcept { return where_; }
+  /// What to do, where that is certain, or "".
+  std::string_view fix() const noexcept { return std::string_view(what()).substr(fix_begin_); }
+
+ private:
+  std::size_t op_begin_, op_size_, fix_begin_;   // in what(), so that copies cannot fail
+  Location where_;
 };
 
 /// Shapes or ranks that do not fit.

@@ -6,9 +6,10 @@
 SINTER_NAMESPACE_BEGIN
 
 namespace base_detail {
+inline constexpr std::string_view error_prefix = "sinter::";
 inline std::string error_text(std::string_view kind, std::string_view op, std::string_view what, Location where,
                               std::string_view fix) {
-  std::string text = "sinter::";
+  std::string text(error_prefix);
   text.append(kind).append(": ");
   if (!op.empty()) text.append(op).append(": ");
   text.append(what);
@@ -27,7 +28,11 @@ SINTER_DECL std::string Location::text() const {
 
 SINTER_DECL UserError::UserError(std::string_view kind, std::string_view op, std::string_view what, Location where,
                                  std::string_view fix)
-    : Error(base_detail::error_text(kind, op, what, where, fix)) {}
+    : Error(base_detail::error_text(kind, op, what, where, fix)),
+      op_begin_(base_detail::error_prefix.size() + kind.size() + 2),
+      op_size_(op.size()),
+      fix_begin_(std::string_view(this->what()).size() - fix.size()),
+      where_(where) {}
 SINTER_DECL UserError::UserError(std::string_view op, std::string_view what, Location where, std::string_view fix)
     : UserError("UserError", op, what, where, fix) {}
 SINTER_DECL ShapeError::ShapeError(std::string_view op, std::string_view what, Location where, std::string_view fix)

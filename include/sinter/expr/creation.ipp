@@ -43,10 +43,12 @@ SINTER_DECL Tensor arange(Dim count, TensorOptions options, Location where) {
   attrs.has_dtype = true;
   return expr_detail::record<ops::Iota>({}, std::move(attrs), where);
 }
-SINTER_DECL Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step, TensorOptions options, Location where) {
-  if (step == 0) throw ShapeError("arange", "step is 0", where);
-  std::int64_t count = std::max<std::int64_t>(0, (stop - start + step + (step > 0 ? -1 : 1)) / step);
-  return cast(In(Tensor(arange(Dim(count), {.dtype = DType::i64, .device = options.device}, where) * step + start), where), options.dtype);
+SINTER_DECL Tensor arange(Dim start, Dim stop, Dim step, TensorOptions options, Location where) {
+  if (step == Dim(0)) throw ShapeError("arange", "step is 0", where);
+  const bool rises = step > Dim(0);
+  const Dim span = rises ? stop - start : start - stop, size = rises ? step : Dim(0) - step;
+  const Dim count = expr_detail::is_at_most(1, span) ? (span + size - Dim(1)) / size : Dim(0);
+  return cast(In(Tensor(arange(count, {.dtype = DType::i64, .device = options.device}, where) * step + start), where), options.dtype);
 }
 SINTER_DECL Tensor linspace(double start, double stop, Dim count, TensorOptions options, Location where) {
   Tensor position = arange(count, {.dtype = DType::f64, .device = options.device}, where);

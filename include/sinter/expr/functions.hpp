@@ -54,6 +54,7 @@ SINTER_UNARY_FUNCTION(square, Square)
 SINTER_UNARY_FUNCTION(reciprocal, Reciprocal)
 SINTER_UNARY_FUNCTION(stop_gradient, StopGradient)
 SINTER_BINARY_FUNCTION(pow, Pow)
+SINTER_BINARY_FUNCTION(floor_divide, FloorDivide)
 SINTER_BINARY_FUNCTION(maximum, Maximum)
 SINTER_BINARY_FUNCTION(minimum, Minimum)
 
@@ -123,12 +124,13 @@ std::array<Tensor, N> split(const In& x, int axis) {
 }
 /// Padding per axis {low, high}.
 Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value = 0);
+Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value = 0);
 Tensor roll(const In& x, std::int64_t shift, int axis);
 
 // Products, gathers, layers.
 /// Matrix product; batch axes broadcast; rank-1 operands are vectors, as in NumPy.
 Tensor matmul(const In& a, const In& b);
-/// x.take: rows of `x` along `axis` at `indices` (i32 or i64, any shape). Out of range: IndexError when it runs.
+/// The slices of `x` along `axis` at `indices` (i32 or i64, any shape). Out of range: IndexError when it runs.
 Tensor take(const In& x, const In& indices, int axis = 0);
 /// Rows of `table` [n, d] at `indices`.
 Tensor embedding(const In& indices, const In& table);
@@ -174,7 +176,7 @@ class Causal {
 };
 struct AttentionOptions {
   Causal causal = false;
-  std::optional<Tensor> mask = {};   // broadcasts to [batch..., l, s]: bool, true is seen; or added to the scores, of q's dtype
+  std::optional<Tensor> mask = {};   // broadcasts to [batch..., l, s]. bool: true is seen. Of q's dtype: added to the scores
 };
 /// softmax(q k^T / sqrt(d)) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key gets zeros.
 Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options = {});
@@ -186,9 +188,8 @@ Tensor ones(const Shape& shape, TensorOptions options = {}, Location where = std
 Tensor full(const Shape& shape, const Scalar& value, TensorOptions options = {}, Location where = std::source_location::current());
 Tensor zeros_like(const In& x);
 Tensor ones_like(const In& x);
-/// start, start + step, ... below stop.
-Tensor arange(std::int64_t start, std::int64_t stop, std::int64_t step = 1, TensorOptions options = {.dtype = DType::i64},
-              Location where = std::source_location::current());
+/// start, start + step, ... below stop (above it where step is negative). All three may be symbolic extents.
+Tensor arange(Dim start, Dim stop, Dim step = 1, TensorOptions options = {.dtype = DType::i64}, Location where = std::source_location::current());
 Tensor arange(Dim count, TensorOptions options = {.dtype = DType::i64}, Location where = std::source_location::current());
 Tensor linspace(double start, double stop, Dim count, TensorOptions options = {}, Location where = std::source_location::current());
 Tensor eye(Dim n, TensorOptions options = {}, Location where = std::source_location::current());

@@ -161,6 +161,9 @@ SINTER_DECL std::vector<Tensor> split(const In& x, int parts, int axis) {
   return out;
 }
 SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value) {
+  return pad(x, std::span<const std::pair<int, int>>(widths.begin(), widths.size()), value);
+}
+SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value) {
   Ref<TensorImpl> input = x.tensor();
   if (static_cast<int>(widths.size()) != input->type.shape.rank())
     throw ShapeError("pad", std::to_string(widths.size()) + " widths for shape " + input->type.shape.text(), x.where, "give one {low, high} per axis");

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <iosfwd>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,6 +31,14 @@ concept EigenLike = requires(const M& m) {
   { M::IsRowMajor ? 1 : 0 };
   { M::IsVectorAtCompileTime ? 1 : 0 };
 } && Element<typename M::Scalar>;
+
+/// Elements in a row in host memory: a pointer to the first, or a vector, span or array. How many a pointer has is not known,
+/// so nothing checks it against the shape.
+template <class S>
+concept HostElements = !EigenLike<std::remove_cv_t<S>> && (std::is_pointer_v<S> || requires(S& s) {
+  std::data(s);
+  std::size(s);
+});
 
 /// Host memory lent for one call: no Tensor, cannot be kept. Accepted by compiled functions and copy_of.
 struct Borrowed {
@@ -60,6 +69,21 @@ std::pair<Type, Strides> eigen_layout(const M& m) {
   return {type, strides};
 }
 Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function, Location where);
+template <class S>
+auto first_element(S& source) {
+  if constexpr (std::is_pointer_v<S>) return source;
+  else return std::data(source);
+}
+/// The elements of `source` as memory of `shape`.
+template <class Lent, class S>
+Lent lend(S& source, const Shape& shape, std::string_view function, Location where) {
+  auto* first = first_element(source);
+  using T = std::remove_cv_t<std::remove_pointer_t<decltype(first)>>;
+  static_assert(Element<T>, "sinter: elements are float, double, std::int32_t, std::int64_t or bool; convert others first");
+  std::int64_t available = -1;
+  if constexpr (!std::is_pointer_v<S>) available = static_cast<std::int64_t>(std::size(source));
+  return {host_type(dtype_of<T>(), shape, available, function, where), dense_strides(shape), first};
+}
 Tensor copy_strided(const Type& type, const void* data, const Strides& strides);
 /// The value, computed now, as data on the device.
 Ref<TensorImpl> moved_now(const In& x, Device device, std::string_view function);
@@ -67,27 +91,23 @@ Ref<TensorImpl> moved_now(const In& x, Device device, std::string_view function)
 Tensor on_default_device(Tensor x);
 }  // namespace expr_detail
 
-/// Lends `data` (row-major, of `shape`) for one call. It must stay valid and unchanged during the call.
-template <Element T>
-Borrowed borrow(const T* data, const Shape& shape, Location where = std::source_location::current()) {
-  return {expr_detail::host_type(dtype_of<T>(), shape, -1, "borrow", where), dense_strides(shape), data};
-}
-template <Element T>
-Borrowed borrow(std::span<const T> data, const Shape& shape, Location where = std::source_location::current()) {
-  return {expr_detail::host_type(dtype_of<T>(), shape, static_cast<std::int64_t>(data.size()), "borrow", where), dense_strides(shape), data.data()};
-}
-template <Element T>
-Borrowed borrow(const std::vector<T>& data, const Shape& shape, Location where = std::source_location::current()) {
-  return borrow(std::span<const T>(data), shape, where);
+/// Lends the elements (row-major, of `shape`) for one call. They must stay valid and unchanged during the call.
+template <HostElements S>
+Borrowed borrow(const S& source, const Shape& shape, Location where = std::source_location::current()) {
+  return expr_detail::lend<Borrowed>(source, shape, "borrow", where);
 }
 template <EigenLike M>
 Borrowed borrow(const M& m) {
   auto [type, strides] = expr_detail::eigen_layout(m);
   return {type, strides, m.data()};
 }
-template <Element T>
-BorrowedMut borrow_mut(T* data, const Shape& shape, Location where = std::source_location::current()) {
-  return {expr_detail::host_type(dtype_of<T>(), shape, -1, "borrow_mut", where), dense_strides(shape), data};
+/// Lends memory to receive results, on the same terms.
+template <class S>
+  requires HostElements<std::remove_reference_t<S>>
+BorrowedMut borrow_mut(S&& target, const Shape& shape, Location where = std::source_location::current()) {
+  using Pointer = decltype(expr_detail::first_element(target));
+  static_assert(!std::is_const_v<std::remove_pointer_t<Pointer>>, "sinter: results cannot go into const memory");
+  return expr_detail::lend<BorrowedMut>(target, shape, "borrow_mut", where);
 }
 template <EigenLike M>
 BorrowedMut borrow_mut(M& m) {
@@ -99,16 +119,17 @@ BorrowedMut borrow_mut(M& m) {
 inline Tensor copy_of(const Borrowed& b) { return expr_detail::on_default_device(expr_detail::copy_strided(b.type, b.data, b.strides)); }
 template <EigenLike M>
 Tensor copy_of(const M& m) { return copy_of(borrow(m)); }
-template <Element T>
-Tensor copy_of(std::span<const T> data, const Shape& shape, Location where = std::source_location::current()) {
-  return copy_of(borrow(data, shape, where));
+template <HostElements S>
+Tensor copy_of(const S& source, const Shape& shape, Location where = std::source_location::current()) {
+  return copy_of(expr_detail::lend<Borrowed>(source, shape, "copy_of", where));
 }
-template <Element T>
-Tensor copy_of(const std::vector<T>& data, const Shape& shape, Location where = std::source_location::current()) {
-  return copy_of(borrow(std::span<const T>(data), shape, where));
-}
-template <Element T>
-Tensor copy_of(const std::vector<T>& data) { return copy_of(data, Shape{Dim(data.size())}); }
+/// Of rank 1.
+template <HostElements S>
+  requires(!std::is_pointer_v<S>)
+Tensor copy_of(const S& source) { return copy_of(source, Shape{Dim(std::size(source))}); }
+/// std::vector<bool> holds bits, not elements.
+Tensor copy_of(const std::vector<bool>& source, const Shape& shape, Location where = std::source_location::current());
+Tensor copy_of(const std::vector<bool>& source);
 /// A tensor that takes over the vector's memory. No copy while the default device is the CPU. (std::vector<bool> has no such memory: use copy_of.)
 template <Element T>
   requires(!std::same_as<T, bool>)

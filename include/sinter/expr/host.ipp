@@ -245,6 +245,13 @@ class Printer {
 
 }  // namespace expr_detail
 
+SINTER_DECL Tensor copy_of(const std::vector<bool>& source, const Shape& shape, Location where) {
+  const auto elements = std::make_unique<bool[]>(source.size());
+  std::copy(source.begin(), source.end(), elements.get());
+  return copy_of(std::span<const bool>(elements.get(), source.size()), shape, where);
+}
+SINTER_DECL Tensor copy_of(const std::vector<bool>& source) { return copy_of(source, Shape{Dim(source.size())}); }
+
 SINTER_DECL Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype, Location where) {
   Type type = expr_detail::host_type(dtype, shape, -1, "from_blob", where);
   auto bytes = static_cast<std::size_t>(shape.numel().value() * size_of(dtype));

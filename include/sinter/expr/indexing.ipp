@@ -8,6 +8,21 @@
 
 SINTER_NAMESPACE_BEGIN
 
+SINTER_DECL Index::Index(const Scalar& s, Location at) : where(at) {
+  const Leaf& leaf = s.leaf();
+  if (leaf.value) {
+    kind = Kind::gather;
+    indices = leaf.value;
+  } else if (leaf.kind == DTypeClass::integer) {
+    kind = Kind::position;
+    position = Dim(leaf.integer);
+  } else {
+    const bool is_bool = leaf.kind == DTypeClass::boolean;
+    throw DTypeError("index", is_bool ? "the index is a bool" : "the index " + std::to_string(leaf.number) + " is floating", at, "an index is a whole number");
+  }
+}
+SINTER_DECL Index::Index(const Variable& v, Location at) : kind(Kind::gather), indices(v.value().impl()), where(at) {}
+
 namespace expr_detail {
 
 /// A slice bound against an extent: negative counts from the end, beyond is clipped.
@@ -80,6 +95,14 @@ inline Region region_of(const Shape& shape, std::span<const Index> positions, st
   return region;
 }
 
+/// Indices that were computed, with negative ones counted from the end; what is out of range stays what it was, for the error.
+inline Tensor counted_from_start(const Ref<TensorImpl>& indices, Dim extent, Location where) {
+  const Tensor given(indices);
+  if (!is_integer(given.dtype())) return given;   // refused by take
+  const Tensor from_end = cast(In(Tensor(given + extent), where), given.dtype());
+  return sinter::where((given < 0) & (from_end >= 0), from_end, given, where);
+}
+
 }  // namespace expr_detail
 
 SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
@@ -99,7 +122,8 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
   for (std::size_t i = 0; i < region.dropped.size(); ++i) {
     if (region.dropped[i]) continue;
     if (i < positions.size() && positions[i].kind == Index::Kind::gather) {
-      part = take(In(part, x.where), In(Tensor(positions[i].indices), x.where), axis);
+      const Tensor indices = expr_detail::counted_from_start(positions[i].indices, part.shape()[axis], x.where);
+      part = take(In(part, x.where), In(indices, x.where), axis);
       axis += positions[i].indices->type.shape.rank();
     } else {
       ++axis;
@@ -124,19 +148,60 @@ inline Tensor number_beside(const In& value, const TensorImpl& target) {
   else attrs.dtype = value.leaf.kind == DTypeClass::boolean ? DType::bool_ : DType::i64, attrs.integer = value.leaf.integer;
   return Tensor(record_op(op_info<ops::Full>, {}, std::move(attrs), value.where));
 }
+/// An index along one axis that is known only when the assignment runs.
+struct ComputedIndex {
+  int axis;
+  Ref<TensorImpl> index;
+};
+/// Takes the indices that are known only at run time out of `positions`: all of their axes stands there then.
+inline std::vector<ComputedIndex> take_computed(std::vector<Index>& positions, Location where) {
+  std::vector<ComputedIndex> out;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (positions[i].kind != Index::Kind::gather) continue;
+    if (positions[i].indices->type.shape.rank() > 0)
+      throw IndexError("at", "assignment through an index tensor of shape " + positions[i].indices->type.shape.text() + " is not supported", where,
+                       "use slices, positions, and single indices (Scalars and tensors of shape ())");
+    out.push_back({static_cast<int>(i), positions[i].indices});
+    positions[i] = Index(all, where);
+  }
+  return out;
+}
+/// `part`, which has the extent 1 along the axes of `computed`, where those axes are at their indices; `before` elsewhere.
+inline Tensor at_computed(const Tensor& part, const Tensor& before, std::span<const ComputedIndex> computed, Location where) {
+  Tensor is_place;
+  for (const ComputedIndex& c : computed) {
+    const Dim extent = before.shape()[c.axis];
+    const Tensor positions = arange(extent, {.dtype = DType::i64, .device = before.device()}, where);
+    // Read from the positions, so that an index out of range is the error that it is elsewhere.
+    const Tensor place = take(In(positions, where), In(counted_from_start(c.index, extent, where), where), 0);
+    Shape along;
+    for (int i = 0; i < before.rank(); ++i) along.push_back(i == c.axis ? extent : Dim(1));
+    const Tensor here = reshape(In(Tensor(tensor_detail::make_expr<ops::Eq>(where, positions, place)), where), along);
+    is_place = &c == computed.data() ? here : Tensor(is_place & here);
+  }
+  return sinter::where(is_place, part, before, where);
+}
 }  // namespace expr_detail
 
-SINTER_DECL Tensor update(const In& base, std::span<const Index> positions, const In& value) {
-  for (const Index& position : positions)
-    if (position.kind == Index::Kind::gather)
-      throw IndexError("at", "assignment through an index tensor is not supported", value.where, "use slices and positions");
+SINTER_DECL Tensor update(const In& base, std::span<const Index> given, const In& value) {
+  std::vector<Index> positions(given.begin(), given.end());
+  const std::vector<expr_detail::ComputedIndex> computed = expr_detail::take_computed(positions, value.where);
   Ref<TensorImpl> target = base.tensor();
   expr_detail::Region region = expr_detail::region_of(target->type.shape, positions, "at", value.where);
   Tensor part = cast(In(expr_detail::number_beside(value, *target), value.where), target->type.dtype);
+  Shape place = region.full();   // with 1 along the axes that a single index has
+  for (const auto& c : computed) {
+    region.dropped[static_cast<std::size_t>(c.axis)] = 1;
+    place.set(c.axis, 1);
+  }
   Shape kept = region.kept(target->type.shape);
   if (part.rank() > kept.rank())
     throw ShapeError("at", "the value has shape " + part.shape().text() + ", the place " + kept.text(), value.where);
-  part = reshape(In(expand(In(part, value.where), kept), value.where), region.full());
+  part = reshape(In(expand(In(part, value.where), kept), value.where), place);
+  if (!computed.empty()) {
+    const Tensor before = reshape(In(index(In(Tensor(target), value.where), positions), value.where), region.full());
+    part = expr_detail::at_computed(part, before, computed, value.where);
+  }
   Attrs attrs;
   attrs.shape = region.starts;
   attrs.steps = region.steps;

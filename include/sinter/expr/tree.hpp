@@ -163,8 +163,13 @@ inline std::string Step::text() const {
   __builtin_unreachable();
 }
 
-/// Visits the leaves of `object` in a fixed order: visitor.tensor(Tensor&), .variable(const Variable&), .scalar(Scalar&),
-/// .fixed(int64) for static values (integers, enums, bool, sizes of containers).
+/// Visits the leaves of `object`: visitor.tensor(Tensor&), .variable(const Variable&), .scalar(Scalar&), and .fixed(int64) for
+/// static values (integers, enums, bool, strings by size and characters, sizes of containers, the presence of optionals). A
+/// visitor with .dim(Dim&) gets extents, which are static values otherwise; one that KnowsPath is told where it is.
+/// Leaves of an object that is not const may be changed in place; keys of maps and leaves of const objects come as const. The
+/// order is fixed: members as they are declared or as SINTER_FIELDS names them, elements as the container has them, of maps the
+/// key before its value. So two objects of one type and with equal static values have the same leaves in the same places.
+/// What cannot be taken apart is a static_assert that says what to do. Example: docs/reference.md, Structs.
 template <class T, class V>
 void visit_leaves(T& object, V& visitor) {
   using Plain = std::remove_const_t<T>;

@@ -50,6 +50,13 @@ struct CapturedVariable {
   Ref<TensorImpl> value;
 };
 
+/// An argument as the function of a region takes it.
+template <class T, class A>
+T region_argument(const A& arg) {
+  if constexpr (std::same_as<T, Tensor> && (std::same_as<A, Borrowed> || EigenLike<A>)) return copy_of(arg);
+  else return T(arg);
+}
+
 /// A trace of a region's body: every argument is a placeholder; Variables that the body captures become operands.
 class RegionTrace : public autodiff_detail::TransformTrace {
  public:
@@ -127,10 +134,11 @@ class Region {
 
   template <class... A>
   auto operator()(const A&... args) const {
-    if constexpr (std::is_void_v<std::invoke_result_t<const F&, const autodiff_detail::parameter_t<A>&...>>) {
+    using Raw = typename jit_detail::RawResult<F, jit_detail::traced_arguments_t<F, A...>>::type;
+    if constexpr (std::is_void_v<Raw>) {
       return compiled_(args...);
     } else {
-      using R = autodiff_detail::held_result_t<std::invoke_result_t<const F&, const autodiff_detail::parameter_t<A>&...>>;
+      using R = autodiff_detail::held_result_t<Raw>;
       if (Trace::current() == nullptr) return R(compiled_(args...));
       return call<R>(args...);
     }
@@ -142,8 +150,11 @@ class Region {
   template <class R, class... A>
   R call(const A&... args) const {
     using namespace jit_detail;
-    const RegionKey key{identity_, &types_tag<R, autodiff_detail::parameter_t<A>...>};
-    std::tuple<autodiff_detail::parameter_t<A>...> parameters{args...};
+    using Arguments = traced_arguments_t<F, A...>;
+    const RegionKey key{identity_, &types_tag<R, Arguments>};
+    Arguments parameters = [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Arguments{region_argument<std::tuple_element_t<I, Arguments>>(args)...};
+    }(std::index_sequence_for<A...>{});
     RegionArguments arguments;
     RegionArgumentVisitor flatten{arguments};
     tree::visit_leaves(std::as_const(parameters), flatten);

@@ -7,14 +7,15 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// Product of the extents of attrs.axes as a scalar of attrs.dtype. Made for symbolic extents only; a known one is a `full`.
-/// attrs.shape[0] as a number, i64 of rank 0: what an extent becomes where it is computed with. The operand is any value.
+/// attrs.shape[0] as a number, i64 of rank 0: what an extent becomes where it is computed with. The operand may be any value;
+/// it says where the number is.
 struct Extent {
   static constexpr OpInfo info{.name = "extent", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
 };
 
+/// The product of the operand's extents along attrs.axes, as a scalar of attrs.dtype. Known extents become a `full`.
 struct ElementCount {
   static constexpr OpInfo info{.name = "element_count", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
@@ -23,6 +24,7 @@ struct ElementCount {
   static Batched batch(const BatchArgs& a) { return {ops_detail::batch_along_axes(a).value, false}; }
 };
 
+/// The sum over attrs.axes, divided by the number of elements along them. Floating dtypes.
 struct Mean {
   static constexpr OpInfo info{.name = "mean", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
@@ -30,7 +32,7 @@ struct Mean {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
-/// Mean squared deviation from the mean; attrs.value (0 or 1) is subtracted from the number of elements divided by.
+/// The sum of squared deviations from the mean, divided by the number of elements less attrs.value (0: that of a population).
 struct Var {
   static constexpr OpInfo info{.name = "var", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);

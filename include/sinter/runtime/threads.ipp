@@ -5,6 +5,7 @@
 
 #include <sinter/runtime/threads.hpp>
 
+#include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 
 #include <oneapi/tbb/info.h>
@@ -16,8 +17,9 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
+#include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -109,9 +111,8 @@ struct ThreadPool {
   std::unique_ptr<OwnHelpers> own_helpers;  // only there
 
   ThreadPool() : arena(std::make_unique<tbb::task_arena>(std::max(2, tbb::info::default_concurrency()))) {
-    int wanted = tbb::info::default_concurrency();
-    if (const char* text = std::getenv("SINTER_THREADS"); text != nullptr && std::atoi(text) > 0) wanted = std::atoi(text);
-    count = wanted;
+    const auto wanted = static_cast<int>(std::min<std::int64_t>(Context::get().threads, std::numeric_limits<int>::max()));
+    count = wanted > 0 ? wanted : tbb::info::default_concurrency();
   }
   /// The pool of a forked child.
   explicit ThreadPool(int count) : count(count), own_helpers(std::make_unique<OwnHelpers>()) {}

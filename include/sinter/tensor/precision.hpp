@@ -15,7 +15,7 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Of products of f32 matrices (matmul, linear, conv, attention and their gradients); nothing else is concerned.
+/// Of products of f32 matrices (matmul, conv2d, attention and their gradients); nothing else is concerned.
 ///   f32     full precision
 ///   tf32x3  factors in two parts of 10 bits of mantissa each, three products on tensor cores: near full precision
 ///   tf32    factors rounded to 10 bits of mantissa, sums in f32: relative error about 1e-3

@@ -10,16 +10,27 @@
 #include <sinter/tensor/dtype.hpp>
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
+#include <iterator>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
 inline constexpr int max_rank = 8;
+
+/// A list of whole numbers that is known at run time: a vector, span or array of any integer type but bool.
+template <class L>
+concept IntegerList = requires(const L& list) {
+  requires std::integral<std::remove_cvref_t<decltype(*std::data(list))>>;
+  requires !std::same_as<std::remove_cvref_t<decltype(*std::data(list))>, bool>;
+  std::size(list);
+};
 
 /// Extents of a tensor, outermost first. Rank 0 is a single element. Extents are checked where a shape is used, so that
 /// the error has the user's line; -1 is a placeholder in reshape.
@@ -30,6 +41,10 @@ class Shape {
   explicit Shape(std::span<const Dim> dims, Location where = {});
   Shape(const std::vector<std::int64_t>& dims);
   explicit Shape(std::span<const std::int64_t> dims);
+  template <IntegerList L>
+  Shape(const L& dims) {
+    for (auto dim : dims) push_back(Dim(dim));
+  }
 
   int rank() const { return rank_; }
   /// The extent of `axis`; negative axes count from the end. Throws IndexError outside [-rank, rank).

@@ -59,7 +59,7 @@ class Storage : public RefCounted<Storage> {
 /// Figures of the caching allocator, in bytes unless said otherwise.
 struct MemoryStats {
   std::int64_t in_use = 0;         // held by live Storages
-  std::int64_t peak = 0;           // highest in_use since the last reset_peak
+  std::int64_t peak = 0;           // highest in_use since the last reset_peak_memory()
   std::int64_t cached = 0;         // free, kept for reuse
   std::int64_t limit = 0;          // 0: none
   std::int64_t allocations = 0;    // calls of allocate so far

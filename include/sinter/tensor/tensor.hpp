@@ -35,6 +35,10 @@ class Axes {
   Axes(std::initializer_list<int> axes) {
     for (int axis : axes) axes_.push_back(axis);
   }
+  template <IntegerList L>
+  Axes(const L& axes) {
+    for (auto axis : axes) axes_.push_back(static_cast<std::int64_t>(axis));
+  }
   std::span<const std::int64_t> list() const { return axes_; }
   bool empty() const { return axes_.empty(); }
 
@@ -58,8 +62,9 @@ struct Slice {
 };
 constexpr Slice slice(Dim start, Dim stop = Dim(std::int64_t{1} << 60), std::int64_t step = 1) { return {start, stop, step}; }
 
-/// One position of x(...): everything, a part, one index (drops the axis), or an integer tensor (gathers along the axis).
-/// Knows where it was written, for errors.
+/// One position of x(...): everything, a part, one index (drops the axis), or an integer tensor (gathers along the axis; one
+/// of rank 0, or a Scalar, is an index that is known at run time). Negative ones count from the end. Knows where it was
+/// written, for errors.
 struct Index {
   enum class Kind : std::uint8_t { none, all, slice, position, gather };
   Kind kind = Kind::none;   // none: a position that was not given
@@ -75,6 +80,8 @@ struct Index {
     requires(!std::same_as<I, bool>)
   Index(I i, Location at = std::source_location::current()) : kind(Kind::position), position(i), where(at) {}
   Index(const Tensor& t, Location at = std::source_location::current());
+  Index(const Scalar& s, Location at = std::source_location::current());
+  Index(const Variable& v, Location at = std::source_location::current());
   template <class Op, class... A>
   Index(const Expr<Op, A...>& e, Location at = std::source_location::current()) : kind(Kind::gather), indices(e.record()), where(at) {}
 };

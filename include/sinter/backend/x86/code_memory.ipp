@@ -19,6 +19,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -96,7 +97,7 @@ inline void return_pages(CodeMemory& memory, std::byte* start, std::size_t pages
 
 inline bool is_switched_on(const char* variable) {
   const char* value = std::getenv(variable);
-  return value != nullptr && *value != '\0' && *value != '0';
+  return value != nullptr && *value != '\0' && std::string_view(value) != "0";
 }
 
 /// One line "start size name" in /tmp/perf-PID.map (Linux tools/perf/Documentation/jit-interface.txt).
