@@ -101,35 +101,49 @@ class Amalgamate(InFolder):
         self.tool = load("tools/amalgamate")
         self.tool.ROOT = self.folder / "include" / "sinter"
         self.write("include/sinter/base/config.hpp",
-                   '#pragma once\n#define SINTER_VERSION_STRING "1.2.3"\n#ifdef SINTER_SEPARATE_COMPILATION\n#define D\n#endif\n')
+                   '#pragma once\n#define SINTER_VERSION_STRING "1.2.3"\n')
 
     def amalgamated(self, **files):
         for name, text in files.items():
             self.write(f"include/sinter/{name.replace('__', '/').replace('_hpp', '.hpp').replace('_ipp', '.ipp')}", text)
         return self.tool.amalgamated()
 
-    def test_each_file_once_in_order_with_its_implementation(self):
+    def test_each_file_once_after_what_it_includes(self):
         text = self.amalgamated(
-            sinter_hpp='#include "a/x.hpp"\n#include <sinter/a/y.hpp>\n',
-            a__x_hpp='#pragma once\n#include <vector>\nint x;\n#ifndef SINTER_SEPARATE_COMPILATION\n#include "x.ipp"\n#else\nno\n#endif\n',
+            sinter_hpp='#include "a/x.hpp"\n#include <sinter/a/y.hpp>\n#include "a/x.ipp"\n',
+            a__x_hpp='#pragma once\n#include <vector>\nint x;\n',
             a__x_ipp='#pragma once\n#include "x.hpp"\n#include "y.hpp"\nint x_body;\n',
             a__y_hpp='#include "../base/config.hpp"\n#include <vector>\nint y;\n')
-        lines = [line for line in text.splitlines() if line.startswith(("int", "#include", "no"))]
+        lines = [line for line in text.splitlines() if line.startswith(("int", "#include"))]
         self.assertEqual(lines, ["#include <vector>", "int x;", "int y;", "int x_body;"])
-        self.assertIn("#define D", text)   # config.hpp keeps its conditionals
 
-    def test_what_all_need_is_put_before_a_conditional(self):
+    def test_conditions_of_several_includers(self):
+        text = self.amalgamated(
+            sinter_hpp='#ifdef A\n#include "a/x.ipp"\n#endif\n#if defined(B)\n#include "a/y.ipp"\n#endif\nint last;\n',
+            a__x_ipp='#include "both.hpp"\n#ifndef NO_Z\n#include "z.hpp"\n#endif\n#include <map>\nint x;\n',
+            a__y_ipp='#include "both.hpp"\n#include <map>\nint y;\n', a__both_hpp='int both;\n', a__z_hpp='#include <map>\nint z;\n')
+        lines = [line for line in text.splitlines() if line.startswith(("int", "#if", "#end", "#include"))]
+        self.assertEqual(lines, ["#if defined(A) || defined(B)", "int both;", "#endif",
+                                 "#if !defined(NO_Z) && defined(A)", "#include <map>", "int z;", "#endif",
+                                 "#if defined(A)", "#include <map>", "int x;", "#endif",
+                                 "#if defined(B)", "#include <map>", "int y;", "#endif", "int last;"])
+
+    def test_one_unconditional_includer_is_enough(self):
         text = self.amalgamated(
             sinter_hpp='#ifndef SINTER_NO_X86\n#include "a/x.hpp"\n#endif\n#include "a/y.hpp"\n',
             a__x_hpp='#include "y.hpp"\nint x;\n', a__y_hpp='int y;\n')
-        self.assertLess(text.index("int y;"), text.index("#ifndef SINTER_NO_X86"))
-        self.assertLess(text.index("#ifndef SINTER_NO_X86"), text.index("int x;"))
+        self.assertLess(text.index("int y;"), text.index("#if !defined(SINTER_NO_X86)"))
+        self.assertLess(text.index("#if !defined(SINTER_NO_X86)"), text.index("int x;"))
         self.assertEqual(text.count("int y;"), 1)
 
-    def test_two_conditions_are_refused(self):
-        with self.assertRaises(self.tool.Problem):
-            self.amalgamated(sinter_hpp='#ifdef A\n#include "a/x.hpp"\n#endif\n#ifdef B\n#include "a/x.hpp"\n#endif\n',
-                             a__x_hpp='int x;\n')
+    def test_includes_at_the_end(self):
+        text = self.amalgamated(sinter_hpp='#include "a/x.hpp"\n', a__x_hpp='int x;\n#include "y.hpp"\n',
+                                a__y_hpp='#include "x.hpp"\nint y;\n')
+        self.assertLess(text.index("int x;"), text.index("int y;"))
+
+    def test_includes_between_code_are_refused(self):
+        with self.assertRaisesRegex(self.tool.Problem, "between its code"):
+            self.amalgamated(sinter_hpp='int a;\n#include "a/x.hpp"\nint b;\n', a__x_hpp='int x;\n')
 
     def test_missing_header_is_named(self):
         with self.assertRaisesRegex(self.tool.Problem, "gone.hpp"):
