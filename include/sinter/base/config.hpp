@@ -52,9 +52,9 @@
 #else
 #define SINTER_ABI_CUDA
 #endif
-#define SINTER_ABI_JOIN_(a, b, c, d) a##b##c##d
-#define SINTER_ABI_JOIN(a, b, c, d) SINTER_ABI_JOIN_(a, b, c, d)
-#define SINTER_ABI SINTER_ABI_JOIN(v0, SINTER_ABI_BACKENDS, SINTER_ABI_CUDA, SINTER_ABI_MODE)
+#define SINTER_ABI_JOIN_(major, minor, b, c, d) v##major##_##minor##b##c##d
+#define SINTER_ABI_JOIN(major, minor, b, c, d) SINTER_ABI_JOIN_(major, minor, b, c, d)
+#define SINTER_ABI SINTER_ABI_JOIN(SINTER_VERSION_MAJOR, SINTER_VERSION_MINOR, SINTER_ABI_BACKENDS, SINTER_ABI_CUDA, SINTER_ABI_MODE)
 
 #define SINTER_NAMESPACE_BEGIN \
   namespace sinter {           \
