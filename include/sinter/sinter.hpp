@@ -7,6 +7,7 @@
 #include <sinter/autodiff/vmap.hpp>
 #include <sinter/backend/cuda/cuda.hpp>
 #include <sinter/base/one_mode.hpp>
+#include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>

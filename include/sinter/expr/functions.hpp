@@ -3,6 +3,7 @@
 // the caller's line.
 #pragma once
 
+#include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/tensor/tensor.hpp>
