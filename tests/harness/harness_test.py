@@ -5,6 +5,7 @@ Usage: harness_test.py PROJECT_FOLDER COMPILER
 """
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
@@ -148,6 +149,50 @@ class Amalgamate(InFolder):
     def test_missing_header_is_named(self):
         with self.assertRaisesRegex(self.tool.Problem, "gone.hpp"):
             self.amalgamated(sinter_hpp='#include "a/gone.hpp"\n')
+
+
+class ContinuousIntegration(InFolder):
+    STUBS = """
+        set -euo pipefail
+        project=$1 results=$2 library_packages=()
+        say() { echo "==> $*"; }
+        require() { :; }
+        main_suite() { echo main; }
+        stage() { echo "stage $*"; }
+        stage_of_turn() { echo "turn $*"; }
+        syntax_suite() { echo "syntax $*"; }
+        distro_suite() { echo "distro $*"; }
+        sleep() { command sleep 0.05; }
+        . "$project/tools/lib/ci.sh"
+        """
+
+    def run_ci(self, configuration, changes=""):
+        result = subprocess.run(["bash", "-c", self.STUBS + changes + "\nci_suite", "bash", PROJECT, self.folder], text=True,
+                                capture_output=True, check=False, env={**os.environ, "SINTER_CI_CONFIGURATION": configuration})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_one_configuration_in_full_and_the_others_read(self):
+        output = self.run_ci("clang19")
+        for line in ("main", "stage asan -LE fuzz", "stage tsan -LE fuzz", "syntax clang", "syntax reference", "turn clang19"):
+            self.assertIn(f"\n{line}\n", "\n" + output)
+        self.assertNotIn("syntax clang19", output)
+        self.assertRegex(output, r"minutes per stage\n +0.0  GCC, main suite\n")
+        self.assertIn("distro trixie", self.run_ci("trixie"))
+
+    def test_late_configurations_are_left_out(self):
+        output = self.run_ci("clang", "ci_last_start=0")
+        self.assertNotIn("turn clang", output)
+        self.assertIn("clang, in full (of clang clang19 trixie header-only reference): left out after 0 minutes", output)
+
+    def test_what_runs_too_long_is_stopped(self):
+        output = self.run_ci("clang", "ci_end=0; stage_of_turn() { command sleep 1000 & command sleep 1000; }")
+        self.assertIn("which had begun: left out after 0 minutes", output)
+
+    def test_failures_are_counted_and_the_rest_goes_on(self):
+        output = self.run_ci("clang", "main_suite() { exit 1; }")
+        self.assertIn("turn clang", output)
+        self.assertTrue((self.folder / "GCC__main_suite.does_not_build").exists())
 
 
 class Counting(InFolder):
