@@ -30,7 +30,8 @@ void* probe() {
   set(SINTER_ASMJIT_IS_PIC "${SINTER_ASMJIT_IS_PIC}" CACHE INTERNAL "libasmjit can be linked into a shared library")
   if(NOT SINTER_ASMJIT_IS_PIC)
     message(STATUS "AsmJit in ${asmjit_DIR} is not position independent: Sinter links into programs, not into shared "
-                   "libraries. For those set SINTER_ASMJIT_SOURCE_DIR to an AsmJit source folder, or SINTER_X86=OFF.")
+                   "libraries. For those set SINTER_ASMJIT_SOURCE_DIR to an AsmJit source folder (tools/asmjit_source fetches "
+                   "one), or SINTER_X86=OFF.")
   endif()
 endif()
 set(sinter_asmjit_is_pic ${SINTER_ASMJIT_IS_PIC})

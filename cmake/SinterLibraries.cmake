@@ -46,5 +46,9 @@ endif()
 target_link_libraries(sinter_compiled
   PRIVATE ${sinter_implementation_libraries} $<BUILD_INTERFACE:sinter_flags>
   INTERFACE ${refuse_shared})
+# A library that hides its own symbols keeps its copy of Sinter to itself: with some functions hidden and some replaced by
+# another library's, two copies would be half mixed.
+target_link_options(sinter_compiled INTERFACE
+  "$<$<AND:$<PLATFORM_ID:Linux>,$<STREQUAL:$<TARGET_PROPERTY:CXX_VISIBILITY_PRESET>,hidden>>:LINKER:--exclude-libs,libsinter.a>")
 set_target_properties(sinter_compiled PROPERTIES
   OUTPUT_NAME sinter EXPORT_NAME compiled POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)

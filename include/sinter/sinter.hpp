@@ -6,6 +6,8 @@
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/autodiff/vmap.hpp>
 #include <sinter/backend/cuda/cuda.hpp>
+#include <sinter/base/one_mode.hpp>
+#include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
@@ -25,15 +27,22 @@
 #include <sinter/tensor/storage.hpp>
 #include <sinter/tensor/tensor.hpp>
 
-#ifndef SINTER_SEPARATE_COMPILATION   // header-only: the definitions come after all declarations
+// The definitions come after all declarations: base/config.hpp says which parts of them this file holds.
+#ifdef SINTER_IMPLEMENTATION_CORE
 #include <sinter/src_core.hpp>
 #include <sinter/src_ops.hpp>
 #include <sinter/src_expr.hpp>
 #include <sinter/src_passes.hpp>
+#endif
+#ifdef SINTER_IMPLEMENTATION_KERNEL
 #include <sinter/src_kernel.hpp>
 #include <sinter/src_runtime.hpp>
+#endif
+#ifdef SINTER_IMPLEMENTATION_BACKENDS
 #include <sinter/src_reference.hpp>
 #include <sinter/src_x86.hpp>
 #include <sinter/src_cuda.hpp>
+#endif
+#ifdef SINTER_IMPLEMENTATION_JIT
 #include <sinter/src_jit.hpp>
 #endif

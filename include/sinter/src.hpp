@@ -1,5 +1,6 @@
 // Separate compilation: include this in exactly one translation unit, with SINTER_SEPARATE_COMPILATION defined
-// everywhere. CMake's sinter::compiled does it for you, in translation units side by side, one for each line below.
+// everywhere, as sinter.hpp with SINTER_IMPLEMENTATION. CMake's sinter::compiled does it for you, in translation units side
+// by side, one for each line below.
 #pragma once
 #ifndef SINTER_SEPARATE_COMPILATION
 #error "define SINTER_SEPARATE_COMPILATION for all files that include Sinter, or leave this header out"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "../catch.hpp"
+#include "../sample.hpp"
 #include "op_oracles.hpp"
 
 #include <sinter/sinter.hpp>
@@ -520,7 +521,8 @@ inline void check_row(const Row& row) {
 }
 
 inline void check_rows(const std::vector<Row>& rows) {
-  for (const Row& row : rows) check_row(row);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (is_in_sample(i)) check_row(rows[i]);
 }
 
 }  // namespace sinter_test

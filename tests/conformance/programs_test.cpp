@@ -434,7 +434,7 @@ TEST_CASE("program: a transformer whose layers are calls of one region") {
   const auto layer = [heads](Tensor x, const TransformerBlock& p) {
     auto B = x.size(0), T = x.size(1), D = x.size(2);
     auto [q, k, v] = split<3>(matmul(layer_norm(x, {D}, p.g1, p.b1), p.wqkv), -1);
-    auto split_heads = [&, heads](const Tensor& t) { return transpose(reshape(t, {B, T, heads, D / heads}), 1, 2); };
+    auto split_heads = [&](const Tensor& t) { return transpose(reshape(t, {B, T, heads, D / heads}), 1, 2); };
     auto a = scaled_dot_product_attention(split_heads(q), split_heads(k), split_heads(v), {.causal = true});
     auto h = x + matmul(reshape(transpose(a, 1, 2), {B, T, D}), p.wo);
     return Tensor(h + matmul(gelu(matmul(layer_norm(h, {D}, p.g2, p.b2), p.w1)), p.w2));

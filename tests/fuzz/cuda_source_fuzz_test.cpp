@@ -1,8 +1,9 @@
-// Random kernels become CUDA C that NVRTC compiles, for the oldest and the newest chip; no GPU needed.
+// Random kernels become CUDA C that NVRTC compiles, for chips of four generations; no GPU needed.
 #ifdef SINTER_CUDA
 #include "../catch.hpp"
 
 #include "../conformance/kernel_random.hpp"
+#include "../cuda_chips.hpp"
 #include "fuzz_loop.hpp"
 
 #include <sinter/backend/cuda/driver.hpp>
@@ -29,12 +30,12 @@ TEST_CASE("random kernels: their CUDA C compiles") {
   int compiled = 0;
   fuzz_loop(700000, [&](std::uint64_t seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();
-    const int capability = seed % 2 == 0 ? 80 : 90;
+    const int capability = cuda_chip(seed);
     const cuda::LaunchList list = bound(test_case, capability);
     if (only_seed()) std::printf("%s\n", list.source.c_str());
     if (list.launches.empty()) return;
     INFO("seed " << seed << "\n" << list.source);
-    REQUIRE_FALSE(cuda::compile_to_cubin(list.source, "random", "sm_" + std::to_string(capability)).empty());
+    REQUIRE_FALSE(cuda::compile_to_cubin(list.source, "random", architecture_of(capability)).empty());
     ++compiled;
   });
   std::printf("%d texts compiled\n", compiled);

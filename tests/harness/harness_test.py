@@ -5,6 +5,7 @@ Usage: harness_test.py PROJECT_FOLDER COMPILER
 """
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
@@ -101,39 +102,97 @@ class Amalgamate(InFolder):
         self.tool = load("tools/amalgamate")
         self.tool.ROOT = self.folder / "include" / "sinter"
         self.write("include/sinter/base/config.hpp",
-                   '#pragma once\n#define SINTER_VERSION_STRING "1.2.3"\n#ifdef SINTER_SEPARATE_COMPILATION\n#define D\n#endif\n')
+                   '#pragma once\n#define SINTER_VERSION_STRING "1.2.3"\n')
 
     def amalgamated(self, **files):
         for name, text in files.items():
             self.write(f"include/sinter/{name.replace('__', '/').replace('_hpp', '.hpp').replace('_ipp', '.ipp')}", text)
         return self.tool.amalgamated()
 
-    def test_each_file_once_in_order_with_its_implementation(self):
+    def test_each_file_once_after_what_it_includes(self):
         text = self.amalgamated(
-            sinter_hpp='#include "a/x.hpp"\n#include <sinter/a/y.hpp>\n',
-            a__x_hpp='#pragma once\n#include <vector>\nint x;\n#ifndef SINTER_SEPARATE_COMPILATION\n#include "x.ipp"\n#else\nno\n#endif\n',
+            sinter_hpp='#include "a/x.hpp"\n#include <sinter/a/y.hpp>\n#include "a/x.ipp"\n',
+            a__x_hpp='#pragma once\n#include <vector>\nint x;\n',
             a__x_ipp='#pragma once\n#include "x.hpp"\n#include "y.hpp"\nint x_body;\n',
             a__y_hpp='#include "../base/config.hpp"\n#include <vector>\nint y;\n')
-        lines = [line for line in text.splitlines() if line.startswith(("int", "#include", "no"))]
+        lines = [line for line in text.splitlines() if line.startswith(("int", "#include"))]
         self.assertEqual(lines, ["#include <vector>", "int x;", "int y;", "int x_body;"])
-        self.assertIn("#define D", text)   # config.hpp keeps its conditionals
 
-    def test_what_all_need_is_put_before_a_conditional(self):
+    def test_conditions_of_several_includers(self):
+        text = self.amalgamated(
+            sinter_hpp='#ifdef A\n#include "a/x.ipp"\n#endif\n#if defined(B)\n#include "a/y.ipp"\n#endif\nint last;\n',
+            a__x_ipp='#include "both.hpp"\n#ifndef NO_Z\n#include "z.hpp"\n#endif\n#include <map>\nint x;\n',
+            a__y_ipp='#include "both.hpp"\n#include <map>\nint y;\n', a__both_hpp='int both;\n', a__z_hpp='#include <map>\nint z;\n')
+        lines = [line for line in text.splitlines() if line.startswith(("int", "#if", "#end", "#include"))]
+        self.assertEqual(lines, ["#if defined(A) || defined(B)", "int both;", "#endif",
+                                 "#if !defined(NO_Z) && defined(A)", "#include <map>", "int z;", "#endif",
+                                 "#if defined(A)", "#include <map>", "int x;", "#endif",
+                                 "#if defined(B)", "#include <map>", "int y;", "#endif", "int last;"])
+
+    def test_one_unconditional_includer_is_enough(self):
         text = self.amalgamated(
             sinter_hpp='#ifndef SINTER_NO_X86\n#include "a/x.hpp"\n#endif\n#include "a/y.hpp"\n',
             a__x_hpp='#include "y.hpp"\nint x;\n', a__y_hpp='int y;\n')
-        self.assertLess(text.index("int y;"), text.index("#ifndef SINTER_NO_X86"))
-        self.assertLess(text.index("#ifndef SINTER_NO_X86"), text.index("int x;"))
+        self.assertLess(text.index("int y;"), text.index("#if !defined(SINTER_NO_X86)"))
+        self.assertLess(text.index("#if !defined(SINTER_NO_X86)"), text.index("int x;"))
         self.assertEqual(text.count("int y;"), 1)
 
-    def test_two_conditions_are_refused(self):
-        with self.assertRaises(self.tool.Problem):
-            self.amalgamated(sinter_hpp='#ifdef A\n#include "a/x.hpp"\n#endif\n#ifdef B\n#include "a/x.hpp"\n#endif\n',
-                             a__x_hpp='int x;\n')
+    def test_includes_at_the_end(self):
+        text = self.amalgamated(sinter_hpp='#include "a/x.hpp"\n', a__x_hpp='int x;\n#include "y.hpp"\n',
+                                a__y_hpp='#include "x.hpp"\nint y;\n')
+        self.assertLess(text.index("int x;"), text.index("int y;"))
+
+    def test_includes_between_code_are_refused(self):
+        with self.assertRaisesRegex(self.tool.Problem, "between its code"):
+            self.amalgamated(sinter_hpp='int a;\n#include "a/x.hpp"\nint b;\n', a__x_hpp='int x;\n')
 
     def test_missing_header_is_named(self):
         with self.assertRaisesRegex(self.tool.Problem, "gone.hpp"):
             self.amalgamated(sinter_hpp='#include "a/gone.hpp"\n')
+
+
+class ContinuousIntegration(InFolder):
+    STUBS = """
+        set -euo pipefail
+        project=$1 results=$2 library_packages=()
+        say() { echo "==> $*"; }
+        require() { :; }
+        main_suite() { echo main; }
+        stage() { echo "stage $*"; }
+        stage_of_turn() { echo "turn $*"; }
+        syntax_suite() { echo "syntax $*"; }
+        distro_suite() { echo "distro $*"; }
+        sleep() { command sleep 0.05; }
+        . "$project/tools/lib/ci.sh"
+        """
+
+    def run_ci(self, configuration, changes=""):
+        result = subprocess.run(["bash", "-c", self.STUBS + changes + "\nci_suite", "bash", PROJECT, self.folder], text=True,
+                                capture_output=True, check=False, env={**os.environ, "SINTER_CI_CONFIGURATION": configuration})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_one_configuration_in_full_and_the_others_read(self):
+        output = self.run_ci("clang19")
+        for line in ("main", "stage asan -LE fuzz", "stage tsan -LE fuzz", "syntax clang", "syntax reference", "turn clang19"):
+            self.assertIn(f"\n{line}\n", "\n" + output)
+        self.assertNotIn("syntax clang19", output)
+        self.assertRegex(output, r"minutes per stage\n +0.0  GCC, main suite\n")
+        self.assertIn("distro trixie", self.run_ci("trixie"))
+
+    def test_late_configurations_are_left_out(self):
+        output = self.run_ci("clang", "ci_last_start=0")
+        self.assertNotIn("turn clang", output)
+        self.assertIn("clang, in full (of clang clang19 trixie header-only reference): left out after 0 minutes", output)
+
+    def test_what_runs_too_long_is_stopped(self):
+        output = self.run_ci("clang", "ci_end=0; stage_of_turn() { command sleep 1000 & command sleep 1000; }")
+        self.assertIn("which had begun: left out after 0 minutes", output)
+
+    def test_failures_are_counted_and_the_rest_goes_on(self):
+        output = self.run_ci("clang", "main_suite() { exit 1; }")
+        self.assertIn("turn clang", output)
+        self.assertTrue((self.folder / "GCC__main_suite.does_not_build").exists())
 
 
 class Counting(InFolder):

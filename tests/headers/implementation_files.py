@@ -53,7 +53,7 @@ def main():
     files = {path.resolve() for path in root.rglob("*.ipp")}
     missing = [(path, "src.hpp") for path in files - reached_from(root, root / "src.hpp")]
     missing += [(path, "sinter.hpp when header-only")
-                for path in files - tool.Amalgamation().reachable((root / "sinter.hpp").resolve(), set())]
+                for path in files - set(tool.conditions_from((root / "sinter.hpp").resolve()))]
     for path, start in sorted(missing):
         print(f"{path.relative_to(root)} is not included from {start}")
     early = sorted(path for path in root.rglob("*.hpp") if not is_list(path) and files & set(includes(root, path)))

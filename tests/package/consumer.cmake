@@ -14,7 +14,7 @@ endif()
 
 execute_process(
   COMMAND "${CMAKE_COMMAND}" -S "${project}" -B "${build}" -G "${generator}" "-DCMAKE_CXX_COMPILER=${compiler}"
-          -DCMAKE_BUILD_TYPE=Debug ${options}
+          -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 ${options}
   RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
 if(mode STREQUAL "refuse")
   if(status EQUAL 0)
@@ -28,8 +28,11 @@ endif()
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "The consumer does not configure:\n${output}${errors}")
 endif()
+if(mode STREQUAL "configure")
+  return()
+endif()
 
-execute_process(COMMAND "${CMAKE_COMMAND}" --build "${build}" RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+execute_process(COMMAND "${CMAKE_COMMAND}" --build "${build}" --target consumer RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "The consumer does not build:\n${output}")
 endif()

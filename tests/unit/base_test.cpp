@@ -5,6 +5,7 @@
 #include <sinter/base/hash.hpp>
 #include <sinter/base/ref.hpp>
 #include <sinter/base/small_vector.hpp>
+#include <sinter/base/sort_few.hpp>
 
 #include <set>
 #include <string>
@@ -55,6 +56,15 @@ TEST_CASE("errors: a broken invariant names its line") {
     CHECK(text.find("sinter::InternalError: tables agree [base_test.cpp:") == 0);
     CHECK(text.find("please report it") != std::string::npos);
   }
+}
+
+TEST_CASE("sort_few: sorted, and equal elements keep their order") {
+  std::vector<std::pair<int, char>> few = {{2, 'a'}, {1, 'b'}, {2, 'c'}, {0, 'd'}, {1, 'e'}};
+  const auto larger = [](const auto& a, const auto& b) { return a.first > b.first; };
+  sort_few(few.begin(), few.end(), larger);
+  CHECK(few == std::vector<std::pair<int, char>>{{2, 'a'}, {2, 'c'}, {1, 'b'}, {1, 'e'}, {0, 'd'}});
+  sort_few(few.begin(), few.begin(), larger);
+  CHECK(few.front().second == 'a');
 }
 
 TEST_CASE("SmallVector: inside and on the heap") {

@@ -3,6 +3,7 @@
 #ifdef SINTER_CUDA
 #include "catch.hpp"
 
+#include "cuda_chips.hpp"
 #include "plan_harness.hpp"
 
 #include <sinter/backend/cuda/driver.hpp>
@@ -57,8 +58,10 @@ TEST_CASE("generated CUDA C is what the golden files say, and compiles") {
     golden << file.rdbuf();
     CHECK(golden.str() == list.source);
     if (!compiles) continue;
-    CHECK_FALSE(cuda::compile_to_cubin(list.source, row.name, "sm_90").empty());
-    CHECK_FALSE(cuda::compile_to_cubin(launches_of(row, 80).source, row.name, "sm_80").empty());
+    for (const int chip : cuda_chips) {
+      INFO(architecture_of(chip));
+      CHECK_FALSE(cuda::compile_to_cubin(launches_of(row, chip).source, row.name, architecture_of(chip)).empty());
+    }
   }
   if (!compiles) SINTER_SKIP(why.c_str());
 }

@@ -1,8 +1,9 @@
-// Generation of CUDA C, without a GPU: what is generated compiles for the oldest and the newest chip, and texts recur.
+// Generation of CUDA C, without a GPU: what is generated compiles for chips of four generations, and texts recur.
 #ifdef SINTER_CUDA
 #include "catch.hpp"
 
 #include "conformance/kernel_random.hpp"
+#include "cuda_chips.hpp"
 
 #include <sinter/backend/cuda/driver.hpp>
 #include <sinter/backend/cuda/library_product.hpp>
@@ -41,11 +42,11 @@ TEST_CASE("random kernels become CUDA C that compiles") {
   if (!cuda::has_nvrtc(&why)) SINTER_SKIP(why.c_str());
   for (std::uint64_t seed = 0; seed < 16; ++seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();
-    const int capability = seed % 2 == 0 ? 80 : 90;
+    const int capability = cuda_chip(seed);
     const cuda::LaunchList list = bound(test_case, capability, seed % 3 == 0 ? 2 : 132, seed % 5 != 0);
     if (list.launches.empty()) continue;
     INFO("seed " << seed << "\n" << list.source);
-    CHECK(!cuda::compile_to_cubin(list.source, "seed", "sm_" + std::to_string(capability)).empty());
+    CHECK(!cuda::compile_to_cubin(list.source, "seed", architecture_of(capability)).empty());
   }
 }
 
@@ -77,7 +78,7 @@ TEST_CASE("scatter_add becomes CUDA C: by places, or in order where places are m
     const cuda::LaunchList list = cuda::generate_scatter_add(op, {}, {});
     CHECK(list.entries.size() == (places == 50 ? 1 : 2));
     INFO(list.source);
-    if (compiles) CHECK_FALSE(cuda::compile_to_cubin(list.source, "scatter", "sm_80").empty());
+    if (compiles) CHECK_FALSE(cuda::compile_to_cubin(list.source, "scatter", architecture_of(places == 50 ? 80 : 120)).empty());
   }
 }
 

@@ -70,7 +70,7 @@ TEST_CASE("custom op: several results, of several dtypes") {
                                          auto *sorted = out[0].template as<float>();
                                          auto* places = out[1].template as<std::int64_t>();
                                          for (std::int64_t i = 0; i < in[0].numel; ++i) places[i] = i;
-                                         std::stable_sort(places, places + in[0].numel, [&](auto a, auto b) { return from[a] < from[b]; });
+                                         std::sort(places, places + in[0].numel, [&](auto a, auto b) { return from[a] != from[b] ? from[a] < from[b] : a < b; });
                                          for (std::int64_t i = 0; i < in[0].numel; ++i) sorted[i] = from[places[i]];
                                        },
                                        .vjp = [](auto in, auto out, auto dout) {

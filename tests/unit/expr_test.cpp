@@ -369,10 +369,44 @@ TEST_CASE("expr: errors name this file and line") {
   BLAME(eval(full({-1, 2}, 3)));
   BLAME(eval(rand({-2})));
   BLAME(eval(arange(0, 4, 0)));
-#if !(defined(__GNUC__) && !defined(__clang__))   // see operators.hpp: == and != cannot know there
   BLAME(eval(a == b));
-#endif
+  BLAME(eval(a + 1 != b));
+  BLAME(eval(a == b * 2));
+  BLAME(eval(exp(a) != exp(b)));
 #undef BLAME
+}
+
+TEST_CASE("expr: == and != take every pair of operands") {
+  Tensor a = row({1, 2});
+  const Tensor same = row({1, 2});
+  Variable v(row({1, 2}));
+  Scalar two = 2;
+  auto named = a * 1;
+  const std::vector<float> equal = {1, 1}, second = {0, 1};
+  const auto numbers = [](const Tensor& t) { return floats(t.to(DType::f32)); };
+  CHECK(numbers(a == same) == equal);
+  CHECK(numbers(same == Tensor(a)) == equal);
+  CHECK(numbers(a == v) == equal);
+  CHECK(numbers(v == v) == equal);
+  CHECK(numbers(v + 0 == v) == equal);
+  CHECK(numbers(a == a * 1) == equal);
+  CHECK(numbers(a * 1 == a) == equal);
+  CHECK(numbers(a * 1 == same * 1) == equal);
+  CHECK(numbers(named == named) == equal);
+  CHECK(numbers(named == a) == equal);
+  CHECK(numbers(v == named) == equal);
+  CHECK(numbers(a == two) == second);
+  CHECK(numbers(two == a * 1) == second);
+  CHECK(numbers(2 == named) == second);
+  CHECK(numbers(named == a.size(0)) == second);
+  CHECK(numbers((a == 2) == (2 == a)) == equal);
+  CHECK(numbers((a != 1) != (1 == named)) == equal);
+  CHECK(bool(two == two));
+  CHECK(bool(2 == two));
+  CHECK(bool(Scalar(2) == a.size(0)));
+  CHECK(bool(a.size(0) == two));
+  CHECK(bool(3.5 != two));
+  CHECK(bool(two != Scalar(1)));
 }
 
 TEST_CASE("expr: errors name the op, the values and the fix") {

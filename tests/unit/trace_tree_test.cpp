@@ -305,6 +305,9 @@ TEST_CASE("trees: fullgraph makes a read an error that names the line and the fi
   std::string text = message_of<TraceError>([&] { f(vec({1})); });
   CHECK(has(text, "sinter::TraceError: Predicate: a value is read, which would cut the graph, and Options::fullgraph is set [trace_tree_test.cpp:" + std::to_string(__LINE__ - 4) + "]"));
   CHECK(has(text, "where(condition, a, b)"));
+  auto unequal = jit::compile([](Tensor x) { return item(x) != 0 ? Tensor(x * 2) : x; }, {.fullgraph = true});
+  text = message_of<TraceError>([&] { unequal(full({}, 1)); });
+  CHECK(has(text, "[trace_tree_test.cpp:" + std::to_string(__LINE__ - 2) + "]"));
   auto g = jit::compile([](Tensor x) { return Tensor(x * item<float>(x)); }, {.fullgraph = true});
   CHECK(has(message_of<TraceError>([&] { g(vec({1})); }), "sinter::TraceError: item: a value is read"));
   auto h = jit::compile([](Tensor x) { return Tensor(x * 2); }, {.fullgraph = true});

@@ -14,8 +14,8 @@ fail() {
 build_jobs() {
   local cores memory
   cores=$(nproc)
-  memory=$(awk '/MemAvailable/ {print int($2 / 2000000)}' /proc/meminfo)
-  [ "$memory" -ge 1 ] || memory=1
+  memory=$(awk '/MemAvailable/ {print int($2 / 2000000)}' /proc/meminfo 2>/dev/null) || true
+  [ "${memory:-0}" -ge 1 ] || memory=1
   echo $((cores < memory ? cores : memory))
 }
 

@@ -182,9 +182,9 @@ SINTER_DECL ForwardBackward split_vjp(const Graph& traced, std::size_t parameter
   std::vector<Value> gradients = backward(builder, {outputs.data(), results}, douts, {inputs.data(), parameters});
   for (std::size_t i = 0; i < parameters; ++i)
     if (!gradients[i]) gradients[i] = zeros_like(builder, inputs[i]);
-  std::vector<Value> all = outputs;
-  all.insert(all.end(), gradients.begin(), gradients.end());
-  const Graph joint = builder.finish(all);
+  std::vector<Value> results_and_gradients = outputs;
+  results_and_gradients.insert(results_and_gradients.end(), gradients.begin(), gradients.end());
+  const Graph joint = builder.finish(results_and_gradients);
   CutGraph backward_half = cut_graph(joint, gradients, douts, [&](Value v) { return is_kept(joint, boundary, v); }, [&](std::int32_t id) { return id >= boundary; });
   std::vector<Value> early = outputs;
   early.insert(early.end(), backward_half.inputs.begin(), backward_half.inputs.end() - static_cast<std::ptrdiff_t>(results));

@@ -7,13 +7,33 @@
 #define SINTER_VERSION_PATCH 0
 #define SINTER_VERSION_STRING "0.1.0"
 
-// Definitions in .ipp files: inline when header-only, ordinary when compiled once through <sinter/src.hpp>.
+#ifndef __cpp_exceptions
+#error "Sinter reports errors by exceptions: compile without -fno-exceptions"
+#include <Sinter_needs_exceptions>   // only a missing file ends a compilation, so that no other errors bury the one above
+#endif
+
+// Definitions in .ipp files: inline in every file, or, with SINTER_SEPARATE_COMPILATION in all files, ordinary ones that the
+// files with SINTER_IMPLEMENTATION hold: one file, or one for each part (SINTER_IMPLEMENTATION_CORE and so on).
 #ifdef SINTER_SEPARATE_COMPILATION
 #define SINTER_DECL
 #define SINTER_ABI_MODE _sep
 #else
 #define SINTER_DECL inline
 #define SINTER_ABI_MODE _inl
+#if defined(SINTER_IMPLEMENTATION) || defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_KERNEL) || \
+    defined(SINTER_IMPLEMENTATION_BACKENDS) || defined(SINTER_IMPLEMENTATION_JIT)
+#error "SINTER_IMPLEMENTATION needs SINTER_SEPARATE_COMPILATION, defined for all files that include Sinter"
+#endif
+#endif
+#if !defined(SINTER_SEPARATE_COMPILATION) || defined(SINTER_IMPLEMENTATION)   // all parts
+#undef SINTER_IMPLEMENTATION_CORE
+#undef SINTER_IMPLEMENTATION_KERNEL
+#undef SINTER_IMPLEMENTATION_BACKENDS
+#undef SINTER_IMPLEMENTATION_JIT
+#define SINTER_IMPLEMENTATION_CORE
+#define SINTER_IMPLEMENTATION_KERNEL
+#define SINTER_IMPLEMENTATION_BACKENDS
+#define SINTER_IMPLEMENTATION_JIT
 #endif
 
 #if !defined(__x86_64__) && !defined(SINTER_NO_X86)
@@ -32,9 +52,9 @@
 #else
 #define SINTER_ABI_CUDA
 #endif
-#define SINTER_ABI_JOIN_(a, b, c, d) a##b##c##d
-#define SINTER_ABI_JOIN(a, b, c, d) SINTER_ABI_JOIN_(a, b, c, d)
-#define SINTER_ABI SINTER_ABI_JOIN(v0, SINTER_ABI_BACKENDS, SINTER_ABI_CUDA, SINTER_ABI_MODE)
+#define SINTER_ABI_JOIN_(major, minor, b, c, d) v##major##_##minor##b##c##d
+#define SINTER_ABI_JOIN(major, minor, b, c, d) SINTER_ABI_JOIN_(major, minor, b, c, d)
+#define SINTER_ABI SINTER_ABI_JOIN(SINTER_VERSION_MAJOR, SINTER_VERSION_MINOR, SINTER_ABI_BACKENDS, SINTER_ABI_CUDA, SINTER_ABI_MODE)
 
 #define SINTER_NAMESPACE_BEGIN \
   namespace sinter {           \

@@ -108,7 +108,6 @@ class SmallVector {
       for (; first != last; ++first) push_back(static_cast<T>(*first));
     }
   }
-  operator std::span<const T>() const { return {data(), size_}; }
   friend bool operator==(const SmallVector& a, const SmallVector& b) {
     return a.size_ == b.size_ && std::equal(a.begin(), a.end(), b.begin());
   }

@@ -3,6 +3,7 @@
 // the caller's line.
 #pragma once
 
+#include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/tensor/tensor.hpp>
@@ -214,8 +215,8 @@ void eval(std::initializer_list<std::reference_wrapper<const Tensor>> values, Lo
 
 template <class Self>
 Dim TensorMethods<Self>::size(int axis, Location where) const {
-  const Shape all = shape();
-  return all[normalise_axis(axis, all.rank(), "size", where)];
+  const Shape extents = shape();
+  return extents[normalise_axis(axis, extents.rank(), "size", where)];
 }
 template <class Self>
 Shape TensorMethods<Self>::shape() const { return In(static_cast<const Self&>(*this)).leaf.value->type.shape; }

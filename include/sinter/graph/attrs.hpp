@@ -5,6 +5,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/hash.hpp>
 #include <sinter/base/small_vector.hpp>
+#include <sinter/base/type_key.hpp>
 #include <sinter/tensor/dtype.hpp>
 #include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/shape.hpp>
@@ -29,7 +30,15 @@ class Payload {
   virtual bool same_as(const Payload& other) const { return this == &other; }
   /// May a second trace of the same program have made it? A lambda written in the traced function is another object each time.
   virtual bool may_be_retrace_of(const Payload& other) const { return same_as(other); }
+  /// Is it of this type, or derived from it? For payload_cast.
+  virtual bool is_a(TypeKey) const { return false; }
 };
+
+/// What dynamic_cast gives; null for another type, and for null.
+template <class T>
+const T* payload_cast(const Payload* payload) {
+  return payload != nullptr && payload->is_a(type_key<T>()) ? static_cast<const T*>(payload) : nullptr;
+}
 
 struct Attrs {
   IntVector axes{};                // reduced axes, permutation, the axis of gather/concat/softmax, ...

@@ -6,6 +6,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/ref.hpp>
+#include <sinter/base/type_key.hpp>
 #include <sinter/tensor/dim.hpp>
 #include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/shape.hpp>
@@ -31,13 +32,15 @@ struct EagerResults {
 /// A function with its arguments, of which the operands are known only at run time.
 class EagerCall {
  public:
-  EagerCall(Location where, Location disabled_at) : where(where), disabled_at(disabled_at) {}
+  EagerCall(Location called_at, Location made_at) : where(called_at), disabled_at(made_at) {}
   virtual ~EagerCall() = default;
   EagerCall(const EagerCall&) = delete;
   EagerCall& operator=(const EagerCall&) = delete;
 
   /// Calls the function, outside of all traces. `symbols`: their values in this call.
   virtual EagerResults run(std::span<const Ref<TensorImpl>> operands, std::span<const std::int64_t> symbols) const = 0;
+  /// Of the object itself.
+  virtual TypeKey type() const = 0;
   /// Whether `other` calls the same function with the same arguments besides the operands.
   virtual bool is_same(const EagerCall& other) const = 0;
   /// Opaque results.

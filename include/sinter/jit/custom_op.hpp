@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/block_pool.hpp>
+#include <sinter/base/type_key.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/ops/host_function.hpp>
@@ -62,6 +63,16 @@ template <std::size_t N>
 using ResultArgument = std::conditional_t<N == 1, const Tensor&, std::span<const Tensor>>;
 template <class T>
 using Operands = std::span<const ArrayView<const T>>;
+
+/// A std::function that knows of which type what it was given is.
+template <class Signature>
+struct UserFunction : std::function<Signature> {
+  UserFunction() = default;
+  template <class F>
+    requires(!std::same_as<std::remove_cvref_t<F>, UserFunction> && std::constructible_from<std::function<Signature>, F>)
+  UserFunction(F&& f) : std::function<Signature>(std::forward<F>(f)), kind(type_key<std::remove_cvref_t<F>>()) {}
+  TypeKey kind = nullptr;
+};
 }  // namespace custom_detail
 
 /// What an op is. T: the element type of all operands and results, or void for ops of several dtypes. N: number of results.
@@ -72,18 +83,18 @@ struct CustomOp {
   /// Shown in errors and graphs. Not that of a built-in op, nor of another custom op that is alive.
   std::string name;
   /// Shapes of the results from those of the operands; extents may be symbolic.
-  std::function<custom_detail::PerResult<Shape, N>(std::span<const Shape> in)> shape = {};
+  custom_detail::UserFunction<custom_detail::PerResult<Shape, N>(std::span<const Shape> in)> shape = {};
   /// dtypes of the results. Default: T; with T void, that of the first operand.
-  std::function<custom_detail::PerResult<DType, N>(std::span<const DType> in)> dtype = {};
+  custom_detail::UserFunction<custom_detail::PerResult<DType, N>(std::span<const DType> in)> dtype = {};
   /// Computes the results: in[0].data, out.data. May be called by several threads at once.
-  std::function<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out)> cpu = {};
+  custom_detail::UserFunction<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out)> cpu = {};
   /// The same on a CUDA device: in and out are in its memory, and work is enqueued on `stream` (a CUstream or cudaStream_t), not
   /// waited for. Without it, operands on a GPU are copied to the host for `cpu`.
-  std::function<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out, void* stream)> cuda = {};
+  custom_detail::UserFunction<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out, void* stream)> cuda = {};
   /// Gradients of the operands, in order; Tensor() where there is none. Traced, so any op may be used.
-  std::function<std::vector<Tensor>(std::span<const Tensor> in, custom_detail::ResultArgument<N> out, custom_detail::ResultArgument<N> dout)> vjp = {};
+  custom_detail::UserFunction<std::vector<Tensor>(std::span<const Tensor> in, custom_detail::ResultArgument<N> out, custom_detail::ResultArgument<N> dout)> vjp = {};
   /// The same as operations on Tensors: then it is fused, and `cpu` is not needed. Must have no effects.
-  std::function<custom_detail::PerResult<Tensor, N>(std::span<const Tensor> in)> decompose = {};
+  custom_detail::UserFunction<custom_detail::PerResult<Tensor, N>(std::span<const Tensor> in)> decompose = {};
   /// false: the function has effects; it runs once for each call, in order with other effects.
   bool pure = true;
 };
@@ -107,7 +118,7 @@ struct Definition {
   std::function<void(std::span<const HostView> in, std::span<const HostView> out, void* stream)> cuda;
   std::function<std::vector<Tensor>(std::span<const Tensor> in, std::span<const Tensor> out, std::span<const Tensor> dout)> vjp;
   TensorFunction decompose;
-  std::vector<const std::type_info*> kinds;   // of the functions: a second making of the same op has the same
+  std::vector<TypeKey> kinds;   // of the functions: a second making of the same op has the same
 };
 
 class CustomFunction;
@@ -174,7 +185,7 @@ Definition definition_of(CustomOp<T, N> op, Location where) {
   out.results = N;
   out.is_pure = op.pure;
   if constexpr (!std::is_void_v<T>) out.has_dtype = true, out.element = dtype_of<T>();
-  out.kinds = {&op.shape.target_type(), &op.dtype.target_type(), &op.cpu.target_type(), &op.cuda.target_type(), &op.vjp.target_type(), &op.decompose.target_type()};
+  out.kinds = {op.shape.kind, op.dtype.kind, op.cpu.kind, op.cuda.kind, op.vjp.kind, op.decompose.kind};
   if (op.shape) out.shape = [f = std::move(op.shape)](std::span<const Shape> in) { return as_vector<N>(f(in)); };
   if (op.dtype) out.dtype = [f = std::move(op.dtype)](std::span<const DType> in) { return as_vector<N>(f(in)); };
   if (op.cpu)

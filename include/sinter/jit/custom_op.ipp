@@ -110,12 +110,13 @@ class FunctionByExample final : public HostFunction {
       : one_(std::move(one)), batched_(std::move(batched)), attrs_(std::move(attrs)) {}
 
   std::string name() const override { return one_->name(); }
+  bool is_a(TypeKey type) const override { return type == type_key<FunctionByExample>() || HostFunction::is_a(type); }
   bool same_as(const Payload& other) const override {
-    const auto* function = dynamic_cast<const FunctionByExample*>(&other);
+    const auto* function = payload_cast<FunctionByExample>(&other);
     return function != nullptr && batched_ == function->batched_ && one_->same_as(*function->one_);
   }
   bool may_be_retrace_of(const Payload& other) const override {
-    const auto* function = dynamic_cast<const FunctionByExample*>(&other);
+    const auto* function = payload_cast<FunctionByExample>(&other);
     return function != nullptr && batched_ == function->batched_ && one_->may_be_retrace_of(*function->one_);
   }
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
@@ -179,7 +180,7 @@ inline ValList FunctionByExample::vjp(const VjpArgs& args) const {
 
 SINTER_DECL void batch_by_example(const BatchArgs& args, BatchedList& results) {
   const bool is_effect = args.op.kind == OpKind::effect;
-  const auto one = std::dynamic_pointer_cast<const HostFunction>(args.attrs.payload);
+  const std::shared_ptr<const HostFunction> one(args.attrs.payload, payload_cast<HostFunction>(args.attrs.payload.get()));
   std::vector<Type> examples;
   for (std::size_t i = 0; i + is_effect < args.in.size(); ++i) examples.push_back(example_type(args.in[i].type(), args.is_batched(i)));
   TypeList types;
@@ -202,12 +203,13 @@ class CustomFunction final : public HostFunction {
   ~CustomFunction() override;
 
   std::string name() const override { return is.name; }
+  bool is_a(TypeKey type) const override { return type == type_key<CustomFunction>() || HostFunction::is_a(type); }
   bool may_be_retrace_of(const Payload& other) const override {
-    const auto* op = dynamic_cast<const CustomFunction*>(&other);
+    const auto* op = payload_cast<CustomFunction>(&other);
     return op != nullptr && is_made_like(*op);
   }
   bool is_made_like(const CustomFunction& other) const {
-    return is.name == other.is.name && std::equal(is.kinds.begin(), is.kinds.end(), other.is.kinds.begin(), [](auto* a, auto* b) { return *a == *b; });
+    return is.name == other.is.name && is.kinds == other.is.kinds;
   }
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
     const TracePause outside;

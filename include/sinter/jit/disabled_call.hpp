@@ -126,8 +126,8 @@ template <class F, class R, class... A>
 class DisabledCall final : public EagerCall {
  public:
   template <class... Given>
-  DisabledCall(std::shared_ptr<const F> f, Location where, Location disabled_at, std::vector<Ref<TensorImpl>>& operands, Given&&... args)
-      : EagerCall(where, disabled_at), f_(std::move(f)), args_(std::forward<Given>(args)...) {
+  DisabledCall(std::shared_ptr<const F> f, Location called_at, Location made_at, std::vector<Ref<TensorImpl>>& operands, Given&&... args)
+      : EagerCall(called_at, made_at), f_(std::move(f)), args_(std::forward<Given>(args)...) {
     OperandVisitor visitor{operands, is_operand_, constants_, fixed_};
     std::apply([&](A&... arg) { (visit(arg, visitor), ...); }, args_);
   }
@@ -155,8 +155,9 @@ class DisabledCall final : public EagerCall {
     }
     return results;
   }
+  TypeKey type() const override { return type_key<DisabledCall>(); }
   bool is_same(const EagerCall& other) const override {
-    const auto* same = dynamic_cast<const DisabledCall*>(&other);
+    const auto* same = other.type() == type() ? static_cast<const DisabledCall*>(&other) : nullptr;
     return same != nullptr && is_operand_ == same->is_operand_ && fixed_ == same->fixed_ &&
            std::equal(constants_.begin(), constants_.end(), same->constants_.begin(), same->constants_.end(), has_same_elements);
   }

@@ -17,7 +17,6 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -103,7 +102,7 @@ struct Returned {
 /// A callback with its types worn away.
 struct CallbackRecord {
   std::function<void(std::span<const Tensor> in, std::vector<Returned>& out)> run;
-  const std::type_info* kind = nullptr;   // of the function
+  TypeKey kind = nullptr;   // of the function
   bool is_stateless = false;
 };
 std::vector<Tensor> callback(CallbackRecord record, std::span<const ResultSpec> results, std::span<const In> args, Location where);
@@ -141,7 +140,7 @@ decltype(auto) invoke(const F& fn, std::span<const Tensor> in, std::index_sequen
 template <class F, std::size_t N, std::size_t R>
 std::vector<Tensor> call_back(F fn, const std::array<ResultSpec, R>& results, const std::array<In, N>& args, Location where) {
   CallbackRecord record;
-  record.kind = &typeid(F);
+  record.kind = type_key<F>();
   record.is_stateless = std::is_empty_v<F>;
   record.run = [fn = std::move(fn)](std::span<const Tensor> in, std::vector<Returned>& out) {
     using Result = decltype(invoke(fn, in, std::make_index_sequence<N>{}));

@@ -142,7 +142,8 @@ inline std::string fill(const HostCall& call, std::span<const HostView> values) 
 template <class Self>
 class PlainFunction : public HostFunction {
  public:
-  bool same_as(const Payload& other) const override { return dynamic_cast<const Self*>(&other) != nullptr; }
+  bool is_a(TypeKey type) const override { return type == type_key<Self>() || HostFunction::is_a(type); }
+  bool same_as(const Payload& other) const override { return other.is_a(type_key<Self>()); }
   /// One line, or one check, for the whole batch.
   void batch(const BatchArgs& args, BatchedList& results) const override { ops_detail::batch_as_whole(args, args.attrs, results); }
 };
@@ -214,13 +215,14 @@ class CallbackFunction final : public HostFunction {
       : record_(std::move(record)), derivative_(std::move(derivative)) {}
 
   std::string name() const override { return "callback"; }
+  bool is_a(TypeKey type) const override { return type == type_key<CallbackFunction>() || HostFunction::is_a(type); }
   bool same_as(const Payload& other) const override {
-    const auto* function = dynamic_cast<const CallbackFunction*>(&other);
-    return this == function || (function != nullptr && is_plain() && function->is_plain() && *record_.kind == *function->record_.kind);
+    const auto* function = payload_cast<CallbackFunction>(&other);
+    return this == function || (function != nullptr && is_plain() && function->is_plain() && record_.kind == function->record_.kind);
   }
   bool may_be_retrace_of(const Payload& other) const override {
-    const auto* function = dynamic_cast<const CallbackFunction*>(&other);
-    return function != nullptr && *record_.kind == *function->record_.kind && !derivative_ == !function->derivative_;
+    const auto* function = payload_cast<CallbackFunction>(&other);
+    return function != nullptr && record_.kind == function->record_.kind && !derivative_ == !function->derivative_;
   }
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
     const TracePause outside;

@@ -3,6 +3,8 @@
 
 #include <sinter/jit/guards.hpp>
 
+#include <sinter/base/sort_few.hpp>
+
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
@@ -159,7 +161,7 @@ namespace jit_detail {
 inline void choose_strides(LeafSpec& spec, std::int32_t leaf, const ArgLeaf& arg, std::uint32_t symbolic, std::vector<SymbolSource>& symbols) {
   std::array<std::size_t, max_rank> order{};
   for (std::size_t i = 0; i < spec.rank; ++i) order[i] = spec.rank - 1 - i;
-  std::stable_sort(order.begin(), order.begin() + spec.rank, [&](std::size_t a, std::size_t b) { return spec.strides[a] < spec.strides[b]; });
+  sort_few(order.begin(), order.begin() + spec.rank, [&](std::size_t a, std::size_t b) { return spec.strides[a] < spec.strides[b]; });
   std::int64_t step = 1;
   Dim step_dim = 1;
   for (std::size_t k = 0; k < spec.rank; ++k) {

@@ -8,6 +8,7 @@
 
 #include <sinter/kernel/fusion.hpp>
 
+#include <sinter/base/sort_few.hpp>
 #include <sinter/kernel/fusion_merge.ipp>
 #include <sinter/ops/scalar.hpp>
 
@@ -217,7 +218,7 @@ SINTER_DECL int Fuser::reduced_axes(FusionGroup& group) const {
     return Dim(0);
   };
   if (!reads.empty())
-    std::stable_sort(leaves.begin(), leaves.end(), [&](std::int32_t a, std::int32_t b) { return items_.estimate(stride(reads[0], a)) > items_.estimate(stride(reads[0], b)); });
+    sort_few(leaves.begin(), leaves.end(), [&](std::int32_t a, std::int32_t b) { return items_.estimate(stride(reads[0], a)) > items_.estimate(stride(reads[0], b)); });
   int count = 1;
   for (std::size_t i = 1; i < leaves.size(); ++i) {
     const std::int32_t outer = leaves[i - 1], inner = leaves[i];
@@ -356,7 +357,7 @@ SINTER_DECL void Fuser::join_producers(int item) {
     const int base = items_.base_of(input);
     if (group_of(base) >= 0 && !items_[base].is_inlined) candidates.push_back({items_.estimate_bytes(base), base});
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.bytes > b.bytes; });
+  sort_few(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.bytes > b.bytes; });
   for (const Candidate& candidate : candidates) {
     const int from = group_of(candidate.producer), to = group_of(item);
     if (from != to) join(from, to, nullptr);

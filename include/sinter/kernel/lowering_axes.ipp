@@ -4,6 +4,7 @@
 
 #include <sinter/kernel/lowering.hpp>
 
+#include <sinter/base/sort_few.hpp>
 #include <sinter/kernel/kernel_simplify.hpp>
 
 #include <algorithm>
@@ -153,7 +154,7 @@ SINTER_DECL void AxisChooser::sort_by_stride(Leaves& leaves, const DraftAccess* 
     const std::int64_t stride = items_.estimate(guide->stride(leaf));
     return stride == 0 ? std::int64_t{1} << 62 : stride;
   };
-  std::stable_sort(leaves.begin(), leaves.end(), [&](std::int32_t a, std::int32_t b) { return step(a) > step(b); });
+  sort_few(leaves.begin(), leaves.end(), [&](std::int32_t a, std::int32_t b) { return step(a) > step(b); });
 }
 
 SINTER_DECL bool AxisChooser::merges(int outer, int inner) const {

@@ -189,7 +189,7 @@ SINTER_DECL void MemoryPlanner::choose_donors() {
   plan_.donor.assign(items_.outputs().size(), -1);
   donation_step_.assign(items_.outputs().size(), -1);
   if (may_donate_.empty()) return;
-  for (std::uint8_t preference : {2, 1})
+  for (const std::uint8_t preference : {std::uint8_t{2}, std::uint8_t{1}})
     for (std::size_t j = 0; j < plan_.donor.size(); ++j)
       if (plan_.donor[j] < 0) choose_donor(j, preference);
 }

@@ -15,6 +15,7 @@ class HostFunction : public Payload {
   /// What errors call it.
   virtual std::string name() const = 0;
   std::string text() const override { return name(); }
+  bool is_a(TypeKey type) const override { return type == type_key<HostFunction>(); }
   /// One run. `in` and `out` are those of `call` without the tokens of effects.
   virtual void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const = 0;
   /// run() also takes operands on a device, and enqueues its work on call.device_queue().

@@ -19,13 +19,13 @@ SINTER_DECL ValList HostFunction::vjp(const VjpArgs& args) const {
 namespace ops_detail {
 
 SINTER_DECL const HostFunction& host_function(const Attrs& attrs) {
-  const auto* function = dynamic_cast<const HostFunction*>(attrs.payload.get());
+  const auto* function = payload_cast<HostFunction>(attrs.payload.get());
   ensure(function != nullptr, "a host operation has lost its function");
   return *function;
 }
 
 SINTER_DECL bool runs_on_devices(const Attrs& attrs) {
-  const auto* function = dynamic_cast<const HostFunction*>(attrs.payload.get());
+  const auto* function = payload_cast<HostFunction>(attrs.payload.get());
   return function != nullptr && function->runs_on_devices();
 }
 

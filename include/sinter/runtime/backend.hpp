@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/type_key.hpp>
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/tensor/device.hpp>
 
@@ -30,10 +31,10 @@ struct Limits {
 /// An index out of range that a kernel met. A frame, which knows the operation and its line, makes it an IndexError of theirs.
 class GatherError : public IndexError {
  public:
-  GatherError(std::int64_t index, std::int64_t extent)
-      : IndexError("gather", text_of(index, extent)), index(index), extent(extent) {}
-  static std::string text_of(std::int64_t index, std::int64_t extent) {
-    return "index " + std::to_string(index) + " is out of range for an axis of extent " + std::to_string(extent);
+  GatherError(std::int64_t wanted, std::int64_t size)
+      : IndexError("gather", text_of(wanted, size)), index(wanted), extent(size) {}
+  static std::string text_of(std::int64_t wanted, std::int64_t size) {
+    return "index " + std::to_string(wanted) + " is out of range for an axis of extent " + std::to_string(size);
   }
   std::int64_t index, extent;
 };
@@ -45,6 +46,8 @@ class Launch {
   /// `operands[i]` is the base address of Kernel::operands[i]. Blocks until done (CPU) or enqueues (GPU).
   /// Throws GatherError when an index is out of range; operands it wrote are then unspecified.
   virtual void run(void* const* operands) = 0;
+  /// Tells a back end its own launches, which it can group, from others.
+  virtual TypeKey type() const { return nullptr; }
 };
 
 /// A launch of a group, and the numbers of those before it that must be done when it starts. The others may run beside it.

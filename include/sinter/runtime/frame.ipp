@@ -140,15 +140,15 @@ SINTER_DECL void Frame::bind_steps() {
 
 /// Outputs may have the memory of their donors.
 SINTER_DECL MemoryUse Frame::use_of(const BufferRef& operand, bool is_written) const {
-  constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
   const auto index = static_cast<std::uint32_t>(operand.index), inputs = static_cast<std::uint32_t>(plan_->inputs().size());
   const auto outputs = static_cast<std::uint32_t>(plan_->outputs().size());
-  if (operand.kind == BufferKind::input) return {index, 0, all, is_written};
+  if (operand.kind == BufferKind::input) return {index, 0, whole, is_written};
   if (operand.kind == BufferKind::arena) return {inputs + outputs, slot_offsets_[index], slot_offsets_[index] + slot_bytes_[index], is_written};
   ensure(operand.kind == BufferKind::output, "frame: no memory that a step writes");
   const std::size_t number = plan_->output_number(index);
   const std::int32_t donor = plan_->outputs()[number].donor;
-  return {donor >= 0 ? static_cast<std::uint32_t>(donor) : inputs + static_cast<std::uint32_t>(number), 0, all, is_written};
+  return {donor >= 0 ? static_cast<std::uint32_t>(donor) : inputs + static_cast<std::uint32_t>(number), 0, whole, is_written};
 }
 
 /// On the device. What lies on the host is read when a launch is enqueued.

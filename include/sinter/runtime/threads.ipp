@@ -115,7 +115,7 @@ struct ThreadPool {
     count = wanted > 0 ? wanted : tbb::info::default_concurrency();
   }
   /// The pool of a forked child.
-  explicit ThreadPool(int count) : count(count), own_helpers(std::make_unique<OwnHelpers>()) {}
+  explicit ThreadPool(int threads) : count(threads), own_helpers(std::make_unique<OwnHelpers>()) {}
 
   JobSlot* take_slot() {
     for (JobSlot& slot : slots)

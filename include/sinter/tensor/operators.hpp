@@ -1,6 +1,6 @@
 // Operators of everything that acts like a tensor, and how they learn the user's line: they are hidden friends whose
 // tensor-side operand is a Located<Self>, a non-deduced parameter whose converting constructor takes the location as a
-// default argument. Result types are Exprs, which the expr layer completes.
+// default argument. Result types are Exprs, which the expr layer completes. == and != are in expr/equality.hpp.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -118,15 +118,6 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
   friend auto operator symbol(LocatedRvalue<Self> self) -> Expr<Tag, tensor_detail::held_t<Self>> {                   \
     return tensor_detail::make_expr<Tag>(self.where, std::move(self.object));                                         \
   }
-// C++20 also tries `b == a` for `a == b`. Clang has P2468, by which the operator!= beside it switches that off. GCC 12 finds
-// the two ambiguous and GCC 13 warns that they are: they need == and != whose operands are alike, which cannot know the line.
-#if defined(__GNUC__) && !defined(__clang__)
-#define SINTER_EQUALITY_NEEDS_LIKE_OPERANDS 1
-#define SINTER_EQUALITY_OPERATOR
-#else
-#define SINTER_EQUALITY_NEEDS_LIKE_OPERANDS 0
-#define SINTER_EQUALITY_OPERATOR SINTER_BINARY_OPERATOR(==, ops::Eq) SINTER_BINARY_OPERATOR(!=, ops::Ne)
-#endif
 /// Comparisons of run-time numbers, inside class Scalar.
 #define SINTER_SCALAR_COMPARISON(symbol, comparison)                                                                  \
   template <ScalarLike Other>                                                                                         \
@@ -156,25 +147,11 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
   SINTER_BINARY_OPERATOR(>, ops::Gt)       \
   SINTER_BINARY_OPERATOR(<=, ops::Le)      \
   SINTER_BINARY_OPERATOR(>=, ops::Ge)      \
-  SINTER_EQUALITY_OPERATOR                 \
   SINTER_BINARY_OPERATOR(&, ops::And)      \
   SINTER_BINARY_OPERATOR(|, ops::Or)       \
   SINTER_BINARY_OPERATOR(^, ops::Xor)      \
   SINTER_UNARY_OPERATOR(-, ops::Neg)       \
   SINTER_UNARY_OPERATOR(!, ops::Not)
-
-#if SINTER_EQUALITY_NEEDS_LIKE_OPERANDS
-template <TensorOperand L, TensorOperand R>
-  requires(TensorLike<L> || TensorLike<R>)
-auto operator==(L&& a, R&& b) -> Expr<ops::Eq, tensor_detail::held_t<L>, tensor_detail::held_t<R>> {
-  return tensor_detail::make_expr<ops::Eq>(Location(), std::forward<L>(a), std::forward<R>(b));
-}
-template <TensorOperand L, TensorOperand R>
-  requires(TensorLike<L> || TensorLike<R>)
-auto operator!=(L&& a, R&& b) -> Expr<ops::Ne, tensor_detail::held_t<L>, tensor_detail::held_t<R>> {
-  return tensor_detail::make_expr<ops::Ne>(Location(), std::forward<L>(a), std::forward<R>(b));
-}
-#endif
 
 /// Not available on tensors, for they cannot short-circuit: use & and |.
 template <TensorOperand L, TensorOperand R>

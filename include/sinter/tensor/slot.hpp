@@ -47,7 +47,7 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
   /// A Variable of which each thread has one of its own: the state of its default generator.
   enum class PerThreadRole : std::uint8_t { none, random_key, random_counter };
 
-  VariableSlot(Ref<TensorImpl> value, std::string name) : name(std::move(name)), word_(reinterpret_cast<std::uintptr_t>(value.detach())) {}
+  VariableSlot(Ref<TensorImpl> value, std::string its_name) : name(std::move(its_name)), word_(reinterpret_cast<std::uintptr_t>(value.detach())) {}
   VariableSlot(const VariableSlot&) = delete;
   VariableSlot& operator=(const VariableSlot&) = delete;
   ~VariableSlot() { reinterpret_cast<TensorImpl*>(word_.load(std::memory_order_acquire))->release(); }

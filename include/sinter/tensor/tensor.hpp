@@ -153,23 +153,45 @@ class Scalar {
   SINTER_SCALAR_COMPARISON(>, greater)
   SINTER_SCALAR_COMPARISON(<=, less_equal)
   SINTER_SCALAR_COMPARISON(>=, greater_equal)
-#if !SINTER_EQUALITY_NEEDS_LIKE_OPERANDS
-  SINTER_SCALAR_COMPARISON(==, equal)
-  SINTER_SCALAR_COMPARISON(!=, not_equal)
-#endif
 
  private:
   static Leaf of_dim(Dim dim);
   Leaf leaf_;
 };
-#if SINTER_EQUALITY_NEEDS_LIKE_OPERANDS
-template <ScalarLike L, ScalarLike R>
-  requires(std::same_as<L, Scalar> || std::same_as<R, Scalar>)
-Predicate operator==(const L& a, const R& b) { return tensor_detail::compare(tensor_detail::Comparison::equal, a, b, {}); }
-template <ScalarLike L, ScalarLike R>
-  requires(std::same_as<L, Scalar> || std::same_as<R, Scalar>)
-Predicate operator!=(const L& a, const R& b) { return tensor_detail::compare(tensor_detail::Comparison::not_equal, a, b, {}); }
-#endif
+
+namespace tensor_detail {
+/// The operands of == and != of run-time numbers, with the place they were written; both are converted, as
+/// expr/equality.hpp explains.
+struct LocatedScalar {
+  Scalar value;
+  Location where;
+  template <std::same_as<Scalar> S>
+  LocatedScalar(const S& operand, Location at = std::source_location::current()) : value(operand), where(at) {}
+};
+struct ConvertedNumber {
+  Scalar value;
+  template <ScalarLike S>
+  ConvertedNumber(const S& operand) : value(operand) {}
+};
+struct ConvertedConstant {
+  Scalar value;
+  template <ScalarLike S>
+    requires(!std::same_as<S, Scalar>)
+  ConvertedConstant(const S& operand) : value(operand) {}
+};
+}  // namespace tensor_detail
+inline Predicate operator==(const tensor_detail::LocatedScalar& a, const tensor_detail::ConvertedNumber& b) {
+  return tensor_detail::compare(tensor_detail::Comparison::equal, a.value, b.value, a.where);
+}
+inline Predicate operator==(const tensor_detail::ConvertedConstant& a, const tensor_detail::LocatedScalar& b) {
+  return tensor_detail::compare(tensor_detail::Comparison::equal, a.value, b.value, b.where);
+}
+inline Predicate operator!=(const tensor_detail::LocatedScalar& a, const tensor_detail::ConvertedNumber& b) {
+  return tensor_detail::compare(tensor_detail::Comparison::not_equal, a.value, b.value, a.where);
+}
+inline Predicate operator!=(const tensor_detail::ConvertedConstant& a, const tensor_detail::LocatedScalar& b) {
+  return tensor_detail::compare(tensor_detail::Comparison::not_equal, a.value, b.value, b.where);
+}
 
 template <Arithmetic T>
   requires(!std::same_as<T, bool>)

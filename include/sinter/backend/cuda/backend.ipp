@@ -51,6 +51,7 @@ class CudaLaunch final : public Launch {
     }
     if (SINTER_UNLIKELY(Context::get().checks)) wait(stream);
   }
+  TypeKey type() const override { return type_key<CudaLaunch>(); }
   /// The source, and how a product is computed.
   std::string listing() const {
     const LaunchList& list = aligned_.list;

@@ -260,7 +260,7 @@ class CudaGroup final : public LaunchGroup {
 
 }  // namespace cuda_detail
 
-SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const { return dynamic_cast<const cuda_detail::CudaLaunch*>(&launch) != nullptr; }
+SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const { return launch.type() == type_key<cuda_detail::CudaLaunch>(); }
 
 SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::vector<GroupedLaunch> launches) {
   return std::make_unique<cuda_detail::CudaGroup>(gpu_, std::move(launches));

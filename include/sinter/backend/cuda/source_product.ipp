@@ -229,8 +229,8 @@ SINTER_DECL void ProductWriter::write_staged(int rows, const std::string& first_
   index[static_cast<std::size_t>(shape.row_axis)] = row, index[static_cast<std::size_t>(shape.column_axis)] = column;
   w.name[shape.contract] = "sums.v[j]";
   if (shape.splits > 1) {
-    const std::string columns = w.extent(shape.column_axis), rows = w.extent(shape.row_axis);
-    w.line("const I at = ((((I)blockIdx.y * " + w.number("batches", nest.points(shape.batch)) + " + tile_batch) * " + rows + " + " + row + ") * " + columns + ") + " + column + ";");
+    const std::string all_columns = w.extent(shape.column_axis), all_rows = w.extent(shape.row_axis);
+    w.line("const I at = ((((I)blockIdx.y * " + w.number("batches", nest.points(shape.batch)) + " + tile_batch) * " + all_rows + " + " + row + ") * " + all_columns + ") + " + column + ";");
     w.line("#pragma unroll");
     w.line("for (int j = 0; j < " + str(width) + "; ++j) ((" + type() + "*)a.workspace)[at + j] = sums.v[j];");
   } else {

@@ -33,10 +33,10 @@ SINTER_DECL void Writer::line(const std::string& text) {
   body_ += '\n';
 }
 
-SINTER_DECL std::string Writer::number(const std::string& name, std::int64_t value) {
-  const auto found = std::find_if(numbers_.begin(), numbers_.end(), [&](const Number& n) { return n.name == name; });
-  if (found == numbers_.end()) numbers_.push_back({name, value});
-  return "a." + name;
+SINTER_DECL std::string Writer::number(const std::string& field, std::int64_t value) {
+  const auto found = std::find_if(numbers_.begin(), numbers_.end(), [&](const Number& n) { return n.name == field; });
+  if (found == numbers_.end()) numbers_.push_back({field, value});
+  return "a." + field;
 }
 
 SINTER_DECL std::string Writer::pointer(std::uint16_t access) {
@@ -45,10 +45,10 @@ SINTER_DECL std::string Writer::pointer(std::uint16_t access) {
 }
 
 SINTER_DECL std::string Writer::entry(const std::string& suffix, int threads, int blocks) {
-  const std::string name = "sinter_" + suffix;
-  body_ += "\nextern \"C\" __global__ void __launch_bounds__(" + str(threads) + (blocks > 1 ? ", " + str(blocks) : "") + ") " + name + "(const __grid_constant__ Arguments a) {\n";
+  const std::string function = "sinter_" + suffix;
+  body_ += "\nextern \"C\" __global__ void __launch_bounds__(" + str(threads) + (blocks > 1 ? ", " + str(blocks) : "") + ") " + function + "(const __grid_constant__ Arguments a) {\n";
   indent_ = 1;
-  return name;
+  return function;
 }
 
 SINTER_DECL void Writer::add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads, unsigned shared_bytes) {
@@ -100,12 +100,12 @@ SINTER_DECL LaunchList Writer::finish() {
 // ---- positions --------------------------------------------------------------------------------------------------------
 
 /// Division by a number that the host knows: Warren, "Hacker's Delight", 10-9, for dividends below 2^31.
-SINTER_DECL std::string Writer::divided(const std::string& dividend, const std::string& name, std::int64_t divisor) {
-  if (is_wide_) return dividend + " / " + number("d" + name, divisor);
+SINTER_DECL std::string Writer::divided(const std::string& dividend, const std::string& field, std::int64_t divisor) {
+  if (is_wide_) return dividend + " / " + number("d" + field, divisor);
   int shift = 0;
   while (std::int64_t{1} << shift < divisor) ++shift;
   const auto magic = static_cast<std::int64_t>(((std::uint64_t{1} << shift) - static_cast<std::uint64_t>(divisor)) * (std::uint64_t{1} << 32) / static_cast<std::uint64_t>(divisor) + 1);
-  const std::string bits = number("h" + name, shift), factor = number("m" + name, magic);   // in this order, whatever the compiler
+  const std::string bits = number("h" + field, shift), factor = number("m" + field, magic);   // in this order, whatever the compiler
   return "divided(" + dividend + ", " + factor + ", " + bits + ")";
 }
 

@@ -93,7 +93,9 @@ __attribute__((target("avx2,fma"))) void add_group_of(T* total, const T* group, 
 /// Sums of blocks of k on their way to the sum of all: in groups, as Kernel says. `Count` of them, side by side.
 template <class T, int Count>
 struct Totals {
-  T group[Count] = {}, all[Count] = {}, lost[Count] = {};
+  T group[static_cast<std::size_t>(Count)] = {};
+  T all[static_cast<std::size_t>(Count)] = {};
+  T lost[static_cast<std::size_t>(Count)] = {};
   /// Takes the sums of the block that begins at `k`.
   __attribute__((target("avx2,fma"))) void take(const T* block, std::int64_t k, std::int64_t k_extent) {
     const std::int64_t next = k + product_sum_block;
@@ -109,7 +111,7 @@ struct Totals {
 template <class T>
 struct LaneRows {
   static constexpr int count = Lanes<T>::count * Lanes<T>::groups;
-  const T* row[count];
+  const T* row[static_cast<std::size_t>(count)];
   int used = count;
 };
 
@@ -145,7 +147,7 @@ __attribute__((target("avx2,fma"))) void dot_rows_of(const DotRows& w) {
     for (int i = 0; i < together; ++i) matrix.row[i] = element<T>(w.matrix, w.row_stride, std::min<std::int64_t>(first + i, w.rows - 1));
     matrix.used = static_cast<int>(std::min<std::int64_t>(together, w.rows - first));
     Totals<T, together> totals;
-    T sums[together];
+    T sums[static_cast<std::size_t>(together)];
     std::int64_t k = 0;
     do {
       dot_block<T>(w, matrix, k, std::min(k + product_sum_block, w.k), sums);
@@ -190,7 +192,7 @@ __attribute__((target("avx2,fma"))) void dot_of(const DotRows& w) {
       a.row[i] = left + at;
       b.row[i] = right + at;
     }
-    T sums[together];
+    T sums[static_cast<std::size_t>(together)];
     dot_blocks<T>(a, b, sums);
     for (int i = 0; i < together && first + i < whole; ++i) totals.take(sums + i, (first + i) * product_sum_block, w.k);
   }
@@ -206,8 +208,8 @@ __attribute__((target("avx2,fma"))) void dot_of(const DotRows& w) {
 template <class T, int Count>
 __attribute__((target("avx2,fma"))) void add_some_rows(const AddRows& w, std::int64_t k, T* out, bool starts) {
   using L = Lanes<T>;
-  const T* rows[Count];
-  typename L::Vector x[Count];
+  const T* rows[static_cast<std::size_t>(Count)];
+  typename L::Vector x[static_cast<std::size_t>(Count)];
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
     rows[i] = element<T>(w.matrix, w.k_stride, k + i);

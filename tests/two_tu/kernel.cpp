@@ -1,0 +1,3 @@
+// One of the four files that hold Sinter's code when it is compiled separately; see CMakeLists.txt.
+#define SINTER_IMPLEMENTATION_KERNEL
+#include <sinter/sinter.hpp>
