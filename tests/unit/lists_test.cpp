@@ -195,6 +195,9 @@ TEST_CASE("lists: host memory in every form", "[lists]") {
     CHECK(doubles(x) == expected);
   }
   CHECK(copy_of(numbers).shape() == Shape{4});
+  CHECK(doubles(copy_of(numbers, {2})) == std::vector<double>{1, 2});   // a buffer may be longer
+  CHECK_THROWS_AS(copy_of(numbers, {5}), ShapeError);
+  CHECK_THROWS_AS(copy_of(vector, {3}), ShapeError);
   CHECK(copy_of(std::span<double>(numbers)).shape() == Shape{4});
   CHECK(copy_of(std::array<float, 1>{5}, {}).rank() == 0);
   CHECK(copy_of(std::array<bool, 2>{true, false}).dtype() == DType::bool_);
@@ -239,4 +242,27 @@ TEST_CASE("lists: a region takes static numbers", "[lists][region]") {
   auto both = jit::compile([=](Tensor v) { return std::pair{reduce(v, Kind::sum), reduce(v, Kind::mean)}; });
   CHECK(item<float>(both(x).first) == 3);
   CHECK(item<float>(both(x).second) == 1.5f);
+}
+
+TEST_CASE("lists: transforms take static numbers", "[lists]") {
+  auto power = [](Tensor x, int n) {
+    Tensor y = x;
+    for (int i = 1; i < n; ++i) y = y * x;
+    return sum(y);
+  };
+  const Tensor x = tensor({1.f, 2.f});
+  CHECK(floats(jit::grad(power)(x, 3)) == std::vector<float>{3, 12});
+  CHECK(floats(jit::value_and_grad(power, {0})(x, 2).second[0]) == std::vector<float>{2, 4});
+  CHECK(floats(jit::hessian(power)(x, 2)) == std::vector<float>{2, 0, 0, 2});
+  CHECK(floats(jit::vmap(power, {0, jit::no_axis})(x, 3)) == std::vector<float>{1, 8});
+  CHECK(floats(jit::vmap(jit::grad(power), {0, jit::no_axis})(reshape(x, {2, 1}), 2)) == std::vector<float>{2, 4});
+  CHECK(item<float>(jit::jvp(power, std::tuple{x, 2}, std::tuple{ones({2}), 0}).second) == 6);
+  auto [value, pullback] = jit::vjp(power, x, 2);
+  CHECK(floats(std::get<0>(pullback(ones({})))) == std::vector<float>{2, 4});
+  CHECK(floats(jit::grad([&](Tensor v) { return jit::checkpoint(power)(v, 3); })(x)) == std::vector<float>{3, 12});
+  auto compiled = jit::compile(jit::grad(power));
+  CHECK(floats(compiled(x, 2)) == std::vector<float>{2, 4});
+  CHECK(floats(compiled(x, 3)) == std::vector<float>{3, 12});
+  CHECK(compiled.stats().compiles == 2);
+  CHECK(floats(jit::grad([](Tensor v, Scalar s) { return sum(v) * s; })(x, 3)) == std::vector<float>{3, 3});
 }

@@ -21,11 +21,12 @@ std::vector<Ref<TensorImpl>> custom_call(std::unique_ptr<TransformTrace> rule, s
 
 template <class F>
 struct Checkpoint {
+  using TakesArgumentsOf = F;
   F f;
   Location where;
   template <class... A>
   auto operator()(const A&... args) const {
-    std::tuple<parameter_t<A>...> originals{args...};   // before the trace: expressions among them belong outside
+    parameters_t<F, A...> originals{args...};   // before the trace: expressions among them belong outside
     auto trace = std::make_unique<TransformTrace>("checkpoint");
     const auto result = trace_call(*trace, f, std::index_sequence_for<A...>{}, std::move(originals));
     return with_values(result, checkpoint_call(std::move(trace), values_of(result), where));
@@ -34,13 +35,14 @@ struct Checkpoint {
 
 template <class F, class Rule>
 struct CustomVjp {
+  using TakesArgumentsOf = F;
   F f;
   Rule rule;
   Location where;
   template <class... A>
   auto operator()(const A&... args) const {
-    static_assert(!tree::has_variables<std::tuple<parameter_t<A>...>>(), "sinter: custom_vjp takes no Variables; pass variable.value()");
-    const std::tuple<parameter_t<A>...> originals{args...};
+    static_assert(!tree::has_variables<parameters_t<F, A...>>(), "sinter: custom_vjp takes no Variables; pass variable.value()");
+    const parameters_t<F, A...> originals{args...};
     auto forward = std::make_unique<TransformTrace>("custom_vjp");
     const auto traced = trace_call(*forward, f, std::index_sequence_for<A...>{}, originals);
     const auto result = with_values(traced, custom_forward(std::move(forward), values_of(traced), where));

@@ -5,6 +5,7 @@
 
 #include <sinter/expr/capture.hpp>
 #include <sinter/expr/functions.hpp>
+#include <sinter/expr/signature.hpp>
 #include <sinter/expr/tree.hpp>
 
 #include <concepts>
@@ -71,6 +72,22 @@ Ref<TensorImpl> as_value(const Leaf& x);
 template <class T>
 using parameter_t =
     std::conditional_t<Arithmetic<T>, Scalar, std::conditional_t<is_expr<std::remove_cvref_t<T>>, Tensor, std::remove_cvref_t<T>>>;
+
+/// Is a number of type A, as argument I of F, a static value?
+template <class F, std::size_t I, class A>
+consteval bool is_static_number() {
+  if constexpr (Arithmetic<A> && expr_detail::Signature<F>::is_known) return !expr_detail::takes_scalar<F, I>();
+  else return false;
+}
+template <class F, class I, class... A>
+struct ParametersOf;
+template <class F, std::size_t... I, class... A>
+struct ParametersOf<F, std::index_sequence<I...>, A...> {
+  using type = std::tuple<std::conditional_t<is_static_number<F, I, A>(), A, parameter_t<A>>...>;
+};
+/// How the arguments of a call of F are held.
+template <class F, class... A>
+using parameters_t = typename ParametersOf<F, std::index_sequence_for<A...>, A...>::type;
 
 /// How a result is held: expressions and Variables become Tensors, inside pairs and tuples too.
 template <class R>

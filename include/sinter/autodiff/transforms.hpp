@@ -151,7 +151,7 @@ auto value_with(const R& result, std::span<const Ref<TensorImpl>> values) {
 
 template <class F, class... A, std::size_t... Wrt>
 auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
-  std::tuple<parameter_t<A>...> originals{args...};   // before the trace: expressions among them belong outside
+  parameters_t<F, A...> originals{args...};   // before the trace: expressions among them belong outside
   auto trace = std::make_unique<TransformTrace>("grad");
   const auto result = trace_call(*trace, f, wrt, originals);
   using R = std::remove_cvref_t<decltype(result)>;
@@ -185,7 +185,7 @@ void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t
 }
 template <class F, class... A>
 auto value_and_listed_gradients(const F& f, Location where, const ArgumentNumbers& wrt, const A&... args) {
-  std::tuple<parameter_t<A>...> parameters{args...};   // before the trace: expressions among them belong outside
+  parameters_t<F, A...> parameters{args...};   // before the trace: expressions among them belong outside
   auto trace = std::make_unique<TransformTrace>("grad");
   for (std::size_t number : checked_numbers(wrt, sizeof...(A), where)) replace_argument(*trace, parameters, number, where);
   const auto result = call_held(f, std::as_const(parameters));
@@ -197,6 +197,7 @@ auto value_and_listed_gradients(const F& f, Location where, const ArgumentNumber
 }
 template <class F>
 struct ValueAndListedGrad {
+  using TakesArgumentsOf = F;
   F f;
   ArgumentNumbers wrt;
   Location where;
@@ -207,6 +208,7 @@ struct ValueAndListedGrad {
 };
 template <class F>
 struct ListedGrad {
+  using TakesArgumentsOf = F;
   F f;
   ArgumentNumbers wrt;
   Location where;
@@ -218,6 +220,7 @@ struct ListedGrad {
 
 template <class F, std::size_t... Wrt>
 struct ValueAndGrad {
+  using TakesArgumentsOf = F;
   F f;
   Location where;
   template <class... A>
@@ -227,6 +230,7 @@ struct ValueAndGrad {
 };
 template <class F, std::size_t... Wrt>
 struct Grad {
+  using TakesArgumentsOf = F;
   F f;
   Location where;
   template <class... A>
@@ -237,6 +241,7 @@ struct Grad {
 
 template <class F, std::size_t... Wrt>
 struct Jacobian {
+  using TakesArgumentsOf = F;
   F f;
   Location where;
   template <class... A>
@@ -247,8 +252,8 @@ struct Jacobian {
  private:
   template <std::size_t... I, class... A>
   auto call(std::index_sequence<I...> wrt, const A&... args) const {
-    std::tuple<parameter_t<A>...> originals{args...};
-    static_assert((is_single<std::tuple_element_t<I, std::tuple<parameter_t<A>...>>> && ...),
+    parameters_t<F, A...> originals{args...};
+    static_assert((is_single<std::tuple_element_t<I, parameters_t<F, A...>>> && ...),
                   "sinter: jacobian and hessian take the derivative by Tensors; for structs and Variables use vjp or jvp");
     auto trace = std::make_unique<TransformTrace>("jacobian");
     const auto result = trace_call(*trace, f, wrt, originals);
@@ -313,25 +318,28 @@ class Pullback {
 };
 
 namespace autodiff_detail {
+template <class R, class... P>
+Pullback<R, P...> pullback_of(std::shared_ptr<const BackwardCall> call, std::tuple<P...> parameters) {
+  return {std::move(call), std::move(parameters)};
+}
 template <class F, class... A>
 auto vjp_at(Location where, const F& f, const A&... args) {
-  std::tuple<parameter_t<A>...> originals{args...};
+  parameters_t<F, A...> originals{args...};
   auto trace = std::make_unique<TransformTrace>("vjp");
   const auto result = trace_call(*trace, f, std::index_sequence_for<A...>{}, originals);
   using R = std::remove_cvref_t<decltype(result)>;
   auto call = vjp_call(std::move(trace), values_of(result), where);
   R value = with_values(result, call->results);
-  return std::pair(std::move(value), Pullback<R, parameter_t<A>...>(std::move(call), std::move(originals)));
+  return std::pair(std::move(value), pullback_of<R>(std::move(call), std::move(originals)));
 }
 template <class T>
 inline constexpr bool is_tuple = false;
 template <class... T>
 inline constexpr bool is_tuple<std::tuple<T...>> = true;
-template <class T>
+template <class F, class T>
 auto as_arguments(const T& primals) {
-  if constexpr (is_tuple<T>)
-    return std::apply([](const auto&... p) { return std::tuple<parameter_t<std::remove_cvref_t<decltype(p)>>...>{p...}; }, primals);
-  else return std::tuple<parameter_t<T>>{primals};
+  if constexpr (is_tuple<T>) return std::apply([](const auto&... p) { return parameters_t<F, std::remove_cvref_t<decltype(p)>...>{p...}; }, primals);
+  else return parameters_t<F, T>{primals};
 }
 }  // namespace autodiff_detail
 
@@ -359,8 +367,8 @@ auto vjp(const F& f, const A& a, const B& b, const C& c, const D& d, Location wh
 template <class F, class P, class T>
 auto jvp(const F& f, const P& primals, const T& tangents, Location where = std::source_location::current()) {
   using namespace autodiff_detail;
-  auto originals = as_arguments(primals);
-  const auto along = as_arguments(tangents);
+  auto originals = as_arguments<F>(primals);
+  const auto along = as_arguments<F>(tangents);
   static_assert(std::same_as<decltype(originals), std::remove_const_t<decltype(along)>>,
                 "sinter: the tangents of jvp have the types of the primals");
   static_assert(!tree::has_variables<decltype(originals)>(), "sinter: jvp takes no Variables; pass variable.value()");

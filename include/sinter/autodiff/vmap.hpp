@@ -153,6 +153,7 @@ std::vector<int> axes_of_result(const R& result, const MappedAxes& axes, Locatio
 
 template <class F>
 struct Vmap {
+  using TakesArgumentsOf = F;
   F f;
   MappedAxes in_axes, out_axes;
   Location where;
@@ -160,7 +161,7 @@ struct Vmap {
   template <class... A>
   auto operator()(const A&... args) const {
     if (in_axes.is_list()) check_axis_count(in_axes, sizeof...(A), "in_axes", where);
-    std::tuple<parameter_t<A>...> parameters{args...};   // before the trace: expressions among them belong outside
+    parameters_t<F, A...> parameters{args...};   // before the trace: expressions among them belong outside
     auto trace = std::make_unique<MapTrace>(where);
     std::apply(
         [&](auto&... parts) {

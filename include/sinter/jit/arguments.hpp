@@ -6,6 +6,7 @@
 #include <sinter/base/small_vector.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/expr/signature.hpp>
 #include <sinter/expr/tree.hpp>
 #include <sinter/jit/call_section.hpp>
 #include <sinter/tensor/tensor.hpp>
@@ -159,24 +160,8 @@ using traced_t = std::conditional_t<std::same_as<argument_t<A>, Borrowed> || std
 
 namespace jit_detail {
 
-template <class F>
-struct Signature {
-  static constexpr bool is_known = false;
-};
-template <class R, class C, class... P>
-struct Signature<R (C::*)(P...) const> {
-  static constexpr bool is_known = true;
-  using Parameters = std::tuple<P...>;
-};
-template <class R, class C, class... P>
-struct Signature<R (C::*)(P...)> : Signature<R (C::*)(P...) const> {};
-template <class R, class C, class... P>
-struct Signature<R (C::*)(P...) const noexcept> : Signature<R (C::*)(P...) const> {};
-template <class R, class... P>
-struct Signature<R (*)(P...)> : Signature<R (std::tuple<P...>::*)(P...) const> {};
-template <class F>
-  requires requires { &F::operator(); }
-struct Signature<F> : Signature<decltype(&F::operator())> {};
+using expr_detail::Signature;
+using expr_detail::takes_scalar;
 
 template <class P>
 consteval bool check_parameter() {
@@ -196,17 +181,6 @@ template <class F>
 consteval bool check_function() {
   if constexpr (Signature<F>::is_known) return CheckParameters<typename Signature<F>::Parameters>::ok;
   return true;
-}
-
-/// Does parameter I of a function with a known signature take a C++ number as a Scalar?
-template <class F, std::size_t I>
-consteval bool takes_scalar() {
-  if constexpr (I < std::tuple_size_v<typename Signature<F>::Parameters>) {
-    using P = std::remove_cvref_t<std::tuple_element_t<I, typename Signature<F>::Parameters>>;
-    return !std::is_arithmetic_v<P> && !std::is_enum_v<P>;
-  } else {
-    return false;
-  }
 }
 
 template <class F, class I, class... A>
