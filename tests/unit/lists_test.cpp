@@ -48,6 +48,14 @@ TEST_CASE("lists: shapes", "[lists]") {
   CHECK_THROWS_AS(zeros(std::vector<int>(9, 1)), ShapeError);
 }
 
+TEST_CASE("lists: eval takes a list of tensors", "[lists]") {
+  const std::vector<Tensor> pending{ones({2}) + 1, ones({3}) * 2};
+  eval(pending);
+  CHECK(pending[0].is_ready());
+  CHECK(pending[1].is_ready());
+  eval(std::span(pending).first(1));
+}
+
 TEST_CASE("lists: pad widths", "[lists]") {
   const std::vector<std::pair<int, int>> widths{{1, 0}, {0, 2}};
   CHECK(doubles(pad(ones({1, 1}), widths)) == doubles(pad(ones({1, 1}), {{1, 0}, {0, 2}})));

@@ -116,6 +116,11 @@ SINTER_DECL void eval(const In& x) {
   TensorImpl* raw = x.leaf.value.get();
   if (raw != nullptr) evaluate({&raw, 1}, "eval", x.where);
 }
+SINTER_DECL void eval(std::span<const Tensor> values, Location where) {
+  std::vector<TensorImpl*> raw;
+  for (const Tensor& value : values) raw.push_back(value.impl().get());
+  evaluate(raw, "eval", where);
+}
 SINTER_DECL void eval(std::initializer_list<std::reference_wrapper<const Tensor>> values, Location where) {
   std::vector<TensorImpl*> raw;
   for (const Tensor& value : values) raw.push_back(value.impl().get());

@@ -212,6 +212,7 @@ Tensor randn(const Shape& shape, TensorOptions options = {}, Location where = st
 /// Runs whatever these values need.
 void eval(const In& x);
 void eval(std::initializer_list<std::reference_wrapper<const Tensor>> values, Location where = std::source_location::current());
+void eval(std::span<const Tensor> values, Location where = std::source_location::current());
 
 template <class Self>
 Dim TensorMethods<Self>::size(int axis, Location where) const {
