@@ -27,10 +27,9 @@ void call(float (*sum)(int, float), bool& is_right) {
 
 int main() {
   bool left_is_right = true, more_are_right = true, right_is_right = true;
-  {
-    std::jthread left(call, left_sum, std::ref(left_is_right)), more(call, left_sum, std::ref(more_are_right));
-    std::jthread right(call, right_sum, std::ref(right_is_right));
-  }
+  std::thread threads[] = {std::thread(call, left_sum, std::ref(left_is_right)), std::thread(call, left_sum, std::ref(more_are_right)),
+                           std::thread(call, right_sum, std::ref(right_is_right))};
+  for (std::thread& thread : threads) thread.join();
   expect(left_is_right && more_are_right && right_is_right, "sums, from several threads");
   expect(left_calls() == 400 && right_calls() == 200, "each library counts its own calls");
   left_set_memory_limit(1);
