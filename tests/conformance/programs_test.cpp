@@ -430,7 +430,7 @@ struct TransformerBlock {
 
 TEST_CASE("program: a transformer whose layers are calls of one region") {
   const std::int64_t width = 32;
-  const int heads = 4;
+  int heads = 4;   // no constant, so that the function captures it
   const auto layer = [heads](Tensor x, const TransformerBlock& p) {
     auto B = x.size(0), T = x.size(1), D = x.size(2);
     auto [q, k, v] = split<3>(matmul(layer_norm(x, {D}, p.g1, p.b1), p.wqkv), -1);
