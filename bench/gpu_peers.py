@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""The rows of bench/gpu.cpp by PyTorch (eager, torch.compile) and JAX, on the GPU of this machine: tools/bench gpu --peers torch,jax.
+"""The rows of bench/gpu.cpp by PyTorch (eager, torch.compile) and JAX, on the GPU of this machine.
 
+    tools/bench gpu --peers torch,jax
     python3 bench/gpu_peers.py --out FILE.json
 
-Full f32, but for the rows that say TF32. First calls include what a framework compiles. Without a GPU there are no rows.
+Full f32, but for the rows that say TF32. First calls include what a framework compiles. Without a GPU there are no
+rows.
 """
+
 import os
 import pathlib
 import sys
@@ -58,17 +61,34 @@ def cube(n):
 # Name, shapes of the operands, by PyTorch, by JAX.
 ROWS = [
     ("host cost of a call/16/f32", [(16,)] * 2, lambda x, y: x * y + x, lambda x, y: x * y + x),
-    ("MLP training step/128x784x256x10/f32", [(784, 256), (256,), (256, 10), (10,), (128, 784), (128, 10)], step_torch, step_jax),
-    ("chain/2^27/f32", [(N,)] * 3, lambda x, y, z: F.gelu(x * y + z) * x - torch.tanh(y),
-     lambda x, y, z: jax.nn.gelu(x * y + z, approximate=False) * x - jnp.tanh(y)),
+    (
+        "MLP training step/128x784x256x10/f32",
+        [(784, 256), (256,), (256, 10), (10,), (128, 784), (128, 10)],
+        step_torch,
+        step_jax,
+    ),
+    (
+        "chain/2^27/f32",
+        [(N,)] * 3,
+        lambda x, y, z: F.gelu(x * y + z) * x - torch.tanh(y),
+        lambda x, y, z: jax.nn.gelu(x * y + z, approximate=False) * x - jnp.tanh(y),
+    ),
     ("softmax/16384x8192/f32", [(R, C)], lambda x: torch.softmax(x, -1), lambda x: jax.nn.softmax(x, -1)),
-    ("add+layernorm/16384x8192/f32", [(R, C), (R, C), (C,), (C,)], lambda x, r, w, b: F.layer_norm(x + r, (C,), w, b), layer_norm_jax),
+    (
+        "add+layernorm/16384x8192/f32",
+        [(R, C), (R, C), (C,), (C,)],
+        lambda x, r, w, b: F.layer_norm(x + r, (C,), w, b),
+        layer_norm_jax,
+    ),
     ("row sum/16384x8192/f32", [(R, C)], lambda x: x.sum(1), lambda x: x.sum(1)),
     ("column sum of squares/16384x8192/f32", [(R, C)], lambda x: (x * x).sum(0), lambda x: (x * x).sum(0)),
     ("sum/2^27/f32", [(N,)], lambda x: x.sum(), lambda x: x.sum()),
     (f"matmul/{cube(4096)}/f64", [(4096, 4096)] * 2, lambda x, w: x @ w, None),
     *((f"linear+gelu/{cube(n)}/f32", [(n, n), (n, n), (n,)], linear_gelu_torch, linear_gelu_jax) for n in (1024, 4096)),
-    *((f"linear+gelu in tf32/{cube(n)}/f32", [(n, n), (n, n), (n,)], linear_gelu_torch, linear_gelu_jax) for n in (1024, 4096, 8192)),
+    *(
+        (f"linear+gelu in tf32/{cube(n)}/f32", [(n, n), (n, n), (n,)], linear_gelu_torch, linear_gelu_jax)
+        for n in (1024, 4096, 8192)
+    ),
 ]
 
 

@@ -3,9 +3,10 @@
 
     python3 bench/peers/frameworks.py --rows NAMES.txt --out FILE.json
 
-Rows of other names are left out. Inputs are normal numbers in f32, results are compared with those of NumPy or of each other
-before anything is timed.
+Rows of other names are left out. Inputs are normal numbers in f32; results of compiled functions are compared with
+those of PyTorch's eager mode before they are timed.
 """
+
 import os
 
 # One core for all that a framework does; it must be set before it starts threads.
@@ -22,6 +23,7 @@ torch = jax = None
 if "torch" in options.peers.split(","):
     import torch
     import torch.nn.functional as F
+
     torch.set_num_threads(1)
 if "jax" in options.peers.split(","):
     import jax
@@ -67,6 +69,7 @@ def mlp_step_jax(w1, b1, w2, b2, x, labels):
     def loss(weights):
         logits = jax.nn.relu(x @ weights[0] + weights[1]) @ weights[2] + weights[3]
         return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1).mean()
+
     weights = [w1, b1, w2, b2]
     return [w - 0.01 * g for w, g in zip(weights, jax.grad(loss)(weights))]
 
@@ -101,31 +104,71 @@ ROWS = [
     ("layer_norm", lambda s: [s, s[1:], s[1:]], lambda x, w, b: F.layer_norm(x, w.shape, w, b), layer_norm_jax),
     ("column sum", same(1), lambda x: x.sum(0), lambda x: x.sum(0)),
     ("full sum of squares", same(1), lambda x: (x * x).sum(), lambda x: (x * x).sum()),
-    *((f"sum over {{{','.join(map(str, axes))}}}", same(1), lambda x, axes=axes: x.sum(axes), lambda x, axes=axes: x.sum(axes))
-      for axes in ((0,), (1,), (0, 1), (2,), (0, 2), (1, 2), (0, 1, 2))),
+    *(
+        (
+            f"sum over {{{','.join(map(str, axes))}}}",
+            same(1),
+            lambda x, axes=axes: x.sum(axes),
+            lambda x, axes=axes: x.sum(axes),
+        )
+        for axes in ((0,), (1,), (0, 1), (2,), (0, 2), (1, 2), (0, 1, 2))
+    ),
     ("matmul", product, lambda a, b: a @ b, lambda a, b: a @ b),
     ("batched matmul", product, lambda a, b: a @ b, lambda a, b: a @ b),
-    ("matmul + bias + relu", layer, lambda a, b, c: torch.relu(torch.addmm(c, a, b)), lambda a, b, c: jax.nn.relu(a @ b + c)),
-    ("conv2d", lambda image, filters: [image, filters], lambda x, w: F.conv2d(x, w, padding=w.shape[-1] // 2), conv2d_jax),
-    *((f"attention{', causal' if causal else ''}", attended,
-       lambda q, k, v, causal=causal: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
-       lambda q, k, v, causal=causal: attention_jax(q, k, v, causal)) for causal in (False, True)),
-    *((f"attention{', causal' if causal else ''}, by hand", attended,
-       lambda q, k, v, causal=causal: attention_by_hand_torch(q, k, v, causal),
-       lambda q, k, v, causal=causal: attention_jax(q, k, v, causal)) for causal in (False, True)),
+    (
+        "matmul + bias + relu",
+        layer,
+        lambda a, b, c: torch.relu(torch.addmm(c, a, b)),
+        lambda a, b, c: jax.nn.relu(a @ b + c),
+    ),
+    (
+        "conv2d",
+        lambda image, filters: [image, filters],
+        lambda x, w: F.conv2d(x, w, padding=w.shape[-1] // 2),
+        conv2d_jax,
+    ),
+    *(
+        (
+            f"attention{', causal' if causal else ''}",
+            attended,
+            lambda q, k, v, causal=causal: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
+            lambda q, k, v, causal=causal: attention_jax(q, k, v, causal),
+        )
+        for causal in (False, True)
+    ),
+    *(
+        (
+            f"attention{', causal' if causal else ''}, by hand",
+            attended,
+            lambda q, k, v, causal=causal: attention_by_hand_torch(q, k, v, causal),
+            lambda q, k, v, causal=causal: attention_jax(q, k, v, causal),
+        )
+        for causal in (False, True)
+    ),
     ("transpose", same(1), lambda x: x.t().contiguous(), lambda x: x.T),
     ("take", lambda table, count: [table, ("rows of", table[0], count[0])], lambda t, i: t[i], lambda t, i: t[i]),
-    ("scatter_add, as gradient of take", lambda table, count: [table, ("rows of", table[0], count[0]), [count[0], *table[1:]]],
-     lambda t, i, v: torch.zeros_like(t).index_add_(0, i, v), lambda t, i, v: jnp.zeros_like(t).at[i].add(v)),
+    (
+        "scatter_add, as gradient of take",
+        lambda table, count: [table, ("rows of", table[0], count[0]), [count[0], *table[1:]]],
+        lambda t, i, v: torch.zeros_like(t).index_add_(0, i, v),
+        lambda t, i, v: jnp.zeros_like(t).at[i].add(v),
+    ),
     ("running sum, by jit::scan", same(1), lambda x: x.cumsum(1), lambda x: jnp.cumsum(x, 1)),
-    ("MLP training step", lambda s: [[s[1], s[2]], [s[2]], [s[2], s[3]], [s[3]], [s[0], s[1]], ("rows of", s[3], s[0])],
-     mlp_step_torch, mlp_step_jax),
+    (
+        "MLP training step",
+        lambda s: [[s[1], s[2]], [s[2]], [s[2], s[3]], [s[3]], [s[0], s[1]], ("rows of", s[3], s[0])],
+        mlp_step_torch,
+        mlp_step_jax,
+    ),
 ]
 
 
 def operands(shapes):
     random = np.random.default_rng(1)
-    return [random.integers(0, s[1], s[2]) if isinstance(s, tuple) else random.standard_normal(s, dtype=np.float32) for s in shapes]
+    return [
+        random.integers(0, s[1], s[2]) if isinstance(s, tuple) else random.standard_normal(s, dtype=np.float32)
+        for s in shapes
+    ]
 
 
 def close(a, b):

@@ -2,6 +2,7 @@
 
 The rows are chosen by name, from a file with one name in each line; the label of an entry is the peer's name.
 """
+
 import argparse
 import json
 import math
@@ -16,7 +17,7 @@ SUFFIXES = ("/manual_time", "/real_time")
 def parsed(description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", default="torch,jax", help="torch, jax or both: torch,jax")
-    parser.add_argument("--rows", type=pathlib.Path, help="file with the names of the rows to measure, one in each line; all")
+    parser.add_argument("--rows", type=pathlib.Path, help="file with names of rows, one in each line; all")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.05, help="of each repetition, at least")
@@ -48,12 +49,22 @@ class Report:
 
     def add_time(self, name, peer, index, seconds, iterations=1):
         full_name = self.given_names[name] if self.given_names else name
-        self.entries.append({"name": full_name, "run_name": full_name, "run_type": "iteration", "repetition_index": index,
-                             "iterations": iterations, "real_time": seconds * 1e9, "cpu_time": seconds * 1e9, "time_unit": "ns",
-                             "label": peer})
+        self.entries.append(
+            {
+                "name": full_name,
+                "run_name": full_name,
+                "run_type": "iteration",
+                "repetition_index": index,
+                "iterations": iterations,
+                "real_time": seconds * 1e9,
+                "cpu_time": seconds * 1e9,
+                "time_unit": "ns",
+                "label": peer,
+            }
+        )
 
     def measure(self, name, peer, make, wait):
-        """Times what `make()` gives. A peer that fails is no reason to lose the others. Gives the seconds of the first call."""
+        """Times what `make()` gives; returns the seconds of its first call. One that fails does not end the rest."""
         try:
             call = make()
             start = time.perf_counter()
@@ -62,7 +73,7 @@ class Report:
             seconds = self.repeat(name, peer, call, wait)
             print(f"{name}: {peer}: {seconds * 1e6:.3f} us", flush=True)
             return first
-        except Exception as error:   # whatever a framework may throw
+        except Exception as error:  # whatever a framework may throw
             print(f"{name}: {peer}: {error!r}"[:200], file=sys.stderr, flush=True)
             return None
 

@@ -1,34 +1,54 @@
 """Makes rows of files that Google Benchmark has written: those of bench.json, of the table, and of README.md.
 
-A file PROGRAM.ROUND.json holds what one run of a program measured. Rows are named "what/shape/dtype"; their counters are those
-of bench/comparison.hpp. Files whose context says `is_peer` hold rows of the same names by another library, whose name is the
-label. A ratio is taken within one repetition or, for a peer in another process, within one round; the median of all is shown.
+A file PROGRAM.ROUND.json holds what one run of a program measured. Rows are named "what/shape/dtype"; their counters
+are those of bench/comparison.hpp. Files whose context says `is_peer` hold rows of the same names by another library,
+whose name is the label. A ratio is taken within one repetition or, for a peer in another process, within one round; the
+median of all is shown.
 """
+
 import collections
 import json
 import re
 import statistics
 
-KEYS = ["name", "shape", "dtype", "device", "threads", "ours", "unit", "peer", "peer_value", "ratio", "limit",
-        "share_of_limit", "compile_ms", "note"]
+KEYS = [
+    "name",
+    "shape",
+    "dtype",
+    "device",
+    "threads",
+    "ours",
+    "unit",
+    "peer",
+    "peer_value",
+    "ratio",
+    "limit",
+    "share_of_limit",
+    "compile_ms",
+    "note",
+]
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 DTYPES = {"f64", "f32", "f16", "bf16", "i64", "i32"}
 # A counter that is a rate, the unit it is shown in, and that unit in the counter's.
-RATES = [("FLOP", "GFLOP/s", 1e9), ("bytes_per_second", "GB/s", 1e9), ("items_per_second", "Gelem/s", 1e9), ("calls", "Mcalls/s", 1e6)]
+RATES = [
+    ("FLOP", "GFLOP/s", 1e9),
+    ("bytes_per_second", "GB/s", 1e9),
+    ("items_per_second", "Gelem/s", 1e9),
+    ("calls", "Mcalls/s", 1e6),
+]
 # What is measured in bytes has them as a counter, and no time.
 SIZE = ("bytes", "MB", 1e6)
 
-# What README.md shows of all rows.
-README_ROWS = re.compile(
-    r"^(MLP training step|guarded call|trace tree|fori_loop|scan,|compile |call of 48 layers, blocks|recorded op|exp/|tanh/|sin/|gelu|"
-    r"multiply-add|softmax/|layer_norm/|column sum|full sum|sum over|matmul/|matmul \+ bias|batched|conv2d|attention|transpose|take|scatter|"
-    r"cumsum|running sum|sort|stripped|build a)")
+# What README.md leaves out of all rows.
+NOT_IN_README = re.compile(
+    r"^(dynamic|call of 48 layers, per layer|.*, gradients|gradient of a scan|while_loop|.*by hand)"
+)
 
 Place = collections.namedtuple("Place", "name shape dtype device threads has_own_threads")
 
 
 def place_of(run_name, device):
-    """Where a row belongs, from its name. `workers:N` are threads of the library, `threads:N` those of Google Benchmark."""
+    """Where a row belongs, from its name. `workers:N` are threads of the library, `threads:N` the benchmark's."""
     name, *parts = run_name.split("/")
     shape, dtype, threads, has_own_threads = [], "", 1, False
     for part in parts:
@@ -71,20 +91,26 @@ class Measured:
 
     def peer_of_rounds(self, name, rounds):
         """The same for seconds of another process, or of another row."""
-        ratios = [statistics.median(rounds[i]) / statistics.median(map(seconds_of, entries))
-                  for i, entries in self.rounds.items() if rounds.get(i)]
+        ratios = [
+            statistics.median(rounds[i]) / statistics.median(map(seconds_of, entries))
+            for i, entries in self.rounds.items()
+            if rounds.get(i)
+        ]
         if not ratios:
             return None
-        return name, statistics.median(value for values in rounds.values() for value in values), statistics.median(ratios)
+        seconds = statistics.median(value for values in rounds.values() for value in values)
+        return name, seconds, statistics.median(ratios)
 
 
 def read_files(folder):
     """Rows by place, in the order in which they were measured, and the contexts of the files."""
     found, contexts, peer_entries = {}, [], []
     for path in sorted(folder.glob("*.json"), key=lambda p: p.stat().st_mtime_ns):
-        if path.stat().st_size == 0:   # no row of the program was chosen
+        try:
+            data = json.loads(path.read_text())
+        except json.JSONDecodeError:
+            print(f"{path}: left out, for it is not whole: the program had no rows, or did not end")
             continue
-        data = json.loads(path.read_text())
         contexts.append(data["context"])
         device = data["context"].get("device", "cpu")
         match = re.fullmatch(r".*\.(\d+)\.json", path.name)
@@ -126,19 +152,28 @@ def rounded(value):
 def rows_of_place(place, measured, one_thread):
     """One row for each peer, or one without."""
     row = dict.fromkeys(KEYS)
-    row.update(name=place.name, shape=place.shape, dtype=place.dtype, device=place.device, threads=place.threads, note=measured.note)
+    row.update(
+        name=place.name,
+        shape=place.shape,
+        dtype=place.dtype,
+        device=place.device,
+        threads=place.threads,
+        note=measured.note,
+    )
     if not measured.entries():
         return [row]
     counter, unit, size = unit_of(measured, place.device)
     seconds = statistics.median(map(seconds_of, measured.entries()))
     figure = measured.counter(counter) if counter else seconds
     limit = measured.counter("limit")
-    row.update(ours=rounded(figure / size), unit=unit, limit=rounded(limit / size if limit else None), compile_ms=rounded(measured.counter("compile_ms")))
+    row.update(ours=rounded(figure / size), unit=unit, compile_ms=rounded(measured.counter("compile_ms")))
     if limit:
-        row["share_of_limit"] = rounded(figure / limit)
-    peers = [measured.peer_in_process(), *(measured.peer_of_rounds(name, rounds) for name, rounds in sorted(measured.peers.items()))]
+        row.update(limit=rounded(limit / size), share_of_limit=rounded(figure / limit))
+    peers = [measured.peer_in_process()]
+    peers += [measured.peer_of_rounds(name, rounds) for name, rounds in sorted(measured.peers.items())]
     if one_thread:
-        peers.append(measured.peer_of_rounds("one thread", {i: [*map(seconds_of, entries)] for i, entries in one_thread.rounds.items()}))
+        rounds = {i: [*map(seconds_of, entries)] for i, entries in one_thread.rounds.items()}
+        peers.append(measured.peer_of_rounds("one thread", rounds))
     rows = []
     for name, peer_seconds, ratio in filter(None, peers):
         # The same work in the peer's time.
@@ -165,7 +200,9 @@ def text_of(rows):
 def shown(value):
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
 def print_table(rows):
@@ -195,7 +232,10 @@ def machine_text(contexts):
 
 def markdown(rows, contexts):
     """A table with one line for each row and all its peers in it, and where it comes from."""
-    lines = ["| what | shape | threads | ours | peers, and ours against them | limit or target |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| what | shape | threads | ours | peers, and ours against them | limit or target |",
+        "|---|---|---|---|---|---|",
+    ]
     grouped = {}
     for row in rows:
         grouped.setdefault((row["name"], row["shape"], row["dtype"], row["threads"]), []).append(row)
@@ -208,10 +248,20 @@ def markdown(rows, contexts):
     return "\n".join([*lines, "", machine_text(contexts)])
 
 
+def update_documents(project, rows, contexts):
+    """The tables of the CPU: all rows in docs/performance.md, most of them in README.md."""
+    on_cpu = [row for row in rows if row["device"] == "cpu"]
+    chosen = [row for row in on_cpu if not NOT_IN_README.match(row["name"])]
+    replace_between_marks(project / "README.md", markdown(chosen, contexts))
+    replace_between_marks(project / "docs/performance.md", markdown(on_cpu, contexts))
+
+
 def replace_between_marks(path, text):
     """Puts the text between the lines <!-- bench --> and <!-- /bench -->."""
     old = path.read_text()
-    new, count = re.subn(r"(<!-- bench -->\n).*?(<!-- /bench -->)", lambda m: m[1] + text + "\n" + m[2], old, flags=re.DOTALL)
+    new, count = re.subn(
+        r"(<!-- bench -->\n).*?(<!-- /bench -->)", lambda m: m[1] + text + "\n" + m[2], old, flags=re.DOTALL
+    )
     if count == 0:
         raise SystemExit(f"{path} has no lines <!-- bench --> and <!-- /bench -->")
     path.write_text(new)
