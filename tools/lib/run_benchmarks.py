@@ -300,7 +300,7 @@ def main():
     failed = [] if options.source else measure(options, raw)
     rows, contexts = benchmark_rows.rows_of_folder(raw)
     if not rows:
-        print("no row has this name; --benchmark_list_tests prints those there are")
+        print(f"no rows in {raw}; --benchmark_list_tests prints the names there are")
         return 1
     options.output.write_text(benchmark_rows.text_of(rows))
     print()
