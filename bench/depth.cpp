@@ -1,16 +1,13 @@
-// What depth costs: compiling and calling 48 equal transformer layers, beside one layer and beside the whole graph without
-// regions.
-#include "measure.hpp"
-#include "row.hpp"
+// What depth costs: compiling and calling 48 equal transformer layers, beside one layer and beside the whole graph
+// without regions.
+#include "compiled.hpp"
 
-#include <sinter/sinter.hpp>
-
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
 using namespace sinter;
+using benchmark::State;
 
 namespace {
 
@@ -35,58 +32,90 @@ Tensor weight(std::int64_t in, std::int64_t out) { return randn({in, out}) / std
 std::vector<Layer> make_layers(int count) {
   std::vector<Layer> layers;
   for (int i = 0; i < count; ++i) {
-    layers.push_back({weight(width, 3 * width), weight(width, width), weight(width, 4 * width), weight(4 * width, width), ones({width}), zeros({width}), ones({width}), zeros({width})});
+    layers.push_back({.wqkv = weight(width, 3 * width),
+                      .wo = weight(width, width),
+                      .w1 = weight(width, 4 * width),
+                      .w2 = weight(4 * width, width),
+                      .g1 = ones({width}),
+                      .b1 = zeros({width}),
+                      .g2 = ones({width}),
+                      .b2 = zeros({width})});
     const Layer& p = layers.back();
     eval({p.wqkv, p.wo, p.w1, p.w2, p.g1, p.b1, p.g2, p.b2});
   }
   return layers;
 }
 
-/// Median of cold compiles (every cache dropped before), in microseconds.
+/// Seconds of a compilation with every cache dropped before.
 template <class F>
-double compile_us(const F& f, const Tensor& x, const std::vector<Layer>& layers) {
-  auto g = jit::compile(f);
-  std::vector<double> times;
-  for (int i = 0; i < 11; ++i) {
-    jit::reset();
-    g.warm_up(x, layers);
-    times.push_back(g.stats().compile_ms * 1e3);
-  }
-  return bench::median(times);
+double cold_compile_seconds(const F& compiled, const Tensor& x, const std::vector<Layer>& layers) {
+  jit::reset();
+  compiled.warm_up(x, layers);
+  return compiled.stats().compile_ms * 1e-3;
 }
 
 template <class F>
-void print_rows(const std::string& name, const F& f, const Tensor& x) {
+void compile_row(State& state, const F& f) {
+  const Tensor& x = bench::noise({2, 16, width});
   const auto one = make_layers(1), many = make_layers(48);
-  const double single = compile_us(f, x, one), deep = compile_us(f, x, many);
-  bench::print({.name = "compile 48 layers, " + name, .shape = "2x16x128", .dtype = "f32", .ours = deep, .unit = "us", .peer = "one layer", .peer_value = single, .limit = 1.5 * single});
-  auto shallow = jit::compile(f), whole = jit::compile(f);
-  bench::keep(shallow(x, one)), bench::keep(whole(x, many));
-  const double call_one = bench::measure([&] { bench::keep(shallow(x, one)); }), call_many = bench::measure([&] { bench::keep(whole(x, many)); });
-  bench::print({.name = "call of 48 layers, per layer, " + name, .shape = "2x16x128", .dtype = "f32", .ours = call_many / 48 * 1e6, .unit = "us", .peer = "one layer", .peer_value = call_one * 1e6});
+  auto shallow = jit::compile(f), deep = jit::compile(f);
+  bench::alternate_seconds(
+      state, "one layer", [&] { return cold_compile_seconds(deep, x, many); },
+      [&] { return cold_compile_seconds(shallow, x, one); });
+  bench::set_limit(state, 1.5 * state.counters["peer_seconds"]);
+}
+
+/// A layer of 48 beside one layer alone.
+template <class F>
+void call_per_layer_row(State& state, const F& f) {
+  const Tensor& x = bench::noise({2, 16, width});
+  const auto one = make_layers(1), many = make_layers(48);
+  jit::reset();
+  auto shallow = jit::compile(f), deep = jit::compile(f);
+  bench::alternate(
+      state, "one layer", [&] { benchmark::DoNotOptimize(deep(x, many)); },
+      [&] { benchmark::DoNotOptimize(shallow(x, one)); }, 48);
 }
 
 /// Steady state: calls of one body, against the whole graph as one plan.
 template <class F>
-void print_whole_graph_row(const std::string& name, const F& f, const Tensor& x) {
+void call_row(State& state, const F& f) {
+  const Tensor& x = bench::noise({2, 16, width});
   const auto layers = make_layers(48);
+  jit::reset();
   auto calls = jit::compile(f), whole = jit::compile(f);
   const Tensor y = calls(x, layers);
   Context::get().outlines = false;
   const Tensor z = whole(x, layers);
   Context::get().outlines = true;
-  bench::require_close(to_vector<float>(y), to_vector<float>(z), 1e-3, name);
-  const bench::Pair pair = bench::compare([&] { bench::keep(calls(x, layers)); }, [&] { bench::keep(whole(x, layers)); });
-  bench::print({.name = "call of 48 layers, " + name, .shape = "2x16x128", .dtype = "f32", .ours = pair.ours * 1e6, .unit = "us", .peer = "whole graph", .peer_value = pair.peer * 1e6,
-                .compile_ms = whole.stats().compile_ms});
+  if (!bench::agree(state, to_vector<float>(y), to_vector<float>(z), 1e-3)) return;
+  bench::alternate(
+      state, "whole graph", [&] { benchmark::DoNotOptimize(calls(x, layers)); },
+      [&] { benchmark::DoNotOptimize(whole(x, layers)); });
+}
+
+template <class F>
+void add_rows(const std::string& blocks, const F& f) {
+  const std::string shape = "/2x16x128/f32";
+  bench::add("compile 48 layers, " + blocks + shape, [f](State& state) {
+    compile_row(state, f);
+  })->Unit(benchmark::kMicrosecond);
+  bench::add("call of 48 layers, per layer, " + blocks + shape, [f](State& state) {
+    call_per_layer_row(state, f);
+  })->Unit(benchmark::kMicrosecond);
+}
+
+template <class F>
+void add_whole_graph_row(const std::string& blocks, const F& f) {
+  bench::add("call of 48 layers, " + blocks + "/2x16x128/f32", [f](State& state) {
+    call_row(state, f);
+  })->Unit(benchmark::kMicrosecond);
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   set_thread_count(1);
-  Tensor x = randn({2, 16, width});
-  eval(x);
   const auto found = [](Tensor h, const std::vector<Layer>& layers) {
     for (const Layer& p : layers) h = transformer_layer(h, p);
     return h;
@@ -101,10 +130,11 @@ int main() {
       return jit::grad<1>([f](Tensor y, const std::vector<Layer>& ps) { return sum(f(y, ps)); })(h, layers);
     };
   };
-  print_rows("blocks found", found, x);
-  print_rows("jit::region", marked, x);
-  print_whole_graph_row("blocks found", found, x);
-  print_whole_graph_row("jit::region", marked, x);
-  print_rows("blocks found, gradients", gradient_of(found), x);
-  print_rows("jit::region, gradients", gradient_of(marked), x);
+  add_rows("blocks found", found);
+  add_rows("jit::region", marked);
+  add_whole_graph_row("blocks found", found);
+  add_whole_graph_row("jit::region", marked);
+  add_rows("blocks found, gradients", gradient_of(found));
+  add_rows("jit::region, gradients", gradient_of(marked));
+  return bench::run(argc, argv);
 }

@@ -1,181 +1,199 @@
-// Compiled functions on a GPU: bandwidth of memory-bound kernels against a plain copy, products, a training step, and what
-// a call and a first call cost. SINTER_GPU_PEERS names a file that bench/gpu_peers.py wrote in the same session: lines of
-// "name peer value unit", from which the best peer of each row is taken. Prints nothing where there is no GPU.
+// Compiled functions on a GPU: bandwidth of memory-bound kernels against a plain copy, products, a training step, and
+// what a call and a first call cost. The peers, PyTorch and JAX, have a program of their own (gpu_peers.py).
 //
-// `bench_gpu --first NAME` prints the milliseconds of one first call; the program runs itself so, in processes of their own.
-#include <sinter/sinter.hpp>
+// `bench_gpu --first NAME` prints the milliseconds of one first call; the program runs itself so, in processes of their
+// own.
+#include "compiled.hpp"
 
-#include "measure.hpp"
-#include "row.hpp"
-
+#include <unistd.h>
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <map>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 using namespace sinter;
+using benchmark::State;
 
 #ifdef SINTER_CUDA
 namespace {
 
 const Device gpu = Device::cuda(0);
+using Extents = std::vector<std::int64_t>;
 
-struct Peer {
-  std::string name;
-  double value = bench::absent;
-};
-
-/// The best of each row: most GB/s or TFLOP/s, fewest us.
-std::map<std::string, Peer> read_peers() {
-  std::map<std::string, Peer> best;
-  const char* path = std::getenv("SINTER_GPU_PEERS");
-  if (path == nullptr) return best;
-  std::ifstream file(path);
-  std::string row, peer, unit;
-  double value = 0;
-  while (file >> row >> peer >> value >> unit) {
-    std::replace(row.begin(), row.end(), '~', ' ');
-    Peer& known = best[row];
-    const bool is_rate = unit.find('/') != std::string::npos;
-    if (known.name.empty() || (is_rate ? value > known.value : value < known.value)) known = {peer, value};
-  }
-  return best;
+Tensor noise(const Extents& extents, DType dtype = DType::f32) {
+  const Tensor x = randn(Shape(extents), {.device = gpu}).to(dtype);
+  eval(x);
+  return x;
 }
 
-/// Seconds of one call, from events on the device around several.
-double device_seconds(const std::function<void()>& call) {
+/// Whether the GPU and the CPU agree; see bench::agree.
+bool agree(State& state, const Tensor& on_gpu, const Tensor& on_cpu, double tolerance = 2e-4) {
+  return bench::agree(state, to_vector<float>(on_gpu), to_vector<float>(on_cpu), tolerance);
+}
+
+// ---- time -----------------------------------------------------------------------------------------------------------
+
+/// Seconds of so many calls, from events on the device around them.
+double device_seconds(const std::function<void()>& call, int calls) {
+  cuda::Event start, end;
+  start.record();
+  for (int i = 0; i < calls; ++i) call();
+  end.record();
+  return start.elapsed_ms(end) / 1e3;
+}
+
+void time_on_device(State& state, const std::function<void()>& call) {
+  constexpr int calls = 8;
   for (int i = 0; i < 3; ++i) call();
   cuda::synchronize();
-  std::vector<double> times;
-  for (int i = 0; i < 9; ++i) {
-    constexpr int calls = 8;
-    cuda::Event start, end;
-    start.record();
-    for (int k = 0; k < calls; ++k) call();
-    end.record();
-    times.push_back(start.elapsed_ms(end) / 1e3 / calls);
-  }
-  return bench::median(times);
+  while (state.KeepRunningBatch(calls)) state.SetIterationTime(device_seconds(call, calls));
 }
 
-/// Seconds that the calling thread spends in one call; the device keeps up.
-double host_seconds(const std::function<void()>& call) {
-  for (int i = 0; i < 100; ++i) call();
-  std::vector<double> times;
-  for (int i = 0; i < 21; ++i) {
+/// What the calling thread spends in a call; the device keeps up.
+void time_on_host(State& state, const std::function<void()>& call) {
+  constexpr int calls = 100;
+  for (int i = 0; i < calls; ++i) call();
+  while (state.KeepRunningBatch(calls)) {
     cuda::synchronize();
-    times.push_back(bench::time_slice(call, 100));
-  }
-  return bench::median(times);
-}
-
-std::map<std::string, Peer> peers;
-
-void report(bench::Row row) {
-  if (row.dtype.empty()) row.dtype = "f32";
-  row.device = "cuda";
-  if (const auto found = peers.find(row.name); found != peers.end()) row.peer = found->second.name, row.peer_value = found->second.value;
-  bench::print(row);
-}
-
-/// Ends the program where the GPU and the CPU disagree.
-void require_same(const Tensor& on_gpu, const Tensor& on_cpu, const char* name) {
-  bench::require_close(to_vector<float>(on_gpu), to_vector<float>(on_cpu), 2e-4, name);
-}
-
-Tensor noise(std::initializer_list<Dim> shape) { return randn(Shape(shape), {.device = gpu}); }
-
-/// A memory-bound function of tensors: first checked on small ones, then timed. `bytes` is what it must move.
-template <class F, class... Large>
-void bandwidth(const char* name, const char* shape, double copy, double bytes, F function, std::initializer_list<Tensor> small, const Large&... large) {
-  auto compiled = jit::compile(function);
-  const std::vector<Tensor> few(small);
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
-    require_same(compiled(few[i]...), compiled(few[i].to(Device::cpu())...), name);
-  }(std::make_index_sequence<sizeof...(Large)>{});
-  const double start = bench::now();
-  bench::keep(compiled(large...));
-  cuda::synchronize();
-  const double first = (bench::now() - start) * 1e3;
-  const double seconds = device_seconds([&] { bench::keep(compiled(large...)); });
-  report({.name = name, .shape = shape, .ours = bytes / seconds * 1e-9, .unit = "GB/s", .limit = copy, .compile_ms = first});
-}
-
-void memory_bound_rows() {
-  constexpr std::int64_t n = std::int64_t{1} << 27, rows = 16384, columns = 8192;
-  const double bytes = 4.0 * n;
-  const Tensor x = noise({n}), y = noise({n}), z = noise({n});
-  const Tensor matrix = noise({rows, columns}), other = noise({rows, columns}), weight = noise({columns}), bias = noise({columns});
-  for (const Tensor* t : {&x, &y, &z, &matrix, &other, &weight, &bias}) eval(*t);
-  auto negate = jit::compile([](Tensor a) { return Tensor(-a); });
-  const double copy = 2 * bytes / device_seconds([&] { bench::keep(negate(x)); }) * 1e-9;
-  bandwidth("chain", "2^27", copy, 4 * bytes, [](Tensor a, Tensor b, Tensor c) { return Tensor(gelu(a * b + c) * a - tanh(b)); },
-            {noise({1003}), noise({1003}), noise({1003})}, x, y, z);
-  bandwidth("softmax", "16384x8192", copy, 2 * bytes, [](Tensor a) { return softmax(a, 1); }, {noise({33, 1024})}, matrix);
-  bandwidth("add+layernorm", "16384x8192", copy, 3 * bytes, [](Tensor a, Tensor r, Tensor w, Tensor b) { return layer_norm(a + r, w.shape(), w, b); },
-            {noise({33, 1024}), noise({33, 1024}), noise({1024}), noise({1024})}, matrix, other, weight, bias);
-  bandwidth("row sum", "16384x8192", copy, bytes, [](Tensor a) { return sum(a, 1); }, {noise({33, 1025})}, matrix);
-  bandwidth("column sum of squares", "16384x8192", copy, bytes, [](Tensor a) { return sum(a * a, 0); }, {noise({1025, 34})}, matrix);
-  bandwidth("sum", "2^27", copy, bytes, [](Tensor a) { return sum(a); }, {noise({100003})}, x);
-}
-
-void product_row(const char* name, std::int64_t m, std::int64_t k, std::int64_t n, MatmulPrecision precision = MatmulPrecision::f32) {
-  const Tensor x = noise({m, k}), w = noise({k, n}), b = noise({n});
-  for (const Tensor* t : {&x, &w, &b}) eval(*t);
-  auto compiled = jit::compile([](Tensor a, Tensor c, Tensor d) { return Tensor(gelu(matmul(a, c) + d)); }, {.matmul_precision = precision});
-  const Tensor few[] = {noise({130, 99}), noise({99, 260}), noise({260})};
-  const Tensor there = compiled(few[0], few[1], few[2]), here = compiled(few[0].to(Device::cpu()), few[1].to(Device::cpu()), few[2].to(Device::cpu()));
-  bench::require_close(to_vector<float>(there), to_vector<float>(here), precision == MatmulPrecision::tf32 ? 5e-2 : 2e-4, name);
-  const double seconds = device_seconds([&] { bench::keep(compiled(x, w, b)); });
-  report({.name = name, .shape = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), .ours = 2e-12 * static_cast<double>(m * k) * static_cast<double>(n) / seconds,
-          .unit = "TFLOP/s"});
-}
-
-/// A layer of a network, with its bias by the library and in a kernel of its own.
-void epilogue_rows(std::int64_t m, std::int64_t k, std::int64_t n) {
-  const Tensor x = noise({m, k}), w = noise({k, n}), b = noise({n});
-  for (const Tensor* t : {&x, &w, &b}) eval(*t);
-  const auto row = [&](const char* name, cuda::ProductPolicy policy, auto&& function) {
-    cuda::set_product_policy(policy);
-    auto compiled = jit::compile(function);
-    const double seconds = device_seconds([&] { bench::keep(compiled(x, w, b)); });
-    report({.name = name, .shape = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), .ours = 2e-12 * static_cast<double>(m * k) * static_cast<double>(n) / seconds,
-            .unit = "TFLOP/s"});
-  };
-  using Policy = cuda::ProductPolicy;
-  row("linear, bias by the library", Policy::library, [](Tensor a, Tensor c, Tensor d) { return Tensor(matmul(a, c) + d); });
-  row("linear, bias in a kernel", Policy::library_then_kernel, [](Tensor a, Tensor c, Tensor d) { return Tensor(matmul(a, c) + d); });
-  row("linear, generated", Policy::fma, [](Tensor a, Tensor c, Tensor d) { return Tensor(matmul(a, c) + d); });
-  row("linear, as measured", Policy::measured, [](Tensor a, Tensor c, Tensor d) { return Tensor(matmul(a, c) + d); });
-  row("linear+relu, by the library and a kernel", Policy::library, [](Tensor a, Tensor c, Tensor d) { return Tensor(relu(matmul(a, c) + d)); });
-  row("linear+relu, as measured", Policy::measured, [](Tensor a, Tensor c, Tensor d) { return Tensor(relu(matmul(a, c) + d)); });
-}
-
-/// The generated kernel on tensor cores beside the library.
-void tensor_rows() {
-  using Policy = cuda::ProductPolicy;
-  const auto row = [](const std::string& name, Policy policy, std::int64_t n, DType dtype, MatmulPrecision precision) {
-    const Tensor x = noise({n, n}).to(dtype), w = noise({n, n}).to(dtype), b = noise({n}).to(dtype);
-    for (const Tensor* t : {&x, &w, &b}) eval(*t);
-    const bool is_layer = dtype == DType::f32;
-    cuda::set_product_policy(policy);
-    auto compiled = jit::compile([=](Tensor a, Tensor c, Tensor d) { return is_layer ? Tensor(gelu(matmul(a, c) + d)) : matmul(a, c); }, {.matmul_precision = precision});
-    const double seconds = device_seconds([&] { bench::keep(compiled(x, w, b)); });
-    cuda::set_product_policy(Policy::measured);
-    report({.name = name, .shape = std::to_string(n) + "x" + std::to_string(n) + "x" + std::to_string(n), .dtype = dtype == DType::f64 ? "f64" : "f32",
-            .ours = 2e-12 * static_cast<double>(n * n) * static_cast<double>(n) / seconds, .unit = "TFLOP/s"});
-  };
-  row("matmul f64", Policy::measured, 4096, DType::f64, MatmulPrecision::f32);
-  row("linear+gelu in tf32, large", Policy::measured, 8192, DType::f32, MatmulPrecision::tf32);
-  for (const auto& [suffix, policy] : {std::pair{", generated", Policy::tensor_cores}, {", library", Policy::library}}) {
-    row(std::string("matmul f64") + suffix, policy, 4096, DType::f64, MatmulPrecision::f32);
-    row(std::string("linear+gelu in tf32") + suffix, policy, 4096, DType::f32, MatmulPrecision::tf32);
-    row(std::string("linear+gelu in tf32, small") + suffix, policy, 1024, DType::f32, MatmulPrecision::tf32);
-    row(std::string("linear+gelu in tf32, large") + suffix, policy, 8192, DType::f32, MatmulPrecision::tf32);
-    row(std::string("linear+gelu in tf32x3") + suffix, policy, 4096, DType::f32, MatmulPrecision::tf32x3);
+    state.SetIterationTime(bench::seconds_of(call, calls));
   }
 }
+
+// ---- memory-bound kernels -------------------------------------------------------------------------------------------
+
+constexpr std::int64_t elements = std::int64_t{1} << 27, row_count = 16384, row_length = 8192;
+const Extents vector = {elements}, matrix = {row_count, row_length}, row = {row_length};
+
+/// Bytes a second of a plain copy, measured once.
+double copy_rate() {
+  static const double rate = [] {
+    const Tensor x = noise(vector);
+    auto negate = jit::compile([](Tensor a) { return Tensor(-a); });
+    const auto call = [&] { benchmark::DoNotOptimize(negate(x)); };
+    device_seconds(call, 3);
+    constexpr int calls = 50;
+    return calls * 8.0 * elements / device_seconds(call, calls);
+  }();
+  return rate;
+}
+
+/// First checked on the `small` arguments, then timed on those of `extents`. A call must move `passes` times 2^27
+/// numbers.
+template <class F, class... E>
+void bandwidth_row(State& state, double passes, F function, const std::vector<Tensor>& small, const E&... extents) {
+  jit::reset();
+  auto checked = jit::compile(function);
+  const auto is_right = [&]<std::size_t... i>(std::index_sequence<i...>) {
+    return agree(state, checked(small[i]...), checked(small[i].to(Device::cpu())...));
+  };
+  if (!is_right(std::make_index_sequence<sizeof...(E)>())) return;
+  auto compiled = jit::compile(function);   // of its own, so that its sizes are those that are timed
+  const auto time = [&](const auto&... large) {
+    const double first = bench::seconds_of([&] {
+      benchmark::DoNotOptimize(compiled(large...));
+      cuda::synchronize();
+    });
+    time_on_device(state, [&] { benchmark::DoNotOptimize(compiled(large...)); });
+    state.counters["compile_ms"] = first * 1e3;
+  };
+  time(noise(extents)...);
+  bench::count_bytes(state, static_cast<std::int64_t>(passes * 4 * elements));
+  bench::set_limit(state, copy_rate());
+}
+
+void add_memory_bound_rows() {
+  bench::add("chain/2^27/f32", [](State& state) {
+    const auto chain = [](Tensor a, Tensor b, Tensor c) { return Tensor(gelu(a * b + c) * a - tanh(b)); };
+    bandwidth_row(state, 4, chain, {noise({1003}), noise({1003}), noise({1003})}, vector, vector, vector);
+  });
+  bench::add("softmax/16384x8192/f32", [](State& state) {
+    bandwidth_row(
+        state, 2, [](Tensor a) { return softmax(a, 1); }, {noise({33, 1024})}, matrix);
+  });
+  bench::add("add+layernorm/16384x8192/f32", [](State& state) {
+    const auto normalised = [](Tensor a, Tensor r, Tensor w, Tensor b) { return layer_norm(a + r, w.shape(), w, b); };
+    bandwidth_row(state, 3, normalised, {noise({33, 1024}), noise({33, 1024}), noise({1024}), noise({1024})}, matrix,
+                  matrix, row, row);
+  });
+  bench::add("row sum/16384x8192/f32", [](State& state) {
+    bandwidth_row(
+        state, 1, [](Tensor a) { return sum(a, 1); }, {noise({33, 1025})}, matrix);
+  });
+  bench::add("column sum of squares/16384x8192/f32", [](State& state) {
+    bandwidth_row(
+        state, 1, [](Tensor a) { return sum(a * a, 0); }, {noise({1025, 34})}, matrix);
+  });
+  bench::add("sum/2^27/f32", [](State& state) {
+    bandwidth_row(
+        state, 1, [](Tensor a) { return sum(a); }, {noise({100003})}, vector);
+  });
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+using Policy = cuda::ProductPolicy;
+
+/// How a row's products are made; the policy is the process's, and set back afterwards.
+struct ProductOptions {
+  MatmulPrecision precision = MatmulPrecision::f32;
+  Policy policy = Policy::measured;
+  DType dtype = DType::f32;
+};
+
+/// A product of square matrices and what follows it, checked on odd sizes, then timed.
+template <class F>
+void product_row(State& state, std::int64_t n, ProductOptions options, F function) {
+  jit::reset();
+  cuda::set_product_policy(options.policy);
+  const jit::Options settings = {.matmul_precision = options.precision};
+  auto checked = jit::compile(function, settings);
+  const Tensor few[] = {noise({130, 99}, options.dtype), noise({99, 260}, options.dtype), noise({260}, options.dtype)};
+  const Tensor there = checked(few[0], few[1], few[2]),
+               here = checked(few[0].to(Device::cpu()), few[1].to(Device::cpu()), few[2].to(Device::cpu()));
+  const double tolerance = options.precision == MatmulPrecision::tf32 ? 5e-2 : 2e-4;
+  if (agree(state, there.to(DType::f32), here.to(DType::f32), tolerance)) {
+    const Tensor x = noise({n, n}, options.dtype), w = noise({n, n}, options.dtype), b = noise({n}, options.dtype);
+    auto compiled = jit::compile(function, settings);   // of its own, so that its sizes are those that are timed
+    time_on_device(state, [&] { benchmark::DoNotOptimize(compiled(x, w, b)); });
+    bench::count_flops(state, 2.0 * static_cast<double>(n * n) * static_cast<double>(n));
+  }
+  cuda::set_product_policy(Policy::measured);
+}
+
+template <class F>
+void add_product(const std::string& name, std::int64_t n, ProductOptions options, F function) {
+  const std::string shape = bench::shape_text({n, n, n}), dtype = options.dtype == DType::f64 ? "f64" : "f32";
+  bench::add(name + "/" + shape + "/" + dtype, [=](State& state) { product_row(state, n, options, function); });
+}
+
+void add_products() {
+  const auto linear_gelu = [](Tensor a, Tensor c, Tensor d) { return Tensor(gelu(matmul(a, c) + d)); };
+  const auto linear_relu = [](Tensor a, Tensor c, Tensor d) { return Tensor(relu(matmul(a, c) + d)); };
+  const auto linear = [](Tensor a, Tensor c, Tensor d) { return Tensor(matmul(a, c) + d); };
+  const auto plain = [](Tensor a, Tensor c, Tensor) { return matmul(a, c); };
+  constexpr auto tf32 = MatmulPrecision::tf32, tf32x3 = MatmulPrecision::tf32x3;
+  for (const auto& [suffix, policy] :
+       {std::pair{"", Policy::measured}, {", generated", Policy::tensor_cores}, {", library", Policy::library}}) {
+    add_product(std::string("matmul") + suffix, 4096, {.policy = policy, .dtype = DType::f64}, plain);
+    for (std::int64_t n : {1024, 4096, 8192})
+      add_product(std::string("linear+gelu in tf32") + suffix, n, {.precision = tf32, .policy = policy}, linear_gelu);
+    add_product(std::string("linear+gelu in tf32x3") + suffix, 4096, {.precision = tf32x3, .policy = policy},
+                linear_gelu);
+  }
+  for (std::int64_t n : {1024, 4096}) add_product("linear+gelu", n, {}, linear_gelu);
+  // A layer with its bias by the library and in a kernel of its own.
+  add_product("linear, bias by the library", 4096, {.policy = Policy::library}, linear);
+  add_product("linear, bias in a kernel", 4096, {.policy = Policy::library_then_kernel}, linear);
+  add_product("linear, generated", 4096, {.policy = Policy::fma}, linear);
+  add_product("linear, as measured", 4096, {}, linear);
+  add_product("linear+relu, by the library and a kernel", 4096, {.policy = Policy::library}, linear_relu);
+  add_product("linear+relu, as measured", 4096, {}, linear_relu);
+}
+
+// ---- a training step, calls -----------------------------------------------------------------------------------------
 
 struct Network {
   Variable w1{randn({784, 256}, {.device = gpu}) * 0.03f, "w1"}, b1{zeros({256}, {.device = gpu}), "b1"};
@@ -183,55 +201,77 @@ struct Network {
 };
 
 auto training_step(jit::Mode mode = jit::Mode::default_) {
-  return jit::compile([](const Network& n, Tensor in, Tensor target, Scalar rate) {
-    auto [loss, gradients] = jit::value_and_grad([&](const Network& m) {
-      Tensor error = matmul(relu(matmul(in, m.w1) + m.b1), m.w2) + m.b2 - target;
-      return mean(error * error);
-    })(n);
-    auto update = [&, &g = gradients](const Variable& v) { v -= rate * g[v]; };
-    update(n.w1), update(n.b1), update(n.w2), update(n.b2);
-    return loss;
-  }, {.mode = mode});
+  return jit::compile(
+      [](const Network& n, Tensor in, Tensor target, Scalar rate) {
+        auto [loss, gradients] = jit::value_and_grad([&](const Network& m) {
+          Tensor error = matmul(relu(matmul(in, m.w1) + m.b1), m.w2) + m.b2 - target;
+          return mean(error * error);
+        })(n);
+        auto update = [&, &g = gradients](const Variable& v) { v -= rate * g[v]; };
+        for (const Variable* v : {&n.w1, &n.b1, &n.w2, &n.b2}) update(*v);
+        return loss;
+      },
+      {.mode = mode});
 }
 
-/// Kernel by kernel, or as a graph.
-void training_row(jit::Mode mode) {
-  const bool is_graph = mode == jit::Mode::reduce_overhead;
+/// Kernel by kernel, or as a graph; its time on the device and its share of the host's.
+void training_row(State& state, jit::Mode mode, void (*time)(State&, const std::function<void()>&)) {
   const Network net;
   const Tensor x = noise({128, 784}), y = noise({128, 10});
-  for (const Tensor* t : {&x, &y}) eval(*t);
   auto step = training_step(mode);
   const float first = item<float>(step(net, x, y, 0.05));
-  for (int i = 0; i < 50; ++i) bench::keep(step(net, x, y, 0.05));
-  if (!(item<float>(step(net, x, y, 0.05)) < first)) std::printf("the training step does not learn\n"), std::exit(1);
-  const double seconds = device_seconds([&] { bench::keep(step(net, x, y, 0.01)); });
-  report({.name = is_graph ? "MLP training step, graphs" : "MLP training step", .shape = "128x784x256x10", .ours = seconds * 1e6, .unit = "us"});
-  const double host = host_seconds([&] { bench::keep(step(net, x, y, 0.01)); });
-  report({.name = is_graph ? "host cost of a training step, graphs" : "host cost of a training step", .shape = "128x784x256x10", .ours = host * 1e6, .unit = "us"});
+  for (int i = 0; i < 50; ++i) benchmark::DoNotOptimize(step(net, x, y, 0.05));
+  if (!(item<float>(step(net, x, y, 0.05)) < first)) {
+    bench::has_wrong_result = true;
+    return state.SkipWithError("wrong result: the training step does not learn");
+  }
+  time(state, [&] { benchmark::DoNotOptimize(step(net, x, y, 0.01)); });
 }
 
-void call_row() {
-  const Tensor x = noise({16}), y = noise({16}), m = noise({16, 16});
-  for (const Tensor* t : {&x, &y, &m}) eval(*t);
-  auto f = jit::compile([](Tensor a, Tensor b) { return Tensor(a * b + a); });
-  report({.name = "host cost of a call", .shape = "16", .ours = host_seconds([&] { bench::keep(f(x, y)); }) * 1e6, .unit = "us"});
-  auto four = [](Tensor a) { return matmul(matmul(matmul(matmul(a, a), a), a), a); };
-  auto plain = jit::compile(four), graph = jit::compile(four, {.mode = jit::Mode::reduce_overhead});
-  report({.name = "host cost of a call, four kernels", .shape = "16x16", .ours = host_seconds([&] { bench::keep(plain(m)); }) * 1e6, .unit = "us"});
-  report({.name = "host cost of a call, graph", .shape = "16x16", .ours = host_seconds([&] { bench::keep(graph(m)); }) * 1e6, .unit = "us"});
+void add_training_rows() {
+  for (const auto& [suffix, mode] : {std::pair{"", jit::Mode::default_}, {", graphs", jit::Mode::reduce_overhead}}) {
+    const std::string shape = std::string(suffix) + "/128x784x256x10/f32";
+    bench::add("MLP training step" + shape, [mode](State& state) {
+      training_row(state, mode, time_on_device);
+    })->Unit(benchmark::kMicrosecond);
+    bench::add("host cost of a training step" + shape, [mode](State& state) {
+      training_row(state, mode, time_on_host);
+    })->Unit(benchmark::kMicrosecond);
+  }
 }
 
-// ---- first calls --------------------------------------------------------------------------------------------------------
+template <class F, class... E>
+void add_call(const std::string& name, jit::Mode mode, F function, const E&... extents) {
+  const auto body = [=](State& state) {
+    auto compiled = jit::compile(function, {.mode = mode});
+    const auto time = [&](const auto&... arguments) {
+      time_on_host(state, [&] { benchmark::DoNotOptimize(compiled(arguments...)); });
+    };
+    time(noise(extents)...);
+  };
+  bench::add(name, body)->Unit(benchmark::kMicrosecond);
+}
+
+void add_calls() {
+  const auto four = [](Tensor a) { return matmul(matmul(matmul(matmul(a, a), a), a), a); };
+  add_call(
+      "host cost of a call/16/f32", jit::Mode::default_, [](Tensor a, Tensor b) { return Tensor(a * b + a); },
+      Extents{16}, Extents{16});
+  add_call("host cost of a call, four kernels/16x16/f32", jit::Mode::default_, four, Extents{16, 16});
+  add_call("host cost of a call, graph/16x16/f32", jit::Mode::reduce_overhead, four, Extents{16, 16});
+}
+
+// ---- first calls ----------------------------------------------------------------------------------------------------
 
 /// Milliseconds of a first call, until the device is done. Driver, NVRTC and the pool have been in use.
 template <class F, class... Args>
 double first_call_ms(F& function, const Args&... args) {
   eval(Tensor(noise({64}) + 1));
   cuda::synchronize();
-  const double start = bench::now();
-  bench::keep(function(args...));
-  cuda::synchronize();
-  return (bench::now() - start) * 1e3;
+  return 1e3 * bench::seconds_of([&] {
+           benchmark::DoNotOptimize(function(args...));
+           cuda::synchronize();
+         });
 }
 
 struct FirstCall {
@@ -239,37 +279,43 @@ struct FirstCall {
   double (*ms)();
 };
 constexpr FirstCall first_calls[] = {
-    {"chain", [] {
+    {"chain",
+     [] {
        const Tensor x = ones({1 << 20}, {.device = gpu});
        eval(x);
        auto f = jit::compile([](Tensor a, Tensor b, Tensor c) { return Tensor(gelu(a * b + c) * a - tanh(b)); });
        return first_call_ms(f, x, x, x);
      }},
-    {"softmax", [] {
+    {"softmax",
+     [] {
        const Tensor x = ones({1024, 8192}, {.device = gpu});
        eval(x);
        auto f = jit::compile([](Tensor a) { return softmax(a, 1); });
        return first_call_ms(f, x);
      }},
-    {"add+layernorm", [] {
+    {"add+layernorm",
+     [] {
        const Tensor x = ones({1024, 8192}, {.device = gpu}), w = ones({8192}, {.device = gpu});
-       eval(x), eval(w);
+       eval({x, w});
        auto f = jit::compile([](Tensor a, Tensor r, Tensor s, Tensor b) { return layer_norm(a + r, s.shape(), s, b); });
        return first_call_ms(f, x, x, w, w);
      }},
-    {"column sum of squares", [] {
+    {"column sum of squares",
+     [] {
        const Tensor x = ones({1024, 8192}, {.device = gpu});
        eval(x);
        auto f = jit::compile([](Tensor a) { return sum(a * a, 0); });
        return first_call_ms(f, x);
      }},
-    {"linear+gelu", [] {
+    {"linear+gelu",
+     [] {
        const Tensor x = ones({512, 512}, {.device = gpu}), b = ones({512}, {.device = gpu});
-       eval(x), eval(b);
+       eval({x, b});
        auto f = jit::compile([](Tensor a, Tensor c, Tensor d) { return Tensor(gelu(matmul(a, c) + d)); });
        return first_call_ms(f, x, x, b);
      }},
-    {"MLP training step", [] {
+    {"MLP training step",
+     [] {
        const Network net;
        const Tensor x = ones({128, 784}, {.device = gpu}), y = ones({128, 10}, {.device = gpu});
        for (const Tensor& t : {x, y, net.w1.value(), net.w2.value(), net.b1.value(), net.b2.value()}) eval(t);
@@ -278,55 +324,68 @@ constexpr FirstCall first_calls[] = {
      }},
 };
 
-/// What another process of this program measures; it keeps machine code in `cache`.
-double in_new_process(const std::string& program, const std::string& name, const std::string& cache) {
+/// Seconds of what another process of this program measures; it keeps machine code in `cache`. Negative: it failed.
+double first_call_seconds(const std::string& name, const std::string& cache) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string command = "SINTER_CACHE_DIR='" + cache + "' '" + program + "' --first '" + name + "'";
   std::FILE* output = popen(command.c_str(), "r");
-  double ms = bench::absent;
-  const bool is_read = output != nullptr && std::fscanf(output, "%lf", &ms) == 1;
-  if (output == nullptr || pclose(output) != 0 || !is_read) std::fprintf(stderr, "%s failed\n", command.c_str()), std::exit(1);
-  return ms;
+  if (output == nullptr) return -1;
+  double ms = -1;
+  const bool is_read = std::fscanf(output, "%lf", &ms) == 1;
+  const bool has_succeeded = pclose(output) == 0;
+  return is_read && has_succeeded ? ms * 1e-3 : -1;
 }
 
-/// Cold: nothing is known. Warm: a new process finds the machine code on disk.
-void first_call_rows(const std::string& program) {
+/// Cold: nothing is known. Otherwise a new process finds the machine code on disk.
+void first_call_row(State& state, const std::string& name, bool is_cold) {
+  const std::filesystem::path cache =
+      std::filesystem::temp_directory_path() / ("sinter_first_call_" + std::to_string(getpid()));
+  if (!is_cold) first_call_seconds(name, cache.string());
+  while (state.KeepRunning()) {
+    if (is_cold) std::filesystem::remove_all(cache);
+    const double seconds = first_call_seconds(name, cache.string());
+    if (seconds < 0) state.SkipWithError("the process that makes the first call failed");
+    state.SetIterationTime(seconds);
+  }
+  std::filesystem::remove_all(cache);
+}
+
+void add_first_calls() {
   for (const FirstCall& first : first_calls) {
-    std::vector<double> cold, warm;
-    for (int i = 0; i < 3; ++i) {
-      const std::string cache = (std::filesystem::temp_directory_path() / ("sinter_first_call_" + std::to_string(i))).string();
-      std::filesystem::remove_all(cache);
-      cold.push_back(in_new_process(program, first.name, cache));
-      warm.push_back(in_new_process(program, first.name, cache));
-      std::filesystem::remove_all(cache);
-    }
-    report({.name = std::string(first.name) + ", first call", .ours = bench::median(cold), .unit = "ms"});
-    report({.name = std::string(first.name) + ", first call, code on disk", .ours = bench::median(warm), .unit = "ms"});
+    const std::string name = first.name;
+    bench::add(name + ", first call", [name](State& state) {
+      first_call_row(state, name, true);
+    })->Unit(benchmark::kMillisecond);
+    bench::add(name + ", first call, code on disk", [name](State& state) {
+      first_call_row(state, name, false);
+    })->Unit(benchmark::kMillisecond);
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!cuda::is_available()) return std::fprintf(stderr, "no GPU: %s\n", cuda::why_unavailable().c_str()), 0;
-  if (argc == 3 && std::string_view(argv[1]) == "--first") {
-    for (const FirstCall& first : first_calls)
-      if (std::string_view(first.name) == argv[2]) return std::printf("%.3f\n", first.ms()), 0;
-    return std::fprintf(stderr, "no first call is named %s\n", argv[2]), 2;
+  if (!cuda::is_available()) {
+    std::fprintf(stderr, "no GPU, so no rows: %s\n", cuda::why_unavailable().c_str());
+    return 0;
   }
-  peers = read_peers();
-  first_call_rows(std::filesystem::read_symlink("/proc/self/exe").string());
-  call_row();
-  training_row(jit::Mode::default_);
-  training_row(jit::Mode::reduce_overhead);
-  memory_bound_rows();
-  product_row("linear+gelu", 4096, 4096, 4096);
-  product_row("linear+gelu, small", 1024, 1024, 1024);
-  product_row("linear+gelu in tf32x3", 4096, 4096, 4096, MatmulPrecision::tf32x3);
-  product_row("linear+gelu in tf32", 4096, 4096, 4096, MatmulPrecision::tf32);
-  product_row("linear+gelu in tf32, small", 1024, 1024, 1024, MatmulPrecision::tf32);
-  epilogue_rows(4096, 4096, 4096);
-  tensor_rows();
+  if (argc == 3 && std::string_view(argv[1]) == "--first") {
+    for (const FirstCall& first : first_calls) {
+      if (std::string_view(first.name) != argv[2]) continue;
+      std::printf("%.3f\n", first.ms());
+      return 0;
+    }
+    std::fprintf(stderr, "no first call is named %s\n", argv[2]);
+    return 2;
+  }
+  benchmark::AddCustomContext("device", "cuda");
+  add_first_calls();
+  add_calls();
+  add_training_rows();
+  add_memory_bound_rows();
+  add_products();
+  return bench::run(argc, argv);
 }
 #else
-int main() { std::fprintf(stderr, "built without the CUDA back end\n"); }
+int main() { std::fprintf(stderr, "no rows: built without the CUDA back end\n"); }
 #endif

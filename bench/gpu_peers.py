@@ -1,83 +1,31 @@
 #!/usr/bin/env python3
 """The rows of bench/gpu.cpp by PyTorch (eager, torch.compile) and JAX, on the GPU of this machine.
 
-    python3 bench/gpu_peers.py > peers.txt; SINTER_GPU_PEERS=peers.txt bench_gpu
+    tools/bench gpu --peers torch,jax
+    python3 bench/gpu_peers.py --out FILE.json
 
-One line for each row and peer: name, peer, value, unit. Full f32, but for the rows that say TF32. Blanks in names are written as they are in
-bench/gpu.cpp's rows, with '~' in their place.
+Full f32, but for the rows that say TF32. First calls include what a framework compiles. Without a GPU there are no
+rows.
 """
+
 import os
-import statistics
+import pathlib
 import sys
-import time
 
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-import torch
-import torch.nn.functional as F
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
+import timing  # noqa: E402
 
-torch.set_float32_matmul_precision("highest")
-try:
+options = timing.parsed(__doc__)
+torch = jax = None
+if "torch" in options.peers.split(","):
+    import torch
+    import torch.nn.functional as F
+if "jax" in options.peers.split(","):
     import jax
     import jax.numpy as jnp
 
-    jax.config.update("jax_default_matmul_precision", "highest")
-except ImportError:
-    jax = None
-
 N, R, C = 1 << 27, 16384, 8192
-
-
-def measured(call, wait):
-    """Seconds of a call among several, and of the first one, which compiles."""
-    start = time.perf_counter()
-    wait(call())
-    first = time.perf_counter() - start
-    for _ in range(2):
-        result = call()
-    wait(result)
-    times = []
-    for _ in range(9):
-        start = time.perf_counter()
-        for _ in range(8):
-            result = call()
-        wait(result)
-        times.append((time.perf_counter() - start) / 8)
-    return statistics.median(times), first
-
-
-def row(name, shapes, by_torch, by_jax, work, unit, dtype=torch.float32):
-    def say(peer, seconds, first):
-        value = seconds * 1e6 if unit == "us" else work / seconds
-        print(name.replace(" ", "~"), peer, f"{value:.6g}", unit, flush=True)
-        if peer != "torch-eager":
-            print((name + ", first call").replace(" ", "~"), peer, f"{first * 1e3:.6g}", "ms", flush=True)
-
-    def attempt(peer, make, wait):
-        try:
-            say(peer, *measured(make(), wait))
-        except Exception as error:  # a peer that fails is no reason to lose the others
-            print(f"{name}: {peer}: {error!r}"[:200], file=sys.stderr)
-
-    given = [torch.randn(*s, device="cuda", dtype=dtype) for s in shapes]
-    wait = lambda _: torch.cuda.synchronize()
-    attempt("torch-eager", lambda: (lambda: by_torch(*given)), wait)
-
-    def compiled():
-        function = torch.compile(by_torch)
-        return lambda: function(*given)
-
-    attempt("torch.compile", compiled, wait)
-    del given
-    torch.cuda.empty_cache()
-    if jax is None or by_jax is None:
-        return
-
-    def jitted():
-        values = [jax.random.normal(jax.random.PRNGKey(0), s) for s in shapes]
-        function = jax.jit(by_jax)
-        return lambda: function(*values)
-
-    attempt("jax", jitted, jax.block_until_ready)
 
 
 def layer_norm_jax(x, r, w, b):
@@ -86,14 +34,10 @@ def layer_norm_jax(x, r, w, b):
     return (h - m) * jax.lax.rsqrt(((h - m) ** 2).mean(-1, keepdims=True) + 1e-5) * w + b
 
 
-def loss_torch(w1, b1, w2, b2, x, y):
-    return ((torch.relu(x @ w1 + b1) @ w2 + b2 - y) ** 2).mean()
-
-
 def step_torch(w1, b1, w2, b2, x, y):
     weights = [v.detach().requires_grad_() for v in (w1, b1, w2, b2)]
-    gradients = torch.autograd.grad(loss_torch(*weights, x, y), weights)
-    return [w - 0.01 * g for w, g in zip((w1, b1, w2, b2), gradients)]
+    loss = ((torch.relu(x @ weights[0] + weights[1]) @ weights[2] + weights[3] - y) ** 2).mean()
+    return [w - 0.01 * g for w, g in zip(weights, torch.autograd.grad(loss, weights))]
 
 
 def step_jax(w1, b1, w2, b2, x, y):
@@ -102,19 +46,108 @@ def step_jax(w1, b1, w2, b2, x, y):
     return [w - 0.01 * g for w, g in zip(weights, jax.grad(loss)(weights))]
 
 
-gb = 4e-9 * N
-row("host cost of a call", [(16,)] * 2, lambda x, y: x * y + x, lambda x, y: x * y + x, 0, "us")
-row("MLP training step", [(784, 256), (256,), (256, 10), (10,), (128, 784), (128, 10)], step_torch, step_jax, 0, "us")
-row("chain", [(N,)] * 3, lambda x, y, z: F.gelu(x * y + z) * x - torch.tanh(y), lambda x, y, z: jax.nn.gelu(x * y + z, approximate=False) * x - jnp.tanh(y), 4 * gb, "GB/s")
-row("softmax", [(R, C)], lambda x: torch.softmax(x, -1), lambda x: jax.nn.softmax(x, -1), 2 * gb, "GB/s")
-row("add+layernorm", [(R, C), (R, C), (C,), (C,)], lambda x, r, w, b: F.layer_norm(x + r, (C,), w, b), layer_norm_jax, 3 * gb, "GB/s")
-row("row sum", [(R, C)], lambda x: x.sum(1), lambda x: x.sum(1), gb, "GB/s")
-row("column sum of squares", [(R, C)], lambda x: (x * x).sum(0), lambda x: (x * x).sum(0), gb, "GB/s")
-row("sum", [(N,)], lambda x: x.sum(), lambda x: x.sum(), gb, "GB/s")
-row("matmul f64", [(4096, 4096)] * 2, lambda x, w: x @ w, None, 2e-12 * 4096**3, "TFLOP/s", torch.float64)
-for name, n in (("linear+gelu", 4096), ("linear+gelu, small", 1024), ("linear+gelu in tf32", 4096), ("linear+gelu in tf32, small", 1024), ("linear+gelu in tf32, large", 8192)):
-    if "tf32" in name:
-        torch.set_float32_matmul_precision("high")
-        if jax is not None:
-            jax.config.update("jax_default_matmul_precision", "tensorfloat32")
-    row(name, [(n, n), (n, n), (n,)], lambda x, w, b: F.gelu(torch.addmm(b, x, w)), lambda x, w, b: jax.nn.gelu(x @ w + b, approximate=False), 2e-12 * n**3, "TFLOP/s")
+def linear_gelu_torch(x, w, b):
+    return F.gelu(torch.addmm(b, x, w))
+
+
+def linear_gelu_jax(x, w, b):
+    return jax.nn.gelu(x @ w + b, approximate=False)
+
+
+def cube(n):
+    return f"{n}x{n}x{n}"
+
+
+# Name, shapes of the operands, by PyTorch, by JAX.
+ROWS = [
+    ("host cost of a call/16/f32", [(16,)] * 2, lambda x, y: x * y + x, lambda x, y: x * y + x),
+    (
+        "MLP training step/128x784x256x10/f32",
+        [(784, 256), (256,), (256, 10), (10,), (128, 784), (128, 10)],
+        step_torch,
+        step_jax,
+    ),
+    (
+        "chain/2^27/f32",
+        [(N,)] * 3,
+        lambda x, y, z: F.gelu(x * y + z) * x - torch.tanh(y),
+        lambda x, y, z: jax.nn.gelu(x * y + z, approximate=False) * x - jnp.tanh(y),
+    ),
+    ("softmax/16384x8192/f32", [(R, C)], lambda x: torch.softmax(x, -1), lambda x: jax.nn.softmax(x, -1)),
+    (
+        "add+layernorm/16384x8192/f32",
+        [(R, C), (R, C), (C,), (C,)],
+        lambda x, r, w, b: F.layer_norm(x + r, (C,), w, b),
+        layer_norm_jax,
+    ),
+    ("row sum/16384x8192/f32", [(R, C)], lambda x: x.sum(1), lambda x: x.sum(1)),
+    ("column sum of squares/16384x8192/f32", [(R, C)], lambda x: (x * x).sum(0), lambda x: (x * x).sum(0)),
+    ("sum/2^27/f32", [(N,)], lambda x: x.sum(), lambda x: x.sum()),
+    (f"matmul/{cube(4096)}/f64", [(4096, 4096)] * 2, lambda x, w: x @ w, None),
+    *((f"linear+gelu/{cube(n)}/f32", [(n, n), (n, n), (n,)], linear_gelu_torch, linear_gelu_jax) for n in (1024, 4096)),
+    *(
+        (f"linear+gelu in tf32/{cube(n)}/f32", [(n, n), (n, n), (n,)], linear_gelu_torch, linear_gelu_jax)
+        for n in (1024, 4096, 8192)
+    ),
+]
+
+
+def set_precision(is_tf32):
+    if torch:
+        torch.set_float32_matmul_precision("high" if is_tf32 else "highest")
+    if jax:
+        jax.config.update("jax_default_matmul_precision", "tensorfloat32" if is_tf32 else "highest")
+
+
+def measure(report, name, peer, make, wait):
+    """Times a row and, where the framework compiles, its first call."""
+    first = report.measure(name, peer, make, wait)
+    first_name = name.split("/")[0] + ", first call"
+    if first is not None and peer != "torch eager" and report.wants(first_name):
+        report.add_time(first_name, peer, 0, first)
+
+
+def measure_torch(report, name, shapes, function):
+    dtype = torch.float64 if name.endswith("f64") else torch.float32
+    given = [torch.randn(*shape, device="cuda", dtype=dtype) for shape in shapes]
+    wait = lambda _: torch.cuda.synchronize()
+    measure(report, name, "torch eager", lambda: lambda: function(*given), wait)
+
+    def compiled():
+        made = torch.compile(function)
+        return lambda: made(*given)
+
+    measure(report, name, "torch.compile", compiled, wait)
+    del given
+    torch.cuda.empty_cache()
+
+
+def measure_jax(report, name, shapes, function):
+    def jitted():
+        values = [jax.random.normal(jax.random.PRNGKey(0), shape) for shape in shapes]
+        made = jax.jit(function)
+        return lambda: made(*values)
+
+    measure(report, name, "JAX", jitted, jax.block_until_ready)
+
+
+def main():
+    has_gpu = torch.cuda.is_available() if torch else bool(jax) and jax.default_backend() == "gpu"
+    if not has_gpu:
+        print("no GPU, so no rows of PyTorch and JAX on it")
+        return
+    versions = {name: module.__version__ for name, module in (("PyTorch", torch), ("JAX", jax)) if module}
+    report = timing.Report(options, device="cuda", **versions)
+    for name, shapes, by_torch, by_jax in ROWS:
+        if not report.wants(name):
+            continue
+        set_precision("tf32" in name)
+        if torch:
+            measure_torch(report, name, shapes, by_torch)
+        if jax and by_jax:
+            measure_jax(report, name, shapes, by_jax)
+    report.write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,111 +1,89 @@
-// Fused kernels against Eigen written by hand, both on one thread and in the same run.
-#include "measure.hpp"
-#include "row.hpp"
-
-#include <sinter/sinter.hpp>
-
-#include <Eigen/Dense>
+// Fused elementwise and row kernels against Eigen written by hand, both on one thread and in the same run.
+#include "compiled.hpp"
+#include "eigen_peers.hpp"
 
 using namespace sinter;
-using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using Array = Eigen::Array<float, Eigen::Dynamic, 1>;
+using benchmark::State;
 
 namespace {
 
-Eigen::Map<const Array> flat(const Tensor& t) { return {t.data<float>().data(), static_cast<Eigen::Index>(t.numel().value())}; }
-Eigen::Map<const Matrix> matrix(const Tensor& t) { return {t.data<float>().data(), t.size(0).value(), t.size(1).value()}; }
+Eigen::Map<const bench::Array> flat(const Tensor& x) { return {x.data<float>().data(), x.numel().value()}; }
 
-template <class F, class Peer, class... A>
-void row(const std::string& name, const std::string& shape, double work, const std::string& unit, double tolerance, F f, Peer peer, auto& peer_out,
-         const A&... args) {
-  auto compiled = jit::compile(f);
-  Tensor out = compiled(args...);
-  peer();
-  bench::require_close(out.data<float>(), {peer_out.data(), static_cast<std::size_t>(peer_out.size())}, tolerance, name);
-  out = Tensor();
-  bench::Pair t = bench::compare([&] { bench::keep(compiled(args...)); }, peer);
-  bench::print({.name = name, .shape = shape, .dtype = "f32", .ours = work / t.ours * 1e-9, .unit = unit, .peer = "Eigen",
-                .peer_value = work / t.peer * 1e-9, .compile_ms = compiled.stats().compile_ms});
+/// `formula` writes the peer's result, given Eigen arrays of the arguments.
+template <class F, class Formula, class... A>
+void elementwise(State& state, double tolerance, F f, Formula formula, const A&... args) {
+  const std::int64_t n = std::get<0>(std::tie(args...)).numel().value();
+  bench::Array out(n);
+  bench::compare(
+      state, {"Eigen", tolerance, bench::elements(out)}, f, [&] { formula(out, flat(args)...); }, args...);
+  bench::count_items(state, n);
 }
 
-void pointwise() {
-  constexpr Eigen::Index n = 65536;
-  Tensor a = randn({n}), b = randn({n}), c = randn({n}), d = randn({n});
-  auto ea = flat(a), eb = flat(b), ec = flat(c), ed = flat(d);
-  Array out(n);
-  row("multiply-add chain", "65536", n, "Gelem/s", 1e-5, [](Tensor x, Tensor y, Tensor z) { return (x * y + z) * x - y; },
-      [&] { out = (ea * eb + ec) * ea - eb; }, out, a, b, c);
-  row("exp", "65536", n, "Gelem/s", 1e-5, [](Tensor x) { return exp(x); }, [&] { out = ea.exp(); }, out, a);
-  row("tanh", "65536", n, "Gelem/s", 1e-5, [](Tensor x) { return tanh(x); }, [&] { out = ea.tanh(); }, out, a);
-  row("sin", "65536", n, "Gelem/s", 1e-5, [](Tensor x) { return sin(x); }, [&] { out = ea.sin(); }, out, a);
-  row("gelu(a*x+b)*c+d", "65536", n, "Gelem/s", 1e-4,
-      [](Tensor x, Tensor y, Tensor z, Tensor w) {
-        auto u = x * y + z;
-        return 0.5f * u * (1 + tanh(0.79788456f * (u + 0.044715f * u * u * u))) * w + x;
-      },
-      [&] {
-        out = ea * eb + ec;
-        out = 0.5f * out * (1 + (0.79788456f * (out + 0.044715f * out * out * out)).tanh()) * ed + ea;
-      },
-      out, a, b, c, d);
+void add_elementwise_rows() {
+  bench::add("exp/65536/f32", [](State& state) {
+    elementwise(
+        state, 1e-5, [](Tensor x) { return exp(x); }, [](auto& out, auto x) { out = x.exp(); }, bench::noise({65536}));
+  });
+  bench::add("tanh/65536/f32", [](State& state) {
+    elementwise(
+        state, 1e-5, [](Tensor x) { return tanh(x); }, [](auto& out, auto x) { out = x.tanh(); },
+        bench::noise({65536}));
+  });
+  bench::add("sin/65536/f32", [](State& state) {
+    elementwise(
+        state, 1e-5, [](Tensor x) { return sin(x); }, [](auto& out, auto x) { out = x.sin(); }, bench::noise({65536}));
+  });
+  bench::add("gelu(a*x+b)*c+d/65536/f32", [](State& state) {
+    const auto ours = [](Tensor x, Tensor y, Tensor z, Tensor w) {
+      auto u = x * y + z;
+      return 0.5f * u * (1 + tanh(0.79788456f * (u + 0.044715f * u * u * u))) * w + x;
+    };
+    const auto peer = [](auto& out, auto x, auto y, auto z, auto w) {
+      out = x * y + z;
+      out = 0.5f * out * (1 + (0.79788456f * (out + 0.044715f * out * out * out)).tanh()) * w + x;
+    };
+    elementwise(state, 1e-4, ours, peer, bench::noise({65536}), bench::noise({65536}, 1), bench::noise({65536}, 2),
+                bench::noise({65536}, 3));
+  });
+  for (std::int64_t n : {std::int64_t{1} << 16, std::int64_t{1} << 20, std::int64_t{1} << 24})
+    bench::add("multiply-add chain/" + std::to_string(n) + "/f32", [n](State& state) {
+      elementwise(
+          state, 1e-5, [](Tensor x, Tensor y, Tensor z) { return (x * y + z) * x - y; },
+          [](auto& out, auto x, auto y, auto z) { out = (x * y + z) * x - y; }, bench::noise({n}), bench::noise({n}, 1),
+          bench::noise({n}, 2));
+    });
 }
 
-void rows() {
-  constexpr Eigen::Index n = 64, k = 1024;
-  Tensor x = randn({n, k}), w = randn({k}), b = randn({k});
-  auto ex = matrix(x);
-  Eigen::Map<const Eigen::Array<float, 1, Eigen::Dynamic>> ew(w.data<float>().data(), k), eb(b.data<float>().data(), k);
-  Matrix out(n, k);
-  row("softmax", "64x1024", n * k, "Gelem/s", 1e-5, [](Tensor t) { return softmax(t, 1); },
-      [&] {
-        for (Eigen::Index i = 0; i < n; ++i) {
-          auto r = out.row(i).array();
-          r = (ex.row(i).array() - ex.row(i).maxCoeff()).exp();
-          r *= 1 / r.sum();
-        }
-      },
-      out, x);
-  row("layer_norm", "64x1024", n * k, "Gelem/s", 1e-4, [](Tensor t, Tensor g, Tensor h) { return layer_norm(t, {t.size(1)}, g, h); },
-      [&] {
-        for (Eigen::Index i = 0; i < n; ++i) {
-          auto r = out.row(i).array();
-          r = ex.row(i).array() - ex.row(i).mean();
-          r = r * (1 / std::sqrt(r.square().mean() + 1e-5f)) * ew + eb;
-        }
-      },
-      out, x, w, b);
-  Matrix column(1, k);
-  row("column sum", "64x1024", n * k, "Gelem/s", 1e-4, [](Tensor t) { return sum(t, 0); }, [&] { column = ex.colwise().sum(); }, column, x);
-  Matrix total(1, 1);
-  row("full sum of squares", "64x1024", n * k, "Gelem/s", 1e-4, [](Tensor t) { return sum(t * t); }, [&] { total(0, 0) = ex.squaredNorm(); }, total, x);
+void softmax_row(State& state, bench::Rows size) {
+  const Tensor& x = bench::noise({size.count, size.length});
+  bench::Matrix out(size.count, size.length);
+  bench::compare(
+      state, {"Eigen", 1e-5, bench::elements(out)}, [](Tensor t) { return softmax(t, 1); },
+      [&] { bench::softmax_of_rows(size, x.data<float>().data(), out.data()); }, x);
+  bench::count_items(state, size.elements());
 }
 
-void products() {
-  struct Size {
-    Eigen::Index m, n, k;
-  };
-  for (Size s : {Size{64, 64, 64}, Size{128, 128, 128}, Size{512, 512, 512}, Size{128, 768, 768}, Size{1, 768, 3072}}) {
-    Tensor a = randn({s.m, s.k}), b = randn({s.k, s.n}), bias = randn({s.n});
-    auto ea = matrix(a), eb = matrix(b);
-    Eigen::Map<const Eigen::Array<float, 1, Eigen::Dynamic>> ebias(bias.data<float>().data(), s.n);
-    Matrix out(s.m, s.n);
-    std::string shape = std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
-    double flops = 2.0 * static_cast<double>(s.m * s.n * s.k);
-    row("matmul", shape, flops, "GFLOP/s", 1e-3, [](Tensor x, Tensor y) { return matmul(x, y); }, [&] { out.noalias() = ea * eb; }, out, a, b);
-    row("matmul + bias + relu", shape, flops, "GFLOP/s", 1e-3, [](Tensor x, Tensor y, Tensor z) { return relu(matmul(x, y) + z); },
-        [&] {
-          out.noalias() = ea * eb;
-          out = (out.array().rowwise() + ebias).cwiseMax(0.f);
-        },
-        out, a, b, bias);
-  }
+void layer_norm_row(State& state, bench::Rows size) {
+  const Tensor &x = bench::noise({size.count, size.length}), &weight = bench::noise({size.length}),
+               &bias = bench::noise({size.length}, 1);
+  const float *in = x.data<float>().data(), *w = weight.data<float>().data(), *b = bias.data<float>().data();
+  bench::Matrix out(size.count, size.length);
+  bench::compare(
+      state, {"Eigen", 1e-4, bench::elements(out)},
+      [](Tensor t, Tensor g, Tensor h) { return layer_norm(t, {t.size(1)}, g, h); },
+      [&] { bench::layer_norm_of_rows(size, in, w, b, out.data()); }, x, weight, bias);
+  bench::count_items(state, size.elements());
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   set_thread_count(1);
-  pointwise();
-  rows();
-  products();
+  benchmark::AddCustomContext("Eigen", bench::eigen_version());
+  add_elementwise_rows();
+  for (const bench::Rows size : bench::row_sizes) {
+    bench::add("softmax/" + size.text() + "/f32", [size](State& state) { softmax_row(state, size); });
+    bench::add("layer_norm/" + size.text() + "/f32", [size](State& state) { layer_norm_row(state, size); });
+  }
+  return bench::run(argc, argv);
 }

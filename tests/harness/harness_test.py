@@ -5,6 +5,7 @@ Usage: harness_test.py PROJECT_FOLDER COMPILER
 """
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -207,6 +208,57 @@ class Counting(InFolder):
 
     def test_nothing_ran(self):
         self.assertEqual(self.run_script("tools/lib/count_tests.py", self.folder).returncode, 1)
+
+
+class BenchmarkRows(InFolder):
+    """bench.json from files of Google Benchmark."""
+
+    def setUp(self):
+        super().setUp()
+        self.tool = load("tools/lib/benchmark_rows.py")
+
+    def file(self, name, entries, **context):
+        benchmarks = [{"run_type": "iteration", "time_unit": "us", **entry} for entry in entries]
+        self.write(name, json.dumps({"context": context, "benchmarks": benchmarks}))
+
+    def rows(self):
+        return self.tool.rows_of_folder(self.folder)[0]
+
+    def test_medians_of_repetitions_and_ratio(self):
+        name = "softmax/64x1024/f32/manual_time"
+        self.file("kernels.1.json", [{"name": name, "label": "Eigen", "real_time": t, "items_per_second": 65536e6 / t, "ratio": r,
+                                      "peer_seconds": t * r * 1e-6, "limit": 4e9} for t, r in ((10, 2.0), (20, 1.5), (11, 1.9))])
+        row, = self.rows()
+        self.assertEqual(list(row), self.tool.KEYS)
+        self.assertEqual([row[key] for key in ("name", "shape", "dtype", "device", "threads", "unit", "peer", "ratio", "note")],
+                         ["softmax", "64x1024", "f32", "cpu", 1, "Gelem/s", "Eigen", 1.9, None])
+        self.assertAlmostEqual(row["ours"], 65.536 / 11, 3)
+        self.assertAlmostEqual(row["peer_value"], 65.536 / 20.9, 3)
+        self.assertEqual(row["limit"], 4)
+
+    def test_peer_of_another_process_is_compared_by_round(self):
+        for number, ours, theirs in ((1, 10, 20), (2, 100, 300), (3, 10, 40)):   # the second round met other work
+            self.file(f"products.{number}.json", [{"name": "matmul/8x8x8/f32", "real_time": ours}])
+            self.file(f"onednn.{number}.json", [{"name": "matmul/8x8x8/f32", "label": "oneDNN", "real_time": theirs}], is_peer="yes")
+        row, = self.rows()
+        self.assertEqual([row[key] for key in ("ours", "unit", "peer", "peer_value", "ratio")], [10, "us", "oneDNN", 40, 3])
+
+    def test_threads_of_the_benchmark_are_compared_with_one(self):
+        self.file("overhead.1.json", [{"name": f"call/16/f32/real_time/threads:{n}", "real_time": t, "calls": 1e6 / t} for n, t in ((1, 4), (2, 2))])
+        one, two = self.rows()
+        self.assertEqual([one["threads"], one["peer"]], [1, None])
+        self.assertEqual([two["threads"], two["peer"], two["ratio"], two["unit"]], [2, "one thread", 2, "Mcalls/s"])
+
+    def test_missing_op_has_a_note_and_no_figure(self):
+        self.file("movement.1.json", [{"name": "sort/8/f32", "error_occurred": True, "error_message": "no such op yet: sort", "real_time": 0}])
+        row, = self.rows()
+        self.assertEqual([row["ours"], row["ratio"], row["note"]], [None, None, "no such op yet: sort"])
+        self.assertIn("| sort | 8 | 1 | no such op yet: sort |", self.tool.markdown([row], []))
+
+    def test_aggregates_and_empty_files_do_not_count(self):
+        self.file("kernels.1.json", [{"name": "exp/8/f32", "real_time": 2}, {"name": "exp/8/f32_mean", "run_type": "aggregate", "real_time": 9}])
+        self.write("gpu.1.json", "")
+        self.assertEqual([row["ours"] for row in self.rows()], [2])
 
 
 class Layering(InFolder):

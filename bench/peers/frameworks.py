@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""The rows of bench/*.cpp by PyTorch (eager and torch.compile) and JAX, on one core: tools/bench --peers torch,jax.
+
+    python3 bench/peers/frameworks.py --rows NAMES.txt --out FILE.json
+
+Rows of other names are left out. Inputs are normal numbers in f32; results of compiled functions are compared with
+those of PyTorch's eager mode before they are timed.
+"""
+
+import os
+
+# One core for all that a framework does; it must be set before it starts threads.
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+os.environ.update(CUDA_VISIBLE_DEVICES="", JAX_PLATFORMS="cpu", OMP_NUM_THREADS="1")
+
+import re  # noqa: E402
+
+import numpy as np  # noqa: E402
+import timing  # noqa: E402
+
+options = timing.parsed(__doc__)
+torch = jax = None
+if "torch" in options.peers.split(","):
+    import torch
+    import torch.nn.functional as F
+
+    torch.set_num_threads(1)
+if "jax" in options.peers.split(","):
+    import jax
+    import jax.numpy as jnp
+
+
+def layer_norm_jax(x, weight, bias):
+    mean = x.mean(-1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-5) * weight + bias
+
+
+def gelu_chain(x, y, z, w, tanh):
+    u = x * y + z
+    return 0.5 * u * (1 + tanh(0.79788456 * (u + 0.044715 * u * u * u))) * w + x
+
+
+def attention_by_hand_torch(q, k, v, is_causal):
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if is_causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -float("inf"))
+    return torch.softmax(scores, -1) @ v
+
+
+def attention_jax(q, k, v, is_causal):
+    scores = q @ jnp.swapaxes(k, -1, -2) / q.shape[-1] ** 0.5
+    if is_causal:
+        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
+    return jax.nn.softmax(scores, -1) @ v
+
+
+def conv2d_jax(x, w):
+    pad = w.shape[-1] // 2
+    return jax.lax.conv_general_dilated(x, w, (1, 1), [(pad, pad), (pad, pad)])
+
+
+def mlp_step_torch(w1, b1, w2, b2, x, labels):
+    weights = [w.detach().requires_grad_() for w in (w1, b1, w2, b2)]
+    loss = F.cross_entropy(torch.relu(x @ weights[0] + weights[1]) @ weights[2] + weights[3], labels)
+    return [w.detach() - 0.01 * g for w, g in zip(weights, torch.autograd.grad(loss, weights))]
+
+
+def mlp_step_jax(w1, b1, w2, b2, x, labels):
+    def loss(weights):
+        logits = jax.nn.relu(x @ weights[0] + weights[1]) @ weights[2] + weights[3]
+        return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1).mean()
+
+    weights = [w1, b1, w2, b2]
+    return [w - 0.01 * g for w, g in zip(weights, jax.grad(loss)(weights))]
+
+
+def same(count):
+    """That many operands of the row's shape."""
+    return lambda shape: [shape] * count
+
+
+def product(shape):
+    *batch, m, n, k = shape
+    return [[*batch, m, k], [*batch, k, n]]
+
+
+def layer(shape):
+    return [*product(shape), [shape[1]]]
+
+
+def attended(shape):
+    return [shape] * 3
+
+
+# Name, shapes of the operands, by PyTorch, by JAX. The functions are looked up when they are called.
+ROWS = [
+    ("guarded call, 3 tensors", same(3), lambda x, y, z: x * y + z, lambda x, y, z: x * y + z),
+    ("exp", same(1), lambda x: torch.exp(x), lambda x: jnp.exp(x)),
+    ("tanh", same(1), lambda x: torch.tanh(x), lambda x: jnp.tanh(x)),
+    ("sin", same(1), lambda x: torch.sin(x), lambda x: jnp.sin(x)),
+    ("gelu(a*x+b)*c+d", same(4), lambda *v: gelu_chain(*v, torch.tanh), lambda *v: gelu_chain(*v, jnp.tanh)),
+    ("multiply-add chain", same(3), lambda x, y, z: (x * y + z) * x - y, lambda x, y, z: (x * y + z) * x - y),
+    ("softmax", same(1), lambda x: torch.softmax(x, 1), lambda x: jax.nn.softmax(x, 1)),
+    ("layer_norm", lambda s: [s, s[1:], s[1:]], lambda x, w, b: F.layer_norm(x, w.shape, w, b), layer_norm_jax),
+    ("column sum", same(1), lambda x: x.sum(0), lambda x: x.sum(0)),
+    ("full sum of squares", same(1), lambda x: (x * x).sum(), lambda x: (x * x).sum()),
+    *(
+        (
+            f"sum over {{{','.join(map(str, axes))}}}",
+            same(1),
+            lambda x, axes=axes: x.sum(axes),
+            lambda x, axes=axes: x.sum(axes),
+        )
+        for axes in ((0,), (1,), (0, 1), (2,), (0, 2), (1, 2), (0, 1, 2))
+    ),
+    ("matmul", product, lambda a, b: a @ b, lambda a, b: a @ b),
+    ("batched matmul", product, lambda a, b: a @ b, lambda a, b: a @ b),
+    (
+        "matmul + bias + relu",
+        layer,
+        lambda a, b, c: torch.relu(torch.addmm(c, a, b)),
+        lambda a, b, c: jax.nn.relu(a @ b + c),
+    ),
+    (
+        "conv2d",
+        lambda image, filters: [image, filters],
+        lambda x, w: F.conv2d(x, w, padding=w.shape[-1] // 2),
+        conv2d_jax,
+    ),
+    *(
+        (
+            f"attention{', causal' if causal else ''}",
+            attended,
+            lambda q, k, v, causal=causal: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
+            lambda q, k, v, causal=causal: attention_jax(q, k, v, causal),
+        )
+        for causal in (False, True)
+    ),
+    *(
+        (
+            f"attention{', causal' if causal else ''}, by hand",
+            attended,
+            lambda q, k, v, causal=causal: attention_by_hand_torch(q, k, v, causal),
+            lambda q, k, v, causal=causal: attention_jax(q, k, v, causal),
+        )
+        for causal in (False, True)
+    ),
+    ("transpose", same(1), lambda x: x.t().contiguous(), lambda x: x.T),
+    ("take", lambda table, count: [table, ("rows of", table[0], count[0])], lambda t, i: t[i], lambda t, i: t[i]),
+    (
+        "scatter_add, as gradient of take",
+        lambda table, count: [table, ("rows of", table[0], count[0]), [count[0], *table[1:]]],
+        lambda t, i, v: torch.zeros_like(t).index_add_(0, i, v),
+        lambda t, i, v: jnp.zeros_like(t).at[i].add(v),
+    ),
+    ("running sum, by jit::scan", same(1), lambda x: x.cumsum(1), lambda x: jnp.cumsum(x, 1)),
+    (
+        "MLP training step",
+        lambda s: [[s[1], s[2]], [s[2]], [s[2], s[3]], [s[3]], [s[0], s[1]], ("rows of", s[3], s[0])],
+        mlp_step_torch,
+        mlp_step_jax,
+    ),
+]
+
+
+def operands(shapes):
+    random = np.random.default_rng(1)
+    return [
+        random.integers(0, s[1], s[2]) if isinstance(s, tuple) else random.standard_normal(s, dtype=np.float32)
+        for s in shapes
+    ]
+
+
+def close(a, b):
+    pairs = zip(a, b) if isinstance(a, (list, tuple)) else [(a, b)]
+    return all(np.allclose(np.asarray(x), np.asarray(y), rtol=1e-3, atol=1e-2) for x, y in pairs)
+
+
+def measure_torch(report, name, by_torch, arrays):
+    given = [torch.from_numpy(a) for a in arrays]
+    compiled = torch.compile(by_torch)
+    expected = by_torch(*given)
+    report.measure(name, "torch eager", lambda: lambda: by_torch(*given), lambda _: None)
+
+    def checked():
+        if not close(compiled(*given), expected):
+            raise ValueError("wrong result")
+        return lambda: compiled(*given)
+
+    report.measure(name, "torch.compile", checked, lambda _: None)
+    torch._dynamo.reset()
+    return expected
+
+
+def measure_jax(report, name, by_jax, arrays, expected):
+    given = [jnp.asarray(a) for a in arrays]
+    compiled = jax.jit(by_jax)
+
+    def checked():
+        if expected is not None and not close(compiled(*given), expected):
+            raise ValueError("wrong result")
+        return lambda: compiled(*given)
+
+    report.measure(name, "JAX", checked, jax.block_until_ready)
+
+
+def main():
+    versions = {name: module.__version__ for name, module in (("PyTorch", torch), ("JAX", jax)) if module}
+    report = timing.Report(options, **versions)
+    table = {name: row for name, *row in ROWS}
+    for name in report.names():
+        what, shape, *rest = [*name.split("/"), "", ""]
+        if what not in table or "workers:2" in rest or not re.fullmatch(r"[\dx,]+", shape):
+            continue
+        shapes_of, by_torch, by_jax = table[what]
+        arrays = operands(shapes_of(*([int(extent) for extent in part.split("x")] for part in shape.split(","))))
+        expected = None
+        if torch:
+            needs_gradients = what == "MLP training step"
+            with torch.set_grad_enabled(needs_gradients):
+                expected = measure_torch(report, name, by_torch, arrays)
+        if jax:
+            measure_jax(report, name, by_jax, arrays, expected)
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
