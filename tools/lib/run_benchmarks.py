@@ -126,7 +126,7 @@ def measure_outside(options, raw):
         (raw / "outside.1.json").write_text(json.dumps({"context": {}, "benchmarks": entries}, indent=1))
     script = PROJECT / "tools/lib/include_cost.py"
     if script.exists() and wants(options.benchmark_filter, "cost of including"):
-        return run_program([sys.executable, script], "cost of including")
+        return run_program([sys.executable, script, PROJECT], "cost of including")
     return True
 
 
