@@ -186,6 +186,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
   for (TensorImpl* value : values) {
     if (value->is_ready() || value->trace == 0) continue;
     bool is_active = Trace::find(value->trace) != nullptr;
+    if (where.line == 0) where = written_at(*value);
     throw TraceError(what, is_active ? "a value is read while its function is traced" : "a traced tensor is used outside the trace it belongs to", where,
                      is_active ? "values are known only after the call: return the tensor and read it there, or choose with where(condition, a, b)"
                                : "return it from the compiled function instead of storing it in a captured variable");
