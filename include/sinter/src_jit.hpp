@@ -16,6 +16,7 @@
 #include <sinter/jit/guard_text.ipp>
 #include <sinter/jit/guards.ipp>
 #include <sinter/jit/lazy.ipp>
+#include <sinter/jit/lazy_extents.ipp>
 #include <sinter/jit/live_values.ipp>
 #include <sinter/jit/lookup.ipp>
 #include <sinter/jit/marks.ipp>

@@ -302,7 +302,7 @@ SINTER_DECL void FunctionState::reset() {
     misses_ = {};
     plain_calls_.store(0, std::memory_order_relaxed);
   }
-  if (!retired->empty()) destroy_after_calls(std::move(retired));
+  destroy_after_calls(std::move(retired));   // with what earlier resets had to leave to calls that have ended since
 }
 
 SINTER_DECL bool is_compiling() { return Trace::current() != nullptr; }
