@@ -6,9 +6,9 @@
 #include <sinter/jit/control.ipp>
 #include <sinter/jit/control_trace.ipp>
 #include <sinter/jit/custom_op.ipp>
-#include <sinter/jit/effects.ipp>
 #include <sinter/jit/custom_run.ipp>
 #include <sinter/jit/delivery.ipp>
+#include <sinter/jit/effects.ipp>
 #include <sinter/jit/escape.ipp>
 #include <sinter/jit/eval.ipp>
 #include <sinter/jit/execute.ipp>
@@ -16,12 +16,13 @@
 #include <sinter/jit/guard_text.ipp>
 #include <sinter/jit/guards.ipp>
 #include <sinter/jit/lazy.ipp>
+#include <sinter/jit/lazy_extents.ipp>
+#include <sinter/jit/live_values.ipp>
 #include <sinter/jit/lookup.ipp>
 #include <sinter/jit/marks.ipp>
 #include <sinter/jit/memory_budget.ipp>
 #include <sinter/jit/purity.ipp>
 #include <sinter/jit/recompile.ipp>
-#include <sinter/jit/live_values.ipp>
 #include <sinter/jit/region.ipp>
 #include <sinter/jit/specialise.ipp>
 #include <sinter/jit/stance.ipp>
@@ -29,3 +30,4 @@
 #include <sinter/jit/trace_path.ipp>
 #include <sinter/jit/trace_tree.ipp>
 #include <sinter/jit/tree_call.ipp>
+#include <sinter/jit/tree_text.ipp>

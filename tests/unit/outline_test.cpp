@@ -1,4 +1,5 @@
 // What outlining may take for equal blocks: with its calls replaced by their bodies again, a graph is the one it was.
+#include "../checks.hpp"
 #include "catch.hpp"
 
 #include <sinter/autodiff/call.hpp>
@@ -116,4 +117,46 @@ TEST_CASE("regions: elements are compared with their maximum by the body that co
   // The gradient of the maximum goes to the elements that equal it. In the gradient's body, y * y is rounded by itself.
   CHECK(comparisons(*halves.forward) == 2);   // with the maximum, and of their count with 0
   CHECK(comparisons(*halves.backward) == 0);
+}
+
+TEST_CASE("outline: three equal blocks of one product each", "[region]") {
+  struct Layer {
+    Tensor w, b;
+  };
+  std::vector<Layer> layers;
+  for (int i = 0; i < 3; ++i) layers.push_back({randn({16, 16}) * 0.1f, randn({16})});
+  const Tensor x = randn({8, 16});
+  const auto found = [&](auto layer, std::int64_t calls) {
+    const auto body = [=](Tensor y, const std::vector<Layer>& of) {
+      for (const Layer& l : of) y = layer(y, l);
+      return y;
+    };
+    auto f = jit::compile(body);
+    const std::vector<float> got = floats(f(x, layers)), want = floats(body(x, layers));
+    for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(want[i]).margin(1e-5));
+    CHECK(floats(f(x, layers)) == got);
+    CHECK(f.stats().region_calls == calls);
+    CHECK(f.stats().regions == (calls > 0 ? 1 : 0));
+    CHECK(f.stats().kernels == 3);   // as many as without regions
+    auto g = jit::compile([=](Tensor y, const std::vector<Layer>& of) {
+      return jit::grad([&](Tensor z) { return sum(square(body(z, of))); })(y);
+    });
+    const std::vector<float> slope = floats(g(x, layers));
+    const float step = 1e-2f;
+    const auto loss = [&](float by) { return item<float>(sum(square(body(x + full({8, 16}, by), layers)))); };
+    double total = 0;
+    for (float s : slope) total += static_cast<double>(s);
+    CHECK(total == Approx((loss(step) - loss(-step)) / (2 * step)).epsilon(0.03).margin(0.05));
+  };
+  found([](Tensor y, const Layer& l) { return Tensor(tanh(matmul(y, l.w) + l.b)); }, 3);
+  found([](Tensor y, const Layer& l) { return Tensor(relu(matmul(y, l.w))); },
+        3);   // one leaf of each pair is not used
+  found([](Tensor y, const Layer& l) { return Tensor(y + gelu(matmul(y, l.w) + l.b)); }, 3);
+  found([](Tensor y, const Layer& l) { return matmul(y, l.w); }, 0);   // nothing to share
+  auto products = jit::compile([](Tensor y, const std::vector<Layer>& of) {
+    for (int i = 0; i < 12; ++i) y = matmul(y, of[static_cast<std::size_t>(i % 3)].w);
+    return y;
+  });
+  products(x, layers);
+  CHECK(products.stats().regions == 0);
 }

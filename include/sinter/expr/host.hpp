@@ -219,11 +219,26 @@ void copy_to(const BorrowedMut& target, const In& x);
 
 /// NumPy-like text: "[[1, 2],\n [3, 4]]"; long axes are shortened.
 std::string to_string(const In& x);
-std::ostream& operator<<(std::ostream& out, const Tensor& x);
-std::ostream& operator<<(std::ostream& out, const Scalar& x);
-template <class Op, class... A>
-std::ostream& operator<<(std::ostream& out, const Expr<Op, A...>& x) { return out << Tensor(x); }
-inline std::ostream& operator<<(std::ostream& out, const Variable& x) { return out << x.value(); }
+namespace expr_detail {
+/// What is printed, and the line that prints it, which an operator has no parameter for.
+struct Printed {
+  Printed(const Tensor& x, Location at = std::source_location::current()) : value(x), where(at) {}
+  Printed(const Variable& x, Location at = std::source_location::current()) : value(x.value()), where(at) {}
+  template <class Op, class... A>
+  Printed(const Expr<Op, A...>& x, Location at = std::source_location::current()) : value(x), where(at) {}
+  Tensor value;
+  Location where;
+};
+struct PrintedNumber {
+  PrintedNumber(const Scalar& x, Location at = std::source_location::current()) : value(x), where(at) {}
+  const Scalar& value;
+  Location where;
+};
+}  // namespace expr_detail
+/// A Tensor, Variable or expression.
+std::ostream& operator<<(std::ostream& out, const expr_detail::Printed& x);
+/// A Scalar.
+std::ostream& operator<<(std::ostream& out, const expr_detail::PrintedNumber& x);
 
 // ---- definitions of templates
 

@@ -370,10 +370,12 @@ SINTER_DECL std::string to_string(const In& x) {
   return value->type.shape.numel().value() == 0 ? "[]" : expr_detail::Printer(*value).text();
 }
 
-SINTER_DECL std::ostream& operator<<(std::ostream& out, const Tensor& x) {
-  out << to_string(In(x, Location()));
-  return x.rank() > 0 ? out << "\n" : out;
+SINTER_DECL std::ostream& operator<<(std::ostream& out, const expr_detail::Printed& x) {
+  out << to_string(In(x.value, x.where));
+  return x.value.rank() > 0 ? out << "\n" : out;
 }
-SINTER_DECL std::ostream& operator<<(std::ostream& out, const Scalar& x) { return out << x.number(); }
+SINTER_DECL std::ostream& operator<<(std::ostream& out, const expr_detail::PrintedNumber& x) {
+  return out << x.value.number(x.where);
+}
 
 SINTER_NAMESPACE_END

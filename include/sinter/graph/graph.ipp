@@ -3,6 +3,7 @@
 
 #include <sinter/graph/builder.ipp>
 #include <sinter/graph/hash.ipp>
+#include <sinter/graph/instance.ipp>
 #include <sinter/graph/parse.ipp>
 #include <sinter/graph/print.ipp>
 #include <sinter/graph/verify.ipp>

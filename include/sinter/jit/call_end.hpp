@@ -17,6 +17,7 @@
 SINTER_NAMESPACE_BEGIN
 class Plan;
 namespace jit {
+class CallCount;
 
 /// Where an input of a plan comes from.
 struct PlanInput {
@@ -59,6 +60,7 @@ struct FinishedCall {
   std::vector<std::pair<std::shared_ptr<VariableSlot>, Ref<TensorImpl>>> assigned;
   std::shared_ptr<const void> shape;
   HeldValues held;                       // by the function, on this path
+  std::shared_ptr<const CallCount> taken{};   // of a function that reads values: to be told when the call has ended
 };
 
 /// Where the results of a call go instead of fresh memory.

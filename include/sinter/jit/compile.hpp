@@ -418,7 +418,11 @@ class Function<R(P...)> {
     std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs)...};
     return [self = *this, targets](const auto&... args) { self.checked().call_into(Targets(targets), convert<P>(args)...); };
   }
+  /// These as those of what compile() returns.
+  void warm_up(const P&... args) const { checked().warm_up(args...); }
+  Explanation explain(const P&... args) const { return checked().explain(args...); }
   Stats stats() const { return checked().stats(); }
+  void reset() const { checked().reset(); }
 
  private:
   template <class T>
@@ -432,14 +436,20 @@ class Function<R(P...)> {
     virtual ~Base() = default;
     virtual R call(const P&...) const = 0;
     virtual void call_into(std::span<const BorrowedMut>, const lent_t<P>&...) const = 0;
+    virtual void warm_up(const P&...) const = 0;
+    virtual Explanation explain(const P&...) const = 0;
     virtual Stats stats() const = 0;
+    virtual void reset() const = 0;
   };
   template <class F>
   struct Holder final : Base {
     explicit Holder(const Compiled<F>& c) : compiled(c) {}
     R call(const P&... args) const override { return compiled(args...); }
     void call_into(std::span<const BorrowedMut> targets, const lent_t<P>&... args) const override { compiled.call_into(targets, args...); }
+    void warm_up(const P&... args) const override { compiled.warm_up(args...); }
+    Explanation explain(const P&... args) const override { return compiled.explain(args...); }
     Stats stats() const override { return compiled.stats(); }
+    void reset() const override { compiled.reset(); }
     Compiled<F> compiled;
   };
   const Base& checked() const {

@@ -300,8 +300,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   bool is_first_of_its_sizes(const ArgList& args) const;
   /// The newest entry for these C++ types, or null.
   const Entry* newest_of(const void* types) const;
-  /// What that entry did not like.
-  std::optional<Guard> newest_broken(const ArgList& args) const;
+  /// The first guard that these arguments break of the entry that they break fewest of, the newest among equals.
+  std::optional<Guard> closest_broken(const ArgList& args) const;
   GuardSet choose_specs(const ArgList& args) const;
   /// Counts a call; purity is checked when it is due.
   void count_run(const Entry& entry, EntryThread* thread, const ArgList& args, const TraceFunction& trace) {

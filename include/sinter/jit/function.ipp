@@ -13,6 +13,7 @@
 #include <sinter/jit/marks.hpp>
 #include <sinter/jit/memory_budget.hpp>
 #include <sinter/jit/specialise.hpp>
+#include <sinter/jit/trace_tree.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/runtime/staged.hpp>
@@ -27,19 +28,6 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 namespace jit_detail {
-class Stopwatch {
- public:
-  double lap_ms() {
-    auto now = std::chrono::steady_clock::now();
-    double ms = std::chrono::duration<double, std::milli>(now - last_).count();
-    last_ = now;
-    return ms;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
 /// Every living FunctionState, so that jit::reset() reaches them.
 struct Functions {
   ForkSafeMutex mutex;
@@ -155,7 +143,7 @@ SINTER_DECL std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const 
   }
   return may_donate;
 }
-inline std::string listings(const Plan& plan) {
+SINTER_DECL std::string listings(const Plan& plan) {
   std::string text;
   if (plan.staged() != nullptr)
     for (const StagedPlan::Part& part : plan.staged()->parts) text += part.plan ? listings(*part.plan) : "";
@@ -167,6 +155,7 @@ inline std::string listings(const Plan& plan) {
 SINTER_DECL void log_entry(const Entry& entry, Location where) {
   std::string place = where.text() + ":\n";
   if (is_logged("guards")) sinter::note("guards", place + entry.guards.text());
+  if (entry.tree != nullptr) return log_segments(nodes_of(*entry.tree), entry.guards, where);
   if (is_logged("graphs")) sinter::note("graphs", place + entry.traced.text() + "\n" + entry.optimised.text());
   if (entry.end.plan == nullptr) return;
   if (is_logged("kernels")) sinter::note("kernels", place + entry.end.plan->text());
@@ -300,8 +289,7 @@ SINTER_DECL void FunctionState::guard_precision(Entry& entry) const {
 }
 
 namespace jit_detail {
-/// Calls in the graph and, once for each body, in the bodies.
-inline void count_regions(const Graph& graph, std::vector<const Graph*>& bodies, std::int64_t& calls) {
+SINTER_DECL void count_regions(const Graph& graph, std::vector<const Graph*>& bodies, std::int64_t& calls) {
   for (const Node& node : graph.nodes()) {
     calls += node.op->is_call;
     for (const auto& body : node.attrs.bodies) {
@@ -325,6 +313,7 @@ SINTER_DECL Stats FunctionState::stats() const {
   stats.recompiles = recompiles_;
   stats.compile_ms = compile_ms_;
   stats.eager_calls = plain_calls_.load(std::memory_order_relaxed);
+  stats.recompile_reasons = misses_.reasons();
   const Entry* newest = newest_.load(std::memory_order_acquire);
   if (newest != nullptr && newest->end.plan) {
     stats.kernels = static_cast<std::int64_t>(newest->end.plan->kernel_count());
@@ -350,12 +339,35 @@ SINTER_DECL void FunctionState::reset() {
     misses_ = {};
     plain_calls_.store(0, std::memory_order_relaxed);
   }
-  if (!retired->empty()) destroy_after_calls(std::move(retired));
+  destroy_after_calls(std::move(retired));   // with what earlier resets had to leave to calls that have ended since
 }
 
 SINTER_DECL bool is_compiling() { return Trace::current() != nullptr; }
 
 SINTER_DECL std::ostream& operator<<(std::ostream& out, const Explanation& e) { return out << e.text(); }
+
+namespace jit_detail {
+/// How long the entry took to compile, and what its symbols are in this call.
+inline std::string ending_text(const Entry& entry, std::span<const std::int64_t> symbols) {
+  char times[160];
+  if (entry.tree != nullptr)
+    std::snprintf(times, sizeof times,
+                  "compile time of the first path: trace %.3f ms, passes, fusion and code %.3f ms\n", entry.trace_ms,
+                  entry.codegen_ms);
+  else
+    std::snprintf(times, sizeof times, "compile time: trace %.3f ms, passes %.3f ms, fusion and code %.3f ms\n",
+                  entry.trace_ms, entry.passes_ms, entry.codegen_ms);
+  std::string text;
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const std::int64_t divisor = entry.guards.symbols[i].divisor;
+    text += "s" + std::to_string(i) + " = " + std::to_string(symbols[i] * divisor) + " in this call";
+    text += divisor == 1 ? "\n"
+                         : "; " + std::to_string(symbols[i]) + " times " + std::to_string(divisor) +
+                               ", which the optimised graph calls s" + std::to_string(i) + "\n";
+  }
+  return text + times;
+}
+}  // namespace jit_detail
 
 SINTER_DECL Explanation explain(const Entry* compiled, std::span<const std::int64_t> symbols) {
   if (compiled == nullptr) return Explanation("this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its recompile limit\n");
@@ -364,18 +376,12 @@ SINTER_DECL Explanation explain(const Entry* compiled, std::span<const std::int6
   if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))
     text += "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
             (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
-  if (entry.tree != nullptr) return Explanation(text + "trace tree:\n" + jit_detail::text_of(*entry.tree));
+  if (entry.tree != nullptr)
+    return Explanation(text + jit_detail::text_of(*entry.tree) + jit_detail::ending_text(entry, symbols));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
   if (entry.end.plan) text += "plan:\n" + entry.end.plan->text() + "\n" + jit_detail::listings(*entry.end.plan);
   else text += "plan: a registered back end runs the graph\n";
-  char times[160];
-  std::snprintf(times, sizeof times, "compile time: trace %.3f ms, passes %.3f ms, fusion and code %.3f ms\n", entry.trace_ms, entry.passes_ms, entry.codegen_ms);
-  for (std::size_t i = 0; i < symbols.size(); ++i) {
-    const std::int64_t divisor = entry.guards.symbols[i].divisor;
-    text += "s" + std::to_string(i) + " = " + std::to_string(symbols[i] * divisor) + " in this call";
-    text += divisor == 1 ? "\n" : "; " + std::to_string(symbols[i]) + " times " + std::to_string(divisor) + ", which the optimised graph calls s" + std::to_string(i) + "\n";
-  }
-  return Explanation(text + times);
+  return Explanation(text + jit_detail::ending_text(entry, symbols));
 }
 
 SINTER_DECL void reset() {

@@ -1,8 +1,9 @@
 // Guards: what a compiled entry relies on, as typed records compared against the arguments of a call. The fast check is a
-// plain walk over specs held by value; when it fails, first_broken() says which guard and why.
+// plain walk over specs held by value; when it fails, broken() says which guards and why.
 #pragma once
 
 #include <sinter/jit/arguments.hpp>
+#include <sinter/jit/options.hpp>
 #include <sinter/tensor/precision.hpp>
 
 #include <cstdint>
@@ -14,17 +15,13 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-enum class GuardKind : std::uint8_t {
-  structure, dtype, device, rank, layout, extent, range, relation, divisibility, fixed_value, number_kind, alias, predicate, precision
-};
-std::string_view name(GuardKind kind);
-
 /// One broken expectation, in words.
 struct Guard {
   GuardKind kind;
   int leaf = -1;          // argument leaf, in flattening order; -1: a captured Variable or a relation
   int axis = -1;          // of that leaf; -1: not about one axis
-  std::string reason;     // "extent of axis 0 of argument 1.weight: expected 32, got 48"
+  std::string reason{};   // "extent of axis 0 of argument 1.weight: expected 32, got 48"
+  std::string argument{}, expected{}, got{};   // the parts of it; empty where it is about no argument
 };
 
 /// The default of the process is another than that which the function was compiled for.
@@ -85,8 +82,9 @@ struct GuardSet {
   void prepare();
   /// True when the arguments fit; `symbol_values` then has the value of every symbol, as the graph means it.
   bool holds(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbol_values) const;
-  /// The first thing that does not fit, or nothing.
-  std::optional<Guard> first_broken(std::span<const ArgLeaf> args) const;
+  /// What does not fit, in the order of the checks, as far as it can be compared: nothing about the axes of a tensor of
+  /// another rank.
+  std::vector<Guard> broken(std::span<const ArgLeaf> args) const;
   /// One line per guard, for explain().
   std::string text() const;
   /// The expectations without what a trace learned: for tracing in the same way again.

@@ -1,4 +1,5 @@
-// The evaluator. Graphs are captured from shared records, and values become ready, under one lock; plans run outside it.
+// The evaluator. Graphs are captured from shared records, plans are found, and values become ready, under one lock; plans are
+// made and run outside it.
 #pragma once
 
 #include <sinter/jit/lazy.hpp>
@@ -6,8 +7,10 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/expr/capture.hpp>
+#include <sinter/graph/instance.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/execute.hpp>
+#include <sinter/jit/lazy_extents.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
 #include <sinter/tensor/call_journal.hpp>
@@ -16,6 +19,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -36,8 +40,7 @@ inline bool evaluated_by_device(std::span<TensorImpl* const> values, std::string
 }
 
 struct LazyPlan {
-  Graph graph;
-  std::vector<InputLayout> layouts;
+  LazyGraph key;   // never changed
   std::shared_ptr<const Plan> plan;
   std::int64_t runs = 0;
   bool is_fused = false;
@@ -46,9 +49,23 @@ struct LazyPlan {
   std::uint64_t last_run = 0;    // by the clock of the cache
 };
 
+/// The plans for graphs that differ in extents only.
+struct LazyFamily {
+  static constexpr std::size_t most_general = 8;
+  static constexpr int most_failures = 4;
+  std::weak_ptr<LazyPlan> latest;                 // for one size
+  std::vector<std::weak_ptr<LazyPlan>> general;   // for many
+  int failures = 0;                               // to make one for many
+  bool is_gone() const {
+    return latest.expired() &&
+           std::all_of(general.begin(), general.end(), [](const auto& plan) { return plan.expired(); });
+  }
+};
+
 struct LazyCache {
   ForkSafeMutex mutex;
-  std::unordered_multimap<std::uint64_t, LazyPlan> plans;
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<LazyPlan>> plans;   // by the hash of their graphs
+  std::unordered_map<std::uint64_t, LazyFamily> families;                    // by the hash without extents
   LazyStats stats;
   std::uint64_t clock = 0;
   static LazyCache& instance() { return process_object<LazyCache>(); }
@@ -62,14 +79,16 @@ inline constexpr std::int64_t bytes_of_lazy_node = 4096;
 inline void limit_lazy_plans(LazyCache& cache) {
   while (cache.stats.bytes > most_lazy_bytes && !cache.plans.empty()) {
     std::vector<std::uint64_t> runs;
-    for (const auto& [hash, plan] : cache.plans) runs.push_back(plan.last_run);
+    for (const auto& [hash, plan] : cache.plans) runs.push_back(plan->last_run);
     const auto middle = runs.begin() + static_cast<std::ptrdiff_t>((runs.size() - 1) / 2);
     std::nth_element(runs.begin(), middle, runs.end());
     std::erase_if(cache.plans, [&](const auto& kept) {
-      const bool goes = kept.second.last_run <= *middle;
-      if (goes) cache.stats.bytes -= kept.second.bytes;
+      const bool goes = kept.second->last_run <= *middle;
+      if (goes) cache.stats.bytes -= kept.second->bytes;
+      cache.stats.dropped += goes;
       return goes;
     });
+    std::erase_if(cache.families, [](const auto& family) { return family.second.is_gone(); });
   }
 }
 
@@ -84,36 +103,152 @@ inline bool is_large(const Graph& graph) {
   return elements >= worth_compiling;
 }
 
-inline LazyPlan& lazy_plan(LazyCache& cache, Graph graph, std::vector<InputLayout> layouts, MatmulPrecision precision, Fallback fallback) {
-  const std::uint8_t wanted = precision_bit(precision);
-  Hash128 hash = graph.hash();
-  auto [first, last] = cache.plans.equal_range(hash.low);
-  LazyPlan* found = nullptr;
-  for (auto it = first; it != last && found == nullptr; ++it)
-    if ((it->second.precisions & wanted) != 0 && it->second.layouts == layouts && structurally_equal(it->second.graph, graph)) found = &it->second;
-  if (found == nullptr) {
-    limit_lazy_plans(cache);
-    found = &cache.plans.emplace(hash.low, LazyPlan{.graph = std::move(graph), .layouts = std::move(layouts), .plan = nullptr, .precisions = wanted})->second;
-    found->bytes = bytes_of_lazy_node * static_cast<std::int64_t>(found->graph.nodes().size());
-    cache.stats.bytes += found->bytes;
-    ++cache.stats.graphs;
+struct RunnablePlan {
+  std::shared_ptr<const Plan> plan;
+  SmallVector<std::int64_t, 8> symbols;   // their values
+};
+
+/// One look for the plan of a graph. The cache is locked but while a plan is made.
+class LazyLookup {
+ public:
+  LazyLookup(LazyCache& cache, std::unique_lock<ForkSafeMutex>& lock, LazyGraph wanted, MatmulPrecision precision,
+             Fallback fallback)
+      : cache_(cache),
+        lock_(lock),
+        wanted_(std::move(wanted)),
+        precision_(precision),
+        fallback_(fallback),
+        hash_(wanted_.graph.hash().low) {}
+
+  RunnablePlan run() {
+    std::shared_ptr<LazyPlan> plan = find();
+    if (plan == nullptr || (!plan->is_fused && wants_fusion(plan.get()))) plan = make(plan);
+    ++plan->runs;
+    plan->last_run = ++cache_.clock;
+    return {plan->plan, symbols_};
   }
-  const Context& context = Context::get();
-  bool wants_fused = !context.is_eager && (context.compiles_at_once || found->runs >= context.hot || (found->plan == nullptr && is_large(found->graph)));
-  if (found->plan == nullptr || (wants_fused && !found->is_fused)) {
-    const Graph optimised = run_pipeline(found->graph);
-    PlanOptions how = plan_options(optimised, {}, found->layouts, wants_fused, found->graph, precision);
-    how.allow_fallback |= fallback == Fallback::allowed;
-    found->plan = build_plan(optimised, how);
-    if (!found->plan->depends_on_precision()) found->precisions = all_precisions;
-    found->is_fused = wants_fused;
-    cache.stats.fused += wants_fused;
-    const std::int64_t bytes = found->plan->held_bytes() + bytes_of_lazy_node * static_cast<std::int64_t>(found->graph.nodes().size());
-    cache.stats.bytes += bytes - std::exchange(found->bytes, bytes);
+
+ private:
+  bool wants_fusion(const LazyPlan* plan) const {
+    const Context& context = Context::get();
+    if (context.is_eager) return false;
+    if (context.compiles_at_once || (plan != nullptr && plan->runs >= context.hot)) return true;
+    const bool has_own_size = plan != nullptr && plan->key.symbols.empty();   // which was small when the plan was made
+    return !has_own_size && is_large(wanted_.graph);
   }
-  ++found->runs;
-  found->last_run = ++cache.clock;
-  return *found;
+  bool serves(const LazyPlan& plan) const { return (plan.precisions & precision_bit(precision_)) != 0; }
+
+  /// The plan for this graph, or for all of its sizes; null if there is none.
+  std::shared_ptr<LazyPlan> find() {
+    symbols_.clear();
+    auto [first, last] = cache_.plans.equal_range(hash_);
+    for (auto it = first; it != last; ++it) {
+      const LazyPlan& plan = *it->second;
+      if (plan.key.symbols.empty() && serves(plan) && plan.key.layouts == wanted_.layouts &&
+          structurally_equal(plan.key.graph, wanted_.graph))
+        return it->second;
+    }
+    if (!family_) family_ = hash_without_extents(wanted_.graph).low;
+    const auto family = cache_.families.find(*family_);
+    if (family == cache_.families.end()) return nullptr;
+    for (const auto& general : family->second.general)
+      if (const auto plan = general.lock(); plan != nullptr && serves(*plan) && plan->key.takes(wanted_, symbols_))
+        return plan;
+    symbols_.clear();
+    return nullptr;
+  }
+
+  /// A plan for this graph at other sizes, from which one for all sizes may be made; or null.
+  std::shared_ptr<LazyPlan> relative() const {
+    const auto family = cache_.families.find(*family_);
+    if (family == cache_.families.end() || family->second.failures >= LazyFamily::most_failures) return nullptr;
+    if (family->second.general.size() >= LazyFamily::most_general) return nullptr;
+    const auto fits = [&](const std::shared_ptr<LazyPlan>& plan) {
+      return plan != nullptr && differ_in_extents_only(plan->key.graph, wanted_.graph) &&
+             plan->key.layouts.size() == wanted_.layouts.size();
+    };
+    for (auto it = family->second.general.rbegin(); it != family->second.general.rend(); ++it)
+      if (auto plan = it->lock(); fits(plan)) return plan;
+    auto plan = family->second.latest.lock();
+    return fits(plan) ? plan : nullptr;
+  }
+
+  bool has_other_inputs(const LazyPlan& plan) const {
+    const Graph &a = plan.key.graph, &b = wanted_.graph;
+    return !std::equal(a.inputs().begin(), a.inputs().end(), b.inputs().begin(), b.inputs().end(),
+                       [&](Value x, Value y) { return identical(a.type(x), b.type(y)); });
+  }
+
+  /// Makes the plan, or one with fusion in place of `plan`, and publishes it. Other threads evaluate meanwhile; of those that
+  /// make the same, one publishes.
+  std::shared_ptr<LazyPlan> make(const std::shared_ptr<LazyPlan>& plan) {
+    const std::shared_ptr<LazyPlan> known = plan == nullptr ? relative() : nullptr;
+    const bool fuses = wants_fusion(plan.get());
+    lock_.unlock();
+    auto made = std::make_shared<LazyPlan>();
+    std::optional<LazyGraph> general = known != nullptr ? generalised(known->key, wanted_) : std::nullopt;
+    const bool has_failed = known != nullptr && !general && has_other_inputs(*known);
+    if (plan != nullptr) made->key = plan->key;
+    else made->key = general ? *std::move(general) : wanted_;
+    compile(*made, fuses);
+    lock_.lock();
+    if (has_failed) ++cache_.families[*family_].failures;
+    std::shared_ptr<LazyPlan> place = find();
+    if (place == nullptr) return insert(std::move(made));
+    if (!place->is_fused && made->is_fused && place->key.symbols.size() == made->key.symbols.size()) {
+      place->plan = std::move(made->plan);
+      place->precisions = made->precisions;
+      place->is_fused = true;
+      ++cache_.stats.fused;
+      cache_.stats.bytes += made->bytes - std::exchange(place->bytes, made->bytes);
+    }
+    return place;
+  }
+
+  void compile(LazyPlan& made, bool fuses) const {
+    const Graph optimised = run_pipeline(made.key.graph);
+    PlanOptions how = plan_options(optimised, {}, made.key.layouts, fuses, made.key.graph, precision_);
+    how.allow_fallback |= fallback_ == Fallback::allowed;
+    made.plan = build_plan(optimised, how);
+    made.precisions = made.plan->depends_on_precision() ? precision_bit(precision_) : all_precisions;
+    made.is_fused = fuses;
+    made.bytes =
+        made.plan->held_bytes() + bytes_of_lazy_node * static_cast<std::int64_t>(made.key.graph.nodes().size());
+  }
+
+  std::shared_ptr<LazyPlan> insert(std::shared_ptr<LazyPlan> made) {
+    limit_lazy_plans(cache_);
+    const bool is_general = !made->key.symbols.empty();
+    cache_.plans.emplace(is_general ? *family_ : hash_, made);
+    LazyFamily& family = cache_.families[*family_];
+    if (is_general) {
+      std::erase_if(family.general, [](const auto& plan) { return plan.expired(); });
+      family.general.push_back(made);
+      made->key.takes(wanted_, symbols_);
+    } else {
+      family.latest = made;
+    }
+    ++cache_.stats.graphs;
+    cache_.stats.dynamic += is_general;
+    cache_.stats.fused += made->is_fused;
+    cache_.stats.bytes += made->bytes;
+    return made;
+  }
+
+  LazyCache& cache_;
+  std::unique_lock<ForkSafeMutex>& lock_;
+  LazyGraph wanted_;
+  MatmulPrecision precision_;
+  Fallback fallback_;
+  std::uint64_t hash_;
+  std::optional<std::uint64_t> family_;   // known once there is no plan for this size alone
+  SmallVector<std::int64_t, 8> symbols_;
+};
+
+inline LazyGraph lazy_graph(Graph graph, std::span<const Ref<TensorImpl>> inputs) {
+  LazyGraph made{std::move(graph), {}, {}, {}};
+  for (const auto& input : inputs) made.layouts.push_back(layout_of(*input));
+  return made;
 }
 
 /// What depends on numbers alone is computed where its graph says, which may be elsewhere than where it was recorded.
@@ -134,11 +269,11 @@ SINTER_NOINLINE inline void run_with_own_lines(std::span<const Ref<TensorImpl>> 
   std::unique_lock lock(LazyCache::instance().mutex);
   Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input});
   const std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
-  std::vector<InputLayout> layouts;
-  for (const auto& input : inputs) layouts.push_back(layout_of(*input));
-  const Graph graph = captured.finish(), optimised = run_pipeline(graph);
+  const LazyGraph own = lazy_graph(captured.finish(), inputs);
   lock.unlock();
-  execute(*build_plan(optimised, plan_options(optimised, {}, std::move(layouts), false, graph, matmul_precision())), inputs);
+  const Graph optimised = run_pipeline(own.graph);
+  execute(*build_plan(optimised, plan_options(optimised, {}, own.layouts, false, own.graph, matmul_precision())),
+          inputs);
 }
 
 inline void become_ready(TensorImpl& value, TensorImpl& computed) {
@@ -162,20 +297,20 @@ SINTER_DECL void clear_lazy_cache() {
   auto& cache = jit_detail::LazyCache::instance();
   std::scoped_lock lock(cache.mutex);
   cache.plans.clear();
+  cache.families.clear();
   cache.stats = {};
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs, MatmulPrecision precision, Fallback fallback) {
-  std::vector<InputLayout> layouts;
-  for (const auto& input : inputs) layouts.push_back(layout_of(*input));
-  std::shared_ptr<const Plan> plan;
+  jit_detail::RunnablePlan found;
   {
     auto& cache = jit_detail::LazyCache::instance();
-    std::scoped_lock lock(cache.mutex);
-    plan = jit_detail::lazy_plan(cache, std::move(graph), std::move(layouts), precision, fallback).plan;
+    std::unique_lock lock(cache.mutex);
+    found = jit_detail::LazyLookup(cache, lock, jit_detail::lazy_graph(std::move(graph), inputs), precision, fallback)
+                .run();
     ++cache.stats.evaluations;
   }
-  return execute(*plan, inputs);
+  return execute(*found.plan, found.symbols, inputs);
 }
 
 }  // namespace jit
@@ -186,6 +321,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
   for (TensorImpl* value : values) {
     if (value->is_ready() || value->trace == 0) continue;
     bool is_active = Trace::find(value->trace) != nullptr;
+    if (where.line == 0) where = written_at(*value);
     throw TraceError(what, is_active ? "a value is read while its function is traced" : "a traced tensor is used outside the trace it belongs to", where,
                      is_active ? "values are known only after the call: return the tensor and read it there, or choose with where(condition, a, b)"
                                : "return it from the compiled function instead of storing it in a captured variable");
@@ -214,14 +350,15 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     inputs = std::move(captured.inputs);
     if (CallJournal* journal = CallJournal::current())
       for (const auto& input : inputs) journal->note_read(input);
-    std::vector<jit::InputLayout> layouts;
-    for (const auto& input : inputs) layouts.push_back(jit::layout_of(*input));
-    const std::shared_ptr<const Plan> plan = jit::jit_detail::lazy_plan(cache, captured.finish(), std::move(layouts), matmul_precision(), jit::Fallback::refused).plan;
+    using namespace jit::jit_detail;
+    const RunnablePlan found =
+        LazyLookup(cache, lock, lazy_graph(captured.finish(), inputs), matmul_precision(), jit::Fallback::refused)
+            .run();
     ++cache.stats.evaluations;
     lock.unlock();   // functions of the user may run now, and evaluate
     std::vector<Ref<TensorImpl>> results;
     try {
-      results = execute(*plan, inputs);
+      results = execute(*found.plan, found.symbols, inputs);
     } catch (const IndexError&) {
       jit::jit_detail::run_with_own_lines(outputs);
       throw;

@@ -10,7 +10,10 @@
 #include <sinter/jit/trace_tree.hpp>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -195,20 +198,49 @@ SINTER_DECL const Entry* FunctionState::newest_of(const void* types) const {
   return entry;
 }
 
-SINTER_DECL std::optional<Guard> FunctionState::newest_broken(const ArgList& args) const {
-  const Entry* newest = newest_of(args.types);
-  if (newest == nullptr) return {};
-  if (auto broken = newest->guards.first_broken(args.leaves())) return broken;
-  if (const MatmulPrecision now = matmul_precision(); (newest->precisions & precision_bit(now)) == 0)
-    return broken_precision(newest->precision, now);
-  for (const auto& slot : newest->held.captured)
-    if (jit_detail::is_argument(slot->here(), args.leaves()))
+namespace jit_detail {
+/// What the entry asks for besides its guards, and these arguments, which the guards take, do not have.
+inline std::optional<Guard> broken_beside_guards(const Entry& entry, std::span<const ArgLeaf> args,
+                                                 ReadSection& reading) {
+  for (const auto& slot : entry.held.captured)
+    if (is_argument(slot->here(), args))
       return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured is an argument of this call, too"};
-  if (newest->tree != nullptr && newest->guards.has_variables && !jit_detail::are_slots(args.leaves(), newest->traced_slots))
+  for (std::size_t i = 0; i < entry.held.captured.size(); ++i)
+    if (const Type& now = entry.held.captured[i]->here()->peek(reading)->type; !identical(now, entry.captured_types[i]))
+      return Guard{GuardKind::dtype,
+                   -1,
+                   -1,
+                   "a captured Variable has another dtype or shape now",
+                   "",
+                   entry.captured_types[i].text(),
+                   now.text()};
+  if (entry.tree != nullptr && entry.guards.has_variables && !are_slots(args, entry.traced_slots))
     return Guard{GuardKind::alias, -1, -1, "other Variables are arguments, and the function reads values: it may have captured one of them"};
-  if (newest->serves.load() == Entry::Serves::traced_variables && newest->guards.has_variables && !jit_detail::takes_slots(*newest, args.leaves()))
+  if (entry.serves.load() == Entry::Serves::traced_variables && entry.guards.has_variables && !takes_slots(entry, args))
     return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured was an argument, too, and is none of this call"};
-  return Guard{GuardKind::dtype, -1, -1, "a captured Variable has another dtype or shape now"};
+  return {};
+}
+}  // namespace jit_detail
+
+SINTER_DECL std::optional<Guard> FunctionState::closest_broken(const ArgList& args) const {
+  std::optional<Guard> closest;
+  std::size_t fewest = 0;
+  for (const Entry* entry = newest_of(args.types); entry != nullptr; entry = entry->next) {
+    if (entry->types != args.types) continue;
+    std::vector<Guard> broken = entry->guards.broken(args.leaves());
+    if (const MatmulPrecision now = matmul_precision(); (entry->precisions & precision_bit(now)) == 0)
+      broken.push_back(broken_precision(entry->precision, now));
+    if (broken.empty())
+      if (auto other = jit_detail::broken_beside_guards(*entry, args.leaves(), args.reading()))
+        broken.push_back(*std::move(other));
+    if (broken.empty())
+      broken.push_back(
+          {GuardKind::alias, -1, -1, "other Variables are arguments than those that the function was traced with"});
+    if (closest && broken.size() >= fewest) continue;
+    fewest = broken.size();
+    closest = std::move(broken.front());
+  }
+  return closest;
 }
 
 SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const {
@@ -237,15 +269,17 @@ SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args) {
 }
 
 SINTER_DECL bool FunctionState::may_compile(const ArgList& args, Decision& decision) {
-  std::optional<Guard> broken = newest_broken(args);
+  std::optional<Guard> broken = closest_broken(args);
   if (serves_ == Serves::expression) return compiles_ - 1 < options_.recompile_limit;
   // A first version is no recompile; nor is that for extents of 0 or 1 where all others are symbols from the start.
   const bool is_first = !broken || (options_.dynamic == Dynamic::always && (broken->kind == GuardKind::extent || broken->kind == GuardKind::range) && is_first_of_its_sizes(args));
-  const std::string reason = !broken ? "nothing is compiled for it yet" : "guard '" + std::string(name(broken->kind)) + "' failed: " + broken->reason;
+  const std::string reason = !broken ? "nothing is compiled for it yet" : failure_text(*broken);
   switch (current_stance()) {
     case Stance::fail_on_recompile:
       if (is_first) break;
-      throw RecompileError("compile", "no compiled version fits this call, and the stance is fail_on_recompile: " + reason, where_, remedy(*broken));
+      throw RecompileError("compile",
+                           "no compiled version fits this call, and the stance is fail_on_recompile: " + reason, where_,
+                           remedy(broken->kind));
     case Stance::force_eager:
     case Stance::eager_on_recompile: return false;
     case Stance::eager_then_compile:

@@ -1,4 +1,4 @@
-// Options of compile(), statistics, and how they are named.
+// Options of compile(), and its statistics.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -33,6 +35,36 @@ struct Options {
   bool allow_fallback = false;            // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
 };
 
+/// What a compiled version relies on.
+enum class GuardKind : std::uint8_t {
+  structure,
+  dtype,
+  device,
+  rank,
+  layout,
+  extent,
+  range,
+  relation,
+  divisibility,
+  fixed_value,
+  number_kind,
+  alias,
+  predicate,
+  precision
+};
+std::string_view name(GuardKind kind);
+
+/// Why calls fitted no compiled version: the guard that they broke of the version that came closest.
+struct RecompileReason {
+  GuardKind guard = GuardKind::structure;
+  std::string argument{};          // "argument 1.weight"; empty: a captured Variable, a relation, or the process
+  int axis = -1;                   // of that argument; -1: not about one axis
+  std::string expected{}, got{};   // "32", "48"
+  std::string text{};       // "guard 'extent' failed: extent of axis 0 of argument 1.weight: expected 32, got 48"
+  std::string remedy{};     // what the caller can do so that it does not fail again
+  std::int64_t count = 1;   // calls that broke it in just this way
+};
+
 /// Figures of one compiled function.
 struct Stats {
   std::int64_t calls = 0;
@@ -48,6 +80,7 @@ struct Stats {
   std::int64_t peak_bytes = 0;            // what the newest plan holds between its kernels, at the sizes it was traced with; of a tree: its largest segment
   double compile_ms = 0;                  // all compiles together: trace, passes, code generation
   std::int64_t eager_calls = 0;           // calls that ran the function uncompiled: stance, back end noop, recompile limit
+  std::vector<RecompileReason> recompile_reasons{};   // oldest first; those of calls past the limit, too; at most 256
 };
 
 }  // namespace jit

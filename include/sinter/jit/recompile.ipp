@@ -8,8 +8,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-SINTER_DECL std::string remedy(const Guard& broken) {
-  switch (broken.kind) {
+SINTER_DECL std::string remedy(GuardKind broken) {
+  switch (broken) {
     case GuardKind::structure: return "sizes and keys of containers, and which optionals are set, are part of compiled code: keep them the same, or stack the tensors into one";
     case GuardKind::dtype: return "convert the argument before the call: x.to(dtype)";
     case GuardKind::device: return "move the argument before the call: x.to(device)";
@@ -28,8 +28,19 @@ SINTER_DECL std::string remedy(const Guard& broken) {
   __builtin_unreachable();
 }
 
+SINTER_DECL std::string failure_text(const Guard& broken) {
+  return "guard '" + std::string(name(broken.kind)) + "' failed: " + broken.reason;
+}
+
 SINTER_DECL void MissHistory::add(const Guard& broken) {
   if (broken_.size() < max_kept) broken_.push_back(broken);
+  std::string text = failure_text(broken);
+  const auto known = std::find_if(reasons_.begin(), reasons_.end(),
+                                  [&](const RecompileReason& reason) { return reason.text == text; });
+  if (known != reasons_.end()) ++known->count;
+  else if (reasons_.size() < max_kept)
+    reasons_.push_back(
+        {broken.kind, broken.argument, broken.axis, broken.expected, broken.got, std::move(text), remedy(broken.kind)});
 }
 
 SINTER_DECL std::string MissHistory::text(std::int64_t limit) const {
@@ -41,9 +52,10 @@ SINTER_DECL std::string MissHistory::text(std::int64_t limit) const {
   const Guard* last = worst;
   for (const Guard& guard : broken_)
     if (same(guard, *worst)) last = &guard;
-  return "the recompile limit of " + std::to_string(limit) + " is reached: guard '" + std::string(name(worst->kind)) + "' failed " +
-         std::to_string(times(*worst)) + " of " + std::to_string(broken_.size()) + " times, last: " + last->reason +
-         "; from here on calls that no compiled version fits run uncompiled\n  " + remedy(*worst) + "; or raise Options::recompile_limit";
+  return "the recompile limit of " + std::to_string(limit) + " is reached: guard '" + std::string(name(worst->kind)) +
+         "' failed " + std::to_string(times(*worst)) + " of " + std::to_string(broken_.size()) +
+         " times, last: " + last->reason + "; from here on calls that no compiled version fits run uncompiled\n  " +
+         remedy(worst->kind) + "; or raise Options::recompile_limit";
 }
 
 SINTER_DECL void MissHistory::remember(std::span<const ArgLeaf> args) {

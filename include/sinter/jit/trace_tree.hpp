@@ -4,6 +4,7 @@
 // without a lock. Work goes to the first segment whose read needs it; what no read needs sinks to the leaves.
 #pragma once
 
+#include <sinter/base/per_thread.hpp>
 #include <sinter/jit/call_end.hpp>
 #include <sinter/jit/function.hpp>
 
@@ -13,11 +14,34 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
+
+/// How many calls went a certain way.
+class CallCount {
+ public:
+  void add() const {
+    if (Own* own = own_.get())
+      own->calls.store(own->calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    else others_.fetch_add(1, std::memory_order_relaxed);
+  }
+  std::int64_t total() const {
+    std::int64_t total = others_.load(std::memory_order_relaxed);
+    own_.for_each([&](const Own& own) { total += own.calls.load(std::memory_order_relaxed); });
+    return total;
+  }
+
+ private:
+  struct alignas(64) Own {
+    std::atomic<std::int64_t> calls{0};   // only its thread adds
+  };
+  PerThread<Own> own_;
+  mutable std::atomic<std::int64_t> others_{0};   // of threads without a place of their own
+};
 
 /// A Variable that a segment captured, and what its value must still be.
 struct VariableUse {
@@ -39,6 +63,7 @@ struct TracedSegment {
   std::shared_ptr<const EagerCall> eager_call;             // called at its end
   std::vector<EagerVariable> eager_variables;         // used before that
   std::shared_ptr<const EagerArrival> arrival;       // of the eager function called before it
+  CallCount lazy_calls;                              // that went on lazily behind it
 };
 
 /// The end of a path.
@@ -47,6 +72,7 @@ struct TracedLeaf {
   std::vector<Assignment> assignments;   // outputs behind the results
   std::shared_ptr<const void> result_shape;
   mutable std::atomic<std::int64_t> runs{0}, next_check{1};   // the purity check, as in EntryThread
+  CallCount calls;
 };
 
 struct TracedPath {
@@ -91,6 +117,7 @@ struct TreeNode {
     std::uint64_t outcome;
     std::shared_ptr<const TreeNode> node;
   };
+  std::int32_t number = 0;   // from 1 on, in the order in which segments came
   std::shared_ptr<const TracedSegment> traced;
   std::shared_ptr<const SegmentCode> code;
   CallEnd end;                             // its plan and inputs; at a leaf also what it delivers
@@ -101,6 +128,8 @@ struct TreeNode {
   std::shared_ptr<const TracedLeaf> leaf;
 
   bool reads_outcome() const { return traced->dtype == DType::bool_; }
+  /// Calls that came to it, as far as they have ended.
+  std::int64_t calls() const;
 };
 
 class TraceTree {
@@ -127,8 +156,12 @@ class TraceTree {
                                                       std::span<const ArgLeaf> args);
   /// False when the bound forbids another child of this node.
   bool may_grow_at(const TreeNode& node) const;
+  struct Inserted {
+    std::vector<std::shared_ptr<const TreeNode>> made;   // with code that was made now
+    std::shared_ptr<const CallCount> taken;   // counts the calls that go this way; null if the path fits no more
+  };
   /// Compiles what is new of a path and publishes it, as far as the bound allows. Callers hold the function's lock.
-  void insert(const TracedPath& path, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args);
+  Inserted insert(const TracedPath& path, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args);
 
   std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
   std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
@@ -137,7 +170,10 @@ class TraceTree {
   std::int64_t paths() const { return paths_.load(std::memory_order_relaxed); }
   /// Calls that went on outside the tree because of its bound.
   std::atomic<std::int64_t> unbounded_calls{0};
+  /// The breaks, the tree, and each segment with its graphs, plan and code.
   std::string text() const;
+  /// Of all segments: bodies of regions, and calls of them.
+  void count_regions(Stats& stats) const;
 
  private:
   friend class PathCompiler;
@@ -158,6 +194,12 @@ class TraceTree {
 namespace jit_detail {
 /// The last result of an effect orders it before the next one; segments keep that order by themselves.
 bool is_token(const Graph& graph, Value v);
+/// "item reads an exact value at train.cpp:41": why a trace is cut behind a segment.
+std::string cut_text(std::string_view op, bool is_outcome, const EagerCall* eager, Location where);
+/// What SINTER_LOGS asks for about new segments of a function at `where`.
+void log_segments(std::span<const std::shared_ptr<const TreeNode>> nodes, const GuardSet& guards, Location where);
+/// All segments of the tree, as far as there is one, a segment before those behind it.
+std::vector<std::shared_ptr<const TreeNode>> nodes_of(const TraceTree& tree);
 }
 /// Adds what a path holds.
 void add_held(const TracedPath& path, HeldValues& held);

@@ -83,15 +83,24 @@ class PathCompiler {
     carry_values(places);
     std::shared_ptr<const TreeNode> below;
     for (std::size_t i = total_; i-- > 0;) {
-      std::shared_ptr<TreeNode> node = i < known_.size() ? std::make_shared<TreeNode>(*known_[i]) : std::make_shared<TreeNode>();
+      const bool is_new = i >= known_.size();
+      std::shared_ptr<TreeNode> node = is_new ? std::make_shared<TreeNode>() : std::make_shared<TreeNode>(*known_[i]);
       node->live = live_[i];
-      if (i >= known_.size() || is_grown_[i] != 0) compile(*node, i);
+      if (is_new)
+        node->number = static_cast<std::int32_t>(tree_.segments() + 1) + static_cast<std::int32_t>(i - known_.size());
+      if (is_new || is_grown_[i] != 0) {
+        compile(*node, i);
+        made_.push_back(node);
+      }
       find_releases(*node, i);
       if (below != nullptr) attach(*node, i, std::move(below));
       below = std::move(node);
     }
+    std::reverse(made_.begin(), made_.end());
     return below;
   }
+  /// The nodes whose code was made for it, a segment before those behind it.
+  std::vector<std::shared_ptr<const TreeNode>>& made() { return made_; }
 
  private:
   const TracedSegment& segment(std::size_t i) const { return *path_.segments[i]; }
@@ -296,6 +305,7 @@ class PathCompiler {
   std::size_t total_;
   std::vector<std::vector<TreeNode::Carried>> live_;
   std::vector<std::uint8_t> is_grown_;
+  std::vector<std::shared_ptr<const TreeNode>> made_;
 };
 
 SINTER_DECL const std::shared_ptr<const TreeNode>* TraceTree::child(const TreeNode& node, std::uint64_t outcome, const EagerResults* given,
@@ -310,7 +320,16 @@ SINTER_DECL bool TraceTree::may_grow_at(const TreeNode& node) const {
   return segments() < limits_.segments && (node.reads_outcome() || static_cast<std::int64_t>(node.children.size()) < limits_.children);
 }
 
-SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args) {
+namespace jit_detail {
+/// What counts the calls that end here: at a leaf, or going on lazily.
+inline std::shared_ptr<const CallCount> count_at(const TreeNode& node) {
+  if (node.leaf) return {node.leaf, &node.leaf->calls};
+  return {node.traced, &node.traced->lazy_calls};
+}
+}  // namespace jit_detail
+
+SINTER_DECL TraceTree::Inserted TraceTree::insert(const TracedPath& path, std::span<const std::int64_t> symbols,
+                                                  std::span<const ArgLeaf> args) {
   std::vector<std::shared_ptr<const TreeNode>> known;
   std::int32_t places = 0;
   if (const Version* version = current()) {
@@ -321,16 +340,18 @@ SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::
       if (next == nullptr) break;
       known.push_back(*next);
     }
-    if (known.size() == path.segments.size() || !may_grow_at(*known.back())) return;
+    if (known.size() == path.segments.size() || !may_grow_at(*known.back()))
+      return {{}, jit_detail::count_at(*known.back())};
     for (std::size_t i = 0; i < known.size(); ++i)
-      if (!jit_detail::same_traced(*known[i]->traced, *path.segments[i])) return;   // the purity check will say so
+      if (!jit_detail::same_traced(*known[i]->traced, *path.segments[i])) return {};   // the purity check will say so
   }
   const auto room = static_cast<std::size_t>(std::max<std::int64_t>(0, limits_.segments - segments()));
   const std::size_t total = std::min(path.segments.size(), known.size() + room);
-  if (total == known.size()) return;
+  if (total == known.size()) return {};
   const std::size_t added = total - known.size();
   auto version = std::make_unique<Version>();
-  version->root = PathCompiler(*this, path, symbols, std::move(known), total).run(places);
+  PathCompiler compiler(*this, path, symbols, std::move(known), total);
+  version->root = compiler.run(places);
   version->places = places;
   if (const Version* before = current()) version->held = before->held;
   add_held(path, version->held);
@@ -339,6 +360,9 @@ SINTER_DECL void TraceTree::insert(const TracedPath& path, std::span<const std::
   paths_.fetch_add(1, std::memory_order_relaxed);
   current_.store(version.get(), std::memory_order_release);
   versions_.push_back(std::move(version));
+  Inserted inserted{std::move(compiler.made()), {}};
+  inserted.taken = jit_detail::count_at(*inserted.made.back());
+  return inserted;
 }
 
 SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode wanted) {
@@ -363,6 +387,12 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   peak_bytes_.store(std::max(peak_bytes(), code->plan->held_bytes()), std::memory_order_relaxed);
   codes_.emplace(hash.low, code);
   return code;
+}
+
+SINTER_DECL void TraceTree::count_regions(Stats& stats) const {
+  std::vector<const Graph*> bodies;
+  for (const auto& [hash, code] : codes_) jit_detail::count_regions(code->optimised, bodies, stats.region_calls);
+  stats.regions += static_cast<std::int64_t>(bodies.size());
 }
 
 SINTER_DECL void add_held(const TracedPath& path, HeldValues& held) {
@@ -392,49 +422,6 @@ SINTER_DECL std::string path_difference(std::span<const TracedSegment* const> be
   return before.size() == now.segments.size() ? "" : "the number of values read";
 }
 
-namespace jit_detail {
-inline std::string arrival_text(const EagerArrival& arrival) {
-  std::string text;
-  for (const Type& type : arrival.types) text += (text.empty() ? "" : ", ") + type.text();
-  if (arrival.fixed.size() + (arrival.object != nullptr) > 0) text += text.empty() ? "these C++ values" : " and these C++ values";
-  return text.empty() ? "nothing" : text;
-}
-inline void write_node(std::string& text, const TreeNode& node, const std::string& indent) {
-  text += indent + "segment: " + std::to_string(node.code->plan->kernel_count()) + " kernels";
-  for (const PlanStep& step : node.code->plan->steps()) text += (&step == &node.code->plan->steps().front() ? " (" : ", ") + step.name;
-  if (node.code->plan->kernel_count() > 0) text += ")";
-  if (!node.stores.empty()) text += ", carries " + std::to_string(node.live.size()) + (node.live.size() == 1 ? " value" : " values");
-  text += "\n";
-  for (const DimGuard& guard : node.traced->dims)
-    text += indent + "  needs " + guard.lhs.text() + (guard.relation == DimRelation::less ? (guard.outcome ? " < " : " >= ") : (guard.outcome ? " == " : " != ")) + guard.rhs.text() + "\n";
-  if (node.leaf) {
-    text += indent + "returns " + std::to_string(node.leaf->results) + (node.leaf->results == 1 ? " value" : " values");
-    if (!node.leaf->assignments.empty()) text += " and assigns " + std::to_string(node.leaf->assignments.size()) + " Variables";
-    text += "\n";
-    return;
-  }
-  std::string place = node.traced->where.text();
-  if (node.traced->eager_call) {
-    text += indent + "calls the function disabled at " + node.traced->eager_call->disabled_at.text() + (place.empty() ? "" : ", at " + place) + "\n";
-    for (const TreeNode::Child& child : node.children) {
-      text += indent + "which gives " + arrival_text(*child.node->traced->arrival) + ":\n";
-      write_node(text, *child.node, node.children.size() > 1 ? indent + "  " : indent);
-    }
-    return;
-  }
-  text += indent + "reads " + (node.reads_outcome() ? "an outcome" : "an exact " + std::string(sinter::name(node.traced->dtype))) + (place.empty() ? "" : " at " + place) + "\n";
-  for (const TreeNode::Child& child : node.children) {
-    std::string outcome = visit_dtype(node.traced->dtype, [&](auto element) -> std::string {
-      std::memcpy(&element, &child.outcome, sizeof element);
-      if constexpr (std::same_as<decltype(element), bool>) return element ? "true" : "false";
-      else return std::to_string(element);
-    });
-    text += indent + outcome + ":\n";
-    write_node(text, *child.node, node.children.size() > 1 ? indent + "  " : indent);
-  }
-}
-}  // namespace jit_detail
-
 SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
   stats.graph_breaks += tree.breaks();
   stats.segments += tree.segments();
@@ -442,14 +429,7 @@ SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
   stats.lazy_calls += tree.unbounded_calls.load(std::memory_order_relaxed);
   stats.kernels = tree.kernels();
   stats.peak_bytes = tree.peak_bytes();
+  tree.count_regions(stats);
 }
-SINTER_DECL std::string jit_detail::text_of(const TraceTree& tree) { return tree.text(); }
-
-SINTER_DECL std::string TraceTree::text() const {
-  std::string text;
-  if (const Version* version = current()) jit_detail::write_node(text, *version->root, "  ");
-  return text;
-}
-
 }  // namespace jit
 SINTER_NAMESPACE_END

@@ -132,13 +132,9 @@ inline void log_breaks(const FunctionTrace& trace, std::size_t seen, Location wh
   if (!is_logged("graph_breaks")) return;
   for (std::size_t i = seen; i < trace.reads().size(); ++i) {
     const ReadPoint& read = trace.reads()[i];
-    std::string place = read.where.text();
-    if (read.eager_call) {
-      note("graph_breaks", where.text() + ": the trace is cut where the function disabled at " + read.eager_call->disabled_at.text() + " is called" + (place.empty() ? "" : " at " + place));
-      continue;
-    }
-    note("graph_breaks", where.text() + ": the trace is cut where " + read.op + " reads " +
-                             (read.value->type.dtype == DType::bool_ ? "an outcome" : "an exact value") + (place.empty() ? "" : " at " + place));
+    note("graph_breaks", where.text() + ": the trace is cut where " +
+                             cut_text(read.op, !read.eager_call && read.value->type.dtype == DType::bool_,
+                                      read.eager_call.get(), read.where));
   }
 }
 
@@ -158,7 +154,7 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
   }
   entry.tree = std::make_shared<TraceTree>(entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision, TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
   SmallVector<std::int64_t, 8> symbols(recorder.hints());
-  entry.tree->insert(path, symbols, args.leaves());
+  args.finished->taken = entry.tree->insert(path, symbols, args.leaves()).taken;
   jit_detail::log_breaks(recorder, 0, where_);
 }
 
@@ -205,12 +201,18 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
   add_held(path, finished.held);
   if (may_grow) {
     SmallVector<std::int64_t, 8> symbols(recorder.hints());
+    TraceTree::Inserted inserted;
     {
       std::scoped_lock lock(mutex_);
-      entry.tree->insert(path, symbols, args.leaves());
+      jit_detail::Stopwatch watch;
+      inserted = entry.tree->insert(path, symbols, args.leaves());
+      compile_ms_ += watch.lap_ms();
     }
+    finished.taken = std::move(inserted.taken);
     jit_detail::log_breaks(recorder, call.outcomes().size(), where_);
+    jit_detail::log_segments(inserted.made, entry.guards, where_);
   } else {
+    finished.taken = {call.node().traced, &call.node().traced->lazy_calls};
     entry.tree->unbounded_calls.fetch_add(1, std::memory_order_relaxed);
     if (is_logged("graph_breaks") && stance != Stance::eager_on_recompile)
       note("graph_breaks", where_.text() + ": " + (call.node().reads_outcome() ? std::to_string(entry.tree->segments()) + " segments (Options::max_breaks)"
@@ -278,6 +280,7 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
       call.held.captured.insert(call.held.captured.end(), version->held.captured.begin(), version->held.captured.end());
     }
     jit_detail::deliver(call, results, targets, args, call.held, where_);
+    if (call.taken) call.taken->add();
     return {call.shape.get(), call.shape};
   };
   // This call was the first of its kind: tracing has computed it.
@@ -288,6 +291,7 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
   const TracedLeaf& leaf = *call.node().leaf;
   check_path(entry, args, trace, call);
   call.run_leaf(thread, options_.mode, where_, results.make(leaf.results), targets);
+  leaf.calls.add();
   return {leaf.result_shape.get(), nullptr};
 }
 

@@ -13,7 +13,7 @@ SINTER_NAMESPACE_BEGIN
 /// stands on the two sides: in front of a product or reduction. Graphs without such runs stay as they are.
 struct Outline {
   int least_repeats = 3;
-  int least_nodes = 6;      // of a block
+  int least_nodes = 2;   // of a block, leaves and literals aside: a single operation has nothing to share
   std::string_view name() const { return "outline"; }
   Graph operator()(const Graph& graph) const;
 };

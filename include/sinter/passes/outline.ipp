@@ -39,6 +39,12 @@ class Outliner {
     const OpKind kind = node(id).op->kind;
     return !is_literal(id) && !node(id).op->is_call && !node(id).op->is_transfer && (kind == OpKind::composite || kind == OpKind::reduction || kind == OpKind::structured);
   }
+  /// The operations of a block.
+  std::int64_t work_of(const BlockRun& run) const {
+    std::int64_t work = 0;
+    for (std::int32_t id = run.begin; id < run.begin + run.period; ++id) work += !is_leaf(id) && !is_literal(id);
+    return work;
+  }
   void number_kinds();
   bool is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const;
   std::vector<std::int32_t> candidate_periods() const;
@@ -130,7 +136,7 @@ SINTER_DECL std::vector<std::int32_t> Outliner::candidate_periods() const {
       for (std::size_t j = i + 1; j < ids.size() && j <= i + looks_ahead; ++j) ++found[ids[j] - ids[i]];
   std::vector<std::pair<std::int64_t, std::int32_t>> scored;
   for (const auto& [distance, count] : found)
-    if (distance >= options_.least_nodes && count + 1 >= options_.least_repeats) scored.emplace_back(-std::int64_t{count}, distance);
+    if (count + 1 >= options_.least_repeats) scored.emplace_back(-std::int64_t{count}, distance);
   std::sort(scored.begin(), scored.end());   // equal counts: the shorter period
   std::vector<std::int32_t> periods;
   for (std::size_t i = 0; i < scored.size() && i < 8; ++i) periods.push_back(scored[i].second);
@@ -142,7 +148,8 @@ SINTER_DECL std::vector<std::int32_t> Outliner::candidate_periods() const {
 /// be made in the first of them: whether blocks are equal is known once they are cut.
 SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
   BlockRun best;
-  std::int32_t best_length = 0, begin = 0;
+  std::int32_t best_work = 0, work = 0,
+               begin = 0;   // operations that continue the run: inputs repeat, too, and are no blocks
   const auto continues = [&](std::int32_t a) {
     const std::int32_t b = a + period;
     if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || stays_outside(a)) return false;
@@ -158,9 +165,10 @@ SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
   for (std::int32_t a = 0; a + period < count_; ++a) {
     if (!continues(a)) {
       begin = a + 1;
-    } else if (a + 1 - begin > best_length) {
-      best_length = a + 1 - begin;
-      best = {begin, period, (best_length + period) / period};
+      work = 0;
+    } else if (work += !is_leaf(a); work > best_work || (work == best_work && begin == best.begin)) {
+      best_work = work;
+      best = {begin, period, (a + 1 - begin + period) / period};
     }
   }
   return best;
@@ -303,9 +311,19 @@ SINTER_DECL Graph Outliner::run() {
   if (count_ < options_.least_repeats * options_.least_nodes) return graph_;
   number_kinds();
   BlockRun best;
+  std::vector<BlockRun> too_small;
   for (std::int32_t period : candidate_periods()) {
     const BlockRun run = longest_run(period);
     if (run.repeats < std::max(2, options_.least_repeats - 1) || run.period * run.repeats <= best.period * best.repeats) continue;
+    if (work_of(run) < options_.least_nodes) {
+      too_small.push_back(run);
+      continue;
+    }
+    // Several rounds of a block that is too small are none either.
+    const auto is_within = [&](const BlockRun& small) {
+      return run.period % small.period == 0 && small.begin <= run.begin && run.end() <= small.end();
+    };
+    if (std::any_of(too_small.begin(), too_small.end(), is_within)) continue;
     if (const std::optional<BlockRun> cut = best_cut(run)) {
       if (cut->repeats >= options_.least_repeats && cut->period * cut->repeats > best.period * best.repeats) best = *cut;
       if (best.repeats > 0 && is_nearly_all(best)) break;

@@ -32,7 +32,13 @@ inline Ref<TensorImpl> view_of(const Type& type, const TensorImpl& base, const P
 
 SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, std::span<const Ref<TensorImpl>> inputs, std::span<const std::uint8_t> gives_up) {
   ensure(inputs.size() == plan.inputs().size(), "plan: wrong number of inputs");
-  const auto symbols = symbol_values(plan, inputs);
+  return execute(plan, symbol_values(plan, inputs), inputs, gives_up);
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, const SmallVector<std::int64_t, 8>& symbols,
+                                                 std::span<const Ref<TensorImpl>> inputs,
+                                                 std::span<const std::uint8_t> gives_up) {
+  ensure(inputs.size() == plan.inputs().size(), "plan: wrong number of inputs");
   SmallVector<void*, 16> input_pointers, output_pointers;
   for (const auto& input : inputs) input_pointers.push_back(input->data());
   std::vector<Ref<TensorImpl>> results;

@@ -76,6 +76,9 @@ class Frame {
   void bind_steps();
   std::unique_ptr<Launch> launch_of(const PlanStep& step) const;
   void add_step(const PlanStep& step, std::unique_ptr<Launch> launch);
+  /// The steps of a body, which needs no memory of its own, as steps of this frame on the operands of the call.
+  void add_called_steps(const PlanStep& call, const Plan& body);
+  void add_operand(const BufferRef& operand);
   bool is_on_host(const BufferRef& operand) const;
   StepContext context_of(const PlanStep& step) const;
   void run_host_part(std::span<void* const> inputs, std::span<void* const> outputs);

@@ -122,18 +122,43 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
   return backend != nullptr ? step.executable->bind(geometry, context_of(step)) : step.executable->bind(geometry);
 }
 
+namespace runtime_detail {
+/// The body of a call whose steps can stand in the place of the call: kernels that go from operands to results. A frame of
+/// its own would cost more than a small kernel takes.
+inline const Plan* directly_callable_body(const PlanStep& step) {
+  if (!step.host || !step.host->is_call) return nullptr;
+  const Plan& body = *step.host->bodies[0];
+  if (body.backend() != nullptr || body.staged() != nullptr || !body.slots().empty() || !body.numbers().empty())
+    return nullptr;
+  for (const PlanStep& inner : body.steps())
+    if (inner.host || inner.runs_on_host) return nullptr;
+  for (std::size_t i = 0; i < body.outputs().size(); ++i)
+    if (body.outputs()[i].source != BufferKind::output || body.outputs()[i].index != static_cast<std::int32_t>(i))
+      return nullptr;
+  for (Dim offset : step.host->offsets)
+    if (!identical(offset, Dim(0))) return nullptr;
+  return &body;
+}
+}  // namespace runtime_detail
+
 SINTER_DECL void Frame::bind_steps() {
   const std::span<const PlanStep> steps = plan_->steps();
   std::vector<std::unique_ptr<Launch>> made(steps.size());
+  const auto body_of = [&](const PlanStep& step) {
+    return plan_->backend() == nullptr ? runtime_detail::directly_callable_body(step) : nullptr;
+  };
   auto bind = [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) made[i] = launch_of(steps[i]);
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      if (body_of(steps[i]) == nullptr) made[i] = launch_of(steps[i]);
   };
   const auto count = static_cast<std::int64_t>(steps.size());
   constexpr double compile_nanoseconds = 1e7;
   if (plan_->backend() != nullptr && plan_->backend()->compiles_in_parallel()) parallel_for(count, compile_nanoseconds, bind);   // binding may compile
   else bind(0, count);
-  for (std::size_t i = 0; i < steps.size(); ++i)
+  for (std::size_t i = 0; i < steps.size(); ++i) {
     if (made[i] != nullptr) add_step(steps[i], std::move(made[i]));
+    else if (const Plan* body = body_of(steps[i])) add_called_steps(steps[i], *body);
+  }
   for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value() || step.runs_on_host;
   if (plan_->runs_as_one() && plan_->backend() != nullptr) make_segments();
 }
@@ -185,21 +210,43 @@ SINTER_DECL void Frame::make_segments() {
 SINTER_DECL void Frame::add_step(const PlanStep& step, std::unique_ptr<Launch> launch) {
   launches_.push_back(std::move(launch));
   steps_.push_back({launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy, &step});
-  for (const BufferRef& operand : step.operands) {
-    const auto place = static_cast<std::uint32_t>(pointers_.size()), source = static_cast<std::uint32_t>(operand.index);
-    void* pointer = nullptr;
-    switch (operand.kind) {
-      case BufferKind::input:
-        if (source < plan_->inputs().size()) input_patches_.push_back({place, source});
-        else pointer = &host_numbers_[source - plan_->inputs().size()];
-        break;
-      case BufferKind::output: output_patches_.push_back({place, static_cast<std::uint32_t>(plan_->output_number(source))}); break;
-      case BufferKind::constant: pointer = plan_->constants()[source]->data(); break;
-      case BufferKind::arena: pointer = arena_ ? static_cast<char*>(arena_->data()) + slot_offsets_[source] : nullptr; break;
-      case BufferKind::number: pointer = &numbers_[source]; break;
-      case BufferKind::none: throw InternalError("plan: an operand without memory");
+  for (const BufferRef& operand : step.operands) add_operand(operand);
+}
+
+SINTER_DECL void Frame::add_operand(const BufferRef& operand) {
+  const auto place = static_cast<std::uint32_t>(pointers_.size()), source = static_cast<std::uint32_t>(operand.index);
+  void* pointer = nullptr;
+  switch (operand.kind) {
+    case BufferKind::input:
+      if (source < plan_->inputs().size()) input_patches_.push_back({place, source});
+      else pointer = &host_numbers_[source - plan_->inputs().size()];
+      break;
+    case BufferKind::output:
+      output_patches_.push_back({place, static_cast<std::uint32_t>(plan_->output_number(source))});
+      break;
+    case BufferKind::constant: pointer = plan_->constants()[source]->data(); break;
+    case BufferKind::arena:
+      pointer = arena_ ? static_cast<char*>(arena_->data()) + slot_offsets_[source] : nullptr;
+      break;
+    case BufferKind::number: pointer = &numbers_[source]; break;
+    case BufferKind::none: throw InternalError("plan: an operand without memory");
+  }
+  pointers_.push_back(pointer);
+}
+
+SINTER_DECL void Frame::add_called_steps(const PlanStep& call, const Plan& body) {
+  for (const PlanStep& step : body.steps()) {
+    std::unique_ptr<Launch> launch = launch_of(step);
+    if (launch == nullptr) continue;
+    launches_.push_back(std::move(launch));
+    steps_.push_back({launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy, &step});
+    for (const BufferRef& operand : step.operands) {
+      const auto index = static_cast<std::size_t>(operand.index);
+      if (operand.kind == BufferKind::constant) pointers_.push_back(body.constants()[index]->data());
+      else
+        add_operand(
+            call.operands[operand.kind == BufferKind::input ? index : call.host_inputs() + body.output_number(index)]);
     }
-    pointers_.push_back(pointer);
   }
 }
 

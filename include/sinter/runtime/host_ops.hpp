@@ -31,6 +31,7 @@ struct HostOp {
   SharedAttrs attrs;
   Location where;
   std::size_t inputs = 0;                  // the operands are these, then the results
+  bool is_call = false;                    // runs its one body on the operands, and does nothing else
   bool is_effect = false;                  // the last input and the last result are tokens: they order, and hold nothing
   std::vector<Type> types;                 // of all operands
   std::vector<Dim> offsets;                // of the inputs, in elements

@@ -180,6 +180,7 @@ SINTER_DECL HostOp make_host_op(const ItemGraph& items, int item) {
   op.attrs = node.shared_attrs();
   op.where = node.where;
   op.inputs = it.inputs.size();
+  op.is_call = node.op->is_call;
   op.is_effect = node.op->kind == OpKind::effect;
   op.types.reserve(op.inputs + node.types.size());
   op.offsets.reserve(op.inputs);
