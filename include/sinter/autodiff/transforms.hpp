@@ -7,6 +7,8 @@
 #include <sinter/autodiff/trace.hpp>
 
 #include <concepts>
+#include <memory>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -20,7 +22,7 @@ class Grads {
   /// The gradient of `variable`. Throws UserError if the function was not differentiated by it.
   Tensor operator[](const Variable& variable) const;
   std::size_t size() const { return entries_.size(); }
-  void add(std::shared_ptr<VariableSlot> slot, Tensor gradient) { entries_.emplace_back(std::move(slot), std::move(gradient)); }
+  void add(std::shared_ptr<VariableSlot> slot, Tensor gradient);
 
  private:
   std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>> entries_;
@@ -34,79 +36,51 @@ struct Derivatives {
   std::vector<Tensor> gradients;          // one per parameter, in order
 };
 /// Gradients of results[0], the loss.
-Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, Location where);
+Derivatives differentiate_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results, Location where);
 /// Matrices of the derivatives of results[0].
-Derivatives jacobian_call(std::unique_ptr<TransformTrace> trace, const Ref<TensorImpl>& result, Location where);
+Derivatives jacobian_call(OpenTrace trace, const Ref<TensorImpl>& result, Location where);
 
 /// The derivatives along tangents (one per parameter) of all results.
 struct Tangents {
   std::vector<Ref<TensorImpl>> results, tangents;
 };
-Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> tangents,
+Tangents jvp_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> tangents,
                   Location where);
 
 /// The backward half of a call.
-struct BackwardCall {
-  std::vector<Ref<TensorImpl>> results;
-  Graph backward;
-  std::vector<Ref<TensorImpl>> saved;   // its first inputs
-  std::vector<Type> result_types;       // of its further inputs
-};
-std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+struct BackwardCall;
+const std::vector<Ref<TensorImpl>>& results_of(const BackwardCall& call);
+std::shared_ptr<const BackwardCall> vjp_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
                                              Location where);
 std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<Ref<TensorImpl>> gradients, Location where);
 
-/// Replaces the floating leaves of a parameter by their gradients, in the same order.
-struct GradientVisitor {
-  const std::vector<Tensor>& gradients;
-  std::size_t at = 0;
-  Grads* by_variable = nullptr;
-  void tensor(Tensor& x) {
-    if (is_floating(x.dtype())) x = gradients[at++];
-  }
-  void scalar(Scalar& x) { x = Scalar(gradients[at++].impl()); }
-  void variable(const Variable& x) {
-    if (!is_floating(x.dtype())) return;
-    if (by_variable != nullptr) by_variable->add(x.slot(), gradients[at]);
-    ++at;
-  }
-  void fixed(std::int64_t) {}
-};
-
-/// Collects the floating leaves of tangents.
-struct TangentVisitor {
-  std::vector<Ref<TensorImpl>>& values;
-  void tensor(const Tensor& x) {
-    if (is_floating(x.dtype())) values.push_back(x.impl());
-  }
-  void scalar(const Scalar& x) { values.push_back(as_value(x.leaf())); }
-  void variable(const Variable&) {}
-  void fixed(std::int64_t) {}
-};
+/// Replaces the floating leaves of a parameter by the next of `gradients`, in the same order. Those of Variables go to
+/// `by_variable`, if it is given.
+void put_gradients(tree::Part parameter, const Tensor*& gradients, Grads* by_variable);
+/// The floating leaves of tangents.
+std::vector<Ref<TensorImpl>> directions_in(tree::View tangents);
 
 template <class P>
-auto gradient_of(P parameter, GradientVisitor& visitor) {
+auto gradient_of(P parameter, const Tensor*& gradients) {
   if constexpr (std::same_as<P, Variable>) {
-    Tensor gradient = visitor.gradients[visitor.at];
-    visitor.variable(parameter);
+    const Tensor gradient = *gradients;
+    put_gradients(tree::part_of(parameter), gradients, nullptr);
     return gradient;
   } else if constexpr (tree::has_variables<P>()) {
     Grads grads;
-    visitor.by_variable = &grads;
-    tree::visit_leaves(parameter, visitor);
-    visitor.by_variable = nullptr;
+    put_gradients(tree::part_of(parameter), gradients, &grads);
     return grads;
   } else {
-    tree::visit_leaves(parameter, visitor);
+    put_gradients(tree::part_of(parameter), gradients, nullptr);
     return parameter;
   }
 }
 /// The gradient of one parameter, or a tuple of those of several.
 template <class... P>
 auto gradients_of(const std::vector<Tensor>& gradients, const P&... parameters) {
-  GradientVisitor collector{gradients};
-  if constexpr (sizeof...(P) == 1) return gradient_of(parameters..., collector);
-  else return std::tuple{gradient_of(parameters, collector)...};   // braces: in order
+  const Tensor* next = gradients.data();
+  if constexpr (sizeof...(P) == 1) return gradient_of(parameters..., next);
+  else return std::tuple{gradient_of(parameters, next)...};   // braces: in order
 }
 
 template <std::size_t... Wrt>
@@ -115,8 +89,7 @@ using wrt_sequence = std::conditional_t<sizeof...(Wrt) == 0, std::index_sequence
 /// Runs `f` in a new trace with the parameters Wrt replaced by placeholders; gives the held result.
 template <std::size_t... Wrt, class F, class Parameters>
 auto trace_call(TransformTrace& trace, const F& f, std::index_sequence<Wrt...>, Parameters parameters) {
-  ParameterVisitor visitor{trace};
-  (tree::visit_leaves(std::get<Wrt>(parameters), visitor), ...);
+  (stand_in(trace, tree::part_of(std::get<Wrt>(parameters))), ...);
   return call_held(f, std::as_const(parameters));
 }
 
@@ -133,7 +106,7 @@ auto value_with(const R& result, std::span<const Ref<TensorImpl>> values) {
 template <class F, class... A, std::size_t... Wrt>
 auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
   std::tuple<parameter_t<A>...> originals{args...};   // before the trace: expressions among them belong outside
-  auto trace = std::make_unique<TransformTrace>("grad");
+  OpenTrace trace("grad");
   const auto result = trace_call(*trace, f, wrt, originals);
   using R = std::remove_cvref_t<decltype(result)>;
   static_assert(is_single<R> || tree::TupleLike<R>,
@@ -176,7 +149,7 @@ struct Jacobian {
     std::tuple<parameter_t<A>...> originals{args...};
     static_assert((is_single<std::tuple_element_t<I, std::tuple<parameter_t<A>...>>> && ...),
                   "sinter: jacobian and hessian take the derivative by Tensors; for structs and Variables use vjp or jvp");
-    auto trace = std::make_unique<TransformTrace>("jacobian");
+    OpenTrace trace("jacobian");
     const auto result = trace_call(*trace, f, wrt, originals);
     static_assert(is_single<std::remove_cvref_t<decltype(result)>>, "sinter: the function given to jacobian returns one Tensor");
     const auto values = values_of(result);
@@ -231,11 +204,11 @@ namespace autodiff_detail {
 template <class F, class... A>
 auto vjp_at(Location where, const F& f, const A&... args) {
   std::tuple<parameter_t<A>...> originals{args...};
-  auto trace = std::make_unique<TransformTrace>("vjp");
+  OpenTrace trace("vjp");
   const auto result = trace_call(*trace, f, std::index_sequence_for<A...>{}, originals);
   using R = std::remove_cvref_t<decltype(result)>;
   auto call = vjp_call(std::move(trace), values_of(result), where);
-  R value = with_values(result, call->results);
+  R value = with_values(result, results_of(*call));
   return std::pair(std::move(value), Pullback<R, parameter_t<A>...>(std::move(call), std::move(originals)));
 }
 template <class T>
@@ -279,10 +252,8 @@ auto jvp(const F& f, const P& primals, const T& tangents, Location where = std::
   static_assert(std::same_as<decltype(originals), std::remove_const_t<decltype(along)>>,
                 "sinter: the tangents of jvp have the types of the primals");
   static_assert(!tree::has_variables<decltype(originals)>(), "sinter: jvp takes no Variables; pass variable.value()");
-  std::vector<Ref<TensorImpl>> directions;
-  TangentVisitor collect{directions};
-  tree::visit_leaves(along, collect);
-  auto trace = std::make_unique<TransformTrace>("jvp");
+  std::vector<Ref<TensorImpl>> directions = directions_in(tree::view_of(along));
+  OpenTrace trace("jvp");
   const auto result = trace_call(*trace, f, std::make_index_sequence<std::tuple_size_v<decltype(originals)>>{}, originals);
   const Tangents derivatives = jvp_call(std::move(trace), values_of(result), std::move(directions), where);
   return std::pair(with_values(result, derivatives.results), with_values(result, derivatives.tangents));

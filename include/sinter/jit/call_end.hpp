@@ -5,6 +5,7 @@
 
 #include <sinter/base/ref.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/jit/call.hpp>
 #include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/slot.hpp>
 
@@ -61,9 +62,6 @@ struct FinishedCall {
   HeldValues held;                       // by the function, on this path
 };
 
-/// Where the results of a call go instead of fresh memory.
-using Targets = std::span<const BorrowedMut>;
-
 /// Where the values of a call go: a place for each, or a vector that takes what there is.
 struct ResultPlace {
   Ref<TensorImpl>* fixed = nullptr;
@@ -74,12 +72,6 @@ struct ResultPlace {
     return list->data();
   }
 };
-
-namespace jit_detail {
-/// Its address stands for a list of types. Not const, so that no linker folds two of them into one.
-template <class... T>
-inline char types_tag = 0;
-}  // namespace jit_detail
 
 }  // namespace jit
 SINTER_NAMESPACE_END
