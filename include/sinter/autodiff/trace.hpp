@@ -74,7 +74,7 @@ template <class R>
 using held_result_t = typename Held<std::remove_cvref_t<R>>::type;
 /// Calls `f` on the parameters of a tuple.
 template <class F, class Parameters>
-auto call_held(const F& f, const Parameters& parameters) {
+SINTER_COLD auto call_held(const F& f, const Parameters& parameters) {
   using R = std::remove_cvref_t<decltype(std::apply(f, parameters))>;
   return Held<R>::make(R(std::apply(f, parameters)));
 }
@@ -82,7 +82,7 @@ auto call_held(const F& f, const Parameters& parameters) {
 template <class R>
 std::vector<Ref<TensorImpl>> values_of(const R& result) { return values_in(tree::view_of(result)); }
 template <class R>
-R with_values(R result, std::span<const Ref<TensorImpl>> values) {
+SINTER_COLD R with_values(R result, std::span<const Ref<TensorImpl>> values) {
   fill_values(tree::part_of(result), values.data());
   return result;
 }

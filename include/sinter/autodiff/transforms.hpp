@@ -88,7 +88,7 @@ using wrt_sequence = std::conditional_t<sizeof...(Wrt) == 0, std::index_sequence
 
 /// Runs `f` in a new trace with the parameters Wrt replaced by placeholders; gives the held result.
 template <std::size_t... Wrt, class F, class Parameters>
-auto trace_call(TransformTrace& trace, const F& f, std::index_sequence<Wrt...>, Parameters parameters) {
+SINTER_COLD auto trace_call(TransformTrace& trace, const F& f, std::index_sequence<Wrt...>, Parameters parameters) {
   (stand_in(trace, tree::part_of(std::get<Wrt>(parameters))), ...);
   return call_held(f, std::as_const(parameters));
 }
@@ -104,7 +104,7 @@ auto value_with(const R& result, std::span<const Ref<TensorImpl>> values) {
 }
 
 template <class F, class... A, std::size_t... Wrt>
-auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
+SINTER_COLD auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
   std::tuple<parameter_t<A>...> originals{args...};   // before the trace: expressions among them belong outside
   OpenTrace trace("grad");
   const auto result = trace_call(*trace, f, wrt, originals);

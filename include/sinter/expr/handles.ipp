@@ -43,6 +43,13 @@ SINTER_DECL void RecordedValue::release() noexcept {
 
 }  // namespace expr_detail
 
+SINTER_DECL In::In(const Tensor& t, Location at) : leaf(t.impl()), where(at) {}
+SINTER_DECL In::In(Tensor&& t, Location at) : leaf(std::move(t).take()), where(at) {}
+SINTER_DECL In::In(const Variable& v, Location at) : In(v.value(), at) {}
+SINTER_DECL In::In(const Scalar& s, Location at) : leaf(s.leaf()), where(at) {}
+SINTER_DECL In::In(const Predicate& p, Location at) : leaf(p.leaf()), where(at) {}
+SINTER_DECL In::In(const Dim& d, Location at) : leaf(Scalar(d).leaf()), where(at) {}
+
 SINTER_DECL const Ref<TensorImpl>& Tensor::zero() {
   return process_object([] {
     Ref<Storage> storage = Storage::allocate(sizeof(float));

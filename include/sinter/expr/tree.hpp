@@ -140,14 +140,16 @@ struct Part {
   void (*visit)(void* object, Editor& editor) = nullptr;
   void edit(Editor& editor) const { visit(object, editor); }
 };
+namespace detail {
 template <class T>
-View view_of(const T& object) {
-  return {&object, [](const void* at, Reader& reader) { visit_leaves(*static_cast<const T*>(at), reader); }};
-}
+SINTER_COLD void read_leaves(const void* object, Reader& reader) { visit_leaves(*static_cast<const T*>(object), reader); }
 template <class T>
-Part part_of(T& object) {
-  return {&object, [](void* at, Editor& editor) { visit_leaves(*static_cast<T*>(at), editor); }};
-}
+void edit_leaves(void* object, Editor& editor) { visit_leaves(*static_cast<T*>(object), editor); }
+}  // namespace detail
+template <class T>
+View view_of(const T& object) { return {&object, &detail::read_leaves<T>}; }
+template <class T>
+Part part_of(T& object) { return {&object, &detail::edit_leaves<T>}; }
 
 /// Visitors that want to know where they are: enter(step) before a part, leave() behind it; structure("size", n) in place of
 /// fixed(n) for sizes of containers and the presence of optionals.

@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,18 @@ struct TraceFunction {
   }
   TracedResult operator()(FunctionTrace& trace) const { return call(object, trace); }
 };
+
+namespace jit_detail {
+/// Shares an object whose type only `destroy` knows: without it each type of lambda and result would bring its own control block.
+std::shared_ptr<const void> share(void* object, void (*destroy)(void* object));
+template <class T>
+SINTER_COLD void destroy(void* object) { delete static_cast<T*>(object); }
+template <class T>
+SINTER_COLD std::shared_ptr<const void> share(T&& value) {
+  using Plain = std::remove_cvref_t<T>;
+  return share(static_cast<void*>(new Plain(std::forward<T>(value))), &destroy<Plain>);
+}
+}  // namespace jit_detail
 
 /// What the typed half sees of a compiled version.
 struct CompiledEntry {

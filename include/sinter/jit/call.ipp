@@ -19,6 +19,8 @@ SINTER_DECL PlainCall::PlainCall(FunctionState& function) : journal_(CallJournal
 SINTER_DECL PlainCallInto::PlainCallInto(FunctionState& function)
     : function_(function), eager_(Stance::force_eager), journal_(CallJournal::Reads::noted) { function.count_plain_call(); }
 
+SINTER_DECL std::shared_ptr<const void> share(void* object, void (*destroy)(void* object)) { return std::shared_ptr<void>(object, destroy); }
+
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Location where) {
   return std::make_shared<FunctionState>(std::move(options), where);
 }

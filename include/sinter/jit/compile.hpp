@@ -145,26 +145,26 @@ struct TypedCall {
     else return tree::view_of(arg);
   }
   template <std::size_t... I>
-  TracedResult trace_on(FunctionTrace& recorder, std::index_sequence<I...>) const {
+  SINTER_COLD TracedResult trace_on(FunctionTrace& recorder, std::index_sequence<I...>) const {
     Arguments traced(unfilled<std::tuple_element_t<I, Arguments>>(std::get<I>(args))...);
     const std::array<TracedArgument, sizeof...(A)> parts{
         TracedArgument{tree::part_of(std::get<I>(traced)), names_of<std::tuple_element_t<I, Arguments>>(std::get<I>(args))}...};
     stand_in(recorder, parts);
-    auto value = std::make_shared<R>(callee.invoke(callee.function, traced));
-    const tree::View view = tree::view_of(std::as_const(*value));
+    std::shared_ptr<const void> value = share(callee.invoke(callee.function, traced));
+    const tree::View view = tree::view_of(*static_cast<const R*>(value.get()));
     return result_of_trace(std::move(value), view);
   }
 };
 
 template <class R, class Arguments, class... A>
-SINTER_NOINLINE R call_uncompiled(FunctionState& function, const TypedCall<R, Arguments, A...>& call) {
+SINTER_NOINLINE SINTER_COLD R call_uncompiled(FunctionState& function, const TypedCall<R, Arguments, A...>& call) {
   PlainCall plain(function);
   R result = call.invoke_plain();
   plain.keep();
   return result;
 }
 template <class R, class Arguments, class... A>
-SINTER_NOINLINE void into_uncompiled(FunctionState& function, const TypedCall<R, Arguments, A...>& call, const ArgList& list, Targets targets) {
+SINTER_NOINLINE SINTER_COLD void into_uncompiled(FunctionState& function, const TypedCall<R, Arguments, A...>& call, const ArgList& list, Targets targets) {
   PlainCallInto plain(function);
   const R result = call.invoke_plain();
   plain.deliver(tree::view_of(result), targets, list);
@@ -209,7 +209,7 @@ template <class F>
 class Compiled {
  public:
   Compiled(F f, Options options, Location where)
-      : f_(std::make_shared<const F>(std::move(f))), state_(jit_detail::make_function(std::move(options), where)) {
+      : f_(jit_detail::share(std::move(f))), state_(jit_detail::make_function(std::move(options), where)) {
     static_assert(jit_detail::check_function<F>());
   }
 
@@ -266,7 +266,7 @@ class Compiled {
 
   Stats stats() const { return jit_detail::stats_of(*state_); }
   void reset() const { jit_detail::reset(*state_); }
-  const F& function() const { return *f_; }
+  const F& function() const { return *static_cast<const F*>(f_.get()); }
 
  private:
   template <class... A>
@@ -278,11 +278,13 @@ class Compiled {
 
   template <class... A>
   jit_detail::Callee<result_t<A...>, arguments_t<A...>> callee() const {
-    return {f_.get(), [](const void* function, const arguments_t<A...>& arguments) -> result_t<A...> {
-              const F& f = *static_cast<const F*>(function);
-              if constexpr (std::is_void_v<raw_t<A...>>) return std::apply(f, arguments), jit_detail::Nothing();
-              else return jit_detail::Result<raw_t<A...>>::make(std::apply(f, arguments));
-            }};
+    return {f_.get(), &invoke<result_t<A...>, raw_t<A...>, arguments_t<A...>>};
+  }
+  template <class R, class Raw, class Arguments>
+  SINTER_COLD static R invoke(const void* function, const Arguments& arguments) {
+    const F& f = *static_cast<const F*>(function);
+    if constexpr (std::is_void_v<Raw>) return std::apply(f, arguments), R();
+    else return jit_detail::Result<Raw>::make(std::apply(f, arguments));
   }
   template <class Use, class... A>
   auto with_call(const Use& use, const A&... args) const {
@@ -308,7 +310,7 @@ class Compiled {
     return kind == jit_detail::CallKind::in_trace ? call.invoke_plain() : jit_detail::call_uncompiled(*state_, call);
   }
 
-  std::shared_ptr<const F> f_;
+  std::shared_ptr<const void> f_;   // an F
   std::shared_ptr<FunctionState> state_;
 };
 

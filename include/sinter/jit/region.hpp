@@ -84,9 +84,9 @@ class Region {
         return autodiff_detail::with_values(*static_cast<const R*>(result_of(*body)), call_region(*body, arguments, where_));
     autodiff_detail::OpenTrace trace = open_region();
     stand_in_region(*trace, tree::part_of(parameters));
-    auto result = std::make_shared<R>(autodiff_detail::call_held(compiled_.function(), std::as_const(parameters)));
-    return autodiff_detail::with_values(
-        *result, record_region(key, name_, arguments, std::move(trace), tree::view_of(std::as_const(*result)), result, where_));
+    const std::shared_ptr<const void> owner = share(R(autodiff_detail::call_held(compiled_.function(), std::as_const(parameters))));
+    const R& result = *static_cast<const R*>(owner.get());
+    return autodiff_detail::with_values(result, record_region(key, name_, arguments, std::move(trace), tree::view_of(result), owner, where_));
   }
   Compiled<F> compiled_;
   std::shared_ptr<const char> identity_ = std::make_shared<const char>();   // of this region and its copies
