@@ -6,7 +6,9 @@
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/autodiff/vmap.hpp>
 #include <sinter/backend/cuda/cuda.hpp>
+#include <sinter/base/context.hpp>
 #include <sinter/base/one_mode.hpp>
+#include <sinter/base/threads.hpp>
 #include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/functions.hpp>
@@ -19,10 +21,10 @@
 #include <sinter/jit/region.hpp>
 #include <sinter/jit/escape.hpp>
 #include <sinter/jit/eval.hpp>
+#include <sinter/jit/lazy.hpp>
 #include <sinter/jit/marks.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/stance.hpp>
-#include <sinter/runtime/threads.hpp>
 #include <sinter/tensor/precision.hpp>
 #include <sinter/tensor/storage.hpp>
 #include <sinter/tensor/tensor.hpp>

@@ -9,3 +9,4 @@
 #include <sinter/expr/host_run.ipp>
 #include <sinter/expr/indexing.ipp>
 #include <sinter/expr/layers.ipp>
+#include <sinter/expr/tree.ipp>

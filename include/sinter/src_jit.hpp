@@ -2,6 +2,7 @@
 #pragma once
 // jit
 #include <sinter/jit/backends.ipp>
+#include <sinter/jit/call.ipp>
 #include <sinter/jit/call_section.ipp>
 #include <sinter/jit/control.ipp>
 #include <sinter/jit/control_trace.ipp>

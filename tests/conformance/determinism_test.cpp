@@ -3,7 +3,7 @@
 // file again).
 #include "op_table.hpp"
 
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <cstring>
 

@@ -3,7 +3,7 @@
 #include "op_table.hpp"
 
 #include <sinter/ops/philox.hpp>
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <numbers>
 

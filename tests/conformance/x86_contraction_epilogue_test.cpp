@@ -7,7 +7,7 @@
 #include <sinter/backend/x86/contraction.hpp>
 #include <sinter/backend/x86/contraction_epilogue.hpp>
 #include <sinter/backend/x86/contraction_plan.hpp>
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <bit>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <sinter/backend/x86/backend.hpp>
 #include <sinter/backend/x86/contraction.hpp>
 #include <sinter/backend/x86/contraction_pack.hpp>
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <cmath>
 #include <cstring>

@@ -8,7 +8,7 @@
 
 #include <sinter/ops/philox.hpp>
 #include <sinter/runtime/backend.hpp>
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <algorithm>
 #include <cmath>

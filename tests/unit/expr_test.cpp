@@ -31,9 +31,8 @@ TEST_CASE("expr: the type is the structure") {
   static_assert(std::is_same_v<decltype(std::move(named) * 2), Expr<ops::Mul, Sum, Leaf>>);
   static_assert(std::is_same_v<decltype(matmul(a, b)), Tensor>);
   static_assert(std::is_same_v<decltype(sum(a + b)), Tensor>);
-  CHECK(decltype(a + b)::structure().hash == decltype(b + a)::structure().hash);
-  CHECK_FALSE(decltype(a + b)::structure().hash == decltype(a - b)::structure().hash);
-  CHECK_FALSE(decltype((a + b) * a)::structure().hash == decltype(a + b * a)::structure().hash);
+  CHECK(&decltype(a + b)::structure() == &decltype(b + a)::structure());
+  CHECK_FALSE(&decltype(a + b)::structure() == &decltype(a - b)::structure());
   CHECK(decltype(a + b * 2)::structure().steps.size() == 5);
 }
 

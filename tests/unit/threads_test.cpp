@@ -1,7 +1,7 @@
 // parallel_for: every index once, errors, nesting, several callers, rounding mode, fork.
 #include "../catch.hpp"
 
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <atomic>
 #include <chrono>

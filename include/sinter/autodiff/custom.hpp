@@ -10,13 +10,13 @@ namespace jit {
 namespace autodiff_detail {
 
 /// Records the call and its derivative, which computes everything again from the operands.
-std::vector<Ref<TensorImpl>> checkpoint_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+std::vector<Ref<TensorImpl>> checkpoint_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
                                              Location where);
 /// Records the call alone.
-std::vector<Ref<TensorImpl>> custom_forward(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+std::vector<Ref<TensorImpl>> custom_forward(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
                                             Location where);
 /// `rule` has as parameters those of the function, the results and their gradients, and made `gradients` of the former.
-std::vector<Ref<TensorImpl>> custom_call(std::unique_ptr<TransformTrace> rule, std::size_t parameters,
+std::vector<Ref<TensorImpl>> custom_call(OpenTrace rule, std::size_t parameters,
                                          std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> gradients, Location where);
 
 template <class F>
@@ -27,7 +27,7 @@ struct Checkpoint {
   template <class... A>
   auto operator()(const A&... args) const {
     parameters_t<F, A...> originals{args...};   // before the trace: expressions among them belong outside
-    auto trace = std::make_unique<TransformTrace>("checkpoint");
+    OpenTrace trace("checkpoint");
     const auto result = trace_call(*trace, f, std::index_sequence_for<A...>{}, std::move(originals));
     return with_values(result, checkpoint_call(std::move(trace), values_of(result), where));
   }
@@ -43,21 +43,18 @@ struct CustomVjp {
   auto operator()(const A&... args) const {
     static_assert(!tree::has_variables<parameters_t<F, A...>>(), "sinter: custom_vjp takes no Variables; pass variable.value()");
     const parameters_t<F, A...> originals{args...};
-    auto forward = std::make_unique<TransformTrace>("custom_vjp");
+    OpenTrace forward("custom_vjp");
     const auto traced = trace_call(*forward, f, std::index_sequence_for<A...>{}, originals);
     const auto result = with_values(traced, custom_forward(std::move(forward), values_of(traced), where));
-    auto backward = std::make_unique<TransformTrace>("custom_vjp");
-    ParameterVisitor visitor{*backward};
+    OpenTrace backward("custom_vjp");
     auto parameters = originals;
     auto value = result, gradient = result;
-    tree::visit_leaves(parameters, visitor);
-    const std::size_t count = backward->parameters();
-    tree::visit_leaves(value, visitor);
-    tree::visit_leaves(gradient, visitor);
+    stand_in(*backward, tree::part_of(parameters));
+    const std::size_t count = placeholders_of(*backward);
+    stand_in(*backward, tree::part_of(value));
+    stand_in(*backward, tree::part_of(gradient));
     const auto given = call_held(rule, std::tuple_cat(std::move(parameters), std::tuple(std::move(value), std::move(gradient))));
-    std::vector<Ref<TensorImpl>> gradients;
-    TangentVisitor collect{gradients};
-    tree::visit_leaves(given, collect);
+    std::vector<Ref<TensorImpl>> gradients = directions_in(tree::view_of(given));
     return with_values(result, custom_call(std::move(backward), count, values_of(result), std::move(gradients), where));
   }
 };

@@ -3,6 +3,7 @@
 
 #include <sinter/autodiff/custom.hpp>
 #include <sinter/autodiff/reverse.hpp>
+#include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 
@@ -73,7 +74,7 @@ inline Graph recomputing_derivative(const Graph& graph, std::span<const std::siz
   return Dce{}(builder.finish(known));
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> checkpoint_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+SINTER_DECL std::vector<Ref<TensorImpl>> checkpoint_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
                                                          Location where) {
   const TracedCall call = TransformTrace::end(std::move(trace), results);
   for (const Node& node : call.graph.nodes())
@@ -91,7 +92,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> checkpoint_call(std::unique_ptr<Transfo
   return record_derivative(std::move(values), call.operands, {}, std::move(body), std::move(with_gradient), where);
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> custom_forward(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+SINTER_DECL std::vector<Ref<TensorImpl>> custom_forward(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
                                                         Location where) {
   const TracedCall call = TransformTrace::end(std::move(trace), results);
   for (std::size_t i = call.parameters; i < call.operands.size(); ++i) {
@@ -108,7 +109,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> custom_forward(std::unique_ptr<Transfor
   return values;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> custom_call(std::unique_ptr<TransformTrace> rule, std::size_t parameters,
+SINTER_DECL std::vector<Ref<TensorImpl>> custom_call(OpenTrace rule, std::size_t parameters,
                                                      std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> gradients,
                                                      Location where) {
   if (gradients.size() != parameters)

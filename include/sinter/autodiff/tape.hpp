@@ -6,6 +6,7 @@
 
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/tree.hpp>
+#include <sinter/graph/tracing.hpp>
 
 #include <utility>
 
@@ -28,30 +29,15 @@ class NoGradGuard {
 void backward(const In& loss, BackwardOptions options = {});
 
 namespace autodiff_detail {
-template <class F>
-struct VariableVisitor {
-  explicit VariableVisitor(F f) : visit(std::move(f)) {}
-  F visit;
-  void tensor(const Tensor&) {}
-  void scalar(const Scalar&) {}
-  void variable(const Variable& x) {
-    if (is_floating(x.dtype())) visit(x);
-  }
-  void fixed(std::int64_t) {}
-};
+void require_gradients(tree::View model);
+void zero_gradients(tree::View model);
 }  // namespace autodiff_detail
 
 /// For all floating Variables in a model: a struct or container of them.
 template <class Model>
-void requires_grad(const Model& model) {
-  autodiff_detail::VariableVisitor visitor([](const Variable& x) { x.requires_grad(); });
-  tree::visit_leaves(model, visitor);
-}
+void requires_grad(const Model& model) { autodiff_detail::require_gradients(tree::view_of(model)); }
 template <class Model>
-void zero_grad(const Model& model) {
-  autodiff_detail::VariableVisitor visitor([](const Variable& x) { x.zero_grad(); });
-  tree::visit_leaves(model, visitor);
-}
+void zero_grad(const Model& model) { autodiff_detail::zero_gradients(tree::view_of(model)); }
 
 }  // namespace jit
 

@@ -4,7 +4,7 @@
 #include <sinter/autodiff/cut.hpp>
 #include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/tape.hpp>
-#include <sinter/autodiff/trace.hpp>
+#include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/ops/registry.hpp>
@@ -103,6 +103,28 @@ inline void use_up(const std::map<Value, Ref<TensorImpl>>& known) {
 }
 
 }  // namespace jit::autodiff_detail
+
+SINTER_DECL void jit::autodiff_detail::require_gradients(tree::View model) {
+  struct Visit final : tree::Reader {
+    void tensor(const Tensor&) override {}
+    void scalar(const Scalar&) override {}
+    void variable(const Variable& x) override {
+      if (is_floating(x.dtype())) x.requires_grad();
+    }
+  } visit;
+  model.read(visit);
+}
+
+SINTER_DECL void jit::autodiff_detail::zero_gradients(tree::View model) {
+  struct Visit final : tree::Reader {
+    void tensor(const Tensor&) override {}
+    void scalar(const Scalar&) override {}
+    void variable(const Variable& x) override {
+      if (is_floating(x.dtype())) x.zero_grad();
+    }
+  } visit;
+  model.read(visit);
+}
 
 SINTER_DECL Tensor Variable::grad(Location where) const {
   return Tensor(jit::autodiff_detail::read_slot(jit::autodiff_detail::gradient_slot(*this, "grad", where)));

@@ -1,8 +1,9 @@
 // Placeholders, Variables and the end of a transform's trace.
 #pragma once
 
-#include <sinter/autodiff/trace.hpp>
+#include <sinter/autodiff/transform_trace.hpp>
 
+#include <algorithm>
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
@@ -16,6 +17,55 @@ SINTER_DECL Ref<TensorImpl> as_value(const Leaf& x) {
   value->is_weak = true;
   return value;
 }
+
+SINTER_DECL OpenTrace::OpenTrace(std::string_view name) : trace_(new TransformTrace(name)) {}
+SINTER_DECL void OpenTrace::end() noexcept { delete trace_; }
+
+SINTER_DECL std::vector<Ref<TensorImpl>> values_in(tree::View result) {
+  struct Collect final : tree::Reader {
+    std::vector<Ref<TensorImpl>> values;
+    void tensor(const Tensor& x) override { values.push_back(x.impl()); }
+    void scalar(const Scalar& x) override { values.push_back(In(x).tensor()); }
+    void variable(const Variable& x) override { values.push_back(x.value().impl()); }
+    void dim(const Dim&) override {}   // stays what it is
+  } collect;
+  result.read(collect);
+  return std::move(collect.values);
+}
+
+SINTER_DECL void fill_values(tree::Part result, const Ref<TensorImpl>* values) {
+  struct Fill final : tree::Editor {
+    explicit Fill(const Ref<TensorImpl>* first) : next(first) {}
+    const Ref<TensorImpl>* next;
+    using Editor::dim, Editor::scalar, Editor::tensor;
+    void tensor(Tensor& x) override { x = Tensor(*next++); }
+    void scalar(Scalar& x) override { x = Scalar(*next++); }
+    void variable(const Variable&) override { ++next; }
+    void dim(Dim&) override {}
+    void dim(const Dim&) override {}
+  } fill(values);
+  result.edit(fill);
+}
+
+SINTER_DECL void stand_in(TransformTrace& trace, tree::Part parameter) {
+  struct StandIn final : tree::Editor {
+    explicit StandIn(TransformTrace& open) : trace(open) {}
+    TransformTrace& trace;
+    using Editor::scalar, Editor::tensor;
+    void tensor(Tensor& x) override {
+      if (is_floating(x.dtype())) x = Tensor(trace.parameter(x.impl()));
+    }
+    void scalar(Scalar& x) override { x = Scalar(trace.parameter(as_value(x.leaf()))); }
+    void variable(const Variable& x) override {
+      if (!is_floating(x.dtype())) return;
+      const Ref<TensorImpl> value = trace.read_outside(x.slot());
+      trace.variable_parameter(x.slot(), value, value->type);
+    }
+  } replace(trace);
+  parameter.edit(replace);
+}
+
+SINTER_DECL std::size_t placeholders_of(const TransformTrace& trace) { return trace.parameters(); }
 
 SINTER_DECL Ref<TensorImpl> TransformTrace::parameter(const Ref<TensorImpl>& value, const Type& type) {
   placeholders_.push_back(placeholder(type));
@@ -84,7 +134,7 @@ SINTER_DECL EagerResults TransformTrace::call_eagerly(const std::shared_ptr<cons
   return outer()->call_eagerly(call, operands);
 }
 
-SINTER_DECL TracedCall TransformTrace::end(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results) {
+SINTER_DECL TracedCall TransformTrace::end(OpenTrace trace, std::span<const Ref<TensorImpl>> results) {
   TracedCall call;
   std::vector<Ref<TensorImpl>> outputs(results.begin(), results.end());
   for (const auto& [slot, value] : trace->assigned_) {

@@ -8,6 +8,7 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -22,7 +23,7 @@ class Grads {
   /// The gradient of `variable`. Throws UserError if the function was not differentiated by it.
   Tensor operator[](const Variable& variable) const;
   std::size_t size() const { return entries_.size(); }
-  void add(std::shared_ptr<VariableSlot> slot, Tensor gradient) { entries_.emplace_back(std::move(slot), std::move(gradient)); }
+  void add(std::shared_ptr<VariableSlot> slot, Tensor gradient);
 
  private:
   std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>> entries_;
@@ -53,79 +54,51 @@ struct Derivatives {
   std::vector<Tensor> gradients;          // one per parameter, in order
 };
 /// Gradients of results[0], the loss.
-Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, Location where);
+Derivatives differentiate_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results, Location where);
 /// Matrices of the derivatives of results[0].
-Derivatives jacobian_call(std::unique_ptr<TransformTrace> trace, const Ref<TensorImpl>& result, Location where);
+Derivatives jacobian_call(OpenTrace trace, const Ref<TensorImpl>& result, Location where);
 
 /// The derivatives along tangents (one per parameter) of all results.
 struct Tangents {
   std::vector<Ref<TensorImpl>> results, tangents;
 };
-Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> tangents,
+Tangents jvp_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> tangents,
                   Location where);
 
 /// The backward half of a call.
-struct BackwardCall {
-  std::vector<Ref<TensorImpl>> results;
-  Graph backward;
-  std::vector<Ref<TensorImpl>> saved;   // its first inputs
-  std::vector<Type> result_types;       // of its further inputs
-};
-std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+struct BackwardCall;
+const std::vector<Ref<TensorImpl>>& results_of(const BackwardCall& call);
+std::shared_ptr<const BackwardCall> vjp_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
                                              Location where);
 std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<Ref<TensorImpl>> gradients, Location where);
 
-/// Replaces the floating leaves of a parameter by their gradients, in the same order.
-struct GradientVisitor {
-  const std::vector<Tensor>& gradients;
-  std::size_t at = 0;
-  Grads* by_variable = nullptr;
-  void tensor(Tensor& x) {
-    if (is_floating(x.dtype())) x = gradients[at++];
-  }
-  void scalar(Scalar& x) { x = Scalar(gradients[at++].impl()); }
-  void variable(const Variable& x) {
-    if (!is_floating(x.dtype())) return;
-    if (by_variable != nullptr) by_variable->add(x.slot(), gradients[at]);
-    ++at;
-  }
-  void fixed(std::int64_t) {}
-};
-
-/// Collects the floating leaves of tangents.
-struct TangentVisitor {
-  std::vector<Ref<TensorImpl>>& values;
-  void tensor(const Tensor& x) {
-    if (is_floating(x.dtype())) values.push_back(x.impl());
-  }
-  void scalar(const Scalar& x) { values.push_back(as_value(x.leaf())); }
-  void variable(const Variable&) {}
-  void fixed(std::int64_t) {}
-};
+/// Replaces the floating leaves of a parameter by the next of `gradients`, in the same order. Those of Variables go to
+/// `by_variable`, if it is given.
+void put_gradients(tree::Part parameter, const Tensor*& gradients, Grads* by_variable);
+/// The floating leaves of tangents.
+std::vector<Ref<TensorImpl>> directions_in(tree::View tangents);
 
 template <class P>
-auto gradient_of(P parameter, GradientVisitor& visitor) {
+auto gradient_of(P parameter, const Tensor*& gradients) {
   if constexpr (std::same_as<P, Variable>) {
-    Tensor gradient = visitor.gradients[visitor.at];
-    visitor.variable(parameter);
+    const Tensor gradient = *gradients;
+    put_gradients(tree::part_of(parameter), gradients, nullptr);
     return gradient;
   } else if constexpr (tree::has_variables<P>()) {
     Grads grads;
-    visitor.by_variable = &grads;
-    tree::visit_leaves(parameter, visitor);
-    visitor.by_variable = nullptr;
+    put_gradients(tree::part_of(parameter), gradients, &grads);
     return grads;
   } else {
-    tree::visit_leaves(parameter, visitor);
+    put_gradients(tree::part_of(parameter), gradients, nullptr);
     return parameter;
   }
 }
 /// The gradient of one parameter, or a tuple of those of several.
 template <class... P>
 auto gradients_of(const std::vector<Tensor>& gradients, const P&... parameters) {
-  GradientVisitor collector{gradients};
-  if constexpr (sizeof...(P) == 1) return gradient_of(parameters..., collector);
-  else return std::tuple{gradient_of(parameters, collector)...};   // braces: in order
+  const Tensor* next = gradients.data();
+  if constexpr (sizeof...(P) == 1) return gradient_of(parameters..., next);
+  else return std::tuple{gradient_of(parameters, next)...};   // braces: in order
 }
 
 template <std::size_t... Wrt>
@@ -133,9 +106,8 @@ using wrt_sequence = std::conditional_t<sizeof...(Wrt) == 0, std::index_sequence
 
 /// Runs `f` in a new trace with the parameters Wrt replaced by placeholders; gives the held result.
 template <std::size_t... Wrt, class F, class Parameters>
-auto trace_call(TransformTrace& trace, const F& f, std::index_sequence<Wrt...>, Parameters parameters) {
-  ParameterVisitor visitor{trace};
-  (tree::visit_leaves(std::get<Wrt>(parameters), visitor), ...);
+SINTER_COLD auto trace_call(TransformTrace& trace, const F& f, std::index_sequence<Wrt...>, Parameters parameters) {
+  (stand_in(trace, tree::part_of(std::get<Wrt>(parameters))), ...);
   return call_held(f, std::as_const(parameters));
 }
 
@@ -150,9 +122,9 @@ auto value_with(const R& result, std::span<const Ref<TensorImpl>> values) {
 }
 
 template <class F, class... A, std::size_t... Wrt>
-auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
+SINTER_COLD auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
   parameters_t<F, A...> originals{args...};   // before the trace: expressions among them belong outside
-  auto trace = std::make_unique<TransformTrace>("grad");
+  OpenTrace trace("grad");
   const auto result = trace_call(*trace, f, wrt, originals);
   using R = std::remove_cvref_t<decltype(result)>;
   static_assert(is_single<R> || tree::TupleLike<R>,
@@ -164,14 +136,13 @@ auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...>
 /// Puts a placeholder in the place of argument `number` of a tuple.
 template <class Parameters>
 void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t number, Location where) {
-  ParameterVisitor visitor{trace};
   auto replace = [&](auto& parameter, std::size_t i) {
     using P = std::remove_cvref_t<decltype(parameter)>;
     if (i != number) return;
     if constexpr (is_single<P> || std::same_as<P, Variable>) {
       if constexpr (!std::same_as<P, Scalar>)
         if (const Type type{parameter.dtype(), parameter.device(), parameter.shape()}; !is_floating(type.dtype)) refuse_number(i, &type, where);
-      tree::visit_leaves(parameter, visitor);
+      stand_in(trace, tree::part_of(parameter));
     } else {
       refuse_number(i, nullptr, where);
     }
@@ -186,7 +157,7 @@ void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t
 template <class F, class... A>
 auto value_and_listed_gradients(const F& f, Location where, const ArgumentNumbers& wrt, const A&... args) {
   parameters_t<F, A...> parameters{args...};   // before the trace: expressions among them belong outside
-  auto trace = std::make_unique<TransformTrace>("grad");
+  OpenTrace trace("grad");
   for (std::size_t number : checked_numbers(wrt, sizeof...(A), where)) replace_argument(*trace, parameters, number, where);
   const auto result = call_held(f, std::as_const(parameters));
   using R = std::remove_cvref_t<decltype(result)>;
@@ -255,7 +226,7 @@ struct Jacobian {
     parameters_t<F, A...> originals{args...};
     static_assert((is_single<std::tuple_element_t<I, parameters_t<F, A...>>> && ...),
                   "sinter: jacobian and hessian take the derivative by Tensors; for structs and Variables use vjp or jvp");
-    auto trace = std::make_unique<TransformTrace>("jacobian");
+    OpenTrace trace("jacobian");
     const auto result = trace_call(*trace, f, wrt, originals);
     static_assert(is_single<std::remove_cvref_t<decltype(result)>>, "sinter: the function given to jacobian returns one Tensor");
     const auto values = values_of(result);
@@ -325,11 +296,11 @@ Pullback<R, P...> pullback_of(std::shared_ptr<const BackwardCall> call, std::tup
 template <class F, class... A>
 auto vjp_at(Location where, const F& f, const A&... args) {
   parameters_t<F, A...> originals{args...};
-  auto trace = std::make_unique<TransformTrace>("vjp");
+  OpenTrace trace("vjp");
   const auto result = trace_call(*trace, f, std::index_sequence_for<A...>{}, originals);
   using R = std::remove_cvref_t<decltype(result)>;
   auto call = vjp_call(std::move(trace), values_of(result), where);
-  R value = with_values(result, call->results);
+  R value = with_values(result, results_of(*call));
   return std::pair(std::move(value), pullback_of<R>(std::move(call), std::move(originals)));
 }
 template <class T>
@@ -372,10 +343,8 @@ auto jvp(const F& f, const P& primals, const T& tangents, Location where = std::
   static_assert(std::same_as<decltype(originals), std::remove_const_t<decltype(along)>>,
                 "sinter: the tangents of jvp have the types of the primals");
   static_assert(!tree::has_variables<decltype(originals)>(), "sinter: jvp takes no Variables; pass variable.value()");
-  std::vector<Ref<TensorImpl>> directions;
-  TangentVisitor collect{directions};
-  tree::visit_leaves(along, collect);
-  auto trace = std::make_unique<TransformTrace>("jvp");
+  std::vector<Ref<TensorImpl>> directions = directions_in(tree::view_of(along));
+  OpenTrace trace("jvp");
   const auto result = trace_call(*trace, f, std::make_index_sequence<std::tuple_size_v<decltype(originals)>>{}, originals);
   const Tangents derivatives = jvp_call(std::move(trace), values_of(result), std::move(directions), where);
   return std::pair(with_values(result, derivatives.results), with_values(result, derivatives.tangents));

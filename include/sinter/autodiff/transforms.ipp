@@ -3,6 +3,7 @@
 
 #include <sinter/autodiff/forward.hpp>
 #include <sinter/autodiff/reverse.hpp>
+#include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/passes/dce.hpp>
@@ -14,6 +15,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
+SINTER_DECL void Grads::add(std::shared_ptr<VariableSlot> slot, Tensor gradient) { entries_.emplace_back(std::move(slot), std::move(gradient)); }
+
 SINTER_DECL Tensor Grads::operator[](const Variable& variable) const {
   for (const auto& [slot, gradient] : entries_)
     if (slot == variable.slot()) return gradient;
@@ -22,6 +25,47 @@ SINTER_DECL Tensor Grads::operator[](const Variable& variable) const {
 }
 
 namespace autodiff_detail {
+
+/// The backward half of a call.
+struct BackwardCall {
+  std::vector<Ref<TensorImpl>> results;
+  Graph backward;
+  std::vector<Ref<TensorImpl>> saved;   // its first inputs
+  std::vector<Type> result_types;       // of its further inputs
+};
+SINTER_DECL const std::vector<Ref<TensorImpl>>& results_of(const BackwardCall& call) { return call.results; }
+
+SINTER_DECL void put_gradients(tree::Part parameter, const Tensor*& gradients, Grads* by_variable) {
+  struct Put final : tree::Editor {
+    Put(const Tensor*& first, Grads* place) : next(first), by_variable(place) {}
+    const Tensor*& next;
+    Grads* by_variable;
+    using Editor::scalar, Editor::tensor;
+    void tensor(Tensor& x) override {
+      if (is_floating(x.dtype())) x = *next++;
+    }
+    void scalar(Scalar& x) override { x = Scalar((next++)->impl()); }
+    void variable(const Variable& x) override {
+      if (!is_floating(x.dtype())) return;
+      if (by_variable != nullptr) by_variable->add(x.slot(), *next);
+      ++next;
+    }
+  } put(gradients, by_variable);
+  parameter.edit(put);
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> directions_in(tree::View tangents) {
+  struct Collect final : tree::Reader {
+    std::vector<Ref<TensorImpl>> values;
+    void tensor(const Tensor& x) override {
+      if (is_floating(x.dtype())) values.push_back(x.impl());
+    }
+    void scalar(const Scalar& x) override { values.push_back(as_value(x.leaf())); }
+    void variable(const Variable&) override {}
+  } collect;
+  tangents.read(collect);
+  return std::move(collect.values);
+}
 
 inline void require_parameters(std::string_view op, std::size_t parameters, Location where) {
   if (parameters > 0) return;
@@ -61,7 +105,7 @@ inline Derivatives split_results(const TracedCall& call, std::vector<Ref<TensorI
   return out;
 }
 
-SINTER_DECL Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+SINTER_DECL Derivatives differentiate_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
                                            Location where) {
   require_parameters("grad", trace->parameters(), where);
   const Type& loss = results[0]->type;
@@ -74,7 +118,7 @@ SINTER_DECL Derivatives differentiate_call(std::unique_ptr<TransformTrace> trace
   return split_results(call, replay_call(call, differentiate(Context::get().outlines ? Outline{}(live) : live, wrt, 0)));
 }
 
-SINTER_DECL Derivatives jacobian_call(std::unique_ptr<TransformTrace> trace, const Ref<TensorImpl>& result, Location where) {
+SINTER_DECL Derivatives jacobian_call(OpenTrace trace, const Ref<TensorImpl>& result, Location where) {
   require_parameters("jacobian", trace->parameters(), where);
   if (!is_floating(result->type.dtype))
     throw DTypeError("jacobian", "the function returned " + result->type.text() + "; a floating result is required", where,
@@ -83,7 +127,7 @@ SINTER_DECL Derivatives jacobian_call(std::unique_ptr<TransformTrace> trace, con
   return split_results(call, replay_call(call, jacobian_graph(call.graph, call.parameters, where)));
 }
 
-SINTER_DECL Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+SINTER_DECL Tangents jvp_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
                               std::vector<Ref<TensorImpl>> tangents, Location where) {
   require_parameters("jvp", trace->parameters(), where);
   const TracedCall call = TransformTrace::end(std::move(trace), results);
@@ -103,7 +147,7 @@ SINTER_DECL Tangents jvp_call(std::unique_ptr<TransformTrace> trace, std::span<c
   return out;
 }
 
-SINTER_DECL std::shared_ptr<const BackwardCall> vjp_call(std::unique_ptr<TransformTrace> trace, std::span<const Ref<TensorImpl>> results,
+SINTER_DECL std::shared_ptr<const BackwardCall> vjp_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
                                                          Location where) {
   require_parameters("vjp", trace->parameters(), where);
   const TracedCall call = TransformTrace::end(std::move(trace), results);

@@ -7,8 +7,8 @@
 #include <concepts>
 #include <initializer_list>
 #include <limits>
-#include <memory>
-#include <optional>
+#include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -23,8 +23,8 @@ inline constexpr int no_axis = std::numeric_limits<int>::min();
 /// tree::visit_leaves meets them. Negative axes count from the end.
 class LeafAxes {
  public:
-  LeafAxes(int axis) : axes_{axis} {}
-  LeafAxes(std::initializer_list<int> axes) : axes_(axes), is_list_(true) {}
+  LeafAxes(int axis);
+  LeafAxes(std::initializer_list<int> axes);
   template <IntegerList L>
   LeafAxes(const L& axes) : axes_(std::begin(axes), std::end(axes)), is_list_(true) {}
   bool is_list() const { return is_list_; }
@@ -40,10 +40,10 @@ class LeafAxes {
 /// struct or container: {0, {1, jit::no_axis}}.
 class MappedAxes {
  public:
-  MappedAxes(int axis) : axes_{axis} {}
-  MappedAxes(std::initializer_list<int> axes) : axes_(axes.begin(), axes.end()), is_list_(true) {}
-  MappedAxes(std::initializer_list<LeafAxes> axes) : axes_(axes), is_list_(true) {}
-  MappedAxes(std::vector<LeafAxes> axes) : axes_(std::move(axes)), is_list_(true) {}
+  MappedAxes(int axis);
+  MappedAxes(std::initializer_list<int> axes);
+  MappedAxes(std::initializer_list<LeafAxes> axes);
+  MappedAxes(std::vector<LeafAxes> axes);
   template <IntegerList L>
   MappedAxes(const L& axes) : axes_(std::begin(axes), std::end(axes)), is_list_(true) {}
   bool is_list() const { return is_list_; }
@@ -58,45 +58,11 @@ class MappedAxes {
 namespace autodiff_detail {
 
 /// A trace in which mapped parameters have lost an axis.
-class MapTrace : public TransformTrace {
- public:
-  explicit MapTrace(Location where) : TransformTrace("vmap"), where_(where) {}
-  /// The examples of `value` along `axis`, one of them.
-  Ref<TensorImpl> example(const Ref<TensorImpl>& value, int axis, std::size_t argument);
-  Ref<TensorImpl> variable_example(const std::shared_ptr<VariableSlot>& slot, int axis, std::size_t argument);
-  /// Ends the trace: results with the batch at `axes` (one per result), assignments handed out.
-  static std::vector<Ref<TensorImpl>> finish(std::unique_ptr<MapTrace> trace, std::span<const Ref<TensorImpl>> results,
-                                             std::span<const int> axes);
-
- private:
-  Type without_axis(const Ref<TensorImpl>& value, int& axis, std::size_t argument);
-
-  Location where_;
-  std::optional<Dim> size_;
-  std::size_t first_mapped_ = 0;   // argument that size_ came from
-  std::vector<int> axes_;          // of each parameter
-  std::vector<std::pair<std::shared_ptr<VariableSlot>, int>> mapped_variables_;
-};
-
-struct MapVisitor {
-  MapTrace& trace;
-  const LeafAxes& axes;
-  std::size_t argument;
-  std::size_t leaves = 0;
-  /// Of the next tensor; more of them than axes are refused when all are counted.
-  int next_axis() {
-    const std::size_t leaf = leaves++;
-    return axes.is_list() && leaf >= axes.size() ? no_axis : axes[leaf];
-  }
-  void tensor(Tensor& x) {
-    if (const int axis = next_axis(); axis != no_axis) x = Tensor(trace.example(x.impl(), axis, argument));
-  }
-  void scalar(Scalar&) {}
-  void variable(const Variable& x) {
-    if (const int axis = next_axis(); axis != no_axis) trace.variable_example(x.slot(), axis, argument);
-  }
-  void fixed(std::int64_t) {}
-};
+OpenTrace open_map(Location where);
+/// Replaces the leaves of argument number `number` by examples of them along `axes`.
+void map_argument(TransformTrace& trace, tree::Part argument, const LeafAxes& axes, std::size_t number, Location where);
+/// Ends the trace: results with the batch at `axes` (one per result), assignments handed out.
+std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, std::span<const Ref<TensorImpl>> results, std::span<const int> axes);
 
 /// How a mapped result is held: a Scalar for each example is a Tensor.
 template <class R>
@@ -162,31 +128,23 @@ struct Vmap {
   auto operator()(const A&... args) const {
     if (in_axes.is_list()) check_axis_count(in_axes, sizeof...(A), "in_axes", where);
     parameters_t<F, A...> parameters{args...};   // before the trace: expressions among them belong outside
-    auto trace = std::make_unique<MapTrace>(where);
+    OpenTrace trace = open_map(where);
     std::apply(
         [&](auto&... parts) {
           std::size_t at = 0;
-          (map_argument(*trace, parts, at++), ...);
+          ((map_argument(*trace, tree::part_of(parts), in_axes[at], at, where), ++at), ...);
         },
         parameters);
     if constexpr (std::is_void_v<decltype(std::apply(f, std::as_const(parameters)))>) {
       std::apply(f, std::as_const(parameters));
-      MapTrace::finish(std::move(trace), {}, {});
+      finish_map(std::move(trace), {}, {});
     } else {
       auto held = call_held(f, std::as_const(parameters));
       const auto result = Mapped<decltype(held)>::make(std::move(held));
       const std::vector<Ref<TensorImpl>> values = values_of(result);
       const std::vector<int> axes = axes_of_result(result, out_axes, where);
-      return with_values(result, MapTrace::finish(std::move(trace), values, axes));
+      return with_values(result, finish_map(std::move(trace), values, axes));
     }
-  }
-
- private:
-  template <class T>
-  void map_argument(MapTrace& trace, T& part, std::size_t argument) const {
-    MapVisitor visitor{trace, in_axes[argument], argument};
-    tree::visit_leaves(part, visitor);
-    check_leaf_count(in_axes[argument], visitor.leaves, "in_axes", argument, where);
   }
 };
 

@@ -1,15 +1,74 @@
 // The untyped half of vmap: axes are checked and moved to the front, the graph is vectorised and recorded again.
 #pragma once
 
+#include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/autodiff/vectorise.hpp>
 #include <sinter/autodiff/vmap.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/passes/dce.hpp>
 
+#include <optional>
 #include <string>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
-namespace jit::autodiff_detail {
+namespace jit {
+
+SINTER_DECL LeafAxes::LeafAxes(int axis) : axes_{axis} {}
+SINTER_DECL LeafAxes::LeafAxes(std::initializer_list<int> axes) : axes_(axes), is_list_(true) {}
+SINTER_DECL MappedAxes::MappedAxes(int axis) : axes_{axis} {}
+SINTER_DECL MappedAxes::MappedAxes(std::initializer_list<int> axes) : axes_(axes.begin(), axes.end()), is_list_(true) {}
+SINTER_DECL MappedAxes::MappedAxes(std::initializer_list<LeafAxes> axes) : axes_(axes), is_list_(true) {}
+SINTER_DECL MappedAxes::MappedAxes(std::vector<LeafAxes> axes) : axes_(std::move(axes)), is_list_(true) {}
+
+namespace autodiff_detail {
+
+/// A trace in which mapped parameters have lost an axis.
+class MapTrace : public TransformTrace {
+ public:
+  explicit MapTrace(Location where) : TransformTrace("vmap"), where_(where) {}
+  /// The examples of `value` along `axis`, one of them.
+  Ref<TensorImpl> example(const Ref<TensorImpl>& value, int axis, std::size_t argument);
+  Ref<TensorImpl> variable_example(const std::shared_ptr<VariableSlot>& slot, int axis, std::size_t argument);
+  /// Ends the trace: results with the batch at `axes` (one per result), assignments handed out.
+  static std::vector<Ref<TensorImpl>> finish(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
+                                             std::span<const int> axes);
+
+ private:
+  Type without_axis(const Ref<TensorImpl>& value, int& axis, std::size_t argument);
+
+  Location where_;
+  std::optional<Dim> size_;
+  std::size_t first_mapped_ = 0;   // argument that size_ came from
+  std::vector<int> axes_;          // of each parameter
+  std::vector<std::pair<std::shared_ptr<VariableSlot>, int>> mapped_variables_;
+};
+
+SINTER_DECL OpenTrace open_map(Location where) { return OpenTrace(new MapTrace(where)); }
+
+SINTER_DECL void map_argument(TransformTrace& trace, tree::Part argument, const LeafAxes& axes, std::size_t number, Location where) {
+  struct Map final : tree::Editor {
+    Map(MapTrace& open, const LeafAxes& along, std::size_t position) : trace(open), axes(along), argument(position) {}
+    MapTrace& trace;
+    const LeafAxes& axes;
+    std::size_t argument, leaves = 0;
+    /// Of the next tensor; more of them than axes are refused when all are counted.
+    int next_axis() {
+      const std::size_t leaf = leaves++;
+      return axes.is_list() && leaf >= axes.size() ? no_axis : axes[leaf];
+    }
+    using Editor::scalar, Editor::tensor;
+    void tensor(Tensor& x) override {
+      if (const int axis = next_axis(); axis != no_axis) x = Tensor(trace.example(x.impl(), axis, argument));
+    }
+    void scalar(Scalar&) override {}
+    void variable(const Variable& x) override {
+      if (const int axis = next_axis(); axis != no_axis) trace.variable_example(x.slot(), axis, argument);
+    }
+  } map(static_cast<MapTrace&>(trace), axes, number);
+  argument.edit(map);
+  check_leaf_count(axes, map.leaves, "in_axes", number, where);
+}
 
 SINTER_DECL void check_axis_count(const MappedAxes& axes, std::size_t count, std::string_view what, Location where) {
   if (axes.size() == count) return;
@@ -78,14 +137,15 @@ inline Value placed_batch(const Batched& result, int axis, Dim size, const std::
   return ops_detail::move_axis(stacked, 0, axis < 0 ? axis + rank : axis).value;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(std::unique_ptr<MapTrace> trace, std::span<const Ref<TensorImpl>> results,
+SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(OpenTrace open, std::span<const Ref<TensorImpl>> results,
                                                           std::span<const int> axes) {
+  auto* trace = static_cast<MapTrace*>(&*open);
   const Location where = trace->where_;
   if (!trace->size_) throw UserError("vmap", "no argument is mapped", where, "give an axis for at least one Tensor argument");
   const Dim size = *trace->size_;
   const std::vector<int> in_axes = std::move(trace->axes_);
   const auto mapped_variables = std::move(trace->mapped_variables_);
-  const TracedCall call = TransformTrace::end(std::move(trace), results);
+  const TracedCall call = TransformTrace::end(std::move(open), results);
   GraphBuilder builder(call.graph);
   std::vector<Batched> inputs;
   for (std::size_t i = 0; i < call.operands.size(); ++i) {
@@ -110,5 +170,10 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(std::unique_ptr<MapTra
   return values;
 }
 
-}  // namespace jit::autodiff_detail
+SINTER_DECL std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, std::span<const Ref<TensorImpl>> results, std::span<const int> axes) {
+  return MapTrace::finish(std::move(trace), results, axes);
+}
+
+}  // namespace autodiff_detail
+}  // namespace jit
 SINTER_NAMESPACE_END

@@ -66,4 +66,6 @@
 #define SINTER_LIKELY(x) __builtin_expect(static_cast<bool>(x), 1)
 #define SINTER_UNLIKELY(x) __builtin_expect(static_cast<bool>(x), 0)
 #define SINTER_NOINLINE __attribute__((noinline))
+// Runs once for many calls, as tracing does: made small instead of fast, which also takes the compiler much less time.
+#define SINTER_COLD __attribute__((cold))
 #define SINTER_ALWAYS_INLINE inline __attribute__((always_inline))

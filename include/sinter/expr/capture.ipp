@@ -125,7 +125,7 @@ class Capturer {
 
   Value open_expression(const TensorImpl& value, const Record& record) {
     // Where all tensors and the result have one floating type, so has every step that reads a tensor.
-    bool is_uniform = record.structure->keeps_float_type && is_floating(value.type.dtype) && value.type.device == Device::cpu() && !value.is_weak;
+    bool is_uniform = keeps_float_type(*record.structure) && is_floating(value.type.dtype) && value.type.device == Device::cpu() && !value.is_weak;
     for (const Leaf& leaf : record.leaves()) is_uniform = is_uniform && (!leaf.value || (!leaf.value->is_weak && identical(leaf.value->type, value.type)));
     stack_.clear();
     for (const ExprStep& step : record.structure->steps) {

@@ -1,11 +1,11 @@
 // Expression templates. An Expr's type is the structure of the expression; it holds the leaves, one flat array. Its
-// structure (postfix steps, hash) is constexpr data of the type. Recording it makes one block; a named Expr is recorded
+// structure (postfix steps) is constexpr data of the type. Recording it makes one block; a named Expr is recorded
 // once and remembers the result.
 #pragma once
 
 #include <sinter/base/config.hpp>
-#include <sinter/graph/record.hpp>
-#include <sinter/ops/op.hpp>
+#include <sinter/graph/tracing.hpp>
+#include <sinter/ops/names.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <array>
@@ -25,12 +25,6 @@ template <class T>
 inline constexpr std::size_t step_count = 1;
 template <class Op, class... A>
 inline constexpr std::size_t step_count<Expr<Op, A...>> = 1 + (step_count<A> + ...);
-template <class T>
-inline constexpr bool keeps_float_type = true;
-template <class Op, class... A>
-inline constexpr bool keeps_float_type<Expr<Op, A...>> =
-    (Op::info.dtypes == DTypeRule::promote || Op::info.dtypes == DTypeRule::floating) && (keeps_float_type<A> && ...);
-
 /// Writes the postfix steps of a type into an array.
 template <class T>
 struct StepWriter {
@@ -40,7 +34,7 @@ template <class Op, class... A>
 struct StepWriter<Expr<Op, A...>> {
   static constexpr void write(auto& steps, std::size_t& at, std::uint16_t& leaf) {
     (StepWriter<A>::write(steps, at, leaf), ...);
-    steps[at++] = ExprStep{&op_info<Op>, sizeof...(A), 0};
+    steps[at++] = ExprStep{&OpRecord<Op>::info, sizeof...(A), 0};
   }
 };
 
@@ -54,17 +48,7 @@ inline constexpr auto steps_of = [] {
 }();
 
 template <class E>
-inline constexpr ExprStructure structure_of{
-    steps_of<E>,
-    [] {
-      Hasher hasher;
-      // Leaves have arity 0; GCC with -fsanitize=undefined cannot compare addresses with null in constant expressions.
-      for (const ExprStep& step : steps_of<E>) hasher.add(step.arity == 0 ? std::string_view("leaf") : step.op->name);
-      return hasher.finish();
-    }(),
-    static_cast<std::uint16_t>(leaf_count<E>),
-    keeps_float_type<E>,
-};
+inline constexpr ExprStructure structure_of{steps_of<E>, static_cast<std::uint16_t>(leaf_count<E>)};
 
 template <class>
 inline constexpr bool always_false = false;
@@ -80,40 +64,21 @@ class RecordedValue {
   RecordedValue(RecordedValue&& other) noexcept : value_(std::exchange(other.value_, nullptr)), others_(std::exchange(other.others_, nullptr)) {}
   RecordedValue& operator=(const RecordedValue&) = delete;
   ~RecordedValue() {
-    if (value_ != nullptr) value_->release();
-    while (others_ != nullptr) delete std::exchange(others_, others_->next);
+    if (value_ != nullptr) release();
   }
   // By the compiler's functions: std::atomic_ref is missing in some standard libraries, and std::atomic would keep the
   // compiler from seeing that a temporary expression has none.
   TensorImpl* get() const noexcept { return __atomic_load_n(&value_, __ATOMIC_ACQUIRE); }
   /// The value, where it may be used here.
-  Ref<TensorImpl> usable() const noexcept {
-    TensorImpl* known = get();
-    if (known == nullptr || is_usable_here(*known)) return Ref<TensorImpl>::share(known);
-    for (const Other* other = __atomic_load_n(&others_, __ATOMIC_ACQUIRE); other != nullptr; other = other->next)
-      if (is_usable_here(*other->value)) return other->value;
-    return {};
-  }
+  Ref<TensorImpl> usable() const noexcept { return get() == nullptr ? Ref<TensorImpl>() : usable_of_traces(); }
   /// Keeps `value`, unless there is one already, and returns what is to be used here.
-  Ref<TensorImpl> keep(Ref<TensorImpl> value) const {
-    TensorImpl* known = nullptr;
-    if (__atomic_compare_exchange_n(&value_, &known, value.get(), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-      value->retain();
-      return value;
-    }
-    if (is_usable_here(*known)) return Ref<TensorImpl>::share(known);
-    auto* other = new Other{value, __atomic_load_n(&others_, __ATOMIC_ACQUIRE)};
-    while (!__atomic_compare_exchange_n(&others_, &other->next, other, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-    }
-    return value;
-  }
+  Ref<TensorImpl> keep(Ref<TensorImpl> value) const;
 
  private:
-  struct Other {
-    Ref<TensorImpl> value;
-    Other* next;
-  };
-  mutable TensorImpl* value_ = nullptr;   // owned, as are the others
+  struct Other;
+  Ref<TensorImpl> usable_of_traces() const noexcept;
+  void release() noexcept;
+  mutable TensorImpl* value_ = nullptr;   // owned, as are the others, of which there are none without it
   mutable Other* others_ = nullptr;
 };
 

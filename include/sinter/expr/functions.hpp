@@ -5,11 +5,11 @@
 
 #include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
-#include <sinter/ops/registry.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <source_location>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <sinter/expr/functions.hpp>
-#include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <concepts>
@@ -117,7 +116,7 @@ BorrowedMut borrow_mut(M& m) {
 }
 
 /// A tensor with a copy of host data.
-inline Tensor copy_of(const Borrowed& b) { return expr_detail::on_default_device(expr_detail::copy_strided(b.type, b.data, b.strides)); }
+Tensor copy_of(const Borrowed& b);
 template <EigenLike M>
 Tensor copy_of(const M& m) { return copy_of(borrow(m)); }
 template <HostElements S>
@@ -142,25 +141,32 @@ Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shap
 /// ordered before the current stream, when this is called; the device is drained before `owner` is released.
 Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype, Device device,
                  Location where = std::source_location::current());
+namespace expr_detail {
+Tensor literal(DType dtype, const Shape& shape, const void* data);
+/// `bytes` of each row one behind the other; rows of different lengths are refused.
+class LiteralRows {
+ public:
+  LiteralRows(std::size_t rows, std::size_t columns, DType dtype, Location where);
+  void add(const void* row, std::size_t columns);
+  Tensor finish() const;
+
+ private:
+  DType dtype_;
+  Shape shape_;
+  Location where_;
+  std::string bytes_;
+};
+}  // namespace expr_detail
 /// From literals: tensor({1.f, 2.f}), tensor({{1.f, 2.f}, {3.f, 4.f}}).
 template <Element T>
 Tensor tensor(std::initializer_list<T> values) {
-  std::vector<char> bytes(values.size() * sizeof(T));
-  std::copy(values.begin(), values.end(), reinterpret_cast<T*>(bytes.data()));
-  Shape shape{Dim(values.size())};
-  return expr_detail::on_default_device(expr_detail::copy_strided({dtype_of<T>(), Device::cpu(), shape}, bytes.data(), dense_strides(shape)));
+  return expr_detail::literal(dtype_of<T>(), Shape{Dim(values.size())}, values.begin());
 }
 template <Element T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, Location where = std::source_location::current()) {
-  std::vector<char> bytes;
-  for (auto& row : rows) {
-    if (row.size() != rows.begin()->size())
-      throw ShapeError("tensor", "rows have different lengths: " + std::to_string(rows.begin()->size()) + " and " + std::to_string(row.size()), where);
-    auto* first = reinterpret_cast<const char*>(row.begin());
-    bytes.insert(bytes.end(), first, first + row.size() * sizeof(T));
-  }
-  Shape shape{Dim(rows.size()), Dim(rows.size() == 0 ? 0 : rows.begin()->size())};
-  return expr_detail::on_default_device(expr_detail::copy_strided({dtype_of<T>(), Device::cpu(), shape}, bytes.data(), dense_strides(shape)));
+  expr_detail::LiteralRows literal(rows.size(), rows.size() == 0 ? 0 : rows.begin()->size(), dtype_of<T>(), where);
+  for (const auto& row : rows) literal.add(row.begin(), row.size());
+  return literal.finish();
 }
 
 /// The tensor as ready, row-major data where it is (evaluates; copies only if strided).
@@ -181,13 +187,8 @@ struct Number {
 /// Reads the only element of x. While x is traced this cuts the trace, and the value becomes a guard: `as`, if given, is
 /// the dtype in which it is compared.
 Number read_number(const In& x, std::string_view function, const DType* as);
-template <class T>
-T number_as(Number number) {
-  return visit_dtype(number.dtype, [&](auto element) {
-    std::memcpy(&element, &number.bits, sizeof element);
-    return scalar_meaning::converted<T>(element);
-  });
-}
+/// Writes `count` elements at `from`, converted, to `to`.
+void convert_elements(DType from_dtype, const void* from, DType to_dtype, void* to, std::size_t count);
 }  // namespace expr_detail
 
 /// The only element as a run-time number. Outside a trace it evaluates; inside one nothing is read before the number is
@@ -197,19 +198,25 @@ Scalar item(const In& x);
 template <Element T>
 T item(const In& x) {
   constexpr DType dtype = dtype_of<T>();
-  return expr_detail::number_as<T>(expr_detail::read_number(x, "item", &dtype));
+  const expr_detail::Number number = expr_detail::read_number(x, "item", &dtype);
+  T out;
+  expr_detail::convert_elements(number.dtype, &number.bits, dtype, &out, 1);
+  return out;
 }
 /// All elements, row-major, converted to T. Evaluates.
 template <Element T>
 std::vector<T> to_vector(const In& x) {
   Ref<TensorImpl> value = host_value(x, "to_vector");
-  auto count = static_cast<std::size_t>(value->type.shape.numel().value());
-  std::vector<T> out(count);
-  visit_dtype(value->type.dtype, [&](auto element) {
-    auto* data = static_cast<const decltype(element)*>(value->data());
-    for (std::size_t i = 0; i < count; ++i) out[i] = scalar_meaning::converted<T>(data[i]);
-  });
-  return out;
+  const auto count = static_cast<std::size_t>(value->type.shape.numel().value());
+  if constexpr (std::same_as<T, bool>) {   // whose elements have no addresses
+    std::vector<unsigned char> bytes(count);
+    expr_detail::convert_elements(value->type.dtype, value->data(), DType::bool_, bytes.data(), count);
+    return {bytes.begin(), bytes.end()};
+  } else {
+    std::vector<T> out(count);
+    expr_detail::convert_elements(value->type.dtype, value->data(), dtype_of<T>(), out.data(), count);
+    return out;
+  }
 }
 /// A copy as an Eigen matrix or vector of matching scalar type.
 template <EigenLike M>

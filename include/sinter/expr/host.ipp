@@ -2,7 +2,9 @@
 #pragma once
 
 #include <sinter/expr/host.hpp>
+#include <sinter/graph/record.hpp>
 #include <sinter/ops/registry.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 
 #include <sinter/tensor/device_memory.hpp>
 
@@ -18,6 +20,45 @@
 SINTER_NAMESPACE_BEGIN
 
 namespace expr_detail {
+
+template <class T>
+T number_as(Number number) {
+  return visit_dtype(number.dtype, [&](auto element) {
+    std::memcpy(&element, &number.bits, sizeof element);
+    return scalar_meaning::converted<T>(element);
+  });
+}
+
+SINTER_DECL void convert_elements(DType from_dtype, const void* from, DType to_dtype, void* to, std::size_t count) {
+  if (from_dtype == to_dtype && from_dtype != DType::bool_) {
+    if (count != 0) std::memcpy(to, from, count * static_cast<std::size_t>(size_of(to_dtype)));
+    return;
+  }
+  visit_dtype(from_dtype, [&](auto source) {
+    visit_dtype(to_dtype, [&](auto target) {
+      const auto* in = static_cast<const char*>(from);
+      auto* out = static_cast<char*>(to);
+      for (std::size_t i = 0; i < count; ++i) {   // by memcpy: i64 elements are read into long and long long alike
+        std::memcpy(&source, in + i * sizeof source, sizeof source);
+        target = scalar_meaning::converted<decltype(target)>(source);
+        std::memcpy(out + i * sizeof target, &target, sizeof target);
+      }
+    });
+  });
+}
+
+SINTER_DECL Tensor literal(DType dtype, const Shape& shape, const void* data) {
+  return on_default_device(copy_strided({dtype, Device::cpu(), shape}, data, dense_strides(shape)));
+}
+
+SINTER_DECL LiteralRows::LiteralRows(std::size_t rows, std::size_t columns, DType dtype, Location where)
+    : dtype_(dtype), shape_{Dim(rows), Dim(columns)}, where_(where) {}
+SINTER_DECL void LiteralRows::add(const void* row, std::size_t columns) {
+  if (Dim(columns).value() != shape_[1].value())
+    throw ShapeError("tensor", "rows have different lengths: " + shape_[1].text() + " and " + std::to_string(columns), where_);
+  bytes_.append(static_cast<const char*>(row), columns * static_cast<std::size_t>(size_of(dtype_)));
+}
+SINTER_DECL Tensor LiteralRows::finish() const { return literal(dtype_, shape_, bytes_.data()); }
 
 SINTER_DECL Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function, Location where) {
   std::int64_t needed = shape.numel(where).value();
@@ -369,6 +410,8 @@ SINTER_DECL std::string to_string(const In& x) {
   if (value->type.device != Device::cpu()) value = host_value(In(Tensor(std::move(value)), x.where), "print");
   return value->type.shape.numel().value() == 0 ? "[]" : expr_detail::Printer(*value).text();
 }
+
+SINTER_DECL Tensor copy_of(const Borrowed& b) { return expr_detail::on_default_device(expr_detail::copy_strided(b.type, b.data, b.strides)); }
 
 SINTER_DECL std::ostream& operator<<(std::ostream& out, const expr_detail::Printed& x) {
   out << to_string(In(x.value, x.where));

@@ -23,6 +23,18 @@ SINTER_DECL Index::Index(const Scalar& s, Location at) : where(at) {
 }
 SINTER_DECL Index::Index(const Variable& v, Location at) : kind(Kind::gather), indices(v.value().impl()), where(at) {}
 
+SINTER_DECL IndexList::IndexList(std::initializer_list<const Index*> given) {
+  for (const Index* index : given)
+    if (index->kind != Index::Kind::none) list.push_back(*index);
+}
+
+SINTER_DECL SlotRef::SlotRef(Tensor& target, std::vector<Index> index) : target_(target), index_(std::move(index)) {}
+
+SINTER_DECL SlotRef Tensor::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4, const Index& i5,
+                               const Index& i6, const Index& i7) & {
+  return SlotRef(*this, IndexList{&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}.list);
+}
+
 namespace expr_detail {
 
 /// A slice bound against an extent: negative counts from the end, beyond is clipped.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <sinter/expr/functions.hpp>
+#include <sinter/graph/record.hpp>
+#include <sinter/ops/registry.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>

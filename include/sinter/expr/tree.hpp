@@ -6,8 +6,9 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/tensor.hpp>
 
-#include <algorithm>
 #include <array>
+#include <concepts>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -93,6 +94,63 @@ struct Step {
   std::string text() const;
 };
 
+/// Reads the leaves of an object of any type: what code that does not know the type gives to visit_leaves() by way of a View.
+class Reader {
+ public:
+  virtual void tensor(const Tensor& x) = 0;
+  virtual void scalar(const Scalar& x) = 0;
+  virtual void variable(const Variable& x) = 0;
+  virtual void fixed(std::int64_t) {}
+  /// An extent. The default takes it for a static value.
+  virtual void dim(const Dim& x) { fixed(static_cast<std::int64_t>(x)); }
+  /// A size of a container, or the presence of an optional value.
+  virtual void structure(const char*, std::int64_t value) { fixed(value); }
+  /// Around each part, for readers that know where they are.
+  virtual bool knows_path() const { return false; }
+  virtual void enter_part(Step::Kind, std::uint32_t, std::string_view) {}
+  virtual void enter_key(std::string) {}
+  virtual void leave_part() {}
+
+ protected:
+  ~Reader() = default;
+};
+/// As that, for objects whose leaves are replaced. The keys of maps are only shown.
+class Editor {
+ public:
+  virtual void tensor(Tensor& x) = 0;
+  virtual void scalar(Scalar& x) = 0;
+  virtual void variable(const Variable& x) = 0;
+  virtual void fixed(std::int64_t) {}
+  virtual void dim(Dim& x) { fixed(static_cast<std::int64_t>(x)); }
+  virtual void tensor(const Tensor&) {}
+  virtual void scalar(const Scalar&) {}
+  virtual void dim(const Dim& x) { fixed(static_cast<std::int64_t>(x)); }
+
+ protected:
+  ~Editor() = default;
+};
+/// An object, and how its leaves are visited. Valid as long as the object.
+struct View {
+  const void* object = nullptr;
+  void (*visit)(const void* object, Reader& reader) = nullptr;
+  void read(Reader& reader) const { visit(object, reader); }
+};
+struct Part {
+  void* object = nullptr;
+  void (*visit)(void* object, Editor& editor) = nullptr;
+  void edit(Editor& editor) const { visit(object, editor); }
+};
+namespace detail {
+template <class T>
+SINTER_COLD void read_leaves(const void* object, Reader& reader) { visit_leaves(*static_cast<const T*>(object), reader); }
+template <class T>
+void edit_leaves(void* object, Editor& editor) { visit_leaves(*static_cast<T*>(object), editor); }
+}  // namespace detail
+template <class T>
+View view_of(const T& object) { return {&object, &detail::read_leaves<T>}; }
+template <class T>
+Part part_of(T& object) { return {&object, &detail::edit_leaves<T>}; }
+
 /// Visitors that want to know where they are: enter(step) before a part, leave() behind it; structure("size", n) in place of
 /// fixed(n) for sizes of containers and the presence of optionals.
 template <class V>
@@ -102,31 +160,27 @@ concept KnowsPath = requires(V& visitor) {
 };
 
 namespace detail {
-template <class T, class V, class MakeStep>
-void visit_part(T& object, V& visitor, MakeStep&& step) {
+/// `key`: the text of a key of a map, or null.
+template <class T, class V, class Key>
+void visit_part(T& object, V& visitor, Step::Kind kind, std::uint32_t index, std::string_view names, const Key& key) {
   if constexpr (KnowsPath<V>) {
-    visitor.enter(step());
+    if constexpr (std::is_null_pointer_v<Key>) visitor.enter(Step{kind, index, names, {}});
+    else visitor.enter(Step{kind, index, names, key()});
     visit_leaves(object, visitor);
     visitor.leave();
+  } else if constexpr (std::same_as<V, Reader>) {
+    if constexpr (std::is_null_pointer_v<Key>) visitor.enter_part(kind, index, names);
+    else if (visitor.knows_path()) visitor.enter_key(key());
+    visit_leaves(object, visitor);
+    visitor.leave_part();
   } else {
     visit_leaves(object, visitor);
   }
 }
 template <class V>
 void visit_structure(V& visitor, const char* what, std::int64_t value) {
-  if constexpr (KnowsPath<V>) visitor.structure(what, value);
+  if constexpr (KnowsPath<V> || std::same_as<V, Reader>) visitor.structure(what, value);
   else visitor.fixed(value);
-}
-/// Number `index` of "w, bias_, ...".
-inline std::string field_name(std::string_view names, std::size_t index) {
-  for (; index > 0; --index) {
-    auto comma = names.find(',');
-    if (comma == std::string_view::npos) return {};
-    names.remove_prefix(comma + 1);
-  }
-  names = names.substr(0, names.find(','));
-  names.remove_prefix(std::min(names.find_first_not_of(' '), names.size()));
-  return std::string(names);
 }
 template <class T>
 constexpr std::string_view field_names() {
@@ -137,7 +191,7 @@ constexpr std::string_view field_names() {
 template <class V, class... F>
 void visit_fields(V& visitor, [[maybe_unused]] std::string_view names, F&... fields) {
   [[maybe_unused]] std::uint32_t index = 0;
-  (visit_part(fields, visitor, [&] { return Step{Step::Kind::field, index++, names, {}}; }), ...);
+  (visit_part(fields, visitor, Step::Kind::field, index++, names, nullptr), ...);
 }
 /// An extent stays symbolic for visitors that have .dim(Dim&); for others it is a static value.
 template <class D, class V>
@@ -152,16 +206,6 @@ std::string key_text(const K& key) {
   else return "[...]";
 }
 }  // namespace detail
-
-inline std::string Step::text() const {
-  switch (kind) {
-    case Kind::argument: return "argument " + std::to_string(index);
-    case Kind::field: return "." + (names.empty() ? "field" + std::to_string(index) : detail::field_name(names, index));
-    case Kind::item: return "[" + std::to_string(index) + "]";
-    case Kind::key: return key;
-  }
-  __builtin_unreachable();
-}
 
 /// Visits the leaves of `object`: visitor.tensor(Tensor&), .variable(const Variable&), .scalar(Scalar&), and .fixed(int64) for
 /// static values (integers, enums, bool, strings by size and characters, sizes of containers, the presence of optionals). A
@@ -187,12 +231,12 @@ void visit_leaves(T& object, V& visitor) {
   } else if constexpr (is_vector<Plain>) {
     detail::visit_structure(visitor, "size", static_cast<std::int64_t>(object.size()));
     [[maybe_unused]] std::uint32_t index = 0;
-    for (auto& item : object) detail::visit_part(item, visitor, [&] { return Step{Step::Kind::item, index++, {}, {}}; });
+    for (auto& item : object) detail::visit_part(item, visitor, Step::Kind::item, index++, {}, nullptr);
   } else if constexpr (is_map<Plain>) {
     detail::visit_structure(visitor, "size", static_cast<std::int64_t>(object.size()));
     for (auto& [key, item] : object) {
-      detail::visit_part(key, visitor, [&] { return Step{Step::Kind::key, 0, {}, " key " + detail::key_text(key)}; });
-      detail::visit_part(item, visitor, [&] { return Step{Step::Kind::key, 0, {}, detail::key_text(key)}; });
+      detail::visit_part(key, visitor, Step::Kind::key, 0, {}, [&] { return " key " + detail::key_text(key); });
+      detail::visit_part(item, visitor, Step::Kind::key, 0, {}, [&] { return detail::key_text(key); });
     }
   } else if constexpr (is_optional<Plain>) {
     detail::visit_structure(visitor, "presence", object.has_value());

@@ -68,7 +68,7 @@ class SharedAttrs {
  public:
   SharedAttrs() = default;   // all at their defaults
   SharedAttrs(Attrs&& attrs);
-  SharedAttrs(const Attrs& attrs) : SharedAttrs(Attrs(attrs)) {}
+  SharedAttrs(const Attrs& attrs);
   const Attrs& operator*() const { return block_ ? block_->attrs : none(); }
   const Attrs* operator->() const { return &**this; }
   /// To be changed: a copy, unless nobody else holds them.

@@ -6,9 +6,35 @@
 #include <sinter/graph/graph.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL Node::Node() : attrs(*shared_) {}
+SINTER_DECL Node::Node(const Node& other) : Node(other, other.inputs) {}
+SINTER_DECL Node::Node(const Node& other, std::span<const Value> operands)
+    : shared_(other.shared_), attrs(*shared_), op(other.op), inputs(operands), types(other.types), where(other.where) {}
+SINTER_DECL Node::Node(const OpInfo& op_info, std::span<const Value> operands, SharedAttrs attributes, TypeList result_types, Location location)
+    : shared_(std::move(attributes)), attrs(*shared_), op(&op_info), inputs(operands), types(std::move(result_types)), where(location) {}
+SINTER_DECL Node::Node(Node&& other) noexcept
+    : shared_(std::move(other.shared_)), attrs(*shared_), op(other.op), inputs(std::move(other.inputs)), types(std::move(other.types)), where(other.where) {}
+SINTER_DECL Node& Node::operator=(const Node& other) { return *this = Node(other); }
+SINTER_DECL Node& Node::operator=(Node&& other) noexcept {
+  if (this == &other) return *this;
+  std::destroy_at(this);   // a reference is bound once
+  return *std::construct_at(this, std::move(other));
+}
+SINTER_DECL Node::~Node() = default;
+
+SINTER_DECL Graph::Graph() : nodes_(std::make_shared<std::vector<Node>>()) {}
+
+SINTER_DECL GraphBuilder::GraphBuilder(const Graph& like) { graph_.symbols_ = like.symbols_; }
+SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs, Location where) { return add_shared(op, inputs, std::move(attrs), where); }
+SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::initializer_list<Value> inputs, Attrs attrs, Location where) {
+  return add_shared(op, std::span<const Value>(inputs.begin(), inputs.size()), std::move(attrs), where);
+}
+SINTER_DECL void GraphBuilder::reserve(std::size_t nodes) { graph_.nodes_->reserve(nodes); }
 
 namespace graph_detail {
 

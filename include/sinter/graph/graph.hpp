@@ -35,22 +35,15 @@ struct Node {
   SharedAttrs shared_;
 
  public:
-  Node() : attrs(*shared_) {}
-  Node(const Node& other) : Node(other, other.inputs) {}
+  Node();
+  Node(const Node& other);
   /// A copy with other operands.
-  Node(const Node& other, std::span<const Value> operands)
-      : shared_(other.shared_), attrs(*shared_), op(other.op), inputs(operands), types(other.types), where(other.where) {}
-  Node(const OpInfo& op_info, std::span<const Value> operands, SharedAttrs attributes, TypeList result_types, Location location)
-      : shared_(std::move(attributes)), attrs(*shared_), op(&op_info), inputs(operands), types(std::move(result_types)), where(location) {}
-  Node(Node&& other) noexcept
-      : shared_(std::move(other.shared_)), attrs(*shared_), op(other.op), inputs(std::move(other.inputs)), types(std::move(other.types)), where(other.where) {}
-  Node& operator=(const Node& other) { return *this = Node(other); }
-  Node& operator=(Node&& other) noexcept {
-    if (this == &other) return *this;
-    std::destroy_at(this);   // a reference is bound once
-    return *std::construct_at(this, std::move(other));
-  }
-  ~Node() = default;
+  Node(const Node& other, std::span<const Value> operands);
+  Node(const OpInfo& op_info, std::span<const Value> operands, SharedAttrs attributes, TypeList result_types, Location location);
+  Node(Node&& other) noexcept;
+  Node& operator=(const Node& other);
+  Node& operator=(Node&& other) noexcept;
+  ~Node();
 
   const SharedAttrs& shared_attrs() const { return shared_; }
   /// Changes the attributes: edit_attrs([&](Attrs& attrs) { attrs.axes = axes; }).
@@ -80,6 +73,7 @@ struct SymbolInfo {
 /// Inputs are the nodes with op `input` (attrs.integer is the position); `inputs()` lists them by position.
 class Graph {
  public:
+  Graph();
   const std::vector<Node>& nodes() const { return *nodes_; }
   const Node& node(std::int32_t id) const { return (*nodes_)[static_cast<std::size_t>(id)]; }
   const Node& node(Value v) const { return node(v.node); }
@@ -110,7 +104,7 @@ class Graph {
 
  private:
   friend class GraphBuilder;
-  std::shared_ptr<std::vector<Node>> nodes_ = std::make_shared<std::vector<Node>>();   // copies share them; only a builder writes
+  std::shared_ptr<std::vector<Node>> nodes_;   // copies share them; only a builder writes
   std::vector<Value> inputs_, outputs_;
   std::vector<SymbolInfo> symbols_;
 };
@@ -139,14 +133,12 @@ class GraphBuilder {
  public:
   GraphBuilder() = default;
   /// Starts with the symbols of `like`.
-  explicit GraphBuilder(const Graph& like) { graph_.symbols_ = like.symbols_; }
+  explicit GraphBuilder(const Graph& like);
 
   Value input(const Type& type, std::string name = {}, Location where = {});
   Value constant(Ref<TensorImpl> data, Location where = {});
-  Value add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs = {}, Location where = {}) { return add_shared(op, inputs, std::move(attrs), where); }
-  Value add(const OpInfo& op, std::initializer_list<Value> inputs, Attrs attrs = {}, Location where = {}) {
-    return add_shared(op, std::span<const Value>(inputs.begin(), inputs.size()), std::move(attrs), where);
-  }
+  Value add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs = {}, Location where = {});
+  Value add(const OpInfo& op, std::initializer_list<Value> inputs, Attrs attrs = {}, Location where = {});
   /// As add, with attributes that another node or record has.
   Value add_shared(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, Location where);
   /// Adds a node whose types are known: of a value that was recorded, or of an equal node.
@@ -158,7 +150,7 @@ class GraphBuilder {
   /// Inlines `graph` with its inputs replaced; gives its outputs. Types are inferred again where an input's type differs.
   std::vector<Value> inline_graph(const Graph& graph, std::span<const Value> inputs);
 
-  void reserve(std::size_t nodes) { graph_.nodes_->reserve(nodes); }
+  void reserve(std::size_t nodes);
   /// References into the graph last until the next node is added.
   const Type& type(Value v) const { return graph_.type(v); }
   const Node& node(Value v) const { return graph_.node(v); }

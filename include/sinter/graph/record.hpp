@@ -6,11 +6,11 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
-#include <sinter/base/hash.hpp>
 #include <sinter/base/ref.hpp>
 #include <sinter/graph/attrs.hpp>
 #include <sinter/graph/eager_call.hpp>
 #include <sinter/graph/op_info.hpp>
+#include <sinter/graph/tracing.hpp>
 #include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/leaf.hpp>
 
@@ -25,21 +25,6 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
-
-/// One step of an expression in postfix order: push leaf number `leaf` (op null), or apply `op` to the top `arity` values.
-struct ExprStep {
-  const OpInfo* op = nullptr;
-  std::uint8_t arity = 0;
-  std::uint16_t leaf = 0;
-};
-
-/// The structure of an expression's type: constexpr data, one object per type.
-struct ExprStructure {
-  std::span<const ExprStep> steps;
-  Hash128 hash;                     // of op names and shape of the tree
-  std::uint16_t leaves = 0;
-  bool keeps_float_type = false;    // every op maps floats of one type to that type (no comparison, cast, ...)
-};
 
 struct VariableSlot;   // tensor/tensor.hpp
 
@@ -95,9 +80,6 @@ std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::span<Leaf> lea
 std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span<const Leaf> operands, const TypeList& types, const Attrs& attrs, Location where);
 /// The type of tokens.
 inline Type token_type() { return {DType::bool_, Device::cpu(), {}}; }
-/// Records an expression statement as one block.
-Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf> leaves, Location where);
-
 /// The same value as an object of its own, of the trace that `value` belongs to.
 Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value);
 
@@ -119,8 +101,6 @@ void evaluate(std::span<TensorImpl* const> values, std::string_view what, Locati
 
 /// Lazy evaluation holds it: whoever follows records of ready values must, too. Defined by the jit layer.
 ForkSafeMutex& evaluation_mutex();
-/// Whether this thread puts what it records on the tape.
-bool& is_tape_on() noexcept;
 /// `value` as a leaf of the tape whose gradient goes to the gradient slot of `slot`: an object of its own, as others may
 /// hold the value for other purposes. Defined by autodiff.
 Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::shared_ptr<VariableSlot>& slot);
@@ -131,11 +111,6 @@ std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_view op, Locat
 std::uint64_t element_bits(const TensorImpl& value);
 /// Where the statement behind a value was written, as far as its records know.
 Location written_at(const TensorImpl& value);
-namespace graph_detail {
-bool is_traced_value_usable(const TensorImpl& value) noexcept;
-}
-/// May a value be an operand here: it is known, belongs to no trace, or to one that this thread is recording?
-inline bool is_usable_here(const TensorImpl& value) noexcept { return SINTER_LIKELY(value.trace == 0) || graph_detail::is_traced_value_usable(value); }
 /// The line of the statement that gives a pending value, or `otherwise`.
 Location line_of(const TensorImpl& value, Location otherwise);
 
@@ -186,29 +161,6 @@ class Trace {
   std::string_view name_;
   Ref<TensorImpl> last_effect_;
   std::map<std::pair<const void*, const void*>, std::shared_ptr<void>> attachments_;
-};
-
-/// While it lives, nothing on this thread is recorded into a trace: what runs is not part of the traced function.
-class [[nodiscard]] TracePause {
- public:
-  TracePause() noexcept;
-  ~TracePause();
-  TracePause(const TracePause&) = delete;
-  TracePause& operator=(const TracePause&) = delete;
-
- private:
-  Trace* trace_;
-  SymbolScope* scope_;
-};
-
-/// While it lives, values of a trace may not be read on this thread: the code must go into the graph whole.
-class [[nodiscard]] WholeGraph {
- public:
-  WholeGraph() noexcept;
-  ~WholeGraph();
-  WholeGraph(const WholeGraph&) = delete;
-  WholeGraph& operator=(const WholeGraph&) = delete;
-  static bool is_required() noexcept;
 };
 
 /// While it lives, this thread records into `trace`, which encloses the present one; null: into none.

@@ -361,6 +361,12 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::sp
   return values;
 }
 
+SINTER_DECL bool keeps_float_type(const ExprStructure& structure) noexcept {
+  for (const ExprStep& step : structure.steps)
+    if (step.op != nullptr && step.op->dtypes != DTypeRule::promote && step.op->dtypes != DTypeRule::floating) return false;
+  return true;
+}
+
 SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf> leaves, Location where) {
   const Type* common = nullptr;
   Type type;
@@ -368,7 +374,7 @@ SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, st
   std::string_view op = structure.steps.back().op->name;
   graph_detail::check_traces(leaves, op, where);
   graph_detail::StatementScope statement(op, where);
-  if (SINTER_LIKELY(structure.keeps_float_type && graph_detail::agree(leaves, common))) {
+  if (SINTER_LIKELY(keeps_float_type(structure) && graph_detail::agree(leaves, common))) {
     type = *common;
   } else {
     std::vector<graph_detail::StepType> stack;
@@ -427,6 +433,7 @@ SINTER_DECL Trace::Trace(std::string_view name) : outer_(graph_detail::innermost
 }
 SINTER_DECL Trace::~Trace() { graph_detail::innermost_trace() = outer_; }
 SINTER_DECL Trace* Trace::current() noexcept { return graph_detail::innermost_trace(); }
+SINTER_DECL Trace* current_trace() noexcept { return graph_detail::innermost_trace(); }
 SINTER_DECL TracePause::TracePause() noexcept
     : trace_(std::exchange(graph_detail::innermost_trace(), nullptr)), scope_(std::exchange(SymbolScope::current(), nullptr)) {}
 SINTER_DECL TracePause::~TracePause() {

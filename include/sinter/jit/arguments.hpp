@@ -39,30 +39,6 @@ struct ArgLeaf {
   };
 };
 
-namespace jit_detail {
-struct NameVisitor;
-}
-
-/// "argument 1.layers[0].weight"; of containers also "size of argument 1.layers", which is structure.
-class LeafNames {
- public:
-  std::size_t size() const { return leaves_.size(); }
-  bool is_structure(std::size_t leaf) const { return leaf < size() && leaves_[leaf].structure != nullptr; }
-  std::string text(std::size_t leaf) const;
-
- private:
-  friend struct jit_detail::NameVisitor;
-  struct Part {
-    std::int32_t whole;                  // the part that it is a part of, -1: none
-    tree::Step step;
-  };
-  struct Leaf {
-    std::int32_t part;
-    const char* structure;               // "size", "presence"; null: a leaf of its own
-  };
-  std::vector<Part> parts_;
-  std::vector<Leaf> leaves_;
-};
 struct FinishedCall;
 
 /// The leaves of one call. While it lives, the versions that the call finds stay.
@@ -206,31 +182,6 @@ struct Call<F, std::index_sequence<I...>, A...> {
 };
 template <class F, class... A>
 using traced_arguments_t = typename Call<F, std::index_sequence_for<A...>, A...>::Arguments;
-
-/// Names the leaves of the arguments, in the order in which ArgList has them.
-struct NameVisitor {
-  LeafNames& names;
-  std::int32_t at = -1;
-
-  template <class T, class A>
-  void argument(std::size_t position, const A& arg) {
-    enter({tree::Step::Kind::argument, static_cast<std::uint32_t>(position), {}, {}});
-    if constexpr (std::same_as<A, Borrowed> || std::same_as<A, Lent> || std::same_as<T, Scalar>) leaf();
-    else tree::visit_leaves(arg, *this);
-    leave();
-  }
-  void enter(tree::Step step) {
-    names.parts_.push_back({at, std::move(step)});
-    at = static_cast<std::int32_t>(names.parts_.size()) - 1;
-  }
-  void leave() { at = names.parts_[static_cast<std::size_t>(at)].whole; }
-  void tensor(const Tensor&) { leaf(); }
-  void scalar(const Scalar&) { leaf(); }
-  void variable(const Variable&) { leaf(); }
-  void fixed(std::int64_t) { leaf(); }
-  void structure(const char* what, std::int64_t) { names.leaves_.push_back({at, what}); }
-  void leaf() { names.leaves_.push_back({at, nullptr}); }
-};
 
 /// Takes one argument apart; `T` is its traced type.
 template <class T, class A>

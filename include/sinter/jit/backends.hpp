@@ -5,9 +5,6 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/graph/graph.hpp>
-#include <sinter/passes/pipeline.hpp>
-#include <sinter/runtime/backend.hpp>
-#include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <functional>
@@ -18,6 +15,9 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
+class Backend;        // runtime/backend.hpp
+class DeviceMemory;   // tensor/device_memory.hpp
+
 namespace jit {
 
 /// Runs a graph: one Tensor per input, in order, to one per output.

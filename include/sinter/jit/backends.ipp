@@ -9,6 +9,7 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/execute.hpp>
 #include <sinter/passes/decompose.hpp>
+#include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
 #include <sinter/tensor/device_memory.hpp>
 #ifndef SINTER_NO_X86

@@ -5,6 +5,7 @@
 
 #include <sinter/base/ref.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/jit/call.hpp>
 #include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/slot.hpp>
 
@@ -63,9 +64,6 @@ struct FinishedCall {
   std::shared_ptr<const CallCount> taken{};   // of a function that reads values: to be told when the call has ended
 };
 
-/// Where the results of a call go instead of fresh memory.
-using Targets = std::span<const BorrowedMut>;
-
 /// Where the values of a call go: a place for each, or a vector that takes what there is.
 struct ResultPlace {
   Ref<TensorImpl>* fixed = nullptr;
@@ -76,12 +74,6 @@ struct ResultPlace {
     return list->data();
   }
 };
-
-namespace jit_detail {
-/// Its address stands for a list of types. Not const, so that no linker folds two of them into one.
-template <class... T>
-inline char types_tag = 0;
-}  // namespace jit_detail
 
 }  // namespace jit
 SINTER_NAMESPACE_END

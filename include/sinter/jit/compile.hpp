@@ -2,18 +2,14 @@
 // function on stand-ins, and putting results together.
 #pragma once
 
-#include <sinter/autodiff/transforms.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/tree.hpp>
 #include <sinter/jit/arguments.hpp>
-#include <sinter/jit/function.hpp>
+#include <sinter/jit/call.hpp>
 #include <sinter/jit/options.hpp>
-#include <sinter/jit/stance.hpp>
-#include <sinter/tensor/call_journal.hpp>
 
 #include <array>
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <source_location>
 #include <tuple>
@@ -63,58 +59,6 @@ struct Nothing {};
 template <class R>
 using result_of_t = typename Result<std::conditional_t<std::is_void_v<R>, Nothing, R>>::type;
 
-/// Replaces the leaves of an argument by the trace's stand-ins.
-struct StandInVisitor {
-  FunctionTrace& trace;
-  void tensor(Tensor& x) { x = Tensor(trace.next_leaf()); }
-  void scalar(Scalar& x) { x = Scalar(trace.next_leaf()); }
-  void variable(const Variable&) { trace.skip_leaf(); }
-  void fixed(std::int64_t) { trace.skip_leaf(); }
-};
-template <class T, class A>
-T stand_in(const A& arg, FunctionTrace& trace) {
-  if constexpr (std::same_as<T, Tensor>) return Tensor(trace.next_leaf());
-  else if constexpr (std::same_as<T, Scalar>) return Scalar(trace.next_leaf());
-  else {
-    T copy = arg;
-    StandInVisitor visitor{trace};
-    tree::visit_leaves(copy, visitor);
-    return copy;
-  }
-}
-
-/// Collects the values of a traced result.
-struct CollectVisitor {
-  std::vector<Ref<TensorImpl>>& values;
-  void tensor(const Tensor& x) { values.push_back(x.impl()); }
-  void scalar(const Scalar& x) { values.push_back(In(x).tensor()); }
-  void variable(const Variable& x) { values.push_back(x.value().impl()); }
-  void dim(const Dim&) {}
-  void fixed(std::int64_t) {}
-};
-/// Puts the values of a call, and the extents of its symbols, into a copy of the traced result.
-struct FillVisitor {
-  Ref<TensorImpl>* values;
-  std::span<const std::int64_t> symbols;
-  void tensor(Tensor& x) { x = Tensor(std::move(*values++)); }
-  void scalar(Scalar& x) { x = item(In(Tensor(std::move(*values++)), Location())); }
-  void variable(const Variable&) { ++values; }
-  void dim(Dim& x) { x = Dim(x.evaluate(symbols)); }
-  void dim(const Dim&) {}   // keys of maps
-  void fixed(std::int64_t) {}
-};
-
-/// Room for the values of a call's results; no allocation for a few of them.
-class ResultValues {
- public:
-  explicit ResultValues(std::size_t count) : many_(count > few_.size() ? count : 0) {}
-  Ref<TensorImpl>* data() { return many_.empty() ? few_.data() : many_.data(); }
-
- private:
-  std::array<Ref<TensorImpl>, 8> few_;
-  std::vector<Ref<TensorImpl>> many_;
-};
-
 template <class R>
 inline constexpr bool is_only_tensors = std::same_as<R, Tensor>;
 template <class... R>
@@ -133,28 +77,130 @@ R from_values(Ref<TensorImpl>*& values) {
   else return [&]<template <class...> class T, class... P>(std::type_identity<T<P...>>) { return R{from_values<P>(values)...}; }(std::type_identity<R>{});
 }
 
-/// The Tensors of an argument that is an rvalue.
-struct GiveUpVisitor {
-  ArgList& list;
-  void tensor(Tensor& x) { list.give_up(x); }
-  void tensor(const Tensor&) {}   // keys of maps
-  void scalar(const Scalar&) {}
-  void variable(const Variable&) {}
-  void fixed(std::int64_t) {}
-};
 template <class A, class T>
 void give_up(T& arg, ArgList& list) {
   if constexpr (!std::is_reference_v<A> && !std::is_const_v<A> && std::same_as<argument_t<T>, T> && !std::same_as<T, Borrowed> && !std::same_as<T, Lent> && !Arithmetic<T>) {
-    GiveUpVisitor visitor{list};
-    tree::visit_leaves(arg, visitor);
+    if constexpr (std::same_as<T, Tensor>) list.give_up(arg);
+    else if constexpr (!std::same_as<T, Scalar> && !std::same_as<T, Variable>) give_up_tensors(tree::part_of(arg), list);
   }
 }
 
 inline BorrowedMut as_target(const BorrowedMut& target, Location = {}) { return target; }
 template <EigenLike M>
 BorrowedMut as_target(M& m, Location = {}) { return borrow_mut(m); }
-/// Memory of a Tensor that nobody else sees.
-BorrowedMut as_target(Tensor& x, Location where = {});
+
+/// The user's function without its type: what is generated for a call depends on the types of arguments and result alone.
+template <class R, class Arguments>
+struct Callee {
+  const void* function;
+  R (*invoke)(const void* function, const Arguments& arguments);
+};
+
+/// How an argument is handed to a function that runs uncompiled.
+template <class T, class A>
+T plain(const A& arg) {
+  if constexpr (std::same_as<A, Lent>) return arg.is_memory ? copy_of(arg.memory) : arg.value;
+  else if constexpr (std::same_as<T, Tensor> && (std::same_as<A, Borrowed> || EigenLike<A>)) return copy_of(arg);
+  else return T(arg);
+}
+/// What the stand-ins are put into: the argument itself, for its static parts.
+template <class T, class A>
+T unfilled(const A& arg) {
+  if constexpr (std::same_as<T, Tensor> || std::same_as<T, Scalar>) return T();
+  else return arg;
+}
+
+/// A call on `A...`, of which the traced types are in Arguments. Knows neither the function nor whether it is compiled.
+template <class R, class Arguments, class... A>
+struct TypedCall {
+  const Callee<R, Arguments>& callee;
+  std::tuple<const A&...> args;
+
+  R invoke_plain() const { return invoke_plain(std::index_sequence_for<A...>{}); }
+  void flatten(ArgList& list) const { flatten(list, std::index_sequence_for<A...>{}); }
+  TraceFunction trace() const {
+    return {const_cast<TypedCall*>(this), [](void* call, FunctionTrace& recorder) {
+              return static_cast<const TypedCall*>(call)->trace_on(recorder, std::index_sequence_for<A...>{});
+            }};
+  }
+  /// Takes the arguments apart, and finds or makes the entry.
+  const CompiledEntry* find(FunctionState& function, ArgList& list, Symbols& symbols) const {
+    flatten(list);
+    list.types = &types_tag<R, Arguments>;
+    return entry_for(function, list, trace(), symbols);
+  }
+
+ private:
+  template <std::size_t... I>
+  R invoke_plain(std::index_sequence<I...>) const {
+    return callee.invoke(callee.function, Arguments(plain<std::tuple_element_t<I, Arguments>>(std::get<I>(args))...));
+  }
+  template <std::size_t... I>
+  void flatten(ArgList& list, std::index_sequence<I...>) const {
+    (jit_detail::flatten<std::tuple_element_t<I, Arguments>>(std::get<I>(args), list), ...);
+  }
+  template <class T, class B>
+  static tree::View names_of(const B& arg) {
+    if constexpr (std::same_as<B, Borrowed> || std::same_as<B, Lent> || std::same_as<T, Scalar> || std::same_as<T, Tensor>) return {};
+    else return tree::view_of(arg);
+  }
+  template <std::size_t... I>
+  SINTER_COLD TracedResult trace_on(FunctionTrace& recorder, std::index_sequence<I...>) const {
+    Arguments traced(unfilled<std::tuple_element_t<I, Arguments>>(std::get<I>(args))...);
+    const std::array<TracedArgument, sizeof...(A)> parts{
+        TracedArgument{tree::part_of(std::get<I>(traced)), names_of<std::tuple_element_t<I, Arguments>>(std::get<I>(args))}...};
+    stand_in(recorder, parts);
+    std::shared_ptr<const void> value = share(callee.invoke(callee.function, traced));
+    const tree::View view = tree::view_of(*static_cast<const R*>(value.get()));
+    return result_of_trace(std::move(value), view);
+  }
+};
+
+template <class R, class Arguments, class... A>
+SINTER_NOINLINE SINTER_COLD R call_uncompiled(FunctionState& function, const TypedCall<R, Arguments, A...>& call) {
+  PlainCall plain(function);
+  R result = call.invoke_plain();
+  plain.keep();
+  return result;
+}
+template <class R, class Arguments, class... A>
+SINTER_NOINLINE SINTER_COLD void into_uncompiled(FunctionState& function, const TypedCall<R, Arguments, A...>& call, const ArgList& list, Targets targets) {
+  PlainCallInto plain(function);
+  const R result = call.invoke_plain();
+  plain.deliver(tree::view_of(result), targets, list);
+}
+
+template <class R, class Arguments, class... A>
+R call_compiled(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list, const A&... args) {
+  const TypedCall<R, Arguments, A...> call{callee, {args...}};
+  Symbols symbols;
+  const CompiledEntry* entry = call.find(function, list, symbols);
+  if (SINTER_UNLIKELY(entry == nullptr)) return call_uncompiled(function, call);
+  if constexpr (is_only_tensors<R>) {
+    std::array<Ref<TensorImpl>, tensor_count<R>()> values;
+    run(function, *entry, list, symbols, call.trace(), values.data());
+    Ref<TensorImpl>* at = values.data();
+    return from_values<R>(at);
+  } else {
+    ResultValues values(entry->results);
+    const void* shape = run_any(function, *entry, list, symbols, call.trace(), values);
+    R result = *static_cast<const R*>(shape);
+    if constexpr (!std::same_as<R, Nothing>) fill_result(tree::part_of(result), values.data(), symbols);
+    return result;
+  }
+}
+template <class R, class Arguments, class... A>
+void call_compiled_into(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list, Targets targets, const A&... args) {
+  const TypedCall<R, Arguments, A...> call{callee, {args...}};
+  if (runs_plain(function)) {
+    call.flatten(list);
+    return into_uncompiled(function, call, list, targets);
+  }
+  Symbols symbols;
+  const CompiledEntry* entry = call.find(function, list, symbols);
+  if (SINTER_UNLIKELY(entry == nullptr)) return into_uncompiled(function, call, list, targets);
+  run_into(function, *entry, list, symbols, call.trace(), targets);
+}
 
 }  // namespace jit_detail
 
@@ -163,7 +209,7 @@ template <class F>
 class Compiled {
  public:
   Compiled(F f, Options options, Location where)
-      : f_(std::make_shared<const F>(std::move(f))), state_(std::make_shared<FunctionState>(std::move(options), where)) {
+      : f_(jit_detail::share(std::move(f))), state_(jit_detail::make_function(std::move(options), where)) {
     static_assert(jit_detail::check_function<F>());
   }
 
@@ -172,17 +218,14 @@ class Compiled {
     requires(jit_detail::Call<F, std::index_sequence_for<A...>, std::remove_cvref_t<A>...>::fits)
   auto operator()(A&&... args) const {
     using R = result_t<std::remove_cvref_t<A>...>;
-    if (Trace::current() != nullptr) return call_plain<R>(args...);   // it becomes part of that trace
-    if (state_->runs_plain()) return call_uncompiled<R>(args...);
-    ArgList list;
-    (jit_detail::give_up<A>(args, list), ...);
-    return call<R>(list, std::as_const(args)...);
+    if constexpr (std::same_as<R, jit_detail::Nothing>) static_cast<void>(call<R>(std::forward<A>(args)...));
+    else return call<R>(std::forward<A>(args)...);
   }
 
   /// f.into(out...)(args...): results go into the given memory (BorrowedMut, Eigen objects, Tensors nobody else holds).
   template <class... O>
   [[nodiscard]] auto into(O&&... outputs) const {
-    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs, state_->where())...};
+    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs, jit_detail::where_of(*state_))...};
     return [self = *this, targets](const auto&... args) { self.call_into(Targets(targets), args...); };
   }
 
@@ -190,59 +233,40 @@ class Compiled {
   /// arguments like these compile nothing, take no lock and allocate nothing (see docs/calls.md for the exact terms).
   template <class... A>
   void warm_up(const A&... args) const {
-    ArgList list;
-    SmallVector<std::int64_t, 8> symbols;
-    if (state_->runs_plain()) return;
-    with_entry<result_t<A...>>(
-        list, symbols,
-        [&](const Entry* entry, const TraceFunction& trace) {
-          if (entry != nullptr) state_->warm_up(*entry, list, trace, symbols);
+    if (jit_detail::runs_plain(*state_)) return;
+    with_call(
+        [&](const auto& call) {
+          ArgList list;
+          Symbols symbols;
+          if (const CompiledEntry* entry = call.find(*state_, list, symbols)) jit_detail::warm_up(*state_, *entry, list, call.trace(), symbols);
         },
-        args...);
+        as_argument(args)...);
   }
 
   /// What the call with these arguments compiles to: graph, guards, kernels, memory, code.
   template <class... A>
   Explanation explain(const A&... args) const {
-    ArgList list;
-    SmallVector<std::int64_t, 8> symbols;
-    if (state_->runs_plain()) return jit::explain(nullptr, symbols);
-    return with_entry<result_t<A...>>(list, symbols, [&](const Entry* entry) { return jit::explain(entry, symbols); }, args...);
+    if (jit_detail::runs_plain(*state_)) return jit::explain(nullptr, {});
+    return with_call(
+        [&](const auto& call) {
+          ArgList list;
+          Symbols symbols;
+          const CompiledEntry* entry = call.find(*state_, list, symbols);
+          return jit::explain(entry, symbols);
+        },
+        as_argument(args)...);
   }
 
   /// As into(), with the targets in a list.
   template <class... A>
   void call_into(Targets targets, const A&... args) const {
-    using R = result_t<A...>;
     ArgList list;
-    if (state_->runs_plain()) {
-      flatten(list, as_argument(args)...);
-      return into_uncompiled<R>(list, targets, args...);
-    }
-    SmallVector<std::int64_t, 8> symbols;
-    with_entry<R>(
-        list, symbols,
-        [&](const Entry* entry, const TraceFunction& trace) {
-          if (SINTER_UNLIKELY(entry == nullptr)) return into_uncompiled<R>(list, targets, args...);
-          if (SINTER_UNLIKELY(entry->tree != nullptr)) {
-            std::vector<Ref<TensorImpl>> values;
-            state_->run_tree(*entry, list, symbols, trace, {nullptr, &values}, targets);
-            return;
-          }
-          if constexpr (jit_detail::is_only_tensors<R>) {
-            std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
-            state_->run(*entry, list, symbols, trace, values.data(), targets);
-          } else {
-            jit_detail::ResultValues values(entry->end.results);
-            state_->run(*entry, list, symbols, trace, values.data(), targets);
-          }
-        },
-        args...);
+    jit_detail::call_compiled_into(*state_, callee<A...>(), list, targets, as_argument(args)...);
   }
 
-  Stats stats() const { return state_->stats(); }
-  void reset() const { state_->reset(); }
-  const F& function() const { return *f_; }
+  Stats stats() const { return jit_detail::stats_of(*state_); }
+  void reset() const { jit_detail::reset(*state_); }
+  const F& function() const { return *static_cast<const F*>(f_.get()); }
 
  private:
   template <class... A>
@@ -252,142 +276,41 @@ class Compiled {
   template <class... A>
   using result_t = jit_detail::result_of_t<raw_t<A...>>;
 
-  template <class R, class... A>
-  auto call_plain(const A&... args) const {
-    using Arguments = arguments_t<A...>;
-    auto invoke = [&]<std::size_t... I>(std::index_sequence<I...>) -> decltype(auto) {
-      return (*f_)(static_cast<const std::tuple_element_t<I, Arguments>&>(plain<std::tuple_element_t<I, Arguments>>(args))...);
-    };
-    if constexpr (std::is_void_v<raw_t<A...>>) invoke(std::index_sequence_for<A...>{});
-    else return jit_detail::Result<raw_t<A...>>::make(invoke(std::index_sequence_for<A...>{}));
-  }
-  /// A call that no compiled code serves: the function itself, on the caller's values. If it throws, Variables are as before.
-  template <class R, class... A>
-  auto call_uncompiled(const A&... args) const {
-    state_->count_plain_call();
-    CallJournal journal(CallJournal::Reads::ignored);
-    if constexpr (std::is_void_v<raw_t<A...>>) {
-      call_plain<R>(args...);
-      journal.keep();
-    } else {
-      auto result = call_plain<R>(args...);
-      journal.keep();
-      return result;
-    }
-  }
-  /// As that, with results into given memory. Compiled functions that it calls run uncompiled, too, so that all they read is
-  /// seen.
-  template <class R, class... A>
-  void into_uncompiled(const ArgList& list, Targets targets, const A&... args) const {
-    state_->count_plain_call();
-    StanceGuard eager(Stance::force_eager);
-    CallJournal journal(CallJournal::Reads::noted);
-    std::vector<Ref<TensorImpl>> values;
-    if constexpr (std::is_void_v<raw_t<A...>>) {
-      call_plain<R>(args...);
-    } else {
-      const auto result = call_plain<R>(args...);
-      jit_detail::CollectVisitor collect{values};
-      tree::visit_leaves(result, collect);
-    }
-    state_->deliver_uncompiled(std::move(values), targets, list, journal);
-    journal.keep();
-  }
-  template <class T, class A>
-  static T plain(const A& arg) {
-    if constexpr (std::same_as<A, Lent>) return arg.is_memory ? copy_of(arg.memory) : arg.value;
-    else if constexpr (std::same_as<T, Tensor> && (std::same_as<A, Borrowed> || EigenLike<A>)) return copy_of(arg);
-    else return T(arg);
-  }
-
   template <class... A>
-  static void flatten(ArgList& list, const A&... args) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (jit_detail::flatten<std::tuple_element_t<I, arguments_t<A...>>>(args, list), ...);
-    }(std::index_sequence_for<A...>{});
+  jit_detail::Callee<result_t<A...>, arguments_t<A...>> callee() const {
+    return {f_.get(), &invoke<result_t<A...>, raw_t<A...>, arguments_t<A...>>};
   }
-  /// Takes the arguments apart, finds or makes the entry, and hands it to `use`.
-  template <class R, class Use, class... A>
-  decltype(auto) with_entry(ArgList& list, SmallVector<std::int64_t, 8>& symbols, Use&& use, const A&... args) const {
-    return with_arguments<R>(list, symbols, std::forward<Use>(use), std::index_sequence_for<A...>{}, as_argument(args)...);
+  template <class R, class Raw, class Arguments>
+  SINTER_COLD static R invoke(const void* function, const Arguments& arguments) {
+    const F& f = *static_cast<const F*>(function);
+    if constexpr (std::is_void_v<Raw>) return std::apply(f, arguments), R();
+    else return jit_detail::Result<Raw>::make(std::apply(f, arguments));
   }
-  template <class R, class Use, std::size_t... I, class... A>
-  decltype(auto) with_arguments(ArgList& list, SmallVector<std::int64_t, 8>& symbols, Use&& use, std::index_sequence<I...>, const A&... args) const {
-    using Arguments = arguments_t<A...>;
-    flatten(list, args...);
-    list.types = &jit_detail::types_tag<R, Arguments>;
-    auto trace = [&](FunctionTrace& recorder) {
-      [[maybe_unused]] jit_detail::NameVisitor names{recorder.guards().names};   // of a function without arguments
-      (names.template argument<std::tuple_element_t<I, Arguments>>(I, args), ...);
-      // Braces fix the order in which stand-ins are taken.
-      Arguments traced{jit_detail::stand_in<std::tuple_element_t<I, Arguments>>(args, recorder)...};
-      TracedResult result;
-      if constexpr (std::is_void_v<raw_t<A...>>) {
-        std::apply(*f_, std::as_const(traced));
-        result.shape = std::make_shared<R>();
-      } else {
-        auto value = std::make_shared<R>(jit_detail::Result<raw_t<A...>>::make(std::apply(*f_, std::as_const(traced))));
-        jit_detail::CollectVisitor collect{result.values};
-        tree::visit_leaves(*value, collect);
-        result.shape = std::move(value);
-      }
-      return result;
-    };
-    const Entry* entry = state_->entry_for(list, TraceFunction::of(trace), symbols);
-    if constexpr (std::invocable<Use&, const Entry*, const TraceFunction&>) return use(entry, TraceFunction::of(trace));
-    else return use(entry);
+  template <class Use, class... A>
+  auto with_call(const Use& use, const A&... args) const {
+    const auto callee = this->callee<A...>();
+    return use(typed_call(callee, args...));
   }
-
+  template <class R, class Arguments, class... A>
+  static jit_detail::TypedCall<R, Arguments, A...> typed_call(const jit_detail::Callee<R, Arguments>& callee, const A&... args) {
+    return {callee, {args...}};
+  }
   template <class R, class... A>
-  auto call(ArgList& list, const A&... args) const {
-    SmallVector<std::int64_t, 8> symbols;
-    return with_entry<R>(
-        list, symbols,
-        [&](const Entry* entry, const TraceFunction& trace) {
-          if (SINTER_UNLIKELY(entry == nullptr)) return call_uncompiled<R>(args...);
-          if constexpr (std::same_as<R, jit_detail::Nothing>) {
-            if (SINTER_UNLIKELY(entry->tree != nullptr)) return static_cast<void>(call_tree<R>(*entry, list, symbols, trace));
-          } else {
-            if (SINTER_UNLIKELY(entry->tree != nullptr)) return call_tree<R>(*entry, list, symbols, trace);
-          }
-          if constexpr (jit_detail::is_only_tensors<R>) {
-            std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
-            state_->run(*entry, list, symbols, trace, values.data());
-            Ref<TensorImpl>* at = values.data();
-            return jit_detail::from_values<R>(at);
-          } else {
-            jit_detail::ResultValues values(entry->end.results);
-            state_->run(*entry, list, symbols, trace, values.data());
-            if constexpr (!std::same_as<R, jit_detail::Nothing>) {
-              R result = *static_cast<const R*>(entry->result_shape.get());
-              jit_detail::FillVisitor fill{values.data(), symbols};
-              tree::visit_leaves(result, fill);
-              return result;
-            }
-          }
-        },
-        args...);
+  R call(A&&... args) const {
+    const auto callee = this->callee<std::remove_cvref_t<A>...>();
+    const jit_detail::CallKind kind = jit_detail::kind_of_call(*state_);
+    if (SINTER_UNLIKELY(kind != jit_detail::CallKind::compiled)) return call_plain(kind, callee, as_argument(std::as_const(args))...);
+    ArgList list;
+    (jit_detail::give_up<A>(args, list), ...);
+    return jit_detail::call_compiled(*state_, callee, list, as_argument(std::as_const(args))...);
+  }
+  template <class R, class Arguments, class... A>
+  R call_plain(jit_detail::CallKind kind, const jit_detail::Callee<R, Arguments>& callee, const A&... args) const {
+    const auto call = typed_call(callee, args...);
+    return kind == jit_detail::CallKind::in_trace ? call.invoke_plain() : jit_detail::call_uncompiled(*state_, call);
   }
 
-  /// A function that reads values: what comes back, static values too, is that of the path taken.
-  template <class R>
-  SINTER_NOINLINE R call_tree(const Entry& entry, const ArgList& list, std::span<const std::int64_t> symbols, TraceFunction trace) const {
-    if constexpr (jit_detail::is_only_tensors<R>) {
-      std::array<Ref<TensorImpl>, jit_detail::tensor_count<R>()> values;
-      state_->run_tree(entry, list, symbols, trace, {values.data(), nullptr});
-      Ref<TensorImpl>* at = values.data();
-      return jit_detail::from_values<R>(at);
-    } else {
-      std::vector<Ref<TensorImpl>> values;
-      TreeResult done = state_->run_tree(entry, list, symbols, trace, {nullptr, &values});
-      R result = *static_cast<const R*>(done.shape);
-      jit_detail::FillVisitor fill{values.data(), symbols};
-      if constexpr (!std::same_as<R, jit_detail::Nothing>) tree::visit_leaves(result, fill);
-      return result;
-    }
-  }
-
-  std::shared_ptr<const F> f_;
+  std::shared_ptr<const void> f_;   // an F
   std::shared_ptr<FunctionState> state_;
 };
 

@@ -104,55 +104,19 @@ struct Common<std::tuple<A...>, std::tuple<B...>> {
 };
 
 /// Takes a value apart.
-struct Flatten {
-  BodyValues& values;
-  void tensor(const Tensor& x) { values.values.push_back(x.impl()); }
-  void scalar(const Scalar& x) { values.values.push_back(scalar_value(x)); }
-  void variable(const Variable&) { values.fixed.push_back(0); }   // stays what it is
-  void fixed(std::int64_t x) { values.fixed.push_back(x); }
-};
 template <class T>
-BodyValues flatten(const T& value) {
-  BodyValues values;
-  Flatten visitor{values};
-  tree::visit_leaves(value, visitor);
-  return values;
-}
-
-/// Replaces the leaves of a value by stand-ins of a trace.
-struct StandIn {
-  BodyTrace& trace;
-  bool is_slice = false;
-  void tensor(Tensor& x) { x = Tensor(trace.parameter(x.impl(), is_slice)); }
-  void scalar(Scalar& x) { x = Scalar(trace.parameter(scalar_value(x), is_slice)); }
-  void variable(const Variable&) {}
-  void fixed(std::int64_t) {}
-};
-/// Puts results into the leaves.
-struct Fill {
-  const Ref<TensorImpl>* values;
-  void tensor(Tensor& x) { x = Tensor(*values++); }
-  void scalar(Scalar& x) {
-    (*values)->is_weak = true;
-    x = Scalar(*values++);
-  }
-  void variable(const Variable&) {}
-  void fixed(std::int64_t) {}
-};
+BodyValues flatten(const T& value) { return values_of_leaves(tree::view_of(value)); }
 template <class T>
 T filled(T shape, const Ref<TensorImpl>*& values) {
-  Fill visitor{values};
-  tree::visit_leaves(shape, visitor);
-  values = visitor.values;
+  fill_leaves(tree::part_of(shape), values);
   return shape;
 }
 template <class F, class... P>
 using raw_result_t = std::remove_cvref_t<std::invoke_result_t<const F&, const P&...>>;
 
 template <class... P>
-void stand_in_all(BodyTrace& trace, std::tuple<P...>& parameters) {
-  StandIn visitor{trace};
-  std::apply([&](auto&... parts) { (tree::visit_leaves(parts, visitor), ...); }, parameters);
+void stand_in_all(OpenBody& trace, std::tuple<P...>& parameters) {
+  std::apply([&](auto&... parts) { (trace.stand_in(tree::part_of(parts)), ...); }, parameters);
 }
 
 /// The common type of what several functions give.
@@ -168,7 +132,7 @@ struct CommonOf<A, B, Rest...> : CommonOf<typename Common<A, B>::type, Rest...> 
 /// Traces `f` on stand-ins for `parameters`; `shape` receives what it gave, as R.
 template <class R, class F, class... P>
 TracedBody trace_body(std::string_view op, Location where, const F& f, std::tuple<P...> parameters, std::optional<R>& shape, AssignedVariables& assigned) {
-  BodyTrace trace(op, where, assigned);
+  OpenBody trace(op, where, assigned);
   stand_in_all(trace, parameters);
   trace.add_variables();
   shape.emplace(hold<R>(std::apply(f, std::as_const(parameters))));
@@ -219,7 +183,7 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
   AssignedVariables assigned;
   trace_until_settled(assigned, [&] { turn = trace_body<R>("while_loop", where, body, carries, shape, assigned); });
   {
-    BodyTrace trace("while_loop", where, assigned);
+    OpenBody trace("while_loop", where, assigned);
     auto parameters = carries;
     stand_in_all(trace, parameters);
     trace.add_variables();
@@ -246,14 +210,12 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
   TracedBody body;
   AssignedVariables assigned;
   trace_until_settled(assigned, [&] {
-    BodyTrace trace(op, where, assigned);
+    OpenBody trace(op, where, assigned);
     H carry = init;
     X slice = xs;
-    StandIn stand_in{trace};
-    tree::visit_leaves(carry, stand_in);
+    trace.stand_in(tree::part_of(carry));
     trace.add_variables();
-    stand_in.is_slice = true;
-    tree::visit_leaves(slice, stand_in);
+    trace.stand_in(tree::part_of(slice), true);
     const auto raw = f(std::as_const(carry), std::as_const(slice));
     shape.emplace(hold<H>(std::get<0>(raw)), hold<Y>(std::get<1>(raw)));
     body = trace.finish(flatten(*shape), flatten(shape->first).values.size());
@@ -327,11 +289,7 @@ auto while_loop(const C& condition, const B& body, const I0& first, const I1& se
 
 namespace control_detail {
 /// Where the turns of a loop are counted. Numbers on the host join work anywhere.
-inline Device device_of_carries(std::span<const Ref<TensorImpl>> carries) {
-  for (const auto& value : carries)
-    if (value->type.device != Device::cpu() || value->type.shape.rank() > 0) return value->type.device;
-  return default_device();
-}
+Device device_of_carries(std::span<const Ref<TensorImpl>> carries);
 }  // namespace control_detail
 
 /// carry = init; for each slice x of xs along axis 0: {carry, y} = f(carry, x). Gives {carry, the ys stacked along a new axis

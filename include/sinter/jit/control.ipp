@@ -14,6 +14,12 @@ inline void require_integer_bound(const Type& type, Location where) {
   if (is_floating(type.dtype) || type.dtype == DType::bool_)
     throw DTypeError("fori_loop", "a bound is " + type.text() + "; an integer is required", where, "cast it: x.to(DType::i64)");
 }
+
+SINTER_DECL Device device_of_carries(std::span<const Ref<TensorImpl>> carries) {
+  for (const auto& value : carries)
+    if (value->type.device != Device::cpu() || value->type.shape.rank() > 0) return value->type.device;
+  return default_device();
+}
 }  // namespace control_detail
 
 SINTER_DECL LoopBound::LoopBound(const Scalar& value, Location where) {

@@ -2,12 +2,12 @@
 // (control.hpp) only takes values apart and puts results together.
 #pragma once
 
-#include <sinter/expr/capture.hpp>
 #include <sinter/expr/functions.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/expr/tree.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,12 +43,16 @@ struct AssignedVariables {
   void assign(std::span<const Ref<TensorImpl>> values) const;
 };
 
-/// The trace of one body. Variables that it only reads are operands of the node.
-class BodyTrace : public Trace {
+class BodyTrace;
+/// The trace of one body, while it is open. Variables that it only reads are operands of the node.
+class OpenBody {
  public:
-  BodyTrace(std::string_view op, Location where, AssignedVariables& assigned) : Trace(op), where_(where), assigned_(assigned) {}
-  /// Stands for `value`, or for a slice of it along its first axis.
-  Ref<TensorImpl> parameter(const Ref<TensorImpl>& value, bool is_slice);
+  OpenBody(std::string_view op, Location where, AssignedVariables& assigned);
+  OpenBody(const OpenBody&) = delete;
+  OpenBody& operator=(const OpenBody&) = delete;
+  ~OpenBody();
+  /// Replaces the leaves of a value, or of the values that it is a slice of along their first axes, by stand-ins.
+  void stand_in(tree::Part part, bool is_slice = false);
   /// Stand-ins for the Variables known to be assigned, at this place among the parameters.
   void add_variables();
   /// The traced body; the new values of Variables come behind the first `before` results.
@@ -56,16 +60,12 @@ class BodyTrace : public Trace {
   /// The traced condition of a loop, which must not assign Variables.
   TracedBody finish_condition(BodyValues results) const;
 
-  void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
-  Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
-  /// Throws: a body is one graph.
-  std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
-
  private:
-  Location where_;
-  AssignedVariables& assigned_;
-  std::vector<Ref<TensorImpl>> parameters_, latest_;   // latest_: by Variable
+  BodyTrace* trace_;
 };
+BodyValues values_of_leaves(tree::View value);
+/// Puts results into the leaves; `values` is moved behind the last of them.
+void fill_leaves(tree::Part part, const Ref<TensorImpl>*& values);
 
 /// Traces the bodies of a node until no Variable is assigned that was not one of `assigned` before.
 template <class Trace>

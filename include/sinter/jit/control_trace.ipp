@@ -3,7 +3,9 @@
 
 #include <sinter/jit/control_trace.hpp>
 
-#include <sinter/autodiff/trace.hpp>
+#include <sinter/autodiff/transform_trace.hpp>
+#include <sinter/expr/capture.hpp>
+#include <sinter/graph/record.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -11,6 +13,30 @@
 
 SINTER_NAMESPACE_BEGIN
 namespace jit::control_detail {
+
+/// The trace of one body. Variables that it only reads are operands of the node.
+class BodyTrace : public Trace {
+ public:
+  BodyTrace(std::string_view op, Location where, AssignedVariables& assigned) : Trace(op), where_(where), assigned_(assigned) {}
+  /// Stands for `value`, or for a slice of it along its first axis.
+  Ref<TensorImpl> parameter(const Ref<TensorImpl>& value, bool is_slice);
+  /// Stand-ins for the Variables known to be assigned, at this place among the parameters.
+  void add_variables();
+  /// The traced body; the new values of Variables come behind the first `before` results.
+  TracedBody finish(BodyValues results, std::size_t before) const;
+  /// The traced condition of a loop, which must not assign Variables.
+  TracedBody finish_condition(BodyValues results) const;
+
+  void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
+  Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
+  /// Throws: a body is one graph.
+  std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
+
+ private:
+  Location where_;
+  AssignedVariables& assigned_;
+  std::vector<Ref<TensorImpl>> parameters_, latest_;   // latest_: by Variable
+};
 
 SINTER_DECL Ref<TensorImpl> scalar_value(const Scalar& x) {
   const Leaf& leaf = x.leaf();
@@ -37,6 +63,52 @@ inline Ref<TensorImpl> read_outside(const std::shared_ptr<VariableSlot>& slot, T
   if (trace != nullptr)
     if (Ref<TensorImpl> value = trace->read_variable(slot)) return value;
   return slot->value();
+}
+
+SINTER_DECL OpenBody::OpenBody(std::string_view op, Location where, AssignedVariables& assigned) : trace_(new BodyTrace(op, where, assigned)) {}
+SINTER_DECL OpenBody::~OpenBody() { delete trace_; }
+SINTER_DECL void OpenBody::add_variables() { trace_->add_variables(); }
+SINTER_DECL TracedBody OpenBody::finish(BodyValues results, std::size_t before) const { return trace_->finish(std::move(results), before); }
+SINTER_DECL TracedBody OpenBody::finish_condition(BodyValues results) const { return trace_->finish_condition(std::move(results)); }
+
+SINTER_DECL void OpenBody::stand_in(tree::Part part, bool is_slice) {
+  struct StandIn final : tree::Editor {
+    StandIn(BodyTrace& open, bool of_slice) : trace(open), is_slice(of_slice) {}
+    BodyTrace& trace;
+    bool is_slice;
+    using Editor::scalar, Editor::tensor;
+    void tensor(Tensor& x) override { x = Tensor(trace.parameter(x.impl(), is_slice)); }
+    void scalar(Scalar& x) override { x = Scalar(trace.parameter(scalar_value(x), is_slice)); }
+    void variable(const Variable&) override {}
+  } replace(*trace_, is_slice);
+  part.edit(replace);
+}
+
+SINTER_DECL BodyValues values_of_leaves(tree::View value) {
+  struct Flatten final : tree::Reader {
+    BodyValues out;
+    void tensor(const Tensor& x) override { out.values.push_back(x.impl()); }
+    void scalar(const Scalar& x) override { out.values.push_back(scalar_value(x)); }
+    void variable(const Variable&) override { out.fixed.push_back(0); }   // stays what it is
+    void fixed(std::int64_t x) override { out.fixed.push_back(x); }
+  } flatten;
+  value.read(flatten);
+  return std::move(flatten.out);
+}
+
+SINTER_DECL void fill_leaves(tree::Part part, const Ref<TensorImpl>*& values) {
+  struct Fill final : tree::Editor {
+    explicit Fill(const Ref<TensorImpl>*& first) : next(first) {}
+    const Ref<TensorImpl>*& next;
+    using Editor::scalar, Editor::tensor;
+    void tensor(Tensor& x) override { x = Tensor(*next++); }
+    void scalar(Scalar& x) override {
+      (*next)->is_weak = true;
+      x = Scalar(*next++);
+    }
+    void variable(const Variable&) override {}
+  } fill(values);
+  part.edit(fill);
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> AssignedVariables::values() const {

@@ -6,7 +6,7 @@
 #include <sinter/base/type_key.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
-#include <sinter/ops/host_function.hpp>
+#include <sinter/graph/host_call.hpp>
 
 #include <array>
 #include <concepts>
@@ -124,15 +124,6 @@ struct Definition {
 class CustomFunction;
 std::shared_ptr<const CustomFunction> make_custom(Definition definition);
 std::vector<Tensor> apply_custom(const std::shared_ptr<const CustomFunction>& op, std::span<const In> operands);
-
-/// Records it in the trace, or runs it now (effects) or later (the others).
-std::vector<Ref<TensorImpl>> record_host_function(const OpInfo& op, std::span<Leaf> operands, Attrs attrs, Location where);
-/// Gradients by a function of Tensors, traced into the graph of the forward node.
-ValList traced_vjp(const VjpArgs& args, const std::string& name,
-                   const std::function<std::vector<Tensor>(std::span<const Tensor> in, std::span<const Tensor> out, std::span<const Tensor> dout)>& vjp);
-
-/// Batching rule of functions that know one example: they are run for each.
-void batch_by_example(const BatchArgs& args, BatchedList& results);
 
 template <std::size_t N, class X>
 auto as_vector(X&& x) {

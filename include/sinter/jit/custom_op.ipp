@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/jit/custom_op.hpp>
+#include <sinter/jit/host_functions.hpp>
 
 #include <sinter/autodiff/vectorise.hpp>
 #include <sinter/base/fork.hpp>

@@ -2,10 +2,8 @@
 // function is compiled, differentiated or run as it stands. Outside a trace they run at once.
 #pragma once
 
-#include <sinter/autodiff/transforms.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
-#include <sinter/ops/host_function.hpp>
 
 #include <array>
 #include <concepts>
@@ -107,14 +105,12 @@ struct CallbackRecord {
 };
 std::vector<Tensor> callback(CallbackRecord record, std::span<const ResultSpec> results, std::span<const In> args, Location where);
 
-inline void collect(std::vector<Returned>& out, Tensor value) { out.push_back({std::move(value)}); }
+void collect(std::vector<Returned>& out, Tensor value, Returned::Kind kind = Returned::Kind::tensor);
 template <Element T>
-void collect(std::vector<Returned>& out, T value) { out.push_back({tensor({value}), Returned::Kind::number}); }
+void collect(std::vector<Returned>& out, T value) { collect(out, tensor({value}), Returned::Kind::number); }
 template <Element T>
-void collect(std::vector<Returned>& out, const std::vector<T>& values) { out.push_back({copy_of(values), Returned::Kind::elements}); }
-inline void collect(std::vector<Returned>& out, std::vector<Tensor> values) {
-  for (Tensor& value : values) out.push_back({std::move(value)});
-}
+void collect(std::vector<Returned>& out, const std::vector<T>& values) { collect(out, copy_of(values), Returned::Kind::elements); }
+void collect(std::vector<Returned>& out, std::vector<Tensor> values);
 template <class T>
   requires requires { std::tuple_size<T>::value; }
 void collect(std::vector<Returned>& out, T values) {

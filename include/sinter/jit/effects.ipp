@@ -3,7 +3,7 @@
 
 #include <sinter/base/fork.hpp>
 #include <sinter/jit/effects.hpp>
-#include <sinter/jit/custom_op.hpp>
+#include <sinter/jit/host_functions.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +14,11 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 namespace effects_detail {
+
+SINTER_DECL void collect(std::vector<Returned>& out, Tensor value, Returned::Kind kind) { out.push_back({std::move(value), kind}); }
+SINTER_DECL void collect(std::vector<Returned>& out, std::vector<Tensor> values) {
+  for (Tensor& value : values) out.push_back({std::move(value)});
+}
 
 struct Sink {
   ForkSafeMutex mutex;

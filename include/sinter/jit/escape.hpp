@@ -3,7 +3,7 @@
 #pragma once
 
 #include <sinter/expr/tree.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/tracing.hpp>
 #include <sinter/jit/disabled_call.hpp>
 #include <sinter/jit/stance.hpp>
 #include <sinter/tensor/tensor.hpp>
@@ -52,7 +52,7 @@ class Disabled {
  private:
   template <class... A>
   result_t<A...> call(Location at, A&&... args) const {
-    Trace* trace = Trace::current();
+    Trace* trace = current_trace();
     if (SINTER_UNLIKELY(trace != nullptr)) return jit_detail::call_in_trace<result_t<A...>>(*trace, f_, at, where_, std::forward<A>(args)...);
     StanceGuard eager(Stance::force_eager);
     return std::invoke(*f_, std::forward<A>(args)...);

@@ -3,24 +3,23 @@
 // compiles nothing.
 #pragma once
 
-#include <sinter/base/fork.hpp>
 #include <sinter/expr/expr.hpp>
-#include <sinter/jit/function.hpp>
+#include <sinter/graph/tracing.hpp>
 
-#include <memory>
+#include <atomic>
+#include <span>
 
 SINTER_NAMESPACE_BEGIN
 
+namespace jit {
+class FunctionState;
+}
 namespace jit::jit_detail {
 
-/// The compiled versions of one expression type.
+/// The compiled versions of one expression type; null until the first evaluation.
 template <class E>
-FunctionState& slot_of() {
-  return *process_object([] {
-    return new auto(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
-  });
-}
-Tensor run_expression(FunctionState& slot, const ExprStructure& structure, std::span<Leaf> leaves, Location where);
+inline constinit std::atomic<FunctionState*> slot_of{nullptr};
+Tensor run_expression(std::atomic<FunctionState*>& slot, const ExprStructure& structure, std::span<Leaf> leaves, Location where);
 
 }  // namespace jit::jit_detail
 
@@ -28,12 +27,12 @@ Tensor run_expression(FunctionState& slot, const ExprStructure& structure, std::
 template <class Op, class... A>
 Tensor eval(Expr<Op, A...>&& expression) {
   using E = Expr<Op, A...>;
-  if (Trace::current() != nullptr || expression.is_recorded()) {
+  if (current_trace() != nullptr || expression.is_recorded()) {
     Tensor value(std::move(expression));
-    if (Trace::current() == nullptr) eval(In(value, expression.where()));
+    if (current_trace() == nullptr) eval(In(value, expression.where()));
     return value;
   }
-  return jit::jit_detail::run_expression(jit::jit_detail::slot_of<E>(), E::structure(), expression.leaves(), expression.where());
+  return jit::jit_detail::run_expression(jit::jit_detail::slot_of<E>, E::structure(), expression.leaves(), expression.where());
 }
 
 SINTER_NAMESPACE_END

@@ -3,10 +3,28 @@
 
 #include <sinter/jit/eval.hpp>
 
+#include <sinter/base/fork.hpp>
+#include <sinter/jit/function.hpp>
+
+#include <memory>
+#include <mutex>
+
 SINTER_NAMESPACE_BEGIN
 namespace jit::jit_detail {
 
-SINTER_DECL Tensor run_expression(FunctionState& slot, const ExprStructure& structure, std::span<Leaf> leaves, Location where) {
+/// Made once, and never destroyed.
+SINTER_NOINLINE SINTER_DECL FunctionState& make_slot(std::atomic<FunctionState*>& place) {
+  std::scoped_lock lock(process_object<ForkSafeMutex>());
+  FunctionState* known = place.load(std::memory_order_relaxed);
+  if (known != nullptr) return *known;
+  auto* owner = new auto(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
+  place.store(owner->get(), std::memory_order_release);
+  return **owner;
+}
+
+SINTER_DECL Tensor run_expression(std::atomic<FunctionState*>& place, const ExprStructure& structure, std::span<Leaf> leaves, Location where) {
+  FunctionState* known = place.load(std::memory_order_acquire);
+  FunctionState& slot = SINTER_LIKELY(known != nullptr) ? *known : make_slot(place);
   ArgList list;
   for (Leaf& leaf : leaves) {
     if (!leaf.value) list.number(leaf);

@@ -9,6 +9,7 @@
 #include <sinter/graph/eager_call.hpp>
 #include <sinter/graph/record.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/jit/call.hpp>
 #include <sinter/jit/call_end.hpp>
 #include <sinter/jit/guards.hpp>
 #include <sinter/jit/options.hpp>
@@ -32,12 +33,6 @@ SINTER_NAMESPACE_BEGIN
 struct Capture;
 
 namespace jit {
-
-/// What tracing the user's function once gives.
-struct TracedResult {
-  std::vector<Ref<TensorImpl>> values;
-  std::shared_ptr<const void> shape;
-};
 
 class FunctionTrace;
 class LiveValues;
@@ -193,7 +188,7 @@ struct alignas(64) EntryThread {
 };
 
 /// One compiled version of a function.
-struct Entry {
+struct Entry : CompiledEntry {
   GuardSet guards;
   CallEnd end;                                                 // of a function that reads no value
   HeldValues held;                                             // by the traced graph; of a tree by its first segment
@@ -201,7 +196,6 @@ struct Entry {
   const void* types = nullptr;                                 // C++ types of arguments and result (types_tag)
   GraphFunction custom;                                        // a registered back end's callable, in place of the plan
   std::vector<Type> custom_outputs;                            // what it must give
-  std::shared_ptr<const void> result_shape;                    // typed half: the traced result, for its static parts
   std::shared_ptr<TraceTree> tree;                             // of a function that reads values; then there is no plan
   Graph traced, optimised;
   /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision()) that
@@ -226,17 +220,6 @@ namespace jit_detail {
 /// Notes sizes that the guards of the entry have been found to take.
 void remember_sizes(const Entry& entry, EntryThread& thread, std::span<const ArgLeaf> args, const SmallVector<std::int64_t, 8>& symbols);
 }  // namespace jit_detail
-
-/// A reference to the typed half's tracing code; valid for the call it is passed to.
-struct TraceFunction {
-  void* object;
-  TracedResult (*call)(void* object, FunctionTrace& trace);
-  template <class F>
-  static TraceFunction of(F& f) {
-    return {&f, [](void* function, FunctionTrace& trace) { return (*static_cast<F*>(function))(trace); }};
-  }
-  TracedResult operator()(FunctionTrace& trace) const { return call(object, trace); }
-};
 
 /// The typed half's traced result on the path that was taken.
 struct TreeResult {
@@ -333,24 +316,6 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   bool is_noop_ = false;
   Serves serves_;
 };
-
-/// Text of explain(): graph, guards, passes, kernels, memory, code.
-class Explanation {
- public:
-  explicit Explanation(std::string text) : text_(std::move(text)) {}
-  const std::string& text() const { return text_; }
-  friend std::ostream& operator<<(std::ostream& out, const Explanation& e);
-
- private:
-  std::string text_;
-};
-/// Of the entry that a call uses; null: the call runs uncompiled.
-Explanation explain(const Entry* entry, std::span<const std::int64_t> symbols);
-
-/// Forgets every compiled function, kernel and lazy plan. Functions stay usable and compile again when called.
-void reset();
-/// True while a function is being traced on this thread.
-bool is_compiling();
 
 }  // namespace jit
 SINTER_NAMESPACE_END

@@ -9,6 +9,7 @@
 #include <sinter/jit/delivery.hpp>
 #include <sinter/jit/execute.hpp>
 #include <sinter/jit/lazy.hpp>
+#include <sinter/jit/lazy_run.hpp>
 #include <sinter/jit/making.hpp>
 #include <sinter/jit/marks.hpp>
 #include <sinter/jit/memory_budget.hpp>
@@ -369,9 +370,9 @@ inline std::string ending_text(const Entry& entry, std::span<const std::int64_t>
 }
 }  // namespace jit_detail
 
-SINTER_DECL Explanation explain(const Entry* compiled, std::span<const std::int64_t> symbols) {
+SINTER_DECL Explanation explain(const CompiledEntry* compiled, std::span<const std::int64_t> symbols) {
   if (compiled == nullptr) return Explanation("this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its recompile limit\n");
-  const Entry& entry = *compiled;
+  const auto& entry = static_cast<const Entry&>(*compiled);
   std::string text = "guards:\n" + entry.guards.text();
   if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))
     text += "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +

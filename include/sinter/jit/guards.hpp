@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/jit/arguments.hpp>
+#include <sinter/jit/leaf_names.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/tensor/precision.hpp>
 
@@ -104,6 +105,9 @@ inline std::int64_t value_of(const SymbolSource& source, std::span<const ArgLeaf
 /// Sets the bits of specs_of() in which arguments of the same structure differ from `specs`.
 void mark_changed(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args, std::span<std::uint32_t> symbolic);
 bool is_dense(const Shape& shape, const Strides& strides);
+
+/// Throws UserError if a trace fixed an axis that is marked dynamic. `solution`: what the symbols turned out to be.
+void check_marks(const GuardSet& guards, std::span<const ArgLeaf> args, std::span<const Dim> solution);
 
 }  // namespace jit
 SINTER_NAMESPACE_END

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/jit/lazy.hpp>
+#include <sinter/jit/lazy_run.hpp>
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>

@@ -5,6 +5,7 @@
 
 #include <sinter/expr/capture.hpp>
 #include <sinter/jit/lazy.hpp>
+#include <sinter/jit/lazy_run.hpp>
 #include <sinter/jit/specialise.hpp>
 
 #include <cstddef>

@@ -171,6 +171,8 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
     throw;
   }
   made->guards.prepare();
+  made->results = made->end.results;
+  made->is_tree = made->tree != nullptr;
   const Entry* entry = made.get();
   {
     std::scoped_lock lock(mutex_);
@@ -309,6 +311,12 @@ SINTER_DECL GuardSet FunctionState::choose_specs(const ArgList& list) const {
   }
   return specs_of(args, symbolic);
 }
+
+namespace jit_detail {
+SINTER_DECL const CompiledEntry* entry_for(FunctionState& function, const ArgList& args, const TraceFunction& trace, Symbols& symbols) {
+  return function.entry_for(args, trace, symbols);
+}
+}  // namespace jit_detail
 
 }  // namespace jit
 SINTER_NAMESPACE_END

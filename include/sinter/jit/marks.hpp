@@ -3,12 +3,10 @@
 // compiled version fits runs it, marks or not.
 #pragma once
 
-#include <sinter/jit/guards.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <source_location>
-#include <span>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -27,9 +25,5 @@ struct ExtentRange {
 void mark_dynamic(Tensor& x, int axis, ExtentRange range = {}, Location where = std::source_location::current());
 /// The extent of `axis` stays a number in compiled code: another extent compiles again.
 void mark_static(Tensor& x, int axis, Location where = std::source_location::current());
-
-/// Throws UserError if a trace fixed an axis that is marked dynamic. `solution`: what the symbols turned out to be.
-void check_marks(const GuardSet& guards, std::span<const ArgLeaf> args, std::span<const Dim> solution);
-
 }  // namespace jit
 SINTER_NAMESPACE_END

@@ -4,10 +4,9 @@
 #pragma once
 
 #include <sinter/autodiff/trace.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/tracing.hpp>
 #include <sinter/jit/compile.hpp>
 
-#include <array>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -24,31 +23,8 @@ struct RegionArguments {
   std::vector<Ref<TensorImpl>> values;                        // Tensors, Scalars and Variables in order
   std::vector<std::shared_ptr<VariableSlot>> slots;           // of the Variables among them, else null
   std::vector<std::int64_t> fixed;                            // what the body is specialised to
-
-  void tensor(const Tensor& x) { add(x.impl(), nullptr); }
-  void scalar(const Scalar& x) { add(autodiff_detail::as_value(x.leaf()), nullptr); }
-  void variable(const Variable& x) { add(x.value().impl(), x.slot()); }
-  void fixed_value(std::int64_t value) { fixed.push_back(value); }
-
- private:
-  void add(Ref<TensorImpl> value, std::shared_ptr<VariableSlot> slot) {
-    values.push_back(std::move(value));
-    slots.push_back(std::move(slot));
-  }
 };
-struct RegionArgumentVisitor {
-  RegionArguments& arguments;
-  void tensor(const Tensor& x) { arguments.tensor(x); }
-  void scalar(const Scalar& x) { arguments.scalar(x); }
-  void variable(const Variable& x) { arguments.variable(x); }
-  void fixed(std::int64_t value) { arguments.fixed_value(value); }
-};
-
-/// A Variable that a body reads without being given it, and its value then.
-struct CapturedVariable {
-  std::shared_ptr<VariableSlot> slot;
-  Ref<TensorImpl> value;
-};
+RegionArguments take_apart(tree::View arguments);
 
 /// An argument as the function of a region takes it.
 template <class T, class A>
@@ -57,55 +33,10 @@ T region_argument(const A& arg) {
   else return T(arg);
 }
 
-/// A trace of a region's body: every argument is a placeholder; Variables that the body captures become operands.
-class RegionTrace : public autodiff_detail::TransformTrace {
- public:
-  explicit RegionTrace(std::string_view name) : TransformTrace(name) {}
-  Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
-  std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
-  EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) override;
-  void note_outer_read() override { has_cut = true; }
-  std::vector<CapturedVariable> captured;
-  bool has_cut = false;   // what the body is may follow from this call's values: other calls cannot share it
-};
-struct RegionParameterVisitor {
-  RegionTrace& trace;
-  void tensor(Tensor& x) { x = Tensor(trace.parameter(x.impl())); }
-  void scalar(Scalar& x) { x = Scalar(trace.parameter(autodiff_detail::as_value(x.leaf()))); }
-  void variable(const Variable& x) {
-    const Ref<TensorImpl> value = trace.read_outside(x.slot());
-    trace.variable_parameter(x.slot(), value, value->type);
-  }
-  void fixed(std::int64_t) {}
-};
-
-/// One call of a region, traced.
-struct TracedRegion {
-  autodiff_detail::TracedCall call;
-  std::vector<CapturedVariable> captured;
-  std::vector<std::uint8_t> is_weak_result;
-  std::shared_ptr<const void> result;                         // the typed result, for its static parts
-  bool has_cut = false;
-};
-
 /// One body of a region, and the call that it was made for.
-struct RegionBody {
-  Graph traced;                                               // calls whose trace gives an equal graph share the body
-  SharedAttrs attrs;                                          // of every call
-  std::vector<Type> types;                                    // of the arguments
-  std::vector<std::uint8_t> is_weak;
-  std::vector<std::int64_t> fixed;
-  std::vector<std::shared_ptr<VariableSlot>> slots;           // of the arguments; null where they are no Variables
-  std::vector<std::uint8_t> takes_any_slot;                   // per argument: another Variable there gave the same body
-  std::vector<Ref<TensorImpl>> extra;                         // operands behind the arguments
-  std::vector<std::shared_ptr<VariableSlot>> extra_slots;     // read again at each call where not null
-  std::vector<std::shared_ptr<VariableSlot>> assigned;
-  std::vector<std::uint8_t> is_weak_result;
-  std::shared_ptr<const void> result;
-  std::size_t results = 0;
-  std::uint64_t calls = 1;
-  bool was_trusted = false;                                   // some call did not run the function
-};
+struct RegionBody;
+/// The typed result of that call, for its static parts.
+const void* result_of(const RegionBody& body);
 /// Nothing that such a function holds can change between two calls; what it reads from elsewhere still can.
 template <class F>
 inline constexpr bool holds_nothing = std::is_empty_v<F> || (std::is_pointer_v<F> && std::is_function_v<std::remove_pointer_t<F>>);
@@ -119,10 +50,13 @@ struct RegionKey {
 const RegionBody* find_region(const RegionKey& key, const RegionArguments& arguments);
 /// Records a call of a body that was found; gives the results.
 std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where);
-/// Records a traced call: of a body that an equal call has made before, or of a new one. Bodies with effects, which stay in
-/// order only outside of regions, and those with a cut are written out.
+/// A trace of a region's body: every argument is a placeholder; Variables that the body captures become operands.
+autodiff_detail::OpenTrace open_region();
+void stand_in_region(autodiff_detail::TransformTrace& trace, tree::Part arguments);
+/// Ends the trace, which gave `result`, and records the call: of a body that an equal call has made before, or of a new one.
+/// Bodies with effects, which stay in order only outside of regions, and those with a cut are written out.
 std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments,
-                                           const TracedRegion& traced, Location where);
+                                           autodiff_detail::OpenTrace trace, tree::View result, std::shared_ptr<const void> owner, Location where);
 
 }  // namespace jit_detail
 
@@ -139,7 +73,7 @@ class Region {
       return compiled_(args...);
     } else {
       using R = autodiff_detail::held_result_t<Raw>;
-      if (Trace::current() == nullptr) return R(compiled_(args...));
+      if (current_trace() == nullptr) return R(compiled_(args...));
       return call<R>(args...);
     }
   }
@@ -155,24 +89,15 @@ class Region {
     Arguments parameters = [&]<std::size_t... I>(std::index_sequence<I...>) {
       return Arguments{region_argument<std::tuple_element_t<I, Arguments>>(args)...};
     }(std::index_sequence_for<A...>{});
-    RegionArguments arguments;
-    RegionArgumentVisitor flatten{arguments};
-    tree::visit_leaves(std::as_const(parameters), flatten);
+    const RegionArguments arguments = take_apart(tree::view_of(parameters));
     if constexpr (holds_nothing<F>)
       if (const RegionBody* body = find_region(key, arguments))
-        return autodiff_detail::with_values(*static_cast<const R*>(body->result.get()), call_region(*body, arguments, where_));
-    auto trace = std::make_unique<RegionTrace>("region");
-    RegionParameterVisitor stand_in{*trace};
-    tree::visit_leaves(parameters, stand_in);
-    auto result = std::make_shared<R>(autodiff_detail::call_held(compiled_.function(), std::as_const(parameters)));
-    const std::vector<Ref<TensorImpl>> values = autodiff_detail::values_of(*result);
-    TracedRegion traced;
-    for (const auto& value : values) traced.is_weak_result.push_back(value->is_weak);
-    traced.captured = std::move(trace->captured);
-    traced.has_cut = trace->has_cut;
-    traced.result = result;
-    traced.call = autodiff_detail::TransformTrace::end(std::move(trace), values);
-    return autodiff_detail::with_values(*result, record_region(key, name_, arguments, traced, where_));
+        return autodiff_detail::with_values(*static_cast<const R*>(result_of(*body)), call_region(*body, arguments, where_));
+    autodiff_detail::OpenTrace trace = open_region();
+    stand_in_region(*trace, tree::part_of(parameters));
+    const std::shared_ptr<const void> owner = share(R(autodiff_detail::call_held(compiled_.function(), std::as_const(parameters))));
+    const R& result = *static_cast<const R*>(owner.get());
+    return autodiff_detail::with_values(result, record_region(key, name_, arguments, std::move(trace), tree::view_of(result), owner, where_));
   }
   Compiled<F> compiled_;
   std::shared_ptr<const char> identity_ = std::make_shared<const char>();   // of this region and its copies

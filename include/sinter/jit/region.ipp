@@ -3,6 +3,8 @@
 
 #include <sinter/jit/region.hpp>
 
+#include <sinter/autodiff/transform_trace.hpp>
+#include <sinter/graph/record.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 
@@ -11,6 +13,86 @@
 
 SINTER_NAMESPACE_BEGIN
 namespace jit::jit_detail {
+
+/// A Variable that a body reads without being given it, and its value then.
+struct CapturedVariable {
+  std::shared_ptr<VariableSlot> slot;
+  Ref<TensorImpl> value;
+};
+
+/// A trace of a region's body: every argument is a placeholder; Variables that the body captures become operands.
+class RegionTrace : public autodiff_detail::TransformTrace {
+ public:
+  explicit RegionTrace(std::string_view name) : TransformTrace(name) {}
+  Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
+  std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
+  EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) override;
+  void note_outer_read() override { has_cut = true; }
+  std::vector<CapturedVariable> captured;
+  bool has_cut = false;   // what the body is may follow from this call's values: other calls cannot share it
+};
+/// One call of a region, traced.
+struct TracedRegion {
+  autodiff_detail::TracedCall call;
+  std::vector<CapturedVariable> captured;
+  std::vector<std::uint8_t> is_weak_result;
+  std::shared_ptr<const void> result;                         // the typed result, for its static parts
+  bool has_cut = false;
+};
+
+/// One body of a region, and the call that it was made for.
+struct RegionBody {
+  Graph traced;                                               // calls whose trace gives an equal graph share the body
+  SharedAttrs attrs;                                          // of every call
+  std::vector<Type> types;                                    // of the arguments
+  std::vector<std::uint8_t> is_weak;
+  std::vector<std::int64_t> fixed;
+  std::vector<std::shared_ptr<VariableSlot>> slots;           // of the arguments; null where they are no Variables
+  std::vector<std::uint8_t> takes_any_slot;                   // per argument: another Variable there gave the same body
+  std::vector<Ref<TensorImpl>> extra;                         // operands behind the arguments
+  std::vector<std::shared_ptr<VariableSlot>> extra_slots;     // read again at each call where not null
+  std::vector<std::shared_ptr<VariableSlot>> assigned;
+  std::vector<std::uint8_t> is_weak_result;
+  std::shared_ptr<const void> result;
+  std::size_t results = 0;
+  std::uint64_t calls = 1;
+  bool was_trusted = false;                                   // some call did not run the function
+};
+
+SINTER_DECL const void* result_of(const RegionBody& body) { return body.result.get(); }
+
+SINTER_DECL RegionArguments take_apart(tree::View arguments) {
+  struct Collect final : tree::Reader {
+    RegionArguments out;
+    void tensor(const Tensor& x) override { add(x.impl(), nullptr); }
+    void scalar(const Scalar& x) override { add(autodiff_detail::as_value(x.leaf()), nullptr); }
+    void variable(const Variable& x) override { add(x.value().impl(), x.slot()); }
+    void fixed(std::int64_t value) override { out.fixed.push_back(value); }
+    void add(Ref<TensorImpl> value, std::shared_ptr<VariableSlot> slot) {
+      out.values.push_back(std::move(value));
+      out.slots.push_back(std::move(slot));
+    }
+  } collect;
+  arguments.read(collect);
+  return std::move(collect.out);
+}
+
+SINTER_DECL autodiff_detail::OpenTrace open_region() { return autodiff_detail::OpenTrace(new RegionTrace("region")); }
+
+SINTER_DECL void stand_in_region(autodiff_detail::TransformTrace& trace, tree::Part arguments) {
+  struct StandIn final : tree::Editor {
+    explicit StandIn(autodiff_detail::TransformTrace& open) : trace(open) {}
+    autodiff_detail::TransformTrace& trace;
+    using Editor::scalar, Editor::tensor;
+    void tensor(Tensor& x) override { x = Tensor(trace.parameter(x.impl())); }
+    void scalar(Scalar& x) override { x = Scalar(trace.parameter(autodiff_detail::as_value(x.leaf()))); }
+    void variable(const Variable& x) override {
+      const Ref<TensorImpl> value = trace.read_outside(x.slot());
+      trace.variable_parameter(x.slot(), value, value->type);
+    }
+  } replace(trace);
+  arguments.edit(replace);
+}
 
 SINTER_DECL Ref<TensorImpl> RegionTrace::read_variable(const std::shared_ptr<VariableSlot>& slot) {
   const Ref<TensorImpl> value = TransformTrace::read_variable(slot);
@@ -186,8 +268,17 @@ SINTER_DECL std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, con
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments,
-                                                       const TracedRegion& traced, Location where) {
+                                                       autodiff_detail::OpenTrace trace, tree::View result, std::shared_ptr<const void> owner,
+                                                       Location where) {
   using namespace region_detail;
+  const std::vector<Ref<TensorImpl>> values = autodiff_detail::values_in(result);
+  auto& open = static_cast<RegionTrace&>(*trace);
+  TracedRegion traced;
+  for (const auto& value : values) traced.is_weak_result.push_back(value->is_weak);
+  traced.captured = std::move(open.captured);
+  traced.has_cut = open.has_cut;
+  traced.result = std::move(owner);
+  traced.call = autodiff_detail::TransformTrace::end(std::move(trace), values);
   const auto has_effect = [](const Node& node) { return node.op->kind == OpKind::effect; };
   const auto& nodes = traced.call.graph.nodes();
   if (traced.has_cut || std::any_of(nodes.begin(), nodes.end(), has_effect)) return write_out(traced.call);

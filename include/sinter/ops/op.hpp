@@ -6,6 +6,7 @@
 #include <sinter/graph/graph.hpp>
 #include <sinter/graph/host_call.hpp>
 #include <sinter/graph/op_info.hpp>
+#include <sinter/ops/names.hpp>
 #include <sinter/ops/scalar.hpp>
 
 #include <concepts>
@@ -134,8 +135,11 @@ constexpr OpInfo describe() {
   return info;
 }
 
+template <class Op>
+constexpr OpInfo OpRecord<Op>::info = describe<Op>();
+
 /// The one record of op `Op`; its address is the op's identity.
 template <class Op>
-inline constexpr OpInfo op_info = describe<Op>();
+inline constexpr const OpInfo& op_info = OpRecord<Op>::info;
 
 SINTER_NAMESPACE_END

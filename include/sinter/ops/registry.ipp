@@ -11,8 +11,14 @@ namespace ops_detail {
 
 template <class... Ops>
 constexpr auto sorted_by_name() {
-  std::array<const OpInfo*, sizeof...(Ops)> table{&op_info<Ops>...};
-  std::sort(table.begin(), table.end(), [](const OpInfo* a, const OpInfo* b) { return a->name < b->name; });
+  constexpr std::size_t count = sizeof...(Ops);
+  const std::array<const OpInfo*, count> records{&op_info<Ops>...};
+  const std::array<std::string_view, count> names{Ops::info.name...};   // a record itself is no constant expression
+  std::array<std::size_t, count> order{};
+  for (std::size_t i = 0; i < count; ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return names[a] < names[b]; });
+  std::array<const OpInfo*, count> table{};
+  for (std::size_t i = 0; i < count; ++i) table[i] = records[order[i]];
   return table;
 }
 
@@ -39,6 +45,12 @@ inline constexpr auto op_table = sorted_by_name<
     ops::AvgPool2d, ops::ScaledDotProductAttention>();
 
 }  // namespace ops_detail
+
+#ifdef SINTER_SEPARATE_COMPILATION
+#define SINTER_DEFINE_RECORD(Op) template struct OpRecord<ops::Op>;
+SINTER_EXPRESSION_OPS(SINTER_DEFINE_RECORD)
+#undef SINTER_DEFINE_RECORD
+#endif
 
 SINTER_DECL std::span<const OpInfo* const> all_ops() { return ops_detail::op_table; }
 

@@ -6,7 +6,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/runtime/device_ops.hpp>
 #include <sinter/runtime/staged.hpp>
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -12,7 +12,7 @@
 #include <sinter/runtime/device_split.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/runtime/staged.hpp>
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <algorithm>
 

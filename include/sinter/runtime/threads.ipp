@@ -3,7 +3,7 @@
 // survive fork(): the child starts a new pool, whose helpers are threads of our own.
 #pragma once
 
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>

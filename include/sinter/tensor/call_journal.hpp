@@ -35,7 +35,7 @@ class [[nodiscard]] CallJournal {
   /// Values read so far, where reads are noted.
   std::span<const Ref<TensorImpl>> reads() const { return read_; }
   /// The call has succeeded.
-  void keep() noexcept { assigned_.clear(); }
+  void keep() noexcept;
 
  private:
   Reads reads_;

@@ -24,6 +24,8 @@ SINTER_DECL CallJournal::~CallJournal() {
   for (auto& [slot, old] : assigned_) slot->set(std::move(old));
 }
 
+SINTER_DECL void CallJournal::keep() noexcept { assigned_.clear(); }
+
 SINTER_DECL CallJournal* CallJournal::current() noexcept { return tensor_detail::innermost_journal(); }
 
 SINTER_DECL void CallJournal::note_assigned(VariableSlot& slot, const Ref<TensorImpl>& old) noexcept {

@@ -64,7 +64,7 @@ class TensorImpl : public RefCounted<TensorImpl> {
 
   const AxisMarks* marks() const {          // null: none
     const Extras* known = extras_.load(std::memory_order_acquire);
-    return known != nullptr ? known->marks.get() : nullptr;
+    return known != nullptr ? known->marks : nullptr;
   }
   /// Before anybody else sees the value.
   void set_marks(const AxisMarks& marks);
@@ -91,7 +91,7 @@ class TensorImpl : public RefCounted<TensorImpl> {
   ~TensorImpl() = default;
   /// What few values have. Made once, by whichever thread comes first.
   struct Extras {
-    std::unique_ptr<const AxisMarks> marks;
+    const AxisMarks* marks = nullptr;          // owned
     std::atomic<TensorImpl*> dense{nullptr};   // owned
   };
   Extras& extras() const;

@@ -4,7 +4,9 @@
 #include <sinter/base/block_pool.hpp>
 #include <sinter/tensor/impl.hpp>
 
+#include <memory>
 #include <new>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -43,9 +45,10 @@ SINTER_DECL TensorImpl::Extras& TensorImpl::extras() const {
 }
 SINTER_DECL void TensorImpl::release_extras(Extras* extras) noexcept {
   if (TensorImpl* dense = extras->dense.load(std::memory_order_relaxed)) dense->release();
+  delete extras->marks;
   delete extras;
 }
-SINTER_DECL void TensorImpl::set_marks(const AxisMarks& marks) { extras().marks = std::make_unique<const AxisMarks>(marks); }
+SINTER_DECL void TensorImpl::set_marks(const AxisMarks& marks) { delete std::exchange(extras().marks, new AxisMarks(marks)); }
 SINTER_DECL TensorImpl* TensorImpl::keep_dense_copy(Ref<TensorImpl> copy) const {
   TensorImpl* kept = nullptr;
   if (extras().dense.compare_exchange_strong(kept, copy.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return copy.detach();

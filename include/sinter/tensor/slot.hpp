@@ -108,7 +108,7 @@ class SlotClaims {
   SlotClaims(const SlotClaims&) = delete;
   SlotClaims& operator=(const SlotClaims&) = delete;
   ~SlotClaims() { clear(); }
-  void reserve(std::size_t count) { slots_.reserve(count); }
+  void reserve(std::size_t count);
   /// Asks for a slot. False when another thread has claimed it.
   bool add(VariableSlot& slot);
   /// Keeps those whose memory nobody else can see: no other handle, no thread that is reading Variables now. Call once.

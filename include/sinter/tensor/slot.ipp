@@ -171,6 +171,8 @@ SINTER_DECL void set_slots(std::span<VariableSlot* const> slots, std::span<Tenso
 }
 
 /// False for a thread without a number, whose claims would not be confirmed.
+SINTER_DECL void SlotClaims::reserve(std::size_t count) { slots_.reserve(count); }
+
 SINTER_DECL bool SlotClaims::announce() {
   if (SINTER_UNLIKELY(reader_ == nullptr)) reader_ = tensor_detail::Readers::instance().threads.get();
   if (SINTER_UNLIKELY(reader_ == nullptr)) return false;

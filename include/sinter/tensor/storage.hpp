@@ -48,7 +48,7 @@ class Storage : public RefCounted<Storage> {
   void* data_ = nullptr;
   void* block_ = nullptr;                                // device memory: its allocator's handle
   std::size_t bytes_ = 0;
-  std::unique_ptr<std::shared_ptr<const void>> owner_;   // set for memory of others
+  const std::shared_ptr<const void>* owner_ = nullptr;   // owned; set for memory of others
   Device device_;
   std::uint32_t size_class_ = 0;
   std::uint32_t listed_at_ = 0;                          // place in the memory map, of a listed block

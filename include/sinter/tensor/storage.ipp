@@ -231,6 +231,7 @@ struct StorageAccess {
   static void free_foreign(Storage* storage) noexcept {
     if (storage->device_.kind != DeviceKind::cpu && *storage->owner_ != nullptr)
       if (DeviceMemory* memory = find_device_memory(storage->device_.kind)) memory->drain(storage->device_);
+    delete storage->owner_;
     delete storage;
   }
   static void give_back(Storage* storage) noexcept {
@@ -287,7 +288,7 @@ SINTER_DECL Ref<Storage> Storage::allocate_listed(std::size_t bytes, Device devi
 
 SINTER_DECL Ref<Storage> Storage::wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner, Device device) {
   auto* storage = new Storage;
-  storage->owner_ = std::make_unique<std::shared_ptr<const void>>(std::move(owner));
+  storage->owner_ = new std::shared_ptr<const void>(std::move(owner));
   storage->data_ = data;
   storage->bytes_ = bytes;
   storage->device_ = device;

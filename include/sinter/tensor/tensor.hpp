@@ -87,10 +87,7 @@ struct Index {
 };
 /// Up to eight positions, as they are passed to x(...) and x.at(...).
 struct IndexList {
-  IndexList(std::initializer_list<const Index*> given) {
-    for (const Index* index : given)
-      if (index->kind != Index::Kind::none) list.push_back(*index);
-  }
+  IndexList(std::initializer_list<const Index*> given);
   std::vector<Index> list;
 };
 
@@ -321,12 +318,13 @@ class Variable : public TensorMethods<Variable> {
 /// expressions.
 class In {
  public:
-  In(const Tensor& t, Location at = std::source_location::current()) : leaf(t.impl()), where(at) {}
-  In(Tensor&& t, Location at = std::source_location::current()) : leaf(std::move(t).take()), where(at) {}
-  In(const Variable& v, Location at = std::source_location::current()) : In(v.value(), at) {}
-  In(const Scalar& s, Location at = std::source_location::current()) : leaf(s.leaf()), where(at) {}
-  In(const Predicate& p, Location at = std::source_location::current()) : leaf(p.leaf()), where(at) {}
-  In(const Dim& d, Location at = std::source_location::current()) : leaf(Scalar(d).leaf()), where(at) {}
+  // Of Tensors not here: users' files make many of them.
+  In(const Tensor& t, Location at = std::source_location::current());
+  In(Tensor&& t, Location at = std::source_location::current());
+  In(const Variable& v, Location at = std::source_location::current());
+  In(const Scalar& s, Location at = std::source_location::current());
+  In(const Predicate& p, Location at = std::source_location::current());
+  In(const Dim& d, Location at = std::source_location::current());
   template <Arithmetic S>
   In(S value, Location at = std::source_location::current()) : leaf(Leaf::of_number(value, at)), where(at) {}
   template <class Op, class... A>
@@ -352,17 +350,13 @@ class SlotRef {
 
  private:
   friend class Tensor;
-  SlotRef(Tensor& target, std::vector<Index> index) : target_(target), index_(std::move(index)) {}
+  SlotRef(Tensor& target, std::vector<Index> index);
   Tensor& target_;
   std::vector<Index> index_;
 };
 
 inline Index::Index(const Tensor& t, Location at) : kind(Kind::gather), indices(t.impl()), where(at) {}
 
-inline SlotRef Tensor::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4, const Index& i5,
-                          const Index& i6, const Index& i7) & {
-  return SlotRef(*this, IndexList{&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}.list);
-}
 template <class T>
   requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>)
 const Variable& Variable::operator=(T&& value) const {

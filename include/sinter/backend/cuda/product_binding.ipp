@@ -8,7 +8,7 @@
 #include <sinter/backend/cuda/ready_list.ipp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <algorithm>
 #include <array>

@@ -13,7 +13,7 @@
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/per_thread.hpp>
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <algorithm>
 #include <atomic>

@@ -9,7 +9,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/runtime/backend.hpp>
-#include <sinter/runtime/threads.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,0 +1,10 @@
+// What tools for graphs and plans include besides sinter.hpp: the passes, plans and back ends that compiled functions are made
+// with. In the header-only library and the single header these names come with sinter.hpp.
+#pragma once
+
+#include <sinter/jit/backends.hpp>
+#include <sinter/ops/registry.hpp>
+#include <sinter/passes/pipeline.hpp>
+#include <sinter/runtime/backend.hpp>
+#include <sinter/runtime/plan.hpp>
+#include <sinter/sinter.hpp>
