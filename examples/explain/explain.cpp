@@ -1,6 +1,6 @@
 // Shows what becomes of a small function: explain() prints guards, graphs, the plan and the machine code; then the passes,
 // on a graph written as text.
-#include <sinter/sinter.hpp>
+#include <sinter/graphs.hpp>
 
 #include <iostream>
 #include <string>

@@ -4,6 +4,7 @@
 #include "../graph_evaluator.hpp"
 
 #include <sinter/autodiff/reverse.hpp>
+#include <sinter/ops/registry.hpp>
 
 #include <cmath>
 #include <cstdint>

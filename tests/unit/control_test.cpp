@@ -1,6 +1,8 @@
 // Control flow in the graph: cond, switch_, while_loop, fori_loop, scan; inside compile and outside, nested, with captures.
 #include "catch.hpp"
 
+#include <sinter/graph/record.hpp>
+#include <sinter/ops/registry.hpp>
 #include <sinter/sinter.hpp>
 
 #include <cmath>

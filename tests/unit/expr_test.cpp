@@ -3,6 +3,7 @@
 #include "../catch.hpp"
 #include "../checks.hpp"
 
+#include <sinter/graph/record.hpp>
 #include <sinter/sinter.hpp>
 
 #include <cmath>

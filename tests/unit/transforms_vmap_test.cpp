@@ -2,6 +2,7 @@
 #include "../catch.hpp"
 #include "../checks.hpp"
 
+#include <sinter/ops/registry.hpp>
 #include <sinter/sinter.hpp>
 
 #include <cmath>

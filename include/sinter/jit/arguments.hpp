@@ -65,7 +65,8 @@ class ArgList {
   /// What tracing this call has already computed (a function that reads values).
   mutable std::shared_ptr<FinishedCall> finished;
 
-  void tensor(const Tensor& x) { add_value(x.impl().get(), LeafKind::tensor, nullptr); }
+  // Inline wherever a call is made: calls of compiled functions take no longer than their guards.
+  SINTER_ALWAYS_INLINE void tensor(const Tensor& x) { add_value(x.impl().get(), LeafKind::tensor, nullptr); }
   void variable(const Variable& x);
   void value(TensorImpl* x) { add_value(x, LeafKind::tensor, nullptr); }
   void scalar(const Scalar& x) { number(x.leaf()); }
@@ -89,7 +90,7 @@ class ArgList {
   }
 
  private:
-  void add_value(TensorImpl* impl, LeafKind kind, VariableSlot* slot) {
+  SINTER_ALWAYS_INLINE void add_value(TensorImpl* impl, LeafKind kind, VariableSlot* slot) {
     if (SINTER_UNLIKELY(!impl->is_ready())) make_ready(impl);
     ArgLeaf& leaf = leaves_.emplace_back();
     leaf.kind = kind;
@@ -185,10 +186,11 @@ using traced_arguments_t = typename Call<F, std::index_sequence_for<A...>, A...>
 
 /// Takes one argument apart; `T` is its traced type.
 template <class T, class A>
-void flatten(const A& arg, ArgList& list) {
+SINTER_ALWAYS_INLINE void flatten(const A& arg, ArgList& list) {
   if constexpr (std::same_as<A, Borrowed>) list.borrowed(arg);
   else if constexpr (std::same_as<A, Lent>) arg.is_memory ? list.borrowed(arg.memory) : list.tensor(arg.value);
   else if constexpr (std::same_as<T, Scalar> && Arithmetic<A>) list.scalar(Scalar(arg));
+  else if constexpr (std::same_as<A, Tensor>) list.tensor(arg);
   else tree::visit_leaves(arg, list);
 }
 

@@ -87,29 +87,38 @@ bool runs_plain(const FunctionState& function);
 /// recompile limit). Throws RecompileError where the stance says so.
 const CompiledEntry* entry_for(FunctionState& function, const ArgList& args, const TraceFunction& trace, Symbols& symbols);
 
+/// Runs it; `results` receives the values, of which there are as many as the entry says, or the types. Variables are written
+/// back last.
+void run(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace,
+         Ref<TensorImpl>* results, Targets targets);
+
 /// Room for the values of a call's results; no allocation for a few of them.
 class ResultValues {
  public:
-  explicit ResultValues(std::size_t count);
+  explicit ResultValues(std::size_t count) {
+    if (SINTER_UNLIKELY(count > few_.size())) many_ = new Ref<TensorImpl>[count];
+  }
   ResultValues(const ResultValues&) = delete;
   ResultValues& operator=(const ResultValues&) = delete;
-  ~ResultValues();
-  Ref<TensorImpl>* data() { return many_.empty() ? few_.data() : many_.data(); }
+  ~ResultValues() {
+    if (SINTER_UNLIKELY(many_ != nullptr)) delete[] many_;
+  }
+  Ref<TensorImpl>* data() { return SINTER_LIKELY(many_ == nullptr) ? few_.data() : many_; }
 
  private:
-  friend const void* run_any(FunctionState&, const CompiledEntry&, const ArgList&, std::span<const std::int64_t>, const TraceFunction&, ResultValues&);
   std::array<Ref<TensorImpl>, 8> few_;
-  std::vector<Ref<TensorImpl>> many_;
-  std::shared_ptr<const void> owner_;   // of the traced result, where no entry holds it
+  Ref<TensorImpl>* many_ = nullptr;
 };
-/// Runs the entry; `results` receives the values, of which there are as many as in the types. Variables are written back last.
-void run(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace,
-         Ref<TensorImpl>* results);
-/// As that, for results of any shape; gives the traced result, for its static parts.
-const void* run_any(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
-                    const TraceFunction& trace, ResultValues& values);
-void run_into(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
-              const TraceFunction& trace, Targets targets);
+/// Of a function that reads values: how many there are depends on the path.
+struct TreeValues {
+  std::vector<Ref<TensorImpl>> values;
+  const void* shape = nullptr;           // the traced result on this path, for its static parts
+  std::shared_ptr<const void> owner;     // of a path that is in no tree
+  TreeValues();
+  ~TreeValues();
+};
+void run_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
+              const TraceFunction& trace, Targets targets, TreeValues& values);
 /// Checks purity and makes what calls of this thread with these arguments need besides the entry.
 void warm_up(FunctionState& function, const CompiledEntry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols);
 Stats stats_of(const FunctionState& function);
@@ -146,10 +155,6 @@ struct TracedArgument {
 void stand_in(FunctionTrace& trace, std::span<const TracedArgument> arguments);
 /// The result of a trace; `view` sees what `value` owns.
 TracedResult result_of_trace(std::shared_ptr<const void> value, tree::View view);
-/// Puts the values of a call, and the extents of its symbols, into a copy of the traced result.
-void fill_result(tree::Part result, Ref<TensorImpl>* values, std::span<const std::int64_t> symbols);
-/// The Tensors of an argument that is an rvalue.
-void give_up_tensors(tree::Part argument, ArgList& list);
 /// Memory of a Tensor that nobody else sees.
 BorrowedMut as_target(Tensor& x, Location where = {});
 }  // namespace jit_detail

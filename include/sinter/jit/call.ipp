@@ -6,6 +6,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/graph/record.hpp>
 #include <sinter/jit/function.hpp>
+#include <sinter/jit/stance.ipp>   // stance_of_thread
 
 #include <utility>
 
@@ -25,10 +26,10 @@ SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Locati
   return std::make_shared<FunctionState>(std::move(options), where);
 }
 SINTER_DECL Location where_of(const FunctionState& function) { return function.where(); }
-SINTER_DECL bool runs_plain(const FunctionState& function) { return function.runs_plain(); }
+SINTER_DECL bool runs_plain(const FunctionState& function) { return function.runs_plain(stance_of_thread()); }
 SINTER_DECL CallKind kind_of_call(const FunctionState& function) {
   if (SINTER_UNLIKELY(current_trace() != nullptr)) return CallKind::in_trace;
-  return SINTER_UNLIKELY(function.runs_plain()) ? CallKind::plain : CallKind::compiled;
+  return SINTER_UNLIKELY(function.runs_plain(stance_of_thread())) ? CallKind::plain : CallKind::compiled;
 }
 SINTER_DECL void warm_up(FunctionState& function, const CompiledEntry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols) {
   function.warm_up(static_cast<const Entry&>(entry), args, trace, symbols);
@@ -36,35 +37,13 @@ SINTER_DECL void warm_up(FunctionState& function, const CompiledEntry& entry, co
 SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
 SINTER_DECL void reset(FunctionState& function) { function.reset(); }
 
-SINTER_DECL ResultValues::ResultValues(std::size_t count) : many_(count > few_.size() ? count : 0) {}
-SINTER_DECL ResultValues::~ResultValues() = default;
-
-SINTER_DECL void run(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
-                     const TraceFunction& trace, Ref<TensorImpl>* results) {
-  const auto& known = static_cast<const Entry&>(entry);
-  if (SINTER_UNLIKELY(entry.is_tree)) function.run_tree(known, args, symbols, trace, {results, nullptr});
-  else function.run(known, args, symbols, trace, results);
-}
-
-SINTER_DECL const void* run_any(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
-                                const TraceFunction& trace, ResultValues& values) {
-  const auto& known = static_cast<const Entry&>(entry);
-  if (SINTER_LIKELY(!entry.is_tree)) {
-    function.run(known, args, symbols, trace, values.data());
-    return entry.result_shape.get();
-  }
-  TreeResult done = function.run_tree(known, args, symbols, trace, {nullptr, &values.many_});
-  values.owner_ = std::move(done.owner);
-  return done.shape;
-}
-
-SINTER_DECL void run_into(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
-                          const TraceFunction& trace, Targets targets) {
-  const auto& known = static_cast<const Entry&>(entry);
-  ResultValues values(entry.results);
-  if (SINTER_LIKELY(!entry.is_tree)) return function.run(known, args, symbols, trace, values.data(), targets);
-  std::vector<Ref<TensorImpl>> list;
-  function.run_tree(known, args, symbols, trace, {nullptr, &list}, targets);
+SINTER_DECL TreeValues::TreeValues() = default;
+SINTER_DECL TreeValues::~TreeValues() = default;
+SINTER_DECL void run_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
+                          const TraceFunction& trace, Targets targets, TreeValues& values) {
+  TreeResult done = function.run_tree(static_cast<const Entry&>(entry), args, symbols, trace, {nullptr, &values.values}, targets);
+  values.shape = done.shape;
+  values.owner = std::move(done.owner);
 }
 
 SINTER_DECL void stand_in(FunctionTrace& trace, std::span<const TracedArgument> arguments) {
@@ -93,35 +72,6 @@ SINTER_DECL TracedResult result_of_trace(std::shared_ptr<const void> value, tree
   } collect;
   view.read(collect);
   return {std::move(collect.values), std::move(value)};
-}
-
-SINTER_DECL void fill_result(tree::Part result, Ref<TensorImpl>* values, std::span<const std::int64_t> symbols) {
-  struct Fill final : tree::Editor {
-    Fill(Ref<TensorImpl>* first, std::span<const std::int64_t> numbers) : next(first), symbols(numbers) {}
-    Ref<TensorImpl>* next;
-    std::span<const std::int64_t> symbols;
-    using Editor::scalar, Editor::tensor;
-    void tensor(Tensor& x) override { x = Tensor(std::move(*next++)); }
-    void scalar(Scalar& x) override { x = item(In(Tensor(std::move(*next++)), Location())); }
-    void variable(const Variable&) override { ++next; }
-    void dim(Dim& x) override { x = Dim(x.evaluate(symbols)); }
-    void dim(const Dim&) override {}   // keys of maps
-  } fill(values, symbols);
-  result.edit(fill);
-}
-
-SINTER_DECL void give_up_tensors(tree::Part argument, ArgList& list) {
-  struct GiveUp final : tree::Editor {
-    explicit GiveUp(ArgList& taker) : list(taker) {}
-    ArgList& list;
-    using Editor::scalar, Editor::tensor;
-    void tensor(Tensor& x) override { list.give_up(x); }
-    void scalar(Scalar&) override {}
-    void variable(const Variable&) override {}
-    void dim(Dim&) override {}
-    void dim(const Dim&) override {}
-  } give(list);
-  argument.edit(give);
 }
 
 SINTER_DECL void PlainCallInto::deliver(tree::View result, Targets targets, const ArgList& args) {

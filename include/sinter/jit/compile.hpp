@@ -77,11 +77,40 @@ R from_values(Ref<TensorImpl>*& values) {
   else return [&]<template <class...> class T, class... P>(std::type_identity<T<P...>>) { return R{from_values<P>(values)...}; }(std::type_identity<R>{});
 }
 
+// What each call does is typed, unlike what only tracing does: visitors that the compiler sees through.
+/// The Tensors of an argument that is an rvalue.
+struct GiveUpVisitor {
+  ArgList& list;
+  void tensor(Tensor& x) { list.give_up(x); }
+  void tensor(const Tensor&) {}   // keys of maps
+  void scalar(const Scalar&) {}
+  void variable(const Variable&) {}
+  void fixed(std::int64_t) {}
+};
+/// Puts the values of a call, and the extents of its symbols, into a copy of the traced result.
+struct FillVisitor {
+  Ref<TensorImpl>* values;
+  std::span<const std::int64_t> symbols;
+  void tensor(Tensor& x) { x = Tensor(std::move(*values++)); }
+  void scalar(Scalar& x) { x = item(In(Tensor(std::move(*values++)), Location())); }
+  void variable(const Variable&) { ++values; }
+  void dim(Dim& x) { x = Dim(x.evaluate(symbols)); }
+  void dim(const Dim&) {}   // keys of maps
+  void fixed(std::int64_t) {}
+};
+template <class R>
+SINTER_ALWAYS_INLINE R filled_result(const void* shape, Ref<TensorImpl>* values, std::span<const std::int64_t> symbols) {
+  R result = *static_cast<const R*>(shape);
+  FillVisitor fill{values, symbols};
+  if constexpr (!std::same_as<R, Nothing>) tree::visit_leaves(result, fill);
+  return result;
+}
+
 template <class A, class T>
 void give_up(T& arg, ArgList& list) {
   if constexpr (!std::is_reference_v<A> && !std::is_const_v<A> && std::same_as<argument_t<T>, T> && !std::same_as<T, Borrowed> && !std::same_as<T, Lent> && !Arithmetic<T>) {
-    if constexpr (std::same_as<T, Tensor>) list.give_up(arg);
-    else if constexpr (!std::same_as<T, Scalar> && !std::same_as<T, Variable>) give_up_tensors(tree::part_of(arg), list);
+    GiveUpVisitor visitor{list};
+    tree::visit_leaves(arg, visitor);
   }
 }
 
@@ -117,7 +146,7 @@ struct TypedCall {
   std::tuple<const A&...> args;
 
   R invoke_plain() const { return invoke_plain(std::index_sequence_for<A...>{}); }
-  void flatten(ArgList& list) const { flatten(list, std::index_sequence_for<A...>{}); }
+  SINTER_ALWAYS_INLINE void flatten(ArgList& list) const { flatten(list, std::index_sequence_for<A...>{}); }
   TraceFunction trace() const {
     return {const_cast<TypedCall*>(this), [](void* call, FunctionTrace& recorder) {
               return static_cast<const TypedCall*>(call)->trace_on(recorder, std::index_sequence_for<A...>{});
@@ -136,7 +165,7 @@ struct TypedCall {
     return callee.invoke(callee.function, Arguments(plain<std::tuple_element_t<I, Arguments>>(std::get<I>(args))...));
   }
   template <std::size_t... I>
-  void flatten(ArgList& list, std::index_sequence<I...>) const {
+  SINTER_ALWAYS_INLINE void flatten(ArgList& list, std::index_sequence<I...>) const {
     (jit_detail::flatten<std::tuple_element_t<I, Arguments>>(std::get<I>(args), list), ...);
   }
   template <class T, class B>
@@ -170,36 +199,67 @@ SINTER_NOINLINE SINTER_COLD void into_uncompiled(FunctionState& function, const 
   plain.deliver(tree::view_of(result), targets, list);
 }
 
+/// A function that reads values: what comes back, static values too, is that of the path taken.
+template <class R, class Call>
+SINTER_NOINLINE R call_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& list, std::span<const std::int64_t> symbols, const Call& call) {
+  TreeValues tree;
+  run_tree(function, entry, list, symbols, call.trace(), {}, tree);
+  return filled_result<R>(tree.shape, tree.values.data(), symbols);
+}
+
 template <class R, class Arguments, class... A>
-R call_compiled(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list, const A&... args) {
+SINTER_ALWAYS_INLINE R call_compiled(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list, const A&... args) {
   const TypedCall<R, Arguments, A...> call{callee, {args...}};
   Symbols symbols;
   const CompiledEntry* entry = call.find(function, list, symbols);
   if (SINTER_UNLIKELY(entry == nullptr)) return call_uncompiled(function, call);
   if constexpr (is_only_tensors<R>) {
     std::array<Ref<TensorImpl>, tensor_count<R>()> values;
-    run(function, *entry, list, symbols, call.trace(), values.data());
+    run(function, *entry, list, symbols, call.trace(), values.data(), {});
     Ref<TensorImpl>* at = values.data();
     return from_values<R>(at);
   } else {
+    if (SINTER_UNLIKELY(entry->is_tree)) return call_tree<R>(function, *entry, list, symbols, call);
     ResultValues values(entry->results);
-    const void* shape = run_any(function, *entry, list, symbols, call.trace(), values);
-    R result = *static_cast<const R*>(shape);
-    if constexpr (!std::same_as<R, Nothing>) fill_result(tree::part_of(result), values.data(), symbols);
-    return result;
+    run(function, *entry, list, symbols, call.trace(), values.data(), {});
+    return filled_result<R>(entry->result_shape.get(), values.data(), symbols);
   }
+}
+template <class R, class Arguments, class... A>
+SINTER_NOINLINE SINTER_COLD R call_plain(FunctionState& function, CallKind kind, const Callee<R, Arguments>& callee, const A&... args) {
+  const TypedCall<R, Arguments, A...> call{callee, {args...}};
+  return kind == CallKind::in_trace ? call.invoke_plain() : call_uncompiled(function, call);
+}
+/// One call, whatever becomes of it. Functions on the same types share it.
+template <class R, class Arguments, class... A>
+SINTER_NOINLINE R call_function(FunctionState& function, const Callee<R, Arguments>& callee, A&&... args) {
+  const CallKind kind = kind_of_call(function);
+  if (SINTER_UNLIKELY(kind != CallKind::compiled)) return call_plain(function, kind, callee, as_argument(std::as_const(args))...);
+  ArgList list;
+  (give_up<A>(args, list), ...);
+  return call_compiled(function, callee, list, as_argument(std::as_const(args))...);
 }
 template <class R, class Arguments, class... A>
 void call_compiled_into(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list, Targets targets, const A&... args) {
   const TypedCall<R, Arguments, A...> call{callee, {args...}};
-  if (runs_plain(function)) {
+  if (SINTER_UNLIKELY(runs_plain(function))) {
     call.flatten(list);
     return into_uncompiled(function, call, list, targets);
   }
   Symbols symbols;
   const CompiledEntry* entry = call.find(function, list, symbols);
   if (SINTER_UNLIKELY(entry == nullptr)) return into_uncompiled(function, call, list, targets);
-  run_into(function, *entry, list, symbols, call.trace(), targets);
+  if (SINTER_UNLIKELY(entry->is_tree)) {
+    TreeValues tree;
+    return run_tree(function, *entry, list, symbols, call.trace(), targets, tree);
+  }
+  if constexpr (is_only_tensors<R>) {
+    std::array<Ref<TensorImpl>, tensor_count<R>()> values;
+    run(function, *entry, list, symbols, call.trace(), values.data(), targets);
+  } else {
+    ResultValues values(entry->results);
+    run(function, *entry, list, symbols, call.trace(), values.data(), targets);
+  }
 }
 
 }  // namespace jit_detail
@@ -217,9 +277,10 @@ class Compiled {
   template <class... A>
     requires(jit_detail::Call<F, std::index_sequence_for<A...>, std::remove_cvref_t<A>...>::fits)
   auto operator()(A&&... args) const {
-    using R = result_t<std::remove_cvref_t<A>...>;
-    if constexpr (std::same_as<R, jit_detail::Nothing>) static_cast<void>(call<R>(std::forward<A>(args)...));
-    else return call<R>(std::forward<A>(args)...);
+    const auto callee = this->callee<std::remove_cvref_t<A>...>();
+    if constexpr (std::same_as<result_t<std::remove_cvref_t<A>...>, jit_detail::Nothing>)
+      static_cast<void>(jit_detail::call_function(*state_, callee, std::forward<A>(args)...));
+    else return jit_detail::call_function(*state_, callee, std::forward<A>(args)...);
   }
 
   /// f.into(out...)(args...): results go into the given memory (BorrowedMut, Eigen objects, Tensors nobody else holds).
@@ -295,21 +356,6 @@ class Compiled {
   static jit_detail::TypedCall<R, Arguments, A...> typed_call(const jit_detail::Callee<R, Arguments>& callee, const A&... args) {
     return {callee, {args...}};
   }
-  template <class R, class... A>
-  R call(A&&... args) const {
-    const auto callee = this->callee<std::remove_cvref_t<A>...>();
-    const jit_detail::CallKind kind = jit_detail::kind_of_call(*state_);
-    if (SINTER_UNLIKELY(kind != jit_detail::CallKind::compiled)) return call_plain(kind, callee, as_argument(std::as_const(args))...);
-    ArgList list;
-    (jit_detail::give_up<A>(args, list), ...);
-    return jit_detail::call_compiled(*state_, callee, list, as_argument(std::as_const(args))...);
-  }
-  template <class R, class Arguments, class... A>
-  R call_plain(jit_detail::CallKind kind, const jit_detail::Callee<R, Arguments>& callee, const A&... args) const {
-    const auto call = typed_call(callee, args...);
-    return kind == jit_detail::CallKind::in_trace ? call.invoke_plain() : jit_detail::call_uncompiled(*state_, call);
-  }
-
   std::shared_ptr<const void> f_;   // an F
   std::shared_ptr<FunctionState> state_;
 };

@@ -93,8 +93,8 @@ SINTER_DECL BorrowedMut as_target(Tensor& x, Location where) {
 }
 }  // namespace jit_detail
 
-SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results,
-                                    Targets targets) {
+SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results,
+                                                Targets targets) {
   EntryThread* thread = entry.threads.get();
   count_run(entry, thread, args, trace);
   if (SINTER_UNLIKELY(entry.end.plan == nullptr)) return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
@@ -103,6 +103,20 @@ SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std
   jit_detail::place_inputs(entry.end, args, frame->places(), owned);
   jit_detail::run_end({entry.end, entry.held, args, *frame, symbols, thread, options_.mode, where_}, results, targets);
 }
+
+SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results,
+                                    Targets targets) {
+  run_now(entry, args, symbols, trace, results, targets);
+}
+
+namespace jit_detail {
+SINTER_DECL void run(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
+                     const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets) {
+  const auto& known = static_cast<const Entry&>(entry);
+  if (SINTER_LIKELY(!entry.is_tree)) function.run_now(known, args, symbols, trace, results, targets);
+  else function.run_tree(known, args, symbols, trace, {results, nullptr}, targets);
+}
+}  // namespace jit_detail
 
 SINTER_DECL void FunctionState::deliver_uncompiled(std::vector<Ref<TensorImpl>> values, Targets targets, const ArgList& args, const CallJournal& journal) const {
   FinishedCall call;

@@ -241,8 +241,11 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   /// Runs it; `results` receives the values. Variables are written back last.
   void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets = {});
 
+  /// The body of that, for the one caller of every typed call.
+  void run_now(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets);
+
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
-  bool runs_plain() const { return SINTER_UNLIKELY(Context::get().is_disabled || is_noop_ || current_stance() == Stance::force_eager); }
+  bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
   void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
   /// As run(), for functions that read values: follows the tree, and traces on where it ends.
   TreeResult run_tree(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, ResultPlace results, Targets targets = {});
@@ -304,6 +307,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace, const TreeCall& call);
   void warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols);
 
+  const Context& context_ = Context::get();
   Options options_;
   Location where_;
   std::atomic<const Entry*> newest_{nullptr};
