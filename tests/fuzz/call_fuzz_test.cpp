@@ -6,6 +6,7 @@
 #include "fuzz_loop.hpp"
 #include "random_program.hpp"
 
+#include <sinter/expr/capture.hpp>
 #include <sinter/sinter.hpp>
 
 #include <cstdio>

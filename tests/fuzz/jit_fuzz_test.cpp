@@ -5,6 +5,7 @@
 #include "fuzz_loop.hpp"
 #include "random_program.hpp"
 
+#include <sinter/expr/capture.hpp>
 #include <sinter/sinter.hpp>
 
 #include <algorithm>
