@@ -471,3 +471,26 @@ TEST_CASE("call path: a captured Variable that is read for nothing is no fact of
   for (int call = 0; call < 40; ++call) CHECK(item<float>(f(u, w, x)(0)) == 1);   // purity is checked in some of them
   CHECK(f.stats().compiles == 1);
 }
+
+TEST_CASE("call path: first calls of several threads are no recompile, whoever is first") {
+  for (int round = 0; round < 60; ++round) {
+    auto f = jit::compile([](Tensor x) { return x * 2; }, {.dynamic = jit::Dynamic::always});
+    std::atomic<int> ready = 0, failed = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&, f, t] {
+        jit::StanceGuard stance(jit::Stance::fail_on_recompile);
+        const Tensor x = ones({2 + t, 3});
+        eval(x);
+        for (++ready; ready < 4;) std::this_thread::yield();
+        try {
+          f(x);
+        } catch (const RecompileError&) {
+          ++failed;
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    CHECK(failed == 0);
+    CHECK(f.stats().compiles == 1);
+  }
+}

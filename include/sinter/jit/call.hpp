@@ -46,7 +46,7 @@ struct TraceFunction {
   TracedResult (*call)(void* object, FunctionTrace& trace);
   template <class F>
   static TraceFunction of(F& f) {
-    return {&f, [](void* object, FunctionTrace& trace) { return (*static_cast<F*>(object))(trace); }};
+    return {&f, [](void* function, FunctionTrace& trace) { return (*static_cast<F*>(function))(trace); }};
   }
   TracedResult operator()(FunctionTrace& trace) const { return call(object, trace); }
 };

@@ -275,12 +275,13 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void generate(Entry& entry, const ArgList& args, Graph traced);
   /// What is decided about a call that no entry fits, under the lock.
   struct Decision {
+    const Entry* fitting = nullptr;    // what another thread has made meanwhile; the rest is for where there is none
     bool compiles = false;             // else the plain function runs
     bool is_recompile = false;
     GuardSet specs;                    // for the trace
     std::string note, warning;         // for the log, which is a function of the user
   };
-  Decision decide(const ArgList& args);
+  Decision decide(const ArgList& args, Symbols& symbols);
   bool may_compile(const ArgList& args, Decision& decision);
   /// Has no version been compiled for arguments with this pattern of extents 0, 1 and more?
   bool is_first_of_its_sizes(const ArgList& args) const;

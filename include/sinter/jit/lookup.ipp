@@ -159,7 +159,8 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
     else unverified->serves.store(Entry::Serves::traced_variables, std::memory_order_release);
     if (const Entry* entry = find(args, symbols)) return entry;
   }
-  Decision decision = decide(args);
+  Decision decision = decide(args, symbols);
+  if (decision.fitting != nullptr) return decision.fitting;
   if (!decision.note.empty()) sinter::note("recompiles", decision.note);
   if (!decision.warning.empty()) warn("recompiles", decision.warning);
   if (!decision.compiles) return nullptr;
@@ -262,9 +263,11 @@ SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const
   return true;
 }
 
-SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args) {
+SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args, Symbols& symbols) {
   std::scoped_lock lock(mutex_);
   Decision decision;
+  decision.fitting = find(args, symbols);   // versions are published under this lock: no guard of one that fits is called broken
+  if (decision.fitting != nullptr) return decision;
   decision.compiles = may_compile(args, decision);
   if (decision.compiles) decision.specs = choose_specs(args);
   return decision;
