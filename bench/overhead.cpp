@@ -19,18 +19,21 @@ const Tensor& small(int which) { return bench::noise({16}, which); }
 void add_calls() {
   bench::add("guarded call, 3 tensors/16/f32", [](State& state) {
     auto f = jit::compile(multiply_add);
-    bench::time_alone(state, [&] { benchmark::DoNotOptimize(f(small(0), small(1), small(2))); });
+    const Tensor &x = small(0), &y = small(1), &z = small(2);
+    bench::time_alone(state, [&] { benchmark::DoNotOptimize(f(x, y, z)); });
     bench::set_limit(state, 100e-9);
   });
   bench::add("guarded call, reduce_overhead/16/f32", [](State& state) {
     auto f = jit::compile(multiply_add, {.mode = jit::Mode::reduce_overhead});
-    bench::time_alone(state, [&] { benchmark::DoNotOptimize(f(small(0), small(1), small(2))); });
+    const Tensor &x = small(0), &y = small(1), &z = small(2);
+    bench::time_alone(state, [&] { benchmark::DoNotOptimize(f(x, y, z)); });
     bench::set_limit(state, 100e-9);
   });
   bench::add("guarded call, a Variable updated in place/16/f32", [](State& state) {
     Variable p(ones({16}));
     auto step = jit::compile([=](Tensor g, Scalar rate) { p -= rate * g; });
-    bench::time_alone(state, [&] { step(small(0), 0.1f); });
+    const Tensor& gradient = small(0);
+    bench::time_alone(state, [&] { step(gradient, 0.1f); });
   });
 }
 
@@ -161,9 +164,10 @@ void trace_tree_row(State& state) {
   const Tensor start = ones({16}), target = full({16}, 2.f);
   eval({start, target});
   for (int i = 0; i < 2; ++i) benchmark::DoNotOptimize(root(start, target, 1e-4f));
+  const Tensor &x = small(0), &y = small(1), &z = small(2);
   bench::alternate(
       state, "guarded call", [&] { benchmark::DoNotOptimize(root(start, target, 1e-4f)); },
-      [&] { benchmark::DoNotOptimize(f(small(0), small(1), small(2))); }, root.stats().segments);
+      [&] { benchmark::DoNotOptimize(f(x, y, z)); }, root.stats().segments);
 }
 
 }  // namespace

@@ -75,7 +75,9 @@ std::string disagreement(const Graph& graph, const Way& way) {
       auto inputs = random_inputs(graph, symbols);
       auto wanted = oracle::evaluate(graph, inputs), found = run(*plan, inputs);
       for (std::size_t j = 0; j < wanted.size(); ++j)
-        if (std::string text = difference(found[j], wanted[j], program_tolerance(wanted[j].dtype)); !text.empty()) return "output " + std::to_string(j) + ", " + text;
+        if (std::string text = difference(found[j], wanted[j], program_tolerance(wanted[j].dtype));
+            !text.empty() && !is_at_a_jump(graph, inputs, wanted[j], j, program_tolerance(wanted[j].dtype)))
+          return "output " + std::to_string(j) + ", " + text;
     }
   } catch (const Error& error) {
     return error.what();
