@@ -512,6 +512,21 @@ inline void round_if_asked(Array& array) {
   }
 }
 
+/// Whether functions that back ends approximate are off by up to three units in the last place: by as much wherever they give
+/// the same value, so that ties stay.
+inline bool& nudges_functions() {
+  static thread_local bool nudges = false;
+  return nudges;
+}
+inline void nudge_if_asked(Array& array, const sinter::OpInfo& op) {
+  using namespace sinter;
+  const OpInfo* approximated[] = {&op_info<ops::Tanh>, &op_info<ops::Sigmoid>, &op_info<ops::Sin>, &op_info<ops::Cos>, &op_info<ops::Erf>,
+                                  &op_info<ops::Exp>, &op_info<ops::Gelu>, &op_info<ops::Silu>, &op_info<ops::Softmax>};
+  if (!nudges_functions() || std::find(std::begin(approximated), std::end(approximated), &op) == std::end(approximated)) return;
+  const Number unit = array.dtype == DType::f32 ? 0x1p-23L : 0x1p-52L;
+  for (Number& x : array.data) x *= 1 + unit * (static_cast<Number>(std::hash<double>{}(static_cast<double>(x)) % 7) - 3);
+}
+
 inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs, const std::vector<std::int64_t>& symbols) {
   std::vector<Array> values;                      // first results of nodes
   std::vector<std::vector<Array>> further(graph.nodes().size());   // of nodes with several
@@ -535,6 +550,7 @@ inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector
       if (plain) {
         values.push_back(evaluate_node(graph, id, values, symbols));
         round_if_asked(values.back());
+        nudge_if_asked(values.back(), *node.op);
         continue;
       }
       // The rules find operands by node, which has one result for them: a graph of this node alone.
@@ -570,6 +586,14 @@ inline std::vector<Array> evaluate_rounded(const sinter::Graph& graph, const std
   rounds_every_value() = true;
   std::vector<Array> outputs = evaluate(graph, inputs);
   rounds_every_value() = false;
+  return outputs;
+}
+
+/// As evaluate_rounded(), with functions that are off by a few units in the last place.
+inline std::vector<Array> evaluate_nudged(const sinter::Graph& graph, const std::vector<Array>& inputs) {
+  nudges_functions() = true;
+  std::vector<Array> outputs = evaluate_rounded(graph, inputs);
+  nudges_functions() = false;
   return outputs;
 }
 

@@ -140,7 +140,8 @@ inline std::string difference(const oracle::Array& found, const oracle::Array& w
 /// rounding, or where many rounds of a loop blow it up? Then a difference in it says nothing.
 inline bool is_at_a_jump(const Graph& graph, const std::vector<oracle::Array>& inputs, const oracle::Array& wanted, std::size_t j, double tolerance) {
   const auto differs = [&](const std::vector<oracle::Array>& outputs) { return !difference(outputs[j], wanted, tolerance / 10).empty(); };
-  return differs(oracle::evaluate_rounded(graph, inputs)) || differs(oracle::evaluate_ties(graph, inputs, oracle::NearTies::equal)) ||
+  return differs(oracle::evaluate_rounded(graph, inputs)) || differs(oracle::evaluate_nudged(graph, inputs)) ||
+         differs(oracle::evaluate_ties(graph, inputs, oracle::NearTies::equal)) ||
          differs(oracle::evaluate_ties(graph, inputs, oracle::NearTies::the_other_way));
 }
 
