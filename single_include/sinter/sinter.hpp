@@ -4708,7 +4708,7 @@ struct TraceFunction {
   TracedResult (*call)(void* object, FunctionTrace& trace);
   template <class F>
   static TraceFunction of(F& f) {
-    return {&f, [](void* object, FunctionTrace& trace) { return (*static_cast<F*>(object))(trace); }};
+    return {&f, [](void* function, FunctionTrace& trace) { return (*static_cast<F*>(function))(trace); }};
   }
   TracedResult operator()(FunctionTrace& trace) const { return call(object, trace); }
 };
@@ -44603,12 +44603,13 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void generate(Entry& entry, const ArgList& args, Graph traced);
   /// What is decided about a call that no entry fits, under the lock.
   struct Decision {
+    const Entry* fitting = nullptr;    // what another thread has made meanwhile; the rest is for where there is none
     bool compiles = false;             // else the plain function runs
     bool is_recompile = false;
     GuardSet specs;                    // for the trace
     std::string note, warning;         // for the log, which is a function of the user
   };
-  Decision decide(const ArgList& args);
+  Decision decide(const ArgList& args, Symbols& symbols);
   bool may_compile(const ArgList& args, Decision& decision);
   /// Has no version been compiled for arguments with this pattern of extents 0, 1 and more?
   bool is_first_of_its_sizes(const ArgList& args) const;
@@ -46469,14 +46470,20 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace jit::jit_detail {
 
-/// Made once, and never destroyed.
+/// The slots of all types of expressions: made once each, and never destroyed.
+struct ExpressionSlots {
+  ForkSafeMutex mutex;
+  std::vector<std::shared_ptr<FunctionState>> list;
+};
+
 SINTER_NOINLINE SINTER_DECL FunctionState& make_slot(std::atomic<FunctionState*>& place) {
-  std::scoped_lock lock(process_object<ForkSafeMutex>());
+  auto& slots = process_object<ExpressionSlots>();
+  std::scoped_lock lock(slots.mutex);
   FunctionState* known = place.load(std::memory_order_relaxed);
   if (known != nullptr) return *known;
-  auto* owner = new auto(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
-  place.store(owner->get(), std::memory_order_release);
-  return **owner;
+  slots.list.push_back(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
+  place.store(slots.list.back().get(), std::memory_order_release);
+  return *slots.list.back();
 }
 
 SINTER_DECL Tensor run_expression(std::atomic<FunctionState*>& place, const ExprStructure& structure, std::span<Leaf> leaves, Location where) {
@@ -48826,7 +48833,8 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
     else unverified->serves.store(Entry::Serves::traced_variables, std::memory_order_release);
     if (const Entry* entry = find(args, symbols)) return entry;
   }
-  Decision decision = decide(args);
+  Decision decision = decide(args, symbols);
+  if (decision.fitting != nullptr) return decision.fitting;
   if (!decision.note.empty()) sinter::note("recompiles", decision.note);
   if (!decision.warning.empty()) warn("recompiles", decision.warning);
   if (!decision.compiles) return nullptr;
@@ -48929,9 +48937,11 @@ SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const
   return true;
 }
 
-SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args) {
+SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args, Symbols& symbols) {
   std::scoped_lock lock(mutex_);
   Decision decision;
+  decision.fitting = find(args, symbols);   // versions are published under this lock: no guard of one that fits is called broken
+  if (decision.fitting != nullptr) return decision;
   decision.compiles = may_compile(args, decision);
   if (decision.compiles) decision.specs = choose_specs(args);
   return decision;

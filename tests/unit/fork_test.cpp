@@ -100,6 +100,12 @@ bool child_works() {
   release_cached_memory();
   return is_right && item<float>(kept[19](0)) == 20;
 }
+/// GCC's address sanitizer does not prepare its allocator for fork(): a child whose parent allocated in another thread hangs in it.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool sanitizer_locks_stay = true;
+#else
+constexpr bool sanitizer_locks_stay = false;
+#endif
 }  // namespace
 
 TEST_CASE("fork: a child finds the locks of other threads open", "[fork]") {
@@ -141,11 +147,13 @@ TEST_CASE("fork: functions for the child run there once", "[fork]") {
 }
 
 TEST_CASE("fork: the child of a process that evaluates lazily", "[fork]") {
+  if (sanitizer_locks_stay) SINTER_SKIP("the address sanitizer's own allocator keeps its locks across fork()");
   Busy busy([seed = 0]() mutable { evaluate_lazily(seed++); });
   CHECK(failures_of_children(40, child_works) == 0);
 }
 
 TEST_CASE("fork: the child of a process that compiles", "[fork]") {
+  if (sanitizer_locks_stay) SINTER_SKIP("the address sanitizer's own allocator keeps its locks across fork()");
   Busy busy([seed = 0]() mutable {
     compile_and_call(seed++);
     if (seed % 16 == 0) clear_kernel_cache(), jit::clear_lazy_cache();

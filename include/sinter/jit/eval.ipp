@@ -8,18 +8,25 @@
 
 #include <memory>
 #include <mutex>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit::jit_detail {
 
-/// Made once, and never destroyed.
+/// The slots of all types of expressions: made once each, and never destroyed.
+struct ExpressionSlots {
+  ForkSafeMutex mutex;
+  std::vector<std::shared_ptr<FunctionState>> list;
+};
+
 SINTER_NOINLINE SINTER_DECL FunctionState& make_slot(std::atomic<FunctionState*>& place) {
-  std::scoped_lock lock(process_object<ForkSafeMutex>());
+  auto& slots = process_object<ExpressionSlots>();
+  std::scoped_lock lock(slots.mutex);
   FunctionState* known = place.load(std::memory_order_relaxed);
   if (known != nullptr) return *known;
-  auto* owner = new auto(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
-  place.store(owner->get(), std::memory_order_release);
-  return **owner;
+  slots.list.push_back(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
+  place.store(slots.list.back().get(), std::memory_order_release);
+  return *slots.list.back();
 }
 
 SINTER_DECL Tensor run_expression(std::atomic<FunctionState*>& place, const ExprStructure& structure, std::span<Leaf> leaves, Location where) {
