@@ -3,7 +3,7 @@
 # syntax_suite PRESET: leaves the results in $results.
 syntax_suite() {
   local preset=${1:?--syntax needs the name of a preset, as clang19}
-  if (configure "$preset" -DSINTER_BUILD_TESTS=ON -DSINTER_BUILD_EXAMPLES=ON && build "$preset" sinter_test_pch); then
+  if (configure "$preset" -DSINTER_BUILD_TESTS=ON -DSINTER_BUILD_EXAMPLES=ON && build "$preset" sinter_test_pch sinter_single_header); then
     say "reading every file with the compiler of build/$preset"
     python3 "$project/tools/lib/syntax_only.py" "$project/build/$preset" "$results/$preset.syntax.xml" "$(build_jobs)"
   else

@@ -2,7 +2,7 @@
 """Has the compiler of a configured build read every file of the library, the tests and the examples, without generating code:
 a minute or two where a build takes twenty. A file with an error or a warning counts as a failed test.
 
-Usage: syntax_only.py BUILD_FOLDER JUNIT_FILE JOBS. The target sinter_test_pch must have been built.
+Usage: syntax_only.py BUILD_FOLDER JUNIT_FILE JOBS. The targets sinter_test_pch and sinter_single_header must have been built.
 """
 import concurrent.futures
 import json

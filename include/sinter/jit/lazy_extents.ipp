@@ -7,6 +7,7 @@
 #include <sinter/jit/lazy_extents.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/sort_few.hpp>
 #include <sinter/graph/instance.hpp>
 #include <sinter/jit/specialise.hpp>
 #include <sinter/ops/registry.hpp>
@@ -177,8 +178,7 @@ class Generaliser : public SymbolScope {
       const Shape& known_extents = known_.graph.type(known_.graph.inputs()[i]).shape;
       std::vector<std::size_t> order(now.size());
       std::iota(order.begin(), order.end(), std::size_t{0});
-      std::stable_sort(order.begin(), order.end(),
-                       [&](std::size_t a, std::size_t b) { return now[a].value() < now[b].value(); });
+      sort_few(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return now[a].value() < now[b].value(); });
       std::int64_t step = 1, known_step = 1;
       Dim step_dim = 1;
       for (const std::size_t axis : order) {
