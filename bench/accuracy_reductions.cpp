@@ -1,10 +1,11 @@
-// How exact products and reductions are: the largest error of any element of a result, for f32 and f64, against sums in a
-// wider type. bench/accuracy_reductions.py prints the same rows for PyTorch, from the same numbers.
+// How exact products and reductions are: the largest error of any element of a result, for f32 and f64, against sums in
+// a wider type. bench/accuracy_reductions.py prints the same rows for PyTorch, from the same numbers.
 //
 //     bench_accuracy_reductions [cuda]
 //
-// One line for each row: its name (blanks as '~'), the number of elements added up, the errors in f32 and in f64. Errors are
-// in eps (2^-23, 2^-52) of the sum of the magnitudes of what is added up; those of `var` in eps of the variance.
+// One line for each row: its name (blanks as '~'), the number of elements added up, the errors in f32 and in f64.
+// Errors are in eps (2^-23, 2^-52) of the sum of the magnitudes of what is added up; those of `var` in eps of the
+// variance.
 #include <sinter/sinter.hpp>
 
 #include <algorithm>
@@ -79,7 +80,8 @@ double worst(DType dtype, const std::vector<Array>& inputs, const std::function<
   const std::vector<long double> found = elements(compiled(tensors));
   const long double eps = dtype == DType::f32 ? 0x1p-23L : 0x1p-52L;
   long double most = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) most = std::max(most, std::fabs(found[i] - expected[i]) / (eps * expected[i]));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    most = std::max(most, std::fabs(found[i] - expected[i]) / (eps * expected[i]));
   return static_cast<double>(most);
 }
 
@@ -97,8 +99,8 @@ void row(std::string name, std::int64_t terms, const std::vector<Array>& inputs,
 struct Steps {
   std::int64_t left_row, left_k, right_k, right_column;
 };
-void product(const std::string& name, std::int64_t m, std::int64_t n, std::int64_t k, const Array& a, const Array& b, Steps s,
-             const std::function<Tensor(const std::vector<Tensor>&)>& f) {
+void product(const std::string& name, std::int64_t m, std::int64_t n, std::int64_t k, const Array& a, const Array& b,
+             Steps s, const std::function<Tensor(const std::vector<Tensor>&)>& f) {
   row(name, k, {a, b}, f, m * n, [&](std::int64_t element) {
     const std::int64_t i = element / n, j = element % n;
     Exact sum;
@@ -129,13 +131,17 @@ void products() {
 void convolution() {
   constexpr std::int64_t channels = 512, filters = 32, size = 16, out = size - 2;
   const Array x(12, {1, channels, size, size}), w(13, {filters, channels, 3, 3});
-  row("conv 3x3x512", channels * 9, {x, w}, [](const std::vector<Tensor>& in) { return conv2d(in[0], in[1], {.stride = 1, .padding = 0}); },
-      filters * out * out, [&](std::int64_t element) {
+  row(
+      "conv 3x3x512", channels * 9, {x, w},
+      [](const std::vector<Tensor>& in) { return conv2d(in[0], in[1], {.stride = 1, .padding = 0}); },
+      filters * out * out,
+      [&](std::int64_t element) {
         const std::int64_t f = element / (out * out), i = element / out % out, j = element % out;
         Exact sum;
         for (std::int64_t c = 0; c < channels; ++c)
           for (std::int64_t p = 0; p < 9; ++p)
-            sum.add(static_cast<long double>(x.at((c * size + i + p / 3) * size + j + p % 3)) * w.at((f * channels + c) * 9 + p));
+            sum.add(static_cast<long double>(x.at((c * size + i + p / 3) * size + j + p % 3)) *
+                    w.at((f * channels + c) * 9 + p));
         return sum.value();
       });
 }
@@ -154,23 +160,32 @@ long double var_of(const Array& x, std::int64_t first, std::int64_t step, std::i
 }
 
 void reductions() {
-  for (auto [rows, columns] : {std::pair<std::int64_t, std::int64_t>{64, 1024}, {1024, 256}, {4096, 64}, {100000, 16}}) {
+  for (auto [rows, columns] :
+       {std::pair<std::int64_t, std::int64_t>{64, 1024}, {1024, 256}, {4096, 64}, {100000, 16}}) {
     const Array x(14, {rows, columns});
-    row("column sums", rows, {x}, [](const std::vector<Tensor>& in) { return sum(in[0], 0); }, columns,
+    row(
+        "column sums", rows, {x}, [](const std::vector<Tensor>& in) { return sum(in[0], 0); }, columns,
         [&, columns = columns, rows = rows](std::int64_t j) { return sum_of(x, j, columns, rows); });
-    row("var of columns", rows, {x}, [](const std::vector<Tensor>& in) { return var(in[0], 0); }, columns,
+    row(
+        "var of columns", rows, {x}, [](const std::vector<Tensor>& in) { return var(in[0], 0); }, columns,
         [&, columns = columns, rows = rows](std::int64_t j) { return var_of(x, j, columns, rows); });
   }
   const Array y(15, {64, 4096}), z(16, {1000000}), u(17, {8, 64, 28, 28});
-  row("row sums", 4096, {y}, [](const std::vector<Tensor>& in) { return sum(in[0], 1); }, 64,
+  row(
+      "row sums", 4096, {y}, [](const std::vector<Tensor>& in) { return sum(in[0], 1); }, 64,
       [&](std::int64_t i) { return sum_of(y, i * 4096, 1, 4096); });
-  row("var of rows", 4096, {y}, [](const std::vector<Tensor>& in) { return var(in[0], 1); }, 64,
+  row(
+      "var of rows", 4096, {y}, [](const std::vector<Tensor>& in) { return var(in[0], 1); }, 64,
       [&](std::int64_t i) { return var_of(y, i * 4096, 1, 4096); });
-  row("sum of all", 1000000, {z}, [](const std::vector<Tensor>& in) { return sum(in[0]); }, 1,
+  row(
+      "sum of all", 1000000, {z}, [](const std::vector<Tensor>& in) { return sum(in[0]); }, 1,
       [&](std::int64_t) { return sum_of(z, 0, 1, 1000000); });
-  row("var of all", 1000000, {z}, [](const std::vector<Tensor>& in) { return var(in[0]); }, 1,
+  row(
+      "var of all", 1000000, {z}, [](const std::vector<Tensor>& in) { return var(in[0]); }, 1,
       [&](std::int64_t) { return var_of(z, 0, 1, 1000000); });
-  row("sum over a batch and an image", 8 * 784, {u}, [](const std::vector<Tensor>& in) { return sum(in[0], {0, 2, 3}); }, 64,
+  row(
+      "sum over a batch and an image", 8 * 784, {u},
+      [](const std::vector<Tensor>& in) { return sum(in[0], {0, 2, 3}); }, 64,
       [&](std::int64_t c) {
         Exact sum;
         for (std::int64_t i = 0; i < 8 * 784; ++i) sum.add(u.at((i / 784 * 64 + c) * 784 + i % 784));

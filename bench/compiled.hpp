@@ -41,9 +41,8 @@ void compare(benchmark::State& state, const Peer& peer, F f, Call&& peer_call, c
   const double compile_ms = compiled.stats().compile_ms;
   peer_call();
   if (!agree(state, result.template data<float>(), peer.result, peer.tolerance)) return;
-  result = sinter::Tensor();   // its memory is for the calls that are timed
-  alternate(
-      state, peer.name, [&] { benchmark::DoNotOptimize(compiled(args...)); }, peer_call);
+  result = sinter::Tensor();  // its memory is for the calls that are timed
+  alternate(state, peer.name, [&] { benchmark::DoNotOptimize(compiled(args...)); }, peer_call);
   state.counters["compile_ms"] = compile_ms;
 }
 

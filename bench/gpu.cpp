@@ -90,7 +90,7 @@ void bandwidth_row(State& state, double passes, F function, const std::vector<Te
     return agree(state, checked(small[i]...), checked(small[i].to(Device::cpu())...));
   };
   if (!is_right(std::make_index_sequence<sizeof...(E)>())) return;
-  auto compiled = jit::compile(function);   // of its own, so that its sizes are those that are timed
+  auto compiled = jit::compile(function);  // of its own, so that its sizes are those that are timed
   const auto time = [&](const auto&... large) {
     const double first = bench::seconds_of([&] {
       benchmark::DoNotOptimize(compiled(large...));
@@ -110,8 +110,7 @@ void add_memory_bound_rows() {
     bandwidth_row(state, 4, chain, {noise({1003}), noise({1003}), noise({1003})}, vector, vector, vector);
   });
   bench::add("softmax/16384x8192/f32", [](State& state) {
-    bandwidth_row(
-        state, 2, [](Tensor a) { return softmax(a, 1); }, {noise({33, 1024})}, matrix);
+    bandwidth_row(state, 2, [](Tensor a) { return softmax(a, 1); }, {noise({33, 1024})}, matrix);
   });
   bench::add("add+layernorm/16384x8192/f32", [](State& state) {
     const auto normalised = [](Tensor a, Tensor r, Tensor w, Tensor b) { return layer_norm(a + r, w.shape(), w, b); };
@@ -119,17 +118,13 @@ void add_memory_bound_rows() {
                   matrix, row, row);
   });
   bench::add("row sum/16384x8192/f32", [](State& state) {
-    bandwidth_row(
-        state, 1, [](Tensor a) { return sum(a, 1); }, {noise({33, 1025})}, matrix);
+    bandwidth_row(state, 1, [](Tensor a) { return sum(a, 1); }, {noise({33, 1025})}, matrix);
   });
   bench::add("column sum of squares/16384x8192/f32", [](State& state) {
-    bandwidth_row(
-        state, 1, [](Tensor a) { return sum(a * a, 0); }, {noise({1025, 34})}, matrix);
+    bandwidth_row(state, 1, [](Tensor a) { return sum(a * a, 0); }, {noise({1025, 34})}, matrix);
   });
-  bench::add("sum/2^27/f32", [](State& state) {
-    bandwidth_row(
-        state, 1, [](Tensor a) { return sum(a); }, {noise({100003})}, vector);
-  });
+  bench::add("sum/2^27/f32",
+             [](State& state) { bandwidth_row(state, 1, [](Tensor a) { return sum(a); }, {noise({100003})}, vector); });
 }
 
 // ---- products -------------------------------------------------------------------------------------------------------
@@ -156,7 +151,7 @@ void product_row(State& state, std::int64_t n, ProductOptions options, F functio
   const double tolerance = options.precision == MatmulPrecision::tf32 ? 5e-2 : 2e-4;
   if (agree(state, there.to(DType::f32), here.to(DType::f32), tolerance)) {
     const Tensor x = noise({n, n}, options.dtype), w = noise({n, n}, options.dtype), b = noise({n}, options.dtype);
-    auto compiled = jit::compile(function, settings);   // of its own, so that its sizes are those that are timed
+    auto compiled = jit::compile(function, settings);  // of its own, so that its sizes are those that are timed
     time_on_device(state, [&] { benchmark::DoNotOptimize(compiled(x, w, b)); });
     bench::count_flops(state, 2.0 * static_cast<double>(n * n) * static_cast<double>(n));
   }

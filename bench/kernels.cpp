@@ -14,8 +14,7 @@ template <class F, class Formula, class... A>
 void elementwise(State& state, double tolerance, F f, Formula formula, const A&... args) {
   const std::int64_t n = std::get<0>(std::tie(args...)).numel().value();
   bench::Array out(n);
-  bench::compare(
-      state, {"Eigen", tolerance, bench::elements(out)}, f, [&] { formula(out, flat(args)...); }, args...);
+  bench::compare(state, {"Eigen", tolerance, bench::elements(out)}, f, [&] { formula(out, flat(args)...); }, args...);
   bench::count_items(state, n);
 }
 

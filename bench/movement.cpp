@@ -30,7 +30,7 @@ void transpose_row(State& state, bench::Rows size) {
 }
 
 struct Lookup {
-  std::int64_t rows, width, count;   // `count` rows of a table [rows, width]; width 1: single elements
+  std::int64_t rows, width, count;  // `count` rows of a table [rows, width]; width 1: single elements
 
   std::string text() const {
     return (width == 1 ? bench::shape_text({rows}) : bench::shape_text({rows, width})) + "," +
@@ -60,8 +60,7 @@ void take_row(State& state, const Lookup& size) {
       std::copy_n(data(table) + chosen[i] * size.width, size.width,
                   out.data() + static_cast<std::int64_t>(i) * size.width);
   };
-  bench::compare(
-      state, {"a loop", 0, out}, [](Tensor t, Tensor i) { return take(t, i, 0); }, peer, table, indices);
+  bench::compare(state, {"a loop", 0, out}, [](Tensor t, Tensor i) { return take(t, i, 0); }, peer, table, indices);
   bench::count_bytes(state, 8 * size.count * size.width);
 }
 

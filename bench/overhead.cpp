@@ -71,8 +71,7 @@ void add_recording() {
   });
   bench::add("recorded op, statement of four/16/f32", [](State& state) {
     const Tensor &a = small(0), &b = small(1), &c = small(2);
-    bench::time_alone(
-        state, [&] { benchmark::DoNotOptimize(Tensor(exp(a * b + c) - a)); }, 4);
+    bench::time_alone(state, [&] { benchmark::DoNotOptimize(Tensor(exp(a * b + c) - a)); }, 4);
     bench::set_limit(state, 15e-9);
   });
 }
@@ -86,8 +85,7 @@ template <class F, class... A>
 void add_loop(const std::string& name, double limit, F f, const A&... args) {
   bench::add(name + ", 10,000 rounds/16/f32", [=](State& state) {
     auto loop = jit::compile(f);
-    bench::time_alone(
-        state, [&] { benchmark::DoNotOptimize(loop(args...)); }, rounds);
+    bench::time_alone(state, [&] { benchmark::DoNotOptimize(loop(args...)); }, rounds);
     bench::set_limit(state, limit);
   });
 }
@@ -96,11 +94,7 @@ void add_loops() {
   const Tensor &a = small(0), &slices = bench::noise({rounds, 16});
   add_loop(
       "fori_loop, y * 0.5 + 1", 30e-9,
-      [](Tensor x) {
-        return jit::fori_loop(
-            0, rounds, [](Scalar, Tensor y) { return y * 0.5f + 1; }, x);
-      },
-      a);
+      [](Tensor x) { return jit::fori_loop(0, rounds, [](Scalar, Tensor y) { return y * 0.5f + 1; }, x); }, a);
   const auto counted = [](Tensor x) {
     const auto goes_on = [](Tensor, Tensor k) { return k < rounds; };
     const auto body = [](Tensor y, Tensor k) { return std::tuple{y * 0.5f + 1, k + 1}; };
@@ -139,8 +133,7 @@ void add_compilation(const std::string& name, double limit, F f, const A&... arg
 void add_compilations() {
   const Tensor &x = bench::noise({64, 256}), &w = bench::noise({256, 128}), &bias = bench::noise({128});
   add_compilation("x*y+z", 50e-6, multiply_add, small(0), small(1), small(2));
-  add_compilation(
-      "softmax", 50e-6, [](Tensor t) { return softmax(t, 1); }, x);
+  add_compilation("softmax", 50e-6, [](Tensor t) { return softmax(t, 1); }, x);
   add_compilation(
       "linear+gelu", 100e-6, [](Tensor t, Tensor v, Tensor z) { return gelu(matmul(t, v) + z); }, x, w, bias);
 }

@@ -12,20 +12,21 @@
 #include <vector>
 
 inline std::vector<float> floats(const sinter::In& x) { return sinter::to_vector<float>(x); }
-inline std::vector<double> doubles(const sinter::In& x) { return sinter::to_vector<double>(sinter::cast(x, sinter::DType::f64)); }
+inline std::vector<double> doubles(const sinter::In& x) {
+  return sinter::to_vector<double>(sinter::cast(x, sinter::DType::f64));
+}
 
 /// The message of the error that `run` throws.
 template <class E = sinter::Error, class F>
 std::string message_of(F&& run) {
   try {
     run();
-  } catch (const E& error) {
-    return error.what();
-  }
+  } catch (const E& error) { return error.what(); }
   return "nothing of this type was thrown";
 }
 
-/// The operation that the error of `run` names, and its line: "matmul", expr_test.cpp:12. Empty if no error of this type comes.
+/// The operation that the error of `run` names, and its line: "matmul", expr_test.cpp:12. Empty if no error of this
+/// type comes.
 struct Blame {
   std::string op, place;
   friend bool operator==(const Blame&, const Blame&) = default;
@@ -34,13 +35,13 @@ template <class E = sinter::UserError, class F>
 Blame blame_of(F&& run) {
   try {
     run();
-  } catch (const E& error) {
-    return {std::string(error.op()), error.where().text()};
-  }
+  } catch (const E& error) { return {std::string(error.op()), error.where().text()}; }
   return {};
 }
 /// What an error at this line names.
-inline Blame blame(std::string op, sinter::Location where = sinter::Location::current()) { return {std::move(op), where.text()}; }
+inline Blame blame(std::string op, sinter::Location where = sinter::Location::current()) {
+  return {std::move(op), where.text()};
+}
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 inline std::size_t occurrences(const std::string& text, std::string_view part) {
@@ -60,9 +61,12 @@ inline bool near(const std::vector<double>& a, const std::vector<double>& b, dou
 /// Collects log lines of some topics while it lives.
 class LogCapture {
  public:
-  explicit LogCapture(const std::string& topics) : logs_(sinter::Context::get().logs), sink_(sinter::Context::get().sink) {
+  explicit LogCapture(const std::string& topics)
+      : logs_(sinter::Context::get().logs), sink_(sinter::Context::get().sink) {
     sinter::Context::get().logs = topics;
-    sinter::Context::get().sink = [this](std::string_view topic, std::string_view line) { text_ += std::string(topic) + ": " + std::string(line) + "\n"; };
+    sinter::Context::get().sink = [this](std::string_view topic, std::string_view line) {
+      text_ += std::string(topic) + ": " + std::string(line) + "\n";
+    };
   }
   ~LogCapture() {
     sinter::Context::get().logs = logs_;

@@ -1,4 +1,5 @@
-// What tests of calls on devices share: a small network with its training step, numbers to compute with, and how far they differ.
+// What tests of calls on devices share: a small network with its training step, numbers to compute with, and how far
+// they differ.
 #pragma once
 
 #include "catch.hpp"
@@ -17,7 +18,8 @@ struct Network {
 };
 inline Network network(std::int64_t in, std::int64_t hidden, std::int64_t out, float scale) {
   using namespace sinter;
-  return {Variable(randn({in, hidden}) * scale, "w1"), Variable(zeros({hidden}), "b1"), Variable(randn({hidden, out}) * scale, "w2"), Variable(zeros({out}), "b2")};
+  return {Variable(randn({in, hidden}) * scale, "w1"), Variable(zeros({hidden}), "b1"),
+          Variable(randn({hidden, out}) * scale, "w2"), Variable(zeros({out}), "b2")};
 }
 
 inline auto training_step() {
@@ -28,7 +30,10 @@ inline auto training_step() {
       return mean(error * error);
     })(n);
     auto update = [&, &g = gradients](const Variable& v) { v -= rate * g[v]; };
-    update(n.w1), update(n.b1), update(n.w2), update(n.b2);
+    update(n.w1);
+    update(n.b1);
+    update(n.w2);
+    update(n.b2);
     return loss;
   };
 }
@@ -43,12 +48,15 @@ inline sinter::Tensor noise(const std::vector<std::int64_t>& shape, int seed) {
     state = state * 1664525u + 1013904223u;
     value = static_cast<float>(state >> 8) / (1 << 23) - 1;
   }
-  return sinter::copy_of(values, sinter::Shape(std::vector<sinter::Dim>(shape.begin(), shape.end()))).to(sinter::Device::cpu());
+  return sinter::copy_of(values, sinter::Shape(std::vector<sinter::Dim>(shape.begin(), shape.end())))
+      .to(sinter::Device::cpu());
 }
 
 /// NaN is no different from NaN, and infinitely so from a number.
 inline double largest_difference(const sinter::Tensor& a, const sinter::Tensor& b) {
-  const auto values = [](const sinter::Tensor& t) { return sinter::to_vector<double>(sinter::cast(t.to(sinter::Device::cpu()), sinter::DType::f64)); };
+  const auto values = [](const sinter::Tensor& t) {
+    return sinter::to_vector<double>(sinter::cast(t.to(sinter::Device::cpu()), sinter::DType::f64));
+  };
   const std::vector<double> x = values(a), y = values(b);
   REQUIRE(x.size() == y.size());
   double largest = 0;

@@ -1,6 +1,7 @@
-// Generated CUDA C, run on the processor: a back end that compiles the text as C++ with the compiler of this machine. The
-// threads of a block are fibers that take turns from one barrier or shuffle to the next, so a block must reach those
-// together, as generated kernels do; blocks run one after the other. Shows what a text computes, not how a GPU orders it.
+// Generated CUDA C, run on the processor: a back end that compiles the text as C++ with the compiler of this machine.
+// The threads of a block are fibers that take turns from one barrier or shuffle to the next, so a block must reach
+// those together, as generated kernels do; blocks run one after the other. Shows what a text computes, not how a GPU
+// orders it.
 #pragma once
 
 #include <sinter/backend/cuda/source.hpp>
@@ -66,7 +67,9 @@ static void run_block(unsigned threads, std::vector<char*>& stacks, unsigned dyn
   copies.assign(threads, {{}}), turns.assign(threads, 0);
   for (unsigned t = 0; t < threads; ++t) {
     getcontext(&fibers[t]);
-    fibers[t].uc_stack.ss_sp = stacks[t], fibers[t].uc_stack.ss_size = stack_bytes, fibers[t].uc_link = &scheduler;
+    fibers[t].uc_stack.ss_sp = stacks[t];
+    fibers[t].uc_stack.ss_size = stack_bytes;
+    fibers[t].uc_link = &scheduler;
     makecontext(&fibers[t], enter, 0);
   }
   for (bool goes_on = true; goes_on;) {
@@ -80,12 +83,16 @@ static void run_block(unsigned threads, std::vector<char*>& stacks, unsigned dyn
   }
 }
 }
-extern "C" void emulated_launch(void (*kernel)(const void*), const void* parameters, const unsigned* grid, unsigned threads, unsigned dynamic_bytes) {
+extern "C" void emulated_launch(void (*kernel)(const void*), const void* parameters, const unsigned* grid,
+                                unsigned threads, unsigned dynamic_bytes) {
   static std::vector<char*> stacks;
   while (stacks.size() < threads) stacks.push_back(static_cast<char*>(std::malloc(emulated::stack_bytes)));
-  emulated::fibers.resize(threads), emulated::slots.resize((threads + 31) / 32 * 32);
-  emulated::fragments[0].resize(threads), emulated::fragments[1].resize(threads);
-  emulated::kernel = kernel, emulated::parameters = parameters;
+  emulated::fibers.resize(threads);
+  emulated::slots.resize((threads + 31) / 32 * 32);
+  emulated::fragments[0].resize(threads);
+  emulated::fragments[1].resize(threads);
+  emulated::kernel = kernel;
+  emulated::parameters = parameters;
   for (blockIdx.z = 0; blockIdx.z < grid[2]; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
       for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) emulated::run_block(threads, stacks, dynamic_bytes);
@@ -106,8 +113,11 @@ static inline float __int_as_float(int bits) { return bits_as<float>(bits); }
 static inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
 static inline float __uint_as_float(unsigned bits) { return bits_as<float>(bits); }
 static inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
-static inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32); }
-static inline unsigned long long atomicCAS(unsigned long long* place, unsigned long long expected, unsigned long long wanted) {
+static inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32);
+}
+static inline unsigned long long atomicCAS(unsigned long long* place, unsigned long long expected,
+                                           unsigned long long wanted) {
   const unsigned long long old = *place;
   if (old == expected) *place = wanted;
   return old;
@@ -116,7 +126,9 @@ static inline float rsqrtf(float x) { return static_cast<float>(1 / std::sqrt(st
 static inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 static unsigned char* dynamic_shared() { return emulated::dynamic_memory; }
 // Copies are made when they are waited for, as late as a GPU may.
-template <int bytes> static void copy_async(void* to, const void* from, bool is_inside) { emulated::copies[threadIdx.x].back().push_back({to, from, bytes, is_inside}); }
+template <int bytes> static void copy_async(void* to, const void* from, bool is_inside) {
+  emulated::copies[threadIdx.x].back().push_back({to, from, bytes, is_inside});
+}
 static void copy_async_commit() { emulated::copies[threadIdx.x].emplace_back(); }
 template <int pending> static void copy_async_wait() {
   auto& groups = emulated::copies[threadIdx.x];
@@ -130,9 +142,13 @@ template <int pending> static void copy_async_wait() {
     groups.erase(groups.begin());
   }
 }
-static float to_tf32(float x) { return x != x ? bits_as<float>(0x7fffffffu) : std::isinf(x) ? x : bits_as<float>((bits_as<unsigned>(x) + 0x1000u) & 0xffffe000u); }
-// The fragments of m16n8k8 (PTX ISA, "Matrix Fragments for mma.m16n8k8"), f64's too: lane 4 g + t holds a0 (g, t), a1 (g + 8, t),
-// a2 (g, t + 4), a3 (g + 8, t + 4), b0 (t, g), b1 (t + 4, g), c0 (g, 2 t), c1 (g, 2 t + 1), c2 and c3 the same of row g + 8.
+static float to_tf32(float x) {
+  if (x != x) return bits_as<float>(0x7fffffffu);
+  return std::isinf(x) ? x : bits_as<float>((bits_as<unsigned>(x) + 0x1000u) & 0xffffe000u);
+}
+// The fragments of m16n8k8 (PTX ISA, "Matrix Fragments for mma.m16n8k8"), f64's too: lane 4 g + t holds a0 (g, t), a1
+// (g + 8, t), a2 (g, t + 4), a3 (g + 8, t + 4), b0 (t, g), b1 (t + 4, g), c0 (g, 2 t), c1 (g, 2 t + 1), c2 and c3 the
+// same of row g + 8.
 template <class T, class Add> static void mma(T (&c)[4], const emulated::Fragment& own, Add add) {
   auto& fragments = emulated::fragments[emulated::turns[threadIdx.x]++ % 2];
   const unsigned warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
@@ -164,7 +180,10 @@ static double tf32_operand(float x) {   // what is no TF32 number must not get h
   return x;
 }
 static void mma_tf32(float (&c)[4], const float (&a)[4], const float (&b)[2]) {
-  mma(c, {{tf32_operand(a[0]), tf32_operand(a[1]), tf32_operand(a[2]), tf32_operand(a[3])}, {tf32_operand(b[0]), tf32_operand(b[1])}}, [](float sum, const double* a, const double* b) {
+  mma(c,
+      {{tf32_operand(a[0]), tf32_operand(a[1]), tf32_operand(a[2]), tf32_operand(a[3])},
+       {tf32_operand(b[0]), tf32_operand(b[1])}},
+      [](float sum, const double* a, const double* b) {
     double exact = sum;
     for (int k = 0; k < 8; ++k) exact += a[k] * b[k];
     const float nearest = static_cast<float>(exact);   // towards zero, as tensor cores add
@@ -185,21 +204,29 @@ inline void* emulated_library(const std::string& source, const std::vector<std::
   void*& library = (*libraries)[source];
   if (library != nullptr) return library;
   const char *folder = std::getenv("TMPDIR"), *compiler = std::getenv("CXX");
-  const std::string base = std::string(folder != nullptr ? folder : "/tmp") + "/sinter_emulated_" + std::to_string(getpid()) + "_" + std::to_string(libraries->size());
+  const std::string base = std::string(folder != nullptr ? folder : "/tmp") + "/sinter_emulated_" +
+                           std::to_string(getpid()) + "_" + std::to_string(libraries->size());
   {
     std::ofstream file(base + ".cpp");
     file << emulated_cuda_prelude;
     std::istringstream lines(source);
-    for (std::string line; std::getline(lines, line);) {   // the prelude (of lesser<float> and its like, the general form) has the rest
-      const bool is_of_machine = line.find("asm(") != std::string::npos || line.find("asm volatile(") != std::string::npos || line.find("extern __shared__") != std::string::npos;
+    for (std::string line;
+         std::getline(lines, line);) {  // the prelude (of lesser<float> and its like, the general form) has the rest
+      const bool is_of_machine = line.find("asm(") != std::string::npos ||
+                                 line.find("asm volatile(") != std::string::npos ||
+                                 line.find("extern __shared__") != std::string::npos;
       if (!is_of_machine) file << line << "\n";
     }
-    for (const std::string& entry : entries) file << "extern \"C\" void call_" << entry << "(const void* a) { " << entry << "(*(const Arguments*)a); }\n";
+    for (const std::string& entry : entries)
+      file << "extern \"C\" void call_" << entry << "(const void* a) { " << entry << "(*(const Arguments*)a); }\n";
   }
-  const std::string command = std::string(compiler != nullptr ? compiler : "c++") + " -std=c++17 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC " + base + ".cpp -o " + base + ".so";
+  const std::string command = std::string(compiler != nullptr ? compiler : "c++") +
+                              " -std=c++17 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC " + base +
+                              ".cpp -o " + base + ".so";
   const int status = std::system(command.c_str());
   if (status == 0) library = dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  unlink((base + ".cpp").c_str()), unlink((base + ".so").c_str());
+  unlink((base + ".cpp").c_str());
+  unlink((base + ".so").c_str());
   if (library == nullptr) throw std::runtime_error("the compiler refuses or is missing: " + command);
   return library;
 }
@@ -207,15 +234,16 @@ inline void* emulated_library(const std::string& source, const std::vector<std::
 inline bool has_host_compiler() {
   try {
     return emulated_library("struct Arguments {};\n", {}) != nullptr;
-  } catch (const std::runtime_error&) {
-    return false;
-  }
+  } catch (const std::runtime_error&) { return false; }
 }
 
 class EmulatedCuda final : public sinter::Backend {
  public:
-  /// `multiprocessors`: what the generator is told; 2 runs small sizes as large ones are. `way`: of products, where it is open.
-  explicit EmulatedCuda(int multiprocessors = 132, std::optional<sinter::cuda::ProductWay> way = {}) : way_(way) { target_.multiprocessors = multiprocessors; }
+  /// `multiprocessors`: what the generator is told; 2 runs small sizes as large ones are. `way`: of products, where it
+  /// is open.
+  explicit EmulatedCuda(int multiprocessors = 132, std::optional<sinter::cuda::ProductWay> way = {}) : way_(way) {
+    target_.multiprocessors = multiprocessors;
+  }
   /// Of the largest product that takes what computes its factors in.
   std::int64_t prologue_operations = sinter::cuda::generator_limits().prologue_operations;
   std::string_view name() const override { return "emulated cuda"; }
@@ -229,7 +257,8 @@ class EmulatedCuda final : public sinter::Backend {
     if (sinter::cuda::generate(kernel, {}, target_, why) == nullptr) return {};
     return {sinter::Schedule{}};
   }
-  std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule) override {
+  std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel,
+                                                    const sinter::Schedule& schedule) override {
     return std::make_shared<const Compiled>(sinter::cuda::generate(kernel, schedule, target_), way_);
   }
 
@@ -237,12 +266,15 @@ class EmulatedCuda final : public sinter::Backend {
   using Way = std::optional<sinter::cuda::ProductWay>;
   class Run final : public sinter::Launch {
    public:
-    Run(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, const sinter::BoundGeometry& geometry, Way way) : kernel_(std::move(kernel)), geometry_(geometry), way_(way) {}
+    Run(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, const sinter::BoundGeometry& geometry, Way way)
+        : kernel_(std::move(kernel)), geometry_(geometry), way_(way) {}
     void run(void* const* operands) override {
       sinter::cuda::LaunchList list = kernel_->bind(geometry_, 0, true, way_);
       for (const sinter::cuda::GpuLaunch& launch : list.launches)
         for (const sinter::cuda::ParameterPatch& patch : launch.patches)
-          if (list.needs_alignment && patch.kind == Kind::operand && reinterpret_cast<std::uintptr_t>(operands[patch.index]) % 16 != 0) return run(kernel_->bind(geometry_, 0, false, way_), operands);
+          if (list.needs_alignment && patch.kind == Kind::operand &&
+              reinterpret_cast<std::uintptr_t>(operands[patch.index]) % 16 != 0)
+            return run(kernel_->bind(geometry_, 0, false, way_), operands);
       run(std::move(list), operands);
     }
 
@@ -255,15 +287,23 @@ class EmulatedCuda final : public sinter::Backend {
       char* const start = workspace.data() + (256 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 256);
       std::int64_t fault[4] = {};
       using Function = void (*)(const void*);
-      const auto launch_all = reinterpret_cast<void (*)(Function, const void*, const unsigned*, unsigned, unsigned)>(dlsym(library, "emulated_launch"));
+      const auto launch_all = reinterpret_cast<void (*)(Function, const void*, const unsigned*, unsigned, unsigned)>(
+          dlsym(library, "emulated_launch"));
       for (sinter::cuda::GpuLaunch& launch : list.launches) {
         for (const sinter::cuda::ParameterPatch& patch : launch.patches) {
-          const char* const base = patch.kind == Kind::operand ? static_cast<const char*>(operands[patch.index]) : patch.kind == Kind::workspace ? start : reinterpret_cast<const char*>(fault);
-          launch.parameters[patch.at / 8] = patch.kind == Kind::tag ? 1 : reinterpret_cast<std::uintptr_t>(base + patch.byte_offset);
+          const char* const base = patch.kind == Kind::operand     ? static_cast<const char*>(operands[patch.index])
+                                   : patch.kind == Kind::workspace ? start
+                                                                   : reinterpret_cast<const char*>(fault);
+          launch.parameters[patch.at / 8] =
+              patch.kind == Kind::tag ? 1 : reinterpret_cast<std::uintptr_t>(base + patch.byte_offset);
         }
-        launch_all(reinterpret_cast<Function>(dlsym(library, ("call_" + list.entries[launch.entry]).c_str())), launch.parameters.data(), launch.grid.data(), launch.block[0], launch.shared_bytes);
+        launch_all(reinterpret_cast<Function>(dlsym(library, ("call_" + list.entries[launch.entry]).c_str())),
+                   launch.parameters.data(), launch.grid.data(), launch.block[0], launch.shared_bytes);
       }
-      if (fault[0] != 0) throw sinter::IndexError("emulated cuda", "index " + std::to_string(fault[1]) + " is out of range for an axis of extent " + std::to_string(fault[2]));
+      if (fault[0] != 0)
+        throw sinter::IndexError(
+            "emulated cuda",
+            "index " + std::to_string(fault[1]) + " is out of range for an axis of extent " + std::to_string(fault[2]));
     }
     std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel_;
     sinter::BoundGeometry geometry_;
@@ -271,8 +311,11 @@ class EmulatedCuda final : public sinter::Backend {
   };
   class Compiled final : public sinter::Executable {
    public:
-    Compiled(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, Way way) : kernel_(std::move(kernel)), way_(way) {}
-    std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry) const override { return std::make_unique<Run>(kernel_, geometry, way_); }
+    Compiled(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, Way way)
+        : kernel_(std::move(kernel)), way_(way) {}
+    std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry) const override {
+      return std::make_unique<Run>(kernel_, geometry, way_);
+    }
 
    private:
     std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel_;

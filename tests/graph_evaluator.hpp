@@ -1,6 +1,6 @@
-// A test oracle: evaluates a Graph node by node, one element at a time, in long double, which holds every i64 and more than
-// every f64. Shares with the library only the graph, the ops' scalar bodies (`lower`) and their decompositions; everything
-// else is written here anew, for reading and not for speed.
+// A test oracle: evaluates a Graph node by node, one element at a time, in long double, which holds every i64 and more
+// than every f64. Shares with the library only the graph, the ops' scalar bodies (`lower`) and their decompositions;
+// everything else is written here anew, for reading and not for speed.
 #pragma once
 
 #include <sinter/graph/graph.hpp>
@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <numbers>
 #include <map>
+#include <numbers>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -87,7 +87,8 @@ inline Number integer_primitive(sinter::Prim prim, sinter::DType dtype, std::int
     case Prim::add: return wrapped(ua + ub, dtype);
     case Prim::sub: return wrapped(ua - ub, dtype);
     case Prim::mul: return wrapped(ua * ub, dtype);
-    case Prim::div: return b == 0 ? 0 : b == -1 ? wrapped(0 - ua, dtype) : wrapped(static_cast<std::uint64_t>(a / b), dtype);
+    case Prim::div:
+      return b == 0 ? 0 : b == -1 ? wrapped(0 - ua, dtype) : wrapped(static_cast<std::uint64_t>(a / b), dtype);
     case Prim::rem: {
       if (b == 0 || b == -1) return 0;
       const std::int64_t r = a % b;
@@ -131,7 +132,8 @@ inline Number floating_primitive(sinter::Prim prim, Number a, Number b) {
     case Prim::erf: return std::erf(a);
     case Prim::gelu: return a * std::erfc(-a / std::numbers::sqrt2_v<Number>) / 2;
     case Prim::gelu_slope:
-      return std::erfc(-a / std::numbers::sqrt2_v<Number>) / 2 + a * std::exp(-a * a / 2) * std::numbers::inv_sqrtpi_v<Number> / std::numbers::sqrt2_v<Number>;
+      return std::erfc(-a / std::numbers::sqrt2_v<Number>) / 2 +
+             a * std::exp(-a * a / 2) * std::numbers::inv_sqrtpi_v<Number> / std::numbers::sqrt2_v<Number>;
     case Prim::gauss: return std::exp(-a * a / 2);
     case Prim::pow: return std::pow(a, b);
     default: throw std::logic_error("oracle: no such floating primitive: " + std::string(sinter::name(prim)));
@@ -172,12 +174,13 @@ inline Number compared(sinter::Prim prim, Number a, Number b, sinter::DType dtyp
 }
 
 /// The value of one instruction, given those before it.
-inline Number run_instruction(const sinter::Inst& inst, const std::vector<sinter::Inst>& body, const std::vector<Number>& values,
-                              const std::vector<Number>& operands) {
+inline Number run_instruction(const sinter::Inst& inst, const std::vector<sinter::Inst>& body,
+                              const std::vector<Number>& values, const std::vector<Number>& operands) {
   using sinter::Prim;
   auto arg = [&](std::size_t k) { return values[inst.args[k]]; };
   switch (inst.prim) {
-    case Prim::immediate: return sinter::is_floating(inst.dtype) ? static_cast<Number>(inst.number()) : static_cast<Number>(inst.integer());
+    case Prim::immediate:
+      return sinter::is_floating(inst.dtype) ? static_cast<Number>(inst.number()) : static_cast<Number>(inst.integer());
     case Prim::load: return operands[inst.access];
     case Prim::fma: return arg(0) * arg(1) + arg(2);
     case Prim::eq:
@@ -195,20 +198,23 @@ inline Number run_instruction(const sinter::Inst& inst, const std::vector<sinter
 
 // Nodes
 
-/// What a node's evaluation sees: its operands, its attributes with every symbol replaced, and the extents of its result.
+/// What a node's evaluation sees: its operands, its attributes with every symbol replaced, and the extents of its
+/// result.
 struct NodeArgs {
   std::vector<const Array*> in;
   const sinter::Attrs& attrs;
-  Extents shape, limits;   // attrs.shape and attrs.limits as numbers
-  Array out;               // zeros of the result's type, to be filled
+  Extents shape, limits;  // attrs.shape and attrs.limits as numbers
+  Array out;              // zeros of the result's type, to be filled
 };
 
 inline void evaluate_elementwise(const sinter::OpInfo& op, NodeArgs& a) {
   sinter::ScalarBuilder builder;
   std::vector<sinter::ScalarValue> loads;
-  for (std::size_t i = 0; i < a.in.size(); ++i) loads.push_back(builder.load(static_cast<std::uint16_t>(i), a.in[i]->dtype));
+  for (std::size_t i = 0; i < a.in.size(); ++i)
+    loads.push_back(builder.load(static_cast<std::uint16_t>(i), a.in[i]->dtype));
   const sinter::ScalarValue result = op.lower(builder, loads, a.attrs);
-  if (result.dtype != a.out.dtype) throw std::logic_error("oracle: " + std::string(op.name) + " lowers to another dtype than it infers");
+  if (result.dtype != a.out.dtype)
+    throw std::logic_error("oracle: " + std::string(op.name) + " lowers to another dtype than it infers");
   const auto& body = builder.body();
   std::vector<Number> values(body.size()), operands(a.in.size());
   for_each_index(a.out.extents, [&](const Extents& index) {
@@ -223,7 +229,10 @@ inline void evaluate_reduction(const sinter::OpInfo& op, NodeArgs& a) {
   const Array& x = *a.in[0];
   const auto prim = static_cast<Prim>(op.reduction);
   const Number infinity = std::numeric_limits<Number>::infinity();
-  const Number neutral = prim == Prim::reduce_add ? 0 : prim == Prim::reduce_mul ? 1 : prim == Prim::reduce_min ? infinity : -infinity;
+  const Number neutral = prim == Prim::reduce_add   ? 0
+                         : prim == Prim::reduce_mul ? 1
+                         : prim == Prim::reduce_min ? infinity
+                                                    : -infinity;
   const Prim combine = prim == Prim::reduce_add   ? Prim::add
                        : prim == Prim::reduce_mul ? Prim::mul
                        : prim == Prim::reduce_min ? Prim::min
@@ -232,13 +241,15 @@ inline void evaluate_reduction(const sinter::OpInfo& op, NodeArgs& a) {
   for_each_index(x.extents, [&](const Extents& index) {
     Extents to;
     for (std::size_t i = 0; i < index.size(); ++i) {
-      const bool is_reduced = std::find(a.attrs.axes.begin(), a.attrs.axes.end(), static_cast<std::int64_t>(i)) != a.attrs.axes.end();
+      const bool is_reduced =
+          std::find(a.attrs.axes.begin(), a.attrs.axes.end(), static_cast<std::int64_t>(i)) != a.attrs.axes.end();
       if (!is_reduced) to.push_back(index[i]);
       else if (a.attrs.keepdim) to.push_back(0);
     }
     Number& sum = a.out.data[flat_index(a.out.extents, to)];
     sum = floating_primitive(combine, sum, x.data[flat_index(x.extents, index)]);
-    if (x.dtype == sinter::DType::i32) sum = wrapped(static_cast<std::uint64_t>(static_cast<std::int64_t>(sum)), x.dtype);
+    if (x.dtype == sinter::DType::i32)
+      sum = wrapped(static_cast<std::uint64_t>(static_cast<std::int64_t>(sum)), x.dtype);
   });
 }
 
@@ -251,16 +262,20 @@ void evaluate_view(NodeArgs& a, F&& source) {
 }
 
 inline void evaluate_full(NodeArgs& a) {
-  const Number value = sinter::is_floating(a.out.dtype) ? static_cast<Number>(a.attrs.value) : static_cast<Number>(a.attrs.integer);
+  const Number value =
+      sinter::is_floating(a.out.dtype) ? static_cast<Number>(a.attrs.value) : static_cast<Number>(a.attrs.integer);
   std::fill(a.out.data.begin(), a.out.data.end(), value);
 }
 
 /// NaN, so that what update_slice forgets to overwrite shows.
-inline void evaluate_empty(NodeArgs& a) { std::fill(a.out.data.begin(), a.out.data.end(), std::numeric_limits<Number>::quiet_NaN()); }
+inline void evaluate_empty(NodeArgs& a) {
+  std::fill(a.out.data.begin(), a.out.data.end(), std::numeric_limits<Number>::quiet_NaN());
+}
 
 inline void evaluate_iota(NodeArgs& a) {
   for_each_index(a.out.extents, [&](const Extents& index) {
-    a.out.data[flat_index(a.out.extents, index)] = static_cast<Number>(index[static_cast<std::size_t>(a.attrs.axes[0])]);
+    a.out.data[flat_index(a.out.extents, index)] =
+        static_cast<Number>(index[static_cast<std::size_t>(a.attrs.axes[0])]);
   });
 }
 
@@ -275,8 +290,9 @@ inline void evaluate_permute(NodeArgs& a) {
 }
 
 inline void evaluate_expand(NodeArgs& a) {
-  for_each_index(a.out.extents,
-                 [&](const Extents& index) { a.out.data[flat_index(a.out.extents, index)] = broadcast_element(*a.in[0], index); });
+  for_each_index(a.out.extents, [&](const Extents& index) {
+    a.out.data[flat_index(a.out.extents, index)] = broadcast_element(*a.in[0], index);
+  });
 }
 
 inline void evaluate_slice(NodeArgs& a) {
@@ -324,7 +340,8 @@ inline void evaluate_matmul(NodeArgs& a) {
   });
 }
 
-/// The place in `x` that position `index` of a take along `axis` reads; the first `shared` axes are x's and the positions'.
+/// The place in `x` that position `index` of a take along `axis` reads; the first `shared` axes are x's and the
+/// positions'.
 inline Extents taken_index(const Extents& index, const Array& positions, std::size_t axis, std::size_t shared = 0) {
   const std::size_t count = positions.extents.size() - shared;
   const auto begin = index.begin() + static_cast<std::ptrdiff_t>(axis);
@@ -336,7 +353,10 @@ inline Extents taken_index(const Extents& index, const Array& positions, std::si
 }
 
 inline void evaluate_take(NodeArgs& a) {
-  evaluate_view(a, [&](const Extents& index) { return taken_index(index, *a.in[1], static_cast<std::size_t>(a.attrs.axes[0]), static_cast<std::size_t>(a.attrs.integer)); });
+  evaluate_view(a, [&](const Extents& index) {
+    return taken_index(index, *a.in[1], static_cast<std::size_t>(a.attrs.axes[0]),
+                       static_cast<std::size_t>(a.attrs.integer));
+  });
 }
 
 inline void evaluate_scatter_add(NodeArgs& a) {
@@ -350,7 +370,8 @@ inline void evaluate_scatter_add(NodeArgs& a) {
 inline void evaluate_random_bits(NodeArgs& a) {
   for (std::size_t i = 0; i < a.out.data.size(); ++i)
     a.out.data[i] = static_cast<Number>(sinter::philox_bits(static_cast<std::int64_t>(a.in[0]->data[0]),
-                                                            static_cast<std::int64_t>(a.in[1]->data[0]), static_cast<std::int64_t>(i)));
+                                                            static_cast<std::int64_t>(a.in[1]->data[0]),
+                                                            static_cast<std::int64_t>(i)));
 }
 
 using NodeFunction = void (*)(NodeArgs&);
@@ -358,12 +379,18 @@ inline const std::map<const sinter::OpInfo*, NodeFunction>& node_functions() {
   using sinter::op_info;
   namespace ops = sinter::ops;
   static const std::map<const sinter::OpInfo*, NodeFunction> functions{
-      {&op_info<ops::Full>, evaluate_full},       {&op_info<ops::Empty>, evaluate_empty},
-      {&op_info<ops::Iota>, evaluate_iota},       {&op_info<ops::Reshape>, evaluate_reshape},
-      {&op_info<ops::Permute>, evaluate_permute}, {&op_info<ops::Expand>, evaluate_expand},
-      {&op_info<ops::Slice>, evaluate_slice},     {&op_info<ops::Windows>, evaluate_windows},
-      {&op_info<ops::UpdateSlice>, evaluate_update_slice}, {&op_info<ops::Matmul>, evaluate_matmul},
-      {&op_info<ops::Take>, evaluate_take},       {&op_info<ops::ScatterAdd>, evaluate_scatter_add},
+      {&op_info<ops::Full>, evaluate_full},
+      {&op_info<ops::Empty>, evaluate_empty},
+      {&op_info<ops::Iota>, evaluate_iota},
+      {&op_info<ops::Reshape>, evaluate_reshape},
+      {&op_info<ops::Permute>, evaluate_permute},
+      {&op_info<ops::Expand>, evaluate_expand},
+      {&op_info<ops::Slice>, evaluate_slice},
+      {&op_info<ops::Windows>, evaluate_windows},
+      {&op_info<ops::UpdateSlice>, evaluate_update_slice},
+      {&op_info<ops::Matmul>, evaluate_matmul},
+      {&op_info<ops::Take>, evaluate_take},
+      {&op_info<ops::ScatterAdd>, evaluate_scatter_add},
       {&op_info<ops::RandomBits>, evaluate_random_bits}};
   return functions;
 }
@@ -446,7 +473,8 @@ inline Array evaluate_node(const sinter::Graph& graph, std::size_t id, const std
   return args.out;
 }
 
-std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs, const std::vector<std::int64_t>& symbols);
+std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs,
+                            const std::vector<std::int64_t>& symbols);
 
 /// The slice `i` of `x` along its first axis, and back.
 inline Array slice_of(const Array& x, std::int64_t i) {
@@ -460,12 +488,16 @@ inline void put_slice(Array& x, std::int64_t i, const Array& slice) {
 }
 
 /// switch, while_loop and scan, as their definitions say.
-inline std::vector<Array> evaluate_control(const sinter::Node& node, const std::vector<Array>& in, const std::vector<std::int64_t>& symbols) {
+inline std::vector<Array> evaluate_control(const sinter::Node& node, const std::vector<Array>& in,
+                                           const std::vector<std::int64_t>& symbols) {
   const auto& bodies = node.attrs.bodies;
-  auto run = [&](std::size_t body, const std::vector<Array>& inputs) { return evaluate(*bodies[body], inputs, symbols); };
+  auto run = [&](std::size_t body, const std::vector<Array>& inputs) {
+    return evaluate(*bodies[body], inputs, symbols);
+  };
   if (node.op == &sinter::op_info<sinter::ops::Switch>) {
     const auto last = static_cast<double>(bodies.size() - 1);
-    return run(static_cast<std::size_t>(std::min(std::max(static_cast<double>(in[0].data[0]), 0.0), last)), {in.begin() + 1, in.end()});
+    return run(static_cast<std::size_t>(std::min(std::max(static_cast<double>(in[0].data[0]), 0.0), last)),
+               {in.begin() + 1, in.end()});
   }
   std::vector<Array> now = in;
   if (node.op == &sinter::op_info<sinter::ops::WhileLoop>) {
@@ -478,14 +510,17 @@ inline std::vector<Array> evaluate_control(const sinter::Node& node, const std::
     now.resize(static_cast<std::size_t>(carries));
     return now;
   }
-  const auto carries = static_cast<std::size_t>(node.attrs.steps[0]), xs = static_cast<std::size_t>(node.attrs.steps[1]), ys = bodies[0]->outputs().size() - carries;
+  const auto carries = static_cast<std::size_t>(node.attrs.steps[0]),
+             xs = static_cast<std::size_t>(node.attrs.steps[1]), ys = bodies[0]->outputs().size() - carries;
   const std::int64_t length = node.attrs.shape[0].evaluate(symbols);
   std::vector<Array> stacked;
-  for (std::size_t r = carries; r < node.types.size(); ++r) stacked.push_back(Array::zeros(node.types[r].dtype, numbers(node.types[r].shape, symbols)));
+  for (std::size_t r = carries; r < node.types.size(); ++r)
+    stacked.push_back(Array::zeros(node.types[r].dtype, numbers(node.types[r].shape, symbols)));
   for (std::int64_t turn = 0; turn < length; ++turn) {
     const std::int64_t i = node.attrs.steps[2] != 0 ? length - 1 - turn : turn;
     for (std::size_t x = carries; x < carries + xs; ++x) now[x] = slice_of(in[x], i);
-    for (std::size_t s = 0; s < node.attrs.axes.size(); ++s) put_slice(stacked[ys + s], i, now[static_cast<std::size_t>(node.attrs.axes[s])]);
+    for (std::size_t s = 0; s < node.attrs.axes.size(); ++s)
+      put_slice(stacked[ys + s], i, now[static_cast<std::size_t>(node.attrs.axes[s])]);
     const std::vector<Array> next = run(0, now);
     std::copy_n(next.begin(), carries, now.begin());
     for (std::size_t y = 0; y < ys; ++y) put_slice(stacked[y], i, next[carries + y]);
@@ -496,7 +531,8 @@ inline std::vector<Array> evaluate_control(const sinter::Node& node, const std::
 }
 
 inline bool is_control(const sinter::OpInfo& op) {
-  return &op == &sinter::op_info<sinter::ops::Switch> || &op == &sinter::op_info<sinter::ops::WhileLoop> || &op == &sinter::op_info<sinter::ops::Scan>;
+  return &op == &sinter::op_info<sinter::ops::Switch> || &op == &sinter::op_info<sinter::ops::WhileLoop> ||
+         &op == &sinter::op_info<sinter::ops::Scan>;
 }
 
 /// Whether each node's results are rounded to their dtype, as they are where each is stored.
@@ -512,26 +548,31 @@ inline void round_if_asked(Array& array) {
   }
 }
 
-/// Whether functions that back ends approximate are off by up to three units in the last place: by as much wherever they give
-/// the same value, so that ties stay.
+/// Whether functions that back ends approximate are off by up to three units in the last place: by as much wherever
+/// they give the same value, so that ties stay.
 inline bool& nudges_functions() {
   static thread_local bool nudges = false;
   return nudges;
 }
 inline void nudge_if_asked(Array& array, const sinter::OpInfo& op) {
   using namespace sinter;
-  const OpInfo* approximated[] = {&op_info<ops::Tanh>, &op_info<ops::Sigmoid>, &op_info<ops::Sin>, &op_info<ops::Cos>, &op_info<ops::Erf>,
-                                  &op_info<ops::Exp>, &op_info<ops::Gelu>, &op_info<ops::Silu>, &op_info<ops::Softmax>};
-  if (!nudges_functions() || std::find(std::begin(approximated), std::end(approximated), &op) == std::end(approximated)) return;
+  const OpInfo* approximated[] = {&op_info<ops::Tanh>, &op_info<ops::Sigmoid>, &op_info<ops::Sin>,
+                                  &op_info<ops::Cos>,  &op_info<ops::Erf>,     &op_info<ops::Exp>,
+                                  &op_info<ops::Gelu>, &op_info<ops::Silu>,    &op_info<ops::Softmax>};
+  if (!nudges_functions() || std::find(std::begin(approximated), std::end(approximated), &op) == std::end(approximated))
+    return;
   const Number unit = array.dtype == DType::f32 ? 0x1p-23L : 0x1p-52L;
-  for (Number& x : array.data) x *= 1 + unit * (static_cast<Number>(std::hash<double>{}(static_cast<double>(x)) % 7) - 3);
+  for (Number& x : array.data)
+    x *= 1 + unit * (static_cast<Number>(std::hash<double>{}(static_cast<double>(x)) % 7) - 3);
 }
 
-inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs, const std::vector<std::int64_t>& symbols) {
-  std::vector<Array> values;                      // first results of nodes
-  std::vector<std::vector<Array>> further(graph.nodes().size());   // of nodes with several
+inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector<Array>& inputs,
+                                   const std::vector<std::int64_t>& symbols) {
+  std::vector<Array> values;                                      // first results of nodes
+  std::vector<std::vector<Array>> further(graph.nodes().size());  // of nodes with several
   auto value_of = [&](sinter::Value v) -> const Array& {
-    return v.result == 0 ? values[static_cast<std::size_t>(v.node)] : further[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)];
+    return v.result == 0 ? values[static_cast<std::size_t>(v.node)]
+                         : further[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)];
   };
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const sinter::Node& node = graph.nodes()[id];
@@ -559,10 +600,12 @@ inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector
       std::vector<Array> in;
       for (sinter::Value v : node.inputs) {
         in.push_back(value_of(v));
-        operands.push_back(one.input({in.back().dtype, {}, sinter::Shape(std::span<const std::int64_t>(in.back().extents))}));
+        operands.push_back(
+            one.input({in.back().dtype, {}, sinter::Shape(std::span<const std::int64_t>(in.back().extents))}));
       }
       sinter::Node copied = node;
-      for (sinter::Type& type : copied.types) type.shape = sinter::Shape(std::span<const std::int64_t>(numbers(type.shape, symbols)));
+      for (sinter::Type& type : copied.types)
+        type.shape = sinter::Shape(std::span<const std::int64_t>(numbers(type.shape, symbols)));
       copied.edit_attrs([&](sinter::Attrs& attrs) {
         attrs.shape = sinter::Shape(std::span<const std::int64_t>(numbers(node.attrs.shape, symbols)));
         attrs.limits = sinter::Shape(std::span<const std::int64_t>(numbers(node.attrs.limits, symbols)));

@@ -34,8 +34,12 @@ struct OtherBackend : Backend {
   std::string_view name() const override { return "other"; }
   std::string cache_key() const override { return "other"; }
   Limits limits() const override { return reference()->limits(); }
-  std::vector<Schedule> schedules(const Kernel& kernel, std::string* why) const override { return reference()->schedules(kernel, why); }
-  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override { return reference()->compile(kernel, schedule); }
+  std::vector<Schedule> schedules(const Kernel& kernel, std::string* why) const override {
+    return reference()->schedules(kernel, why);
+  }
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override {
+    return reference()->compile(kernel, schedule);
+  }
 };
 
 /// The reference back end, whose products take what computes their factors in.
@@ -47,7 +51,8 @@ struct PrologueBackend final : OtherBackend {
   }
 };
 
-/// What plans are tested on: the reference back end, with and without prologues, and each other with the reference back end behind it.
+/// What plans are tested on: the reference back end, with and without prologues, and each other with the reference back
+/// end behind it.
 inline std::vector<std::vector<Backend*>> backend_lists() {
   static PrologueBackend prologues;
   std::vector<std::vector<Backend*>> lists{{reference()}, {&prologues}};
@@ -76,16 +81,19 @@ inline PlanOptions op_by_op(std::vector<Backend*> backends = {reference()}) {
 inline std::string kinds(const Plan& plan) {
   constexpr const char* names[] = {"pointwise", "row", "column", "contraction"};
   std::string text;
-  for (const PlanStep& step : plan.steps()) text += (text.empty() ? "" : " ") + std::string(step.host ? "host" : names[static_cast<int>(step.kernel.kind)]);
+  for (const PlanStep& step : plan.steps())
+    text += (text.empty() ? "" : " ") + std::string(step.host ? "host" : names[static_cast<int>(step.kernel.kind)]);
   return text;
 }
 
 inline Ref<TensorImpl> to_value(const oracle::Array& array) {
   const Type type{array.dtype, Device::cpu(), Shape(std::span<const std::int64_t>(array.extents))};
-  auto value = TensorImpl::make_ready(type, Storage::allocate(static_cast<std::size_t>(array.size() * size_of(array.dtype))));
+  auto value =
+      TensorImpl::make_ready(type, Storage::allocate(static_cast<std::size_t>(array.size() * size_of(array.dtype))));
   visit_dtype(array.dtype, [&](auto tag) {
     using T = decltype(tag);
-    for (std::size_t i = 0; i < array.data.size(); ++i) static_cast<T*>(value->data())[i] = static_cast<T>(array.data[i]);
+    for (std::size_t i = 0; i < array.data.size(); ++i)
+      static_cast<T*>(value->data())[i] = static_cast<T>(array.data[i]);
   });
   return value;
 }
@@ -100,13 +108,16 @@ inline oracle::Array to_array(const TensorImpl& value) {
   oracle::for_each_index(array.extents, [&](const oracle::Extents& index) {
     std::int64_t at = 0;
     for (std::size_t i = 0; i < index.size(); ++i) at += index[i] * value.strides[i];
-    visit_dtype(array.dtype, [&](auto tag) { array.data[flat++] = static_cast<oracle::Number>(static_cast<const decltype(tag)*>(value.data())[at]); });
+    visit_dtype(array.dtype, [&](auto tag) {
+      array.data[flat++] = static_cast<oracle::Number>(static_cast<const decltype(tag)*>(value.data())[at]);
+    });
   });
   return array;
 }
 
 /// Values between -2 and 2; integers 0 to 3 (so that they serve as indices).
-inline std::vector<oracle::Array> random_inputs(const Graph& graph, std::span<const std::int64_t> symbols = {}, unsigned seed = 7) {
+inline std::vector<oracle::Array> random_inputs(const Graph& graph, std::span<const std::int64_t> symbols = {},
+                                                unsigned seed = 7) {
   std::mt19937 random(seed);
   std::vector<oracle::Array> inputs;
   for (Value v : graph.inputs()) {
@@ -136,10 +147,13 @@ inline std::string difference(const oracle::Array& found, const oracle::Array& w
   return "";
 }
 
-/// Does output `j` depend on rounding itself by a tenth of the tolerance or more, as where a comparison sees a tie only after
-/// rounding, or where many rounds of a loop blow it up? Then a difference in it says nothing.
-inline bool is_at_a_jump(const Graph& graph, const std::vector<oracle::Array>& inputs, const oracle::Array& wanted, std::size_t j, double tolerance) {
-  const auto differs = [&](const std::vector<oracle::Array>& outputs) { return !difference(outputs[j], wanted, tolerance / 10).empty(); };
+/// Does output `j` depend on rounding itself by a tenth of the tolerance or more, as where a comparison sees a tie only
+/// after rounding, or where many rounds of a loop blow it up? Then a difference in it says nothing.
+inline bool is_at_a_jump(const Graph& graph, const std::vector<oracle::Array>& inputs, const oracle::Array& wanted,
+                         std::size_t j, double tolerance) {
+  const auto differs = [&](const std::vector<oracle::Array>& outputs) {
+    return !difference(outputs[j], wanted, tolerance / 10).empty();
+  };
   return differs(oracle::evaluate_rounded(graph, inputs)) || differs(oracle::evaluate_nudged(graph, inputs)) ||
          differs(oracle::evaluate_ties(graph, inputs, oracle::NearTies::equal)) ||
          differs(oracle::evaluate_ties(graph, inputs, oracle::NearTies::the_other_way));
@@ -154,7 +168,9 @@ inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
   type.device = device;
   const std::size_t bytes = value.storage->bytes();
   Ref<Storage> storage = Storage::allocate(bytes, device);
-  if (bytes > 0) device_memory(from == Device::cpu() ? device : from, "test").copy(storage->data(), device, value.storage->data(), from, bytes);
+  if (bytes > 0)
+    device_memory(from == Device::cpu() ? device : from, "test")
+        .copy(storage->data(), device, value.storage->data(), from, bytes);
   return TensorImpl::make_ready(type, std::move(storage), value.offset, &value.strides);
 }
 
@@ -166,7 +182,8 @@ inline std::vector<oracle::Array> run(const Plan& plan, const std::vector<oracle
     if (plan.device() != Device::cpu()) values.back() = moved(*values.back(), plan.device());
   }
   std::vector<oracle::Array> outputs;
-  for (const auto& output : execute(plan, values)) outputs.push_back(to_array(output->type.device == Device::cpu() ? *output : *moved(*output, Device::cpu())));
+  for (const auto& output : execute(plan, values))
+    outputs.push_back(to_array(output->type.device == Device::cpu() ? *output : *moved(*output, Device::cpu())));
   return outputs;
 }
 

@@ -1,6 +1,7 @@
-// Two devices for tests on machines that have none: they take the places of cuda:0 and cuda:1. Their addresses are not those of the host, so
-// that whoever mistakes one for the other crashes; its work waits in a queue until somebody waits for it, so that whoever
-// reads too early reads what was there before; what was freed is overwritten. Kernels are those of the reference back end.
+// Two devices for tests on machines that have none: they take the places of cuda:0 and cuda:1. Their addresses are not
+// those of the host, so that whoever mistakes one for the other crashes; its work waits in a queue until somebody waits
+// for it, so that whoever reads too early reads what was there before; what was freed is overwritten. Kernels are those
+// of the reference back end.
 #pragma once
 
 #include <sinter/backend/reference/reference.hpp>
@@ -24,9 +25,11 @@ namespace sinter_test {
 class StandInMemory final : public sinter::DeviceMemory {
  public:
   static constexpr int devices = 2;
-  int waits = 0, copies_from_host = 0, groups = 0, copies_across = 0;   // counted; across: from one device to the other
+  int waits = 0, copies_from_host = 0, groups = 0, copies_across = 0;  // counted; across: from one device to the other
 
-  static void* there(void* host, int index = 0) { return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(host) | far << index); }
+  static void* there(void* host, int index = 0) {
+    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(host) | far << index);
+  }
   static void* here(const void* device) {
     const auto address = reinterpret_cast<std::uintptr_t>(device);
     if ((address & (far | far << 1)) == 0) throw sinter::InternalError("stand-in device: an address of the host");
@@ -34,7 +37,8 @@ class StandInMemory final : public sinter::DeviceMemory {
   }
   /// For work on device `index`: memory of the other is out of its reach.
   static void* here(const void* device, int index) {
-    if ((reinterpret_cast<std::uintptr_t>(device) & far << index) == 0) throw sinter::InternalError("stand-in device: an address of another device");
+    if ((reinterpret_cast<std::uintptr_t>(device) & far << index) == 0)
+      throw sinter::InternalError("stand-in device: an address of another device");
     return here(device);
   }
 
@@ -64,7 +68,8 @@ class StandInMemory final : public sinter::DeviceMemory {
       std::free(here(block.data));
     });
   }
-  void copy(void* to, sinter::Device to_device, const void* from, sinter::Device from_device, std::size_t bytes) override {
+  void copy(void* to, sinter::Device to_device, const void* from, sinter::Device from_device,
+            std::size_t bytes) override {
     if (bytes == 0) return;
     if (to_device == sinter::Device::cpu()) {
       flush();
@@ -76,7 +81,9 @@ class StandInMemory final : public sinter::DeviceMemory {
       enqueue([target, staged = std::move(staged)] { std::memcpy(target, staged.data(), staged.size()); });
     } else {
       copies_across += from_device != to_device;
-      enqueue([target = here(to, to_device.index), source = here(from, from_device.index), bytes] { std::memcpy(target, source, bytes); });
+      enqueue([target = here(to, to_device.index), source = here(from, from_device.index), bytes] {
+        std::memcpy(target, source, bytes);
+      });
     }
   }
   void synchronise(sinter::Device) override { flush(); }
@@ -92,21 +99,26 @@ class StandInMemory final : public sinter::DeviceMemory {
  private:
   static constexpr std::uintptr_t far = std::uintptr_t{1} << 60;
   std::deque<std::function<void()>> queue_;
-  std::set<void*> blocks_;   // of idle frames, too: a leak checker sees no pointer in an address that is not the host's
+  std::set<void*> blocks_;  // of idle frames, too: a leak checker sees no pointer in an address that is not the host's
 };
 
 /// A launch of the reference back end, enqueued.
 class StandInLaunch final : public sinter::Launch {
  public:
-  StandInLaunch(StandInMemory& memory, std::unique_ptr<sinter::Launch> launch, std::vector<std::size_t> bytes, std::uint64_t host_operands, int index = 0)
-      : memory_(memory), launch_(std::move(launch)), bytes_(std::move(bytes)), host_operands_(host_operands), index_(index) {}
+  StandInLaunch(StandInMemory& memory, std::unique_ptr<sinter::Launch> launch, std::vector<std::size_t> bytes,
+                std::uint64_t host_operands, int index = 0)
+      : memory_(memory),
+        launch_(std::move(launch)),
+        bytes_(std::move(bytes)),
+        host_operands_(host_operands),
+        index_(index) {}
   void run(void* const* operands) override {
     std::vector<void*> places;
     std::vector<std::int64_t> numbers(bytes_.size());
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
       const bool is_number = (host_operands_ >> i & 1) != 0;
       places.push_back(is_number || operands[i] == nullptr ? nullptr : StandInMemory::here(operands[i], index_));
-      if (is_number) std::memcpy(&numbers[i], operands[i], bytes_[i]);   // now: the host may change it
+      if (is_number) std::memcpy(&numbers[i], operands[i], bytes_[i]);  // now: the host may change it
     }
     memory_.enqueue([launch = launch_, places, numbers, host_operands = host_operands_]() mutable {
       for (std::size_t i = 0; i < places.size(); ++i)
@@ -117,7 +129,7 @@ class StandInLaunch final : public sinter::Launch {
 
  private:
   StandInMemory& memory_;
-  std::shared_ptr<sinter::Launch> launch_;   // may be gone before its work is done
+  std::shared_ptr<sinter::Launch> launch_;  // may be gone before its work is done
   std::vector<std::size_t> bytes_;
   std::uint64_t host_operands_;
   int index_;
@@ -126,7 +138,8 @@ class StandInLaunch final : public sinter::Launch {
 /// The launches in any order that the group allows.
 class StandInGroup final : public sinter::LaunchGroup {
  public:
-  StandInGroup(StandInMemory& memory, std::vector<sinter::GroupedLaunch> launches) : memory_(memory), launches_(std::move(launches)) {}
+  StandInGroup(StandInMemory& memory, std::vector<sinter::GroupedLaunch> launches)
+      : memory_(memory), launches_(std::move(launches)) {}
   void run(std::span<void* const* const> operands) override {
     ++memory_.groups;
     std::vector<std::uint8_t> is_done(launches_.size());
@@ -151,7 +164,8 @@ class StandInGroup final : public sinter::LaunchGroup {
 
 class StandInBackend final : public sinter::Backend {
  public:
-  explicit StandInBackend(StandInMemory& memory, int index = 0) : memory_(memory), index_(index), reference_(sinter::make_reference_backend()) {}
+  explicit StandInBackend(StandInMemory& memory, int index = 0)
+      : memory_(memory), index_(index), reference_(sinter::make_reference_backend()) {}
   /// Kernels that it does not take, by what it says of them; empty: it takes all.
   std::function<std::string(const sinter::Kernel&)> declines;
 
@@ -165,26 +179,38 @@ class StandInBackend final : public sinter::Backend {
     if (why != nullptr) *why = reason;
     return {};
   }
-  std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule) override {
+  std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel,
+                                                    const sinter::Schedule& schedule) override {
     return std::make_shared<const Compiled>(memory_, index_, kernel, reference_->compile(kernel, schedule));
   }
-  bool can_group(const sinter::Launch& launch) const override { return dynamic_cast<const StandInLaunch*>(&launch) != nullptr; }
-  std::unique_ptr<sinter::LaunchGroup> group(std::vector<sinter::GroupedLaunch> launches) override { return std::make_unique<StandInGroup>(memory_, std::move(launches)); }
-  std::unique_ptr<sinter::Launch> bind_host_op(const sinter::HostOp& op, std::span<const std::int64_t> symbols, const sinter::StepContext& step) override {
+  bool can_group(const sinter::Launch& launch) const override {
+    return dynamic_cast<const StandInLaunch*>(&launch) != nullptr;
+  }
+  std::unique_ptr<sinter::LaunchGroup> group(std::vector<sinter::GroupedLaunch> launches) override {
+    return std::make_unique<StandInGroup>(memory_, std::move(launches));
+  }
+  std::unique_ptr<sinter::Launch> bind_host_op(const sinter::HostOp& op, std::span<const std::int64_t> symbols,
+                                               const sinter::StepContext& step) override {
     if (op.run != nullptr) return nullptr;
     const auto size = static_cast<std::size_t>(size_of(op.scatter.dtype));
-    return std::make_unique<StandInLaunch>(memory_, sinter::bind_host_op(op, symbols), std::vector<std::size_t>{8, size, size}, step.host_operands, index_);
+    return std::make_unique<StandInLaunch>(memory_, sinter::bind_host_op(op, symbols),
+                                           std::vector<std::size_t>{8, size, size}, step.host_operands, index_);
   }
 
  private:
   class Compiled final : public sinter::Executable {
    public:
-    Compiled(StandInMemory& memory, int index, const sinter::Kernel& kernel, std::shared_ptr<const sinter::Executable> executable)
+    Compiled(StandInMemory& memory, int index, const sinter::Kernel& kernel,
+             std::shared_ptr<const sinter::Executable> executable)
         : memory_(memory), index_(index), executable_(std::move(executable)) {
-      for (const sinter::Operand& operand : kernel.operands) bytes_.push_back(static_cast<std::size_t>(size_of(operand.dtype)));
+      for (const sinter::Operand& operand : kernel.operands)
+        bytes_.push_back(static_cast<std::size_t>(size_of(operand.dtype)));
     }
-    std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry) const override { return bind(geometry, {}); }
-    std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry, const sinter::StepContext& step) const override {
+    std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry) const override {
+      return bind(geometry, {});
+    }
+    std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry,
+                                         const sinter::StepContext& step) const override {
       return std::make_unique<StandInLaunch>(memory_, executable_->bind(geometry), bytes_, step.host_operands, index_);
     }
 

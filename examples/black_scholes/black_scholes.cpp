@@ -1,5 +1,5 @@
-// Prices European calls and their Greeks. The price is written once, in f64; the Greeks are its derivatives, taken by grad,
-// and everything is one compiled function. Each number is checked against the closed form.
+// Prices European calls and their Greeks. The price is written once, in f64; the Greeks are its derivatives, taken by
+// grad, and everything is one compiled function. Each number is checked against the closed form.
 #include <sinter/sinter.hpp>
 
 #include <algorithm>
@@ -27,9 +27,13 @@ struct Greeks {
 
 /// Options do not depend on each other, so the gradient of the sum of prices holds each one's derivative.
 Greeks value(Tensor s, Tensor k, Tensor t, Tensor v, Scalar r) {
-  auto total = [&](const Tensor& spot, const Tensor& time, const Tensor& volatility) { return sum(call_price(spot, k, time, volatility, r)); };
+  auto total = [&](const Tensor& spot, const Tensor& time, const Tensor& volatility) {
+    return sum(call_price(spot, k, time, volatility, r));
+  };
   auto [delta, decay, vega] = jit::grad<0, 1, 2>(total)(s, t, v);
-  auto total_delta = [&](const Tensor& spot) { return sum(jit::grad([&](const Tensor& inner) { return total(inner, t, v); })(spot)); };
+  auto total_delta = [&](const Tensor& spot) {
+    return sum(jit::grad([&](const Tensor& inner) { return total(inner, t, v); })(spot));
+  };
   return {call_price(s, k, t, v, r), delta, jit::grad(total_delta)(s), vega, -decay};
 }
 
@@ -48,13 +52,15 @@ int main() {
   const double rate = 0.03;
   std::vector<double> spots, strikes, times, volatilities;
   for (double strike : {80.0, 100.0, 120.0})
-    for (double time : {0.25, 1.0}) spots.push_back(100), strikes.push_back(strike), times.push_back(time), volatilities.push_back(0.2 + 0.05 * time);
+    for (double time : {0.25, 1.0})
+      spots.push_back(100), strikes.push_back(strike), times.push_back(time), volatilities.push_back(0.2 + 0.05 * time);
 
   auto greeks = jit::compile(value);
   Greeks g = greeks(copy_of(spots), copy_of(strikes), copy_of(times), copy_of(volatilities), rate);
 
-  const std::vector<std::vector<double>> columns{to_vector<double>(g.price), to_vector<double>(g.delta), to_vector<double>(g.gamma),
-                                                 to_vector<double>(g.vega), to_vector<double>(g.theta)};
+  const std::vector<std::vector<double>> columns{to_vector<double>(g.price), to_vector<double>(g.delta),
+                                                 to_vector<double>(g.gamma), to_vector<double>(g.vega),
+                                                 to_vector<double>(g.theta)};
   double worst = 0;
   std::printf("strike  years   vol     price    delta    gamma     vega    theta\n");
   for (std::size_t i = 0; i < spots.size(); ++i) {

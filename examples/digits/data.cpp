@@ -18,8 +18,11 @@ Digits read_digits(const std::string& path) {
     std::string field;
     std::vector<int> values;
     while (std::getline(fields, field, ',')) values.push_back(std::stoi(field));
-    if (values.size() != 65) throw std::runtime_error(path + ":" + std::to_string(number) + ": 65 numbers expected, " + std::to_string(values.size()) + " found");
-    for (int i = 0; i < 64; ++i) digits.pixels.push_back(static_cast<float>(values[static_cast<std::size_t>(i)]) / 16.f);
+    if (values.size() != 65)
+      throw std::runtime_error(path + ":" + std::to_string(number) + ": 65 numbers expected, " +
+                               std::to_string(values.size()) + " found");
+    for (int i = 0; i < 64; ++i)
+      digits.pixels.push_back(static_cast<float>(values[static_cast<std::size_t>(i)]) / 16.f);
     digits.labels.push_back(values[64]);
   }
   return digits;

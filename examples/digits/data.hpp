@@ -6,8 +6,8 @@
 #include <vector>
 
 struct Digits {
-  std::vector<float> pixels;            // n x 64, in [0, 1]
-  std::vector<std::int64_t> labels;     // n
+  std::vector<float> pixels;         // n x 64, in [0, 1]
+  std::vector<std::int64_t> labels;  // n
   std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
 };
 

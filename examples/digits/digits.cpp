@@ -26,7 +26,9 @@ struct Settings {
 
 constexpr std::int64_t batch_size = 64;
 
-double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 Tensor pixels_of(const Digits& digits) { return copy_of(digits.pixels, {digits.count(), 64}); }
 Tensor labels_of(const Digits& digits) { return copy_of(digits.labels, {digits.count()}); }
@@ -61,7 +63,8 @@ Curve train(const char* name, const Net& net, const Digits& data, const Digits& 
     curve.values.push_back(total / static_cast<double>(batches));
     std::printf("\r%-4s epoch %2d/%d [", name, epoch + 1, epochs);
     for (int i = 0; i < 24; ++i) std::putchar(i * epochs < (epoch + 1) * 24 ? '#' : '.');
-    std::printf("] loss %.4f  train %.2f %%  test %.2f %%", curve.values.back(), 100 * accuracy(predict, data), 100 * accuracy(predict, test));
+    std::printf("] loss %.4f  train %.2f %%  test %.2f %%", curve.values.back(), 100 * accuracy(predict, data),
+                100 * accuracy(predict, test));
     std::fflush(stdout);
   }
   jit::Stats stats = step.stats();
@@ -77,7 +80,9 @@ double median_us(F&& run) {
     run();
     if (default_device() != Device::cpu()) cuda::synchronize(default_device());
   };
-  call(), call(), call();
+  call();
+  call();
+  call();
   std::vector<double> times;
   double start = seconds_now();
   while (seconds_now() - start < 0.7 || times.size() < 5) {
@@ -113,7 +118,7 @@ void compare_ways(const Digits& train_data) {
   {
     Mlp net;
     bool was_eager = Context::get().is_eager;
-    Context::get().is_eager = true;   // as SINTER_EAGER=1: every operation runs as soon as it is written
+    Context::get().is_eager = true;  // as SINTER_EAGER=1: every operation runs as soon as it is written
     double us = median_us([&] { eval(training_step(net, x, y, 0.01)); });
     Context::get().is_eager = was_eager;
     lines.push_back({"op by op", us, 0, 0});
@@ -126,13 +131,19 @@ void compare_ways(const Digits& train_data) {
     // Both must learn the same: the peer's loss after ten steps is compared before anything is timed.
     auto step = jit::compile(function);
     float ours = 0, theirs = 0;
-    for (int i = 0; i < 10; ++i) ours = item<float>(step(net, x, y, 0.1)), theirs = peer.step(part.pixels.data(), part.labels.data(), batch_size, 0.1f);
-    if (!(std::abs(ours - theirs) < 1e-3f)) throw std::runtime_error("the Eigen peer computes another loss: " + std::to_string(theirs) + " against " + std::to_string(ours));
+    for (int i = 0; i < 10; ++i)
+      ours = item<float>(step(net, x, y, 0.1)),
+      theirs = peer.step(part.pixels.data(), part.labels.data(), batch_size, 0.1f);
+    if (!(std::abs(ours - theirs) < 1e-3f))
+      throw std::runtime_error("the Eigen peer computes another loss: " + std::to_string(theirs) + " against " +
+                               std::to_string(ours));
     double us = median_us([&] { peer.step(part.pixels.data(), part.labels.data(), batch_size, 0.01f); });
     lines.push_back({"Eigen by hand", us, 0, 0});
   }
-  const std::string where = is_on_cpu ? std::to_string(thread_count()) + " threads" : cuda::device_info(default_device()).name + "; Eigen on the CPU";
-  std::printf("\none training step of the MLP (batch %lld, 64-128-10, %s)\n", static_cast<long long>(batch_size), where.c_str());
+  const std::string where = is_on_cpu ? std::to_string(thread_count()) + " threads"
+                                      : cuda::device_info(default_device()).name + "; Eigen on the CPU";
+  std::printf("\none training step of the MLP (batch %lld, 64-128-10, %s)\n", static_cast<long long>(batch_size),
+              where.c_str());
   std::printf("%-20s %12s %22s %12s %8s\n", "way", "us per step", "compiled is faster by", "compile ms", "kernels");
   for (const Line& line : lines) {
     std::printf("%-20s %12.1f %21.2fx", line.way, line.us, line.us / compiled);
@@ -145,21 +156,27 @@ void draw_misread(const std::string& path, const Mlp& mlp, const Digits& test) {
   std::vector<std::int64_t> guesses = to_vector<std::int64_t>(argmax(mlp(pixels_of(test)), 1));
   std::vector<Misread> misread;
   for (std::size_t i = 0; i < guesses.size(); ++i)
-    if (guesses[i] != test.labels[i]) misread.push_back({test.pixels.data() + i * 64, static_cast<int>(test.labels[i]), static_cast<int>(guesses[i])});
+    if (guesses[i] != test.labels[i])
+      misread.push_back({test.pixels.data() + i * 64, static_cast<int>(test.labels[i]), static_cast<int>(guesses[i])});
   write_misread(path, misread);
 }
 
 int run(const Settings& settings) {
   // The one line that puts the whole program on a GPU: what names no device is made there.
-  if (settings.device != "cpu") set_default_device(Device::cuda(settings.device.size() > 5 ? std::atoi(settings.device.c_str() + 5) : 0));
+  if (settings.device != "cpu")
+    set_default_device(Device::cuda(settings.device.size() > 5 ? std::atoi(settings.device.c_str() + 5) : 0));
   Digits all = read_digits(settings.data), train_data, test;
   split(all, 297, train_data, test);
-  std::printf("digits: %lld to train, %lld to test\n", static_cast<long long>(train_data.count()), static_cast<long long>(test.count()));
+  std::printf("digits: %lld to train, %lld to test\n", static_cast<long long>(train_data.count()),
+              static_cast<long long>(test.count()));
   manual_seed(3);
   Mlp mlp;
   Cnn cnn;
-  std::vector<Curve> curves{train("MLP", mlp, train_data, test, settings.epochs), train("CNN", cnn, train_data, test, settings.epochs)};
-  auto final_accuracy = [&](const auto& net) { return accuracy([&](const Tensor& x) { return argmax(net(x), 1); }, test); };
+  std::vector<Curve> curves{train("MLP", mlp, train_data, test, settings.epochs),
+                            train("CNN", cnn, train_data, test, settings.epochs)};
+  auto final_accuracy = [&](const auto& net) {
+    return accuracy([&](const Tensor& x) { return argmax(net(x), 1); }, test);
+  };
   double mlp_accuracy = final_accuracy(mlp), cnn_accuracy = final_accuracy(cnn);
   std::printf("test accuracy: MLP %.2f %%, CNN %.2f %%\n", 100 * mlp_accuracy, 100 * cnn_accuracy);
   compare_ways(train_data);
@@ -194,7 +211,8 @@ int main(int argc, char** argv) {
     else if (arg == "--data") settings.data = value();
     else if (arg == "--device") {
       settings.device = value();
-      const bool is_gpu = settings.device.rfind("cuda", 0) == 0 && (settings.device.size() == 4 || settings.device[4] == ':');
+      const bool is_gpu =
+          settings.device.rfind("cuda", 0) == 0 && (settings.device.size() == 4 || settings.device[4] == ':');
       if (settings.device != "cpu" && !is_gpu) {
         std::fprintf(stderr, "unknown device '%s'; see --help\n", settings.device.c_str());
         return 2;

@@ -13,7 +13,8 @@ struct EigenMlp::Weights {
   Row b1, b2;
 };
 
-EigenMlp::EigenMlp(int inputs, int hidden, int classes, const float* w1, const float* w2) : weights_(std::make_unique<Weights>()) {
+EigenMlp::EigenMlp(int inputs, int hidden, int classes, const float* w1, const float* w2)
+    : weights_(std::make_unique<Weights>()) {
   weights_->w1 = Eigen::Map<const Matrix>(w1, inputs, hidden);
   weights_->w2 = Eigen::Map<const Matrix>(w2, hidden, classes);
   weights_->b1 = Row::Zero(hidden);

@@ -6,10 +6,10 @@
 
 struct Curve {
   std::string name;
-  std::vector<double> values;   // one per epoch
+  std::vector<double> values;  // one per epoch
 };
 struct Misread {
-  const float* pixels;          // 64, in [0, 1]
+  const float* pixels;  // 64, in [0, 1]
   int label, guess;
 };
 

@@ -19,7 +19,9 @@ class Controller {
  public:
   Controller(const Mat3& inertia, double limit) : inertia_(inertia), limit_(limit) {}
 
-  void step(const Vec3& error, const Vec3& rate, Vec3& torque) const { law_.into(torque)(error, rate, inertia_, kp_, kd_, limit_); }
+  void step(const Vec3& error, const Vec3& rate, Vec3& torque) const {
+    law_.into(torque)(error, rate, inertia_, kp_, kd_, limit_);
+  }
   jit::Stats stats() const { return law_.stats(); }
 
   Vec3 by_hand(const Vec3& error, const Vec3& rate) const {
@@ -39,9 +41,7 @@ class Controller {
 
 int main() {
   Mat3 inertia;
-  inertia << 2.0, 0.3, 0.0,
-             0.3, 1.5, 0.1,
-             0.0, 0.1, 0.8;
+  inertia << 2.0, 0.3, 0.0, 0.3, 1.5, 0.1, 0.0, 0.1, 0.8;
   const Mat3 inverse = inertia.inverse();
   const Controller controller(inertia, 20.0);
   const Vec3 target(0.5, -0.25, 1.0);
@@ -55,10 +55,12 @@ int main() {
     controller.step(error, velocity, torque);
     worst = std::max(worst, (torque - controller.by_hand(error, velocity)).norm());
     if (i % 500 == 0)
-      std::printf("%4.1f  %7.4f %7.4f %7.4f  %7.3f %7.3f %7.3f\n", i * dt, position[0], position[1], position[2], torque[0], torque[1], torque[2]);
+      std::printf("%4.1f  %7.4f %7.4f %7.4f  %7.3f %7.3f %7.3f\n", i * dt, position[0], position[1], position[2],
+                  torque[0], torque[1], torque[2]);
     velocity += dt * (inverse * torque);
     position += dt * velocity;
   }
-  std::printf("compiled %lld time; as Eigen by hand: %s\n", static_cast<long long>(controller.stats().compiles), worst < 1e-12 ? "yes" : "NO");
+  std::printf("compiled %lld time; as Eigen by hand: %s\n", static_cast<long long>(controller.stats().compiles),
+              worst < 1e-12 ? "yes" : "NO");
   return worst < 1e-12 && (position - target).norm() < 1e-2 ? 0 : 1;
 }

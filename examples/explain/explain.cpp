@@ -1,5 +1,5 @@
-// Shows what becomes of a small function: explain() prints guards, graphs, the plan and the machine code; then the passes,
-// on a graph written as text.
+// Shows what becomes of a small function: explain() prints guards, graphs, the plan and the machine code; then the
+// passes, on a graph written as text.
 #include <sinter/graphs.hpp>
 
 #include <iostream>
@@ -31,8 +31,12 @@ int main() {
 
   std::cout << "---- the passes\n";
   PipelineOptions options;
-  options.observe = [](std::string_view pass, const Graph& graph, double) { std::cout << pass << ": " << graph.nodes().size() << " nodes\n"; };
-  Graph written = parse_graph("graph(%0: f32[16, 64]) { %1: f32[16, 64] = log_softmax(%0) {axes=[1]}; %2: f32[16, 64] = mul(%1, 1); return %2 }");
+  options.observe = [](std::string_view pass, const Graph& graph, double) {
+    std::cout << pass << ": " << graph.nodes().size() << " nodes\n";
+  };
+  Graph written = parse_graph(
+      "graph(%0: f32[16, 64]) { %1: f32[16, 64] = log_softmax(%0) {axes=[1]}; %2: f32[16, 64] = mul(%1, 1); return %2 "
+      "}");
   std::cout << written.text() << "\n";
   std::cout << run_pipeline(written, options).text() << "\n";
 }

@@ -1,6 +1,6 @@
 // Sinter in ten lines: a function of tensors, compiled at its first call.
-#include <sinter/sinter.hpp>
 #include <iostream>
+#include <sinter/sinter.hpp>
 using namespace sinter;
 
 int main() {

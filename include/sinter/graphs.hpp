@@ -1,5 +1,5 @@
-// What tools for graphs and plans include besides sinter.hpp: records, ops, the passes, plans and back ends that compiled functions are made
-// with. In the header-only library and the single header these names come with sinter.hpp.
+// What tools for graphs and plans include besides sinter.hpp: records, ops, the passes, plans and back ends that
+// compiled functions are made with. In the header-only library and the single header these names come with sinter.hpp.
 #pragma once
 
 #include <sinter/graph/record.hpp>

@@ -18,12 +18,12 @@
 #include <sinter/jit/control.hpp>
 #include <sinter/jit/custom_op.hpp>
 #include <sinter/jit/effects.hpp>
-#include <sinter/jit/region.hpp>
 #include <sinter/jit/escape.hpp>
 #include <sinter/jit/eval.hpp>
 #include <sinter/jit/lazy.hpp>
 #include <sinter/jit/marks.hpp>
 #include <sinter/jit/options.hpp>
+#include <sinter/jit/region.hpp>
 #include <sinter/jit/stance.hpp>
 #include <sinter/tensor/precision.hpp>
 #include <sinter/tensor/storage.hpp>
@@ -32,8 +32,8 @@
 // The definitions come after all declarations: base/config.hpp says which parts of them this file holds.
 #ifdef SINTER_IMPLEMENTATION_CORE
 #include <sinter/src_core.hpp>
-#include <sinter/src_ops.hpp>
 #include <sinter/src_expr.hpp>
+#include <sinter/src_ops.hpp>
 #include <sinter/src_passes.hpp>
 #endif
 #ifdef SINTER_IMPLEMENTATION_KERNEL
@@ -41,9 +41,9 @@
 #include <sinter/src_runtime.hpp>
 #endif
 #ifdef SINTER_IMPLEMENTATION_BACKENDS
+#include <sinter/src_cuda.hpp>
 #include <sinter/src_reference.hpp>
 #include <sinter/src_x86.hpp>
-#include <sinter/src_cuda.hpp>
 #endif
 #ifdef SINTER_IMPLEMENTATION_JIT
 #include <sinter/src_jit.hpp>

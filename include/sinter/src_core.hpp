@@ -1,4 +1,5 @@
-// Every definition of base, tensor and graph. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of base, tensor and graph. Included by sinter.hpp when header-only, else by one translation unit:
+// see src.hpp.
 #pragma once
 // base
 #include <sinter/base/context.ipp>

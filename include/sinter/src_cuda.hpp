@@ -1,16 +1,18 @@
-// Every definition of the CUDA back end. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of the CUDA back end. Included by sinter.hpp when header-only, else by one translation unit: see
+// src.hpp.
 #pragma once
 // backend/cuda
 #include <sinter/backend/cuda/cuda.ipp>
 #ifdef SINTER_CUDA
 #include <sinter/backend/cuda/api.ipp>
-#include <sinter/backend/cuda/cublaslt_api.ipp>
 #include <sinter/backend/cuda/backend.ipp>
 #include <sinter/backend/cuda/choice.ipp>
+#include <sinter/backend/cuda/cublaslt_api.ipp>
 #include <sinter/backend/cuda/device.ipp>
 #include <sinter/backend/cuda/driver.ipp>
 #include <sinter/backend/cuda/group.ipp>
 #include <sinter/backend/cuda/library_product.ipp>
+#include <sinter/backend/cuda/pool.ipp>
 #include <sinter/backend/cuda/source.ipp>
 #include <sinter/backend/cuda/source_factor.ipp>
 #include <sinter/backend/cuda/source_nest.ipp>
@@ -22,5 +24,4 @@
 #include <sinter/backend/cuda/source_tensor.ipp>
 #include <sinter/backend/cuda/source_transpose.ipp>
 #include <sinter/backend/cuda/source_writer.ipp>
-#include <sinter/backend/cuda/pool.ipp>
 #endif

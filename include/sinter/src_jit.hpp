@@ -1,4 +1,5 @@
-// Every definition of jit, and what stands on it. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of jit, and what stands on it. Included by sinter.hpp when header-only, else by one translation
+// unit: see src.hpp.
 #pragma once
 // jit
 #include <sinter/jit/backends.ipp>

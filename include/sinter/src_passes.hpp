@@ -1,10 +1,11 @@
-// Every definition of autodiff and passes. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of autodiff and passes. Included by sinter.hpp when header-only, else by one translation unit: see
+// src.hpp.
 #pragma once
 // autodiff
+#include <sinter/autodiff/call.ipp>
 #include <sinter/autodiff/custom.ipp>
 #include <sinter/autodiff/cut.ipp>
 #include <sinter/autodiff/forward.ipp>
-#include <sinter/autodiff/call.ipp>
 #include <sinter/autodiff/reverse.ipp>
 #include <sinter/autodiff/tape.ipp>
 #include <sinter/autodiff/trace.ipp>

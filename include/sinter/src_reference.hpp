@@ -1,4 +1,5 @@
-// Every definition of the reference back end. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of the reference back end. Included by sinter.hpp when header-only, else by one translation unit:
+// see src.hpp.
 #pragma once
 // backend/reference
 #include <sinter/backend/reference/interpreter.ipp>

@@ -1,6 +1,7 @@
-// Every definition of the x86 back end. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of the x86 back end. Included by sinter.hpp when header-only, else by one translation unit: see
+// src.hpp.
 #pragma once
-#include <sinter/base/config.hpp>   // knows whether this is an x86-64 processor
+#include <sinter/base/config.hpp>  // knows whether this is an x86-64 processor
 // backend/x86
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.ipp>

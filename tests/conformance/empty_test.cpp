@@ -1,5 +1,5 @@
-// Empty tensors: every kind of op, with each of its extents 0, behind views that the kernels read through and given as views,
-// with gradients, compiled for fixed and for symbolic extents, against what runs uncompiled.
+// Empty tensors: every kind of op, with each of its extents 0, behind views that the kernels read through and given as
+// views, with gradients, compiled for fixed and for symbolic extents, against what runs uncompiled.
 #include "../catch.hpp"
 
 #include <sinter/sinter.hpp>
@@ -60,16 +60,21 @@ const Row rows[] = {
     {"softmax of columns", {"nm"}, [](const Inputs& in) -> Tensor { return softmax(in[0], 0); }},
     {"log_softmax", {"nm"}, [](const Inputs& in) -> Tensor { return log_softmax(in[0], 1); }},
     {"logsumexp", {"nm"}, [](const Inputs& in) -> Tensor { return logsumexp(in[0], 1); }},
-    {"layer_norm", {"nm", "m", "m"}, [](const Inputs& in) -> Tensor { return layer_norm(in[0], {in[0].size(1)}, in[1], in[2]); }},
+    {"layer_norm", {"nm", "m", "m"},
+     [](const Inputs& in) -> Tensor { return layer_norm(in[0], {in[0].size(1)}, in[1], in[2]); }},
     {"mse_loss", {"nm", "nm"}, [](const Inputs& in) -> Tensor { return mse_loss(in[0], in[1]); }},
-    {"cross_entropy", {"nm", "n"}, [](const Inputs& in) -> Tensor { return cross_entropy(in[0], cast(in[1] * 0, DType::i64)); }},
+    {"cross_entropy", {"nm", "n"},
+     [](const Inputs& in) -> Tensor { return cross_entropy(in[0], cast(in[1] * 0, DType::i64)); }},
     {"matmul", {"nk", "km"}, [](const Inputs& in) -> Tensor { return matmul(in[0], in[1]); }},
     {"matmul, transposed", {"kn", "mk"}, [](const Inputs& in) -> Tensor { return matmul(in[0].t(), in[1].t()); }},
-    {"matmul, fused", {"nk", "km", "m"}, [](const Inputs& in) -> Tensor { return gelu(matmul(tanh(in[0]), in[1]) + in[2]); }},
+    {"matmul, fused", {"nk", "km", "m"},
+     [](const Inputs& in) -> Tensor { return gelu(matmul(tanh(in[0]), in[1]) + in[2]); }},
     {"matmul, batched", {"bnk", "bkm"}, [](const Inputs& in) -> Tensor { return matmul(in[0], in[1]); }},
-    {"matmul of f64", {"nk", "km"}, [](const Inputs& in) -> Tensor { return matmul(cast(in[0], DType::f64), cast(in[1], DType::f64)); }},
+    {"matmul of f64", {"nk", "km"},
+     [](const Inputs& in) -> Tensor { return matmul(cast(in[0], DType::f64), cast(in[1], DType::f64)); }},
     {"matmul, vector", {"nk", "k"}, [](const Inputs& in) -> Tensor { return matmul(in[0], in[1]); }},
-    {"attention", {"bnk", "bmk", "bmj"}, [](const Inputs& in) -> Tensor { return scaled_dot_product_attention(in[0], in[1], in[2]); }},
+    {"attention", {"bnk", "bmk", "bmj"},
+     [](const Inputs& in) -> Tensor { return scaled_dot_product_attention(in[0], in[1], in[2]); }},
     {"conv2d", {"bcnm", "dc33"}, [](const Inputs& in) -> Tensor { return conv2d(in[0], in[1], {.padding = 1}); }},
     {"max_pool2d", {"bcnm"}, [](const Inputs& in) -> Tensor { return max_pool2d(in[0], 2); }},
     {"avg_pool2d", {"bcnm"}, [](const Inputs& in) -> Tensor { return avg_pool2d(in[0], 2); }},
@@ -80,11 +85,13 @@ const Row rows[] = {
     {"roll", {"nm"}, [](const Inputs& in) -> Tensor { return roll(in[0], 1, 0); }},
     {"slice", {"nm"}, [](const Inputs& in) -> Tensor { return in[0](all, slice(0, 0)) + 1; }},
     {"flatten", {"nmk"}, [](const Inputs& in) -> Tensor { return flatten(exp(in[0]), 0, 1); }},
-    {"reshape", {"nmk"}, [](const Inputs& in) -> Tensor { return reshape(in[0] + 1, {in[0].size(1), in[0].size(2), in[0].size(0)}); }},
+    {"reshape", {"nmk"},
+     [](const Inputs& in) -> Tensor { return reshape(in[0] + 1, {in[0].size(1), in[0].size(2), in[0].size(0)}); }},
     {"expand", {"n1"}, [](const Inputs& in) -> Tensor { return expand(in[0], {in[0].size(0), 4}) * 2; }},
     {"expand to none", {"n1"}, [](const Inputs& in) -> Tensor { return sum(expand(in[0], {in[0].size(0), 0}), 1); }},
     {"take", {"nm", "k"}, [](const Inputs& in) -> Tensor { return take(in[0], cast(in[1] * 0, DType::i64), 1); }},
-    {"embedding", {"nm", "k"}, [](const Inputs& in) -> Tensor { return embedding(cast(in[1] * 0, DType::i64), in[0]); }},
+    {"embedding", {"nm", "k"},
+     [](const Inputs& in) -> Tensor { return embedding(cast(in[1] * 0, DType::i64), in[0]); }},
     {"one_hot", {"n"}, [](const Inputs& in) -> Tensor { return one_hot(cast(in[0] * 0, DType::i64), 3); }, false},
     {"update", {"nm", "n"}, [](const Inputs& in) -> Tensor { Tensor x = in[0] * 1; x.at(all, 0) = in[1]; return x; }},
     {"random", {"nm"}, [](const Inputs& in) -> Tensor { return rand({in[0].size(0), in[0].size(1)}) * 0 + in[0]; }},
@@ -173,9 +180,7 @@ Outcome outcome_of(const std::function<Inputs()>& call) {
       outcome.what += std::string(name(x.dtype())) + x.shape().text();
       for (double number : to_vector<double>(cast(x, DType::f64))) outcome.numbers.push_back(number);
     }
-  } catch (const InternalError& error) {
-    outcome = {std::string(error.what()), {}};
-  } catch (const UserError&) {
+  } catch (const InternalError& error) { outcome = {std::string(error.what()), {}}; } catch (const UserError&) {
     outcome = {"UserError", {}};
   }
   return outcome;
@@ -191,7 +196,8 @@ void check(const Row& row, Placement placement, bool differentiates) {
       const Inputs in = inputs_of(row, extents, placement);
       std::string shapes;
       for (const Tensor& x : in) shapes += x.shape().text();
-      INFO(row.name << shapes << (differentiates ? ", gradient" : "") << ", placement " << static_cast<int>(placement) << ", " << backend);
+      INFO(row.name << shapes << (differentiates ? ", gradient" : "") << ", placement " << static_cast<int>(placement)
+                    << ", " << backend);
       const Outcome expected = outcome_of([&] { return run(in); });
       CHECK(outcome_of([&] { return jit::compile(run, {.backend = backend})(in); }) == expected);
       CHECK(outcome_of([&] { return symbolic(in); }) == expected);
@@ -207,11 +213,13 @@ void check_placement(Placement placement) {
   }
 }
 
-/// The first axis without its first two rows: empty only when a compiled function of symbolic extents is called with two.
+/// The first axis without its first two rows: empty only when a compiled function of symbolic extents is called with
+/// two.
 std::function<Inputs(const Inputs&)> behind_two_rows(const Row& row, Placement placement, bool differentiates) {
   return [run = function_of(row, Placement::dense, differentiates), placement](const Inputs& in) {
     Inputs parts;
-    for (const Tensor& x : in) parts.push_back(placement == Placement::dense ? x(slice(2)) : turned(turned(x)(slice(2))));
+    for (const Tensor& x : in)
+      parts.push_back(placement == Placement::dense ? x(slice(2)) : turned(turned(x)(slice(2))));
     return run(parts);
   };
 }
@@ -221,7 +229,8 @@ std::function<Inputs(const Inputs&)> behind_two_rows(const Row& row, Placement p
 TEST_CASE("empty tensors: extents that are 0 in one call of many", "[empty]") {
   for (const Row& row : rows) {
     const std::string_view letters = row.shapes[0];
-    const bool fits = letters.size() > 1 && row.shapes.size() <= 2 && (row.shapes.size() == 1 || row.shapes[1] == letters);
+    const bool fits =
+        letters.size() > 1 && row.shapes.size() <= 2 && (row.shapes.size() == 1 || row.shapes[1] == letters);
     if (!fits || letters.find('1') != std::string_view::npos) continue;
     for (Placement placement : {Placement::dense, Placement::view_given})
       for (bool differentiates : {false, true}) {
@@ -230,8 +239,12 @@ TEST_CASE("empty tensors: extents that are 0 in one call of many", "[empty]") {
         auto symbolic = jit::compile(run, {.dynamic = jit::Dynamic::always});
         for (std::int64_t n : {5, 2, 4}) {
           Inputs in;
-          for (std::size_t i = 0; i < row.shapes.size(); ++i) in.push_back(randn(letters.size() == 2 ? Shape{n, n} : letters.size() == 3 ? Shape{n, n, n} : Shape{n, 3, n, n}));
-          INFO(row.name << (differentiates ? ", gradient" : "") << ", placement " << static_cast<int>(placement) << ", " << n);
+          for (std::size_t i = 0; i < row.shapes.size(); ++i)
+            in.push_back(randn(letters.size() == 2   ? Shape{n, n}
+                               : letters.size() == 3 ? Shape{n, n, n}
+                                                     : Shape{n, 3, n, n}));
+          INFO(row.name << (differentiates ? ", gradient" : "") << ", placement " << static_cast<int>(placement) << ", "
+                        << n);
           const Outcome expected = outcome_of([&] { return run(in); });
           CHECK(outcome_of([&] { return symbolic(in); }) == expected);
         }

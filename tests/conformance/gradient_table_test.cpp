@@ -1,5 +1,6 @@
-// Values and gradients at NaN, infinities, kinks, bounds and ties are PyTorch's. The table is made by tools/gradient_table.py;
-// each of its rows is run in every way of calling. Operands of one row are rows of tensors, so that kernels see them side by side.
+// Values and gradients at NaN, infinities, kinks, bounds and ties are PyTorch's. The table is made by
+// tools/gradient_table.py; each of its rows is run in every way of calling. Operands of one row are rows of tensors, so
+// that kernels see them side by side.
 #include "../catch.hpp"
 
 #include <sinter/sinter.hpp>
@@ -84,9 +85,12 @@ const std::map<std::string_view, Function>& functions() {
       {"logsumexp", [](const Inputs& in) { return logsumexp(in[0], -1, keepdim); }},
       {"softmax", [](const Inputs& in) { return softmax(in[0], -1) * rising(in[0]); }},
       {"log_softmax", [](const Inputs& in) { return log_softmax(in[0], -1) * rising(in[0]); }},
-      {"max_pool2d", [](const Inputs& in) { return pooled(in[0], 2, [](const Tensor& x) { return max_pool2d(x, 2); }); }},
-      {"avg_pool2d", [](const Inputs& in) { return pooled(in[0], 2, [](const Tensor& x) { return avg_pool2d(x, 2); }); }},
-      {"max_pool2d_overlapping", [](const Inputs& in) { return pooled(in[0], 3, [](const Tensor& x) { return max_pool2d(x, 2, 1); }); }},
+      {"max_pool2d",
+       [](const Inputs& in) { return pooled(in[0], 2, [](const Tensor& x) { return max_pool2d(x, 2); }); }},
+      {"avg_pool2d",
+       [](const Inputs& in) { return pooled(in[0], 2, [](const Tensor& x) { return avg_pool2d(x, 2); }); }},
+      {"max_pool2d_overlapping",
+       [](const Inputs& in) { return pooled(in[0], 3, [](const Tensor& x) { return max_pool2d(x, 2, 1); }); }},
   };
   return all;
 }
@@ -135,7 +139,8 @@ Inputs inputs_of(const Group& group, DType dtype) {
       const std::vector<Numbers> given = operands(row->operands);
       all.insert(all.end(), given[i].begin(), given[i].end());
     }
-    const Tensor x = copy_of(all, {static_cast<std::int64_t>(group.rows.size()), static_cast<std::int64_t>(group.lengths[i])});
+    const Tensor x =
+        copy_of(all, {static_cast<std::int64_t>(group.rows.size()), static_cast<std::int64_t>(group.lengths[i])});
     out.push_back(cast(x, dtype));
     eval(out.back());
   }
@@ -143,7 +148,8 @@ Inputs inputs_of(const Group& group, DType dtype) {
 }
 
 bool same(double is, double wanted, double tolerance) {
-  if (std::isnan(is) || std::isnan(wanted) || std::isinf(is) || std::isinf(wanted)) return is == wanted || (std::isnan(is) && std::isnan(wanted));
+  if (std::isnan(is) || std::isnan(wanted) || std::isinf(is) || std::isinf(wanted))
+    return is == wanted || (std::isnan(is) && std::isnan(wanted));
   return std::abs(is - wanted) <= tolerance * (1 + std::abs(wanted));
 }
 bool same(const Numbers& is, const Numbers& wanted, double tolerance) {
@@ -154,7 +160,8 @@ bool same(const Numbers& is, const Numbers& wanted, double tolerance) {
 Numbers part(const Tensor& x, std::size_t row) {
   const auto all = to_vector<double>(cast(x, DType::f64));
   const std::size_t length = static_cast<std::size_t>(static_cast<std::int64_t>(x.shape()[1]));
-  return {all.begin() + static_cast<std::ptrdiff_t>(row * length), all.begin() + static_cast<std::ptrdiff_t>((row + 1) * length)};
+  return {all.begin() + static_cast<std::ptrdiff_t>(row * length),
+          all.begin() + static_cast<std::ptrdiff_t>((row + 1) * length)};
 }
 std::string text(const Numbers& numbers) {
   std::string out;
@@ -185,7 +192,8 @@ void check_group(const Group& group, std::string_view way, DType dtype, const Bo
   const double tolerance = dtype == DType::f32 ? 1e-5 : 1e-11;
   for (std::size_t r = 0; r < group.rows.size(); ++r) {
     const TableRow& row = *group.rows[r];
-    if (dtype == DType::f32 && std::string_view(row.operands).find("e+") != std::string_view::npos) continue;   // overflows
+    if (dtype == DType::f32 && std::string_view(row.operands).find("e+") != std::string_view::npos)
+      continue;  // overflows
     if (goes_on_to_its_limit(row)) {
       const bool is_positive = row.operands[0] != '-';
       CHECK(same(part(out[0], r), {is_positive ? std::numeric_limits<double>::infinity() : 0.0}, tolerance));
@@ -199,14 +207,16 @@ void check_group(const Group& group, std::string_view way, DType dtype, const Bo
       fits = fits && same(part(out[i + 1], r), gradients[i], tolerance);
       is += "; " + text(part(out[i + 1], r));
     }
-    INFO(way << ", " << name(dtype) << ": " << row.op << "(" << row.operands << ") gives " << is << "; PyTorch " << row.result << "; " << row.gradients);
+    INFO(way << ", " << name(dtype) << ": " << row.op << "(" << row.operands << ") gives " << is << "; PyTorch "
+             << row.result << "; " << row.gradients);
     CHECK(fits);
   }
 }
 
 }  // namespace
 
-TEST_CASE("gradient table: values and gradients at kinks, bounds, ties and NaN are PyTorch's, however they are called") {
+TEST_CASE(
+    "gradient table: values and gradients at kinks, bounds, ties and NaN are PyTorch's, however they are called") {
   for (const auto& [key, group] : groups()) {
     const Function& f = functions().at(key.first);
     for (DType dtype : {DType::f32, DType::f64}) {
@@ -215,9 +225,12 @@ TEST_CASE("gradient table: values and gradients at kinks, bounds, ties and NaN a
       check_group(group, "compiled", dtype, jit::compile(plain));
       if (dtype == DType::f64) continue;
       check_group(group, "eager", dtype, jit::compile(plain, {.backend = "eager"}));
-      check_group(group, "vmap of grad", dtype, jit::compile([&](const Inputs& in) { return jit::vmap([&](const Inputs& one) { return value_and_gradients(f, one); })(in); }));
+      check_group(group, "vmap of grad", dtype, jit::compile([&](const Inputs& in) {
+                    return jit::vmap([&](const Inputs& one) { return value_and_gradients(f, one); })(in);
+                  }));
       check_group(group, "grad of vmap", dtype, jit::compile([&](const Inputs& in) {
-                    return value_and_gradients([&](const Inputs& x) { return jit::vmap([&](const Inputs& one) { return f(one); })(x); }, in);
+                    return value_and_gradients(
+                        [&](const Inputs& x) { return jit::vmap([&](const Inputs& one) { return f(one); })(x); }, in);
                   }));
     }
   }

@@ -44,16 +44,16 @@ class Random {
 /// The numbers that an operand holds before the run.
 struct DataRange {
   double low = 0, high = 1;
-  bool integral = false;   // whole numbers only
-  bool special = false;    // some NaN and infinities among them
-  int memory_of = -1;      // a written operand that lies in the memory of an earlier one, as the memory plan arranges it
+  bool integral = false;  // whole numbers only
+  bool special = false;   // some NaN and infinities among them
+  int memory_of = -1;     // a written operand that lies in the memory of an earlier one, as the memory plan arranges it
 };
 
 struct KernelCase {
   std::uint64_t seed = 0;
   Kernel kernel;
   BoundGeometry geometry;
-  std::vector<DataRange> data;   // one per operand
+  std::vector<DataRange> data;  // one per operand
 
   std::int64_t points(AxisRole role) const {
     std::int64_t points = 1;
@@ -67,9 +67,9 @@ struct KernelCase {
 struct Facts {
   double low = 0, high = 0;
   double error = 0;
-  bool integral = false;   // whole numbers (floats)
-  bool special = false;    // NaN or infinity may turn up
-  bool signless = false;   // the sign of a zero is not determined
+  bool integral = false;  // whole numbers (floats)
+  bool special = false;   // NaN or infinity may turn up
+  bool signless = false;  // the sign of a zero is not determined
 
   bool is_exact() const { return error == 0; }
   double magnitude() const { return std::max(std::fabs(low), std::fabs(high)); }
@@ -90,11 +90,13 @@ class FactJudge {
   std::optional<Facts> judge(const Inst& inst) const {
     switch (inst.prim) {
       case Prim::immediate:
-        return Facts{.low = inst.number(), .high = inst.number(), .integral = inst.number() == std::floor(inst.number())};
+        return Facts{
+            .low = inst.number(), .high = inst.number(), .integral = inst.number() == std::floor(inst.number())};
       case Prim::load: return loaded(inst);
       case Prim::gather: return gathered(inst);
       case Prim::index:
-        return Facts{.low = 0, .high = static_cast<double>(std::max<std::int64_t>(case_.geometry.extent[inst.bits] - 1, 0))};
+        return Facts{.low = 0,
+                     .high = static_cast<double>(std::max<std::int64_t>(case_.geometry.extent[inst.bits] - 1, 0))};
       case Prim::random_bits: return Facts{.low = 0, .high = 0x1p32 - 1};
       case Prim::select: return selected(inst);
       case Prim::convert: return converted(inst);
@@ -142,7 +144,7 @@ class FactJudge {
     Facts x = arg(inst, 0);
     if (to == DType::bool_) return x.is_exact() ? std::optional(Facts{.low = 0, .high = 1}) : std::nullopt;
     if (is_floating(from) && !is_floating(to)) {
-      if (!x.is_exact() || x.special || x.magnitude() > 1e9) return {};   // out of range is each back end's own affair
+      if (!x.is_exact() || x.special || x.magnitude() > 1e9) return {};  // out of range is each back end's own affair
       return Facts{.low = std::trunc(x.low), .high = std::trunc(x.high)};
     }
     if (!is_floating(to)) return wrapped(x.low, x.high, to);
@@ -161,7 +163,7 @@ class FactJudge {
     }
     const bool is_min_max = inst.prim == Prim::reduce_min || inst.prim == Prim::reduce_max;
     if (is_min_max) {
-      if (count == 0) return {};   // the neutral element is outside every range
+      if (count == 0) return {};  // the neutral element is outside every range
       x.signless = true;
       return x;
     }
@@ -172,26 +174,35 @@ class FactJudge {
     }
     if (inst.prim == Prim::reduce_mul) {
       if (x.low <= 0 || n * std::max(std::fabs(std::log(x.low)), std::fabs(std::log(x.high))) > 4) return {};
-      Facts y{.low = std::min(1.0, std::pow(x.low, n)), .high = std::max(1.0, std::pow(x.high, n)), .special = x.special};
+      Facts y{
+          .low = std::min(1.0, std::pow(x.low, n)), .high = std::max(1.0, std::pow(x.high, n)), .special = x.special};
       y.error = y.high * (n * x.error / x.low + (n + 2) * half_ulp(inst.dtype));
       return finished(y, inst.dtype);
     }
-    Facts y{
-        .low = std::min(0.0, n * x.low), .high = std::max(0.0, n * x.high), .integral = x.integral, .special = x.special, .signless = true};
+    Facts y{.low = std::min(0.0, n * x.low),
+            .high = std::max(0.0, n * x.high),
+            .integral = x.integral,
+            .special = x.special,
+            .signless = true};
     // Whole numbers add up exactly in any order; for others the worst case counts (few different values round alike).
-    const bool adds_exactly = x.integral && x.is_exact() && n * x.magnitude() < whole_limit(inst.dtype) && factors_are_exact(inst);
-    if (!adds_exactly) y.integral = false, y.error = n * x.error + (sum_depth(inst.dtype) * half_ulp(inst.dtype) + product_error(inst)) * n * x.magnitude();
+    const bool adds_exactly =
+        x.integral && x.is_exact() && n * x.magnitude() < whole_limit(inst.dtype) && factors_are_exact(inst);
+    if (!adds_exactly)
+      y.integral = false,
+      y.error = n * x.error + (sum_depth(inst.dtype) * half_ulp(inst.dtype) + product_error(inst)) * n * x.magnitude();
     return finished(y, inst.dtype);
   }
 
   /// Whole numbers of at most 11 bits are the same in TF32.
   bool factors_are_exact(const Inst& inst) const {
-    return inst.prim != Prim::contract || case_.kernel.precision == MatmulPrecision::f32 || std::max(arg(inst, 0).magnitude(), arg(inst, 1).magnitude()) <= 2048;
+    return inst.prim != Prim::contract || case_.kernel.precision == MatmulPrecision::f32 ||
+           std::max(arg(inst, 0).magnitude(), arg(inst, 1).magnitude()) <= 2048;
   }
   /// Of a product of two factors in less than their precision, relative; with what adding towards zero costs more.
   double product_error(const Inst& inst) const {
     if (inst.prim != Prim::contract || case_.kernel.precision == MatmulPrecision::f32) return 0;
-    return (case_.kernel.precision == MatmulPrecision::tf32 ? 0x1.01p-10 : 0x1p-20) + 2 * sum_depth(inst.dtype) * half_ulp(inst.dtype);
+    return (case_.kernel.precision == MatmulPrecision::tf32 ? 0x1.01p-10 : 0x1p-20) +
+           2 * sum_depth(inst.dtype) * half_ulp(inst.dtype);
   }
 
   /// Additions that an element goes through at most: in the order that kernel.hpp fixes, or in one that a GPU prefers.
@@ -223,11 +234,16 @@ class FactJudge {
       case Prim::round:
       case Prim::trunc:
         if (!x.is_exact()) return {};
-        y.low = std::floor(x.low), y.high = std::ceil(x.high), y.integral = true, y.signless = true;
+        y.low = std::floor(x.low);
+        y.high = std::ceil(x.high);
+        y.integral = true;
+        y.signless = true;
         break;
       case Prim::sqrt:
         if (x.low < (x.is_exact() ? 0 : 0.01)) return {};
-        y.low = std::sqrt(x.low), y.high = std::sqrt(x.high), y.integral = false;
+        y.low = std::sqrt(x.low);
+        y.high = std::sqrt(x.high);
+        y.integral = false;
         if (!x.is_exact()) y.error = x.error / y.low;
         break;
       default: return function(inst.prim, x, dtype);
@@ -241,18 +257,26 @@ class FactJudge {
     double slope = 1;
     if (prim == Prim::rsqrt) {
       if (x.low < 0.05) return {};
-      y.low = 1 / std::sqrt(x.high), y.high = 1 / std::sqrt(x.low), slope = y.high / x.low;
+      y.low = 1 / std::sqrt(x.high);
+      y.high = 1 / std::sqrt(x.low);
+      slope = y.high / x.low;
     } else if (prim == Prim::exp) {
       if (x.magnitude() > 8) return {};
-      y.low = std::exp(x.low), y.high = std::exp(x.high), slope = y.high;
+      y.low = std::exp(x.low);
+      y.high = std::exp(x.high);
+      slope = y.high;
     } else if (prim == Prim::log) {
       if (x.low < 0.05) return {};
-      y.low = std::log(x.low), y.high = std::log(x.high), slope = 1 / x.low;
+      y.low = std::log(x.low);
+      y.high = std::log(x.high);
+      slope = 1 / x.low;
     } else if (prim == Prim::sin || prim == Prim::cos) {
       if (x.magnitude() > 100) return {};
-      y.low = -1, y.high = 1;
+      y.low = -1;
+      y.high = 1;
     } else if (prim == Prim::tanh || prim == Prim::erf) {
-      y.low = std::max(-1.0, std::min(x.low * 1.2, 0.0)), y.high = std::min(1.0, std::max(x.high * 1.2, 0.0)), slope = 1.2;
+      y.low = std::max(-1.0, std::min(x.low * 1.2, 0.0)), y.high = std::min(1.0, std::max(x.high * 1.2, 0.0)),
+      slope = 1.2;
     } else {
       return {};
     }
@@ -271,29 +295,38 @@ class FactJudge {
       case Prim::add: y.low = a.low + b.low, y.high = a.high + b.high; break;
       case Prim::sub: y.low = a.low - b.high, y.high = a.high - b.low; break;
       case Prim::mul:
-        y.low = *std::min_element(products, products + 4), y.high = *std::max_element(products, products + 4);
+        y.low = *std::min_element(products, products + 4);
+        y.high = *std::max_element(products, products + 4);
         y.error = a.magnitude() * b.error + b.magnitude() * a.error + a.error * b.error;
         break;
       case Prim::div: {
         const double least = b.distance_to_zero();
         if (least < 0.05 || b.error > least / 2 || b.signless) return {};
-        y.high = a.magnitude() / least, y.low = -y.high, y.integral = false;
+        y.high = a.magnitude() / least;
+        y.low = -y.high;
+        y.integral = false;
         y.error = (a.error + y.high * b.error) / (least - b.error);
         break;
       }
       case Prim::rem:
-        if (!a.is_exact() || !b.is_exact() || b.signless) return {};   // exact, as fmod is
-        y.low = -b.magnitude(), y.high = b.magnitude(), y.signless = true, y.special |= b.distance_to_zero() == 0;
+        if (!a.is_exact() || !b.is_exact() || b.signless) return {};  // exact, as fmod is
+        y.low = -b.magnitude();
+        y.high = b.magnitude();
+        y.signless = true;
+        y.special |= b.distance_to_zero() == 0;
         break;
       case Prim::min:
-        y.low = std::min(a.low, b.low), y.high = std::min(a.high, b.high), y.error = std::max(a.error, b.error), y.signless = true;
+        y.low = std::min(a.low, b.low), y.high = std::min(a.high, b.high), y.error = std::max(a.error, b.error),
+        y.signless = true;
         break;
       case Prim::max:
-        y.low = std::max(a.low, b.low), y.high = std::max(a.high, b.high), y.error = std::max(a.error, b.error), y.signless = true;
+        y.low = std::max(a.low, b.low), y.high = std::max(a.high, b.high), y.error = std::max(a.error, b.error),
+        y.signless = true;
         break;
       case Prim::pow:
         if (a.low < 0.05 || a.high > 20 || b.magnitude() > 4 || a.signless || b.signless) return {};
-        y.low = 0, y.high = std::exp(b.magnitude() * std::max(std::fabs(std::log(a.low)), std::fabs(std::log(a.high)))), y.integral = false;
+        y.low = 0, y.high = std::exp(b.magnitude() * std::max(std::fabs(std::log(a.low)), std::fabs(std::log(a.high)))),
+        y.integral = false;
         y.error = y.high * (b.magnitude() * a.error / a.low + 3 * b.error + 64 * half_ulp(dtype));
         break;
       default: return {};
@@ -304,7 +337,8 @@ class FactJudge {
   std::optional<Facts> on_integers(const Inst& inst, DType dtype) const {
     const Facts& x = arg(inst, 0);
     if (arity(inst.prim) == 2) return on_integer_pair(inst.prim, x, arg(inst, 1), dtype);
-    if (inst.prim == Prim::not_) return dtype == DType::bool_ ? wrapped(0, 1, dtype) : wrapped(-x.high - 1, -x.low - 1, dtype);
+    if (inst.prim == Prim::not_)
+      return dtype == DType::bool_ ? wrapped(0, 1, dtype) : wrapped(-x.high - 1, -x.low - 1, dtype);
     if (dtype == DType::bool_) return wrapped(0, 1, dtype);
     if (inst.prim == Prim::fma) {
       const auto product = on_integer_pair(Prim::mul, x, arg(inst, 1), dtype);
@@ -322,15 +356,16 @@ class FactJudge {
     switch (prim) {
       case Prim::add: return wrapped(a.low + b.low, a.high + b.high, dtype);
       case Prim::sub: return wrapped(a.low - b.high, a.high - b.low, dtype);
-      case Prim::mul: return wrapped(*std::min_element(products, products + 4), *std::max_element(products, products + 4), dtype);
+      case Prim::mul:
+        return wrapped(*std::min_element(products, products + 4), *std::max_element(products, products + 4), dtype);
       case Prim::div:
-      case Prim::rem: return wrapped(-most, most, dtype);   // by zero: 0; the lowest number by -1 wraps
+      case Prim::rem: return wrapped(-most, most, dtype);  // by zero: 0; the lowest number by -1 wraps
       case Prim::min: return wrapped(std::min(a.low, b.low), std::min(a.high, b.high), dtype);
       case Prim::max: return wrapped(std::max(a.low, b.low), std::max(a.high, b.high), dtype);
       case Prim::and_:
       case Prim::or_:
       case Prim::xor_: {
-        const double power = std::exp2(std::ceil(std::log2(most + 1)));   // results fit into as many bits
+        const double power = std::exp2(std::ceil(std::log2(most + 1)));  // results fit into as many bits
         return wrapped(a.low < 0 || b.low < 0 ? -power : 0, power, dtype);
       }
       default: return {};
@@ -340,14 +375,18 @@ class FactJudge {
   /// Integers: what may not fit wraps around and may be any number of the dtype.
   static std::optional<Facts> wrapped(double low, double high, DType dtype) {
     const double limit = dtype == DType::i32 ? 0x1p31 : 0x1p63;
-    const double safe = dtype == DType::i32 ? limit - 1 : 0x1p62;   // doubles near 2^63 are coarse
+    const double safe = dtype == DType::i32 ? limit - 1 : 0x1p62;  // doubles near 2^63 are coarse
     if (low < -safe || high > safe) return Facts{.low = -limit, .high = limit};
     return Facts{.low = low, .high = high};
   }
 
-  /// Floats: adds the rounding of an inexact result and refuses what has grown too large or too inexact to say anything.
+  /// Floats: adds the rounding of an inexact result and refuses what has grown too large or too inexact to say
+  /// anything.
   static std::optional<Facts> finished(Facts y, DType dtype) {
-    if (y.error > 0) y.error += 2 * half_ulp(dtype) * y.magnitude(), y.integral = false;
+    if (y.error > 0) {
+      y.error += 2 * half_ulp(dtype) * y.magnitude();
+      y.integral = false;
+    }
     if (y.integral && y.magnitude() >= whole_limit(dtype)) y.integral = false;
     const bool is_tame = y.magnitude() < 1e6 && y.error <= 2e-3 * std::max(1.0, y.magnitude());
     return is_tame ? std::optional(y) : std::nullopt;
@@ -368,4 +407,4 @@ inline std::optional<std::vector<Facts>> judge_body(const KernelCase& test_case)
   return facts;
 }
 
-}   // namespace sinter_test
+}  // namespace sinter_test

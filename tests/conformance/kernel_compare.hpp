@@ -1,5 +1,6 @@
 // Runs one KernelCase on two back ends and says where they differ; shrinks a case that differs. Operands lie against
-// inaccessible pages, so that a read or write past their ends stops the program at once (the text of the case is printed).
+// inaccessible pages, so that a read or write past their ends stops the program at once (the text of the case is
+// printed).
 #pragma once
 
 #include "kernel_random.hpp"
@@ -24,7 +25,8 @@ class GuardedBuffer {
     const std::size_t inside = (bytes + page_ - 1) / page_ * page_;
     total_ = inside + 2 * page_;
     map_ = static_cast<unsigned char*>(mmap(nullptr, total_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (map_ == MAP_FAILED || (inside > 0 && mprotect(map_ + page_, inside, PROT_READ | PROT_WRITE) != 0)) throw std::bad_alloc();
+    if (map_ == MAP_FAILED || (inside > 0 && mprotect(map_ + page_, inside, PROT_READ | PROT_WRITE) != 0))
+      throw std::bad_alloc();
     data_ = map_ + page_ + (at_end ? inside - bytes : 0);
   }
   GuardedBuffer(GuardedBuffer&& other) noexcept
@@ -83,7 +85,7 @@ inline OperandMemory make_operands(const KernelCase& test_case) {
   for (std::size_t i = 0; i < test_case.kernel.operands.size(); ++i) {
     const DType dtype = test_case.kernel.operands[i].dtype;
     const std::int64_t count = elements_of(test_case, i);
-    if (const int owner = test_case.data[i].memory_of; owner >= 0) {   // the same accesses, so the same elements
+    if (const int owner = test_case.data[i].memory_of; owner >= 0) {  // the same accesses, so the same elements
       memory.buffers.emplace_back(0, true);
       memory.elements.push_back(count);
       memory.base.push_back(memory.base[static_cast<std::size_t>(owner)]);
@@ -108,14 +110,16 @@ inline OperandMemory make_operands(const KernelCase& test_case) {
 inline std::string describe(const KernelCase& test_case) {
   const Kernel& kernel = test_case.kernel;
   std::string text = "seed " + std::to_string(test_case.seed) + "\n" + kernel.text() + "extents";
-  for (int a = 0; a < kernel.rank(); ++a) text += " " + std::to_string(test_case.geometry.extent[static_cast<std::size_t>(a)]);
+  for (int a = 0; a < kernel.rank(); ++a)
+    text += " " + std::to_string(test_case.geometry.extent[static_cast<std::size_t>(a)]);
   for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
     const auto& numbers = test_case.geometry.accesses[i];
     text += "\naccess " + std::to_string(i) + ": p" + std::to_string(kernel.accesses[i].operand) + " offset " +
             std::to_string(numbers.offset) + " strides";
     for (int a = 0; a < kernel.rank(); ++a) text += " " + std::to_string(numbers.stride[static_cast<std::size_t>(a)]);
     if (numbers.gather_extent > 0)
-      text += " gather extent " + std::to_string(numbers.gather_extent) + " stride " + std::to_string(numbers.gather_stride);
+      text += " gather extent " + std::to_string(numbers.gather_extent) + " stride " +
+              std::to_string(numbers.gather_stride);
   }
   for (std::size_t i = 0; i < test_case.data.size(); ++i) {
     char range[80];
@@ -145,7 +149,8 @@ inline void on_crash(int signal_number) {
 template <class T>
 bool agrees(T expected, T actual, const Facts& facts, Agreement agreement) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (agreement == Agreement::same_bits && !std::isnan(expected)) return std::memcmp(&expected, &actual, sizeof(T)) == 0;
+    if (agreement == Agreement::same_bits && !std::isnan(expected))
+      return std::memcmp(&expected, &actual, sizeof(T)) == 0;
     if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);
     if (expected == actual) return true;
     return std::isfinite(expected) && std::isfinite(actual) &&
@@ -154,24 +159,24 @@ bool agrees(T expected, T actual, const Facts& facts, Agreement agreement) {
     return expected == actual;
   }
 }
-}   // namespace compare_detail
+}  // namespace compare_detail
 
 /// How a back end fared.
 struct Outcome {
   bool is_declined = false;
-  std::string reason;       // of declining
-  std::string difference;   // empty: agrees
+  std::string reason;      // of declining
+  std::string difference;  // empty: agrees
   explicit operator bool() const { return difference.empty(); }
 };
 
-inline std::string first_difference(const KernelCase& test_case, const OperandMemory& expected, const OperandMemory& actual,
-                                    const std::vector<Facts>& facts, Agreement agreement) {
+inline std::string first_difference(const KernelCase& test_case, const OperandMemory& expected,
+                                    const OperandMemory& actual, const std::vector<Facts>& facts, Agreement agreement) {
   const Kernel& kernel = test_case.kernel;
   for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
     if (std::any_of(test_case.data.begin(), test_case.data.end(),
                     [&](const DataRange& range) { return range.memory_of == static_cast<int>(i); }))
       continue;
-    Facts stored;   // operands that are only read must not change at all
+    Facts stored;  // operands that are only read must not change at all
     for (const Store& store : kernel.stores)
       if (kernel.accesses[store.access].operand == i) stored = facts[store.value];
     std::string found;
@@ -181,8 +186,8 @@ inline std::string first_difference(const KernelCase& test_case, const OperandMe
       for (std::int64_t k = 0; k < expected.elements[i] && found.empty(); ++k) {
         if (compare_detail::agrees(x[k], y[k], stored, agreement)) continue;
         char text[200];
-        std::snprintf(text, sizeof text, "p%zu element %lld: expected %.17g, got %.17g, allowed error %.3g", i, static_cast<long long>(k),
-                      static_cast<double>(x[k]), static_cast<double>(y[k]), stored.error);
+        std::snprintf(text, sizeof text, "p%zu element %lld: expected %.17g, got %.17g, allowed error %.3g", i,
+                      static_cast<long long>(k), static_cast<double>(x[k]), static_cast<double>(y[k]), stored.error);
         found = text;
       }
     });
@@ -203,7 +208,8 @@ inline BoundGeometry smaller_geometry(const KernelCase& test_case) {
 
 /// Runs the case on both back ends, some cases also over fewer points with the same code, and each launch twice. Which
 /// of the legal schedules is used follows from the seed.
-inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_case, Agreement agreement = Agreement::within_error) {
+inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_case,
+                       Agreement agreement = Agreement::within_error) {
   Outcome outcome;
   const auto facts = judge_body(test_case);
   if (!facts) return outcome;
@@ -214,11 +220,13 @@ inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_
     return outcome;
   }
   const Schedule& schedule = schedules[test_case.seed % schedules.size()];
-  std::snprintf(compare_detail::crash_text, sizeof compare_detail::crash_text, "back end %s, %s, %s", tested.cache_key().c_str(),
-                schedule.text().c_str(), describe(test_case).c_str());
-  const auto old_segv = std::signal(SIGSEGV, compare_detail::on_crash), old_ill = std::signal(SIGILL, compare_detail::on_crash);
+  std::snprintf(compare_detail::crash_text, sizeof compare_detail::crash_text, "back end %s, %s, %s",
+                tested.cache_key().c_str(), schedule.text().c_str(), describe(test_case).c_str());
+  const auto old_segv = std::signal(SIGSEGV, compare_detail::on_crash),
+             old_ill = std::signal(SIGILL, compare_detail::on_crash);
   try {
-    const auto right = oracle.compile(test_case.kernel, oracle_schedules.front()), code = tested.compile(test_case.kernel, schedule);
+    const auto right = oracle.compile(test_case.kernel, oracle_schedules.front()),
+               code = tested.compile(test_case.kernel, schedule);
     std::vector<BoundGeometry> geometries{test_case.geometry};
     if (test_case.seed % 2 == 0) geometries.push_back(smaller_geometry(test_case));
     for (const BoundGeometry& geometry : geometries) {
@@ -231,7 +239,8 @@ inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_
         outcome.difference = first_difference(test_case, expected, actual, *facts, agreement);
         if (!outcome.difference.empty() && run == 1) outcome.difference += " (in the second run)";
       }
-      if (!outcome.difference.empty() && &geometry != &geometries[0]) outcome.difference += " (over fewer points with the same code)";
+      if (!outcome.difference.empty() && &geometry != &geometries[0])
+        outcome.difference += " (over fewer points with the same code)";
       if (!outcome.difference.empty()) break;
     }
   } catch (const std::exception& error) { outcome.difference = std::string("threw ") + error.what(); }
@@ -276,13 +285,15 @@ class Shrinker {
       const Inst inst = current.kernel.body[i];
       for (int k = 0; k < arity(inst.prim); ++k) {
         const InstId arg = inst.args[static_cast<std::size_t>(k)];
-        if (current.kernel.body[arg].dtype == inst.dtype && keeps_stores(current, i, arg) && accept(current, replaced(current, i, arg)))
+        if (current.kernel.body[arg].dtype == inst.dtype && keeps_stores(current, i, arg) &&
+            accept(current, replaced(current, i, arg)))
           return true;
       }
       if (inst.prim == Prim::immediate || current.kernel.kind == KernelKind::contraction) continue;
       KernelCase smaller = current;
-      smaller.kernel.body[i] = {
-          .prim = Prim::immediate, .dtype = inst.dtype, .bits = is_floating(inst.dtype) ? std::bit_cast<std::uint64_t>(1.0) : 1};
+      smaller.kernel.body[i] = {.prim = Prim::immediate,
+                                .dtype = inst.dtype,
+                                .bits = is_floating(inst.dtype) ? std::bit_cast<std::uint64_t>(1.0) : 1};
       if (keeps_axes(smaller, current) && accept(current, std::move(smaller))) return true;
     }
     return false;
@@ -304,7 +315,8 @@ class Shrinker {
     const auto now = varying_axes(smaller.kernel), before = varying_axes(current.kernel);
     for (std::size_t i = 0; i < smaller.kernel.stores.size(); ++i)
       for (int a = 0; a < smaller.kernel.rank(); ++a)
-        if (smaller.kernel.is_reduced(a) && ((now[smaller.kernel.stores[i].value] ^ before[current.kernel.stores[i].value]) >> a & 1))
+        if (smaller.kernel.is_reduced(a) &&
+            ((now[smaller.kernel.stores[i].value] ^ before[current.kernel.stores[i].value]) >> a & 1))
           return false;
     return true;
   }
@@ -325,4 +337,4 @@ class Shrinker {
   int attempts_ = 0;
 };
 
-}   // namespace sinter_test
+}  // namespace sinter_test

@@ -33,7 +33,11 @@ Bits put(T value) {
 class NaiveLaunch final : public Launch {
  public:
   NaiveLaunch(const Kernel& kernel, const BoundGeometry& geometry)
-      : kernel_(kernel), geometry_(geometry), varying_(varying_axes(kernel)), cached_(kernel.body.size()), is_cached_(kernel.body.size()) {}
+      : kernel_(kernel),
+        geometry_(geometry),
+        varying_(varying_axes(kernel)),
+        cached_(kernel.body.size()),
+        is_cached_(kernel.body.size()) {}
 
   void run(void* const* operands) override {
     operands_ = operands;
@@ -50,7 +54,8 @@ class NaiveLaunch final : public Launch {
       for (const Store& store : kernel_.stores) {
         size = static_cast<std::size_t>(size_of(kernel_.body[store.value].dtype));
         const std::size_t count = is_inner(store) ? reduced_points() : 1;
-        for (std::size_t i = 0; i < count; ++i, ++next) std::memcpy(writes[next].first, writes[next].second.data(), size);
+        for (std::size_t i = 0; i < count; ++i, ++next)
+          std::memcpy(writes[next].first, writes[next].second.data(), size);
       }
     });
   }
@@ -72,7 +77,8 @@ class NaiveLaunch final : public Launch {
   bool is_inner(const Store& store) const {
     for (int a = 0; a < kernel_.rank(); ++a)
       if (kernel_.is_reduced(a) &&
-          ((varying_[store.value] >> a & 1) || kernel_.accesses[store.access].stride[static_cast<std::size_t>(a)] != StrideClass::zero))
+          ((varying_[store.value] >> a & 1) ||
+           kernel_.accesses[store.access].stride[static_cast<std::size_t>(a)] != StrideClass::zero))
         return true;
     return false;
   }
@@ -94,10 +100,11 @@ class NaiveLaunch final : public Launch {
 
   Bits value(InstId id) {
     const Inst& inst = kernel_.body[id];
-    if (is_reduction(inst.prim)) {   // does not vary over reduced axes: once per outer point
+    if (is_reduction(inst.prim)) {  // does not vary over reduced axes: once per outer point
       if (!is_cached_[id]) {
         const Bits result = visit_dtype(inst.dtype, [&](auto tag) { return reduce<ref::Stored<decltype(tag)>>(inst); });
-        cached_[id] = result, is_cached_[id] = true;
+        cached_[id] = result;
+        is_cached_[id] = true;
       }
       return cached_[id];
     }
@@ -110,10 +117,12 @@ class NaiveLaunch final : public Launch {
     if (inst.prim == Prim::index) return put(at_[inst.bits]);
     std::array<Bits, 3> args;
     const void* in[3];
-    for (std::size_t k = 0; k < static_cast<std::size_t>(arity(inst.prim)); ++k) args[k] = value(inst.args[k]), in[k] = args[k].data();
+    for (std::size_t k = 0; k < static_cast<std::size_t>(arity(inst.prim)); ++k)
+      args[k] = value(inst.args[k]), in[k] = args[k].data();
     const DType from = kernel_.body[inst.args[0]].dtype;
     if (inst.prim == Prim::gather)
-      return read(address(inst.access, from == DType::i32 ? get<std::int32_t>(args[0]) : get<std::int64_t>(args[0])), inst.dtype);
+      return read(address(inst.access, from == DType::i32 ? get<std::int32_t>(args[0]) : get<std::int64_t>(args[0])),
+                  inst.dtype);
     Bits out{};
     visit_dtype(inst.prim == Prim::select ? inst.dtype : from, [&](auto tag) {
       using T = ref::Stored<decltype(tag)>;
@@ -148,12 +157,14 @@ class NaiveLaunch final : public Launch {
 class NaiveExecutable final : public Executable {
  public:
   explicit NaiveExecutable(const Kernel& kernel) : kernel_(kernel) {}
-  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override { return std::make_unique<NaiveLaunch>(kernel_, geometry); }
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+    return std::make_unique<NaiveLaunch>(kernel_, geometry);
+  }
 
  private:
   Kernel kernel_;
 };
-}   // namespace naive
+}  // namespace naive
 
 class NaiveBackend final : public Backend {
  public:
@@ -166,4 +177,4 @@ class NaiveBackend final : public Backend {
   }
 };
 
-}   // namespace sinter_test
+}  // namespace sinter_test

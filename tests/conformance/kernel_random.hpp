@@ -13,8 +13,8 @@ class KernelGenerator {
   KernelCase generate() {
     choose_axes();
     if (case_.kernel.kind == KernelKind::contraction) add_contract();
-    const std::int64_t steps =
-        random_.chance(5) ? random_.integer(30, 90) : random_.integer(1, 14);   // some need more registers than there are
+    const std::int64_t steps = random_.chance(5) ? random_.integer(30, 90)
+                                                 : random_.integer(1, 14);  // some need more registers than there are
     for (std::int64_t i = 0; i < steps; ++i) add_random_instruction();
     if (needs_reduction()) add_reduction();
     add_stores();
@@ -26,7 +26,7 @@ class KernelGenerator {
   static void prune(KernelCase& test_case);
 
  private:
-  using Mask = std::uint32_t;   // of axes
+  using Mask = std::uint32_t;  // of axes
 
   Kernel& kernel() { return case_.kernel; }
   int rank() { return kernel().rank(); }
@@ -38,7 +38,8 @@ class KernelGenerator {
   }
   bool needs_reduction() {
     if (kernel().kind == KernelKind::pointwise || kernel().kind == KernelKind::contraction) return false;
-    return std::none_of(kernel().body.begin(), kernel().body.end(), [](const Inst& i) { return is_reduction(i.prim); }) ||
+    return std::none_of(kernel().body.begin(), kernel().body.end(),
+                        [](const Inst& i) { return is_reduction(i.prim); }) ||
            random_.chance(30);
   }
 
@@ -51,16 +52,16 @@ class KernelGenerator {
     static const std::vector<Roles> row{{R}, {P, R}, {P, R}, {P, R}, {P, P, R}, {P, R, R}, {R, R}};
     static const std::vector<Roles> column{{R, P}, {R, P}, {P, R, P}, {R, R, P}, {R, P, P}, {P, R, P, P}, {R, P, R, P}};
     static const std::vector<Roles> contraction{{P, P, R}, {P, P, R}, {P, P, P, R}, {P, P, P, P, R}};
-    kernel().kind =
-        random_.pick(std::vector{KernelKind::pointwise, KernelKind::row, KernelKind::row, KernelKind::column, KernelKind::contraction});
+    kernel().kind = random_.pick(std::vector{KernelKind::pointwise, KernelKind::row, KernelKind::row,
+                                             KernelKind::column, KernelKind::contraction});
     const auto& choices = kernel().kind == KernelKind::pointwise ? pointwise
                           : kernel().kind == KernelKind::row     ? row
                           : kernel().kind == KernelKind::column  ? column
                                                                  : contraction;
     const Roles& roles = random_.pick(choices);
     kernel().axes.assign(roles.begin(), roles.end());
-    std::int64_t left = random_.integer(1, 300) == 1 ? 600000 : 30000;   // a few are large enough for several threads
-    for (int a = rank() - 1; a >= 0; --a) {                              // the vector axis first, so that it is the long one
+    std::int64_t left = random_.integer(1, 300) == 1 ? 600000 : 30000;  // a few are large enough for several threads
+    for (int a = rank() - 1; a >= 0; --a) {  // the vector axis first, so that it is the long one
       const std::int64_t extent = std::min(random_extent(a == rank() - 1), std::max<std::int64_t>(left, 1));
       case_.geometry.extent[static_cast<std::size_t>(a)] = extent;
       if (extent > 0) left /= extent;
@@ -72,7 +73,8 @@ class KernelGenerator {
                                                  47, 63, 64, 65, 96, 127, 128, 129, 255, 256, 257, 1000, 1024};
     static const std::vector<std::int64_t> long_edges{4095, 4096, 4097, 8192, 12289, 20000};
     if (random_.chance(1)) return 0;
-    if (is_vector_axis && kernel().kind != KernelKind::contraction && random_.chance(8)) return random_.pick(long_edges);
+    if (is_vector_axis && kernel().kind != KernelKind::contraction && random_.chance(8))
+      return random_.pick(long_edges);
     if (!is_vector_axis && random_.chance(60)) return random_.integer(1, 12);
     return random_.chance(70) ? random_.pick(edges) : random_.integer(1, 150);
   }
@@ -82,13 +84,14 @@ class KernelGenerator {
   DataRange random_range(DType dtype) {
     if (dtype == DType::bool_) return {0, 1};
     if (is_floating(dtype)) {
-      DataRange range =
-          random_.pick(std::vector<DataRange>{{-1, 1}, {-1, 1}, {0.5, 2}, {-8, 8}, {0.95, 1.05}, {-5, 5, true}, {1, 6, true}});
+      DataRange range = random_.pick(
+          std::vector<DataRange>{{-1, 1}, {-1, 1}, {0.5, 2}, {-8, 8}, {0.95, 1.05}, {-5, 5, true}, {1, 6, true}});
       range.special = random_.chance(8);
       return range;
     }
     const double lowest = dtype == DType::i32 ? -0x1p31 : -0x1p63;
-    return random_.pick(std::vector<DataRange>{{-20, 20, true}, {1, 9, true}, {0, 50, true}, {-9, -2, true}, {lowest, -lowest, true}});
+    return random_.pick(
+        std::vector<DataRange>{{-20, 20, true}, {1, 9, true}, {0, 50, true}, {-9, -2, true}, {lowest, -lowest, true}});
   }
 
   /// An access over the axes of `mask`, the rest broadcast. `gather_extent` > 0 adds the gathered axis.
@@ -104,7 +107,8 @@ class KernelGenerator {
       levels.insert(levels.begin() + random_.integer(0, static_cast<std::int64_t>(levels.size())), {-1, gather_extent});
     if (random_.chance(25))
       for (std::size_t i = levels.size(); i > 1; --i)
-        std::swap(levels[i - 1], levels[static_cast<std::size_t>(random_.integer(0, static_cast<std::int64_t>(i) - 1))]);
+        std::swap(levels[i - 1],
+                  levels[static_cast<std::size_t>(random_.integer(0, static_cast<std::int64_t>(i) - 1))]);
     BoundGeometry::AccessNumbers numbers;
     std::int64_t stride = random_.chance(10) ? 2 : 1, lowest = 0;
     for (std::size_t i = levels.size(); i-- > 0;) {
@@ -160,8 +164,8 @@ class KernelGenerator {
   }
 
   DType random_dtype() {
-    return random_.pick(std::vector{DType::f32, DType::f32, DType::f32, DType::f32, DType::f32, DType::f64, DType::f64, DType::i32,
-                                    DType::i64, DType::bool_});
+    return random_.pick(std::vector{DType::f32, DType::f32, DType::f32, DType::f32, DType::f32, DType::f64, DType::f64,
+                                    DType::i32, DType::i64, DType::bool_});
   }
 
   /// A contraction's other instructions live on its parallel axes.
@@ -176,12 +180,13 @@ class KernelGenerator {
     const double number = random_.pick(numbers);
     const auto whole = static_cast<std::int64_t>(dtype == DType::bool_ ? number != 0 : number);
     const double rounded = dtype == DType::f32 ? static_cast<float>(number) : number;
-    return push({.prim = Prim::immediate,
-                 .dtype = dtype,
-                 .bits = is_floating(dtype) ? std::bit_cast<std::uint64_t>(rounded) : static_cast<std::uint64_t>(whole)});
+    return push(
+        {.prim = Prim::immediate,
+         .dtype = dtype,
+         .bits = is_floating(dtype) ? std::bit_cast<std::uint64_t>(rounded) : static_cast<std::uint64_t>(whole)});
   }
 
-  bool may_use(InstId id) {   // what feeds `contract` is not part of the epilogue
+  bool may_use(InstId id) {  // what feeds `contract` is not part of the epilogue
     return kernel().kind != KernelKind::contraction || id >= contract_;
   }
 
@@ -200,15 +205,18 @@ class KernelGenerator {
     if (kind < 5) add_index_or_random();
     else if (kind < 11) add_gather();
     else if (kind < 25) add_convert();
-    else if (kind < 40 && kernel().kind != KernelKind::pointwise && kernel().kind != KernelKind::contraction) add_reduction();
+    else if (kind < 40 && kernel().kind != KernelKind::pointwise && kernel().kind != KernelKind::contraction)
+      add_reduction();
     else add_map();
   }
 
   void add_map() {
-    static const std::vector<Prim> on_any{Prim::add, Prim::sub, Prim::mul, Prim::fma, Prim::min, Prim::max, Prim::neg,   Prim::abs,
-                                          Prim::div, Prim::rem, Prim::eq,  Prim::ne,  Prim::lt,  Prim::le,  Prim::select};
-    static const std::vector<Prim> on_floats{Prim::floor, Prim::ceil, Prim::round, Prim::trunc, Prim::sqrt, Prim::rsqrt, Prim::exp,
-                                             Prim::log,   Prim::sin,  Prim::cos,   Prim::tanh,  Prim::erf,  Prim::pow};
+    static const std::vector<Prim> on_any{Prim::add, Prim::sub, Prim::mul, Prim::fma, Prim::min,
+                                          Prim::max, Prim::neg, Prim::abs, Prim::div, Prim::rem,
+                                          Prim::eq,  Prim::ne,  Prim::lt,  Prim::le,  Prim::select};
+    static const std::vector<Prim> on_floats{Prim::floor, Prim::ceil, Prim::round, Prim::trunc, Prim::sqrt,
+                                             Prim::rsqrt, Prim::exp,  Prim::log,   Prim::sin,   Prim::cos,
+                                             Prim::tanh,  Prim::erf,  Prim::pow};
     static const std::vector<Prim> on_whole{Prim::and_, Prim::or_, Prim::xor_, Prim::not_};
     static const std::vector<Prim> on_bools{Prim::and_, Prim::or_,  Prim::xor_, Prim::not_, Prim::and_,  Prim::or_,
                                             Prim::xor_, Prim::not_, Prim::add,  Prim::mul,  Prim::min,   Prim::max,
@@ -216,7 +224,10 @@ class KernelGenerator {
     for (int attempt = 0; attempt < 4; ++attempt) {
       const DType dtype = random_dtype();
       const bool is_special = random_.chance(35);
-      const Prim prim = random_.pick(dtype == DType::bool_ ? on_bools : !is_special ? on_any : is_floating(dtype) ? on_floats : on_whole);
+      const Prim prim = random_.pick(dtype == DType::bool_ ? on_bools
+                                     : !is_special         ? on_any
+                                     : is_floating(dtype)  ? on_floats
+                                                           : on_whole);
       Inst inst{.prim = prim, .dtype = is_comparison(prim) ? DType::bool_ : dtype};
       bool is_complete = true;
       for (std::size_t k = 0; k < static_cast<std::size_t>(arity(prim)); ++k) {
@@ -230,27 +241,32 @@ class KernelGenerator {
   void add_convert() {
     const InstId from = any_value(random_dtype());
     const DType to = random_dtype();
-    if (from != no_inst && kernel().body[from].dtype != to) push({.prim = Prim::convert, .dtype = to, .args = {from, no_inst, no_inst}});
+    if (from != no_inst && kernel().body[from].dtype != to)
+      push({.prim = Prim::convert, .dtype = to, .args = {from, no_inst, no_inst}});
   }
 
   void add_index_or_random() {
-    const auto axis = static_cast<std::uint64_t>(random_.integer(0, rank() - 1 - (kernel().kind == KernelKind::contraction)));
+    const auto axis =
+        static_cast<std::uint64_t>(random_.integer(0, rank() - 1 - (kernel().kind == KernelKind::contraction)));
     const InstId index = push({.prim = Prim::index, .dtype = DType::i64, .bits = axis});
     if (!random_.chance(40)) return;
     const InstId key = any_value(DType::i64), counter = any_value(DType::i64);
-    if (key != no_inst && counter != no_inst) push({.prim = Prim::random_bits, .dtype = DType::i64, .args = {key, counter, index}});
+    if (key != no_inst && counter != no_inst)
+      push({.prim = Prim::random_bits, .dtype = DType::i64, .args = {key, counter, index}});
   }
 
   void add_gather() {
     const DType index_dtype = random_.chance(50) ? DType::i32 : DType::i64;
     InstId index = no_inst;
     for (std::size_t i = kernel().body.size(); i-- > 0 && index == no_inst;)
-      if (kernel().body[i].dtype == index_dtype && may_use(static_cast<InstId>(i)) && facts_[i].low >= 0 && facts_[i].high < 3000)
+      if (kernel().body[i].dtype == index_dtype && may_use(static_cast<InstId>(i)) && facts_[i].low >= 0 &&
+          facts_[i].high < 3000)
         index = static_cast<InstId>(i);
     if (index == no_inst) {
       const std::uint16_t operand = add_operand(index_dtype, false);
       case_.data[operand] = {0, static_cast<double>(random_.integer(0, 40)), true};
-      index = push({.prim = Prim::load, .dtype = index_dtype, .access = add_access(operand, random_mask(load_axes()), false)});
+      index = push(
+          {.prim = Prim::load, .dtype = index_dtype, .access = add_access(operand, random_mask(load_axes()), false)});
     }
     const std::int64_t extent = static_cast<std::int64_t>(facts_[index].high) + random_.integer(1, 3);
     const Mask mask = random_.chance(40) ? 0 : random_mask(load_axes()) & ((1u << random_.integer(0, rank())) - 1);
@@ -266,22 +282,26 @@ class KernelGenerator {
     for (int attempt = 0; attempt < 8; ++attempt) {
       const DType dtype = random_.chance(80) ? (random_.chance(75) ? DType::f32 : DType::f64)
                                              : random_.pick(std::vector{DType::i32, DType::i64, DType::bool_});
-      const Prim prim = random_.pick(
-          std::vector{Prim::reduce_add, Prim::reduce_add, Prim::reduce_add, Prim::reduce_max, Prim::reduce_min, Prim::reduce_mul});
+      const Prim prim = random_.pick(std::vector{Prim::reduce_add, Prim::reduce_add, Prim::reduce_add, Prim::reduce_max,
+                                                 Prim::reduce_min, Prim::reduce_mul});
       const InstId value = any_value(dtype);
-      if (value != no_inst && push({.prim = prim, .dtype = dtype, .args = {value, no_inst, no_inst}}) != no_inst) return;
+      if (value != no_inst && push({.prim = prim, .dtype = dtype, .args = {value, no_inst, no_inst}}) != no_inst)
+        return;
     }
   }
 
   void add_contract() {
     const DType dtype = random_.pick(std::vector{DType::f32, DType::f32, DType::f32, DType::f64, DType::i32});
     // From the seed, so that all else is what it would be without.
-    if (dtype == DType::f32) kernel().precision = Random(case_.seed ^ 0x7F32).pick(std::vector{MatmulPrecision::f32, MatmulPrecision::f32, MatmulPrecision::tf32x3, MatmulPrecision::tf32});
+    if (dtype == DType::f32)
+      kernel().precision = Random(case_.seed ^ 0x7F32)
+                               .pick(std::vector{MatmulPrecision::f32, MatmulPrecision::f32, MatmulPrecision::tf32x3,
+                                                 MatmulPrecision::tf32});
     const Mask k = 1u << (rank() - 1), n = 1u << (rank() - 2), m = 1u << (rank() - 3), batch = m - 1;
     const bool has_prologue = random_.chance(25);
     for (;;) {
-      case_.data.clear(), case_.geometry.accesses.clear(), kernel().operands.clear(), kernel().accesses.clear(), kernel().body.clear(),
-          facts_.clear();
+      case_.data.clear(), case_.geometry.accesses.clear(), kernel().operands.clear(), kernel().accesses.clear(),
+          kernel().body.clear(), facts_.clear();
       std::array<InstId, 3> factors{no_inst, no_inst, no_inst};
       for (std::size_t i = 0; i < 2; ++i) {
         const Mask mask = (i == 0 ? m : n) | k | (random_.chance(70) ? batch : 0);
@@ -300,7 +320,9 @@ class KernelGenerator {
 
   /// Maps of loads over (parts of) the axes of `mask`; no_inst where back ends might disagree about one.
   InstId add_computed_factor(DType dtype, Mask mask) {
-    const auto load = [&](DType type, Mask over) { return push({.prim = Prim::load, .dtype = type, .access = add_access(add_operand(type, false), over, false)}); };
+    const auto load = [&](DType type, Mask over) {
+      return push({.prim = Prim::load, .dtype = type, .access = add_access(add_operand(type, false), over, false)});
+    };
     const auto other = [&](DType type) {
       const std::int64_t kind = random_.integer(0, 9);
       if (kind < 2) return add_immediate(type);
@@ -309,16 +331,23 @@ class KernelGenerator {
       for (int a = 0; a < rank(); ++a)
         if (mask >> a & 1) axes.push_back(static_cast<std::uint64_t>(a));
       const InstId index = push({.prim = Prim::index, .dtype = DType::i64, .bits = random_.pick(axes)});
-      return type == DType::i64 ? index : push({.prim = Prim::convert, .dtype = type, .args = {index, no_inst, no_inst}});
+      return type == DType::i64 ? index
+                                : push({.prim = Prim::convert, .dtype = type, .args = {index, no_inst, no_inst}});
     };
-    const DType from = random_.chance(60) ? dtype : random_.pick(std::vector{DType::f32, DType::f64, DType::i32, DType::i64, DType::bool_});
+    const DType from = random_.chance(60)
+                           ? dtype
+                           : random_.pick(std::vector{DType::f32, DType::f64, DType::i32, DType::i64, DType::bool_});
     InstId value = load(from, mask);
-    if (value != no_inst && from != dtype) value = push({.prim = Prim::convert, .dtype = dtype, .args = {value, no_inst, no_inst}});
+    if (value != no_inst && from != dtype)
+      value = push({.prim = Prim::convert, .dtype = dtype, .args = {value, no_inst, no_inst}});
     for (std::int64_t left = random_.integer(0, 3); left > 0 && value != no_inst; --left) {
-      static const std::vector<Prim> maps{Prim::add, Prim::sub, Prim::mul, Prim::min, Prim::max, Prim::neg, Prim::abs, Prim::fma, Prim::select};
+      static const std::vector<Prim> maps{Prim::add, Prim::sub, Prim::mul, Prim::min,   Prim::max,
+                                          Prim::neg, Prim::abs, Prim::fma, Prim::select};
       Inst inst{.prim = random_.pick(maps), .dtype = dtype};
       for (std::size_t k = 0; k < static_cast<std::size_t>(arity(inst.prim)); ++k)
-        inst.args[k] = k + 1 == static_cast<std::size_t>(arity(inst.prim)) ? value : other(inst.prim == Prim::select && k == 0 ? DType::bool_ : dtype);
+        inst.args[k] = k + 1 == static_cast<std::size_t>(arity(inst.prim))
+                           ? value
+                           : other(inst.prim == Prim::select && k == 0 ? DType::bool_ : dtype);
       for (int k = 0; k < arity(inst.prim); ++k)
         if (inst.args[static_cast<std::size_t>(k)] == no_inst) return no_inst;
       value = push(inst);
@@ -335,7 +364,10 @@ class KernelGenerator {
       const auto last = static_cast<std::int64_t>(kernel().body.size()) - 1;
       auto value = static_cast<InstId>(i == 0 ? last : random_.integer(0, last));
       if (!may_use(value)) value = static_cast<InstId>(last);
-      if (std::find(chosen.begin(), chosen.end(), value) == chosen.end()) chosen.push_back(value), add_store(value);
+      if (std::find(chosen.begin(), chosen.end(), value) == chosen.end()) {
+        chosen.push_back(value);
+        add_store(value);
+      }
     }
     if (kernel().kind == KernelKind::contraction && !stores_need(contract_)) add_store(contract_);
   }
@@ -346,7 +378,8 @@ class KernelGenerator {
     for (std::size_t i = id + 1u; i < needs.size(); ++i)
       for (int k = 0; k < arity(kernel().body[i].prim); ++k)
         needs[i] = needs[i] || needs[kernel().body[i].args[static_cast<std::size_t>(k)]];
-    return std::any_of(kernel().stores.begin(), kernel().stores.end(), [&](const Store& store) { return needs[store.value]; });
+    return std::any_of(kernel().stores.begin(), kernel().stores.end(),
+                       [&](const Store& store) { return needs[store.value]; });
   }
 
   void add_store(InstId value) {
@@ -357,7 +390,8 @@ class KernelGenerator {
     const std::uint16_t access = add_access(operand, mask, true);
     kernel().stores.push_back({access, value});
     if (random_.chance(20)) make_in_place(kernel().stores.size() - 1, access);
-    else if (random_.chance(20) && (!is_inner || kernel().kind == KernelKind::pointwise)) share_memory(kernel().stores.size() - 1);
+    else if (random_.chance(20) && (!is_inner || kernel().kind == KernelKind::pointwise))
+      share_memory(kernel().stores.size() - 1);
   }
 
   /// Has the stored value read, through another operand, the memory that the store overwrites.
@@ -369,9 +403,11 @@ class KernelGenerator {
     const BoundGeometry::AccessNumbers numbers = case_.geometry.accesses[kernel().stores[store].access];
     case_.geometry.accesses.push_back(numbers);
     kernel().accesses.push_back({read, classes_of(numbers, true)});
-    const InstId old = push({.prim = Prim::load, .dtype = dtype, .access = static_cast<std::uint16_t>(kernel().accesses.size() - 1)});
-    const InstId sum =
-        push({.prim = random_.chance(50) ? Prim::sub : Prim::min, .dtype = dtype, .args = {old, kernel().stores[store].value, no_inst}});
+    const InstId old =
+        push({.prim = Prim::load, .dtype = dtype, .access = static_cast<std::uint16_t>(kernel().accesses.size() - 1)});
+    const InstId sum = push({.prim = random_.chance(50) ? Prim::sub : Prim::min,
+                             .dtype = dtype,
+                             .args = {old, kernel().stores[store].value, no_inst}});
     if (sum == no_inst) return;
     kernel().stores[store].value = sum;
     case_.data[written].memory_of = read;
@@ -382,15 +418,16 @@ class KernelGenerator {
     const DType dtype = kernel().operands[kernel().accesses[access].operand].dtype;
     if (dtype == DType::bool_) return;
     const InstId old = push({.prim = Prim::load, .dtype = dtype, .access = access});
-    const InstId sum =
-        push({.prim = random_.chance(50) ? Prim::add : Prim::max, .dtype = dtype, .args = {old, kernel().stores[store].value, no_inst}});
+    const InstId sum = push({.prim = random_.chance(50) ? Prim::add : Prim::max,
+                             .dtype = dtype,
+                             .args = {old, kernel().stores[store].value, no_inst}});
     if (sum != no_inst) kernel().stores[store].value = sum;
   }
 
   Random random_;
   KernelCase case_;
   std::vector<Facts> facts_;
-  InstId contract_ = no_inst;   // of a contraction
+  InstId contract_ = no_inst;  // of a contraction
 };
 
 inline void KernelGenerator::prune(KernelCase& test_case) {
@@ -400,10 +437,15 @@ inline void KernelGenerator::prune(KernelCase& test_case) {
   std::vector<bool> is_live(from.body.size());
   for (const Store& store : from.stores) is_live[store.value] = true;
   for (std::size_t i = from.body.size(); i-- > 0;)
-    for (int k = 0; is_live[i] && k < arity(from.body[i].prim); ++k) is_live[from.body[i].args[static_cast<std::size_t>(k)]] = true;
+    for (int k = 0; is_live[i] && k < arity(from.body[i].prim); ++k)
+      is_live[from.body[i].args[static_cast<std::size_t>(k)]] = true;
 
-  kernel.body.clear(), kernel.operands.clear(), kernel.accesses.clear(), kernel.stores.clear();
-  test_case.data.clear(), test_case.geometry.accesses.clear();
+  kernel.body.clear();
+  kernel.operands.clear();
+  kernel.accesses.clear();
+  kernel.stores.clear();
+  test_case.data.clear();
+  test_case.geometry.accesses.clear();
   std::vector<std::uint16_t> new_operand(from.operands.size(), no_inst), new_access(from.accesses.size(), no_inst);
   std::vector<InstId> new_id(from.body.size(), no_inst);
   const auto keep_access = [&](std::uint16_t access) {
@@ -423,7 +465,8 @@ inline void KernelGenerator::prune(KernelCase& test_case) {
   for (std::size_t i = 0; i < from.body.size(); ++i) {
     if (!is_live[i]) continue;
     Inst inst = from.body[i];
-    for (int k = 0; k < arity(inst.prim); ++k) inst.args[static_cast<std::size_t>(k)] = new_id[inst.args[static_cast<std::size_t>(k)]];
+    for (int k = 0; k < arity(inst.prim); ++k)
+      inst.args[static_cast<std::size_t>(k)] = new_id[inst.args[static_cast<std::size_t>(k)]];
     if (inst.prim == Prim::load || inst.prim == Prim::gather) inst.access = keep_access(inst.access);
     new_id[i] = static_cast<InstId>(kernel.body.size());
     kernel.body.push_back(inst);
@@ -438,4 +481,4 @@ inline void KernelGenerator::prune(KernelCase& test_case) {
   for (const Store& store : kernel.stores) kernel.operands[kernel.accesses[store.access].operand].written = true;
 }
 
-}   // namespace sinter_test
+}  // namespace sinter_test

@@ -33,10 +33,10 @@ struct Domain {
   double lo = 0, hi = 0;
 };
 struct Tolerance {
-  double f32 = 0, f64 = 0;   // ulps
+  double f32 = 0, f64 = 0;  // ulps
   double floor = 0;
 };
-inline constexpr Tolerance exact{0, 0, 0}, rounded{0.501, 0.501, 0};   // the oracle is rounded itself
+inline constexpr Tolerance exact{0, 0, 0}, rounded{0.501, 0.501, 0};  // the oracle is rounded itself
 
 // ---- elementwise ----------------------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ struct UnaryRow {
 
 /// x * Phi(x) through erfc, which keeps its digits where 1 + erf cancels, but enlarges the rounding of its argument.
 inline double gelu(double x) {
-  if (x == -infinite) return -0.0;   // the limit
+  if (x == -infinite) return -0.0;  // the limit
   const long double wide = x;
   return static_cast<double>(wide * std::erfc(-wide / std::numbers::sqrt2_v<long double>) / 2);
 }
@@ -77,7 +77,13 @@ inline constexpr UnaryRow unary_rows[] = {
     {"tanh", [](double x) { return std::tanh(x); }, {-12, 12}, {2, 3}},
     {"erf", [](double x) { return std::erf(x); }, {-6, 6}, {2, 3}},
     {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, {-30, 30}, {3, 4}},
-    {"relu", [](double x) { return std::isnan(x) || x > 0 ? x : 0; }, {-9, 9}, exact, Takes::numbers, Gives::same, Smooth::piecewise},
+    {"relu",
+     [](double x) { return std::isnan(x) || x > 0 ? x : 0; },
+     {-9, 9},
+     exact,
+     Takes::numbers,
+     Gives::same,
+     Smooth::piecewise},
     {"gelu", gelu, {-13, 6}, {4, 5}},
     {"floor", [](double x) { return std::floor(x); }, {-9, 9}, exact, Takes::floats, Gives::same, Smooth::piecewise},
     {"ceil", [](double x) { return std::ceil(x); }, {-9, 9}, exact, Takes::floats, Gives::same, Smooth::piecewise},
@@ -114,14 +120,70 @@ inline constexpr BinaryRow binary_rows[] = {
     {"pow", [](double a, double b) { return std::pow(a, b); }, {0.1, 9}, {-4, 4}, {2, 3}, Takes::floats},
     {"maximum", maximum, {-9, 9}, {-9, 9}, exact, Takes::numbers, Gives::same, Smooth::piecewise},
     {"minimum", minimum, {-9, 9}, {-9, 9}, exact, Takes::numbers, Gives::same, Smooth::piecewise},
-    {"eq", [](double a, double b) { return a == b ? 1.0 : 0.0; }, {-9, 9}, {-9, 9}, exact, Takes::numbers_and_bool, Gives::boolean, Smooth::no},
-    {"ne", [](double a, double b) { return a != b ? 1.0 : 0.0; }, {-9, 9}, {-9, 9}, exact, Takes::numbers_and_bool, Gives::boolean, Smooth::no},
-    {"lt", [](double a, double b) { return a < b ? 1.0 : 0.0; }, {-9, 9}, {-9, 9}, exact, Takes::numbers, Gives::boolean, Smooth::no},
-    {"le", [](double a, double b) { return a <= b ? 1.0 : 0.0; }, {-9, 9}, {-9, 9}, exact, Takes::numbers, Gives::boolean, Smooth::no},
-    {"gt", [](double a, double b) { return a > b ? 1.0 : 0.0; }, {-9, 9}, {-9, 9}, exact, Takes::numbers, Gives::boolean, Smooth::no},
-    {"ge", [](double a, double b) { return a >= b ? 1.0 : 0.0; }, {-9, 9}, {-9, 9}, exact, Takes::numbers, Gives::boolean, Smooth::no},
-    {"and", [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; }, {0, 1}, {0, 1}, exact, Takes::bools, Gives::same, Smooth::no},
-    {"or", [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; }, {0, 1}, {0, 1}, exact, Takes::bools, Gives::same, Smooth::no},
+    {"eq",
+     [](double a, double b) { return a == b ? 1.0 : 0.0; },
+     {-9, 9},
+     {-9, 9},
+     exact,
+     Takes::numbers_and_bool,
+     Gives::boolean,
+     Smooth::no},
+    {"ne",
+     [](double a, double b) { return a != b ? 1.0 : 0.0; },
+     {-9, 9},
+     {-9, 9},
+     exact,
+     Takes::numbers_and_bool,
+     Gives::boolean,
+     Smooth::no},
+    {"lt",
+     [](double a, double b) { return a < b ? 1.0 : 0.0; },
+     {-9, 9},
+     {-9, 9},
+     exact,
+     Takes::numbers,
+     Gives::boolean,
+     Smooth::no},
+    {"le",
+     [](double a, double b) { return a <= b ? 1.0 : 0.0; },
+     {-9, 9},
+     {-9, 9},
+     exact,
+     Takes::numbers,
+     Gives::boolean,
+     Smooth::no},
+    {"gt",
+     [](double a, double b) { return a > b ? 1.0 : 0.0; },
+     {-9, 9},
+     {-9, 9},
+     exact,
+     Takes::numbers,
+     Gives::boolean,
+     Smooth::no},
+    {"ge",
+     [](double a, double b) { return a >= b ? 1.0 : 0.0; },
+     {-9, 9},
+     {-9, 9},
+     exact,
+     Takes::numbers,
+     Gives::boolean,
+     Smooth::no},
+    {"and",
+     [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; },
+     {0, 1},
+     {0, 1},
+     exact,
+     Takes::bools,
+     Gives::same,
+     Smooth::no},
+    {"or",
+     [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; },
+     {0, 1},
+     {0, 1},
+     exact,
+     Takes::bools,
+     Gives::same,
+     Smooth::no},
 };
 
 /// The first operand of `where` is bool; a and b have the tested dtype.
@@ -134,7 +196,12 @@ struct TernaryRow {
 };
 
 inline constexpr TernaryRow ternary_rows[] = {
-    {"where", [](double condition, double a, double b) { return condition != 0 ? a : b; }, {0, 1}, {-9, 9}, {-9, 9}, exact},
+    {"where",
+     [](double condition, double a, double b) { return condition != 0 ? a : b; },
+     {0, 1},
+     {-9, 9},
+     {-9, 9},
+     exact},
 };
 
 // ---- reductions -----------------------------------------------------------------------------------------------------
@@ -150,7 +217,7 @@ struct ReductionRow {
   Domain domain;
   Tolerance tolerance;
   double per_element = 0;
-  double empty = not_a_number;   // result over no elements; NaN where that is an error (or, for mean, the value)
+  double empty = not_a_number;  // result over no elements; NaN where that is an error (or, for mean, the value)
   Takes takes = Takes::numbers;
   Gives gives = Gives::same;
   Smooth smooth = Smooth::everywhere;
@@ -184,8 +251,12 @@ inline double argmax(Values x) {
     if (!std::isnan(x[best]) && (x[i] > x[best] || std::isnan(x[i]))) best = i;
   return static_cast<double>(best);
 }
-inline double any(Values x) { return std::any_of(x.begin(), x.end(), [](double v) { return v != 0; }) ? 1 : 0; }
-inline double all(Values x) { return std::all_of(x.begin(), x.end(), [](double v) { return v != 0; }) ? 1 : 0; }
+inline double any(Values x) {
+  return std::any_of(x.begin(), x.end(), [](double v) { return v != 0; }) ? 1 : 0;
+}
+inline double all(Values x) {
+  return std::all_of(x.begin(), x.end(), [](double v) { return v != 0; }) ? 1 : 0;
+}
 
 inline double sum_of_sizes(Values x) {
   double total = 0;
@@ -195,8 +266,8 @@ inline double sum_of_sizes(Values x) {
 inline double mean_of_sizes(Values x) { return sum_of_sizes(x) / static_cast<double>(x.size()); }
 inline double no_magnitude(Values) { return 0; }
 
-/// Pairwise sums over leaves of 4096 in 64 lanes: each element passes at most about 64 + 6 + log2(n / 4096) additions, of
-/// which rounding errors mostly cancel; a plain sum of few elements is covered too.
+/// Pairwise sums over leaves of 4096 in 64 lanes: each element passes at most about 64 + 6 + log2(n / 4096) additions,
+/// of which rounding errors mostly cancel; a plain sum of few elements is covered too.
 inline constexpr ReductionRow reduction_rows[] = {
     {"sum", sum, sum_of_sizes, {-2, 2}, {8, 8}, 0, 0, Takes::numbers},
     {"mean", mean, mean_of_sizes, {-2, 2}, {9, 9}, 0, not_a_number, Takes::floats},
@@ -275,7 +346,7 @@ inline double cross_entropy(Values logits, const std::vector<std::int64_t>& targ
   }
   return mean(losses);
 }
-inline constexpr Tolerance cross_entropy_tolerance{12, 13, 4};   // logits within [-4, 4]
+inline constexpr Tolerance cross_entropy_tolerance{12, 13, 4};  // logits within [-4, 4]
 
 /// Mean of (a - b)^2.
 inline double mse_loss(Values a, Values b) {
@@ -331,7 +402,9 @@ inline Numbers broadcast(const Numbers& x, const Extents& from, const Extents& t
 
 /// For each element of the result (in order, reduced axes dropped) what is reduced into it, in row-major order.
 inline std::vector<Numbers> reduced_elements(const Numbers& x, const Extents& shape, const std::vector<int>& axes) {
-  auto is_reduced = [&](std::size_t axis) { return std::find(axes.begin(), axes.end(), static_cast<int>(axis)) != axes.end(); };
+  auto is_reduced = [&](std::size_t axis) {
+    return std::find(axes.begin(), axes.end(), static_cast<int>(axis)) != axes.end();
+  };
   std::int64_t results = 1;
   for (std::size_t axis = 0; axis < shape.size(); ++axis)
     if (!is_reduced(axis)) results *= shape[axis];
@@ -368,7 +441,8 @@ double error_in_ulps(T got, double expected, double floor = 0) {
   if (std::isinf(got) || std::isinf(expected)) return got == static_cast<T>(expected) ? 0 : infinite;
   int exponent = 0;
   std::frexp(std::max(std::abs(expected), floor), &exponent);
-  return std::abs(static_cast<double>(got) - expected) / std::ldexp(1.0, std::max(exponent, Limits::min_exponent) - Limits::digits);
+  return std::abs(static_cast<double>(got) - expected) /
+         std::ldexp(1.0, std::max(exponent, Limits::min_exponent) - Limits::digits);
 }
 
 }  // namespace sinter_test::oracle

@@ -1,6 +1,6 @@
-// What a row of an op table buys: the value against the row's own oracle, strided inputs, dynamic extents, empty tensors,
-// gradients in both modes and vmap, on every back end. Rows state the op as users call it, the oracle over plain arrays of
-// double, and the inputs. Knows only the public API.
+// What a row of an op table buys: the value against the row's own oracle, strided inputs, dynamic extents, empty
+// tensors, gradients in both modes and vmap, on every back end. Rows state the op as users call it, the oracle over
+// plain arrays of double, and the inputs. Knows only the public API.
 #pragma once
 
 #include "../catch.hpp"
@@ -28,8 +28,8 @@ using oracle::Extents;
 using oracle::Numbers;
 using oracle::Tolerance;
 
-/// A dense row-major value as oracles see it. `scale` is, per element, what rounding errors are proportional to where that
-/// is more than the element itself (empty: the elements).
+/// A dense row-major value as oracles see it. `scale` is, per element, what rounding errors are proportional to where
+/// that is more than the element itself (empty: the elements).
 struct Array {
   DType dtype = DType::f32;
   Extents extents;
@@ -46,7 +46,8 @@ inline constexpr std::int64_t n = -1, m = -2;
 inline constexpr std::int64_t default_n = 6;
 inline constexpr std::int64_t dynamic_sizes[] = {5, 12, 3, 67, 130};
 
-/// How values are spread over the domain: anyhow, or for gradients away from kinks at multiples of 1/2 and from each other.
+/// How values are spread over the domain: anyhow, or for gradients away from kinks at multiples of 1/2 and from each
+/// other.
 struct Spec {
   Extents extents;
   DType dtype = DType::f32;
@@ -54,7 +55,7 @@ struct Spec {
 };
 
 enum class Derivative : std::uint8_t { none, piecewise, first, second };
-enum class Empty : std::uint8_t { untested, works, fails };   // at n = 0
+enum class Empty : std::uint8_t { untested, works, fails };  // at n = 0
 
 /// Which layouts of the inputs are tried. Not the expanded where errors of equal numbers, which all go one way, are not
 /// what the tolerance is for.
@@ -66,7 +67,7 @@ struct Row {
   Oracle want;
   std::vector<Spec> inputs;
   Tolerance tolerance = oracle::exact;
-  Derivative derivative = Derivative::none;   // checked where the inputs are f64
+  Derivative derivative = Derivative::none;  // checked where the inputs are f64
   Empty empty = Empty::works;
   Strided strided = Strided::all;
 };
@@ -102,7 +103,9 @@ inline Arrays make_inputs(const std::vector<Spec>& specs, std::int64_t size, std
     Array array{specs[k].dtype, with_sizes(specs[k].extents, size), {}};
     const Domain domain = specs[k].domain;
     for (std::int64_t i = 0; i < oracle::count(array.extents); ++i)
-      array.data.push_back(rounded_to(array.dtype, domain.lo + (domain.hi - domain.lo) * unit_value(k + 31 * seed, static_cast<std::uint64_t>(i)), domain));
+      array.data.push_back(rounded_to(
+          array.dtype, domain.lo + (domain.hi - domain.lo) * unit_value(k + 31 * seed, static_cast<std::uint64_t>(i)),
+          domain));
     arrays.push_back(std::move(array));
   }
   return arrays;
@@ -117,7 +120,8 @@ inline Arrays smooth_inputs(const Row& row) {
     if (row.inputs[k].domain.lo > 0) lo = std::max(lo, 0.3);
     for (std::size_t i = 0; i < arrays[k].data.size(); ++i) {
       double x = lo + (hi - lo) * unit_value(k + 17, i);
-      if (row.derivative == Derivative::piecewise) x = std::floor(2 * x) / 2 + 0.17 + 0.13 * static_cast<double>(k) + 1e-3 * static_cast<double>(i % 50);
+      if (row.derivative == Derivative::piecewise)
+        x = std::floor(2 * x) / 2 + 0.17 + 0.13 * static_cast<double>(k) + 1e-3 * static_cast<double>(i % 50);
       arrays[k].data[i] = x;
     }
   }
@@ -134,8 +138,9 @@ inline Tensor dense_tensor(const Array& array) {
 }
 
 enum class Placement : std::uint8_t { dense, transposed, stepped, expanded };
-inline constexpr std::pair<Placement, const char*> strided_placements[] = {
-    {Placement::transposed, "transposed"}, {Placement::stepped, "sliced with steps"}, {Placement::expanded, "expanded"}};
+inline constexpr std::pair<Placement, const char*> strided_placements[] = {{Placement::transposed, "transposed"},
+                                                                           {Placement::stepped, "sliced with steps"},
+                                                                           {Placement::expanded, "expanded"}};
 
 /// The axis that `expanded` repeats: the first with more than one index, or -1.
 inline int repeated_axis(const Extents& extents) {
@@ -182,7 +187,8 @@ inline Tensor laid_out(const Array& array, Placement placement) {
   } else if (placement == Placement::stepped && !extents.empty()) {
     Array wide{array.dtype, extents, {}};
     for (auto& extent : wide.extents) extent = 2 * extent + 1;
-    wide.data.assign(static_cast<std::size_t>(oracle::count(wide.extents)), is_floating(array.dtype) ? oracle::not_a_number : 1);
+    wide.data.assign(static_cast<std::size_t>(oracle::count(wide.extents)),
+                     is_floating(array.dtype) ? oracle::not_a_number : 1);
     for (std::int64_t i = 0; i < oracle::count(extents); ++i) {
       std::int64_t index = 0;
       const Extents at = oracle::coordinates(i, extents);
@@ -215,20 +221,26 @@ struct Mode {
   const char* name;
   const char* backend;
   bool fuse;
-  jit::Options options(jit::Dynamic dynamic = jit::Dynamic::automatic) const { return {.backend = backend == nullptr ? "" : backend, .dynamic = dynamic, .fuse = fuse}; }
+  jit::Options options(jit::Dynamic dynamic = jit::Dynamic::automatic) const {
+    return {.backend = backend == nullptr ? "" : backend, .dynamic = dynamic, .fuse = fuse};
+  }
 };
 
 /// Those of this build. The ISA of x86 is the process's (SINTER_ISA).
 inline const std::vector<Mode>& modes() {
-#ifdef SINTER_TEST_ON_GPU   // tests/gpu: tensors are made on the GPU (on_gpu_test.cpp)
+#ifdef SINTER_TEST_ON_GPU  // tests/gpu: tensors are made on the GPU (on_gpu_test.cpp)
   static const std::vector<Mode> list =
-      cuda::is_available() ? std::vector<Mode>{{"cuda", "", true}, {"cuda, not fused", "", false}, {"cuda, lazy", nullptr, false}} : std::vector<Mode>{};
+      cuda::is_available()
+          ? std::vector<Mode>{{"cuda", "", true}, {"cuda, not fused", "", false}, {"cuda, lazy", nullptr, false}}
+          : std::vector<Mode>{};
 #else
   static const std::vector<Mode> list = [] {
     const auto names = jit::list_backends();
     std::vector<Mode> found;
-    for (const Mode& mode : {Mode{"x86", "x86", true}, Mode{"x86, not fused", "x86", false}, Mode{"reference", "reference", true}, Mode{"lazy", nullptr, false}})
-      if (mode.backend == nullptr || std::find(names.begin(), names.end(), mode.backend) != names.end()) found.push_back(mode);
+    for (const Mode& mode : {Mode{"x86", "x86", true}, Mode{"x86, not fused", "x86", false},
+                             Mode{"reference", "reference", true}, Mode{"lazy", nullptr, false}})
+      if (mode.backend == nullptr || std::find(names.begin(), names.end(), mode.backend) != names.end())
+        found.push_back(mode);
     return found;
   }();
 #endif
@@ -246,8 +258,10 @@ inline Tensor run_in(const Mode& mode, const Function& run, const Inputs& in) {
 
 /// Empty, or how `got` differs first from `want`.
 inline std::string difference(const Tensor& got, const Array& want, Tolerance tolerance) {
-  if (got.dtype() != want.dtype) return "dtype " + std::string(name(got.dtype())) + ", should be " + std::string(name(want.dtype));
-  if (!(got.shape() == Shape(want.extents))) return "shape " + got.shape().text() + ", should be " + Shape(want.extents).text();
+  if (got.dtype() != want.dtype)
+    return "dtype " + std::string(name(got.dtype())) + ", should be " + std::string(name(want.dtype));
+  if (!(got.shape() == Shape(want.extents)))
+    return "shape " + got.shape().text() + ", should be " + Shape(want.extents).text();
   return visit_dtype(want.dtype, [&](auto tag) -> std::string {
     using T = decltype(tag);
     const Tensor here = got.to(Device::cpu());
@@ -257,13 +271,15 @@ inline std::string difference(const Tensor& got, const Array& want, Tolerance to
       if constexpr (std::is_floating_point_v<T>) {
         allowed = sizeof(T) == 4 ? tolerance.f32 : tolerance.f64;
 #ifdef SINTER_TEST_ON_GPU
-        allowed *= 2;   // CUDA's own functions have wider bounds; exact stays exact
+        allowed *= 2;  // CUDA's own functions have wider bounds; exact stays exact
 #endif
-        error = oracle::error_in_ulps(values[i], want.data[i], std::max(tolerance.floor, want.scale.empty() ? 0.0 : want.scale[i]));
+        error = oracle::error_in_ulps(values[i], want.data[i],
+                                      std::max(tolerance.floor, want.scale.empty() ? 0.0 : want.scale[i]));
       }
       if (!(error <= allowed))
-        return "element " + std::to_string(i) + " is " + Catch::Detail::stringify(values[i]) + ", should be " + Catch::Detail::stringify(want.data[i]) + " (" +
-               std::to_string(error) + " ulp, " + std::to_string(allowed) + " allowed)";
+        return "element " + std::to_string(i) + " is " + Catch::Detail::stringify(values[i]) + ", should be " +
+               Catch::Detail::stringify(want.data[i]) + " (" + std::to_string(error) + " ulp, " +
+               std::to_string(allowed) + " allowed)";
     }
     return "";
   });
@@ -274,9 +290,7 @@ template <class F>
 std::string difference_of(F&& call, const Array& want, Tolerance tolerance) {
   try {
     return difference(call(), want, tolerance);
-  } catch (const std::exception& e) {
-    return std::string("threw ") + e.what();
-  }
+  } catch (const std::exception& e) { return std::string("threw ") + e.what(); }
 }
 
 // ---- what a row buys ------------------------------------------------------------------------------------------------
@@ -292,7 +306,8 @@ inline void check_value(const Row& row, const Arrays& arrays, Placement placemen
 
 inline void check_placements(const Row& row, const Arrays& arrays) {
   for (auto [placement, what] : strided_placements) {
-    if (row.strided == Strided::none || (row.strided == Strided::distinct && placement == Placement::expanded)) continue;
+    if (row.strided == Strided::none || (row.strided == Strided::distinct && placement == Placement::expanded))
+      continue;
     Arrays fitted;
     for (const Array& array : arrays) fitted.push_back(fit_placement(array, placement));
     check_value(row, fitted, placement, what);
@@ -346,12 +361,14 @@ inline Array weights_for(const Array& result) {
 inline double oracle_loss(const Row& row, const Arrays& arrays, const Array& weights) {
   const Array result = row.want(arrays);
   long double total = 0;
-  for (std::size_t i = 0; i < result.data.size(); ++i) total += static_cast<long double>(result.data[i]) * weights.data[i];
+  for (std::size_t i = 0; i < result.data.size(); ++i)
+    total += static_cast<long double>(result.data[i]) * weights.data[i];
   return static_cast<double>(total);
 }
 
 /// d loss / d element by central differences of the oracle.
-inline double oracle_slope(const Row& row, Arrays& arrays, const Array& weights, std::size_t operand, std::size_t element, double step) {
+inline double oracle_slope(const Row& row, Arrays& arrays, const Array& weights, std::size_t operand,
+                           std::size_t element, double step) {
   double& x = arrays[operand].data[element];
   const double middle = x;
   x = middle + step;
@@ -378,43 +395,44 @@ inline Inputs second_gradient(const Row& row, const Inputs& in, const Tensor& we
 
 /// Differences have errors of about step^2 and 1e-16 / step^order.
 inline std::string gradient_difference(const Tensor& got, const Array& want, double tolerance) {
-  if (!(got.shape() == Shape(want.extents))) return "shape " + got.shape().text() + ", should be " + Shape(want.extents).text();
+  if (!(got.shape() == Shape(want.extents)))
+    return "shape " + got.shape().text() + ", should be " + Shape(want.extents).text();
   const std::vector<double> values = to_vector<double>(got);
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!(std::abs(values[i] - want.data[i]) <= tolerance * (1 + std::abs(want.data[i]))))
-      return "element " + std::to_string(i) + " is " + Catch::Detail::stringify(values[i]) + ", should be " + Catch::Detail::stringify(want.data[i]);
+      return "element " + std::to_string(i) + " is " + Catch::Detail::stringify(values[i]) + ", should be " +
+             Catch::Detail::stringify(want.data[i]);
   return "";
 }
 
 using GradientFunction = std::function<Inputs(const Inputs& in, const Tensor& weights, const Inputs& direction)>;
-inline void check_gradients(const Row& row, const char* what, const GradientFunction& function, const Inputs& in, const Tensor& weights,
-                            const Inputs& direction, const Arrays& want, double tolerance) {
+inline void check_gradients(const Row& row, const char* what, const GradientFunction& function, const Inputs& in,
+                            const Tensor& weights, const Inputs& direction, const Arrays& want, double tolerance) {
   for (const Mode& mode : modes()) {
     Inputs got;
     INFO(row.name << ", " << what << ", " << mode.name);
     try {
       if (mode.backend == nullptr) got = function(in, weights, direction);
-      else got = jit::compile([function](const Inputs& x, Tensor w, const Inputs& d) { return function(x, w, d); }, mode.options())(in, weights, direction);
+      else
+        got = jit::compile([function](const Inputs& x, Tensor w, const Inputs& d) { return function(x, w, d); },
+                           mode.options())(in, weights, direction);
       for (std::size_t k = 0; k < want.size(); ++k) {
         if (!is_floating(want[k].dtype)) continue;
         INFO("by operand " << k);
         CHECK(gradient_difference(got[k], want[k], tolerance) == "");
       }
-    } catch (const std::exception& e) {
-      FAIL_CHECK("threw " << e.what());
-    }
+    } catch (const std::exception& e) { FAIL_CHECK("threw " << e.what()); }
   }
 }
 
 /// The derivative of sum(f(in) * weights) along `along`, in forward mode.
-inline void check_forward_mode(const Row& row, const Inputs& in, const Tensor& weights, const Inputs& along, double want) {
+inline void check_forward_mode(const Row& row, const Inputs& in, const Tensor& weights, const Inputs& along,
+                               double want) {
   INFO(row.name << ", forward mode");
   try {
     auto loss = [&](const Inputs& x) { return sum(row.run(x) * weights); };
     CHECK(gradient_difference(jit::jvp(loss, in, along).second, {DType::f64, {}, {want}}, 1e-6) == "");
-  } catch (const std::exception& e) {
-    FAIL_CHECK("threw " << e.what());
-  }
+  } catch (const std::exception& e) { FAIL_CHECK("threw " << e.what()); }
 }
 
 inline void check_derivatives(const Row& row) {
@@ -422,11 +440,14 @@ inline void check_derivatives(const Row& row) {
   const Array weights = weights_for(row.want(arrays));
   for (const Array& array : arrays) {
     along.push_back({array.dtype, array.extents, {}});
-    for (std::size_t i = 0; i < array.data.size(); ++i) along.back().data.push_back(is_floating(array.dtype) ? unit_value(7, i) - 0.3 : 0);
+    for (std::size_t i = 0; i < array.data.size(); ++i)
+      along.back().data.push_back(is_floating(array.dtype) ? unit_value(7, i) - 0.3 : 0);
     first.push_back({array.dtype, array.extents, {}}), second.push_back(first.back());
   }
   const Inputs in = tensors(arrays), direction = tensors(along);
-  auto slope = [&](std::size_t k, std::size_t i, double step) { return oracle_slope(row, arrays, weights, k, i, step); };
+  auto slope = [&](std::size_t k, std::size_t i, double step) {
+    return oracle_slope(row, arrays, weights, k, i, step);
+  };
   auto move = [&](double by) {
     for (std::size_t k = 0; k < arrays.size(); ++k)
       for (std::size_t i = 0; i < arrays[k].data.size(); ++i) arrays[k].data[i] += by * along[k].data[i];
@@ -450,10 +471,14 @@ inline void check_derivatives(const Row& row) {
   for (std::size_t k = 0; k < arrays.size(); ++k)
     for (std::size_t i = 0; i < first[k].data.size(); ++i) slope_along += first[k].data[i] * along[k].data[i];
   check_forward_mode(row, in, w, direction, slope_along);
-  check_gradients(row, "gradient", [&row](const Inputs& x, const Tensor& v, const Inputs&) { return gradient(row, x, v); }, in, w, direction, first, 1e-6);
+  check_gradients(
+      row, "gradient", [&row](const Inputs& x, const Tensor& v, const Inputs&) { return gradient(row, x, v); }, in, w,
+      direction, first, 1e-6);
   if (row.derivative == Derivative::second)
-    check_gradients(row, "second gradient", [&row](const Inputs& x, const Tensor& v, const Inputs& d) { return second_gradient(row, x, v, d); }, in, w,
-                    direction, second, 1e-4);
+    check_gradients(
+        row, "second gradient",
+        [&row](const Inputs& x, const Tensor& v, const Inputs& d) { return second_gradient(row, x, v, d); }, in, w,
+        direction, second, 1e-4);
 }
 
 /// vmap over three examples, of which only the inputs that `mask` names differ.
@@ -474,7 +499,8 @@ inline void check_mapped(const Row& row, std::uint32_t mask, const char* what) {
   }
   auto run = [&](const Inputs& own, const Inputs& others) {
     Inputs in;
-    for (std::size_t k = 0, a = 0, b = 0; k < common.size(); ++k) in.push_back((mask >> k & 1) != 0 ? own[a++] : others[b++]);
+    for (std::size_t k = 0, a = 0, b = 0; k < common.size(); ++k)
+      in.push_back((mask >> k & 1) != 0 ? own[a++] : others[b++]);
     return row.run(in);
   };
   INFO(row.name << ", vmap over " << what);
@@ -486,14 +512,12 @@ inline void check_mapped(const Row& row, std::uint32_t mask, const char* what) {
       at[0] = Index(e);
       CHECK(difference(index(got, at), row.want(arrays[static_cast<std::size_t>(e)]), row.tolerance) == "");
     }
-  } catch (const std::exception& e) {
-    FAIL_CHECK("threw " << e.what());
-  }
+  } catch (const std::exception& e) { FAIL_CHECK("threw " << e.what()); }
 }
 
 inline void check_vmap(const Row& row) {
   for (const Spec& spec : row.inputs)
-    if (spec.extents.size() >= static_cast<std::size_t>(max_rank)) return;   // no room for the batch
+    if (spec.extents.size() >= static_cast<std::size_t>(max_rank)) return;  // no room for the batch
   const auto count = static_cast<unsigned>(row.inputs.size());
   check_mapped(row, (1u << count) - 1, "all");
   if (count < 2) return;
@@ -503,7 +527,8 @@ inline void check_vmap(const Row& row) {
 
 inline bool is_open(const Row& row) {
   return std::any_of(row.inputs.begin(), row.inputs.end(), [](const Spec& spec) {
-    return std::any_of(spec.extents.begin(), spec.extents.end(), [](std::int64_t extent) { return extent == n || extent == m; });
+    return std::any_of(spec.extents.begin(), spec.extents.end(),
+                       [](std::int64_t extent) { return extent == n || extent == m; });
   });
 }
 

@@ -43,7 +43,7 @@ TEST_CASE("program: hello") {
     }
   check_close(numbers(z), want, 2e-5);
   check_close(numbers(f(x, w, 0.25f) * 2), want, 2e-5);
-  CHECK(f.stats().compiles == 1);   // another number is no other function
+  CHECK(f.stats().compiles == 1);  // another number is no other function
   std::ostringstream out;
   out << z << relu(matmul(x, w)) << f.explain(x, w, 0.5f);
   CHECK(out.str().find("matmul") != std::string::npos);
@@ -70,7 +70,8 @@ TEST_CASE("program: control with Eigen objects") {
   Mat6 K = Mat6::Random();
   Vec6 q = Vec6::Random(), qd = Vec6::Random(), tau = Vec6::Zero();
   double kp = 10;
-  auto law = jit::compile([](Tensor e, Tensor de, Tensor gain, Scalar p, Scalar d) { return matmul(gain, p * e + d * de); });
+  auto law =
+      jit::compile([](Tensor e, Tensor de, Tensor gain, Scalar p, Scalar d) { return matmul(gain, p * e + d * de); });
   law.warm_up(q, qd, K, kp, 0.1);
   for (int i = 0; i < 10; ++i) law.into(tau)(q, qd, K, kp, 0.1);
   CHECK((tau - K * (kp * q + 0.1 * qd)).norm() < 1e-12);
@@ -88,7 +89,9 @@ TEST_CASE("program: control with Eigen objects") {
 
 namespace {
 template <class T>
-auto cdf(const T& x) { return 0.5 * (1 + erf(x * M_SQRT1_2)); }
+auto cdf(const T& x) {
+  return 0.5 * (1 + erf(x * M_SQRT1_2));
+}
 }  // namespace
 
 TEST_CASE("program: Black-Scholes with Greeks by grad") {
@@ -103,7 +106,8 @@ TEST_CASE("program: Black-Scholes with Greeks by grad") {
     auto total = [&](Tensor spot, Tensor vol, Scalar rate) { return sum(price(spot, k, t, vol, rate)); };
     auto [p, g] = jit::value_and_grad<0, 1, 2>(total)(s, v, r);
     auto [delta, vega, rho] = g;
-    Tensor gamma = jit::grad([&](Tensor spot) { return sum(jit::grad([&](Tensor inner) { return total(inner, v, r); })(spot)); })(s);
+    Tensor gamma = jit::grad(
+        [&](Tensor spot) { return sum(jit::grad([&](Tensor inner) { return total(inner, v, r); })(spot)); })(s);
     return std::tuple{price(s, k, t, v, r), delta, gamma, vega, rho};
   });
   constexpr std::size_t n = 1000;
@@ -158,7 +162,9 @@ struct PlainMlp {
       }
       for (std::size_t c = 0; c < 5; ++c) total += std::exp(z[i * 5 + c] - largest);
       loss += std::log(total) + largest - z[i * 5 + static_cast<std::size_t>(y[i])];
-      for (std::size_t c = 0; c < 5; ++c) z[i * 5 + c] = (std::exp(z[i * 5 + c] - largest) / total - (static_cast<int>(c) == y[i])) / static_cast<double>(n);
+      for (std::size_t c = 0; c < 5; ++c)
+        z[i * 5 + c] =
+            (std::exp(z[i * 5 + c] - largest) / total - (static_cast<int>(c) == y[i])) / static_cast<double>(n);
       for (std::size_t j = 0; j < 16; ++j)
         for (std::size_t c = 0; c < 5; ++c) dh[i * 16 + j] += h[i * 16 + j] > 0 ? z[i * 5 + c] * w2[j * 5 + c] : 0;
     }
@@ -228,7 +234,8 @@ struct Params {
 };
 Tensor forward(const Params& p, Tensor x) {
   Tensor h = x * p.scale;
-  for (const auto& l : p.layers) h = p.act == Act::relu ? Tensor(relu(matmul(h, l.w) + l.b)) : Tensor(tanh(matmul(h, l.w) + l.b));
+  for (const auto& l : p.layers)
+    h = p.act == Act::relu ? Tensor(relu(matmul(h, l.w) + l.b)) : Tensor(tanh(matmul(h, l.w) + l.b));
   return h / (h.sum() + p.eps);
 }
 }  // namespace
@@ -236,7 +243,7 @@ Tensor forward(const Params& p, Tensor x) {
 TEST_CASE("program: parameters in a struct") {
   auto f = jit::compile(forward);
   Params p;
-  Tensor empty = f(p, randn({4, 8}));   // no layers, and a default Tensor is the number 0
+  Tensor empty = f(p, randn({4, 8}));  // no layers, and a default Tensor is the number 0
   check_close(numbers(empty), std::vector<double>(32, 0.0), 0);
   p.scale = full({}, 2);
   p.layers = {{rand({8, 6}), zeros({6})}, {rand({6, 3}), ones({3})}};
@@ -247,10 +254,10 @@ TEST_CASE("program: parameters in a struct") {
   CHECK(f.stats().compiles == 2);
   p.eps = 0.5;
   static_cast<void>(f(p, x));
-  CHECK(f.stats().compiles == 2);   // a Scalar field is an input
+  CHECK(f.stats().compiles == 2);  // a Scalar field is an input
   p.act = Act::tanh;
   check_close(numbers(f(p, x)), numbers(forward(p, x)), 1e-5);
-  CHECK(f.stats().compiles == 3);   // an enum is part of the code
+  CHECK(f.stats().compiles == 3);  // an enum is part of the code
   auto [value, g] = jit::value_and_grad([](const Params& q, Tensor in) { return sum(square(forward(q, in))); })(p, x);
   CHECK(g.layers.size() == 2);
   CHECK(g.layers[0].w.shape() == Shape{8, 6});
@@ -274,7 +281,7 @@ TEST_CASE("program: Newton's method, a loop that ends by what it computes") {
       x = x - (x * x - a) / (2 * x);
       err = abs(x * x - a);
     }
-    if (item<float>(err.sum()) > 1) it = -1;   // an exact value; `item(...) > 1` would be an outcome
+    if (item<float>(err.sum()) > 1) it = -1;  // an exact value; `item(...) > 1` would be an outcome
     return std::tuple{x, it};
   };
   auto root = jit::compile(body);
@@ -297,19 +304,22 @@ TEST_CASE("program: Newton's method, a loop that ends by what it computes") {
   CHECK(root.stats().retraces == seen.retraces);
   CHECK(root.stats().segments == seen.segments);
   // The loop in the graph, for comparison: one step of one plan.
-  auto [y, k] = jit::while_loop([](Tensor, Scalar n) { return n < 50; }, [](Tensor v, Scalar n) { return std::tuple{v * 0.5f, n + 1}; }, x, 0);
+  auto [y, k] = jit::while_loop([](Tensor, Scalar n) { return n < 50; },
+                                [](Tensor v, Scalar n) { return std::tuple{v * 0.5f, n + 1}; }, x, 0);
   check_close(numbers(y), std::vector<double>(8, numbers(x)[0] * std::pow(0.5, 50)), 1e-6);
   CHECK(item<int>(Tensor(k)) == 50);
 }
 
 TEST_CASE("program: an operation of one's own, with a derivative, inside a compiled function") {
-  auto running_max = jit::custom_op({.name = "running_max",
-                                     .shape = [](auto in) { return in[0]; },
-                                     .cpu = [](auto in, auto out) {
-                                       std::copy_n(in[0].data, in[0].numel, out.data);
-                                       for (std::int64_t i = 1; i < out.numel; ++i) out.data[i] = std::max(out.data[i], out.data[i - 1]);
-                                     },
-                                     .vjp = [](auto in, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * in[0]}; }});
+  auto running_max = jit::custom_op(
+      {.name = "running_max",
+       .shape = [](auto in) { return in[0]; },
+       .cpu =
+           [](auto in, auto out) {
+             std::copy_n(in[0].data, in[0].numel, out.data);
+             for (std::int64_t i = 1; i < out.numel; ++i) out.data[i] = std::max(out.data[i], out.data[i - 1]);
+           },
+       .vjp = [](auto in, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * in[0]}; }});
   auto f = jit::compile([running_max](Tensor x) { return maximum(running_max(x * 2), running_max(x)); });
   Tensor x = randn({100});
   std::vector<double> want;
@@ -349,7 +359,8 @@ TEST_CASE("program: training that reports, checks itself and stops without a tra
   jit::set_print_sink(before);
 }
 
-// ---- a server: one function, many threads and batch sizes --------------------------------------------------------------
+// ---- a server: one function, many threads and batch sizes
+// --------------------------------------------------------------
 
 TEST_CASE("program: a server whose threads call one function with lent memory, any batch, and never recompile") {
   const Tensor w = randn({64, 10});
@@ -369,7 +380,7 @@ TEST_CASE("program: a server whose threads call one function with lent memory, a
       Tensor kept = adopt(std::move(request), {t + 1, 64});
     });
   for (auto& thread : pool) thread.join();
-  CHECK(respond.stats().compiles == 2);   // one for a batch of one, one for all others
+  CHECK(respond.stats().compiles == 2);  // one for a batch of one, one for all others
   const std::vector<float> weights = to_vector<float>(w);
   for (int t = 0; t < 8; ++t) {
     const auto& answer = answers[static_cast<std::size_t>(t)];
@@ -380,11 +391,13 @@ TEST_CASE("program: a server whose threads call one function with lent memory, a
       for (std::size_t i = 0; i < 64; ++i) logits[k] += 0.01 * t * static_cast<double>(weights[i * 10 + k]);
       total += std::exp(logits[k]);
     }
-    for (std::size_t i = 0; i < answer.size(); ++i) CHECK(answer[i] == Approx(std::exp(logits[i % 10]) / total / (t + 1)).epsilon(1e-4));
+    for (std::size_t i = 0; i < answer.size(); ++i)
+      CHECK(answer[i] == Approx(std::exp(logits[i % 10]) / total / (t + 1)).epsilon(1e-4));
   }
 }
 
-// ---- a stencil: heat on a grid, in place ---------------------------------------------------------------------------------
+// ---- a stencil: heat on a grid, in place
+// ---------------------------------------------------------------------------------
 
 TEST_CASE("program: a stencil that updates a part of a grid and gives its argument up") {
   constexpr int n = 24;
@@ -399,7 +412,8 @@ TEST_CASE("program: a stencil that updates a part of a grid and gives its argume
   });
   std::vector<double> grid(n * n);
   std::vector<float> start(n * n);
-  for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(grid[i] = 1 + static_cast<double>(i * 37 % 101) / 50);
+  for (std::size_t i = 0; i < start.size(); ++i)
+    start[i] = static_cast<float>(grid[i] = 1 + static_cast<double>(i * 37 % 101) / 50);
   Tensor u = copy_of(start, {n, n}), total, masked;
   for (int round = 0; round < 50; ++round) {
     std::tie(u, total, masked) = step(std::move(u), 0.1f);
@@ -407,7 +421,8 @@ TEST_CASE("program: a stencil that updates a part of a grid and gives its argume
     const auto at = [&](int i, int j) { return grid[static_cast<std::size_t>(i * n + j)]; };
     for (int i = 1; i < n - 1; ++i)
       for (int j = 1; j < n - 1; ++j)
-        next[static_cast<std::size_t>(i * n + j)] += 0.1 * (at(i - 1, j) + at(i + 1, j) + at(i, j - 1) + at(i, j + 1) - 4 * at(i, j));
+        next[static_cast<std::size_t>(i * n + j)] +=
+            0.1 * (at(i - 1, j) + at(i + 1, j) + at(i, j - 1) + at(i, j + 1) - 4 * at(i, j));
     for (std::size_t j = 0; j < n; ++j) next[j] = 0;
     grid = next;
   }
@@ -416,11 +431,12 @@ TEST_CASE("program: a stencil that updates a part of a grid and gives its argume
     for (int j = 1; j < n - 1; ++j) expected += 0.5 * grid[static_cast<std::size_t>(i * n + j)];
   CHECK(item<float>(total) == Approx(expected).epsilon(1e-4));
   check_close(numbers(u), grid, 1e-4);
-  for (double v : numbers(masked)) CHECK(v == 0);   // row 0 is 0, so not all are positive
+  for (double v : numbers(masked)) CHECK(v == 0);  // row 0 is 0, so not all are positive
   CHECK(step.stats().compiles == 1);
 }
 
-// ---- a transformer from one region --------------------------------------------------------------------------------------
+// ---- a transformer from one region
+// --------------------------------------------------------------------------------------
 
 namespace {
 struct TransformerBlock {
@@ -430,7 +446,7 @@ struct TransformerBlock {
 
 TEST_CASE("program: a transformer whose layers are calls of one region") {
   const std::int64_t width = 32;
-  int heads = 4;   // no constant, so that the function captures it
+  int heads = 4;  // no constant, so that the function captures it
   const auto layer = [heads](Tensor x, const TransformerBlock& p) {
     auto B = x.size(0), T = x.size(1), D = x.size(2);
     auto [q, k, v] = split<3>(matmul(layer_norm(x, {D}, p.g1, p.b1), p.wqkv), -1);
@@ -442,7 +458,8 @@ TEST_CASE("program: a transformer whose layers are calls of one region") {
   std::vector<TransformerBlock> blocks;
   for (int i = 0; i < 12; ++i) {
     const auto weights = [](std::int64_t rows, std::int64_t columns) { return Tensor(randn({rows, columns}) * 0.1f); };
-    blocks.push_back({weights(width, 3 * width), weights(width, width), weights(width, 4 * width), weights(4 * width, width), ones({width}), zeros({width}), ones({width}), zeros({width})});
+    blocks.push_back({weights(width, 3 * width), weights(width, width), weights(width, 4 * width),
+                      weights(4 * width, width), ones({width}), zeros({width}), ones({width}), zeros({width})});
   }
   const auto block = jit::region(layer);
   auto model = jit::compile([block](Tensor x, const std::vector<TransformerBlock>& ps) {

@@ -1,9 +1,9 @@
-// Random numbers: Philox against known answers, the same numbers on every back end and thread count, moments, and how the
-// counter moves in compiled and lazy code.
+// Random numbers: Philox against known answers, the same numbers on every back end and thread count, moments, and how
+// the counter moves in compiled and lazy code.
 #include "op_table.hpp"
 
-#include <sinter/ops/philox.hpp>
 #include <sinter/base/threads.hpp>
+#include <sinter/ops/philox.hpp>
 
 #include <numbers>
 
@@ -13,7 +13,9 @@ namespace {
 
 /// Element `i` of draw `counter`, written out: word k of a draw lies k * 2^60 counters further.
 double uniform_oracle(DType dtype, std::int64_t key, std::int64_t counter, std::int64_t i, int word) {
-  auto bits = [&](int k) { return static_cast<std::uint32_t>(philox_bits(key, counter + (std::int64_t{1} << 60) * k, i)); };
+  auto bits = [&](int k) {
+    return static_cast<std::uint32_t>(philox_bits(key, counter + (std::int64_t{1} << 60) * k, i));
+  };
   if (dtype == DType::f32) return static_cast<double>(bits(word) >> 8) * 0x1p-24;
   return (static_cast<double>(bits(word)) * 0x1p21 + static_cast<double>(bits(word + 1) >> 11)) * 0x1p-53;
 }
@@ -32,10 +34,12 @@ Tensor draw_in(const Mode& mode, const Draw& draw) {
 
 }  // namespace
 
-TEST_CASE("random: Philox4x32-10 gives the known answers of its authors") {   // Random123, kat_vectors
+TEST_CASE("random: Philox4x32-10 gives the known answers of its authors") {  // Random123, kat_vectors
   CHECK(philox4x32({0, 0, 0, 0}, {0, 0}) == PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
-  CHECK(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}) == PhiloxWords{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
-  CHECK(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) == PhiloxWords{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+  CHECK(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}) ==
+        PhiloxWords{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
+        PhiloxWords{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
 TEST_CASE("random: rand and randn follow from Philox on every back end") {
@@ -53,7 +57,8 @@ TEST_CASE("random: rand and randn follow from Philox on every back end") {
       INFO(std::string(name(dtype)) << ", " << mode.name);
       CHECK(difference(draw_in(mode, [&] { return rand(Shape(extents), options); }), uniform, oracle::exact) == "");
       CHECK(difference(draw_in(mode, [&] { return randn(Shape(extents), options); }), normal, {1, 1, 0}) == "");
-      CHECK(difference(draw_in(mode, [&] { return rand({3}, options), rand(Shape(extents), options); }), second, oracle::exact) == "");
+      CHECK(difference(draw_in(mode, [&] { return rand({3}, options), rand(Shape(extents), options); }), second,
+                       oracle::exact) == "");
     }
   }
 }
@@ -64,7 +69,9 @@ TEST_CASE("random: numbers of the 2^32nd element and beyond a draw's counter") {
     manual_seed(key);
     Generator::current().counter.set(full({}, counter, {.dtype = DType::i64}));
     const Tensor x = rand({4});
-    for (std::size_t i = 0; i < 4; ++i) CHECK(x.data<float>()[i] == static_cast<float>(uniform_oracle(DType::f32, key, counter, static_cast<std::int64_t>(i), 0)));
+    for (std::size_t i = 0; i < 4; ++i)
+      CHECK(x.data<float>()[i] ==
+            static_cast<float>(uniform_oracle(DType::f32, key, counter, static_cast<std::int64_t>(i), 0)));
     CHECK(item<std::int64_t>(Generator::current().counter) == counter + 1);
   }
 }
@@ -75,7 +82,7 @@ TEST_CASE("random: the same bits for one thread and for two") {
     ~Restore() { set_thread_count(threads); }
   } restore;
   for (const Mode& mode : modes()) {
-    if (mode.backend != nullptr && std::string(mode.backend) == "reference") continue;   // slow at this size
+    if (mode.backend != nullptr && std::string(mode.backend) == "reference") continue;  // slow at this size
     INFO(mode.name);
     auto draw = [&](int threads) {
       set_thread_count(threads);
@@ -92,11 +99,13 @@ TEST_CASE("random: a compiled function draws anew at each call, and goes on wher
     const auto f = jit::compile([](Tensor x) { return x + rand({5}); }, mode.options());
     manual_seed(3);
     const Tensor zero = zeros({5});
-    const std::vector<float> first = to_vector<float>(f(zero)), second = to_vector<float>(rand({5})), third = to_vector<float>(f(zero));
+    const std::vector<float> first = to_vector<float>(f(zero)), second = to_vector<float>(rand({5})),
+                             third = to_vector<float>(f(zero));
     CHECK(first != second);
     CHECK(second != third);
     manual_seed(3);
-    const std::vector<float> a = to_vector<float>(rand({5})), b = to_vector<float>(rand({5})), c = to_vector<float>(rand({5}));
+    const std::vector<float> a = to_vector<float>(rand({5})), b = to_vector<float>(rand({5})),
+                             c = to_vector<float>(rand({5}));
     CHECK(first == a);
     CHECK(second == b);
     CHECK(third == c);
@@ -121,7 +130,8 @@ TEST_CASE("random: moments") {
   manual_seed(11);
   constexpr std::int64_t count = 200000;
   for (DType dtype : {DType::f32, DType::f64}) {
-    const Tensor u = rand({count}, {.dtype = dtype}).to(DType::f64), z = randn({count}, {.dtype = dtype}).to(DType::f64);
+    const Tensor u = rand({count}, {.dtype = dtype}).to(DType::f64),
+                 z = randn({count}, {.dtype = dtype}).to(DType::f64);
     // Five standard deviations of each estimate.
     const double root = 5 / std::sqrt(static_cast<double>(count));
     CHECK(item<double>(mean(u)) == Approx(0.5).margin(root * 0.289));
@@ -142,7 +152,8 @@ TEST_CASE("random: shapes from nothing to many axes, and dynamic ones") {
   for (const Mode& mode : modes()) {
     INFO(mode.name);
     CHECK(draw_in(mode, [] { return rand({0, 3}); }).shape() == Shape{0, 3});
-    CHECK(item<float>(draw_in(mode, [] { return rand({}); })) == static_cast<float>(uniform_oracle(DType::f32, key, 0, 0, 0)));
+    CHECK(item<float>(draw_in(mode, [] { return rand({}); })) ==
+          static_cast<float>(uniform_oracle(DType::f32, key, 0, 0, 0)));
     if (mode.backend == nullptr) continue;
     const auto f = jit::compile([](Tensor x) { return x + rand(x.shape()); }, mode.options());
     for (std::int64_t size : {4, 9, 33, 130}) {

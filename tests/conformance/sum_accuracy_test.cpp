@@ -1,5 +1,5 @@
-// Long sums lose next to nothing: the largest error over positive numbers, in eps of the sum, on the best back end of this
-// build; and what is not finite stays what it is where sums are compensated.
+// Long sums lose next to nothing: the largest error over positive numbers, in eps of the sum, on the best back end of
+// this build; and what is not finite stays what it is where sums are compensated.
 #include "op_table.hpp"
 
 #include <algorithm>
@@ -59,13 +59,21 @@ double mean_of_column(const Matrix& x, std::int64_t j) {
 TEST_CASE("accuracy of sums: products of many terms") {
   for (std::int64_t k : {4096, 50176}) {
     const Matrix a(k, 24), b(k, 20);
-    CHECK(worst_of_product(a, b, on_best_backend([](const Inputs& in) { return matmul(in[0].t(), in[1]); }, {a.tensor(), b.tensor()})) < 3.5);
+    CHECK(worst_of_product(a, b,
+                           on_best_backend([](const Inputs& in) { return matmul(in[0].t(), in[1]); },
+                                           {a.tensor(), b.tensor()})) < 3.5);
     const Matrix u(k, 1);
-    CHECK(worst_of_product(u, b, on_best_backend([](const Inputs& in) { return matmul(in[0].t(), in[1]); }, {u.tensor(), b.tensor()})) < 3.5);
-    CHECK(worst_of_product(a, u, on_best_backend([](const Inputs& in) { return matmul(in[0].t(), in[1]); }, {a.tensor(), u.tensor()})) < 3.5);
+    CHECK(worst_of_product(u, b,
+                           on_best_backend([](const Inputs& in) { return matmul(in[0].t(), in[1]); },
+                                           {u.tensor(), b.tensor()})) < 3.5);
+    CHECK(worst_of_product(a, u,
+                           on_best_backend([](const Inputs& in) { return matmul(in[0].t(), in[1]); },
+                                           {a.tensor(), u.tensor()})) < 3.5);
   }
   const Matrix x(1000000, 1), y(1000000, 1);
-  CHECK(worst_of_product(x, y, on_best_backend([](const Inputs& in) { return matmul(in[0].t(), in[1]); }, {x.tensor(), y.tensor()})) < 1.5);
+  CHECK(worst_of_product(x, y,
+                         on_best_backend([](const Inputs& in) { return matmul(in[0].t(), in[1]); },
+                                         {x.tensor(), y.tensor()})) < 1.5);
 }
 
 TEST_CASE("accuracy of sums: columns, and their variance") {
@@ -84,16 +92,18 @@ TEST_CASE("accuracy of sums: what is not finite passes through") {
   constexpr float inf = std::numeric_limits<float>::infinity();
   Matrix x(300, 5), y(20000, 5);
   for (Matrix* n : {&x, &y}) {
-    n->values[5 * 3] = inf;                                         // column 0
-    n->values[5 * 100 + 1] = -inf;                                  // column 1
+    n->values[5 * 3] = inf;         // column 0
+    n->values[5 * 100 + 1] = -inf;  // column 1
     n->values[5 * 290 + 2] = std::numeric_limits<float>::quiet_NaN();
-    n->values[5 * 5 + 3] = inf, n->values[5 * 299 + 3] = -inf;
-    n->values[5 * 5 + 4] = n->values[5 * 299 + 4] = 3e38f;          // too large in sum
+    n->values[5 * 5 + 3] = inf;
+    n->values[5 * 299 + 3] = -inf;
+    n->values[5 * 5 + 4] = n->values[5 * 299 + 4] = 3e38f;  // too large in sum
   }
   Matrix ones(20000, 1);
   std::fill(ones.values.begin(), ones.values.end(), 1.0f);
   const Tensor sums = on_best_backend([](const Inputs& in) { return sum(in[0], 0); }, {x.tensor()});
-  const Tensor products = on_best_backend([](const Inputs& in) { return matmul(in[0].t(), in[1]); }, {ones.tensor(), y.tensor()});
+  const Tensor products =
+      on_best_backend([](const Inputs& in) { return matmul(in[0].t(), in[1]); }, {ones.tensor(), y.tensor()});
   for (const Tensor& result : {sums, products}) {
     const auto v = result.data<float>();
     CHECK(v[0] == inf);

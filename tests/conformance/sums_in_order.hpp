@@ -1,4 +1,5 @@
-// The order of reductions that kernel.hpp documents, literally: what back ends that keep to it are compared with bit for bit.
+// The order of reductions that kernel.hpp documents, literally: what back ends that keep to it are compared with bit
+// for bit.
 #pragma once
 
 #include <sinter/kernel/kernel.hpp>
@@ -34,12 +35,13 @@ T row_in_order(const T* x, std::int64_t n, std::int64_t stride, T neutral, F op)
   const auto block = [&](std::int64_t b) {
     std::vector<T> lane(lanes, neutral);
     for (std::int64_t j = b * length; j < std::min(n, (b + 1) * length); ++j) {
-      const auto to = static_cast<std::size_t>(j % length % lanes);   // no reference: std::vector<bool> has none
+      const auto to = static_cast<std::size_t>(j % length % lanes);  // no reference: std::vector<bool> has none
       lane[to] = op(lane[to], x[j * stride]);
     }
     for (std::int64_t half = lanes / 2; half >= 1; half /= 2)
       for (std::int64_t i = 0; i < half; ++i)
-        lane[static_cast<std::size_t>(i)] = op(lane[static_cast<std::size_t>(i)], lane[static_cast<std::size_t>(i + half)]);
+        lane[static_cast<std::size_t>(i)] =
+            op(lane[static_cast<std::size_t>(i)], lane[static_cast<std::size_t>(i + half)]);
     return static_cast<T>(lane[0]);
   };
   return blocks_in_pairs<T>((n + length - 1) / length, block, op);
@@ -63,7 +65,8 @@ T column_in_order(const T* x, std::int64_t n, std::int64_t stride, T neutral, F 
   constexpr std::int64_t length = sinter::column_sum_block;
   const auto block = [&](std::int64_t b) {
     T lane[2] = {neutral, neutral};
-    for (std::int64_t j = b * length; j < std::min(n, (b + 1) * length); ++j) lane[j % 2] = op(lane[j % 2], x[j * stride]);
+    for (std::int64_t j = b * length; j < std::min(n, (b + 1) * length); ++j)
+      lane[j % 2] = op(lane[j % 2], x[j * stride]);
     return op(lane[0], lane[1]);
   };
   if (n <= length) return block(0);
@@ -86,7 +89,8 @@ T product_in_order(std::int64_t n, Left left, Right right) {
     T group_sum = 0;
     for (std::int64_t block = group; block == group || block < group_end; block += sinter::product_sum_block) {
       T sum = 0;
-      for (std::int64_t k = block; k < std::min(group_end, block + sinter::product_sum_block); ++k) sum = std::fma(left(k), right(k), sum);
+      for (std::int64_t k = block; k < std::min(group_end, block + sinter::product_sum_block); ++k)
+        sum = std::fma(left(k), right(k), sum);
       group_sum = block == group ? sum : group_sum + sum;
     }
     if (group == 0) total.total = group_sum;

@@ -39,7 +39,8 @@ struct Case {
   ScalarValue sum;
   std::mt19937 random;
 
-  explicit Case(const Shape& shape_) : shape(shape_), random(static_cast<unsigned>(shape.m * 131 + shape.n * 17 + shape.k)) {
+  explicit Case(const Shape& shape_)
+      : shape(shape_), random(static_cast<unsigned>(shape.m * 131 + shape.n * 17 + shape.k)) {
     kernel.kind = KernelKind::contraction;
     kernel.axes = {AxisRole::parallel, AxisRole::parallel, AxisRole::parallel, AxisRole::reduced};
     geometry.extent = {shape.batch, shape.m, shape.n, shape.k};
@@ -62,12 +63,16 @@ struct Case {
     auto& numbers = geometry.accesses.emplace_back();
     for (std::size_t i = 0; i < 4; ++i) {
       numbers.stride[i] = stride[i];
-      access.stride[i] = stride[i] == 0 ? StrideClass::zero : stride[i] == 1 && i != 0 ? StrideClass::unit : StrideClass::any;
+      access.stride[i] = stride[i] == 0             ? StrideClass::zero
+                         : stride[i] == 1 && i != 0 ? StrideClass::unit
+                                                    : StrideClass::any;
     }
     kernel.accesses.push_back(access);
     return static_cast<std::uint16_t>(kernel.accesses.size() - 1);
   }
-  ScalarValue load(std::array<std::int64_t, 4> stride, std::int64_t size) { return s.load(access(stride, size, false), dtype()); }
+  ScalarValue load(std::array<std::int64_t, 4> stride, std::int64_t size) {
+    return s.load(access(stride, size, false), dtype());
+  }
   std::int64_t row() const { return shape.n + 3; }
   std::int64_t size() const { return shape.batch * shape.m * row(); }
 
@@ -84,11 +89,15 @@ struct Case {
   void finish() {
     kernel.body = s.take();
     verify(kernel);
-    const T odd[] = {std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), T(0), -T(0)};
-    for (std::size_t i = 1; i < data.size(); ++i)   // not in A: all of a row would be lost
+    const T odd[] = {std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(),
+                     -std::numeric_limits<T>::infinity(), T(0), -T(0)};
+    for (std::size_t i = 1; i < data.size(); ++i)  // not in A: all of a row would be lost
       if (i > 1)
         for (std::size_t j = i; j < data[i].size(); j += 7) data[i][j] = odd[(i + j / 7) % 5];
-    if (!data[1].empty() && data[1].size() > 40) data[1][11] = odd[0], data[1][23] = odd[1];
+    if (!data[1].empty() && data[1].size() > 40) {
+      data[1][11] = odd[0];
+      data[1][23] = odd[1];
+    }
   }
 
   T value_at(std::size_t access, const std::vector<std::vector<T>>& from, std::array<std::int64_t, 4> at) const {
@@ -132,7 +141,9 @@ struct Case {
           for (std::size_t at = 0; at < values.size(); ++at) {
             const Inst& inst = kernel.body[at];
             if (inst.prim == Prim::contract) {
-              const auto factor = [&](std::size_t access) { return [&, access](std::int64_t k) { return value_at(access, data, {b, i, j, k}); }; };
+              const auto factor = [&](std::size_t access) {
+                return [&, access](std::int64_t k) { return value_at(access, data, {b, i, j, k}); };
+              };
               values[at] = sinter_test::product_in_order<T>(shape.k, factor(0), factor(1));
             } else if (inst.prim == Prim::load) {
               values[at] = inst.access < 2 ? T(0) : value_at(inst.access, data, {b, i, j, 0});
@@ -142,7 +153,8 @@ struct Case {
           }
           for (const Store& store : kernel.stores) {
             const auto& stride = geometry.accesses[store.access].stride;
-            out[kernel.accesses[store.access].operand][static_cast<std::size_t>(b * stride[0] + i * stride[1] + j * stride[2])] = values[store.value];
+            out[kernel.accesses[store.access].operand]
+               [static_cast<std::size_t>(b * stride[0] + i * stride[1] + j * stride[2])] = values[store.value];
           }
         }
     return out;
@@ -166,7 +178,8 @@ template <class T>
 bool same(const std::vector<std::vector<T>>& a, const std::vector<std::vector<T>>& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
     for (std::size_t j = 0; j < a[i].size(); ++j)
-      if (std::memcmp(&a[i][j], &b[i][j], sizeof(T)) != 0 && !(std::isnan(a[i][j]) && std::isnan(b[i][j]))) return false;
+      if (std::memcmp(&a[i][j], &b[i][j], sizeof(T)) != 0 && !(std::isnan(a[i][j]) && std::isnan(b[i][j])))
+        return false;
   return true;
 }
 
@@ -186,38 +199,49 @@ std::vector<Body> bodies() {
   return {
       body("bias and relu", true, [](auto& c) { c.store(c.s.max(c.s.add(c.sum, c.bias()), c.number(0))); }),
       body("relu, the number first", true, [](auto& c) { c.store(c.s.max(c.number(0), c.s.add(c.bias(), c.sum))); }),
-      body("clamped", true, [](auto& c) { c.store(c.s.min(c.s.max(c.s.mul(c.sum, c.number(0.5)), c.number(-0.25)), c.number(1.25))); }),
-      body("where the residual is positive", true, [](auto& c) { c.store(c.s.select(c.s.lt(c.number(0), c.residual()), c.sum, c.number(0))); }),
-      body("step in place", true, [](auto& c) {
-        const std::uint16_t w = c.output();
-        const ScalarValue old = c.s.load(w, c.dtype());
-        c.store(w, c.s.sub(old, c.s.mul(c.scalar(), c.sum)));
-      }),
-      body("step in place through another access", true, [](auto& c) {
-        const std::uint16_t w = c.output(), again = c.same_operand({c.shape.m * c.row(), c.row(), 1, 0});
-        c.store(w, c.s.sub(c.s.load(again, c.dtype()), c.s.mul(c.sum, c.number(0.125))));
-      }),
+      body("clamped", true,
+           [](auto& c) { c.store(c.s.min(c.s.max(c.s.mul(c.sum, c.number(0.5)), c.number(-0.25)), c.number(1.25))); }),
+      body("where the residual is positive", true,
+           [](auto& c) { c.store(c.s.select(c.s.lt(c.number(0), c.residual()), c.sum, c.number(0))); }),
+      body("step in place", true,
+           [](auto& c) {
+             const std::uint16_t w = c.output();
+             const ScalarValue old = c.s.load(w, c.dtype());
+             c.store(w, c.s.sub(old, c.s.mul(c.scalar(), c.sum)));
+           }),
+      body("step in place through another access", true,
+           [](auto& c) {
+             const std::uint16_t w = c.output(), again = c.same_operand({c.shape.m * c.row(), c.row(), 1, 0});
+             c.store(w, c.s.sub(c.s.load(again, c.dtype()), c.s.mul(c.sum, c.number(0.125))));
+           }),
       body("scaled rows", true, [](auto& c) { c.store(c.s.fma(c.sum, c.column(), c.bias())); }),
-      body("fma that keeps its addend", true, [](auto& c) { c.store(c.s.mul(c.s.fma(c.bias(), c.residual(), c.sum), c.sum)); }),
+      body("fma that keeps its addend", true,
+           [](auto& c) { c.store(c.s.mul(c.s.fma(c.bias(), c.residual(), c.sum), c.sum)); }),
       body("extrema of values", true, [](auto& c) { c.store(c.s.max(c.s.min(c.sum, c.bias()), c.sum)); }),
-      body("sign, size, root", true, [](auto& c) { c.store(c.s.neg(c.s.div(c.s.sqrt(c.s.abs(c.sum)), c.residual()))); }),
-      body("choices", true, [](auto& c) {
-        const ScalarValue r = c.residual();
-        c.store(c.s.select(c.s.le(c.sum, r), c.s.neg(c.sum), c.s.select(c.s.ne(c.bias(), c.number(0)), r, c.sum)));
-      }),
-      body("equal to a constant", true, [](auto& c) { c.store(c.s.select(c.s.eq(c.residual(), c.number(0)), c.bias(), c.sum)); }),
+      body("sign, size, root", true,
+           [](auto& c) { c.store(c.s.neg(c.s.div(c.s.sqrt(c.s.abs(c.sum)), c.residual()))); }),
+      body("choices", true,
+           [](auto& c) {
+             const ScalarValue r = c.residual();
+             c.store(c.s.select(c.s.le(c.sum, r), c.s.neg(c.sum), c.s.select(c.s.ne(c.bias(), c.number(0)), r, c.sum)));
+           }),
+      body("equal to a constant", true,
+           [](auto& c) { c.store(c.s.select(c.s.eq(c.residual(), c.number(0)), c.bias(), c.sum)); }),
       body("squares", true, [](auto& c) { c.store(c.s.fma(c.sum, c.sum, c.s.mul(c.sum, c.sum))); }),
-      body("two stores", true, [](auto& c) {
-        c.store(c.sum);
-        c.store(c.s.mul(c.sum, c.bias()));
-      }),
-      body("sums into a gap", true, [](auto& c) { c.store(c.s.add(c.sum, c.s.add(c.residual(), c.s.add(c.residual(), c.column())))); }),
+      body("two stores", true,
+           [](auto& c) {
+             c.store(c.sum);
+             c.store(c.s.mul(c.sum, c.bias()));
+           }),
+      body("sums into a gap", true,
+           [](auto& c) { c.store(c.s.add(c.sum, c.s.add(c.residual(), c.s.add(c.residual(), c.column())))); }),
       body("strided columns", false, [](auto& c) { c.store(c.s.add(c.sum, c.strided())); }),
-      body("too many operands", false, [](auto& c) {
-        ScalarValue total = c.sum;
-        for (int i = 0; i < 8; ++i) total = c.s.add(total, c.bias());
-        c.store(total);
-      }),
+      body("too many operands", false,
+           [](auto& c) {
+             ScalarValue total = c.sum;
+             for (int i = 0; i < 8; ++i) total = c.s.add(total, c.bias());
+             c.store(total);
+           }),
       body("rounding", false, [](auto& c) { c.store(c.s.floor(c.sum)); }),
   };
 }
@@ -233,7 +257,8 @@ void check(const Body& body, const Shape& shape) {
   CHECK(make_tile_body(parts->epilogue, parts->sum, parts->dtype).has_value() == body.in_registers);
   if (std::string(body.name) == "rounding") return;  // only declined
   const auto wanted = c.expected();
-  INFO(body.name << " batch " << shape.batch << " m " << shape.m << " n " << shape.n << " k " << shape.k << " " << name(dtype_of<T>()));
+  INFO(body.name << " batch " << shape.batch << " m " << shape.m << " n " << shape.n << " k " << shape.k << " "
+                 << name(dtype_of<T>()));
   std::vector<std::vector<T>> before;
   for (Isa isa : {Isa::avx2, Isa::avx512}) {
     if (!host_has(isa)) continue;
@@ -285,7 +310,7 @@ TEST_CASE("one executable serves many shapes at once", "[x86][contraction][epilo
   parallel_for(64, 1e6, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       BoundGeometry geometry = c.geometry;
-      geometry.extent[1] = i + 1;   // fewer rows, the same strides
+      geometry.extent[1] = i + 1;  // fewer rows, the same strides
       auto launch = executable->bind(geometry);
       auto data = c.data;
       std::vector<void*> operands;

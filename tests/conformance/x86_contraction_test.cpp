@@ -1,5 +1,5 @@
-// Contractions on the x86 back end. Products are compared bit for bit with std::fma in the order that a Kernel promises; so
-// ISA, tile, packing and threads cannot change a result unnoticed.
+// Contractions on the x86 back end. Products are compared bit for bit with std::fma in the order that a Kernel
+// promises; so ISA, tile, packing and threads cannot change a result unnoticed.
 #include "../catch.hpp"
 #include "sums_in_order.hpp"
 
@@ -35,7 +35,8 @@ struct Problem {
 struct Layout {
   std::int64_t batch, row, column, size;
 };
-Layout layout(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t gap, std::int64_t step) {
+Layout layout(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t gap,
+              std::int64_t step) {
   if (transposed) {
     Layout l = layout(batch, columns, rows, false, gap, step);
     return {l.batch, l.column, l.row, l.size};
@@ -55,7 +56,10 @@ struct Case {
     kernel.kind = KernelKind::contraction;
     for (int axis = 0; axis < 3; ++axis) kernel.axes.push_back(AxisRole::parallel);
     kernel.axes.push_back(AxisRole::reduced);
-    geometry.extent[0] = p.batch, geometry.extent[1] = p.m, geometry.extent[2] = p.n, geometry.extent[3] = p.k;
+    geometry.extent[0] = p.batch;
+    geometry.extent[1] = p.m;
+    geometry.extent[2] = p.n;
+    geometry.extent[3] = p.k;
     const DType dtype = dtype_of<T>();
     ScalarBuilder s;
     const Layout a = layout(p.batch, p.m, p.k, p.a_transposed, p.a_gap, p.a_step);
@@ -111,7 +115,8 @@ struct Case {
       }
       case Epilogue::indices: {
         // sum + 100000 * batch + 1000 * m + n
-        ScalarValue at = s.add(s.add(s.mul(s.index(1), s.imm_int(1000, DType::i64)), s.index(2)), s.mul(s.index(0), s.imm_int(100000, DType::i64)));
+        ScalarValue at = s.add(s.add(s.mul(s.index(1), s.imm_int(1000, DType::i64)), s.index(2)),
+                               s.mul(s.index(0), s.imm_int(100000, DType::i64)));
         store(s.add(sum, s.convert(at, dtype_of<T>())));
         break;
       }
@@ -136,7 +141,8 @@ struct Case {
       for (std::int64_t i = 0; i < p.m; ++i)
         for (std::int64_t j = 0; j < p.n; ++j) {
           const auto factor = [&](std::size_t access) {
-            return [&, access](std::int64_t k) { return data[access][static_cast<std::size_t>(at(access, b, i, j, k))]; };
+            return
+                [&, access](std::int64_t k) { return data[access][static_cast<std::size_t>(at(access, b, i, j, k))]; };
           };
           finish(out, b, i, j, sinter_test::product_in_order<T>(p.k, factor(0), factor(1)));
         }
@@ -149,9 +155,13 @@ struct Case {
     };
     auto biased = [&] { return sum + data[2][static_cast<std::size_t>(j)]; };
     switch (p.epilogue) {
-      case Epilogue::none: case Epilogue::transposed_store: case Epilogue::strided_store: put(0, sum); break;
+      case Epilogue::none:
+      case Epilogue::transposed_store:
+      case Epilogue::strided_store: put(0, sum); break;
       case Epilogue::bias_relu: put(0, std::max(biased(), T(0))); break;
-      case Epilogue::gelu: put(0, static_cast<T>(0.5 * biased() * (1 + std::erf(biased() * 0.70710678118654752)))); break;
+      case Epilogue::gelu:
+        put(0, static_cast<T>(0.5 * biased() * (1 + std::erf(biased() * 0.70710678118654752))));
+        break;
       case Epilogue::two_stores: put(0, sum), put(1, sum * sum); break;
       case Epilogue::residual_in_place: put(0, data[2][static_cast<std::size_t>(at(2, b, i, j, 0))] + sum); break;
       case Epilogue::indices: put(0, sum + static_cast<T>(i * 1000 + j + b * 100000)); break;
@@ -186,14 +196,16 @@ template <class T>
 double largest_error(const std::vector<std::vector<T>>& a, const std::vector<std::vector<T>>& b) {
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i)
-    for (std::size_t j = 0; j < a[i].size(); ++j) worst = std::max(worst, std::abs(static_cast<double>(a[i][j]) - static_cast<double>(b[i][j])));
+    for (std::size_t j = 0; j < a[i].size(); ++j)
+      worst = std::max(worst, std::abs(static_cast<double>(a[i][j]) - static_cast<double>(b[i][j])));
   return worst;
 }
 
 std::string text(const Problem& p) {
-  return "batch " + std::to_string(p.batch) + " m " + std::to_string(p.m) + " n " + std::to_string(p.n) + " k " + std::to_string(p.k) + " a_t " +
-         std::to_string(p.a_transposed) + " b_t " + std::to_string(p.b_transposed) + " gaps " + std::to_string(p.a_gap) + "," + std::to_string(p.b_gap) +
-         " steps " + std::to_string(p.a_step) + "," + std::to_string(p.b_step) + " epilogue " + std::to_string(static_cast<int>(p.epilogue));
+  return "batch " + std::to_string(p.batch) + " m " + std::to_string(p.m) + " n " + std::to_string(p.n) + " k " +
+         std::to_string(p.k) + " a_t " + std::to_string(p.a_transposed) + " b_t " + std::to_string(p.b_transposed) +
+         " gaps " + std::to_string(p.a_gap) + "," + std::to_string(p.b_gap) + " steps " + std::to_string(p.a_step) +
+         "," + std::to_string(p.b_step) + " epilogue " + std::to_string(static_cast<int>(p.epilogue));
 }
 
 template <class T>
@@ -231,9 +243,12 @@ TEST_CASE("products in every layout are exact", "[x86][contraction]") {
   for (int layout = 0; layout < 64; ++layout)
     for (int round = 0; round < 3; ++round) {
       Problem p{.batch = static_cast<std::int64_t>(random() % 3 + 1), .m = pick(), .n = pick(), .k = pick()};
-      p.a_transposed = layout & 1, p.b_transposed = layout & 2;
-      p.a_gap = layout & 4 ? 5 : 0, p.b_gap = layout & 8 ? 3 : 0;
-      p.a_step = layout & 16 ? 2 : 1, p.b_step = layout & 32 ? 3 : 1;
+      p.a_transposed = layout & 1;
+      p.b_transposed = layout & 2;
+      p.a_gap = layout & 4 ? 5 : 0;
+      p.b_gap = layout & 8 ? 3 : 0;
+      p.a_step = layout & 16 ? 2 : 1;
+      p.b_step = layout & 32 ? 3 : 1;
       p.b_shared = round == 1;
       check_exact<float>(p);
       check_exact<double>(p);
@@ -247,7 +262,8 @@ TEST_CASE("large products: packed, threaded, by any tile", "[x86][contraction]")
   check_exact<float>({.m = 600, .n = 130, .k = 100, .a_transposed = true});
   check_exact<float>({.batch = 33, .m = 31, .n = 64, .k = 64, .b_transposed = true});
   for (std::uint16_t rows : {1, 3, 6, 14})
-    for (std::uint16_t columns : {16, 32, 64, 256}) check_exact<float>({.m = 64, .n = 100, .k = 31}, {.tile_m = rows, .tile_n = columns});
+    for (std::uint16_t columns : {16, 32, 64, 256})
+      check_exact<float>({.m = 64, .n = 100, .k = 31}, {.tile_m = rows, .tile_n = columns});
 }
 
 TEST_CASE("sums of blocks of k are added in order, whatever computes them", "[x86][contraction]") {
@@ -288,8 +304,20 @@ TEST_CASE("long sums go on from run to run", "[x86][contraction]") {
   for (bool a_transposed : {false, true})
     for (bool b_transposed : {false, true})
       for (Epilogue epilogue : {Epilogue::none, Epilogue::bias_relu, Epilogue::transposed_store}) {
-        check_exact<float>({.m = 31, .n = 45, .k = 5000, .a_transposed = a_transposed, .b_transposed = b_transposed, .a_gap = 300, .epilogue = epilogue});
-        check_exact<double>({.m = 5, .n = 19, .k = 2049, .a_transposed = a_transposed, .b_transposed = b_transposed, .a_gap = 300, .epilogue = epilogue});
+        check_exact<float>({.m = 31,
+                            .n = 45,
+                            .k = 5000,
+                            .a_transposed = a_transposed,
+                            .b_transposed = b_transposed,
+                            .a_gap = 300,
+                            .epilogue = epilogue});
+        check_exact<double>({.m = 5,
+                             .n = 19,
+                             .k = 2049,
+                             .a_transposed = a_transposed,
+                             .b_transposed = b_transposed,
+                             .a_gap = 300,
+                             .epilogue = epilogue});
       }
 }
 
@@ -299,17 +327,29 @@ TEST_CASE("any number of threads gives the same bits", "[x86][contraction]") {
     for (Isa isa : {Isa::avx2, Isa::avx512}) {
       if (!host_has(isa)) continue;
       std::vector<std::vector<float>> alone, together;
-      { ThreadCount count(1); alone = c.run(isa); }
-      { ThreadCount count(2); together = c.run(isa); }
+      {
+        ThreadCount count(1);
+        alone = c.run(isa);
+      }
+      {
+        ThreadCount count(2);
+        together = c.run(isa);
+      }
       CHECK(same_bits(alone, together));
     }
   }
 }
 
 TEST_CASE("epilogues", "[x86][contraction]") {
-  const Problem shapes[] = {{.m = 1, .n = 1, .k = 0}, {.m = 1, .n = 300, .k = 31}, {.m = 13, .n = 100, .k = 64}, {.batch = 3, .m = 100, .n = 31, .k = 5},
-                            {.m = 257, .n = 64, .k = 13, .b_transposed = true}, {.m = 5, .n = 1, .k = 100}, {.m = 64, .n = 257, .k = 0},
-                            {.m = 0, .n = 5, .k = 5}, {.batch = 2, .m = 600, .n = 65, .k = 31}};
+  const Problem shapes[] = {{.m = 1, .n = 1, .k = 0},
+                            {.m = 1, .n = 300, .k = 31},
+                            {.m = 13, .n = 100, .k = 64},
+                            {.batch = 3, .m = 100, .n = 31, .k = 5},
+                            {.m = 257, .n = 64, .k = 13, .b_transposed = true},
+                            {.m = 5, .n = 1, .k = 100},
+                            {.m = 64, .n = 257, .k = 0},
+                            {.m = 0, .n = 5, .k = 5},
+                            {.batch = 2, .m = 600, .n = 65, .k = 31}};
   for (Problem p : shapes)
     for (Epilogue epilogue : {Epilogue::bias_relu, Epilogue::two_stores, Epilogue::residual_in_place, Epilogue::indices,
                               Epilogue::transposed_store, Epilogue::strided_store}) {
@@ -320,7 +360,8 @@ TEST_CASE("epilogues", "[x86][contraction]") {
 }
 
 TEST_CASE("gelu after a product: right, and the same on both instruction sets", "[x86][contraction]") {
-  for (const Problem& p : {Problem{.m = 64, .n = 257, .k = 100, .epilogue = Epilogue::gelu}, Problem{.m = 2, .n = 31, .k = 5, .epilogue = Epilogue::gelu}}) {
+  for (const Problem& p : {Problem{.m = 64, .n = 257, .k = 100, .epilogue = Epilogue::gelu},
+                           Problem{.m = 2, .n = 31, .k = 5, .epilogue = Epilogue::gelu}}) {
     const Case<float> single(p);
     const Case<double> twice(p);
     CHECK(largest_error(single.run(Isa::avx2), single.expected()) < 1e-5);
@@ -337,9 +378,14 @@ TEST_CASE("a gather in the epilogue: values, and an index out of range", "[x86][
   Kernel kernel;
   kernel.kind = KernelKind::contraction;
   kernel.axes = {AxisRole::parallel, AxisRole::parallel, AxisRole::reduced};
-  kernel.operands = {{DType::f32, false}, {DType::f32, false}, {DType::i64, false}, {DType::f32, false}, {DType::f32, true}};
+  kernel.operands = {
+      {DType::f32, false}, {DType::f32, false}, {DType::i64, false}, {DType::f32, false}, {DType::f32, true}};
   constexpr auto zero = StrideClass::zero, unit = StrideClass::unit, any = StrideClass::any;
-  kernel.accesses = {{0, {any, zero, unit}}, {1, {zero, unit, any}}, {2, {zero, unit, zero}}, {3, {zero, zero, zero}}, {4, {any, unit, zero}}};
+  kernel.accesses = {{0, {any, zero, unit}},
+                     {1, {zero, unit, any}},
+                     {2, {zero, unit, zero}},
+                     {3, {zero, zero, zero}},
+                     {4, {any, unit, zero}}};
   ScalarBuilder s;
   const ScalarValue sum = s.contract(s.load(0, DType::f32), s.load(1, DType::f32));
   kernel.stores = {{4, s.add(sum, s.gather(3, DType::f32, s.load(2, DType::i64))).id}};
@@ -348,8 +394,10 @@ TEST_CASE("a gather in the epilogue: values, and an index out of range", "[x86][
   BoundGeometry geometry;
   geometry.extent = {m, n, k};
   geometry.accesses.resize(5);
-  geometry.accesses[0].stride = {k, 0, 1}, geometry.accesses[1].stride = {0, 1, n}, geometry.accesses[2].stride = {0, 1, 0};
-  geometry.accesses[3].gather_extent = 5, geometry.accesses[3].gather_stride = 1, geometry.accesses[4].stride = {n, 1, 0};
+  geometry.accesses[0].stride = {k, 0, 1}, geometry.accesses[1].stride = {0, 1, n},
+  geometry.accesses[2].stride = {0, 1, 0};
+  geometry.accesses[3].gather_extent = 5, geometry.accesses[3].gather_stride = 1,
+  geometry.accesses[4].stride = {n, 1, 0};
   std::vector<float> a(m * k, 0.5f), b(k * n, 2.0f), table{10, 20, 30, 40, 50}, out(m * n);
   std::vector<std::int64_t> indices(n);
   for (std::size_t j = 0; j < indices.size(); ++j) indices[j] = static_cast<std::int64_t>(j % 5);
@@ -363,7 +411,8 @@ TEST_CASE("a gather in the epilogue: values, and an index out of range", "[x86][
     auto launch = executable->bind(geometry);
     launch->run(operands);
     bool is_right = true;
-    for (std::size_t i = 0; i < out.size(); ++i) is_right = is_right && out[i] == 12 + table[static_cast<std::size_t>(indices[i % n])];
+    for (std::size_t i = 0; i < out.size(); ++i)
+      is_right = is_right && out[i] == 12 + table[static_cast<std::size_t>(indices[i % n])];
     CHECK(is_right);
     indices[36] = 5;
     CHECK_THROWS_AS(launch->run(operands), IndexError);
@@ -391,7 +440,8 @@ TEST_CASE("NaN and infinity go through products", "[x86][contraction]") {
   c.data[1][4] = NAN;
   const auto wanted = c.expected();
   const auto got = c.run(Isa::avx2);
-  for (std::size_t i = 0; i < wanted[2].size(); ++i) CHECK((wanted[2][i] == got[2][i] || (std::isnan(wanted[2][i]) && std::isnan(got[2][i]))));
+  for (std::size_t i = 0; i < wanted[2].size(); ++i)
+    CHECK((wanted[2][i] == got[2][i] || (std::isnan(wanted[2][i]) && std::isnan(got[2][i]))));
 }
 
 TEST_CASE("the back end names itself, its choices and its reasons", "[x86][backend]") {

@@ -1,5 +1,5 @@
-// What the tests of the loop generator share: kernels built by hand, buffers with a guard, values at the corners of types,
-// and noise to fill them with.
+// What the tests of the loop generator share: kernels built by hand, buffers with a guard, values at the corners of
+// types, and noise to fill them with.
 #pragma once
 
 #include "../catch.hpp"
@@ -31,8 +31,12 @@ struct Buffer {
   DType dtype;
   std::vector<std::byte> bytes;
   std::int64_t count;
-  Buffer(DType d, std::int64_t n) : dtype(d), bytes(static_cast<std::size_t>(n * size_of(d)) + 64, std::byte{0x5A}), count(n) {}
-  template <class T> T* as() { return reinterpret_cast<T*>(bytes.data()); }
+  Buffer(DType d, std::int64_t n)
+      : dtype(d), bytes(static_cast<std::size_t>(n * size_of(d)) + 64, std::byte{0x5A}), count(n) {}
+  template <class T>
+  T* as() {
+    return reinterpret_cast<T*>(bytes.data());
+  }
   bool guard_holds() const {
     for (std::size_t i = static_cast<std::size_t>(count * size_of(dtype)); i < bytes.size(); ++i)
       if (bytes[i] != std::byte{0x5A}) return false;
@@ -48,7 +52,8 @@ struct Maker {
   ScalarBuilder s;
   Maker(KernelKind kind, std::vector<std::pair<AxisRole, std::int64_t>> axes) {
     kernel.kind = kind;
-    for (std::size_t a = 0; a < axes.size(); ++a) kernel.axes.push_back(axes[a].first), geometry.extent[a] = axes[a].second;
+    for (std::size_t a = 0; a < axes.size(); ++a)
+      kernel.axes.push_back(axes[a].first), geometry.extent[a] = axes[a].second;
   }
   std::uint16_t operand(DType dtype, unsigned mask, bool written = false) {
     Access access;
@@ -90,8 +95,17 @@ T sample(std::uint64_t i, std::uint64_t salt) {
   const std::uint64_t r = (z ^ z >> 29) * 0x94D049BB133111EBull >> 20;
   if constexpr (std::is_same_v<T, bool>) return r & 1;
   else if constexpr (std::is_floating_point_v<T>) {
-    constexpr T corners[] = {T(0), T(-0.0), std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN(),
-                             std::numeric_limits<T>::denorm_min(), T(1), T(-2.5), T(0.5), T(1.5), T(2.5)};
+    constexpr T corners[] = {T(0),
+                             T(-0.0),
+                             std::numeric_limits<T>::infinity(),
+                             -std::numeric_limits<T>::infinity(),
+                             std::numeric_limits<T>::quiet_NaN(),
+                             std::numeric_limits<T>::denorm_min(),
+                             T(1),
+                             T(-2.5),
+                             T(0.5),
+                             T(1.5),
+                             T(2.5)};
     if (r % 4 == 0) return corners[r / 4 % std::size(corners)];
     return static_cast<T>(static_cast<double>(r % 20001) / 1000.0 - 10.0);
   } else {
@@ -105,7 +119,7 @@ template <class T>
 bool same(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-    return a == b;   // the sign of zero is compared where it matters
+    return a == b;  // the sign of zero is compared where it matters
   } else {
     return a == b;
   }
@@ -114,7 +128,8 @@ bool same(T a, T b) {
 template <class T>
 std::vector<T> noise(std::int64_t n) {
   std::vector<T> v(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<T>(static_cast<double>((i * 2654435761u + 12345) % 1000003) / 500001.5 - 1);
+  for (std::size_t i = 0; i < v.size(); ++i)
+    v[i] = static_cast<T>(static_cast<double>((i * 2654435761u + 12345) % 1000003) / 500001.5 - 1);
   return v;
 }
 

@@ -6,9 +6,9 @@
 #include "sums_in_order.hpp"
 #include "x86_loop_cases.hpp"
 
+#include <sinter/base/threads.hpp>
 #include <sinter/ops/philox.hpp>
 #include <sinter/runtime/backend.hpp>
-#include <sinter/base/threads.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,8 @@ namespace {
 
 /// out[i] = expected(x[i], y[i], z[i]) for lengths 1 to 70, on each instruction set.
 template <class In, class Out>
-void check_map(const std::string& what, const std::function<ScalarValue(ScalarBuilder&, ScalarValue, ScalarValue, ScalarValue)>& build,
+void check_map(const std::string& what,
+               const std::function<ScalarValue(ScalarBuilder&, ScalarValue, ScalarValue, ScalarValue)>& build,
                const std::function<Out(In, In, In)>& expected) {
   constexpr DType in = dtype_of<In>(), out = dtype_of<Out>();
   for (x86::Isa isa : isas()) {
@@ -49,7 +50,8 @@ void check_map(const std::string& what, const std::function<ScalarValue(ScalarBu
       REQUIRE(r.guard_holds());
       for (std::int64_t i = 0; i < n; ++i) {
         const In p = a.as<In>()[i], q = b.as<In>()[i], t = c.as<In>()[i];
-        INFO("n " << n << " element " << i << ": x " << p << " y " << q << " z " << t << " got " << r.as<Out>()[i] << " expected " << expected(p, q, t));
+        INFO("n " << n << " element " << i << ": x " << p << " y " << q << " z " << t << " got " << r.as<Out>()[i]
+                  << " expected " << expected(p, q, t));
         REQUIRE(same(r.as<Out>()[i], expected(p, q, t)));
       }
     }
@@ -58,26 +60,34 @@ void check_map(const std::string& what, const std::function<ScalarValue(ScalarBu
 
 template <class T>
 void check_binary(Prim prim, const std::function<T(T, T)>& expected) {
-  check_map<T, T>(std::string(name(prim)), [prim](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue) { return s.binary(prim, x, y); },
-                  [&](T x, T y, T) { return expected(x, y); });
+  check_map<T, T>(
+      std::string(name(prim)),
+      [prim](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue) { return s.binary(prim, x, y); },
+      [&](T x, T y, T) { return expected(x, y); });
 }
 template <class T>
 void check_unary(Prim prim, const std::function<T(T)>& expected) {
-  check_map<T, T>(std::string(name(prim)), [prim](ScalarBuilder& s, ScalarValue x, ScalarValue, ScalarValue) { return s.unary(prim, x); },
-                  [&](T x, T, T) { return expected(x); });
+  check_map<T, T>(
+      std::string(name(prim)),
+      [prim](ScalarBuilder& s, ScalarValue x, ScalarValue, ScalarValue) { return s.unary(prim, x); },
+      [&](T x, T, T) { return expected(x); });
 }
 template <class T>
 void check_comparisons() {
   auto one = [](Prim prim, const std::function<bool(T, T)>& expected) {
-    check_map<T, bool>(std::string(name(prim)), [prim](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue) { return s.binary(prim, x, y); },
-                       [&](T x, T y, T) { return expected(x, y); });
+    check_map<T, bool>(
+        std::string(name(prim)),
+        [prim](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue) { return s.binary(prim, x, y); },
+        [&](T x, T y, T) { return expected(x, y); });
   };
   one(Prim::eq, [](T x, T y) { return x == y; });
   one(Prim::ne, [](T x, T y) { return x != y; });
   one(Prim::lt, [](T x, T y) { return x < y; });
   one(Prim::le, [](T x, T y) { return x <= y; });
-  check_map<T, T>("select", [](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue z) { return s.select(s.lt(x, y), z, x); },
-                  [](T x, T y, T z) { return x < y ? z : x; });
+  check_map<T, T>(
+      "select",
+      [](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue z) { return s.select(s.lt(x, y), z, x); },
+      [](T x, T y, T z) { return x < y ? z : x; });
 }
 
 template <class T>
@@ -100,12 +110,17 @@ void check_float_primitives() {
   check_unary<T>(Prim::trunc, [](T x) { return std::trunc(x); });
   check_unary<T>(Prim::sqrt, [](T x) { return std::sqrt(x); });
   check_unary<T>(Prim::rsqrt, [](T x) { return T(1) / std::sqrt(x); });
-  check_map<T, T>("fma", [](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue z) { return s.fma(x, y, z); },
-                  [](T x, T y, T z) { return std::fma(x, y, z); });
-  check_map<T, T>("max with a constant", [](ScalarBuilder& s, ScalarValue x, ScalarValue, ScalarValue) { return s.max(x, s.imm(0.5, x)); },
-                  [](T x, T, T) { return std::isnan(x) ? x : std::max(x, T(0.5)); });
-  check_map<T, T>("min with a NaN", [](ScalarBuilder& s, ScalarValue x, ScalarValue, ScalarValue) { return s.min(s.imm(std::nan(""), x), x); },
-                  [](T, T, T) { return std::numeric_limits<T>::quiet_NaN(); });
+  check_map<T, T>(
+      "fma", [](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue z) { return s.fma(x, y, z); },
+      [](T x, T y, T z) { return std::fma(x, y, z); });
+  check_map<T, T>(
+      "max with a constant",
+      [](ScalarBuilder& s, ScalarValue x, ScalarValue, ScalarValue) { return s.max(x, s.imm(0.5, x)); },
+      [](T x, T, T) { return std::isnan(x) ? x : std::max(x, T(0.5)); });
+  check_map<T, T>(
+      "min with a NaN",
+      [](ScalarBuilder& s, ScalarValue x, ScalarValue, ScalarValue) { return s.min(s.imm(std::nan(""), x), x); },
+      [](T, T, T) { return std::numeric_limits<T>::quiet_NaN(); });
   check_comparisons<T>();
 }
 
@@ -123,7 +138,9 @@ void check_integer_primitives() {
   check_binary<T>(Prim::add, wrap([](U x, U y) { return x + y; }));
   check_binary<T>(Prim::sub, wrap([](U x, U y) { return x - y; }));
   check_binary<T>(Prim::mul, wrap([](U x, U y) { return x * y; }));
-  check_binary<T>(Prim::div, [](T x, T y) { return y == 0 ? T(0) : y == -1 ? static_cast<T>(U(0) - static_cast<U>(x)) : static_cast<T>(x / y); });
+  check_binary<T>(Prim::div, [](T x, T y) {
+    return y == 0 ? T(0) : y == -1 ? static_cast<T>(U(0) - static_cast<U>(x)) : static_cast<T>(x / y);
+  });
   check_binary<T>(Prim::rem, floor_rem<T>);
   check_binary<T>(Prim::min, [](T x, T y) { return std::min(x, y); });
   check_binary<T>(Prim::max, [](T x, T y) { return std::max(x, y); });
@@ -153,13 +170,15 @@ To converted(From x) {
 template <class From, class To>
 void check_convert() {
   if constexpr (!std::is_same_v<From, To>)
-    check_map<From, To>("convert to " + std::string(name(dtype_of<To>())),
-                        [](ScalarBuilder& s, ScalarValue x, ScalarValue, ScalarValue) { return s.convert(x, dtype_of<To>()); },
-                        [](From x, From, From) { return converted<To>(x); });
+    check_map<From, To>(
+        "convert to " + std::string(name(dtype_of<To>())),
+        [](ScalarBuilder& s, ScalarValue x, ScalarValue, ScalarValue) { return s.convert(x, dtype_of<To>()); },
+        [](From x, From, From) { return converted<To>(x); });
 }
 template <class From>
 void check_converts() {
-  check_convert<From, bool>(), check_convert<From, std::int32_t>(), check_convert<From, std::int64_t>(), check_convert<From, float>(), check_convert<From, double>();
+  check_convert<From, bool>(), check_convert<From, std::int32_t>(), check_convert<From, std::int64_t>(),
+      check_convert<From, float>(), check_convert<From, double>();
 }
 
 template <class T>
@@ -179,8 +198,9 @@ void check_row_sum(std::int64_t rows, std::int64_t columns) {
       INFO("isa " << static_cast<int>(isa) << " rows " << rows << " columns " << columns << " row " << r);
       const T* row = x.data() + r * columns;
       REQUIRE(sums[static_cast<std::size_t>(r)] == row_in_order<T>(row, columns, 1, T(0), std::plus<T>()));
-      REQUIRE(maxima[static_cast<std::size_t>(r)] ==
-              row_in_order<T>(row, columns, 1, -std::numeric_limits<T>::infinity(), [](T a, T b) { return std::max(a, b); }));
+      REQUIRE(maxima[static_cast<std::size_t>(r)] == row_in_order<T>(row, columns, 1,
+                                                                     -std::numeric_limits<T>::infinity(),
+                                                                     [](T a, T b) { return std::max(a, b); }));
     }
   }
 }
@@ -197,7 +217,8 @@ void check_column_sum(std::int64_t rows, std::int64_t columns) {
     run(m, isa, {const_cast<T*>(x.data()), sums.data()});
     for (std::int64_t c = 0; c < columns; ++c) {
       INFO("isa " << static_cast<int>(isa) << " rows " << rows << " column " << c << " of " << columns);
-      REQUIRE(sums[static_cast<std::size_t>(c)] == column_in_order<T>(x.data() + c, rows, columns, T(0), std::plus<T>()));
+      REQUIRE(sums[static_cast<std::size_t>(c)] ==
+              column_in_order<T>(x.data() + c, rows, columns, T(0), std::plus<T>()));
     }
   }
 }
@@ -218,28 +239,33 @@ TEST_CASE("x86 loops: primitives of bool") {
   check_binary<bool>(Prim::lt, [](bool x, bool y) { return x < y; });
   check_binary<bool>(Prim::le, [](bool x, bool y) { return x <= y; });
   check_unary<bool>(Prim::not_, [](bool x) { return !x; });
-  check_map<bool, bool>("select", [](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue z) { return s.select(x, y, z); },
-                        [](bool x, bool y, bool z) { return x ? y : z; });
+  check_map<bool, bool>(
+      "select", [](ScalarBuilder& s, ScalarValue x, ScalarValue y, ScalarValue z) { return s.select(x, y, z); },
+      [](bool x, bool y, bool z) { return x ? y : z; });
 }
 
 TEST_CASE("x86 loops: conversions") {
-  check_converts<bool>(), check_converts<std::int32_t>(), check_converts<std::int64_t>(), check_converts<float>(), check_converts<double>();
+  check_converts<bool>(), check_converts<std::int32_t>(), check_converts<std::int64_t>(), check_converts<float>(),
+      check_converts<double>();
 }
 
 TEST_CASE("x86 loops: random bits are Philox's") {
   for (x86::Isa isa : isas()) {
     Maker m(KernelKind::pointwise, {{parallel, 37}});
     const auto out = m.operand(DType::i64, 1, true);
-    m.store(out, m.s.random_bits(m.s.imm_int(0x123456789ABCDEF, DType::i64), m.s.imm_int(0x77777777777, DType::i64), m.s.index(0)));
+    m.store(out, m.s.random_bits(m.s.imm_int(0x123456789ABCDEF, DType::i64), m.s.imm_int(0x77777777777, DType::i64),
+                                 m.s.index(0)));
     m.finish();
     std::vector<std::int64_t> bits(37);
     run(m, isa, {bits.data()});
-    for (std::int64_t i = 0; i < 37; ++i) REQUIRE(bits[static_cast<std::size_t>(i)] == philox_bits(0x123456789ABCDEF, 0x77777777777, i));
+    for (std::int64_t i = 0; i < 37; ++i)
+      REQUIRE(bits[static_cast<std::size_t>(i)] == philox_bits(0x123456789ABCDEF, 0x77777777777, i));
   }
 }
 
 TEST_CASE("x86 loops: rows reduce in the documented order") {
-  for (std::int64_t columns : {0, 1, 2, 15, 16, 17, 31, 63, 64, 65, 100, 128, 1000, 4095, 4096, 4097, 8192, 12289, 40000}) {
+  for (std::int64_t columns :
+       {0, 1, 2, 15, 16, 17, 31, 63, 64, 65, 100, 128, 1000, 4095, 4096, 4097, 8192, 12289, 40000}) {
     check_row_sum<float>(3, columns);
     check_row_sum<double>(2, columns);
   }
@@ -247,14 +273,15 @@ TEST_CASE("x86 loops: rows reduce in the documented order") {
 
 TEST_CASE("x86 loops: columns reduce in the documented order") {
   for (std::int64_t columns : {1, 3, 16, 17, 64, 100, 130})
-    for (std::int64_t rows : {0, 1, 7, 100, 128, 129, 700}) check_column_sum<float>(rows, columns), check_column_sum<double>(rows, columns);
+    for (std::int64_t rows : {0, 1, 7, 100, 128, 129, 700})
+      check_column_sum<float>(rows, columns), check_column_sum<double>(rows, columns);
   check_column_sum<float>(4097, 70);
   check_column_sum<float>(20000, 5);
   check_column_sum<double>(12289, 33);
 }
 
 TEST_CASE("x86 loops: two reduced axes") {
-  constexpr std::int64_t outer = 135, far = 260, near = 19;   // more than a block of rows, twice
+  constexpr std::int64_t outer = 135, far = 260, near = 19;  // more than a block of rows, twice
   const std::vector<float> x = noise<float>(outer * far * near);
   for (x86::Isa isa : isas()) {
     Maker row(KernelKind::row, {{parallel, outer}, {reduced, far}, {reduced, near}});
@@ -265,8 +292,11 @@ TEST_CASE("x86 loops: two reduced axes") {
     run(row, isa, {const_cast<float*>(x.data()), sums.data()});
     for (std::int64_t o = 0; o < outer; ++o) {
       std::vector<float> inner;
-      for (std::int64_t f = 0; f < far; ++f) inner.push_back(row_in_order<float>(&x[static_cast<std::size_t>((o * far + f) * near)], near, 1, 0.f, std::plus<float>()));
-      REQUIRE(sums[static_cast<std::size_t>(o)] == column_in_order<float>(inner.data(), far, 1, 0.f, std::plus<float>()));
+      for (std::int64_t f = 0; f < far; ++f)
+        inner.push_back(
+            row_in_order<float>(&x[static_cast<std::size_t>((o * far + f) * near)], near, 1, 0.f, std::plus<float>()));
+      REQUIRE(sums[static_cast<std::size_t>(o)] ==
+              column_in_order<float>(inner.data(), far, 1, 0.f, std::plus<float>()));
     }
     Maker column(KernelKind::column, {{reduced, outer}, {reduced, far}, {parallel, near}});
     const auto cin = column.operand(DType::f32, 7), csum = column.operand(DType::f32, 4, true);
@@ -276,8 +306,11 @@ TEST_CASE("x86 loops: two reduced axes") {
     run(column, isa, {const_cast<float*>(x.data()), totals.data()});
     for (std::int64_t c = 0; c < near; ++c) {
       std::vector<float> inner;
-      for (std::int64_t o = 0; o < outer; ++o) inner.push_back(column_in_order<float>(&x[static_cast<std::size_t>(o * far * near + c)], far, near, 0.f, std::plus<float>()));
-      REQUIRE(totals[static_cast<std::size_t>(c)] == column_in_order<float>(inner.data(), outer, 1, 0.f, std::plus<float>()));
+      for (std::int64_t o = 0; o < outer; ++o)
+        inner.push_back(column_in_order<float>(&x[static_cast<std::size_t>(o * far * near + c)], far, near, 0.f,
+                                               std::plus<float>()));
+      REQUIRE(totals[static_cast<std::size_t>(c)] ==
+              column_in_order<float>(inner.data(), outer, 1, 0.f, std::plus<float>()));
     }
   }
 }
@@ -302,8 +335,10 @@ TEST_CASE("x86 loops: softmax of rows, out of place and in place, on both instru
         else run(m, isa, {data.data(), result.data()});
         for (std::int64_t r = 0; r < 4; ++r) {
           double most = -1e30, sum = 0;
-          for (std::int64_t c = 0; c < columns; ++c) most = std::max(most, static_cast<double>(before[static_cast<std::size_t>(r * columns + c)]));
-          for (std::int64_t c = 0; c < columns; ++c) sum += std::exp(before[static_cast<std::size_t>(r * columns + c)] - most);
+          for (std::int64_t c = 0; c < columns; ++c)
+            most = std::max(most, static_cast<double>(before[static_cast<std::size_t>(r * columns + c)]));
+          for (std::int64_t c = 0; c < columns; ++c)
+            sum += std::exp(before[static_cast<std::size_t>(r * columns + c)] - most);
           for (std::int64_t c = 0; c < columns; ++c) {
             const auto at = static_cast<std::size_t>(r * columns + c);
             REQUIRE(result[at] == Approx(std::exp(before[at] - most) / sum).epsilon(2e-6));
@@ -311,7 +346,8 @@ TEST_CASE("x86 loops: softmax of rows, out of place and in place, on both instru
         }
         results.push_back(result);
       }
-    for (const auto& result : results) REQUIRE(std::memcmp(result.data(), results[0].data(), result.size() * sizeof(float)) == 0);
+    for (const auto& result : results)
+      REQUIRE(std::memcmp(result.data(), results[0].data(), result.size() * sizeof(float)) == 0);
   }
 }
 
@@ -346,7 +382,8 @@ TEST_CASE("x86 loops: results do not depend on the number of threads") {
     REQUIRE(sums[2] == sums[0]);
     REQUIRE(mapped[1] == mapped[0]);
     REQUIRE(mapped[2] == mapped[0]);
-    for (std::int64_t i = 0; i < n; i += 997) REQUIRE(mapped[0][static_cast<std::size_t>(i)] == x[static_cast<std::size_t>(i)] + static_cast<float>(i));
+    for (std::int64_t i = 0; i < n; i += 997)
+      REQUIRE(mapped[0][static_cast<std::size_t>(i)] == x[static_cast<std::size_t>(i)] + static_cast<float>(i));
   }
   set_thread_count(before);
 }
@@ -355,7 +392,8 @@ TEST_CASE("x86 loops: a NaN anywhere in a row is its minimum and maximum") {
   for (x86::Isa isa : isas())
     for (std::int64_t columns : {1, 17, 64, 100, 200, 4500}) {
       Maker m(KernelKind::row, {{parallel, 1}, {reduced, columns}});
-      const auto in = m.operand(DType::f32, 3), least = m.operand(DType::f32, 1, true), most = m.operand(DType::f32, 1, true);
+      const auto in = m.operand(DType::f32, 3), least = m.operand(DType::f32, 1, true),
+                 most = m.operand(DType::f32, 1, true);
       m.store(least, m.s.reduce(Prim::reduce_min, m.load(in)));
       m.store(most, m.s.reduce(Prim::reduce_max, m.load(in)));
       m.finish();
@@ -379,7 +417,7 @@ TEST_CASE("x86 loops: a NaN anywhere in a row is its minimum and maximum") {
 }
 
 TEST_CASE("x86 loops: outputs larger than the caches, aligned and not") {
-  constexpr std::int64_t n = 6'500'003;   // 26 MB of f32: stored past the caches where aligned
+  constexpr std::int64_t n = 6'500'003;  // 26 MB of f32: stored past the caches where aligned
   std::vector<float> x(n), out(n + 32);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 8191);
   const auto address = reinterpret_cast<std::uintptr_t>(out.data());
@@ -420,7 +458,8 @@ TEST_CASE("x86 loops: strided operands, broadcast and many axes") {
       for (std::int64_t j = 0; j < b; ++j)
         for (std::int64_t k = 0; k < c; ++k)
           for (std::int64_t l = 0; l < d; ++l, ++at)
-            REQUIRE(result.as<float>()[at] == x[static_cast<std::size_t>(i + a * (l + d * (k + c * j)))] + bias[static_cast<std::size_t>(l)]);
+            REQUIRE(result.as<float>()[at] ==
+                    x[static_cast<std::size_t>(i + a * (l + d * (k + c * j)))] + bias[static_cast<std::size_t>(l)]);
   }
 }
 
@@ -430,7 +469,8 @@ TEST_CASE("x86 loops: gather by row and by element; an index out of range is an 
   for (x86::Isa isa : isas()) {
     for (bool by_element : {false, true}) {
       Maker m(KernelKind::pointwise, {{parallel, rows}, {parallel, width}});
-      const auto ids = m.operand(DType::i64, by_element ? 3u : 1u), values = m.operand(DType::f32, 2), out = m.operand(DType::f32, 3, true);
+      const auto ids = m.operand(DType::i64, by_element ? 3u : 1u), values = m.operand(DType::f32, 2),
+                 out = m.operand(DType::f32, 3, true);
       m.geometry.accesses[values].gather_extent = table_rows;
       m.geometry.accesses[values].gather_stride = width;
       m.store(out, m.s.gather(values, DType::f32, m.load(ids)));

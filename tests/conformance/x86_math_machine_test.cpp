@@ -1,5 +1,5 @@
-// The vector math functions as machine code: on every instruction set the same bits as the same formulas give over plain
-// numbers, whose accuracy tests/unit/x86_math_test.cpp measures.
+// The vector math functions as machine code: on every instruction set the same bits as the same formulas give over
+// plain numbers, whose accuracy tests/unit/x86_math_test.cpp measures.
 #include "../catch.hpp"
 
 #ifndef SINTER_NO_X86
@@ -81,8 +81,21 @@ template <class T>
 std::vector<T> samples(std::uint64_t seed, std::size_t count) {
   using Bits = typename PlainMathBuilder<T>::Bits;
   using Limits = std::numeric_limits<T>;
-  const T corners[] = {T(0), -T(0), T(1), T(-1), T(2), T(-3), T(0.5), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
-                       Limits::denorm_min(), -Limits::denorm_min(), Limits::max(), -Limits::max(), Limits::min()};
+  const T corners[] = {T(0),
+                       -T(0),
+                       T(1),
+                       T(-1),
+                       T(2),
+                       T(-3),
+                       T(0.5),
+                       Limits::infinity(),
+                       -Limits::infinity(),
+                       Limits::quiet_NaN(),
+                       Limits::denorm_min(),
+                       -Limits::denorm_min(),
+                       Limits::max(),
+                       -Limits::max(),
+                       Limits::min()};
   std::mt19937_64 random(seed);
   std::vector<T> values(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -104,7 +117,8 @@ void check_same_bits(const Row& row, x86::Isa isa) {
   std::size_t different = 0, example = 0;
   for (std::size_t at = 0; at < count; at += plain.lanes) {
     plain.reset();
-    const x86::Vec a = plain.input(std::span(x).subspan(at, plain.lanes)), b = plain.input(std::span(y).subspan(at, plain.lanes));
+    const x86::Vec a = plain.input(std::span(x).subspan(at, plain.lanes)),
+                   b = plain.input(std::span(y).subspan(at, plain.lanes));
     const auto& expected = plain.value(row.expand(plain, a, b));
     for (std::size_t i = 0; i < plain.lanes; ++i) {
       if (std::isnan(machine[at + i]) && std::isnan(expected[i])) continue;
@@ -114,7 +128,8 @@ void check_same_bits(const Row& row, x86::Isa isa) {
     }
   }
   INFO(name(row.prim) << (sizeof(T) == 4 ? " f32" : " f64") << " on isa " << static_cast<int>(isa) << ": " << different
-                      << " differ, as at x = " << std::hexfloat << x[example] << ", y = " << y[example] << ": " << machine[example]);
+                      << " differ, as at x = " << std::hexfloat << x[example] << ", y = " << y[example] << ": "
+                      << machine[example]);
   CHECK(different == 0);
 }
 

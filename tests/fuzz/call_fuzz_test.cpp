@@ -1,6 +1,7 @@
-// Fuzzing of calls: random programs compiled once and called with arguments of every layout, given up or kept, into memory
-// of the caller, with results held over several calls, and as steps that assign Variables; all compared with the oracle.
-// What a call must not write to (arguments, other handles, held results, old values of Variables) is looked at afterwards.
+// Fuzzing of calls: random programs compiled once and called with arguments of every layout, given up or kept, into
+// memory of the caller, with results held over several calls, and as steps that assign Variables; all compared with the
+// oracle. What a call must not write to (arguments, other handles, held results, old values of Variables) is looked at
+// afterwards.
 #include "../catch.hpp"
 #include "../plan_harness.hpp"
 #include "fuzz_loop.hpp"
@@ -36,7 +37,8 @@ Tensors replayed(const Graph& graph, const Tensors& inputs) {
 double tolerance(DType dtype) { return dtype == DType::f32 ? 2e-3 : dtype == DType::f64 ? 1e-9 : 0; }
 
 void require_same(const Tensor& found, const Array& wanted, const std::string& what) {
-  if (const std::string text = difference(to_array(*found.impl()), wanted, 0); !text.empty()) throw std::runtime_error(what + ": " + text);
+  if (const std::string text = difference(to_array(*found.impl()), wanted, 0); !text.empty())
+    throw std::runtime_error(what + ": " + text);
 }
 
 // Layouts
@@ -57,7 +59,8 @@ Array spread(const Array& array, std::int64_t offset, std::int64_t step) {
   out.data.assign(static_cast<std::size_t>(out.size()), 1e30L);
   const std::int64_t row = array.extents[0] == 0 ? 0 : array.size() / array.extents[0];
   for (std::int64_t i = 0; i < array.size(); ++i)
-    out.data[static_cast<std::size_t>((offset + step * (i / row)) * row + i % row)] = array.data[static_cast<std::size_t>(i)];
+    out.data[static_cast<std::size_t>((offset + step * (i / row)) * row + i % row)] =
+        array.data[static_cast<std::size_t>(i)];
   return out;
 }
 
@@ -70,7 +73,8 @@ Tensor reversed(const Tensor& x) {
   }
 }
 
-/// A ready Tensor of these elements, dense or a view of other memory. May change the elements (equal along a stretched axis).
+/// A ready Tensor of these elements, dense or a view of other memory. May change the elements (equal along a stretched
+/// axis).
 Tensor laid_out(Array& array, int layout) {
   if (array.extents.empty() || array.extents.size() > 4 || (layout > 4 && array.extents[0] == 0)) layout = 0;
   const std::int64_t rows = array.extents.empty() ? 1 : array.extents[0];
@@ -126,7 +130,7 @@ class CallFuzzer {
   /// What a call was given, and what should come of it.
   struct Case {
     std::string name;
-    Arrays inputs, wanted, plainly;   // `plainly`: what the plainest call gave, if there was one
+    Arrays inputs, wanted, plainly;  // `plainly`: what the plainest call gave, if there was one
   };
   static Arrays arrays_of(const Tensors& results) {
     Arrays arrays;
@@ -134,8 +138,9 @@ class CallFuzzer {
     return arrays;
   }
   void require_near(const Array& found, const Case& test_case, std::size_t j) {
-    if (!test_case.plainly.empty())   // one version ran: bit for bit, whatever rounding decides
-      if (const std::string text = difference(found, test_case.plainly[j], 0); !text.empty()) throw std::runtime_error(test_case.name + ", output " + std::to_string(j) + ", against a plain call: " + text);
+    if (!test_case.plainly.empty())  // one version ran: bit for bit, whatever rounding decides
+      if (const std::string text = difference(found, test_case.plainly[j], 0); !text.empty())
+        throw std::runtime_error(test_case.name + ", output " + std::to_string(j) + ", against a plain call: " + text);
     const Array& wanted = test_case.wanted[j];
     const std::string text = difference(found, wanted, tolerance(wanted.dtype));
     if (text.empty() || is_at_a_jump(graph_, test_case.inputs, wanted, j, tolerance(wanted.dtype))) return;
@@ -174,26 +179,30 @@ class CallFuzzer {
     }
   }
   void require_unchanged(const Tensors& inputs, const Case& test_case) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) require_same(inputs[i], test_case.inputs[i], test_case.name + ", input " + std::to_string(i) + " afterwards");
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      require_same(inputs[i], test_case.inputs[i], test_case.name + ", input " + std::to_string(i) + " afterwards");
   }
 
   template <class F>
   void give_up(const F& f, Tensors inputs, Case test_case) {
     test_case.name += ", given up";
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (draw(3) == 0) held_.push_back({inputs[i], test_case.inputs[i], test_case.name + ", a handle of input " + std::to_string(i)});
+      if (draw(3) == 0)
+        held_.push_back({inputs[i], test_case.inputs[i], test_case.name + ", a handle of input " + std::to_string(i)});
     compare(f(std::move(inputs)), test_case);
   }
 
   template <class F>
   void into(const F& f, const Tensors& inputs, Case test_case) {
     test_case.name += ", into";
-    std::vector<std::vector<double>> places;   // aligned for every dtype
+    std::vector<std::vector<double>> places;  // aligned for every dtype
     std::vector<BorrowedMut> targets;
     for (const Array& array : test_case.wanted) {
       const Shape shape(std::span<const std::int64_t>(array.extents));
       auto& place = places.emplace_back(static_cast<std::size_t>(array.size()) + 1, -77.0);
-      visit_dtype(array.dtype, [&](auto tag) { targets.push_back(borrow_mut(reinterpret_cast<decltype(tag)*>(place.data()), shape)); });
+      visit_dtype(array.dtype, [&](auto tag) {
+        targets.push_back(borrow_mut(reinterpret_cast<decltype(tag)*>(place.data()), shape));
+      });
     }
     f.call_into(targets, inputs);
     for (std::size_t j = 0; j < places.size(); ++j) {
@@ -211,7 +220,7 @@ class CallFuzzer {
   /// The inputs are Variables; results of their types become their values.
   void step_variables(const jit::Options& options) {
     const auto inputs = graph_.inputs(), outputs = graph_.outputs();
-    std::vector<int> given(inputs.size(), -1);   // the output that a Variable becomes
+    std::vector<int> given(inputs.size(), -1);  // the output that a Variable becomes
     for (std::size_t j = 0; j < outputs.size(); ++j)
       for (std::size_t i = 0; i < inputs.size(); ++i)
         if (given[i] < 0 && identical(graph_.type(outputs[j]), graph_.type(inputs[i])) && draw(3) > 0) {
@@ -222,24 +231,28 @@ class CallFuzzer {
     std::vector<Variable> variables;
     for (Array& array : state) variables.emplace_back(laid_out(array, draw(3) ? 0 : draw(6)));
     const bool has_results = draw(2) == 0;
-    auto step = jit::compile([this, variables, given, has_results] {
-      Tensors values;
-      for (const Variable& v : variables) values.push_back(v);
-      const Tensors results = replayed(graph_, values);
-      for (std::size_t i = 0; i < variables.size(); ++i)
-        if (given[i] >= 0) variables[i].set(results[static_cast<std::size_t>(given[i])]);
-      return has_results ? results : Tensors{results[0]};
-    }, options);
+    auto step = jit::compile(
+        [this, variables, given, has_results] {
+          Tensors values;
+          for (const Variable& v : variables) values.push_back(v);
+          const Tensors results = replayed(graph_, values);
+          for (std::size_t i = 0; i < variables.size(); ++i)
+            if (given[i] >= 0) variables[i].set(results[static_cast<std::size_t>(given[i])]);
+          return has_results ? results : Tensors{results[0]};
+        },
+        options);
     for (int call = 0; call < calls_of_a_program; ++call) {
       const Case test_case{"step " + std::to_string(call), state, oracle::evaluate(graph_, state), {}};
       for (std::size_t i = 0; i < variables.size(); ++i)
-        if (draw(4) == 0) held_.push_back({variables[i].value(), state[i], test_case.name + ", the old value of Variable " + std::to_string(i)});
+        if (draw(4) == 0)
+          held_.push_back(
+              {variables[i].value(), state[i], test_case.name + ", the old value of Variable " + std::to_string(i)});
       compare(step(), test_case);
       for (std::size_t i = 0; i < variables.size(); ++i) {
         const Array now = to_array(*variables[i].value().impl());
         if (given[i] >= 0) require_near(now, test_case, static_cast<std::size_t>(given[i]));
         else require_same(variables[i].value(), state[i], test_case.name + ", Variable " + std::to_string(i));
-        state[i] = now;   // so that rounding does not grow from step to step
+        state[i] = now;  // so that rounding does not grow from step to step
       }
     }
     look_at_held();
@@ -256,12 +269,10 @@ TEST_CASE("random programs agree however they are called") {
   int programs = 0;
   fuzz_loop(1, [&](std::uint64_t seed) {
     const Graph graph = ProgramGenerator(seed).generate();
-    if (!graph.symbols().empty()) return;   // its attributes name symbols of its own
+    if (!graph.symbols().empty()) return;  // its attributes name symbols of its own
     try {
       CallFuzzer(graph, seed).run();
-    } catch (const std::exception& error) {
-      FAIL("seed " << seed << ": " << error.what() << "\n" << graph.text());
-    }
+    } catch (const std::exception& error) { FAIL("seed " << seed << ": " << error.what() << "\n" << graph.text()); }
     ++programs;
   });
   std::printf("%d programs agree\n", programs);

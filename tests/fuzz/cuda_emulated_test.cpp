@@ -1,5 +1,5 @@
-// What generated CUDA C computes, without a GPU: texts run on the processor (emulated_cuda.hpp) and compared with the oracle and
-// the reference back end. A text takes the compiler about a second.
+// What generated CUDA C computes, without a GPU: texts run on the processor (emulated_cuda.hpp) and compared with the
+// oracle and the reference back end. A text takes the compiler about a second.
 #ifdef SINTER_CUDA
 #include "../catch.hpp"
 
@@ -15,10 +15,12 @@ using namespace sinter_test;
 
 namespace {
 constexpr const char* graphs[] = {
-    "graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }",     // online, vectors
-    "graph(%x: f64[s0, 20003]) { return log_softmax(%x) {axes=[1]} }",   // online, single elements
-    "graph(%x: f32[s0, 70000], %w: f32[70000], %b: f32[70000]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-05} }",   // most of a row in shared memory
-    "graph(%x: f32[s0, 16100], %r: f32[s0, 16100], %w: f32[16100], %b: f32[16100]) { return layer_norm(add(%x, %r), %w, %b) {axes=[1], value=1e-05} }",   // weights are loaded when they are used
+    "graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }",      // online, vectors
+    "graph(%x: f64[s0, 20003]) { return log_softmax(%x) {axes=[1]} }",  // online, single elements
+    "graph(%x: f32[s0, 70000], %w: f32[70000], %b: f32[70000]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-05} "
+    "}",  // most of a row in shared memory
+    "graph(%x: f32[s0, 16100], %r: f32[s0, 16100], %w: f32[16100], %b: f32[16100]) { return layer_norm(add(%x, %r), "
+    "%w, %b) {axes=[1], value=1e-05} }",  // weights are loaded when they are used
     "graph(%x: f32[s0, 36000], %r: f32[s0, 36000]) { return softmax(mul(%x, %r)) {axes=[1]} }",
     "graph(%x: f64[s0, 30001]) { return softmax(%x) {axes=[1]} }",
     "graph(%x: f32[s0, 1024]) { return softmax(%x) {axes=[1]} }",
@@ -26,7 +28,8 @@ constexpr const char* graphs[] = {
     "graph(%x: f32[s0, 10011]) { return sum(%x) {axes=[0, 1]} }",
     "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }",
     "graph(%x: f32[s0, 255], %w: f32[255, 130]) { return matmul(%x, %w) }",
-    "graph(%x: f32[s0, 784], %w: f32[784, 44], %b: f32[44]) { return tanh(add(matmul(%x, %w), %b)) }",   // teams, and pieces
+    // teams, and pieces
+    "graph(%x: f32[s0, 784], %w: f32[784, 44], %b: f32[44]) { return tanh(add(matmul(%x, %w), %b)) }",
     "graph(%x: f64[s0, 300], %w: f64[300, 33]) { return matmul(%x, %w) }",
     "graph(%x: f32[s0, 10], %w: f32[70, 10]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
     "graph(%x: f64[s0, 64], %w: f64[128, 64]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
@@ -34,20 +37,31 @@ constexpr const char* graphs[] = {
 };
 /// Factors that are computed on the way into the product: each is one kernel (two where the reduced axis is cut).
 constexpr const char* prologues[] = {
-    "graph(%x: f32[s0, 64], %s: f32[64], %b: f32[64], %w: f32[64, 96]) { return matmul(add(mul(relu(%x), %s), %b), %w) }",   // 0 * x + b outside the tile
-    "graph(%x: f32[s0, 63], %s: f32[s0, 1], %b: f32[63], %w: f32[63, 45]) { return matmul(add(mul(%x, %s), %b), %w) }",   // odd extents, scale of a row
-    "graph(%x: f32[s0, 64], %m: bool[s0, 64], %w: f32[64, 96]) { return matmul(mul(%x, cast(%m) {dtype=f32}), %w) }",
+    "graph(%x: f32[s0, 64], %s: f32[64], %b: f32[64], %w: f32[64, 96]) { return matmul(add(mul(relu(%x), "
+    "%s), %b), %w) }",  // 0 * x + b outside the tile
+    "graph(%x: f32[s0, 63], %s: f32[s0, 1], %b: f32[63], %w: f32[63, 45]) { return matmul(add(mul(%x, %s), "
+    "%b), %w) }",  // odd extents, scale of a row
+    "graph(%x: f32[s0, 64], %m: bool[s0, 64], %w: f32[64, 96]) { return matmul(mul(%x, cast(%m) "
+    "{dtype=f32}), %w) }",
     "graph(%x: i32[s0, 64], %w: f32[64, 96]) { return matmul(cast(%x) {dtype=f32}, %w) }",
-    "graph(%x: f64[s0, 64], %w: bool[64, 95]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) }",   // both factors, 8-byte loads
+    "graph(%x: f64[s0, 64], %w: bool[64, 95]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) "
+    "}",  // both factors, 8-byte loads
     "graph(%x: f32[s0, 64], %w: f64[64, 96]) { return matmul(cast(%x) {dtype=f64}, add(%w, 1)) }",
-    "graph(%x: f32[300, s0], %g: f32[300, 40], %h: f32[300, 40]) { return matmul(permute(%x) {axes=[1, 0]}, mul(%g, cast(gt(%h, 0)) {dtype=f32})) }",   // backward; cut
-    "graph(%x: f32[64, s0], %c: f32[s0], %w: f32[96, 64]) { return matmul(permute(sub(%x, %c)) {axes=[1, 0]}, permute(div(%w, 3)) {axes=[1, 0]}) }",   // both transposed
-    "graph(%x: f32[s0, 64], %y: f32[64, s0], %w: f32[64, 96]) { return matmul(add(%x, permute(%y) {axes=[1, 0]}), %w) }",   // loads of two orientations
-    "graph(%x: f32[s0, 5, 12], %p: f32[5, 12], %w: f32[12, 96]) { return matmul(reshape(relu(%x)) {shape=[5*s0, 12]}, %w) }",   // through a reshape
-    "graph(%q: f32[3, s0, 64], %k: f32[3, s0, 64]) { return matmul(mul(%q, 0.125), permute(%k) {axes=[0, 2, 1]}) }",   // batches
-    "graph(%x: f32[s0, 64], %w: f32[64, 24]) { return matmul(mul(%x, sin(cast(iota {axes=[1], shape=[s0, 64], dtype=i32}) {dtype=f32})), %w) }",
-    "graph(%x: f32[s0, 64], %w: f32[64, 64]) { %h = relu(%x) return gelu(add(matmul(%h, %w), %h)) }",   // before and after the product
-    "graph(%x: f32[s0, 64], %w: f32[64, 3]) { return matmul(exp(%x), %w) }",   // no tile: rows
+    "graph(%x: f32[300, s0], %g: f32[300, 40], %h: f32[300, 40]) { return matmul(permute(%x) {axes=[1, "
+    "0]}, mul(%g, cast(gt(%h, 0)) {dtype=f32})) }",  // backward; cut
+    "graph(%x: f32[64, s0], %c: f32[s0], %w: f32[96, 64]) { return matmul(permute(sub(%x, %c)) {axes=[1, "
+    "0]}, permute(div(%w, 3)) {axes=[1, 0]}) }",  // both transposed
+    "graph(%x: f32[s0, 64], %y: f32[64, s0], %w: f32[64, 96]) { return matmul(add(%x, permute(%y) "
+    "{axes=[1, 0]}), %w) }",  // loads of two orientations
+    "graph(%x: f32[s0, 5, 12], %p: f32[5, 12], %w: f32[12, 96]) { return matmul(reshape(relu(%x)) "
+    "{shape=[5*s0, 12]}, %w) }",  // through a reshape
+    "graph(%q: f32[3, s0, 64], %k: f32[3, s0, 64]) { return matmul(mul(%q, 0.125), permute(%k) {axes=[0, "
+    "2, 1]}) }",  // batches
+    "graph(%x: f32[s0, 64], %w: f32[64, 24]) { return matmul(mul(%x, sin(cast(iota {axes=[1], shape=[s0, "
+    "64], dtype=i32}) {dtype=f32})), %w) }",
+    // before and after the product
+    "graph(%x: f32[s0, 64], %w: f32[64, 64]) { %h = relu(%x) return gelu(add(matmul(%h, %w), %h)) }",
+    "graph(%x: f32[s0, 64], %w: f32[64, 3]) { return matmul(exp(%x), %w) }",  // no tile: rows
 };
 }  // namespace
 
@@ -56,13 +70,13 @@ TEST_CASE("emulated CUDA C with prologues agrees with the oracle") {
   int number = 0;
   for (const char* text : prologues)
     for (const int multiprocessors : {132, 2}) {
-      if (multiprocessors == 2 && number++ % 3 != 0) continue;   // larger tiles for some
+      if (multiprocessors == 2 && number++ % 3 != 0) continue;  // larger tiles for some
       EmulatedCuda emulated(multiprocessors);
       const Graph graph = parse_graph(text);
       const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
       INFO(text << " for " << multiprocessors << " processors\n" << plan->text());
       CHECK(kinds(*plan) == "contraction");
-      CHECK(plan->steps()[0].name != "matmul");   // says what else it does
+      CHECK(plan->steps()[0].name != "matmul");  // says what else it does
       for (const std::int64_t rows : {8, 33, 130}) {
         const auto inputs = random_inputs(graph, std::vector<std::int64_t>{rows});
         CHECK(first_difference(*plan, graph, inputs) == "");
@@ -85,7 +99,8 @@ TEST_CASE("emulated CUDA C agrees with the oracle") {
       const Graph graph = parse_graph(text);
       const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
       INFO(text << " for " << multiprocessors << " processors");
-      for (const std::int64_t rows : {3, 70}) CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{rows})) == "");
+      for (const std::int64_t rows : {3, 70})
+        CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{rows})) == "");
     }
 }
 
@@ -103,8 +118,10 @@ TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online") {
       x[n + i] = -infinity;
       if (i < n / 2 || i > n / 2 + 40) x[4 * n + i] = -infinity;
     }
-    x[2 * n + 5] = infinity, x[3 * n + 70] = std::numeric_limits<double>::quiet_NaN();
-    const auto plan = build_plan(run_pipeline(graph), fused({&emulated})), wanted = build_plan(run_pipeline(graph), fused());
+    x[2 * n + 5] = infinity;
+    x[3 * n + 70] = std::numeric_limits<double>::quiet_NaN();
+    const auto plan = build_plan(run_pipeline(graph), fused({&emulated})),
+               wanted = build_plan(run_pipeline(graph), fused());
     INFO(op);
     CHECK(difference(run(*plan, inputs)[0], run(*wanted, inputs)[0], 2e-5) == "");
   }

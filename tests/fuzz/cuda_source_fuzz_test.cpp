@@ -17,7 +17,7 @@ namespace {
 cuda::LaunchList bound(const KernelCase& test_case, int capability) {
   cuda::Target target;
   target.capability = capability;
-  target.multiprocessors = test_case.seed % 3 == 0 ? 2 : 132;   // 2: small sizes are run as large ones are
+  target.multiprocessors = test_case.seed % 3 == 0 ? 2 : 132;  // 2: small sizes are run as large ones are
   const auto generated = cuda::generate(test_case.kernel, {}, target);
   REQUIRE(generated != nullptr);
   return generated->bind(test_case.geometry, 0, test_case.seed % 5 != 0);

@@ -1,5 +1,5 @@
-// Products on tensor cores, without a GPU: texts run on the processor, where emulated instructions exchange fragments as the
-// PTX ISA lays them out (emulated_cuda.hpp).
+// Products on tensor cores, without a GPU: texts run on the processor, where emulated instructions exchange fragments
+// as the PTX ISA lays them out (emulated_cuda.hpp).
 #ifdef SINTER_CUDA
 #include "../catch.hpp"
 
@@ -17,33 +17,67 @@ namespace {
 struct ProductRow {
   const char* graph;
   MatmulPrecision precision;
-  int multiprocessors;   // few: large tiles; many: small ones, and pieces of the reduced axis
+  int multiprocessors;  // few: large tiles; many: small ones, and pieces of the reduced axis
   std::vector<std::int64_t> sizes;
 };
 constexpr auto f32 = MatmulPrecision::f32, tf32 = MatmulPrecision::tf32, tf32x3 = MatmulPrecision::tf32x3;
 const ProductRow rows[] = {
     // Neither, the right, the left, both of the factors transposed; vectors.
     {"graph(%x: f32[s0, s1], %w: f32[s1, s2]) { return matmul(%x, %w) }", tf32, 1, {300, 100, 264}},
-    {"graph(%x: f32[s0, s1], %w: f32[s2, s1]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }", tf32, 1, {130, 100, 520}},
-    {"graph(%x: f32[s1, s0], %w: f32[s1, s2]) { return matmul(permute(%x) {axes=[1, 0]}, %w) }", tf32, 4, {264, 36, 200}},
-    {"graph(%x: f32[s1, s0], %w: f32[s2, s1]) { return matmul(permute(%x) {axes=[1, 0]}, permute(%w) {axes=[1, 0]}) }", tf32, 8, {132, 36, 132}},
+    {"graph(%x: f32[s0, s1], %w: f32[s2, s1]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
+     tf32,
+     1,
+     {130, 100, 520}},
+    {"graph(%x: f32[s1, s0], %w: f32[s1, s2]) { return matmul(permute(%x) {axes=[1, 0]}, %w) }",
+     tf32,
+     4,
+     {264, 36, 200}},
+    {"graph(%x: f32[s1, s0], %w: f32[s2, s1]) { return matmul(permute(%x) {axes=[1, 0]}, permute(%w) {axes=[1, 0]}) }",
+     tf32,
+     8,
+     {132, 36, 132}},
     {"graph(%x: f64[s0, s1], %w: f64[s1, s2]) { return matmul(%x, %w) }", f32, 1, {130, 50, 136}},
-    {"graph(%x: f64[s0, s1], %w: f64[s2, s1]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }", f32, 132, {66, 50, 66}},
-    {"graph(%x: f64[s1, s0], %w: f64[s1, s2]) { return matmul(permute(%x) {axes=[1, 0]}, %w) }", f32, 1, {150, 18, 130}},
-    {"graph(%x: f64[s1, s0], %w: f64[s2, s1]) { return matmul(permute(%x) {axes=[1, 0]}, permute(%w) {axes=[1, 0]}) }", f32, 132, {70, 34, 60}},
+    {"graph(%x: f64[s0, s1], %w: f64[s2, s1]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
+     f32,
+     132,
+     {66, 50, 66}},
+    {"graph(%x: f64[s1, s0], %w: f64[s1, s2]) { return matmul(permute(%x) {axes=[1, 0]}, %w) }",
+     f32,
+     1,
+     {150, 18, 130}},
+    {"graph(%x: f64[s1, s0], %w: f64[s2, s1]) { return matmul(permute(%x) {axes=[1, 0]}, permute(%w) {axes=[1, 0]}) }",
+     f32,
+     132,
+     {70, 34, 60}},
     {"graph(%x: f32[s0, s1], %w: f32[s1, s2]) { return matmul(%x, %w) }", tf32x3, 1, {140, 100, 136}},
-    {"graph(%x: f32[s1, s0], %w: f32[s2, s1]) { return matmul(permute(%x) {axes=[1, 0]}, permute(%w) {axes=[1, 0]}) }", tf32x3, 132, {68, 68, 68}},
+    {"graph(%x: f32[s1, s0], %w: f32[s2, s1]) { return matmul(permute(%x) {axes=[1, 0]}, permute(%w) {axes=[1, 0]}) }",
+     tf32x3,
+     132,
+     {68, 68, 68}},
     // Odd extents: elements one by one.
     {"graph(%x: f32[s0, s1], %w: f32[s1, s2]) { return matmul(%x, %w) }", tf32, 1, {133, 67, 301}},
-    {"graph(%x: f32[s1, s0], %w: f32[s2, s1]) { return matmul(permute(%x) {axes=[1, 0]}, permute(%w) {axes=[1, 0]}) }", tf32x3, 132, {67, 35, 69}},
+    {"graph(%x: f32[s1, s0], %w: f32[s2, s1]) { return matmul(permute(%x) {axes=[1, 0]}, permute(%w) {axes=[1, 0]}) }",
+     tf32x3,
+     132,
+     {67, 35, 69}},
     {"graph(%x: f64[s0, s1], %w: f64[s2, s1]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }", f32, 1, {129, 33, 67}},
     // Batches; pieces of the reduced axis; what follows; what comes before.
     {"graph(%x: f32[3, s0, s1], %w: f32[3, s1, s2]) { return matmul(%x, %w) }", tf32, 132, {70, 60, 72}},
     {"graph(%x: f64[s0, s1], %w: f64[s1, s2]) { return matmul(%x, %w) }", f32, 132, {40, 700, 40}},
-    {"graph(%x: f32[s0, s1], %w: f32[s1, s2], %b: f32[s2]) { return relu(add(matmul(%x, %w), %b)) }", tf32, 132, {40, 1001, 44}},
-    {"graph(%x: f32[s0, s1], %w: f32[s1, s2], %b: f32[s2], %r: f32[s0, s2]) { return add(relu(add(matmul(%x, %w), %b)), %r) }", tf32x3, 2, {100, 40, 133}},
+    {"graph(%x: f32[s0, s1], %w: f32[s1, s2], %b: f32[s2]) { return relu(add(matmul(%x, %w), %b)) }",
+     tf32,
+     132,
+     {40, 1001, 44}},
+    {"graph(%x: f32[s0, s1], %w: f32[s1, s2], %b: f32[s2], %r: f32[s0, s2]) { return add(relu(add(matmul(%x, %w), "
+     "%b)), %r) }",
+     tf32x3,
+     2,
+     {100, 40, 133}},
     {"graph(%x: f32[s0, s1], %w: f32[s1, s2]) { return matmul(relu(%x), %w) }", tf32, 2, {70, 70, 132}},
-    {"graph(%x: f32[s0, s1], %y: f32[s2, s1]) { return matmul(relu(%x), permute(abs(%y)) {axes=[1, 0]}) }", tf32x3, 132, {70, 70, 68}},
+    {"graph(%x: f32[s0, s1], %y: f32[s2, s1]) { return matmul(relu(%x), permute(abs(%y)) {axes=[1, 0]}) }",
+     tf32x3,
+     132,
+     {70, 70, 68}},
 };
 
 /// Multiples of 1/16 below 2: their products are exact in TF32, too, and a wrong one shows.
@@ -69,7 +103,8 @@ TEST_CASE("products on emulated tensor cores agree with the oracle") {
     auto inputs = random_inputs(graph, row.sizes);
     make_short(inputs);
     const PlanStep& last = plan->steps().back();
-    CHECK(cuda::generate(last.kernel, {}, cuda::Target{})->product(sinter::bind(last.geometry, row.sizes), 0).ways[0] == cuda::ProductWay::tensor_cores);
+    CHECK(cuda::generate(last.kernel, {}, cuda::Target{})->product(sinter::bind(last.geometry, row.sizes), 0).ways[0] ==
+          cuda::ProductWay::tensor_cores);
     CHECK(first_difference(*plan, graph, inputs) == "");
   }
 }
@@ -82,11 +117,13 @@ TEST_CASE("emulated 3xTF32 is nearly as exact as f32") {
     const auto plan = build_plan(run_pipeline(graph), options_for(emulated, precision));
     auto inputs = random_inputs(graph);
     for (auto& input : inputs)
-      for (auto& x : input.data) x = std::abs(x);   // errors in one direction add up
+      for (auto& x : input.data) x = std::abs(x);  // errors in one direction add up
     const auto found = run(*plan, inputs)[0], wanted = oracle::evaluate(graph, inputs)[0];
     double worst = 0;
-    for (std::size_t i = 0; i < wanted.data.size(); ++i) worst = std::max(worst, static_cast<double>(std::abs(found.data[i] / wanted.data[i] - 1)));
-    std::printf("%s: worst relative error of sums of 500 positive products: %.2g\n", std::string(name(precision)).c_str(), worst);
+    for (std::size_t i = 0; i < wanted.data.size(); ++i)
+      worst = std::max(worst, static_cast<double>(std::abs(found.data[i] / wanted.data[i] - 1)));
+    std::printf("%s: worst relative error of sums of 500 positive products: %.2g\n",
+                std::string(name(precision)).c_str(), worst);
     CHECK(worst < (precision == tf32x3 ? 1e-6 : 1e-3));
     CHECK(worst > (precision == tf32x3 ? 0 : 1e-6));
   }
@@ -95,8 +132,13 @@ TEST_CASE("emulated 3xTF32 is nearly as exact as f32") {
 TEST_CASE("emulated 3xTF32: infinities, NaN, huge and small numbers are what f32 makes of them") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
   constexpr float infinity = std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::max();
-  const float special[] = {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), most, -most, 0x1.fffp127f, 0.0f, -0.0f, 0x1p-126f, 0x1.234567p-100f};
-  const float partner[] = {1.0f, -1.0f, 1.2345678f, -0.7654321f, 0.0f, 4095.0f, -4097.3f, 16777213.0f, 1e-20f, infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), most, 0.5f, 1e-30f, 3.0f};
+  const float special[] = {
+      infinity,  -infinity,       std::numeric_limits<float>::quiet_NaN(), most, -most, 0x1.fffp127f, 0.0f, -0.0f,
+      0x1p-126f, 0x1.234567p-100f};
+  const float partner[] = {1.0f,   -1.0f,    1.2345678f, -0.7654321f,
+                           0.0f,   4095.0f,  -4097.3f,   16777213.0f,
+                           1e-20f, infinity, -infinity,  std::numeric_limits<float>::quiet_NaN(),
+                           most,   0.5f,     1e-30f,     3.0f};
   // Batch i: row 0 has the special number, the others ordinary ones; each meets each partner.
   constexpr std::size_t batches = 10, rows = 8, depth = 33, columns = 16, meeting = 5;
   const Graph graph = parse_graph("graph(%x: f32[10, 8, 33], %w: f32[10, 33, 16]) { return matmul(%x, %w) }");
@@ -112,11 +154,14 @@ TEST_CASE("emulated 3xTF32: infinities, NaN, huge and small numbers are what f32
     float sum = 0;
     double magnitude = 0;
     for (std::size_t k = 0; k < depth; ++k) {
-      const auto a = static_cast<float>(inputs[0].data[(i * rows + row) * depth + k]), b = static_cast<float>(inputs[1].data[(i * depth + k) * columns + j]);
-      sum = std::fma(a, b, sum), magnitude += std::abs(static_cast<double>(a) * b);
+      const auto a = static_cast<float>(inputs[0].data[(i * rows + row) * depth + k]),
+                 b = static_cast<float>(inputs[1].data[(i * depth + k) * columns + j]);
+      sum = std::fma(a, b, sum);
+      magnitude += std::abs(static_cast<double>(a) * b);
     }
     const auto got = static_cast<float>(found.data[at]);
-    if (std::isfinite(sum) && std::abs(sum) > 0x1.fffffp127f) continue;   // the parts of the greatest number add up to infinity
+    if (std::isfinite(sum) && std::abs(sum) > 0x1.fffffp127f)
+      continue;  // the parts of the greatest number add up to infinity
     INFO("batch " << i << ", row " << row << ", column " << j << ": " << got << ", in f32 " << sum);
     if (std::isnan(sum)) CHECK(std::isnan(got));
     else if (std::isinf(sum)) CHECK(got == sum);
@@ -131,7 +176,8 @@ TEST_CASE("random products on emulated tensor cores agree with the reference bac
     const KernelCase test_case = KernelGenerator(seed).generate();
     EmulatedCuda emulated(seed % 2 == 0 ? 2 : 132, cuda::ProductWay::tensor_cores);
     const auto generated = cuda::generate(test_case.kernel, {}, cuda::Target{});
-    const auto ways = generated == nullptr ? std::vector<cuda::ProductWay>() : generated->product(test_case.geometry, 0).ways;
+    const auto ways =
+        generated == nullptr ? std::vector<cuda::ProductWay>() : generated->product(test_case.geometry, 0).ways;
     if (std::find(ways.begin(), ways.end(), cuda::ProductWay::tensor_cores) == ways.end()) return;
     const Outcome outcome = compare(*reference(), emulated, test_case, Agreement::within_error);
     INFO("seed " << seed << "\n" << describe(test_case) << outcome.difference);

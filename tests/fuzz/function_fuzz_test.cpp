@@ -1,7 +1,7 @@
-// Fuzzing of functions as users write them: random functions called with arguments of several C++ types, of several sizes (0
-// among them), with Variables that coincide with captured ones or do not, in every way there is of calling; compared with the
-// same functions run uncompiled, on twins of the Variables and without regions. Places that overlap what a call reads are
-// refused, and leave everything as it was.
+// Fuzzing of functions as users write them: random functions called with arguments of several C++ types, of several
+// sizes (0 among them), with Variables that coincide with captured ones or do not, in every way there is of calling;
+// compared with the same functions run uncompiled, on twins of the Variables and without regions. Places that overlap
+// what a call reads are refused, and leave everything as it was.
 #include "../catch.hpp"
 #include "../checks.hpp"
 #include "../plan_harness.hpp"
@@ -46,10 +46,16 @@ struct Called {
   const World* world;
   using Both = std::pair<Tensor, Tensor>;
 
-  Both run(const Tensor& x, const Tensor& other, const Variable& a, const Variable& b) const { return FunctionRun(*world, {a, b}).run_all(x, other); }
+  Both run(const Tensor& x, const Tensor& other, const Variable& a, const Variable& b) const {
+    return FunctionRun(*world, {a, b}).run_all(x, other);
+  }
 
-  Tensor operator()(Tensor x, const Variable& a, const Variable& b, const Apples& kind) const { return run(x, kind.u + 1, a, b).second; }
-  Both operator()(Tensor x, const Variable& a, const Variable& b, const Pears& kind) const { return run(x, kind.u * 0.5, a, b); }
+  Tensor operator()(Tensor x, const Variable& a, const Variable& b, const Apples& kind) const {
+    return run(x, kind.u + 1, a, b).second;
+  }
+  Both operator()(Tensor x, const Variable& a, const Variable& b, const Pears& kind) const {
+    return run(x, kind.u * 0.5, a, b);
+  }
   Tensors operator()(Tensor x, const Variable& a, const Variable& b, Colour) const {
     auto [y, z] = run(x, x + 2, a, b);
     return {y, z};
@@ -58,11 +64,15 @@ struct Called {
     auto [y, z] = run(x, x - 2, a, b);
     return {z, y};
   }
-  Labelled operator()(Tensor x, const Variable& a, const Variable& b, const std::string&) const { return {run(x, sin(x), a, b).second, 7}; }
-  Labelled operator()(Tensor x, const Variable& a, const Variable& b, const std::vector<int>&) const { return {run(x, cos(x), a, b).second, 8}; }
+  Labelled operator()(Tensor x, const Variable& a, const Variable& b, const std::string&) const {
+    return {run(x, sin(x), a, b).second, 7};
+  }
+  Labelled operator()(Tensor x, const Variable& a, const Variable& b, const std::vector<int>&) const {
+    return {run(x, cos(x), a, b).second, 8};
+  }
 };
 constexpr int kinds = 6;
-constexpr double rounding = 1e-8;   // what may lie between two ways to compute the same
+constexpr double rounding = 1e-8;  // what may lie between two ways to compute the same
 
 Tensors tensors_of(const Tensor& x) { return {x}; }
 Tensors tensors_of(const Called::Both& x) { return {x.first, x.second}; }
@@ -81,25 +91,34 @@ Arrays arrays_of(const Tensors& tensors) {
   return arrays;
 }
 /// The elements of a tensor, which the caller may be made to write to.
-double* memory_of(const Tensor& x) { return static_cast<double*>(const_cast<void*>(static_cast<const void*>(x.impl()->data()))); }
+double* memory_of(const Tensor& x) {
+  return static_cast<double*>(const_cast<void*>(static_cast<const void*>(x.impl()->data())));
+}
 
-std::string type_text(const Array& array) { return std::string(name(array.dtype)) + Shape(std::span<const std::int64_t>(array.extents)).text(); }
+std::string type_text(const Array& array) {
+  return std::string(name(array.dtype)) + Shape(std::span<const std::int64_t>(array.extents)).text();
+}
 
 void require_same(const Arrays& found, const Arrays& wanted, double tolerance, const std::string& what) {
-  if (found.size() != wanted.size()) throw std::runtime_error(what + ": " + std::to_string(found.size()) + " values, not " + std::to_string(wanted.size()));
+  if (found.size() != wanted.size())
+    throw std::runtime_error(what + ": " + std::to_string(found.size()) + " values, not " +
+                             std::to_string(wanted.size()));
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (const std::string text = difference(found[i], wanted[i], tolerance); !text.empty())
-      throw std::runtime_error(what + " " + std::to_string(i) + ", " + type_text(found[i]) + " for " + type_text(wanted[i]) + ": " + text);
+      throw std::runtime_error(what + " " + std::to_string(i) + ", " + type_text(found[i]) + " for " +
+                               type_text(wanted[i]) + ": " + text);
 }
 
 bool contains(const Block& block, Act act) {
-  return std::any_of(block.begin(), block.end(), [&](const Statement& s) { return s.act == act || contains(s.yes, act) || contains(s.no, act); });
+  return std::any_of(block.begin(), block.end(),
+                     [&](const Statement& s) { return s.act == act || contains(s.yes, act) || contains(s.no, act); });
 }
 
 /// Does the function change a number that regions read?
 bool changes_number(const Block& block) {
   return std::any_of(block.begin(), block.end(), [](const Statement& s) {
-    return s.act == Act::rescale || (s.act == Act::region && s.number == number_changes) || changes_number(s.yes) || changes_number(s.no);
+    return s.act == Act::rescale || (s.act == Act::region && s.number == number_changes) || changes_number(s.yes) ||
+           changes_number(s.no);
   });
 }
 
@@ -108,7 +127,8 @@ struct Side {
   World world;
   std::vector<Variable> variables;
 
-  Side(std::shared_ptr<const RandomFunction> function, const Arrays& values, const Tensor& held, const Tensor& weights) {
+  Side(std::shared_ptr<const RandomFunction> function, const Arrays& values, const Tensor& held,
+       const Tensor& weights) {
     for (const Array& array : values) variables.emplace_back(Tensor(to_value(array)));
     world.function = std::move(function);
     for (std::size_t i = 0; i < 2; ++i) world.captured.push_back(variables[i]);
@@ -127,7 +147,8 @@ struct Side {
 
 class FunctionFuzzer {
  public:
-  FunctionFuzzer(std::shared_ptr<const RandomFunction> function, std::uint64_t seed) : function_(std::move(function)), random_(seed) {}
+  FunctionFuzzer(std::shared_ptr<const RandomFunction> function, std::uint64_t seed)
+      : function_(std::move(function)), random_(seed) {}
 
   void run() {
     width_ = extent();
@@ -135,7 +156,8 @@ class FunctionFuzzer {
     for (int i = 0; i < 4; ++i) starts.push_back(values({width_}));
     held_ = values({width_});
     Array weights = values({width_, width_});
-    for (auto& weight : weights.data) weight *= 0.25L / static_cast<long double>(width_);   // layers must not blow rounding up
+    for (auto& weight : weights.data)
+      weight *= 0.25L / static_cast<long double>(width_);  // layers must not blow rounding up
     Side twin(function_, starts, Tensor(to_value(held_)), Tensor(to_value(weights)));
     subject_ = std::make_unique<Side>(function_, starts, Tensor(to_value(held_)), Tensor(to_value(weights)));
     Side& subject = *subject_;
@@ -152,8 +174,12 @@ class FunctionFuzzer {
       const int kind = draw(2) ? first : second;
       history_ += "  call " + std::to_string(call) + " kind " + std::to_string(kind);
       switch (kind) {
-        case 0: one_call(compiled, subject, twin, kind, [&](const Array& x) { return Apples{Tensor(to_value(x)), 1}; }); break;
-        case 1: one_call(compiled, subject, twin, kind, [&](const Array& x) { return Pears{Tensor(to_value(x)), 1}; }); break;
+        case 0:
+          one_call(compiled, subject, twin, kind, [&](const Array& x) { return Apples{Tensor(to_value(x)), 1}; });
+          break;
+        case 1:
+          one_call(compiled, subject, twin, kind, [&](const Array& x) { return Pears{Tensor(to_value(x)), 1}; });
+          break;
         case 2: one_call(compiled, subject, twin, kind, [](const Array&) { return Colour::red; }); break;
         case 3: one_call(compiled, subject, twin, kind, [](const Array&) { return Solid::cube; }); break;
         case 4: one_call(compiled, subject, twin, kind, [](const Array&) { return std::string("a"); }); break;
@@ -179,32 +205,48 @@ class FunctionFuzzer {
 
   jit::Options options() {
     static const bool is_registered = [] {
-      jit::register_backend("hands on", [](const Graph& graph, std::span<const Tensor>) { return jit::compile_graph(graph); });
+      jit::register_backend("hands on",
+                            [](const Graph& graph, std::span<const Tensor>) { return jit::compile_graph(graph); });
       return true;
     }();
     jit::Options made;
     made.dynamic = draw(3) == 0 ? jit::Dynamic::always : jit::Dynamic::automatic;
     switch (draw(9)) {
       case 0: made.mode = jit::Mode::reduce_overhead; break;
-      case 1: if (is_registered && !reads_) made.backend = "hands on"; break;   // it takes whole graphs
+      case 1:
+        if (is_registered && !reads_) made.backend = "hands on";
+        break;  // it takes whole graphs
       case 2: made.max_breaks = draw(3), is_exact_ = false; break;
       // A region outside of a trace is a compiled function, for which captured numbers are constants.
-      case 3: if (!may_refuse_) made.backend = "noop", is_exact_ = false; break;
-      case 4: if (!may_refuse_) made.dynamic = jit::Dynamic::never, made.recompile_limit = draw(2), is_exact_ = false; break;
+      case 3:
+        if (!may_refuse_) {
+          made.backend = "noop";
+          is_exact_ = false;
+        }
+        break;
+      case 4:
+        if (!may_refuse_) {
+          made.dynamic = jit::Dynamic::never;
+          made.recompile_limit = draw(2);
+          is_exact_ = false;
+        }
+        break;
       default: break;
     }
-    history_ = "width " + std::to_string(width_) + ", dynamic " + std::to_string(static_cast<int>(made.dynamic)) + ", mode " + std::to_string(static_cast<int>(made.mode)) + ", backend '" + made.backend +
-               "', max_breaks " + std::to_string(made.max_breaks) + ", recompile_limit " + std::to_string(made.recompile_limit) + "\n";
+    history_ = "width " + std::to_string(width_) + ", dynamic " + std::to_string(static_cast<int>(made.dynamic)) +
+               ", mode " + std::to_string(static_cast<int>(made.mode)) + ", backend '" + made.backend +
+               "', max_breaks " + std::to_string(made.max_breaks) + ", recompile_limit " +
+               std::to_string(made.recompile_limit) + "\n";
     return made;
   }
 
   /// What a call is given, and what should come of it.
   struct Case {
     Array x;
-    std::size_t a = 0, b = 0;     // which Variables
-    Arrays before, after;         // of the Variables
+    std::size_t a = 0, b = 0;  // which Variables
+    Arrays before, after;      // of the Variables
     Arrays results;
-    bool fails = false;           // with an error of the user's
+    bool fails = false;  // with an error of the user's
   };
 
   /// What the function makes of these values uncompiled; the Variables' new values stand behind the results.
@@ -212,7 +254,8 @@ class FunctionFuzzer {
   static Arrays uncompiled(const Side& twin, const Case& now, const K& kind) {
     twin.set(now.before);
     const jit::StanceGuard stance(jit::Stance::force_eager);
-    Arrays made = arrays_of(tensors_of(Called{&twin.world}(Tensor(to_value(now.x)), twin.variables[now.a], twin.variables[now.b], kind)));
+    Arrays made = arrays_of(
+        tensors_of(Called{&twin.world}(Tensor(to_value(now.x)), twin.variables[now.a], twin.variables[now.b], kind)));
     const Arrays after = twin.values();
     made.insert(made.end(), after.begin(), after.end());
     return made;
@@ -221,12 +264,13 @@ class FunctionFuzzer {
     for (auto& x : array.data) x *= 1 + 1e-13L * (draw(3) - 1);
     return array;
   }
-  /// Does the function, uncompiled, blow rounding up by so much, or see ties that rounding decides, that nothing can be said of
-  /// its last eight digits?
+  /// Does the function, uncompiled, blow rounding up by so much, or see ties that rounding decides, that nothing can be
+  /// said of its last eight digits?
   template <class K>
   bool blows_rounding_up(Side& twin, const Case& now, const K& kind) {
     const Arrays plainly = uncompiled(twin, now, kind);
-    for (int attempt = 0; attempt < 6; ++attempt) {   // noise within hides what saturates, and none within keeps exact ties
+    for (int attempt = 0; attempt < 6;
+         ++attempt) {  // noise within hides what saturates, and none within keeps exact ties
       Case near = now;
       near.x = nudged(now.x);
       for (Array& value : near.before) value = nudged(value);
@@ -244,25 +288,26 @@ class FunctionFuzzer {
     Case now;
     const std::int64_t n = extent();
     now.x = values({n, width_});
-    now.a = static_cast<std::size_t>(draw(4)), now.b = static_cast<std::size_t>(draw(4));
+    now.a = static_cast<std::size_t>(draw(4));
+    now.b = static_cast<std::size_t>(draw(4));
     now.before = subject.values();
     try {
       now.results = uncompiled(twin, now, make_kind(now.x));
       now.after.assign(now.results.end() - static_cast<std::ptrdiff_t>(twin.variables.size()), now.results.end());
       now.results.resize(now.results.size() - twin.variables.size());
-    } catch (const UserError&) {
-      now.fails = true;
-    }
+    } catch (const UserError&) { now.fails = true; }
     const int way = draw(6);
     const bool is_eager = draw(8) == 0;
-    history_ += ", rows " + std::to_string(n) + ", Variables " + std::to_string(now.a) + " and " + std::to_string(now.b) + ", way " + std::to_string(way) + (is_eager ? ", uncompiled" : "");
+    history_ += ", rows " + std::to_string(n) + ", Variables " + std::to_string(now.a) + " and " +
+                std::to_string(now.b) + ", way " + std::to_string(way) + (is_eager ? ", uncompiled" : "");
     std::optional<jit::StanceGuard> stance;
     if (is_eager) stance.emplace(jit::Stance::force_eager);
     if (only_seed()) std::printf("%s\n", history_.c_str()), std::fflush(stdout);
     try {
       call_in_a_way(f, subject, twin, now, way, places_of(kind), is_exact_ && !is_eager, make_kind);
     } catch (const UserError& error) {
-      const bool is_refusal = may_refuse_ && std::string(error.what()).find("changed between two calls in one trace") != std::string::npos;
+      const bool is_refusal =
+          may_refuse_ && std::string(error.what()).find("changed between two calls in one trace") != std::string::npos;
       if (!now.fails && !is_refusal) throw;
       require_same(subject.values(), now.before, 0, "after an error, Variable");
       return;
@@ -272,7 +317,8 @@ class FunctionFuzzer {
   }
 
   template <class Compiled, class MakeKind>
-  void call_in_a_way(const Compiled& f, const Side& subject, Side& twin, const Case& now, int way, int places, bool is_exact, MakeKind&& make_kind) {
+  void call_in_a_way(const Compiled& f, const Side& subject, Side& twin, const Case& now, int way, int places,
+                     bool is_exact, MakeKind&& make_kind) {
     const Variable &a = subject.variables[now.a], &b = subject.variables[now.b];
     const auto kind = make_kind(now.x);
     Tensor x(to_value(now.x));
@@ -285,7 +331,7 @@ class FunctionFuzzer {
         if (tolerance == 0 || !blows_rounding_up(twin, now, kind)) throw;
       }
     };
-    if (way >= 4) {   // first of all: nothing may be known of the function yet
+    if (way >= 4) {  // first of all: nothing may be known of the function yet
       refuse(f, subject, now, x, a, b, kind, places);
       if (!now.fails && draw(2)) return;
     }
@@ -298,7 +344,7 @@ class FunctionFuzzer {
       for (const Tensor& result : results) results_.push_back(result), kept_.push_back(array_of(result));
     if (way < 2) return;
     subject.set(now.before);
-    if (reads_) {   // the first call of a path runs lazily behind the read, which may round otherwise
+    if (reads_) {  // the first call of a path runs lazily behind the read, which may round otherwise
       plainly = arrays_of(tensors_of(f(x, a, b, kind)));
       variables = subject.values();
       check(plainly, now.results, rounding, "again");
@@ -312,7 +358,7 @@ class FunctionFuzzer {
       targets.push_back(borrow_mut(memory.back().data(), Shape(std::span<const std::int64_t>(array.extents))));
     }
     f.call_into(targets, x, a, b, kind);
-    Arrays found = plainly;   // a label is delivered nowhere
+    Arrays found = plainly;  // a label is delivered nowhere
     for (std::size_t i = 0; i < memory.size(); ++i) {
       std::copy_n(memory[i].begin(), found[i].data.size(), found[i].data.begin());
       if (memory[i].back() != -77.0) throw std::runtime_error("written past a place");
@@ -324,7 +370,8 @@ class FunctionFuzzer {
 
   /// One place overlaps something: the call is refused, and nothing is changed.
   template <class Compiled, class K>
-  void refuse(const Compiled& f, const Side& subject, const Case& now, const Tensor& x, const Variable& a, const Variable& b, const K& kind, int places) {
+  void refuse(const Compiled& f, const Side& subject, const Case& now, const Tensor& x, const Variable& a,
+              const Variable& b, const K& kind, int places) {
     if (now.fails) return;
     std::vector<double> room(2048);
     std::vector<BorrowedMut> targets;
@@ -376,7 +423,8 @@ std::string failure(const RandomFunction& function, std::uint64_t seed) {
   try {
     fuzzer->run();
   } catch (const std::exception& error) {
-    return std::string(error.what()) + "\n" + fuzzer.release()->history();   // what a fault left may not bear destruction
+    return std::string(error.what()) + "\n" +
+           fuzzer.release()->history();  // what a fault left may not bear destruction
   }
   return "";
 }
@@ -411,9 +459,9 @@ RandomFunction shrunk(RandomFunction function, std::uint64_t seed) {
 TEST_CASE("random functions agree with themselves uncompiled") {
   const LogCapture quiet("");
   const std::uint64_t functions = fuzz_loop(1, [](std::uint64_t seed) {
-    INFO("seed " << seed);   // printed on a crash, too
+    INFO("seed " << seed);  // printed on a crash, too
     const RandomFunction function = FunctionGenerator(seed).generate();
-    if (only_seed()) std::printf("%s", text_of(function).c_str());   // before a crash
+    if (only_seed()) std::printf("%s", text_of(function).c_str());  // before a crash
     const std::string what = failure(function, seed);
     if (what.empty()) return;
     const RandomFunction small = shrunk(function, seed);

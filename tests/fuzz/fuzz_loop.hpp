@@ -18,7 +18,8 @@ inline std::optional<std::uint64_t> number_from_environment(const char* name) {
 /// The one seed to run, if the environment asks for one.
 inline std::optional<std::uint64_t> only_seed() { return number_from_environment("SINTER_FUZZ_SEED"); }
 
-/// Calls `run(seed)` for the one seed asked for, or from `first` on until the time is over. Returns how many calls it made.
+/// Calls `run(seed)` for the one seed asked for, or from `first` on until the time is over. Returns how many calls it
+/// made.
 template <class Run>
 std::uint64_t fuzz_loop(std::uint64_t first, Run&& run) {
   if (const auto only = only_seed()) {
@@ -26,7 +27,8 @@ std::uint64_t fuzz_loop(std::uint64_t first, Run&& run) {
     return 1;
   }
   const char* seconds = std::getenv("SINTER_FUZZ_SECONDS");
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds != nullptr ? std::atof(seconds) : 5);
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds != nullptr ? std::atof(seconds) : 5);
   first = number_from_environment("SINTER_FUZZ_FIRST").value_or(first);
   std::uint64_t seed = first;
   for (; std::chrono::steady_clock::now() < end; ++seed) run(seed);

@@ -1,5 +1,5 @@
-// Fuzzing of compiled functions: random programs as users' functions, compiled whole, as a region that is called twice, and
-// cut by reads with both outcomes, all compared with the oracle.
+// Fuzzing of compiled functions: random programs as users' functions, compiled whole, as a region that is called twice,
+// and cut by reads with both outcomes, all compared with the oracle.
 #include "../catch.hpp"
 #include "../plan_harness.hpp"
 #include "fuzz_loop.hpp"
@@ -36,7 +36,8 @@ std::string disagreement(const Tensors& found, const Arrays& wanted, bool is_rev
     const Array& want = wanted[is_reversed ? wanted.size() - 1 - j : j];
     const double tolerance = want.dtype == DType::f32 ? 2e-3 : want.dtype == DType::f64 ? 1e-9 : 0;
     eval(found[j]);
-    if (const std::string text = difference(to_array(*found[j].impl()), want, tolerance); !text.empty()) return way + ", output " + std::to_string(j) + ": " + text;
+    if (const std::string text = difference(to_array(*found[j].impl()), want, tolerance); !text.empty())
+      return way + ", output " + std::to_string(j) + ": " + text;
   }
   return "";
 }
@@ -70,7 +71,7 @@ std::string tree_disagreement(const Graph& graph, const Tensors& inputs, const A
   auto f = jit::compile([&graph](const Tensors& x, Scalar a, Scalar b) {
     Tensors y = replayed(graph, x);
     if (!(item(measure(y.front())) > a)) std::reverse(y.begin(), y.end());
-    Tensors z = replayed(graph, x);   // work behind the cut
+    Tensors z = replayed(graph, x);  // work behind the cut
     bool is_reversed = true;
     if (item(measure(z.back())) > b) is_reversed = false;
     if (is_reversed) std::reverse(y.begin(), y.end());
@@ -80,8 +81,11 @@ std::string tree_disagreement(const Graph& graph, const Tensors& inputs, const A
   for (int round = 0; round < 2; ++round)
     for (int path = 0; path < 4; ++path) {
       const bool yes_first = (path & 1) != 0, yes_second = (path & 2) != 0;
-      const Tensors found = f(inputs, first + (yes_first ? -margin_first : margin_first), second + (yes_second ? -margin_second : margin_second));
-      if (std::string text = disagreement(found, wanted, yes_first != yes_second, "path " + std::to_string(path)); !text.empty()) return text;
+      const Tensors found = f(inputs, first + (yes_first ? -margin_first : margin_first),
+                              second + (yes_second ? -margin_second : margin_second));
+      if (std::string text = disagreement(found, wanted, yes_first != yes_second, "path " + std::to_string(path));
+          !text.empty())
+        return text;
     }
   if (f.stats().retraces > 3) return "retraced " + std::to_string(f.stats().retraces) + " times for four paths";
   return "";
@@ -103,12 +107,14 @@ std::string reading_region_disagreement(const Graph& graph, const Tensors& input
   for (const double side : {margin, -margin}) {
     const auto [first, second] = twice(inputs, level + side, level - side);
     if (std::string text = disagreement(first, wanted, side > 0, "a region that reads"); !text.empty()) return text;
-    if (std::string text = disagreement(second, wanted, side < 0, "a region that reads, again"); !text.empty()) return text;
+    if (std::string text = disagreement(second, wanted, side < 0, "a region that reads, again"); !text.empty())
+      return text;
   }
   return "";
 }
 
-/// Whether gradient `i` of the sum of all floating outputs (of f64) hinges on rounding: a tie that the last bit decides.
+/// Whether gradient `i` of the sum of all floating outputs (of f64) hinges on rounding: a tie that the last bit
+/// decides.
 bool is_gradient_at_a_jump(const Graph& graph, const Tensors& inputs, const Array& wanted, std::size_t i) {
   GraphBuilder builder(graph);
   std::vector<Value> operands;
@@ -119,20 +125,22 @@ bool is_gradient_at_a_jump(const Graph& graph, const Tensors& inputs, const Arra
     positions.push_back(static_cast<std::int32_t>(k));
     arrays.push_back(to_array(*inputs[k].impl()));
   }
-  Value total = builder.add(op_info<ops::Full>, std::initializer_list<Value>{}, {.dtype = DType::f64, .has_dtype = true});
+  Value total =
+      builder.add(op_info<ops::Full>, std::initializer_list<Value>{}, {.dtype = DType::f64, .has_dtype = true});
   for (Value out : builder.inline_graph(graph, operands)) {
     const Type type = builder.type(out);
     if (!is_floating(type.dtype)) continue;
     Attrs axes;
     for (int a = 0; a < type.shape.rank(); ++a) axes.axes.push_back(a);
-    total = builder.add(op_info<ops::Add>, {total, axes.axes.empty() ? out : builder.add(op_info<ops::Sum>, {out}, axes)});
+    total =
+        builder.add(op_info<ops::Add>, {total, axes.axes.empty() ? out : builder.add(op_info<ops::Sum>, {out}, axes)});
   }
   const Graph gradients = differentiate(builder.finish({&total, 1}), positions);
   return is_at_a_jump(gradients, arrays, wanted, 1 + i, 1e-6);
 }
 
-/// The gradient through a region of symbolic extents, against that of the function itself. Of f64 alone, so that rounding does
-/// not matter.
+/// The gradient through a region of symbolic extents, against that of the function itself. Of f64 alone, so that
+/// rounding does not matter.
 std::string gradient_disagreement(const Graph& graph, const Tensors& inputs) {
   const auto total = [](const Tensors& ys) {
     Tensor sum_of_all = full({}, 0, {.dtype = DType::f64});
@@ -144,7 +152,7 @@ std::string gradient_disagreement(const Graph& graph, const Tensors& inputs) {
   Tensors wanted;
   try {
     wanted = jit::grad([&](const Tensors& x) { return total(replayed(graph, x)); })(inputs);
-  } catch (const UserError&) {   // a loop of unknown length, or nothing that is floating
+  } catch (const UserError&) {  // a loop of unknown length, or nothing that is floating
     return "";
   }
   Arrays arrays;
@@ -153,17 +161,19 @@ std::string gradient_disagreement(const Graph& graph, const Tensors& inputs) {
     arrays.push_back(to_array(*gradient.impl()));
   }
   auto block = jit::region([&graph](const Tensors& x) { return replayed(graph, x); });
-  auto marked = jit::compile(jit::grad([&](const Tensors& x) { return total(block(x)); }), {.dynamic = jit::Dynamic::always});
+  auto marked =
+      jit::compile(jit::grad([&](const Tensors& x) { return total(block(x)); }), {.dynamic = jit::Dynamic::always});
   const Tensors found = marked(inputs);
   for (std::size_t i = 0; i < found.size(); ++i)
-    if (const std::string text = difference(to_array(*found[i].impl()), arrays[i], 1e-6); !text.empty() && !is_gradient_at_a_jump(graph, inputs, arrays[i], i))
+    if (const std::string text = difference(to_array(*found[i].impl()), arrays[i], 1e-6);
+        !text.empty() && !is_gradient_at_a_jump(graph, inputs, arrays[i], i))
       return "gradient " + std::to_string(i) + " through a region: " + text;
   return "";
 }
 
 bool check_seed(std::uint64_t seed) {
   const Graph graph = ProgramGenerator(seed).generate();
-  if (!graph.symbols().empty()) return false;   // its attributes name symbols of its own
+  if (!graph.symbols().empty()) return false;  // its attributes name symbols of its own
   std::string what;
   try {
     const Arrays arrays = random_inputs(graph);
@@ -174,9 +184,7 @@ bool check_seed(std::uint64_t seed) {
     if (what.empty()) what = reading_region_disagreement(graph, inputs, wanted);
     if (what.empty()) what = gradient_disagreement(graph, inputs);
     if (what.empty()) what = tree_disagreement(graph, inputs, wanted);
-  } catch (const std::exception& error) {
-    what = error.what();
-  }
+  } catch (const std::exception& error) { what = error.what(); }
   if (!what.empty()) FAIL("seed " << seed << ": " << what << "\n" << graph.text());
   return true;
 }

@@ -33,14 +33,16 @@ const char* kind_name(KernelKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-void report(Backend& oracle, Backend& tested, const KernelCase& test_case, const Outcome& outcome, Agreement agreement) {
+void report(Backend& oracle, Backend& tested, const KernelCase& test_case, const Outcome& outcome,
+            Agreement agreement) {
   const auto fails = [&](const KernelCase& smaller) {
     const Outcome again = compare(oracle, tested, smaller, agreement);
     return !again.is_declined && !again;
   };
   const KernelCase small = Shrinker(fails).shrink(test_case);
   const Outcome last = compare(oracle, tested, small, agreement);
-  FAIL("seed " << test_case.seed << " on " << tested.cache_key() << ": " << outcome.difference << "\nshrunk: " << last.difference << "\n"
+  FAIL("seed " << test_case.seed << " on " << tested.cache_key() << ": " << outcome.difference
+               << "\nshrunk: " << last.difference << "\n"
                << describe(small) << "in full:\n"
                << describe(test_case));
 }
@@ -59,7 +61,7 @@ void fuzz(Backend& oracle, Backend& tested, std::uint64_t first_seed, Agreement 
   CHECK((!tally.agreed.empty() || only_seed()));
 }
 
-}   // namespace
+}  // namespace
 
 TEST_CASE("random kernels: generated kernels are valid and judged") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
@@ -94,7 +96,7 @@ void fuzz_isa(x86::Isa isa, std::uint64_t first_seed) {
   fuzz(*reference, *tested, first_seed);
 }
 
-}   // namespace
+}  // namespace
 
 TEST_CASE("random kernels: AVX-512 against reference") { fuzz_isa(x86::Isa::avx512, 1'000'000); }
 
@@ -124,7 +126,7 @@ class WrongBackend final : public Backend {
   }
 };
 
-}   // namespace
+}  // namespace
 
 TEST_CASE("random kernels: a wrong back end is found and its case shrinks") {
   const auto reference = make_reference_backend();
@@ -132,7 +134,8 @@ TEST_CASE("random kernels: a wrong back end is found and its case shrinks") {
   const auto fails = [&](const KernelCase& smaller) { return !compare(*reference, wrong, smaller); };
   for (std::uint64_t seed = 1; seed < 5000; ++seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();
-    if (test_case.kernel.kind == KernelKind::contraction || !fails(test_case)) continue;   // a contraction keeps its product
+    if (test_case.kernel.kind == KernelKind::contraction || !fails(test_case))
+      continue;  // a contraction keeps its product
     const KernelCase small = Shrinker(fails).shrink(test_case);
     INFO(describe(small));
     CHECK(fails(small));

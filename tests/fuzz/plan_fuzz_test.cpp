@@ -1,5 +1,6 @@
-// Random graphs of primitive ops, fused and op by op, against the oracle. Views, partial updates and reductions are drawn
-// often: they are what fusion must see through. A failure prints its seed and the graph of the one output that differs.
+// Random graphs of primitive ops, fused and op by op, against the oracle. Views, partial updates and reductions are
+// drawn often: they are what fusion must see through. A failure prints its seed and the graph of the one output that
+// differs.
 #include "../catch.hpp"
 #include "../plan_harness.hpp"
 #include "fuzz_loop.hpp"
@@ -31,14 +32,19 @@ class GraphMaker {
 
  private:
   int draw(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
-  Value pick() { return values_[values_.size() - 1 - static_cast<std::size_t>(draw(static_cast<int>(std::min<std::size_t>(values_.size(), 8))))]; }
+  Value pick() {
+    return values_[values_.size() - 1 -
+                   static_cast<std::size_t>(draw(static_cast<int>(std::min<std::size_t>(values_.size(), 8))))];
+  }
   const Shape shape(Value v) { return builder_.type(v).shape; }
   void keep(Value v) {
     std::int64_t elements = 1;
     for (Dim extent : shape(v)) elements *= extent.is_static() ? extent.value() : 5;
     if (elements <= 3000 && shape(v).rank() <= 5) values_.push_back(v);
   }
-  Value op(const char* name, std::initializer_list<Value> inputs, Attrs attrs = {}) { return builder_.add(*find_op(name), inputs, std::move(attrs)); }
+  Value op(const char* name, std::initializer_list<Value> inputs, Attrs attrs = {}) {
+    return builder_.add(*find_op(name), inputs, std::move(attrs));
+  }
   Dim random_extent() {
     constexpr int extents[] = {1, 2, 3, 4, 6};
     return has_symbol_ && draw(4) == 0 ? symbol_ : Dim(extents[draw(5)]);
@@ -62,9 +68,15 @@ class GraphMaker {
 
   void step() {
     switch (draw(16)) {
-      case 0: case 1: case 2: return unary();
-      case 3: case 4: case 5: case 6: return binary();
-      case 7: case 8: return reduction();
+      case 0:
+      case 1:
+      case 2: return unary();
+      case 3:
+      case 4:
+      case 5:
+      case 6: return binary();
+      case 7:
+      case 8: return reduction();
       case 9: return reshape();
       case 10: return permute();
       case 11: return expand();
@@ -109,14 +121,16 @@ class GraphMaker {
     const Value a = pick();
     Shape to;
     const Shape from = shape(a);
-    if (draw(2) == 0) {   // merge two neighbours, or add an extent of 1
+    if (draw(2) == 0) {  // merge two neighbours, or add an extent of 1
       const int at = from.rank() > 1 ? draw(from.rank() - 1) : -1;
       for (int i = 0; i < from.rank(); ++i) {
-        if (i == at) to.push_back(from[i] * from[i + 1]), ++i;
-        else to.push_back(from[i]);
+        if (i == at) {
+          to.push_back(from[i] * from[i + 1]);
+          ++i;
+        } else to.push_back(from[i]);
       }
       if (at < 0) to.insert(draw(to.rank() + 1), Dim(1));
-    } else if (from.is_static()) {   // any factors
+    } else if (from.is_static()) {  // any factors
       std::int64_t left = from.numel().value();
       while (left > 1 && to.rank() < 4) {
         std::int64_t factor = to.rank() == 3 ? left : 2 + draw(5);
@@ -153,11 +167,16 @@ class GraphMaker {
     Attrs attrs;
     for (Dim extent : shape(a)) {
       if (!extent.is_static()) {
-        attrs.shape.push_back(Dim(0)), attrs.limits.push_back(extent), attrs.steps.push_back(1);
+        attrs.shape.push_back(Dim(0));
+        attrs.limits.push_back(extent);
+        attrs.steps.push_back(1);
         continue;
       }
-      const int start = draw(static_cast<int>(extent.value())), end = start + 1 + draw(static_cast<int>(extent.value()) - start);
-      attrs.shape.push_back(Dim(start)), attrs.limits.push_back(Dim(end)), attrs.steps.push_back(1 + draw(2));
+      const int start = draw(static_cast<int>(extent.value())),
+                end = start + 1 + draw(static_cast<int>(extent.value()) - start);
+      attrs.shape.push_back(Dim(start));
+      attrs.limits.push_back(Dim(end));
+      attrs.steps.push_back(1 + draw(2));
     }
     keep(op("slice", {a}, attrs));
   }
@@ -169,7 +188,8 @@ class GraphMaker {
       if (!extent.is_static() || extent.value() < 2) continue;
       Attrs attrs;
       attrs.axes.push_back(axis);
-      attrs.steps.push_back(2), attrs.steps.push_back(1 + draw(2));
+      attrs.steps.push_back(2);
+      attrs.steps.push_back(1 + draw(2));
       return keep(op("windows", {a}, attrs));
     }
   }
@@ -205,7 +225,8 @@ class GraphMaker {
     for (int i = 0; i < shape(base).rank(); ++i) {
       const Dim have = shape(base)[i], want = shape(value)[i];
       if (identical(have, want)) attrs.shape.push_back(Dim(0));
-      else if (have.is_static() && want.is_static() && want.value() < have.value()) attrs.shape.push_back(Dim(draw(static_cast<int>(have.value() - want.value()) + 1)));
+      else if (have.is_static() && want.is_static() && want.value() < have.value())
+        attrs.shape.push_back(Dim(draw(static_cast<int>(have.value() - want.value()) + 1)));
       else return;
       attrs.steps.push_back(1);
     }
@@ -233,10 +254,11 @@ class GraphMaker {
     const Value a = pick();
     const Shape from = shape(a);
     for (int axis = 0; axis < from.rank(); ++axis) {
-      if (!from[axis].is_static() || from[axis].value() < 4) continue;   // random indices are 0 to 3
+      if (!from[axis].is_static() || from[axis].value() < 4) continue;  // random indices are 0 to 3
       Attrs attrs;
       attrs.axes.push_back(axis);
-      const Value index = new_input(draw(2) == 0 ? Shape{random_extent()} : Shape{Dim(2), random_extent()}, draw(2) == 0 ? DType::i64 : DType::i32);
+      const Value index = new_input(draw(2) == 0 ? Shape{random_extent()} : Shape{Dim(2), random_extent()},
+                                    draw(2) == 0 ? DType::i64 : DType::i32);
       const Value taken = op("take", {a, index}, attrs);
       keep(taken);
       if (draw(2) == 0) return;
@@ -278,9 +300,7 @@ std::string failure(const Graph& graph, const PlanOptions& options) {
       }
     }
     return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+  } catch (const std::exception& error) { return error.what(); }
 }
 
 /// The graph with one output only, if that is enough to fail.
@@ -317,7 +337,9 @@ TEST_CASE("random graphs, fused and op by op", "[fuzz]") {
     for (const PlanOptions& options : {fused(), fused(backend_lists()[1]), fused(backend_lists().back()), op_by_op()}) {
       const std::string text = failure(graph, options);
       if (text.empty()) continue;
-      INFO("SINTER_FUZZ_SEED=" << seed << (options.fuse ? ", fused, " : ", op by op, ") << options.backends.front()->name() << "\n" << report(graph, options));
+      INFO("SINTER_FUZZ_SEED=" << seed << (options.fuse ? ", fused, " : ", op by op, ")
+                               << options.backends.front()->name() << "\n"
+                               << report(graph, options));
       FAIL();
     }
   });

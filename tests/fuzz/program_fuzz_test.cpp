@@ -1,7 +1,7 @@
 // Differential fuzzing with random programs: graphs of up to 50 operations, some transformed (gradient, forward
 // mode, vmap), some with symbolic extents, run fused and op by op on every back end of this machine (built with
-// SINTER_TEST_ON_DEVICE: on the default device), and compared with the oracle. A failure shrinks itself and prints a program
-// to paste.
+// SINTER_TEST_ON_DEVICE: on the default device), and compared with the oracle. A failure shrinks itself and prints a
+// program to paste.
 #include "../catch.hpp"
 #include "../plan_harness.hpp"
 #include "fuzz_loop.hpp"
@@ -25,11 +25,12 @@ struct Way {
   PlanOptions options;
 };
 
-#ifdef SINTER_TEST_ON_DEVICE   // tests/gpu, tests/stand_in: default tensors are made on a device, if there is one
+#ifdef SINTER_TEST_ON_DEVICE  // tests/gpu, tests/stand_in: default tensors are made on a device, if there is one
 std::vector<Way> ways() {
   if (default_device() == Device::cpu()) return {};
   const std::vector<Backend*> backends = jit::backends_for("", default_device());
-  std::vector<Way> list{{default_device().text() + " fused", fused(backends)}, {default_device().text() + " op by op", op_by_op(backends)}};
+  std::vector<Way> list{{default_device().text() + " fused", fused(backends)},
+                        {default_device().text() + " op by op", op_by_op(backends)}};
   for (std::size_t i : {0, 1}) {
     list.push_back({list[i].name + " as one", list[i].options});
     list.back().options.as_one = true;
@@ -79,9 +80,7 @@ std::string disagreement(const Graph& graph, const Way& way) {
             !text.empty() && !is_at_a_jump(graph, inputs, wanted[j], j, program_tolerance(wanted[j].dtype)))
           return "output " + std::to_string(j) + ", " + text;
     }
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "";
 }
 
@@ -89,7 +88,9 @@ std::string disagreement(const Graph& graph, const Way& way) {
 Graph rebuilt(const Graph& graph, std::int32_t id, Value by, std::vector<Value> outputs) {
   GraphBuilder builder(graph);
   std::vector<Value> made(graph.nodes().size());
-  auto now = [&](Value v) { return Value{made[static_cast<std::size_t>(v.node)].node, made[static_cast<std::size_t>(v.node)].result + v.result}; };
+  auto now = [&](Value v) {
+    return Value{made[static_cast<std::size_t>(v.node)].node, made[static_cast<std::size_t>(v.node)].result + v.result};
+  };
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (static_cast<std::int32_t>(i) == id) {
@@ -106,7 +107,8 @@ Graph rebuilt(const Graph& graph, std::int32_t id, Value by, std::vector<Value> 
 
 Graph shrink(Graph graph, const Way& way) {
   auto try_smaller = [&](const Graph& candidate) {
-    if (candidate.nodes().size() >= graph.nodes().size() && candidate.outputs().size() >= graph.outputs().size()) return false;
+    if (candidate.nodes().size() >= graph.nodes().size() && candidate.outputs().size() >= graph.outputs().size())
+      return false;
     if (disagreement(candidate, way).empty()) return false;
     graph = candidate;
     return true;
@@ -119,14 +121,16 @@ Graph shrink(Graph graph, const Way& way) {
       if (!graph.node(id).inputs.empty()) progress = try_smaller(rebuilt(graph, -1, {}, {Value{id, 0}}));
     for (std::int32_t id = static_cast<std::int32_t>(graph.nodes().size()) - 1; id >= 0 && !progress; --id)
       for (Value operand : graph.node(id).inputs)
-        if (!progress && identical(graph.type(operand), graph.node(id).types[0])) progress = try_smaller(rebuilt(graph, id, operand, {graph.outputs().begin(), graph.outputs().end()}));
+        if (!progress && identical(graph.type(operand), graph.node(id).types[0]))
+          progress = try_smaller(rebuilt(graph, id, operand, {graph.outputs().begin(), graph.outputs().end()}));
   }
   return graph;
 }
 
 std::string pasteable(const Graph& graph, const Way& way) {
   return "TEST_CASE(\"shrunk program\") {   // " + way.name + "\n  Graph graph = parse_graph(R\"(" + graph.text() +
-         ")\");\n  auto plan = build_plan(run_pipeline(graph), fused());\n  CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{5})) == \"\");\n}\n";
+         ")\");\n  auto plan = build_plan(run_pipeline(graph), fused());\n  CHECK(first_difference(*plan, graph, "
+         "random_inputs(graph, std::vector<std::int64_t>{5})) == \"\");\n}\n";
 }
 
 void check_seed(std::uint64_t seed) {
@@ -135,7 +139,8 @@ void check_seed(std::uint64_t seed) {
     std::string what = disagreement(graph, way);
     if (what.empty()) continue;
     Graph small = shrink(graph, way);
-    FAIL("seed " << seed << ", " << way.name << ": " << what << "\nshrunk: " << disagreement(small, way) << "\n" << pasteable(small, way));
+    FAIL("seed " << seed << ", " << way.name << ": " << what << "\nshrunk: " << disagreement(small, way) << "\n"
+                 << pasteable(small, way));
   }
 }
 

@@ -1,6 +1,7 @@
-// Random functions as users write them: C++ code that is traced, with regions, reads, updates of Variables, gradients, maps
-// and loops nested in each other. ProgramGenerator makes graphs; what is made here exists only while a function runs, such as
-// which Variables coincide and what a captured number is at a call. All values are (n, m); n changes from call to call.
+// Random functions as users write them: C++ code that is traced, with regions, reads, updates of Variables, gradients,
+// maps and loops nested in each other. ProgramGenerator makes graphs; what is made here exists only while a function
+// runs, such as which Variables coincide and what a captured number is at a call. All values are (n, m); n changes from
+// call to call.
 #pragma once
 
 #include <sinter/sinter.hpp>
@@ -19,29 +20,46 @@ namespace sinter_test {
 using namespace sinter;
 
 enum class Act : std::uint8_t {
-  mix, soft, turn, shift, product, spread, normal, mask, peak, layers,   // of tensors alone
-  row, scaled, region, grad, map, loop,                                  // of what the function reaches, and of blocks
-  update, rescale, read,                                                 // not within maps and loops
+  mix,
+  soft,
+  turn,
+  shift,
+  product,
+  spread,
+  normal,
+  mask,
+  peak,
+  layers,  // of tensors alone
+  row,
+  scaled,
+  region,
+  grad,
+  map,
+  loop,  // of what the function reaches, and of blocks
+  update,
+  rescale,
+  read,  // not within maps and loops
   count
 };
-constexpr const char* act_names[] = {"mix", "soft", "turn", "shift", "product", "spread", "normal", "mask", "peak", "layers",
-                                     "row", "scaled", "region", "grad", "map", "loop", "update", "rescale", "read"};
+constexpr const char* act_names[] = {"mix",  "soft", "turn",   "shift",   "product", "spread", "normal",
+                                     "mask", "peak", "layers", "row",     "scaled",  "region", "grad",
+                                     "map",  "loop", "update", "rescale", "read"};
 
 struct Statement {
   Act act = Act::mix;
-  int a = 0, b = 0;         // operands: how many values ago they were made
-  int which = 0;            // a choice that depends on the act
-  double number = 0;        // a threshold
+  int a = 0, b = 0;   // operands: how many values ago they were made
+  int which = 0;      // a choice that depends on the act
+  double number = 0;  // a threshold
   std::vector<Statement> yes, no;
 };
 using Block = std::vector<Statement>;
-constexpr double number_changes = 2;   // of a region: the number it reads changes between two calls
+constexpr double number_changes = 2;  // of a region: the number it reads changes between two calls
 
 struct RandomFunction {
-  std::vector<Block> bodies;   // of regions; each calls only those before it, and the first ones neither read nor update
+  std::vector<Block> bodies;  // of regions; each calls only those before it, and the first ones neither read nor update
   int pure_bodies = 1;
   Block block;
-  int end = 0;                 // where the captured Tensor is used at last: directly, in a region, in a gradient
+  int end = 0;  // where the captured Tensor is used at last: directly, in a region, in a gradient
 };
 
 class FunctionGenerator {
@@ -51,7 +69,8 @@ class FunctionGenerator {
   RandomFunction generate() {
     const int bodies = 1 + draw(3);
     function_.pure_bodies = 1 + draw(2);
-    for (int i = 0; i < bodies; ++i) function_.bodies.push_back(body(i < function_.pure_bodies ? Place::pure : Place::region));
+    for (int i = 0; i < bodies; ++i)
+      function_.bodies.push_back(body(i < function_.pure_bodies ? Place::pure : Place::region));
     function_.pure_bodies = std::min(function_.pure_bodies, bodies);
     function_.block = block(2 + draw(7), Place::top, 2);
     function_.end = draw(3);
@@ -59,7 +78,11 @@ class FunctionGenerator {
   }
 
  private:
-  enum class Place : std::uint8_t { top, region, pure };   // what a block may do: everything; not rescale; no effect at all
+  enum class Place : std::uint8_t {
+    top,
+    region,
+    pure
+  };  // what a block may do: everything; not rescale; no effect at all
 
   int draw(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
 
@@ -74,7 +97,9 @@ class FunctionGenerator {
     Statement first = made.front();
     switch (draw(4)) {
       case 0: first.act = Act::scaled; break;
-      case 1: if (place != Place::pure) first.act = Act::update; break;
+      case 1:
+        if (place != Place::pure) first.act = Act::update;
+        break;
       case 2:
         if (place == Place::pure) return made;
         nest(first, Act::read, place, 1);
@@ -86,7 +111,8 @@ class FunctionGenerator {
     return made;
   }
   Statement statement(Place place, int depth) {
-    constexpr Act simple[] = {Act::mix, Act::soft, Act::turn, Act::shift, Act::product, Act::spread, Act::normal, Act::mask, Act::row, Act::scaled};
+    constexpr Act simple[] = {Act::mix,    Act::soft,   Act::turn, Act::shift, Act::product,
+                              Act::spread, Act::normal, Act::mask, Act::row,   Act::scaled};
     Statement made;
     made.a = draw(3);
     made.b = draw(4);
@@ -94,16 +120,31 @@ class FunctionGenerator {
     made.number = 0.1371 * (draw(21) - 10);
     made.act = simple[draw(std::size(simple))];
     switch (draw(16)) {
-      case 0: case 1: case 2:
+      case 0:
+      case 1:
+      case 2:
         if (!function_.bodies.empty()) made.act = Act::region;
-        if (place == Place::pure) made.which = made.which / 4 * 4;   // see body()
+        if (place == Place::pure) made.which = made.which / 4 * 4;  // see body()
         break;
-      case 3: case 4: if (depth > 0) nest(made, Act::grad, place, depth); break;
-      case 5: if (depth > 0) nest(made, Act::map, Place::pure, depth); break;
-      case 6: if (depth > 0) nest(made, Act::loop, Place::pure, depth); break;
-      case 7: case 8: if (place != Place::pure) made.act = Act::update; break;
-      case 9: if (place == Place::top) made.act = Act::rescale; break;
-      case 12: case 13:
+      case 3:
+      case 4:
+        if (depth > 0) nest(made, Act::grad, place, depth);
+        break;
+      case 5:
+        if (depth > 0) nest(made, Act::map, Place::pure, depth);
+        break;
+      case 6:
+        if (depth > 0) nest(made, Act::loop, Place::pure, depth);
+        break;
+      case 7:
+      case 8:
+        if (place != Place::pure) made.act = Act::update;
+        break;
+      case 9:
+        if (place == Place::top) made.act = Act::rescale;
+        break;
+      case 12:
+      case 13:
         if (place != Place::top) break;
         made.act = Act::region;
         made.which |= 32 + 512;
@@ -130,13 +171,15 @@ class FunctionGenerator {
 
 inline void append_text(std::string& out, const Block& block, const std::string& indent) {
   for (const Statement& s : block) {
-    out += indent + act_names[static_cast<int>(s.act)] + "(" + std::to_string(s.a) + ", " + std::to_string(s.b) + ", which " + std::to_string(s.which) + ", " + std::to_string(s.number) + ")\n";
+    out += indent + act_names[static_cast<int>(s.act)] + "(" + std::to_string(s.a) + ", " + std::to_string(s.b) +
+           ", which " + std::to_string(s.which) + ", " + std::to_string(s.number) + ")\n";
     append_text(out, s.yes, indent + "  | ");
     append_text(out, s.no, indent + "  else ");
   }
 }
 inline std::string text_of(const RandomFunction& function) {
-  std::string out = "end " + std::to_string(function.end) + ", " + std::to_string(function.pure_bodies) + " pure bodies\n";
+  std::string out =
+      "end " + std::to_string(function.end) + ", " + std::to_string(function.pure_bodies) + " pure bodies\n";
   for (std::size_t i = 0; i < function.bodies.size(); ++i) {
     out += "body " + std::to_string(i) + ":\n";
     append_text(out, function.bodies[i], "  ");
@@ -151,11 +194,11 @@ struct World;
 /// A body as a function with captures: what it reads through `world` may change between two calls.
 struct HoldingBody {
   const World* world = nullptr;
-  int body = 0;   // -1: adds the captured Tensor
+  int body = 0;  // -1: adds the captured Tensor
   Tensor operator()(const Tensor& x, const Tensor& y, const Variable& given) const;
 };
 /// As a function without captures, which reaches the world by a global.
-enum class BodyNumber : int {};   // part of what the region is specialised to
+enum class BodyNumber : int {};  // part of what the region is specialised to
 struct BareBody {
   Tensor operator()(const Tensor& x, const Tensor& y, const Variable& given, BodyNumber body) const;
 };
@@ -167,12 +210,12 @@ inline const World*& world_now() {
 /// What a function reaches besides its arguments.
 struct World {
   std::shared_ptr<const RandomFunction> function;
-  std::vector<Variable> captured;                                // (m), two of them
-  Tensor held, weights;                                          // (m), (m, m)
-  std::shared_ptr<double> scale = std::make_shared<double>(1);   // a C++ number that the function sets as it runs
-  std::mt19937_64* noise = nullptr;                              // if given, every value is moved by a few of its last digits
+  std::vector<Variable> captured;                               // (m), two of them
+  Tensor held, weights;                                         // (m), (m, m)
+  std::shared_ptr<double> scale = std::make_shared<double>(1);  // a C++ number that the function sets as it runs
+  std::mt19937_64* noise = nullptr;  // if given, every value is moved by a few of its last digits
   bool changes_number = false;
-  bool has_regions = false;                                      // or bodies are called as they are
+  bool has_regions = false;  // or bodies are called as they are
   std::vector<jit::Region<HoldingBody>> regions;
   std::vector<jit::Region<BareBody>> bare;
 };
@@ -184,7 +227,8 @@ class FunctionRun {
 
   Tensor run(const Block& block, std::vector<Tensor> values) const {
     for (const Statement& s : block) {
-      Tensor made = apply(s, values[values.size() - 1 - static_cast<std::size_t>(s.a) % values.size()], values[values.size() - 1 - static_cast<std::size_t>(s.b) % values.size()]);
+      Tensor made = apply(s, values[values.size() - 1 - static_cast<std::size_t>(s.a) % values.size()],
+                          values[values.size() - 1 - static_cast<std::size_t>(s.b) % values.size()]);
       values.push_back(world_.noise != nullptr ? made * near_one(made.shape()) : std::move(made));
     }
     return values.back();
@@ -197,7 +241,8 @@ class FunctionRun {
     Tensor z = tanh(sum(y, 0)) + world_.captured[0];
     switch (world_.function->end) {
       case 0: return {y, z + world_.held};
-      case 1: return {y, world_.has_regions ? world_.regions.back()(z, z, world_.captured[0]) : Tensor(z + world_.held)};
+      case 1:
+        return {y, world_.has_regions ? world_.regions.back()(z, z, world_.captured[0]) : Tensor(z + world_.held)};
       default: return {y, z + jit::grad([this](Tensor q) { return sum(sin(q) * world_.held); })(z)};
     }
   }
@@ -235,14 +280,19 @@ class FunctionRun {
       case Act::region: return call_region(s, a, b);
       case Act::grad: return gradient(s, a, b);
       case Act::map: {
-        const auto both = [](const Tensor& first, const Tensor& second) { return concat({unsqueeze(first, 0), unsqueeze(second, 0)}, 0); };
+        const auto both = [](const Tensor& first, const Tensor& second) {
+          return concat({unsqueeze(first, 0), unsqueeze(second, 0)}, 0);
+        };
         const auto mapped = jit::vmap([&](Tensor u, Tensor w) { return run(s.yes, {w, u}); });
         return sum(mapped(both(a, b), both(b, a)), 0) * 0.5;
       }
       case Act::loop: return jit::fori_loop(0, s.which % 4, [&](Scalar, Tensor h) { return run(s.yes, {b, h}); }, a);
       case Act::update:
         if (s.which % 8 < 5) variable(s.which / 8) += tanh(sum(a, 0)) * 0.125;
-        else variable(s.which / 8).set(tanh(variable(s.which / 8) + variable(s.which / 32) + sum(b, 0)));   // reads it: what a call replaces unread, nobody needs
+        else
+          variable(s.which / 8)
+              .set(tanh(variable(s.which / 8) + variable(s.which / 32) +
+                        sum(b, 0)));  // reads it: what a call replaces unread, nobody needs
         return a;
       case Act::rescale: *world_.scale = 0.5 * (1 + s.which % 3); return a;
       case Act::read:
@@ -298,7 +348,7 @@ class FunctionRun {
 
   const World& world_;
   std::vector<Variable> given_;
-  int limit_ = 1000;   // bodies from here on are not called
+  int limit_ = 1000;  // bodies from here on are not called
 };
 
 inline Tensor HoldingBody::operator()(const Tensor& x, const Tensor& y, const Variable& given) const {
@@ -311,7 +361,8 @@ inline Tensor BareBody::operator()(const Tensor& x, const Tensor& y, const Varia
 /// Regions hold the world's address: it must not move.
 inline void add_regions(World& world) {
   world.has_regions = true;
-  for (int i = 0; i < static_cast<int>(world.function->bodies.size()); ++i) world.regions.push_back(jit::region(HoldingBody{&world, i}));
+  for (int i = 0; i < static_cast<int>(world.function->bodies.size()); ++i)
+    world.regions.push_back(jit::region(HoldingBody{&world, i}));
   world.regions.push_back(jit::region(HoldingBody{&world, -1}));
   world.bare.push_back(jit::region(BareBody{}));
 }

@@ -15,7 +15,8 @@ namespace sinter_test {
 using namespace sinter;
 
 /// Makes one random program. Values stay within a few units (bounds are tracked, and what grows is squashed), so that
-/// rounding differences stay small and every difference is a bug. Comparisons look at inputs only: their outcome is exact.
+/// rounding differences stay small and every difference is a bug. Comparisons look at inputs only: their outcome is
+/// exact.
 class ProgramGenerator {
  public:
   explicit ProgramGenerator(std::uint64_t seed) : random_(seed), may_be_empty_(seed % 8 == 3) {}
@@ -25,7 +26,8 @@ class ProgramGenerator {
     dtype_ = chance(0.4) ? DType::f32 : DType::f64;
     Dim rows = extent(), columns = extent(), inner = extent();
     if (chance(0.3)) rows = Dim::symbol(0), builder_.symbols().push_back({.input = 0, .axis = 0, .hint = 5});
-    for (const Shape& shape : {Shape{rows, columns}, Shape{rows, columns}, Shape{columns}, Shape{columns, inner}, Shape{inner, columns}}) {
+    for (const Shape& shape :
+         {Shape{rows, columns}, Shape{rows, columns}, Shape{columns}, Shape{columns, inner}, Shape{inner, columns}}) {
       add(builder_.input({dtype_, Device::cpu(), shape}), 2);
       inputs_.push_back(values_.back());
     }
@@ -70,7 +72,7 @@ class ProgramGenerator {
     if (!chance(probability)) return graph;
     for (const Node& node : graph.nodes())
       for (const Type& type : node.types)
-        if (type.shape.rank() > 5) return graph;   // windows of a batch need room
+        if (type.shape.rank() > 5) return graph;  // windows of a batch need room
     const auto all = (1u << graph.inputs().size()) - 1;
     const unsigned mask = chance(0.5) ? all : 1u + static_cast<unsigned>(pick(static_cast<int>(all)));
     return mapped(graph, mask, 1 + pick(4));
@@ -88,7 +90,11 @@ class ProgramGenerator {
     return Dim(may_be_empty_ && chance(0.3) ? 0 : chosen);
   }
   Shape shape_of(const Known& v) { return builder_.type(v.value).shape; }
-  Known any() { return values_[static_cast<std::size_t>(chance(0.5) ? static_cast<int>(values_.size()) - 1 - pick(std::min<int>(4, static_cast<int>(values_.size()))) : pick(static_cast<int>(values_.size())))]; }
+  Known any() {
+    return values_[static_cast<std::size_t>(chance(0.5) ? static_cast<int>(values_.size()) - 1 -
+                                                              pick(std::min<int>(4, static_cast<int>(values_.size())))
+                                                        : pick(static_cast<int>(values_.size())))];
+  }
   void add(Value v, double bound) {
     if (bound > 6) v = builder_.add(op_info<ops::Tanh>, {v}), bound = 1;
     values_.push_back({v, bound});
@@ -111,12 +117,18 @@ class ProgramGenerator {
   void step() {
     Known a = any();
     switch (pick(19)) {
-      case 0: case 1: case 2: return unary(a);
-      case 3: case 4: case 5: return binary(a);
+      case 0:
+      case 1:
+      case 2: return unary(a);
+      case 3:
+      case 4:
+      case 5: return binary(a);
       case 6: return choose(a);
-      case 7: case 8: return reduce(a);
+      case 7:
+      case 8: return reduce(a);
       case 9: return normalise(a);
-      case 10: case 11: return product(a);
+      case 10:
+      case 11: return product(a);
       case 12: return permute(a);
       case 13: return cut(a);
       case 14: return join(a);
@@ -138,7 +150,8 @@ class ProgramGenerator {
     return body;
   }
   Value small_step(Body& body, Value x, Value y) {
-    const OpInfo* unary[] = {&op_info<ops::Tanh>, &op_info<ops::Sin>, &op_info<ops::Cos>, &op_info<ops::Neg>, &op_info<ops::Sigmoid>};
+    const OpInfo* unary[] = {&op_info<ops::Tanh>, &op_info<ops::Sin>, &op_info<ops::Cos>, &op_info<ops::Neg>,
+                             &op_info<ops::Sigmoid>};
     const OpInfo* binary[] = {&op_info<ops::Add>, &op_info<ops::Sub>, &op_info<ops::Mul>};
     const Value mixed = body.builder.add(*binary[pick(3)], {body.builder.add(*unary[pick(5)], {x}), y});
     return body.builder.add(op_info<ops::Tanh>, {chance(0.5) ? mixed : body.builder.add(*binary[pick(3)], {mixed, x})});
@@ -147,7 +160,8 @@ class ProgramGenerator {
     return std::make_shared<const Graph>(body.builder.finish(std::vector<Value>(outputs)));
   }
   Value integer(GraphBuilder& builder, std::int64_t value) {
-    return builder.add(op_info<ops::Full>, std::initializer_list<Value>{}, {.integer = value, .dtype = DType::i64, .has_dtype = true});
+    return builder.add(op_info<ops::Full>, std::initializer_list<Value>{},
+                       {.integer = value, .dtype = DType::i64, .has_dtype = true});
   }
   void branch(const Known& a) {
     const Type type = builder_.type(a.value);
@@ -169,14 +183,18 @@ class ProgramGenerator {
     const Type types[] = {type, counter, type};
     Body condition = body_of(types), body = body_of(types);
     const int turns = pick(5);
-    auto goes_on = [&](Body& in, Value count) { return in.builder.add(op_info<ops::Lt>, {count, integer(in.builder, turns)}); };
+    auto goes_on = [&](Body& in, Value count) {
+      return in.builder.add(op_info<ops::Lt>, {count, integer(in.builder, turns)});
+    };
     Attrs attrs;
     attrs.integer = 2;
     attrs.bodies.push_back(finished(condition, {goes_on(condition, condition.value(1))}));
-    const Value next = small_step(body, body.value(0), body.value(2)), count = body.builder.add(op_info<ops::Add>, {body.value(1), integer(body.builder, 1)});
+    const Value next = small_step(body, body.value(0), body.value(2)),
+                count = body.builder.add(op_info<ops::Add>, {body.value(1), integer(body.builder, 1)});
     attrs.bodies.push_back(finished(body, {next, count, goes_on(body, count)}));
     const Value start = builder_.add(op_info<ops::StopGradient>, {a.value});
-    add(builder_.add(op_info<ops::WhileLoop>, {start, integer(builder_, 0), start}, std::move(attrs)), std::max(1.0, a.bound));
+    add(builder_.add(op_info<ops::WhileLoop>, {start, integer(builder_, 0), start}, std::move(attrs)),
+        std::max(1.0, a.bound));
   }
   /// Along the first axis, with a carry of one slice, a captured slice, and outputs.
   void scan(const Known& a) {
@@ -192,7 +210,8 @@ class ProgramGenerator {
     attrs.steps = {1, 1, pick(2)};
     attrs.axes.push_back(0);
     attrs.bodies.push_back(finished(body, {carry, y}));
-    const Value start = builder_.add(op_info<ops::Amax>, {a.value}, {.axes = {0}}), captured = builder_.add(op_info<ops::Mean>, {a.value}, {.axes = {0}});
+    const Value start = builder_.add(op_info<ops::Amax>, {a.value}, {.axes = {0}}),
+                captured = builder_.add(op_info<ops::Mean>, {a.value}, {.axes = {0}});
     const Value node = builder_.add(op_info<ops::Scan>, {start, a.value, captured}, std::move(attrs));
     add(node, std::max(1.0, a.bound));
     add({node.node, 1}, 1);
@@ -202,9 +221,12 @@ class ProgramGenerator {
       const OpInfo* op;
       double bound;
     };
-    const Row rows[] = {{&op_info<ops::Tanh>, 1}, {&op_info<ops::Sigmoid>, 1}, {&op_info<ops::Sin>, 1}, {&op_info<ops::Cos>, 1}, {&op_info<ops::Erf>, 1},
-                        {&op_info<ops::Neg>, a.bound}, {&op_info<ops::Abs>, a.bound}, {&op_info<ops::Relu>, a.bound}, {&op_info<ops::Gelu>, a.bound},
-                        {&op_info<ops::Square>, a.bound * a.bound}, {&op_info<ops::Silu>, a.bound}};
+    const Row rows[] = {{&op_info<ops::Tanh>, 1},       {&op_info<ops::Sigmoid>, 1},
+                        {&op_info<ops::Sin>, 1},        {&op_info<ops::Cos>, 1},
+                        {&op_info<ops::Erf>, 1},        {&op_info<ops::Neg>, a.bound},
+                        {&op_info<ops::Abs>, a.bound},  {&op_info<ops::Relu>, a.bound},
+                        {&op_info<ops::Gelu>, a.bound}, {&op_info<ops::Square>, a.bound * a.bound},
+                        {&op_info<ops::Silu>, a.bound}};
     const Row& row = rows[pick(std::size(rows))];
     if (a.bound <= 2 && chance(0.2)) return add(builder_.add(op_info<ops::Exp>, {a.value}), 7.4);
     add(builder_.add(*row.op, {a.value}), row.bound);
@@ -216,9 +238,10 @@ class ProgramGenerator {
       case 1: return add(builder_.add(op_info<ops::Sub>, {a.value, b.value}), a.bound + b.bound);
       case 2: return add(builder_.add(op_info<ops::Mul>, {a.value, b.value}), a.bound * b.bound);
       case 3: return add(builder_.add(op_info<ops::Maximum>, {a.value, b.value}), std::max(a.bound, b.bound));
-      default: {   // a divisor of at least 1
+      default: {  // a divisor of at least 1
         Value square = builder_.add(op_info<ops::Square>, {b.value});
-        Value one = builder_.add(op_info<ops::Full>, std::initializer_list<Value>{}, {.value = 1, .dtype = dtype_, .has_dtype = true});
+        Value one = builder_.add(op_info<ops::Full>, std::initializer_list<Value>{},
+                                 {.value = 1, .dtype = dtype_, .has_dtype = true});
         return add(builder_.add(op_info<ops::Div>, {a.value, builder_.add(op_info<ops::Add>, {square, one})}), a.bound);
       }
     }
@@ -237,7 +260,7 @@ class ProgramGenerator {
     IntVector axes{some_axis(a)};
     if (int second = some_axis(a); second > axes[0] && chance(0.3)) axes.push_back(second);
     Attrs attrs{.axes = axes, .keepdim = chance(0.6)};
-    for (int axis : axes)   // no mean, no largest element
+    for (int axis : axes)  // no mean, no largest element
       if (identical(shape_of(a)[axis], Dim(0))) return add(builder_.add(op_info<ops::Sum>, {a.value}, attrs), 1);
     if (chance(0.6)) add(builder_.add(op_info<ops::Mean>, {a.value}, attrs), a.bound);
     else add(builder_.add(chance(0.5) ? op_info<ops::Amax> : op_info<ops::Amin>, {a.value}, attrs), a.bound);
@@ -270,7 +293,9 @@ class ProgramGenerator {
     Attrs attrs;
     for (int i = 0; i < shape.rank(); ++i) {
       std::int64_t n = shape[i].value(), start = pick(static_cast<int>(n));
-      attrs.shape.push_back(start), attrs.limits.push_back(n), attrs.steps.push_back(1 + pick(2));
+      attrs.shape.push_back(start);
+      attrs.limits.push_back(n);
+      attrs.steps.push_back(1 + pick(2));
     }
     add(builder_.add(op_info<ops::Slice>, {a.value}, attrs), a.bound);
   }
@@ -278,17 +303,23 @@ class ProgramGenerator {
     Shape shape = shape_of(a);
     if (shape.rank() == 0 || shape.rank() > 3) return unary(a);
     for (const Known& b : values_)
-      if (identical(shape_of(b), shape)) return add(builder_.add(op_info<ops::Concat>, {a.value, b.value}, {.axes = {some_axis(a)}}), std::max(a.bound, b.bound));
+      if (identical(shape_of(b), shape))
+        return add(builder_.add(op_info<ops::Concat>, {a.value, b.value}, {.axes = {some_axis(a)}}),
+                   std::max(a.bound, b.bound));
   }
   void take_rows(const Known& a) {
     Shape shape = shape_of(a);
     if (shape.rank() == 0 || !shape[0].is_static() || shape[0].value() == 0) return unary(a);
-    Value positions = builder_.add(op_info<ops::Iota>, std::initializer_list<Value>{}, {.axes = {0}, .shape = Shape{Dim(1 + pick(static_cast<int>(shape[0].value())))}, .dtype = DType::i64, .has_dtype = true});
+    Value positions = builder_.add(op_info<ops::Iota>, std::initializer_list<Value>{},
+                                   {.axes = {0},
+                                    .shape = Shape{Dim(1 + pick(static_cast<int>(shape[0].value())))},
+                                    .dtype = DType::i64,
+                                    .has_dtype = true});
     add(builder_.add(op_info<ops::Take>, {a.value, positions}, {.axes = {0}}), a.bound);
   }
 
   std::mt19937_64 random_;
-  bool may_be_empty_;   // one program of eight has extents of 0
+  bool may_be_empty_;  // one program of eight has extents of 0
   GraphBuilder builder_;
   DType dtype_ = DType::f32;
   std::vector<Known> values_, inputs_;

@@ -1,5 +1,6 @@
-// Fuzzing of symbolic extents: random functions of tensors whose sizes change from call to call, marked or found out, with
-// gradients, compiled once and compared with the same functions run outside compile(), where every size is a number.
+// Fuzzing of symbolic extents: random functions of tensors whose sizes change from call to call, marked or found out,
+// with gradients, compiled once and compared with the same functions run outside compile(), where every size is a
+// number.
 #include "../catch.hpp"
 #include "../plan_harness.hpp"
 #include "fuzz_loop.hpp"
@@ -19,12 +20,33 @@ namespace {
 using Tensors = std::vector<Tensor>;
 
 enum class Op : std::uint8_t {
-  tanh, sin, cos, sigmoid, add, mul, sub, softmax, centre, spread_sum, gram, roll_flat, shift_rows, shift_columns, ramp, put, reverse, norm, transposed,
-  maximum, spread_max,   // the last: no derivative where two values are equal
+  tanh,
+  sin,
+  cos,
+  sigmoid,
+  add,
+  mul,
+  sub,
+  softmax,
+  centre,
+  spread_sum,
+  gram,
+  roll_flat,
+  shift_rows,
+  shift_columns,
+  ramp,
+  put,
+  reverse,
+  norm,
+  transposed,
+  maximum,
+  spread_max,  // the last: no derivative where two values are equal
   count
 };
-constexpr const char* op_names[] = {"tanh", "sin", "cos", "sigmoid", "add", "mul", "sub", "softmax", "centre", "spread_sum", "gram", "roll_flat",
-                                    "shift_rows", "shift_columns", "ramp", "put", "reverse", "norm", "transposed", "maximum", "spread_max"};
+constexpr const char* op_names[] = {"tanh",       "sin",           "cos",       "sigmoid",    "add",     "mul",
+                                    "sub",        "softmax",       "centre",    "spread_sum", "gram",    "roll_flat",
+                                    "shift_rows", "shift_columns", "ramp",      "put",        "reverse", "norm",
+                                    "transposed", "maximum",       "spread_max"};
 
 struct Step {
   Op op = Op::tanh;
@@ -78,7 +100,9 @@ struct Program {
   std::string text() const {
     std::string out;
     for (std::size_t i = 0; i < steps.size(); ++i)
-      out += "  " + std::to_string(i + 2) + " = " + op_names[static_cast<int>(steps[i].op)] + "(" + std::to_string(steps[i].a) + ", " + std::to_string(steps[i].b) + ", axis " + std::to_string(steps[i].axis) + ")\n";
+      out += "  " + std::to_string(i + 2) + " = " + op_names[static_cast<int>(steps[i].op)] + "(" +
+             std::to_string(steps[i].a) + ", " + std::to_string(steps[i].b) + ", axis " +
+             std::to_string(steps[i].axis) + ")\n";
     return out;
   }
 };
@@ -137,13 +161,17 @@ class SizeFuzzer {
     for (int call = 0; call < 6; ++call) {
       const std::int64_t n = extent(), m = has_one_width ? width : extent();
       Tensor x = values({n, m}), y = values({n, m}), v = values({m});
-      if (has_marks && n > 1) jit::mark_dynamic(x, 0), jit::mark_dynamic(y, 0);
+      if (has_marks && n > 1) {
+        jit::mark_dynamic(x, 0);
+        jit::mark_dynamic(y, 0);
+      }
       sizes += " " + std::to_string(n) + "x" + std::to_string(m);
       history_ = "sizes" + sizes + (has_marks ? ", marked" : "");
       const Tensors found = compiled(x, y, v), wanted = function(x, y, v);
       for (std::size_t j = 0; j < wanted.size(); ++j) {
         eval(wanted[j]);
-        if (const std::string text = difference(to_array(*found[j].impl()), to_array(*wanted[j].impl()), 1e-8); !text.empty())
+        if (const std::string text = difference(to_array(*found[j].impl()), to_array(*wanted[j].impl()), 1e-8);
+            !text.empty())
           throw std::runtime_error("output " + std::to_string(j) + ": " + text);
       }
     }
@@ -162,9 +190,7 @@ TEST_CASE("random functions agree whatever the sizes") {
     SizeFuzzer fuzzer(seed);
     try {
       fuzzer.run();
-    } catch (const std::exception& error) {
-      FAIL("seed " << seed << ": " << error.what() << "\n" << fuzzer.text());
-    }
+    } catch (const std::exception& error) { FAIL("seed " << seed << ": " << error.what() << "\n" << fuzzer.text()); }
   });
   std::printf("%d functions agree\n", static_cast<int>(functions));
   CHECK(functions > 0);

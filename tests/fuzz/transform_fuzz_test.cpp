@@ -1,5 +1,5 @@
-// Fuzzing of transforms: random programs through vmap against a loop over the examples, forward against reverse mode, and
-// the halves of a vjp against the whole, all evaluated by the oracle.
+// Fuzzing of transforms: random programs through vmap against a loop over the examples, forward against reverse mode,
+// and the halves of a vjp against the whole, all evaluated by the oracle.
 #include "../catch.hpp"
 #include "../plan_harness.hpp"
 #include "fuzz_loop.hpp"
@@ -30,7 +30,8 @@ std::string vmap_difference(const Graph& graph, std::uint32_t mask) {
   const Arrays found = oracle::evaluate(mapped, inputs);
   for (int e = 0; e < examples; ++e) {
     Arrays own;
-    for (std::size_t i = 0; i < inputs.size(); ++i) own.push_back((mask >> i & 1) != 0 ? example_of(inputs[i], e) : inputs[i]);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      own.push_back((mask >> i & 1) != 0 ? example_of(inputs[i], e) : inputs[i]);
     const Arrays wanted = oracle::evaluate(graph, own);
     for (std::size_t j = 0; j < wanted.size(); ++j)
       if (const std::string text = difference(example_of(found[j], e), wanted[j], 1e-6); !text.empty())
@@ -69,19 +70,21 @@ std::string derivative_difference(const Graph& graph) {
   const Arrays inputs = random_inputs(jvp, symbols);
   const Arrays tangents = oracle::evaluate(jvp, inputs);
   const ForwardBackward halves = split_vjp(graph, parameters, results);
-  verify(halves.forward), verify(halves.backward);
-  const Arrays forward = oracle::evaluate(halves.forward, {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(parameters)});
+  verify(halves.forward);
+  verify(halves.backward);
+  const Arrays forward =
+      oracle::evaluate(halves.forward, {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(parameters)});
   Arrays backward_inputs(forward.begin() + static_cast<std::ptrdiff_t>(results), forward.end());
   long double forward_mode = 0, reverse_mode = 0, scale = 1;
   for (std::size_t i = 0; i < results; ++i) {
-    Array weights = tangents[results + i];   // as good as any
+    Array weights = tangents[results + i];  // as good as any
     for (std::size_t k = 0; k < weights.data.size(); ++k) weights.data[k] = 1 + 0.1L * static_cast<long double>(k % 7);
     forward_mode += dot(weights, tangents[results + i]);
     for (long double x : tangents[results + i].data) scale += std::abs(x);
     backward_inputs.push_back(weights);
   }
   Graph backward = halves.backward;
-  if (!backward.symbols().empty()) {   // the rows are where the saved values and gradients have them
+  if (!backward.symbols().empty()) {  // the rows are where the saved values and gradients have them
     GraphBuilder builder(backward);
     builder.symbols().clear();
     for (std::size_t i = 0; i < backward.inputs().size() && builder.symbols().empty(); ++i)
@@ -97,8 +100,11 @@ std::string derivative_difference(const Graph& graph) {
   const long double apart = std::abs(forward_mode - reverse_mode);
   if (apart <= 1e-6L * scale) return "";
   // A recurrence may make derivatives grow by many orders of magnitude on the way to a small sum.
-  if (apart <= 1e-17L * static_cast<long double>(graph.nodes().size()) * std::max(largest_value(jvp, inputs), largest_value(backward, backward_inputs))) return "";
-  return "forward mode gives " + std::to_string(static_cast<double>(forward_mode)) + ", reverse mode " + std::to_string(static_cast<double>(reverse_mode));
+  if (apart <= 1e-17L * static_cast<long double>(graph.nodes().size()) *
+                   std::max(largest_value(jvp, inputs), largest_value(backward, backward_inputs)))
+    return "";
+  return "forward mode gives " + std::to_string(static_cast<double>(forward_mode)) + ", reverse mode " +
+         std::to_string(static_cast<double>(reverse_mode));
 }
 
 void check_seed(std::uint64_t seed) {
@@ -109,9 +115,7 @@ void check_seed(std::uint64_t seed) {
     const auto mask = static_cast<std::uint32_t>(1 + seed * 7 % all);
     what = vmap_difference(graph, mask);
     if (what.empty() && graph.nodes().size() < 45) what = derivative_difference(graph);
-  } catch (const std::exception& error) {
-    what = error.what();
-  }
+  } catch (const std::exception& error) { what = error.what(); }
   if (!what.empty()) FAIL("seed " << seed << ": " << what << "\n" << graph.text());
 }
 

@@ -25,14 +25,16 @@ float largest_difference(const Tensor& a, const Tensor& b) {
   const std::vector<float> x = to_vector<float>(a), y = to_vector<float>(b);
   REQUIRE(x.size() == y.size());
   float largest = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, x[i] == y[i] ? 0 : std::isnan(x[i] - y[i]) ? INFINITY : std::abs(x[i] - y[i]));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    largest = std::max(largest, x[i] == y[i] ? 0 : std::isnan(x[i] - y[i]) ? INFINITY : std::abs(x[i] - y[i]));
   return largest;
 }
 }  // namespace
 
 TEST_CASE("tensors go to the GPU and come back") {
   if (is_missing()) SINTER_SKIP("no GPU");
-  for (std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{9} << 20}) {   // below and above a staging piece
+  for (std::size_t n :
+       {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{9} << 20}) {  // below and above a staging piece
     const std::vector<float> values = counted(n);
     const Tensor x = from_blob(nullptr, values.data(), {Dim(n)}, DType::f32).to(gpu);
     CHECK(x.device() == gpu);
@@ -67,7 +69,8 @@ TEST_CASE("random numbers are the same on the GPU and the CPU") {
   if (is_missing()) SINTER_SKIP("no GPU");
   manual_seed(5);
   const Tensor there = rand({1000}), normal_there = randn({1000});
-  eval(there), eval(normal_there);
+  eval(there);
+  eval(normal_there);
   manual_seed(5);
   const Tensor here = rand({1000}, {.device = Device::cpu()}), normal_here = randn({1000}, {.device = Device::cpu()});
   CHECK(there.device() == gpu);
@@ -100,7 +103,8 @@ TEST_CASE("sizes change on the GPU") {
 
 TEST_CASE("Scalars, host tensors and the GPU in one compiled function") {
   if (is_missing()) SINTER_SKIP("no GPU");
-  auto f = jit::compile([](Tensor x, Tensor table, Scalar s) { return std::pair(x * (s + 1) * sum(table), table * 2); });
+  auto f =
+      jit::compile([](Tensor x, Tensor table, Scalar s) { return std::pair(x * (s + 1) * sum(table), table * 2); });
   const Tensor table = ones({4}, {.device = Device::cpu()});
   auto [y, doubled] = f(full({3}, 2), table, 4.f);
   CHECK(y.device() == gpu);
@@ -144,9 +148,9 @@ TEST_CASE("memory is counted, limited and given back") {
   set_memory_limit(memory_stats(gpu).in_use + memory_stats(gpu).cached + (8 << 20), gpu);
   CHECK_THROWS_AS(eval(ones({16 << 20})), OutOfMemory);
   CHECK_THROWS_WITH(eval(ones({16 << 20})), Contains("limit"));
-  CHECK(to_vector<float>(ones({4}) + 1) == std::vector<float>(4, 2.f));   // everything is usable
+  CHECK(to_vector<float>(ones({4}) + 1) == std::vector<float>(4, 2.f));  // everything is usable
   set_memory_limit(0, gpu);
-  CHECK_THROWS_AS(eval(zeros({std::int64_t{1} << 40})), OutOfMemory);   // 4 TB: the driver refuses
+  CHECK_THROWS_AS(eval(zeros({std::int64_t{1} << 40})), OutOfMemory);  // 4 TB: the driver refuses
   CHECK(to_vector<float>(ones({4}) + 1) == std::vector<float>(4, 2.f));
 }
 
@@ -182,7 +186,7 @@ TEST_CASE("streams and events") {
   CHECK(cuda::Stream::current() == main);
   main.wait(done);
   CHECK(item<float>(y) == Approx(std::exp(1.0) * 2 * (1 << 20)).epsilon(1e-4));
-  CHECK(item<float>(f(x)) == Approx(std::exp(1.0) * 2 * (1 << 20)).epsilon(1e-4));   // the same frame on another stream
+  CHECK(item<float>(f(x)) == Approx(std::exp(1.0) * 2 * (1 << 20)).epsilon(1e-4));  // the same frame on another stream
   CHECK(ready.elapsed_ms(done) >= 0);
   side.synchronize();
   CHECK(side.is_done());
@@ -196,7 +200,8 @@ TEST_CASE("threads share a GPU") {
   std::vector<float> results(8);
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([&, t] {
-      for (int i = 0; i < 50; ++i) results[static_cast<std::size_t>(t)] = item<float>(f(ones({1000 + t}), static_cast<float>(t)));
+      for (int i = 0; i < 50; ++i)
+        results[static_cast<std::size_t>(t)] = item<float>(f(ones({1000 + t}), static_cast<float>(t)));
     });
   for (auto& thread : threads) thread.join();
   for (int t = 0; t < 8; ++t) CHECK(results[static_cast<std::size_t>(t)] == static_cast<float>((1000 + t) * t));
@@ -208,12 +213,14 @@ TEST_CASE("device memory of others is used where it lies") {
   eval(owner);
   bool is_released = false;
   {
-    const Tensor view = from_blob(std::shared_ptr<const void>(&is_released, [](const void* p) { *const_cast<bool*>(static_cast<const bool*>(p)) = true; }),
-                                  owner.impl()->data(), {2, 3}, DType::f32, gpu);
+    const Tensor view =
+        from_blob(std::shared_ptr<const void>(
+                      &is_released, [](const void* p) { *const_cast<bool*>(static_cast<const bool*>(p)) = true; }),
+                  owner.impl()->data(), {2, 3}, DType::f32, gpu);
     CHECK(to_vector<float>(view * 2) == std::vector<float>{0, 2, 4, 6, 8, 10});
   }
   CHECK(is_released);
-  const Tensor tail = owner(slice(1, 6));   // addresses that are not aligned
+  const Tensor tail = owner(slice(1, 6));  // addresses that are not aligned
   eval(tail);
   CHECK(to_vector<float>(tail * 2 + 1) == std::vector<float>{3, 5, 7, 9, 11});
 }
@@ -228,10 +235,11 @@ TEST_CASE("reduce_overhead on the GPU gives the same as plain calls, whatever ch
   auto graph = jit::compile(body, {.mode = jit::Mode::reduce_overhead});
   std::vector<Tensor> kept;
   for (int i = 0; i < 12; ++i) {
-    const Tensor x = randn({i < 8 ? 33 : 20 + i, 17}), w = randn({17, 40});   // other addresses at each call, then other sizes
+    const Tensor x = randn({i < 8 ? 33 : 20 + i, 17}),
+                 w = randn({17, 40});  // other addresses at each call, then other sizes
     auto [a, b] = plain(x, w, 0.5f * static_cast<float>(i));
     auto [c, d] = graph(x, w, 0.5f * static_cast<float>(i));
-    if (i % 3 == 0) kept.push_back(c);   // results that are held are not written again
+    if (i % 3 == 0) kept.push_back(c);  // results that are held are not written again
     CHECK(largest_difference(a, c) == 0);
     CHECK(to_vector<float>(b) == to_vector<float>(d));
   }
@@ -239,7 +247,12 @@ TEST_CASE("reduce_overhead on the GPU gives the same as plain calls, whatever ch
   graph(randn({33, 17}), randn({17, 40}), 9.f);
   CHECK(to_vector<float>(kept[1])[0] == first);
   Variable w(zeros({64, 64}));
-  auto step = jit::compile([&](Tensor x, Scalar rate) { w.set(w + rate * matmul(x, x)); return sum(w.value()); }, {.mode = jit::Mode::reduce_overhead});
+  auto step = jit::compile(
+      [&](Tensor x, Scalar rate) {
+        w.set(w + rate * matmul(x, x));
+        return sum(w.value());
+      },
+      {.mode = jit::Mode::reduce_overhead});
   const Tensor x = ones({64, 64});
   float last = 0;
   for (int i = 0; i < 20; ++i) last = item<float>(step(x, 1.f));
@@ -248,7 +261,8 @@ TEST_CASE("reduce_overhead on the GPU gives the same as plain calls, whatever ch
 
 TEST_CASE("scatter_add (the gradient of a gather) runs on the GPU") {
   if (is_missing()) SINTER_SKIP("no GPU");
-  auto f = jit::compile([](Tensor table, Tensor at) { return jit::grad([&](Tensor t) { return sum(take(t, at, 0) * 2); })(table); });
+  auto f = jit::compile(
+      [](Tensor table, Tensor at) { return jit::grad([&](Tensor t) { return sum(take(t, at, 0) * 2); })(table); });
   const Tensor at = copy_of(std::vector<std::int64_t>{0, 2, 2, 1, 2});
   CHECK(to_vector<float>(f(zeros({4}), at)) == std::vector<float>{2, 2, 6, 0});
   CHECK_THROWS_AS(to_vector<float>(f(zeros({2}), at)), IndexError);
@@ -256,13 +270,20 @@ TEST_CASE("scatter_add (the gradient of a gather) runs on the GPU") {
 
 TEST_CASE("a custom op with a function for CUDA enqueues on the call's stream") {
   if (is_missing()) SINTER_SKIP("no GPU");
-  auto copied = jit::custom_op({.name = "copied_by_hand", .shape = [](auto in) { return in[0]; }, .cuda = [](auto in, auto out, void* stream) {
-    using Copy = int (*)(void* to, const void* from, std::size_t bytes, void* stream);
-    static const auto copy = reinterpret_cast<Copy>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyDtoDAsync_v2"));
-    if (copy(out.data, in[0].data, static_cast<std::size_t>(out.numel) * sizeof(float), stream) != 0) throw std::runtime_error("copy");
-  }});
+  auto copied = jit::custom_op(
+      {.name = "copied_by_hand",
+       .shape = [](auto in) { return in[0]; },
+       .cuda =
+           [](auto in, auto out, void* stream) {
+             using Copy = int (*)(void* to, const void* from, std::size_t bytes, void* stream);
+             static const auto copy =
+                 reinterpret_cast<Copy>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyDtoDAsync_v2"));
+             if (copy(out.data, in[0].data, static_cast<std::size_t>(out.numel) * sizeof(float), stream) != 0)
+               throw std::runtime_error("copy");
+           }});
   auto f = jit::compile([copied](Tensor x) { return copied(x * 2) + 1; });
-  for (int i = 0; i < 3; ++i) CHECK(to_vector<float>(f(full({1000}, i))) == std::vector<float>(1000, static_cast<float>(2 * i + 1)));
+  for (int i = 0; i < 3; ++i)
+    CHECK(to_vector<float>(f(full({1000}, i))) == std::vector<float>(1000, static_cast<float>(2 * i + 1)));
   CHECK(to_vector<float>(copied(full({5}, 7))) == std::vector<float>(5, 7.f));
 }
 
@@ -270,7 +291,8 @@ TEST_CASE("softmax of rows too long for registers: infinities and NaN as in shor
   if (is_missing()) SINTER_SKIP("no GPU");
   const float infinity = std::numeric_limits<float>::infinity();
   std::vector<float> values(4 * 65536);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 977) * 0.01f - (i % 5 == 0 ? infinity : 0);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i % 977) * 0.01f - (i % 5 == 0 ? infinity : 0);
   std::fill_n(values.begin() + 65536, 65536, -infinity);
   values[2 * 65536 + 5] = infinity;
   values[3 * 65536 + 70] = NAN;
@@ -281,7 +303,9 @@ TEST_CASE("softmax of rows too long for registers: infinities and NaN as in shor
   const auto same = [](const Tensor& a, const Tensor& b) {
     const std::vector<float> p = to_vector<float>(a), q = to_vector<float>(b);
     for (std::size_t i = 0; i < p.size(); ++i)
-      if (!(p[i] == q[i] || (std::isnan(p[i]) && std::isnan(q[i])) || std::abs(p[i] - q[i]) < 1e-5f * std::max(1.f, std::abs(q[i])))) return false;
+      if (!(p[i] == q[i] || (std::isnan(p[i]) && std::isnan(q[i])) ||
+            std::abs(p[i] - q[i]) < 1e-5f * std::max(1.f, std::abs(q[i]))))
+        return false;
     return true;
   };
   CHECK(same(y, want));

@@ -21,7 +21,9 @@ float difference(const Tensor& a, const Tensor& b) {
   const std::vector<float> x = to_vector<float>(a), y = to_vector<float>(b);
   REQUIRE(x.size() == y.size());
   float largest = 0, scale = 1e-30f;
-  for (std::size_t i = 0; i < x.size(); ++i) scale = std::max(scale, std::abs(y[i])), largest = std::max(largest, std::isfinite(x[i]) ? std::abs(x[i] - y[i]) : INFINITY);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    scale = std::max(scale, std::abs(y[i])),
+    largest = std::max(largest, std::isfinite(x[i]) ? std::abs(x[i] - y[i]) : INFINITY);
   return largest / scale;
 }
 }  // namespace
@@ -32,16 +34,21 @@ TEST_CASE("a training step as a graph with branches computes the bits that its k
   const Network one = sinter_test::network(64, 32, 10, 0.1f);
   manual_seed(1);
   const Network each = sinter_test::network(64, 32, 10, 0.1f);
-  for (const Network* n : {&one, &each}) eval(n->w1.value()), eval(n->w2.value()), eval(n->b1.value()), eval(n->b2.value());
+  for (const Network* n : {&one, &each})
+    eval(n->w1.value()), eval(n->w2.value()), eval(n->b1.value()), eval(n->b2.value());
   auto grouped = jit::compile(training_step(), as_one());
   auto plain = jit::compile(training_step());
   std::vector<Tensor> losses, wanted;
-  for (int i = 0; i < 60; ++i) {   // nothing waits between calls; sizes, numbers and addresses change
+  for (int i = 0; i < 60; ++i) {  // nothing waits between calls; sizes, numbers and addresses change
     const Tensor x = randn({i % 5 == 4 ? 48 : 32, 64}), y = randn({i % 5 == 4 ? 48 : 32, 10});
-    eval(x), eval(y);
+    eval(x);
+    eval(y);
     losses.push_back(grouped(one, x, y, 0.01 * (i % 3)));
     wanted.push_back(plain(each, x, y, 0.01 * (i % 3)));
-    if (i % 7 == 0) losses.back().impl(), wanted.back().impl();
+    if (i % 7 == 0) {
+      losses.back().impl();
+      wanted.back().impl();
+    }
   }
   for (std::size_t i = 0; i < losses.size(); ++i) {
     INFO("step " << i);
@@ -54,14 +61,17 @@ TEST_CASE("a training step as a graph with branches computes the bits that its k
 
 TEST_CASE("a graph with library products, whose operands move") {
   if (is_missing()) SINTER_SKIP("no GPU");
-  auto body = [](Tensor x, Tensor w, Tensor b) { return std::pair(gelu(matmul(x, w) + b), sum(matmul(w, x), 0)); };   // 2 products of 4 GFLOP
+  auto body = [](Tensor x, Tensor w, Tensor b) {
+    return std::pair(gelu(matmul(x, w) + b), sum(matmul(w, x), 0));
+  };  // 2 products of 4 GFLOP
   auto grouped = jit::compile(body, as_one());
   auto plain = jit::compile(body);
   constexpr std::int64_t n = 1280;
   std::vector<Tensor> xs, held;
   for (int i = 0; i < 3; ++i) xs.push_back(randn({n, n})), eval(xs.back());
   const Tensor w = randn({n, n}), b = randn({n});
-  eval(w), eval(b);
+  eval(w);
+  eval(b);
   for (int i = 0; i < 14; ++i) {
     const Tensor& x = xs[static_cast<std::size_t>(i % 3)];
     auto [y, s] = grouped(x, w, b);
@@ -72,7 +82,7 @@ TEST_CASE("a graph with library products, whose operands move") {
     CHECK(difference(s, want_s) < 1e-6f);
   }
   const Tensor flat = randn({n * n + 1});
-  const Tensor moved = reshape(flat(slice(1, n * n + 1)), {n, n});   // at an address that is a multiple of 4 alone
+  const Tensor moved = reshape(flat(slice(1, n * n + 1)), {n, n});  // at an address that is a multiple of 4 alone
   eval(moved);
   for (int i = 0; i < 3; ++i) CHECK(difference(grouped(moved, w, b).first, plain(moved, w, b).first) < 1e-5f);
   CHECK(difference(held[0], plain(xs[1], w, b).first) < 1e-6f);
@@ -98,7 +108,8 @@ TEST_CASE("two threads record and launch graphs of one function while a third al
       for (std::size_t i = 0; i < 24; ++i) {
         const std::size_t k = (i + t) % xs.size();
         const std::vector<float> y = to_vector<float>(grouped(xs[k], w));
-        for (std::size_t j = 0; j < y.size(); ++j) wrong[t] += std::abs(y[j] - wanted[k][j]) > 1e-3f * std::max(1.f, std::abs(wanted[k][j]));
+        for (std::size_t j = 0; j < y.size(); ++j)
+          wrong[t] += std::abs(y[j] - wanted[k][j]) > 1e-3f * std::max(1.f, std::abs(wanted[k][j]));
       }
     });
   threads.emplace_back([] {
@@ -113,7 +124,10 @@ TEST_CASE("two threads record and launch graphs of one function while a third al
 
 TEST_CASE("addresses of other alignment, and results that alternate, in a graph") {
   if (is_missing()) SINTER_SKIP("no GPU");
-  auto body = [](Tensor x, Scalar s) { const Tensor h = softmax(x * s, 1); return std::pair(sum(h * x, 0), h); };
+  auto body = [](Tensor x, Scalar s) {
+    const Tensor h = softmax(x * s, 1);
+    return std::pair(sum(h * x, 0), h);
+  };
   auto grouped = jit::compile(body, as_one());
   auto plain = jit::compile(body);
   const Tensor flat = randn({64 * 65 + 3});
@@ -133,7 +147,13 @@ TEST_CASE("addresses of other alignment, and results that alternate, in a graph"
 TEST_CASE("loops and steps of the host beside graphs") {
   if (is_missing()) SINTER_SKIP("no GPU");
   auto loop = [](Tensor x, Tensor w) {
-    return jit::fori_loop(0, 50, [&](Scalar k, Tensor y) { const Tensor h = matmul(y, w) + k; return h / (1 + sum(abs(h))); }, x);
+    return jit::fori_loop(
+        0, 50,
+        [&](Scalar k, Tensor y) {
+          const Tensor h = matmul(y, w) + k;
+          return h / (1 + sum(abs(h)));
+        },
+        x);
   };
   auto grouped = jit::compile(loop, as_one());
   auto plain = jit::compile(loop);
@@ -142,9 +162,16 @@ TEST_CASE("loops and steps of the host beside graphs") {
     const Tensor x = randn({8, 16});
     CHECK(to_vector<float>(grouped(x, w)) == to_vector<float>(plain(x, w)));
   }
-  auto tripled = jit::custom_op({.name = "tripled_by_the_host", .shape = [](auto in) { return in[0]; },
-                                 .cpu = [](auto in, auto out) { for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = 3 * in[0].data[i]; }});
-  auto cut = [=](Tensor x) { const Tensor a = matmul(x, x), b = tripled(exp(matmul(a, x))); return matmul(matmul(b, a), x); };
+  auto tripled = jit::custom_op({.name = "tripled_by_the_host",
+                                 .shape = [](auto in) { return in[0]; },
+                                 .cpu =
+                                     [](auto in, auto out) {
+                                       for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = 3 * in[0].data[i];
+                                     }});
+  auto cut = [=](Tensor x) {
+    const Tensor a = matmul(x, x), b = tripled(exp(matmul(a, x)));
+    return matmul(matmul(b, a), x);
+  };
   auto in_pieces = jit::compile(cut, as_one());
   auto whole = jit::compile(cut);
   for (int i = 0; i < 4; ++i) {

@@ -1,4 +1,5 @@
-// Copies inside compiled functions, several threads on one GPU, and several GPUs. What needs two GPUs says so where there is one.
+// Copies inside compiled functions, several threads on one GPU, and several GPUs. What needs two GPUs says so where
+// there is one.
 #include "catch.hpp"
 
 #include <sinter/sinter.hpp>
@@ -36,7 +37,8 @@ double difference(const Tensor& got, const Tensor& want) {
   }
   return largest;
 }
-/// Runs them side by side; what a thread throws or finds wrong becomes a failure here (Catch counts in one thread only).
+/// Runs them side by side; what a thread throws or finds wrong becomes a failure here (Catch counts in one thread
+/// only).
 void together(std::vector<std::function<std::string()>> work) {
   std::vector<std::string> wrong(work.size());
   std::vector<std::thread> threads;
@@ -44,9 +46,7 @@ void together(std::vector<std::function<std::string()>> work) {
     threads.emplace_back([&, i] {
       try {
         wrong[i] = work[i]();
-      } catch (const std::exception& error) {
-        wrong[i] = std::string("threw: ") + error.what();
-      }
+      } catch (const std::exception& error) { wrong[i] = std::string("threw: ") + error.what(); }
     });
   for (std::thread& thread : threads) thread.join();
   for (std::size_t i = 0; i < wrong.size(); ++i) {
@@ -55,23 +55,28 @@ void together(std::vector<std::function<std::string()>> work) {
   }
 }
 
-/// A little training on one device, by compiled functions in both modes, with memory that comes and goes; empty, or what is wrong.
+/// A little training on one device, by compiled functions in both modes, with memory that comes and goes; empty, or
+/// what is wrong.
 std::string work_on(Device device, int turns, const Tensor& want_sum, const Tensor& want_step) {
   auto chain = jit::compile([](Tensor x, Tensor w, Scalar s) { return sum(gelu(matmul(x, w)) * s, 0); });
-  auto step = jit::compile([](Tensor x, Tensor w) { return w - 0.01f * jit::grad([&](Tensor v) { return mean(square(matmul(x, v))); })(w); },
-                           {.mode = jit::Mode::reduce_overhead});
+  auto step = jit::compile(
+      [](Tensor x, Tensor w) { return w - 0.01f * jit::grad([&](Tensor v) { return mean(square(matmul(x, v))); })(w); },
+      {.mode = jit::Mode::reduce_overhead});
   const Tensor x = host({64, 48}).to(device), w = host({48, 32}, -0.3f).to(device);
   for (int turn = 0; turn < turns; ++turn) {
     const Tensor y = chain(x, w, 0.5f);
     if (y.device() != device) return "a result on " + y.device().text();
     const double error = difference(y, want_sum);
-    if (!(error < 1e-4)) return "turn " + std::to_string(turn) + " on " + device.text() + ": the sum differs by " + std::to_string(error);
+    if (!(error < 1e-4))
+      return "turn " + std::to_string(turn) + " on " + device.text() + ": the sum differs by " + std::to_string(error);
     Tensor v = w;
     for (int i = 0; i < 5; ++i) v = step(x, v);
     const double off = difference(v, want_step);
-    if (!(off < 1e-4)) return "turn " + std::to_string(turn) + " on " + device.text() + ": the weights differ by " + std::to_string(off);
+    if (!(off < 1e-4))
+      return "turn " + std::to_string(turn) + " on " + device.text() + ": the weights differ by " + std::to_string(off);
     const Tensor scratch = zeros({1000 + 137 * turn}, {.device = device}) + 1;
-    if (item<float>(sum(scratch)) != static_cast<float>(1000 + 137 * turn)) return "turn " + std::to_string(turn) + ": a sum of ones is wrong";
+    if (item<float>(sum(scratch)) != static_cast<float>(1000 + 137 * turn))
+      return "turn " + std::to_string(turn) + ": a sum of ones is wrong";
   }
   return "";
 }
@@ -94,7 +99,7 @@ TEST_CASE("to: from the host to the GPU and back inside a compiled function") {
     INFO("rows " << rows);
     CHECK(difference(y, softmax(matmul(image, here), 1)) < 1e-4);
   }
-  auto large = jit::compile([](Tensor x) { return (x.to(first) * 2 + 1).to(cpu); });   // several staging pieces
+  auto large = jit::compile([](Tensor x) { return (x.to(first) * 2 + 1).to(cpu); });  // several staging pieces
   const Tensor x = host({5 << 20});
   CHECK(difference(large(x), x * 2 + 1) == 0);
 }
@@ -102,12 +107,14 @@ TEST_CASE("to: from the host to the GPU and back inside a compiled function") {
 TEST_CASE("to: host, GPU, host, GPU, host in one compiled function, in both modes") {
   if (!has_gpu()) SINTER_SKIP("no GPU");
   for (const jit::Mode mode : {jit::Mode::default_, jit::Mode::reduce_overhead}) {
-    auto f = jit::compile([](Tensor x, Tensor v) {
-      const Tensor a = exp(x * 0.1f).to(first) * v;
-      const Tensor b = a.to(cpu) - x;
-      const Tensor c = sqrt(abs(b.to(first))) + v;
-      return std::tuple{sum(c.to(cpu) * x), c, b};
-    }, {.mode = mode});
+    auto f = jit::compile(
+        [](Tensor x, Tensor v) {
+          const Tensor a = exp(x * 0.1f).to(first) * v;
+          const Tensor b = a.to(cpu) - x;
+          const Tensor c = sqrt(abs(b.to(first))) + v;
+          return std::tuple{sum(c.to(cpu) * x), c, b};
+        },
+        {.mode = mode});
     const Tensor x = host({1000}), v = host({1000}, 3).to(first), hv = v.to(cpu);
     const Tensor b = exp(x * 0.1f) * hv - x, c = sqrt(abs(b)) + hv;
     for (int i = 0; i < 5; ++i) {
@@ -130,7 +137,8 @@ TEST_CASE("to: gradients, loops and reads across the host and the GPU") {
   const Tensor want = jit::grad([=](Tensor v) { return sum(square(tanh(matmul(v, hw)))); })(x);
   CHECK(gradient.device() == cpu);
   CHECK(difference(gradient, want) < 1e-4);
-  auto loop = jit::compile([](Tensor v) { return jit::fori_loop(0, 3, [](Scalar, Tensor y) { return (y.to(cpu) * 2).to(first) + 1; }, v); });
+  auto loop = jit::compile(
+      [](Tensor v) { return jit::fori_loop(0, 3, [](Scalar, Tensor y) { return (y.to(cpu) * 2).to(first) + 1; }, v); });
   CHECK(to_vector<float>(loop(tensor({1.f, 2.f}).to(first))) == Floats{15, 23});
   auto reads = jit::compile([](Tensor v) {
     const Tensor y = v.to(first) * 2;
@@ -164,7 +172,8 @@ TEST_CASE("two threads on one GPU share compiled functions, and hand each other 
       cuda::Stream stream;
       cuda::StreamGuard guard(stream);
       for (int i = 0; i < 50; ++i)
-        if (const double error = difference(f(x, w), want); !(error < 1e-4)) return "turn " + std::to_string(i) + " differs by " + std::to_string(error);
+        if (const double error = difference(f(x, w), want); !(error < 1e-4))
+          return "turn " + std::to_string(i) + " differs by " + std::to_string(error);
       handed[own] = f(x, w);
       stream.synchronize();
       return "";
@@ -172,15 +181,17 @@ TEST_CASE("two threads on one GPU share compiled functions, and hand each other 
   };
   together({work(0), work(1)});
   for (const Tensor& y : handed) CHECK(difference(y, want) < 1e-4);
-  std::thread([&] { handed.clear(); }).join();   // freed by a thread that never used a GPU
+  std::thread([&] { handed.clear(); }).join();  // freed by a thread that never used a GPU
   CHECK(to_vector<float>(ones({1600}, {.device = first}) * 2) == Floats(1600, 2));
 }
 
 TEST_CASE("an index out of range on one stream is no error of another thread's") {
   if (!has_gpu()) SINTER_SKIP("no GPU");
   auto f = jit::compile([](Tensor x, Tensor at) { return take(x, at) * 2; });
-  const Tensor x = ones({4}, {.device = first}), good = copy_of(std::vector<std::int64_t>{0, 3}).to(first), bad = copy_of(std::vector<std::int64_t>{0, 9}).to(first);
-  f(x, good), eval(x);
+  const Tensor x = ones({4}, {.device = first}), good = copy_of(std::vector<std::int64_t>{0, 3}).to(first),
+               bad = copy_of(std::vector<std::int64_t>{0, 9}).to(first);
+  f(x, good);
+  eval(x);
   cuda::synchronize();
   std::atomic<int> turns{0};
   together({[&]() -> std::string {
@@ -191,9 +202,7 @@ TEST_CASE("an index out of range on one stream is no error of another thread's")
                 try {
                   to_vector<float>(y);
                   return "no error in turn " + std::to_string(i);
-                } catch (const IndexError&) {
-                  ++turns;
-                }
+                } catch (const IndexError&) { ++turns; }
               }
               return "";
             },
@@ -236,7 +245,8 @@ TEST_CASE("two threads, a GPU each: compiled functions, graphs, allocations") {
   if (!has_two()) SINTER_SKIP("needs two GPUs");
   const auto [want_sum, want_step] = wanted();
   std::vector<std::function<std::string()>> work;
-  for (int gpu = 0; gpu < 2; ++gpu) work.push_back([gpu, s = want_sum, v = want_step] { return work_on(Device::cuda(gpu), 20, s, v); });
+  for (int gpu = 0; gpu < 2; ++gpu)
+    work.push_back([gpu, s = want_sum, v = want_step] { return work_on(Device::cuda(gpu), 20, s, v); });
   together(std::move(work));
   CHECK(memory_stats(second).peak > 0);
 }
@@ -250,7 +260,8 @@ TEST_CASE("one compiled function on two GPUs, called from two threads") {
       for (int i = 0; i < 30; ++i) {
         const Tensor y = f(x.to(device), 2.f);
         if (y.device() != device) return "a result on " + y.device().text();
-        if (const double error = difference(y, want); !(error < 1e-4)) return device.text() + " differs by " + std::to_string(error);
+        if (const double error = difference(y, want); !(error < 1e-4))
+          return device.text() + " differs by " + std::to_string(error);
       }
       return "";
     };
@@ -284,7 +295,7 @@ TEST_CASE("data move between two GPUs: at once, in lazy statements, inside funct
     CHECK(difference(q, moved * 2 + a) < 1e-5);
     CHECK(difference(r, sum(moved)) < 1e-4);
   }
-  const Tensor w = host({20, 8}), hx = host({50, 20});   // a model in two halves, and its gradient
+  const Tensor w = host({20, 8}), hx = host({50, 20});  // a model in two halves, and its gradient
   const auto loss = [](Tensor v, Tensor x) { return sum(square(tanh(matmul(x, v.to(first))).to(second))); };
   auto g = jit::compile([=](Tensor v, Tensor x) { return jit::grad(loss)(v, x); });
   const Tensor want = jit::grad([=](Tensor v) { return sum(square(tanh(matmul(hx, v)))); })(w);
@@ -296,14 +307,15 @@ TEST_CASE("data move between two GPUs: at once, in lazy statements, inside funct
 TEST_CASE("threads on two GPUs pass tensors to and fro") {
   if (!has_two()) SINTER_SKIP("needs two GPUs");
   const Tensor start = host({300000});
-  const Tensor want = start * 16 + 15;   // x -> 2x + 1, four times
+  const Tensor want = start * 16 + 15;  // x -> 2x + 1, four times
   const auto work = [&](Device one, Device two) {
     return [&start, &want, one, two]() -> std::string {
       auto f = jit::compile([](Tensor x) { return x * 2 + 1; });
       for (int turn = 0; turn < 20; ++turn) {
         Tensor x = start.to(one);
         for (int i = 0; i < 4; ++i) x = f(x).to(i % 2 == 0 ? two : one);
-        if (const double error = difference(x, want); !(error < 1e-5)) return "turn " + std::to_string(turn) + " differs by " + std::to_string(error);
+        if (const double error = difference(x, want); !(error < 1e-5))
+          return "turn " + std::to_string(turn) + " differs by " + std::to_string(error);
       }
       return "";
     };

@@ -1,5 +1,5 @@
-// What makes this program run on the GPU: tensors that name no device are made there. Where there is none, each test says so
-// and checks nothing.
+// What makes this program run on the GPU: tensors that name no device are made there. Where there is none, each test
+// says so and checks nothing.
 // Listeners need more of Catch2 than tests do: this file is built without the precompiled header.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include "catch.hpp"
@@ -15,7 +15,8 @@ struct OnGpu : Catch::TestEventListenerBase {
     if (sinter::cuda::is_available()) sinter::set_default_device(sinter::Device::cuda(0));
   }
   void testCaseStarting(const Catch::TestCaseInfo&) override {
-    if (!sinter::cuda::is_available()) std::cout << "SINTER_SKIPPED: no GPU: " << sinter::cuda::why_unavailable() << std::endl;
+    if (!sinter::cuda::is_available())
+      std::cout << "SINTER_SKIPPED: no GPU: " << sinter::cuda::why_unavailable() << std::endl;
   }
 };
 CATCH_REGISTER_LISTENER(OnGpu)

@@ -1,5 +1,5 @@
-// Products of f32 matrices under each MatmulPrecision, against a double oracle: that a permission takes effect, and that it is
-// no worse than docs/cuda.md says.
+// Products of f32 matrices under each MatmulPrecision, against a double oracle: that a permission takes effect, and
+// that it is no worse than docs/cuda.md says.
 #include "catch.hpp"
 
 #include <sinter/sinter.hpp>
@@ -18,7 +18,8 @@ namespace {
 const Device gpu = Device::cuda(0);
 bool is_missing() { return !cuda::is_available(); }
 
-/// `typical`: root mean square of the error over that of the result. `largest`: of the error over the sum of magnitudes.
+/// `typical`: root mean square of the error over that of the result. `largest`: of the error over the sum of
+/// magnitudes.
 struct Deviation {
   double typical = 0, largest = 0;
 };
@@ -40,7 +41,8 @@ struct Product {
     Deviation error;
     for (std::size_t i = 0; i < exact.size(); ++i) {
       const double off = std::abs(result[i] - exact[i]);
-      errors += off * off, squares += exact[i] * exact[i];
+      errors += off * off;
+      squares += exact[i] * exact[i];
       error.largest = std::max(error.largest, std::isfinite(off) ? off / magnitude[i] : INFINITY);
     }
     error.typical = std::sqrt(errors / squares);
@@ -67,15 +69,18 @@ struct Way {
   const char* name;
   cuda::ProductPolicy policy;
 };
-constexpr Way ways[] = {{"as measured", cuda::ProductPolicy::measured}, {"tensor cores", cuda::ProductPolicy::tensor_cores}, {"library", cuda::ProductPolicy::library}};
+constexpr Way ways[] = {{"as measured", cuda::ProductPolicy::measured},
+                        {"tensor cores", cuda::ProductPolicy::tensor_cores},
+                        {"library", cuda::ProductPolicy::library}};
 
 struct Row {
   const char* name;
   Shape a, b;
 };
 const std::vector<Row> rows = {
-    {"square", {1024, 1024}, {1024, 1024}}, {"odd sizes", {301, 515}, {515, 259}},  {"deep", {64, 8192}, {8192, 64}},
-    {"few rows", {3, 2048}, {2048, 2048}},  {"batch", {6, 200, 136}, {6, 136, 180}}, {"large", {2048, 2048}, {2048, 2048}},
+    {"square", {1024, 1024}, {1024, 1024}},  {"odd sizes", {301, 515}, {515, 259}},
+    {"deep", {64, 8192}, {8192, 64}},        {"few rows", {3, 2048}, {2048, 2048}},
+    {"batch", {6, 200, 136}, {6, 136, 180}}, {"large", {2048, 2048}, {2048, 2048}},
 };
 
 /// Where f32 has no error at all, what rounding the result alone may leave.
@@ -94,9 +99,11 @@ TEST_CASE("precision on the GPU: no product is worse than its precision says") {
     const Product product(row.a, row.b, 5);
     for (const Way& way : ways) {
       Computed by(way.policy);
-      jit::reset();   // what is bound already keeps what it chose
-      const Deviation full = product.error_in(MatmulPrecision::f32), split = product.error_in(MatmulPrecision::tf32x3), quick = product.error_in(MatmulPrecision::tf32);
-      const std::string text = std::string(row.name) + ", " + way.name + ": " + text_of("f32", full) + text_of("tf32x3", split) + text_of("tf32", quick);
+      jit::reset();  // what is bound already keeps what it chose
+      const Deviation full = product.error_in(MatmulPrecision::f32), split = product.error_in(MatmulPrecision::tf32x3),
+                      quick = product.error_in(MatmulPrecision::tf32);
+      const std::string text = std::string(row.name) + ", " + way.name + ": " + text_of("f32", full) +
+                               text_of("tf32x3", split) + text_of("tf32", quick);
       std::cout << text << "\n";
       INFO(text);
       CHECK(full.typical < 1e-5);
@@ -139,7 +146,9 @@ TEST_CASE("precision on the GPU: gradients, epilogues and what is fused around a
   if (is_missing()) SINTER_SKIP("no GPU");
   const Tensor x = randn({512, 512}, {.device = gpu}), w = randn({512, 512}, {.device = gpu});
   const auto loss = [x](Tensor v) { return mean(square(gelu(matmul(x, v) * 0.05f) + v)); };
-  const auto gradient_in = [&](MatmulPrecision precision) { return jit::compile(jit::grad(loss), {.matmul_precision = precision})(w); };
+  const auto gradient_in = [&](MatmulPrecision precision) {
+    return jit::compile(jit::grad(loss), {.matmul_precision = precision})(w);
+  };
   const Tensor full = gradient_in(MatmulPrecision::f32);
   const float size = item<float>(amax(abs(full)));
   for (MatmulPrecision precision : {MatmulPrecision::tf32x3, MatmulPrecision::tf32}) {
@@ -156,7 +165,11 @@ constexpr float infinity = std::numeric_limits<float>::infinity(), largest = std
 /// Rows 0 to 4 are special, the others 1.5.
 Tensor special_rows() {
   std::vector<float> a(n * n, 1.5f);
-  a[0] = infinity, a[n] = -infinity, a[2 * n] = NAN, a[3 * n] = infinity, a[3 * n + 1] = -infinity;
+  a[0] = infinity;
+  a[n] = -infinity;
+  a[2 * n] = NAN;
+  a[3 * n] = infinity;
+  a[3 * n + 1] = -infinity;
   std::fill(a.begin() + 4 * n, a.begin() + 5 * n, 0.f);
   a[4 * n + 7] = largest;
   return copy_of(a, {n, n}).to(gpu);
@@ -167,12 +180,13 @@ void check_special(MatmulPrecision precision) {
   const Tensor left = special_rows();
   const auto times = [&](float number) { return to_vector<float>(f(left, full({n, n}, number, {.device = gpu}))); };
   const std::vector<float> y = times(1), quarter = times(0.25f), none = times(0);
-  INFO(y[0] << " " << y[n] << " " << y[2 * n] << " " << y[3 * n] << " " << y[4 * n] << " " << y[5 * n] << "; a quarter of the largest: " << quarter[4 * n] << "; infinity times 0: " << none[0]);
+  INFO(y[0] << " " << y[n] << " " << y[2 * n] << " " << y[3 * n] << " " << y[4 * n] << " " << y[5 * n]
+            << "; a quarter of the largest: " << quarter[4 * n] << "; infinity times 0: " << none[0]);
   CHECK(y[0] == infinity);
   CHECK(y[n] == -infinity);
   CHECK(std::isnan(y[2 * n]));
   CHECK(std::isnan(y[3 * n]));
-  CHECK(y[5 * n] == 1.5f * n);   // rows beside them are not touched
+  CHECK(y[5 * n] == 1.5f * n);  // rows beside them are not touched
   CHECK(std::isnan(none[0]));
   if (precision == MatmulPrecision::f32) CHECK(y[4 * n] == largest);
   if (precision != MatmulPrecision::tf32) CHECK(std::abs(quarter[4 * n] / (largest / 4) - 1) < 1e-6f);

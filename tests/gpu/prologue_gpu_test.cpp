@@ -22,13 +22,24 @@ struct Row {
   Tensor (*function)(Operands x, Operands w, Operands s, Operands b, Operands y);
 };
 const Row rows[] = {
-    {"relu, scale, shift", [](Operands x, Operands w, Operands s, Operands b, Operands) { return matmul(Tensor(relu(x) * s + b), w); }},
+    {"relu, scale, shift",
+     [](Operands x, Operands w, Operands s, Operands b, Operands) { return matmul(Tensor(relu(x) * s + b), w); }},
     {"mask", [](Operands x, Operands w, Operands, Operands, Operands y) { return matmul(where(y > 0, x, 0.0f), w); }},
-    {"cast", [](Operands x, Operands w, Operands, Operands, Operands y) { return matmul(Tensor(x + cast(cast(y * 9, DType::i32), DType::f32)), w); }},
-    {"both factors", [](Operands x, Operands w, Operands s, Operands, Operands) { return matmul(Tensor(x * 0.5f - 1), Tensor(w * reshape(s, {s.size(0), Dim(1)}))); }},
-    {"transposed gradient", [](Operands x, Operands, Operands, Operands, Operands y) { return matmul(transpose(x, 0, 1), Tensor(y * cast(x > 0, DType::f32))); }},
-    {"f64", [](Operands x, Operands w, Operands, Operands, Operands) { return matmul(cast(x, DType::f64), Tensor(cast(w, DType::f64) + 1)); }},
-    {"before and after", [](Operands x, Operands, Operands, Operands, Operands y) { const Tensor h = relu(x); return Tensor(matmul(h, transpose(y, 0, 1)) * amax(h)); }},
+    {"cast", [](Operands x, Operands w, Operands, Operands,
+                Operands y) { return matmul(Tensor(x + cast(cast(y * 9, DType::i32), DType::f32)), w); }},
+    {"both factors",
+     [](Operands x, Operands w, Operands s, Operands, Operands) {
+       return matmul(Tensor(x * 0.5f - 1), Tensor(w * reshape(s, {s.size(0), Dim(1)})));
+     }},
+    {"transposed gradient", [](Operands x, Operands, Operands, Operands,
+                               Operands y) { return matmul(transpose(x, 0, 1), Tensor(y * cast(x > 0, DType::f32))); }},
+    {"f64", [](Operands x, Operands w, Operands, Operands,
+               Operands) { return matmul(cast(x, DType::f64), Tensor(cast(w, DType::f64) + 1)); }},
+    {"before and after",
+     [](Operands x, Operands, Operands, Operands, Operands y) {
+       const Tensor h = relu(x);
+       return Tensor(matmul(h, transpose(y, 0, 1)) * amax(h));
+     }},
 };
 }  // namespace
 
@@ -48,7 +59,8 @@ TEST_CASE("factors are computed on the way into a product, and agree with the CP
       const double close = 1e-4 * std::sqrt(static_cast<double>(k)) + 1e-5 * static_cast<double>(k);
       CHECK(largest_difference(found, wanted) < close);
       // The rule weighs re-reading: a small product has its factors computed in its kernel.
-      if (std::string(row.name) != "before and after" && std::string(row.name) != "transposed gradient" && 2.0 * static_cast<double>(m * k * n) < 2e8) {
+      if (std::string(row.name) != "before and after" && std::string(row.name) != "transposed gradient" &&
+          2.0 * static_cast<double>(m * k * n) < 2e8) {
         const std::string text = f.explain(x.to(gpu), w.to(gpu), s.to(gpu), b.to(gpu), y.to(gpu)).text();
         INFO(text);
         CHECK(occurrences(text, "kernel contraction") == 1);
@@ -62,7 +74,8 @@ TEST_CASE("a factor computed from a view without alignment") {
   if (!cuda::is_available()) return;
   const Tensor x = noise({129, 256}, 1), w = noise({257, 130}, 2);
   const auto f = [](Tensor x, Tensor w) { return matmul(Tensor(relu(x) + 1), w); };
-  const Tensor flat = noise({129 * 256 + 1}, 3), wanted_x = reshape(flat(slice(1, 129 * 256 + 1)), {Dim(129), Dim(256)});
+  const Tensor flat = noise({129 * 256 + 1}, 3),
+               wanted_x = reshape(flat(slice(1, 129 * 256 + 1)), {Dim(129), Dim(256)});
   const Tensor on_gpu = flat.to(Device::cuda(0)), view = reshape(on_gpu(slice(1, 129 * 256 + 1)), {Dim(129), Dim(256)});
   const Tensor cpu = jit::compile(f, {.backend = "reference"})(wanted_x, w(slice(1, 257), all));
   CHECK(largest_difference(jit::compile(f)(view, w.to(Device::cuda(0))(slice(1, 257), all)), cpu) < 1e-3);

@@ -1,5 +1,5 @@
-// A user's file that touches what the reference names: it must compile without a warning under strict flags, as C++20 and
-// C++23, and work when it is compiled without RTTI. Includes Sinter first, so that nothing is lent to its headers.
+// A user's file that touches what the reference names: it must compile without a warning under strict flags, as C++20
+// and C++23, and work when it is compiled without RTTI. Includes Sinter first, so that nothing is lent to its headers.
 #include <sinter/sinter.hpp>
 
 #include <Eigen/Core>
@@ -80,7 +80,9 @@ void memory_of_others() {
 }
 
 void compiled() {
-  auto f = jit::compile([](const Model& m, Tensor x, Scalar s, int n) { return std::pair(m(x) * s, std::vector<Tensor>{x * n}); }, {.fullgraph = true});
+  auto f = jit::compile(
+      [](const Model& m, Tensor x, Scalar s, int n) { return std::pair(m(x) * s, std::vector<Tensor>{x * n}); },
+      {.fullgraph = true});
   const auto [y, list] = f(Model(), ones({2, 3}), 0.5f, 3);
   expect(item<float>(sum(y)) == 12 && item<float>(sum(list[0])) == 18, "structs");
   jit::Function<Tensor(Tensor)> named = jit::compile([](Tensor x) { return item(sum(x)) > 1 ? x : -x; });
@@ -98,7 +100,8 @@ void compiled() {
 
 void control_flow() {
   auto f = jit::compile([](Tensor x, Scalar n) {
-    auto [a, turns] = jit::while_loop([](Tensor y, Scalar) { return sum(y) < 100; }, [](Tensor y, Scalar k) { return std::tuple{y * 2, k + 1}; }, x, 0);
+    auto [a, turns] = jit::while_loop([](Tensor y, Scalar) { return sum(y) < 100; },
+                                      [](Tensor y, Scalar k) { return std::tuple{y * 2, k + 1}; }, x, 0);
     Tensor b = jit::cond(sum(a) > n, [](Tensor y) { return y + 1; }, [](Tensor y) { return y - 1; }, a);
     b = jit::fori_loop(0, 3, [](Scalar k, Tensor y) { return y + k; }, b);
     b = jit::switch_(turns, std::tuple{[](Tensor y) { return y; }, [](Tensor y) { return y * 2; }}, b);
@@ -114,7 +117,9 @@ void derivatives() {
   expect(item<float>(value) == 8 && item<float>(sum(gradient.b)) == 8, "value_and_grad");
   auto cube = [](Tensor x) { return sum(x * x * x); };
   expect(item<float>(sum(jit::hessian(cube)(ones({2})))) == 12, "hessian");
-  expect(jit::vmap([](Tensor x, Tensor y) { return sum(x * y); }, {0, jit::no_axis})(ones({3, 2}), ones({2})).size(0) == 3, "vmap");
+  expect(
+      jit::vmap([](Tensor x, Tensor y) { return sum(x * y); }, {0, jit::no_axis})(ones({3, 2}), ones({2})).size(0) == 3,
+      "vmap");
   expect(jit::jvp(cube, std::tuple{ones({2})}, std::tuple{ones({2})}).second.numel() == 1, "jvp");
   Variable w(ones({2}), "w");
   w.requires_grad();
@@ -127,9 +132,10 @@ void host_functions() {
   auto doubled = jit::custom_op({
       .name = "doubled",
       .shape = [](auto in) { return in[0]; },
-      .cpu = [](auto in, auto out) {
-        for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = 2 * in[0].data[i];
-      },
+      .cpu =
+          [](auto in, auto out) {
+            for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = 2 * in[0].data[i];
+          },
       .vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{2 * dout}; },
   });
   auto raised = jit::disable([&calls](const Tensor& x, int by) {
@@ -140,13 +146,15 @@ void host_functions() {
   auto f = jit::compile([=, &calls](Tensor x) {
     jit::check(x >= 0, "negative: {}", x);
     jit::callback([&calls](const Tensor&) { ++calls; }, x);
-    Tensor y = jit::callback([](std::vector<float> in) { return in[0]; }, jit::ResultSpec{.shape = {}, .dtype = DType::f32, .pure = true}, x);
+    Tensor y = jit::callback([](std::vector<float> in) { return in[0]; },
+                             jit::ResultSpec{.shape = {}, .dtype = DType::f32, .pure = true}, x);
     return raised(doubled(block(x)), 1) + y;
   });
   for (int i = 0; i < 3; ++i) f(zeros({2}));
   expect(item<float>(sum(f(zeros({2})))) == 2, "host functions");
   expect(calls == 8, "each effect runs once in each call");
-  expect(item<float>(sum(jit::grad([=](Tensor x) { return sum(doubled(x)); })(ones({2})))) == 4, "derivative of a custom op");
+  expect(item<float>(sum(jit::grad([=](Tensor x) { return sum(doubled(x)); })(ones({2})))) == 4,
+         "derivative of a custom op");
 }
 
 void errors() {
@@ -162,8 +170,7 @@ void errors() {
       return x;
     })(zeros({1}));
     expect(false, "a check fails");
-  } catch (const UserError&) {
-  }
+  } catch (const UserError&) {}
 }
 
 }  // namespace

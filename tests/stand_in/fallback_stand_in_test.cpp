@@ -21,8 +21,12 @@ struct Declining {
   std::function<void(std::string_view, std::string_view)> sink = Context::get().sink;
   explicit Declining(std::function<bool(const Kernel&)> which) {
     jit::reset();
-    stand_ins().first.declines = [which = std::move(which)](const Kernel& kernel) { return which(kernel) ? std::string("a stand-in's whim") : std::string(); };
-    Context::get().sink = [this](std::string_view topic, std::string_view line) { log.push_back(std::string(topic) + ": " + std::string(line)); };
+    stand_ins().first.declines = [which = std::move(which)](const Kernel& kernel) {
+      return which(kernel) ? std::string("a stand-in's whim") : std::string();
+    };
+    Context::get().sink = [this](std::string_view topic, std::string_view line) {
+      log.push_back(std::string(topic) + ": " + std::string(line));
+    };
   }
   ~Declining() {
     stand_ins().first.declines = nullptr;
@@ -73,11 +77,14 @@ TEST_CASE("fallback: views, gathers, numbers of the host, several results, resul
   Floats counted(24);
   std::iota(counted.begin(), counted.end(), 0.f);
   const Tensor x = copy_of(counted, {4, 6}), index = tensor({std::int64_t{3}, std::int64_t{0}, std::int64_t{2}});
-  auto f = jit::compile([](Tensor v, Tensor at, Scalar s) {
-    Tensor u = v * s;
-    u.at(all, slice(1, 3)) = 0;
-    return std::tuple{transpose(v, 0, 1)(slice(2, 5)) * s, take(v, at) + s, u, softmax(v, 1), matmul(v, transpose(v, 0, 1)), concat({v, v * 2}, 0)};
-  }, allowed);
+  auto f = jit::compile(
+      [](Tensor v, Tensor at, Scalar s) {
+        Tensor u = v * s;
+        u.at(all, slice(1, 3)) = 0;
+        return std::tuple{transpose(v, 0, 1)(slice(2, 5)) * s, take(v, at) + s,      u, softmax(v, 1),
+                          matmul(v, transpose(v, 0, 1)),       concat({v, v * 2}, 0)};
+      },
+      allowed);
   const auto there = f(x, index, 2);
   stand_ins().first.declines = nullptr;
   const auto here = f(x.to(Device::cpu()), index.to(Device::cpu()), 2);
@@ -105,7 +112,9 @@ TEST_CASE("fallback: errors of the host's kernel have the user's line, and nothi
 
 TEST_CASE("fallback: in loops, behind reads of values, in lazy statements by the switch of the process") {
   Declining declining(reduces);
-  auto f = jit::compile([](Tensor x) { return jit::fori_loop(0, 3, [](Scalar, Tensor y) { return y + sum(y, 1, keepdim); }, x); }, allowed);
+  auto f = jit::compile(
+      [](Tensor x) { return jit::fori_loop(0, 3, [](Scalar, Tensor y) { return y + sum(y, 1, keepdim); }, x); },
+      allowed);
   CHECK(to_vector<float>(f(ones({1, 2}))) == Floats{27, 27});
   auto g = jit::compile([](Tensor x) { return item(x(0, 0) * 2) > 1 ? sum(x, 1) : sum(x, 0); }, allowed);
   CHECK(to_vector<float>(g(ones({2, 2}))) == Floats{2, 2});

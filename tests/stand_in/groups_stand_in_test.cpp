@@ -1,4 +1,5 @@
-// Calls that are enqueued as one (reduce_overhead), on the stand-in device, which runs a group in any order that it allows.
+// Calls that are enqueued as one (reduce_overhead), on the stand-in device, which runs a group in any order that it
+// allows.
 #include "catch.hpp"
 #include "device_checks.hpp"
 #include "stand_in_device.hpp"
@@ -11,8 +12,8 @@
 
 using namespace sinter;
 using sinter_test::Network;
-using sinter_test::training_step;
 using sinter_test::stand_in_device;
+using sinter_test::training_step;
 using Floats = std::vector<float>;
 
 namespace {
@@ -35,7 +36,8 @@ TEST_CASE("a training step as one group learns what it learns kernel by kernel, 
   auto grouped = jit::compile(training_step(), as_one());
   auto plain = jit::compile(training_step());
   const Tensor x = randn({5, 7}), y = randn({5, 3});
-  eval(x), eval(y);
+  eval(x);
+  eval(y);
   std::vector<Tensor> held;
   for (int i = 0; i < 30; ++i) {
     Tensor loss, want;
@@ -49,13 +51,17 @@ TEST_CASE("a training step as one group learns what it learns kernel by kernel, 
 }
 
 TEST_CASE("sizes alternate, and results are held") {
-  auto body = [](Tensor x, Tensor w) { const Tensor h = exp(matmul(x, w)); return std::tuple(sum(h, 0), sum(h, 1) * 2, softmax(h, 1)); };
+  auto body = [](Tensor x, Tensor w) {
+    const Tensor h = exp(matmul(x, w));
+    return std::tuple(sum(h, 0), sum(h, 1) * 2, softmax(h, 1));
+  };
   auto grouped = jit::compile(body, as_one());
   auto plain = jit::compile(body);
   std::vector<std::tuple<Tensor, Tensor, Tensor>> held, wanted;
   for (int i = 0; i < 12; ++i) {
     const Tensor x = randn({i % 2 == 0 ? 3 : 4 + i, 5}) * 0.2f, w = randn({5, 6}) * 0.2f;
-    held.push_back(grouped(x, w)), wanted.push_back(plain(x, w));
+    held.push_back(grouped(x, w));
+    wanted.push_back(plain(x, w));
   }
   for (std::size_t i = 0; i < held.size(); ++i) {
     CHECK(to_vector<float>(std::get<0>(held[i])) == to_vector<float>(std::get<0>(wanted[i])));
@@ -65,8 +71,12 @@ TEST_CASE("sizes alternate, and results are held") {
 }
 
 TEST_CASE("a step that the host runs stands between two groups") {
-  auto tripled = jit::custom_op({.name = "tripled_between", .shape = [](auto in) { return in[0]; },
-                                 .cpu = [](auto in, auto out) { for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = 3 * in[0].data[i]; }});
+  auto tripled = jit::custom_op({.name = "tripled_between",
+                                 .shape = [](auto in) { return in[0]; },
+                                 .cpu =
+                                     [](auto in, auto out) {
+                                       for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = 3 * in[0].data[i];
+                                     }});
   auto body = [=](Tensor x) {
     const Tensor a = matmul(x, x), b = tripled(exp(matmul(a, x)));
     return matmul(matmul(b, a), x);
@@ -83,7 +93,13 @@ TEST_CASE("a step that the host runs stands between two groups") {
 
 TEST_CASE("the body of a loop is a group; one kernel is none") {
   auto loop = [](Tensor x, Tensor w) {
-    return jit::fori_loop(0, 20, [&](Scalar, Tensor y) { const Tensor h = matmul(y, w); return h / (1 + sum(abs(h))); }, x);
+    return jit::fori_loop(
+        0, 20,
+        [&](Scalar, Tensor y) {
+          const Tensor h = matmul(y, w);
+          return h / (1 + sum(abs(h)));
+        },
+        x);
   };
   auto f = jit::compile(loop, as_one());
   const Tensor x = ones({3, 4}), w = randn({4, 4});
@@ -113,12 +129,25 @@ TEST_CASE("a function that reads values is a group on each side of the reading")
 }
 
 TEST_CASE("what waits for nothing as kernels waits for nothing as groups, and an error reaches the caller") {
-  auto failing = jit::custom_op({.name = "failing_between", .shape = [](auto in) { return in[0]; }, .cpu = [](auto, auto) { throw UserError("failing_between", "as asked"); }});
-  auto f = jit::compile([=](Tensor x, Tensor y) { const Tensor a = exp(x) / sum(x); return sum(failing(a) * y); }, as_one());
+  auto failing = jit::custom_op({.name = "failing_between",
+                                 .shape = [](auto in) { return in[0]; },
+                                 .cpu = [](auto, auto) { throw UserError("failing_between", "as asked"); }});
+  auto f = jit::compile(
+      [=](Tensor x, Tensor y) {
+        const Tensor a = exp(x) / sum(x);
+        return sum(failing(a) * y);
+      },
+      as_one());
   const Tensor x = ones({4});
   CHECK_THROWS_AS(to_vector<float>(f(x, x)), Error);
-  auto g = jit::compile([](Tensor v) { const Tensor a = exp(v) / sum(v); return sum(a * a, 0); }, as_one());
-  eval(x), g(x);
+  auto g = jit::compile(
+      [](Tensor v) {
+        const Tensor a = exp(v) / sum(v);
+        return sum(a * a, 0);
+      },
+      as_one());
+  eval(x);
+  g(x);
   const int waits = stand_in_device().waits;
   const Tensor y = g(x);
   CHECK(stand_in_device().waits == waits);

@@ -1,5 +1,5 @@
-// What makes this program run on the stand-in device: tensors that name no device are made there. And what the stand-in itself
-// promises.
+// What makes this program run on the stand-in device: tensors that name no device are made there. And what the stand-in
+// itself promises.
 // Listeners need more of Catch2 than tests do: this file is built without the precompiled header.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include "catch.hpp"
@@ -46,19 +46,28 @@ TEST_CASE("on the stand-in, work waits until it is waited for, and addresses are
 }
 
 TEST_CASE("on a device, loops with known trip counts wait for nothing; a condition is waited for once a turn") {
-  auto counted = jit::compile([](Tensor x) { return jit::fori_loop(0, 50, [](Scalar k, Tensor y) { return y + k; }, x); });
-  auto stacked = jit::compile([](Tensor xs) { return jit::scan([](Tensor t, Tensor x) { return std::tuple{t + x, t * 10}; }, zeros({2}), xs); });
-  auto until = jit::compile([](Tensor x) { return jit::while_loop([](Tensor y) { return sum(y) < 100; }, [](Tensor y) { return y * 2; }, x); });
+  auto counted =
+      jit::compile([](Tensor x) { return jit::fori_loop(0, 50, [](Scalar k, Tensor y) { return y + k; }, x); });
+  auto stacked = jit::compile([](Tensor xs) {
+    return jit::scan([](Tensor t, Tensor x) { return std::tuple{t + x, t * 10}; }, zeros({2}), xs);
+  });
+  auto until = jit::compile([](Tensor x) {
+    return jit::while_loop([](Tensor y) { return sum(y) < 100; }, [](Tensor y) { return y * 2; }, x);
+  });
   const Tensor x = ones({4}), xs = ones({3, 2});
-  eval(x), eval(xs);
-  counted(x), stacked(xs), until(x);   // compiled
+  eval(x);
+  eval(xs);
+  // compiled
+  counted(x);
+  stacked(xs);
+  until(x);
   Tensor y;
   CHECK(waits_of([&] { y = counted(x); }) == 0);
   CHECK(to_vector<float>(y) == Floats(4, 1226));
   std::tuple<Tensor, Tensor> s;
   CHECK(waits_of([&] { s = stacked(xs); }) == 0);
   CHECK(to_vector<float>(std::get<0>(s)) == Floats{3, 3});
-  CHECK(waits_of([&] { y = until(x); }) == 6);   // 4, 8, 16, 32, 64, 128
+  CHECK(waits_of([&] { y = until(x); }) == 6);  // 4, 8, 16, 32, 64, 128
   CHECK(to_vector<float>(y) == Floats(4, 32));
 }
 
@@ -68,7 +77,8 @@ TEST_CASE("on a device, a branch by a number of the call waits for nothing") {
   });
   const Tensor x = ones({3});
   eval(x);
-  f(x, 1.f), f(x, -1.f);
+  f(x, 1.f);
+  f(x, -1.f);
   Tensor y, z;
   INFO(f.explain(x, 3.f).text());
   CHECK(waits_of([&] { y = f(x, 3.f), z = f(x, -3.f); }) == 0);
@@ -77,7 +87,8 @@ TEST_CASE("on a device, a branch by a number of the call waits for nothing") {
 }
 
 TEST_CASE("on a device, an operand of control flow in host memory is refused with the line") {
-  auto f = jit::compile([](Tensor x, Tensor table) { return jit::fori_loop(0, 3, [&](Scalar, Tensor y) { return y + table; }, x); });
+  auto f = jit::compile(
+      [](Tensor x, Tensor table) { return jit::fori_loop(0, 3, [&](Scalar, Tensor y) { return y + table; }, x); });
   const Tensor table = ones({4}, {.device = Device::cpu()});
   try {
     f(ones({4}), table);
@@ -92,7 +103,8 @@ TEST_CASE("on a device, repeated blocks run as regions") {
     Tensor w, b;
   };
   auto f = jit::compile([](Tensor x, std::vector<Layer> layers) {
-    for (const Layer& layer : layers) x = layer_norm(x + tanh(matmul(x, layer.w) + layer.b), {8}, ones({8}), zeros({8}));
+    for (const Layer& layer : layers)
+      x = layer_norm(x + tanh(matmul(x, layer.w) + layer.b), {8}, ones({8}), zeros({8}));
     return x;
   });
   manual_seed(3);
@@ -118,11 +130,19 @@ TEST_CASE("on a device, a custom op with a function for it enqueues; one without
       for (std::int64_t i = 0; i < n; ++i) static_cast<float*>(sinter_test::StandInMemory::here(to))[i] = 2 * x[i];
     });
   };
-  auto doubled = jit::custom_op({.name = "doubled_there", .shape = [](auto in) { return in[0]; }, .cuda = double_there,
-                                 .vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * 2}; }});
-  auto tripled = jit::custom_op({.name = "tripled_here", .shape = [](auto in) { return in[0]; },
-                                 .cpu = [](auto in, auto out) { for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = 3 * in[0].data[i]; }});
-  auto counted = jit::custom_op({.name = "counted_there", .shape = [](auto in) { return in[0]; }, .cuda = double_there, .pure = false});
+  auto doubled =
+      jit::custom_op({.name = "doubled_there",
+                      .shape = [](auto in) { return in[0]; },
+                      .cuda = double_there,
+                      .vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * 2}; }});
+  auto tripled = jit::custom_op({.name = "tripled_here",
+                                 .shape = [](auto in) { return in[0]; },
+                                 .cpu =
+                                     [](auto in, auto out) {
+                                       for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = 3 * in[0].data[i];
+                                     }});
+  auto counted = jit::custom_op(
+      {.name = "counted_there", .shape = [](auto in) { return in[0]; }, .cuda = double_there, .pure = false});
   const Tensor x = ones({3});
   eval(x);
   auto f = jit::compile([=](Tensor v) { return doubled(v + 1) * 3; });
@@ -134,8 +154,11 @@ TEST_CASE("on a device, a custom op with a function for it enqueues; one without
   CHECK(to_vector<float>(jit::grad([=](Tensor v) { return sum(doubled(v)); })(x)) == Floats(3, 2));
   CHECK(to_vector<float>(jit::compile([=](Tensor v) { return tripled(v * 2) + 1; })(x)) == Floats(3, 7));
   CHECK(to_vector<float>(counted(x)) == Floats(3, 2));
-  CHECK(to_vector<float>(jit::compile([=](Tensor v) { return jit::fori_loop(0, 3, [=](Scalar, Tensor t) { return counted(t); }, v); })(x)) == Floats(3, 8));
-  CHECK(to_vector<float>(jit::compile([=](Tensor v, Scalar s) { return doubled(Tensor(s).to(DType::f32)) + v; })(x, 4)) == Floats(3, 9));
+  CHECK(to_vector<float>(jit::compile([=](Tensor v) {
+          return jit::fori_loop(0, 3, [=](Scalar, Tensor t) { return counted(t); }, v);
+        })(x)) == Floats(3, 8));
+  CHECK(to_vector<float>(jit::compile([=](Tensor v, Scalar s) { return doubled(Tensor(s).to(DType::f32)) + v; })(
+            x, 4)) == Floats(3, 9));
   try {
     to_vector<float>(doubled(ones({3}, {.device = Device::cpu()})));
     FAIL("not refused");

@@ -1,4 +1,5 @@
-// Copies between the host and devices inside compiled functions and lazy statements; functions on several devices. On the stand-in.
+// Copies between the host and devices inside compiled functions and lazy statements; functions on several devices. On
+// the stand-in.
 #include "catch.hpp"
 #include "stand_in_device.hpp"
 
@@ -25,7 +26,8 @@ int waits() { return stand_in_device().waits; }
 bool is_close(const Tensor& a, const Tensor& b) {
   const Floats x = to_vector<float>(a), y = to_vector<float>(b);
   bool is_equal = x.size() == y.size();
-  for (std::size_t i = 0; is_equal && i < x.size(); ++i) is_equal = std::abs(x[i] - y[i]) <= 1e-5f * (1 + std::abs(y[i]));
+  for (std::size_t i = 0; is_equal && i < x.size(); ++i)
+    is_equal = std::abs(x[i] - y[i]) <= 1e-5f * (1 + std::abs(y[i]));
   return is_equal;
 }
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
@@ -54,7 +56,8 @@ TEST_CASE("to: one wait for one copy to the host, none for what stays") {
   auto back = jit::compile([](Tensor x) { return (x.to(there) * 2).to(here); });
   auto stays = jit::compile([](Tensor x) { return x.to(there) * 2; });
   const Tensor x = host({5});
-  back(x), stays(x);
+  back(x);
+  stays(x);
   int before = waits();
   const Tensor y = stays(x);
   CHECK(waits() == before);
@@ -158,7 +161,7 @@ TEST_CASE("to: outside compiled functions, data are copied at once and statement
   CHECK(to_vector<float>(x) == Floats{1, 2, 3});
   const Tensor doubled = x * 2;
   int before = waits();
-  const Tensor y = doubled.to(here) + 1;   // nothing has run
+  const Tensor y = doubled.to(here) + 1;  // nothing has run
   CHECK(waits() == before);
   CHECK(y.device() == here);
   CHECK(to_vector<float>(y) == Floats{3, 5, 7});
@@ -188,7 +191,7 @@ TEST_CASE("to: from device to device, inside a function") {
   const Tensor a0 = a.to(there), b1 = b.to(other);
   const int before = waits(), across = stand_in_device().copies_across;
   const auto [y, z] = f(a0, b1);
-  CHECK(waits() == before);   // the host waits for nothing
+  CHECK(waits() == before);  // the host waits for nothing
   CHECK(stand_in_device().copies_across == across + 1);
   CHECK(y.device() == other);
   CHECK(z.device() == there);
@@ -217,7 +220,8 @@ TEST_CASE("to: a captured tensor of the host is copied once, not at each call") 
   const Tensor table = host({5}, 2);
   auto f = jit::compile([=](Tensor x) { return x * table.to(there); });
   const Tensor x = host({5}).to(there);
-  f(x), f(x);
+  f(x);
+  f(x);
   const int before = stand_in_device().copies_from_host;
   const Tensor y = f(x);
   CHECK(stand_in_device().copies_from_host == before);
@@ -226,7 +230,7 @@ TEST_CASE("to: a captured tensor of the host is copied once, not at each call") 
 
 TEST_CASE("to: numbers of the host, in and out of devices") {
   auto f = jit::compile([](Tensor x, Tensor schedule, Scalar s) {
-    const Tensor rate = sum(schedule) * s;          // of the host, a number for the device
+    const Tensor rate = sum(schedule) * s;  // of the host, a number for the device
     const Tensor y = x.to(there) * rate;
     return std::tuple{y, sum(y).to(here) + rate};
   });
@@ -320,13 +324,16 @@ TEST_CASE("to: random numbers of the device are the same when they are copied") 
 }
 
 TEST_CASE("to: text of graphs reads back, and the verifier knows the device") {
-  const Graph graph = parse_graph("graph(%0: f32[4]) {\n  %1: f32[4]@cuda:1 = to(%0) {device=cuda:1}\n  %2: f32[4]@cuda:1 = exp(%1)\n  %3: f32[4] = to(%2)\n  return %3, %2\n}\n");
+  const Graph graph = parse_graph(
+      "graph(%0: f32[4]) {\n  %1: f32[4]@cuda:1 = to(%0) {device=cuda:1}\n  %2: f32[4]@cuda:1 = exp(%1)\n  %3: f32[4] "
+      "= to(%2)\n  return %3, %2\n}\n");
   verify(graph);
   CHECK(structurally_equal(graph, parse_graph(graph.text())));
   CHECK(graph.type(graph.outputs()[1]).device == other);
   GraphBuilder builder;
   const Value x = builder.input({DType::f32, here, {Dim(4)}});
-  const Value y = builder.add_typed(op_info<ops::To>, {&x, 1}, Attrs{.device = there}, TypeList(1, Type{DType::f32, here, {Dim(4)}}), {});
+  const Value y = builder.add_typed(op_info<ops::To>, {&x, 1}, Attrs{.device = there},
+                                    TypeList(1, Type{DType::f32, here, {Dim(4)}}), {});
   CHECK_THROWS_AS(verify(builder.finish({&y, 1})), InternalError);
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-sinter::Tensor doubled(const sinter::Tensor& x);   // second.cpp
+sinter::Tensor doubled(const sinter::Tensor& x);  // second.cpp
 
 int main() {
   using namespace sinter;

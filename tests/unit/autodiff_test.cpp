@@ -1,5 +1,5 @@
-// Gradients and second derivatives of every op that has them, against central differences of the oracle's values; and what
-// differentiate() refuses, prunes and leaves zero.
+// Gradients and second derivatives of every op that has them, against central differences of the oracle's values; and
+// what differentiate() refuses, prunes and leaves zero.
 #include "../catch.hpp"
 #include "../graph_evaluator.hpp"
 
@@ -27,8 +27,8 @@ struct GradientRow {
   std::vector<Extents> inputs;
   Val (*function)(Vals);
   double low = -2, high = 2;
-  std::int64_t dynamic = 0;   // inputs' extents of this value are symbolic in a second run
-  bool second = true;         // second derivatives hold too
+  std::int64_t dynamic = 0;  // inputs' extents of this value are symbolic in a second run
+  bool second = true;        // second derivatives hold too
 };
 
 /// Numbers between low and high in an irregular order: the golden ratio's multiples modulo 1.
@@ -53,7 +53,8 @@ Graph loss_graph(const GradientRow& row, bool is_dynamic) {
   std::vector<Val> inputs;
   for (const Extents& extents : row.inputs) {
     Shape shape;
-    for (std::int64_t extent : extents) shape.push_back(is_dynamic && extent == row.dynamic ? Dim::symbol(0) : Dim(extent));
+    for (std::int64_t extent : extents)
+      shape.push_back(is_dynamic && extent == row.dynamic ? Dim::symbol(0) : Dim(extent));
     inputs.push_back({&builder, builder.input({DType::f64, {}, shape}), {}});
   }
   if (is_dynamic) builder.symbols().resize(1);
@@ -153,7 +154,9 @@ const std::vector<GradientRow>& elementwise_rows() {
       {"minimum", {{6}, {2, 6}}, binary<ops::Minimum>},
       {"clamp", {{9}, {1}, {1}}, [](Vals in) { return apply(op_info<ops::Clamp>, {in[0], in[1] - 1, in[2] + 0.5}); }},
       {"where", {{2, 4}, {4}}, [](Vals in) { return where(gt(in[0], in[1]), square(in[0]), in[1] * 3); }},
-      {"a constant is no part", {{4}}, [](Vals in) { return in[0] * apply(op_info<ops::StopGradient>, {number(in[0], 2)}) + 1; }},
+      {"a constant is no part",
+       {{4}},
+       [](Vals in) { return in[0] * apply(op_info<ops::StopGradient>, {number(in[0], 2)}) + 1; }},
   };
   return rows;
 }
@@ -174,26 +177,62 @@ const std::vector<GradientRow>& structured_rows() {
       {"amin, kept", {{2, 3, 4}}, reduce_kept<ops::Amin>, -2, 2, 4},
       {"mean", {{2, 3, 4}}, [](Vals in) { return mean(square(in[0]), {1}); }, -2, 2, 3},
       {"mean, kept", {{2, 3, 4}}, reduce_kept<ops::Mean>, -2, 2, 4},
-      {"var", {{2, 5}}, [](Vals in) { return apply(op_info<ops::Var>, {in[0]}, Attrs{.axes = {1}, .value = 1}); }, -2, 2, 5},
+      {"var",
+       {{2, 5}},
+       [](Vals in) { return apply(op_info<ops::Var>, {in[0]}, Attrs{.axes = {1}, .value = 1}); },
+       -2,
+       2,
+       5},
       {"reshape", {{2, 6}}, [](Vals in) { return square(reshape(in[0], {in[0].shape()[0], 3, 2})); }, -2, 2, 2},
       {"permute", {{2, 3, 4}}, [](Vals in) { return square(permute(in[0], {2, 0, 1})); }, -2, 2, 3},
       {"expand", {{3, 1}}, [](Vals in) { return square(expand(in[0], {2, in[0].shape()[0], 4})); }, -2, 2, 3},
-      {"slice", {{5, 4}}, [](Vals in) { return square(slice(in[0], {1, 0}, {5, in[0].shape()[1]}, {2, 1})); }, -2, 2, 4},
+      {"slice",
+       {{5, 4}},
+       [](Vals in) { return square(slice(in[0], {1, 0}, {5, in[0].shape()[1]}, {2, 1})); },
+       -2,
+       2,
+       4},
       {"windows that touch", {{7, 5}}, [](Vals in) { return square(windows(in[0], {0, 1}, {2, 2, 2, 2})); }},
-      {"windows that overlap", {{6, 5}}, [](Vals in) { return square(windows(in[0], {0, 1}, {3, 1, 2, 1})); }, -2, 2, 6},
-      {"windows that overlap, with strides", {{8, 7}}, [](Vals in) { return square(windows(in[0], {1, 0}, {3, 2, 4, 3})); }},
+      {"windows that overlap",
+       {{6, 5}},
+       [](Vals in) { return square(windows(in[0], {0, 1}, {3, 1, 2, 1})); },
+       -2,
+       2,
+       6},
+      {"windows that overlap, with strides",
+       {{8, 7}},
+       [](Vals in) { return square(windows(in[0], {1, 0}, {3, 2, 4, 3})); }},
       {"windows with gaps", {{8}}, [](Vals in) { return square(windows(in[0], {0}, {2, 3})); }},
       {"windows of one", {{6}}, [](Vals in) { return square(windows(in[0], {0}, {1, 2})); }},
-      {"windows of mixed kinds", {{2, 6, 6}}, [](Vals in) { return square(windows(in[0], {1, 2}, {2, 2, 3, 1})); }, -2, 2, 2},
-      {"update_slice", {{5, 4}, {2, 4}}, [](Vals in) { return square(update_slice(in[0], in[1], {1, 0}, {3, 1})); }, -2, 2, 4},
+      {"windows of mixed kinds",
+       {{2, 6, 6}},
+       [](Vals in) { return square(windows(in[0], {1, 2}, {2, 2, 3, 1})); },
+       -2,
+       2,
+       2},
+      {"update_slice",
+       {{5, 4}, {2, 4}},
+       [](Vals in) { return square(update_slice(in[0], in[1], {1, 0}, {3, 1})); },
+       -2,
+       2,
+       4},
       {"pad", {{2, 3}}, [](Vals in) { return square(pad(in[0], {1, 0}, {0, 2}, 1.5)); }, -2, 2, 3},
-      {"concat", {{2, 3}, {2, 1}, {2, 3}},
-       [](Vals in) { return square(apply(op_info<ops::Concat>, in, Attrs{.axes = {1}})); }, -2, 2, 3},
+      {"concat",
+       {{2, 3}, {2, 1}, {2, 3}},
+       [](Vals in) { return square(apply(op_info<ops::Concat>, in, Attrs{.axes = {1}})); },
+       -2,
+       2,
+       3},
       {"matmul", {{3, 4}, {4, 2}}, binary<ops::Matmul>, -2, 2, 4},
       {"matmul, batches", {{2, 3, 4}, {2, 4, 5}}, binary<ops::Matmul>, -2, 2, 2},
       {"matmul of one value with itself", {{3, 3}}, [](Vals in) { return matmul(in[0], transpose(in[0])); }, -2, 2, 3},
       {"take", {{5, 3}}, [](Vals in) { return square(take(in[0], halves(in[0], {2, 4}), 0)); }, -2, 2, 3},
-      {"scatter_add", {{4, 3}}, [](Vals in) { return square(scatter_add(halves(in[0], {4}), in[0], {6, in[0].shape()[1]}, 0)); }, -2, 2, 3},
+      {"scatter_add",
+       {{4, 3}},
+       [](Vals in) { return square(scatter_add(halves(in[0], {4}), in[0], {6, in[0].shape()[1]}, 0)); },
+       -2,
+       2,
+       3},
   };
   return rows;
 }
@@ -211,26 +250,62 @@ const std::vector<GradientRow>& network_rows() {
       {"softmax", {{3, 4}}, reduce<ops::Softmax>, -2, 2, 4},
       {"log_softmax", {{3, 4}}, reduce<ops::LogSoftmax>, -2, 2, 3},
       {"logsumexp", {{3, 4}}, reduce<ops::Logsumexp>, -2, 2, 4},
-      {"layer_norm", {{3, 5}, {5}, {5}},
-       [](Vals in) { return apply(op_info<ops::LayerNorm>, in, Attrs{.axes = {1}, .value = 1e-5}); }, -2, 2, 5},
-      {"layer_norm over two axes", {{3, 2, 2}, {2, 2}, {2, 2}},
-       [](Vals in) { return apply(op_info<ops::LayerNorm>, in, Attrs{.axes = {1, 2}, .value = 1e-5}); }, -2, 2, 3},
-      {"cross_entropy", {{4, 3}},
-       [](Vals in) { return apply(op_info<ops::CrossEntropy>, {in[0], class_numbers(in[0], 3)}); }, -2, 2, 4},
+      {"layer_norm",
+       {{3, 5}, {5}, {5}},
+       [](Vals in) { return apply(op_info<ops::LayerNorm>, in, Attrs{.axes = {1}, .value = 1e-5}); },
+       -2,
+       2,
+       5},
+      {"layer_norm over two axes",
+       {{3, 2, 2}, {2, 2}, {2, 2}},
+       [](Vals in) { return apply(op_info<ops::LayerNorm>, in, Attrs{.axes = {1, 2}, .value = 1e-5}); },
+       -2,
+       2,
+       3},
+      {"cross_entropy",
+       {{4, 3}},
+       [](Vals in) { return apply(op_info<ops::CrossEntropy>, {in[0], class_numbers(in[0], 3)}); },
+       -2,
+       2,
+       4},
       {"mse_loss", {{3, 4}, {4}}, binary<ops::MseLoss>, -2, 2, 4},
-      {"conv2d", {{2, 2, 5, 4}, {3, 2, 3, 2}},
-       [](Vals in) { return apply(op_info<ops::Conv2d>, in, Attrs{.steps = {1, 1, 0, 0}}); }, -1, 1, 5},
-      {"conv2d with strides and padding", {{1, 2, 6, 5}, {2, 2, 3, 3}},
-       [](Vals in) { return apply(op_info<ops::Conv2d>, in, Attrs{.steps = {2, 3, 1, 2}}); }, -1, 1, 1},
-      {"conv2d padded past its kernel", {{1, 1, 3, 3}, {2, 1, 1, 2}},
-       [](Vals in) { return apply(op_info<ops::Conv2d>, in, Attrs{.steps = {1, 1, 1, 3}}); }, -1, 1},
-      {"max_pool2d", {{2, 2, 5, 4}}, [](Vals in) { return apply(op_info<ops::MaxPool2d>, in, Attrs{.steps = {2, 2, 2, 2}}); }, -2, 2},
-      {"max_pool2d that overlaps", {{1, 2, 5, 5}},
+      {"conv2d",
+       {{2, 2, 5, 4}, {3, 2, 3, 2}},
+       [](Vals in) { return apply(op_info<ops::Conv2d>, in, Attrs{.steps = {1, 1, 0, 0}}); },
+       -1,
+       1,
+       5},
+      {"conv2d with strides and padding",
+       {{1, 2, 6, 5}, {2, 2, 3, 3}},
+       [](Vals in) { return apply(op_info<ops::Conv2d>, in, Attrs{.steps = {2, 3, 1, 2}}); },
+       -1,
+       1,
+       1},
+      {"conv2d padded past its kernel",
+       {{1, 1, 3, 3}, {2, 1, 1, 2}},
+       [](Vals in) { return apply(op_info<ops::Conv2d>, in, Attrs{.steps = {1, 1, 1, 3}}); },
+       -1,
+       1},
+      {"max_pool2d",
+       {{2, 2, 5, 4}},
+       [](Vals in) { return apply(op_info<ops::MaxPool2d>, in, Attrs{.steps = {2, 2, 2, 2}}); },
+       -2,
+       2},
+      {"max_pool2d that overlaps",
+       {{1, 2, 5, 5}},
        [](Vals in) { return apply(op_info<ops::MaxPool2d>, in, Attrs{.steps = {3, 2, 2, 1}}); }},
-      {"avg_pool2d", {{2, 1, 4, 4}}, [](Vals in) { return apply(op_info<ops::AvgPool2d>, in, Attrs{.steps = {2, 2, 2, 2}}); }, -2, 2, 2},
+      {"avg_pool2d",
+       {{2, 1, 4, 4}},
+       [](Vals in) { return apply(op_info<ops::AvgPool2d>, in, Attrs{.steps = {2, 2, 2, 2}}); },
+       -2,
+       2,
+       2},
       {"attention", {{2, 3, 4}, {2, 5, 4}, {2, 5, 2}}, attention, -1, 1, 4},
-      {"attention, causal, with a mask", {{3, 2}, {3, 2}, {3, 2}, {3, 3}},
-       [](Vals in) { return apply(op_info<ops::ScaledDotProductAttention>, in, Attrs{.value = 0.7, .keepdim = true}); }, -1, 1},
+      {"attention, causal, with a mask",
+       {{3, 2}, {3, 2}, {3, 2}, {3, 3}},
+       [](Vals in) { return apply(op_info<ops::ScaledDotProductAttention>, in, Attrs{.value = 0.7, .keepdim = true}); },
+       -1,
+       1},
   };
   return rows;
 }
@@ -261,7 +336,8 @@ std::vector<Array> gradients(std::string_view text, const std::vector<Array>& in
 }
 
 int count_nodes(const Graph& graph, std::string_view op) {
-  return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& n) { return n.op->name == op; }));
+  return static_cast<int>(
+      std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& n) { return n.op->name == op; }));
 }
 
 }  // namespace
@@ -272,8 +348,9 @@ TEST_CASE("gradients of network layers") { check_rows(network_rows()); }
 
 TEST_CASE("derivatives where the formula alone would fail") {
   SECTION("relu and abs at 0") {
-    const auto g = gradients("graph(%0: f64[3]) { %1 = relu(%0); %2 = abs(%0); %3 = add(%1, %2); %4 = sum(%3) {axes=[0]}; return %4 }",
-                             {{DType::f64, {3}, {-1, 0, 2}}});
+    const auto g = gradients(
+        "graph(%0: f64[3]) { %1 = relu(%0); %2 = abs(%0); %3 = add(%1, %2); %4 = sum(%3) {axes=[0]}; return %4 }",
+        {{DType::f64, {3}, {-1, 0, 2}}});
     CHECK(g[0].data == std::vector<Number>{-1, 0, 2});
   }
   SECTION("pow at base 0 and at exponent 0") {
@@ -291,20 +368,24 @@ TEST_CASE("derivatives where the formula alone would fail") {
     for (std::size_t i = 0; i < expected.size(); ++i) CHECK(static_cast<double>(g[0].data[i]) == Approx(expected[i]));
   }
   SECTION("equal extremes share") {
-    const auto g = gradients("graph(%0: f64[4]) { %1 = amax(%0) {axes=[0]}; return %1 }", {{DType::f64, {4}, {3, 1, 3, 2}}});
+    const auto g =
+        gradients("graph(%0: f64[4]) { %1 = amax(%0) {axes=[0]}; return %1 }", {{DType::f64, {4}, {3, 1, 3, 2}}});
     CHECK(g[0].data == std::vector<Number>{0.5, 0, 0.5, 0});
-    const auto pair = gradients("graph(%0: f64[], %1: f64[]) { %2 = maximum(%0, %1); return %2 }", {scalar(2), scalar(2)});
+    const auto pair =
+        gradients("graph(%0: f64[], %1: f64[]) { %2 = maximum(%0, %1); return %2 }", {scalar(2), scalar(2)});
     CHECK(pair[0].data[0] == 0.5);
     CHECK(pair[1].data[0] == 0.5);
   }
   SECTION("the branch not taken gives no NaN") {
-    const auto g = gradients("graph(%0: f64[2]) { %1 = where(gt(%0, 0), log(%0), 0); %2 = sum(%1) {axes=[0]}; return %2 }",
-                             {{DType::f64, {2}, {2, -1}}});
+    const auto g =
+        gradients("graph(%0: f64[2]) { %1 = where(gt(%0, 0), log(%0), 0); %2 = sum(%1) {axes=[0]}; return %2 }",
+                  {{DType::f64, {2}, {2, -1}}});
     CHECK(g[0].data == std::vector<Number>{0.5, 0});
   }
   SECTION("softmax of large logits") {
-    const auto g = gradients("graph(%0: f64[1, 2]) { %1 = full {shape=[1], dtype=i64, integer=1}; %2 = cross_entropy(%0, %1); return %2 }",
-                             {{DType::f64, {1, 2}, {1e6, -1e6}}});
+    const auto g = gradients(
+        "graph(%0: f64[1, 2]) { %1 = full {shape=[1], dtype=i64, integer=1}; %2 = cross_entropy(%0, %1); return %2 }",
+        {{DType::f64, {1, 2}, {1e6, -1e6}}});
     CHECK(g[0].data == std::vector<Number>{1, -1});
   }
 }
@@ -318,13 +399,14 @@ TEST_CASE("third derivatives come from the same rules") {
     const std::vector<Value> outputs = builder.inline_graph(next, {&x, 1});
     graph = builder.finish({&outputs[1], 1});
   }
-  const double x = 0.3, t = std::tanh(x), s = 1 - t * t;   // f = x t; f' = t + x s; f'' = 2 s - 2 x t s
+  const double x = 0.3, t = std::tanh(x), s = 1 - t * t;  // f = x t; f' = t + x s; f'' = 2 s - 2 x t s
   const double expected = -4 * t * s - 2 * t * s - 2 * x * (s * s - 2 * t * t * s);
   CHECK(static_cast<double>(oracle::evaluate(graph, {scalar(x)})[0].data[0]) == Approx(expected));
 }
 
 TEST_CASE("differentiate keeps inputs and outputs, and gives zeros where nothing depends") {
-  const Graph forward = parse_graph("graph(%0: f32[2], %1: f32[3], %2: i64[2]) { %3 = sum(%0) {axes=[0]}; %4 = exp(%1); return %4, %3 }");
+  const Graph forward =
+      parse_graph("graph(%0: f32[2], %1: f32[3], %2: i64[2]) { %3 = sum(%0) {axes=[0]}; %4 = exp(%1); return %4, %3 }");
   const Graph g = differentiate(forward, std::vector<std::int32_t>{1, 0}, 1);
   verify(g);
   REQUIRE(g.inputs().size() == 3);
@@ -332,14 +414,16 @@ TEST_CASE("differentiate keeps inputs and outputs, and gives zeros where nothing
   CHECK(g.type(g.outputs()[0]).text() == "f32[3]");
   CHECK(g.type(g.outputs()[2]).text() == "f32[3]");
   CHECK(g.type(g.outputs()[3]).text() == "f32[2]");
-  const auto results = oracle::evaluate(g, {{DType::f32, {2}, {1, 2}}, {DType::f32, {3}, {1, 2, 3}}, {DType::i64, {2}, {0, 0}}});
+  const auto results =
+      oracle::evaluate(g, {{DType::f32, {2}, {1, 2}}, {DType::f32, {3}, {1, 2, 3}}, {DType::i64, {2}, {0, 0}}});
   CHECK(results[2].data == std::vector<Number>{0, 0, 0});
   CHECK(results[3].data == std::vector<Number>{1, 1});
 }
 
 TEST_CASE("derivatives that nobody wants are not built") {
   const Graph forward = parse_graph(
-      "graph(%0: f32[2, 3], %1: f32[3, 4], %2: f32[4]) { %3 = mul(pow(matmul(%0, %1), 2), %2); %4 = sum(%3) {axes=[0, 1]}; return %4 }");
+      "graph(%0: f32[2, 3], %1: f32[3, 4], %2: f32[4]) { %3 = mul(pow(matmul(%0, %1), 2), %2); %4 = sum(%3) {axes=[0, "
+      "1]}; return %4 }");
   CHECK(count_nodes(differentiate(forward, std::vector<std::int32_t>{1}), "matmul") == 2);
   CHECK(count_nodes(differentiate(forward, std::vector<std::int32_t>{0, 1}), "matmul") == 3);
   CHECK(count_nodes(differentiate(forward, std::vector<std::int32_t>{2}), "matmul") == 1);
@@ -354,14 +438,15 @@ TEST_CASE("backward treats what it differentiates by as independent") {
   const Value wrt[] = {x.value, y.value};
   const auto g = backward(builder, {&z.value, 1}, {&seed.value, 1}, wrt);
   const auto results = oracle::evaluate(builder.finish(g), {scalar(3)});
-  CHECK(results[0].data[0] == 9);   // y, not 3 x^2
+  CHECK(results[0].data[0] == 9);  // y, not 3 x^2
   CHECK(results[1].data[0] == 3);
 }
 
 TEST_CASE("integers and stopped values carry no derivative") {
-  const auto g = gradients("graph(%0: f64[3]) { %1 = cast(%0) {dtype=i64}; %2 = cast(%1) {dtype=f64}; %3 = floor(%0);"
-                           " %4 = stop_gradient(%0); %5 = mul(%0, add(%2, add(%3, %4))); %6 = sum(%5) {axes=[0]}; return %6 }",
-                           {{DType::f64, {3}, {1.5, 2.5, -0.5}}});
+  const auto g = gradients(
+      "graph(%0: f64[3]) { %1 = cast(%0) {dtype=i64}; %2 = cast(%1) {dtype=f64}; %3 = floor(%0);"
+      " %4 = stop_gradient(%0); %5 = mul(%0, add(%2, add(%3, %4))); %6 = sum(%5) {axes=[0]}; return %6 }",
+      {{DType::f64, {3}, {1.5, 2.5, -0.5}}});
   CHECK(g[0].data == std::vector<Number>{1 + 1 + 1.5, 2 + 2 + 2.5, 0 - 1 - 0.5});
 }
 
@@ -382,6 +467,7 @@ TEST_CASE("differentiate says what it cannot do") {
   CHECK_THROWS_AS(differentiate(vector, std::vector<std::int32_t>{0}), ShapeError);
   const Graph integer = parse_graph("graph(%0: i64[2]) { %1 = sum(%0) {axes=[0]}; return %1 }");
   CHECK_THROWS_AS(differentiate(integer, std::vector<std::int32_t>{}), DTypeError);
-  const Graph mixed = parse_graph("graph(%0: i64[2]) { %1 = cast(%0) {dtype=f32}; %2 = sum(%1) {axes=[0]}; return %2 }");
+  const Graph mixed =
+      parse_graph("graph(%0: i64[2]) { %1 = cast(%0) {dtype=f32}; %2 = sum(%1) {axes=[0]}; return %2 }");
   CHECK_THROWS_AS(differentiate(mixed, std::vector<std::int32_t>{0}), DTypeError);
 }

@@ -46,11 +46,12 @@ TEST_CASE("backends: all stages agree") {
 
 TEST_CASE("backends: eager keeps the traced operations, aot_eager runs the passes, both one by one") {
   auto body = [](Tensor x) { return (x * 1 + 0) * 2 + 1; };
-  auto eager = jit::compile(body, {.backend = "eager"}), aot = jit::compile(body, {.backend = "aot_eager"}), fused = jit::compile(body, {.backend = "reference"});
+  auto eager = jit::compile(body, {.backend = "eager"}), aot = jit::compile(body, {.backend = "aot_eager"}),
+       fused = jit::compile(body, {.backend = "reference"});
   for (auto* f : {&eager}) CHECK(floats((*f)(ones({3})))[0] == 3);
   CHECK(floats(aot(ones({3})))[0] == 3);
   CHECK(floats(fused(ones({3})))[0] == 3);
-  CHECK(eager.stats().kernels > aot.stats().kernels);   // nothing simplified x * 1 + 0 away
+  CHECK(eager.stats().kernels > aot.stats().kernels);  // nothing simplified x * 1 + 0 away
   CHECK(aot.stats().kernels > fused.stats().kernels);
   CHECK(fused.stats().kernels == 1);
   CHECK(has(eager.explain(ones({3})).text(), "[reference]") == has(aot.explain(ones({3})).text(), "[reference]"));
@@ -71,11 +72,13 @@ TEST_CASE("backends: a registered one gets the graph and the values, and serves 
   });
   CHECK(is_listed("counting"));
   Variable w(ones({3}));
-  auto f = jit::compile([w](Tensor x, Scalar s) {
-    Tensor y = exp(x) * s + w;
-    w += 1;
-    return std::tuple{y, sum(y), 5};
-  }, {.backend = "counting"});
+  auto f = jit::compile(
+      [w](Tensor x, Scalar s) {
+        Tensor y = exp(x) * s + w;
+        w += 1;
+        return std::tuple{y, sum(y), 5};
+      },
+      {.backend = "counting"});
   auto [y, total, five] = f(zeros({3}), 2.0);
   CHECK(floats(y) == std::vector<float>{3, 3, 3});
   CHECK(item<float>(total) == 9);
@@ -88,7 +91,7 @@ TEST_CASE("backends: a registered one gets the graph and the values, and serves 
   CHECK(has(f.explain(zeros({3}), 1.0).text(), "a registered back end runs the graph"));
   float out[4], one[1];
   auto g = jit::compile([](Tensor x) { return std::pair{x * 2, sum(x)}; }, {.backend = "counting"});
-  for (int n : {2, 3, 4}) {   // symbolic sizes reach it, too
+  for (int n : {2, 3, 4}) {  // symbolic sizes reach it, too
     g.into(borrow_mut(out, {n}), borrow_mut(one, {}))(ones({n}));
     CHECK(out[n - 1] == 2);
     CHECK(one[0] == static_cast<float>(n));
@@ -98,27 +101,40 @@ TEST_CASE("backends: a registered one gets the graph and the values, and serves 
 }
 
 TEST_CASE("backends: what a registered one may not do") {
-  auto refuse = [](const Graph&, std::span<const Tensor>) -> jit::GraphFunction { throw std::runtime_error("no graphs today"); };
+  auto refuse = [](const Graph&, std::span<const Tensor>) -> jit::GraphFunction {
+    throw std::runtime_error("no graphs today");
+  };
   jit::register_backend("refuses", refuse);
-  CHECK(has(message_of<UserError>([&] { jit::register_backend("refuses", refuse); }), "there is a back end 'refuses' already [backends_test.cpp:"));
+  CHECK(has(message_of<UserError>([&] { jit::register_backend("refuses", refuse); }),
+            "there is a back end 'refuses' already [backends_test.cpp:"));
   CHECK(has(message_of<UserError>([&] { jit::register_backend("reference", refuse); }), "already"));
   CHECK(has(message_of<UserError>([&] { jit::register_backend("eager", refuse); }), "already"));
-  CHECK(has(message_of<UserError>([&] { jit::register_backend("nothing", {}); }), "the function of back end 'nothing' is empty"));
+  CHECK(has(message_of<UserError>([&] { jit::register_backend("nothing", {}); }),
+            "the function of back end 'nothing' is empty"));
   CHECK(has(message_of<UserError>([&] { jit::register_backend("", refuse); }), "the name is empty"));
   auto body = [](Tensor x) { return std::pair{x + 1, x * 2}; };
   auto refused = jit::compile(body, {.backend = "refuses"});
   CHECK(message_of<std::runtime_error>([&] { refused(ones({2})); }) == "no graphs today");
   CHECK(refused.stats().compiles == 0);
   jit::register_backend("empty", [](const Graph&, std::span<const Tensor>) { return jit::GraphFunction(); });
-  CHECK(has(message_of<UserError>([&] { jit::compile(body, {.backend = "empty"})(ones({2})); }), "back end 'empty' returned an empty function"));
-  jit::register_backend("too few", [](const Graph&, std::span<const Tensor>) { return [](std::span<const Tensor> in) { return std::vector<Tensor>{in[0]}; }; });
-  CHECK(has(message_of<UserError>([&] { jit::compile(body, {.backend = "too few"})(ones({2})); }), "the back end gave 1 values for the 2 outputs"));
-  jit::register_backend("wrong type", [](const Graph&, std::span<const Tensor>) { return [](std::span<const Tensor>) { return std::vector<Tensor>{ones({3}), ones({2})}; }; });
-  CHECK(has(message_of<UserError>([&] { jit::compile(body, {.backend = "wrong type"})(ones({2})); }), "gave f32[3] for output 0 of the graph, which is f32[2]"));
-  jit::register_backend("whole graphs", [](const Graph& graph, std::span<const Tensor>) { return jit::compile_graph(graph); });
+  CHECK(has(message_of<UserError>([&] { jit::compile(body, {.backend = "empty"})(ones({2})); }),
+            "back end 'empty' returned an empty function"));
+  jit::register_backend("too few", [](const Graph&, std::span<const Tensor>) {
+    return [](std::span<const Tensor> in) { return std::vector<Tensor>{in[0]}; };
+  });
+  CHECK(has(message_of<UserError>([&] { jit::compile(body, {.backend = "too few"})(ones({2})); }),
+            "the back end gave 1 values for the 2 outputs"));
+  jit::register_backend("wrong type", [](const Graph&, std::span<const Tensor>) {
+    return [](std::span<const Tensor>) { return std::vector<Tensor>{ones({3}), ones({2})}; };
+  });
+  CHECK(has(message_of<UserError>([&] { jit::compile(body, {.backend = "wrong type"})(ones({2})); }),
+            "gave f32[3] for output 0 of the graph, which is f32[2]"));
+  jit::register_backend("whole graphs",
+                        [](const Graph& graph, std::span<const Tensor>) { return jit::compile_graph(graph); });
   auto reads = jit::compile([](Tensor x) { return x * item<float>(sum(x)); }, {.backend = "whole graphs"});
-  CHECK(has(message_of<TraceError>([&] { reads(ones({2})); }), "back end 'whole graphs' takes whole graphs [backends_test.cpp:"));
-  for (const char* name : {"eager", "aot_eager", "reference", "noop"}) {   // those of this build cut it
+  CHECK(has(message_of<TraceError>([&] { reads(ones({2})); }),
+            "back end 'whole graphs' takes whole graphs [backends_test.cpp:"));
+  for (const char* name : {"eager", "aot_eager", "reference", "noop"}) {  // those of this build cut it
     auto cut = jit::compile([](Tensor x) { return item<float>(sum(x)) > 0 ? Tensor(x * 2) : x; }, {.backend = name});
     for (int i = 0; i < 3; ++i) CHECK(floats(cut(ones({2})))[0] == 2);
     CHECK(floats(cut(zeros({2})))[0] == 0);
@@ -134,7 +150,8 @@ TEST_CASE("backends: compile_graph checks what it is given") {
   std::vector<Tensor> in{zeros({2, 5})};
   CHECK(floats(run(in)[0]) == std::vector<float>(10, 1));
   in[0] = zeros({3, 5});
-  CHECK(has(message_of<ShapeError>([&] { run(in); }), "input 0 of the graph is f32[2, s0], the value has shape (3, 5)"));
+  CHECK(
+      has(message_of<ShapeError>([&] { run(in); }), "input 0 of the graph is f32[2, s0], the value has shape (3, 5)"));
   in[0] = zeros({2, 5}, {.dtype = DType::f64});
   CHECK_THROWS_AS(run(in), DTypeError);
   in.clear();

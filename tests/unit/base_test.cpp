@@ -137,7 +137,7 @@ struct Counted : RefCounted<Counted> {
   }
   int& destroyed;
 };
-}   // namespace
+}  // namespace
 
 TEST_CASE("Ref: the last one destroys") {
   int destroyed = 0;

@@ -1,5 +1,6 @@
-// What all ways of calling a compiled function have in common: which entry serves a call (C++ types, captured Variables that
-// are arguments, too), where results may go, that a failed call leaves no trace, and that no lock is held around user code.
+// What all ways of calling a compiled function have in common: which entry serves a call (C++ types, captured Variables
+// that are arguments, too), where results may go, that a failed call leaves no trace, and that no lock is held around
+// user code.
 #include "../catch.hpp"
 #include "../checks.hpp"
 
@@ -56,7 +57,7 @@ TEST_CASE("call path: entries are known by the C++ types of arguments and result
     CHECK(floats(minus) == std::vector<float>{-2, -1});
   }
   CHECK(f.stats().compiles == 2);
-  CHECK(f.stats().recompiles == 0);   // the first one of each
+  CHECK(f.stats().recompiles == 0);  // the first one of each
 }
 
 TEST_CASE("call path: enums, strings and lists of equal values are different arguments") {
@@ -91,7 +92,7 @@ TEST_CASE("call path: a captured Variable that is also the argument is one Varia
   SECTION("plain") {
     auto f = jit::compile(both_grow);
     for (int i = 1; i <= 3; ++i) CHECK(item<float>(f(w)) == static_cast<float>(11 * i));
-    CHECK(item<float>(f(v)) == 82);   // 30 + 1 + 10, twice
+    CHECK(item<float>(f(v)) == 82);  // 30 + 1 + 10, twice
     CHECK(item<float>(v.value()) == 41);
     CHECK(item<float>(f(w)) == 4 + 51);
     CHECK(item<float>(f(v)) == 2 * 62);
@@ -143,7 +144,9 @@ TEST_CASE("call path: which Variables a function holds shows only where the argu
       v += 10;
       return a + v + b;
     });
-    for (const auto& [a, b] : {std::pair(v, q), {v, p}, {w, p}, {p, w}, {w, v}, {p, v}, {p, w}, {v, v}, {p, p}, {q, q}, {w, p}}) is_right(f, a, b);
+    for (const auto& [a, b] :
+         {std::pair(v, q), {v, p}, {w, p}, {p, w}, {w, v}, {p, v}, {p, w}, {v, v}, {p, p}, {q, q}, {w, p}})
+      is_right(f, a, b);
   }
   SECTION("held behind a read") {
     auto f = jit::compile([v](const Variable& a, const Variable& b) {
@@ -152,7 +155,8 @@ TEST_CASE("call path: which Variables a function holds shows only where the argu
       v += 10;
       return Tensor(a + v + b);
     });
-    for (const auto& [a, b] : {std::pair(w, q), {q, p}, {v, v}, {v, w}, {w, v}, {w, p}, {p, v}, {v, p}, {p, p}}) is_right(f, a, b);
+    for (const auto& [a, b] : {std::pair(w, q), {q, p}, {v, v}, {v, w}, {w, v}, {w, p}, {p, v}, {v, p}, {p, p}})
+      is_right(f, a, b);
   }
 }
 
@@ -164,14 +168,16 @@ TEST_CASE("call path: other Variables as arguments compile nothing new") {
   });
   std::vector<Variable> many;
   for (int i = 0; i < 20; ++i) many.emplace_back(full({2}, i));
-  for (int i = 0; i < 20; ++i) CHECK(floats(f(many[static_cast<std::size_t>(i)], ones({2})))[0] == static_cast<float>(3 * (i + 1)));
+  for (int i = 0; i < 20; ++i)
+    CHECK(floats(f(many[static_cast<std::size_t>(i)], ones({2})))[0] == static_cast<float>(3 * (i + 1)));
   CHECK(f.stats().compiles == 1);
 }
 
 TEST_CASE("call path: results go over nothing that the function holds, however it is called") {
   const std::string backend = "holds nothing";
   static const bool is_registered = [&] {
-    jit::register_backend(backend, [](const Graph& graph, std::span<const Tensor>) { return jit::compile_graph(graph); });
+    jit::register_backend(backend,
+                          [](const Graph& graph, std::span<const Tensor>) { return jit::compile_graph(graph); });
     return true;
   }();
   CHECK(is_registered);
@@ -352,7 +358,8 @@ TEST_CASE("call path: a tree may hold no segment at all") {
 }
 
 TEST_CASE("call path: a symbol may stand behind any number of leaves") {
-  auto f = jit::compile([](const std::string& text, Tensor x) { return x * static_cast<float>(text.size()); }, {.dynamic = jit::Dynamic::always});
+  auto f = jit::compile([](const std::string& text, Tensor x) { return x * static_cast<float>(text.size()); },
+                        {.dynamic = jit::Dynamic::always});
   const std::string text(40000, 'x');
   for (int n : {3, 4, 5}) CHECK(floats(f(text, ones({n}))) == std::vector<float>(static_cast<std::size_t>(n), 40000));
   CHECK(f.stats().compiles == 1);
@@ -403,7 +410,9 @@ TEST_CASE("call path: user code may compile, reset and ask while a function is c
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       return x;
     };
-    auto a = jit::compile([&](Tensor x) { return slow(x) + std::async(std::launch::async, [&] { return item<float>(call_b(vec({1}))); }).get(); });
+    auto a = jit::compile([&](Tensor x) {
+      return slow(x) + std::async(std::launch::async, [&] { return item<float>(call_b(vec({1}))); }).get();
+    });
     auto b = jit::compile([&](Tensor x) { return slow(x) * 2; });
     call_a = [&](Tensor x) { return a(x); };
     call_b = [&](Tensor x) { return b(x); };
@@ -472,7 +481,7 @@ TEST_CASE("call path: a captured Variable that is read for nothing is no fact of
   const Tensor x = ones({3});
   CHECK(item<float>(f(captured, u, x)(0)) == 1);
   CHECK(item<float>(f(u, captured, x)(0)) == 3);
-  for (int call = 0; call < 40; ++call) CHECK(item<float>(f(u, w, x)(0)) == 1);   // purity is checked in some of them
+  for (int call = 0; call < 40; ++call) CHECK(item<float>(f(u, w, x)(0)) == 1);  // purity is checked in some of them
   CHECK(f.stats().compiles == 1);
 }
 
@@ -489,9 +498,7 @@ TEST_CASE("call path: first calls of several threads are no recompile, whoever i
         for (++ready; ready < 4;) std::this_thread::yield();
         try {
           f(x);
-        } catch (const RecompileError&) {
-          ++failed;
-        }
+        } catch (const RecompileError&) { ++failed; }
       });
     for (std::thread& thread : threads) thread.join();
     CHECK(failed == 0);

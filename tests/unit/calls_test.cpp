@@ -1,5 +1,5 @@
-// What a call does with memory: results kept between calls, arguments given up, Variables updated in place, and what must
-// never be overwritten.
+// What a call does with memory: results kept between calls, arguments given up, Variables updated in place, and what
+// must never be overwritten.
 #include "../catch.hpp"
 
 #include <sinter/sinter.hpp>
@@ -25,7 +25,7 @@ TEST_CASE("calls: an argument given up lends its memory to the result", "[calls]
   for (int i = 0; i < 5; ++i) u = step(std::move(u), 1.f);
   CHECK(address(u) == before);
   CHECK(to_vector<float>(u) == filled(32, 64));
-  Tensor v = step(u + 0.f, 1.f);   // a temporary
+  Tensor v = step(u + 0.f, 1.f);  // a temporary
   CHECK(to_vector<float>(v) == filled(32, 128));
   CHECK(to_vector<float>(u) == filled(32, 64));
 }
@@ -64,7 +64,7 @@ TEST_CASE("calls: memory that somebody else sees is not taken over", "[calls]") 
   }
   SECTION("the same handle twice") {
     auto add = jit::compile([](Tensor a, Tensor b) { return a(slice(0, 31)) + b(slice(1, 32)); });
-    Tensor y = add(std::move(u), u);   // NOLINT: read before it is given up
+    Tensor y = add(std::move(u), u);  // NOLINT: read before it is given up
     CHECK(to_vector<float>(y) == filled(31, 2));
     CHECK(to_vector<float>(u) == filled(32, 1));
   }
@@ -108,7 +108,8 @@ TEST_CASE("calls: structs and containers can be given up", "[calls]") {
 
 TEST_CASE("calls: a Variable is updated in its own memory", "[calls]") {
   Variable w(ones({64})), m(zeros({64}));
-  eval(w), eval(m);
+  eval(w);
+  eval(m);
   auto step = jit::compile([=](Tensor g) {
     m = 0.5f * m + g;
     w -= 0.25f * m;
@@ -116,18 +117,24 @@ TEST_CASE("calls: a Variable is updated in its own memory", "[calls]") {
   const void *w_before = address(w), *m_before = address(m);
   Tensor g = ones({64});
   for (int i = 0; i < 4; ++i) step(g);
-  CHECK((address(w) == w_before || address(w) == m_before));   // one may take the other's
+  CHECK((address(w) == w_before || address(w) == m_before));  // one may take the other's
   CHECK((address(m) == m_before || address(m) == w_before));
   CHECK(address(m) != address(w));
   float expected_m = 0, expected_w = 1;
-  for (int i = 0; i < 4; ++i) expected_m = 0.5f * expected_m + 1, expected_w -= 0.25f * expected_m;
+  for (int i = 0; i < 4; ++i) {
+    expected_m = 0.5f * expected_m + 1;
+    expected_w -= 0.25f * expected_m;
+  }
   CHECK(to_vector<float>(w) == filled(64, expected_w));
   CHECK(to_vector<float>(m) == filled(64, expected_m));
 }
 
 TEST_CASE("calls: a Variable's value that somebody holds is left alone", "[calls]") {
   Variable w(ones({64}));
-  auto step = jit::compile([](const Variable& v) { v += 1; return v * 10; });
+  auto step = jit::compile([](const Variable& v) {
+    v += 1;
+    return v * 10;
+  });
   step(w);
   Tensor held = w.value(), part = w(slice(0, 3));
   Tensor y = step(w);
@@ -135,7 +142,7 @@ TEST_CASE("calls: a Variable's value that somebody holds is left alone", "[calls
   CHECK(to_vector<float>(part) == filled(3, 2));
   CHECK(to_vector<float>(w) == filled(64, 3));
   CHECK(to_vector<float>(y) == filled(64, 30));
-  Variable twin(w.value());   // another Variable with the same value
+  Variable twin(w.value());  // another Variable with the same value
   step(w);
   CHECK(to_vector<float>(twin) == filled(64, 3));
   CHECK(to_vector<float>(w) == filled(64, 4));
@@ -162,7 +169,8 @@ TEST_CASE("calls: reduce_overhead keeps results' memory and never overwrites a h
   const void *first, *second;
   {
     auto [a, b] = f(x);
-    first = address(a), second = address(b);
+    first = address(a);
+    second = address(b);
   }
   {
     auto [a, b] = f(x);
@@ -171,13 +179,14 @@ TEST_CASE("calls: reduce_overhead keeps results' memory and never overwrites a h
   }
   std::vector<Tensor> held;
   for (int i = 0; i < 10; ++i) held.push_back(f(full({100}, static_cast<float>(i))).first);
-  for (int i = 0; i < 10; ++i) CHECK(to_vector<float>(held[static_cast<std::size_t>(i)]) == filled(100, static_cast<float>(i) + 1));
+  for (int i = 0; i < 10; ++i)
+    CHECK(to_vector<float>(held[static_cast<std::size_t>(i)]) == filled(100, static_cast<float>(i) + 1));
   held.clear();
   Tensor part, later;
   {
     auto [a, b] = f(x);
     part = a(slice(0, 5));
-    later = b + 7;   // recorded, not run
+    later = b + 7;  // recorded, not run
     eval(part);
   }
   for (int i = 0; i < 10; ++i) f(full({100}, 50.f));
@@ -186,7 +195,8 @@ TEST_CASE("calls: reduce_overhead keeps results' memory and never overwrites a h
 }
 
 TEST_CASE("calls: reduce_overhead with changing sizes", "[calls]") {
-  auto f = jit::compile([](Tensor x) { return x + 1; }, {.mode = jit::Mode::reduce_overhead, .dynamic = jit::Dynamic::always});
+  auto f = jit::compile([](Tensor x) { return x + 1; },
+                        {.mode = jit::Mode::reduce_overhead, .dynamic = jit::Dynamic::always});
   for (int round = 0; round < 3; ++round)
     for (int n : {4, 100, 7}) {
       Tensor y = f(full({n}, static_cast<float>(n)));

@@ -124,7 +124,8 @@ TEST_CASE("several threads publish and free", "[code_memory]") {
   std::vector<int> wrong(4);
   for (std::uint32_t t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
-      for (std::uint32_t i = 0; i < 100; ++i) wrong[t] += call(*publish_code(returns(t * 1000 + i, i * 100), "threaded")) != t * 1000 + i;
+      for (std::uint32_t i = 0; i < 100; ++i)
+        wrong[t] += call(*publish_code(returns(t * 1000 + i, i * 100), "threaded")) != t * 1000 + i;
     });
   for (auto& thread : threads) thread.join();
   CHECK(wrong == std::vector<int>(4));

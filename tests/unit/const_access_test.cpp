@@ -1,5 +1,5 @@
-// Const access to one handle from several threads: reading elements, recording a named expression, finding lines. What the
-// thread sanitizer sees here, it sees for every reader.
+// Const access to one handle from several threads: reading elements, recording a named expression, finding lines. What
+// the thread sanitizer sees here, it sees for every reader.
 #include "../catch.hpp"
 
 #include <sinter/sinter.hpp>
@@ -25,9 +25,7 @@ bool on_threads(F&& work) {
       while (ready < 3) std::this_thread::yield();
       try {
         wrong += !work(t);
-      } catch (...) {
-        ++wrong;
-      }
+      } catch (...) { ++wrong; }
     });
   for (std::thread& thread : threads) thread.join();
   return wrong == 0;
@@ -45,7 +43,7 @@ TEST_CASE("const access: elements of a strided value", "[threads]") {
       first[static_cast<std::size_t>(t)] = elements.data();
       return std::vector<float>(elements.begin(), elements.end()) == std::vector<float>{0, 3, 1, 4, 2, 5};
     }));
-    CHECK((first[0] == first[1] && first[1] == first[2]));   // one copy, as long as the handle keeps its value
+    CHECK((first[0] == first[1] && first[1] == first[2]));  // one copy, as long as the handle keeps its value
   }
 }
 
@@ -106,7 +104,7 @@ TEST_CASE("a named expression that a compiled function captures belongs to each 
   auto f = jit::compile([&](Tensor x) { return x + e * e; });
   CHECK(to_vector<float>(f(ones({4}))) == std::vector<float>(4, 37));
   CHECK(to_vector<float>(f(ones({4}))) == std::vector<float>(4, 37));
-  CHECK(item<float>(sum(f(full({2, 4}, 1)))) == 8 * 37);   // another trace
+  CHECK(item<float>(sum(f(full({2, 4}, 1)))) == 8 * 37);  // another trace
   CHECK(to_vector<float>(Tensor(e)) == std::vector<float>(4, 6));
   CHECK(to_vector<float>(f(ones({4}))) == std::vector<float>(4, 37));
   const auto moved = std::move(e) + 1;

@@ -1,4 +1,5 @@
-// Control flow in the graph: cond, switch_, while_loop, fori_loop, scan; inside compile and outside, nested, with captures.
+// Control flow in the graph: cond, switch_, while_loop, fori_loop, scan; inside compile and outside, nested, with
+// captures.
 #include "catch.hpp"
 
 #include <sinter/graph/record.hpp>
@@ -21,7 +22,8 @@ std::string error_of(F&& f) {
     f();
   } catch (const Error& error) {
     std::string text = error.what();
-    for (std::size_t at; (at = text.find("@cuda:0")) != std::string::npos;) text.erase(at, 7);   // these tests run on devices, too
+    for (std::size_t at; (at = text.find("@cuda:0")) != std::string::npos;)
+      text.erase(at, 7);  // these tests run on devices, too
     return text;
   }
   return "no error";
@@ -33,7 +35,9 @@ std::vector<std::string>& effect_log() {
 struct Note {
   static constexpr OpInfo info{.name = "test_note_in_loop", .arity = 2, .kind = OpKind::effect};
   static void infer(const InferArgs&, TypeList& out) { out.push_back(token_type()); }
-  static void run_on_host(HostCall& call) { effect_log().push_back(call.attrs.text + std::to_string(static_cast<int>(*call.in[0].as<float>()))); }
+  static void run_on_host(HostCall& call) {
+    effect_log().push_back(call.attrs.text + std::to_string(static_cast<int>(*call.in[0].as<float>())));
+  }
 };
 void note_value(const Tensor& x, std::string text) {
   std::vector<Leaf> leaves{Leaf(x.impl())};
@@ -80,21 +84,36 @@ TEST_CASE("cond: what the branches use from outside becomes an operand; numbers,
 
 TEST_CASE("cond: errors name the result, the line and the fix") {
   Tensor x = numbers(3);
-  const std::string shapes = error_of([&] { jit::cond(sum(x) > 0, [](Tensor y) { return sum(y); }, [](Tensor y) { return y + 0; }, x); });
+  const std::string shapes =
+      error_of([&] { jit::cond(sum(x) > 0, [](Tensor y) { return sum(y); }, [](Tensor y) { return y + 0; }, x); });
   CHECK(contains(shapes, "result 0 is f32[] from the first branch, and f32[3] from the second"));
   CHECK(contains(shapes, "control_test.cpp:"));
-  CHECK(contains(error_of([&] { jit::cond(sum(x) > 0, [](Tensor y) { return y.to(DType::i64); }, [](Tensor y) { return y + 0; }, x); }), "cast it"));
-  const std::string many = error_of([&] { jit::cond(x > 0, [](Tensor y) { return y; }, [](Tensor y) { return y; }, x); });
+  CHECK(contains(error_of([&] {
+                   jit::cond(sum(x) > 0, [](Tensor y) { return y.to(DType::i64); }, [](Tensor y) { return y + 0; }, x);
+                 }),
+                 "cast it"));
+  const std::string many =
+      error_of([&] { jit::cond(x > 0, [](Tensor y) { return y; }, [](Tensor y) { return y; }, x); });
   CHECK(contains(many, "bool[3]; one bool of shape () is required"));
   CHECK(contains(many, "any(condition)"));
-  CHECK(contains(error_of([&] { jit::cond(sum(x), [](Tensor y) { return y; }, [](Tensor y) { return y; }, x); }), "a bool is required"));
+  CHECK(contains(error_of([&] { jit::cond(sum(x), [](Tensor y) { return y; }, [](Tensor y) { return y; }, x); }),
+                 "a bool is required"));
   Variable w(x);
-  CHECK(contains(error_of([&] { jit::while_loop([&](Tensor y) { w.set(y); return sum(y) < 0; }, [](Tensor y) { return y; }, x); }), "the condition assigns a Variable"));
+  CHECK(contains(error_of([&] {
+                   jit::while_loop(
+                       [&](Tensor y) {
+                         w.set(y);
+                         return sum(y) < 0;
+                       },
+                       [](Tensor y) { return y; }, x);
+                 }),
+                 "the condition assigns a Variable"));
 }
 
 TEST_CASE("switch_: the index is clamped; branches are a tuple or a list") {
   auto f = [](Tensor x, Tensor index) {
-    return jit::switch_(index, std::tuple{[](Tensor y) { return y; }, [](Tensor y) { return y * 10; }, [](Tensor y) { return -y; }}, x);
+    return jit::switch_(
+        index, std::tuple{[](Tensor y) { return y; }, [](Tensor y) { return y * 10; }, [](Tensor y) { return -y; }}, x);
   };
   auto compiled = jit::compile(f);
   const Floats expected[] = {{0, 1, 2}, {0, 1, 2}, {0, 10, 20}, {0, -1, -2}, {0, -1, -2}};
@@ -110,7 +129,9 @@ TEST_CASE("switch_: the index is clamped; branches are a tuple or a list") {
 
 TEST_CASE("while_loop: runs until the condition fails") {
   auto f = [](Tensor x) {
-    return jit::while_loop([](Tensor y, Tensor) { return sum(y) < 100; }, [](Tensor y, Tensor n) { return std::tuple{y * 2, n + 1}; }, x, zeros({}, {.dtype = DType::i64}));
+    return jit::while_loop([](Tensor y, Tensor) { return sum(y) < 100; },
+                           [](Tensor y, Tensor n) { return std::tuple{y * 2, n + 1}; }, x,
+                           zeros({}, {.dtype = DType::i64}));
   };
   auto compiled = jit::compile(f);
   for (int i = 0; i < 3; ++i) {
@@ -121,21 +142,24 @@ TEST_CASE("while_loop: runs until the condition fails") {
   auto [y, n] = f(numbers(4));
   CHECK(to_vector<float>(y) == Floats{0, 32, 64, 96});
   CHECK(item<std::int64_t>(n) == 5);
-  auto [z, m] = compiled(numbers(4) * 50);   // not one turn
+  auto [z, m] = compiled(numbers(4) * 50);  // not one turn
   CHECK(to_vector<float>(z) == Floats{0, 50, 100, 150});
   CHECK(item<std::int64_t>(m) == 0);
 }
 
 TEST_CASE("while_loop: carries keep their types") {
   const std::string text = error_of([] {
-    jit::while_loop([](Tensor, Scalar k) { return Tensor(k) < 3; }, [](Tensor y, Scalar k) { return std::tuple{concat({y, y}, 0), k + 1}; }, numbers(2), 0);
+    jit::while_loop([](Tensor, Scalar k) { return Tensor(k) < 3; },
+                    [](Tensor y, Scalar k) { return std::tuple{concat({y, y}, 0), k + 1}; }, numbers(2), 0);
   });
   CHECK(contains(text, "carry 0 changes its type: it starts as f32[2], and the body gives f32[4]"));
   CHECK(contains(text, "control_test.cpp:"));
-  CHECK(contains(error_of([] {
-          jit::while_loop([](Scalar k) { return Tensor(k) < 3; }, [](Scalar k) { return k * 0.5; }, 0);
-        }), "start with a floating number"));
-  CHECK(contains(error_of([] { jit::while_loop([](Tensor y) { return y < 3; }, [](Tensor y) { return y + 1; }, numbers(2)); }), "shape () is required"));
+  CHECK(contains(
+      error_of([] { jit::while_loop([](Scalar k) { return Tensor(k) < 3; }, [](Scalar k) { return k * 0.5; }, 0); }),
+      "start with a floating number"));
+  CHECK(contains(
+      error_of([] { jit::while_loop([](Tensor y) { return y < 3; }, [](Tensor y) { return y + 1; }, numbers(2)); }),
+      "shape () is required"));
 }
 
 TEST_CASE("scan: carry and stacked outputs, forwards and backwards") {
@@ -149,10 +173,12 @@ TEST_CASE("scan: carry and stacked outputs, forwards and backwards") {
     CHECK(to_vector<float>(total) == Floats{6, 9});
     CHECK(to_vector<float>(ys) == Floats{0, 0, 0, 10, 20, 40});
   }
-  auto [total, ys] = jit::scan([](Tensor t, Tensor x) { return std::pair{t + x, t}; }, zeros({2}), xs, {.reverse = true});
+  auto [total, ys] =
+      jit::scan([](Tensor t, Tensor x) { return std::pair{t + x, t}; }, zeros({2}), xs, {.reverse = true});
   CHECK(to_vector<float>(total) == Floats{6, 9});
   CHECK(to_vector<float>(ys) == Floats{6, 8, 4, 5, 0, 0});
-  auto [power, none] = jit::scan([](Scalar s, std::tuple<>) { return std::tuple{s * 2, std::tuple{}}; }, 1, std::tuple{}, {.length = 10});
+  auto [power, none] = jit::scan([](Scalar s, std::tuple<>) { return std::tuple{s * 2, std::tuple{}}; }, 1,
+                                 std::tuple{}, {.length = 10});
   CHECK(item<std::int64_t>(Tensor(power)) == 1024);
   auto [same, empty] = compiled(zeros({0, 2}));
   CHECK(to_vector<float>(same) == Floats{0, 0});
@@ -161,16 +187,21 @@ TEST_CASE("scan: carry and stacked outputs, forwards and backwards") {
 
 TEST_CASE("scan: errors") {
   auto step = [](Tensor c, std::tuple<Tensor, Tensor> x) { return std::tuple{c, std::get<0>(x)}; };
-  CHECK(contains(error_of([&] { jit::scan(step, zeros({}), std::tuple{zeros({2}), zeros({3})}); }), "2 turns are made"));
-  CHECK(contains(error_of([&] { jit::scan(step, zeros({}), std::tuple{zeros({}), zeros({})}); }), "no axis to go along"));
-  CHECK(contains(error_of([] { jit::fori_loop(3, 1, [](Scalar, Tensor x) { return x; }, zeros({})); }), "trip count is negative"));
-  CHECK(contains(error_of([] { jit::fori_loop(0, full({}, 2), [](Scalar, Tensor x) { return x; }, zeros({})); }), "an integer is required"));
+  CHECK(
+      contains(error_of([&] { jit::scan(step, zeros({}), std::tuple{zeros({2}), zeros({3})}); }), "2 turns are made"));
+  CHECK(
+      contains(error_of([&] { jit::scan(step, zeros({}), std::tuple{zeros({}), zeros({})}); }), "no axis to go along"));
+  CHECK(contains(error_of([] { jit::fori_loop(3, 1, [](Scalar, Tensor x) { return x; }, zeros({})); }),
+                 "trip count is negative"));
+  CHECK(contains(error_of([] { jit::fori_loop(0, full({}, 2), [](Scalar, Tensor x) { return x; }, zeros({})); }),
+                 "an integer is required"));
 }
 
 TEST_CASE("fori_loop: static, dynamic and run-time bounds") {
   auto body = [](Scalar k, Tensor x) { return x + k; };
   CHECK(to_vector<float>(jit::fori_loop(2, 5, body, zeros({2}))) == Floats{9, 9});
-  auto counted = jit::compile([&](Tensor x) { return jit::fori_loop(0, x.size(0), body, x); }, {.dynamic = jit::Dynamic::always});
+  auto counted =
+      jit::compile([&](Tensor x) { return jit::fori_loop(0, x.size(0), body, x); }, {.dynamic = jit::Dynamic::always});
   CHECK(to_vector<float>(counted(zeros({3}))) == Floats{3, 3, 3});
   CHECK(to_vector<float>(counted(zeros({5}))) == Floats(5, 10));
   CHECK(counted.stats().compiles == 1);
@@ -181,7 +212,8 @@ TEST_CASE("fori_loop: static, dynamic and run-time bounds") {
 }
 
 TEST_CASE("control flow: 10,000 turns, and none allocates") {
-  auto f = jit::compile([](Tensor x) { return jit::fori_loop(0, 10000, [](Scalar, Tensor y) { return y * 0.5f + 1; }, x); });
+  auto f =
+      jit::compile([](Tensor x) { return jit::fori_loop(0, 10000, [](Scalar, Tensor y) { return y * 0.5f + 1; }, x); });
   Tensor x = numbers(8);
   CHECK(to_vector<float>(f(x)) == Floats(8, 2));
   CHECK(to_vector<float>(f(x)) == Floats(8, 2));
@@ -191,13 +223,19 @@ TEST_CASE("control flow: effects in bodies run in order, once a turn, in the bra
   using Log = std::vector<std::string>;
   auto f = [](Tensor x) {
     note_value(sum(x), "before ");
-    Tensor y = jit::fori_loop(0, 2, [](Scalar, Tensor t) {
-      note_value(sum(t), "turn ");
-      return jit::cond(sum(t) > 5, [](Tensor u) {
-        note_value(sum(u), "large ");
-        return u * 2;
-      }, [](Tensor u) { return u * 3; }, t);
-    }, x);
+    Tensor y = jit::fori_loop(
+        0, 2,
+        [](Scalar, Tensor t) {
+          note_value(sum(t), "turn ");
+          return jit::cond(
+              sum(t) > 5,
+              [](Tensor u) {
+                note_value(sum(u), "large ");
+                return u * 2;
+              },
+              [](Tensor u) { return u * 3; }, t);
+        },
+        x);
     note_value(sum(y), "after ");
     return sum(y * y);
   };
@@ -210,19 +248,22 @@ TEST_CASE("control flow: effects in bodies run in order, once a turn, in the bra
     CHECK(effect_log() == want);
     effect_log().clear();
     CHECK(to_vector<float>(gradient(numbers(3))) == Floats{0, 72, 144});
-    CHECK(effect_log() == want);   // derivatives compute bodies again, but not their effects
+    CHECK(effect_log() == want);  // derivatives compute bodies again, but not their effects
   }
   effect_log().clear();
-  Tensor outside = jit::while_loop([](Tensor t) { return sum(t) < 5; }, [](Tensor t) {
-    note_value(sum(t), "turn ");
-    return t * 2;
-  }, numbers(3));
+  Tensor outside = jit::while_loop([](Tensor t) { return sum(t) < 5; },
+                                   [](Tensor t) {
+                                     note_value(sum(t), "turn ");
+                                     return t * 2;
+                                   },
+                                   numbers(3));
   CHECK(effect_log() == Log{"turn 3"});
   CHECK(to_vector<float>(outside) == Floats{0, 2, 4});
 }
 
 TEST_CASE("control flow: a body is one graph, so its values cannot be read while it is traced") {
-  const std::string text = error_of([] { jit::fori_loop(0, 3, [](Scalar, Tensor x) { return x * item<float>(sum(x)); }, numbers(3)); });
+  const std::string text =
+      error_of([] { jit::fori_loop(0, 3, [](Scalar, Tensor x) { return x * item<float>(sum(x)); }, numbers(3)); });
   CHECK(contains(text, "a value is read inside a body of fori_loop"));
   CHECK(contains(text, "jit::cond"));
   CHECK(contains(text, "control_test.cpp:"));
@@ -243,31 +284,59 @@ TEST_CASE("control flow: a Variable may be the carry, and is updated after the c
 TEST_CASE("control flow: Variables that bodies assign are carries of the loop") {
   Variable w(zeros({})), untouched(ones({}));
   auto f = [&](Tensor x) {
-    Tensor y = jit::fori_loop(0, 4, [&](Scalar k, Tensor t) {
-      w.set(w + k);
-      jit::cond(w > 4, [&] { untouched.set(untouched * 2); return 0; }, [&] { return 0; });
-      return t + w;
-    }, x);
+    Tensor y = jit::fori_loop(
+        0, 4,
+        [&](Scalar k, Tensor t) {
+          w.set(w + k);
+          jit::cond(
+              w > 4,
+              [&] {
+                untouched.set(untouched * 2);
+                return 0;
+              },
+              [&] { return 0; });
+          return t + w;
+        },
+        x);
     return y * w;
   };
   auto compiled = jit::compile(f);
-  CHECK(to_vector<float>(compiled(zeros({2}))) == Floats{60, 60});   // w is 0, 1, 3, 6
+  CHECK(to_vector<float>(compiled(zeros({2}))) == Floats{60, 60});  // w is 0, 1, 3, 6
   CHECK(item<float>(w.value()) == 6);
   CHECK(item<float>(untouched.value()) == 2);
-  CHECK(to_vector<float>(compiled(zeros({2}))) == Floats{408, 408});   // w is 6, 7, 9, 12
+  CHECK(to_vector<float>(compiled(zeros({2}))) == Floats{408, 408});  // w is 6, 7, 9, 12
   CHECK(item<float>(w.value()) == 12);
   CHECK(item<float>(untouched.value()) == 32);
   w.set(zeros({}));
   CHECK(to_vector<float>(f(zeros({2}))) == Floats{60, 60});
   CHECK(item<float>(w.value()) == 6);
-  jit::while_loop([&](Tensor t) { return t < 3; }, [&](Tensor t) { w += t; return t + 1; }, zeros({}));
+  jit::while_loop([&](Tensor t) { return t < 3; },
+                  [&](Tensor t) {
+                    w += t;
+                    return t + 1;
+                  },
+                  zeros({}));
   CHECK(item<float>(w.value()) == 9);
-  CHECK(error_of([&] { jit::fori_loop(0, 2, [&](Scalar, Tensor t) { w.set(ones({2})); return t; }, zeros({})); }) != "no error");
+  CHECK(error_of([&] {
+          jit::fori_loop(
+              0, 2,
+              [&](Scalar, Tensor t) {
+                w.set(ones({2}));
+                return t;
+              },
+              zeros({}));
+        }) != "no error");
 }
 
 TEST_CASE("control flow: random numbers in a body are new in each turn, and the same as in a loop of C++") {
   auto walk = [](Tensor x) {
-    return jit::scan([](Tensor t, std::tuple<>) { Tensor next = t + randn({3}); return std::tuple{next, next}; }, x, std::tuple{}, {.length = 4}).second;
+    return jit::scan(
+               [](Tensor t, std::tuple<>) {
+                 Tensor next = t + randn({3});
+                 return std::tuple{next, next};
+               },
+               x, std::tuple{}, {.length = 4})
+        .second;
   };
   manual_seed(7);
   Tensor x = zeros({3});
@@ -291,7 +360,8 @@ TEST_CASE("control flow: random numbers in a body are new in each turn, and the 
 
 TEST_CASE("while_loop over Scalars: numbers as initial values, a comparison of Scalars as the condition") {
   auto f = [](Tensor x) {
-    return jit::while_loop([](Tensor, Scalar k) { return k < 50; }, [](Tensor y, Scalar k) { return std::tuple{y * 0.5f, k + 1}; }, x, 0);
+    return jit::while_loop([](Tensor, Scalar k) { return k < 50; },
+                           [](Tensor y, Scalar k) { return std::tuple{y * 0.5f, k + 1}; }, x, 0);
   };
   auto [y, k] = f(numbers(2) * 2);
   CHECK(k.number() == 50);
@@ -301,11 +371,15 @@ TEST_CASE("while_loop over Scalars: numbers as initial values, a comparison of S
   CHECK(n.number() == 50);
   CHECK(to_vector<float>(z) == to_vector<float>(y));
   const std::string text = error_of([] {
-    jit::fori_loop(0, 3, [](Scalar k, Tensor x) {
-      if (k > 1) return Tensor(x + 1);
-      return x;
-    }, numbers(2));
+    jit::fori_loop(
+        0, 3,
+        [](Scalar k, Tensor x) {
+          if (k > 1) return Tensor(x + 1);
+          return x;
+        },
+        numbers(2));
   });
   CHECK(contains(text, "a value is read inside a body of fori_loop"));
-  CHECK(to_vector<float>(jit::cond(Scalar(3) < Scalar(2), [] { return ones({1}); }, [] { return zeros({1}); })) == Floats{0});
+  CHECK(to_vector<float>(
+            jit::cond(Scalar(3) < Scalar(2), [] { return ones({1}); }, [] { return zeros({1}); })) == Floats{0});
 }

@@ -1,5 +1,5 @@
-// The CUDA C of some kernels, compared with files: a change of what is generated is seen in review. SINTER_UPDATE_GOLDEN=1
-// writes the files anew; a missing one fails.
+// The CUDA C of some kernels, compared with files: a change of what is generated is seen in review.
+// SINTER_UPDATE_GOLDEN=1 writes the files anew; a missing one fails.
 #ifdef SINTER_CUDA
 #include "catch.hpp"
 
@@ -27,8 +27,11 @@ constexpr GoldenRow golden_rows[] = {
     {"softmax_long", "graph(%x: f32[s0, 65536]) { return softmax(%x) {axes=[1]} }"},
     {"column_sum", "graph(%x: f32[s0, 1024]) { return sum(%x) {axes=[0]} }"},
     {"transpose", "graph(%x: f32[s0, 1024]) { return exp(permute(%x) {axes=[1, 0]}) }"},
-    {"linear_gelu", "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }"},
-    {"linear_gelu_tf32", "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }", MatmulPrecision::tf32},
+    {"linear_gelu",
+     "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }"},
+    {"linear_gelu_tf32",
+     "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }",
+     MatmulPrecision::tf32},
     {"take", "graph(%x: f32[1000, 64], %i: i64[s0]) { return take(%x, %i) {axes=[0]} }"},
 };
 

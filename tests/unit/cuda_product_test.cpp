@@ -1,4 +1,5 @@
-// Products of matrices on CUDA, without a GPU: which epilogues the library takes, and how a way is chosen and remembered.
+// Products of matrices on CUDA, without a GPU: which epilogues the library takes, and how a way is chosen and
+// remembered.
 #include <sinter/backend/cuda/choice.hpp>
 #include <sinter/backend/cuda/cuda.hpp>
 #include <sinter/sinter.hpp>
@@ -9,13 +10,13 @@
 
 #include "catch.hpp"
 
+#include <unistd.h>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <thread>
-#include <unistd.h>
 
 using namespace sinter;
 
@@ -27,12 +28,15 @@ using cuda::ProductWay;
 
 namespace {
 struct TemporaryFolder {
-  std::string path = (std::filesystem::temp_directory_path() / ("sinter_choice_" + std::to_string(::getpid()))).string();
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("sinter_choice_" + std::to_string(::getpid()))).string();
   TemporaryFolder() { std::filesystem::remove_all(path); }
   ~TemporaryFolder() { std::filesystem::remove_all(path); }
 };
 
-const std::vector<ProductCandidate> three = {{ProductWay::library, std::string("a\0\xff", 3), "library 1"}, {ProductWay::library, "b", "library 2"}, {ProductWay::fma, "", "fma"}};
+const std::vector<ProductCandidate> three = {{ProductWay::library, std::string("a\0\xff", 3), "library 1"},
+                                             {ProductWay::library, "b", "library 2"},
+                                             {ProductWay::fma, "", "fma"}};
 
 cuda::ProductMeasurer times(std::vector<double> microseconds, int* calls = nullptr) {
   return [=](std::span<const ProductCandidate>) {
@@ -41,8 +45,8 @@ cuda::ProductMeasurer times(std::vector<double> microseconds, int* calls = nullp
   };
 }
 
-/// x * w for rows 64, columns 48, depth 32, and loads that may follow: 3 = a vector along columns, 4 = a matrix of the result's
-/// shape, 5 = a vector along rows.
+/// x * w for rows 64, columns 48, depth 32, and loads that may follow: 3 = a vector along columns, 4 = a matrix of the
+/// result's shape, 5 = a vector along rows.
 struct ProductCase {
   Kernel kernel;
   BoundGeometry geometry;
@@ -50,17 +54,24 @@ struct ProductCase {
     constexpr auto zero = StrideClass::zero, unit = StrideClass::unit, any = StrideClass::any;
     kernel.kind = KernelKind::contraction;
     for (AxisRole role : {AxisRole::parallel, AxisRole::parallel, AxisRole::reduced}) kernel.axes.push_back(role);
-    kernel.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, true}, {DType::f32, false}, {DType::f32, false}, {DType::f32, false}};
-    kernel.accesses = {{0, {any, zero, unit}}, {1, {zero, unit, any}}, {2, {any, unit, zero}}, {3, {zero, unit, zero}}, {4, {any, unit, zero}}, {5, {unit, zero, zero}}};
-    geometry.extent[0] = 64, geometry.extent[1] = 48, geometry.extent[2] = 32;
+    kernel.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, true},
+                       {DType::f32, false}, {DType::f32, false}, {DType::f32, false}};
+    kernel.accesses = {{0, {any, zero, unit}},  {1, {zero, unit, any}}, {2, {any, unit, zero}},
+                       {3, {zero, unit, zero}}, {4, {any, unit, zero}}, {5, {unit, zero, zero}}};
+    geometry.extent[0] = 64;
+    geometry.extent[1] = 48;
+    geometry.extent[2] = 32;
     geometry.accesses.resize(6);
-    geometry.accesses[0].stride = {32, 0, 1}, geometry.accesses[1].stride = {0, 1, 48}, geometry.accesses[2].stride = {48, 1, 0};
-    geometry.accesses[3].stride = {0, 1, 0}, geometry.accesses[4].stride = {100, 1, 0}, geometry.accesses[5].stride = {1, 0, 0};
+    geometry.accesses[0].stride = {32, 0, 1}, geometry.accesses[1].stride = {0, 1, 48},
+    geometry.accesses[2].stride = {48, 1, 0};
+    geometry.accesses[3].stride = {0, 1, 0}, geometry.accesses[4].stride = {100, 1, 0},
+    geometry.accesses[5].stride = {1, 0, 0};
     geometry.accesses[4].offset = 7;
     kernel.body = {{.prim = Prim::load, .dtype = DType::f32, .access = 0},
                    {.prim = Prim::load, .dtype = DType::f32, .access = 1},
                    {.prim = Prim::contract, .dtype = DType::f32, .args = {0, 1, no_inst}}};
-    for (std::uint16_t access : {3, 4, 5}) kernel.body.push_back({.prim = Prim::load, .dtype = DType::f32, .access = access});
+    for (std::uint16_t access : {3, 4, 5})
+      kernel.body.push_back({.prim = Prim::load, .dtype = DType::f32, .access = access});
   }
   static constexpr InstId product = 2, bias = 3, residual = 4, along_rows = 5;
   InstId add(Prim prim, InstId a, InstId b = no_inst) {
@@ -96,7 +107,7 @@ TEST_CASE("the library's epilogues are recognised") {
     CHECK(e->residual.operand == -1);
     CHECK(e->scale == 1);
   }
-  {   // either way round, and the residual's own layout
+  {  // either way round, and the residual's own layout
     ProductCase c;
     const auto e = c.epilogue_of(c.add(Prim::add, c.bias, c.add(Prim::add, c.residual, c.product)));
     REQUIRE(e);
@@ -133,23 +144,33 @@ TEST_CASE("what the library would compute otherwise is left to a kernel") {
     ProductCase c;
     return !c.epilogue_of(stored(c)).has_value();
   };
-  CHECK(refused([](ProductCase& c) { return c.add(Prim::max, c.product, c.number(0)); }));                                   // relu: NaN
+  CHECK(refused([](ProductCase& c) { return c.add(Prim::max, c.product, c.number(0)); }));  // relu: NaN
   CHECK(refused([](ProductCase& c) { return c.add(Prim::tanh, c.product); }));
-  CHECK(refused([](ProductCase& c) { return c.add(Prim::add, c.product, c.along_rows); }));                                  // a bias of the other axis
-  CHECK(refused([](ProductCase& c) { return c.add(Prim::add, c.add(Prim::add, c.product, c.bias), c.residual); }));          // rounds in another order
-  CHECK(refused([](ProductCase& c) { return c.add(Prim::add, c.add(Prim::mul, c.product, c.number(0.5)), c.bias); }));       // one rounding or two
-  CHECK(refused([](ProductCase& c) { return c.add(Prim::mul, c.product, c.number(0)); }));                                   // NaN * 0
-  CHECK(refused([](ProductCase& c) { return c.add(Prim::mul, c.product, c.number(std::numeric_limits<double>::infinity())); }));
+  CHECK(refused([](ProductCase& c) { return c.add(Prim::add, c.product, c.along_rows); }));  // a bias of the other axis
+  CHECK(refused([](ProductCase& c) {
+    return c.add(Prim::add, c.add(Prim::add, c.product, c.bias), c.residual);
+  }));  // rounds in another order
+  CHECK(refused([](ProductCase& c) {
+    return c.add(Prim::add, c.add(Prim::mul, c.product, c.number(0.5)), c.bias);
+  }));                                                                                      // one rounding or two
+  CHECK(refused([](ProductCase& c) { return c.add(Prim::mul, c.product, c.number(0)); }));  // NaN * 0
+  CHECK(refused(
+      [](ProductCase& c) { return c.add(Prim::mul, c.product, c.number(std::numeric_limits<double>::infinity())); }));
   CHECK(refused([](ProductCase& c) { return c.add(Prim::add, c.product, c.product); }));
   CHECK(refused([](ProductCase& c) { return c.add(Prim::mul, c.product, c.bias); }));
   CHECK(refused([](ProductCase& c) { return c.add(Prim::sub, c.product, c.bias); }));
-  CHECK(refused([](ProductCase& c) { c.geometry.accesses[4].stride = {40, 1, 0}; return c.add(Prim::add, c.product, c.residual); }));   // rows overlap
+  CHECK(refused([](ProductCase& c) {
+    c.geometry.accesses[4].stride = {40, 1, 0};
+    return c.add(Prim::add, c.product, c.residual);
+  }));  // rows overlap
   ProductCase two;
   two.kernel.operands.push_back({DType::f32, true});
-  two.kernel.accesses.push_back(two.kernel.accesses[2]), two.kernel.accesses.back().operand = 6;
+  two.kernel.accesses.push_back(two.kernel.accesses[2]);
+  two.kernel.accesses.back().operand = 6;
   two.geometry.accesses.push_back(two.geometry.accesses[2]);
   two.kernel.stores = {{2, two.product}, {6, two.product}};
-  CHECK_FALSE(cuda_source_detail::library_epilogue(cuda_source_detail::make_nest(two.kernel, two.geometry), {two.product, 0, 1, -1}));
+  CHECK_FALSE(cuda_source_detail::library_epilogue(cuda_source_detail::make_nest(two.kernel, two.geometry),
+                                                   {two.product, 0, 1, -1}));
 }
 
 TEST_CASE("sizes that differ little are one product to the choice, others are not") {
@@ -160,7 +181,7 @@ TEST_CASE("sizes that differ little are one product to the choice, others are no
     return cuda::generate(c.kernel, {}, {})->product(c.geometry, 0).text;
   };
   CHECK(text(1040) == text(1072));
-  CHECK(text(1040) != text(1041));   // not a multiple of anything
+  CHECK(text(1040) != text(1041));  // not a multiple of anything
   CHECK(text(1040) != text(2080));
   c.kernel.precision = MatmulPrecision::tf32;
   const std::string fast = text(1040);
@@ -204,16 +225,18 @@ TEST_CASE("what fails is not chosen, and measuring that fails leaves the rule") 
   const TemporaryFolder folder;
   ProductChoices choices{DiskCache(folder.path)};
   CHECK(choices.choose("a", "", three, times({-1, 0, 25})).way == ProductWay::fma);
-  CHECK(choices.choose("b", "", three, times({20.1, 20, 25})).algorithm == three[0].algorithm);   // as good as equal: the preferred one
-  CHECK(choices.choose("c", "", three, times({1})).algorithm == three[0].algorithm);              // the rest was not timed
-  const ProductChoice none = choices.choose("d", "", three, [](auto) -> std::vector<double> { throw std::runtime_error("no memory"); });
+  CHECK(choices.choose("b", "", three, times({20.1, 20, 25})).algorithm ==
+        three[0].algorithm);  // as good as equal: the preferred one
+  CHECK(choices.choose("c", "", three, times({1})).algorithm == three[0].algorithm);  // the rest was not timed
+  const ProductChoice none =
+      choices.choose("d", "", three, [](auto) -> std::vector<double> { throw std::runtime_error("no memory"); });
   CHECK(none.way == ProductWay::library);
   CHECK(none.algorithm.empty());
   CHECK(none.why == "by rule, for it could not be measured: no memory");
   CHECK(choices.choose("e", "", three, times({-1, -1, -1})).why.find("by rule") == 0);
-  CHECK(choices.find("d")->why == none.why);   // not tried again and again
+  CHECK(choices.find("d")->why == none.why);  // not tried again and again
   ProductChoices later{DiskCache(folder.path)};
-  CHECK_FALSE(later.find("d").has_value());   // but by the next process
+  CHECK_FALSE(later.find("d").has_value());  // but by the next process
   CHECK(later.find("a").has_value());
 }
 
@@ -227,9 +250,11 @@ TEST_CASE("a damaged entry is measured again") {
   }
   CHECK_FALSE(ProductChoices(disk).find("key").has_value());
   CHECK(ProductChoices(disk).choose("key", "", three, times({3, 1, 2})).algorithm == "b");
-  for (const char* text : {"", "way library\n", "way magic\nalgorithm \nmeasured x\n", "way library\nalgorithm 0g\nmeasured x\n", "way library\nalgorithm 012\nmeasured x\n",
-                           "way library\nalgorithm 01\nmeasured x\nmore\n", "algorithm 01\nway library\nmeasured x\n"}) {
-    disk.store("key", text);   // whole, but not ours
+  for (const char* text :
+       {"", "way library\n", "way magic\nalgorithm \nmeasured x\n", "way library\nalgorithm 0g\nmeasured x\n",
+        "way library\nalgorithm 012\nmeasured x\n", "way library\nalgorithm 01\nmeasured x\nmore\n",
+        "algorithm 01\nway library\nmeasured x\n"}) {
+    disk.store("key", text);  // whole, but not ours
     INFO(text);
     CHECK_FALSE(ProductChoices(disk).find("key").has_value());
   }
@@ -247,7 +272,9 @@ TEST_CASE("threads that need one product measure it once, and never at the same 
   };
   std::vector<std::thread> threads;
   std::atomic<int> right{0};
-  for (int t = 0; t < 8; ++t) threads.emplace_back([&, t] { right += choices.choose(t % 2 == 0 ? "even" : "odd", "", three, slow).way == ProductWay::fma; });
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back(
+        [&, t] { right += choices.choose(t % 2 == 0 ? "even" : "odd", "", three, slow).way == ProductWay::fma; });
   for (std::thread& thread : threads) thread.join();
   CHECK(right == 8);
   CHECK(calls == 2);
@@ -260,9 +287,12 @@ TEST_CASE("what was measured is logged") {
   const std::string logs = context.logs;
   std::string seen;
   context.logs = "autotune";
-  context.sink = [&](std::string_view topic, std::string_view line) { seen += std::string(topic) + ": " + std::string(line) + "\n"; };
+  context.sink = [&](std::string_view topic, std::string_view line) {
+    seen += std::string(topic) + ": " + std::string(line) + "\n";
+  };
   ProductChoices{DiskCache("")}.choose("key", "product of 4x4x4", three, times({3, 2, -1}));
-  context.sink = sink, context.logs = logs;
+  context.sink = sink;
+  context.logs = logs;
   CHECK(seen == "autotune: product of 4x4x4: measured: library 2 (library 1 3.0 us, library 2 2.0 us, fma failed)\n");
 }
 #endif
@@ -279,7 +309,7 @@ TEST_CASE("the environment says how products are chosen, and nonsense is refused
   ::setenv("SINTER_CUDA_PRODUCT", "library", 1);
   CHECK(cuda::product_policy() == cuda::ProductPolicy::library);
   ::unsetenv("SINTER_CUDA_PRODUCT");
-  CHECK(cuda::product_policy() == cuda::ProductPolicy::library);   // read once
+  CHECK(cuda::product_policy() == cuda::ProductPolicy::library);  // read once
   cuda::set_product_policy(cuda::ProductPolicy::measured);
   CHECK(cuda::product_policy() == cuda::ProductPolicy::measured);
 }

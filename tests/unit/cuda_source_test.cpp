@@ -10,13 +10,14 @@
 #include <sinter/backend/cuda/source.hpp>
 #include <sinter/backend/cuda/source_scatter.hpp>
 
-
 using namespace sinter_test;
 
 namespace {
-cuda::LaunchList bound(const KernelCase& test_case, int capability = 90, int multiprocessors = 132, bool is_aligned = true) {
+cuda::LaunchList bound(const KernelCase& test_case, int capability = 90, int multiprocessors = 132,
+                       bool is_aligned = true) {
   cuda::Target target;
-  target.capability = capability, target.multiprocessors = multiprocessors;
+  target.capability = capability;
+  target.multiprocessors = multiprocessors;
   const auto generated = cuda::generate(test_case.kernel, {}, target);
   REQUIRE(generated != nullptr);
   return generated->bind(test_case.geometry, 0, is_aligned);
@@ -28,7 +29,8 @@ KernelCase doubled(std::int64_t extent) {
   test_case.kernel.axes.push_back(AxisRole::parallel);
   test_case.kernel.operands = {{DType::f32, false}, {DType::f32, true}};
   test_case.kernel.accesses = {{0, {StrideClass::unit}}, {1, {StrideClass::unit}}};
-  test_case.kernel.body = {{.prim = Prim::load, .dtype = DType::f32}, {.prim = Prim::add, .dtype = DType::f32, .args = {0, 0, no_inst}}};
+  test_case.kernel.body = {{.prim = Prim::load, .dtype = DType::f32},
+                           {.prim = Prim::add, .dtype = DType::f32, .args = {0, 0, no_inst}}};
   test_case.kernel.stores = {{1, 1}};
   test_case.geometry.extent[0] = extent;
   test_case.geometry.accesses.resize(2);
@@ -52,7 +54,7 @@ TEST_CASE("random kernels become CUDA C that compiles") {
 
 TEST_CASE("sizes that are run alike have one text") {
   CHECK(bound(doubled(4096)).source == bound(doubled(8192)).source);
-  CHECK(bound(doubled(4096)).source != bound(doubled(4097)).source);   // the last vector is not whole
+  CHECK(bound(doubled(4096)).source != bound(doubled(4097)).source);  // the last vector is not whole
   CHECK(bound(doubled(4096)).needs_alignment);
   const cuda::LaunchList any = bound(doubled(4096), 90, 132, false);
   CHECK(!any.needs_alignment);
@@ -71,14 +73,17 @@ TEST_CASE("scatter_add becomes CUDA C: by places, or in order where places are m
   for (const std::int64_t places : {50, 5000000}) {
     ScatterOp op;
     const std::int64_t result[] = {places, 64}, index[] = {1000};
-    op.result_shape = Shape(std::span<const std::int64_t>(result)), op.index_shape = Shape(std::span<const std::int64_t>(index));
+    op.result_shape = Shape(std::span<const std::int64_t>(result)),
+    op.index_shape = Shape(std::span<const std::int64_t>(index));
     op.index.offset = op.value.offset = 0;
     op.index.strides.push_back(1);
-    op.value.strides.push_back(64), op.value.strides.push_back(1);
+    op.value.strides.push_back(64);
+    op.value.strides.push_back(1);
     const cuda::LaunchList list = cuda::generate_scatter_add(op, {}, {});
     CHECK(list.entries.size() == (places == 50 ? 1 : 2));
     INFO(list.source);
-    if (compiles) CHECK_FALSE(cuda::compile_to_cubin(list.source, "scatter", architecture_of(places == 50 ? 80 : 120)).empty());
+    if (compiles)
+      CHECK_FALSE(cuda::compile_to_cubin(list.source, "scatter", architecture_of(places == 50 ? 80 : 120)).empty());
   }
 }
 
@@ -109,7 +114,7 @@ TEST_CASE("large products go to the library where there is one") {
     set_size(size);
     return cuda::generate(kernel, {}, target)->product(test_case.geometry, 0).ways;
   };
-  CHECK(bound_at(4096).call == nullptr);   // not by default
+  CHECK(bound_at(4096).call == nullptr);  // not by default
   if (!cuda::has_cublaslt()) SINTER_SKIP("no cuBLASLt");
   target.uses_library = true;
   CHECK(bound_at(256).call == nullptr);
@@ -123,7 +128,7 @@ TEST_CASE("large products go to the library where there is one") {
   CHECK(ways_at(4096) == Ways{cuda::ProductWay::library, cuda::ProductWay::fma});
   CHECK(bound_at(4096, cuda::ProductWay::fma).call == nullptr);
   CHECK(bound_at(896, cuda::ProductWay::library).call != nullptr);
-  CHECK(bound_at(256, cuda::ProductWay::library).way == cuda::ProductWay::fma);   // not open: as the generator prefers
+  CHECK(bound_at(256, cuda::ProductWay::library).way == cuda::ProductWay::fma);  // not open: as the generator prefers
   kernel.body.push_back({.prim = Prim::tanh, .dtype = DType::f32, .args = {2, no_inst, no_inst}});
   kernel.stores[0].value = 3;
   const cuda::LaunchList followed = bound_at(4096);

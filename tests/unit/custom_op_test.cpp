@@ -25,11 +25,15 @@ bool contains(const std::string& text, std::string_view part) {
 std::vector<float> values(const In& x) { return to_vector<float>(x); }
 
 auto make_cube() {
-  return jit::custom_op({.name = "cube", .shape = [](auto in) { return in[0]; },
-                         .cpu = [](auto in, auto out) {
-                           for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = in[0].data[i] * in[0].data[i] * in[0].data[i];
-                         },
-                         .vjp = [](auto in, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * 3 * in[0] * in[0]}; }});
+  return jit::custom_op({.name = "cube",
+                         .shape = [](auto in) { return in[0]; },
+                         .cpu =
+                             [](auto in, auto out) {
+                               for (std::int64_t i = 0; i < out.numel; ++i)
+                                 out.data[i] = in[0].data[i] * in[0].data[i] * in[0].data[i];
+                             },
+                         .vjp = [](auto in, const Tensor&,
+                                   const Tensor& dout) { return std::vector<Tensor>{dout * 3 * in[0] * in[0]}; }});
 }
 
 }  // namespace
@@ -43,7 +47,8 @@ TEST_CASE("custom op: lazily, compiled with kernels around it, and with extents 
     Tensor x = reshape(numbers(n * n), {n, n});
     std::vector<float> want;
     for (int i = 0; i < n; ++i)
-      for (int j = 0; j < n; ++j) want.push_back(static_cast<float>(std::pow(2 * (i * n + j), 3) + std::pow(j * n + i, 3)));
+      for (int j = 0; j < n; ++j)
+        want.push_back(static_cast<float>(std::pow(2 * (i * n + j), 3) + std::pow(j * n + i, 3)));
     CHECK(values(f(x)) == want);
   }
   CHECK(f.stats().compiles == 2);
@@ -58,25 +63,31 @@ TEST_CASE("custom op: its derivative becomes part of the graph, to any order") {
   auto slope = [loss](Tensor x) { return sum(jit::grad(loss)(x)); };
   CHECK(values(jit::compile(jit::grad(slope))(numbers(3))) == std::vector<float>{0, 12, 48});
   auto f = jit::compile(jit::grad([cube](Tensor x, Tensor y) { return sum(cube(x + y)); }));
-  for (int n : {2, 3, 4}) CHECK(values(f(full({n}, 1), full({n}, 1))) == std::vector<float>(static_cast<std::size_t>(n), 12));
+  for (int n : {2, 3, 4})
+    CHECK(values(f(full({n}, 1), full({n}, 1))) == std::vector<float>(static_cast<std::size_t>(n), 12));
 }
 
 TEST_CASE("custom op: several results, of several dtypes") {
-  auto sort = jit::custom_op<void, 2>({.name = "sort_with_places",
-                                       .shape = [](auto in) { return std::array{in[0], in[0]}; },
-                                       .dtype = [](auto in) { return std::array{in[0], DType::i64}; },
-                                       .cpu = [](auto in, auto out) {
-                                         const float* from = in[0].template as<float>();
-                                         auto *sorted = out[0].template as<float>();
-                                         auto* places = out[1].template as<std::int64_t>();
-                                         for (std::int64_t i = 0; i < in[0].numel; ++i) places[i] = i;
-                                         std::sort(places, places + in[0].numel, [&](auto a, auto b) { return from[a] != from[b] ? from[a] < from[b] : a < b; });
-                                         for (std::int64_t i = 0; i < in[0].numel; ++i) sorted[i] = from[places[i]];
-                                       },
-                                       .vjp = [](auto in, auto out, auto dout) {
-                                         auto places = reshape(out[1], Shape{in[0].size(0), 1}) == reshape(arange(in[0].size(0), {.dtype = DType::i64}), Shape{1, in[0].size(0)});
-                                         return std::vector<Tensor>{matmul(dout[0], Tensor(places).to(DType::f32))};
-                                       }});
+  auto sort = jit::custom_op<void, 2>(
+      {.name = "sort_with_places",
+       .shape = [](auto in) { return std::array{in[0], in[0]}; },
+       .dtype = [](auto in) { return std::array{in[0], DType::i64}; },
+       .cpu =
+           [](auto in, auto out) {
+             const float* from = in[0].template as<float>();
+             auto* sorted = out[0].template as<float>();
+             auto* places = out[1].template as<std::int64_t>();
+             for (std::int64_t i = 0; i < in[0].numel; ++i) places[i] = i;
+             std::sort(places, places + in[0].numel,
+                       [&](auto a, auto b) { return from[a] != from[b] ? from[a] < from[b] : a < b; });
+             for (std::int64_t i = 0; i < in[0].numel; ++i) sorted[i] = from[places[i]];
+           },
+       .vjp =
+           [](auto in, auto out, auto dout) {
+             auto places = reshape(out[1], Shape{in[0].size(0), 1}) ==
+                           reshape(arange(in[0].size(0), {.dtype = DType::i64}), Shape{1, in[0].size(0)});
+             return std::vector<Tensor>{matmul(dout[0], Tensor(places).to(DType::f32))};
+           }});
   auto f = jit::compile([sort](Tensor x) {
     auto [sorted, places] = sort(x);
     return std::pair(Tensor(sorted * 2), places);
@@ -89,15 +100,20 @@ TEST_CASE("custom op: several results, of several dtypes") {
 }
 
 TEST_CASE("custom op: one with a decomposition fuses; with a derivative of its own it keeps that") {
-  auto softplus = jit::custom_op({.name = "my_softplus", .shape = [](auto in) { return in[0]; }, .decompose = [](auto in) { return log(1 + exp(in[0])); }});
+  auto softplus = jit::custom_op({.name = "my_softplus",
+                                  .shape = [](auto in) { return in[0]; },
+                                  .decompose = [](auto in) { return log(1 + exp(in[0])); }});
   auto f = jit::compile([softplus](Tensor x) { return softplus(x * 2) + 1; });
   CHECK(values(f(zeros({2})))[0] == Approx(1 + std::log(2.0)));
   CHECK(f.stats().kernels == 1);
-  CHECK(values(jit::grad([softplus](Tensor x) { return sum(softplus(x)); })(zeros({2}))) == std::vector<float>{0.5, 0.5});
+  CHECK(values(jit::grad([softplus](Tensor x) { return sum(softplus(x)); })(zeros({2}))) ==
+        std::vector<float>{0.5, 0.5});
 
-  auto marked = jit::custom_op<float, 2>({.name = "marked", .shape = [](auto in) { return std::array{in[0], in[0]}; },
-                                          .vjp = [](auto, auto, auto dout) { return std::vector<Tensor>{dout[0] * 100 + dout[1] * 7}; },
-                                          .decompose = [](auto in) { return std::array<Tensor, 2>{in[0] * 2, in[0] * 3}; }});
+  auto marked = jit::custom_op<float, 2>(
+      {.name = "marked",
+       .shape = [](auto in) { return std::array{in[0], in[0]}; },
+       .vjp = [](auto, auto, auto dout) { return std::vector<Tensor>{dout[0] * 100 + dout[1] * 7}; },
+       .decompose = [](auto in) { return std::array<Tensor, 2>{in[0] * 2, in[0] * 3}; }});
   auto both = jit::compile([marked](Tensor x) {
     auto [a, b] = marked(x + 1);
     return a * b;
@@ -127,7 +143,8 @@ TEST_CASE("custom op: pure ones are merged and dropped, others run once for each
   });
   f(numbers(3));
   CHECK(runs == 1);
-  auto effect = jit::custom_op({.name = "counted_effect", .shape = [](auto in) { return in[0]; }, .cpu = count, .pure = false});
+  auto effect =
+      jit::custom_op({.name = "counted_effect", .shape = [](auto in) { return in[0]; }, .cpu = count, .pure = false});
   auto g = jit::compile([effect](Tensor x) {
     Tensor unused = effect(x + 1);
     return effect(x) + effect(x);
@@ -146,20 +163,24 @@ TEST_CASE("custom op: made anew in each trace it is the same op") {
 }
 
 TEST_CASE("custom op: mapped over a batch, before and after its derivative, with extents that change") {
-  auto weighted = jit::custom_op<float, 2>({.name = "sum_and_dot", .shape = [](auto) { return std::array{Shape{}, Shape{}}; },
-                                            .cpu = [](auto in, auto out) {
-                                              *out[0].data = *out[1].data = 0;
-                                              for (std::int64_t i = 0; i < in[0].numel; ++i) *out[0].data += in[0].data[i], *out[1].data += in[0].data[i] * in[1].data[i];
-                                            },
-                                            .vjp = [](auto in, auto, auto dout) {
-                                              return std::vector<Tensor>{dout[0] + dout[1] * in[1], dout[1] * in[0]};
-                                            }});
+  auto weighted = jit::custom_op<float, 2>(
+      {.name = "sum_and_dot",
+       .shape = [](auto) { return std::array{Shape{}, Shape{}}; },
+       .cpu =
+           [](auto in, auto out) {
+             *out[0].data = *out[1].data = 0;
+             for (std::int64_t i = 0; i < in[0].numel; ++i)
+               *out[0].data += in[0].data[i], *out[1].data += in[0].data[i] * in[1].data[i];
+           },
+       .vjp = [](auto in, auto,
+                 auto dout) { return std::vector<Tensor>{dout[0] + dout[1] * in[1], dout[1] * in[0]}; }});
   auto f = [weighted](Tensor x, Tensor w) {
     auto [total, dot] = weighted(x, w);
     return total * 10 + dot;
   };
   auto mapped = jit::compile(jit::vmap(f, {0, jit::no_axis}));
-  auto loss = jit::compile(jit::grad<0, 1>([f](Tensor x, Tensor w) { return sum(jit::vmap(f, {0, jit::no_axis})(x, w)); }));
+  auto loss =
+      jit::compile(jit::grad<0, 1>([f](Tensor x, Tensor w) { return sum(jit::vmap(f, {0, jit::no_axis})(x, w)); }));
   auto each = jit::compile(jit::vmap(jit::grad(f), {0, jit::no_axis}));
   Tensor w = numbers(2) + 1;
   for (int n : {2, 3, 4}) {
@@ -169,7 +190,8 @@ TEST_CASE("custom op: mapped over a batch, before and after its derivative, with
       const auto a = static_cast<float>(2 * i), b = a + 1;
       want.push_back(10 * (a + b) + a + 2 * b);
       first.insert(first.end(), {11, 12});
-      second[0] += a, second[1] += b;
+      second[0] += a;
+      second[1] += b;
     }
     CHECK(values(mapped(x, w)) == want);
     auto [by_x, by_w] = loss(x, w);
@@ -177,57 +199,92 @@ TEST_CASE("custom op: mapped over a batch, before and after its derivative, with
     CHECK(values(by_w) == second);
     CHECK(values(each(x, w)) == first);
   }
-  auto softplus = jit::custom_op({.name = "mapped_softplus", .shape = [](auto in) { return in[0]; },
-                                  .vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * 5}; },
-                                  .decompose = [](auto in) { return log(1 + exp(in[0])); }});
+  auto softplus =
+      jit::custom_op({.name = "mapped_softplus",
+                      .shape = [](auto in) { return in[0]; },
+                      .vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * 5}; },
+                      .decompose = [](auto in) { return log(1 + exp(in[0])); }});
   CHECK(values(jit::vmap([softplus](Tensor x) { return softplus(x); })(zeros({2, 2})))[3] == Approx(std::log(2.0)));
 }
 
 TEST_CASE("custom op: mistakes in its making") {
   const auto shape = [](auto in) { return in[0]; };
   const auto cpu = [](auto, auto) {};
-  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "", .shape = shape, .cpu = cpu}); }), "custom_op: the op has no name [custom_op_test.cpp:"));
-  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "matmul", .shape = shape, .cpu = cpu}); }), "'matmul' is that of a built-in op"));
-  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "rule_less", .cpu = cpu}); }), "'rule_less' has no shape rule"));
-  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "idle", .shape = shape}); }), "no function that computes it"));
-  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "both", .shape = shape, .cpu = cpu, .decompose = [](auto in) { return in[0]; }, .pure = false}); }), "has effects and a decomposition"));
+  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "", .shape = shape, .cpu = cpu}); }),
+                 "custom_op: the op has no name [custom_op_test.cpp:"));
+  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "matmul", .shape = shape, .cpu = cpu}); }),
+                 "'matmul' is that of a built-in op"));
+  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "rule_less", .cpu = cpu}); }),
+                 "'rule_less' has no shape rule"));
+  CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "idle", .shape = shape}); }),
+                 "no function that computes it"));
+  CHECK(contains(
+      message_of<UserError>([&] {
+        jit::custom_op(
+            {.name = "both", .shape = shape, .cpu = cpu, .decompose = [](auto in) { return in[0]; }, .pure = false});
+      }),
+      "has effects and a decomposition"));
   {
     auto first = jit::custom_op({.name = "taken", .shape = shape, .cpu = cpu});
-    CHECK(contains(message_of<UserError>([&] { jit::custom_op({.name = "taken", .shape = shape, .cpu = [](auto, auto) { return; }}); }), "'taken' is taken by another op, made at custom_op_test.cpp:"));
+    CHECK(contains(message_of<UserError>(
+                       [&] { jit::custom_op({.name = "taken", .shape = shape, .cpu = [](auto, auto) { return; }}); }),
+                   "'taken' is taken by another op, made at custom_op_test.cpp:"));
   }
   jit::custom_op({.name = "taken", .shape = shape, .cpu = [](auto, auto) { return; }});
 }
 
 TEST_CASE("custom op: mistakes in its use have the line of the call") {
-  auto pair_sum = jit::custom_op({.name = "pair_sum", .shape = [](auto in) { return in[0]; }, .cpu = [](auto in, auto out) {
-    for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = in[0].data[i] + in[1].data[i];
-  }});
+  auto pair_sum = jit::custom_op({.name = "pair_sum",
+                                  .shape = [](auto in) { return in[0]; },
+                                  .cpu =
+                                      [](auto in, auto out) {
+                                        for (std::int64_t i = 0; i < out.numel; ++i)
+                                          out.data[i] = in[0].data[i] + in[1].data[i];
+                                      }});
   CHECK(values(pair_sum(numbers(2), numbers(2))) == std::vector<float>{0, 2});
-  CHECK(contains(message_of<DTypeError>([&] { pair_sum(numbers(2), arange(2)); }), "pair_sum: operand 1 is i64[2], the op takes f32 [custom_op_test.cpp:"));
-  const std::string text = message_of<UserError>([&] { jit::grad([&](Tensor x) { return sum(pair_sum(x, x)); })(numbers(2)); });
+  CHECK(contains(message_of<DTypeError>([&] { pair_sum(numbers(2), arange(2)); }),
+                 "pair_sum: operand 1 is i64[2], the op takes f32 [custom_op_test.cpp:"));
+  const std::string text =
+      message_of<UserError>([&] { jit::grad([&](Tensor x) { return sum(pair_sum(x, x)); })(numbers(2)); });
   CHECK(contains(text, "pair_sum: it has no derivative, and a gradient is asked for [custom_op_test.cpp:"));
   CHECK(contains(text, ".vjp"));
 
-  auto bad_shape = jit::custom_op({.name = "bad_shape", .shape = [](auto in) { return Shape{in[0][0] - 5}; }, .cpu = [](auto, auto) {}});
-  CHECK(contains(message_of<ShapeError>([&] { bad_shape(numbers(2)); }), "bad_shape: its shape rule gives (-3,) for result 0"));
-  auto bad_parts = jit::custom_op({.name = "bad_parts", .shape = [](auto in) { return in[0]; }, .decompose = [](auto in) { return sum(in[0]); }});
-  CHECK(contains(message_of<ShapeError>([&] { bad_parts(numbers(2)); }), "bad_parts: its decomposition gives f32[] for result 0, its rule f32[2]"));
-  auto bad_slope = jit::custom_op({.name = "bad_slope", .shape = [](auto in) { return in[0]; }, .cpu = [](auto, auto) {},
-                                   .vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{sum(dout)}; }});
-  CHECK(contains(message_of<ShapeError>([&] { jit::grad([&](Tensor x) { return sum(bad_slope(x)); })(numbers(2)); }), "bad_slope: its derivative by operand 0 is f32[], the operand f32[2]"));
-  CHECK(contains(message_of<UserError>([&] { jit::grad([&](Tensor x) { return sum(bad_slope(x, x)); })(numbers(2)); }), "gave 1 gradients for 2 operands"));
+  auto bad_shape = jit::custom_op(
+      {.name = "bad_shape", .shape = [](auto in) { return Shape{in[0][0] - 5}; }, .cpu = [](auto, auto) {}});
+  CHECK(contains(message_of<ShapeError>([&] { bad_shape(numbers(2)); }),
+                 "bad_shape: its shape rule gives (-3,) for result 0"));
+  auto bad_parts = jit::custom_op(
+      {.name = "bad_parts", .shape = [](auto in) { return in[0]; }, .decompose = [](auto in) { return sum(in[0]); }});
+  CHECK(contains(message_of<ShapeError>([&] { bad_parts(numbers(2)); }),
+                 "bad_parts: its decomposition gives f32[] for result 0, its rule f32[2]"));
+  auto bad_slope =
+      jit::custom_op({.name = "bad_slope",
+                      .shape = [](auto in) { return in[0]; },
+                      .cpu = [](auto, auto) {},
+                      .vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{sum(dout)}; }});
+  CHECK(contains(message_of<ShapeError>([&] { jit::grad([&](Tensor x) { return sum(bad_slope(x)); })(numbers(2)); }),
+                 "bad_slope: its derivative by operand 0 is f32[], the operand f32[2]"));
+  CHECK(contains(message_of<UserError>([&] { jit::grad([&](Tensor x) { return sum(bad_slope(x, x)); })(numbers(2)); }),
+                 "gave 1 gradients for 2 operands"));
   Variable w(numbers(2));
-  auto reads = jit::custom_op({.name = "reads", .shape = [](auto in) { return in[0]; }, .cpu = [](auto, auto) {},
-                               .vjp = [w](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * w}; }});
-  CHECK(contains(message_of<TraceError>([&] { jit::grad([&](Tensor x) { return sum(reads(x)); })(numbers(2)); }), "reads a Variable"));
+  auto reads =
+      jit::custom_op({.name = "reads",
+                      .shape = [](auto in) { return in[0]; },
+                      .cpu = [](auto, auto) {},
+                      .vjp = [w](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * w}; }});
+  CHECK(contains(message_of<TraceError>([&] { jit::grad([&](Tensor x) { return sum(reads(x)); })(numbers(2)); }),
+                 "reads a Variable"));
 }
 
 TEST_CASE("custom op: what its function throws comes out of the call, lazily and compiled, and nothing is lost") {
   static bool fails = false;
-  auto picky = jit::custom_op({.name = "picky", .shape = [](auto in) { return in[0]; }, .cpu = [](auto in, auto out) {
-    if (fails) throw std::domain_error("not today");
-    std::copy_n(in[0].data, out.numel, out.data);
-  }});
+  auto picky = jit::custom_op({.name = "picky",
+                               .shape = [](auto in) { return in[0]; },
+                               .cpu =
+                                   [](auto in, auto out) {
+                                     if (fails) throw std::domain_error("not today");
+                                     std::copy_n(in[0].data, out.numel, out.data);
+                                   }});
   auto f = jit::compile([picky](Tensor x) { return picky(x * 2) + 1; });
   Tensor lazy = picky(numbers(2) + 1) * 2;
   fails = true;
@@ -239,15 +296,22 @@ TEST_CASE("custom op: what its function throws comes out of the call, lazily and
 }
 
 TEST_CASE("custom op: no operands, constants in the derivative, no gradient for one operand") {
-  auto ones_op = jit::custom_op({.name = "three_ones", .shape = [](auto) { return Shape{3}; }, .cpu = [](auto, auto out) { std::fill_n(out.data, out.numel, 1.f); }});
+  auto ones_op = jit::custom_op({.name = "three_ones",
+                                 .shape = [](auto) { return Shape{3}; },
+                                 .cpu = [](auto, auto out) { std::fill_n(out.data, out.numel, 1.f); }});
   CHECK(values(ones_op()) == std::vector<float>{1, 1, 1});
   CHECK(values(jit::compile([ones_op](Tensor x) { return ones_op() * x; })(numbers(3))) == std::vector<float>{0, 1, 2});
   Tensor scale = numbers(3) + 1;
-  auto scaled = jit::custom_op({.name = "scaled", .shape = [](auto in) { return in[0]; },
-                                .cpu = [](auto in, auto out) {
-                                  for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = in[0].data[i] * static_cast<float>(i + 1);
-                                },
-                                .vjp = [scale](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * scale, Tensor()}; }});
+  auto scaled =
+      jit::custom_op({.name = "scaled",
+                      .shape = [](auto in) { return in[0]; },
+                      .cpu =
+                          [](auto in, auto out) {
+                            for (std::int64_t i = 0; i < out.numel; ++i)
+                              out.data[i] = in[0].data[i] * static_cast<float>(i + 1);
+                          },
+                      .vjp = [scale](auto, const Tensor&,
+                                     const Tensor& dout) { return std::vector<Tensor>{dout * scale, Tensor()}; }});
   auto gradients = jit::grad<0, 1>([scaled](Tensor x, Tensor y) { return sum(scaled(x, y)); })(numbers(3), numbers(3));
   CHECK(values(std::get<0>(gradients)) == std::vector<float>{1, 2, 3});
   CHECK(values(std::get<1>(gradients)) == std::vector<float>{0, 0, 0});

@@ -11,8 +11,12 @@ using Steps = std::vector<std::vector<MemoryUse>>;
 using Waits = std::vector<std::vector<std::uint32_t>>;
 
 namespace {
-MemoryUse reads(std::uint32_t space, std::int64_t begin = 0, std::int64_t end = 100) { return {space, begin, end, false}; }
-MemoryUse writes(std::uint32_t space, std::int64_t begin = 0, std::int64_t end = 100) { return {space, begin, end, true}; }
+MemoryUse reads(std::uint32_t space, std::int64_t begin = 0, std::int64_t end = 100) {
+  return {space, begin, end, false};
+}
+MemoryUse writes(std::uint32_t space, std::int64_t begin = 0, std::int64_t end = 100) {
+  return {space, begin, end, true};
+}
 
 bool conflict(const std::vector<MemoryUse>& a, const std::vector<MemoryUse>& b) {
   for (const MemoryUse& x : a)
@@ -23,18 +27,22 @@ bool conflict(const std::vector<MemoryUse>& a, const std::vector<MemoryUse>& b) 
 }  // namespace
 
 TEST_CASE("a reader waits for the writer, and who overwrites for the readers") {
-  CHECK(dependences_of(Steps{{writes(0)}, {reads(0), writes(1)}, {reads(0), writes(2)}, {writes(0)}}) == Waits{{}, {0}, {0}, {1, 2}});
+  CHECK(dependences_of(Steps{{writes(0)}, {reads(0), writes(1)}, {reads(0), writes(2)}, {writes(0)}}) ==
+        Waits{{}, {0}, {0}, {1, 2}});
   CHECK(dependences_of(Steps{{writes(0)}, {writes(0)}, {reads(0)}}) == Waits{{}, {0}, {1}});
   CHECK(dependences_of(Steps{}) == Waits{});
 }
 
 TEST_CASE("steps that only read the same memory, or touch other memory, wait for nothing") {
   CHECK(dependences_of(Steps{{reads(0), writes(1)}, {reads(0), writes(2)}}) == Waits{{}, {}});
-  CHECK(dependences_of(Steps{{writes(0, 0, 64)}, {writes(0, 64, 128)}, {reads(0, 63, 64)}, {reads(0, 60, 70)}, {writes(0, 10, 10)}}) == Waits{{}, {}, {0}, {0, 1}, {}});
+  CHECK(dependences_of(Steps{
+            {writes(0, 0, 64)}, {writes(0, 64, 128)}, {reads(0, 63, 64)}, {reads(0, 60, 70)}, {writes(0, 10, 10)}}) ==
+        Waits{{}, {}, {0}, {0, 1}, {}});
 }
 
 TEST_CASE("what others of them wait for is left out") {
-  CHECK(dependences_of(Steps{{writes(0)}, {reads(0), writes(1)}, {reads(0), reads(1), writes(2)}}) == Waits{{}, {0}, {1}});
+  CHECK(dependences_of(Steps{{writes(0)}, {reads(0), writes(1)}, {reads(0), reads(1), writes(2)}}) ==
+        Waits{{}, {0}, {1}});
 }
 
 TEST_CASE("of random steps, every two that conflict are ordered, and no others") {
@@ -44,7 +52,8 @@ TEST_CASE("of random steps, every two that conflict are ordered, and no others")
     for (auto& uses : steps)
       for (auto n = random() % 4; n > 0; --n) {
         const auto begin = static_cast<std::int64_t>(random() % 20);
-        uses.push_back({static_cast<std::uint32_t>(random() % 3), begin, begin + 1 + static_cast<std::int64_t>(random() % 8), random() % 2 == 0});
+        uses.push_back({static_cast<std::uint32_t>(random() % 3), begin,
+                        begin + 1 + static_cast<std::int64_t>(random() % 8), random() % 2 == 0});
       }
     const Waits waits = dependences_of(steps);
     std::vector<std::vector<bool>> found(steps.size(), std::vector<bool>(steps.size())), wanted = found;

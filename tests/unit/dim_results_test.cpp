@@ -1,4 +1,5 @@
-// Results that hold a Dim follow the extents of each call; the eager back end runs composite operations inside of loop bodies.
+// Results that hold a Dim follow the extents of each call; the eager back end runs composite operations inside of loop
+// bodies.
 #include "../catch.hpp"
 #include "../checks.hpp"
 
@@ -29,22 +30,35 @@ TEST_CASE("a Dim in a result is that of the call, whatever sizes came before") {
     CHECK(text(after_read(x).count) == std::to_string(n));
     CHECK(floats(in_struct(x).values) == std::vector<float>(static_cast<std::size_t>(n), 2));
   }
-  CHECK(alone.stats().compiles == 2);   // no size is guarded because it is returned
+  CHECK(alone.stats().compiles == 2);  // no size is guarded because it is returned
   CHECK(in_struct.stats().compiles == 1);
-  auto gradient = jit::compile([](Tensor x) { return jit::value_and_grad([](Tensor y) { return std::pair(Tensor(sum(y * y)), y.size(0)); })(x).first.second; });
+  auto gradient = jit::compile([](Tensor x) {
+    return jit::value_and_grad([](Tensor y) { return std::pair(Tensor(sum(y * y)), y.size(0)); })(x).first.second;
+  });
   for (int n : {3, 4, 5}) CHECK(text(gradient(ones({n}))) == std::to_string(n));
 }
 
 TEST_CASE("the eager back end takes composites inside of bodies") {
   const Tensor x = arange(5).to(DType::f32);
   for (const char* backend : {"", "eager", "aot_eager"}) {
-    auto rolled = jit::compile([](Tensor v) { return jit::fori_loop(0, 3, [](auto, Tensor c) { return roll(c, 1, 0); }, v); }, {.backend = backend});
+    auto rolled =
+        jit::compile([](Tensor v) { return jit::fori_loop(0, 3, [](auto, Tensor c) { return roll(c, 1, 0); }, v); },
+                     {.backend = backend});
     CHECK(floats(rolled(x)) == std::vector<float>{2, 3, 4, 0, 1});
-    auto nested = jit::compile([](Tensor v) {
-      return jit::fori_loop(0, 2, [](auto, Tensor c) { return jit::cond(sum(c) > 0.0, [&] { return softmax(c, 0); }, [&] { return pad(c, {{0, 0}}); }); }, v);
-    }, {.backend = backend});
+    auto nested = jit::compile(
+        [](Tensor v) {
+          return jit::fori_loop(
+              0, 2,
+              [](auto, Tensor c) {
+                return jit::cond(sum(c) > 0.0, [&] { return softmax(c, 0); }, [&] { return pad(c, {{0, 0}}); });
+              },
+              v);
+        },
+        {.backend = backend});
     CHECK(near(doubles(nested(x)), doubles(softmax(softmax(x, 0), 0)), 1e-6));
-    auto region = jit::compile([](Tensor v) { return jit::region([](Tensor u) { return concat({softmax(u, 0), u}, 0); })(v); }, {.backend = backend});
+    auto region =
+        jit::compile([](Tensor v) { return jit::region([](Tensor u) { return concat({softmax(u, 0), u}, 0); })(v); },
+                     {.backend = backend});
     CHECK(floats(region(x))[9] == 4);
   }
 }

@@ -39,7 +39,7 @@ std::string error_of(F&& f) {
   return {};
 }
 
-}   // namespace
+}  // namespace
 
 TEST_CASE("dim: numbers compute at once") {
   constexpr Dim three = 3;
@@ -190,7 +190,7 @@ TEST_CASE("dim: an estimate takes symbols without a value to be what is said, a 
   const std::vector<std::int64_t> known{8};
   CHECK((a * 2 + 1).estimate(known, 64) == 17);
   CHECK((a + b).estimate(known, 64) == 72);
-  CHECK((a % (b - 64)).estimate(known, 64) == 0);   // nothing is refused
+  CHECK((a % (b - 64)).estimate(known, 64) == 0);  // nothing is refused
   CHECK(Dim(5).estimate({}, 64) == 5);
   CHECK((a + 1).evaluate(known) == 9);
   CHECK_THROWS_AS((a + b).evaluate(known), InternalError);

@@ -18,21 +18,23 @@ TEST_CASE("disable: in a compiled function it runs once in each call, and its re
   std::vector<float> seen;
   auto clip = jit::disable([&](const Tensor& x, int power) {
     CHECK_FALSE(jit::is_compiling());
-    seen.push_back(item<float>(sum(x)));   // reading is allowed: nothing is traced here
+    seen.push_back(item<float>(sum(x)));  // reading is allowed: nothing is traced here
     std::vector<float> values = to_vector<float>(x);
     for (float& v : values) v = v > 3 ? 3 : v;
     return Tensor(copy_of(values, {static_cast<std::int64_t>(values.size())}) * power);
   });
   const int at = __LINE__ + 1;
   auto f = jit::compile([&](Tensor x, Scalar s) { return exp(x * 0) + clip(x + 1, 2) * s + x; });
-  for (int i = 0; i < 5; ++i) CHECK(floats(f(full({2}, i), 10)) == std::vector<float>(2, 1 + std::min(i + 1, 3) * 20.f + i));
+  for (int i = 0; i < 5; ++i)
+    CHECK(floats(f(full({2}, i), 10)) == std::vector<float>(2, 1 + std::min(i + 1, 3) * 20.f + i));
   CHECK(seen == std::vector<float>{2, 4, 6, 8, 10});
   CHECK(f.stats().compiles == 1);
   CHECK(f.stats().graph_breaks == 1);
   CHECK(f.stats().segments == 2);
   CHECK(f.stats().lazy_calls == 0);
   const std::string text = f.explain(full({2}, 1), 10).text();
-  CHECK(has(text, "calls the function disabled at disable_test.cpp:" + std::to_string(at - 8) + ", at disable_test.cpp:" + std::to_string(at)));
+  CHECK(has(text, "calls the function disabled at disable_test.cpp:" + std::to_string(at - 8) +
+                      ", at disable_test.cpp:" + std::to_string(at)));
   CHECK(has(text, "which gives f32[2]"));
 }
 
@@ -40,7 +42,8 @@ TEST_CASE("disable: without operands it runs in each call, too") {
   int ticks = 0;
   auto tick = jit::disable([&] { return Scalar(static_cast<double>(++ticks)); });
   auto f = jit::compile([&](Tensor x) { return x * tick() + tick(); });
-  for (int i = 0; i < 4; ++i) CHECK(floats(f(ones({2}))) == std::vector<float>(2, static_cast<float>(2 * i + 1 + 2 * i + 2)));
+  for (int i = 0; i < 4; ++i)
+    CHECK(floats(f(ones({2}))) == std::vector<float>(2, static_cast<float>(2 * i + 1 + 2 * i + 2)));
   CHECK(ticks == 8);
   CHECK(f.stats().segments == 3);
   int pings = 0;
@@ -130,16 +133,21 @@ TEST_CASE("disable: between reads, in loops, and past the tree's bound") {
     return Tensor(x * 0.5f);
   });
   for (std::int64_t bound : {256, 3}) {
-    auto f = jit::compile([&](Tensor x) {
-      Tensor y = x * 2;
-      while (item(amax(x)) > 1) x = halve(x);
-      return x + y * 0;
-    }, {.max_breaks = bound});
+    auto f = jit::compile(
+        [&](Tensor x) {
+          Tensor y = x * 2;
+          while (item(amax(x)) > 1) x = halve(x);
+          return x + y * 0;
+        },
+        {.max_breaks = bound});
     runs = 0;
     int expected = 0;
     for (float v : {8.f, 4.f, 8.f, 16.f, 8.f, 0.5f}) {
       float left = v;
-      while (left > 1) left /= 2, ++expected;
+      while (left > 1) {
+        left /= 2;
+        ++expected;
+      }
       CHECK(floats(f(full({2}, v))) == std::vector<float>(2, left));
       CHECK(runs == expected);
     }
@@ -167,7 +175,7 @@ TEST_CASE("disable: a compiled function that it calls, recursion, exceptions, th
   CHECK(runs == 4);
   CHECK(inner.stats().compiles == 0);
   CHECK(jit::current_stance() == jit::Stance::default_);
-  auto fails = jit::compile([&](Tensor x) { return risky(x * 1000); });   // in the first trace
+  auto fails = jit::compile([&](Tensor x) { return risky(x * 1000); });  // in the first trace
   CHECK_THROWS_AS(fails(ones({2})), std::runtime_error);
   CHECK(floats(fails(zeros({2}))) == std::vector<float>{1, 1});
 }
@@ -182,7 +190,10 @@ TEST_CASE("disable: Variables that the call has changed or read are not used beh
   });
   const int at = __LINE__ - 2;
   std::string text = message_of<TraceError>([&] { f(ones({2})); });
-  CHECK(has(text, "the function reads Variable 'w', which the compiled call has given a new value that is written back when it ends " + line(at)));
+  CHECK(has(text,
+            "the function reads Variable 'w', which the compiled call has given a new value that is written back when "
+            "it ends " +
+                line(at)));
   CHECK(floats(w.value()) == std::vector<float>{1, 1});
   auto g = jit::compile([&](Tensor x) {
     Tensor y = w * x;
@@ -190,7 +201,7 @@ TEST_CASE("disable: Variables that the call has changed or read are not used beh
     return y;
   });
   CHECK(has(message_of<TraceError>([&] { g(ones({2})); }), "assigns Variable 'w', which the compiled call has read"));
-  auto fine = jit::compile([&](Tensor x) {      // read only, and assigned before it is used
+  auto fine = jit::compile([&](Tensor x) {  // read only, and assigned before it is used
     Tensor y = reads(x);
     assigns(x * 5);
     return y + w;
@@ -203,14 +214,20 @@ TEST_CASE("disable: what cannot be, and where") {
   auto whole = jit::compile([&](Tensor x) { return host(x * 2); }, {.fullgraph = true});
   const int at = __LINE__ - 1;
   std::string text = message_of<TraceError>([&] { whole(ones({2})); });
-  CHECK(has(text, "disable: a function that is not to be traced is called, which would cut the graph, and Options::fullgraph is set " + line(at)));
+  CHECK(has(text,
+            "disable: a function that is not to be traced is called, which would cut the graph, and Options::fullgraph "
+            "is set " +
+                line(at)));
   CHECK(has(text, "jit::callback"));
   CHECK_FALSE(jit::is_compiling());
   auto gradient = jit::compile([&](Tensor x) { return jit::grad([&](Tensor v) { return sum(host(v)); })(x); });
   CHECK(has(message_of<TraceError>([&] { gradient(ones({2})); }), "has no derivative"));
-  auto beside = jit::compile([&](Tensor x) { return jit::grad([&](Tensor v) { return sum(v * host(x)); })(x); });   // a constant of it
+  auto beside = jit::compile(
+      [&](Tensor x) { return jit::grad([&](Tensor v) { return sum(v * host(x)); })(x); });  // a constant of it
   for (int i = 1; i < 4; ++i) CHECK(floats(beside(full({2}, i))) == std::vector<float>(2, static_cast<float>(i)));
-  auto branch = jit::compile([&](Tensor x) { return jit::cond(sum(x) > 0, [&](Tensor v) { return host(v); }, [](Tensor v) { return v; }, x); });
+  auto branch = jit::compile([&](Tensor x) {
+    return jit::cond(sum(x) > 0, [&](Tensor v) { return host(v); }, [](Tensor v) { return v; }, x);
+  });
   CHECK(has(message_of<TraceError>([&] { branch(ones({2})); }), "inside 'cond'"));
   auto changes = jit::disable([](const Tensor& t, std::vector<float>& out) { out = to_vector<float>(t); });
   std::vector<float> out;
@@ -225,7 +242,7 @@ TEST_CASE("disable: what cannot be, and where") {
   auto g = jit::compile([&](Tensor x) { return x * variable(); });
   CHECK(has(message_of<TraceError>([&] { g(ones({1})); }), "holds Variables"));
   auto captured = jit::compile([&](Tensor x) {
-    auto sneaky = jit::disable([&] { return Tensor(x + 1); });   // not an argument, and still noticed
+    auto sneaky = jit::disable([&] { return Tensor(x + 1); });  // not an argument, and still noticed
     return sneaky();
   });
   CHECK(has(message_of<TraceError>([&] { captured(ones({2})); }), "outside the trace it belongs to"));
@@ -241,7 +258,7 @@ TEST_CASE("disable: near misses: static extents, constants, and another function
   auto scale = jit::disable([&](const Tensor& t, int power) { return Tensor(t * power); });
   auto f = jit::compile([&](Tensor x) { return x * scale(table, factor); });
   CHECK(floats(f(ones({3}))) == std::vector<float>{2, 2, 2});
-  factor = 3;   // a C++ value is one of the trace, here too
+  factor = 3;  // a C++ value is one of the trace, here too
   CHECK(has(message_of<TraceError>([&] { f(ones({3})); }), "captured value changed at disable"));
   factor = 2;
   CHECK(floats(f(ones({3}))) == std::vector<float>{2, 2, 2});

@@ -31,7 +31,10 @@ std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
-void write_file(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size())); }
+void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
 }  // namespace
 
 TEST_CASE("the disk cache gives back what was stored, to its owner alone") {
@@ -47,7 +50,7 @@ TEST_CASE("the disk cache gives back what was stored, to its owner alone") {
   CHECK(*cache.find("key") == "newer");
   cache.store("", "");
   CHECK(*cache.find("") == "");
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat(folder.path.c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0700);
   REQUIRE(::stat(cache.path_of("key").c_str(), &status) == 0);
@@ -63,21 +66,22 @@ TEST_CASE("a damaged cache file is a miss") {
   const auto damaged_before = disk_cache_stats().damaged;
 
   std::mt19937 random(20);
-  for (std::size_t at = 0; at < whole.size(); ++at) {   // every byte, one random change each
+  for (std::size_t at = 0; at < whole.size(); ++at) {  // every byte, one random change each
     std::string broken = whole;
     broken[at] = static_cast<char>(broken[at] ^ static_cast<char>(1 + random() % 255));
     write_file(path, broken);
     INFO("byte " << at);
     CHECK_FALSE(cache.find(key));
   }
-  for (std::size_t size = 0; size < whole.size(); size += 1 + size / 16) {   // cut short
+  for (std::size_t size = 0; size < whole.size(); size += 1 + size / 16) {  // cut short
     write_file(path, whole.substr(0, size));
     CHECK_FALSE(cache.find(key));
   }
-  for (int round = 0; round < 200; ++round) {   // rubbish of any length
+  for (int round = 0; round < 200; ++round) {  // rubbish of any length
     std::string rubbish(random() % 600, '\0');
     for (char& c : rubbish) c = static_cast<char>(random());
-    if (round % 2 == 0) rubbish.replace(0, std::min<std::size_t>(rubbish.size(), 48), whole, 0, 48);   // behind a good header
+    if (round % 2 == 0)
+      rubbish.replace(0, std::min<std::size_t>(rubbish.size(), 48), whole, 0, 48);  // behind a good header
     write_file(path, rubbish);
     CHECK_FALSE(cache.find(key));
   }
@@ -88,9 +92,9 @@ TEST_CASE("a damaged cache file is a miss") {
   write_file(path, whole);
   CHECK(cache.find(key));
   cache.store("another", value);
-  std::filesystem::rename(cache.path_of("another"), path);   // the entry of another key, as in a collision
+  std::filesystem::rename(cache.path_of("another"), path);  // the entry of another key, as in a collision
   CHECK_FALSE(cache.find(key));
-  cache.store(key, value);   // a miss mends itself
+  cache.store(key, value);  // a miss mends itself
   CHECK(*cache.find(key) == value);
 }
 
@@ -109,7 +113,7 @@ TEST_CASE("files that others may have written, links and folders are not read") 
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
   CHECK_FALSE(cache.find("key"));
-  cache.store("key", "value");   // cannot replace a folder: counted, not thrown
+  cache.store("key", "value");  // cannot replace a folder: counted, not thrown
   CHECK_FALSE(cache.find("key"));
 }
 
@@ -146,7 +150,8 @@ TEST_CASE("processes that write one entry at once leave a whole one") {
   for (int child = 0; child < 4; ++child) {
     const pid_t id = ::fork();
     if (id == 0) {
-      for (int i = 0; i < 100; ++i) cache.store("key", std::string(20000 + static_cast<std::size_t>(child), static_cast<char>('a' + child)));
+      for (int i = 0; i < 100; ++i)
+        cache.store("key", std::string(20000 + static_cast<std::size_t>(child), static_cast<char>('a' + child)));
       ::_exit(0);
     }
     children.push_back(id);
@@ -154,11 +159,12 @@ TEST_CASE("processes that write one entry at once leave a whole one") {
   bool is_whole = true;
   for (int i = 0; i < 300; ++i) {
     const auto value = cache.find("key");
-    is_whole &= value.has_value() && value->size() >= 20000 && value->find_first_not_of((*value)[0]) == std::string::npos;
+    is_whole &=
+        value.has_value() && value->size() >= 20000 && value->find_first_not_of((*value)[0]) == std::string::npos;
   }
   for (pid_t id : children) ::waitpid(id, nullptr, 0);
   CHECK(is_whole);
   int files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path)) ++files;
-  CHECK(files == 1);   // nothing temporary is left
+  CHECK(files == 1);  // nothing temporary is left
 }

@@ -1,4 +1,5 @@
-// print, check and callback: in order, once per call, under compile, grad and outside of both; errors leave all as it was.
+// print, check and callback: in order, once per call, under compile, grad and outside of both; errors leave all as it
+// was.
 #include "catch.hpp"
 #include "checks.hpp"
 
@@ -45,9 +46,11 @@ TEST_CASE("print: values as NumPy shows them, once per call and in order") {
     return y;
   });
   f(numbers(3), 2);
-  CHECK(printed.take() == Lines{"x = [0., 1., 2.], sum 3.0 {}", "second: y has 3 elements, y[0] = 0.0, 1.5 3 True", "2"});
+  CHECK(printed.take() ==
+        Lines{"x = [0., 1., 2.], sum 3.0 {}", "second: y has 3 elements, y[0] = 0.0, 1.5 3 True", "2"});
   f(numbers(3), 3);
-  CHECK(printed.take() == Lines{"x = [0., 1., 2.], sum 3.0 {}", "second: y has 3 elements, y[0] = 0.0, 1.5 3 True", "3"});
+  CHECK(printed.take() ==
+        Lines{"x = [0., 1., 2.], sum 3.0 {}", "second: y has 3 elements, y[0] = 0.0, 1.5 3 True", "3"});
   CHECK(f.stats().compiles == 1);
 }
 
@@ -62,7 +65,9 @@ TEST_CASE("print: extents that are symbolic are printed, and no guard comes of i
   CHECK(f.stats().compiles == 2);
 }
 
-TEST_CASE("print: at once outside a trace, with the default sink after the others, nothing for a call that is only warmed up") {
+TEST_CASE(
+    "print: at once outside a trace, with the default sink after the others, nothing for a call that is only warmed "
+    "up") {
   Printed printed;
   jit::print("now {}", numbers(2) + 1);
   CHECK(printed.take() == Lines{"now [1., 2.]"});
@@ -74,13 +79,14 @@ TEST_CASE("print: at once outside a trace, with the default sink after the other
   static_cast<void>(f.explain(numbers(2)));
   CHECK(printed.take().empty());
   f(numbers(2));
-  f(numbers(2));   // the purity check traces again, and prints nothing
+  f(numbers(2));  // the purity check traces again, and prints nothing
   CHECK(printed.take() == Lines{"run", "run"});
 }
 
 TEST_CASE("print: formats that do not fit are errors where they are written") {
   Tensor x = numbers(2);
-  CHECK(contains(message_of<UserError>([&] { jit::print("{} {}", x); }), "has 2 places, and 1 values are given [effects_test.cpp:"));
+  CHECK(contains(message_of<UserError>([&] { jit::print("{} {}", x); }),
+                 "has 2 places, and 1 values are given [effects_test.cpp:"));
   CHECK(contains(message_of<UserError>([&] { jit::print("loss", x); }), "has 0 places, and 1 values"));
   CHECK(contains(message_of<UserError>([&] { jit::print("{:.3f}", x); }), "write {} for a value"));
   CHECK(contains(message_of<UserError>([&] { jit::print("{", x); }), "brace"));
@@ -132,13 +138,16 @@ TEST_CASE("check: nothing while it holds; else an error with values, line and pl
   });
   CHECK(to_vector<float>(f(numbers(3), 10.0)) == std::vector<float>{1, 3, 5});
   const std::string text = message_of<CheckError>([&] { f(numbers(3), 1.5); });
-  CHECK(contains(text, "sinter::CheckError: check: y must stay below 1.5, sum 6.0 (2 of 3 elements, the first at (1)) [effects_test.cpp:"));
+  CHECK(contains(text,
+                 "sinter::CheckError: check: y must stay below 1.5, sum 6.0 (2 of 3 elements, the first at (1)) "
+                 "[effects_test.cpp:"));
   CHECK(to_vector<float>(f(numbers(3), 10.0)) == std::vector<float>{1, 3, 5});
   CHECK(f.stats().compiles == 1);
   CHECK(contains(message_of<CheckError>([&] { jit::check(all(numbers(2) > 0.0f), "positive"); }), "check: positive ["));
   jit::check(numbers(2) >= 0.0f, "not negative");
   CHECK(contains(message_of<DTypeError>([&] { jit::check(numbers(2), "x"); }), "must be bool"));
-  CHECK(contains(message_of<CheckError>([&] { jit::check(numbers(6).reshape({2, 3}) < 5.0f, "big"); }), "(1 of 6 elements, the first at (1, 2))"));
+  CHECK(contains(message_of<CheckError>([&] { jit::check(numbers(6).reshape({2, 3}) < 5.0f, "big"); }),
+                 "(1 of 6 elements, the first at (1, 2))"));
 }
 
 TEST_CASE("check: a call that fails leaves Variables and lent memory as they were") {
@@ -162,10 +171,11 @@ TEST_CASE("check: a call that fails leaves Variables and lent memory as they wer
   CHECK(place == std::vector<float>{0.75, 0.75});
   CHECK(to_vector<float>(w) == std::vector<float>{0.5, 0.5});
   CHECK_THROWS_AS(jit::grad([&](Tensor x) {
-    w -= x;
-    jit::check(sum(x) < 0, "never");
-    return sum(x);
-  })(full({2}, 1)), CheckError);
+                    w -= x;
+                    jit::check(sum(x) < 0, "never");
+                    return sum(x);
+                  })(full({2}, 1)),
+                  CheckError);
   CHECK(to_vector<float>(w) == std::vector<float>{0.5, 0.5});
 }
 
@@ -174,7 +184,9 @@ TEST_CASE("callback: arguments as the function wants them, in order, for each ca
   auto f = jit::compile([&log](Tensor x) {
     jit::callback([&log](float total) { log.push_back(total); }, sum(x));
     Tensor y = x + 1;
-    jit::callback([&log](const Tensor& a, std::vector<float> b, std::int64_t n) { log.insert(log.end(), {item<double>(a(1)), b[1], double(n)}); }, x, y, 7);
+    jit::callback([&log](const Tensor& a, std::vector<float> b,
+                         std::int64_t n) { log.insert(log.end(), {item<double>(a(1)), b[1], double(n)}); },
+                  x, y, 7);
     jit::callback([&log] { log.push_back(-1); });
     return y;
   });
@@ -191,8 +203,10 @@ TEST_CASE("callback: declared results, their extents taken from arguments") {
   };
   auto f = jit::compile([&](Tensor x) {
     Tensor back = jit::callback(reversed, jit::like(x), x * 2);
-    Tensor count = jit::callback([](const Tensor& y) { return y.numel().value(); }, {.shape = {}, .dtype = DType::i64}, back);
-    auto [low, high] = jit::callback([](const Tensor& y) { return std::pair(amin(y), amax(y)); }, std::array<jit::ResultSpec, 2>{}, back);
+    Tensor count =
+        jit::callback([](const Tensor& y) { return y.numel().value(); }, {.shape = {}, .dtype = DType::i64}, back);
+    auto [low, high] = jit::callback([](const Tensor& y) { return std::pair(amin(y), amax(y)); },
+                                     std::array<jit::ResultSpec, 2>{}, back);
     return back + count + low * 10 + high * 100;
   });
   CHECK(to_vector<float>(f(numbers(2))) == std::vector<float>{204, 202});
@@ -205,9 +219,14 @@ TEST_CASE("callback: declared results, their extents taken from arguments") {
 TEST_CASE("callback: what does not fit the declaration is an error with the line") {
   auto wrong = [](const Tensor& x) { return x(slice(1)); };
   auto f = jit::compile([&](Tensor x) { return jit::callback(wrong, jit::like(x), x) + 1; });
-  CHECK(contains(message_of<UserError>([&] { f(numbers(3)); }), "callback: result 0 is f32[2], declared was f32[3] [effects_test.cpp:"));
-  CHECK(contains(message_of<UserError>([&] { jit::callback([](const Tensor&) {}, jit::like(numbers(2)), numbers(2)); }), "gave 0 results, 1 were declared"));
-  CHECK(contains(message_of<UserError>([&] { jit::callback([](const Tensor& x) { return x; }, {.shape = {2}, .dtype = DType::i64}, numbers(2)); }), "is f32[2], declared was i64[2]"));
+  CHECK(contains(message_of<UserError>([&] { f(numbers(3)); }),
+                 "callback: result 0 is f32[2], declared was f32[3] [effects_test.cpp:"));
+  CHECK(contains(message_of<UserError>([&] { jit::callback([](const Tensor&) {}, jit::like(numbers(2)), numbers(2)); }),
+                 "gave 0 results, 1 were declared"));
+  CHECK(contains(message_of<UserError>([&] {
+                   jit::callback([](const Tensor& x) { return x; }, {.shape = {2}, .dtype = DType::i64}, numbers(2));
+                 }),
+                 "is f32[2], declared was i64[2]"));
 }
 
 TEST_CASE("callback: an exception comes out of the call as it is, and the function can be called again") {
@@ -215,9 +234,11 @@ TEST_CASE("callback: an exception comes out of the call as it is, and the functi
   Variable w(full({}, 1));
   auto f = jit::compile([&](Tensor x) {
     w += 1;
-    jit::callback([&calls](float total) {
-      if (++calls % 2 == 0) throw std::out_of_range("total " + std::to_string(total));
-    }, sum(x));
+    jit::callback(
+        [&calls](float total) {
+          if (++calls % 2 == 0) throw std::out_of_range("total " + std::to_string(total));
+        },
+        sum(x));
     return x * 2;
   });
   for (int round = 0; round < 3; ++round) {
@@ -232,10 +253,12 @@ TEST_CASE("callback: it may call compiled functions, the one that it is called f
   auto twice = jit::compile([](Tensor x) { return x * 2; });
   jit::Function<Tensor(Tensor)> self;
   auto f = jit::compile([&](Tensor x) {
-    return jit::callback([&](const Tensor& y) {
-      if (item<float>(y(0)) > 10) return y;
-      return self(Tensor(twice(y) + 0 * y));
-    }, jit::like(x), x);
+    return jit::callback(
+        [&](const Tensor& y) {
+          if (item<float>(y(0)) > 10) return y;
+          return self(Tensor(twice(y) + 0 * y));
+        },
+        jit::like(x), x);
   });
   self = f;
   CHECK(to_vector<float>(f(full({2}, 1))) == std::vector<float>{16, 16});
@@ -265,7 +288,12 @@ TEST_CASE("callback: pure ones are merged and removed, others never") {
 TEST_CASE("callback: differentiated by the derivative it is given, else an error that says so") {
   auto cube = [](const Tensor& x) { return Tensor(x * x * x); };
   auto with = [&](Tensor x) {
-    return sum(jit::callback(cube, {.shape = x.shape(), .pure = true, .vjp = [](auto in, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * 3 * in[0] * in[0]}; }}, x));
+    return sum(jit::callback(cube,
+                             {.shape = x.shape(),
+                              .pure = true,
+                              .vjp = [](auto in, const Tensor&,
+                                        const Tensor& dout) { return std::vector<Tensor>{dout * 3 * in[0] * in[0]}; }},
+                             x));
   };
   CHECK(to_vector<float>(jit::grad(with)(numbers(3))) == std::vector<float>{0, 3, 12});
   CHECK(to_vector<float>(jit::compile(jit::grad(with))(numbers(3))) == std::vector<float>{0, 3, 12});
@@ -273,7 +301,9 @@ TEST_CASE("callback: differentiated by the derivative it is given, else an error
   const std::string text = message_of<UserError>([&] { jit::grad(without)(numbers(3)); });
   CHECK(contains(text, "callback: it has no derivative"));
   CHECK(contains(text, "[effects_test.cpp:"));
-  CHECK(to_vector<float>(jit::grad([&](Tensor x) { return sum(jit::callback(cube, jit::like(x), stop_gradient(x)) * x); })(numbers(3))) == std::vector<float>{0, 1, 8});
+  CHECK(to_vector<float>(jit::grad([&](Tensor x) {
+          return sum(jit::callback(cube, jit::like(x), stop_gradient(x)) * x);
+        })(numbers(3))) == std::vector<float>{0, 1, 8});
 }
 
 TEST_CASE("effects: once under every transform; one line for a whole batch") {
@@ -300,18 +330,24 @@ TEST_CASE("effects: once under every transform; one line for a whole batch") {
   CHECK(to_vector<float>(jit::vmap(body)(batch)) == std::vector<float>{0, 1, 4, 9});
   CHECK(printed.take() == Lines{"sum [1., 5.]"});
   CHECK_THROWS_AS(jit::vmap([](Tensor a) {
-    jit::check(sum(a) < 4, "rows {}", a);
-    return a;
-  })(batch), CheckError);
+                    jit::check(sum(a) < 4, "rows {}", a);
+                    return a;
+                  })(batch),
+                  CheckError);
 }
 
 TEST_CASE("callback: under vmap it is called for each example, and its derivative is mapped too") {
   std::vector<float> seen;
   auto f = [&seen](Tensor x, Tensor factor) {
-    Tensor y = jit::callback([&seen](const Tensor& a, float k) {
-      seen.push_back(item<float>(sum(a)));
-      return Tensor(a * k);
-    }, {.shape = x.shape(), .vjp = [](auto in, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * in[1], sum(dout * in[0])}; }}, x, factor);
+    Tensor y = jit::callback(
+        [&seen](const Tensor& a, float k) {
+          seen.push_back(item<float>(sum(a)));
+          return Tensor(a * k);
+        },
+        {.shape = x.shape(),
+         .vjp = [](auto in, const Tensor&,
+                   const Tensor& dout) { return std::vector<Tensor>{dout * in[1], sum(dout * in[0])}; }},
+        x, factor);
     return y + 1;
   };
   auto mapped = jit::vmap(f, {0, jit::no_axis});
@@ -350,7 +386,8 @@ TEST_CASE("random numbers: each call draws new ones, in order, also under grad a
   for (int i = 0; i < 3; ++i) {
     auto [value, gradient] = g(full({2}, 1));
     CHECK(to_vector<float>(gradient) == std::vector<float>(plain.begin() + 2 * i, plain.begin() + 2 * i + 2));
-    CHECK(item<float>(value) == Approx(plain[static_cast<std::size_t>(2 * i)] + plain[static_cast<std::size_t>(2 * i + 1)]));
+    CHECK(item<float>(value) ==
+          Approx(plain[static_cast<std::size_t>(2 * i)] + plain[static_cast<std::size_t>(2 * i + 1)]));
   }
 }
 

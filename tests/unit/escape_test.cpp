@@ -37,9 +37,10 @@ TEST_CASE("allow_in_graph: traced through, and reading in it is an error") {
   auto g = jit::compile([&](Tensor x) { return reading(x); });
   std::string text = message_of<TraceError>([&] { g(ones({2})); });
   CHECK(has(text, "[escape_test.cpp:" + std::to_string(line) + "]"));
-  CHECK(floats(reading(ones({2}))) == std::vector<float>{2, 2});   // outside a trace it may
+  CHECK(floats(reading(ones({2}))) == std::vector<float>{2, 2});  // outside a trace it may
   CHECK_FALSE(WholeGraph::is_required());
   auto host = jit::disable([](const Tensor& x) { return x; });
-  auto calling = jit::compile([&](Tensor x) { return jit::allow_in_graph([&](const Tensor& y) { return host(y); })(x); });
+  auto calling =
+      jit::compile([&](Tensor x) { return jit::allow_in_graph([&](const Tensor& y) { return host(y); })(x); });
   CHECK(has(message_of<TraceError>([&] { calling(ones({2})); }), "allow_in_graph"));
 }

@@ -1,5 +1,5 @@
-// What a user is told about compiled functions: explain() and logs of functions that read values, the reasons for recompiling
-// as data, and the lines of errors that operators throw.
+// What a user is told about compiled functions: explain() and logs of functions that read values, the reasons for
+// recompiling as data, and the lines of errors that operators throw.
 #include "../catch.hpp"
 #include "../checks.hpp"
 
@@ -43,7 +43,7 @@ TEST_CASE("logs: a function that reads values shows guards, graphs, kernels and 
   CHECK(occurrences(text, "plan: ") == 2);
   CHECK(has(text, "exp(%0)"));
   CHECK(has(text, "code of "));
-  f(vec({-1, -2}));   // what is new of the other path
+  f(vec({-1, -2}));  // what is new of the other path
   text = logged.take();
   CHECK(has(text, "segment 3, to the end of a call"));
   CHECK(has(text, "sub("));
@@ -76,10 +76,10 @@ TEST_CASE("explain: a function that reads values, with its breaks, counts, graph
   });
   const std::string loop = here(__LINE__ - 3), exact = here(__LINE__ - 2);
   CHECK(has(f.explain(vec({0.25f})).text(),
-            "Predicate reads an outcome at " + loop + ": 0 times\n"));   // compiled, not called
+            "Predicate reads an outcome at " + loop + ": 0 times\n"));  // compiled, not called
   f(vec({0.25f}));
   f(vec({0.25f}));
-  f(vec({1.5f}));   // one round
+  f(vec({1.5f}));  // one round
   const std::string text = f.explain(vec({0.25f})).text();
   INFO(text);
   CHECK(has(text, "guards:\n  argument 0: f32[1] dense"));
@@ -137,7 +137,7 @@ TEST_CASE("recompile reasons: the guard of the version that comes closest, not t
   auto f = jit::compile([](Tensor x, int k) { return x * k; }, {.dynamic = jit::Dynamic::never});
   f(ones({4}), 2);
   f(ones({3, 5}, {.dtype = DType::f64}), 7);
-  f(ones({4}), 3);   // only the value differs from the first version; from the second everything
+  f(ones({4}), 3);  // only the value differs from the first version; from the second everything
   const std::vector<jit::RecompileReason> reasons = f.stats().recompile_reasons;
   REQUIRE(reasons.size() == 2);
   CHECK(reasons[0].guard == jit::GuardKind::dtype);
@@ -155,9 +155,7 @@ TEST_CASE("recompile reasons: the guard of the version that comes closest, not t
   jit::StanceGuard guard(jit::Stance::fail_on_recompile);
   CHECK(has(message_of<RecompileError>([&] { f(ones({9}), 2); }),
             "guard 'extent' failed: extent of axis 0 of argument 0: expected 4, got 9"));
-  CHECK(has(message_of<RecompileError>([&] {
-              f(ones({3, 6}, {.dtype = DType::f64}), 7);
-            }),
+  CHECK(has(message_of<RecompileError>([&] { f(ones({3, 6}, {.dtype = DType::f64}), 7); }),
             "guard 'extent' failed: extent of axis 1 of argument 0: expected 5, got 6"));
 }
 
@@ -172,7 +170,7 @@ TEST_CASE("recompile reasons: each once, with its count, its axis and the path o
   f(ones({4}), Layer{ones({2, 3}), 2});
   f(ones({4}), Layer{ones({2, 8}), 2});
   f(ones({4}), Layer{ones({2, 9}), 2});
-  for (int i = 0; i < 3; ++i) f(ones({4}), Layer{ones({2, 7}), 2});   // past the limit
+  for (int i = 0; i < 3; ++i) f(ones({4}), Layer{ones({2, 7}), 2});  // past the limit
   const jit::Stats stats = f.stats();
   CHECK(stats.recompiles == 2);
   REQUIRE(stats.recompile_reasons.size() == 3);
@@ -241,7 +239,7 @@ TEST_CASE("printing in a trace: the error has the line that prints, whatever is 
   CHECK(place_of([&](Tensor) { out << v; }) == here(__LINE__));
   CHECK(place_of([&](Tensor x) { static_cast<void>(to_string(x)); }) == here(__LINE__));
   v.set(vec({1, 1}));
-  auto f = jit::compile([&](Tensor x) { out << item(sum(x)); });   // a number may be read
+  auto f = jit::compile([&](Tensor x) { out << item(sum(x)); });  // a number may be read
   const std::string line = here(__LINE__ - 1);
   CHECK(has(f.explain(vec({1, 2})).text(), "reads an exact value at " + line));
   std::ostringstream now;

@@ -28,7 +28,7 @@ TEST_CASE("expr: the type is the structure") {
   static_assert(std::is_same_v<decltype(2.0 / a), Expr<ops::Div, Leaf, Leaf>>);
   static_assert(decltype(exp(-(a - 1)))::leaf_count == 2);
   auto named = a + b;
-  static_assert(std::is_same_v<decltype(named * 2), Expr<ops::Mul, Leaf, Leaf>>);   // a name is a leaf
+  static_assert(std::is_same_v<decltype(named * 2), Expr<ops::Mul, Leaf, Leaf>>);  // a name is a leaf
   static_assert(std::is_same_v<decltype(std::move(named) * 2), Expr<ops::Mul, Sum, Leaf>>);
   static_assert(std::is_same_v<decltype(matmul(a, b)), Tensor>);
   static_assert(std::is_same_v<decltype(sum(a + b)), Tensor>);
@@ -71,14 +71,14 @@ TEST_CASE("expr: `auto` is safe after its operands died") {
   CHECK(floats(nested) == std::vector<float>{400, 41 * 41, 62 * 62});
   Tensor a = row({1});
   auto later = a + 1;
-  a = row({100});   // gives the handle another value
+  a = row({100});  // gives the handle another value
   CHECK(floats(later) == std::vector<float>{2});
 }
 
 TEST_CASE("expr: temporaries are moved into the statement") {
   Tensor a = row({1, 2});
   Tensor b = std::move(a) + 1;
-  CHECK(item<float>(a) == 0);   // what a moved-from handle is
+  CHECK(item<float>(a) == 0);  // what a moved-from handle is
   CHECK(floats(b) == std::vector<float>{2, 3});
   TensorImpl* raw = b.impl().get();
   auto e = std::move(b) * 2;
@@ -101,7 +101,7 @@ TEST_CASE("expr: compound assignment rebinds and keeps the dtype") {
   n += 1;
   CHECK(n.dtype() == DType::i64);
   CHECK(integers(n) == std::vector<std::int64_t>{1, 2, 3});
-  n *= 2.5;   // computed in f32, stored in the dtype of n
+  n *= 2.5;  // computed in f32, stored in the dtype of n
   CHECK(n.dtype() == DType::i64);
   CHECK(integers(n) == std::vector<std::int64_t>{2, 5, 7});
   Tensor d = copy_of(std::vector<double>{1, 2});
@@ -143,7 +143,8 @@ TEST_CASE("expr: promotion of tensors and numbers") {
   CHECK(dtype(mean(l)) == f32);
   CHECK(dtype(argmax(f, 0)) == i64);
   CHECK(floats(i < 2.5) == std::vector<float>{1});
-  CHECK(to_vector<double>(full({1}, 0.1, {.dtype = f64}) * 3.0) == std::vector<double>{0.1 * 3.0});   // never rounded to f32
+  CHECK(to_vector<double>(full({1}, 0.1, {.dtype = f64}) * 3.0) ==
+        std::vector<double>{0.1 * 3.0});  // never rounded to f32
   CHECK(to_vector<double>(full({1}, 1, {.dtype = f64}) / 3)[0] == 1.0 / 3);
   std::int64_t big = (std::int64_t{1} << 53) + 1;
   CHECK(integers(full({1}, big, {.dtype = i64}) + 2)[0] == big + 2);
@@ -241,7 +242,7 @@ TEST_CASE("expr: slices against plain loops") {
       for (int l = 1; l < k; ++l) want.push_back(at(1, j, l));
     CHECK(integers(part) == want);
   }
-  CHECK(integers(x(arange(2) + 1, 0, 0)) == std::vector<std::int64_t>{at(1, 0, 0), at(2, 0, 0)});   // gathers
+  CHECK(integers(x(arange(2) + 1, 0, 0)) == std::vector<std::int64_t>{at(1, 0, 0), at(2, 0, 0)});  // gathers
   Tensor gathered = x(all, reshape(arange(4), {2, 2}), 0);
   CHECK(gathered.shape() == Shape{n, 2, 2});
   CHECK(integers(gathered)[5] == at(1, 1, 0));
@@ -270,7 +271,7 @@ TEST_CASE("expr: updates against plain loops") {
   u.at(0, -1) -= 1;
   want[3] -= 1;
   check();
-  u.at(all, slice(2, 2)) = 5;   // an empty part
+  u.at(all, slice(2, 2)) = 5;  // an empty part
   check();
   Tensor f = ones({2, 2});
   f.at(0, 0) /= 4;
@@ -285,7 +286,7 @@ TEST_CASE("expr: updates against plain loops") {
   CHECK(i.dtype() == DType::i32);
   CHECK(integers(i) == std::vector<std::int64_t>{0, 3});
   Tensor g = zeros({2, 3});
-  g.at(all) = row({1, 2, 3});   // broadcast into the part
+  g.at(all) = row({1, 2, 3});  // broadcast into the part
   CHECK(floats(g) == std::vector<float>{1, 2, 3, 1, 2, 3});
   Tensor swap = row({1, 2});
   Tensor first = swap(0);
@@ -413,8 +414,10 @@ TEST_CASE("expr: errors name the op, the values and the fix") {
   Tensor a = ones({32, 64}), b = ones({10, 64});
   std::string text = message_of([&] { eval(matmul(a, b)); });
   CHECK(text.find("sinter::ShapeError: matmul: inner sizes differ: a is (32, 64), b is (10, 64)") == 0);
-  CHECK(text.find("a.size(1) = 64 must equal b.size(0) = 10; matmul(a, transpose(b, 0, 1)) would fit") != std::string::npos);
-  CHECK(message_of([&] { eval(a + b); }).find("add: shapes (32, 64) and (10, 64) do not broadcast") != std::string::npos);
+  CHECK(text.find("a.size(1) = 64 must equal b.size(0) = 10; matmul(a, transpose(b, 0, 1)) would fit") !=
+        std::string::npos);
+  CHECK(message_of([&] { eval(a + b); }).find("add: shapes (32, 64) and (10, 64) do not broadcast") !=
+        std::string::npos);
   CHECK(message_of([&] { eval(where(a, a, a)); }).find("compare it: where(x != 0, a, b)") != std::string::npos);
   // After an error everything is as it was.
   Tensor x = row({1, 2});

@@ -23,12 +23,13 @@ namespace {
 class Busy {
  public:
   template <class F>
-  explicit Busy(F work) : thread_([this, work]() mutable {
-    while (!is_over_) {
-      work();
-      ++rounds_;
-    }
-  }) {
+  explicit Busy(F work)
+      : thread_([this, work]() mutable {
+          while (!is_over_) {
+            work();
+            ++rounds_;
+          }
+        }) {
     while (rounds_ == 0) std::this_thread::yield();
   }
   ~Busy() {
@@ -50,8 +51,7 @@ int status_of_child(F&& work) {
     bool is_right = false;
     try {
       is_right = work();
-    } catch (...) {
-    }
+    } catch (...) {}
     _exit(is_right ? 0 : 1);
   }
   int status = 0;
@@ -69,7 +69,7 @@ int failures_of_children(int children, F&& work) {
   int failures = 0;
   for (int i = 0; i < children; ++i) {
     failures += status_of_child(work) != 0;
-    std::this_thread::sleep_for(std::chrono::microseconds(137 * (i % 7)));   // another moment of the busy thread
+    std::this_thread::sleep_for(std::chrono::microseconds(137 * (i % 7)));  // another moment of the busy thread
   }
   return failures;
 }
@@ -89,7 +89,10 @@ void compile_and_call(int seed) {
 }
 
 bool child_works() {
-  for (int i = 0; i < 4; ++i) evaluate_lazily(i), compile_and_call(i);
+  for (int i = 0; i < 4; ++i) {
+    evaluate_lazily(i);
+    compile_and_call(i);
+  }
   auto f = jit::compile([](Tensor x, Tensor y) { return matmul(x, y) + 1; });
   if (item<float>(sum(f(ones({8, 16}), ones({16, 4})))) != 8 * 4 * 17) return false;
   std::vector<Tensor> kept;
@@ -100,7 +103,8 @@ bool child_works() {
   release_cached_memory();
   return is_right && item<float>(kept[19](0)) == 20;
 }
-/// GCC's address sanitizer does not prepare its allocator for fork(): a child whose parent allocated in another thread hangs in it.
+/// GCC's address sanitizer does not prepare its allocator for fork(): a child whose parent allocated in another thread
+/// hangs in it.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool sanitizer_locks_stay = true;
 #else
@@ -111,7 +115,7 @@ constexpr bool sanitizer_locks_stay = false;
 TEST_CASE("fork: a child finds the locks of other threads open", "[fork]") {
   ForkSafeMutex mutex;
   ForkSafeSharedMutex shared;
-  std::atomic<int> half{0};   // odd while it is changed
+  std::atomic<int> half{0};  // odd while it is changed
   Busy busy([&] {
     std::scoped_lock lock(mutex, shared);
     ++half;
@@ -156,7 +160,10 @@ TEST_CASE("fork: the child of a process that compiles", "[fork]") {
   if (sanitizer_locks_stay) SINTER_SKIP("the address sanitizer's own allocator keeps its locks across fork()");
   Busy busy([seed = 0]() mutable {
     compile_and_call(seed++);
-    if (seed % 16 == 0) clear_kernel_cache(), jit::clear_lazy_cache();
+    if (seed % 16 == 0) {
+      clear_kernel_cache();
+      jit::clear_lazy_cache();
+    }
   });
   CHECK(failures_of_children(40, child_works) == 0);
 }

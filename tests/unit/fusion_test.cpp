@@ -19,12 +19,15 @@ const PlanStep& writer_of(const Plan& plan, int j) {
   throw std::logic_error("nobody writes the output");
 }
 
-Graph gradient(std::string_view text, std::vector<std::int32_t> wrt) { return run_pipeline(differentiate(parse_graph(text), wrt)); }
+Graph gradient(std::string_view text, std::vector<std::int32_t> wrt) {
+  return run_pipeline(differentiate(parse_graph(text), wrt));
+}
 
 /// The training step of the MLP that the targets name: loss and four updated parameters.
 Graph mlp_step() {
   const Graph forward = parse_graph(
-      "graph(%x: f32[128, 784], %t: i64[128], %w1: f32[784, 256], %b1: f32[256], %w2: f32[256, 10], %b2: f32[10], %lr: f32[]) {"
+      "graph(%x: f32[128, 784], %t: i64[128], %w1: f32[784, 256], %b1: f32[256], %w2: f32[256, 10], %b2: f32[10], %lr: "
+      "f32[]) {"
       " %h = relu(add(matmul(%x, %w1), %b1)) return cross_entropy(add(matmul(%h, %w2), %b2), %t) }");
   const std::int32_t wrt[] = {2, 3, 4, 5};
   const Graph both = differentiate(forward, wrt);
@@ -34,7 +37,8 @@ Graph mlp_step() {
   const auto values = builder.inline_graph(both, inputs);
   std::vector<Value> outputs{values[0]};
   for (std::size_t i = 0; i < 4; ++i)
-    outputs.push_back(builder.add(*find_op("sub"), {inputs[2 + i], builder.add(*find_op("mul"), {inputs[6], values[1 + i]})}));
+    outputs.push_back(
+        builder.add(*find_op("sub"), {inputs[2 + i], builder.add(*find_op("mul"), {inputs[6], values[1 + i]})}));
   return run_pipeline(builder.finish(outputs));
 }
 
@@ -49,24 +53,53 @@ TEST_CASE("what becomes one kernel", "[fusion]") {
   const Row rows[] = {
       {"chain", "graph(%x: f32[64, 64], %y: f32[64]) { return tanh(mul(add(%x, %y), %x)) }", "pointwise"},
       {"softmax", "graph(%x: f32[64, 100]) { return softmax(%x) {axes=[1]} }", "row"},
-      {"layer_norm", "graph(%x: f32[64, 100], %w: f32[100], %b: f32[100]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-5} }", "row"},
-      {"residual and layer_norm", "graph(%x: f32[64, 100], %r: f32[64, 100], %w: f32[100], %b: f32[100]) { %h = add(%x, %r) return layer_norm(%h, %w, %b) {axes=[1], value=1e-5}, %h }", "row"},
-      {"loss of each row", "graph(%x: f32[64, 100], %t: i64[64]) { return cross_entropy(%x, %t) }", "row row row"},   // the targets that count, the rows, their sum
-      {"linear and gelu", "graph(%x: f32[64, 32], %w: f32[32, 48], %b: f32[48]) { return gelu(add(matmul(%x, %w), %b)) }", "contraction"},
-      {"linear, gelu, residual, both stored", "graph(%x: f32[64, 32], %w: f32[32, 32], %b: f32[32]) { %m = add(matmul(%x, %w), %b) return add(gelu(%m), %x), %m }", "contraction"},
-      {"linear and softmax", "graph(%x: f32[64, 32], %w: f32[32, 48]) { return softmax(matmul(%x, %w)) {axes=[1]} }", "contraction row"},
-      {"weights shared by a batch", "graph(%x: f32[4, 64, 32], %w: f32[32, 48]) { return matmul(%x, expand(%w) {shape=[4, 32, 48]}) }", "contraction"},
-      {"heads are written in place", "graph(%x: f32[12, 12], %w: f32[12, 12]) { return permute(reshape(matmul(%x, %w)) {shape=[2, 6, 3, 4]}) {axes=[0, 2, 1, 3]} }", "contraction"},
-      {"column sum of a stored value", "graph(%x: f32[64, 32], %g: f32[64, 32]) { %d = mul(%g, exp(%x)) return %d, sum(%d) {axes=[0]} }", "column"},
-      {"two sums of one value", "graph(%x: f32[64, 32]) { return sum(%x) {axes=[0]}, sum(mul(%x, %x)) {axes=[0]} }", "column"},
+      {"layer_norm",
+       "graph(%x: f32[64, 100], %w: f32[100], %b: f32[100]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-5} }",
+       "row"},
+      {"residual and layer_norm",
+       "graph(%x: f32[64, 100], %r: f32[64, 100], %w: f32[100], %b: f32[100]) { %h = add(%x, %r) return layer_norm(%h, "
+       "%w, %b) {axes=[1], value=1e-5}, %h }",
+       "row"},
+      {"loss of each row", "graph(%x: f32[64, 100], %t: i64[64]) { return cross_entropy(%x, %t) }",
+       "row row row"},  // the targets that count, the rows, their sum
+      {"linear and gelu",
+       "graph(%x: f32[64, 32], %w: f32[32, 48], %b: f32[48]) { return gelu(add(matmul(%x, %w), %b)) }", "contraction"},
+      {"linear, gelu, residual, both stored",
+       "graph(%x: f32[64, 32], %w: f32[32, 32], %b: f32[32]) { %m = add(matmul(%x, %w), %b) return add(gelu(%m), %x), "
+       "%m }",
+       "contraction"},
+      {"linear and softmax", "graph(%x: f32[64, 32], %w: f32[32, 48]) { return softmax(matmul(%x, %w)) {axes=[1]} }",
+       "contraction row"},
+      {"weights shared by a batch",
+       "graph(%x: f32[4, 64, 32], %w: f32[32, 48]) { return matmul(%x, expand(%w) {shape=[4, 32, 48]}) }",
+       "contraction"},
+      {"heads are written in place",
+       "graph(%x: f32[12, 12], %w: f32[12, 12]) { return permute(reshape(matmul(%x, %w)) {shape=[2, 6, 3, 4]}) "
+       "{axes=[0, 2, 1, 3]} }",
+       "contraction"},
+      {"column sum of a stored value",
+       "graph(%x: f32[64, 32], %g: f32[64, 32]) { %d = mul(%g, exp(%x)) return %d, sum(%d) {axes=[0]} }", "column"},
+      {"two sums of one value", "graph(%x: f32[64, 32]) { return sum(%x) {axes=[0]}, sum(mul(%x, %x)) {axes=[0]} }",
+       "column"},
       {"siblings", "graph(%x: f32[64, 32]) { return exp(%x), tanh(%x) }", "pointwise"},
       {"transposed sibling", "graph(%x: f32[64, 32]) { return exp(%x), tanh(permute(%x) {axes=[1, 0]}) }", "pointwise"},
-      {"update of a weight", "graph(%w: f32[32, 48], %x: f32[64, 32], %g: f32[64, 48], %lr: f32[]) { return sub(%w, mul(%lr, matmul(permute(%x) {axes=[1, 0]}, %g))) }", "contraction"},
-      {"momentum", "graph(%w: f32[32, 48], %v: f32[32, 48], %x: f32[64, 32], %g: f32[64, 48]) {"
-                   " %n = add(mul(%v, 0.9), matmul(permute(%x) {axes=[1, 0]}, %g)) return %n, sub(%w, mul(%n, 0.1)) }", "contraction"},
-      {"concat", "graph(%x: f32[64, 3], %y: f32[64, 5]) { return concat(exp(%x), exp(%y)) {axes=[1]} }", "pointwise pointwise"},
-      {"convolution by its patches", "graph(%x: f32[2, 3, 8, 8], %w: f32[4, 3, 3, 3], %b: f32[4, 1, 1]) { return relu(add(conv2d(%x, %w) {steps=[1, 1, 0, 0]}, %b)) }", "pointwise contraction"},
-      {"gathered rows", "graph(%x: f32[100, 32], %i: i64[8], %p: f32[8, 32]) { return mul(add(take(%x, %i) {axes=[0]}, %p), 2) }", "pointwise"},
+      {"update of a weight",
+       "graph(%w: f32[32, 48], %x: f32[64, 32], %g: f32[64, 48], %lr: f32[]) { return sub(%w, mul(%lr, "
+       "matmul(permute(%x) {axes=[1, 0]}, %g))) }",
+       "contraction"},
+      {"momentum",
+       "graph(%w: f32[32, 48], %v: f32[32, 48], %x: f32[64, 32], %g: f32[64, 48]) {"
+       " %n = add(mul(%v, 0.9), matmul(permute(%x) {axes=[1, 0]}, %g)) return %n, sub(%w, mul(%n, 0.1)) }",
+       "contraction"},
+      {"concat", "graph(%x: f32[64, 3], %y: f32[64, 5]) { return concat(exp(%x), exp(%y)) {axes=[1]} }",
+       "pointwise pointwise"},
+      {"convolution by its patches",
+       "graph(%x: f32[2, 3, 8, 8], %w: f32[4, 3, 3, 3], %b: f32[4, 1, 1]) { return relu(add(conv2d(%x, %w) {steps=[1, "
+       "1, 0, 0]}, %b)) }",
+       "pointwise contraction"},
+      {"gathered rows",
+       "graph(%x: f32[100, 32], %i: i64[8], %p: f32[8, 32]) { return mul(add(take(%x, %i) {axes=[0]}, %p), 2) }",
+       "pointwise"},
       {"nothing", "graph(%x: f32[64, 32]) { return permute(%x) {axes=[1, 0]} }", ""},
   };
   for (const Row& row : rows) {
@@ -85,16 +118,29 @@ TEST_CASE("what stays apart", "[fusion]") {
   };
   const Row rows[] = {
       {"two products", "graph(%x: f32[64, 64]) { return matmul(matmul(%x, %x), %x) }", "contraction contraction"},
-      {"a producer of a product", "graph(%x: f32[64, 64], %y: f32[64, 64]) { return matmul(exp(%x), %y) }", "pointwise contraction"},
-      {"a row sum and a column sum", "graph(%x: f32[64, 32]) { return sum(%x) {axes=[0]}, sum(%x) {axes=[1]} }", "column row"},
-      {"a sum and what it scales, too large for a row", "graph(%x: f32[1000, 1000]) { return div(%x, sum(%x) {axes=[0, 1]}) }", "row pointwise"},
-      {"columns are not walked twice", "graph(%x: f32[640, 320]) { return div(%x, sum(%x) {axes=[0]}) }", "column pointwise"},
-      {"a dear value that is repeated along rows", "graph(%x: f32[64, 32], %y: f32[32]) { return mul(%x, erf(%y)) }", "pointwise pointwise"},
-      {"unrelated shapes", "graph(%x: f32[64, 32], %y: f32[63, 32]) { return exp(%x), exp(%y) }", "pointwise pointwise"},
-      {"a value and its own transpose", "graph(%x: f32[64, 64], %y: f32[64, 64]) { %m = matmul(%x, %y) return add(%m, permute(%m) {axes=[1, 0]}) }", "contraction pointwise"},
+      {"a producer of a product", "graph(%x: f32[64, 64], %y: f32[64, 64]) { return matmul(exp(%x), %y) }",
+       "pointwise contraction"},
+      {"a row sum and a column sum", "graph(%x: f32[64, 32]) { return sum(%x) {axes=[0]}, sum(%x) {axes=[1]} }",
+       "column row"},
+      {"a sum and what it scales, too large for a row",
+       "graph(%x: f32[1000, 1000]) { return div(%x, sum(%x) {axes=[0, 1]}) }", "row pointwise"},
+      {"columns are not walked twice", "graph(%x: f32[640, 320]) { return div(%x, sum(%x) {axes=[0]}) }",
+       "column pointwise"},
+      {"a dear value that is repeated along rows", "graph(%x: f32[64, 32], %y: f32[32]) { return mul(%x, erf(%y)) }",
+       "pointwise pointwise"},
+      {"unrelated shapes", "graph(%x: f32[64, 32], %y: f32[63, 32]) { return exp(%x), exp(%y) }",
+       "pointwise pointwise"},
+      {"a value and its own transpose",
+       "graph(%x: f32[64, 64], %y: f32[64, 64]) { %m = matmul(%x, %y) return add(%m, permute(%m) {axes=[1, 0]}) }",
+       "contraction pointwise"},
       {"what the sum of a plane scales, a row of it long",
-       "graph(%x: f32[8, 5, 32], %y: f32[8, 32]) { return mul(%y, expand(reshape(sum(%x) {axes=[1, 2]}) {shape=[8, 1]}) {shape=[8, 32]}) }", "row pointwise"},
-      {"part of a product", "graph(%x: f32[64, 64], %y: f32[64, 64]) { return exp(slice(matmul(%x, %y)) {shape=[0, 0], limits=[8, 64], steps=[1, 1]}) }", "contraction pointwise"},
+       "graph(%x: f32[8, 5, 32], %y: f32[8, 32]) { return mul(%y, expand(reshape(sum(%x) {axes=[1, 2]}) {shape=[8, "
+       "1]}) {shape=[8, 32]}) }",
+       "row pointwise"},
+      {"part of a product",
+       "graph(%x: f32[64, 64], %y: f32[64, 64]) { return exp(slice(matmul(%x, %y)) {shape=[0, 0], limits=[8, 64], "
+       "steps=[1, 1]}) }",
+       "contraction pointwise"},
   };
   for (const Row& row : rows) {
     DYNAMIC_SECTION(row.name) {
@@ -105,10 +151,13 @@ TEST_CASE("what stays apart", "[fusion]") {
 }
 
 TEST_CASE("op by op, each node is a kernel", "[fusion]") {
-  const Graph graph = prepared("graph(%x: f32[64, 32], %w: f32[32, 48], %b: f32[48]) { return softmax(tanh(add(matmul(%x, %w), %b))) {axes=[1]} }");
+  const Graph graph = prepared(
+      "graph(%x: f32[64, 32], %w: f32[32, 48], %b: f32[48]) { return softmax(tanh(add(matmul(%x, %w), %b))) {axes=[1]} "
+      "}");
   const auto plan = build_plan(graph, op_by_op());
   std::size_t computed = 0;
-  for (const Node& node : graph.nodes()) computed += node.op->kind != OpKind::leaf && node.op->kind != OpKind::view && node.op->name != "full";
+  for (const Node& node : graph.nodes())
+    computed += node.op->kind != OpKind::leaf && node.op->kind != OpKind::view && node.op->name != "full";
   CHECK(plan->kernel_count() == computed);
 }
 
@@ -117,7 +166,8 @@ TEST_CASE("a training step of an MLP is ten kernels", "[fusion]") {
   options.may_donate = {0, 0, 1, 1, 1, 1, 0};
   const auto plan = build_plan(mlp_step(), options);
   INFO(plan->text());
-  // Two layers; the targets that count; the loss with its gradient; its mean; the gradient of the hidden layer; four updates.
+  // Two layers; the targets that count; the loss with its gradient; its mean; the gradient of the hidden layer; four
+  // updates.
   CHECK(plan->kernel_count() == 10);
   std::size_t contractions = 0, rows = 0, columns = 0;
   for (const PlanStep& step : plan->steps()) {
@@ -136,14 +186,17 @@ TEST_CASE("a training step of an MLP is ten kernels", "[fusion]") {
 
 TEST_CASE("gradients of rows stay in the row", "[fusion]") {
   // dx of softmax in one kernel.
-  const Graph softmax = gradient("graph(%x: f32[64, 100], %y: f32[64, 100]) { return sum(mul(softmax(%x) {axes=[1]}, %y)) {axes=[0, 1]} }", {0});
+  const Graph softmax = gradient(
+      "graph(%x: f32[64, 100], %y: f32[64, 100]) { return sum(mul(softmax(%x) {axes=[1]}, %y)) {axes=[0, 1]} }", {0});
   const auto plan = build_plan(softmax, fused());
   INFO(plan->text());
   CHECK(writer_of(*plan, 1).kernel.kind == KernelKind::row);
   CHECK(plan->kernel_count() <= 3);
 
   const Graph norm = gradient(
-      "graph(%x: f32[64, 100], %w: f32[100], %b: f32[100], %y: f32[64, 100]) { return sum(mul(layer_norm(%x, %w, %b) {axes=[1], value=1e-5}, %y)) {axes=[0, 1]} }", {0, 1, 2});
+      "graph(%x: f32[64, 100], %w: f32[100], %b: f32[100], %y: f32[64, 100]) { return sum(mul(layer_norm(%x, %w, %b) "
+      "{axes=[1], value=1e-5}, %y)) {axes=[0, 1]} }",
+      {0, 1, 2});
   const auto norm_plan = build_plan(norm, fused());
   INFO(norm_plan->text());
   CHECK(writer_of(*norm_plan, 1).kernel.kind == KernelKind::row);
@@ -154,7 +207,10 @@ TEST_CASE("gradients of rows stay in the row", "[fusion]") {
 
 TEST_CASE("cheap values are computed again instead of stored", "[fusion]") {
   // The mask of relu is found again from its result, in the kernel that needs it.
-  const Graph graph = gradient("graph(%x: f32[64, 32], %w: f32[32, 48], %v: f32[48, 8]) { return sum(matmul(relu(matmul(%x, %w)), %v)) {axes=[0, 1]} }", {1});
+  const Graph graph = gradient(
+      "graph(%x: f32[64, 32], %w: f32[32, 48], %v: f32[48, 8]) { return sum(matmul(relu(matmul(%x, %w)), %v)) "
+      "{axes=[0, 1]} }",
+      {1});
   const auto plan = build_plan(graph, fused());
   INFO(plan->text());
   for (const PlanStep& step : plan->steps())
@@ -169,21 +225,47 @@ TEST_CASE("what computes a factor goes into the product's kernel", "[fusion]") {
     const char* kinds;
   };
   const Row rows[] = {
-      {"relu, scale, shift", "graph(%x: f32[64, 32], %s: f32[32], %b: f32[32], %w: f32[32, 48]) { return matmul(add(mul(relu(%x), %s), %b), %w) }", "contraction"},
-      {"a mask of bool", "graph(%x: f32[64, 32], %m: bool[64, 32], %w: f32[32, 48]) { return matmul(mul(%x, cast(%m) {dtype=f32}), %w) }", "contraction"},
-      {"both factors", "graph(%x: i32[64, 32], %w: f64[32, 48]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) }", "contraction"},
-      {"a transposed gradient", "graph(%x: f32[64, 32], %g: f32[64, 48], %h: f32[64, 48]) { return matmul(permute(%x) {axes=[1, 0]}, mul(%g, cast(gt(%h, 0)) {dtype=f32})) }", "contraction"},
-      {"through a reshape", "graph(%x: f32[s0, 4, 32], %w: f32[32, 48]) { return matmul(reshape(relu(%x)) {shape=[4*s0, 32]}, %w) }", "contraction"},
-      {"of two products", "graph(%x: f32[64, 32], %w: f32[32, 48], %v: f32[32, 8]) { %h = relu(%x) return matmul(%h, %w), matmul(%h, %v) }", "contraction contraction"},
-      {"before and after one product", "graph(%x: f32[64, 32], %w: f32[32, 32]) { %h = relu(%x) return add(matmul(%h, %w), %h) }", "contraction"},
-      {"exp, each element once", "graph(%x: f32[64, 32], %w: f32[32, 8]) { return matmul(exp(%x), %w) }", "contraction"},
+      {"relu, scale, shift",
+       "graph(%x: f32[64, 32], %s: f32[32], %b: f32[32], %w: f32[32, 48]) { return matmul(add(mul(relu(%x), %s), %b), "
+       "%w) }",
+       "contraction"},
+      {"a mask of bool",
+       "graph(%x: f32[64, 32], %m: bool[64, 32], %w: f32[32, 48]) { return matmul(mul(%x, cast(%m) {dtype=f32}), %w) }",
+       "contraction"},
+      {"both factors",
+       "graph(%x: i32[64, 32], %w: f64[32, 48]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) }",
+       "contraction"},
+      {"a transposed gradient",
+       "graph(%x: f32[64, 32], %g: f32[64, 48], %h: f32[64, 48]) { return matmul(permute(%x) {axes=[1, 0]}, mul(%g, "
+       "cast(gt(%h, 0)) {dtype=f32})) }",
+       "contraction"},
+      {"through a reshape",
+       "graph(%x: f32[s0, 4, 32], %w: f32[32, 48]) { return matmul(reshape(relu(%x)) {shape=[4*s0, 32]}, %w) }",
+       "contraction"},
+      {"of two products",
+       "graph(%x: f32[64, 32], %w: f32[32, 48], %v: f32[32, 8]) { %h = relu(%x) return matmul(%h, %w), matmul(%h, %v) "
+       "}",
+       "contraction contraction"},
+      {"before and after one product",
+       "graph(%x: f32[64, 32], %w: f32[32, 32]) { %h = relu(%x) return add(matmul(%h, %w), %h) }", "contraction"},
+      {"exp, each element once", "graph(%x: f32[64, 32], %w: f32[32, 8]) { return matmul(exp(%x), %w) }",
+       "contraction"},
       // Near misses.
-      {"exp, in several tiles", "graph(%x: f32[64, 32], %w: f32[32, 48]) { return matmul(exp(%x), %w) }", "pointwise contraction"},
-      {"a result as well", "graph(%x: f32[64, 32], %w: f32[32, 48]) { %h = relu(%x) return matmul(%h, %w), %h }", "pointwise contraction"},
-      {"a large product", "graph(%x: f32[512, 512], %w: f32[512, 512]) { return matmul(relu(%x), %w) }", "pointwise contraction"},
-      {"a factor of a row's reduction", "graph(%x: f32[64, 32], %w: f32[32, 48]) { return matmul(softmax(%x) {axes=[1]}, %w) }", "row contraction"},
-      {"gathered rows", "graph(%t: f32[99, 32], %i: i64[64], %w: f32[32, 48]) { return matmul(relu(take(%t, %i) {axes=[0]}), %w) }", "pointwise contraction"},
-      {"rows that do not stay one axis", "graph(%x: f32[16, 4, 32], %p: f32[4, 32], %w: f32[32, 48]) { return matmul(reshape(add(%x, %p)) {shape=[64, 32]}, %w) }", "pointwise contraction"},
+      {"exp, in several tiles", "graph(%x: f32[64, 32], %w: f32[32, 48]) { return matmul(exp(%x), %w) }",
+       "pointwise contraction"},
+      {"a result as well", "graph(%x: f32[64, 32], %w: f32[32, 48]) { %h = relu(%x) return matmul(%h, %w), %h }",
+       "pointwise contraction"},
+      {"a large product", "graph(%x: f32[512, 512], %w: f32[512, 512]) { return matmul(relu(%x), %w) }",
+       "pointwise contraction"},
+      {"a factor of a row's reduction",
+       "graph(%x: f32[64, 32], %w: f32[32, 48]) { return matmul(softmax(%x) {axes=[1]}, %w) }", "row contraction"},
+      {"gathered rows",
+       "graph(%t: f32[99, 32], %i: i64[64], %w: f32[32, 48]) { return matmul(relu(take(%t, %i) {axes=[0]}), %w) }",
+       "pointwise contraction"},
+      {"rows that do not stay one axis",
+       "graph(%x: f32[16, 4, 32], %p: f32[4, 32], %w: f32[32, 48]) { return matmul(reshape(add(%x, %p)) {shape=[64, "
+       "32]}, %w) }",
+       "pointwise contraction"},
   };
   for (const Row& row : rows) {
     DYNAMIC_SECTION(row.name) {
@@ -194,16 +276,21 @@ TEST_CASE("what computes a factor goes into the product's kernel", "[fusion]") {
       const auto inputs = random_inputs(graph, std::vector<std::int64_t>{5});
       CHECK(first_difference(*plan, graph, inputs) == "");
       // Nowhere else is anything different, and op by op nothing is fused.
-      CHECK(kinds(*build_plan(run_pipeline(graph), op_by_op({&backend}))) == kinds(*build_plan(run_pipeline(graph), op_by_op())));
+      CHECK(kinds(*build_plan(run_pipeline(graph), op_by_op({&backend}))) ==
+            kinds(*build_plan(run_pipeline(graph), op_by_op())));
     }
   }
 }
 
 TEST_CASE("limits of the back end cut kernels", "[fusion]") {
   struct Small : OtherBackend {
-    Limits limits() const override { return {.max_operands = 4, .max_body = 10, .max_reduced_axes = 1, .random = true}; }
+    Limits limits() const override {
+      return {.max_operands = 4, .max_body = 10, .max_reduced_axes = 1, .random = true};
+    }
   } small;
-  const Graph graph = prepared("graph(%a: f32[99], %b: f32[99], %c: f32[99], %d: f32[99], %e: f32[99]) { return exp(add(%e, exp(add(%d, exp(add(%c, exp(add(%a, %b)))))))) }");
+  const Graph graph = prepared(
+      "graph(%a: f32[99], %b: f32[99], %c: f32[99], %d: f32[99], %e: f32[99]) { return exp(add(%e, exp(add(%d, "
+      "exp(add(%c, exp(add(%a, %b)))))))) }");
   const auto plan = build_plan(graph, fused({&small}));
   CHECK(plan->kernel_count() > 1);
   for (const PlanStep& step : plan->steps()) {
@@ -220,11 +307,12 @@ TEST_CASE("views of one operand are one pointer, but an access each", "[fusion]"
   const auto stencil = [](int views) {
     std::string text = "graph(%x: f32[s0]) { %y0 = slice(%x) {shape=[0], limits=[10], steps=[1]}";
     for (int i = 1; i < views; ++i)
-      text += "; %v" + std::to_string(i) + " = slice(%x) {shape=[" + std::to_string(i) + "], limits=[" + std::to_string(10 + i) + "], steps=[1]}; %y" + std::to_string(i) +
-              " = add(%y" + std::to_string(i - 1) + ", %v" + std::to_string(i) + ")";
+      text += "; %v" + std::to_string(i) + " = slice(%x) {shape=[" + std::to_string(i) + "], limits=[" +
+              std::to_string(10 + i) + "], steps=[1]}; %y" + std::to_string(i) + " = add(%y" + std::to_string(i - 1) +
+              ", %v" + std::to_string(i) + ")";
     return prepared(text + "; return %y" + std::to_string(views - 1) + " }");
   };
-  CHECK(build_plan(stencil(7), fused({&narrow}))->kernel_count() == 1);   // and one that is written
+  CHECK(build_plan(stencil(7), fused({&narrow}))->kernel_count() == 1);  // and one that is written
   for (int views : {8, 30}) {
     const auto plan = build_plan(stencil(views), fused({&narrow}));
     CHECK(plan->kernel_count() > 1);
@@ -242,13 +330,15 @@ TEST_CASE("axes: unit strides last, neighbours merged", "[fusion]") {
   // Extents of 1 vanish.
   CHECK(kernel_of("graph(%x: f32[4, 1, 6]) { return sum(%x) {axes=[1, 2]} }").kernel.rank() == 2);
   // The batch of a product with shared weights becomes rows.
-  CHECK(kernel_of("graph(%x: f32[4, 5, 6], %w: f32[6, 7]) { return matmul(%x, expand(%w) {shape=[4, 6, 7]}) }").kernel.rank() == 3);
+  CHECK(kernel_of("graph(%x: f32[4, 5, 6], %w: f32[6, 7]) { return matmul(%x, expand(%w) {shape=[4, 6, 7]}) }")
+            .kernel.rank() == 3);
   // A transposed sum is a column sum.
   const PlanStep column = kernel_of("graph(%x: f32[40, 50]) { return sum(permute(%x) {axes=[1, 0]}) {axes=[1]} }");
   CHECK(column.kernel.kind == KernelKind::column);
   CHECK(column.kernel.accesses[0].stride[1] == StrideClass::unit);
   // A product whose result is stored transposed exchanges rows and columns.
-  const PlanStep product = kernel_of("graph(%a: f32[9, 5], %b: f32[5, 7]) { return permute(matmul(%a, %b)) {axes=[1, 0]} }");
+  const PlanStep product =
+      kernel_of("graph(%a: f32[9, 5], %b: f32[5, 7]) { return permute(matmul(%a, %b)) {axes=[1, 0]} }");
   CHECK(product.geometry.extent[0].value() == 7);
   CHECK(product.geometry.extent[1].value() == 9);
 }
@@ -269,14 +359,15 @@ TEST_CASE("multiply and add contract once, and only where the product has no oth
 }
 
 TEST_CASE("the order of steps: who reads a given-up input runs before who overwrites it", "[fusion]") {
-  const Graph graph = prepared(
-      "graph(%w: f32[16, 16], %g: f32[16, 16]) { %u = sub(%w, %g) %m = matmul(%w, %g) return %u, %m }");
+  const Graph graph =
+      prepared("graph(%w: f32[16, 16], %g: f32[16, 16]) { %u = sub(%w, %g) %m = matmul(%w, %g) return %u, %m }");
   PlanOptions options = fused();
   options.may_donate = {1, 0};
   const auto plan = build_plan(graph, options);
   REQUIRE(plan->outputs()[0].donor == 0);
   CHECK(&writer_of(*plan, 0) == &plan->steps().back());
   // A reader that needs the update itself makes taking over impossible.
-  const Graph circle = prepared("graph(%w: f32[16, 16], %g: f32[16, 16]) { %u = exp(sub(%w, %g)) return %u, matmul(%u, %w) }");
+  const Graph circle =
+      prepared("graph(%w: f32[16, 16], %g: f32[16, 16]) { %u = exp(sub(%w, %g)) return %u, matmul(%u, %w) }");
   CHECK(build_plan(circle, options)->outputs()[0].donor == -1);
 }

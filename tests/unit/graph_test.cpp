@@ -23,9 +23,7 @@ void expect_round_trip(const std::string& text) {
 std::string fault_of(const std::string& text) {
   try {
     parse_graph(text);
-  } catch (const UserError& error) {
-    return error.what();
-  }
+  } catch (const UserError& error) { return error.what(); }
   return "no error";
 }
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
@@ -57,7 +55,9 @@ TEST_CASE("a graph prints as documented", "[graph]") {
 }
 
 TEST_CASE("numbers of a text keep their sign and their range", "[graph]") {
-  const auto constant = [](const char* data) { return parse_graph("graph() { %c: f32[2] = constant {data=[" + std::string(data) + "]}; return %c }"); };
+  const auto constant = [](const char* data) {
+    return parse_graph("graph() { %c: f32[2] = constant {data=[" + std::string(data) + "]}; return %c }");
+  };
   check_equal(constant("-0, 1"), constant("-0.0, 1"));
   CHECK_FALSE(structurally_equal(constant("-0, 1"), constant("0, 1")));
   check_equal(constant("1, 18446744073709551616"), constant("1, 1.8446744073709552e19"));
@@ -71,27 +71,41 @@ TEST_CASE("text goes both ways", "[graph]") {
   expect_round_trip("graph() { return }");
   expect_round_trip("graph(%x: f32[2]) { return %x, %x }");
   expect_round_trip("graph(%x: f64[4*s0 - floordiv(s1, 2) + 1, mod(s0*s1, 3)], %y: bool[]) { return %y }");
-  expect_round_trip("graph(%x: f32[s0] {text=\"we\\\"ird\\\\ \\nname\"}) { symbol s0 {hint=12, min=4, max=64} return neg(%x) }");
+  expect_round_trip(
+      "graph(%x: f32[s0] {text=\"we\\\"ird\\\\ \\nname\"}) { symbol s0 {hint=12, min=4, max=64} return neg(%x) }");
   expect_round_trip("graph(%x: f32[s0], %y: f32[s0]) { symbol s0 {input=1} return add(%x, %y) }");
-  expect_round_trip("graph(%x: f32[4, 6]) { return slice(%x) {shape=[0, 2], limits=[4, 6], steps=[1, 3]}, sum(%x) {axes=[0], keepdim} }");
-  expect_round_trip("graph(%x: f32[3]) { return mul(%x, 0.1), mul(%x, inf), mul(%x, -inf), mul(%x, nan), mul(%x, -0.0), mul(%x, 1e-45) }");
+  expect_round_trip(
+      "graph(%x: f32[4, 6]) { return slice(%x) {shape=[0, 2], limits=[4, 6], steps=[1, 3]}, sum(%x) {axes=[0], "
+      "keepdim} }");
+  expect_round_trip(
+      "graph(%x: f32[3]) { return mul(%x, 0.1), mul(%x, inf), mul(%x, -inf), mul(%x, nan), mul(%x, -0.0), mul(%x, "
+      "1e-45) }");
   expect_round_trip("graph(%x: i64[3]) { return add(%x, 9223372036854775807), add(%x, -9223372036854775808) }");
-  expect_round_trip("graph() { %c: f32[2, 2] = constant {data=[1, -2.5, nan, inf]}; %d: bool[2] = constant {data=[true, false]}; return %c, %d }");
-  expect_round_trip("graph() { %c: f32[3] = constant {data=[-0, 0, -0.0]}; %d: f64[2] = constant {data=[-0, 18446744073709551616]}; return %c, %d }");
-  expect_round_trip("graph(%x: f32[2]) { %c: f32[2] = constant {data=[-nan, nan]}; return mul(%x, %c), mul(%x, -nan) }");
+  expect_round_trip(
+      "graph() { %c: f32[2, 2] = constant {data=[1, -2.5, nan, inf]}; %d: bool[2] = constant {data=[true, false]}; "
+      "return %c, %d }");
+  expect_round_trip(
+      "graph() { %c: f32[3] = constant {data=[-0, 0, -0.0]}; %d: f64[2] = constant {data=[-0, 18446744073709551616]}; "
+      "return %c, %d }");
+  expect_round_trip(
+      "graph(%x: f32[2]) { %c: f32[2] = constant {data=[-nan, nan]}; return mul(%x, %c), mul(%x, -nan) }");
   expect_round_trip("graph() { %c: i64[2] = constant {data=[-9223372036854775808, -0]}; return %c }");
   expect_round_trip("graph(%a: f32[5, 3, 4], %b: f32[5, 4, 2]) { return matmul(%a, %b) }");
 }
 
 TEST_CASE("the short forms of the text", "[graph]") {
   const Graph nested = parse_graph("graph(%x: f32[3]) { return mul(exp(%x), 2) # twice\n }");
-  const Graph plain = parse_graph("graph(%0: f32[3]) {\n %1: f32[3] = exp(%0)\n %2: f32[] = full {value=2, dtype=f32}\n %3 = mul(%1, %2)\n return %3\n}");
+  const Graph plain = parse_graph(
+      "graph(%0: f32[3]) {\n %1: f32[3] = exp(%0)\n %2: f32[] = full {value=2, dtype=f32}\n %3 = mul(%1, %2)\n return "
+      "%3\n}");
   CHECK(structurally_equal(nested, plain));
 }
 
 TEST_CASE("faults of the text have line and column", "[graph]") {
-  CHECK(has(fault_of("graph(%x: f32[4]) {\n  %y = add(%x, %z)\n  return %y\n}"), "line 2, column 16: %z is not defined"));
-  CHECK(has(fault_of("graph(%x: f32[4]) {\n  %y: f32[5] = exp(%x)\n  return %y\n}"), "line 2, column 16: the type is f32[4], not f32[5]"));
+  CHECK(
+      has(fault_of("graph(%x: f32[4]) {\n  %y = add(%x, %z)\n  return %y\n}"), "line 2, column 16: %z is not defined"));
+  CHECK(has(fault_of("graph(%x: f32[4]) {\n  %y: f32[5] = exp(%x)\n  return %y\n}"),
+            "line 2, column 16: the type is f32[4], not f32[5]"));
   CHECK(has(fault_of("graph(%x: f32[4]) { return exq(%x) }"), "there is no op 'exq'"));
   CHECK(has(fault_of("graph(%x: f32[4]) { return exp(%x, %x) }"), "exp takes 1 operands, not 2"));
   CHECK(has(fault_of("graph(%x: f32[4], %x: f32[4]) { return %x }"), "%x is defined twice"));
@@ -124,9 +138,12 @@ TEST_CASE("hash and equality are canonical", "[graph]") {
   const char* inputs = "%x: f32[3], %y: f32[3]";
   auto graph = [&](const char* body) { return parse_graph(graph_text(inputs, body)); };
   // Order of unrelated nodes, dead nodes, labels and names of inputs take no part.
-  check_equal(graph("%a = exp(%x); %b = neg(%y); return add(%a, %b)"), graph("%q = neg(%y); %dead = abs(%y); %p = exp(%x); return add(%p, %q)"));
-  check_equal(parse_graph("graph(%x: f32[3] {text=\"a\"}) { return neg(%x) }"), parse_graph("graph(%x: f32[3] {text=\"b\"}) { return neg(%x) }"));
-  check_equal(parse_graph("graph(%x: f32[s0]) { symbol s0 {hint=5} return neg(%x) }"), parse_graph("graph(%x: f32[s0]) { return neg(%x) }"));
+  check_equal(graph("%a = exp(%x); %b = neg(%y); return add(%a, %b)"),
+              graph("%q = neg(%y); %dead = abs(%y); %p = exp(%x); return add(%p, %q)"));
+  check_equal(parse_graph("graph(%x: f32[3] {text=\"a\"}) { return neg(%x) }"),
+              parse_graph("graph(%x: f32[3] {text=\"b\"}) { return neg(%x) }"));
+  check_equal(parse_graph("graph(%x: f32[s0]) { symbol s0 {hint=5} return neg(%x) }"),
+              parse_graph("graph(%x: f32[s0]) { return neg(%x) }"));
   // Everything else does.
   check_different(inputs, "add(%x, %y)", "add(%y, %x)");
   check_different(inputs, "add(%x, %y)", "sub(%x, %y)");
@@ -137,9 +154,12 @@ TEST_CASE("hash and equality are canonical", "[graph]") {
   check_different(inputs, "mul(%x, 0.0)", "mul(%x, -0.0)");
   check_different(inputs, "cast(%x) {dtype=f64}", "cast(%x) {dtype=i64}");
   check_different("%x: f32[s0, s1]", "neg(%x)", "abs(%x)");
-  CHECK_FALSE(structurally_equal(parse_graph("graph(%x: f32[s0, s1]) { return %x }"), parse_graph("graph(%x: f32[s1, s0]) { return %x }")));
-  CHECK_FALSE(structurally_equal(parse_graph("graph(%x: f32[4]) { return %x }"), parse_graph("graph(%x: f32[s0]) { return %x }")));
-  CHECK_FALSE(structurally_equal(parse_graph("graph(%x: f32[s0]) { symbol s0 {max=9} return %x }"), parse_graph("graph(%x: f32[s0]) { return %x }")));
+  CHECK_FALSE(structurally_equal(parse_graph("graph(%x: f32[s0, s1]) { return %x }"),
+                                 parse_graph("graph(%x: f32[s1, s0]) { return %x }")));
+  CHECK_FALSE(structurally_equal(parse_graph("graph(%x: f32[4]) { return %x }"),
+                                 parse_graph("graph(%x: f32[s0]) { return %x }")));
+  CHECK_FALSE(structurally_equal(parse_graph("graph(%x: f32[s0]) { symbol s0 {max=9} return %x }"),
+                                 parse_graph("graph(%x: f32[s0]) { return %x }")));
 }
 
 TEST_CASE("constants compare by content when small, by memory when large", "[graph]") {
@@ -157,16 +177,18 @@ TEST_CASE("constants compare by content when small, by memory when large", "[gra
   const auto copy = tensor_of(Shape{2000}, DType::f32, std::vector<float>(2000, 1.f));
   check_equal(graph_of(large), graph_of(view));
   CHECK_FALSE(structurally_equal(graph_of(large), graph_of(copy)));
-  CHECK(graph_of(large).hash() == graph_of(copy).hash());   // the hash tells only their types
+  CHECK(graph_of(large).hash() == graph_of(copy).hash());  // the hash tells only their types
   Strides transposed{1, 2};
   const auto dense = tensor_of<float>(Shape{2, 2}, DType::f32, {1, 3, 2, 4});
-  const auto strided = TensorImpl::make_ready(dense->type, tensor_of<float>(Shape{2, 2}, DType::f32, {1, 2, 3, 4})->storage, 0, &transposed);
+  const auto strided = TensorImpl::make_ready(
+      dense->type, tensor_of<float>(Shape{2, 2}, DType::f32, {1, 2, 3, 4})->storage, 0, &transposed);
   check_equal(graph_of(dense), graph_of(strided));
 }
 
 TEST_CASE("the builder infers and checks", "[graph]") {
   GraphBuilder builder;
-  const Value x = builder.input(Type{DType::f32, {}, Shape{2, 3}}, "x"), y = builder.input(Type{DType::i32, {}, Shape{2, 3}});
+  const Value x = builder.input(Type{DType::f32, {}, Shape{2, 3}}, "x"),
+              y = builder.input(Type{DType::i32, {}, Shape{2, 3}});
   CHECK(builder.type(builder.add(op_info<ops::Exp>, {x})).text() == "f32[2, 3]");
   CHECK(builder.type(builder.add(op_info<ops::Lt>, {x, x})).text() == "bool[2, 3]");
   CHECK_THROWS_AS(builder.add(op_info<ops::Add>, {x, y}), DTypeError);
@@ -193,7 +215,8 @@ TEST_CASE("a graph is inlined at its types, or at others", "[graph]") {
   check_equal(builder.finish(builder.inline_graph(inner, same)), inner);
   GraphBuilder other;
   const Value wide[] = {other.input(Type{DType::f32, {}, Shape{5}}), other.input(Type{DType::f32, {}, Shape{}})};
-  check_equal(other.finish(other.inline_graph(inner, wide)), parse_graph("graph(%x: f32[5], %y: f32[]) { return add(exp(%x), %y), %y }"));
+  check_equal(other.finish(other.inline_graph(inner, wide)),
+              parse_graph("graph(%x: f32[5], %y: f32[]) { return add(exp(%x), %y), %y }"));
 }
 
 TEST_CASE("the verifier names what is wrong", "[graph]") {
@@ -212,13 +235,14 @@ TEST_CASE("the verifier names what is wrong", "[graph]") {
 }
 
 TEST_CASE("sub-graphs print, parse, hash and compare", "[graph]") {
-  const Graph body = parse_graph("graph(%0: f32[3]) { return neg(%0) }"), other = parse_graph("graph(%0: f32[3]) { return abs(%0) }");
+  const Graph body = parse_graph("graph(%0: f32[3]) { return neg(%0) }"),
+              other = parse_graph("graph(%0: f32[3]) { return abs(%0) }");
   auto with_body = [](const Graph& inner) {
     GraphBuilder builder;
     const Value x = builder.input(Type{DType::f32, {}, Shape{3}});
     Attrs attrs;
     attrs.bodies.push_back(std::make_shared<const Graph>(inner));
-    const Value y = builder.add(op_info<ops::Exp>, {x}, std::move(attrs));   // the machinery does not ask which op
+    const Value y = builder.add(op_info<ops::Exp>, {x}, std::move(attrs));  // the machinery does not ask which op
     return builder.finish(std::span(&y, 1));
   };
   check_equal(parse_graph(with_body(body).text()), with_body(body));

@@ -58,7 +58,9 @@ struct Repeat {
 struct Note {
   static constexpr OpInfo info{.name = "test_note", .arity = 2, .kind = OpKind::effect};
   static void infer(const InferArgs&, TypeList& out) { out.push_back(token_type()); }
-  static void run_on_host(HostCall& call) { effect_log().push_back(call.attrs.text + std::to_string(static_cast<int>(*call.in[0].as<float>()))); }
+  static void run_on_host(HostCall& call) {
+    effect_log().push_back(call.attrs.text + std::to_string(static_cast<int>(*call.in[0].as<float>())));
+  }
 };
 
 Tensor numbers(int count) { return arange(count).to(DType::f32); }
@@ -99,7 +101,9 @@ TEST_CASE("host steps: an op with two results, lazily and compiled, with kernels
 }
 
 TEST_CASE("host steps: operands that are views are made dense, one unused result is no harm") {
-  auto compiled = jit::compile([](Tensor x) { return std::tuple{double_and_sum(transpose(x, 0, 1)).first, double_and_sum(x(slice(1, 3))).second}; });
+  auto compiled = jit::compile([](Tensor x) {
+    return std::tuple{double_and_sum(transpose(x, 0, 1)).first, double_and_sum(x(slice(1, 3))).second};
+  });
   Tensor x = reshape(numbers(6), {3, 2});
   auto [doubled, total] = compiled(x);
   CHECK(to_vector<float>(doubled) == std::vector<float>{0, 4, 8, 2, 6, 10});
@@ -112,12 +116,14 @@ TEST_CASE("host steps: several results have gradients, together and alone") {
     return sum(doubled * doubled) + 3 * total;
   };
   CHECK(to_vector<float>(jit::grad(loss)(numbers(3))) == std::vector<float>{3, 11, 19});
-  CHECK(to_vector<float>(jit::grad([](Tensor x) { return double_and_sum(x).second; })(numbers(2))) == std::vector<float>{1, 1});
+  CHECK(to_vector<float>(jit::grad([](Tensor x) { return double_and_sum(x).second; })(numbers(2))) ==
+        std::vector<float>{1, 1});
   CHECK(to_vector<float>(jit::compile(jit::grad(loss))(numbers(3))) == std::vector<float>{3, 11, 19});
 }
 
 TEST_CASE("host steps: a sub-graph runs as a plan of its own, several times") {
-  auto body = std::make_shared<const Graph>(parse_graph("graph(%0: f32[4]) { %1: f32[4] = gelu(%0) %2: f32[4] = add(%1, 1) return %2 }"));
+  auto body = std::make_shared<const Graph>(
+      parse_graph("graph(%0: f32[4]) { %1: f32[4] = gelu(%0) %2: f32[4] = add(%1, 1) return %2 }"));
   auto f = jit::compile([&](Tensor x) { return repeat(x * 2, body, 3) - 1; });
   Tensor x = randn({4}), expected = x * 2;
   for (int i = 0; i < 3; ++i) expected = gelu(expected) + 1;
@@ -175,19 +181,21 @@ TEST_CASE("host steps: effects around reads run in order, once, on every path") 
     CHECK(item<float>(f(full({}, v))) == 2 * v + 1);
     return effect_log();
   };
-  for (int round = 0; round < 3; ++round) {   // a first call, one that checks the path, and one that follows it
+  for (int round = 0; round < 3; ++round) {  // a first call, one that checks the path, and one that follows it
     CHECK(log_of(1) == std::vector<std::string>{"a1", "b2", "d1"});
     CHECK(log_of(-1) == std::vector<std::string>{"a-1", "d-1"});
     CHECK(log_of(20) == std::vector<std::string>{"a20", "b40", "c20", "d20"});
   }
   CHECK(f.stats().segments == 5);
-  auto bounded = jit::compile([](Tensor x) {
-    while (item(sum(x)) > 1) {
-      note_value(x, "turn");
-      x = x - 1;
-    }
-    return x;
-  }, {.max_breaks = 2});
+  auto bounded = jit::compile(
+      [](Tensor x) {
+        while (item(sum(x)) > 1) {
+          note_value(x, "turn");
+          x = x - 1;
+        }
+        return x;
+      },
+      {.max_breaks = 2});
   for (int round = 0; round < 3; ++round) {
     effect_log().clear();
     CHECK(item<float>(bounded(full({}, 4.f))) == 1);

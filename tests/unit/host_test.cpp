@@ -66,7 +66,7 @@ TEST_CASE("from_blob: the owner lives as long as anything that reads it") {
   CHECK_FALSE(watch.expired());
   Tensor row = x(1), later = x * 10;
   x = Tensor();
-  CHECK_FALSE(watch.expired());   // a pending statement holds it
+  CHECK_FALSE(watch.expired());  // a pending statement holds it
   CHECK(to_vector<int>(later) == std::vector<int>{10, 20, 30, 40});
   later = Tensor();
   CHECK_FALSE(watch.expired());
@@ -74,7 +74,8 @@ TEST_CASE("from_blob: the owner lives as long as anything that reads it") {
   row = Tensor();
   CHECK(watch.expired());
   static const double constants[] = {1, 2};
-  CHECK(to_vector<double>(from_blob(nullptr, constants, {2}, DType::f64)) == std::vector<double>{1, 2});   // outlives all
+  CHECK(to_vector<double>(from_blob(nullptr, constants, {2}, DType::f64)) ==
+        std::vector<double>{1, 2});  // outlives all
   CHECK_THROWS_AS(from_blob(nullptr, constants, {-2}, DType::f64), ShapeError);
 }
 
@@ -91,7 +92,8 @@ TEST_CASE("borrow: lent for one call, seen fresh each time") {
   CHECK_THROWS_AS(borrow(std::span<const float>(v), {1}), ShapeError);
   // A result that is a view of lent memory is a copy.
   auto same = jit::compile([](Tensor x) { return x; });
-  Tensor kept = same(borrow(data, {4})), view = jit::compile([](Tensor x) { return transpose(reshape(x, {2, 2}), 0, 1); })(borrow(data, {4}));
+  Tensor kept = same(borrow(data, {4})),
+         view = jit::compile([](Tensor x) { return transpose(reshape(x, {2, 2}), 0, 1); })(borrow(data, {4}));
   data[0] = -1;
   CHECK(to_vector<float>(kept)[0] == 10);
   CHECK(to_vector<float>(view) == std::vector<float>{10, 3, 2, 4});
@@ -112,7 +114,8 @@ TEST_CASE("Eigen: matrices of either order, vectors, maps with strides") {
   CHECK(to_vector<int>(copy_of(r)) == std::vector<int>{4, 5});
   float memory[12];
   for (int i = 0; i < 12; ++i) memory[i] = static_cast<float>(i);
-  Eigen::Map<Eigen::MatrixXf, 0, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>> strided(memory, 2, 3, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>(4, 2));
+  Eigen::Map<Eigen::MatrixXf, 0, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>> strided(
+      memory, 2, 3, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>(4, 2));
   CHECK(to_vector<float>(copy_of(strided)) == std::vector<float>{0, 4, 8, 2, 6, 10});
   Eigen::Map<Eigen::VectorXf, 0, Eigen::InnerStride<>> every_third(memory, 4, Eigen::InnerStride<>(3));
   CHECK(to_vector<float>(copy_of(every_third)) == std::vector<float>{0, 3, 6, 9});
@@ -177,7 +180,7 @@ TEST_CASE("numbers and vectors out") {
   CHECK(data.size() == 3);
   CHECK(data[2] == 3);
   Tensor column = reshape(x, {3, 1}), t = transpose(reshape(arange(4), {2, 2}), 0, 1);
-  CHECK(t.data<std::int64_t>()[1] == 2);   // row-major, whatever the layout was
+  CHECK(t.data<std::int64_t>()[1] == 2);  // row-major, whatever the layout was
   CHECK(t.impl()->is_dense());
   CHECK(blame_of<DTypeError>([&] { x.data<double>(); }) == blame("data"));
   Scalar s = sum(x).item();
@@ -204,7 +207,8 @@ TEST_CASE("printing reads like NumPy's") {
   CHECK(text(tensor({1e8, 1e8})) == "[1.e+08, 1.e+08]");
   CHECK(text(tensor({999.0, 1.0})) == "[999.,   1.]");
   CHECK(text(tensor({0.0, -0.0})) == "[ 0., -0.]");
-  CHECK(text(tensor({1.f, std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()})) == "[  1.,  nan, -inf]");
+  CHECK(text(tensor({1.f, std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()})) ==
+        "[  1.,  nan, -inf]");
   CHECK(text(tensor({1.25, std::numeric_limits<double>::infinity()})) == "[1.25,  inf]");
   CHECK(text(tensor({std::numeric_limits<double>::infinity()})) == "[inf]");
   CHECK(text(tensor({true, false})) == "[ True, False]");
@@ -225,11 +229,14 @@ TEST_CASE("printing: long axes are shortened, long lines wrapped") {
   CHECK(to_string(reshape(arange(2000), {1000, 2})) ==
         "[[   0,    1],\n [   2,    3],\n [   4,    5],\n ...,\n [1994, 1995],\n [1996, 1997],\n [1998, 1999]]");
   CHECK(to_string(reshape(arange(1200), {3, 400})) ==
-        "[[   0,    1,    2, ...,  397,  398,  399],\n [ 400,  401,  402, ...,  797,  798,  799],\n [ 800,  801,  802, ..., 1197, 1198, 1199]]");
+        "[[   0,    1,    2, ...,  397,  398,  399],\n [ 400,  401,  402, ...,  797,  798,  799],\n [ 800,  801,  802, "
+        "..., 1197, 1198, 1199]]");
   CHECK(to_string(arange(30)) ==
-        "[ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,\n 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29]");
+        "[ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,\n 18, 19, 20, 21, 22, 23, 24, 25, "
+        "26, 27, 28, 29]");
   CHECK(to_string(reshape(arange(40), {2, 20})) ==
-        "[[ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,\n  18, 19],\n [20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37,\n  38, 39]]");
+        "[[ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17,\n  18, 19],\n [20, 21, 22, 23, 24, "
+        "25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37,\n  38, 39]]");
 }
 
 TEST_CASE("printing to a stream") {

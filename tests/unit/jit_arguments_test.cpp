@@ -78,7 +78,8 @@ TEST_CASE("jit: structs, containers and tuples as arguments") {
   CHECK(floats(map(std::map<std::string, Tensor>{{"a", vec({1})}, {"bcd", vec({10})}})) == std::vector<float>{31});
   CHECK(floats(map(std::map<std::string, Tensor>{{"ab", vec({1})}, {"bcd", vec({10})}})) == std::vector<float>{32});
   CHECK(map.stats().compiles == 2);
-  auto optional = jit::compile([](Tensor x, const std::optional<Tensor>& bias) { return bias ? Tensor(x + *bias) : x * 1; });
+  auto optional =
+      jit::compile([](Tensor x, const std::optional<Tensor>& bias) { return bias ? Tensor(x + *bias) : x * 1; });
   CHECK(floats(optional(vec({1}), std::optional<Tensor>(vec({2})))) == std::vector<float>{3});
   CHECK(floats(optional(vec({1}), std::optional<Tensor>())) == std::vector<float>{1});
   CHECK(optional.stats().compiles == 2);
@@ -86,7 +87,12 @@ TEST_CASE("jit: structs, containers and tuples as arguments") {
 
 TEST_CASE("jit: results of all kinds") {
   auto f = jit::compile([](Tensor x, int n) {
-    return std::tuple{x + 1, n * 2, Answer{x * 2, n + 1, "two"}, std::vector<Tensor>{x, x * 3}, std::map<int, Tensor>{{7, x * 7}}, std::pair{x - 1, true}};
+    return std::tuple{x + 1,
+                      n * 2,
+                      Answer{x * 2, n + 1, "two"},
+                      std::vector<Tensor>{x, x * 3},
+                      std::map<int, Tensor>{{7, x * 7}},
+                      std::pair{x - 1, true}};
   });
   for (int round = 0; round < 3; ++round) {
     auto x = vec({static_cast<float>(round)});
@@ -148,7 +154,7 @@ TEST_CASE("jit: arguments returned, views, the same value twice, constants") {
   auto identity = jit::compile([](Tensor x) { return x; });
   Tensor x = vec({1, 2});
   CHECK(floats(identity(x)) == std::vector<float>{1, 2});
-  CHECK(floats(identity(x + 1)) == std::vector<float>{2, 3});   // an expression as an argument
+  CHECK(floats(identity(x + 1)) == std::vector<float>{2, 3});  // an expression as an argument
   auto none = jit::compile([] { return full({2}, 4) + arange(2); });
   CHECK(floats(none()) == std::vector<float>{4, 5});
   CHECK(floats(none()) == std::vector<float>{4, 5});
@@ -206,10 +212,10 @@ TEST_CASE("jit: Variables as arguments, assigned inside") {
   }
   CHECK(step.stats().compiles == 1);
   Variable other(vec({5, 5})), momentum(vec({0, 0}));
-  step(other, momentum, vec({0, 0}), 0.5);   // other Variables, same code
+  step(other, momentum, vec({0, 0}), 0.5);  // other Variables, same code
   CHECK(step.stats().compiles == 1);
   CHECK(floats(other) == std::vector<float>{5, 5});
-  step(w, w, vec({0, 0}), 0.5);   // aliasing ones are a case of their own
+  step(w, w, vec({0, 0}), 0.5);  // aliasing ones are a case of their own
   CHECK(step.stats().compiles == 2);
   Variable counter(full({}, 0));
   auto tick = jit::compile([counter] { counter += 1; });
@@ -254,20 +260,24 @@ TEST_CASE("jit: into given memory") {
   // Errors, before anything is written.
   raw[0] = -1;
   CHECK(has(message_of<UserError>([&] { f.into(borrow_mut(raw, {3}))(x); }), "1 places for 3 results"));
-  CHECK(has(message_of<ShapeError>([&] { f.into(borrow_mut(raw, {2}), borrow_mut(one, {}), borrow_mut(third, {3}))(x); }),
-            "result 0 has shape (3,), its place (2,)"));
+  CHECK(
+      has(message_of<ShapeError>([&] { f.into(borrow_mut(raw, {2}), borrow_mut(one, {}), borrow_mut(third, {3}))(x); }),
+          "result 0 has shape (3,), its place (2,)"));
   double wrong[3];
-  CHECK(has(message_of<DTypeError>([&] { f.into(borrow_mut(wrong, {3}), borrow_mut(one, {}), borrow_mut(third, {3}))(x); }),
-            "result 0 has dtype f32, its place f64"));
-  CHECK(has(message_of<UserError>([&] { f.into(borrow_mut(raw, {3}), borrow_mut(one, {}), borrow_mut(raw, {3}))(x); }), "overlap"));
-  CHECK(has(message_of<UserError>([&] { f.into(borrow_mut(raw, {3}), borrow_mut(one, {}), borrow_mut(third, {3}))(borrow(raw, {3})); }),
+  CHECK(has(
+      message_of<DTypeError>([&] { f.into(borrow_mut(wrong, {3}), borrow_mut(one, {}), borrow_mut(third, {3}))(x); }),
+      "result 0 has dtype f32, its place f64"));
+  CHECK(has(message_of<UserError>([&] { f.into(borrow_mut(raw, {3}), borrow_mut(one, {}), borrow_mut(raw, {3}))(x); }),
+            "overlap"));
+  CHECK(has(message_of<UserError>(
+                [&] { f.into(borrow_mut(raw, {3}), borrow_mut(one, {}), borrow_mut(third, {3}))(borrow(raw, {3})); }),
             "the place of result 0 overlaps an argument"));
   CHECK(raw[0] == -1);
   Tensor shared = zeros({3}), other = shared;
   CHECK(has(message_of<UserError>([&] { f.into(shared, s, same)(x); }), "shares its memory"));
   other = Tensor();
   CHECK_NOTHROW(f.into(shared, s, same)(x));
-  Tensor read_later = shared * 1;   // a pending statement reads it
+  Tensor read_later = shared * 1;  // a pending statement reads it
   CHECK_THROWS_AS(f.into(shared, s, same)(x), UserError);
   CHECK(floats(read_later) == std::vector<float>{2, 4, 6});
   Tensor base = reshape(arange(6), {2, 3}).to(DType::f32);

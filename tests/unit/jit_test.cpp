@@ -34,11 +34,11 @@ TEST_CASE("jit: static first, then dynamic, then never again") {
     CHECK(floats(z) == std::vector<float>(static_cast<std::size_t>(n * 3), 1.0f + 2.0f * static_cast<float>(n)));
   }
   CHECK(f.stats().compiles == 2);
-  f(ones({5, 4}), ones({5, 4}));   // another axis
+  f(ones({5, 4}), ones({5, 4}));  // another axis
   CHECK(f.stats().compiles == 3);
   for (int n : {2, 9}) f(ones({n, n + 1}), ones({n, n + 1}));
   CHECK(f.stats().compiles == 3);
-  f(ones({1, 3}), ones({1, 3}));   // 1 broadcasts, so it is a case of its own
+  f(ones({1, 3}), ones({1, 3}));  // 1 broadcasts, so it is a case of its own
   f(ones({0, 3}), ones({0, 3}));
   CHECK(f.stats().compiles <= 5);
   std::int64_t settled = f.stats().compiles;
@@ -60,7 +60,8 @@ TEST_CASE("jit: dynamic shapes through views, products and reductions") {
   auto f = jit::compile([](Tensor x, Tensor w) {
     Tensor h = relu(matmul(x, w));
     Tensor centred = h - mean(h, 1, keepdim);
-    return std::tuple{sum(centred * centred), transpose(h, 0, 1), reshape(h, {-1}), concat({x, x}, 0), x(slice(1), 0), x(-1)};
+    return std::tuple{sum(centred * centred), transpose(h, 0, 1), reshape(h, {-1}),
+                      concat({x, x}, 0),      x(slice(1), 0),     x(-1)};
   });
   for (int n : {3, 5, 8, 17}) {
     INFO(n << " rows");
@@ -103,7 +104,7 @@ TEST_CASE("jit: questions about sizes become guards") {
   auto mean_of = jit::compile([](Tensor x) { return sum(x) / static_cast<int>(x.size(0)); });
   CHECK(item<float>(mean_of(ones({3}))) == 1);
   CHECK(item<float>(mean_of(ones({5}))) == 1);
-  CHECK(item<float>(mean_of(ones({9}))) == 1);   // reading the number specialises, and stays right
+  CHECK(item<float>(mean_of(ones({9}))) == 1);  // reading the number specialises, and stays right
   auto symbolic = jit::compile([](Tensor x) { return sum(x) / x.size(0); });
   for (int n : {3, 5, 9, 12}) CHECK(item<float>(symbolic(ones({n}))) == 1);
 }
@@ -143,7 +144,7 @@ TEST_CASE("jit: Scalars do not recompile; ints, enums and bools do") {
   for (double s : {0.5, 1.5, -2.0, 1e10}) CHECK(floats(f(vec({1}), s))[0] == Approx(s * 3));
   for (float s : {0.25f, 4.0f}) CHECK(floats(f(vec({1}), s))[0] == Approx(s * 3));
   CHECK(f.stats().compiles == 1);
-  CHECK(floats(f(vec({1}), 2))[0] == 6);   // an integer is another kind of number
+  CHECK(floats(f(vec({1}), 2))[0] == 6);  // an integer is another kind of number
   CHECK(floats(f(vec({1}), 3))[0] == 9);
   CHECK(f.stats().compiles == 2);
   CHECK(f(arange(2), 0.5).dtype() == DType::f32);
@@ -176,14 +177,14 @@ TEST_CASE("jit: captured tensors are frozen, Variables are read again") {
   Tensor bias = vec({10});
   auto f = jit::compile([bias](Tensor x) { return x + bias; });
   CHECK(floats(f(vec({1}))) == std::vector<float>{11});
-  bias = vec({100});   // another handle now
+  bias = vec({100});  // another handle now
   CHECK(floats(f(vec({1}))) == std::vector<float>{11});
   Variable w(vec({2}), "w");
   auto g = jit::compile([w](Tensor x) { return x * w; });
   CHECK(floats(g(vec({3}))) == std::vector<float>{6});
   w.set(vec({5}));
   CHECK(floats(g(vec({3}))) == std::vector<float>{15});
-  w.set(w + 1);   // a pending value
+  w.set(w + 1);  // a pending value
   CHECK(floats(g(vec({3}))) == std::vector<float>{18});
   CHECK(g.stats().compiles == 1);
   Tensor pending = vec({1}) * 7;
@@ -193,14 +194,14 @@ TEST_CASE("jit: captured tensors are frozen, Variables are read again") {
   Tensor table = reshape(arange(6), {2, 3}).to(DType::f32);
   eval(table);
   Tensor column = table(all, 1);
-  eval(column);   // strided
+  eval(column);  // strided
   auto k = jit::compile([column](Tensor x) { return x + column; });
   for (int i = 0; i < 3; ++i) CHECK(floats(k(vec({0, 10}))) == std::vector<float>{1, 14});
   Variable turned(table);
   auto read = jit::compile([turned](Tensor x) { return x + turned; });
   CHECK(floats(read(ones({2, 3})))[1] == 2);
   turned.set(transpose(reshape(arange(6), {3, 2}).to(DType::f32), 0, 1));
-  CHECK(floats(read(ones({2, 3})))[1] == 3);   // another layout of the same type
+  CHECK(floats(read(ones({2, 3})))[1] == 3);  // another layout of the same type
   CHECK(read.stats().compiles == 1);
 }
 
@@ -213,7 +214,7 @@ TEST_CASE("jit: a captured value that changes is found at the second call") {
   CHECK(has(text, "captured value changed at mul"));
   CHECK(has(text, "[jit_test.cpp:"));
   CHECK(has(text, "pass the value as an argument"));
-  CHECK_THROWS_AS(f(vec({1})), TraceError);   // and it does not fall silent
+  CHECK_THROWS_AS(f(vec({1})), TraceError);  // and it does not fall silent
   scale = 2;
   CHECK(floats(f(vec({1}))) == std::vector<float>{2});
   Tensor rebound = vec({1});
@@ -252,13 +253,14 @@ TEST_CASE("jit: statistics") {
   CHECK(item<float>(f(ones({10}))) == Approx(20 * std::exp(1.0)));
   auto copy = f;
   copy(ones({10}));
-  CHECK(f.stats().compiles == 1);   // copies share the compiled code
+  CHECK(f.stats().compiles == 1);  // copies share the compiled code
 }
 
 TEST_CASE("jit: explain") {
   auto f = jit::compile([](Tensor x, Tensor w, Scalar s) { return relu(matmul(x, w)) * s; });
   std::string text = f.explain(ones({8, 4}), ones({4, 2}), 0.5).text();
-  for (const char* part : {"guards:", "f32[8, 4] dense", "run-time floating number", "traced graph:", "matmul", "optimised graph:", "plan:", "compile time:"}) {
+  for (const char* part : {"guards:", "f32[8, 4] dense", "run-time floating number", "traced graph:", "matmul",
+                           "optimised graph:", "plan:", "compile time:"}) {
     INFO(part);
     CHECK(has(text, part));
   }
@@ -346,11 +348,14 @@ TEST_CASE("jit: reading a tensor while tracing names the line") {
     return x;
   });
   std::string text = message_of<TraceError>([&] { f(vec({1})); });
-  CHECK(has(text, "to_vector: a value is read while its function is traced [jit_test.cpp:" + std::to_string(line) + "]"));
+  CHECK(
+      has(text, "to_vector: a value is read while its function is traced [jit_test.cpp:" + std::to_string(line) + "]"));
   CHECK(has(text, "where(condition, a, b)"));
   CHECK_FALSE(jit::is_compiling());
-  for (auto read : {std::function<void(Tensor)>([](Tensor x) { to_vector<float>(x); }), std::function<void(Tensor)>([](Tensor x) { to_string(x); }),
-                    std::function<void(Tensor)>([](Tensor x) { x.data<float>(); }), std::function<void(Tensor)>([](Tensor x) { eval(x); })}) {
+  for (auto read : {std::function<void(Tensor)>([](Tensor x) { to_vector<float>(x); }),
+                    std::function<void(Tensor)>([](Tensor x) { to_string(x); }),
+                    std::function<void(Tensor)>([](Tensor x) { x.data<float>(); }),
+                    std::function<void(Tensor)>([](Tensor x) { eval(x); })}) {
     auto g = jit::compile([&](Tensor x) {
       read(x);
       return x;
@@ -375,7 +380,7 @@ TEST_CASE("jit: a traced tensor outside its trace") {
   CHECK(has(text, "return it from the compiled function"));
   CHECK_THROWS_AS(item<float>(leaked), TraceError);
   CHECK_THROWS_AS(f(leaked), TraceError);
-  CHECK(leaked.shape() == Shape{1});   // what is known may be asked
+  CHECK(leaked.shape() == Shape{1});  // what is known may be asked
   auto g = jit::compile([&](Tensor x) { return x + leaked; });
   CHECK_THROWS_AS(g(vec({1})), TraceError);
   leaked = Tensor();
@@ -388,7 +393,7 @@ TEST_CASE("jit: compiled functions inside compiled functions") {
   for (double s : {1.0, 0.5}) CHECK(floats(outer(vec({1}), s))[0] == Approx(std::exp(s) + std::exp(2.0) + 1));
   CHECK(outer.stats().compiles == 1);
   CHECK(outer.stats().kernels == 1);
-  CHECK(inner.stats().compiles == 0);   // it became part of the other
+  CHECK(inner.stats().compiles == 0);  // it became part of the other
   CHECK(floats(inner(vec({1}), 1.0))[0] == Approx(std::exp(1.0)));
   jit::Function<Tensor(Tensor, Scalar)> named = inner;
   auto third = jit::compile([named](Tensor x) { return named(x, 1.0) * 2; });
@@ -425,7 +430,7 @@ TEST_CASE("jit: options") {
   std::vector<float> want = floats(jit::compile(body)(x));
   for (const std::string& backend : jit::list_backends())
     for (bool fuse : {true, false}) {
-      if (jit::jit_detail::registered_backend(backend) != nullptr) continue;   // another test's, whose locals are gone
+      if (jit::jit_detail::registered_backend(backend) != nullptr) continue;  // another test's, whose locals are gone
       INFO(backend << (fuse ? "" : ", not fused"));
       std::vector<float> got = floats(jit::compile(body, {.backend = backend, .fuse = fuse})(x));
       REQUIRE(got.size() == want.size());
@@ -448,7 +453,7 @@ TEST_CASE("jit: code past the cache's limit is dropped, and made again when it i
       CHECK(floats(f(vec({0, 0}))) == std::vector<float>{factor + 0.125f, factor + 0.125f});
     }
   set_kernel_cache_limit(std::int64_t{256} << 20);
-#ifndef SINTER_NO_X86   // kernels of the reference back end have no code
+#ifndef SINTER_NO_X86  // kernels of the reference back end have no code
   CHECK(kernel_cache_stats().evictions > before.evictions);
 #else
   CHECK(kernel_cache_stats().evictions == before.evictions);

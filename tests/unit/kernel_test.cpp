@@ -38,7 +38,8 @@ Kernel linear() {
   k.kind = KernelKind::contraction;
   k.axes = {P, P, R};
   k.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, false}, {DType::f32, true}};
-  k.accesses = {access(0, {any_stride, zero, unit}), access(1, {zero, unit, any_stride}), access(2, {zero, unit, zero}), access(3, {any_stride, unit, zero})};
+  k.accesses = {access(0, {any_stride, zero, unit}), access(1, {zero, unit, any_stride}), access(2, {zero, unit, zero}),
+                access(3, {any_stride, unit, zero})};
   ScalarBuilder s;
   const ScalarValue a = s.load(0, DType::f32), b = s.load(1, DType::f32);
   const ScalarValue product = s.contract(a, b);
@@ -54,8 +55,8 @@ Kernel with_prologue() {
   k.kind = KernelKind::contraction;
   k.axes = {P, P, R};
   k.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, false}, {DType::f32, false}, {DType::f32, true}};
-  k.accesses = {access(0, {any_stride, zero, unit}), access(1, {zero, unit, any_stride}), access(2, {zero, zero, unit}), access(3, {any_stride, zero, unit}),
-                access(4, {any_stride, unit, zero})};
+  k.accesses = {access(0, {any_stride, zero, unit}), access(1, {zero, unit, any_stride}), access(2, {zero, zero, unit}),
+                access(3, {any_stride, zero, unit}), access(4, {any_stride, unit, zero})};
   ScalarBuilder s;
   const ScalarValue a = s.fma(s.load(0, DType::f32), s.load(2, DType::f32), s.load(3, DType::f32));
   const ScalarValue product = s.contract(a, s.load(1, DType::f32));
@@ -80,7 +81,7 @@ std::string error_after(Kernel kernel, const std::function<void(Kernel&)>& chang
   return error_of(kernel);
 }
 
-}   // namespace
+}  // namespace
 
 TEST_CASE("kernel: verify accepts what is right") {
   CHECK(error_of(normalise_rows()).empty());
@@ -122,14 +123,16 @@ TEST_CASE("kernel: verify knows what may come before a product") {
   const Kernel product = with_prologue();
   // Varying over less is fine; over the other factor's axis is not.
   CHECK(error_after(product, [](Kernel& k) { k.accesses[3].stride[2] = zero; }).empty());
-  CHECK(error_after(product, [](Kernel& k) { k.accesses[3].stride[1] = any_stride; }) == "a computed factor varies over both m and n");
+  CHECK(error_after(product, [](Kernel& k) { k.accesses[3].stride[1] = any_stride; }) ==
+        "a computed factor varies over both m and n");
   CHECK(error_after(product, [](Kernel& k) { k.accesses[0].stride = k.accesses[3].stride = k.accesses[1].stride; }) ==
         "a computed factor varies over the other factor's axis");
   CHECK(error_after(product, [](Kernel& k) {
           k.body.insert(k.body.begin(), Inst{.prim = Prim::immediate, .dtype = DType::i64});
           for (std::size_t i = 1; i < k.body.size(); ++i)
             for (InstId& arg : k.body[i].args) arg = static_cast<InstId>(arg == no_inst ? no_inst : arg + 1);
-          k.body[2].prim = Prim::gather, k.body[2].args[0] = 0;
+          k.body[2].prim = Prim::gather;
+          k.body[2].args[0] = 0;
           ++k.stores[0].value;
         }) == "a factor with a gather");
 }
@@ -168,9 +171,7 @@ TEST_CASE("kernel: every part of the structure counts in equality and hash") {
   CHECK(original.hash() == normalise_rows().hash());
   const std::function<void(Kernel&)> changes[] = {
       [](Kernel& k) { k.kind = KernelKind::column; },
-      [](Kernel& k) {
-        k.axes = {R, R};
-      },
+      [](Kernel& k) { k.axes = {R, R}; },
       [](Kernel& k) { k.axes.push_back(P); },
       [](Kernel& k) { k.operands[0].dtype = DType::f64; },
       [](Kernel& k) { k.operands[0].written = true; },
@@ -178,15 +179,11 @@ TEST_CASE("kernel: every part of the structure counts in equality and hash") {
       [](Kernel& k) { k.accesses[0].operand = 1; },
       [](Kernel& k) { k.accesses.pop_back(); },
       [](Kernel& k) { k.body[1].prim = Prim::reduce_max; },
-      [](Kernel& k) {
-        k.body[2].args = {1, 0, no_inst};
-      },
+      [](Kernel& k) { k.body[2].args = {1, 0, no_inst}; },
       [](Kernel& k) { k.body[2].dtype = DType::f64; },
       [](Kernel& k) { k.body[0].bits = 1; },
       [](Kernel& k) { k.stores[0].value = 0; },
-      [](Kernel& k) {
-        k.stores.push_back({1, 0});
-      },
+      [](Kernel& k) { k.stores.push_back({1, 0}); },
       [](Kernel& k) { k.precision = MatmulPrecision::tf32x3; },
       [](Kernel& k) { k.precision = MatmulPrecision::tf32; },
   };
@@ -216,17 +213,23 @@ TEST_CASE("kernel: axes that a value varies over") {
 TEST_CASE("kernel: binding evaluates every number") {
   const Dim rows = Dim::symbol(0), columns = Dim::symbol(1);
   SymbolicGeometry geometry;
-  geometry.extent[0] = rows, geometry.extent[1] = columns;
+  geometry.extent[0] = rows;
+  geometry.extent[1] = columns;
   geometry.accesses.resize(1);
-  geometry.accesses[0].stride[0] = columns, geometry.accesses[0].stride[1] = 1;
+  geometry.accesses[0].stride[0] = columns;
+  geometry.accesses[0].stride[1] = 1;
   geometry.accesses[0].offset = rows * columns / 2;
-  geometry.accesses[0].gather_extent = rows + 1, geometry.accesses[0].gather_stride = 2 * columns;
+  geometry.accesses[0].gather_extent = rows + 1;
+  geometry.accesses[0].gather_stride = 2 * columns;
   const BoundGeometry bound = sinter::bind(geometry, std::vector<std::int64_t>{3, 5});
   CHECK((bound.extent[0] == 3 && bound.extent[1] == 5 && bound.extent[2] == 0));
   REQUIRE(bound.accesses.size() == 1);
   BoundGeometry::AccessNumbers expected;
-  expected.stride[0] = 5, expected.stride[1] = 1;
-  expected.offset = 7, expected.gather_extent = 4, expected.gather_stride = 10;
+  expected.stride[0] = 5;
+  expected.stride[1] = 1;
+  expected.offset = 7;
+  expected.gather_extent = 4;
+  expected.gather_stride = 10;
   CHECK(bound.accesses[0] == expected);
 }
 
@@ -259,5 +262,6 @@ TEST_CASE("prims: rows of the table agree with the enumeration") {
   CHECK(name(Prim::contract) == "contract");
   CHECK((arity(Prim::fma) == 3 && arity(Prim::pow) == 2 && arity(Prim::load) == 0 && arity(Prim::contract) == 2));
   CHECK((is_reduction(Prim::reduce_add) && is_reduction(Prim::contract) && !is_reduction(Prim::random_bits)));
-  CHECK((is_comparison(Prim::eq) && is_comparison(Prim::le) && !is_comparison(Prim::and_) && !is_comparison(Prim::max)));
+  CHECK(
+      (is_comparison(Prim::eq) && is_comparison(Prim::le) && !is_comparison(Prim::and_) && !is_comparison(Prim::max)));
 }

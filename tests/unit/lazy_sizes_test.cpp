@@ -1,5 +1,6 @@
-// Lazy evaluation at many sizes: extents that follow from operands become symbols at the second size, numbers of the user stay
-// what they are, and plans are made while other threads evaluate. The oracle is the same program with an empty cache.
+// Lazy evaluation at many sizes: extents that follow from operands become symbols at the second size, numbers of the
+// user stay what they are, and plans are made while other threads evaluate. The oracle is the same program with an
+// empty cache.
 #include "../catch.hpp"
 #include "../checks.hpp"
 
@@ -47,7 +48,7 @@ std::int64_t graphs_for(const std::vector<std::int64_t>& sizes, const std::funct
       eval(y);
       const std::vector<float> got = floats(y);
       REQUIRE(got.size() == expected[i].size());
-      double largest = 0;   // a graph that has become hot is fused, and may round otherwise
+      double largest = 0;  // a graph that has become hot is fused, and may round otherwise
       for (std::size_t k = 0; k < got.size(); ++k)
         largest = std::max(largest, std::abs(double(got[k]) - expected[i][k]) / (1 + std::abs(expected[i][k])));
       CHECK(largest < 1e-5);
@@ -161,9 +162,8 @@ TEST_CASE("lazy sizes: branches on sizes inside an operation are told apart") {
   const auto image = [](std::int64_t n) { return ramp({1, 2, n, n}); };
   const Tensor kernel = ramp({3, 2, 3, 3});
   CHECK(graphs_for(from_to(5, 14), image, [&](const Tensor& x) { return Tensor(conv2d(x, kernel) * 2); }) <= 3);
-  CHECK(graphs_for(from_to(4, 14), six_wide, [](const Tensor& x) {
-          return Tensor(x + ramp({1, 6}) * sum(x, {0}, Keep::yes));
-        }) <= 3);
+  CHECK(graphs_for(from_to(4, 14), six_wide,
+                   [](const Tensor& x) { return Tensor(x + ramp({1, 6}) * sum(x, {0}, Keep::yes)); }) <= 3);
 }
 
 TEST_CASE("lazy sizes: hot graphs are fused for all sizes, large ones at once") {
@@ -193,7 +193,7 @@ TEST_CASE("lazy sizes: other threads evaluate while a plan is made") {
   std::atomic<bool> is_inside{false};
   Context::get().compiles_at_once = true;
   Context::get().logs = "fusion";
-  Context::get().sink = [&](std::string_view, std::string_view) {   // called while the plan is made
+  Context::get().sink = [&](std::string_view, std::string_view) {  // called while the plan is made
     if (is_inside.exchange(true)) return;
     std::thread([&] { evaluated += floats(x * 3 + 1).size() == 17; }).join();
     evaluated += jit::lazy_stats().evaluations >= 1;

@@ -54,7 +54,7 @@ TEST_CASE("lazy: intermediates that somebody holds are computed along") {
   CHECK(floats(named) == std::vector<float>{5, 8});
   CHECK(floats(kept) == std::vector<float>{2, 3});
   CHECK(floats(last) == std::vector<float>{25, 64});
-  CHECK(jit::lazy_stats().evaluations == evaluations + 1);   // nothing ran twice
+  CHECK(jit::lazy_stats().evaluations == evaluations + 1);  // nothing ran twice
 }
 
 TEST_CASE("lazy: a value that an unevaluated statement still needs is kept") {
@@ -127,8 +127,8 @@ TEST_CASE("lazy: SINTER_EAGER evaluates each operation at once") {
   Tensor z = matmul(reshape(y, {1, 2}), reshape(y, {2, 1}));
   CHECK(z.is_ready());
   CHECK(item<float>(z) == 13);
-  CHECK_THROWS_AS(take(x, tensor({9})), IndexError);   // and so its errors come at once
-  auto f = jit::compile([](Tensor t) { return exp(t) + t; });   // compiled functions are not affected
+  CHECK_THROWS_AS(take(x, tensor({9})), IndexError);           // and so its errors come at once
+  auto f = jit::compile([](Tensor t) { return exp(t) + t; });  // compiled functions are not affected
   CHECK(floats(f(vec({0}))) == std::vector<float>{1});
   CHECK(f.stats().compiles == 1);
 }
@@ -179,7 +179,7 @@ TEST_CASE("lazy: an error leaves the rest usable") {
   Tensor table = vec({1, 2, 3}), good = table * 2;
   Tensor bad = take(good, tensor({7})) + 1;
   CHECK_THROWS_AS(eval(bad), IndexError);
-  CHECK_THROWS_AS(floats(bad), IndexError);   // again, not a wrong value
+  CHECK_THROWS_AS(floats(bad), IndexError);  // again, not a wrong value
   CHECK(floats(good) == std::vector<float>{2, 4, 6});
   CHECK(floats(good + 1) == std::vector<float>{3, 5, 7});
 }
@@ -231,7 +231,7 @@ TEST_CASE("lazy: the plans kept are bounded by what they hold") {
   const Tensor x = full({200000}, 0.5f);
   eval(x);
   std::int64_t most = 0;
-  for (int i = 0; i < 150; ++i) {   // each with another number, and with buffers of a megabyte
+  for (int i = 0; i < 150; ++i) {  // each with another number, and with buffers of a megabyte
     Tensor total = sum(sin(exp(x)) + x * static_cast<float>(i));
     eval(total);
     most = std::max(most, jit::lazy_stats().bytes);
@@ -278,7 +278,7 @@ TEST_CASE("reset: versions that no call runs are gone, and what they held with t
     g(ones({4}));
     g.reset();
     f.reset();
-    CHECK(v.slot().use_count() == before + 1);   // g's function
+    CHECK(v.slot().use_count() == before + 1);  // g's function
   }
   SECTION("while other threads call") {
     std::atomic<bool> stops{false};

@@ -1,5 +1,5 @@
-// Lists and numbers that are known only at run time: axes, widths, argument numbers, positions; host memory in every shape
-// that users have it in.
+// Lists and numbers that are known only at run time: axes, widths, argument numbers, positions; host memory in every
+// shape that users have it in.
 #include "catch.hpp"
 #include "checks.hpp"
 
@@ -69,7 +69,8 @@ TEST_CASE("lists: arange takes extents", "[lists]") {
   CHECK(doubles(arange(5, 2)).empty());
   CHECK(doubles(arange(0, 7, 3, {.dtype = DType::f32})) == std::vector<double>{0, 3, 6});
   CHECK_THROWS_AS(arange(0, 3, 0), ShapeError);
-  auto f = jit::compile([](Tensor x) { return arange(1, x.size(0), 2) + arange(x.size(0) - 1, 0, -2); }, {.dynamic = jit::Dynamic::always});
+  auto f = jit::compile([](Tensor x) { return arange(1, x.size(0), 2) + arange(x.size(0) - 1, 0, -2); },
+                        {.dynamic = jit::Dynamic::always});
   for (int n : {7, 9, 31}) {
     std::vector<double> expected;
     for (int i = 1, j = n - 1; i < n; i += 2, j -= 2) expected.push_back(i + j);
@@ -186,7 +187,8 @@ TEST_CASE("lists: vmap over containers, by one axis or one for each tensor", "[l
   CHECK(jit::vmap([](Tensor p, Tensor q) { return p * q; }, per_argument)(ones({5}), ones({2})).shape() == Shape{5, 2});
   CHECK_THROWS_AS(jit::vmap(f, {{0, 0, 0}, 0})(std::vector<Tensor>{a, many}, y), UserError);
   CHECK_THROWS_AS(jit::vmap(f, {jit::LeafAxes{0}, 0})(std::vector<Tensor>{a, many}, y), UserError);
-  CHECK_THROWS_AS(jit::vmap(step, {0, jit::no_axis}, {{0, 0, 0}, 0})(Layer{ones({2, 2}), ones({2, 2})}, 1.0), UserError);
+  CHECK_THROWS_AS(jit::vmap(step, {0, jit::no_axis}, {{0, 0, 0}, 0})(Layer{ones({2, 2}), ones({2, 2})}, 1.0),
+                  UserError);
 }
 
 TEST_CASE("lists: host memory in every form", "[lists]") {
@@ -194,16 +196,18 @@ TEST_CASE("lists: host memory in every form", "[lists]") {
   const double* first = numbers;
   std::vector<double> vector(numbers, numbers + 4);
   const std::vector<double> expected(numbers, numbers + 4);
-  for (const Tensor& x : {copy_of(first, {2, 2}), copy_of(&numbers[0], {2, 2}), copy_of(numbers, {2, 2}), copy_of(vector, {2, 2}),
-                          copy_of(std::span<double>(numbers), {2, 2}), copy_of(std::span<const double>(numbers), {2, 2}),
-                          copy_of(std::span(vector).first(4), {2, 2}), copy_of(std::array<double, 4>{1, 2, 3, 4}, {2, 2}), copy_of(borrow(numbers, {2, 2})),
-                          copy_of(borrow(std::span<double>(vector), {2, 2})), copy_of(borrow(first, {2, 2}))}) {
+  for (const Tensor& x :
+       {copy_of(first, {2, 2}), copy_of(&numbers[0], {2, 2}), copy_of(numbers, {2, 2}), copy_of(vector, {2, 2}),
+        copy_of(std::span<double>(numbers), {2, 2}), copy_of(std::span<const double>(numbers), {2, 2}),
+        copy_of(std::span(vector).first(4), {2, 2}), copy_of(std::array<double, 4>{1, 2, 3, 4}, {2, 2}),
+        copy_of(borrow(numbers, {2, 2})), copy_of(borrow(std::span<double>(vector), {2, 2})),
+        copy_of(borrow(first, {2, 2}))}) {
     CHECK(x.shape() == Shape{2, 2});
     CHECK(x.dtype() == DType::f64);
     CHECK(doubles(x) == expected);
   }
   CHECK(copy_of(numbers).shape() == Shape{4});
-  CHECK(doubles(copy_of(numbers, {2})) == std::vector<double>{1, 2});   // a buffer may be longer
+  CHECK(doubles(copy_of(numbers, {2})) == std::vector<double>{1, 2});  // a buffer may be longer
   CHECK_THROWS_AS(copy_of(numbers, {5}), ShapeError);
   CHECK_THROWS_AS(copy_of(vector, {3}), ShapeError);
   CHECK(copy_of(std::span<double>(numbers)).shape() == Shape{4});
@@ -239,7 +243,8 @@ TEST_CASE("lists: a region takes static numbers", "[lists][region]") {
     for (int i = 1; i < power; ++i) y = y * x;
     return is_negated ? Tensor(-y) : y;
   });
-  auto model = jit::compile([=](Tensor x, Scalar s) { return block(block(block(x * s, 2, false), 2, false), 3, true); });
+  auto model =
+      jit::compile([=](Tensor x, Scalar s) { return block(block(block(x * s, 2, false), 2, false), 3, true); });
   const Tensor x = tensor({1.f, 2.f});
   CHECK(floats(model(x, 1)) == std::vector<float>{-1, -4096});
   CHECK(model.stats().regions == 2);

@@ -51,7 +51,7 @@ TEST_CASE("oracles: reductions and rows", "[oracle]") {
   CHECK(find(reduction_rows, "argmax")(Numbers{1, not_a_number, 3, not_a_number}) == 1);
   CHECK(find(reduction_rows, "all")(Numbers{1, 0}) == 0);
   CHECK(find(reduction_rows, "any")(Numbers{0, 1}) == 1);
-  for (const ReductionRow& row : reduction_rows)   // what the table says of no elements is what the loop gives
+  for (const ReductionRow& row : reduction_rows)  // what the table says of no elements is what the loop gives
     if (!std::isnan(row.empty)) CHECK(row.oracle(Numbers{}) == row.empty);
   const Numbers p = softmax(Numbers{1000, 1000, 1000 + std::log(2.0)});
   CHECK(p[0] == Approx(0.25));

@@ -1,5 +1,5 @@
-// Ops alone: result types for static and symbolic extents, errors word for word, scalar bodies against the C library, and
-// composites against formulas written out here. Gradients are in autodiff_test.cpp, back ends in tests/conformance.
+// Ops alone: result types for static and symbolic extents, errors word for word, scalar bodies against the C library,
+// and composites against formulas written out here. Gradients are in autodiff_test.cpp, back ends in tests/conformance.
 #include "../catch.hpp"
 #include "../graph_evaluator.hpp"
 
@@ -79,7 +79,8 @@ constexpr InferRow structured_infer_rows[] = {
     {"%0: f32[s0, 4], %1: f32[4]", "mse_loss(%0, %1)", "f32[]"},
     {"%0: f32[s0, 3, 8, 9], %1: f32[5, 3, 3, 2]", "conv2d(%0, %1) {steps=[2, 1, 1, 0]}", "f32[s0, 5, 4, 8]"},
     {"%0: f32[s0, 3, s1, 9]", "max_pool2d(%0) {steps=[2, 3, 1, 3]}", "f32[s0, 3, s1 - 1, 3]"},
-    {"%0: f32[2, s0, 8], %1: f32[2, s1, 8], %2: f32[2, s1, 4]", "scaled_dot_product_attention(%0, %1, %2)", "f32[2, s0, 4]"},
+    {"%0: f32[2, s0, 8], %1: f32[2, s1, 8], %2: f32[2, s1, 4]", "scaled_dot_product_attention(%0, %1, %2)",
+     "f32[2, s0, 4]"},
 };
 
 void check_infer(std::span<const InferRow> rows) {
@@ -104,14 +105,14 @@ std::string message_of(const OpInfo& op, const std::vector<Type>& types, Attrs a
   for (const Type& type : types) inputs.push_back(builder.input(type));
   try {
     builder.add(op, inputs, std::move(attrs), where);
-  } catch (const UserError& error) {
-    return std::string(error.what()).substr(8);
-  }
+  } catch (const UserError& error) { return std::string(error.what()).substr(8); }
   return "no error";
 }
 
 std::vector<double> doubles(const Array& x) { return {x.data.begin(), x.data.end()}; }
-Array array(Extents extents, std::vector<Number> data, DType dtype = DType::f64) { return {dtype, std::move(extents), std::move(data)}; }
+Array array(Extents extents, std::vector<Number> data, DType dtype = DType::f64) {
+  return {dtype, std::move(extents), std::move(data)};
+}
 
 /// The first output of a graph written as text.
 Array run(const std::string& inputs, const std::string& statement, const std::vector<Array>& values) {
@@ -159,16 +160,19 @@ TEST_CASE("shape errors say op, shapes, requirement, line and fix") {
         "ShapeError: matmul: inner sizes differ: a is (64, 32), b is (64, 10) [train.cpp:41]\n"
         "  a.size(1) = 32 must equal b.size(0) = 64; matmul(transpose(a, 0, 1), b) would fit");
   CHECK(message_of(op_info<ops::Matmul>, {f32({2, 3, 4}), f32({5, 4, 3})}) ==
-        "ShapeError: matmul: batch sizes differ: a is (2, 3, 4), b is (5, 4, 3) [train.cpp:41]\n  a.size(0) = 2 must equal b.size(0) = 5");
+        "ShapeError: matmul: batch sizes differ: a is (2, 3, 4), b is (5, 4, 3) [train.cpp:41]\n  a.size(0) = 2 must "
+        "equal b.size(0) = 5");
   CHECK(message_of(op_info<ops::Add>, {f32({3, 4}), f32({5})}) ==
-        "ShapeError: add: shapes (3, 4) and (5,) do not broadcast [train.cpp:41]\n  axis 1: 4 must equal 5, or one of them must be 1");
+        "ShapeError: add: shapes (3, 4) and (5,) do not broadcast [train.cpp:41]\n  axis 1: 4 must equal 5, or one of "
+        "them must be 1");
   CHECK(message_of(op_info<ops::Reshape>, {f32({3, 4})}, {.shape = {5, 2}}) ==
         "ShapeError: reshape: (3, 4) has 12 elements, (5, 2) has 10 [train.cpp:41]");
   CHECK(message_of(op_info<ops::Expand>, {f32({3, 4})}, {.shape = {6, 4}}) ==
         "ShapeError: expand: (3, 4) does not stretch to (6, 4) [train.cpp:41]\n"
         "  aligned at the right, each extent must be 1 or equal the wanted one");
   CHECK(message_of(op_info<ops::Concat>, {f32({3, 4}), f32({3, 5})}, {.axes = {0}}) ==
-        "ShapeError: concat: operand 0 is (3, 4), operand 1 is (3, 5) [train.cpp:41]\n  all extents but that of axis 0 must be equal");
+        "ShapeError: concat: operand 0 is (3, 4), operand 1 is (3, 5) [train.cpp:41]\n  all extents but that of axis 0 "
+        "must be equal");
   CHECK(message_of(op_info<ops::Amax>, {f32({0, 4})}, {.axes = {0}}) ==
         "ShapeError: amax: axis 0 of (0, 4) is empty and has no such element [train.cpp:41]");
   CHECK(message_of(op_info<ops::UpdateSlice>, {f32({4}), f32({3})}, {.shape = {2}, .steps = {1}}) ==
@@ -176,25 +180,31 @@ TEST_CASE("shape errors say op, shapes, requirement, line and fix") {
   CHECK(message_of(op_info<ops::Windows>, {f32({4})}, {.axes = {0}, .steps = {5, 1}}) ==
         "ShapeError: windows: a window of 5 does not fit axis 0 of (4,) [train.cpp:41]");
   CHECK(message_of(op_info<ops::CrossEntropy>, {f32({4, 3}), {DType::i64, {}, {5}}}) ==
-        "ShapeError: cross_entropy: logits are (4, 3), target is (5,) [train.cpp:41]\n  logits must be (n, classes) and target (n,)");
+        "ShapeError: cross_entropy: logits are (4, 3), target is (5,) [train.cpp:41]\n  logits must be (n, classes) "
+        "and target (n,)");
   CHECK(message_of(op_info<ops::LayerNorm>, {f32({4, 3}), f32({3}), f32({4})}, {.axes = {1}}) ==
-        "ShapeError: layer_norm: x is (4, 3), weight is (3,), bias is (4,) [train.cpp:41]\n  weight and bias must be (3,)");
+        "ShapeError: layer_norm: x is (4, 3), weight is (3,), bias is (4,) [train.cpp:41]\n  weight and bias must be "
+        "(3,)");
   CHECK(message_of(op_info<ops::Conv2d>, {f32({1, 3, 8, 8}), f32({4, 2, 3, 3})}, {.steps = {1, 1, 0, 0}}) ==
         "ShapeError: conv2d: x is (1, 3, 8, 8), weight is (4, 2, 3, 3) [train.cpp:41]\n"
         "  x must be (n, channels, height, width) and weight (outputs, channels, kernel height, kernel width)");
-  CHECK(message_of(op_info<ops::Full>, {}, {.shape = {std::int64_t{1} << 40, std::int64_t{1} << 40}, .has_dtype = true}) ==
+  CHECK(message_of(op_info<ops::Full>, {},
+                   {.shape = {std::int64_t{1} << 40, std::int64_t{1} << 40}, .has_dtype = true}) ==
         "ShapeError: Shape: the number of elements of (1099511627776, 1099511627776) overflows [train.cpp:41]");
 }
 
 TEST_CASE("axis and dtype errors") {
   CHECK(message_of(op_info<ops::Sum>, {f32({3, 4})}, {.axes = {2}}) ==
         "IndexError: sum: axis 2 is out of range for rank 2 [train.cpp:41]\n  valid axes: -2 to 1");
-  CHECK(message_of(op_info<ops::Sum>, {f32({3, 4})}, {.axes = {1, -1}}) == "IndexError: sum: axis -1 is named twice [train.cpp:41]");
-  CHECK(message_of(op_info<ops::Permute>, {f32({3, 4})}, {.axes = {0, 0}}) == "IndexError: permute: axis 0 is named twice [train.cpp:41]");
+  CHECK(message_of(op_info<ops::Sum>, {f32({3, 4})}, {.axes = {1, -1}}) ==
+        "IndexError: sum: axis -1 is named twice [train.cpp:41]");
+  CHECK(message_of(op_info<ops::Permute>, {f32({3, 4})}, {.axes = {0, 0}}) ==
+        "IndexError: permute: axis 0 is named twice [train.cpp:41]");
   CHECK(message_of(op_info<ops::Slice>, {f32({4})}, {.shape = {1}, .limits = {5}, .steps = {1}}) ==
         "IndexError: slice: 1 to 5 is out of range for axis 0 of (4,) [train.cpp:41]");
   CHECK(message_of(op_info<ops::Sum>, {{DType::bool_, {}, {3}}}, {.axes = {0}}) ==
-        "DTypeError: sum: the operand is bool[3], a number is required [train.cpp:41]\n  cast it first: cast(x, DType::i64)");
+        "DTypeError: sum: the operand is bool[3], a number is required [train.cpp:41]\n  cast it first: cast(x, "
+        "DType::i64)");
   CHECK(message_of(op_info<ops::Mean>, {{DType::i64, {}, {3}}}, {.axes = {0}}) ==
         "DTypeError: mean: operand 0 is i64[3], it must be floating [train.cpp:41]\n"
         "  cast it to a floating dtype first: cast(x, DType::f32)");
@@ -238,7 +248,9 @@ struct ScalarRow {
 constexpr ScalarRow scalar_rows[] = {
     {"neg", [](double x) { return -x; }, -3, 3},
     {"abs", [](double x) { return std::fabs(x); }, -3, 3},
-    {"sign", [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }, -3, 3},
+    {"sign", [](double x) { return x > 0   ? 1.0
+                                   : x < 0 ? -1.0
+                                           : x; }, -3, 3},
     {"square", [](double x) { return x * x; }, -3, 3},
     {"reciprocal", [](double x) { return 1 / x; }, 0.1, 3},
     {"sqrt", [](double x) { return std::sqrt(x); }, 0, 3},
@@ -317,10 +329,13 @@ TEST_CASE("statistics") {
 
 TEST_CASE("joins and classes") {
   const Array x = array({2, 2}, {1, 2, 3, 4}), y = array({2, 1}, {8, 9});
-  check_near(run("%0: f64[2, 2], %1: f64[2, 1]", "concat(%0, %1, %0) {axes=[1]}", {x, y}), {1, 2, 8, 1, 2, 3, 4, 9, 3, 4});
+  check_near(run("%0: f64[2, 2], %1: f64[2, 1]", "concat(%0, %1, %0) {axes=[1]}", {x, y}),
+             {1, 2, 8, 1, 2, 3, 4, 9, 3, 4});
   check_near(run("%0: f64[s0, s1], %1: f64[s0, 1]", "concat(%0, %1) {axes=[1]}", {x, y}), {1, 2, 8, 3, 4, 9});
-  check_near(run("%0: f64[2, 2]", "pad(%0) {shape=[1, 0], limits=[0, 1], value=-1}", {x}), {-1, -1, -1, 1, 2, -1, 3, 4, -1});
-  check_near(run("%0: i64[3]", "one_hot(%0) {shape=[3], dtype=f32}", {array({3}, {2, 0, 1}, DType::i64)}), {0, 0, 1, 1, 0, 0, 0, 1, 0});
+  check_near(run("%0: f64[2, 2]", "pad(%0) {shape=[1, 0], limits=[0, 1], value=-1}", {x}),
+             {-1, -1, -1, 1, 2, -1, 3, 4, -1});
+  check_near(run("%0: i64[3]", "one_hot(%0) {shape=[3], dtype=f32}", {array({3}, {2, 0, 1}, DType::i64)}),
+             {0, 0, 1, 1, 0, 0, 0, 1, 0});
 }
 
 TEST_CASE("softmax and its relatives do not overflow") {
@@ -331,11 +346,14 @@ TEST_CASE("softmax and its relatives do not overflow") {
   check_near(run("%0: f64[2, 3]", "log_softmax(%0) {axes=[1]}", {x}),
              {-std::log(total), 1 - std::log(total), -1 - std::log(total), -std::log(2), -std::log(2), -infinity});
   check_near(run("%0: f64[2, 3]", "logsumexp(%0) {axes=[1]}", {x}), {1000 + std::log(total), -2000 + std::log(2)});
-  check_near(run("%0: f64[1, 2]", "logsumexp(%0) {axes=[1], keepdim}", {array({1, 2}, {-infinity, -infinity})}), {-infinity});
+  check_near(run("%0: f64[1, 2]", "logsumexp(%0) {axes=[1], keepdim}", {array({1, 2}, {-infinity, -infinity})}),
+             {-infinity});
   check_near(run("%0: f64[0, 3]", "softmax(%0) {axes=[0]}", {array({0, 3}, {})}), {});
   const Array target = array({2}, {1, 0}, DType::i64);
-  check_near(run("%0: f64[2, 3], %1: i64[2]", "cross_entropy(%0, %1)", {x, target}), {(std::log(total) - 1 + std::log(2)) / 2});
-  check_near(run("%0: f64[s0, 3], %1: i64[s0]", "cross_entropy(%0, %1)", {x, target}), {(std::log(total) - 1 + std::log(2)) / 2});
+  check_near(run("%0: f64[2, 3], %1: i64[2]", "cross_entropy(%0, %1)", {x, target}),
+             {(std::log(total) - 1 + std::log(2)) / 2});
+  check_near(run("%0: f64[s0, 3], %1: i64[s0]", "cross_entropy(%0, %1)", {x, target}),
+             {(std::log(total) - 1 + std::log(2)) / 2});
   check_near(run("%0: f64[2, 2], %1: f64[2]", "mse_loss(%0, %1)", {array({2, 2}, {1, 2, 3, 4}), array({2}, {0, 1})}),
              {(1 + 1 + 9 + 9) / 4.0});
 }
@@ -344,8 +362,9 @@ TEST_CASE("layer_norm keeps its accuracy with a large mean") {
   const Array x = array({1, 4}, {1e9 + 1, 1e9 + 2, 1e9 + 3, 1e9 + 4});
   const Array weight = array({4}, {1, 2, 1, 1}), bias = array({4}, {0, 0, 0.5, 0});
   const double s = std::sqrt(1.25 + 1e-5);
-  check_near(run("%0: f64[1, 4], %1: f64[4], %2: f64[4]", "layer_norm(%0, %1, %2) {axes=[1], value=1e-5}", {x, weight, bias}),
-             {-1.5 / s, -1 / s, 0.5 / s + 0.5, 1.5 / s});
+  check_near(
+      run("%0: f64[1, 4], %1: f64[4], %2: f64[4]", "layer_norm(%0, %1, %2) {axes=[1], value=1e-5}", {x, weight, bias}),
+      {-1.5 / s, -1 / s, 0.5 / s + 0.5, 1.5 / s});
 }
 
 TEST_CASE("convolution and pooling") {
@@ -353,7 +372,8 @@ TEST_CASE("convolution and pooling") {
   for (std::size_t i = 0; i < 12; ++i) x.data[i] = static_cast<Number>(i);
   check_near(run("%0: f64[1, 1, 3, 4], %1: f64[1, 1, 2, 2]", "conv2d(%0, %1) {steps=[1, 1, 0, 0]}", {x, w}),
              {5410, 6521, 7632, 9854, 10965, 12076});
-  check_near(run("%0: f64[1, 1, 3, 4], %1: f64[1, 1, 2, 2]", "conv2d(%0, %1) {steps=[2, 3, 1, 1]}", {x, w}), {0, 3200, 8040, 12076});
+  check_near(run("%0: f64[1, 1, 3, 4], %1: f64[1, 1, 2, 2]", "conv2d(%0, %1) {steps=[2, 3, 1, 1]}", {x, w}),
+             {0, 3200, 8040, 12076});
   check_near(run("%0: f64[1, 1, 3, 4]", "max_pool2d(%0) {steps=[2, 2, 1, 2]}", {x}), {5, 7, 9, 11});
   check_near(run("%0: f64[1, 1, s0, 4]", "avg_pool2d(%0) {steps=[2, 2, 1, 2]}", {x}), {2.5, 4.5, 6.5, 8.5});
 }
@@ -363,11 +383,13 @@ TEST_CASE("attention weighs values by the similarity of queries and keys") {
   auto mean_of = [](double score) { return (10 + 20 * std::exp(score)) / (1 + std::exp(score)); };
   const std::string types = "%0: f64[2, 1], %1: f64[2, 1], %2: f64[2, 1]";
   check_near(run(types, "scaled_dot_product_attention(%0, %1, %2)", {q, k, v}), {mean_of(1), mean_of(2)});
-  check_near(run("%0: f64[s0, s1], %1: f64[s0, s1], %2: f64[s0, s1]", "scaled_dot_product_attention(%0, %1, %2) {value=0.5, keepdim}",
+  check_near(run("%0: f64[s0, s1], %1: f64[s0, s1], %2: f64[s0, s1]",
+                 "scaled_dot_product_attention(%0, %1, %2) {value=0.5, keepdim}",
                  {array({2, 2}, {1, 0, 2, 0}), array({2, 2}, {0, 0, 1, 0}), array({2, 2}, {10, 10, 20, 20})}),
              {10, 10, mean_of(1), mean_of(1)});
   const Array mask = array({2, 2}, {1, 1, 0, 1}, DType::bool_);
-  check_near(run(types + ", %3: bool[2, 2]", "scaled_dot_product_attention(%0, %1, %2, %3)", {q, k, v, mask}), {mean_of(1), 20});
+  check_near(run(types + ", %3: bool[2, 2]", "scaled_dot_product_attention(%0, %1, %2, %3)", {q, k, v, mask}),
+             {mean_of(1), 20});
 }
 
 TEST_CASE("random numbers have their distribution and do not repeat") {
@@ -380,9 +402,10 @@ TEST_CASE("random numbers have their distribution and do not repeat") {
     double sum = 0, squares = 0;
     for (Number x : u.data) {
       REQUIRE((x >= 0 && x < 1));
-      REQUIRE(x ==
-              (std::string(dtype) == "f32" ? static_cast<Number>(static_cast<float>(x)) : static_cast<Number>(static_cast<double>(x))));
-      sum += static_cast<double>(x), squares += static_cast<double>(x * x);
+      REQUIRE(x == (std::string(dtype) == "f32" ? static_cast<Number>(static_cast<float>(x))
+                                                : static_cast<Number>(static_cast<double>(x))));
+      sum += static_cast<double>(x);
+      squares += static_cast<double>(x * x);
     }
     CHECK(sum / 20000 == Approx(0.5).margin(0.01));
     CHECK(squares / 20000 == Approx(1.0 / 3).margin(0.01));

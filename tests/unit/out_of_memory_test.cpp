@@ -1,5 +1,5 @@
-// OutOfMemory loses nothing: Variables, arguments, lent memory and pending statements are as they were, and the same call
-// succeeds once there is room.
+// OutOfMemory loses nothing: Variables, arguments, lent memory and pending statements are as they were, and the same
+// call succeeds once there is room.
 #include "../catch.hpp"
 
 #include <sinter/sinter.hpp>
@@ -10,7 +10,7 @@
 using namespace sinter;
 
 namespace {
-constexpr std::int64_t n = 1 << 20;   // elements: four MiB, more than the room that is left
+constexpr std::int64_t n = 1 << 20;  // elements: four MiB, more than the room that is left
 
 Tensor filled(double value) {
   Tensor x = full({n}, value);
@@ -77,7 +77,8 @@ TEST_CASE("out of memory: a compiled call, its arguments and lent memory") {
 
 TEST_CASE("out of memory: Variables keep their values") {
   Variable v(full({n}, 1)), w(full({n}, 2));
-  eval(v), eval(w);
+  eval(v);
+  eval(w);
   auto step = jit::compile([](const Variable& a, const Variable& b, Tensor g) {
     const Tensor old = a;
     a += g;
@@ -85,7 +86,7 @@ TEST_CASE("out of memory: Variables keep their values") {
     return sum(a * b);
   });
   Tensor g = filled(1);
-  const Tensor held = v, also_held = w;   // no update in place: each needs fresh memory
+  const Tensor held = v, also_held = w;  // no update in place: each needs fresh memory
   {
     Limit limit(5 << 20);
     CHECK_THROWS_AS(step(v, w, g), OutOfMemory);
@@ -116,7 +117,7 @@ TEST_CASE("out of memory: in a tree of reads, in a loop, under a gradient") {
 TEST_CASE("out of memory: the error says what was wanted, where, and what holds most") {
   std::vector<Tensor> held;
   for (int i = 1; i <= 6; ++i) {
-    held.push_back(full({i * 100000}, i));   // the smallest of six is not among the five
+    held.push_back(full({i * 100000}, i));  // the smallest of six is not among the five
     eval(held.back());
   }
   const std::string made = "out_of_memory_test.cpp:" + std::to_string(__LINE__ - 3);
@@ -134,13 +135,15 @@ TEST_CASE("out of memory: the error says what was wanted, where, and what holds 
       const std::string text = error.what();
       INFO(text);
       CHECK(text.find("could not allocate") != std::string::npos);
-      CHECK(text.find(is_lazy ? "out_of_memory_test.cpp:" + std::to_string(__LINE__ - 7) : wanted) != std::string::npos);
+      CHECK(text.find(is_lazy ? "out_of_memory_test.cpp:" + std::to_string(__LINE__ - 7) : wanted) !=
+            std::string::npos);
       CHECK(text.find("the limit of ") != std::string::npos);
       CHECK(text.find("bytes of full at " + made) != std::string::npos);
       std::size_t listed = 0;
-      for (std::size_t at = text.find(" bytes of "); at != std::string::npos; at = text.find(" bytes of ", at + 1)) ++listed;
+      for (std::size_t at = text.find(" bytes of "); at != std::string::npos; at = text.find(" bytes of ", at + 1))
+        ++listed;
       CHECK(listed >= 5);
-      CHECK(listed <= 6);   // "the limit of N bytes" is another matter
+      CHECK(listed <= 6);  // "the limit of N bytes" is another matter
     }
   }
   CHECK(item<float>(f(x)(3)) == Approx(2 * 2.718281828f));

@@ -26,8 +26,8 @@ int outlined_calls(const std::string& text) {
   return calls;
 }
 
-/// Blocks that repeat with few exceptions. Operands are made so many statements ago, or are one of the first values, which all
-/// blocks share; before the first value there are inputs, those of sums with another extent.
+/// Blocks that repeat with few exceptions. Operands are made so many statements ago, or are one of the first values,
+/// which all blocks share; before the first value there are inputs, those of sums with another extent.
 class RepeatingProgram {
  public:
   explicit RepeatingProgram(unsigned seed) : random_(seed) {
@@ -38,7 +38,9 @@ class RepeatingProgram {
     for (int k = 0; k < repeats; ++k)
       for (const Statement& s : block) add(s);
   }
-  std::string text() const { return "graph(%x: f32[9, 4], %w: f32[4, 4]) {\n" + text_ + "return %" + std::to_string(count_ - 1) + " }"; }
+  std::string text() const {
+    return "graph(%x: f32[9, 4], %w: f32[4, 4]) {\n" + text_ + "return %" + std::to_string(count_ - 1) + " }";
+  }
 
  private:
   struct Operand {
@@ -50,7 +52,9 @@ class RepeatingProgram {
     Operand a, b;
   };
   int draw(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
-  Operand operand(int reach) { return draw(6) == 0 ? Operand{true, draw(reach)} : Operand{false, draw(3) == 0 ? 1 + draw(reach) : 1}; }
+  Operand operand(int reach) {
+    return draw(6) == 0 ? Operand{true, draw(reach)} : Operand{false, draw(3) == 0 ? 1 + draw(reach) : 1};
+  }
   Statement statement(int reach) { return {draw(5), operand(reach), operand(reach)}; }
   std::string name(const Operand& operand, const char* input) const {
     const int at = operand.is_shared ? operand.at : count_ - operand.at;
@@ -58,7 +62,8 @@ class RepeatingProgram {
   }
   void add(const Statement& s) {
     const std::string a = name(s.a, "%w"), b = name(s.b, "%w"), made = "%" + std::to_string(count_);
-    if (s.kind == 0) text_ += "%s" + std::to_string(count_) + ": f32[1, 4] = sum(" + name(s.a, "%x") + ") {axes=[0], keepdim}\n";
+    if (s.kind == 0)
+      text_ += "%s" + std::to_string(count_) + ": f32[1, 4] = sum(" + name(s.a, "%x") + ") {axes=[0], keepdim}\n";
     text_ += made + ": f32[4, 4] = ";
     switch (s.kind) {
       case 0: text_ += "expand(%s" + std::to_string(count_) + ") {shape=[4, 4]}\n"; break;
@@ -82,8 +87,8 @@ TEST_CASE("outline: a first block whose operand has another extent stays outside
     std::string text = "graph(%x: " + type + ", %w: f32[4, 4]) { %h0: " + type + " = tanh(%x)\n";
     for (int i = 0; i < 8; ++i) {
       const std::string from = std::to_string(i), to = std::to_string(i + 1);
-      text += "%s" + to + ": f32[1, 4] = sum(%h" + from + ") {axes=[0], keepdim} %e" + to + ": f32[4, 4] = expand(%s" + to + ") {shape=[4, 4]} %h" + to +
-              ": f32[4, 4] = tanh(mul(add(matmul(%w, %e" + to + "), 1), 0.5))\n";
+      text += "%s" + to + ": f32[1, 4] = sum(%h" + from + ") {axes=[0], keepdim} %e" + to + ": f32[4, 4] = expand(%s" +
+              to + ") {shape=[4, 4]} %h" + to + ": f32[4, 4] = tanh(mul(add(matmul(%w, %e" + to + "), 1), 0.5))\n";
     }
     CHECK(outlined_calls(text + "return %h8 }") >= 6);
   }
@@ -93,7 +98,8 @@ TEST_CASE("outline: what all blocks take from the first is not each block's own"
   std::string text = "graph(%x: f32[4, 4], %w: f32[4, 4]) { %h0: f32[4, 4] = tanh(%x)\n";
   for (int i = 0; i < 8; ++i) {
     const std::string from = std::to_string(i), to = std::to_string(i + 1);
-    text += "%m" + from + ": f32[4, 4] = matmul(%h" + from + ", %w) %h" + to + ": f32[4, 4] = tanh(exp(mul(add(pow(%m" + from + ", %m0), 1), 0.5)))\n";
+    text += "%m" + from + ": f32[4, 4] = matmul(%h" + from + ", %w) %h" + to + ": f32[4, 4] = tanh(exp(mul(add(pow(%m" +
+            from + ", %m0), 1), 0.5)))\n";
   }
   CHECK(outlined_calls(text + "return %h8 }") >= 6);
 }
@@ -105,17 +111,19 @@ TEST_CASE("outline: calls of what was found are the graph again", "[region]") {
 }
 
 TEST_CASE("regions: elements are compared with their maximum by the body that computes both", "[region]") {
-  const Graph body = parse_graph("graph(%x: f64[8, 3]) { %y: f64[8, 3] = tanh(%x) %h: f64[8, 3] = add(mul(%y, %y), 0.25) "
-                                 "%m: f64[1, 3] = amax(%h) {axes=[0], keepdim} return sin(sub(%h, %m)) }");
+  const Graph body = parse_graph(
+      "graph(%x: f64[8, 3]) { %y: f64[8, 3] = tanh(%x) %h: f64[8, 3] = add(mul(%y, %y), 0.25) "
+      "%m: f64[1, 3] = amax(%h) {axes=[0], keepdim} return sin(sub(%h, %m)) }");
   const std::uint8_t all[] = {1};
   const CallDerivative halves = differentiate_call_body(body, all, all);
   const auto comparisons = [](const Graph& graph) {
     int count = 0;
-    for (const Node& node : graph.nodes()) count += node.op->name == "eq" && is_floating(graph.type(node.inputs[0]).dtype);
+    for (const Node& node : graph.nodes())
+      count += node.op->name == "eq" && is_floating(graph.type(node.inputs[0]).dtype);
     return count;
   };
   // The gradient of the maximum goes to the elements that equal it. In the gradient's body, y * y is rounded by itself.
-  CHECK(comparisons(*halves.forward) == 2);   // with the maximum, and of their count with 0
+  CHECK(comparisons(*halves.forward) == 2);  // with the maximum, and of their count with 0
   CHECK(comparisons(*halves.backward) == 0);
 }
 
@@ -137,7 +145,7 @@ TEST_CASE("outline: three equal blocks of one product each", "[region]") {
     CHECK(floats(f(x, layers)) == got);
     CHECK(f.stats().region_calls == calls);
     CHECK(f.stats().regions == (calls > 0 ? 1 : 0));
-    CHECK(f.stats().kernels == 3);   // as many as without regions
+    CHECK(f.stats().kernels == 3);  // as many as without regions
     auto g = jit::compile([=](Tensor y, const std::vector<Layer>& of) {
       return jit::grad([&](Tensor z) { return sum(square(body(z, of))); })(y);
     });
@@ -150,9 +158,9 @@ TEST_CASE("outline: three equal blocks of one product each", "[region]") {
   };
   found([](Tensor y, const Layer& l) { return Tensor(tanh(matmul(y, l.w) + l.b)); }, 3);
   found([](Tensor y, const Layer& l) { return Tensor(relu(matmul(y, l.w))); },
-        3);   // one leaf of each pair is not used
+        3);  // one leaf of each pair is not used
   found([](Tensor y, const Layer& l) { return Tensor(y + gelu(matmul(y, l.w) + l.b)); }, 3);
-  found([](Tensor y, const Layer& l) { return matmul(y, l.w); }, 0);   // nothing to share
+  found([](Tensor y, const Layer& l) { return matmul(y, l.w); }, 0);  // nothing to share
   auto products = jit::compile([](Tensor y, const std::vector<Layer>& of) {
     for (int i = 0; i < 12; ++i) y = matmul(y, of[static_cast<std::size_t>(i % 3)].w);
     return y;

@@ -1,10 +1,10 @@
-// Checks of passes as text: a graph in, the expected graph out. Texts are compared by structure, so labels and the order of
-// unrelated nodes do not matter.
+// Checks of passes as text: a graph in, the expected graph out. Texts are compared by structure, so labels and the
+// order of unrelated nodes do not matter.
 #pragma once
 
 #include "../catch.hpp"
 
-#include <sinter/graph/record.hpp>   // the definitions that TensorImpl is completed by
+#include <sinter/graph/record.hpp>  // the definitions that TensorImpl is completed by
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/pipeline.hpp>
 

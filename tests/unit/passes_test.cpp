@@ -23,8 +23,10 @@ TEST_CASE("dce keeps what outputs need, and the inputs", "[passes]") {
 TEST_CASE("cse merges what computes the same", "[passes]") {
   expect_pass(Cse{}, f, "add(exp(%x), exp(%x))", "%a = exp(%x); return add(%a, %a)");
   expect_pass(Cse{}, f, "div(add(%x, %y), add(%y, %x))", "%a = add(%x, %y); return div(%a, %a)");
-  expect_pass(Cse{}, f, "return mul(%x, 2), add(%y, 2)", "%c = full {value=2, dtype=f32}; return mul(%x, %c), add(%y, %c)");
-  expect_pass(Cse{}, "%x: f32[3]", "%a: f32[2] = constant {data=[1, 2]}; %b: f32[2] = constant {data=[1, 2]}; return %a, %b",
+  expect_pass(Cse{}, f, "return mul(%x, 2), add(%y, 2)",
+              "%c = full {value=2, dtype=f32}; return mul(%x, %c), add(%y, %c)");
+  expect_pass(Cse{}, "%x: f32[3]",
+              "%a: f32[2] = constant {data=[1, 2]}; %b: f32[2] = constant {data=[1, 2]}; return %a, %b",
               "%a: f32[2] = constant {data=[1, 2]}; return %a, %a");
   expect_pass(Cse{}, "%k: i64[], %n: i64[]", "return random_bits(%k, %n) {shape=[4]}, random_bits(%k, %n) {shape=[4]}",
               "%r = random_bits(%k, %n) {shape=[4]}; return %r, %r");
@@ -35,10 +37,11 @@ TEST_CASE("cse leaves what only looks the same", "[passes]") {
   expect_unchanged(Cse{}, f, "add(sub(%x, %y), sub(%y, %x))");
   expect_unchanged(Cse{}, f, "return mul(%x, 0.0), mul(%x, -0.0)");
   expect_unchanged(Cse{}, f, "return sum(%x) {axes=[0]}, sum(%x) {axes=[0], keepdim}");
-  expect_unchanged(Cse{}, "%a: f32[3], %b: f32[3]", "return %a, %b");   // inputs of one type
+  expect_unchanged(Cse{}, "%a: f32[3], %b: f32[3]", "return %a, %b");  // inputs of one type
   expect_unchanged(Cse{}, f, "return empty {shape=[3], dtype=f32}, empty {shape=[3], dtype=f32}");
   expect_unchanged(Cse{}, f, "%a: f32[2] = constant {data=[1, 2]}; %b: f32[2] = constant {data=[1, 3]}; return %a, %b");
-  expect_unchanged(Cse{}, "%k: i64[], %n: i64[]", "return random_bits(%k, %n) {shape=[4]}, random_bits(%n, %k) {shape=[4]}");
+  expect_unchanged(Cse{}, "%k: i64[], %n: i64[]",
+                   "return random_bits(%k, %n) {shape=[4]}, random_bits(%n, %k) {shape=[4]}");
 }
 
 TEST_CASE("decompose leaves no composite, and keeps what is wanted whole", "[passes]") {
@@ -56,8 +59,10 @@ TEST_CASE("folding leaves what back ends may answer differently", "[passes]") {
   expect_unchanged(Fold{}, i, "add(%x, cast(full {value=1e20, dtype=f32}) {dtype=i32})");
   expect_unchanged(Fold{}, i, "add(%x, cast(full {value=nan, dtype=f32}) {dtype=i32})");
   expect_pass(Fold{}, i, "add(%x, cast(full {value=-2.7, dtype=f32}) {dtype=i32})", "add(%x, -2)");
-  expect_pass(Fold{}, i, "add(%x, mul(full {integer=2147483647, dtype=i32}, full {integer=2, dtype=i32}))", "add(%x, -2)");   // wraps
-  expect_pass(Fold{}, f, "add(%x, add(full {value=16777216, dtype=f32}, full {value=1, dtype=f32}))", "add(%x, 16777216)");   // rounds as f32
+  expect_pass(Fold{}, i, "add(%x, mul(full {integer=2147483647, dtype=i32}, full {integer=2, dtype=i32}))",
+              "add(%x, -2)");  // wraps
+  expect_pass(Fold{}, f, "add(%x, add(full {value=16777216, dtype=f32}, full {value=1, dtype=f32}))",
+              "add(%x, 16777216)");  // rounds as f32
 }
 
 TEST_CASE("rewriting reaches the end of long chains", "[passes]") {
@@ -85,7 +90,8 @@ TEST_CASE("the pipeline reaches a fixed point, checked at every step", "[passes]
   };
   const char* programs[] = {
       "return div(exp(%x), exp(%x)), square(%y), gt(%x, %y)",
-      "%s = softmax(%x) {axes=[0]}; return mul(%s, 1), layer_norm(reshape(%x) {shape=[1, 3]}, %y, %y) {axes=[1], value=1e-5}",
+      "%s = softmax(%x) {axes=[0]}; return mul(%s, 1), layer_norm(reshape(%x) {shape=[1, 3]}, %y, %y) {axes=[1], "
+      "value=1e-5}",
       "return sub(add(%x, %y), add(%y, %x)), pow(%x, 2), mul(%x, %x), stop_gradient(mul(2, %y))",
       "return pad(%x) {shape=[1], limits=[2]}, mean(%x) {axes=[0]}, gelu(%y), concat(%x, %y) {axes=[0]}",
   };
@@ -107,7 +113,8 @@ TEST_CASE("the pipeline names the pass that broke the graph", "[passes]") {
   const Value copy = builder.copy(graph.node(2), graph.inputs().subspan(1));
   PipelineOptions options;
   options.checks = true;
-  CHECK_THROWS_WITH(run_pipeline(builder.finish(std::span(&copy, 1)), options), Catch::Contains("broken after tracing"));
+  CHECK_THROWS_WITH(run_pipeline(builder.finish(std::span(&copy, 1)), options),
+                    Catch::Contains("broken after tracing"));
 }
 
 TEST_CASE("the pipeline takes time in proportion to the nodes", "[passes]") {
@@ -124,7 +131,7 @@ TEST_CASE("the pipeline takes time in proportion to the nodes", "[passes]") {
   auto seconds = [](const Graph& graph) {
     double best = 1;
     for (int i = 0; i < 3; ++i) {
-      const std::clock_t start = std::clock();   // of this process alone: the machine may be busy
+      const std::clock_t start = std::clock();  // of this process alone: the machine may be busy
       run_pipeline(graph);
       best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
     }
@@ -132,5 +139,5 @@ TEST_CASE("the pipeline takes time in proportion to the nodes", "[passes]") {
   };
   const double small = seconds(chain(500)), large = seconds(chain(8000));
   INFO("500 nodes: " << small * 1e3 << " ms, 8000 nodes: " << large * 1e3 << " ms");
-  CHECK(large < small * 16 * 8);   // 16 times the nodes (256 if it were quadratic); the rest is room for shared caches
+  CHECK(large < small * 16 * 8);  // 16 times the nodes (256 if it were quadratic); the rest is room for shared caches
 }

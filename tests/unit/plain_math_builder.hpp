@@ -1,5 +1,5 @@
-// A MathBuilder over plain numbers: evaluates each operation at once on a block of lanes, in standard C++. The oracle of
-// the operations' meaning: what a machine implementation gives must equal this, bit for bit.
+// A MathBuilder over plain numbers: evaluates each operation at once on a block of lanes, in standard C++. The oracle
+// of the operations' meaning: what a machine implementation gives must equal this, bit for bit.
 #pragma once
 
 #include <sinter/backend/x86/math_builder.hpp>
@@ -19,7 +19,8 @@
 
 namespace sinter_test {
 
-/// s * (|x| - n pi) for a finite x of at least 2^18, as MathBuilder::remainder_by_pi says: 192 bits of 1 / pi times the 53 of x.
+/// s * (|x| - n pi) for a finite x of at least 2^18, as MathBuilder::remainder_by_pi says: 192 bits of 1 / pi times the
+/// 53 of x.
 inline long double plain_remainder_by_pi(double x, bool is_cosine) {
   using Wide = unsigned __int128;
   int exponent = 0;
@@ -32,12 +33,13 @@ inline long double plain_remainder_by_pi(double x, bool is_cosine) {
     const auto at = [](int k) { return k < 19 ? sinter::x86::inverse_pi_bits[k] : 0; };
     window[i] = shift == 0 ? at(word) : at(word) >> shift | at(word + 1) << (64 - shift);
   }
-  Wide units = (Wide(mantissa) * window[0] >> 64) + Wide(mantissa) * window[1];   // of 2^-127, but for the highest word
+  Wide units = (Wide(mantissa) * window[0] >> 64) + Wide(mantissa) * window[1];  // of 2^-127, but for the highest word
   units += Wide(mantissa * window[2]) << 64;
   if (is_cosine) units += Wide(1) << 126;
   const bool is_odd = ((units >> 127) ^ (units >> 126)) & 1;
   units <<= 1;
-  const auto high = static_cast<std::int64_t>(units >> 64), low = static_cast<std::int64_t>(static_cast<std::uint64_t>(units) >> 1);
+  const auto high = static_cast<std::int64_t>(units >> 64),
+             low = static_cast<std::int64_t>(static_cast<std::uint64_t>(units) >> 1);
   const long double whole = static_cast<long double>(high) * 0x1p63L + static_cast<long double>(low);
   const long double result = whole * std::numbers::pi_v<long double> * 0x1p-127L;
   return is_odd != (!is_cosine && std::signbit(x)) ? -result : result;
@@ -66,53 +68,116 @@ class PlainMathBuilder final : public sinter::x86::MathBuilder {
   int operations() const { return static_cast<int>(vector_count_ + mask_count_) - immediates_; }
 
   bool is_double() const override { return sizeof(T) == 8; }
-  Vec imm(double value) override { ++immediates_; return map([&](std::size_t) { return static_cast<T>(value); }); }
+  Vec imm(double value) override {
+    ++immediates_;
+    return map([&](std::size_t) { return static_cast<T>(value); });
+  }
   Vec imm_bits(std::uint64_t bits) override {
     ++immediates_;
     return map([&](std::size_t) { return std::bit_cast<T>(static_cast<Bits>(bits)); });
   }
-  Vec add(Vec a, Vec b) override { return map([](T x, T y) { return x + y; }, a, b); }
-  Vec sub(Vec a, Vec b) override { return map([](T x, T y) { return x - y; }, a, b); }
-  Vec mul(Vec a, Vec b) override { return map([](T x, T y) { return x * y; }, a, b); }
-  Vec div(Vec a, Vec b) override { return map([](T x, T y) { return x / y; }, a, b); }
-  Vec sqrt(Vec a) override { return map([](T x) { return std::sqrt(x); }, a); }
-  Vec fma(Vec a, Vec b, Vec c) override { return map([](T x, T y, T z) { return std::fma(x, y, z); }, a, b, c); }
-  Vec fnma(Vec a, Vec b, Vec c) override { return map([](T x, T y, T z) { return std::fma(-x, y, z); }, a, b, c); }
-  Vec min_raw(Vec a, Vec b) override { return map([](T x, T y) { return x < y ? x : y; }, a, b); }
-  Vec max_raw(Vec a, Vec b) override { return map([](T x, T y) { return x > y ? x : y; }, a, b); }
+  Vec add(Vec a, Vec b) override {
+    return map([](T x, T y) { return x + y; }, a, b);
+  }
+  Vec sub(Vec a, Vec b) override {
+    return map([](T x, T y) { return x - y; }, a, b);
+  }
+  Vec mul(Vec a, Vec b) override {
+    return map([](T x, T y) { return x * y; }, a, b);
+  }
+  Vec div(Vec a, Vec b) override {
+    return map([](T x, T y) { return x / y; }, a, b);
+  }
+  Vec sqrt(Vec a) override {
+    return map([](T x) { return std::sqrt(x); }, a);
+  }
+  Vec fma(Vec a, Vec b, Vec c) override {
+    return map([](T x, T y, T z) { return std::fma(x, y, z); }, a, b, c);
+  }
+  Vec fnma(Vec a, Vec b, Vec c) override {
+    return map([](T x, T y, T z) { return std::fma(-x, y, z); }, a, b, c);
+  }
+  Vec min_raw(Vec a, Vec b) override {
+    return map([](T x, T y) { return x < y ? x : y; }, a, b);
+  }
+  Vec max_raw(Vec a, Vec b) override {
+    return map([](T x, T y) { return x > y ? x : y; }, a, b);
+  }
   Vec min_magnitude(Vec a, double limit) override {
     return map([&](T x) { return std::fabs(x) < static_cast<T>(limit) ? std::fabs(x) : static_cast<T>(limit); }, a);
   }
   Vec remainder_by_pi(Vec remainder, Vec a, double limit, bool is_cosine) override {
-    return map([&](T r, T x) {
-      return std::fabs(x) > static_cast<T>(limit) && std::isfinite(x) ? static_cast<T>(plain_remainder_by_pi(x, is_cosine)) : r;
-    }, remainder, a);
+    return map(
+        [&](T r, T x) {
+          return std::fabs(x) > static_cast<T>(limit) && std::isfinite(x)
+                     ? static_cast<T>(plain_remainder_by_pi(x, is_cosine))
+                     : r;
+        },
+        remainder, a);
   }
-  Vec round_even(Vec a) override { return map([](T x) { return std::nearbyint(x); }, a); }
-  Vec floor(Vec a) override { return map([](T x) { return std::floor(x); }, a); }
-  Vec trunc(Vec a) override { return map([](T x) { return std::trunc(x); }, a); }
+  Vec round_even(Vec a) override {
+    return map([](T x) { return std::nearbyint(x); }, a);
+  }
+  Vec floor(Vec a) override {
+    return map([](T x) { return std::floor(x); }, a);
+  }
+  Vec trunc(Vec a) override {
+    return map([](T x) { return std::trunc(x); }, a);
+  }
   Vec scale(Vec a, Vec n) override {
     return map([](T x, T y) { return std::isnan(y) ? y : std::ldexp(x, static_cast<int>(y)); }, a, n);
   }
-  Vec bit_and(Vec a, Vec b) override { return map_bits([](Bits x, Bits y) { return x & y; }, a, b); }
-  Vec bit_or(Vec a, Vec b) override { return map_bits([](Bits x, Bits y) { return x | y; }, a, b); }
-  Vec bit_xor(Vec a, Vec b) override { return map_bits([](Bits x, Bits y) { return x ^ y; }, a, b); }
-  Vec int_add(Vec a, Vec b) override { return map_bits([](Bits x, Bits y) { return x + y; }, a, b); }
-  Vec int_sub(Vec a, Vec b) override { return map_bits([](Bits x, Bits y) { return x - y; }, a, b); }
-  Vec shift_left(Vec a, int count) override { return map_bits([&](Bits x) { return x << count; }, a); }
-  Vec shift_right(Vec a, int count) override { return map_bits([&](Bits x) { return x >> count; }, a); }
-  Vec to_int(Vec a) override { return map([](T x) { return std::bit_cast<T>(static_cast<SignedBits>(x)); }, a); }
-  Vec from_int(Vec a) override { return map([](T x) { return static_cast<T>(std::bit_cast<SignedBits>(x)); }, a); }
-  Mask less(Vec a, Vec b) override { return test([](T x, T y) { return x < y; }, a, b); }
-  Mask less_equal(Vec a, Vec b) override { return test([](T x, T y) { return x <= y; }, a, b); }
-  Mask equal(Vec a, Vec b) override { return test([](T x, T y) { return x == y; }, a, b); }
-  Mask is_nan(Vec a) override { return test([](T x, T) { return std::isnan(x); }, a, a); }
+  Vec bit_and(Vec a, Vec b) override {
+    return map_bits([](Bits x, Bits y) { return x & y; }, a, b);
+  }
+  Vec bit_or(Vec a, Vec b) override {
+    return map_bits([](Bits x, Bits y) { return x | y; }, a, b);
+  }
+  Vec bit_xor(Vec a, Vec b) override {
+    return map_bits([](Bits x, Bits y) { return x ^ y; }, a, b);
+  }
+  Vec int_add(Vec a, Vec b) override {
+    return map_bits([](Bits x, Bits y) { return x + y; }, a, b);
+  }
+  Vec int_sub(Vec a, Vec b) override {
+    return map_bits([](Bits x, Bits y) { return x - y; }, a, b);
+  }
+  Vec shift_left(Vec a, int count) override {
+    return map_bits([&](Bits x) { return x << count; }, a);
+  }
+  Vec shift_right(Vec a, int count) override {
+    return map_bits([&](Bits x) { return x >> count; }, a);
+  }
+  Vec to_int(Vec a) override {
+    return map([](T x) { return std::bit_cast<T>(static_cast<SignedBits>(x)); }, a);
+  }
+  Vec from_int(Vec a) override {
+    return map([](T x) { return static_cast<T>(std::bit_cast<SignedBits>(x)); }, a);
+  }
+  Mask less(Vec a, Vec b) override {
+    return test([](T x, T y) { return x < y; }, a, b);
+  }
+  Mask less_equal(Vec a, Vec b) override {
+    return test([](T x, T y) { return x <= y; }, a, b);
+  }
+  Mask equal(Vec a, Vec b) override {
+    return test([](T x, T y) { return x == y; }, a, b);
+  }
+  Mask is_nan(Vec a) override {
+    return test([](T x, T) { return std::isnan(x); }, a, a);
+  }
   Mask int_equal(Vec a, Vec b) override {
     return test([](T x, T y) { return std::bit_cast<Bits>(x) == std::bit_cast<Bits>(y); }, a, b);
   }
-  Mask mask_and(Mask a, Mask b) override { return combine([](bool x, bool y) { return x && y; }, a, b); }
-  Mask mask_or(Mask a, Mask b) override { return combine([](bool x, bool y) { return x || y; }, a, b); }
-  Mask mask_not(Mask a) override { return combine([](bool x, bool) { return !x; }, a, a); }
+  Mask mask_and(Mask a, Mask b) override {
+    return combine([](bool x, bool y) { return x && y; }, a, b);
+  }
+  Mask mask_or(Mask a, Mask b) override {
+    return combine([](bool x, bool y) { return x || y; }, a, b);
+  }
+  Mask mask_not(Mask a) override {
+    return combine([](bool x, bool) { return !x; }, a, a);
+  }
   Vec select(Mask condition, Vec a, Vec b) override {
     return map([&](std::size_t i) { return masks_[condition.id][i] ? vectors_[a.id][i] : vectors_[b.id][i]; });
   }
@@ -124,14 +189,18 @@ class PlainMathBuilder final : public sinter::x86::MathBuilder {
     return Vec{static_cast<std::uint16_t>(vector_count_++)};
   }
   template <typename F>
-  Vec map(F f) requires std::is_invocable_v<F, std::size_t> {
+  Vec map(F f)
+    requires std::is_invocable_v<F, std::size_t>
+  {
     Vec v = fresh();
     Block& out = vectors_[v.id];
     for (std::size_t i = 0; i < lanes; ++i) out[i] = f(i);
     return v;
   }
   template <typename F, typename... V>
-  Vec map(F f, V... operands) requires(sizeof...(V) > 0) {
+  Vec map(F f, V... operands)
+    requires(sizeof...(V) > 0)
+  {
     Vec v = fresh();
     Block& out = vectors_[v.id];
     for (std::size_t i = 0; i < lanes; ++i) out[i] = f(vectors_[operands.id][i]...);

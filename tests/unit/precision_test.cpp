@@ -1,4 +1,5 @@
-// MatmulPrecision from Options and the default of the process to the Kernels of a plan; what is guarded, what is shared.
+// MatmulPrecision from Options and the default of the process to the Kernels of a plan; what is guarded, what is
+// shared.
 #include "../catch.hpp"
 #include "../checks.hpp"
 
@@ -32,24 +33,29 @@ Tensor filled(Shape shape) {
   const std::int64_t n = shape.numel().value();
   return reshape(sin(cast(arange(n), DType::f32) * 0.7f), shape);
 }
-}   // namespace
+}  // namespace
 
 TEST_CASE("precision: the option reaches the kernels of a plan") {
   const auto layer = [](Tensor x, Tensor w) { return gelu(matmul(x, w)) + sum(x); };
   const Tensor x = filled({8, 16}), w = filled({16, 12});
-  CHECK(contains(jit::compile(layer).explain(x, w).text(), in_f32));   // the reference back end's listing says it once more
+  CHECK(contains(jit::compile(layer).explain(x, w).text(),
+                 in_f32));  // the reference back end's listing says it once more
   const std::string text = jit::compile(layer, {.matmul_precision = MatmulPrecision::tf32}).explain(x, w).text();
   CHECK(contains(text, in_tf32));
   CHECK_FALSE(contains(text, in_f32));
   CHECK(contains(text, "products of f32 matrices in tf32, by Options::matmul_precision"));
-  CHECK_FALSE(contains(text, "kernel row in"));   // only products are concerned
-  CHECK(contains(jit::compile(layer, {.matmul_precision = MatmulPrecision::tf32x3}).explain(x, w).text(), "kernel contraction in tf32x3 axes"));
+  CHECK_FALSE(contains(text, "kernel row in"));  // only products are concerned
+  CHECK(contains(jit::compile(layer, {.matmul_precision = MatmulPrecision::tf32x3}).explain(x, w).text(),
+                 "kernel contraction in tf32x3 axes"));
   for (const char* backend : {"x86", "reference", "eager", "aot_eager"}) {
     const auto names = jit::list_backends();
     if (std::find(names.begin(), names.end(), backend) == names.end()) continue;
-    if (default_device() != Device::cpu() && std::string_view(backend).find("eager") == std::string_view::npos) continue;   // of the host
+    if (default_device() != Device::cpu() && std::string_view(backend).find("eager") == std::string_view::npos)
+      continue;  // of the host
     INFO(backend);
-    CHECK(contains(jit::compile(layer, {.backend = backend, .matmul_precision = MatmulPrecision::tf32}).explain(x, w).text(), in_tf32));
+    CHECK(contains(
+        jit::compile(layer, {.backend = backend, .matmul_precision = MatmulPrecision::tf32}).explain(x, w).text(),
+        in_tf32));
   }
 }
 
@@ -62,9 +68,11 @@ TEST_CASE("precision: other dtypes and functions without products are not concer
 
   auto pointwise = jit::compile([](Tensor a) { return sum(exp(a), 0); });
   auto in_f64 = jit::compile(product);
-  pointwise(x), in_f64(x, x);
+  pointwise(x);
+  in_f64(x, x);
   DefaultPrecision precision(MatmulPrecision::tf32);
-  pointwise(x), in_f64(x, x);
+  pointwise(x);
+  in_f64(x, x);
   CHECK(pointwise.stats().compiles == 1);
   CHECK(in_f64.stats().compiles == 1);
 }
@@ -74,11 +82,13 @@ TEST_CASE("precision: the default of the process is guarded, and the log says so
   const auto product = [](Tensor x, Tensor w) { return matmul(x, w); };
   auto free = jit::compile(product), own = jit::compile(product, {.matmul_precision = MatmulPrecision::f32});
   const Tensor x = filled({4, 4});
-  free(x, x), own(x, x);
+  free(x, x);
+  own(x, x);
   {
     DefaultPrecision precision(MatmulPrecision::tf32);
     LogCapture log("recompiles");
-    free(x, x), own(x, x);
+    free(x, x);
+    own(x, x);
     const std::string text = log.take();
     CHECK(contains(text, "guard 'precision' failed: matmul_precision() of the process: expected f32, got tf32"));
     CHECK(occurrences(text, "\n") == 1);
@@ -88,10 +98,11 @@ TEST_CASE("precision: the default of the process is guarded, and the log says so
     jit::StanceGuard stance(jit::Stance::fail_on_recompile);
     free(x, x);
     set_matmul_precision(MatmulPrecision::tf32x3);
-    CHECK_THROWS_WITH(free(x, x), Catch::Contains("guard 'precision' failed") && Catch::Contains("Options::matmul_precision"));
+    CHECK_THROWS_WITH(free(x, x),
+                      Catch::Contains("guard 'precision' failed") && Catch::Contains("Options::matmul_precision"));
     own(x, x);
   }
-  free(x, x);   // the first version still serves
+  free(x, x);  // the first version still serves
   CHECK(free.stats().compiles == 2);
   CHECK(own.stats().compiles == 1);
   CHECK(contains(free.explain(x, x).text(), in_f32));
@@ -99,7 +110,12 @@ TEST_CASE("precision: the default of the process is guarded, and the log says so
 
 TEST_CASE("precision: a jit::Function, Variables and changing sizes keep the option") {
   Variable w(filled({4, 4}));
-  auto step = jit::compile([=](Tensor x) { w -= matmul(x, w) * 0.1f; return matmul(x, w); }, {.matmul_precision = MatmulPrecision::tf32x3});
+  auto step = jit::compile(
+      [=](Tensor x) {
+        w -= matmul(x, w) * 0.1f;
+        return matmul(x, w);
+      },
+      {.matmul_precision = MatmulPrecision::tf32x3});
   jit::Function<Tensor(Tensor)> function = step;
   function(filled({4, 4}));
   const std::string text = step.explain(filled({4, 4})).text();
@@ -109,7 +125,7 @@ TEST_CASE("precision: a jit::Function, Variables and changing sizes keep the opt
   for (std::int64_t rows : {3, 5, 7}) free(filled({rows, 4}), filled({4, 4}));
   DefaultPrecision precision(MatmulPrecision::tf32);
   for (std::int64_t rows : {3, 5, 7}) free(filled({rows, 4}), filled({4, 4}));
-  CHECK(free.stats().compiles == 3);   // with rows as a number, as a symbol, and that again in tf32
+  CHECK(free.stats().compiles == 3);  // with rows as a number, as a symbol, and that again in tf32
 }
 
 TEST_CASE("precision: gradients, regions and loop bodies are computed as their plan is") {
@@ -119,24 +135,43 @@ TEST_CASE("precision: gradients, regions and loop bodies are computed as their p
     CHECK(occurrences(text, in_tf32) >= products);
     CHECK_FALSE(contains(text, in_f32));
   };
-  check(jit::compile(jit::grad([](Tensor v, Tensor a) { return sum(square(matmul(a, v))); }), options).explain(w, x).text(), 2);
+  check(jit::compile(jit::grad([](Tensor v, Tensor a) { return sum(square(matmul(a, v))); }), options)
+            .explain(w, x)
+            .text(),
+        2);
   auto block = jit::region([](Tensor a, Tensor b) { return tanh(matmul(a, b)); });
   check(jit::compile([=](Tensor a, Tensor b) { return block(block(a, b), b); }, options).explain(x, w).text(), 1);
-  check(jit::compile([](Tensor a, Tensor b) { return jit::fori_loop(0, 3, [=](Scalar, Tensor v) { return tanh(matmul(v, b)); }, a); }, options).explain(x, w).text(), 1);
-  check(jit::compile([](Tensor a, Tensor b) { return jit::cond(sum(a) > 0, [=] { return matmul(a, b); }, [=] { return a; }); }, options).explain(x, w).text(), 1);
+  check(jit::compile(
+            [](Tensor a, Tensor b) {
+              return jit::fori_loop(0, 3, [=](Scalar, Tensor v) { return tanh(matmul(v, b)); }, a);
+            },
+            options)
+            .explain(x, w)
+            .text(),
+        1);
+  check(jit::compile(
+            [](Tensor a, Tensor b) { return jit::cond(sum(a) > 0, [=] { return matmul(a, b); }, [=] { return a; }); },
+            options)
+            .explain(x, w)
+            .text(),
+        1);
 
-  auto loop = jit::compile([](Tensor a, Tensor b) { return jit::fori_loop(0, 3, [=](Scalar, Tensor v) { return tanh(matmul(v, b)); }, a); });
+  auto loop = jit::compile(
+      [](Tensor a, Tensor b) { return jit::fori_loop(0, 3, [=](Scalar, Tensor v) { return tanh(matmul(v, b)); }, a); });
   loop(x, w);
-  DefaultPrecision precision(MatmulPrecision::tf32);   // products in bodies alone count, too
+  DefaultPrecision precision(MatmulPrecision::tf32);  // products in bodies alone count, too
   loop(x, w);
   CHECK(loop.stats().compiles == 2);
 }
 
 TEST_CASE("precision: parts of a plan on several devices") {
   if (default_device() == Device::cpu()) SINTER_SKIP("no GPU");
-  auto f = jit::compile([](Tensor x) { return matmul(matmul(x, x).to(Device::cpu()), ones({4, 4}, {.device = Device::cpu()})).to(default_device()) + x; });
+  auto f = jit::compile([](Tensor x) {
+    return matmul(matmul(x, x).to(Device::cpu()), ones({4, 4}, {.device = Device::cpu()})).to(default_device()) + x;
+  });
   const Tensor x = filled({4, 4});
-  f(x), f(x);
+  f(x);
+  f(x);
   DefaultPrecision precision(MatmulPrecision::tf32);
   f(x);
   CHECK(f.stats().compiles == 2);
@@ -149,10 +184,16 @@ TEST_CASE("precision: functions that read values") {
   const Tensor x = ones({4, 4});
   auto own = jit::compile(reading, {.matmul_precision = MatmulPrecision::tf32}), free = jit::compile(reading);
   CHECK(contains(own.explain(x, x).text(), "products of f32 matrices in tf32, by Options::matmul_precision"));
-  for (int i = 0; i < 3; ++i) own(x, x), free(x, x), free(-x, x);
+  for (int i = 0; i < 3; ++i) {
+    own(x, x);
+    free(x, x);
+    free(-x, x);
+  }
   CHECK(free.stats().compiles == 1);
   DefaultPrecision precision(MatmulPrecision::tf32x3);
-  free(x, x), free(-x, x), own(x, x);
+  free(x, x);
+  free(-x, x);
+  own(x, x);
   CHECK(free.stats().compiles == 2);
   CHECK(own.stats().compiles == 1);
   CHECK(contains(free.explain(x, x).text(), "in tf32x3, the default of the process"));
@@ -173,9 +214,9 @@ TEST_CASE("precision: lazy evaluation takes the default, and its plans are not m
   CHECK(graphs_of(pointwise) == 1);
   DefaultPrecision precision(MatmulPrecision::tf32);
   clear_kernel_cache();
-  CHECK(graphs_of(product) == 1);     // a plan of its own,
+  CHECK(graphs_of(product) == 1);  // a plan of its own,
   CHECK(kernel_cache_stats().entries == 1);
-  CHECK(graphs_of(pointwise) == 0);   // shared: no product in it
+  CHECK(graphs_of(pointwise) == 0);  // shared: no product in it
   set_matmul_precision(MatmulPrecision::f32);
   CHECK(graphs_of(product) == 0);
 }
@@ -212,10 +253,12 @@ TEST_CASE("precision: the CPU computes in full whatever is allowed") {
 TEST_CASE("precision: values and back ends that are none are errors") {
   const auto product = [](Tensor a) { return matmul(a, a); };
   const auto wrong = static_cast<MatmulPrecision>(3);
-  CHECK_THROWS_WITH(set_matmul_precision(wrong), Catch::Contains("set_matmul_precision") && Catch::Contains("value 3, which is no MatmulPrecision"));
+  CHECK_THROWS_WITH(set_matmul_precision(wrong),
+                    Catch::Contains("set_matmul_precision") && Catch::Contains("value 3, which is no MatmulPrecision"));
   CHECK(matmul_precision() == MatmulPrecision::f32);
   CHECK_THROWS_WITH(jit::compile(product, {.matmul_precision = wrong}), Catch::Contains("which is no MatmulPrecision"));
-  CHECK_THROWS_WITH(jit::compile(product, {.backend = "noop", .matmul_precision = MatmulPrecision::tf32}), Catch::Contains("matmul_precision contradicts the back end 'noop'"));
+  CHECK_THROWS_WITH(jit::compile(product, {.backend = "noop", .matmul_precision = MatmulPrecision::tf32}),
+                    Catch::Contains("matmul_precision contradicts the back end 'noop'"));
 }
 
 TEST_CASE("precision: a registered back end is compiled again under another default") {
@@ -226,10 +269,12 @@ TEST_CASE("precision: a registered back end is compiled again under another defa
   });
   auto f = jit::compile([](Tensor a) { return matmul(a, a); }, {.backend = "precision_test"});
   const Tensor x = filled({4, 4});
-  f(x), f(x);
+  f(x);
+  f(x);
   CHECK(compiled == 1);
   DefaultPrecision precision(MatmulPrecision::tf32);
-  f(x), f(x);
+  f(x);
+  f(x);
   CHECK(compiled == 2);
 }
 

@@ -1,5 +1,6 @@
-// The dtype of a mixed operation is PyTorch's: operands with axes, then those of rank 0, then numbers; and it is the same lazily,
-// compiled, under vmap, in regions and in loops. Also what bool tensors, big numbers and axes in the wrong order do.
+// The dtype of a mixed operation is PyTorch's: operands with axes, then those of rank 0, then numbers; and it is the
+// same lazily, compiled, under vmap, in regions and in loops. Also what bool tensors, big numbers and axes in the wrong
+// order do.
 #include "../catch.hpp"
 #include "../checks.hpp"
 
@@ -45,7 +46,11 @@ TEST_CASE("promotion: a tensor of rank 0 lifts the class of one with axes, and n
       CHECK(jit::vmap(add, {jit::no_axis, 0})(x, of(b, {2})).dtype() == wanted);
       CHECK(jit::vmap(add)(of(a, {2}), of(b, {2})).dtype() == both);
       CHECK(jit::vmap(add)(of(a, {2, 3}), of(b, {2})).dtype() == wanted);
-      auto scanned = jit::compile([&](Tensor ys) { return jit::scan([&](Tensor carry, Tensor slice) { return std::pair(carry, Tensor(x + slice)); }, of(DType::f32, {}), ys).second; });
+      auto scanned = jit::compile([&](Tensor ys) {
+        return jit::scan([&](Tensor carry, Tensor slice) { return std::pair(carry, Tensor(x + slice)); },
+                         of(DType::f32, {}), ys)
+            .second;
+      });
       CHECK(scanned(of(b, {2})).dtype() == wanted);
     }
 }
@@ -56,7 +61,7 @@ TEST_CASE("promotion: three ranks in one expression, comparisons, and numbers") 
   CHECK(Tensor(x * wide + whole).dtype() == DType::f32);
   CHECK(Tensor(i * whole + 1).dtype() == DType::i32);
   CHECK(Tensor(i * whole + 1.5).dtype() == DType::f32);
-  CHECK(Tensor(i + wide).dtype() == DType::f64);   // the class is lifted to the single's dtype
+  CHECK(Tensor(i + wide).dtype() == DType::f64);  // the class is lifted to the single's dtype
   CHECK(Tensor(whole + 1.5).dtype() == DType::f32);
   CHECK(Tensor(wide * wide + x).dtype() == DType::f32);
   // Compared in f32, as PyTorch does: 0.1 rounded is 0.1f.
@@ -81,12 +86,14 @@ TEST_CASE("bool: sums and products count, negation and differences are refused, 
   CHECK(to_vector<std::int64_t>(prod(yes))[0] == 1);
   CHECK(to_vector<std::int64_t>(prod(t))[0] == 0);
   CHECK(prod(tensor({65536, 65536})).dtype() == DType::i64);
-  CHECK(to_vector<std::int64_t>(jit::compile([](Tensor x) { return prod(x); })(tensor({65536, 65536})))[0] == std::int64_t{1} << 32);
+  CHECK(to_vector<std::int64_t>(jit::compile([](Tensor x) { return prod(x); })(tensor({65536, 65536})))[0] ==
+        std::int64_t{1} << 32);
   CHECK(prod(tensor<bool>({true})(0)).dtype() == DType::i64);
   CHECK(blame_of<DTypeError>([&] { Tensor y = -t; }) == blame("neg"));
   CHECK(blame_of<DTypeError>([&] { Tensor y = t - t; }) == blame("sub"));
   CHECK(has(message_of<DTypeError>([&] { Tensor y = t - true; }), "a ^ b tells where conditions differ"));
-  CHECK(has(message_of<DTypeError>([&] { jit::compile([](Tensor x) { return x - x; })(t); }), "sub: both operands are bool"));
+  CHECK(has(message_of<DTypeError>([&] { jit::compile([](Tensor x) { return x - x; })(t); }),
+            "sub: both operands are bool"));
   CHECK(Tensor(t - 1).dtype() == DType::i64);
   CHECK(Tensor(1.0 - t).dtype() == DType::f32);
   auto plus = [](Tensor x, Scalar s) { return Tensor(x + s); };
@@ -99,8 +106,10 @@ TEST_CASE("bool: sums and products count, negation and differences are refused, 
     CHECK(f(t, 1.5).dtype() == DType::f32);
     CHECK(to_vector<std::int64_t>(f(t, 1)) == std::vector<std::int64_t>{2, 2, 1});
     // Between numbers bools count, traced or not.
-    CHECK(to_vector<std::int64_t>(jit::compile([](Tensor x, Scalar s) { return x.to(DType::i64) * 0 + (s + s); }, {.backend = backend})(t, true))[0] == 2);
-    CHECK(to_vector<std::int64_t>(jit::compile([](Tensor x, Scalar s) { return x.to(DType::i64) * 0 + (s - s - s); }, {.backend = backend})(t, true))[0] == -1);
+    CHECK(to_vector<std::int64_t>(jit::compile([](Tensor x, Scalar s) { return x.to(DType::i64) * 0 + (s + s); },
+                                               {.backend = backend})(t, true))[0] == 2);
+    CHECK(to_vector<std::int64_t>(jit::compile([](Tensor x, Scalar s) { return x.to(DType::i64) * 0 + (s - s - s); },
+                                               {.backend = backend})(t, true))[0] == -1);
   }
   CHECK(plus(t, true).dtype() == DType::bool_);
   CHECK(jit::vmap(plus, {0, jit::no_axis})(t, Scalar(true)).dtype() == DType::bool_);
@@ -112,24 +121,33 @@ TEST_CASE("numbers that no i64 holds, and fills that their dtype does not hold, 
   const std::string text = message_of<UserError>([] { Scalar s = std::numeric_limits<std::uint64_t>::max(); });
   CHECK(has(text, "Scalar: 18446744073709551615 does not fit i64"));
   CHECK(has(text, here));
-  CHECK(has(message_of<UserError>([] { Tensor y = ones({2}) * (std::uint64_t{1} << 63); }), "9223372036854775808 does not fit i64"));
-  CHECK(to_vector<std::int64_t>(zeros({1}, {.dtype = DType::i64}) + std::uint64_t{std::numeric_limits<std::int64_t>::max()})[0] == std::numeric_limits<std::int64_t>::max());
+  CHECK(has(message_of<UserError>([] { Tensor y = ones({2}) * (std::uint64_t{1} << 63); }),
+            "9223372036854775808 does not fit i64"));
+  CHECK(to_vector<std::int64_t>(zeros({1}, {.dtype = DType::i64}) +
+                                std::uint64_t{std::numeric_limits<std::int64_t>::max()})[0] ==
+        std::numeric_limits<std::int64_t>::max());
   constexpr double infinite = std::numeric_limits<double>::infinity();
   CHECK(floats(pad(ones({1}), {{1, 0}}, -infinite))[0] == -infinite);
-  CHECK(floats(jit::compile([](Tensor x) { return jit::vmap([](Tensor one) { return pad(one, {{1, 0}}, -std::numeric_limits<double>::infinity()); })(x); })(ones({1, 1})))[0] == -infinite);
+  CHECK(floats(jit::compile([](Tensor x) {
+          return jit::vmap([](Tensor one) { return pad(one, {{1, 0}}, -std::numeric_limits<double>::infinity()); })(x);
+        })(ones({1, 1})))[0] == -infinite);
   for (DType dtype : {DType::i32, DType::i64}) {
-    CHECK(has(message_of<UserError>([&] { pad(of(dtype, {1}), {{1, 0}}, -infinite); }), "pad: the value -inf does not fit " + std::string(name(dtype))));
+    CHECK(has(message_of<UserError>([&] { pad(of(dtype, {1}), {{1, 0}}, -infinite); }),
+              "pad: the value -inf does not fit " + std::string(name(dtype))));
     CHECK(has(message_of<UserError>([&] { pad(of(dtype, {1}), {{1, 0}}, std::nan("")); }), "does not fit"));
-    CHECK(has(message_of<UserError>([&] { full({2}, infinite, {.dtype = dtype}); }), "full: the value inf does not fit"));
+    CHECK(
+        has(message_of<UserError>([&] { full({2}, infinite, {.dtype = dtype}); }), "full: the value inf does not fit"));
   }
-  CHECK(has(message_of<UserError>([&] { full({2}, 5'000'000'000, {.dtype = DType::i32}); }), "full: the value 5000000000 does not fit i32"));
+  CHECK(has(message_of<UserError>([&] { full({2}, 5'000'000'000, {.dtype = DType::i32}); }),
+            "full: the value 5000000000 does not fit i32"));
   CHECK(has(message_of<UserError>([&] { pad(of(DType::i32, {1}), {{1, 0}}, 3e9); }), "does not fit i32"));
   CHECK(to_vector<std::int32_t>(pad(of(DType::i32, {1}), {{1, 0}}, -2.5)) == std::vector<std::int32_t>{-2, 1});
   CHECK(to_vector<bool>(pad(of(DType::bool_, {1}), {{1, 0}}, 0.5))[0]);
 }
 
 TEST_CASE("mean and var of integers are computed in f64") {
-  constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min(), highest = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min(),
+                         highest = std::numeric_limits<std::int64_t>::max();
   for (const char* backend : {"", "eager"}) {
     auto variance = jit::compile([](Tensor x) { return var(x); }, {.backend = backend});
     auto middle = jit::compile([](Tensor x) { return mean(x); }, {.backend = backend});

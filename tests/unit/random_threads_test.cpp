@@ -24,7 +24,7 @@ std::vector<std::vector<float>> in_thread(int count, F draw) {
 
 TEST_CASE("compiled functions draw from the calling thread's generator") {
   auto noise = jit::compile([](Tensor x) { return x + rand({4}); });
-  auto reading = jit::compile([](Tensor x) {   // a trace tree
+  auto reading = jit::compile([](Tensor x) {  // a trace tree
     Tensor u = rand({4});
     return item(sum(u)) > 100 ? Tensor(x + u) : Tensor(x - rand({4}));
   });
@@ -49,7 +49,7 @@ TEST_CASE("compiled functions draw from the calling thread's generator") {
     CHECK(same[i + 4] == first_in_tree[i]);
     CHECK(other[i] != first[i]);
   }
-  CHECK(draw() == first[0]);   // what other threads drew has not moved this one's
+  CHECK(draw() == first[0]);  // what other threads drew has not moved this one's
   CHECK(noise.stats().compiles == 1);
   CHECK(reading.stats().compiles == 1);
 }

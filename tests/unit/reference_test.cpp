@@ -54,15 +54,16 @@ struct Maker {
     return s.load(access(operand(data, false), strides, offset), dtype_of<T>());
   }
   template <class T>
-  ScalarValue gather(std::vector<T>& table, const std::vector<std::int64_t>& strides, std::int64_t extent, std::int64_t stride,
-                     ScalarValue index) {
+  ScalarValue gather(std::vector<T>& table, const std::vector<std::int64_t>& strides, std::int64_t extent,
+                     std::int64_t stride, ScalarValue index) {
     const std::uint16_t a = access(operand(table, false), strides);
     geometry.accesses[a].gather_extent = extent;
     geometry.accesses[a].gather_stride = stride;
     return s.gather(a, dtype_of<T>(), index);
   }
   template <class T>
-  void store(ScalarValue value, std::vector<T>& out, const std::vector<std::int64_t>& strides, std::int64_t offset = 0) {
+  void store(ScalarValue value, std::vector<T>& out, const std::vector<std::int64_t>& strides,
+             std::int64_t offset = 0) {
     kernel.stores.push_back({access(operand(out, true), strides, offset), value.id});
   }
   void run() {
@@ -76,7 +77,8 @@ constexpr AxisRole P = AxisRole::parallel, R = AxisRole::reduced;
 
 std::vector<float> ramp(std::int64_t count, float scale = 0.37f, int period = 23) {
   std::vector<float> values(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(static_cast<int>(i * 7) % period - period / 2) * scale;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(static_cast<int>(i * 7) % period - period / 2) * scale;
   return values;
 }
 
@@ -108,16 +110,18 @@ std::vector<T> map_2(Prim prim, std::vector<T> a, std::vector<T> b) {
   return out;
 }
 
-}   // namespace
+}  // namespace
 
 TEST_CASE("philox: known answers of Random123") {
   STATIC_REQUIRE(philox4x32({0, 0, 0, 0}, {0, 0}) == PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   constexpr std::uint32_t ones = 0xffffffff;
-  STATIC_REQUIRE(philox4x32({ones, ones, ones, ones}, {ones, ones}) == PhiloxWords{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  STATIC_REQUIRE(philox4x32({ones, ones, ones, ones}, {ones, ones}) ==
+                 PhiloxWords{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
   STATIC_REQUIRE(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
                  PhiloxWords{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
   // The key and both counter words, low half first: the third vector again.
-  STATIC_REQUIRE(philox_bits(0x299f31d0a4093822, 0x0370734413198a2e, static_cast<std::int64_t>(0x85a308d3243f6a88)) == 0xd16cfe09);
+  STATIC_REQUIRE(philox_bits(0x299f31d0a4093822, 0x0370734413198a2e, static_cast<std::int64_t>(0x85a308d3243f6a88)) ==
+                 0xd16cfe09);
 }
 
 TEST_CASE("reference: random bits are Philox of the element index") {
@@ -167,7 +171,8 @@ TEST_CASE("reference: in place, with a converted and a boolean result beside it"
 }
 
 TEST_CASE("reference: integers wrap, and division is defined everywhere") {
-  constexpr std::int32_t low = std::numeric_limits<std::int32_t>::min(), high = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int32_t low = std::numeric_limits<std::int32_t>::min(),
+                         high = std::numeric_limits<std::int32_t>::max();
   using V = std::vector<std::int32_t>;
   CHECK(map_2<std::int32_t>(Prim::add, {high, 1}, {1, 2}) == V{low, 3});
   CHECK(map_2<std::int32_t>(Prim::sub, {low, 1}, {1, 2}) == V{high, -1});
@@ -188,7 +193,8 @@ TEST_CASE("reference: floating edges") {
           most = map_2<float>(Prim::max, {not_a_number, 1, 2, -infinity}, {1, not_a_number, 3, 0});
   CHECK((std::isnan(least[0]) && std::isnan(least[1]) && least[2] == 2 && least[3] == -infinity));
   CHECK((std::isnan(most[0]) && std::isnan(most[1]) && most[2] == 3 && most[3] == 0));
-  CHECK(map(V{0.5f, 1.5f, 2.5f, -0.5f, -1.5f}, [](ScalarBuilder& s, ScalarValue x) { return s.round(x); }) == V{0, 2, 2, 0, -2});
+  CHECK(map(V{0.5f, 1.5f, 2.5f, -0.5f, -1.5f}, [](ScalarBuilder& s, ScalarValue x) { return s.round(x); }) ==
+        V{0, 2, 2, 0, -2});
   CHECK(map_2<float>(Prim::rem, {7, -7, 7, -7}, {3, 3, -3, -3}) == V{1, 2, -2, -1});
   CHECK(map(V{1, 4, infinity}, [](ScalarBuilder& s, ScalarValue x) { return s.rsqrt(x); }) == V{1, 0.5f, 0});
   const V logs = map(V{0, -1, 1, infinity}, [](ScalarBuilder& s, ScalarValue x) { return s.log(x); });
@@ -201,9 +207,11 @@ TEST_CASE("reference: conversion saturates, truncates and takes NaN to 0") {
   constexpr auto low32 = std::numeric_limits<std::int32_t>::min(), high32 = std::numeric_limits<std::int32_t>::max();
   constexpr auto low64 = std::numeric_limits<std::int64_t>::min(), high64 = std::numeric_limits<std::int64_t>::max();
   CHECK(map<std::int32_t>(x, to(DType::i32)) == std::vector<std::int32_t>{1, -1, high32, low32, high32, low32, 0});
-  CHECK(map<std::int64_t>(x, to(DType::i64)) == std::vector<std::int64_t>{1, -1, 3000000000, -3000000000, high64, low64, 0});
+  CHECK(map<std::int64_t>(x, to(DType::i64)) ==
+        std::vector<std::int64_t>{1, -1, 3000000000, -3000000000, high64, low64, 0});
   CHECK(map<float>(std::vector<std::int64_t>{(1 << 24) + 1, -5}, to(DType::f32)) == std::vector<float>{1 << 24, -5});
-  CHECK(map<std::int32_t>(std::vector<std::int64_t>{(std::int64_t{1} << 32) + 7}, to(DType::i32)) == std::vector<std::int32_t>{7});
+  CHECK(map<std::int32_t>(std::vector<std::int64_t>{(std::int64_t{1} << 32) + 7}, to(DType::i32)) ==
+        std::vector<std::int32_t>{7});
 }
 
 TEST_CASE("reference: softmax walks the row three times, for short and long rows") {
@@ -223,7 +231,8 @@ TEST_CASE("reference: softmax walks the row three times, for short and long rows
       for (std::int64_t j = 0; j < columns; ++j) total += std::exp(x[at(j)] - most);
       INFO("columns " << columns << " row " << i);
       REQUIRE(sums[static_cast<std::size_t>(i)] == Approx(total).epsilon(1e-6));
-      for (std::int64_t j = 0; j < columns; ++j) REQUIRE(y[at(j)] == Approx(std::exp(x[at(j)] - most) / total).epsilon(1e-5));
+      for (std::int64_t j = 0; j < columns; ++j)
+        REQUIRE(y[at(j)] == Approx(std::exp(x[at(j)] - most) / total).epsilon(1e-5));
     }
   }
 }
@@ -242,7 +251,12 @@ TEST_CASE("reference: reductions of every kind, of nothing too") {
     k.run();
     double sum = 0, product = 1;
     float least = infinity, most = -infinity;
-    for (float value : x) sum += value, product *= value, least = std::min(least, value), most = std::max(most, value);
+    for (float value : x) {
+      sum += value;
+      product *= value;
+      least = std::min(least, value);
+      most = std::max(most, value);
+    }
     CHECK(out == std::vector<float>{static_cast<float>(sum), static_cast<float>(product), least, most});
   }
 }
@@ -268,7 +282,8 @@ TEST_CASE("reference: columns, with the mean taken off in place") {
     std::vector<float> x = ramp(rows * columns), before = x, mean(static_cast<std::size_t>(columns));
     Maker k(KernelKind::column, {R, P}, {rows, columns});
     const std::uint16_t both = k.access(k.operand(x, true), {columns, 1});
-    const ScalarValue v = k.s.load(both, DType::f32), m = k.s.mul(k.s.reduce(Prim::reduce_add, v), k.s.imm(1.0 / rows, DType::f32));
+    const ScalarValue v = k.s.load(both, DType::f32),
+                      m = k.s.mul(k.s.reduce(Prim::reduce_add, v), k.s.imm(1.0 / rows, DType::f32));
     k.kernel.stores.push_back({both, k.s.sub(v, m).id});
     k.store(m, mean, {0, 1});
     k.run();
@@ -294,9 +309,10 @@ TEST_CASE("reference: empty extents write nothing") {
 
 TEST_CASE("reference: contraction with bias and relu, over tile borders, transposed and batched") {
   constexpr std::int64_t batches = 2, m = 65, n = 131, depth = 70;
-  std::vector<float> a = ramp(batches * m * depth), b = ramp(n * depth, 0.11f, 29), bias = ramp(n), out(batches * m * n);
+  std::vector<float> a = ramp(batches * m * depth), b = ramp(n * depth, 0.11f, 29), bias = ramp(n),
+                     out(batches * m * n);
   Maker k(KernelKind::contraction, {P, P, P, R}, {batches, m, n, depth});
-  const ScalarValue left = k.load(a, {m * depth, depth, 0, 1}), right = k.load(b, {0, 0, depth, 1});   // b is (n, k)
+  const ScalarValue left = k.load(a, {m * depth, depth, 0, 1}), right = k.load(b, {0, 0, depth, 1});  // b is (n, k)
   const ScalarValue sum = k.s.add(k.s.contract(left, right), k.load(bias, {0, 0, 1, 0}));
   k.store(k.s.max(sum, k.s.imm(0, sum)), out, {m * n, n, 1, 0});
   k.run();
@@ -304,7 +320,8 @@ TEST_CASE("reference: contraction with bias and relu, over tile borders, transpo
     for (std::int64_t j = 0; j < n; ++j) {
       double total = 0;
       for (std::int64_t p = 0; p < depth; ++p)
-        total += static_cast<double>(a[static_cast<std::size_t>(i * depth + p)]) * b[static_cast<std::size_t>(j * depth + p)];
+        total += static_cast<double>(a[static_cast<std::size_t>(i * depth + p)]) *
+                 b[static_cast<std::size_t>(j * depth + p)];
       const float expected = static_cast<float>(total) + bias[static_cast<std::size_t>(j)];
       REQUIRE(out[static_cast<std::size_t>(i * n + j)] == std::max(expected, 0.0f));
     }
@@ -313,7 +330,8 @@ TEST_CASE("reference: contraction with bias and relu, over tile borders, transpo
 
 TEST_CASE("reference: contraction with factors that are computed first") {
   constexpr std::int64_t m = 65, n = 19, depth = 70;
-  std::vector<float> a = ramp(m * depth), scale = ramp(depth, 0.3f, 11), shift = ramp(m), b = ramp(n * depth, 0.11f, 29), out(m * n);
+  std::vector<float> a = ramp(m * depth), scale = ramp(depth, 0.3f, 11), shift = ramp(m),
+                     b = ramp(n * depth, 0.11f, 29), out(m * n);
   std::vector<std::int32_t> mask(n * depth);
   for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = i % 3 != 0;
   Maker k(KernelKind::contraction, {P, P, R}, {m, n, depth});
@@ -325,8 +343,10 @@ TEST_CASE("reference: contraction with factors that are computed first") {
     for (std::int64_t j = 0; j < n; ++j) {
       double total = 0;
       for (std::int64_t p = 0; p < depth; ++p) {
-        const float factor = std::fma(a[static_cast<std::size_t>(i * depth + p)], scale[static_cast<std::size_t>(p)], shift[static_cast<std::size_t>(i)]);
-        total += static_cast<double>(factor) * (b[static_cast<std::size_t>(j * depth + p)] * static_cast<float>(mask[static_cast<std::size_t>(j * depth + p)]));
+        const float factor = std::fma(a[static_cast<std::size_t>(i * depth + p)], scale[static_cast<std::size_t>(p)],
+                                      shift[static_cast<std::size_t>(i)]);
+        total += static_cast<double>(factor) * (b[static_cast<std::size_t>(j * depth + p)] *
+                                                static_cast<float>(mask[static_cast<std::size_t>(j * depth + p)]));
       }
       REQUIRE(out[static_cast<std::size_t>(i * n + j)] == Approx(total).epsilon(1e-6).margin(1e-6));
     }
@@ -335,8 +355,8 @@ TEST_CASE("reference: contraction with factors that are computed first") {
 
 TEST_CASE("reference: integer contraction wraps, and one over nothing is zero") {
   for (std::int64_t depth : {0, 100}) {
-    std::vector<std::int32_t> a(static_cast<std::size_t>(3 * depth), 1 << 20), b(static_cast<std::size_t>(depth * 2), (1 << 10) + 1),
-        out(6, -1);
+    std::vector<std::int32_t> a(static_cast<std::size_t>(3 * depth), 1 << 20),
+        b(static_cast<std::size_t>(depth * 2), (1 << 10) + 1), out(6, -1);
     Maker k(KernelKind::contraction, {P, P, R}, {3, 2, depth});
     const ScalarValue left = k.load(a, {depth, 0, 1}), right = k.load(b, {0, 1, 2});
     k.store(k.s.contract(left, right), out, {2, 1, 0});
@@ -354,10 +374,12 @@ TEST_CASE("reference: gather, and its error when an index is out of range") {
   k.store(k.gather(table, {0, 1}, rows, columns, k.load(index, {1, 0})), out, {columns, 1});
   k.kernel.body = k.s.body();
   ReferenceBackend backend;
-  const auto launch = backend.compile(k.kernel, {})->bind(k.geometry);   // the executable is gone: the launch needs it no more
+  const auto launch =
+      backend.compile(k.kernel, {})->bind(k.geometry);  // the executable is gone: the launch needs it no more
   const auto check = [&] {
     for (std::size_t i = 0; i < count; ++i)
-      for (std::size_t j = 0; j < columns; ++j) REQUIRE(out[i * columns + j] == table[static_cast<std::size_t>(index[i]) * columns + j]);
+      for (std::size_t j = 0; j < columns; ++j)
+        REQUIRE(out[i * columns + j] == table[static_cast<std::size_t>(index[i]) * columns + j]);
   };
   launch->run(k.operands.data());
   check();
@@ -376,7 +398,9 @@ TEST_CASE("reference: `index` along lanes, rows and reduced axes") {
   constexpr std::int64_t rows = 3, columns = 100;
   std::vector<std::int64_t> argmax(rows), out(rows * columns);
   std::vector<float> x(rows * columns, 1);
-  x[17] = 2, x[columns + 99] = 2, x[2 * columns] = 2;
+  x[17] = 2;
+  x[columns + 99] = 2;
+  x[2 * columns] = 2;
   Maker k(KernelKind::row, {P, R}, {rows, columns});
   const ScalarValue v = k.load(x, {columns, 1}), none = k.s.imm_int(columns, DType::i64);
   const ScalarValue is_most = k.s.eq(v, k.s.reduce(Prim::reduce_max, v));
@@ -384,7 +408,8 @@ TEST_CASE("reference: `index` along lanes, rows and reduced axes") {
   k.store(k.s.add(k.s.mul(k.s.index(0), k.s.imm_int(1000, DType::i64)), k.s.index(1)), out, {columns, 1});
   k.run();
   CHECK(argmax == std::vector<std::int64_t>{17, 99, 0});
-  for (std::int64_t i = 0; i < rows * columns; ++i) REQUIRE(out[static_cast<std::size_t>(i)] == i / columns * 1000 + i % columns);
+  for (std::int64_t i = 0; i < rows * columns; ++i)
+    REQUIRE(out[static_cast<std::size_t>(i)] == i / columns * 1000 + i % columns);
 }
 
 TEST_CASE("reference: a value that is constant along the row is stored once, or all along it") {

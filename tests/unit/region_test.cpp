@@ -15,7 +15,9 @@ namespace {
 struct Layer {
   Tensor w, b;
 };
-Tensor apply_layer(const Tensor& x, const Layer& layer) { return gelu(matmul(layer_norm(x, {8}, ones({8}), zeros({8})), layer.w) + layer.b) + x; }
+Tensor apply_layer(const Tensor& x, const Layer& layer) {
+  return gelu(matmul(layer_norm(x, {8}, ones({8}), zeros({8})), layer.w) + layer.b) + x;
+}
 
 std::vector<Layer> layers(int count) {
   std::vector<Layer> list;
@@ -47,7 +49,8 @@ std::string repeated(const std::string& layer, int count) {
   for (int i = 0; i < count; ++i) {
     std::string line = layer;
     for (std::size_t at = 0; (at = line.find("IN")) != std::string::npos;) line.replace(at, 2, "%" + std::to_string(i));
-    for (std::size_t at = 0; (at = line.find("OUT")) != std::string::npos;) line.replace(at, 3, "%" + std::to_string(i + 1));
+    for (std::size_t at = 0; (at = line.find("OUT")) != std::string::npos;)
+      line.replace(at, 3, "%" + std::to_string(i + 1));
     text += line;
   }
   return text + "return %" + std::to_string(count) + " }";
@@ -62,7 +65,7 @@ TEST_CASE("outline: repeated blocks become calls of one body", "[region]") {
   CHECK(calls_in(outlined) >= 5);
   verify(outlined);
   CHECK(structurally_equal(inline_calls(outlined), graph));
-  const Graph again = parse_graph(outlined.text());   // bodies are printed once
+  const Graph again = parse_graph(outlined.text());  // bodies are printed once
   CHECK(structurally_equal(again, outlined));
   const Node* first = nullptr;
   for (const Node& node : outlined.nodes())
@@ -76,11 +79,13 @@ TEST_CASE("outline: near misses stay as they are", "[region]") {
   const std::string layer = "OUT: f32[4, 8] = add(tanh(mul(add(matmul(IN, %w), 1), 2)), IN) ";
   SECTION("two repeats are too few") { CHECK(calls_in(Outline{}(parse_graph(repeated(layer, 2)))) == 0); }
   SECTION("a chain of maps is one kernel and must not be cut") {
-    CHECK(calls_in(Outline{}(parse_graph(repeated("OUT: f32[4, 8] = add(tanh(mul(add(exp(IN), 1), 2)), IN) ", 10)))) == 0);
+    CHECK(calls_in(Outline{}(parse_graph(repeated("OUT: f32[4, 8] = add(tanh(mul(add(exp(IN), 1), 2)), IN) ", 10)))) ==
+          0);
   }
   SECTION("blocks that differ in a number") {
     std::string text = repeated(layer, 6);
-    for (std::size_t at = 0, i = 0; (at = text.find(", 2))", at)) != std::string::npos; at += 4, ++i) text.replace(at, 5, ", " + std::to_string(i + 3) + "))");
+    for (std::size_t at = 0, i = 0; (at = text.find(", 2))", at)) != std::string::npos; at += 4, ++i)
+      text.replace(at, 5, ", " + std::to_string(i + 3) + "))");
     CHECK(calls_in(Outline{}(parse_graph(text))) == 0);
   }
 }
@@ -102,7 +107,8 @@ TEST_CASE("region: unmarked layers are found, compiled once, and right", "[regio
 }
 
 TEST_CASE("region: all layers share the two halves of a derivative, the first one too", "[region]") {
-  // The first layer's input needs no gradient. With many layers it takes the body of the others; with few it has its own.
+  // The first layer's input needs no gradient. With many layers it takes the body of the others; with few it has its
+  // own.
   const auto loss = [](Tensor x, const std::vector<Layer>& list) { return sum(square(deep(x, list))); };
   auto block = jit::region([](Tensor x, const Layer& layer) { return apply_layer(x, layer); });
   const auto marked_loss = [&](Tensor x, const std::vector<Layer>& list) {
@@ -113,14 +119,16 @@ TEST_CASE("region: all layers share the two halves of a derivative, the first on
   for (const int count : {4, 12}) {
     const auto list = layers(count);
     auto found = jit::compile([&](Tensor y, const std::vector<Layer>& ps) { return jit::grad<1>(loss)(y, ps); });
-    auto marked = jit::compile([&](Tensor y, const std::vector<Layer>& ps) { return jit::grad<1>(marked_loss)(y, ps); });
+    auto marked =
+        jit::compile([&](Tensor y, const std::vector<Layer>& ps) { return jit::grad<1>(marked_loss)(y, ps); });
     auto whole = jit::compile([&](Tensor y, const std::vector<Layer>& ps) { return jit::grad<1>(loss)(y, ps); });
     const auto a = found(x, list), b = marked(x, list);
     Context::get().outlines = false;
     const auto c = whole(x, list);
     Context::get().outlines = true;
     CHECK(whole.stats().regions == 0);
-    CHECK(marked.stats().regions == (count == 12 ? 2 : 3));   // of three: the forward body saves the same for both derivatives
+    CHECK(marked.stats().regions ==
+          (count == 12 ? 2 : 3));  // of three: the forward body saves the same for both derivatives
     for (std::size_t i = 0; i < list.size(); ++i) {
       check_close(a[i].w, c[i].w, 1e-3);
       check_close(a[i].b, c[i].b, 1e-3);
@@ -161,7 +169,8 @@ TEST_CASE("region: gradients through found and marked layers", "[region]") {
   })(x, list);
   for (int call = 0; call < 2; ++call) {
     auto found = jit::compile([&](Tensor x, const std::vector<Layer>& list) { return jit::grad<0, 1>(loss)(x, list); });
-    auto marked = jit::compile([&](Tensor x, const std::vector<Layer>& list) { return jit::grad<0, 1>(marked_loss)(x, list); });
+    auto marked =
+        jit::compile([&](Tensor x, const std::vector<Layer>& list) { return jit::grad<0, 1>(marked_loss)(x, list); });
     auto a = found(x, list), b = marked(x, list);
     check_close(std::get<0>(a), std::get<0>(reference), 1e-3);
     check_close(std::get<0>(b), std::get<0>(reference), 1e-3);
@@ -179,7 +188,9 @@ TEST_CASE("region: second derivatives", "[region]") {
     for (int i = 0; i < 2; ++i) x = sin(x) * x;
     return sum(x);
   };
-  auto second = [](auto f) { return jit::compile([f](Tensor x) { return jit::grad([f](Tensor y) { return sum(jit::grad(f)(y)); })(x); }); };
+  auto second = [](auto f) {
+    return jit::compile([f](Tensor x) { return jit::grad([f](Tensor y) { return sum(jit::grad(f)(y)); })(x); });
+  };
   Tensor x = randn({5});
   check_close(second(f)(x), second(plain)(x), 1e-4);
 }
@@ -187,14 +198,16 @@ TEST_CASE("region: second derivatives", "[region]") {
 TEST_CASE("region: calls of one kind share a body; a function without captures is not run at each", "[region]") {
   static int traced = 0;
   traced = 0;
-  auto block = jit::region([](Tensor x, Tensor w, Scalar s) {
-    ++traced;
-    return std::pair{matmul(x, w) * s, sum(x)};
-  }, "block");
+  auto block = jit::region(
+      [](Tensor x, Tensor w, Scalar s) {
+        ++traced;
+        return std::pair{matmul(x, w) * s, sum(x)};
+      },
+      "block");
   auto f = jit::compile([&](Tensor x, Tensor w, Scalar s) {
     auto [a, sum_a] = block(x, w, s);
     auto [b, sum_b] = block(a, w, 2.f);
-    auto [c, sum_c] = block(b(slice(0, 2)), w, s);   // another shape: another body
+    auto [c, sum_c] = block(b(slice(0, 2)), w, s);  // another shape: another body
     return std::tuple{c, sum_a + sum_b + sum_c};
   });
   Tensor x = randn({4, 3}), w = randn({3, 3});
@@ -210,7 +223,7 @@ TEST_CASE("region: calls of one kind share a body; a function without captures i
     return y;
   });
   deep_block(x, w);
-  CHECK(traced == 3);   // calls 1, 2 and 16
+  CHECK(traced == 3);  // calls 1, 2 and 16
   CHECK(deep_block.stats().regions == 1);
 }
 
@@ -226,7 +239,7 @@ TEST_CASE("region: what a function captures may change between two calls", "[reg
       return block(block(y));
     });
     check_close(f(x, full({3}, 2.f), full({3}, 5.f)), full({3}, 50.f));
-    CHECK(f.stats().regions == 1);   // the tensor is an operand
+    CHECK(f.stats().regions == 1);  // the tensor is an operand
   }
   SECTION("a ready tensor") {
     Tensor w = full({3}, 2.f);
@@ -283,8 +296,9 @@ TEST_CASE("region: what a function without captures reads is checked at calls 2,
       return y;
     });
   };
-  check_close(model(2)(zeros({2})), full({2}, 136.f));   // seen at the second call: run at each from there on
-  CHECK_THROWS_WITH(model(6)(zeros({2})), Catch::Contains("changed between two calls") && Catch::Contains("region_test.cpp"));
+  check_close(model(2)(zeros({2})), full({2}, 136.f));  // seen at the second call: run at each from there on
+  CHECK_THROWS_WITH(model(6)(zeros({2})),
+                    Catch::Contains("changed between two calls") && Catch::Contains("region_test.cpp"));
   check_close(model(17)(zeros({2})), full({2}, 16.f));
 }
 
@@ -335,7 +349,7 @@ TEST_CASE("region: a captured Variable that is also an argument", "[region]") {
       x = x + block(p) * 1000;
       return x + block(q);
     });
-    check_close(f(zeros({}), w, v), full({}, 11 * 1000.f + 42));   // v: 10, then 11, then 21, twice
+    check_close(f(zeros({}), w, v), full({}, 11 * 1000.f + 42));  // v: 10, then 11, then 21, twice
     CHECK(item<float>(v.value()) == 21);
     CHECK(item<float>(w.value()) == 1);
   }
@@ -399,10 +413,13 @@ TEST_CASE("region: gradients at symbolic extents", "[region]") {
     CHECK(step.stats().compiles == 2);
   }
   SECTION("in loops and branches") {
-    auto g = jit::compile(jit::grad([=](Tensor x) {
-      const Tensor y = jit::fori_loop(0, 3, [=](Scalar, Tensor h) { return block(h) + h; }, x);
-      return sum(jit::cond(sum(y) > 0, [=](Tensor h) { return block(h); }, [=](Tensor h) { return block(h * 2); }, y));
-    }), {.dynamic = jit::Dynamic::always});
+    auto g =
+        jit::compile(jit::grad([=](Tensor x) {
+                       const Tensor y = jit::fori_loop(0, 3, [=](Scalar, Tensor h) { return block(h) + h; }, x);
+                       return sum(jit::cond(
+                           sum(y) > 0, [=](Tensor h) { return block(h); }, [=](Tensor h) { return block(h * 2); }, y));
+                     }),
+                     {.dynamic = jit::Dynamic::always});
     for (int n : {3, 5}) {
       const Tensor x = abs(randn({n})) + 0.1f;
       const auto plain = [](Tensor y) {

@@ -1,4 +1,5 @@
-// Keeping or computing again: the minimum cut, the pass as text, the order of steps, and the memory budget of compile().
+// Keeping or computing again: the minimum cut, the pass as text, the order of steps, and the memory budget of
+// compile().
 #include "pass_checks.hpp"
 
 #include <sinter/passes/minimum_cut.hpp>
@@ -44,7 +45,8 @@ const auto smooth = [](Tensor h, Tensor w) { return Tensor(tanh(matmul(h, w))); 
 
 /// Loss and gradients under a budget are those without, bit for bit; gives the peaks.
 template <class F>
-std::pair<std::int64_t, std::int64_t> peaks_under(double share, const F& f, const Tensor& x, const std::vector<Tensor>& weights) {
+std::pair<std::int64_t, std::int64_t> peaks_under(double share, const F& f, const Tensor& x,
+                                                  const std::vector<Tensor>& weights) {
   auto plain = jit::compile(f);
   auto [loss, gradients] = plain(x, weights);
   const std::int64_t peak = plain.stats().peak_bytes;
@@ -70,11 +72,11 @@ TEST_CASE("minimum cut: the smallest of several, and the one nearest to the sink
   network.add_edge(c, FlowNetwork::sink, 7);
   CHECK(network.cut() == 7);
   CHECK_FALSE(network.is_sink_side(a));
-  CHECK_FALSE(network.is_sink_side(c));   // the edge behind c is as small as the two in front of it
+  CHECK_FALSE(network.is_sink_side(c));  // the edge behind c is as small as the two in front of it
   FlowNetwork endless;
   endless.add_edge(FlowNetwork::source, FlowNetwork::sink, FlowNetwork::unlimited);
   CHECK(endless.cut() == FlowNetwork::unlimited);
-  FlowNetwork crossed;   // the first path must be taken back in part
+  FlowNetwork crossed;  // the first path must be taken back in part
   const auto p = crossed.add_vertex(), q = crossed.add_vertex();
   crossed.add_edge(FlowNetwork::source, p, 1);
   crossed.add_edge(FlowNetwork::source, q, 1);
@@ -86,38 +88,49 @@ TEST_CASE("minimum cut: the smallest of several, and the one nearest to the sink
 
 TEST_CASE("rematerialise: what is cheap comes again behind a barrier", "[passes]") {
   const char* in = "%x: f32[64, 8], %w: f32[8, 8]";
-  // exp(x) is held while most is held, and wanted long after; its copy waits for what is computed right before it is wanted.
-  const Graph made = Rematerialise{.price = 1 << 10}(parse_graph(graph_text(
-      in, "%e = exp(%x); %p = matmul(%e, %w); %q = exp(%p); %r = matmul(%q, %w); %s = matmul(%r, %w); %t = exp(%s); return add(matmul(%t, %w), %e)")));
+  // exp(x) is held while most is held, and wanted long after; its copy waits for what is computed right before it is
+  // wanted.
+  const Graph made = Rematerialise{.price = 1 << 10}(
+      parse_graph(graph_text(in,
+                             "%e = exp(%x); %p = matmul(%e, %w); %q = exp(%p); %r = matmul(%q, %w); %s = matmul(%r, "
+                             "%w); %t = exp(%s); return add(matmul(%t, %w), %e)")));
   INFO(made.text());
   CHECK_NOTHROW(verify(made));
-  check_equal(made, parse_graph(graph_text(
-                        in, "%e = exp(%x); %p = matmul(%e, %w); %q = exp(%p); %r = matmul(%q, %w); %s = matmul(%r, %w); %t = exp(%s); %u = matmul(%t, %w);"
-                            "%f = slice(%u) {shape=[0, 0], limits=[1, 1], steps=[1, 1]}; return add(%u, exp(barrier(%x, reshape(%f) {shape=[]})))")));
+  check_equal(made, parse_graph(graph_text(in,
+                                           "%e = exp(%x); %p = matmul(%e, %w); %q = exp(%p); %r = matmul(%q, %w); %s = "
+                                           "matmul(%r, %w); %t = exp(%s); %u = matmul(%t, %w);"
+                                           "%f = slice(%u) {shape=[0, 0], limits=[1, 1], steps=[1, 1]}; return add(%u, "
+                                           "exp(barrier(%x, reshape(%f) {shape=[]})))")));
 }
 
 TEST_CASE("rematerialise leaves what must not or need not run again", "[passes]") {
   const char* in = "%x: f32[64, 8], %w: f32[8, 8]";
-  const char* behind = "%p = matmul(%e, %w); %q = exp(%p); %r = matmul(%q, %w); %s = matmul(%r, %w); return add(matmul(%s, %w), %e)";
+  const char* behind =
+      "%p = matmul(%e, %w); %q = exp(%p); %r = matmul(%q, %w); %s = matmul(%r, %w); return add(matmul(%s, %w), %e)";
   const auto program = [&](const char* value) { return std::string(value) + behind; };
   // At no price nothing runs twice.
   expect_unchanged(Rematerialise{.price = 0}, in, program("%e = exp(%x); "));
   // A product stays, unless it is asked for.
   expect_unchanged(Rematerialise{.price = 1 << 20}, in, program("%e = matmul(%x, %w); "));
-  const Graph again = Rematerialise{.price = 1 << 20, .products = Products::recomputed}(parse_graph(graph_text(in, program("%e = matmul(%x, %w); "))));
+  const Graph again = Rematerialise{.price = 1 << 20, .products = Products::recomputed}(
+      parse_graph(graph_text(in, program("%e = matmul(%x, %w); "))));
   CHECK_NOTHROW(verify(again));
   CHECK(again.nodes().size() == parse_graph(graph_text(in, program("%e = matmul(%x, %w); "))).nodes().size() + 1);
   // A product with a reader besides the sum does not contract with it: taking that reader away would change the bits.
-  expect_unchanged(Rematerialise{.price = 1 << 20}, in, program("%e = mul(%x, %x); %a = add(%e, %x); %b = matmul(%a, %w); "));
+  expect_unchanged(Rematerialise{.price = 1 << 20}, in,
+                   program("%e = mul(%x, %x); %a = add(%e, %x); %b = matmul(%a, %w); "));
   // Values of the host and effects are not repeated.
-  expect_unchanged(Rematerialise{.price = 1 << 20}, "%x: f32[64, 8], %w: f32[8, 8], %i: i64[64]", program("%e = scatter_add(%i, %x) {shape=[64, 8], axes=[0]}; "));
+  expect_unchanged(Rematerialise{.price = 1 << 20}, "%x: f32[64, 8], %w: f32[8, 8], %i: i64[64]",
+                   program("%e = scatter_add(%i, %x) {shape=[64, 8], axes=[0]}; "));
   expect_unchanged(Rematerialise{.price = 1 << 20}, in, "return exp(%x), matmul(%x, %w)");
 }
 
 TEST_CASE("random numbers that come again are the same", "[passes]") {
   const char* in = "%k: i64[], %n: i64[], %x: f32[64, 8], %w: f32[8, 64], %v: f32[64, 8]";
-  const char* text = "%b = cast(random_bits(%k, %n) {shape=[64, 8]}) {dtype=f32}; %p = matmul(mul(%x, %b), %w); %q = exp(%p); %r = matmul(%q, %v);"
-                     "%s = matmul(%r, %w); return add(matmul(%s, %v), %b)";
+  const char* text =
+      "%b = cast(random_bits(%k, %n) {shape=[64, 8]}) {dtype=f32}; %p = matmul(mul(%x, %b), %w); %q = exp(%p); %r = "
+      "matmul(%q, %v);"
+      "%s = matmul(%r, %w); return add(matmul(%s, %v), %b)";
   const Graph made = Rematerialise{.price = 1 << 20}(parse_graph(graph_text(in, text)));
   INFO(made.text());
   CHECK_NOTHROW(verify(made));
@@ -207,12 +220,15 @@ TEST_CASE("memory budget: what cannot be met says what can") {
   const Tensor x = batch_of(64, 16);
   const auto weights = weights_of(6, 16, 2);
   auto f = jit::compile(training(smooth), {.memory_budget = 1000});
-  CHECK_THROWS_WITH(f(x, weights), Catch::Contains("memory_budget is 1000 bytes") && Catch::Contains("not less than") && Catch::Contains("give at least"));
+  CHECK_THROWS_WITH(f(x, weights), Catch::Contains("memory_budget is 1000 bytes") && Catch::Contains("not less than") &&
+                                       Catch::Contains("give at least"));
   CHECK_THROWS_WITH(jit::compile(training(smooth), {.memory_budget = -1}), Catch::Contains("memory_budget is -1"));
-  CHECK_THROWS_WITH(jit::compile(training(smooth), {.backend = "noop", .memory_budget = 1 << 20}), Catch::Contains("contradicts the back end 'noop'"));
+  CHECK_THROWS_WITH(jit::compile(training(smooth), {.backend = "noop", .memory_budget = 1 << 20}),
+                    Catch::Contains("contradicts the back end 'noop'"));
   // A budget that is met anyway changes nothing.
   auto plain = jit::compile(training(smooth)), ample = jit::compile(training(smooth), {.memory_budget = 1 << 30});
-  plain(x, weights), ample(x, weights);
+  plain(x, weights);
+  ample(x, weights);
   CHECK(ample.stats().peak_bytes == plain.stats().peak_bytes);
   CHECK(ample.stats().kernels == plain.stats().kernels);
 }

@@ -1,5 +1,5 @@
-// Every rewrite rule: a case that fires and a near miss; and each case evaluated over NaN, infinities, both zeros and other
-// numbers, where before and after must agree to the bit.
+// Every rewrite rule: a case that fires and a near miss; and each case evaluated over NaN, infinities, both zeros and
+// other numbers, where before and after must agree to the bit.
 #include "../graph_evaluator.hpp"
 #include "pass_checks.hpp"
 
@@ -42,28 +42,33 @@ constexpr RuleRow canonical_rows[] = {
     {"one-over", f, "div(1, %x)", "reciprocal(%x)", f, "div(2, %x)"},
     {"times-minus-one", f, "mul(%x, -1)", "neg(%x)", f, "mul(%x, -2)"},
     {"cast-to-itself", f, "cast(%x) {dtype=f32}", "%x", f, "cast(%x) {dtype=f64}"},
-    {"reshape-to-itself", "%x: f32[3, 4]", "reshape(%x) {shape=[3, 4]}", "%x", "%x: f32[3, 4]", "reshape(%x) {shape=[4, 3]}"},
-    {"expand-to-itself", "%x: f32[3, s0]", "expand(%x) {shape=[3, s0]}", "%x", "%x: f32[3, s0]", "expand(%x) {shape=[1, 3, s0]}"},
-    {"permute-nothing", "%x: f32[3, 4]", "permute(%x) {axes=[0, 1]}", "%x", "%x: f32[3, 3]", "permute(%x) {axes=[1, 0]}"},
+    {"reshape-to-itself", "%x: f32[3, 4]", "reshape(%x) {shape=[3, 4]}", "%x", "%x: f32[3, 4]",
+     "reshape(%x) {shape=[4, 3]}"},
+    {"expand-to-itself", "%x: f32[3, s0]", "expand(%x) {shape=[3, s0]}", "%x", "%x: f32[3, s0]",
+     "expand(%x) {shape=[1, 3, s0]}"},
+    {"permute-nothing", "%x: f32[3, 4]", "permute(%x) {axes=[0, 1]}", "%x", "%x: f32[3, 3]",
+     "permute(%x) {axes=[1, 0]}"},
     {"slice-everything", "%x: f32[s0]", "slice(%x) {shape=[0], limits=[s0], steps=[1]}", "%x", "%x: f32[5]",
      "slice(%x) {shape=[0], limits=[5], steps=[2]}"},
     {"literal-right", f, "add(2, %x)", "add(%x, 2)", f, "sub(2, %x)"},
-    {"implicit-broadcast", "%x: f32[3, 4], %y: f32[4]", "add(%x, expand(%y) {shape=[3, 4]})", "add(%x, %y)", "%x: f32[1], %y: f32[4]",
-     "add(%x, expand(%y) {shape=[3, 4]})"},
+    {"implicit-broadcast", "%x: f32[3, 4], %y: f32[4]", "add(%x, expand(%y) {shape=[3, 4]})", "add(%x, %y)",
+     "%x: f32[1], %y: f32[4]", "add(%x, expand(%y) {shape=[3, 4]})"},
     {"implicit-broadcast", f, "add(%x, full {shape=[3], value=2, dtype=f32})", "add(%x, 2)", "%x: f32[], %y: f32[]",
      "add(%x, full {shape=[3], value=2, dtype=f32})"},
 };
 
 constexpr RuleRow fold_rows[] = {
-    {"fold-empty", "%x: f32[2, 0]", "softmax(permute(exp(%x)) {axes=[1, 0]}) {axes=[0]}", "full {shape=[0, 2], dtype=f32}", "%x: f32[2, 1]", "permute(exp(%x)) {axes=[1, 0]}"},
-    {"fold-empty", "%x: f32[2, 0], %y: f32[0, 3]", "matmul(%x, %y)", "full {shape=[2, 3], dtype=f32}", "%x: f32[2, 1], %y: f32[1, 3]", "matmul(%x, %y)"},
+    {"fold-empty", "%x: f32[2, 0]", "softmax(permute(exp(%x)) {axes=[1, 0]}) {axes=[0]}",
+     "full {shape=[0, 2], dtype=f32}", "%x: f32[2, 1]", "permute(exp(%x)) {axes=[1, 0]}"},
+    {"fold-empty", "%x: f32[2, 0], %y: f32[0, 3]", "matmul(%x, %y)", "full {shape=[2, 3], dtype=f32}",
+     "%x: f32[2, 1], %y: f32[1, 3]", "matmul(%x, %y)"},
     {"fold-elementwise", f, "add(%x, exp(full {dtype=f32}))", "add(%x, 1)", f, "add(%x, exp(%y))"},
     {"fold-view", f, "add(%x, reshape(full {shape=[1, 3], value=2, dtype=f32}) {shape=[3]})", "add(%x, 2)", f,
      "matmul(reshape(%x) {shape=[1, 3]}, reshape(%y) {shape=[3, 1]})"},
     {"fold-reduction", f, "add(%x, sum(full {shape=[7], dtype=f32}) {axes=[0]})", "add(%x, 0)", f,
      "add(%x, sum(full {shape=[7], value=0.1, dtype=f32}) {axes=[0]})"},
-    {"fold-reduction", "%x: f32[s0]", "amax(full {shape=[s0], value=3, dtype=f32}) {axes=[0]}", "full {value=3, dtype=f32}",
-     "%x: f32[s0]", "amax(full {shape=[s0 - 2], value=3, dtype=f32}) {axes=[0]}"},
+    {"fold-reduction", "%x: f32[s0]", "amax(full {shape=[s0], value=3, dtype=f32}) {axes=[0]}",
+     "full {value=3, dtype=f32}", "%x: f32[s0]", "amax(full {shape=[s0 - 2], value=3, dtype=f32}) {axes=[0]}"},
     {"fold-constant", f, "%k: f32[] = constant {data=[2.5]}; return add(%x, %k)", "add(%x, 2.5)", f,
      "%k: f32[3] = constant {data=[2.5, 1, 2]}; return add(%x, %k)"},
 };
@@ -85,8 +90,8 @@ constexpr RuleRow sum_rows[] = {
 
 constexpr RuleRow product_rows[] = {
     {"mul-one", f, "mul(%x, 1)", "%x", f, "mul(%x, 2)"},
-    {"mul-one", "%x: f32[3]", "mul(%x, full {shape=[2, 1], value=1, dtype=f32})", "expand(%x) {shape=[2, 3]}", "%x: f32[3]",
-     "mul(%x, full {shape=[2, 1], value=2, dtype=f32})"},
+    {"mul-one", "%x: f32[3]", "mul(%x, full {shape=[2, 1], value=1, dtype=f32})", "expand(%x) {shape=[2, 3]}",
+     "%x: f32[3]", "mul(%x, full {shape=[2, 1], value=2, dtype=f32})"},
     {"mul-zero", i, "mul(%x, 0)", "full {shape=[3], dtype=i32}", f, "mul(%x, 0)"},
     {"mul-neg-neg", f, "mul(neg(%x), neg(%y))", "mul(%x, %y)", f, "mul(neg(%x), %y)"},
     {"mul-neg-literal", f, "mul(neg(%x), 3)", "mul(%x, -3)", f, "mul(neg(%x), %y)"},
@@ -113,7 +118,8 @@ constexpr RuleRow choice_rows[] = {
     {"maximum-lowest", f, "maximum(%x, -inf)", "%x", f, "maximum(%x, inf)"},
     {"minimum-highest", f, "minimum(%x, inf)", "%x", f, "minimum(%x, -inf)"},
     {"where-same", choice, "where(%x, %y, %y)", "%y", choice, "where(%x, %y, %z)"},
-    {"where-same", "%x: bool[2, 1], %y: f32[3]", "where(%x, %y, %y)", "expand(%y) {shape=[2, 3]}", choice, "where(%x, %z, %y)"},
+    {"where-same", "%x: bool[2, 1], %y: f32[3]", "where(%x, %y, %y)", "expand(%y) {shape=[2, 3]}", choice,
+     "where(%x, %z, %y)"},
     {"where-true", f, "where(full {dtype=bool, integer=1}, %x, %y)", "%x", choice, "where(%x, %y, 1)"},
     {"where-false", f, "where(full {dtype=bool}, %x, %y)", "%y", choice, "where(%x, 0, %y)"},
     {"where-not", choice, "where(not(%x), %y, %z)", "where(%x, %z, %y)", choice, "where(%x, neg(%z), %y)"},
@@ -145,31 +151,39 @@ constexpr RuleRow logic_rows[] = {
 
 constexpr const char* m = "%x: f32[3, 4, 5]";
 constexpr RuleRow structure_rows[] = {
-    {"cast-cast", i, "cast(cast(%x) {dtype=i64}) {dtype=f32}", "cast(%x) {dtype=f32}", i, "cast(cast(%x) {dtype=f32}) {dtype=f64}"},
+    {"cast-cast", i, "cast(cast(%x) {dtype=i64}) {dtype=f32}", "cast(%x) {dtype=f32}", i,
+     "cast(cast(%x) {dtype=f32}) {dtype=f64}"},
     {"cast-cast", f, "cast(cast(%x) {dtype=f64}) {dtype=f32}", "%x", f, "cast(cast(%x) {dtype=i32}) {dtype=f32}"},
     {"reshape-reshape", m, "reshape(reshape(%x) {shape=[60]}) {shape=[12, 5]}", "reshape(%x) {shape=[12, 5]}", m,
      "reshape(permute(%x) {axes=[1, 0, 2]}) {shape=[60]}"},
-    {"expand-expand", "%x: f32[3, 1]", "expand(expand(%x) {shape=[3, 4]}) {shape=[2, 3, 4]}", "expand(%x) {shape=[2, 3, 4]}",
-     "%x: f32[3, 1]", "reshape(expand(%x) {shape=[3, 4]}) {shape=[12]}"},
+    {"expand-expand", "%x: f32[3, 1]", "expand(expand(%x) {shape=[3, 4]}) {shape=[2, 3, 4]}",
+     "expand(%x) {shape=[2, 3, 4]}", "%x: f32[3, 1]", "reshape(expand(%x) {shape=[3, 4]}) {shape=[12]}"},
     {"permute-permute", m, "permute(permute(%x) {axes=[1, 2, 0]}) {axes=[0, 2, 1]}", "permute(%x) {axes=[1, 0, 2]}", m,
      "permute(neg(permute(%x) {axes=[1, 2, 0]})) {axes=[0, 2, 1]}"},
-    {"permute-permute", m, "permute(permute(%x) {axes=[1, 2, 0]}) {axes=[2, 0, 1]}", "%x", m, "permute(%x) {axes=[2, 0, 1]}"},
-    {"slice-slice", "%x: f32[20]", "slice(slice(%x) {shape=[1], limits=[20], steps=[2]}) {shape=[1], limits=[10], steps=[3]}",
+    {"permute-permute", m, "permute(permute(%x) {axes=[1, 2, 0]}) {axes=[2, 0, 1]}", "%x", m,
+     "permute(%x) {axes=[2, 0, 1]}"},
+    {"slice-slice", "%x: f32[20]",
+     "slice(slice(%x) {shape=[1], limits=[20], steps=[2]}) {shape=[1], limits=[10], steps=[3]}",
      "slice(%x) {shape=[3], limits=[20], steps=[6]}", "%x: f32[s0]",
      "slice(slice(%x) {shape=[1], limits=[s0], steps=[1]}) {shape=[0], limits=[s0 - 1], steps=[3]}"},
-    {"slice-slice", "%x: f32[s0]", "slice(slice(%x) {shape=[1], limits=[s0], steps=[1]}) {shape=[2], limits=[s0 - 1], steps=[1]}",
+    {"slice-slice", "%x: f32[s0]",
+     "slice(slice(%x) {shape=[1], limits=[s0], steps=[1]}) {shape=[2], limits=[s0 - 1], steps=[1]}",
      "slice(%x) {shape=[3], limits=[s0], steps=[1]}", "%x: f32[s0]",
      "slice(slice(%x) {shape=[1], limits=[s0], steps=[2]}) {shape=[0], limits=[floordiv(s0, 2) - 1], steps=[1]}"},
     {"update-everything", f, "update_slice(%x, %y) {shape=[0], steps=[1]}", "%y", "%x: f32[3], %y: f32[2]",
      "update_slice(%x, %y) {shape=[0], steps=[1]}"},
-    {"reduce-unit-axes", "%x: f32[3, 1]", "amax(%x) {axes=[1]}", "reshape(%x) {shape=[3]}", "%x: f32[3, s0]", "amax(%x) {axes=[1]}"},
-    {"reduce-unit-axes", "%x: f32[3, 1]", "sum(%x) {axes=[1]}", "add(reshape(%x) {shape=[3]}, 0)", "%x: f32[3, 2]", "sum(%x) {axes=[1]}"},
-    {"reduce-unit-axes", "%x: i64[3, 1]", "sum(%x) {axes=[1], keepdim}", "%x", "%x: i64[3, 2]", "sum(%x) {axes=[1], keepdim}"},
-    {"reduce-unit-axes", "%x: f32[1, 3, 1, 4]", "prod(%x) {axes=[0, 2, 3]}", "prod(reshape(%x) {shape=[3, 4]}) {axes=[1]}",
-     "%x: f32[1, 3, 1, 4]", "prod(%x) {axes=[1, 3], keepdim}"},
-    {"reduce-unit-axes", "%x: f32[1, 3, 4]", "amin(%x) {axes=[0, 2], keepdim}", "amin(%x) {axes=[2], keepdim}", "%x: f32[1, 3, 4]",
-     "amin(%x) {axes=[1], keepdim}"},
-    {"reduce-twice", m, "sum(sum(%x) {axes=[1]}) {axes=[1]}", "sum(%x) {axes=[1, 2]}", m, "sum(amax(%x) {axes=[1]}) {axes=[1]}"},
+    {"reduce-unit-axes", "%x: f32[3, 1]", "amax(%x) {axes=[1]}", "reshape(%x) {shape=[3]}", "%x: f32[3, s0]",
+     "amax(%x) {axes=[1]}"},
+    {"reduce-unit-axes", "%x: f32[3, 1]", "sum(%x) {axes=[1]}", "add(reshape(%x) {shape=[3]}, 0)", "%x: f32[3, 2]",
+     "sum(%x) {axes=[1]}"},
+    {"reduce-unit-axes", "%x: i64[3, 1]", "sum(%x) {axes=[1], keepdim}", "%x", "%x: i64[3, 2]",
+     "sum(%x) {axes=[1], keepdim}"},
+    {"reduce-unit-axes", "%x: f32[1, 3, 1, 4]", "prod(%x) {axes=[0, 2, 3]}",
+     "prod(reshape(%x) {shape=[3, 4]}) {axes=[1]}", "%x: f32[1, 3, 1, 4]", "prod(%x) {axes=[1, 3], keepdim}"},
+    {"reduce-unit-axes", "%x: f32[1, 3, 4]", "amin(%x) {axes=[0, 2], keepdim}", "amin(%x) {axes=[2], keepdim}",
+     "%x: f32[1, 3, 4]", "amin(%x) {axes=[1], keepdim}"},
+    {"reduce-twice", m, "sum(sum(%x) {axes=[1]}) {axes=[1]}", "sum(%x) {axes=[1, 2]}", m,
+     "sum(amax(%x) {axes=[1]}) {axes=[1]}"},
     {"reduce-twice", m, "sum(sum(%x) {axes=[0], keepdim}) {axes=[2], keepdim}", "sum(%x) {axes=[0, 2], keepdim}", m,
      "sum(neg(sum(%x) {axes=[1], keepdim})) {axes=[2]}"},
 };
@@ -202,11 +216,13 @@ std::vector<oracle::Number> awkward_numbers(DType dtype) {
   if (!is_floating(dtype)) {
     const std::int64_t lowest = std::numeric_limits<std::int32_t>::min();
     std::vector<oracle::Number> out;
-    for (std::int64_t value : std::initializer_list<std::int64_t>{0, 1, -1, 7, -8, -1 - lowest, lowest}) out.push_back(static_cast<oracle::Number>(value));
+    for (std::int64_t value : std::initializer_list<std::int64_t>{0, 1, -1, 7, -8, -1 - lowest, lowest})
+      out.push_back(static_cast<oracle::Number>(value));
     return out;
   }
   const float infinity = std::numeric_limits<float>::infinity();
-  return {0.0f, -0.0f, 1.0f, -1.0f, 0.1f, -2.5f, 3e38f, -3e38f, 1e-40f, -1e-45f, 16777217.0f, infinity, -infinity, std::nanf("")};
+  return {0.0f,   -0.0f,  1.0f,    -1.0f,       0.1f,     -2.5f,     3e38f,
+          -3e38f, 1e-40f, -1e-45f, 16777217.0f, infinity, -infinity, std::nanf("")};
 }
 
 /// An input of this type with `number` everywhere; symbols are 6.
@@ -234,11 +250,13 @@ void check_soundness(const RuleRow& row) {
   const double tolerance = std::string_view(row.rule).substr(0, 4) == "pow-" ? 3e-7 : 0;
   while (true) {
     std::vector<oracle::Array> inputs;
-    for (std::size_t k = 0; k < at.size(); ++k) inputs.push_back(filled(before.type(before.inputs()[k]), choices[k][at[k]]));
+    for (std::size_t k = 0; k < at.size(); ++k)
+      inputs.push_back(filled(before.type(before.inputs()[k]), choices[k][at[k]]));
     const oracle::Array a = oracle::evaluate_rounded(before, inputs)[0], z = oracle::evaluate_rounded(after, inputs)[0];
     REQUIRE(a.dtype == z.dtype);
     REQUIRE(a.extents == z.extents);
-    INFO(row.rule << ": " << row.before << " is " << static_cast<double>(a.data.at(0)) << ", simplified " << static_cast<double>(z.data.at(0)));
+    INFO(row.rule << ": " << row.before << " is " << static_cast<double>(a.data.at(0)) << ", simplified "
+                  << static_cast<double>(z.data.at(0)));
     CHECK(same_number(a.data[0], z.data[0], tolerance));
     ++compared_numbers;
     std::size_t k = 0;
@@ -254,7 +272,9 @@ void note_names(std::set<std::string_view>& names, const RuleRow (&rows)[N]) {
 
 }  // namespace
 
-TEST_CASE("canonical rules fire, and stop at their near misses", "[passes]") { check_rows(Canonicalise{}, canonical_rows); }
+TEST_CASE("canonical rules fire, and stop at their near misses", "[passes]") {
+  check_rows(Canonicalise{}, canonical_rows);
+}
 TEST_CASE("folding rules fire, and stop at their near misses", "[passes]") {
   for (const RuleRow& row : fold_rows) {
     INFO(row.rule);
@@ -269,12 +289,17 @@ TEST_CASE("rules of sums fire, and stop at their near misses", "[passes]") { che
 TEST_CASE("rules of products fire, and stop at their near misses", "[passes]") { check_rows(Simplify{}, product_rows); }
 TEST_CASE("rules of choices fire, and stop at their near misses", "[passes]") { check_rows(Simplify{}, choice_rows); }
 TEST_CASE("rules of logic fire, and stop at their near misses", "[passes]") { check_rows(Simplify{}, logic_rows); }
-TEST_CASE("rules of structure fire, and stop at their near misses", "[passes]") { check_rows(Simplify{}, structure_rows); }
+TEST_CASE("rules of structure fire, and stop at their near misses", "[passes]") {
+  check_rows(Simplify{}, structure_rows);
+}
 
 TEST_CASE("every rule has a row", "[passes]") {
   std::set<std::string_view> covered;
-  note_names(covered, canonical_rows), note_names(covered, fold_rows), note_names(covered, sum_rows), note_names(covered, product_rows);
-  note_names(covered, choice_rows), note_names(covered, logic_rows), note_names(covered, structure_rows);
+  note_names(covered, canonical_rows), note_names(covered, fold_rows), note_names(covered, sum_rows),
+      note_names(covered, product_rows);
+  note_names(covered, choice_rows);
+  note_names(covered, logic_rows);
+  note_names(covered, structure_rows);
   rewrite::RuleSet rules;
   rewrite::add_canonical_rules(rules);
   rewrite::add_folding_rules(rules);

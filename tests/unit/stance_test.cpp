@@ -20,7 +20,9 @@ namespace {
 class SinkCapture {
  public:
   SinkCapture() : sink_(Context::get().sink) {
-    Context::get().sink = [this](std::string_view topic, std::string_view line) { lines.push_back(std::string(topic) + ": " + std::string(line)); };
+    Context::get().sink = [this](std::string_view topic, std::string_view line) {
+      lines.push_back(std::string(topic) + ": " + std::string(line));
+    };
   }
   ~SinkCapture() { Context::get().sink = sink_; }
   std::vector<std::string> lines;
@@ -47,8 +49,7 @@ TEST_CASE("stance: guards nest and restore, also past an exception") {
       StanceGuard inner(Stance::force_eager);
       CHECK(jit::current_stance() == Stance::force_eager);
       throw std::runtime_error("x");
-    } catch (const std::runtime_error&) {
-    }
+    } catch (const std::runtime_error&) {}
     CHECK(jit::current_stance() == Stance::fail_on_recompile);
   }
   CHECK(jit::current_stance() == Stance::default_);
@@ -98,7 +99,7 @@ TEST_CASE("stance: fail_on_recompile throws with the guard, and runs what fits")
   auto f = jit::compile([](Tensor x, int k) { return x * k; });
   const int line = __LINE__ - 1;
   StanceGuard guard(Stance::fail_on_recompile);
-  CHECK_NOTHROW(f(ones({2}), 3));   // the first version is no recompile
+  CHECK_NOTHROW(f(ones({2}), 3));  // the first version is no recompile
   std::string text = message_of<RecompileError>([&] { f(ones({2}), 4); });
   CHECK(has(text, "guard 'value' failed"));
   CHECK(has(text, "[stance_test.cpp:" + std::to_string(line) + "]"));
@@ -109,7 +110,7 @@ TEST_CASE("stance: fail_on_recompile throws with the guard, and runs what fits")
   CHECK(has(text, "mark_dynamic"));
   CHECK(f.stats().compiles == 1);
   CHECK(f.stats().eager_calls == 0);
-  CHECK(floats(eval(ones({2}) + 1)) == std::vector<float>{2, 2});   // expressions are not compiled functions
+  CHECK(floats(eval(ones({2}) + 1)) == std::vector<float>{2, 2});  // expressions are not compiled functions
 }
 
 TEST_CASE("stance: with Dynamic::always an extent of 1 has a first version of its own") {
@@ -117,7 +118,7 @@ TEST_CASE("stance: with Dynamic::always an extent of 1 has a first version of it
   StanceGuard guard(Stance::fail_on_recompile);
   for (int n : {4, 1, 7, 1}) CHECK(floats(f(ones({n})))[0] == Approx(1.f / static_cast<float>(n)));
   CHECK(f.stats().compiles == 2);
-  CHECK_THROWS_AS(f(ones({3, 3})), RecompileError);   // near miss: another rank
+  CHECK_THROWS_AS(f(ones({3, 3})), RecompileError);  // near miss: another rank
 }
 
 TEST_CASE("stance: eager_then_compile knows at its first compilation what varies") {
@@ -129,7 +130,7 @@ TEST_CASE("stance: eager_then_compile knows at its first compilation what varies
   for (int n : {4, 5, 2, 9}) CHECK(floats(f(ones({n, 3})))[0] == 2);
   CHECK(f.stats().compiles == 1);
   CHECK(f.stats().eager_calls == 1);
-  auto same = jit::compile([](Tensor x) { return x * 2; });   // near miss: nothing varies, nothing becomes dynamic
+  auto same = jit::compile([](Tensor x) { return x * 2; });  // near miss: nothing varies, nothing becomes dynamic
   same(ones({2, 3}));
   CHECK(has(same.explain(ones({2, 3})).text(), "f32[2, 3] dense"));
 }
@@ -152,7 +153,7 @@ TEST_CASE("stance: a compiled function inside a trace takes no stance") {
   outer.warm_up(ones({2}));
   StanceGuard guard(Stance::fail_on_recompile);
   CHECK(floats(outer(ones({2}))) == std::vector<float>{6, 6});
-  CHECK(floats(outer(ones({2}))) == std::vector<float>{6, 6});   // with the purity check
+  CHECK(floats(outer(ones({2}))) == std::vector<float>{6, 6});  // with the purity check
 }
 
 TEST_CASE("recompile limit: reported once, with the guard and the remedy, then uncompiled") {
@@ -168,7 +169,7 @@ TEST_CASE("recompile limit: reported once, with the guard and the remedy, then u
   CHECK(has(sink.lines[0], "the recompile limit of 2 is reached: guard 'value' failed 3 of 3 times"));
   CHECK(has(sink.lines[0], "expected 2, got 3"));
   CHECK(has(sink.lines[0], "Scalar"));
-  f(ones({2}), 1);   // what is compiled is still used
+  f(ones({2}), 1);  // what is compiled is still used
   CHECK(f.stats().calls == 4);
   {
     StanceGuard guard(Stance::fail_on_recompile);
@@ -189,7 +190,8 @@ TEST_CASE("recompile limit: the guard that failed most is named, not the last") 
   f(ones({2, 2}), 2);
   f(ones({2, 2, 2}), 2);
   REQUIRE(sink.lines.size() == 1);
-  CHECK(has(sink.lines[0], "guard 'value' failed 2 of 4 times") != has(sink.lines[0], "guard 'rank' failed 2 of 4 times"));
+  CHECK(has(sink.lines[0], "guard 'value' failed 2 of 4 times") !=
+        has(sink.lines[0], "guard 'rank' failed 2 of 4 times"));
 }
 
 TEST_CASE("recompile limit: the default allows nine versions; zero allows one; below zero is an error") {
@@ -210,7 +212,9 @@ TEST_CASE("recompile limit: the default allows nine versions; zero allows one; b
 }
 
 TEST_CASE("stance: threads with stances of their own, a registered back end, and resets in between") {
-  jit::register_backend("for threads", [](const Graph& graph, std::span<const Tensor>) { return jit::compile_graph(graph, "reference"); });
+  jit::register_backend("for threads", [](const Graph& graph, std::span<const Tensor>) {
+    return jit::compile_graph(graph, "reference");
+  });
   auto f = jit::compile([](Tensor x, int k) { return x * k; });
   auto g = jit::compile([](Tensor x) { return x + 1; }, {.backend = "for threads"});
   f.warm_up(ones({4}), 1);
@@ -224,9 +228,7 @@ TEST_CASE("stance: threads with stances of their own, a registered back end, and
           const int k = 1 + i % 3, n = 3 + i % 4;
           wrong += floats(f(ones({n}), k)) != std::vector<float>(static_cast<std::size_t>(n), static_cast<float>(k));
           wrong += floats(g(ones({n}))) != std::vector<float>(static_cast<std::size_t>(n), 2);
-        } catch (const RecompileError&) {
-          ++refused;
-        }
+        } catch (const RecompileError&) { ++refused; }
         if (t == 0 && i % 10 == 9) f.reset();
       }
       wrong += jit::current_stance() != static_cast<Stance>(t % 5);

@@ -1,5 +1,5 @@
-// A warm call allocates nothing and takes no lock: every call of the system's allocator and of pthread's mutexes on this
-// thread is counted. Sanitizers bring an allocator of their own and are left alone.
+// A warm call allocates nothing and takes no lock: every call of the system's allocator and of pthread's mutexes on
+// this thread is counted. Sanitizers bring an allocator of their own and are left alone.
 #include "../catch.hpp"
 
 #include <Eigen/Dense>
@@ -45,7 +45,9 @@ std::int64_t locks_in(F&& run) {
   return locks - before;
 }
 template <class F>
-F* next_function(const char* name) { return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)); }
+F* next_function(const char* name) {
+  return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
+}
 }  // namespace
 
 extern "C" {
@@ -76,12 +78,14 @@ void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 void* malloc(std::size_t bytes) { return ++allocations, __libc_malloc(bytes); }
 void* calloc(std::size_t count, std::size_t bytes) { return ++allocations, __libc_calloc(count, bytes); }
 void* realloc(void* block, std::size_t bytes) { return ++allocations, __libc_realloc(block, bytes); }
-void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return ++allocations, __libc_memalign(alignment, bytes); }
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return ++allocations, __libc_memalign(alignment, bytes);
+}
 void* memalign(std::size_t alignment, std::size_t bytes) { return ++allocations, __libc_memalign(alignment, bytes); }
 int posix_memalign(void** block, std::size_t alignment, std::size_t bytes) {
   ++allocations;
   *block = __libc_memalign(alignment, bytes);
-  return *block != nullptr ? 0 : 12;   // ENOMEM
+  return *block != nullptr ? 0 : 12;  // ENOMEM
 }
 }
 
@@ -109,7 +113,7 @@ TEST_CASE("steady state: a guarded call of three small tensors allocates nothing
           for (int i = 0; i < 100; ++i) f(x, y, z);
         }) == 0);
   Tensor kept = f(x, y, z);
-  for (int i = 0; i < 3; ++i) kept = f(kept, y, z);   // two results live at a time
+  for (int i = 0; i < 3; ++i) kept = f(kept, y, z);  // two results live at a time
   CHECK(allocations_in([&] {
           for (int i = 0; i < 100; ++i) kept = f(kept, y, z);
         }) == 0);
@@ -117,7 +121,8 @@ TEST_CASE("steady state: a guarded call of three small tensors allocates nothing
 
 TEST_CASE("steady state: numbers, Variables, several results, places, changed sizes") {
   Tensor x = ones({4, 8}), w = ones({8, 3});
-  auto scaled = jit::compile([](Tensor a, Tensor b, Scalar s, Scalar t) { return std::pair{relu(matmul(a, b)) * s, sum(a) + t}; });
+  auto scaled = jit::compile(
+      [](Tensor a, Tensor b, Scalar s, Scalar t) { return std::pair{relu(matmul(a, b)) * s, sum(a) + t}; });
   Variable p(ones({8, 3}));
   auto step = jit::compile([](const Variable& v, Tensor g, Scalar rate) { v -= rate * g; });
   auto softmaxed = jit::compile([](Tensor a) { return softmax(a, 1); });
@@ -140,9 +145,16 @@ TEST_CASE("steady state: numbers, Variables, several results, places, changed si
   for (int i = 0; i < 5; ++i) into();
   CHECK(allocations_in(into) == 0);
   CHECK(total[0] == 33);
-  for (int i = 0; i < 10; ++i) dynamic(a), dynamic(b);   // two sizes in turn
+  // two sizes in turn
+  for (int i = 0; i < 10; ++i) {
+    dynamic(a);
+    dynamic(b);
+  }
   CHECK(allocations_in([&] {
-          for (int i = 0; i < 20; ++i) dynamic(a), dynamic(b);
+          for (int i = 0; i < 20; ++i) {
+            dynamic(a);
+            dynamic(b);
+          }
         }) == 0);
 }
 
@@ -173,22 +185,26 @@ TEST_CASE("real time: from the first call after warm_up nothing is allocated, lo
   for (jit::Mode mode : {jit::Mode::default_, jit::Mode::reduce_overhead}) {
     auto f = jit::compile([](Tensor x, Tensor y, Tensor z) { return x * y + z; }, {.mode = mode});
     Tensor x = ones({16}), y = ones({16}), z = ones({16});
-    eval(x), eval(y), eval(z);
+    eval(x);
+    eval(y);
+    eval(z);
     f.warm_up(x, y, z);
     jit::StanceGuard real_time{jit::Stance::fail_on_recompile};
     check_real_time([&] { f(x, y, z); });
     CHECK(f.stats().compiles == 1);
     Tensor w = ones({17});
     eval(w);
-    CHECK_THROWS_AS(f(w, w, w), RecompileError);   // the stated choice of what a miss does
+    CHECK_THROWS_AS(f(w, w, w), RecompileError);  // the stated choice of what a miss does
   }
 }
 
 TEST_CASE("real time: two sizes of a dynamic function") {
   for (jit::Mode mode : {jit::Mode::default_, jit::Mode::reduce_overhead}) {
-    auto f = jit::compile([](Tensor x) { return softmax(x, 1) + sum(x); }, {.mode = mode, .dynamic = jit::Dynamic::always});
+    auto f =
+        jit::compile([](Tensor x) { return softmax(x, 1) + sum(x); }, {.mode = mode, .dynamic = jit::Dynamic::always});
     Tensor a = ones({3, 20}), b = ones({5, 40});
-    eval(a), eval(b);
+    eval(a);
+    eval(b);
     f.warm_up(a);
     f.warm_up(b);
     check_real_time([&] { f(a), f(b); });
@@ -198,7 +214,8 @@ TEST_CASE("real time: two sizes of a dynamic function") {
 
 TEST_CASE("real time: Variables in place, donated arguments, places, many arguments") {
   Variable w(ones({64})), m(zeros({64}));
-  eval(w), eval(m);
+  eval(w);
+  eval(m);
   auto step = jit::compile([=](Tensor g, Scalar rate) { m = 0.9f * m + g, w -= rate * m; });
   Tensor g = ones({64});
   eval(g);
@@ -250,9 +267,15 @@ TEST_CASE("steady state: recording reuses its memory") {
 
 TEST_CASE("steady state: loops of any length allocate nothing") {
   auto f = jit::compile([](Tensor x, Tensor xs) {
-    Tensor y = jit::fori_loop(0, 10000, [](Scalar k, Tensor t) { return jit::cond(sum(t) > 3, [](Tensor u) { return u * 0.5f; }, [&](Tensor u) { return u + k; }, t); }, x);
+    Tensor y = jit::fori_loop(
+        0, 10000,
+        [](Scalar k, Tensor t) {
+          return jit::cond(sum(t) > 3, [](Tensor u) { return u * 0.5f; }, [&](Tensor u) { return u + k; }, t);
+        },
+        x);
     auto [z, ys] = jit::scan([](Tensor c, Tensor e) { return std::tuple{tanh(c) * e, sum(c)}; }, y, xs);
-    auto [t, n] = jit::while_loop([](Tensor, Tensor k) { return k < 1000; }, [](Tensor c, Tensor k) { return std::tuple{sin(c), k + 1}; }, z, zeros({}));
+    auto [t, n] = jit::while_loop([](Tensor, Tensor k) { return k < 1000; },
+                                  [](Tensor c, Tensor k) { return std::tuple{sin(c), k + 1}; }, z, zeros({}));
     return sum(t) + sum(ys) + n;
   });
   Tensor x = ones({16}), xs = ones({100, 16});
@@ -265,13 +288,15 @@ TEST_CASE("steady state: loops of any length allocate nothing") {
 
 TEST_CASE("steady state: results into Eigen objects and strided places") {
   auto f = jit::compile([](Tensor a) { return a * 2 + a.t(); });
-  auto pair = jit::compile([](Tensor a) { return std::pair{matmul(a, a), sum(a, 0)}; }, {.mode = jit::Mode::reduce_overhead});
+  auto pair =
+      jit::compile([](Tensor a) { return std::pair{matmul(a, a), sum(a, 0)}; }, {.mode = jit::Mode::reduce_overhead});
   Eigen::Matrix4d a = Eigen::Matrix4d::Random(), b, c;
   Eigen::Matrix<double, 4, 4, Eigen::RowMajor> row;
   Eigen::MatrixXd large = Eigen::MatrixXd::Zero(9, 9);
   Eigen::Vector4d v;
   auto block = large.block(2, 3, 4, 4);
-  Eigen::Map<Eigen::Matrix<double, 4, 4, Eigen::RowMajor>, 0, Eigen::OuterStride<>> rows(large.data(), 4, 4, Eigen::OuterStride<>(9));
+  Eigen::Map<Eigen::Matrix<double, 4, 4, Eigen::RowMajor>, 0, Eigen::OuterStride<>> rows(large.data(), 4, 4,
+                                                                                         Eigen::OuterStride<>(9));
   jit::Function<Tensor(Tensor)> g = f;
   auto all_of_them = [&] {
     f.into(b)(a);
@@ -293,17 +318,23 @@ TEST_CASE("steady state: results into Eigen objects and strided places") {
 
 TEST_CASE("steady state: custom ops of many operands and results") {
   using View = jit::ArrayView<double>;
-  auto total = jit::custom_op<double>({.name = "total_of_many", .shape = [](auto in) { return in[0]; }, .cpu = [](auto in, View out) {
-                                         for (std::int64_t i = 0; i < out.numel; ++i) {
-                                           out.data[i] = 0;
-                                           for (const auto& operand : in) out.data[i] += operand.data[i];
-                                         }
-                                       }});
-  auto spread = jit::custom_op<double, 8>({.name = "spread_eightfold", .shape = [](auto in) { return std::array{in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0]}; },
-                                           .cpu = [](auto in, auto out) {
-                                             for (std::size_t r = 0; r < 8; ++r)
-                                               for (std::int64_t i = 0; i < out[r].numel; ++i) out[r].data[i] = in[0].data[i] * static_cast<double>(r);
+  auto total = jit::custom_op<double>({.name = "total_of_many",
+                                       .shape = [](auto in) { return in[0]; },
+                                       .cpu =
+                                           [](auto in, View out) {
+                                             for (std::int64_t i = 0; i < out.numel; ++i) {
+                                               out.data[i] = 0;
+                                               for (const auto& operand : in) out.data[i] += operand.data[i];
+                                             }
                                            }});
+  auto spread = jit::custom_op<double, 8>(
+      {.name = "spread_eightfold",
+       .shape = [](auto in) { return std::array{in[0], in[0], in[0], in[0], in[0], in[0], in[0], in[0]}; },
+       .cpu =
+           [](auto in, auto out) {
+             for (std::size_t r = 0; r < 8; ++r)
+               for (std::int64_t i = 0; i < out[r].numel; ++i) out[r].data[i] = in[0].data[i] * static_cast<double>(r);
+           }});
   auto f = jit::compile([=](Tensor x) {
     const Tensor five = total(x, x, x, x, x);
     auto parts = spread(five);
@@ -313,7 +344,7 @@ TEST_CASE("steady state: custom ops of many operands and results") {
   Tensor x = full({5}, 1, {.dtype = DType::f64});
   eval(x);
   Tensor y = f(x);
-  for (int i = 0; i < past_checks; ++i) y = f(x);   // two results live at a time
+  for (int i = 0; i < past_checks; ++i) y = f(x);  // two results live at a time
   CHECK(allocations_in([&] {
           for (int i = 0; i < 20; ++i) y = f(x);
         }) == 0);

@@ -1,5 +1,6 @@
 // Many threads at once: compiling and calling the same and different functions, resetting caches, reading and writing
-// Variables, lazy evaluation beside. Run under the thread sanitizer too; the reference back end lets it see every access.
+// Variables, lazy evaluation beside. Run under the thread sanitizer too; the reference back end lets it see every
+// access.
 #include "../catch.hpp"
 
 #include <sinter/sinter.hpp>
@@ -26,9 +27,7 @@ int failures_of(const std::function<bool(int)>& work) {
       while (ready < thread_total) std::this_thread::yield();
       try {
         if (!work(t)) ++failures;
-      } catch (...) {
-        ++failures;
-      }
+      } catch (...) { ++failures; }
     });
   for (std::thread& thread : threads) thread.join();
   return failures;
@@ -53,7 +52,7 @@ TEST_CASE("stress: threads compile and call the same and different functions whi
             ok &= all_are(shared(x, static_cast<float>(i)), static_cast<float>(2 * n * i + 2));
             ok &= all_are(own(x), static_cast<float>(2 * (t + 2)));
             ok &= all_are(kept(full({8}, 100.f)), 101);
-            ok &= all_are(Tensor(exp(x * 0.f) + x), 3);   // lazy
+            ok &= all_are(Tensor(exp(x * 0.f) + x), 3);  // lazy
             if (t == 0 && i % 4 == 3) jit::reset();
             if (t == 1 && i % 4 == 1) shared.reset();
           }
@@ -69,7 +68,8 @@ TEST_CASE("stress: Variables are read while others write them in place", "[stres
     auto step = jit::compile([=](Tensor g) { w += g, other -= g; }, {.backend = backend});
     auto read = jit::compile([=](Tensor x) { return x + w; }, {.backend = backend});
     Tensor one = ones({2048}), zero = zeros({2048});
-    eval(one), eval(zero);
+    eval(one);
+    eval(zero);
     CHECK(failures_of([&](int t) {
             bool ok = true;
             for (int i = 0; i < 20; ++i) {

@@ -1,4 +1,5 @@
-// An index out of range that a kernel meets is an error with the user's line, the index and the extent, on each back end.
+// An index out of range that a kernel meets is an error with the user's line, the index and the extent, on each back
+// end.
 #include "../catch.hpp"
 #include "../checks.hpp"
 
@@ -20,11 +21,13 @@ TEST_CASE("take: an index out of range names the line, the index and the extent"
     CHECK(floats(lookup(table, good))[4] == 0);
     for (std::int64_t bad : {6, -1, 1 << 30}) {
       const std::string text = message_of<IndexError>([&] { eval(lookup(table, tensor<std::int64_t>({2, bad, 1}))); });
-      CHECK(has(text, "IndexError: take: index " + std::to_string(bad) + " is out of range for an axis of extent 6 " + at(rows)));
+      CHECK(has(text, "IndexError: take: index " + std::to_string(bad) + " is out of range for an axis of extent 6 " +
+                          at(rows)));
       CHECK(has(text, "indices go from 0 to 5"));
     }
-    CHECK(has(message_of<IndexError>([&] { eval(across(table, tensor<std::int64_t>({0, 1, 2, 3, 4}))); }), "index 4 is out of range for an axis of extent 4 " + at(columns)));
-    CHECK(floats(lookup(table, good))[8] == 24);   // it can be called again
+    CHECK(has(message_of<IndexError>([&] { eval(across(table, tensor<std::int64_t>({0, 1, 2, 3, 4}))); }),
+              "index 4 is out of range for an axis of extent 4 " + at(columns)));
+    CHECK(floats(lookup(table, good))[8] == 24);  // it can be called again
   }
 }
 
@@ -32,8 +35,9 @@ TEST_CASE("take: lazily, in several lines of one kernel, beside a product, and i
   const Tensor table = ones({6, 4});
   const int lazy = __LINE__ + 1;
   const Tensor pending = take(table, tensor({7}), 0);
-  CHECK(has(message_of<IndexError>([&] { eval(pending); }), "index 7 is out of range for an axis of extent 6 " + at(lazy)));
-  const int again = __LINE__ + 1;   // an equal graph, whose plan is shared
+  CHECK(has(message_of<IndexError>([&] { eval(pending); }),
+            "index 7 is out of range for an axis of extent 6 " + at(lazy)));
+  const int again = __LINE__ + 1;  // an equal graph, whose plan is shared
   const Tensor later = take(table, tensor({7}), 0);
   CHECK(has(message_of<IndexError>([&] { eval(later); }), at(again)));
   const int first = __LINE__ + 2;
@@ -46,10 +50,12 @@ TEST_CASE("take: lazily, in several lines of one kernel, beside a product, and i
   CHECK(has(text, "take_error_test.cpp:" + std::to_string(first)));
   CHECK(has(text, "take_error_test.cpp:" + std::to_string(first + 1)));
   const int product = __LINE__ + 1;
-  auto bias = jit::compile([](Tensor x, Tensor w, Tensor t, Tensor i) { return matmul(x, w) + take(t, i, 0); }, {.dynamic = jit::Dynamic::always});
+  auto bias = jit::compile([](Tensor x, Tensor w, Tensor t, Tensor i) { return matmul(x, w) + take(t, i, 0); },
+                           {.dynamic = jit::Dynamic::always});
   const Tensor x = ones({3, 5}), w = ones({5, 4});
   CHECK(floats(bias(x, w, table, tensor({0, 5, 2})))[0] == 6);
-  CHECK(has(message_of<IndexError>([&] { bias(x, w, table, tensor({0, 8, 2})); }), "index 8 is out of range for an axis of extent 6 " + at(product)));
+  CHECK(has(message_of<IndexError>([&] { bias(x, w, table, tensor({0, 8, 2})); }),
+            "index 8 is out of range for an axis of extent 6 " + at(product)));
   auto embedded = jit::compile([](Tensor t, Tensor i) { return embedding(i, t); });
   const int line = __LINE__ - 1;
   CHECK(has(message_of<IndexError>([&] { embedded(table, tensor({6})); }), at(line)));

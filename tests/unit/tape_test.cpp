@@ -32,7 +32,7 @@ TEST_CASE("tape: gradients of a loss by Variables") {
   CHECK(floats(w.grad()) == std::vector<float>{10, 20, 30});
   CHECK(floats(b.grad()) == std::vector<float>{14});
   CHECK(item<float>(loss) == 70);
-  sum(w * 2).backward();   // gradients add up
+  sum(w * 2).backward();  // gradients add up
   CHECK(floats(w.grad()) == std::vector<float>{12, 22, 32});
   w.zero_grad();
   CHECK(floats(w.grad()) == std::vector<float>{0, 0, 0});
@@ -109,7 +109,7 @@ TEST_CASE("tape: an assigned Variable starts anew, an old loss keeps the old val
   Variable w(vec({3}));
   w.requires_grad();
   Tensor old_loss = sum(w * w);
-  w -= 1;   // not part of later gradients
+  w -= 1;  // not part of later gradients
   CHECK(floats(w) == std::vector<float>{2});
   sum(w * w).backward();
   CHECK(floats(w.grad()) == std::vector<float>{4});
@@ -129,7 +129,7 @@ TEST_CASE("tape: other holders of the value are not on it") {
   CHECK(floats(w.grad()) == std::vector<float>{4});
   v.requires_grad();
   w.zero_grad();
-  sum(w * v * v).backward();   // two Variables of one value
+  sum(w * v * v).backward();  // two Variables of one value
   CHECK(floats(w.grad()) == std::vector<float>{4});
   CHECK(floats(v.grad()) == std::vector<float>{8});
   Variable untouched(vec({1}));
@@ -142,7 +142,7 @@ TEST_CASE("tape: beside grad and vmap") {
   Variable w(vec({2, 3}));
   w.requires_grad();
   // A gradient as part of the loss: second derivatives.
-  Tensor inner = jit::grad([](const Variable& v) { return sum(v * v * v); })(w);   // 3 w^2
+  Tensor inner = jit::grad([](const Variable& v) { return sum(v * v * v); })(w);  // 3 w^2
   sum(inner).backward();
   CHECK(floats(w.grad()) == std::vector<float>{12, 18});
   w.zero_grad();
@@ -191,7 +191,7 @@ TEST_CASE("tape: memory goes when the graph is used up or dropped") {
   for (int i = 0; i < 10; ++i) {
     Variable v(ones({1000}) * 2);
     v.requires_grad();
-    sum(v * v * v).backward();   // its gradient is never evaluated
+    sum(v * v * v).backward();  // its gradient is never evaluated
   }
   CHECK(memory_stats().in_use <= live + 8192);
 }
@@ -201,8 +201,10 @@ TEST_CASE("tape: errors name the user's line") {
   w.requires_grad();
   std::string text = message_of<ShapeError>([&] { (w * 2).backward(); });
   CHECK(has(text, "backward: the loss is f32[2]; a floating scalar is required [tape_test.cpp:"));
-  CHECK(has(message_of<UserError>([&] { sum(plain * 2).backward(); }), "backward: the loss depends on no Variable that requires a gradient [tape_test.cpp:"));
-  CHECK(has(message_of<UserError>([&] { plain.grad(); }), "grad: the Variable 'plain' requires no gradient [tape_test.cpp:"));
+  CHECK(has(message_of<UserError>([&] { sum(plain * 2).backward(); }),
+            "backward: the loss depends on no Variable that requires a gradient [tape_test.cpp:"));
+  CHECK(has(message_of<UserError>([&] { plain.grad(); }),
+            "grad: the Variable 'plain' requires no gradient [tape_test.cpp:"));
   CHECK_THROWS_AS(plain.zero_grad(), UserError);
   CHECK_THROWS_AS(Variable(tensor({1, 2})).requires_grad(), DTypeError);
   Tensor shared = w * w, loss = sum(shared);

@@ -68,7 +68,7 @@ TEST_CASE("shape: bad axes, ranks and sizes are named") {
   CHECK(has(message_of<ShapeError>([] { Shape{2, -3}.numel(); }), "extent -3 in (2, -3) is negative"));
   std::int64_t big = std::int64_t{1} << 40;
   CHECK(has(message_of<ShapeError>([&] { Shape{big, big}.numel(); }), "overflows"));
-  CHECK(Shape({big, 0, big}).numel() == 0);   // no element, no overflow
+  CHECK(Shape({big, 0, big}).numel() == 0);  // no element, no overflow
 }
 
 TEST_CASE("shape: broadcasting") {
@@ -153,7 +153,7 @@ TEST_CASE("storage: alignment and reuse") {
     first = storage->data();
   }
   MemoryStats before = memory_stats();
-  Ref<Storage> again = Storage::allocate(13000);   // same size class
+  Ref<Storage> again = Storage::allocate(13000);  // same size class
   CHECK(again->data() == first);
   CHECK(memory_stats().system_calls == before.system_calls);
   CHECK(memory_stats().allocations == before.allocations + 1);
@@ -291,7 +291,7 @@ TEST_CASE("views share memory where strides allow") {
   eval(t);
   CHECK_FALSE(t.impl()->is_dense());
   CHECK(to_vector<int>(t(0, all, 0)) == std::vector<int>{0, 12});
-  CHECK(to_vector<int>(reshape(transpose(x, 0, 2), {24}))[1] == 12);   // needs a copy
+  CHECK(to_vector<int>(reshape(transpose(x, 0, 2), {24}))[1] == 12);  // needs a copy
   CHECK(to_vector<int>(x(1, slice(0, 3, 2), -1)) == std::vector<int>{15, 23});
 }
 
@@ -363,7 +363,10 @@ TEST_CASE("random numbers: seeds, ranges, moments") {
   CHECK(std::abs(sum / 1000 - 0.5) < 0.05);
   std::vector<double> n = to_vector<double>(randn({10000}, {.dtype = DType::f64}));
   double mean = 0, square = 0;
-  for (double v : n) mean += v / 10000, square += v * v / 10000;
+  for (double v : n) {
+    mean += v / 10000;
+    square += v * v / 10000;
+  }
   CHECK(std::abs(mean) < 0.05);
   CHECK(std::abs(square - 1) < 0.06);
   // Drawn once, whatever else is asked of it.
@@ -392,6 +395,6 @@ TEST_CASE("variables alias, tensors do not") {
   std::string text = message_of<ShapeError>([&] { w.set(ones({3})); });
   CHECK(has(text, "the new value has shape (3,), the variable (2,)"));
   CHECK(has(text, "[tensor_test.cpp:"));
-  w.set(copy_of(std::vector<double>{1, 2}));   // the variable's dtype stays
+  w.set(copy_of(std::vector<double>{1, 2}));  // the variable's dtype stays
   CHECK(w.dtype() == DType::f32);
 }

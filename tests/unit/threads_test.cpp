@@ -60,9 +60,11 @@ TEST_CASE("exceptions come out of parallel_for, and it works afterwards", "[thre
   for (int threads : {1, 2}) {
     ThreadCount count(threads);
     for (int round = 0; round < 50; ++round) {
-      CHECK_THROWS_AS(parallel_for(1000, 1000, [&](std::int64_t begin, std::int64_t) {
-        if (begin >= 0) throw std::runtime_error("chunk");
-      }), std::runtime_error);
+      CHECK_THROWS_AS(parallel_for(1000, 1000,
+                                   [&](std::int64_t begin, std::int64_t) {
+                                     if (begin >= 0) throw std::runtime_error("chunk");
+                                   }),
+                      std::runtime_error);
       CHECK(covers_each_once(1000, 1000));
     }
   }
@@ -101,7 +103,7 @@ TEST_CASE("a forked child computes, and so does its parent", "[threads]") {
   if (child == 0) {
     bool right = covers_each_once(5000, 1000) && covers_each_once(77, 1e6);
     std::atomic<int> inside{0};
-    std::atomic<bool> is_shared{false};   // two threads met in it
+    std::atomic<bool> is_shared{false};  // two threads met in it
     parallel_for(2, 1e9, [&](std::int64_t, std::int64_t) {
       ++inside;
       for (int i = 0; i < 2000 && !is_shared; ++i) {

@@ -1,5 +1,5 @@
-// Functions that read values while they are traced: both sides of branches, loops, exact values, what is carried over the
-// cuts, Variables, errors, bounds, threads. The oracle is the same function, untraced.
+// Functions that read values while they are traced: both sides of branches, loops, exact values, what is carried over
+// the cuts, Variables, errors, bounds, threads. The oracle is the same function, untraced.
 #include "../catch.hpp"
 #include "../checks.hpp"
 
@@ -100,7 +100,9 @@ TEST_CASE("trees: loops of several lengths") {
   };
   auto f = jit::compile(body);
   // Longer after shorter, shorter after longer, again.
-  check_same(f, body, std::vector<Tensor>{vec({3, 4}), vec({30, 40}), vec({0.1f, 0.2f}), vec({300, 1}), vec({1, 1}), vec({7, 0})});
+  check_same(
+      f, body,
+      std::vector<Tensor>{vec({3, 4}), vec({30, 40}), vec({0.1f, 0.2f}), vec({300, 1}), vec({1, 1}), vec({7, 0})});
   CHECK(f.stats().compiles == 1);
   auto before = f.stats();
   static_cast<void>(f(vec({60, 5})));
@@ -112,7 +114,7 @@ TEST_CASE("trees: loops of several lengths") {
 
 TEST_CASE("trees: the peak is that of the segment that holds most") {
   auto body = [](Tensor x) {
-    Tensor y = matmul(exp(matmul(x, x)), x);   // holds the inner product
+    Tensor y = matmul(exp(matmul(x, x)), x);  // holds the inner product
     if (item(sum(y)) > 0) y = y * 2;
     return y;
   };
@@ -158,7 +160,10 @@ TEST_CASE("trees: a value read twice is read once, and all of a bool read is an 
 TEST_CASE("trees: what is returned may differ by path") {
   auto f = jit::compile([](Tensor x) {
     int steps = 0;
-    while (item(amax(x)) > 1) x = x / 2, ++steps;
+    while (item(amax(x)) > 1) {
+      x = x / 2;
+      ++steps;
+    }
     return std::pair(x, steps);
   });
   for (int round = 0; round < 2; ++round) {
@@ -170,7 +175,10 @@ TEST_CASE("trees: what is returned may differ by path") {
   }
   auto list = jit::compile([](Tensor x) {
     std::vector<Tensor> parts;
-    while (item(sum(x)) > 1) x = x / 2, parts.push_back(x);
+    while (item(sum(x)) > 1) {
+      x = x / 2;
+      parts.push_back(x);
+    }
     return parts;
   });
   for (int round = 0; round < 2; ++round) {
@@ -190,12 +198,14 @@ TEST_CASE("trees: arguments, views and captured values over the cuts") {
   auto body = [&](Tensor x) {
     Tensor t = transpose(x, 0, 1), row = x(0);
     if (item(sum(t)) > 0) return Tensor(matmul(t, x) + table);
-    if (item(sum(row * table(slice(0, 3)))) < 0) return x;   // the argument itself
+    if (item(sum(row * table(slice(0, 3)))) < 0) return x;  // the argument itself
     return t;
   };
   auto f = jit::compile(body);
   Tensor a = reshape(cast(arange(9), DType::f32), {3, 3});
-  check_same(f, body, std::vector<Tensor>{a, Tensor(a * -1), Tensor(a - 20), Tensor(transpose(a, 0, 1)), Tensor(0 - transpose(a, 0, 1))});
+  check_same(f, body,
+             std::vector<Tensor>{a, Tensor(a * -1), Tensor(a - 20), Tensor(transpose(a, 0, 1)),
+                                 Tensor(0 - transpose(a, 0, 1))});
   // Lent memory: a result never shares it.
   std::vector<float> memory{-1, -2, -3, -4, -5, -6, -7, -8, -9};
   for (int round = 0; round < 3; ++round) {
@@ -225,7 +235,10 @@ TEST_CASE("trees: Variables are committed at the end, whatever the path") {
     bool is_large = scale * (w[0] + w[1]) > 10;
     counted += is_large ? 101 : 1;
     CHECK(floats(got)[0] == Approx(scale * w[0] + counted));
-    if (is_large) w[0] /= 2, w[1] /= 2;
+    if (is_large) {
+      w[0] /= 2;
+      w[1] /= 2;
+    }
     CHECK(item<float>(count) == Approx(counted));
     CHECK(floats(weight)[1] == Approx(w[1]));
   }
@@ -262,11 +275,11 @@ TEST_CASE("trees: a captured value that changes on one path is found") {
   auto f = jit::compile([&](Tensor x) { return item(sum(x)) > 0 ? Tensor(x * captured) : Tensor(x + 1); });
   CHECK(floats(f(vec({1})))[0] == 2);
   CHECK(floats(f(vec({-1})))[0] == 0);
-  CHECK(floats(f(vec({-1})))[0] == 0);   // this path does not use it
+  CHECK(floats(f(vec({-1})))[0] == 0);  // this path does not use it
   captured = 3;
   std::string text = message_of<TraceError>([&] { f(vec({1})); });
   CHECK(has(text, "captured value changed at mul [trace_tree_test.cpp:"));
-  CHECK_THROWS_AS(f(vec({1})), TraceError);   // and it does not fall silent
+  CHECK_THROWS_AS(f(vec({1})), TraceError);  // and it does not fall silent
   captured = 2;
   CHECK(floats(f(vec({1})))[0] == 2);
   bool flips = false;
@@ -276,7 +289,7 @@ TEST_CASE("trees: a captured value that changes on one path is found") {
   });
   CHECK(floats(g(vec({1})))[0] == 3);
   flips = true;
-  CHECK_THROWS_AS(g(vec({-10})), TraceError);   // an unseen branch: the prefix is compared
+  CHECK_THROWS_AS(g(vec({-10})), TraceError);  // an unseen branch: the prefix is compared
 }
 
 TEST_CASE("trees: the bound on segments") {
@@ -298,12 +311,17 @@ TEST_CASE("trees: the bound on segments") {
 }
 
 TEST_CASE("trees: fullgraph makes a read an error that names the line and the fix") {
-  auto f = jit::compile([](Tensor x) {
-    if (item(sum(x)) > 0) return Tensor(x * 2);
-    return x;
-  }, {.fullgraph = true});
+  auto f = jit::compile(
+      [](Tensor x) {
+        if (item(sum(x)) > 0) return Tensor(x * 2);
+        return x;
+      },
+      {.fullgraph = true});
   std::string text = message_of<TraceError>([&] { f(vec({1})); });
-  CHECK(has(text, "sinter::TraceError: Predicate: a value is read, which would cut the graph, and Options::fullgraph is set [trace_tree_test.cpp:" + std::to_string(__LINE__ - 4) + "]"));
+  CHECK(has(text,
+            "sinter::TraceError: Predicate: a value is read, which would cut the graph, and Options::fullgraph is set "
+            "[trace_tree_test.cpp:" +
+                std::to_string(__LINE__ - 4) + "]"));
   CHECK(has(text, "where(condition, a, b)"));
   auto unequal = jit::compile([](Tensor x) { return item(x) != 0 ? Tensor(x * 2) : x; }, {.fullgraph = true});
   text = message_of<TraceError>([&] { unequal(full({}, 1)); });
@@ -316,7 +334,8 @@ TEST_CASE("trees: fullgraph makes a read an error that names the line and the fi
 
 TEST_CASE("trees: whole tensors are not read while tracing") {
   auto f = jit::compile([](Tensor x) { return Tensor(x * to_vector<float>(x)[0]); });
-  CHECK(has(message_of<TraceError>([&] { f(vec({1})); }), "to_vector: a value is read while its function is traced [trace_tree_test.cpp:"));
+  CHECK(has(message_of<TraceError>([&] { f(vec({1})); }),
+            "to_vector: a value is read while its function is traced [trace_tree_test.cpp:"));
 }
 
 TEST_CASE("trees: symbolic extents, and questions about them in a branch") {
@@ -334,12 +353,14 @@ TEST_CASE("trees: symbolic extents, and questions about them in a branch") {
     arguments.push_back(Tensor(0 - ones({n})));
   }
   check_same(f, body, arguments);
-  CHECK(f.stats().compiles == 2);   // static, then dynamic
-  auto g = jit::compile([](Tensor x, Tensor y) {
-    Tensor z = x * 2;
-    if (item(sum(z)) > 0) return Tensor(z + y);   // equal extents: known only in this branch
-    return z;
-  }, {.dynamic = jit::Dynamic::always});
+  CHECK(f.stats().compiles == 2);  // static, then dynamic
+  auto g = jit::compile(
+      [](Tensor x, Tensor y) {
+        Tensor z = x * 2;
+        if (item(sum(z)) > 0) return Tensor(z + y);  // equal extents: known only in this branch
+        return z;
+      },
+      {.dynamic = jit::Dynamic::always});
   CHECK(floats(g(ones({4}), ones({4}))).size() == 4);
   CHECK(floats(g(0 - ones({4}), ones({3}))).size() == 4);
   CHECK(floats(g(ones({5}), ones({5}))).size() == 5);
@@ -370,7 +391,7 @@ TEST_CASE("trees: gradients beside and across cuts") {
     CHECK(floats(g(vec({2, 1})))[0] == Approx(40));
   }
   CHECK(g.stats().graph_breaks == 1);
-  CHECK(floats(inside(vec({2, 1})))[0] == Approx(40));   // and untraced
+  CHECK(floats(inside(vec({2, 1})))[0] == Approx(40));  // and untraced
 }
 
 TEST_CASE("trees: compiled functions inside, and results into given memory") {
@@ -437,7 +458,8 @@ TEST_CASE("trees: effects before a read run once, also where what they gave is u
   const auto counted = [&calls](const Tensor& x) { return ++calls, x * 2; };
   const auto given = [&](Tensor x) { return jit::callback(counted, jit::like(x), x); };
   const auto looped = [&](Tensor x) {
-    return jit::fori_loop(0, 3, [&](Scalar, Tensor h) { return jit::callback([&calls](float) { ++calls; }, sum(h)), h * 2; }, x);
+    return jit::fori_loop(
+        0, 3, [&](Scalar, Tensor h) { return jit::callback([&calls](float) { ++calls; }, sum(h)), h * 2; }, x);
   };
   const auto check = [&](auto made, int wanted_calls, float factor) {
     const auto f = jit::compile([&](Tensor x) {

@@ -32,7 +32,8 @@ auto clipped() {
 }
 /// log(1 + e^x) with a derivative that does not overflow.
 auto softplus() {
-  return jit::custom_vjp([](Tensor x) { return log(1 + exp(x)); }, [](Tensor x, Tensor, Tensor d) { return d * sigmoid(x); });
+  return jit::custom_vjp([](Tensor x) { return log(1 + exp(x)); },
+                         [](Tensor x, Tensor, Tensor d) { return d * sigmoid(x); });
 }
 
 }  // namespace
@@ -51,17 +52,26 @@ TEST_CASE("checkpoint: the same values and derivatives") {
   CHECK(near(doubles(cx), doubles(px)));
   CHECK(near(doubles(cw), doubles(pw)));
   CHECK(near(doubles(jit::hessian(saved)(x, w)), doubles(jit::hessian(plain)(x, w))));
-  CHECK(near(doubles(jit::jvp([&](Tensor v) { return saved(v, w); }, x, x).second), doubles(jit::jvp([&](Tensor v) { return plain(v, w); }, x, x).second)));
+  CHECK(near(doubles(jit::jvp([&](Tensor v) { return saved(v, w); }, x, x).second),
+             doubles(jit::jvp([&](Tensor v) { return plain(v, w); }, x, x).second)));
   Tensor batch = reshape(vec64({1, 2, 3, -1, 0, 0.5}), {2, 3});
-  CHECK(near(doubles(jit::vmap(jit::grad(saved), {0, jit::no_axis})(batch, w)), doubles(jit::vmap(jit::grad(plain), {0, jit::no_axis})(batch, w))));
-  auto by_weight = [](const auto& f) { return [f](Tensor m, Tensor b) { return jit::grad([&](Tensor v) { return sum(jit::vmap(f, {0, jit::no_axis})(b, v)); })(m); }; };
+  CHECK(near(doubles(jit::vmap(jit::grad(saved), {0, jit::no_axis})(batch, w)),
+             doubles(jit::vmap(jit::grad(plain), {0, jit::no_axis})(batch, w))));
+  auto by_weight = [](const auto& f) {
+    return [f](Tensor m, Tensor b) {
+      return jit::grad([&](Tensor v) { return sum(jit::vmap(f, {0, jit::no_axis})(b, v)); })(m);
+    };
+  };
   CHECK(near(doubles(by_weight(saved)(w, batch)), doubles(by_weight(plain)(w, batch))));
 }
 
 TEST_CASE("checkpoint: computes again in the backward pass") {
-  auto f = [](const auto& inner) { return jit::compile([inner](Tensor x) { return jit::grad([&](Tensor v) { return sum(square(inner(v))); })(x); }); };
+  auto f = [](const auto& inner) {
+    return jit::compile([inner](Tensor x) { return jit::grad([&](Tensor v) { return sum(square(inner(v))); })(x); });
+  };
   auto inner = [](Tensor v) { return exp(sin(v)); };
-  const std::string plain = optimised_graph(f(inner).explain(ones({64}))), again = optimised_graph(f(jit::checkpoint(inner)).explain(ones({64})));
+  const std::string plain = optimised_graph(f(inner).explain(ones({64}))),
+                    again = optimised_graph(f(jit::checkpoint(inner)).explain(ones({64})));
   CHECK(count(plain, "= sin(") == 1);
   CHECK(count(again, "= sin(") == 2);
   CHECK(count(again, "barrier(") == 1);
@@ -81,7 +91,9 @@ TEST_CASE("checkpoint: less memory, as stats() says") {
       })(x, w);
     });
   };
-  auto wide = [](Tensor v, Tensor m) { return Tensor(gelu(layer_norm(matmul(v, m), {32}, ones({32}), zeros({32}))) + v); };
+  auto wide = [](Tensor v, Tensor m) {
+    return Tensor(gelu(layer_norm(matmul(v, m), {32}, ones({32}), zeros({32}))) + v);
+  };
   auto plain = deep(wide);
   auto saved = deep(jit::checkpoint(wide));
   Tensor x = ones({64, 32}) * 0.1, w = full({32, 32}, 0.02f);
@@ -104,13 +116,19 @@ TEST_CASE("checkpoint: captured values, several results, random numbers, structs
   manual_seed(5);
   Tensor noise = rand({3});
   manual_seed(5);
-  CHECK(floats(jit::grad([](Tensor x) { return sum(jit::checkpoint([](Tensor v) { return v * rand({3}); })(x)); })(ones({3}))) == floats(noise));
+  CHECK(floats(jit::grad([](Tensor x) { return sum(jit::checkpoint([](Tensor v) { return v * rand({3}); })(x)); })(
+            ones({3}))) == floats(noise));
   struct State {
     Tensor value, index;
   };
-  State g = jit::grad([](const State& s) { return sum(jit::checkpoint([](const State& t) { return take(exp(t.value), t.index); })(s)); })(State{zeros({3}), tensor({0, 0, 2})});
+  State g = jit::grad([](const State& s) {
+    return sum(jit::checkpoint([](const State& t) { return take(exp(t.value), t.index); })(s));
+  })(State{zeros({3}), tensor({0, 0, 2})});
   CHECK(floats(g.value) == std::vector<float>{2, 0, 1});
-  auto compiled = jit::compile([](Tensor x) { return jit::grad([](Tensor v) { return sum(jit::checkpoint([](Tensor u) { return softmax(u * u, 0); })(v) * v); })(x); });
+  auto compiled = jit::compile([](Tensor x) {
+    return jit::grad([](Tensor v) { return sum(jit::checkpoint([](Tensor u) { return softmax(u * u, 0); })(v) * v); })(
+        x);
+  });
   for (int n : {3, 4, 6}) {
     Tensor x = cast(arange(n), DType::f64) * 0.2;
     CHECK(near(doubles(compiled(x)), doubles(jit::grad([](Tensor v) { return sum(softmax(v * v, 0) * v); })(x)), 1e-6));
@@ -129,7 +147,8 @@ TEST_CASE("custom_vjp: the given derivative is taken") {
   CHECK(near(doubles(second(vec64({0.5}))), {s * (1 - s)}));
   CHECK(near(doubles(jit::jvp([](Tensor v) { return softplus()(v); }, x, x).second), doubles(x * sigmoid(x))));
   CHECK(near(doubles(jit::jacobian([](Tensor v) { return softplus()(v); })(large)), {1, 0, 0, 0}));
-  auto compiled = jit::compile([](Tensor v) { return jit::value_and_grad([](Tensor u) { return sum(softplus()(u)); })(v); });
+  auto compiled =
+      jit::compile([](Tensor v) { return jit::value_and_grad([](Tensor u) { return sum(softplus()(u)); })(v); });
   CHECK(near(doubles(compiled(x).second), doubles(sigmoid(x))));
   CHECK(near(doubles(jit::vmap(jit::grad([](Tensor v) { return softplus()(v) * 2; }))(x)), doubles(sigmoid(x) * 2)));
 }
@@ -138,7 +157,7 @@ TEST_CASE("custom_vjp: several arguments and results, numbers, integers") {
   auto f = jit::custom_vjp(
       [](Tensor a, Tensor index, Scalar s) { return std::pair{take(a, index) * s, sum(a)}; },
       [](Tensor a, Tensor index, Scalar s, const std::pair<Tensor, Tensor>&, const std::pair<Tensor, Tensor>& d) {
-        return std::tuple{Tensor(a * 0 + 100 * s), index, sum(d.first) + d.second};   // gradients of its own invention
+        return std::tuple{Tensor(a * 0 + 100 * s), index, sum(d.first) + d.second};  // gradients of its own invention
       });
   Tensor a = vec({1, 2, 3}), index = tensor({2, 0});
   auto loss = [&](Tensor v, Scalar s) {
@@ -148,9 +167,11 @@ TEST_CASE("custom_vjp: several arguments and results, numbers, integers") {
   CHECK(floats(std::get<0>(f(a, index, 2.0))) == std::vector<float>{6, 2});
   auto [ga, gs] = jit::grad<0, 1>(loss)(a, 2.0);
   CHECK(floats(ga) == std::vector<float>{200, 200, 200});
-  CHECK(item<float>(cast(Tensor(gs), DType::f32)) == 7);   // 3 + 3 + 1
+  CHECK(item<float>(cast(Tensor(gs), DType::f32)) == 7);  // 3 + 3 + 1
   // The argument is the same for all examples: its gradients add up.
-  Tensor both = jit::grad([&](Tensor v) { return sum(jit::vmap([&](Tensor row) { return softplus()(v) * row; })(reshape(vec({1, 2, 3, 4, 5, 6}), {2, 3}))); })(zeros({3}));
+  Tensor both = jit::grad([&](Tensor v) {
+    return sum(jit::vmap([&](Tensor row) { return softplus()(v) * row; })(reshape(vec({1, 2, 3, 4, 5, 6}), {2, 3})));
+  })(zeros({3}));
   CHECK(floats(both) == std::vector<float>{2.5f, 3.5f, 4.5f});
 }
 
@@ -177,18 +198,28 @@ TEST_CASE("drop_derivatives: after it only the values are left") {
 
 TEST_CASE("checkpoint and custom_vjp: errors name the user's line") {
   Tensor x = vec64({1, 2});
-  std::string text = message_of<ShapeError>([&] { jit::custom_vjp([](Tensor v) { return v * 2; }, [](Tensor, Tensor, Tensor d) { return sum(d); })(x); });
+  std::string text = message_of<ShapeError>(
+      [&] { jit::custom_vjp([](Tensor v) { return v * 2; }, [](Tensor, Tensor, Tensor d) { return sum(d); })(x); });
   CHECK(has(text, "custom_vjp: gradient 0 is f64[], it must have the shape of f64[2] [transforms_custom_test.cpp:"));
   text = message_of<UserError>([&] {
     jit::custom_vjp([](Tensor a, Tensor b) { return a * b; }, [](Tensor, Tensor, Tensor, Tensor d) { return d; })(x, x);
   });
   CHECK(has(text, "custom_vjp: the backward function gave 1 floating gradients for 2 floating arguments"));
   text = message_of<UserError>([&] {
-    jit::grad([](Tensor v) { return sum(jit::custom_vjp([&](Tensor a) { return a * v; }, [](Tensor, Tensor, Tensor d) { return d; })(v)); })(x);
+    jit::grad([](Tensor v) {
+      return sum(jit::custom_vjp([&](Tensor a) { return a * v; }, [](Tensor, Tensor, Tensor d) { return d; })(v));
+    })(x);
   });
-  CHECK(has(text, "custom_vjp: the function captures f64[2], which is being differentiated [transforms_custom_test.cpp:"));
+  CHECK(has(text,
+            "custom_vjp: the function captures f64[2], which is being differentiated [transforms_custom_test.cpp:"));
   Variable counter(vec({0}), "counter");
-  CHECK(has(message_of<UserError>([&] { jit::custom_vjp([](Tensor v) { return v * 1; }, [&](Tensor, Tensor, Tensor d) { counter += 1; return d; })(x); }),
+  CHECK(has(message_of<UserError>([&] {
+              jit::custom_vjp([](Tensor v) { return v * 1; },
+                              [&](Tensor, Tensor, Tensor d) {
+                                counter += 1;
+                                return d;
+                              })(x);
+            }),
             "the backward function assigns Variable 'counter'"));
   CHECK_FALSE(jit::is_compiling());
 }

@@ -34,7 +34,7 @@ TEST_CASE("grad: a function of one tensor") {
   CHECK(floats(gradient) == std::vector<float>{3, 12});
   CHECK(gradient.shape() == Shape{2});
   CHECK(jit::grad(f)(vec64({1})).dtype() == DType::f64);
-  CHECK(floats(jit::grad(f)(vec({1}) + 1)) == std::vector<float>{12});   // an expression as the parameter
+  CHECK(floats(jit::grad(f)(vec({1}) + 1)) == std::vector<float>{12});  // an expression as the parameter
   CHECK(floats(jit::grad([](auto x) { return sum(exp(x)); })(vec({0}))) == std::vector<float>{1});
 }
 
@@ -65,12 +65,13 @@ TEST_CASE("grad: structs and tuples keep their type") {
   auto loss = [](const Layer& l, Tensor x) { return sum(square(matmul(x, l.weight) + l.bias)) * l.units; };
   Layer layer{full({2, 1}, 0.5f), vec({1}), 3};
   Tensor x = reshape(vec({1, 2, 3, 4}), {2, 2});
-  Layer g = jit::grad(loss)(layer, x);   // y = 2.5, 4.5
+  Layer g = jit::grad(loss)(layer, x);  // y = 2.5, 4.5
   CHECK(g.units == 3);
   CHECK(floats(g.weight) == std::vector<float>{3 * 2 * (2.5f * 1 + 4.5f * 3), 3 * 2 * (2.5f * 2 + 4.5f * 4)});
   CHECK(floats(g.bias) == std::vector<float>{3 * 2 * 7});
   using Pair = std::tuple<Tensor, std::vector<Tensor>>;
-  Pair p = jit::grad([](const Pair& q) { return sum(std::get<0>(q) * std::get<1>(q)[0] + std::get<1>(q)[1]); })(Pair{vec({2}), {vec({3}), vec({4})}});
+  Pair p = jit::grad([](const Pair& q) { return sum(std::get<0>(q) * std::get<1>(q)[0] + std::get<1>(q)[1]); })(
+      Pair{vec({2}), {vec({3}), vec({4})}});
   CHECK(floats(std::get<0>(p)) == std::vector<float>{3});
   CHECK(floats(std::get<1>(p)[0]) == std::vector<float>{2});
   CHECK(floats(std::get<1>(p)[1]) == std::vector<float>{1});
@@ -78,7 +79,8 @@ TEST_CASE("grad: structs and tuples keep their type") {
   struct Mixed {
     Tensor value, index;
   };
-  Mixed m = jit::grad([](const Mixed& q) { return sum(take(q.value, q.index)); })(Mixed{vec({1, 2, 3}), tensor({0, 0, 2})});
+  Mixed m =
+      jit::grad([](const Mixed& q) { return sum(take(q.value, q.index)); })(Mixed{vec({1, 2, 3}), tensor({0, 0, 2})});
   CHECK(floats(m.value) == std::vector<float>{2, 0, 1});
   CHECK(m.index.dtype() == DType::i32);
 }
@@ -108,7 +110,8 @@ TEST_CASE("grad: what is not reached has gradient zero") {
   CHECK(floats(gx) == std::vector<float>{1, 1});
   CHECK(floats(gy) == std::vector<float>{0, 0, 0});
   CHECK(floats(jit::grad([](Tensor x) { return sum(stop_gradient(x) * x); })(vec({3}))) == std::vector<float>{3});
-  CHECK(floats(jit::grad([](Tensor x) { return sum(where(x > 0, x * 2, 0)); })(vec({1, -1}))) == std::vector<float>{2, 0});
+  CHECK(floats(jit::grad([](Tensor x) { return sum(where(x > 0, x * 2, 0)); })(vec({1, -1}))) ==
+        std::vector<float>{2, 0});
   CHECK(floats(jit::grad([](Tensor) { return full({}, 1.f); })(vec({1}))) == std::vector<float>{0});
 }
 
@@ -126,7 +129,8 @@ TEST_CASE("grad: second and third derivatives") {
     CHECK(to_vector<double>(b)[1] == Approx(24.0 * (2 + i)));
   }
   CHECK(compiled.stats().compiles == 1);
-  auto tanh_second = jit::grad([](Tensor t) { return sum(jit::grad([](Tensor u) { return sum(tanh(u)); })(t)); })(vec64({0.5}));
+  auto tanh_second =
+      jit::grad([](Tensor t) { return sum(jit::grad([](Tensor u) { return sum(tanh(u)); })(t)); })(vec64({0.5}));
   double t = std::tanh(0.5);
   CHECK(item<double>(tanh_second) == Approx(-2 * t * (1 - t * t)));
 }
@@ -135,7 +139,7 @@ TEST_CASE("grad: mixed derivatives across nesting levels") {
   // d/dy of (d/dx x^2 y) at y: the inner parameter must not hide the outer one.
   auto outer = jit::grad([](Tensor y) {
     Tensor inner = jit::grad([&](Tensor x) { return sum(x * x * y); })(y * 3);
-    return sum(inner);   // 2 * 3y * y = 6 y^2
+    return sum(inner);  // 2 * 3y * y = 6 y^2
   });
   CHECK(floats(outer(vec({2}))) == std::vector<float>{24});
 }
@@ -166,14 +170,15 @@ TEST_CASE("grad: random numbers inside") {
   std::vector<float> noise = floats(randn({4}));
   manual_seed(3);
   auto [value, g] = jit::value_and_grad([](Tensor x) { return sum(x * randn({4})); })(ones({4}));
-  CHECK(floats(g) == noise);   // the gradient sees the numbers of the value
+  CHECK(floats(g) == noise);  // the gradient sees the numbers of the value
   std::vector<float> next = floats(randn({4}));
   manual_seed(3);
   randn({4});
-  CHECK(floats(randn({4})) == next);   // and the counter went on by one
+  CHECK(floats(randn({4})) == next);  // and the counter went on by one
   manual_seed(5);
   auto compiled = jit::compile([](Tensor x) { return jit::grad([](Tensor t) { return sum(t * rand({3})); })(x); });
-  std::vector<float> first = floats(compiled(ones({3}))), second = floats(compiled(ones({3}))), third = floats(compiled(ones({3})));
+  std::vector<float> first = floats(compiled(ones({3}))), second = floats(compiled(ones({3}))),
+                     third = floats(compiled(ones({3})));
   CHECK(first != second);
   CHECK(second != third);
   manual_seed(5);
@@ -203,7 +208,7 @@ TEST_CASE("grad: assignments inside the differentiated function") {
   auto loss = [&](Tensor x) {
     steps += 1;
     average = average * 0.5 + x * 0.5;
-    return sum(x * x * average);   // d = 2 x avg + x^2 / 2
+    return sum(x * x * average);  // d = 2 x avg + x^2 / 2
   };
   Tensor g = jit::grad(loss)(vec({1, 2}));
   CHECK(item<float>(steps) == 1);
@@ -227,7 +232,7 @@ TEST_CASE("grad: a training step in one function") {
     m.b -= rate * g[m.b];
     return loss;
   });
-  Tensor x = reshape(vec({0, 0, 0, 1, 1, 0, 1, 1}), {4, 2}), y = vec({1, 3, 4, 6});   // y = 3a + 2b + 1
+  Tensor x = reshape(vec({0, 0, 0, 1, 1, 0, 1, 1}), {4, 2}), y = vec({1, 3, 4, 6});  // y = 3a + 2b + 1
   float loss = 0;
   for (int i = 0; i < 800; ++i) loss = item<float>(step(model, x, y, i < 400 ? 0.3 : 0.1));
   CHECK(loss < 1e-6f);
@@ -242,7 +247,8 @@ TEST_CASE("grad: errors") {
   CHECK(has(text, "grad: the function returned f32[3]; a floating scalar is required [transforms_test.cpp:"));
   CHECK(has(text, "use sum or mean of it"));
   CHECK_THROWS_AS(jit::grad([](Tensor x) { return sum(x > 0); })(ones({3})), ShapeError);
-  CHECK(item<float>(jit::grad([](Tensor x) { return x * item<float>(x); })(full({}, 2.f))) == 2.f);   // what was read is a constant
+  CHECK(item<float>(jit::grad([](Tensor x) { return x * item<float>(x); })(full({}, 2.f))) ==
+        2.f);  // what was read is a constant
   CHECK_FALSE(jit::is_compiling());
   Tensor leaked;
   jit::grad([&](Tensor x) {
@@ -252,8 +258,9 @@ TEST_CASE("grad: errors") {
   CHECK_THROWS_AS(eval(leaked), TraceError);
   Variable w(vec({1}));
   CHECK_THROWS_AS(jit::grad([&](Tensor x) {
-    w += 1;
-    return sum(matmul(x, x));
-  })(ones({2, 3})), ShapeError);
-  CHECK(floats(w) == std::vector<float>{1});   // a failed function assigns nothing
+                    w += 1;
+                    return sum(matmul(x, x));
+                  })(ones({2, 3})),
+                  ShapeError);
+  CHECK(floats(w) == std::vector<float>{1});  // a failed function assigns nothing
 }

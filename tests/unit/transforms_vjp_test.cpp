@@ -15,7 +15,9 @@ namespace {
 Tensor vec64(std::initializer_list<double> values) { return copy_of(std::vector<double>(values)); }
 
 /// Near enough for central differences.
-bool is_close(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-6) { return near(a, b, tolerance); }
+bool is_close(const std::vector<double>& a, const std::vector<double>& b, double tolerance = 1e-6) {
+  return near(a, b, tolerance);
+}
 
 /// The matrix of derivatives by central differences, one row for each element of the result.
 template <class F>
@@ -53,12 +55,12 @@ TEST_CASE("vjp: the pullback multiplies by the matrix of derivatives") {
   Tensor x = vec64({0.5, -1, 2});
   auto [y, pullback] = jit::vjp(layer, x);
   CHECK(is_close(doubles(y), doubles(layer(x))));
-  const std::vector<double> matrix = differences(layer, x);   // [2, 3]
+  const std::vector<double> matrix = differences(layer, x);  // [2, 3]
   CHECK(is_close(doubles(pullback(vec64({1, 0}))), {matrix[0], matrix[1], matrix[2]}));
   CHECK(is_close(doubles(pullback(vec64({0, 1}))), {matrix[3], matrix[4], matrix[5]}));
   CHECK(is_close(doubles(pullback(y * 0 + 1)), {matrix[0] + matrix[3], matrix[1] + matrix[4], matrix[2] + matrix[5]}));
   auto [z, scalar_pullback] = jit::vjp([](Tensor t) { return sum(t * t); }, x);
-  CHECK(is_close(doubles(scalar_pullback(1)), {1, -2, 4}));   // a number for a scalar result
+  CHECK(is_close(doubles(scalar_pullback(1)), {1, -2, 4}));  // a number for a scalar result
   CHECK(item<double>(z) == 5.25);
 }
 
@@ -87,7 +89,8 @@ TEST_CASE("vjp: Variables come as Grads, integers are passed over") {
   struct Net {
     Variable w;
   } net{Variable(vec64({2, 3}), "w")};
-  auto [y, pullback] = jit::vjp([](const Net& n, Tensor index) { return take(n.w * n.w, index); }, net, tensor({1, 1, 0}));
+  auto [y, pullback] =
+      jit::vjp([](const Net& n, Tensor index) { return take(n.w * n.w, index); }, net, tensor({1, 1, 0}));
   auto [g, index] = pullback(vec64({1, 10, 100}));
   CHECK(is_close(doubles(g[net.w]), {400, 66}));
   CHECK(index.dtype() == DType::i32);
@@ -99,7 +102,8 @@ TEST_CASE("jvp: against differences along a direction") {
   const std::vector<double> matrix = differences(layer, x);
   auto [y, dy] = jit::jvp(layer, x, t);
   CHECK(is_close(doubles(y), doubles(layer(x))));
-  CHECK(is_close(doubles(dy), {matrix[0] + 0.5 * matrix[1] - 2 * matrix[2], matrix[3] + 0.5 * matrix[4] - 2 * matrix[5]}));
+  CHECK(is_close(doubles(dy),
+                 {matrix[0] + 0.5 * matrix[1] - 2 * matrix[2], matrix[3] + 0.5 * matrix[4] - 2 * matrix[5]}));
   // Several arguments, a Scalar among them, and a number for its tangent.
   auto f = [](Tensor a, Scalar s) { return std::pair{Tensor(a * s * s), sum(a)}; };
   auto [value, tangent] = jit::jvp(f, std::tuple{x, 3.0}, std::tuple{t, 1.0});
@@ -109,7 +113,9 @@ TEST_CASE("jvp: against differences along a direction") {
 }
 
 TEST_CASE("jvp: what does not depend has a derivative of zero") {
-  auto [y, dy] = jit::jvp([](Tensor x) { return std::tuple{Tensor(stop_gradient(x) * 2), Tensor(x > 0), Tensor(floor(x))}; }, vec64({1, -2}), vec64({1, 1}));
+  auto [y, dy] =
+      jit::jvp([](Tensor x) { return std::tuple{Tensor(stop_gradient(x) * 2), Tensor(x > 0), Tensor(floor(x))}; },
+               vec64({1, -2}), vec64({1, 1}));
   CHECK(is_close(doubles(std::get<0>(dy)), {0, 0}));
   CHECK(std::get<1>(dy).dtype() == DType::bool_);
   CHECK(is_close(doubles(std::get<2>(dy)), {0, 0}));
@@ -126,13 +132,22 @@ TEST_CASE("jvp: many kinds of operations") {
       {"where", [](Tensor x) { return where(x > 0, x * x, exp(x)); }},
       {"take", [](Tensor x) { return take(x, tensor({0, 0, 4})) * 2; }},
       {"concat and slice", [](Tensor x) { return concat({x(slice(1, 4)), Tensor(x * x)}, 0); }},
-      {"update", [](Tensor x) { Tensor u = x * 3; u.at(slice(0, 2)) = x(slice(3, 5)) * x(slice(2, 4)); return u; }},
+      {"update",
+       [](Tensor x) {
+         Tensor u = x * 3;
+         u.at(slice(0, 2)) = x(slice(3, 5)) * x(slice(2, 4));
+         return u;
+       }},
       {"matmul", [](Tensor x) { return matmul(reshape(x, {2, 3}), reshape(x, {3, 2})); }},
       {"conv2d", [](Tensor x) { return conv2d(reshape(x, {1, 1, 2, 3}), reshape(x, {1, 1, 2, 3}), {.padding = 1}); }},
       {"max_pool2d", [](Tensor x) { return max_pool2d(reshape(x, {1, 1, 2, 3}), 2, 1); }},
       {"gelu, silu", [](Tensor x) { return gelu(x) + silu(x) * sigmoid(x); }},
       {"cross_entropy", [](Tensor x) { return cross_entropy(reshape(x, {2, 3}), tensor({2, 0})); }},
-      {"attention", [](Tensor x) { Tensor q = reshape(x, {1, 1, 3, 2}); return scaled_dot_product_attention(q, q * 2, q * q, {.causal = true}); }},
+      {"attention",
+       [](Tensor x) {
+         Tensor q = reshape(x, {1, 1, 3, 2});
+         return scaled_dot_product_attention(q, q * 2, q * q, {.causal = true});
+       }},
       {"pow, maximum", [](Tensor x) { return maximum(pow(abs(x) + 1, x), x * x); }},
   };
   const Tensor x = vec64({0.3, -0.7, 1.1, 0.9, -1.3, 0.4});
@@ -187,7 +202,9 @@ TEST_CASE("derivatives of derivatives, inside and outside compile") {
   std::vector<double> product(3, 0);
   for (std::size_t i = 0; i < 9; ++i) product[i / 3] += h[i] * doubles(t)[i % 3];
   auto forward_over_reverse = [=](Tensor v, Tensor d) { return jit::jvp(gradient, v, d).second; };
-  auto reverse_over_forward = [](Tensor v, Tensor d) { return jit::grad([&](Tensor u) { return jit::jvp(energy, u, d).second; })(v); };
+  auto reverse_over_forward = [](Tensor v, Tensor d) {
+    return jit::grad([&](Tensor u) { return jit::jvp(energy, u, d).second; })(v);
+  };
   auto reverse_over_reverse = [=](Tensor v, Tensor d) { return jit::vjp(gradient, v).second(d); };
   auto forward_over_forward = [](Tensor v, Tensor d) {
     return jit::jvp([&](Tensor u) { return jit::jvp(energy, u, d).second; }, v, d).second;
@@ -199,7 +216,8 @@ TEST_CASE("derivatives of derivatives, inside and outside compile") {
   CHECK(is_close(doubles(jit::compile(forward_over_reverse)(x, t)), product, 1e-5));
   CHECK(is_close(doubles(jit::compile(reverse_over_forward)(x, t)), product, 1e-5));
   CHECK(is_close(doubles(jit::compile(reverse_over_reverse)(x, t)), product, 1e-5));
-  CHECK(is_close(doubles(jit::compile(forward_over_forward)(x, t)), {product[0] - product[1] + 0.5 * product[2]}, 1e-5));
+  CHECK(
+      is_close(doubles(jit::compile(forward_over_forward)(x, t)), {product[0] - product[1] + 0.5 * product[2]}, 1e-5));
 }
 
 TEST_CASE("derivatives with extents that change") {
@@ -215,14 +233,15 @@ TEST_CASE("derivatives with extents that change") {
     std::vector<double> wanted(static_cast<std::size_t>(n), 0);
     for (std::size_t i = 0; i < m.size(); ++i) wanted[i / static_cast<std::size_t>(n)] += m[i];
     CHECK(is_close(doubles(dy), wanted, 1e-5));
-    CHECK(is_close(doubles(pulled), doubles(t * sum(x) * 2)));   // sum(x) t + sum(x t)
+    CHECK(is_close(doubles(pulled), doubles(t * sum(x) * 2)));  // sum(x) t + sum(x t)
     CHECK(is_close(doubles(jacobian), differences([](Tensor v) { return sin(v) * 2; }, x), 1e-5));
   }
   CHECK(f.stats().compiles == 2);
 }
 
 TEST_CASE("jvp leaves nothing of the reverse pass behind") {
-  auto f = jit::compile([](Tensor x, Tensor t) { return jit::jvp([](Tensor v) { return exp(v) * sin(v); }, x, t).second; });
+  auto f =
+      jit::compile([](Tensor x, Tensor t) { return jit::jvp([](Tensor v) { return exp(v) * sin(v); }, x, t).second; });
   const std::string text = f.explain(ones({8}), ones({8})).text();
   const std::string optimised = text.substr(text.find("optimised graph:"));
   CHECK_FALSE(has(optimised.substr(0, optimised.find("plan:")), "full"));
@@ -243,15 +262,19 @@ TEST_CASE("derivatives: errors name the user's line") {
   auto parts = jit::vjp([](Tensor v) { return std::vector<Tensor>{v, v * 2}; }, x).second;
   CHECK(has(message_of<UserError>([&] { parts({vec64({1, 2})}); }), "vjp: 1 gradients for 2 results"));
   CHECK(has(message_of<UserError>([&] { parts({}); }), "vjp: 0 gradients for 2 results"));
-  CHECK(has(message_of<UserError>([&] { parts({vec64({1, 2}), vec64({1, 2}), vec64({1, 2})}); }), "give each result a gradient of its shape"));
+  CHECK(has(message_of<UserError>([&] { parts({vec64({1, 2}), vec64({1, 2}), vec64({1, 2})}); }),
+            "give each result a gradient of its shape"));
   std::string text = message_of<ShapeError>([&] { jit::vjp(layer, x).second(vec64({1, 2, 3})); });
   CHECK(has(text, "vjp: the gradient is f64[3], it must have the shape of f64[2] [transforms_vjp_test.cpp:"));
   text = message_of<ShapeError>([&] { jit::jvp(layer, x, vec64({1, 2})); });
   CHECK(has(text, "jvp: tangent 0 is f64[2], it must have the shape of f64[3] [transforms_vjp_test.cpp:"));
-  CHECK(has(message_of<DTypeError>([&] { jit::vjp(layer, x).second(tensor({1, 2})); }), "the gradient is i32[2], it must be floating as f64[2] is"));
-  CHECK(has(message_of<DTypeError>([] { jit::grad([](Tensor t) { return sum(t); })(tensor({1, 2})); }), "grad: the parameters hold nothing floating to differentiate by [transforms_vjp_test.cpp:"));
+  CHECK(has(message_of<DTypeError>([&] { jit::vjp(layer, x).second(tensor({1, 2})); }),
+            "the gradient is i32[2], it must be floating as f64[2] is"));
+  CHECK(has(message_of<DTypeError>([] { jit::grad([](Tensor t) { return sum(t); })(tensor({1, 2})); }),
+            "grad: the parameters hold nothing floating to differentiate by [transforms_vjp_test.cpp:"));
   CHECK_THROWS_AS(jit::jacobian([](Tensor t) { return t > 0; })(x), DTypeError);
-  CHECK(has(message_of<ShapeError>([] { jit::jacobian([](Tensor t) { return t * 2; })(ones({1, 1, 1, 1, 2})); }), "together more than 8 axes"));
+  CHECK(has(message_of<ShapeError>([] { jit::jacobian([](Tensor t) { return t * 2; })(ones({1, 1, 1, 1, 2})); }),
+            "together more than 8 axes"));
   CHECK_THROWS_AS(jit::jvp(layer, x, tensor({1, 2, 3})), UserError);
   // A pullback belongs to the trace it was made in.
   std::function<Tensor(Tensor)> kept;

@@ -50,16 +50,18 @@ TEST_CASE("vmap: axes of arguments and results") {
   Tensor a = numbers({4, 3, 2}), b = numbers({3});
   auto f = [](Tensor x, Tensor y) { return Tensor(x * 2 + sum(y)); };
   CHECK(near(doubles(jit::vmap(f, {1, 0})(a, b)), doubles(permute(a, {1, 0, 2}) * 2 + reshape(b, {3, 1, 1}))));
-  CHECK(near(doubles(jit::vmap(f, {-2, 0}, 2)(a, b)), doubles(permute(permute(a, {1, 0, 2}) * 2 + reshape(b, {3, 1, 1}), {1, 2, 0}))));
+  CHECK(near(doubles(jit::vmap(f, {-2, 0}, 2)(a, b)),
+             doubles(permute(permute(a, {1, 0, 2}) * 2 + reshape(b, {3, 1, 1}), {1, 2, 0}))));
   CHECK(near(doubles(jit::vmap(f, {0, jit::no_axis}, -1)(a, b)), doubles(permute(a * 2 + sum(b), {1, 2, 0}))));
-  CHECK(near(doubles(jit::vmap(f, {jit::no_axis, 0})(a, b)), doubles(reshape(a * 2, {1, 4, 3, 2}) + reshape(b, {3, 1, 1, 1}))));
+  CHECK(near(doubles(jit::vmap(f, {jit::no_axis, 0})(a, b)),
+             doubles(reshape(a * 2, {1, 4, 3, 2}) + reshape(b, {3, 1, 1, 1}))));
   // Several results, each with its axis; one of them the same for all.
   auto g = [&](Tensor x) { return std::tuple{Tensor(x * 2), sum(x), Tensor(b + 1)}; };
   auto [p, q, r] = jit::vmap(g, 0, {1, 0, jit::no_axis})(a);
   CHECK(p.shape() == Shape{3, 4, 2});
   CHECK(near(doubles(q), doubles(sum(a, {1, 2}))));
   CHECK(near(doubles(r), doubles(b + 1)));
-  CHECK(std::get<2>(jit::vmap(g)(a)).shape() == Shape{4, 3});   // stacked
+  CHECK(std::get<2>(jit::vmap(g)(a)).shape() == Shape{4, 3});  // stacked
 }
 
 TEST_CASE("vmap: structs, numbers, containers") {
@@ -69,7 +71,9 @@ TEST_CASE("vmap: structs, numbers, containers") {
     int power = 2;
   };
   Model models{numbers({5, 3}), {numbers({5, 2}), numbers({5})}, 2};
-  auto f = [](const Model& m, Tensor x, Scalar s) { return Model{m.w * s, {Tensor(m.biases[0] + sum(x)), Tensor(m.biases[1] * m.power)}, m.power}; };
+  auto f = [](const Model& m, Tensor x, Scalar s) {
+    return Model{m.w * s, {Tensor(m.biases[0] + sum(x)), Tensor(m.biases[1] * m.power)}, m.power};
+  };
   Model out = jit::vmap(f, {0, jit::no_axis, 0})(models, numbers({7}), 3.0);
   CHECK(near(doubles(out.w), doubles(models.w * 3)));
   CHECK(near(doubles(out.biases[0]), doubles(models.biases[0] + sum(numbers({7})))));
@@ -88,15 +92,18 @@ TEST_CASE("vmap: nested, and mixed with captured values of outer levels") {
 }
 
 TEST_CASE("vmap: products, batched on either side or both") {
-  Tensor a = numbers({3, 2}), as = numbers({5, 3, 2}), b = numbers({2, 4}), bs = numbers({5, 2, 4}), deep = numbers({5, 6, 3, 2});
+  Tensor a = numbers({3, 2}), as = numbers({5, 3, 2}), b = numbers({2, 4}), bs = numbers({5, 2, 4}),
+         deep = numbers({5, 6, 3, 2});
   auto product = [](Tensor x, Tensor y) { return matmul(x, y); };
   auto loop = [](const std::vector<Tensor>& x) { return matmul(x[0], x[1]); };
   CHECK(near(doubles(jit::vmap(product)(as, bs)), doubles(looped(loop, {as, bs}, {0, 0}, 5))));
   CHECK(near(doubles(jit::vmap(product, {0, jit::no_axis})(as, b)), doubles(looped(loop, {as, b}, {0, -1}, 5))));
   CHECK(near(doubles(jit::vmap(product, {jit::no_axis, 0})(a, bs)), doubles(looped(loop, {a, bs}, {-1, 0}, 5))));
   CHECK(near(doubles(jit::vmap(product, {0, jit::no_axis})(deep, b)), doubles(looped(loop, {deep, b}, {0, -1}, 5))));
-  CHECK(near(doubles(jit::vmap(product, {0, 0})(numbers({5, 2}), bs)), doubles(looped(loop, {numbers({5, 2}), bs}, {0, 0}, 5))));
-  CHECK(near(doubles(jit::vmap(product)(numbers({5, 2}), numbers({5, 2}))), doubles(sum(numbers({5, 2}) * numbers({5, 2}), 1))));
+  CHECK(near(doubles(jit::vmap(product, {0, 0})(numbers({5, 2}), bs)),
+             doubles(looped(loop, {numbers({5, 2}), bs}, {0, 0}, 5))));
+  CHECK(near(doubles(jit::vmap(product)(numbers({5, 2}), numbers({5, 2}))),
+             doubles(sum(numbers({5, 2}) * numbers({5, 2}), 1))));
 }
 
 TEST_CASE("vmap: reading and adding at computed positions") {
@@ -104,16 +111,23 @@ TEST_CASE("vmap: reading and adding at computed positions") {
   auto pick = [](Tensor t, Tensor at) { return take(t, at, 0); };
   auto loop = [](const std::vector<Tensor>& a) { return take(a[0], a[1], 0); };
   CHECK(near(doubles(jit::vmap(pick)(x, i)), doubles(looped(loop, {x, i}, {0, 0}, 4))));
-  CHECK(near(doubles(jit::vmap(pick, {0, jit::no_axis})(x, tensor({2, 0}))), doubles(looped(loop, {x, tensor({2, 0})}, {0, -1}, 4))));
+  CHECK(near(doubles(jit::vmap(pick, {0, jit::no_axis})(x, tensor({2, 0}))),
+             doubles(looped(loop, {x, tensor({2, 0})}, {0, -1}, 4))));
   Tensor table = numbers({3, 5});
   CHECK(near(doubles(jit::vmap(pick, {jit::no_axis, 0})(table, i)), doubles(looped(loop, {table, i}, {-1, 0}, 4))));
   auto last = [](Tensor t, Tensor at) { return take(t, at, 1); };
-  CHECK(near(doubles(jit::vmap(last)(x, i)), doubles(looped([](const std::vector<Tensor>& a) { return take(a[0], a[1], 1); }, {x, i}, {0, 0}, 4))));
+  CHECK(near(doubles(jit::vmap(last)(x, i)),
+             doubles(looped([](const std::vector<Tensor>& a) { return take(a[0], a[1], 1); }, {x, i}, {0, 0}, 4))));
   // Their derivatives add at positions.
   auto gradient = [=](Tensor t, Tensor at) { return jit::grad([&](Tensor u) { return sum(square(last(u, at))); })(t); };
-  CHECK(near(doubles(jit::vmap(gradient)(x, i)), doubles(looped([&](const std::vector<Tensor>& a) { return gradient(a[0], a[1]); }, {x, i}, {0, 0}, 4))));
-  CHECK(near(doubles(jit::vmap(gradient, {jit::no_axis, 0})(table, i)), doubles(looped([&](const std::vector<Tensor>& a) { return gradient(a[0], a[1]); }, {table, i}, {-1, 0}, 4))));
-  CHECK(near(doubles(jit::vmap(gradient, {0, jit::no_axis})(x, tensor({1, 1, 0}))), doubles(looped([&](const std::vector<Tensor>& a) { return gradient(a[0], a[1]); }, {x, tensor({1, 1, 0})}, {0, -1}, 4))));
+  CHECK(near(doubles(jit::vmap(gradient)(x, i)),
+             doubles(looped([&](const std::vector<Tensor>& a) { return gradient(a[0], a[1]); }, {x, i}, {0, 0}, 4))));
+  CHECK(near(
+      doubles(jit::vmap(gradient, {jit::no_axis, 0})(table, i)),
+      doubles(looped([&](const std::vector<Tensor>& a) { return gradient(a[0], a[1]); }, {table, i}, {-1, 0}, 4))));
+  CHECK(near(doubles(jit::vmap(gradient, {0, jit::no_axis})(x, tensor({1, 1, 0}))),
+             doubles(looped([&](const std::vector<Tensor>& a) { return gradient(a[0], a[1]); }, {x, tensor({1, 1, 0})},
+                            {0, -1}, 4))));
   // An index that is out of range in its example is an error, not a row of the next example.
   CHECK_THROWS_AS(eval(jit::vmap(pick)(x, i + 1)), IndexError);
   CHECK_THROWS_AS(eval(jit::vmap(pick)(x, i - 1)), IndexError);
@@ -124,13 +138,21 @@ TEST_CASE("vmap: updates, windows and pooling") {
   auto f = [](Tensor image, Tensor kernel) { return max_pool2d(conv2d(image, kernel, {.padding = 1}), 2); };
   auto loop = [&](const std::vector<Tensor>& a) { return f(a[0], a[1]); };
   CHECK(near(doubles(jit::vmap(f)(x, k)), doubles(looped(loop, {x, k}, {0, 0}, 3))));
-  CHECK(near(doubles(jit::vmap(f, {0, jit::no_axis})(x, numbers({2, 1, 2, 2}))), doubles(looped(loop, {x, numbers({2, 1, 2, 2})}, {0, -1}, 3))));
-  CHECK(near(doubles(jit::vmap(f, {jit::no_axis, 0})(numbers({1, 1, 6, 5}), k)), doubles(looped(loop, {numbers({1, 1, 6, 5}), k}, {-1, 0}, 3))));
-  auto set = [](Tensor base, Tensor value) { base.at(slice(1, 3), 0) = value; return base; };
+  CHECK(near(doubles(jit::vmap(f, {0, jit::no_axis})(x, numbers({2, 1, 2, 2}))),
+             doubles(looped(loop, {x, numbers({2, 1, 2, 2})}, {0, -1}, 3))));
+  CHECK(near(doubles(jit::vmap(f, {jit::no_axis, 0})(numbers({1, 1, 6, 5}), k)),
+             doubles(looped(loop, {numbers({1, 1, 6, 5}), k}, {-1, 0}, 3))));
+  auto set = [](Tensor base, Tensor value) {
+    base.at(slice(1, 3), 0) = value;
+    return base;
+  };
   auto set_loop = [&](const std::vector<Tensor>& a) { return set(a[0], a[1]); };
-  CHECK(near(doubles(jit::vmap(set)(numbers({3, 4, 2}), numbers({3, 2}))), doubles(looped(set_loop, {numbers({3, 4, 2}), numbers({3, 2})}, {0, 0}, 3))));
-  CHECK(near(doubles(jit::vmap(set, {jit::no_axis, 0})(numbers({4, 2}), numbers({3, 2}))), doubles(looped(set_loop, {numbers({4, 2}), numbers({3, 2})}, {-1, 0}, 3))));
-  CHECK(near(doubles(jit::vmap(set, {0, jit::no_axis})(numbers({3, 4, 2}), numbers({2}))), doubles(looped(set_loop, {numbers({3, 4, 2}), numbers({2})}, {0, -1}, 3))));
+  CHECK(near(doubles(jit::vmap(set)(numbers({3, 4, 2}), numbers({3, 2}))),
+             doubles(looped(set_loop, {numbers({3, 4, 2}), numbers({3, 2})}, {0, 0}, 3))));
+  CHECK(near(doubles(jit::vmap(set, {jit::no_axis, 0})(numbers({4, 2}), numbers({3, 2}))),
+             doubles(looped(set_loop, {numbers({4, 2}), numbers({3, 2})}, {-1, 0}, 3))));
+  CHECK(near(doubles(jit::vmap(set, {0, jit::no_axis})(numbers({3, 4, 2}), numbers({2}))),
+             doubles(looped(set_loop, {numbers({3, 4, 2}), numbers({2})}, {0, -1}, 3))));
 }
 
 TEST_CASE("vmap of derivatives, derivatives of vmap") {
@@ -141,7 +163,8 @@ TEST_CASE("vmap of derivatives, derivatives of vmap") {
   CHECK(each.shape() == Shape{6, 4, 3});
   auto loop = [&](const std::vector<Tensor>& a) { return jit::grad(loss)(a[0], a[1], a[2]); };
   CHECK(near(doubles(each), doubles(looped(loop, {w, x, y}, {-1, 0, 0}, 6))));
-  auto compiled = jit::compile([=](Tensor p, Tensor a, Tensor b) { return jit::vmap(jit::grad(loss), {jit::no_axis, 0, 0})(p, a, b); });
+  auto compiled = jit::compile(
+      [=](Tensor p, Tensor a, Tensor b) { return jit::vmap(jit::grad(loss), {jit::no_axis, 0, 0})(p, a, b); });
   CHECK(near(doubles(compiled(w, x, y)), doubles(each)));
   // The gradient of their mean is the mean of theirs.
   Tensor all_at_once = jit::grad([&](Tensor p) { return mean(jit::vmap(loss, {jit::no_axis, 0, 0})(p, x, y)); })(w);
@@ -149,11 +172,19 @@ TEST_CASE("vmap of derivatives, derivatives of vmap") {
   // A hessian for each example, and products with it.
   auto small = [](Tensor p) { return sum(p * p * p) * sum(p); };
   Tensor points = numbers({5, 3});
-  CHECK(near(doubles(jit::vmap(jit::hessian(small))(points)), doubles(looped([&](const std::vector<Tensor>& a) { return jit::hessian(small)(a[0]); }, {points}, {0}, 5))));
-  auto product = [&](Tensor p, Tensor d) { return jit::jvp([&](Tensor v) { return jit::grad(small)(v); }, p, d).second; };
-  CHECK(near(doubles(jit::vmap(product)(points, points)), doubles(looped([&](const std::vector<Tensor>& a) { return product(a[0], a[1]); }, {points, points}, {0, 0}, 5))));
+  CHECK(
+      near(doubles(jit::vmap(jit::hessian(small))(points)),
+           doubles(looped([&](const std::vector<Tensor>& a) { return jit::hessian(small)(a[0]); }, {points}, {0}, 5))));
+  auto product = [&](Tensor p, Tensor d) {
+    return jit::jvp([&](Tensor v) { return jit::grad(small)(v); }, p, d).second;
+  };
+  CHECK(near(
+      doubles(jit::vmap(product)(points, points)),
+      doubles(looped([&](const std::vector<Tensor>& a) { return product(a[0], a[1]); }, {points, points}, {0, 0}, 5))));
   Tensor tangent = jit::jvp([&](Tensor p) { return jit::vmap(small)(p); }, points, points).second;
-  CHECK(near(doubles(tangent), doubles(looped([&](const std::vector<Tensor>& a) { return jit::jvp(small, a[0], a[0]).second; }, {points}, {0}, 5))));
+  CHECK(near(doubles(tangent),
+             doubles(looped([&](const std::vector<Tensor>& a) { return jit::jvp(small, a[0], a[0]).second; }, {points},
+                            {0}, 5))));
 }
 
 TEST_CASE("vmap: extents that change") {
@@ -168,7 +199,8 @@ TEST_CASE("vmap: extents that change") {
   CHECK(f.stats().compiles == 2);
   Tensor none = jit::vmap([](Tensor row) { return sum(row * row); })(numbers({0, 3}));
   CHECK(none.shape() == Shape{0});
-  CHECK(floats(cast(jit::vmap([](Tensor row) { return sum(row); })(ones({1, 3})), DType::f32)) == std::vector<float>{3});
+  CHECK(floats(cast(jit::vmap([](Tensor row) { return sum(row); })(ones({1, 3})), DType::f32)) ==
+        std::vector<float>{3});
 }
 
 TEST_CASE("vmap: each example draws its own numbers, as one draw") {
@@ -200,8 +232,15 @@ TEST_CASE("vmap: Variables") {
   CHECK(sums.shape() == Shape{3});
   for (std::size_t i = 0; i < 6; ++i) CHECK(floats(stacked)[i] == Approx(before[i] - 1 - (i % 2 ? 2 : 1)));
   CHECK(item<float>(count) == 1);
-  std::string text = message_of<UserError>([&] { jit::vmap([&](Tensor x) { shared = x; return x; })(ones({3, 2})); });
-  CHECK(has(text, "vmap: the value assigned to Variable 'shared' differs between examples, but is to have no axis for them [transforms_vmap_test.cpp:"));
+  std::string text = message_of<UserError>([&] {
+    jit::vmap([&](Tensor x) {
+      shared = x;
+      return x;
+    })(ones({3, 2}));
+  });
+  CHECK(has(text,
+            "vmap: the value assigned to Variable 'shared' differs between examples, but is to have no axis for them "
+            "[transforms_vmap_test.cpp:"));
   CHECK(floats(shared) == std::vector<float>{1, 2});
   // Nothing but effects on Variables.
   jit::vmap([&](const Variable& w, Tensor x) { w.set(x); })(stacked, full({3, 2}, 9.f));
@@ -212,7 +251,8 @@ TEST_CASE("vmap: every op that depends on operands has a rule, or parts that hav
   for (const OpInfo* op : all_ops()) {
     INFO(op->name);
     const bool is_made_from_nothing = op->arity == 0 || op->kind == OpKind::leaf;
-    const bool is_seen_through = op->is_call || op->kind == OpKind::effect;   // inlined before; effects happen once, refused
+    const bool is_seen_through =
+        op->is_call || op->kind == OpKind::effect;  // inlined before; effects happen once, refused
     CHECK((is_made_from_nothing || is_seen_through || op->batch != nullptr || op->decompose != nullptr));
   }
 }
@@ -221,17 +261,23 @@ TEST_CASE("vmap: errors name the user's line") {
   auto f = [](Tensor a, Tensor b) { return a * sum(b); };
   Tensor x = ones({3, 2}), y = ones({4, 2});
   std::string text = message_of<ShapeError>([&] { jit::vmap(f)(x, y); });
-  CHECK(has(text, "vmap: mapped axes differ: argument 1 is f32[4, 2] with 4 examples along axis 0, argument 0 has 3 [transforms_vmap_test.cpp:"));
+  CHECK(has(text,
+            "vmap: mapped axes differ: argument 1 is f32[4, 2] with 4 examples along axis 0, argument 0 has 3 "
+            "[transforms_vmap_test.cpp:"));
   text = message_of<IndexError>([&] { jit::vmap(f, {0, 2})(x, x); });
   CHECK(has(text, "vmap: argument 1 is f32[3, 2] and has no axis 2 [transforms_vmap_test.cpp:"));
   CHECK(has(text, "axes of it are -2 to 1"));
   text = message_of<IndexError>([&] { jit::vmap(f)(x, full({}, 1.f)); });
   CHECK(has(text, "pass jit::no_axis for what is the same in all examples"));
-  CHECK(has(message_of<UserError>([&] { jit::vmap(f, {0})(x, x); }), "vmap: in_axes names 1 axes, the function has 2 arguments"));
-  CHECK(has(message_of<UserError>([&] { jit::vmap(f, 0, {0, 1})(x, x); }), "vmap: out_axes names 2 axes, the function has 1 results"));
+  CHECK(has(message_of<UserError>([&] { jit::vmap(f, {0})(x, x); }),
+            "vmap: in_axes names 1 axes, the function has 2 arguments"));
+  CHECK(has(message_of<UserError>([&] { jit::vmap(f, 0, {0, 1})(x, x); }),
+            "vmap: out_axes names 2 axes, the function has 1 results"));
   CHECK(has(message_of<UserError>([&] { jit::vmap(f, jit::no_axis)(x, x); }), "vmap: no argument is mapped"));
-  CHECK(has(message_of<IndexError>([&] { jit::vmap(f, 0, 3)(x, x); }), "there is no axis 3 for the examples: with it result 0 has rank 2"));
-  CHECK(has(message_of<UserError>([&] { jit::vmap(f, 0, jit::no_axis)(x, x); }), "result 0 differs between examples, but is to have no axis for them"));
+  CHECK(has(message_of<IndexError>([&] { jit::vmap(f, 0, 3)(x, x); }),
+            "there is no axis 3 for the examples: with it result 0 has rank 2"));
+  CHECK(has(message_of<UserError>([&] { jit::vmap(f, 0, jit::no_axis)(x, x); }),
+            "result 0 differs between examples, but is to have no axis for them"));
   CHECK_THROWS_AS(jit::vmap([](Tensor a) { return matmul(a, ones({5, 5})); })(x), ShapeError);
   CHECK_FALSE(jit::is_compiling());
 }

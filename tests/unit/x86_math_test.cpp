@@ -1,5 +1,5 @@
-// The vector math functions over plain numbers: ulp bounds over the whole domain, exact edges, C99's table for pow, and the
-// number of operations, which is their speed.
+// The vector math functions over plain numbers: ulp bounds over the whole domain, exact edges, C99's table for pow, and
+// the number of operations, which is their speed.
 #include "../catch.hpp"
 
 #ifndef SINTER_NO_X86
@@ -46,13 +46,15 @@ template <typename T>
 double ulps(T got, Wide<T> expected) {
   using Limits = std::numeric_limits<T>;
   if (std::isnan(got) || std::isnan(expected)) return std::isnan(got) && std::isnan(expected) ? 0 : wrong;
-  if (std::abs(expected) >= std::ldexp(Wide<T>(1), Limits::max_exponent)) return got == static_cast<T>(expected) ? 0 : wrong;
+  if (std::abs(expected) >= std::ldexp(Wide<T>(1), Limits::max_exponent))
+    return got == static_cast<T>(expected) ? 0 : wrong;
   if (expected == 0) return got == 0 && std::signbit(got) == std::signbit(expected) ? 0 : wrong;
   int exponent = 0;
   std::frexp(expected, &exponent);
   const Wide<T> ulp = std::ldexp(Wide<T>(1), std::max(exponent, Limits::min_exponent) - Limits::digits);
   // An overflow stands for the power of two behind the largest number.
-  const Wide<T> value = std::isinf(got) ? std::copysign(std::ldexp(Wide<T>(1), Limits::max_exponent), Wide<T>(got)) : got;
+  const Wide<T> value =
+      std::isinf(got) ? std::copysign(std::ldexp(Wide<T>(1), Limits::max_exponent), Wide<T>(got)) : got;
   return static_cast<double>(std::abs(value - expected) / ulp);
 }
 
@@ -127,10 +129,11 @@ template <typename T>
 void check_function(const Function<T>& function, std::uint64_t points) {
   const T limit = std::min(static_cast<T>(function.limit), huge<T>), dense = static_cast<T>(function.dense_limit);
   for (T sign : {T(1), T(-1)}) {
-    for (const std::vector<T>& in : {spread<T>(sign * T(0), sign * limit, points), spread<T>(sign / 1024, sign * dense, points)}) {
+    for (const std::vector<T>& in :
+         {spread<T>(sign * T(0), sign * limit, points), spread<T>(sign / 1024, sign * dense, points)}) {
       const Worst<T> worst = measure(function, in);
-      INFO(function.name << (sizeof(T) == 4 ? " f32" : " f64") << ": " << worst.error << " ulp at " << std::hexfloat << worst.x
-                         << ", got " << worst.got);
+      INFO(function.name << (sizeof(T) == 4 ? " f32" : " f64") << ": " << worst.error << " ulp at " << std::hexfloat
+                         << worst.x << ", got " << worst.got);
       CHECK(worst.error <= function.max_ulps);
     }
   }
@@ -163,8 +166,10 @@ void check_all_edges() {
   check_edges<T>("log", {{o, -i}, {m, -i}, {1, o}, {i, i}, {-i, n}, {n, n}, {-1, n}, {-t, n}, {-h, n}});
   check_edges<T>("sin", {{o, o}, {m, m}, {i, n}, {-i, n}, {n, n}, {t, t}, {-t, -t}});
   check_edges<T>("cos", {{o, 1}, {m, 1}, {i, n}, {-i, n}, {n, n}, {t, 1}, {-t, 1}});
-  check_edges<T>("tanh", {{o, o}, {m, m}, {i, 1}, {-i, -1}, {n, n}, {h, 1}, {-h, -1}, {t, t}, {-t, -t}, {40, 1}, {-40, -1}});
-  check_edges<T>("erf", {{o, o}, {m, m}, {i, 1}, {-i, -1}, {n, n}, {h, 1}, {-h, -1}, {t, t}, {-t, -t}, {7, 1}, {-7, -1}});
+  check_edges<T>("tanh",
+                 {{o, o}, {m, m}, {i, 1}, {-i, -1}, {n, n}, {h, 1}, {-h, -1}, {t, t}, {-t, -t}, {40, 1}, {-40, -1}});
+  check_edges<T>("erf",
+                 {{o, o}, {m, m}, {i, 1}, {-i, -1}, {n, n}, {h, 1}, {-h, -1}, {t, t}, {-t, -t}, {7, 1}, {-7, -1}});
   check_edges<T>("gelu", {{o, o}, {m, m}, {i, i}, {-i, m}, {n, n}, {h, h}, {-h, m}, {-100, m}, {100, 100}});
   check_edges<T>("gauss", {{o, 1}, {m, 1}, {i, o}, {-i, o}, {n, n}, {h, o}, {-h, o}, {t, 1}});
   check_edges<T>("rsqrt", {{o, i}, {m, -i}, {1, 1}, {4, T(0.5)}, {i, o}, {-i, n}, {-1, n}, {n, n}});
@@ -177,7 +182,8 @@ std::vector<T> evaluate_pow(const std::vector<T>& x, const std::vector<T>& y) {
   for (std::size_t at = 0; at < x.size(); at += builder.lanes) {
     const std::size_t count = std::min(builder.lanes, x.size() - at);
     builder.reset();
-    const Vec base = builder.input(std::span(x).subspan(at, count)), exponent = builder.input(std::span(y).subspan(at, count));
+    const Vec base = builder.input(std::span(x).subspan(at, count)),
+              exponent = builder.input(std::span(y).subspan(at, count));
     const auto& values = builder.value(expand_pow(builder, base, exponent));
     out.insert(out.end(), values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
   }
@@ -193,8 +199,8 @@ Worst<T> measure_pow(const std::vector<T>& x, const std::vector<T>& y) {
   return worst;
 }
 
-/// Results over the whole range of exponents, bases near 1 with large exponents (where the logarithm's last bits count),
-/// negative bases with integral exponents, and subnormal bases.
+/// Results over the whole range of exponents, bases near 1 with large exponents (where the logarithm's last bits
+/// count), negative bases with integral exponents, and subnormal bases.
 template <typename T>
 void check_pow(std::size_t count) {
   std::mt19937_64 random(20);
@@ -211,8 +217,8 @@ void check_pow(std::size_t count) {
       y[i] = static_cast<T>(kind == 2 ? std::floor(uniform(-20, 20)) : uniform(-1.1, 1.1) * range / log2);
     }
     const Worst<T> worst = measure_pow(x, y);
-    INFO("kind " << kind << (sizeof(T) == 4 ? " f32: " : " f64: ") << worst.error << " ulp at pow(" << std::hexfloat << worst.x
-                 << ", " << worst.y << "), got " << worst.got);
+    INFO("kind " << kind << (sizeof(T) == 4 ? " f32: " : " f64: ") << worst.error << " ulp at pow(" << std::hexfloat
+                 << worst.x << ", " << worst.y << "), got " << worst.got);
     CHECK(worst.error <= 2);
   }
 }
@@ -220,11 +226,12 @@ void check_pow(std::size_t count) {
 /// All pairs of special numbers against the C library, which has C99's table.
 template <typename T>
 void check_pow_edges() {
-  const T odd = std::ldexp(T(1), std::numeric_limits<T>::digits) - 1, half = std::ldexp(T(1), std::numeric_limits<T>::digits - 1) - T(0.5);
+  const T odd = std::ldexp(T(1), std::numeric_limits<T>::digits) - 1,
+          half = std::ldexp(T(1), std::numeric_limits<T>::digits - 1) - T(0.5);
   const T one = 1;
   std::vector<T> specials;
-  for (T v : {T(0), one, T(2), T(3), T(0.5), T(1.5), T(1e9), T(1e-3), inf<T>, tiny<T>, huge<T>, std::numeric_limits<T>::min(), odd, half,
-              std::nextafter(one, T(0)), std::nextafter(one, T(2))}) {
+  for (T v : {T(0), one, T(2), T(3), T(0.5), T(1.5), T(1e9), T(1e-3), inf<T>, tiny<T>, huge<T>,
+              std::numeric_limits<T>::min(), odd, half, std::nextafter(one, T(0)), std::nextafter(one, T(2))}) {
     specials.push_back(v);
     specials.push_back(-v);
   }
@@ -238,8 +245,8 @@ void check_pow_edges() {
   }
 }
 
-/// The derivative of gelu: right relatively but near its zero at -0.7518, where the error is one of numbers of its size before
-/// they cancel.
+/// The derivative of gelu: right relatively but near its zero at -0.7518, where the error is one of numbers of its size
+/// before they cancel.
 template <typename T>
 void check_gelu_slope() {
   using W = Wide<T>;
@@ -252,7 +259,9 @@ void check_gelu_slope() {
       const W x = in[i], expected = std::erfc(-x / std::numbers::sqrt2_v<W>) / 2 + x * density * std::exp(-x * x / 2);
       if (expected == 0) continue;
       if (std::abs(x + W(0.7518)) > W(0.4)) worst.see(ulps<T>(out[i], expected), in[i], 0, out[i]);
-      else worst.see(static_cast<double>(std::abs(out[i] - expected)) / std::numeric_limits<T>::epsilon() * 4, in[i], 0, out[i]);
+      else
+        worst.see(static_cast<double>(std::abs(out[i] - expected)) / std::numeric_limits<T>::epsilon() * 4, in[i], 0,
+                  out[i]);
     }
   }
   INFO(worst.error << " ulp at " << std::hexfloat << worst.x << ", got " << worst.got);
@@ -279,7 +288,7 @@ int operations(Vec (*expand)(MathBuilder&, Vec)) {
   PlainMathBuilder<T> builder;
   builder.reset();
   expand(builder, builder.input({}));
-  return builder.operations() - 1;   // the input is none
+  return builder.operations() - 1;  // the input is none
 }
 
 }  // namespace

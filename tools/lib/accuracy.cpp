@@ -1,11 +1,12 @@
 // Measures the elementwise functions: the largest error of each in units of the last place, for tools/accuracy.
 //
-//   accuracy measure WHERE STRIDE POINTS   prints "name dtype error argument" for the back end WHERE (x86, reference, cuda)
+//   accuracy measure WHERE STRIDE POINTS   prints "name dtype error argument" for the back end WHERE (x86, reference,
+//                                          cuda)
 //   accuracy inputs FILE DTYPE STRIDE POINTS  writes the arguments, for a program that has the functions but no oracle
 //   accuracy compare NAME DTYPE FILE RESULTS  prints the error of results that such a program wrote
 //
-// f32: every STRIDE-th bit pattern, against the C library in double. f64: POINTS numbers over all exponents and as many of
-// moderate size, against libquadmath.
+// f32: every STRIDE-th bit pattern, against the C library in double. f64: POINTS numbers over all exponents and as many
+// of moderate size, against libquadmath.
 #include <sinter/sinter.hpp>
 
 #include <quadmath.h>
@@ -50,7 +51,8 @@ double sigmoid_of(double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1
 const std::vector<Function>& functions() {
   static const std::vector<Function> rows = {
       {"sqrt", [](const Tensor& x) { return Tensor(sqrt(x)); }, [](double x) { return std::sqrt(x); }, sqrtq},
-      {"rsqrt", [](const Tensor& x) { return Tensor(rsqrt(x)); }, [](double x) { return 1 / std::sqrt(x); }, [](Quad x) -> Quad { return 1 / sqrtq(x); }},
+      {"rsqrt", [](const Tensor& x) { return Tensor(rsqrt(x)); }, [](double x) { return 1 / std::sqrt(x); },
+       [](Quad x) -> Quad { return 1 / sqrtq(x); }},
       {"exp", [](const Tensor& x) { return Tensor(exp(x)); }, [](double x) { return std::exp(x); }, expq},
       {"log", [](const Tensor& x) { return Tensor(log(x)); }, [](double x) { return std::log(x); }, logq},
       {"sin", [](const Tensor& x) { return Tensor(sin(x)); }, [](double x) { return std::sin(x); }, sinq},
@@ -58,8 +60,10 @@ const std::vector<Function>& functions() {
       {"tanh", [](const Tensor& x) { return Tensor(tanh(x)); }, [](double x) { return std::tanh(x); }, tanhq},
       {"erf", [](const Tensor& x) { return Tensor(erf(x)); }, [](double x) { return std::erf(x); }, erfq},
       {"sigmoid", [](const Tensor& x) { return Tensor(sigmoid(x)); }, sigmoid_of, quad_sigmoid},
-      {"silu", [](const Tensor& x) { return Tensor(silu(x)); }, [](double x) { return x * sigmoid_of(x); }, [](Quad x) -> Quad { return x * quad_sigmoid(x); }},
-      {"gelu", [](const Tensor& x) { return Tensor(gelu(x)); }, [](double x) { return x * std::erfc(-x / std::numbers::sqrt2) / 2; },
+      {"silu", [](const Tensor& x) { return Tensor(silu(x)); }, [](double x) { return x * sigmoid_of(x); },
+       [](Quad x) -> Quad { return x * quad_sigmoid(x); }},
+      {"gelu", [](const Tensor& x) { return Tensor(gelu(x)); },
+       [](double x) { return x * std::erfc(-x / std::numbers::sqrt2) / 2; },
        [](Quad x) -> Quad { return x * erfcq(-x / M_SQRT2q) / 2; }},
   };
   return rows;
@@ -69,12 +73,14 @@ const std::vector<Function>& functions() {
 template <class T, class Wide>
 double error_in_ulps(T got, Wide expected, int exponent) {
   using Limits = std::numeric_limits<T>;
-  if (std::isnan(got) || expected != expected) return std::isnan(got) && expected != expected ? 0 : std::numeric_limits<double>::infinity();
+  if (std::isnan(got) || expected != expected)
+    return std::isnan(got) && expected != expected ? 0 : std::numeric_limits<double>::infinity();
   const T nearest = static_cast<T>(expected);
   if (std::isinf(got) || std::isinf(nearest)) return got == nearest ? 0 : std::numeric_limits<double>::infinity();
   const Wide difference = static_cast<Wide>(got) - expected;
   const int unit = std::max(exponent, Limits::min_exponent) - Limits::digits;
-  return std::fabs(std::ldexp(static_cast<double>(difference * (unit < -600 ? Wide(0x1p900) : Wide(1))), unit < -600 ? -unit - 900 : -unit));
+  return std::fabs(std::ldexp(static_cast<double>(difference * (unit < -600 ? Wide(0x1p900) : Wide(1))),
+                              unit < -600 ? -unit - 900 : -unit));
 }
 double error_of(float got, double expected) {
   int exponent = 0;
@@ -94,9 +100,12 @@ struct Worst {
   template <class T>
   void see(const Function& f, const T* x, const T* y, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
-      if (const double e = error_of(y[i], expected_of(f, x[i])); e > error) error = e, argument = static_cast<double>(x[i]);
+      if (const double e = error_of(y[i], expected_of(f, x[i])); e > error)
+        error = e, argument = static_cast<double>(x[i]);
   }
-  void print(const char* name, const char* dtype) const { std::printf("%s %s %.3f %.17g\n", name, dtype, error, argument); }
+  void print(const char* name, const char* dtype) const {
+    std::printf("%s %s %.3f %.17g\n", name, dtype, error, argument);
+  }
 };
 
 constexpr std::size_t chunk = std::size_t{1} << 19;
@@ -108,7 +117,10 @@ void for_f32(std::uint64_t stride, Use&& use) {
   for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += stride) {
     const float value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     if (!std::isnan(value)) x.push_back(value);
-    if (x.size() == chunk) use(x), x.clear();
+    if (x.size() == chunk) {
+      use(x);
+      x.clear();
+    }
   }
   if (!x.empty()) use(x);
 }
@@ -128,7 +140,8 @@ void for_f64(std::size_t points, Use&& use) {
 void measure(const std::string& where, std::uint64_t stride, std::size_t points) {
   const Device device = where == "cuda" ? Device::cuda(0) : Device::cpu();
   for (const Function& f : functions()) {
-    const auto compiled = jit::compile([run = f.run](Tensor x) { return run(x); }, {.backend = where == "cuda" ? "" : where});
+    const auto compiled =
+        jit::compile([run = f.run](Tensor x) { return run(x); }, {.backend = where == "cuda" ? "" : where});
     const auto see = [&](Worst& worst, const auto& x) {
       using T = typename std::decay_t<decltype(x)>::value_type;
       const Tensor result = compiled(copy_of(x).to(device)).to(Device::cpu());
@@ -171,7 +184,8 @@ int main(int count, char** arguments) {
     measure(arguments[2], std::strtoull(arguments[3], nullptr, 10), std::strtoull(arguments[4], nullptr, 10));
   } else if (mode == "inputs" && count == 6) {
     std::ofstream file(arguments[2], std::ios::binary);
-    if (std::string_view(arguments[3]) == "f32") for_f32(std::strtoull(arguments[4], nullptr, 10), [&](const auto& x) { write(file, x); });
+    if (std::string_view(arguments[3]) == "f32")
+      for_f32(std::strtoull(arguments[4], nullptr, 10), [&](const auto& x) { write(file, x); });
     else for_f64(std::strtoull(arguments[5], nullptr, 10), [&](const auto& x) { write(file, x); });
   } else if (mode == "compare" && count == 6) {
     for (const Function& f : functions()) {
@@ -180,7 +194,9 @@ int main(int count, char** arguments) {
       else compare<double>(f, "f64", arguments[4], arguments[5]);
     }
   } else {
-    std::fprintf(stderr, "usage: accuracy measure WHERE STRIDE POINTS | inputs FILE DTYPE STRIDE POINTS | compare NAME DTYPE FILE RESULTS\n");
+    std::fprintf(stderr,
+                 "usage: accuracy measure WHERE STRIDE POINTS | inputs FILE DTYPE STRIDE POINTS | compare NAME DTYPE "
+                 "FILE RESULTS\n");
     return 2;
   }
 }

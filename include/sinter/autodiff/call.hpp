@@ -1,5 +1,6 @@
-// Derivatives of calls (regions): the body is differentiated once, however often it is called. The forward body gives what
-// the backward body needs as further results; a minimum cut decides which values are computed again instead. Knows no op but calls.
+// Derivatives of calls (regions): the body is differentiated once, however often it is called. The forward body gives
+// what the backward body needs as further results; a minimum cut decides which values are computed again instead. Knows
+// no op but calls.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -13,15 +14,16 @@
 SINTER_NAMESPACE_BEGIN
 
 struct CallDerivative {
-  std::shared_ptr<const Graph> forward;    // the body's outputs, and more behind them
-  std::vector<std::uint32_t> saved;        // outputs of `forward` that `backward` needs
-  /// Inputs: the call's operands named by `operands`, then the saved values, then the gradients of the results that have
-  /// one. Outputs: gradients of the operands named by `gradients`.
-  std::shared_ptr<const Graph> backward;   // null: nothing depends on the wanted operands
+  std::shared_ptr<const Graph> forward;  // the body's outputs, and more behind them
+  std::vector<std::uint32_t> saved;      // outputs of `forward` that `backward` needs
+  /// Inputs: the call's operands named by `operands`, then the saved values, then the gradients of the results that
+  /// have one. Outputs: gradients of the operands named by `gradients`.
+  std::shared_ptr<const Graph> backward;  // null: nothing depends on the wanted operands
   std::vector<std::uint32_t> operands, gradients;
 };
 
 /// `wanted`: operands whose gradients are needed. `given`: results that have one.
-CallDerivative differentiate_call_body(const Graph& body, std::span<const std::uint8_t> wanted, std::span<const std::uint8_t> given);
+CallDerivative differentiate_call_body(const Graph& body, std::span<const std::uint8_t> wanted,
+                                       std::span<const std::uint8_t> given);
 
 SINTER_NAMESPACE_END

@@ -4,6 +4,7 @@
 #include <sinter/autodiff/call.hpp>
 
 #include <sinter/autodiff/reverse.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/cse.hpp>
 #include <sinter/passes/dce.hpp>
@@ -17,7 +18,11 @@ namespace reverse_detail {
 class CallCut {
  public:
   CallCut(const Graph& joint, std::size_t results, std::size_t inputs, std::span<const Value> gradients)
-      : joint_(joint), results_(results), inputs_(inputs), gradients_(gradients), state_(joint.nodes().size(), State::forward) {
+      : joint_(joint),
+        results_(results),
+        inputs_(inputs),
+        gradients_(gradients),
+        state_(joint.nodes().size(), State::forward) {
     mark_forward();
     mark_backward();
     choose_saved();
@@ -25,33 +30,34 @@ class CallCut {
   void make(CallDerivative& out) const;
 
  private:
-  enum class State : std::uint8_t { forward, saved, again, backward };   // again: computed in both bodies
-  State& state(std::int32_t node) { return state_[static_cast<std::size_t>(node)]; }
-  State state(std::int32_t node) const { return state_[static_cast<std::size_t>(node)]; }
+  enum class State : std::uint8_t { forward, saved, again, backward };  // again: computed in both bodies
+  State& state(std::int32_t node) { return state_[as_index(node)]; }
+  State state(std::int32_t node) const { return state_[as_index(node)]; }
 
   bool is_input(std::int32_t node) const { return joint_.node(node).op == &op_info<ops::Input>; }
   /// Needed for the body's own results, or compared there.
   void mark_forward() {
     is_forward_.assign(joint_.nodes().size(), false);
-    for (std::size_t i = 0; i < results_; ++i) is_forward_[static_cast<std::size_t>(joint_.outputs()[i].node)] = true;
-    for (std::int32_t id : comparisons_before_gradients()) is_forward_[static_cast<std::size_t>(id)] = true;
+    for (std::size_t i = 0; i < results_; ++i) is_forward_[as_index(joint_.outputs()[i].node)] = true;
+    for (std::int32_t id : comparisons_before_gradients()) is_forward_[as_index(id)] = true;
     for (std::size_t id = joint_.nodes().size(); id-- > 0;)
       if (is_forward_[id])
-        for (Value v : joint_.nodes()[id].inputs) is_forward_[static_cast<std::size_t>(v.node)] = true;
+        for (Value v : joint_.nodes()[id].inputs) is_forward_[as_index(v.node)] = true;
   }
-  /// Elements are compared with their own maximum where both are computed, and what was found is saved: the other body may
-  /// round the elements otherwise, and would find none.
+  /// Elements are compared with their own maximum where both are computed, and what was found is saved: the other body
+  /// may round the elements otherwise, and would find none.
   bool compares_bits(std::size_t id) const {
     const Node& node = joint_.nodes()[id];
-    return (node.op == &op_info<ops::Eq> || node.op == &op_info<ops::Ne>) && is_floating(joint_.type(node.inputs[0]).dtype);
+    return (node.op == &op_info<ops::Eq> || node.op == &op_info<ops::Ne>) &&
+           is_floating(joint_.type(node.inputs[0]).dtype);
   }
   std::vector<std::int32_t> comparisons_before_gradients() const {
     std::vector<std::int32_t> found;
     std::vector<bool> is_after(joint_.nodes().size());
-    for (Value v : joint_.inputs().subspan(inputs_)) is_after[static_cast<std::size_t>(v.node)] = true;
+    for (Value v : joint_.inputs().subspan(inputs_)) is_after[as_index(v.node)] = true;
     for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
       for (Value v : joint_.nodes()[id].inputs)
-        if (is_after[static_cast<std::size_t>(v.node)]) is_after[id] = true;
+        if (is_after[as_index(v.node)]) is_after[id] = true;
       if (!is_after[id] && compares_bits(id)) found.push_back(static_cast<std::int32_t>(id));
     }
     return found;
@@ -60,30 +66,32 @@ class CallCut {
   void mark_backward() {
     is_needed_.assign(joint_.nodes().size(), false);
     for (Value v : gradients_)
-      if (v) is_needed_[static_cast<std::size_t>(v.node)] = true;
+      if (v) is_needed_[as_index(v.node)] = true;
     for (std::size_t id = joint_.nodes().size(); id-- > 0;) {
       if (!is_needed_[id] || is_forward_[id]) continue;
       state_[id] = State::backward;
-      for (Value v : joint_.nodes()[id].inputs) is_needed_[static_cast<std::size_t>(v.node)] = true;
+      for (Value v : joint_.nodes()[id].inputs) is_needed_[as_index(v.node)] = true;
     }
   }
-  /// Values of the forward part that the gradients use are saved or computed again, whichever moves less memory. What is an
-  /// operand or a result is in memory anyway.
+  /// Values of the forward part that the gradients use are saved or computed again, whichever moves less memory. What
+  /// is an operand or a result is in memory anyway.
   void choose_saved() {
     const std::size_t count = joint_.nodes().size();
     std::vector<std::uint8_t> is_early(is_forward_.begin(), is_forward_.end()), is_late(count), is_result(count);
     for (std::size_t id = 0; id < count; ++id) is_late[id] = state_[id] == State::backward;
-    for (std::size_t i = 0; i < results_; ++i) is_result[static_cast<std::size_t>(joint_.outputs()[i].node)] = 1;
+    for (std::size_t i = 0; i < results_; ++i) is_result[as_index(joint_.outputs()[i].node)] = 1;
     const std::vector<Choice> choices = choose_kept(
         {joint_, is_early, is_late,
-         [&](Value v) { return (is_result[static_cast<std::size_t>(v.node)] ? 1 : 2) * cost_of_byte * bytes_of(joint_, v); },
+         [&](Value v) { return (is_result[as_index(v.node)] ? 1 : 2) * cost_of_byte * bytes_of(joint_, v); },
          [&](std::int32_t id) {
-           return compares_bits(static_cast<std::size_t>(id)) ? cost_unlimited : recompute_cost(joint_, joint_.node(id), Products::kept);
+           return compares_bits(as_index(id)) ? cost_unlimited
+                                              : recompute_cost(joint_, joint_.node(id), Products::kept);
          }});
     for (std::size_t id = 0; id < count; ++id) {
       if (choices[id] == Choice::unneeded) continue;
       is_needed_[id] = true;
-      if (joint_.nodes()[id].op->kind != OpKind::leaf) state_[id] = choices[id] == Choice::kept ? State::saved : State::again;
+      if (joint_.nodes()[id].op->kind != OpKind::leaf)
+        state_[id] = choices[id] == Choice::kept ? State::saved : State::again;
     }
   }
 
@@ -98,12 +106,14 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
   // Forward: the joint graph without what is only for the gradients.
   GraphBuilder forward(joint_), backward(joint_);
   std::vector<Value> in_forward(joint_.nodes().size()), in_backward(joint_.nodes().size());
-  const auto moved = [](const std::vector<Value>& map, Value v) { return Value{map[static_cast<std::size_t>(v.node)].node, map[static_cast<std::size_t>(v.node)].result + v.result}; };
+  const auto moved = [](const std::vector<Value>& map, Value v) {
+    return Value{map[as_index(v.node)].node, map[as_index(v.node)].result + v.result};
+  };
   for (std::size_t i = 0; i < inputs_; ++i) {
     const std::int32_t node = joint_.inputs()[i].node;
-    in_forward[static_cast<std::size_t>(node)] = forward.input(joint_.type(joint_.inputs()[i]));
-    if (!is_needed_[static_cast<std::size_t>(node)]) continue;
-    in_backward[static_cast<std::size_t>(node)] = backward.input(joint_.type(joint_.inputs()[i]));
+    in_forward[as_index(node)] = forward.input(joint_.type(joint_.inputs()[i]));
+    if (!is_needed_[as_index(node)]) continue;
+    in_backward[as_index(node)] = backward.input(joint_.type(joint_.inputs()[i]));
     out.operands.push_back(static_cast<std::uint32_t>(i));
   }
   std::vector<Value> forward_outputs, saved;
@@ -114,31 +124,33 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
     for (Value v : node.inputs) inputs.push_back(moved(in_forward, v));
     in_forward[id] = forward.copy(node, inputs);
     if (state_[id] != State::saved) continue;
-    for (std::size_t r = 0; r < node.types.size(); ++r) saved.push_back({static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)});
+    for (std::size_t r = 0; r < node.types.size(); ++r)
+      saved.push_back({static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)});
   }
   for (std::size_t i = 0; i < results_; ++i) forward_outputs.push_back(moved(in_forward, joint_.outputs()[i]));
   std::vector<std::vector<Value>> saved_inputs(joint_.nodes().size());
   for (Value v : saved) {
-    std::size_t at = 0;   // what is a result anyway is not given twice
+    std::size_t at = 0;  // what is a result anyway is not given twice
     while (at < results_ && joint_.outputs()[at] != v) ++at;
     if (at == results_) {
       at = forward_outputs.size();
       forward_outputs.push_back(moved(in_forward, v));
     }
     out.saved.push_back(static_cast<std::uint32_t>(at));
-    saved_inputs[static_cast<std::size_t>(v.node)].push_back(backward.input(joint_.type(v)));
+    saved_inputs[as_index(v.node)].push_back(backward.input(joint_.type(v)));
   }
   out.forward = std::make_shared<const Graph>(Dce{}(forward.finish(forward_outputs)));
-  for (std::size_t i = inputs_; i < joint_.inputs().size(); ++i)   // the gradients of the results
-    in_backward[static_cast<std::size_t>(joint_.inputs()[i].node)] = backward.input(joint_.type(joint_.inputs()[i]));
+  for (std::size_t i = inputs_; i < joint_.inputs().size(); ++i)  // the gradients of the results
+    in_backward[as_index(joint_.inputs()[i].node)] = backward.input(joint_.type(joint_.inputs()[i]));
   const auto backward_value = [&](Value v) {
-    const auto& from_saved = saved_inputs[static_cast<std::size_t>(v.node)];
-    return from_saved.empty() ? moved(in_backward, v) : from_saved[static_cast<std::size_t>(v.result)];
+    const auto& from_saved = saved_inputs[as_index(v.node)];
+    return from_saved.empty() ? moved(in_backward, v) : from_saved[as_index(v.result)];
   };
   for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
     const Node& node = joint_.nodes()[id];
     const bool is_leaf = node.op == &op_info<ops::Constant> && is_needed_[id];
-    if (node.op == &op_info<ops::Input> || !(is_leaf || state_[id] == State::backward || state_[id] == State::again)) continue;
+    if (node.op == &op_info<ops::Input> || !(is_leaf || state_[id] == State::backward || state_[id] == State::again))
+      continue;
     Values inputs;
     for (Value v : node.inputs) inputs.push_back(backward_value(v));
     in_backward[id] = backward.copy(node, inputs);
@@ -151,11 +163,12 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
 
 }  // namespace reverse_detail
 
-SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::span<const std::uint8_t> wanted, std::span<const std::uint8_t> given) {
+SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::span<const std::uint8_t> wanted,
+                                                   std::span<const std::uint8_t> given) {
   // Composites are opened first, so that their insides are shared between the two halves.
   const Graph body = Cse{}(Decompose{.symbols = Decompose::Symbols::unsolved}(original));
   GraphBuilder builder(body);
-  for (const Node& node : body.nodes()) builder.copy(node, node.inputs);   // ids stay
+  for (const Node& node : body.nodes()) builder.copy(node, node.inputs);  // ids stay
   std::vector<Value> outputs, douts, wrt;
   CallDerivative out;
   for (std::size_t i = 0; i < wanted.size(); ++i)

@@ -4,6 +4,7 @@
 #include <sinter/autodiff/custom.hpp>
 #include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/transform_trace.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 
@@ -13,10 +14,12 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit::autodiff_detail {
 
-/// The floating ones of `results`, with the derivative `body` by `parameters`; `captured` are further inputs of the body.
-inline std::vector<Ref<TensorImpl>> record_derivative(std::vector<Ref<TensorImpl>> results, std::span<const Ref<TensorImpl>> parameters,
-                                                      std::span<const Ref<TensorImpl>> captured, Graph body, IntVector with_gradient,
-                                                      Location where) {
+/// The floating ones of `results`, with the derivative `body` by `parameters`; `captured` are further inputs of the
+/// body.
+inline std::vector<Ref<TensorImpl>> record_derivative(std::vector<Ref<TensorImpl>> results,
+                                                      std::span<const Ref<TensorImpl>> parameters,
+                                                      std::span<const Ref<TensorImpl>> captured, Graph body,
+                                                      IntVector with_gradient, Location where) {
   std::vector<Leaf> leaves;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -31,7 +34,8 @@ inline std::vector<Ref<TensorImpl>> record_derivative(std::vector<Ref<TensorImpl
   attrs.steps = {static_cast<std::int64_t>(parameters.size())};
   attrs.axes = std::move(with_gradient);
   attrs.bodies.push_back(std::make_shared<const Graph>(std::move(body)));
-  const std::vector<Ref<TensorImpl>> values = record_results(op_info<ops::CustomDerivative>, leaves, std::move(attrs), where);
+  const std::vector<Ref<TensorImpl>> values =
+      record_results(op_info<ops::CustomDerivative>, leaves, std::move(attrs), where);
   for (std::size_t i = 0; i < places.size(); ++i) results[places[i]] = values[i];
   return results;
 }
@@ -41,18 +45,20 @@ inline Val token_of(Val value, DType dtype) {
   const Shape shape = value.shape();
   Shape starts = ops_detail::zero_starts(shape.rank()), ends;
   for (Dim extent : shape.dims()) {
-    if (ops_detail::is_zero(extent)) return full(value, {}, dtype, 0);   // there is nothing to wait for
+    if (ops_detail::is_zero(extent)) return full(value, {}, dtype, 0);  // there is nothing to wait for
     ends.push_back(1);
   }
-  return cast(reshape(slice(value, starts, ends, IntVector(static_cast<std::size_t>(shape.rank()), 1)), {}), dtype);
+  return cast(reshape(slice(value, starts, ends, IntVector(as_index(shape.rank()), 1)), {}), dtype);
 }
 
 /// The gradients of a graph's inputs, with all of it computed again behind a barrier.
-inline Graph recomputing_derivative(const Graph& graph, std::span<const std::size_t> floating_results, IntVector& with_gradient) {
+inline Graph recomputing_derivative(const Graph& graph, std::span<const std::size_t> floating_results,
+                                    IntVector& with_gradient) {
   GraphBuilder builder(graph);
   std::vector<Value> inputs, again, douts, outputs, wrt;
   for (Value v : graph.inputs()) inputs.push_back(builder.input(graph.type(v), {}, graph.node(v).where));
-  for (std::size_t i : floating_results) builder.input(graph.type(graph.outputs()[i]));   // the results, which it does not ask for
+  for (std::size_t i : floating_results)
+    builder.input(graph.type(graph.outputs()[i]));  // the results, which it does not ask for
   for (std::size_t i : floating_results) douts.push_back(builder.input(graph.type(graph.outputs()[i])));
   std::vector<std::size_t> floating;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -79,8 +85,9 @@ SINTER_DECL std::vector<Ref<TensorImpl>> checkpoint_call(OpenTrace trace, std::s
   const TracedCall call = TransformTrace::end(std::move(trace), results);
   for (const Node& node : call.graph.nodes())
     if (node.op->kind == OpKind::effect)
-      throw UserError("checkpoint", std::string(node.op->name) + " is an effect, which would happen again in the backward pass", node.where,
-                      "move it out of the checkpointed function");
+      throw UserError("checkpoint",
+                      std::string(node.op->name) + " is an effect, which would happen again in the backward pass",
+                      node.where, "move it out of the checkpointed function");
   std::vector<Ref<TensorImpl>> values = replay_call(call, call.graph);
   values.resize(call.results);
   std::vector<std::size_t> floating;
@@ -98,11 +105,12 @@ SINTER_DECL std::vector<Ref<TensorImpl>> custom_forward(OpenTrace trace, std::sp
   for (std::size_t i = call.parameters; i < call.operands.size(); ++i) {
     const TensorImpl& captured = *call.operands[i];
     const Trace* owner = captured.trace != 0 && !captured.is_ready() ? Trace::find(captured.trace) : nullptr;
-    const bool is_differentiated =
-        owner != nullptr && (owner->name() == "grad" || owner->name() == "vjp" || owner->name() == "jvp" || owner->name() == "jacobian");
+    const bool is_differentiated = owner != nullptr && (owner->name() == "grad" || owner->name() == "vjp" ||
+                                                        owner->name() == "jvp" || owner->name() == "jacobian");
     if (is_floating(captured.type.dtype) && (is_differentiated || captured.tape != TapeState::none))
-      throw UserError("custom_vjp", "the function captures " + captured.type.text() + ", which is being differentiated", where,
-                      "make it an argument, so that the backward function can give its gradient, or stop_gradient it before");
+      throw UserError(
+          "custom_vjp", "the function captures " + captured.type.text() + ", which is being differentiated", where,
+          "make it an argument, so that the backward function can give its gradient, or stop_gradient it before");
   }
   std::vector<Ref<TensorImpl>> values = replay_call(call, call.graph);
   values.resize(call.results);
@@ -110,26 +118,26 @@ SINTER_DECL std::vector<Ref<TensorImpl>> custom_forward(OpenTrace trace, std::sp
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> custom_call(OpenTrace rule, std::size_t parameters,
-                                                     std::span<const Ref<TensorImpl>> results, std::vector<Ref<TensorImpl>> gradients,
-                                                     Location where) {
+                                                     std::span<const Ref<TensorImpl>> results,
+                                                     std::vector<Ref<TensorImpl>> gradients, Location where) {
   if (gradients.size() != parameters)
     throw UserError("custom_vjp",
                     "the backward function gave " + std::to_string(gradients.size()) + " floating gradients for " +
                         std::to_string(parameters) + " floating arguments",
                     where, "return one for each, in a tuple if there are several arguments");
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    gradients[i] =
-        checked_derivative(std::move(gradients[i]), rule->parameter_value(i)->type, "custom_vjp", "gradient " + std::to_string(i), where);
+    gradients[i] = checked_derivative(std::move(gradients[i]), rule->parameter_value(i)->type, "custom_vjp",
+                                      "gradient " + std::to_string(i), where);
   const TracedCall call = TransformTrace::end(std::move(rule), gradients);
   if (!call.assigned.empty())
     throw UserError("custom_vjp", "the backward function assigns Variable '" + call.assigned[0]->name + "'", where,
                     "assign it outside of the derivative");
-  if (call.parameters == parameters) return {results.begin(), results.end()};   // no floating result
+  if (call.parameters == parameters) return {results.begin(), results.end()};  // no floating result
   IntVector with_gradient;
   for (std::size_t i = 0; i < parameters; ++i) with_gradient.push_back(static_cast<std::int64_t>(i));
   const std::span<const Ref<TensorImpl>> operands = call.operands;
-  return record_derivative({results.begin(), results.end()}, operands.first(parameters), operands.subspan(call.parameters), call.graph,
-                           std::move(with_gradient), where);
+  return record_derivative({results.begin(), results.end()}, operands.first(parameters),
+                           operands.subspan(call.parameters), call.graph, std::move(with_gradient), where);
 }
 
 }  // namespace jit::autodiff_detail

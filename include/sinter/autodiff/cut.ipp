@@ -3,18 +3,21 @@
 
 #include <sinter/autodiff/cut.hpp>
 
+#include <sinter/base/index.hpp>
+
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL CutGraph cut_graph(const Graph& graph, std::span<const Value> outputs, std::span<const Value> last_inputs,
-                               const std::function<bool(Value)>& is_given, const std::function<bool(std::int32_t node)>& keeps_effect) {
+                               const std::function<bool(Value)>& is_given,
+                               const std::function<bool(std::int32_t node)>& keeps_effect) {
   CutGraph cut;
   std::vector<std::uint8_t> is_needed(graph.nodes().size(), 0);
   auto is_last = [&](Value v) { return std::find(last_inputs.begin(), last_inputs.end(), v) != last_inputs.end(); };
   auto need = [&](Value v) {
     if (is_last(v)) return;
-    if (!is_given(v)) is_needed[static_cast<std::size_t>(v.node)] = 1;
+    if (!is_given(v)) is_needed[as_index(v.node)] = 1;
     else if (std::find(cut.inputs.begin(), cut.inputs.end(), v) == cut.inputs.end()) cut.inputs.push_back(v);
   };
   for (Value v : outputs) need(v);
@@ -31,8 +34,8 @@ SINTER_DECL CutGraph cut_graph(const Graph& graph, std::span<const Value> output
   std::vector<std::int32_t> copied(graph.nodes().size(), -1);
   auto moved = [&](Value v) {
     const auto input = std::find(cut.inputs.begin(), cut.inputs.end(), v);
-    if (input != cut.inputs.end()) return made[static_cast<std::size_t>(input - cut.inputs.begin())];
-    return Value{copied[static_cast<std::size_t>(v.node)], v.result};
+    if (input != cut.inputs.end()) return made[as_index(input - cut.inputs.begin())];
+    return Value{copied[as_index(v.node)], v.result};
   };
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     if (!is_needed[id]) continue;

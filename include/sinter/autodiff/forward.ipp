@@ -34,8 +34,10 @@ inline Graph derivative_graph(const Graph& graph) {
   const Graph derivative = Dce{.drops_effects = true}(graph);
   for (const Node& node : derivative.nodes())
     if (node.op->kind == OpKind::effect)
-      throw UserError("jacobian", "the derivative needs the result of a " + std::string(node.op->name) + ", which would run again", node.where,
-                      "make it .pure = true if it has no effects, or put stop_gradient around its result and what depends on it");
+      throw UserError(
+          "jacobian", "the derivative needs the result of a " + std::string(node.op->name) + ", which would run again",
+          node.where,
+          "make it .pure = true if it has no effects, or put stop_gradient around its result and what depends on it");
   return derivative;
 }
 
@@ -45,7 +47,8 @@ inline Graph vjp_graph(const Graph& forward, std::size_t parameters, std::size_t
   std::vector<Value> inputs = copy_inputs(builder, forward);
   const std::vector<Value> all = builder.inline_graph(forward, inputs);
   std::vector<Value> outputs(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(results)), douts, gradients;
-  for (Value output : outputs) douts.push_back(builder.input(Type(builder.type(output)), {}, builder.node(output).where));
+  for (Value output : outputs)
+    douts.push_back(builder.input(Type(builder.type(output)), {}, builder.node(output).where));
   const std::span<const Value> wrt(inputs.data(), parameters);
   gradients = backward(builder, outputs, douts, wrt);
   for (std::size_t i = 0; i < parameters; ++i)
@@ -65,18 +68,18 @@ inline Val unit_vectors(GraphBuilder& builder, Value like, Dim count) {
 
 inline Shape joined_shape(const Shape& a, const Shape& b, Location where) {
   if (a.rank() + b.rank() > max_rank)
-    throw ShapeError(
-        "jacobian",
-        "the result is " + a.text() + ", the parameter is " + b.text() + ": together more than " + std::to_string(max_rank) + " axes",
-        where, "flatten one of them");
+    throw ShapeError("jacobian",
+                     "the result is " + a.text() + ", the parameter is " + b.text() + ": together more than " +
+                         std::to_string(max_rank) + " axes",
+                     where, "flatten one of them");
   Shape shape = a;
   for (Dim dim : b.dims()) shape.push_back(dim);
   return shape;
 }
 
 /// One row for each element of the output: gradients of the unit vectors.
-inline Value jacobian_by_rows(GraphBuilder& builder, const Graph& vjp, std::span<const Value> inputs, Value output, std::size_t parameter,
-                              const Shape& shape) {
+inline Value jacobian_by_rows(GraphBuilder& builder, const Graph& vjp, std::span<const Value> inputs, Value output,
+                              std::size_t parameter, const Shape& shape) {
   const Dim rows = builder.type(output).shape.numel();
   std::vector<Batched> operands;
   for (Value v : inputs) operands.push_back(Batched(val(builder, v), false));
@@ -98,7 +101,7 @@ inline Value jacobian_by_columns(GraphBuilder& builder, const Graph& jvp, std::s
   const Shape result = builder.type(output).shape;
   Shape stretched{columns};
   for (Dim dim : result.dims()) stretched.push_back(dim);
-  IntVector order;   // columns last
+  IntVector order;  // columns last
   for (int i = 0; i < result.rank(); ++i) order.push_back(i + 1);
   order.push_back(0);
   return reshape(permute(tangent.is_batched ? tangent.value : expand(tangent.value, stretched), order), shape).value;
@@ -117,20 +120,22 @@ inline Graph jvp_by_parameter(const Graph& forward, std::size_t parameter) {
 
 inline bool is_by_rows(const Shape& output, const Shape& parameter) {
   const Dim rows = output.numel(), columns = parameter.numel();
-  return !(rows.is_static() && columns.is_static()) || rows.value() <= columns.value();   // unknown: no guard for a choice
+  return !(rows.is_static() && columns.is_static()) ||
+         rows.value() <= columns.value();  // unknown: no guard for a choice
 }
 
-/// Whether the forward half keeps `v` for the backward half, which starts at node `boundary`. Views and what is made from
-/// nothing are made again.
+/// Whether the forward half keeps `v` for the backward half, which starts at node `boundary`. Views and what is made
+/// from nothing are made again.
 inline bool is_kept(const Graph& joint, std::int32_t boundary, Value v) {
   const Node& node = joint.node(v);
-  return node.op == &op_info<ops::Input> || (v.node < boundary && !node.inputs.empty() && node.op->kind != OpKind::view);
+  return node.op == &op_info<ops::Input> ||
+         (v.node < boundary && !node.inputs.empty() && node.op->kind != OpKind::view);
 }
 
 }  // namespace forward_detail
 
-SINTER_DECL std::vector<Value> push_forward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> wrt,
-                                            std::span<const Value> tangents) {
+SINTER_DECL std::vector<Value> push_forward(GraphBuilder& builder, std::span<const Value> outputs,
+                                            std::span<const Value> wrt, std::span<const Value> tangents) {
   using namespace forward_detail;
   ensure(wrt.size() == tangents.size(), "push_forward: a tangent for each value is required");
   // Gradients by these do not depend on their values, so zeros do.
@@ -138,7 +143,8 @@ SINTER_DECL std::vector<Value> push_forward(GraphBuilder& builder, std::span<con
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!is_floating(builder.type(outputs[i]).dtype)) continue;
     probed.push_back(outputs[i]);
-    probes.push_back(full(val(builder, outputs[i]), builder.type(outputs[i]).shape, builder.type(outputs[i]).dtype, 0).value);
+    probes.push_back(
+        full(val(builder, outputs[i]), builder.type(outputs[i]).shape, builder.type(outputs[i]).dtype, 0).value);
     positions[i] = probes.back();
   }
   const std::vector<Value> gradients = backward(builder, probed, probes, wrt);
@@ -164,8 +170,10 @@ SINTER_DECL Graph jvp_graph(const Graph& traced, std::size_t parameters, std::si
   for (std::size_t i = 0; i < parameters; ++i)
     tangents.push_back(builder.input(Type(builder.type(inputs[i])), {}, builder.node(inputs[i]).where));
   std::vector<Value> outputs = builder.inline_graph(forward, inputs);
-  const std::vector<Value> derivatives = push_forward(builder, {outputs.data(), results}, {inputs.data(), parameters}, tangents);
-  for (std::size_t i = 0; i < results; ++i) outputs.push_back(derivatives[i] ? derivatives[i] : zeros_like(builder, outputs[i]));
+  const std::vector<Value> derivatives =
+      push_forward(builder, {outputs.data(), results}, {inputs.data(), parameters}, tangents);
+  for (std::size_t i = 0; i < results; ++i)
+    outputs.push_back(derivatives[i] ? derivatives[i] : zeros_like(builder, outputs[i]));
   return Dce{}(builder.finish(outputs));
 }
 
@@ -185,10 +193,14 @@ SINTER_DECL ForwardBackward split_vjp(const Graph& traced, std::size_t parameter
   std::vector<Value> results_and_gradients = outputs;
   results_and_gradients.insert(results_and_gradients.end(), gradients.begin(), gradients.end());
   const Graph joint = builder.finish(results_and_gradients);
-  CutGraph backward_half = cut_graph(joint, gradients, douts, [&](Value v) { return is_kept(joint, boundary, v); }, [&](std::int32_t id) { return id >= boundary; });
+  CutGraph backward_half = cut_graph(
+      joint, gradients, douts, [&](Value v) { return is_kept(joint, boundary, v); },
+      [&](std::int32_t id) { return id >= boundary; });
   std::vector<Value> early = outputs;
-  early.insert(early.end(), backward_half.inputs.begin(), backward_half.inputs.end() - static_cast<std::ptrdiff_t>(results));
-  CutGraph forward_half = cut_graph(joint, early, inputs, [](Value) { return false; }, [&](std::int32_t id) { return id < boundary; });
+  early.insert(early.end(), backward_half.inputs.begin(),
+               backward_half.inputs.end() - static_cast<std::ptrdiff_t>(results));
+  CutGraph forward_half =
+      cut_graph(joint, early, inputs, [](Value) { return false; }, [&](std::int32_t id) { return id < boundary; });
   return {std::move(forward_half.graph), std::move(backward_half.graph)};
 }
 

@@ -5,6 +5,7 @@
 
 #include <sinter/autodiff/call.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 
@@ -58,10 +59,10 @@ class BackwardWalk {
 
  private:
   struct ValueHash {
-    std::size_t operator()(Value v) const { return static_cast<std::size_t>(v.node) * 31 + static_cast<std::size_t>(v.result); }
+    std::size_t operator()(Value v) const { return as_index(v.node) * 31 + as_index(v.result); }
   };
 
-  std::size_t slot(std::int32_t id) const { return static_cast<std::size_t>(id - first_); }
+  std::size_t slot(std::int32_t id) const { return as_index(id - first_); }
 
   bool is_independent(Value v) const {
     if (v.node >= first_ && !is_of_wrt_[slot(v.node)]) return false;
@@ -70,16 +71,18 @@ class BackwardWalk {
     return false;
   }
 
-  bool depends(Value v) const { return v.node >= first_ ? v.node < last_ && depends_[slot(v.node)] : is_independent(v); }
+  bool depends(Value v) const {
+    return v.node >= first_ ? v.node < last_ && depends_[slot(v.node)] : is_independent(v);
+  }
 
   void mark_dependent() {
-    depends_.assign(static_cast<std::size_t>(last_ - first_), false);
+    depends_.assign(as_index(last_ - first_), false);
     for (Value w : wrt_)
       if (w.node >= first_ && w.node < last_) depends_[slot(w.node)] = true;
     is_of_wrt_ = depends_;
     for (std::int32_t id = first_; id < last_; ++id) {
       const OpInfo& op = *builder_.graph().node(id).op;
-      if (op.vjp == nullptr && op.decompose == nullptr && !op.is_call) continue;   // no gradient passes
+      if (op.vjp == nullptr && op.decompose == nullptr && !op.is_call) continue;  // no gradient passes
       for (Value in : builder_.graph().node(id).inputs)
         if (depends(in)) depends_[slot(id)] = true;
     }
@@ -88,7 +91,8 @@ class BackwardWalk {
   std::uint32_t needed_operands(std::span<const Value> inputs) const {
     std::uint32_t needed = 0;
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (depends(inputs[i]) && is_floating(builder_.type(inputs[i]).dtype)) needed |= std::uint32_t{1} << (i < 31 ? i : 31);
+      if (depends(inputs[i]) && is_floating(builder_.type(inputs[i]).dtype))
+        needed |= std::uint32_t{1} << (i < 31 ? i : 31);
     return needed;
   }
 
@@ -113,7 +117,16 @@ class BackwardWalk {
     const Val result = outs[0], gradient = douts[0];
     if (op.vjp != nullptr) {
       ValList grads;
-      op.vjp(VjpArgs{operands, result, gradient, attrs, where, needed, {outs.data(), outs.size()}, {douts.data(), douts.size()}, &backward}, grads);
+      op.vjp(VjpArgs{operands,
+                     result,
+                     gradient,
+                     attrs,
+                     where,
+                     needed,
+                     {outs.data(), outs.size()},
+                     {douts.data(), douts.size()},
+                     &backward},
+             grads);
       ensure(grads.size() == inputs.size(), "a derivative rule gives one gradient for each operand");
       for (std::size_t i = 0; i < inputs.size(); ++i)
         if (grads[i]) accumulate(inputs[i], grads[i]);
@@ -154,8 +167,8 @@ class BackwardWalk {
       accumulate(inputs[derivative.gradients[i]], Val{&builder_, {call.node, static_cast<std::int32_t>(i)}, where});
   }
 
-  void through_decomposition(const OpInfo& op, const Values& inputs, std::span<const Val> operands, const Attrs& attrs, Location where,
-                             Val dout) {
+  void through_decomposition(const OpInfo& op, const Values& inputs, std::span<const Val> operands, const Attrs& attrs,
+                             Location where, Val dout) {
     const auto begin = static_cast<std::int32_t>(builder_.graph().nodes().size());
     const Val decomposed = op.decompose(DecomposeArgs{operands, attrs, where});
     BackwardWalk inner(builder_, begin, inputs);
@@ -174,13 +187,14 @@ class BackwardWalk {
     std::vector<std::uint8_t> wanted, given;
     CallDerivative derivative;
     int calls = 0;
-    /// Among many calls one that wants less (the first layer, by its input) takes what the others have: a few values that
-    /// nobody reads cost less than two more bodies.
+    /// Among many calls one that wants less (the first layer, by its input) takes what the others have: a few values
+    /// that nobody reads cost less than two more bodies.
     static constexpr int many = 7;
     bool serves(const KnownCall& call) const {
       if (body != call.body || given != call.given) return false;
       if (wanted == call.wanted) return true;
-      return calls >= many && std::equal(wanted.begin(), wanted.end(), call.wanted.begin(), [](std::uint8_t mine, std::uint8_t theirs) { return mine >= theirs; });
+      return calls >= many && std::equal(wanted.begin(), wanted.end(), call.wanted.begin(),
+                                         [](std::uint8_t mine, std::uint8_t theirs) { return mine >= theirs; });
     }
   };
 
@@ -188,13 +202,13 @@ class BackwardWalk {
   std::vector<KnownCall> calls_;
   std::int32_t first_, last_;
   std::span<const Value> wrt_;
-  std::vector<bool> depends_, is_of_wrt_;   // node first_ + i on a value of wrt_; it has such a value
+  std::vector<bool> depends_, is_of_wrt_;  // node first_ + i on a value of wrt_; it has such a value
   std::unordered_map<Value, Value, ValueHash> gradients_;
 };
 
 inline void check_loss(const Graph& forward, int loss_output) {
-  ensure(loss_output >= 0 && static_cast<std::size_t>(loss_output) < forward.outputs().size(), "differentiate: no such output");
-  const Value loss = forward.outputs()[static_cast<std::size_t>(loss_output)];
+  ensure(loss_output >= 0 && as_index(loss_output) < forward.outputs().size(), "differentiate: no such output");
+  const Value loss = forward.outputs()[as_index(loss_output)];
   const Type& type = forward.type(loss);
   const Location where = forward.node(loss).where;
   if (type.shape.rank() != 0)
@@ -206,7 +220,7 @@ inline void check_loss(const Graph& forward, int loss_output) {
 
 /// Throws where an op is left that has a derivative in forward mode alone.
 inline void refuse_unfinished(const Graph& gradient) {
-  std::vector<const Graph*> seen;   // calls share bodies
+  std::vector<const Graph*> seen;  // calls share bodies
   for (const Node& node : gradient.nodes()) {
     if (node.op->refuse != nullptr) node.op->refuse(node.where);
     for (const auto& body : node.attrs.bodies) {
@@ -219,18 +233,20 @@ inline void refuse_unfinished(const Graph& gradient) {
 
 inline void check_wrt(const Graph& forward, std::span<const std::int32_t> wrt_inputs) {
   for (std::int32_t position : wrt_inputs) {
-    ensure(position >= 0 && static_cast<std::size_t>(position) < forward.inputs().size(), "differentiate: no such input");
-    const Value input = forward.inputs()[static_cast<std::size_t>(position)];
+    ensure(position >= 0 && as_index(position) < forward.inputs().size(), "differentiate: no such input");
+    const Value input = forward.inputs()[as_index(position)];
     if (!is_floating(forward.type(input).dtype))
-      throw DTypeError("grad", "argument " + std::to_string(position) + " is " + forward.type(input).text() + ", it must be floating",
-                       forward.node(input).where, "differentiate by floating arguments only");
+      throw DTypeError(
+          "grad",
+          "argument " + std::to_string(position) + " is " + forward.type(input).text() + ", it must be floating",
+          forward.node(input).where, "differentiate by floating arguments only");
   }
 }
 
 }  // namespace reverse_detail
 
-SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
-                                        std::span<const Value> wrt) {
+SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs,
+                                        std::span<const Value> douts, std::span<const Value> wrt) {
   ensure(outputs.size() == douts.size(), "backward: one gradient for each output is required");
   reverse_detail::BackwardWalk walk(builder, 0, wrt);
   for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -251,13 +267,14 @@ SINTER_DECL Graph differentiate(const Graph& forward, std::span<const std::int32
     inputs.push_back(builder.input(forward.type(input), node.attrs.text, node.where));
   }
   std::vector<Value> outputs = builder.inline_graph(forward, inputs);
-  const Value loss = outputs[static_cast<std::size_t>(loss_output)];
+  const Value loss = outputs[as_index(loss_output)];
   const Val seed = number(Val{&builder, loss, builder.node(loss).where}, 1);
   std::vector<Value> wrt;
-  for (std::int32_t position : wrt_inputs) wrt.push_back(inputs[static_cast<std::size_t>(position)]);
+  for (std::int32_t position : wrt_inputs) wrt.push_back(inputs[as_index(position)]);
   std::vector<Value> gradients = backward(builder, {&loss, 1}, {&seed.value, 1}, wrt);
   for (std::size_t i = 0; i < wrt.size(); ++i)
-    outputs.push_back(gradients[i] ? gradients[i] : full_like(Val{&builder, wrt[i], builder.node(wrt[i]).where}, 0).value);
+    outputs.push_back(gradients[i] ? gradients[i]
+                                   : full_like(Val{&builder, wrt[i], builder.node(wrt[i]).where}, 0).value);
   Graph gradient = Dce{}(builder.finish(outputs));
   reverse_detail::refuse_unfinished(gradient);
   return gradient;

@@ -1,7 +1,7 @@
 // Tape style: Variables that require gradients, loss.backward(), .grad(). There is no tape beside the program: what was
 // recorded is it. Values computed from such a Variable keep their record, and with it what it was computed from, until
-// backward() has used it, evaluated or not. A Variable's gradient is a slot of its own, so that nothing here forms a cycle;
-// inside compile() it is read and written back as any Variable is.
+// backward() has used it, evaluated or not. A Variable's gradient is a slot of its own, so that nothing here forms a
+// cycle; inside compile() it is read and written back as any Variable is.
 #pragma once
 
 #include <sinter/expr/functions.hpp>
@@ -35,9 +35,13 @@ void zero_gradients(tree::View model);
 
 /// For all floating Variables in a model: a struct or container of them.
 template <class Model>
-void requires_grad(const Model& model) { autodiff_detail::require_gradients(tree::view_of(model)); }
+void requires_grad(const Model& model) {
+  autodiff_detail::require_gradients(tree::view_of(model));
+}
 template <class Model>
-void zero_grad(const Model& model) { autodiff_detail::zero_gradients(tree::view_of(model)); }
+void zero_grad(const Model& model) {
+  autodiff_detail::zero_gradients(tree::view_of(model));
+}
 
 }  // namespace jit
 

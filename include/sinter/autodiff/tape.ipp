@@ -13,16 +13,18 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Where the gradient of a leaf goes. Weak: a value must not keep its Variable's gradient, which may be computed from it.
+/// Where the gradient of a leaf goes. Weak: a value must not keep its Variable's gradient, which may be computed from
+/// it.
 struct TapeLeaf {
   std::weak_ptr<VariableSlot> gradient;
-  const VariableSlot* variable = nullptr;   // identity only
+  const VariableSlot* variable = nullptr;  // identity only
 };
 
 SINTER_DECL void release_tape_leaf(TapeLeaf* leaf) noexcept { delete leaf; }
 
 SINTER_DECL Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::shared_ptr<VariableSlot>& slot) {
-  if (value->tape.load(std::memory_order_acquire) == TapeState::leaf && value->tape_leaf->variable == slot.get()) return value;
+  if (value->tape.load(std::memory_order_acquire) == TapeState::leaf && value->tape_leaf->variable == slot.get())
+    return value;
   if (!is_tape_on()) return value;
   Ref<TensorImpl> leaf = record_alias(value);
   leaf->tape_leaf = new TapeLeaf{*slot->gradient(), slot.get()};
@@ -33,12 +35,14 @@ SINTER_DECL Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::s
 SINTER_DECL const Variable& Variable::requires_grad(Location where) const {
   const Type type = value().impl()->type;
   if (!is_floating(type.dtype))
-    throw DTypeError("requires_grad", "the Variable is " + type.text() + ", it must be floating", where, "make it of a floating dtype");
+    throw DTypeError("requires_grad", "the Variable is " + type.text() + ", it must be floating", where,
+                     "make it of a floating dtype");
   const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
   static ForkSafeMutex mutex;
   std::scoped_lock lock(mutex);
   if (slot_->gradient() == nullptr)
-    slot_->set_gradient(std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad"));
+    slot_->set_gradient(
+        std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad"));
   return *this;
 }
 
@@ -46,8 +50,9 @@ namespace jit::autodiff_detail {
 
 inline const std::shared_ptr<VariableSlot>& gradient_slot(const Variable& x, std::string_view op, Location where) {
   if (const auto* slot = x.slot()->gradient()) return *slot;
-  throw UserError(op, "the Variable" + (x.name().empty() ? std::string() : " '" + x.name() + "'") + " requires no gradient", where,
-                  "call requires_grad() of it before the loss is computed");
+  throw UserError(op,
+                  "the Variable" + (x.name().empty() ? std::string() : " '" + x.name() + "'") + " requires no gradient",
+                  where, "call requires_grad() of it before the loss is computed");
 }
 
 inline Ref<TensorImpl> read_slot(const std::shared_ptr<VariableSlot>& slot) {
@@ -61,7 +66,7 @@ struct Tape {
   Value loss;
   std::map<Value, Ref<TensorImpl>> known;
   std::vector<Value> leaves;
-  std::vector<std::shared_ptr<VariableSlot>> gradients;   // of the leaves' Variables
+  std::vector<std::shared_ptr<VariableSlot>> gradients;  // of the leaves' Variables
 };
 
 inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
@@ -81,7 +86,7 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
                       "call that one as backward({.keeps_graph = true}), or add the losses and call it once");
     if (state != TapeState::leaf) continue;
     auto gradient = value->tape_leaf->gradient.lock();
-    if (!gradient) continue;   // nobody could read it
+    if (!gradient) continue;  // nobody could read it
     tape.leaves.push_back(v);
     tape.gradients.push_back(std::move(gradient));
   }
@@ -90,7 +95,7 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
 
 /// Values of the tape forget what they were computed from.
 inline void use_up(const std::map<Value, Ref<TensorImpl>>& known) {
-  std::vector<Record*> records;   // freed outside the lock
+  std::vector<Record*> records;  // freed outside the lock
   {
     std::scoped_lock lock(evaluation_mutex());
     for (const auto& [v, value] : known) {
@@ -133,7 +138,8 @@ SINTER_DECL Tensor Variable::grad(Location where) const {
 SINTER_DECL const Variable& Variable::zero_grad(Location where) const {
   const auto& slot = jit::autodiff_detail::gradient_slot(*this, "zero_grad", where);
   const Type type = jit::autodiff_detail::read_slot(slot)->type;
-  jit::autodiff_detail::assign_outside(slot, full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where).impl());
+  jit::autodiff_detail::assign_outside(slot,
+                                       full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where).impl());
   return *this;
 }
 
@@ -142,8 +148,9 @@ SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   const Location where = loss.where;
   const Ref<TensorImpl> value = loss.tensor();
   if (!is_floating(value->type.dtype) || value->type.shape.rank() != 0)
-    throw ShapeError("backward", "the loss is " + value->type.text() + "; a floating scalar is required", where, "use sum or mean of it");
-  NoGradGuard guard;   // gradients are values, not parts of the graph
+    throw ShapeError("backward", "the loss is " + value->type.text() + "; a floating scalar is required", where,
+                     "use sum or mean of it");
+  NoGradGuard guard;  // gradients are values, not parts of the graph
   Tape tape = read_tape(value, where);
   if (tape.leaves.empty())
     throw UserError("backward", "the loss depends on no Variable that requires a gradient", where,

@@ -1,5 +1,5 @@
-// The typed half of transforms of functions: how parameters and results of any shape are held, and what they are told to the
-// untyped half, which knows them as trees of leaves (autodiff/transform_trace.hpp).
+// The typed half of transforms of functions: how parameters and results of any shape are held, and what they are told
+// to the untyped half, which knows them as trees of leaves (autodiff/transform_trace.hpp).
 #pragma once
 
 #include <sinter/expr/functions.hpp>
@@ -51,7 +51,8 @@ std::size_t placeholders_of(const TransformTrace& trace);
 /// How a parameter is held while tracing: numbers become Scalars, expressions Tensors.
 template <class T>
 using parameter_t =
-    std::conditional_t<Arithmetic<T>, Scalar, std::conditional_t<is_expr<std::remove_cvref_t<T>>, Tensor, std::remove_cvref_t<T>>>;
+    std::conditional_t<Arithmetic<T>, Scalar,
+                       std::conditional_t<is_expr<std::remove_cvref_t<T>>, Tensor, std::remove_cvref_t<T>>>;
 
 /// Is a number of type A, as argument I of F, a static value?
 template <class F, std::size_t I, class A>
@@ -72,7 +73,8 @@ using parameters_t = typename ParametersOf<F, std::index_sequence_for<A...>, A..
 /// How a result is held: expressions and Variables become Tensors, inside pairs and tuples too.
 template <class R>
 struct Held {
-  using type = std::conditional_t<is_expr<R> || std::same_as<R, Variable>, Tensor, std::conditional_t<Arithmetic<R>, Scalar, R>>;
+  using type =
+      std::conditional_t<is_expr<R> || std::same_as<R, Variable>, Tensor, std::conditional_t<Arithmetic<R>, Scalar, R>>;
   static type make(R&& r) { return type(std::move(r)); }
 };
 template <class... R>
@@ -85,7 +87,9 @@ struct Held<std::tuple<R...>> {
 template <class A, class B>
 struct Held<std::pair<A, B>> {
   using type = std::pair<typename Held<A>::type, typename Held<B>::type>;
-  static type make(std::pair<A, B>&& r) { return {Held<A>::make(std::move(r.first)), Held<B>::make(std::move(r.second))}; }
+  static type make(std::pair<A, B>&& r) {
+    return {Held<A>::make(std::move(r.first)), Held<B>::make(std::move(r.second))};
+  }
 };
 template <class R>
 using held_result_t = typename Held<std::remove_cvref_t<R>>::type;
@@ -97,7 +101,9 @@ SINTER_COLD auto call_held(const F& f, const Parameters& parameters) {
 }
 
 template <class R>
-std::vector<Ref<TensorImpl>> values_of(const R& result) { return values_in(tree::view_of(result)); }
+std::vector<Ref<TensorImpl>> values_of(const R& result) {
+  return values_in(tree::view_of(result));
+}
 template <class R>
 SINTER_COLD R with_values(R result, std::span<const Ref<TensorImpl>> values) {
   fill_values(tree::part_of(result), values.data());

@@ -27,7 +27,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> values_in(tree::View result) {
     void tensor(const Tensor& x) override { values.push_back(x.impl()); }
     void scalar(const Scalar& x) override { values.push_back(In(x).tensor()); }
     void variable(const Variable& x) override { values.push_back(x.value().impl()); }
-    void dim(const Dim&) override {}   // stays what it is
+    void dim(const Dim&) override {}  // stays what it is
   } collect;
   result.read(collect);
   return std::move(collect.values);
@@ -74,8 +74,8 @@ SINTER_DECL Ref<TensorImpl> TransformTrace::parameter(const Ref<TensorImpl>& val
   return placeholders_.back();
 }
 
-SINTER_DECL Ref<TensorImpl> TransformTrace::variable_parameter(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value,
-                                                               const Type& type) {
+SINTER_DECL Ref<TensorImpl> TransformTrace::variable_parameter(const std::shared_ptr<VariableSlot>& slot,
+                                                               const Ref<TensorImpl>& value, const Type& type) {
   Ref<TensorImpl> stand_in = parameter(value, type);
   read_.emplace_back(slot, stand_in);
   return stand_in;
@@ -94,7 +94,8 @@ SINTER_DECL Ref<TensorImpl> TransformTrace::read_variable(const std::shared_ptr<
   return read_outside(slot);
 }
 
-SINTER_DECL void TransformTrace::note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) {
+SINTER_DECL void TransformTrace::note_assignment(const std::shared_ptr<VariableSlot>& slot,
+                                                 const Ref<TensorImpl>& value) {
   for (auto& [known, latest] : assigned_) {
     if (known != slot) continue;
     latest = value;
@@ -103,12 +104,16 @@ SINTER_DECL void TransformTrace::note_assignment(const std::shared_ptr<VariableS
   assigned_.emplace_back(slot, value);
 }
 
-SINTER_DECL std::uint64_t TransformTrace::read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) {
+SINTER_DECL std::uint64_t TransformTrace::read_value(const Ref<TensorImpl>& value, std::string_view op,
+                                                     Location where) {
   for (std::size_t i = 0; i < values_.size(); ++i)
     if (!identical(placeholders_[i]->type, values_[i]->type)) return Trace::read_value(value, op, where);
   std::vector<Ref<TensorImpl>> outputs{value};
-  Capture captured = capture(outputs, placeholders_, {.trace = id(), .ready = ReadyLeaf::input, .finds_kept = true,
-                                                      .is_leaf = [this](const TensorImpl& known) { return outside_.contains(&known); }});
+  Capture captured = capture(
+      outputs, placeholders_,
+      {.trace = id(), .ready = ReadyLeaf::input, .finds_kept = true, .is_leaf = [this](const TensorImpl& known) {
+         return outside_.contains(&known);
+       }});
   for (std::size_t i = 0; i < captured.kept.size(); ++i) {
     outputs.push_back(captured.kept[i]);
     captured.outputs.push_back(captured.kept_values[i]);
@@ -124,11 +129,16 @@ SINTER_DECL std::uint64_t TransformTrace::read_value(const Ref<TensorImpl>& valu
   return read_bits(results[0], op, where);
 }
 
-SINTER_DECL EagerResults TransformTrace::call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) {
+SINTER_DECL EagerResults TransformTrace::call_eagerly(const std::shared_ptr<const EagerCall>& call,
+                                                      std::span<const Ref<TensorImpl>> operands) {
   for (const auto& operand : operands)
     if (operand->trace == id())
-      throw TraceError("disable", "a value that '" + std::string(name()) + "' follows reaches a function that is not to be traced, which has no derivative and no batched form", call->where,
-                       "call it outside of '" + std::string(name()) + "', or make it a jit::custom_op with a derivative");
+      throw TraceError(
+          "disable",
+          "a value that '" + std::string(name()) +
+              "' follows reaches a function that is not to be traced, which has no derivative and no batched form",
+          call->where,
+          "call it outside of '" + std::string(name()) + "', or make it a jit::custom_op with a derivative");
   if (outer() == nullptr) return call->run(operands, {});
   RecordingInto outside(outer());
   return outer()->call_eagerly(call, operands);
@@ -141,8 +151,8 @@ SINTER_DECL TracedCall TransformTrace::end(OpenTrace trace, std::span<const Ref<
     call.assigned.push_back(slot);
     outputs.push_back(value);
   }
-  Capture captured =
-      capture(outputs, trace->placeholders_, {.trace = trace->id(), .ready = ReadyLeaf::input, .last_effect = trace->last_effect()});
+  Capture captured = capture(outputs, trace->placeholders_,
+                             {.trace = trace->id(), .ready = ReadyLeaf::input, .last_effect = trace->last_effect()});
   call.graph = captured.finish();
   call.operands = std::move(captured.inputs);
   std::copy(trace->values_.begin(), trace->values_.end(), call.operands.begin());
@@ -159,7 +169,8 @@ SINTER_DECL void assign_outside(const std::shared_ptr<VariableSlot>& slot, const
   slot->set(value);
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> replay_call(const TracedCall& call, const Graph& graph, std::span<const Ref<TensorImpl>> more) {
+SINTER_DECL std::vector<Ref<TensorImpl>> replay_call(const TracedCall& call, const Graph& graph,
+                                                     std::span<const Ref<TensorImpl>> more) {
   std::vector<Ref<TensorImpl>> operands = call.operands;
   operands.insert(operands.end(), more.begin(), more.end());
   std::vector<Ref<TensorImpl>> values = replay(graph, operands);
@@ -167,8 +178,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> replay_call(const TracedCall& call, con
   return values;
 }
 
-SINTER_DECL Ref<TensorImpl> checked_derivative(Ref<TensorImpl> value, const Type& type, std::string_view op, const std::string& what,
-                                               Location where) {
+SINTER_DECL Ref<TensorImpl> checked_derivative(Ref<TensorImpl> value, const Type& type, std::string_view op,
+                                               const std::string& what, Location where) {
   if (!(value->type.shape == type.shape))
     throw ShapeError(op, what + " is " + value->type.text() + ", it must have the shape of " + type.text(), where);
   if (value->type.dtype == type.dtype) return value;

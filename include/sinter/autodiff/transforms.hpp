@@ -1,7 +1,7 @@
 // Derivatives of functions: grad and value_and_grad, vjp and jvp, jacobian and hessian. The function is traced on
-// placeholders, its graph is transformed, and the result is recorded again on the real operands, so that each works inside
-// and outside compile(), and on the others. Gradients have the type of the parameter; where a parameter holds Variables they
-// come as Grads, indexed by Variable.
+// placeholders, its graph is transformed, and the result is recorded again on the real operands, so that each works
+// inside and outside compile(), and on the others. Gradients have the type of the parameter; where a parameter holds
+// Variables they come as Grads, indexed by Variable.
 #pragma once
 
 #include <sinter/autodiff/trace.hpp>
@@ -43,15 +43,16 @@ class ArgumentNumbers {
 
 namespace autodiff_detail {
 
-/// The numbers of a function of `count` arguments, from 0. Throws IndexError for those that it does not have, or has twice.
+/// The numbers of a function of `count` arguments, from 0. Throws IndexError for those that it does not have, or has
+/// twice.
 std::vector<std::size_t> checked_numbers(const ArgumentNumbers& numbers, std::size_t count, Location where);
 /// Throws: argument number `argument` is none that a list of arguments may name.
 [[noreturn]] void refuse_number(std::size_t argument, const Type* type, Location where);
 
 /// What transforming and replaying a call gives.
 struct Derivatives {
-  std::vector<Ref<TensorImpl>> results;   // of the function
-  std::vector<Tensor> gradients;          // one per parameter, in order
+  std::vector<Ref<TensorImpl>> results;  // of the function
+  std::vector<Tensor> gradients;         // one per parameter, in order
 };
 /// Gradients of results[0], the loss.
 Derivatives differentiate_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results, Location where);
@@ -68,8 +69,7 @@ Tangents jvp_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results, std
 /// The backward half of a call.
 struct BackwardCall;
 const std::vector<Ref<TensorImpl>>& results_of(const BackwardCall& call);
-std::shared_ptr<const BackwardCall> vjp_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
-                                             Location where);
+std::shared_ptr<const BackwardCall> vjp_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results, Location where);
 std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<Ref<TensorImpl>> gradients, Location where);
 
 /// Replaces the floating leaves of a parameter by the next of `gradients`, in the same order. Those of Variables go to
@@ -98,7 +98,7 @@ template <class... P>
 auto gradients_of(const std::vector<Tensor>& gradients, const P&... parameters) {
   const Tensor* next = gradients.data();
   if constexpr (sizeof...(P) == 1) return gradient_of(parameters..., next);
-  else return std::tuple{gradient_of(parameters, next)...};   // braces: in order
+  else return std::tuple{gradient_of(parameters, next)...};  // braces: in order
 }
 
 template <std::size_t... Wrt>
@@ -123,14 +123,15 @@ auto value_with(const R& result, std::span<const Ref<TensorImpl>> values) {
 
 template <class F, class... A, std::size_t... Wrt>
 SINTER_COLD auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
-  parameters_t<F, A...> originals{args...};   // before the trace: expressions among them belong outside
+  parameters_t<F, A...> originals{args...};  // before the trace: expressions among them belong outside
   OpenTrace trace("grad");
   const auto result = trace_call(*trace, f, wrt, originals);
   using R = std::remove_cvref_t<decltype(result)>;
   static_assert(is_single<R> || tree::TupleLike<R>,
                 "sinter: a differentiated function returns its loss, or a pair or tuple that begins with it");
   auto derivatives = differentiate_call(std::move(trace), values_of(result), where);
-  return std::pair(value_with(result, derivatives.results), gradients_of(derivatives.gradients, std::get<Wrt>(originals)...));
+  return std::pair(value_with(result, derivatives.results),
+                   gradients_of(derivatives.gradients, std::get<Wrt>(originals)...));
 }
 
 /// Puts a placeholder in the place of argument `number` of a tuple.
@@ -141,7 +142,8 @@ void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t
     if (i != number) return;
     if constexpr (is_single<P> || std::same_as<P, Variable>) {
       if constexpr (!std::same_as<P, Scalar>)
-        if (const Type type{parameter.dtype(), parameter.device(), parameter.shape()}; !is_floating(type.dtype)) refuse_number(i, &type, where);
+        if (const Type type{parameter.dtype(), parameter.device(), parameter.shape()}; !is_floating(type.dtype))
+          refuse_number(i, &type, where);
       stand_in(trace, tree::part_of(parameter));
     } else {
       refuse_number(i, nullptr, where);
@@ -156,9 +158,10 @@ void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t
 }
 template <class F, class... A>
 auto value_and_listed_gradients(const F& f, Location where, const ArgumentNumbers& wrt, const A&... args) {
-  parameters_t<F, A...> parameters{args...};   // before the trace: expressions among them belong outside
+  parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
   OpenTrace trace("grad");
-  for (std::size_t number : checked_numbers(wrt, sizeof...(A), where)) replace_argument(*trace, parameters, number, where);
+  for (std::size_t number : checked_numbers(wrt, sizeof...(A), where))
+    replace_argument(*trace, parameters, number, where);
   const auto result = call_held(f, std::as_const(parameters));
   using R = std::remove_cvref_t<decltype(result)>;
   static_assert(is_single<R> || tree::TupleLike<R>,
@@ -224,11 +227,13 @@ struct Jacobian {
   template <std::size_t... I, class... A>
   auto call(std::index_sequence<I...> wrt, const A&... args) const {
     parameters_t<F, A...> originals{args...};
-    static_assert((is_single<std::tuple_element_t<I, parameters_t<F, A...>>> && ...),
-                  "sinter: jacobian and hessian take the derivative by Tensors; for structs and Variables use vjp or jvp");
+    static_assert(
+        (is_single<std::tuple_element_t<I, parameters_t<F, A...>>> && ...),
+        "sinter: jacobian and hessian take the derivative by Tensors; for structs and Variables use vjp or jvp");
     OpenTrace trace("jacobian");
     const auto result = trace_call(*trace, f, wrt, originals);
-    static_assert(is_single<std::remove_cvref_t<decltype(result)>>, "sinter: the function given to jacobian returns one Tensor");
+    static_assert(is_single<std::remove_cvref_t<decltype(result)>>,
+                  "sinter: the function given to jacobian returns one Tensor");
     const auto values = values_of(result);
     auto derivatives = jacobian_call(std::move(trace), values[0], where);
     std::size_t at = 0;
@@ -241,8 +246,8 @@ struct Jacobian {
 }  // namespace autodiff_detail
 
 /// A function that returns {f(args...), gradients by the parameters Wrt (default: the first)}. f must return a floating
-/// scalar (shape ()), or a pair or tuple that begins with one: what follows is passed through. One parameter: its gradient;
-/// several: a tuple of them.
+/// scalar (shape ()), or a pair or tuple that begins with one: what follows is passed through. One parameter: its
+/// gradient; several: a tuple of them.
 template <std::size_t... Wrt, class F>
 auto value_and_grad(F f, Location where = std::source_location::current()) {
   return autodiff_detail::ValueAndGrad<F, Wrt...>{std::move(f), where};
@@ -253,8 +258,8 @@ auto grad(F f, Location where = std::source_location::current()) {
   return autodiff_detail::Grad<F, Wrt...>{std::move(f), where};
 }
 
-/// The same by parameters that are chosen at run time, each a floating Tensor, Scalar or Variable: a std::vector of their
-/// gradients, in the order of `wrt`.
+/// The same by parameters that are chosen at run time, each a floating Tensor, Scalar or Variable: a std::vector of
+/// their gradients, in the order of `wrt`.
 template <class F>
 auto value_and_grad(F f, ArgumentNumbers wrt, Location where = std::source_location::current()) {
   return autodiff_detail::ValueAndListedGrad<F>{std::move(f), std::move(wrt), where};
@@ -264,25 +269,31 @@ auto grad(F f, ArgumentNumbers wrt, Location where = std::source_location::curre
   return autodiff_detail::ListedGrad<F>{std::move(f), std::move(wrt), where};
 }
 
-/// The function that vjp gives: from the gradient of a result (of the result's type) to the gradients of all arguments, in
-/// their types: that of the only one, or a tuple. May be called any number of times, in the trace where vjp was called.
+/// The function that vjp gives: from the gradient of a result (of the result's type) to the gradients of all arguments,
+/// in their types: that of the only one, or a tuple. May be called any number of times, in the trace where vjp was
+/// called.
 template <class R, class... P>
 class Pullback {
  public:
   Pullback(std::shared_ptr<const autodiff_detail::BackwardCall> call, std::tuple<P...> parameters)
       : call_(std::move(call)), parameters_(std::move(parameters)) {}
 
-  auto operator()(const In& gradient) const requires(autodiff_detail::is_single<R>) {
+  auto operator()(const In& gradient) const
+    requires(autodiff_detail::is_single<R>)
+  {
     return run({autodiff_detail::as_value(gradient.leaf)}, gradient.where);
   }
-  auto operator()(const R& gradient, Location where = std::source_location::current()) const requires(!autodiff_detail::is_single<R>) {
+  auto operator()(const R& gradient, Location where = std::source_location::current()) const
+    requires(!autodiff_detail::is_single<R>)
+  {
     return run(autodiff_detail::values_of(gradient), where);
   }
 
  private:
   auto run(std::vector<Ref<TensorImpl>> gradients, Location where) const {
     const std::vector<Tensor> pulled = autodiff_detail::pull_back(*call_, std::move(gradients), where);
-    return std::apply([&](const P&... parameters) { return autodiff_detail::gradients_of(pulled, parameters...); }, parameters_);
+    return std::apply([&](const P&... parameters) { return autodiff_detail::gradients_of(pulled, parameters...); },
+                      parameters_);
   }
   std::shared_ptr<const autodiff_detail::BackwardCall> call_;
   std::tuple<P...> parameters_;
@@ -309,13 +320,15 @@ template <class... T>
 inline constexpr bool is_tuple<std::tuple<T...>> = true;
 template <class F, class T>
 auto as_arguments(const T& primals) {
-  if constexpr (is_tuple<T>) return std::apply([](const auto&... p) { return parameters_t<F, std::remove_cvref_t<decltype(p)>...>{p...}; }, primals);
+  if constexpr (is_tuple<T>)
+    return std::apply([](const auto&... p) { return parameters_t<F, std::remove_cvref_t<decltype(p)>...>{p...}; },
+                      primals);
   else return parameters_t<F, T>{primals};
 }
 }  // namespace autodiff_detail
 
-/// {f(args...), pullback}: reverse mode for results of any shape. The pullback multiplies a gradient of the result by the
-/// matrix of derivatives; what it needs of the forward computation is kept as long as it lives.
+/// {f(args...), pullback}: reverse mode for results of any shape. The pullback multiplies a gradient of the result by
+/// the matrix of derivatives; what it needs of the forward computation is kept as long as it lives.
 template <class F, class A>
 auto vjp(const F& f, const A& a, Location where = std::source_location::current()) {
   return autodiff_detail::vjp_at(where, f, a);
@@ -333,8 +346,8 @@ auto vjp(const F& f, const A& a, const B& b, const C& c, const D& d, Location wh
   return autodiff_detail::vjp_at(where, f, a, b, c, d);
 }
 
-/// {f(primals), its derivative along tangents}: forward mode. Several arguments are given as a std::tuple. Tangents have the
-/// types and shapes of the primals; what is no floating leaf is ignored.
+/// {f(primals), its derivative along tangents}: forward mode. Several arguments are given as a std::tuple. Tangents
+/// have the types and shapes of the primals; what is no floating leaf is ignored.
 template <class F, class P, class T>
 auto jvp(const F& f, const P& primals, const T& tangents, Location where = std::source_location::current()) {
   using namespace autodiff_detail;
@@ -345,20 +358,21 @@ auto jvp(const F& f, const P& primals, const T& tangents, Location where = std::
   static_assert(!tree::has_variables<decltype(originals)>(), "sinter: jvp takes no Variables; pass variable.value()");
   std::vector<Ref<TensorImpl>> directions = directions_in(tree::view_of(along));
   OpenTrace trace("jvp");
-  const auto result = trace_call(*trace, f, std::make_index_sequence<std::tuple_size_v<decltype(originals)>>{}, originals);
+  const auto result =
+      trace_call(*trace, f, std::make_index_sequence<std::tuple_size_v<decltype(originals)>>{}, originals);
   const Tangents derivatives = jvp_call(std::move(trace), values_of(result), std::move(directions), where);
   return std::pair(with_values(result, derivatives.results), with_values(result, derivatives.tangents));
 }
 
-/// A function that gives the matrix of derivatives of f's result by the parameters Wrt (default: the first), each with the
-/// result's shape followed by the parameter's. In reverse mode where the result has no more elements than the parameter,
-/// else in forward mode.
+/// A function that gives the matrix of derivatives of f's result by the parameters Wrt (default: the first), each with
+/// the result's shape followed by the parameter's. In reverse mode where the result has no more elements than the
+/// parameter, else in forward mode.
 template <std::size_t... Wrt, class F>
 auto jacobian(F f, Location where = std::source_location::current()) {
   return autodiff_detail::Jacobian<F, Wrt...>{std::move(f), where};
 }
-/// A function that gives the second derivatives of a scalar function by one parameter (default: the first): the parameter's
-/// shape twice.
+/// A function that gives the second derivatives of a scalar function by one parameter (default: the first): the
+/// parameter's shape twice.
 template <std::size_t Wrt = 0, class F>
 auto hessian(F f, Location where = std::source_location::current()) {
   return jacobian<Wrt>(grad<Wrt>(std::move(f), where), where);

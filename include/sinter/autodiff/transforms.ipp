@@ -6,6 +6,7 @@
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/base/context.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/outline.hpp>
 
@@ -15,13 +16,17 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-SINTER_DECL void Grads::add(std::shared_ptr<VariableSlot> slot, Tensor gradient) { entries_.emplace_back(std::move(slot), std::move(gradient)); }
+SINTER_DECL void Grads::add(std::shared_ptr<VariableSlot> slot, Tensor gradient) {
+  entries_.emplace_back(std::move(slot), std::move(gradient));
+}
 
 SINTER_DECL Tensor Grads::operator[](const Variable& variable) const {
   for (const auto& [slot, gradient] : entries_)
     if (slot == variable.slot()) return gradient;
-  throw UserError("Grads", "no gradient by this variable" + (variable.name().empty() ? std::string() : " '" + variable.name() + "'"), {},
-                  "make it part of the parameter that value_and_grad differentiates by");
+  throw UserError(
+      "Grads",
+      "no gradient by this variable" + (variable.name().empty() ? std::string() : " '" + variable.name() + "'"), {},
+      "make it part of the parameter that value_and_grad differentiates by");
 }
 
 namespace autodiff_detail {
@@ -30,8 +35,8 @@ namespace autodiff_detail {
 struct BackwardCall {
   std::vector<Ref<TensorImpl>> results;
   Graph backward;
-  std::vector<Ref<TensorImpl>> saved;   // its first inputs
-  std::vector<Type> result_types;       // of its further inputs
+  std::vector<Ref<TensorImpl>> saved;  // its first inputs
+  std::vector<Type> result_types;      // of its further inputs
 };
 SINTER_DECL const std::vector<Ref<TensorImpl>>& results_of(const BackwardCall& call) { return call.results; }
 
@@ -73,14 +78,17 @@ inline void require_parameters(std::string_view op, std::size_t parameters, Loca
                    "cast them to a floating dtype, or name other parameters: grad<1>(f)");
 }
 
-SINTER_DECL std::vector<std::size_t> checked_numbers(const ArgumentNumbers& numbers, std::size_t count, Location where) {
+SINTER_DECL std::vector<std::size_t> checked_numbers(const ArgumentNumbers& numbers, std::size_t count,
+                                                     Location where) {
   std::vector<std::size_t> out;
   const int arguments = static_cast<int>(count);
   for (int number : numbers.list()) {
     if (number < -arguments || number >= arguments)
-      throw IndexError("grad", "there is no argument " + std::to_string(number) + ": the function is called with " + std::to_string(arguments), where,
-                       "arguments are numbered from 0");
-    const auto from_start = static_cast<std::size_t>(number < 0 ? number + arguments : number);
+      throw IndexError("grad",
+                       "there is no argument " + std::to_string(number) + ": the function is called with " +
+                           std::to_string(arguments),
+                       where, "arguments are numbered from 0");
+    const auto from_start = as_index(number < 0 ? number + arguments : number);
     if (std::find(out.begin(), out.end(), from_start) != out.end())
       throw IndexError("grad", "argument " + std::to_string(from_start) + " is named twice", where);
     out.push_back(from_start);
@@ -90,7 +98,8 @@ SINTER_DECL std::vector<std::size_t> checked_numbers(const ArgumentNumbers& numb
 SINTER_DECL void refuse_number(std::size_t argument, const Type* type, Location where) {
   const std::string number = std::to_string(argument);
   if (type != nullptr)
-    throw DTypeError("grad", "argument " + number + " is " + type->text() + "; a floating one is required", where, "cast it to a floating dtype first");
+    throw DTypeError("grad", "argument " + number + " is " + type->text() + "; a floating one is required", where,
+                     "cast it to a floating dtype first");
   throw UserError("grad", "argument " + number + " is no single Tensor, Scalar or Variable", where,
                   "name it at compile time: grad<" + number + ">(f) gives gradients of any type");
 }
@@ -105,24 +114,25 @@ inline Derivatives split_results(const TracedCall& call, std::vector<Ref<TensorI
   return out;
 }
 
-SINTER_DECL Derivatives differentiate_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
-                                           Location where) {
+SINTER_DECL Derivatives differentiate_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results, Location where) {
   require_parameters("grad", trace->parameters(), where);
   const Type& loss = results[0]->type;
   if (!is_floating(loss.dtype) || loss.shape.rank() != 0)
-    throw ShapeError("grad", "the function returned " + loss.text() + "; a floating scalar is required", where, "use sum or mean of it");
+    throw ShapeError("grad", "the function returned " + loss.text() + "; a floating scalar is required", where,
+                     "use sum or mean of it");
   const TracedCall call = TransformTrace::end(std::move(trace), results);
   std::vector<std::int32_t> wrt(call.parameters);
   for (std::size_t i = 0; i < wrt.size(); ++i) wrt[i] = static_cast<std::int32_t>(i);
   const Graph live = Dce{}(call.graph);
-  return split_results(call, replay_call(call, differentiate(Context::get().outlines ? Outline{}(live) : live, wrt, 0)));
+  return split_results(call,
+                       replay_call(call, differentiate(Context::get().outlines ? Outline{}(live) : live, wrt, 0)));
 }
 
 SINTER_DECL Derivatives jacobian_call(OpenTrace trace, const Ref<TensorImpl>& result, Location where) {
   require_parameters("jacobian", trace->parameters(), where);
   if (!is_floating(result->type.dtype))
-    throw DTypeError("jacobian", "the function returned " + result->type.text() + "; a floating result is required", where,
-                     "cast it to a floating dtype");
+    throw DTypeError("jacobian", "the function returned " + result->type.text() + "; a floating result is required",
+                     where, "cast it to a floating dtype");
   const TracedCall call = TransformTrace::end(std::move(trace), {&result, 1});
   return split_results(call, replay_call(call, jacobian_graph(call.graph, call.parameters, where)));
 }
@@ -133,11 +143,14 @@ SINTER_DECL Tangents jvp_call(OpenTrace trace, std::span<const Ref<TensorImpl>> 
   const TracedCall call = TransformTrace::end(std::move(trace), results);
   if (tangents.size() != call.parameters)
     throw UserError("jvp",
-                    std::to_string(tangents.size()) + " floating tangents for " + std::to_string(call.parameters) + " floating primals",
+                    std::to_string(tangents.size()) + " floating tangents for " + std::to_string(call.parameters) +
+                        " floating primals",
                     where, "give each floating leaf of the primals a tangent of its shape");
   for (std::size_t i = 0; i < tangents.size(); ++i)
-    tangents[i] = checked_derivative(std::move(tangents[i]), call.operands[i]->type, "jvp", "tangent " + std::to_string(i), where);
-  std::vector<Ref<TensorImpl>> values = replay_call(call, jvp_graph(call.graph, call.parameters, call.results), tangents);
+    tangents[i] = checked_derivative(std::move(tangents[i]), call.operands[i]->type, "jvp",
+                                     "tangent " + std::to_string(i), where);
+  std::vector<Ref<TensorImpl>> values =
+      replay_call(call, jvp_graph(call.graph, call.parameters, call.results), tangents);
   Tangents out;
   const std::size_t first = call.results + call.assigned.size();
   for (std::size_t i = 0; i < call.results; ++i) {
@@ -163,17 +176,20 @@ SINTER_DECL std::shared_ptr<const BackwardCall> vjp_call(OpenTrace trace, std::s
   return out;
 }
 
-SINTER_DECL std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<Ref<TensorImpl>> gradients, Location where) {
+SINTER_DECL std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<Ref<TensorImpl>> gradients,
+                                          Location where) {
   if (gradients.size() != call.result_types.size())
-    throw UserError("vjp",
-                    std::to_string(gradients.size()) + " gradients for " + std::to_string(call.result_types.size()) + " results", where,
-                    "give each result a gradient of its shape");
+    throw UserError(
+        "vjp",
+        std::to_string(gradients.size()) + " gradients for " + std::to_string(call.result_types.size()) + " results",
+        where, "give each result a gradient of its shape");
   std::vector<Ref<TensorImpl>> operands = call.saved;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Type& type = call.result_types[i];
     const std::string what = gradients.size() == 1 ? std::string("the gradient") : "gradient " + std::to_string(i);
     // A result that is not floating has no gradient; what is given in its place is not looked at.
-    operands.push_back(is_floating(type.dtype) ? checked_derivative(std::move(gradients[i]), type, "vjp", what, where) : call.results[i]);
+    operands.push_back(is_floating(type.dtype) ? checked_derivative(std::move(gradients[i]), type, "vjp", what, where)
+                                               : call.results[i]);
   }
   std::vector<Tensor> pulled;
   for (const auto& value : replay(call.backward, operands)) pulled.emplace_back(value);

@@ -1,8 +1,10 @@
-// The walk. A composite without a rule is decomposed on the side, for one example, and its parts are walked in its place.
+// The walk. A composite without a rule is decomposed on the side, for one example, and its parts are walked in its
+// place.
 #pragma once
 
 #include <sinter/autodiff/vectorise.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/outline.hpp>
 
@@ -15,11 +17,11 @@ class Vectoriser {
 
   std::vector<Batched> run(const Graph& graph, std::span<const Batched> inputs) {
     std::vector<BatchedList> made(graph.nodes().size());
-    auto value_of = [&](Value v) { return made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
+    auto value_of = [&](Value v) { return made[as_index(v.node)][as_index(v.result)]; };
     for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
       const Node& node = graph.nodes()[id];
       if (node.op == &op_info<ops::Input>) {
-        made[id].push_back(inputs[static_cast<std::size_t>(node.attrs.integer)]);
+        made[id].push_back(inputs[as_index(node.attrs.integer)]);
         continue;
       }
       ValList operands;
@@ -50,7 +52,8 @@ class Vectoriser {
     return results;
   }
 
-  BatchedList batch_node(const Graph& graph, const Node& node, const ValList& operands, std::span<const std::uint8_t> batched) {
+  BatchedList batch_node(const Graph& graph, const Node& node, const ValList& operands,
+                         std::span<const std::uint8_t> batched) {
     BatchedList results;
     if (node.op->batch != nullptr) {
       node.op->batch(BatchArgs{*node.op, operands, batched, size_, node.attrs, node.where, &vectorise}, results);
@@ -59,7 +62,7 @@ class Vectoriser {
     if (node.op->decompose == nullptr)
       throw UserError("vmap", "there is no batching rule for " + std::string(node.op->name), node.where,
                       "call it outside of the mapped function, or pass what it needs unbatched (jit::no_axis)");
-    GraphBuilder one;   // the decomposition for one example
+    GraphBuilder one;  // the decomposition for one example
     ValList inputs;
     std::vector<Batched> states;
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -78,7 +81,8 @@ class Vectoriser {
 
 }  // namespace vectorise_detail
 
-SINTER_DECL std::vector<Batched> vectorise(GraphBuilder& builder, const Graph& traced, std::span<const Batched> inputs, Dim size) {
+SINTER_DECL std::vector<Batched> vectorise(GraphBuilder& builder, const Graph& traced, std::span<const Batched> inputs,
+                                           Dim size) {
   const Graph graph = inline_calls(traced);
   ensure(inputs.size() == graph.inputs().size(), "a vectorised graph needs all its inputs");
   return vectorise_detail::Vectoriser(builder, size).run(graph, inputs);

@@ -19,8 +19,8 @@ namespace jit {
 /// In the place of an axis: an argument that is the same for all examples, or a result that must be.
 inline constexpr int no_axis = std::numeric_limits<int>::min();
 
-/// The mapped axis of one argument (or result): one for all tensors in it, or a list with one for each, in the order in which
-/// tree::visit_leaves meets them. Negative axes count from the end.
+/// The mapped axis of one argument (or result): one for all tensors in it, or a list with one for each, in the order in
+/// which tree::visit_leaves meets them. Negative axes count from the end.
 class LeafAxes {
  public:
   LeafAxes(int axis);
@@ -62,7 +62,8 @@ OpenTrace open_map(Location where);
 /// Replaces the leaves of argument number `number` by examples of them along `axes`.
 void map_argument(TransformTrace& trace, tree::Part argument, const LeafAxes& axes, std::size_t number, Location where);
 /// Ends the trace: results with the batch at `axes` (one per result), assignments handed out.
-std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, std::span<const Ref<TensorImpl>> results, std::span<const int> axes);
+std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
+                                        std::span<const int> axes);
 
 /// How a mapped result is held: a Scalar for each example is a Tensor.
 template <class R>
@@ -83,12 +84,15 @@ struct Mapped<std::tuple<R...>> {
 template <class A, class B>
 struct Mapped<std::pair<A, B>> {
   using type = std::pair<typename Mapped<A>::type, typename Mapped<B>::type>;
-  static type make(std::pair<A, B>&& r) { return {Mapped<A>::make(std::move(r.first)), Mapped<B>::make(std::move(r.second))}; }
+  static type make(std::pair<A, B>&& r) {
+    return {Mapped<A>::make(std::move(r.first)), Mapped<B>::make(std::move(r.second))};
+  }
 };
 
 void check_axis_count(const MappedAxes& axes, std::size_t count, std::string_view what, Location where);
 /// Of argument or result number `part`, which holds so many tensors.
-void check_leaf_count(const LeafAxes& axes, std::size_t leaves, std::string_view what, std::size_t part, Location where);
+void check_leaf_count(const LeafAxes& axes, std::size_t leaves, std::string_view what, std::size_t part,
+                      Location where);
 
 /// The out axis of each leaf of a result.
 template <class R>
@@ -127,7 +131,7 @@ struct Vmap {
   template <class... A>
   auto operator()(const A&... args) const {
     if (in_axes.is_list()) check_axis_count(in_axes, sizeof...(A), "in_axes", where);
-    parameters_t<F, A...> parameters{args...};   // before the trace: expressions among them belong outside
+    parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
     OpenTrace trace = open_map(where);
     std::apply(
         [&](auto&... parts) {
@@ -150,10 +154,10 @@ struct Vmap {
 
 }  // namespace autodiff_detail
 
-/// A function that applies f to each example of a batch: the arguments are mapped along `in_axes`, the results stacked along
-/// `out_axes`. All in one graph, without a loop: a product of matrix and vector becomes a product of matrices. Numbers are
-/// never mapped. Every example draws its own random numbers. A mapped Variable holds a value for each example; assigning to
-/// another one a value that differs between examples is an error.
+/// A function that applies f to each example of a batch: the arguments are mapped along `in_axes`, the results stacked
+/// along `out_axes`. All in one graph, without a loop: a product of matrix and vector becomes a product of matrices.
+/// Numbers are never mapped. Every example draws its own random numbers. A mapped Variable holds a value for each
+/// example; assigning to another one a value that differs between examples is an error.
 template <class F>
 auto vmap(F f, MappedAxes in_axes = 0, MappedAxes out_axes = 0, Location where = std::source_location::current()) {
   return autodiff_detail::Vmap<F>{std::move(f), std::move(in_axes), std::move(out_axes), where};

@@ -39,14 +39,15 @@ class MapTrace : public TransformTrace {
 
   Location where_;
   std::optional<Dim> size_;
-  std::size_t first_mapped_ = 0;   // argument that size_ came from
-  std::vector<int> axes_;          // of each parameter
+  std::size_t first_mapped_ = 0;  // argument that size_ came from
+  std::vector<int> axes_;         // of each parameter
   std::vector<std::pair<std::shared_ptr<VariableSlot>, int>> mapped_variables_;
 };
 
 SINTER_DECL OpenTrace open_map(Location where) { return OpenTrace(new MapTrace(where)); }
 
-SINTER_DECL void map_argument(TransformTrace& trace, tree::Part argument, const LeafAxes& axes, std::size_t number, Location where) {
+SINTER_DECL void map_argument(TransformTrace& trace, tree::Part argument, const LeafAxes& axes, std::size_t number,
+                              Location where) {
   struct Map final : tree::Editor {
     Map(MapTrace& open, const LeafAxes& along, std::size_t position) : trace(open), axes(along), argument(position) {}
     MapTrace& trace;
@@ -74,16 +75,18 @@ SINTER_DECL void check_axis_count(const MappedAxes& axes, std::size_t count, std
   if (axes.size() == count) return;
   const std::string_view things = what == "in_axes" ? " arguments" : " results";
   throw UserError("vmap",
-                  std::string(what) + " names " + std::to_string(axes.size()) + " axes, the function has " + std::to_string(count) +
-                      std::string(things),
+                  std::string(what) + " names " + std::to_string(axes.size()) + " axes, the function has " +
+                      std::to_string(count) + std::string(things),
                   where, "give one axis for each (jit::no_axis: not mapped), or one number for all");
 }
 
-SINTER_DECL void check_leaf_count(const LeafAxes& axes, std::size_t leaves, std::string_view what, std::size_t part, Location where) {
+SINTER_DECL void check_leaf_count(const LeafAxes& axes, std::size_t leaves, std::string_view what, std::size_t part,
+                                  Location where) {
   if (!axes.is_list() || axes.size() == leaves) return;
   throw UserError("vmap",
                   std::string(what) + " names " + std::to_string(axes.size()) + " axes for the tensors of " +
-                      (what == "in_axes" ? "argument " : "result ") + std::to_string(part) + ", which holds " + std::to_string(leaves),
+                      (what == "in_axes" ? "argument " : "result ") + std::to_string(part) + ", which holds " +
+                      std::to_string(leaves),
                   where, "give one axis for each tensor (jit::no_axis: not mapped), or one number for all");
 }
 
@@ -97,11 +100,15 @@ SINTER_DECL Type MapTrace::without_axis(const Ref<TensorImpl>& value, int& axis,
                                : "axes of it are " + std::to_string(-rank) + " to " + std::to_string(rank - 1));
   if (axis < 0) axis += rank;
   const Dim extent = type.shape[axis];
-  if (!size_) size_ = extent, first_mapped_ = argument;
+  if (!size_) {
+    size_ = extent;
+    first_mapped_ = argument;
+  }
   if (!(*size_ == extent))
     throw ShapeError("vmap",
-                     "mapped axes differ: " + name + " is " + type.text() + " with " + extent.text() + " examples along axis " +
-                         std::to_string(axis) + ", argument " + std::to_string(first_mapped_) + " has " + size_->text(),
+                     "mapped axes differ: " + name + " is " + type.text() + " with " + extent.text() +
+                         " examples along axis " + std::to_string(axis) + ", argument " +
+                         std::to_string(first_mapped_) + " has " + size_->text(),
                      where_, "map axes of one extent, or pass jit::no_axis for one of them");
   type.shape.erase(axis);
   return type;
@@ -113,7 +120,8 @@ SINTER_DECL Ref<TensorImpl> MapTrace::example(const Ref<TensorImpl>& value, int 
   return parameter(value, type);
 }
 
-SINTER_DECL Ref<TensorImpl> MapTrace::variable_example(const std::shared_ptr<VariableSlot>& slot, int axis, std::size_t argument) {
+SINTER_DECL Ref<TensorImpl> MapTrace::variable_example(const std::shared_ptr<VariableSlot>& slot, int axis,
+                                                       std::size_t argument) {
   const Ref<TensorImpl> value = read_outside(slot);
   const Type type = without_axis(value, axis, argument);
   axes_.push_back(axis);
@@ -126,13 +134,15 @@ inline Value placed_batch(const Batched& result, int axis, Dim size, const std::
   const Val x = result.value;
   if (axis == no_axis) {
     if (!result.is_batched) return x.value;
-    throw UserError("vmap", what + " differs between examples, but is to have no axis for them", where, "give it an axis");
+    throw UserError("vmap", what + " differs between examples, but is to have no axis for them", where,
+                    "give it an axis");
   }
   const int rank = x.rank() + (result.is_batched ? 0 : 1);
   if (axis < -rank || axis >= rank)
-    throw IndexError(
-        "vmap", "there is no axis " + std::to_string(axis) + " for the examples: with it " + what + " has rank " + std::to_string(rank),
-        where);
+    throw IndexError("vmap",
+                     "there is no axis " + std::to_string(axis) + " for the examples: with it " + what + " has rank " +
+                         std::to_string(rank),
+                     where);
   const Val stacked = result.is_batched ? x : expand(x, ops_detail::batched_shape(size, x.shape()));
   return ops_detail::move_axis(stacked, 0, axis < 0 ? axis + rank : axis).value;
 }
@@ -141,7 +151,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(OpenTrace open, std::s
                                                           std::span<const int> axes) {
   auto* trace = static_cast<MapTrace*>(&*open);
   const Location where = trace->where_;
-  if (!trace->size_) throw UserError("vmap", "no argument is mapped", where, "give an axis for at least one Tensor argument");
+  if (!trace->size_)
+    throw UserError("vmap", "no argument is mapped", where, "give an axis for at least one Tensor argument");
   const Dim size = *trace->size_;
   const std::vector<int> in_axes = std::move(trace->axes_);
   const auto mapped_variables = std::move(trace->mapped_variables_);
@@ -161,8 +172,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(OpenTrace open, std::s
     int axis = no_axis;
     for (const auto& [slot, mapped] : mapped_variables)
       if (slot == call.assigned[i]) axis = mapped;
-    placed.push_back(
-        placed_batch(outputs[call.results + i], axis, size, "the value assigned to Variable '" + call.assigned[i]->name + "'", where));
+    placed.push_back(placed_batch(outputs[call.results + i], axis, size,
+                                  "the value assigned to Variable '" + call.assigned[i]->name + "'", where));
   }
   std::vector<Ref<TensorImpl>> values = replay(Dce{}(builder.finish(placed)), call.operands);
   for (std::size_t i = 0; i < call.assigned.size(); ++i) assign_outside(call.assigned[i], values[call.results + i]);
@@ -170,7 +181,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(OpenTrace open, std::s
   return values;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, std::span<const Ref<TensorImpl>> results, std::span<const int> axes) {
+SINTER_DECL std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
+                                                    std::span<const int> axes) {
   return MapTrace::finish(std::move(trace), results, axes);
 }
 

@@ -76,12 +76,15 @@ inline constexpr std::size_t small_blocks_kept = Bytes <= 256 ? 256 : 8;
 template <std::size_t Bytes = 256>
 void* allocate_pooled(std::size_t bytes) {
   if constexpr (Bytes > (std::size_t{64} << 10)) return ::operator new(bytes);
-  else return bytes <= Bytes ? BlockPool<Bytes, small_blocks_kept<Bytes>>::allocate() : allocate_pooled<Bytes * 4>(bytes);
+  else
+    return bytes <= Bytes ? BlockPool<Bytes, small_blocks_kept<Bytes>>::allocate() : allocate_pooled<Bytes * 4>(bytes);
 }
 template <std::size_t Bytes = 256>
 void release_pooled(void* block, std::size_t bytes) noexcept {
   if constexpr (Bytes > (std::size_t{64} << 10)) ::operator delete(block);
-  else bytes <= Bytes ? BlockPool<Bytes, small_blocks_kept<Bytes>>::release(block) : release_pooled<Bytes * 4>(block, bytes);
+  else
+    bytes <= Bytes ? BlockPool<Bytes, small_blocks_kept<Bytes>>::release(block)
+                   : release_pooled<Bytes * 4>(block, bytes);
 }
 
 SINTER_NAMESPACE_END

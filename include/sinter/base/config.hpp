@@ -9,11 +9,13 @@
 
 #ifndef __cpp_exceptions
 #error "Sinter reports errors by exceptions: compile without -fno-exceptions"
-#include <Sinter_needs_exceptions>   // only a missing file ends a compilation, so that no other errors bury the one above
+// only a missing file ends a compilation, so that no other errors bury the one above
+#include <Sinter_needs_exceptions>
 #endif
 
-// Definitions in .ipp files: inline in every file, or, with SINTER_SEPARATE_COMPILATION in all files, ordinary ones that the
-// files with SINTER_IMPLEMENTATION hold: one file, or one for each part (SINTER_IMPLEMENTATION_CORE and so on).
+// Definitions in .ipp files: inline in every file, or, with SINTER_SEPARATE_COMPILATION in all files, ordinary ones
+// that the files with SINTER_IMPLEMENTATION hold: one file, or one for each part (SINTER_IMPLEMENTATION_CORE and so
+// on).
 #ifdef SINTER_SEPARATE_COMPILATION
 #define SINTER_DECL
 #define SINTER_ABI_MODE _sep
@@ -25,7 +27,7 @@
 #error "SINTER_IMPLEMENTATION needs SINTER_SEPARATE_COMPILATION, defined for all files that include Sinter"
 #endif
 #endif
-#if !defined(SINTER_SEPARATE_COMPILATION) || defined(SINTER_IMPLEMENTATION)   // all parts
+#if !defined(SINTER_SEPARATE_COMPILATION) || defined(SINTER_IMPLEMENTATION)  // all parts
 #undef SINTER_IMPLEMENTATION_CORE
 #undef SINTER_IMPLEMENTATION_KERNEL
 #undef SINTER_IMPLEMENTATION_BACKENDS
@@ -47,14 +49,16 @@
 #else
 #define SINTER_ABI_BACKENDS _x86
 #endif
-#ifdef SINTER_CUDA   // built with the CUDA back end: the toolkit's headers are there; its libraries are looked for at run time
+// built with the CUDA back end: the toolkit's headers are there; its libraries are looked for at run time
+#ifdef SINTER_CUDA
 #define SINTER_ABI_CUDA _cuda
 #else
 #define SINTER_ABI_CUDA
 #endif
 #define SINTER_ABI_JOIN_(major, minor, b, c, d) v##major##_##minor##b##c##d
 #define SINTER_ABI_JOIN(major, minor, b, c, d) SINTER_ABI_JOIN_(major, minor, b, c, d)
-#define SINTER_ABI SINTER_ABI_JOIN(SINTER_VERSION_MAJOR, SINTER_VERSION_MINOR, SINTER_ABI_BACKENDS, SINTER_ABI_CUDA, SINTER_ABI_MODE)
+#define SINTER_ABI \
+  SINTER_ABI_JOIN(SINTER_VERSION_MAJOR, SINTER_VERSION_MINOR, SINTER_ABI_BACKENDS, SINTER_ABI_CUDA, SINTER_ABI_MODE)
 
 #define SINTER_NAMESPACE_BEGIN \
   namespace sinter {           \

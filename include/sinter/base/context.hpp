@@ -10,8 +10,8 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Settings read from SINTER_* once. Plain fields: set them before threads start, or leave them. A variable with a value that
-/// means nothing is a UserError from whatever needs a setting first.
+/// Settings read from SINTER_* once. Plain fields: set them before threads start, or leave them. A variable with a
+/// value that means nothing is a UserError from whatever needs a setting first.
 struct Context {
   bool is_eager = false;          // SINTER_EAGER=1: evaluate each op at once
   bool checks = false;            // SINTER_CHECK=1: verifier after every pass, more purity checks
@@ -20,9 +20,9 @@ struct Context {
   bool outlines = true;           // SINTER_OUTLINE=0: the whole graph as one plan, no calls of regions
   bool allows_fallback = false;   // SINTER_FALLBACK=1: what the back end of a device declines runs on the CPU
   std::int64_t hot = 10;          // SINTER_HOT: runs before a lazy graph is compiled
-  std::int64_t threads = 0;       // SINTER_THREADS: for large kernels, when the pool starts; 0: the processors we may run on
-  std::string logs;               // SINTER_LOGS: comma-separated topics
-  std::string isa;                // SINTER_ISA: highest instruction set to use
+  std::int64_t threads = 0;  // SINTER_THREADS: for large kernels, when the pool starts; 0: the processors we may run on
+  std::string logs;          // SINTER_LOGS: comma-separated topics
+  std::string isa;           // SINTER_ISA: highest instruction set to use
   /// Receives every log line; replaceable. The default writes to std::clog.
   std::function<void(std::string_view topic, std::string_view line)> sink;
 

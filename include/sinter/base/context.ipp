@@ -26,8 +26,9 @@ inline bool is_set(const char* name) {
   return !text.empty() && text != "0";
 }
 /// What Sinter logs, as docs/environment.md lists it.
-inline constexpr std::string_view log_topics[] = {"recompiles", "guards", "graphs", "graph_breaks", "fusion", "kernels", "asm",
-                                                  "memory",     "fallback", "cuda", "autotune",     "cache"};
+inline constexpr std::string_view log_topics[] = {"recompiles", "guards",  "graphs",   "graph_breaks",
+                                                  "fusion",     "kernels", "asm",      "memory",
+                                                  "fallback",   "cuda",    "autotune", "cache"};
 /// Calls `visit(name)` for each name of a comma-separated list, without the blanks around it.
 template <class F>
 void for_each_name(std::string_view list, F&& visit) {
@@ -56,7 +57,8 @@ inline std::int64_t count_of_environment(const char* name, std::int64_t otherwis
   if (text.empty()) return otherwise;
   std::int64_t count = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || count < 0) throw UserError(name, "'" + text + "' is no whole number from 0 on");
+  if (error != std::errc() || end != text.data() + text.size() || count < 0)
+    throw UserError(name, "'" + text + "' is no whole number from 0 on");
   return count;
 }
 inline Context* make_context() {
@@ -71,7 +73,9 @@ inline Context* make_context() {
   context->threads = count_of_environment("SINTER_THREADS", context->threads);
   context->logs = logs_of_environment();
   context->isa = environment("SINTER_ISA");
-  context->sink = [](std::string_view topic, std::string_view line) { std::clog << "[sinter:" << topic << "] " << line << "\n"; };
+  context->sink = [](std::string_view topic, std::string_view line) {
+    std::clog << "[sinter:" << topic << "] " << line << "\n";
+  };
   return context.release();
 }
 }  // namespace base_detail

@@ -31,10 +31,12 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The caller's mistake. `op` names the operation or function that noticed it. The parts of what() are there by themselves.
+/// The caller's mistake. `op` names the operation or function that noticed it. The parts of what() are there by
+/// themselves.
 class UserError : public Error {
  public:
-  UserError(std::string_view kind, std::string_view op, std::string_view what, Location where, std::string_view fix = {});
+  UserError(std::string_view kind, std::string_view op, std::string_view what, Location where,
+            std::string_view fix = {});
   UserError(std::string_view op, std::string_view what, Location where = {}, std::string_view fix = {});
 
   /// "matmul"; valid while the error lives.
@@ -45,7 +47,7 @@ class UserError : public Error {
   std::string_view fix() const noexcept { return std::string_view(what()).substr(fix_begin_); }
 
  private:
-  std::size_t op_begin_, op_size_, fix_begin_;   // in what(), so that copies cannot fail
+  std::size_t op_begin_, op_size_, fix_begin_;  // in what(), so that copies cannot fail
   Location where_;
 };
 

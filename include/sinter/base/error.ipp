@@ -47,12 +47,14 @@ SINTER_DECL CheckError::CheckError(std::string_view op, std::string_view what, L
     : UserError("CheckError", op, what, where, fix) {}
 SINTER_DECL DeviceError::DeviceError(std::string_view op, std::string_view what, Location where, std::string_view fix)
     : UserError("DeviceError", op, what, where, fix) {}
-SINTER_DECL RecompileError::RecompileError(std::string_view op, std::string_view what, Location where, std::string_view fix)
+SINTER_DECL RecompileError::RecompileError(std::string_view op, std::string_view what, Location where,
+                                           std::string_view fix)
     : UserError("RecompileError", op, what, where, fix) {}
 SINTER_DECL OutOfMemory::OutOfMemory(std::string_view device, std::uint64_t bytes, std::string_view detail)
     : Error("sinter::OutOfMemory: " + std::string(device) + ": could not allocate " + std::to_string(bytes) + " bytes" +
             (detail.empty() ? "" : "\n  " + std::string(detail))) {}
 SINTER_DECL InternalError::InternalError(std::string_view what, Location where)
-    : Error("sinter::InternalError: " + std::string(what) + " [" + where.text() + "]\n  this is a bug in Sinter; please report it") {}
+    : Error("sinter::InternalError: " + std::string(what) + " [" + where.text() +
+            "]\n  this is a bug in Sinter; please report it") {}
 
 SINTER_NAMESPACE_END

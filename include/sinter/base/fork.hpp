@@ -2,11 +2,11 @@
 // that another thread held would stay locked, and what it guards might be half written. So whoever takes a lock of the
 // library is inside a section first, and fork() waits until no other thread is inside one.
 //
-// How to use it: take `ForkSafeMutex` for std::mutex and `ForkSafeSharedMutex` for std::shared_mutex; open a ForkSection
-// around std::call_once and around any state that others must not find half changed; make objects of the process with
-// process_object<T>() instead of a static local variable, whose guard is a lock as well. Where state of other threads has
-// to be forgotten in the child, register a function with in_forked_child(). Never run functions of the user or wait for
-// another thread inside a section: fork() would wait as long.
+// How to use it: take `ForkSafeMutex` for std::mutex and `ForkSafeSharedMutex` for std::shared_mutex; open a
+// ForkSection around std::call_once and around any state that others must not find half changed; make objects of the
+// process with process_object<T>() instead of a static local variable, whose guard is a lock as well. Where state of
+// other threads has to be forgotten in the child, register a function with in_forked_child(). Never run functions of
+// the user or wait for another thread inside a section: fork() would wait as long.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -20,12 +20,12 @@ SINTER_NAMESPACE_BEGIN
 
 namespace base_detail {
 /// Entering counts and then looks whether the gate is closed; fork() closes it and then looks at the count. Both are
-/// sequentially consistent: either the thread that enters sees the gate closed and leaves again, or fork() sees it inside and
-/// waits. A thread that is inside may enter further sections, so it comes out in the end.
+/// sequentially consistent: either the thread that enters sees the gate closed and leaves again, or fork() sees it
+/// inside and waits. A thread that is inside may enter further sections, so it comes out in the end.
 struct ForkGate {
-  static constexpr int not_armed = -1;          // the functions for fork() are not registered yet
-  std::atomic<int> inside{0};                   // threads that have a section open
-  std::atomic<int> closings{not_armed};         // forks under way
+  static constexpr int not_armed = -1;   // the functions for fork() are not registered yet
+  std::atomic<int> inside{0};            // threads that have a section open
+  std::atomic<int> closings{not_armed};  // forks under way
 };
 inline constinit ForkGate fork_gate;
 inline int& fork_section_depth() noexcept {
@@ -91,12 +91,13 @@ class ForkSafe {
 using ForkSafeMutex = ForkSafe<std::mutex>;
 using ForkSafeSharedMutex = ForkSafe<std::shared_mutex>;
 
-/// Has fork() wait until `is_busy` is false, besides for sections: for threads that announce in a place of their own that
-/// they are busy, and then see to it that is_fork_under_way() is false.
+/// Has fork() wait until `is_busy` is false, besides for sections: for threads that announce in a place of their own
+/// that they are busy, and then see to it that is_fork_under_way() is false.
 void wait_before_fork(bool (*is_busy)()) noexcept;
 inline bool is_fork_under_way() noexcept { return base_detail::fork_gate.closings.load() > 0; }
 
-/// Runs `forget` in every child forked from now on, before fork() returns there. A function that is given twice runs once.
+/// Runs `forget` in every child forked from now on, before fork() returns there. A function that is given twice runs
+/// once.
 void in_forked_child(void (*forget)()) noexcept;
 
 namespace base_detail {

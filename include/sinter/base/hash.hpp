@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 
 #include <bit>
 #include <compare>
@@ -33,7 +34,11 @@ class Hasher {
     int filled = 0;
     for (char c : text) {
       word = (word << 8) | static_cast<unsigned char>(c);
-      if (++filled == 8) add(word), word = 0, filled = 0;
+      if (++filled == 8) {
+        add(word);
+        word = 0;
+        filled = 0;
+      }
     }
     return filled != 0 ? add(word) : *this;
   }
@@ -52,7 +57,7 @@ class Hasher {
 };
 
 struct Hash128Hash {
-  std::size_t operator()(const Hash128& h) const noexcept { return static_cast<std::size_t>(h.low ^ (h.high * 31)); }
+  std::size_t operator()(const Hash128& h) const noexcept { return as_index(h.low ^ (h.high * 31)); }
 };
 
 SINTER_NAMESPACE_END

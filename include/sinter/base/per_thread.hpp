@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 
 #include <array>
 #include <atomic>
@@ -22,8 +23,8 @@ inline int& own_thread_slot() noexcept {
 int take_thread_slot() noexcept;
 }  // namespace base_detail
 
-/// This thread's number, from 0 on, different from that of every other living thread. -1 for threads past the 1024th and
-/// after a thread's end has begun. Whoever takes over a number sees everything its former owner did.
+/// This thread's number, from 0 on, different from that of every other living thread. -1 for threads past the 1024th
+/// and after a thread's end has begun. Whoever takes over a number sees everything its former owner did.
 inline int thread_slot() noexcept {
   int slot = base_detail::own_thread_slot();
   return SINTER_LIKELY(slot != base_detail::unknown_slot) ? slot : base_detail::take_thread_slot();
@@ -53,11 +54,11 @@ class PerThread {
     T* item = at(slot);
     return SINTER_LIKELY(item != nullptr) ? item : make(slot);
   }
-  /// The object of the thread with this number, or null. The caller knows what may be read of it. Sequentially consistent
-  /// with its making.
+  /// The object of the thread with this number, or null. The caller knows what may be read of it. Sequentially
+  /// consistent with its making.
   T* at(int slot) const noexcept {
-    Chunk* chunk = chunks_[static_cast<std::size_t>(slot) / base_detail::slot_chunk].load();
-    return chunk != nullptr ? chunk->items[static_cast<std::size_t>(slot) % base_detail::slot_chunk].load() : nullptr;
+    Chunk* chunk = chunks_[as_index(slot) / base_detail::slot_chunk].load();
+    return chunk != nullptr ? chunk->items[as_index(slot) % base_detail::slot_chunk].load() : nullptr;
   }
   template <class F>
   void for_each(F&& visit) const {
@@ -72,15 +73,15 @@ class PerThread {
     std::array<std::atomic<T*>, base_detail::slot_chunk> items{};
   };
   SINTER_NOINLINE T* make(int slot) const {
-    auto& place = chunks_[static_cast<std::size_t>(slot) / base_detail::slot_chunk];
+    auto& place = chunks_[as_index(slot) / base_detail::slot_chunk];
     Chunk* chunk = place.load();
     if (chunk == nullptr) {
       auto* made = new Chunk;
       if (place.compare_exchange_strong(chunk, made)) chunk = made;
-      else delete made;   // another thread was first; `chunk` is its one
+      else delete made;  // another thread was first; `chunk` is its one
     }
     T* item = new T;
-    chunk->items[static_cast<std::size_t>(slot) % base_detail::slot_chunk].store(item);
+    chunk->items[as_index(slot) % base_detail::slot_chunk].store(item);
     return item;
   }
   mutable std::array<std::atomic<Chunk*>, base_detail::max_thread_slots / base_detail::slot_chunk> chunks_{};
@@ -106,8 +107,9 @@ struct ThreadObject {
 };
 }  // namespace base_detail
 
-/// This thread's own object that `make` returns a pointer to: made at its first use, gone with the thread. Whoever asks after
-/// that, as static destructors do on the main thread, gets a new one, which stays. There is one for each type of `make`.
+/// This thread's own object that `make` returns a pointer to: made at its first use, gone with the thread. Whoever asks
+/// after that, as static destructors do on the main thread, gets a new one, which stays. There is one for each type of
+/// `make`.
 template <class Make>
 auto& thread_object(Make make) {
   using Object = base_detail::ThreadObject<std::remove_pointer_t<decltype(make())>, Make>;

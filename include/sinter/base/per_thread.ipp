@@ -4,6 +4,7 @@
 #include <sinter/base/per_thread.hpp>
 
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 
 #include <bitset>
 #include <mutex>
@@ -26,7 +27,7 @@ struct ThreadSlotLease {
     const int slot = own_thread_slot();
     own_thread_slot() = no_slot;
     std::scoped_lock lock(slots.mutex);
-    if (slot >= 0) slots.is_taken.reset(static_cast<std::size_t>(slot));
+    if (slot >= 0) slots.is_taken.reset(as_index(slot));
   }
 };
 
@@ -36,15 +37,17 @@ SINTER_DECL int take_thread_slot() noexcept {
   static_cast<void>(lease);
   std::scoped_lock lock(slots.mutex);
   int slot = 0;
-  while (slot < max_thread_slots && slots.is_taken[static_cast<std::size_t>(slot)]) ++slot;
+  while (slot < max_thread_slots && slots.is_taken[as_index(slot)]) ++slot;
   if (slot == max_thread_slots) return own_thread_slot() = no_slot;
-  slots.is_taken.set(static_cast<std::size_t>(slot));
+  slots.is_taken.set(as_index(slot));
   if (slot >= slots.in_use.load(std::memory_order_relaxed)) slots.in_use.store(slot + 1, std::memory_order_seq_cst);
   return own_thread_slot() = slot;
 }
 
 }  // namespace base_detail
 
-SINTER_DECL int thread_slots_in_use() noexcept { return base_detail::ThreadSlots::instance().in_use.load(std::memory_order_seq_cst); }
+SINTER_DECL int thread_slots_in_use() noexcept {
+  return base_detail::ThreadSlots::instance().in_use.load(std::memory_order_seq_cst);
+}
 
 SINTER_NAMESPACE_END

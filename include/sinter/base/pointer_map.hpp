@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -46,8 +47,8 @@ class PointerMap {
     const void* key = nullptr;
     V value{};
   };
-  static std::size_t hash(const void* key) {   // Fibonacci hashing (Knuth 6.4): the high bits are the good ones
-    return static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(key) * 0x9E3779B97F4A7C15ull >> 32);
+  static std::size_t hash(const void* key) {  // Fibonacci hashing (Knuth 6.4): the high bits are the good ones
+    return as_index(reinterpret_cast<std::uintptr_t>(key) * 0x9E3779B97F4A7C15ull >> 32);
   }
   void grow() {
     std::vector<Place> old = std::exchange(places_, std::vector<Place>(places_.size() * 2));

@@ -4,6 +4,7 @@
 
 #include <sinter/base/block_pool.hpp>
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -30,10 +31,13 @@ class SmallVector {
   explicit SmallVector(std::size_t count, T value = T{}) { resize(count, value); }
   SmallVector(std::initializer_list<T> items) { assign(items.begin(), items.end()); }
   template <class It>
-  SmallVector(It first, It last) { assign(first, last); }
+  SmallVector(It first, It last) {
+    assign(first, last);
+  }
   explicit SmallVector(std::span<const T> items) { assign(items.begin(), items.end()); }
   SmallVector(const SmallVector& other) { copy(other.data(), other.size_); }
-  SmallVector(SmallVector&& other) noexcept : size_(other.size_), capacity_(other.capacity_), heap_(std::exchange(other.heap_, nullptr)) {
+  SmallVector(SmallVector&& other) noexcept
+      : size_(other.size_), capacity_(other.capacity_), heap_(std::exchange(other.heap_, nullptr)) {
     if (!heap_ && size_ != 0) std::memcpy(static_cast<void*>(in_place()), other.in_place(), size_ * sizeof(T));
     other.size_ = 0;
     other.capacity_ = N;
@@ -46,9 +50,12 @@ class SmallVector {
   SmallVector& operator=(SmallVector&& other) noexcept {
     if (this == &other) return *this;
     free_heap();
-    size_ = other.size_, capacity_ = other.capacity_, heap_ = std::exchange(other.heap_, nullptr);
+    size_ = other.size_;
+    capacity_ = other.capacity_;
+    heap_ = std::exchange(other.heap_, nullptr);
     if (!heap_ && size_ != 0) std::memcpy(static_cast<void*>(in_place()), other.in_place(), size_ * sizeof(T));
-    other.size_ = 0, other.capacity_ = N;
+    other.size_ = 0;
+    other.capacity_ = N;
     return *this;
   }
 
@@ -102,7 +109,7 @@ class SmallVector {
   template <class It>
   void assign(It first, It last) {
     if constexpr (std::contiguous_iterator<It> && std::is_same_v<std::iter_value_t<It>, T>) {
-      copy(std::to_address(first), static_cast<std::size_t>(last - first));
+      copy(std::to_address(first), as_index(last - first));
     } else {
       size_ = 0;
       for (; first != last; ++first) push_back(static_cast<T>(*first));
@@ -119,7 +126,11 @@ class SmallVector {
       size_ = 0;
       return;
     }
-    if (SINTER_UNLIKELY(count > capacity_)) size_ = 0, reserve(count);   // then it does not lie here
+    // then it does not lie here
+    if (SINTER_UNLIKELY(count > capacity_)) {
+      size_ = 0;
+      reserve(count);
+    }
     std::memmove(static_cast<void*>(data()), items, count * sizeof(T));
     size_ = static_cast<std::uint32_t>(count);
   }

@@ -1,5 +1,5 @@
-// A stable sort of a few elements in place: the axes of a tensor, the operands of an operation. std::stable_sort allocates a
-// buffer first, through a function that C++17 deprecated and newer Clang warns of in users' files.
+// A stable sort of a few elements in place: the axes of a tensor, the operands of an operation. std::stable_sort
+// allocates a buffer first, through a function that C++17 deprecated and newer Clang warns of in users' files.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -11,7 +11,8 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Threads that parallel_for may use, the caller included. At first SINTER_THREADS, or else the processors we may run on.
+/// Threads that parallel_for may use, the caller included. At first SINTER_THREADS, or else the processors we may run
+/// on.
 int thread_count();
 /// Sets it for the process; values below 1 mean 1. Results never depend on it.
 void set_thread_count(int count);

@@ -15,6 +15,8 @@ inline char place = 0;
 }  // namespace type_key_detail
 
 template <class T>
-TypeKey type_key() { return &type_key_detail::place<T>; }
+TypeKey type_key() {
+  return &type_key_detail::place<T>;
+}
 
 SINTER_NAMESPACE_END

@@ -19,29 +19,30 @@ enum class ReadyLeaf : std::uint8_t { constant, input };
 
 struct Capture {
   GraphBuilder builder;
-  std::vector<Ref<TensorImpl>> inputs;   // value of each graph input, in order
-  std::vector<Value> outputs;            // of the values asked for, in order
-  std::vector<Ref<TensorImpl>> kept;     // intermediates that somebody outside the walked records still holds
+  std::vector<Ref<TensorImpl>> inputs;  // value of each graph input, in order
+  std::vector<Value> outputs;           // of the values asked for, in order
+  std::vector<Ref<TensorImpl>> kept;    // intermediates that somebody outside the walked records still holds
   std::vector<Value> kept_values;
-  std::vector<std::int32_t> ends;        // number of nodes after each of the outputs, in order
-  std::vector<TensorImpl*> walked;       // recorded values that were opened, operands first, if asked for
+  std::vector<std::int32_t> ends;   // number of nodes after each of the outputs, in order
+  std::vector<TensorImpl*> walked;  // recorded values that were opened, operands first, if asked for
   std::vector<Value> walked_values;
   Graph finish() { return builder.finish(outputs); }
 };
 
 struct CaptureOptions {
-  std::uint64_t trace = 0;               // only records of this trace are walked; other values are leaves
+  std::uint64_t trace = 0;  // only records of this trace are walked; other values are leaves
   ReadyLeaf ready = ReadyLeaf::input;
-  bool finds_kept = false;               // fill `kept`
-  Ref<TensorImpl> last_effect{};         // token of the last effect that the graph is to hold, or null
-  bool along_tape = false;               // walk instead what is on the tape, evaluated or not, of any trace; all of it is `kept`
-  bool lists_walked = false;             // fill `walked`
-  std::function<bool(const TensorImpl&)> is_leaf{};   // recorded values at which the walk stops
+  bool finds_kept = false;        // fill `kept`
+  Ref<TensorImpl> last_effect{};  // token of the last effect that the graph is to hold, or null
+  bool along_tape = false;    // walk instead what is on the tape, evaluated or not, of any trace; all of it is `kept`
+  bool lists_walked = false;  // fill `walked`
+  std::function<bool(const TensorImpl&)> is_leaf{};  // recorded values at which the walk stops
 };
 
 /// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs behind them, or
 /// constants. Pending values of no trace that are met as leaves are the caller's business (they become inputs).
-Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known, const CaptureOptions& options);
+Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known,
+                const CaptureOptions& options);
 
 /// Records all nodes of `graph` on `inputs`; gives its outputs. Effects come behind those of the trace that records.
 std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<const Ref<TensorImpl>> inputs);

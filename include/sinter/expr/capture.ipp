@@ -3,6 +3,7 @@
 
 #include <sinter/expr/capture.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/base/pointer_map.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/scalar_meaning.hpp>
@@ -24,7 +25,10 @@ struct OpenOperand {
 
 class Capturer {
  public:
-  Capturer(Capture& out, const CaptureOptions& options, std::size_t known) : out_(out), options_(options), values_(4 * known) { out.builder.reserve(2 * known + 16); }
+  Capturer(Capture& out, const CaptureOptions& options, std::size_t known)
+      : out_(out), options_(options), values_(4 * known) {
+    out.builder.reserve(2 * known + 16);
+  }
 
   void add_known(const Ref<TensorImpl>& value) { values_[value.get()] = add_input(value); }
 
@@ -41,7 +45,8 @@ class Capturer {
         stack.pop_back();
         continue;
       }
-      if (const Value* known = top->record->results > 1 ? records_.find(top->record) : nullptr) {   // another result of it
+      if (const Value* known =
+              top->record->results > 1 ? records_.find(top->record) : nullptr) {  // another result of it
         values_[top] = {known->node, top->result};
         order_.push_back(top);
         stack.pop_back();
@@ -67,7 +72,7 @@ class Capturer {
   /// Walked values with handles beyond the walked records and `outputs`.
   void find_kept(std::span<const Ref<TensorImpl>> outputs) {
     PointerMap<std::uint32_t> references(order_.size());
-    PointerMap<bool> is_counted(order_.size());   // a record with several results refers to its operands once
+    PointerMap<bool> is_counted(order_.size());  // a record with several results refers to its operands once
     for (TensorImpl* value : order_)
       if (!std::exchange(is_counted[value->record], true))
         for (const Leaf& leaf : value->record->leaves())
@@ -84,7 +89,8 @@ class Capturer {
  private:
   bool is_leaf(const TensorImpl& value) const {
     if (options_.along_tape) return value.tape.load(std::memory_order_acquire) != TapeState::node;
-    if (value.state.load(std::memory_order_acquire) != TensorState::pending || value.trace != options_.trace) return true;
+    if (value.state.load(std::memory_order_acquire) != TensorState::pending || value.trace != options_.trace)
+      return true;
     return options_.is_leaf && options_.is_leaf(value);
   }
 
@@ -100,7 +106,9 @@ class Capturer {
 
   OpenOperand operand_of(const Leaf& leaf) {
     if (leaf.value) return {*values_.find(leaf.value.get()), nullptr, leaf.value->type.dtype, leaf.value->is_weak};
-    const DType dtype = leaf.kind == DTypeClass::floating ? DType::f64 : leaf.kind == DTypeClass::integer ? DType::i64 : DType::bool_;
+    const DType dtype = leaf.kind == DTypeClass::floating  ? DType::f64
+                        : leaf.kind == DTypeClass::integer ? DType::i64
+                                                           : DType::bool_;
     return {{}, &leaf, dtype, true};
   }
 
@@ -113,11 +121,15 @@ class Capturer {
       if (needs_no_casts(*record.op, args)) return typed(*record.op, args, record.attrs, value.type, record.where);
       return apply(*record.op, args, record.attrs, record.where).value;
     }
-    const bool has_numbers = std::any_of(args.begin(), args.end(), [](const OpenOperand& arg) { return arg.number != nullptr; });
-    if (record.results == 1 && !has_numbers && value.type.device == Device::cpu()) return typed(*record.op, args, record.attrs, value.type, record.where);
+    const bool has_numbers =
+        std::any_of(args.begin(), args.end(), [](const OpenOperand& arg) { return arg.number != nullptr; });
+    if (record.results == 1 && !has_numbers && value.type.device == Device::cpu())
+      return typed(*record.op, args, record.attrs, value.type, record.where);
     if (const Value* known = records_.find(&record)) return {known->node, value.result};
     Values inputs;
-    for (const OpenOperand& arg : args) inputs.push_back(arg.number != nullptr ? literal(*arg.number, default_dtype(arg.dtype), record.where) : arg.value);
+    for (const OpenOperand& arg : args)
+      inputs.push_back(arg.number != nullptr ? literal(*arg.number, default_dtype(arg.dtype), record.where)
+                                             : arg.value);
     const Value made = out_.builder.add_shared(*record.op, inputs, record.attrs, record.where);
     records_[&record] = made;
     return {made.node, value.result};
@@ -125,8 +137,10 @@ class Capturer {
 
   Value open_expression(const TensorImpl& value, const Record& record) {
     // Where all tensors and the result have one floating type, so has every step that reads a tensor.
-    bool is_uniform = keeps_float_type(*record.structure) && is_floating(value.type.dtype) && value.type.device == Device::cpu() && !value.is_weak;
-    for (const Leaf& leaf : record.leaves()) is_uniform = is_uniform && (!leaf.value || (!leaf.value->is_weak && identical(leaf.value->type, value.type)));
+    bool is_uniform = keeps_float_type(*record.structure) && is_floating(value.type.dtype) &&
+                      value.type.device == Device::cpu() && !value.is_weak;
+    for (const Leaf& leaf : record.leaves())
+      is_uniform = is_uniform && (!leaf.value || (!leaf.value->is_weak && identical(leaf.value->type, value.type)));
     stack_.clear();
     for (const ExprStep& step : record.structure->steps) {
       if (step.op == nullptr) {
@@ -135,10 +149,12 @@ class Capturer {
       }
       const std::span<OpenOperand> args(stack_.data() + stack_.size() - step.arity, step.arity);
       OpenOperand result;
-      const bool reads_tensor = std::any_of(args.begin(), args.end(), [](const OpenOperand& arg) { return arg.number == nullptr && !arg.is_weak; });
+      const bool reads_tensor = std::any_of(
+          args.begin(), args.end(), [](const OpenOperand& arg) { return arg.number == nullptr && !arg.is_weak; });
       if (is_uniform && reads_tensor) {
         for (OpenOperand& arg : args)
-          if (arg.number != nullptr || arg.dtype != value.type.dtype) arg = {as(arg, value.type.dtype, record.where), nullptr, value.type.dtype, false};
+          if (arg.number != nullptr || arg.dtype != value.type.dtype)
+            arg = {as(arg, value.type.dtype, record.where), nullptr, value.type.dtype, false};
         result = {typed(*step.op, args, {}, value.type, record.where), nullptr, value.type.dtype, false};
       } else {
         result = apply(*step.op, args, {}, record.where);
@@ -151,7 +167,8 @@ class Capturer {
 
   /// All tensors of one dtype that the op takes as it is, on the CPU: the value's own type is the node's.
   bool needs_no_casts(const OpInfo& op, std::span<const OpenOperand> args) {
-    if (op.dtypes != DTypeRule::promote && op.dtypes != DTypeRule::floating && op.dtypes != DTypeRule::compare) return false;
+    if (op.dtypes != DTypeRule::promote && op.dtypes != DTypeRule::floating && op.dtypes != DTypeRule::compare)
+      return false;
     for (const OpenOperand& arg : args) {
       if (arg.number != nullptr || arg.is_weak || arg.dtype != args[0].dtype || !is_floating(arg.dtype)) return false;
       if (out_.builder.type(arg.value).device != Device::cpu()) return false;
@@ -159,7 +176,8 @@ class Capturer {
     return true;
   }
 
-  Value typed(const OpInfo& op, std::span<const OpenOperand> args, const SharedAttrs& attrs, const Type& type, Location where) {
+  Value typed(const OpInfo& op, std::span<const OpenOperand> args, const SharedAttrs& attrs, const Type& type,
+              Location where) {
     Values inputs;
     for (const OpenOperand& arg : args) inputs.push_back(arg.value);
     return out_.builder.add_typed(op, inputs, attrs, TypeList(1, type), where);
@@ -173,7 +191,8 @@ class Capturer {
     bool all_weak = true;
     for (std::size_t i = 0; i < args.size(); ++i) {
       dtypes[i] = args[i].dtype;
-      ranks[i] = promotion_rank(args[i].is_weak, args[i].number != nullptr ? 0 : out_.builder.type(args[i].value).shape.rank());
+      ranks[i] = promotion_rank(args[i].is_weak,
+                                args[i].number != nullptr ? 0 : out_.builder.type(args[i].value).shape.rank());
       all_weak &= args[i].is_weak;
     }
     std::span<const DType> dtype_list(dtypes.data(), args.size());
@@ -186,10 +205,13 @@ class Capturer {
     DType common = keeps_operands ? DType::f32 : elementwise_dtype(computing, dtype_list, rank_list, *attrs, where);
     for (std::size_t i = 0; i < args.size(); ++i) {
       bool is_condition = op.dtypes == DTypeRule::select && i == 0;
-      DType target = keeps_operands ? (args[i].number != nullptr ? default_dtype(args[i].dtype) : args[i].dtype) : is_condition ? DType::bool_ : common;
+      DType target = keeps_operands ? (args[i].number != nullptr ? default_dtype(args[i].dtype) : args[i].dtype)
+                     : is_condition ? DType::bool_
+                                    : common;
       inputs.push_back(as(args[i], target, where));
     }
-    return {out_.builder.add_shared(op, inputs, attrs, where), nullptr, result, all_weak && op.dtypes != DTypeRule::attribute};
+    return {out_.builder.add_shared(op, inputs, attrs, where), nullptr, result,
+            all_weak && op.dtypes != DTypeRule::attribute};
   }
 
   Value as(const OpenOperand& operand, DType dtype, Location where) {
@@ -207,21 +229,24 @@ class Capturer {
     attrs.has_dtype = true;
     double floating = number.kind == DTypeClass::floating ? number.number : static_cast<double>(number.integer);
     if (is_floating(dtype)) attrs.value = floating;
-    else attrs.integer = number.kind == DTypeClass::floating ? scalar_meaning::integer_of(number.number, dtype) : number.integer;
+    else
+      attrs.integer =
+          number.kind == DTypeClass::floating ? scalar_meaning::integer_of(number.number, dtype) : number.integer;
     return out_.builder.add(op_info<ops::Full>, {}, attrs, where);
   }
 
   Capture& out_;
   const CaptureOptions& options_;
   PointerMap<Value> values_;
-  PointerMap<Value> records_;   // of several results, or with numbers among the operands
+  PointerMap<Value> records_;  // of several results, or with numbers among the operands
   std::vector<TensorImpl*> order_;
   std::vector<OpenOperand> stack_;
 };
 
 }  // namespace expr_detail
 
-SINTER_DECL Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known, const CaptureOptions& options) {
+SINTER_DECL Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known,
+                            const CaptureOptions& options) {
   Capture out;
   expr_detail::Capturer capturer(out, options, known.size());
   for (const auto& value : known) capturer.add_known(value);
@@ -236,12 +261,12 @@ SINTER_DECL Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<const Ref<TensorImpl>> inputs) {
-  std::vector<std::vector<Ref<TensorImpl>>> values(graph.nodes().size());   // by node and result
-  auto value_of = [&](Value v) -> const Ref<TensorImpl>& { return values[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
+  std::vector<std::vector<Ref<TensorImpl>>> values(graph.nodes().size());  // by node and result
+  auto value_of = [&](Value v) -> const Ref<TensorImpl>& { return values[as_index(v.node)][as_index(v.result)]; };
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (node.op == &op_info<ops::Input>) {
-      values[i].push_back(inputs[static_cast<std::size_t>(node.attrs.integer)]);
+      values[i].push_back(inputs[as_index(node.attrs.integer)]);
       continue;
     }
     if (node.op == &op_info<ops::Constant>) {
@@ -252,7 +277,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<co
     std::vector<Leaf> leaves;
     for (std::size_t k = 0; k + is_effect < node.inputs.size(); ++k) leaves.emplace_back(value_of(node.inputs[k]));
     if (is_effect) values[i] = record_effect(*node.op, leaves, node.attrs, node.where);
-    else if (node.types.size() > 1) values[i] = record_shared_results(*node.op, leaves, node.shared_attrs(), node.where);
+    else if (node.types.size() > 1)
+      values[i] = record_shared_results(*node.op, leaves, node.shared_attrs(), node.where);
     else values[i].push_back(record_shared(*node.op, leaves, node.shared_attrs(), node.where));
   }
   std::vector<Ref<TensorImpl>> outputs;

@@ -11,7 +11,7 @@ SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions options, Location where) {
   expr_detail::checked_device(options.device, "full", where);
-  if (!value.is_number()) {   // a run-time number joins zeros on the device
+  if (!value.is_number()) {  // a run-time number joins zeros on the device
     const Tensor number = cast(In(value, where), options.dtype);
     if (options.device == Device::cpu()) return expand(In(number, where), shape);
     return expr_detail::record<ops::Add>({Leaf(zeros(shape, options, where).impl()), Leaf(number.impl())}, {}, where);
@@ -24,8 +24,12 @@ SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions o
   expr_detail::fill_with(attrs, value, options.dtype, "full", where);
   return expr_detail::record<ops::Full>({}, std::move(attrs), where);
 }
-SINTER_DECL Tensor zeros(const Shape& shape, TensorOptions options, Location where) { return full(shape, 0, options, where); }
-SINTER_DECL Tensor ones(const Shape& shape, TensorOptions options, Location where) { return full(shape, 1, options, where); }
+SINTER_DECL Tensor zeros(const Shape& shape, TensorOptions options, Location where) {
+  return full(shape, 0, options, where);
+}
+SINTER_DECL Tensor ones(const Shape& shape, TensorOptions options, Location where) {
+  return full(shape, 1, options, where);
+}
 SINTER_DECL Tensor zeros_like(const In& x) {
   Ref<TensorImpl> value = x.tensor();
   return full(value->type.shape, 0, {.dtype = value->type.dtype, .device = value->type.device}, x.where);
@@ -48,13 +52,15 @@ SINTER_DECL Tensor arange(Dim start, Dim stop, Dim step, TensorOptions options, 
   const bool rises = step > Dim(0);
   const Dim span = rises ? stop - start : start - stop, size = rises ? step : Dim(0) - step;
   const Dim count = expr_detail::is_at_most(1, span) ? (span + size - Dim(1)) / size : Dim(0);
-  return cast(In(Tensor(arange(count, {.dtype = DType::i64, .device = options.device}, where) * step + start), where), options.dtype);
+  return cast(In(Tensor(arange(count, {.dtype = DType::i64, .device = options.device}, where) * step + start), where),
+              options.dtype);
 }
 SINTER_DECL Tensor linspace(double start, double stop, Dim count, TensorOptions options, Location where) {
   Tensor position = arange(count, {.dtype = DType::f64, .device = options.device}, where);
   Tensor last = Tensor(cast(In(Scalar(count)), DType::f64)) - 1.0;
   Tensor fraction = sinter::where(last > 0.0, position / maximum(last, 1.0), 0.0);
-  return cast(In(Tensor(sinter::where(fraction == 1.0, stop, start + fraction * (stop - start))), where), options.dtype);
+  return cast(In(Tensor(sinter::where(fraction == 1.0, stop, start + fraction * (stop - start))), where),
+              options.dtype);
 }
 SINTER_DECL Tensor eye(Dim n, TensorOptions options, Location where) {
   Tensor i = arange(n, {.dtype = DType::i64, .device = options.device}, where);
@@ -75,7 +81,8 @@ SINTER_DECL Generator::Generator(std::int64_t seed)
 SINTER_DECL Generator& Generator::current() {
   return thread_object([] {
     static constinit std::atomic<std::uint64_t> threads{0};
-    auto* made = new Generator(static_cast<std::int64_t>(threads.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15ULL));
+    auto* made = new Generator(
+        static_cast<std::int64_t>(threads.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15ULL));
     made->key.slot()->role = VariableSlot::PerThreadRole::random_key;
     made->counter.slot()->role = VariableSlot::PerThreadRole::random_counter;
     return made;
@@ -93,7 +100,8 @@ SINTER_DECL void manual_seed(std::int64_t seed) {
 namespace expr_detail {
 template <class Op>
 Tensor random(const Shape& shape, TensorOptions options, Location where) {
-  if (!is_floating(options.dtype)) throw DTypeError(Op::info.name, "dtype " + std::string(name(options.dtype)) + " is not floating", where);
+  if (!is_floating(options.dtype))
+    throw DTypeError(Op::info.name, "dtype " + std::string(name(options.dtype)) + " is not floating", where);
   Generator& generator = Generator::current();
   Tensor key = generator.key.value(), counter = generator.counter.value();
   Attrs attrs;
@@ -109,8 +117,12 @@ Tensor random(const Shape& shape, TensorOptions options, Location where) {
   return out;
 }
 }  // namespace expr_detail
-SINTER_DECL Tensor rand(const Shape& shape, TensorOptions options, Location where) { return expr_detail::random<ops::RandomUniform>(shape, options, where); }
-SINTER_DECL Tensor randn(const Shape& shape, TensorOptions options, Location where) { return expr_detail::random<ops::RandomNormal>(shape, options, where); }
+SINTER_DECL Tensor rand(const Shape& shape, TensorOptions options, Location where) {
+  return expr_detail::random<ops::RandomUniform>(shape, options, where);
+}
+SINTER_DECL Tensor randn(const Shape& shape, TensorOptions options, Location where) {
+  return expr_detail::random<ops::RandomNormal>(shape, options, where);
+}
 
 SINTER_DECL void eval(const In& x) {
   TensorImpl* raw = x.leaf.value.get();

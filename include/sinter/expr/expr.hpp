@@ -18,7 +18,7 @@ SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
 
 template <class T>
-inline constexpr std::size_t leaf_count = 1;   // Leaf
+inline constexpr std::size_t leaf_count = 1;  // Leaf
 template <class Op, class... A>
 inline constexpr std::size_t leaf_count<Expr<Op, A...>> = (leaf_count<A> + ...);
 template <class T>
@@ -28,7 +28,9 @@ inline constexpr std::size_t step_count<Expr<Op, A...>> = 1 + (step_count<A> + .
 /// Writes the postfix steps of a type into an array.
 template <class T>
 struct StepWriter {
-  static constexpr void write(auto& steps, std::size_t& at, std::uint16_t& leaf) { steps[at++] = ExprStep{nullptr, 0, leaf++}; }
+  static constexpr void write(auto& steps, std::size_t& at, std::uint16_t& leaf) {
+    steps[at++] = ExprStep{nullptr, 0, leaf++};
+  }
 };
 template <class Op, class... A>
 struct StepWriter<Expr<Op, A...>> {
@@ -61,7 +63,8 @@ class RecordedValue {
   RecordedValue(const RecordedValue& other) noexcept : value_(other.get()) {
     if (value_ != nullptr) value_->retain();
   }
-  RecordedValue(RecordedValue&& other) noexcept : value_(std::exchange(other.value_, nullptr)), others_(std::exchange(other.others_, nullptr)) {}
+  RecordedValue(RecordedValue&& other) noexcept
+      : value_(std::exchange(other.value_, nullptr)), others_(std::exchange(other.others_, nullptr)) {}
   RecordedValue& operator=(const RecordedValue&) = delete;
   ~RecordedValue() {
     if (value_ != nullptr) release();
@@ -78,7 +81,7 @@ class RecordedValue {
   struct Other;
   Ref<TensorImpl> usable_of_traces() const noexcept;
   void release() noexcept;
-  mutable TensorImpl* value_ = nullptr;   // owned, as are the others, of which there are none without it
+  mutable TensorImpl* value_ = nullptr;  // owned, as are the others, of which there are none without it
   mutable Other* others_ = nullptr;
 };
 
@@ -102,28 +105,33 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
   Expr(const Expr& other) = default;
   Expr(Expr&&) noexcept = default;
   Expr& operator=(const Expr&) {
-    static_assert(expr_detail::always_false<Op>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
+    static_assert(expr_detail::always_false<Op>,
+                  "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
     return *this;
   }
 
   template <class O>
   Expr& operator=(const O&) {
-    static_assert(expr_detail::always_false<O>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
+    static_assert(expr_detail::always_false<O>,
+                  "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
     return *this;
   }
   template <class O>
   Expr& operator+=(const O&) {
-    static_assert(expr_detail::always_false<O>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
+    static_assert(expr_detail::always_false<O>,
+                  "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
     return *this;
   }
   template <class O>
   Expr& operator-=(const O&) {
-    static_assert(expr_detail::always_false<O>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
+    static_assert(expr_detail::always_false<O>,
+                  "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
     return *this;
   }
   template <class O>
   Expr& operator*=(const O&) {
-    static_assert(expr_detail::always_false<O>, "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
+    static_assert(expr_detail::always_false<O>,
+                  "sinter: `auto` names an unfinished expression; declare the variable as Tensor");
     return *this;
   }
 

@@ -1,6 +1,6 @@
 // The functions users call. Elementwise ones give an Expr; everything else gives a Tensor and is defined in the .ipp.
-// Names and argument order follow PyTorch and NumPy. Every function checks shapes and dtypes when it is called and blames
-// the caller's line.
+// Names and argument order follow PyTorch and NumPy. Every function checks shapes and dtypes when it is called and
+// blames the caller's line.
 #pragma once
 
 #include <sinter/expr/equality.hpp>
@@ -20,16 +20,16 @@
 
 SINTER_NAMESPACE_BEGIN
 
-#define SINTER_UNARY_FUNCTION(function, Op)                                                       \
-  template <TensorLike A>                                                                         \
-  auto function(A&& x, Location where = std::source_location::current()) {                        \
-    return tensor_detail::make_expr<ops::Op>(where, std::forward<A>(x));                          \
+#define SINTER_UNARY_FUNCTION(function, Op)                                \
+  template <TensorLike A>                                                  \
+  auto function(A&& x, Location where = std::source_location::current()) { \
+    return tensor_detail::make_expr<ops::Op>(where, std::forward<A>(x));   \
   }
-#define SINTER_BINARY_FUNCTION(function, Op)                                                      \
-  template <TensorOperand A, TensorOperand B>                                                                 \
-    requires(TensorLike<A> || TensorLike<B>)                                                      \
-  auto function(A&& a, B&& b, Location where = std::source_location::current()) {                 \
-    return tensor_detail::make_expr<ops::Op>(where, std::forward<A>(a), std::forward<B>(b));      \
+#define SINTER_BINARY_FUNCTION(function, Op)                                                 \
+  template <TensorOperand A, TensorOperand B>                                                \
+    requires(TensorLike<A> || TensorLike<B>)                                                 \
+  auto function(A&& a, B&& b, Location where = std::source_location::current()) {            \
+    return tensor_detail::make_expr<ops::Op>(where, std::forward<A>(a), std::forward<B>(b)); \
   }
 
 // Elementwise, any shape. Integers become f32 where the result is not integral.
@@ -64,7 +64,8 @@ template <TensorLike C, TensorOperand A, TensorOperand B>
 auto where(C&& condition, A&& a, B&& b, Location at = std::source_location::current()) {
   return tensor_detail::make_expr<ops::Where>(at, std::forward<C>(condition), std::forward<A>(a), std::forward<B>(b));
 }
-/// Values limited to [low, high]. Between numbers the derivative at a bound is 0; a bound that is a tensor shares it with x.
+/// Values limited to [low, high]. Between numbers the derivative at a bound is 0; a bound that is a tensor shares it
+/// with x.
 template <TensorLike A, TensorOperand L, TensorOperand H>
 auto clamp(A&& x, L&& low, H&& high, Location at = std::source_location::current()) {
   using Op = std::conditional_t<ScalarLike<L> && ScalarLike<H>, ops::ClampToNumbers, ops::Clamp>;
@@ -99,7 +100,7 @@ struct All {
 inline constexpr All all{};
 
 // Views: no data move where strides allow.
-Tensor reshape(const In& x, const Shape& shape);              // one extent may be -1
+Tensor reshape(const In& x, const Shape& shape);  // one extent may be -1
 Tensor permute(const In& x, Axes order);
 Tensor transpose(const In& x, int a, int b);
 Tensor expand(const In& x, const Shape& shape);
@@ -141,18 +142,19 @@ Tensor log_softmax(const In& x, int axis);
 struct LayerNormOptions {
   double eps = 1e-5;
 };
-/// Normalises over the last axes, whose extents are `shape`, then scales and shifts by `weight` and `bias` of that shape.
+/// Normalises over the last axes, whose extents are `shape`, then scales and shifts by `weight` and `bias` of that
+/// shape.
 Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias, LayerNormOptions options = {});
 /// What becomes of the losses of single rows.
 enum class LossReduction : std::uint8_t { mean, sum, none };
 struct CrossEntropyOptions {
-  std::optional<Tensor> weight = {};               // [c]: of each class; the mean is divided by the sum of the targets' weights
-  std::int64_t ignore_index = -100;                // rows with this target do not count
-  double label_smoothing = 0;                      // in [0, 1]: so much of the target is spread over all classes
-  LossReduction reduction = LossReduction::mean;   // of no row that counts: NaN
+  std::optional<Tensor> weight = {};  // [c]: of each class; the mean is divided by the sum of the targets' weights
+  std::int64_t ignore_index = -100;   // rows with this target do not count
+  double label_smoothing = 0;         // in [0, 1]: so much of the target is spread over all classes
+  LossReduction reduction = LossReduction::mean;  // of no row that counts: NaN
 };
-/// -log softmax(logits)[target] of each row; logits [n, c], target [n] (i32 or i64). A target that is neither a class nor
-/// ignored: IndexError when it runs.
+/// -log softmax(logits)[target] of each row; logits [n, c], target [n] (i32 or i64). A target that is neither a class
+/// nor ignored: IndexError when it runs.
 Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
 Tensor mse_loss(const In& prediction, const In& target);
 struct Conv2dOptions {
@@ -161,10 +163,11 @@ struct Conv2dOptions {
 };
 /// x [n, c, h, w], weight [o, c, kh, kw] to [n, o, h', w'].
 Tensor conv2d(const In& x, const In& weight, Conv2dOptions options = {});
-Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);   // stride 0: the size
+Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);  // stride 0: the size
 Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);
-/// Which keys a query sees in causal attention. `true` is for as many queries as keys: query i sees keys up to i. Otherwise say
-/// how they are aligned: from_start, also up to key i, or to_end, so that the last query sees all keys, as with a cache of keys.
+/// Which keys a query sees in causal attention. `true` is for as many queries as keys: query i sees keys up to i.
+/// Otherwise say how they are aligned: from_start, also up to key i, or to_end, so that the last query sees all keys,
+/// as with a cache of keys.
 class Causal {
  public:
   enum Alignment : std::uint8_t { no, equal_lengths, from_start, to_end };
@@ -177,22 +180,28 @@ class Causal {
 };
 struct AttentionOptions {
   Causal causal = false;
-  std::optional<Tensor> mask = {};   // broadcasts to [batch..., l, s]. bool: true is seen. Of q's dtype: added to the scores
+  std::optional<Tensor> mask =
+      {};  // broadcasts to [batch..., l, s]. bool: true is seen. Of q's dtype: added to the scores
 };
-/// softmax(q k^T / sqrt(d)) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key gets zeros.
+/// softmax(q k^T / sqrt(d)) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key
+/// gets zeros.
 Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options = {});
 Tensor cast(const In& x, DType dtype);
 
 // Tensors from nothing.
 Tensor zeros(const Shape& shape, TensorOptions options = {}, Location where = std::source_location::current());
 Tensor ones(const Shape& shape, TensorOptions options = {}, Location where = std::source_location::current());
-Tensor full(const Shape& shape, const Scalar& value, TensorOptions options = {}, Location where = std::source_location::current());
+Tensor full(const Shape& shape, const Scalar& value, TensorOptions options = {},
+            Location where = std::source_location::current());
 Tensor zeros_like(const In& x);
 Tensor ones_like(const In& x);
 /// start, start + step, ... below stop (above it where step is negative). All three may be symbolic extents.
-Tensor arange(Dim start, Dim stop, Dim step = 1, TensorOptions options = {.dtype = DType::i64}, Location where = std::source_location::current());
-Tensor arange(Dim count, TensorOptions options = {.dtype = DType::i64}, Location where = std::source_location::current());
-Tensor linspace(double start, double stop, Dim count, TensorOptions options = {}, Location where = std::source_location::current());
+Tensor arange(Dim start, Dim stop, Dim step = 1, TensorOptions options = {.dtype = DType::i64},
+              Location where = std::source_location::current());
+Tensor arange(Dim count, TensorOptions options = {.dtype = DType::i64},
+              Location where = std::source_location::current());
+Tensor linspace(double start, double stop, Dim count, TensorOptions options = {},
+                Location where = std::source_location::current());
 Tensor eye(Dim n, TensorOptions options = {}, Location where = std::source_location::current());
 
 /// Source of random numbers: a key and a counter, each a Variable, so that compiled functions advance it too.
@@ -211,7 +220,8 @@ Tensor randn(const Shape& shape, TensorOptions options = {}, Location where = st
 
 /// Runs whatever these values need.
 void eval(const In& x);
-void eval(std::initializer_list<std::reference_wrapper<const Tensor>> values, Location where = std::source_location::current());
+void eval(std::initializer_list<std::reference_wrapper<const Tensor>> values,
+          Location where = std::source_location::current());
 void eval(std::span<const Tensor> values, Location where = std::source_location::current());
 
 template <class Self>
@@ -220,33 +230,56 @@ Dim TensorMethods<Self>::size(int axis, Location where) const {
   return extents[normalise_axis(axis, extents.rank(), "size", where)];
 }
 template <class Self>
-Shape TensorMethods<Self>::shape() const { return In(static_cast<const Self&>(*this)).leaf.value->type.shape; }
+Shape TensorMethods<Self>::shape() const {
+  return In(static_cast<const Self&>(*this)).leaf.value->type.shape;
+}
 template <class Self>
-DType TensorMethods<Self>::dtype() const { return In(static_cast<const Self&>(*this)).leaf.value->type.dtype; }
+DType TensorMethods<Self>::dtype() const {
+  return In(static_cast<const Self&>(*this)).leaf.value->type.dtype;
+}
 template <class Self>
-Device TensorMethods<Self>::device() const { return In(static_cast<const Self&>(*this)).leaf.value->type.device; }
+Device TensorMethods<Self>::device() const {
+  return In(static_cast<const Self&>(*this)).leaf.value->type.device;
+}
 template <class Self>
-int TensorMethods<Self>::rank() const { return In(static_cast<const Self&>(*this)).leaf.value->type.shape.rank(); }
+int TensorMethods<Self>::rank() const {
+  return In(static_cast<const Self&>(*this)).leaf.value->type.shape.rank();
+}
 template <class Self>
-Dim TensorMethods<Self>::numel() const { return shape().numel(); }
+Dim TensorMethods<Self>::numel() const {
+  return shape().numel();
+}
 template <class Self>
-Tensor TensorMethods<Self>::sum(Axes axes, Keep keep, Location where) const { return sinter::sum(In(static_cast<const Self&>(*this), where), axes, keep); }
+Tensor TensorMethods<Self>::sum(Axes axes, Keep keep, Location where) const {
+  return sinter::sum(In(static_cast<const Self&>(*this), where), axes, keep);
+}
 template <class Self>
-Tensor TensorMethods<Self>::mean(Axes axes, Keep keep, Location where) const { return sinter::mean(In(static_cast<const Self&>(*this), where), axes, keep); }
+Tensor TensorMethods<Self>::mean(Axes axes, Keep keep, Location where) const {
+  return sinter::mean(In(static_cast<const Self&>(*this), where), axes, keep);
+}
 template <class Self>
-Tensor TensorMethods<Self>::t(Location where) const { return transpose(In(static_cast<const Self&>(*this), where), -2, -1); }
+Tensor TensorMethods<Self>::t(Location where) const {
+  return transpose(In(static_cast<const Self&>(*this), where), -2, -1);
+}
 template <class Self>
-Tensor TensorMethods<Self>::reshape(const Shape& shape, Location where) const { return sinter::reshape(In(static_cast<const Self&>(*this), where), shape); }
+Tensor TensorMethods<Self>::reshape(const Shape& shape, Location where) const {
+  return sinter::reshape(In(static_cast<const Self&>(*this), where), shape);
+}
 template <class Self>
-Tensor TensorMethods<Self>::to(DType dtype, Location where) const { return cast(In(static_cast<const Self&>(*this), where), dtype); }
+Tensor TensorMethods<Self>::to(DType dtype, Location where) const {
+  return cast(In(static_cast<const Self&>(*this), where), dtype);
+}
 Tensor to_device(const In& x, Device device);
-/// Where tensors are made from now on, in all threads, unless they name a device. Throws DeviceError if it cannot be used.
+/// Where tensors are made from now on, in all threads, unless they name a device. Throws DeviceError if it cannot be
+/// used.
 void set_default_device(Device device, Location where = std::source_location::current());
 template <class Self>
-Tensor TensorMethods<Self>::to(Device device, Location where) const { return to_device(In(static_cast<const Self&>(*this), where), device); }
+Tensor TensorMethods<Self>::to(Device device, Location where) const {
+  return to_device(In(static_cast<const Self&>(*this), where), device);
+}
 template <class Self>
-Tensor TensorMethods<Self>::operator()(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4, const Index& i5,
-                                       const Index& i6, const Index& i7) const {
+Tensor TensorMethods<Self>::operator()(const Index& i0, const Index& i1, const Index& i2, const Index& i3,
+                                       const Index& i4, const Index& i5, const Index& i6, const Index& i7) const {
   return index(In(static_cast<const Self&>(*this), i0.where), IndexList{&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}.list);
 }
 

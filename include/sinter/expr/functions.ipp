@@ -1,6 +1,7 @@
 // Reductions, views, joins and parts: normalises axes and broadcasting, fills Attrs, and leaves shape rules to the ops.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/ops/scalar_meaning.hpp>
 
@@ -22,17 +23,29 @@ Tensor statistic(const In& x, Axes axes, Keep keep) {
   return cast(In(reduce<Op>(In(cast(In(given, x.where), DType::f64), x.where), axes, keep), x.where), DType::f32);
 }
 }  // namespace expr_detail
-SINTER_DECL Tensor sum(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Sum>(expr_detail::counted(x), axes, keep); }
-SINTER_DECL Tensor prod(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Prod>(expr_detail::counted(x), axes, keep); }
+SINTER_DECL Tensor sum(const In& x, Axes axes, Keep keep) {
+  return expr_detail::reduce<ops::Sum>(expr_detail::counted(x), axes, keep);
+}
+SINTER_DECL Tensor prod(const In& x, Axes axes, Keep keep) {
+  return expr_detail::reduce<ops::Prod>(expr_detail::counted(x), axes, keep);
+}
 SINTER_DECL Tensor mean(const In& x, Axes axes, Keep keep) { return expr_detail::statistic<ops::Mean>(x, axes, keep); }
 SINTER_DECL Tensor var(const In& x, Axes axes, Keep keep) { return expr_detail::statistic<ops::Var>(x, axes, keep); }
 SINTER_DECL Tensor amax(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Amax>(x, axes, keep); }
 SINTER_DECL Tensor amin(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Amin>(x, axes, keep); }
 SINTER_DECL Tensor any(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Any>(x, axes, keep); }
-SINTER_DECL Tensor All::operator()(const In& x, Axes axes, Keep keep) const { return expr_detail::reduce<ops::All>(x, axes, keep); }
-SINTER_DECL Tensor argmax(const In& x, int axis, Keep keep) { return expr_detail::along_axis<ops::Argmax>(x, axis, keep); }
-SINTER_DECL Tensor argmin(const In& x, int axis, Keep keep) { return expr_detail::along_axis<ops::Argmin>(x, axis, keep); }
-SINTER_DECL Tensor logsumexp(const In& x, int axis, Keep keep) { return expr_detail::along_axis<ops::Logsumexp>(x, axis, keep); }
+SINTER_DECL Tensor All::operator()(const In& x, Axes axes, Keep keep) const {
+  return expr_detail::reduce<ops::All>(x, axes, keep);
+}
+SINTER_DECL Tensor argmax(const In& x, int axis, Keep keep) {
+  return expr_detail::along_axis<ops::Argmax>(x, axis, keep);
+}
+SINTER_DECL Tensor argmin(const In& x, int axis, Keep keep) {
+  return expr_detail::along_axis<ops::Argmin>(x, axis, keep);
+}
+SINTER_DECL Tensor logsumexp(const In& x, int axis, Keep keep) {
+  return expr_detail::along_axis<ops::Logsumexp>(x, axis, keep);
+}
 
 // ---- views
 
@@ -51,7 +64,8 @@ SINTER_DECL Tensor reshape(const In& x, const Shape& shape) {
     }
   }
   if (open >= 0) {
-    if (known.is_static() && known.value() == 0) throw ShapeError("reshape", "-1 in " + shape.text() + " has no single answer", x.where);
+    if (known.is_static() && known.value() == 0)
+      throw ShapeError("reshape", "-1 in " + shape.text() + " has no single answer", x.where);
     attrs.shape.set(open, value->type.shape.numel(x.where) / known);
   }
   if (identical(attrs.shape, value->type.shape)) return Tensor(value);
@@ -99,7 +113,10 @@ SINTER_DECL Tensor squeeze(const In& x, int axis) {
   Shape shape = x.tensor()->type.shape;
   axis = normalise_axis(axis, shape.rank(), "squeeze", x.where);
   if (!(shape[axis] == Dim(1)))
-    throw ShapeError("squeeze", "axis " + std::to_string(axis) + " of " + shape.text() + " has extent " + shape[axis].text() + ", not 1", x.where);
+    throw ShapeError(
+        "squeeze",
+        "axis " + std::to_string(axis) + " of " + shape.text() + " has extent " + shape[axis].text() + ", not 1",
+        x.where);
   shape.erase(axis);
   return reshape(x, shape);
 }
@@ -109,8 +126,10 @@ SINTER_DECL Tensor flatten(const In& x, int first, int last) {
   first = normalise_axis(first, shape.rank(), "flatten", x.where);
   last = normalise_axis(last, shape.rank(), "flatten", x.where);
   if (first > last)
-    throw IndexError("flatten", "the first axis is " + std::to_string(first) + ", the last one " + std::to_string(last) + " of " + shape.text(), x.where,
-                     "the last one must not stand before the first");
+    throw IndexError(
+        "flatten",
+        "the first axis is " + std::to_string(first) + ", the last one " + std::to_string(last) + " of " + shape.text(),
+        x.where, "the last one must not stand before the first");
   Shape out;
   Dim merged = 1;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -151,9 +170,12 @@ SINTER_DECL std::vector<Tensor> split(const In& x, int parts, int axis) {
   Dim extent = whole.shape()[axis];
   if (parts <= 0) throw ShapeError("split", std::to_string(parts) + " parts", x.where);
   if (!(extent % Dim(parts) == Dim(0)))
-    throw ShapeError("split", "extent " + extent.text() + " of axis " + std::to_string(axis) + " is no multiple of " + std::to_string(parts), x.where);
+    throw ShapeError(
+        "split",
+        "extent " + extent.text() + " of axis " + std::to_string(axis) + " is no multiple of " + std::to_string(parts),
+        x.where);
   std::vector<Tensor> out;
-  std::vector<Index> positions(static_cast<std::size_t>(axis) + 1, Index(all));
+  std::vector<Index> positions(as_index(axis) + 1, Index(all));
   for (int i = 0; i < parts; ++i) {
     positions.back() = Index(Slice{extent / Dim(parts) * Dim(i), extent / Dim(parts) * Dim(i + 1), 1});
     out.push_back(index(In(whole, x.where), positions));
@@ -166,11 +188,14 @@ SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> w
 SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value) {
   Ref<TensorImpl> input = x.tensor();
   if (static_cast<int>(widths.size()) != input->type.shape.rank())
-    throw ShapeError("pad", std::to_string(widths.size()) + " widths for shape " + input->type.shape.text(), x.where, "give one {low, high} per axis");
+    throw ShapeError("pad", std::to_string(widths.size()) + " widths for shape " + input->type.shape.text(), x.where,
+                     "give one {low, high} per axis");
   Attrs attrs;
   for (auto [low, high] : widths) {
-    if (low < 0 || high < 0) throw ShapeError("pad", "widths must not be negative", x.where, "slice to make a tensor smaller");
-    attrs.shape.push_back(low), attrs.limits.push_back(high);
+    if (low < 0 || high < 0)
+      throw ShapeError("pad", "widths must not be negative", x.where, "slice to make a tensor smaller");
+    attrs.shape.push_back(low);
+    attrs.limits.push_back(high);
   }
   expr_detail::fill_with(attrs, Scalar(value), input->type.dtype, "pad", x.where);
   attrs.value = input->type.dtype == DType::bool_ ? static_cast<double>(attrs.integer) : value;
@@ -180,12 +205,14 @@ SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {
   Tensor whole(x.tensor());
   axis = normalise_axis(axis, whole.rank(), "roll", x.where);
   Dim extent = whole.shape()[axis];
-  if (extent.is_static()) shift = extent.value() == 0 ? 0 : ((shift % extent.value()) + extent.value()) % extent.value();
+  if (extent.is_static())
+    shift = extent.value() == 0 ? 0 : ((shift % extent.value()) + extent.value()) % extent.value();
   if (shift == 0) return whole;
-  if (extent.as_symbol() < 0 && !extent.is_static() && extent == Dim(0)) return whole;   // asked for: a symbol alone is never 0
+  if (extent.as_symbol() < 0 && !extent.is_static() && extent == Dim(0))
+    return whole;  // asked for: a symbol alone is never 0
   const bool is_within = expr_detail::is_at_most(shift > 0 ? shift : -shift, extent);
   Dim cut = !is_within ? Dim(-shift) % extent : shift > 0 ? extent - Dim(shift) : Dim(-shift);
-  std::vector<Index> head(static_cast<std::size_t>(axis) + 1, Index(all)), tail = head;
+  std::vector<Index> head(as_index(axis) + 1, Index(all)), tail = head;
   head.back() = Index(Slice{0, cut, 1});
   tail.back() = Index(Slice{cut, extent, 1});
   return concat({index(In(whole, x.where), tail), index(In(whole, x.where), head)}, axis, x.where);

@@ -31,8 +31,7 @@ SINTER_DECL Ref<TensorImpl> RecordedValue::keep(Ref<TensorImpl> value) const {
   }
   if (is_usable_here(*known)) return Ref<TensorImpl>::share(known);
   auto* other = new Other{value, __atomic_load_n(&others_, __ATOMIC_ACQUIRE)};
-  while (!__atomic_compare_exchange_n(&others_, &other->next, other, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-  }
+  while (!__atomic_compare_exchange_n(&others_, &other->next, other, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
   return value;
 }
 
@@ -62,7 +61,9 @@ SINTER_DECL Ref<TensorImpl> In::tensor() const {
   if (leaf.value) return leaf.value;
   Attrs attrs;
   attrs.has_dtype = true;
-  attrs.dtype = leaf.kind == DTypeClass::floating ? DType::f32 : leaf.kind == DTypeClass::integer ? DType::i64 : DType::bool_;
+  attrs.dtype = leaf.kind == DTypeClass::floating  ? DType::f32
+                : leaf.kind == DTypeClass::integer ? DType::i64
+                                                   : DType::bool_;
   if (leaf.kind == DTypeClass::floating) attrs.value = leaf.number;
   else attrs.integer = leaf.integer;
   return record_op(op_info<ops::Full>, {}, std::move(attrs), where);
@@ -72,12 +73,21 @@ SINTER_DECL Tensor::Tensor(const Variable& variable) : Tensor(variable.value()) 
 SINTER_DECL Tensor::Tensor(const Scalar& scalar) : impl_(In(scalar).tensor()) {}
 SINTER_DECL Tensor::Tensor(const Predicate& predicate) : impl_(In(predicate, predicate.where()).tensor()) {}
 
-SINTER_DECL Tensor& Tensor::operator+=(const In& other) & { return *this = expr_detail::compound<ops::Add>(*this, other); }
-SINTER_DECL Tensor& Tensor::operator-=(const In& other) & { return *this = expr_detail::compound<ops::Sub>(*this, other); }
-SINTER_DECL Tensor& Tensor::operator*=(const In& other) & { return *this = expr_detail::compound<ops::Mul>(*this, other); }
-SINTER_DECL Tensor& Tensor::operator/=(const In& other) & { return *this = expr_detail::compound<ops::Div>(*this, other); }
+SINTER_DECL Tensor& Tensor::operator+=(const In& other) & {
+  return *this = expr_detail::compound<ops::Add>(*this, other);
+}
+SINTER_DECL Tensor& Tensor::operator-=(const In& other) & {
+  return *this = expr_detail::compound<ops::Sub>(*this, other);
+}
+SINTER_DECL Tensor& Tensor::operator*=(const In& other) & {
+  return *this = expr_detail::compound<ops::Mul>(*this, other);
+}
+SINTER_DECL Tensor& Tensor::operator/=(const In& other) & {
+  return *this = expr_detail::compound<ops::Div>(*this, other);
+}
 
-SINTER_DECL Variable::Variable(const Tensor& value, std::string name) : slot_(std::make_shared<VariableSlot>(value.impl(), std::move(name))) {}
+SINTER_DECL Variable::Variable(const Tensor& value, std::string name)
+    : slot_(std::make_shared<VariableSlot>(value.impl(), std::move(name))) {}
 SINTER_DECL Tensor Variable::value() const {
   Trace* trace = Trace::current();
   if (trace == nullptr) EagerSection::check_read(*slot_);
@@ -88,8 +98,10 @@ SINTER_DECL const Variable& Variable::set(const In& value) const {
   Ref<TensorImpl> next = value.tensor();
   Tensor old = this->value();
   if (!identical(next->type.shape, old.impl()->type.shape) && !(next->type.shape == old.impl()->type.shape))
-    throw ShapeError("Variable::set", "the new value has shape " + next->type.shape.text() + ", the variable " + old.impl()->type.shape.text(), value.where,
-                     "make a new Variable for another shape");
+    throw ShapeError(
+        "Variable::set",
+        "the new value has shape " + next->type.shape.text() + ", the variable " + old.impl()->type.shape.text(),
+        value.where, "make a new Variable for another shape");
   if (next->type.dtype != old.dtype()) next = cast(In(Tensor(next), value.where), old.dtype()).impl();
   if (Trace* trace = Trace::current()) {
     trace->note_assignment(slot_, next);
@@ -99,10 +111,18 @@ SINTER_DECL const Variable& Variable::set(const In& value) const {
   slot_->set(std::move(next));
   return *this;
 }
-SINTER_DECL const Variable& Variable::operator+=(const In& value) const { return set(In(expr_detail::compound<ops::Add>(this->value(), value), value.where)); }
-SINTER_DECL const Variable& Variable::operator-=(const In& value) const { return set(In(expr_detail::compound<ops::Sub>(this->value(), value), value.where)); }
-SINTER_DECL const Variable& Variable::operator*=(const In& value) const { return set(In(expr_detail::compound<ops::Mul>(this->value(), value), value.where)); }
-SINTER_DECL const Variable& Variable::operator/=(const In& value) const { return set(In(expr_detail::compound<ops::Div>(this->value(), value), value.where)); }
+SINTER_DECL const Variable& Variable::operator+=(const In& value) const {
+  return set(In(expr_detail::compound<ops::Add>(this->value(), value), value.where));
+}
+SINTER_DECL const Variable& Variable::operator-=(const In& value) const {
+  return set(In(expr_detail::compound<ops::Sub>(this->value(), value), value.where));
+}
+SINTER_DECL const Variable& Variable::operator*=(const In& value) const {
+  return set(In(expr_detail::compound<ops::Mul>(this->value(), value), value.where));
+}
+SINTER_DECL const Variable& Variable::operator/=(const In& value) const {
+  return set(In(expr_detail::compound<ops::Div>(this->value(), value), value.where));
+}
 
 // ---- run-time numbers
 
@@ -121,14 +141,18 @@ Scalar scalar_binary(const Scalar& a, const Scalar& b, F&& compute) {
     const Leaf &x = a.leaf(), &y = b.leaf();
     bool integral = x.kind != DTypeClass::floating && y.kind != DTypeClass::floating;
     if (integral) return Scalar(compute(x.integer, y.integer));
-    auto number = [](const Leaf& l) { return l.kind == DTypeClass::floating ? l.number : static_cast<double>(l.integer); };
+    auto number = [](const Leaf& l) {
+      return l.kind == DTypeClass::floating ? l.number : static_cast<double>(l.integer);
+    };
     return Scalar(compute(number(x), number(y)));
   }
   return Scalar(record_op(op_info<Op>, {counted_number(a), counted_number(b)}, {}, {}));
 }
 template <class Op, class F>
 Scalar scalar_unary(const Scalar& a, F&& compute) {
-  if (a.is_number()) return Scalar(compute(a.leaf().kind == DTypeClass::floating ? a.leaf().number : static_cast<double>(a.leaf().integer)));
+  if (a.is_number())
+    return Scalar(
+        compute(a.leaf().kind == DTypeClass::floating ? a.leaf().number : static_cast<double>(a.leaf().integer)));
   return Scalar(record_op(op_info<Op>, {a.leaf()}, {}, {}));
 }
 }  // namespace expr_detail
@@ -143,12 +167,19 @@ SINTER_DECL Scalar operator*(const Scalar& a, const Scalar& b) {
   return expr_detail::scalar_binary<ops::Mul>(a, b, [](auto x, auto y) { return x * y; });
 }
 SINTER_DECL Scalar operator/(const Scalar& a, const Scalar& b) {
-  return expr_detail::scalar_binary<ops::Div>(a, b, [](auto x, auto y) { return static_cast<double>(x) / static_cast<double>(y); });
+  return expr_detail::scalar_binary<ops::Div>(
+      a, b, [](auto x, auto y) { return static_cast<double>(x) / static_cast<double>(y); });
 }
 SINTER_DECL Scalar operator-(const Scalar& a) { return Scalar(0) - a; }
-SINTER_DECL Scalar exp(const Scalar& x) { return expr_detail::scalar_unary<ops::Exp>(x, [](double v) { return std::exp(v); }); }
-SINTER_DECL Scalar log(const Scalar& x) { return expr_detail::scalar_unary<ops::Log>(x, [](double v) { return std::log(v); }); }
-SINTER_DECL Scalar sqrt(const Scalar& x) { return expr_detail::scalar_unary<ops::Sqrt>(x, [](double v) { return std::sqrt(v); }); }
+SINTER_DECL Scalar exp(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Exp>(x, [](double v) { return std::exp(v); });
+}
+SINTER_DECL Scalar log(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Log>(x, [](double v) { return std::log(v); });
+}
+SINTER_DECL Scalar sqrt(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Sqrt>(x, [](double v) { return std::sqrt(v); });
+}
 
 namespace tensor_detail {
 SINTER_DECL Predicate compare(Comparison comparison, const Scalar& a, const Scalar& b, Location where) {
@@ -176,8 +207,11 @@ SINTER_DECL Predicate compare(Comparison comparison, const Scalar& a, const Scal
   };
   if (!a.is_number() || !b.is_number()) return Predicate(Leaf(record_op(op(), {a.leaf(), b.leaf()}, {}, where)), where);
   const Leaf &x = a.leaf(), &y = b.leaf();
-  if (x.kind != DTypeClass::floating && y.kind != DTypeClass::floating) return Predicate(Leaf::of_number(outcome(x.integer, y.integer)), where);
-  auto number = [](const Leaf& l) { return l.kind == DTypeClass::floating ? l.number : static_cast<double>(l.integer); };
+  if (x.kind != DTypeClass::floating && y.kind != DTypeClass::floating)
+    return Predicate(Leaf::of_number(outcome(x.integer, y.integer)), where);
+  auto number = [](const Leaf& l) {
+    return l.kind == DTypeClass::floating ? l.number : static_cast<double>(l.integer);
+  };
   return Predicate(Leaf::of_number(outcome(number(x), number(y))), where);
 }
 }  // namespace tensor_detail

@@ -2,6 +2,7 @@
 // vectors, Eigen objects and text. Eigen's headers are not needed: its types are recognised by their members.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/tensor/tensor.hpp>
 
@@ -31,8 +32,8 @@ concept EigenLike = requires(const M& m) {
   { M::IsVectorAtCompileTime ? 1 : 0 };
 } && Element<typename M::Scalar>;
 
-/// Elements in a row in host memory: a pointer to the first, or a vector, span or array. How many a pointer has is not known,
-/// so nothing checks it against the shape.
+/// Elements in a row in host memory: a pointer to the first, or a vector, span or array. How many a pointer has is not
+/// known, so nothing checks it against the shape.
 template <class S>
 concept HostElements = !EigenLike<std::remove_cv_t<S>> && (std::is_pointer_v<S> || requires(S& s) {
   std::data(s);
@@ -61,7 +62,8 @@ std::pair<Type, Strides> eigen_layout(const M& m) {
     type.shape.push_back(m.size());
     strides[0] = m.innerStride();
   } else {
-    type.shape.push_back(m.rows()), type.shape.push_back(m.cols());
+    type.shape.push_back(m.rows());
+    type.shape.push_back(m.cols());
     strides[0] = M::IsRowMajor ? m.outerStride() : m.innerStride();
     strides[1] = M::IsRowMajor ? m.innerStride() : m.outerStride();
   }
@@ -78,10 +80,11 @@ template <class Lent, class S>
 Lent lend(S& source, const Shape& shape, std::string_view function, Location where) {
   auto* first = first_element(source);
   using T = std::remove_cv_t<std::remove_pointer_t<decltype(first)>>;
-  static_assert(Element<T>, "sinter: elements are float, double, std::int32_t, std::int64_t or bool; convert others first");
-  std::int64_t available = -1;   // not checked
+  static_assert(Element<T>,
+                "sinter: elements are float, double, std::int32_t, std::int64_t or bool; convert others first");
+  std::int64_t available = -1;  // not checked
   if constexpr (!std::is_pointer_v<S>) available = static_cast<std::int64_t>(std::size(source));
-  if (std::is_array_v<S> && available > shape.numel(where).value()) available = -1;   // a buffer may be longer
+  if (std::is_array_v<S> && available > shape.numel(where).value()) available = -1;  // a buffer may be longer
   return {host_type(dtype_of<T>(), shape, available, function, where), dense_strides(shape), first};
 }
 Tensor copy_strided(const Type& type, const void* data, const Strides& strides);
@@ -118,7 +121,9 @@ BorrowedMut borrow_mut(M& m) {
 /// A tensor with a copy of host data.
 Tensor copy_of(const Borrowed& b);
 template <EigenLike M>
-Tensor copy_of(const M& m) { return copy_of(borrow(m)); }
+Tensor copy_of(const M& m) {
+  return copy_of(borrow(m));
+}
 template <HostElements S>
 Tensor copy_of(const S& source, const Shape& shape, Location where = std::source_location::current()) {
   return copy_of(expr_detail::lend<Borrowed>(source, shape, "copy_of", where));
@@ -126,19 +131,22 @@ Tensor copy_of(const S& source, const Shape& shape, Location where = std::source
 /// Of rank 1.
 template <HostElements S>
   requires(!std::is_pointer_v<S>)
-Tensor copy_of(const S& source) { return copy_of(source, Shape{Dim(std::size(source))}); }
+Tensor copy_of(const S& source) {
+  return copy_of(source, Shape{Dim(std::size(source))});
+}
 /// std::vector<bool> holds bits, not elements.
 Tensor copy_of(const std::vector<bool>& source, const Shape& shape, Location where = std::source_location::current());
 Tensor copy_of(const std::vector<bool>& source);
-/// A tensor that takes over the vector's memory. No copy while the default device is the CPU. (std::vector<bool> has no such memory: use copy_of.)
+/// A tensor that takes over the vector's memory. No copy while the default device is the CPU. (std::vector<bool> has no
+/// such memory: use copy_of.)
 template <Element T>
   requires(!std::same_as<T, bool>)
 Tensor adopt(std::vector<T>&& data, const Shape& shape, Location where = std::source_location::current());
 /// A tensor over memory of others (row-major), kept alive by `owner`. The data must not change while it is used.
 Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype,
                  Location where = std::source_location::current());
-/// The same for memory of a device: a pointer that the device can read. No copy. Work of others on the memory must be done, or
-/// ordered before the current stream, when this is called; the device is drained before `owner` is released.
+/// The same for memory of a device: a pointer that the device can read. No copy. Work of others on the memory must be
+/// done, or ordered before the current stream, when this is called; the device is drained before `owner` is released.
 Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype, Device device,
                  Location where = std::source_location::current());
 namespace expr_detail {
@@ -184,8 +192,8 @@ struct Number {
   DType dtype;
   std::uint64_t bits;
 };
-/// Reads the only element of x. While x is traced this cuts the trace, and the value becomes a guard: `as`, if given, is
-/// the dtype in which it is compared.
+/// Reads the only element of x. While x is traced this cuts the trace, and the value becomes a guard: `as`, if given,
+/// is the dtype in which it is compared.
 Number read_number(const In& x, std::string_view function, const DType* as);
 /// Writes `count` elements at `from`, converted, to `to`.
 void convert_elements(DType from_dtype, const void* from, DType to_dtype, void* to, std::size_t count);
@@ -207,8 +215,8 @@ T item(const In& x) {
 template <Element T>
 std::vector<T> to_vector(const In& x) {
   Ref<TensorImpl> value = host_value(x, "to_vector");
-  const auto count = static_cast<std::size_t>(value->type.shape.numel().value());
-  if constexpr (std::same_as<T, bool>) {   // whose elements have no addresses
+  const auto count = as_index(value->type.shape.numel().value());
+  if constexpr (std::same_as<T, bool>) {  // whose elements have no addresses
     std::vector<unsigned char> bytes(count);
     expr_detail::convert_elements(value->type.dtype, value->data(), DType::bool_, bytes.data(), count);
     return {bytes.begin(), bytes.end()};
@@ -250,7 +258,9 @@ std::ostream& operator<<(std::ostream& out, const expr_detail::PrintedNumber& x)
 // ---- definitions of templates
 
 template <class Self>
-Scalar TensorMethods<Self>::item(Location where) const { return sinter::item(In(static_cast<const Self&>(*this), where)); }
+Scalar TensorMethods<Self>::item(Location where) const {
+  return sinter::item(In(static_cast<const Self&>(*this), where));
+}
 
 template <Element T>
   requires(!std::same_as<T, bool>)
@@ -266,16 +276,22 @@ M to_eigen(const Tensor& x, Location where) {
   const Shape shape = x.shape();
   constexpr bool is_vector = M::IsVectorAtCompileTime;
   if (shape.rank() != (is_vector ? 1 : 2))
-    throw ShapeError("to_eigen", std::string(is_vector ? "a vector needs rank 1" : "a matrix needs rank 2") + ", the tensor is " + shape.text(), where);
-  auto check = [&](std::int64_t fixed, int axis) {   // -1: dynamic
+    throw ShapeError(
+        "to_eigen",
+        std::string(is_vector ? "a vector needs rank 1" : "a matrix needs rank 2") + ", the tensor is " + shape.text(),
+        where);
+  auto check = [&](std::int64_t fixed, int axis) {  // -1: dynamic
     if (fixed >= 0 && fixed != shape[axis].value())
-      throw ShapeError("to_eigen", "the Eigen type has extent " + std::to_string(fixed) + " where the tensor is " + shape.text(), where);
+      throw ShapeError("to_eigen",
+                       "the Eigen type has extent " + std::to_string(fixed) + " where the tensor is " + shape.text(),
+                       where);
   };
   if constexpr (is_vector) {
     check(M::SizeAtCompileTime, 0);
     if constexpr (M::SizeAtCompileTime < 0) out.resize(shape[0].value());
   } else {
-    check(M::RowsAtCompileTime, 0), check(M::ColsAtCompileTime, 1);
+    check(M::RowsAtCompileTime, 0);
+    check(M::ColsAtCompileTime, 1);
     if constexpr (M::SizeAtCompileTime < 0) out.resize(shape[0].value(), shape[1].value());
   }
   copy_to(borrow_mut(out), In(x, where));
@@ -285,7 +301,7 @@ M to_eigen(const Tensor& x, Location where) {
 template <Element T>
 std::span<const T> Tensor::data(Location where) const {
   const TensorImpl& value = expr_detail::readable_value(*this, dtype_of<T>(), where);
-  return {static_cast<const T*>(value.data()), static_cast<std::size_t>(value.type.shape.numel().value())};
+  return {static_cast<const T*>(value.data()), as_index(value.type.shape.numel().value())};
 }
 
 SINTER_NAMESPACE_END

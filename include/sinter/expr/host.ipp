@@ -1,6 +1,7 @@
 // Copies between host memory and tensors, and printing.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/record.hpp>
 #include <sinter/ops/registry.hpp>
@@ -31,14 +32,14 @@ T number_as(Number number) {
 
 SINTER_DECL void convert_elements(DType from_dtype, const void* from, DType to_dtype, void* to, std::size_t count) {
   if (from_dtype == to_dtype && from_dtype != DType::bool_) {
-    if (count != 0) std::memcpy(to, from, count * static_cast<std::size_t>(size_of(to_dtype)));
+    if (count != 0) std::memcpy(to, from, count * as_index(size_of(to_dtype)));
     return;
   }
   visit_dtype(from_dtype, [&](auto source) {
     visit_dtype(to_dtype, [&](auto target) {
       const auto* in = static_cast<const char*>(from);
       auto* out = static_cast<char*>(to);
-      for (std::size_t i = 0; i < count; ++i) {   // by memcpy: i64 elements are read into long and long long alike
+      for (std::size_t i = 0; i < count; ++i) {  // by memcpy: i64 elements are read into long and long long alike
         std::memcpy(&source, in + i * sizeof source, sizeof source);
         target = scalar_meaning::converted<decltype(target)>(source);
         std::memcpy(out + i * sizeof target, &target, sizeof target);
@@ -55,15 +56,20 @@ SINTER_DECL LiteralRows::LiteralRows(std::size_t rows, std::size_t columns, DTyp
     : dtype_(dtype), shape_{Dim(rows), Dim(columns)}, where_(where) {}
 SINTER_DECL void LiteralRows::add(const void* row, std::size_t columns) {
   if (Dim(columns).value() != shape_[1].value())
-    throw ShapeError("tensor", "rows have different lengths: " + shape_[1].text() + " and " + std::to_string(columns), where_);
-  bytes_.append(static_cast<const char*>(row), columns * static_cast<std::size_t>(size_of(dtype_)));
+    throw ShapeError("tensor", "rows have different lengths: " + shape_[1].text() + " and " + std::to_string(columns),
+                     where_);
+  bytes_.append(static_cast<const char*>(row), columns * as_index(size_of(dtype_)));
 }
 SINTER_DECL Tensor LiteralRows::finish() const { return literal(dtype_, shape_, bytes_.data()); }
 
-SINTER_DECL Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function, Location where) {
+SINTER_DECL Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function,
+                           Location where) {
   std::int64_t needed = shape.numel(where).value();
   if (available >= 0 && available != needed)
-    throw ShapeError(function, "shape " + shape.text() + " needs " + std::to_string(needed) + " elements, " + std::to_string(available) + " are there", where);
+    throw ShapeError(function,
+                     "shape " + shape.text() + " needs " + std::to_string(needed) + " elements, " +
+                         std::to_string(available) + " are there",
+                     where);
   return {dtype, Device::cpu(), shape};
 }
 
@@ -78,10 +84,12 @@ void for_each_row(const Shape& shape, const Strides& first_strides, const Stride
     visit(first, second);
     int axis = outer - 1;
     for (; axis >= 0; --axis) {
-      auto a = static_cast<std::size_t>(axis);
-      first += first_strides[a], second += second_strides[a];
+      auto a = as_index(axis);
+      first += first_strides[a];
+      second += second_strides[a];
       if (++at[a] < shape[axis].value()) break;
-      first -= at[a] * first_strides[a], second -= at[a] * second_strides[a];
+      first -= at[a] * first_strides[a];
+      second -= at[a] * second_strides[a];
       at[a] = 0;
     }
     if (axis < 0) return;
@@ -95,27 +103,37 @@ void copy_elements(const Shape& shape, const T* from, const Strides& from_stride
     *to = *from;
     return;
   }
-  auto last = static_cast<std::size_t>(shape.rank() - 1);
+  auto last = as_index(shape.rank() - 1);
   std::int64_t n = shape[-1].value(), from_step = from_strides[last], to_step = to_strides[last];
   for_each_row(shape, from_strides, to_strides, [&](std::int64_t from_offset, std::int64_t to_offset) {
     const T* source = from + from_offset;
     T* target = to + to_offset;
-    if (from_step == 1 && to_step == 1) std::memcpy(target, source, static_cast<std::size_t>(n) * sizeof(T));
+    if (from_step == 1 && to_step == 1) std::memcpy(target, source, as_index(n) * sizeof(T));
     else
       for (std::int64_t i = 0; i < n; ++i) target[i * to_step] = source[i * from_step];
   });
 }
 
-inline void copy_between(const Type& type, const void* from, const Strides& from_strides, void* to, const Strides& to_strides) {
+inline void copy_between(const Type& type, const void* from, const Strides& from_strides, void* to,
+                         const Strides& to_strides) {
   switch (size_of(type.dtype)) {
-    case 1: copy_elements(type.shape, static_cast<const std::uint8_t*>(from), from_strides, static_cast<std::uint8_t*>(to), to_strides); break;
-    case 4: copy_elements(type.shape, static_cast<const std::uint32_t*>(from), from_strides, static_cast<std::uint32_t*>(to), to_strides); break;
-    default: copy_elements(type.shape, static_cast<const std::uint64_t*>(from), from_strides, static_cast<std::uint64_t*>(to), to_strides); break;
+    case 1:
+      copy_elements(type.shape, static_cast<const std::uint8_t*>(from), from_strides, static_cast<std::uint8_t*>(to),
+                    to_strides);
+      break;
+    case 4:
+      copy_elements(type.shape, static_cast<const std::uint32_t*>(from), from_strides, static_cast<std::uint32_t*>(to),
+                    to_strides);
+      break;
+    default:
+      copy_elements(type.shape, static_cast<const std::uint64_t*>(from), from_strides, static_cast<std::uint64_t*>(to),
+                    to_strides);
+      break;
   }
 }
 
 SINTER_DECL Tensor copy_strided(const Type& type, const void* data, const Strides& strides) {
-  auto bytes = static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype));
+  auto bytes = as_index(type.shape.numel().value() * size_of(type.dtype));
   static const tensor_detail::Maker maker = tensor_detail::maker_of("a copy of host memory", Location());
   Ref<Storage> storage = Storage::allocate(bytes, Device::cpu(), maker);
   if (bytes > 0) copy_between(type, data, strides, storage->data(), dense_strides(type.shape));
@@ -125,30 +143,36 @@ SINTER_DECL Tensor copy_strided(const Type& type, const void* data, const Stride
 /// Fraction digits beyond which numbers are rounded when printed.
 inline constexpr int printed_digits = 8;
 
-/// The shortest text that reads back as `x`, in fixed or scientific notation, with at most `printed_digits` digits behind
-/// the point; the point always stays ("1.", "1.e+10").
+/// The shortest text that reads back as `x`, in fixed or scientific notation, with at most `printed_digits` digits
+/// behind the point; the point always stays ("1.", "1.e+10").
 template <class T>
 std::string shortest_text(T x, std::chars_format format) {
   char buffer[400];
-  auto write = [&](auto... precision) { return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, x, format, precision...).ptr); };
+  auto write = [&](auto... precision) {
+    return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, x, format, precision...).ptr);
+  };
   std::string text = write();
   std::size_t exponent = std::min(text.find('e'), text.size()), point = std::min(text.find('.'), exponent);
   if (exponent - point > printed_digits + 1) {
     text = write(printed_digits);
-    exponent = std::min(text.find('e'), text.size()), point = std::min(text.find('.'), exponent);
+    exponent = std::min(text.find('e'), text.size());
+    point = std::min(text.find('.'), exponent);
   }
   std::size_t end = exponent;
   if (point != exponent)
     while (text[end - 1] == '0') --end;
-  return text.substr(0, point) + "." + (end > point ? text.substr(point + 1, end - point - 1) : "") + text.substr(exponent);
+  return text.substr(0, point) + "." + (end > point ? text.substr(point + 1, end - point - 1) : "") +
+         text.substr(exponent);
 }
 
 /// How the numbers of one tensor are written, so that they stand in columns: NumPy's rules.
 class NumberFormat {
  public:
-  void look_at(bool) { width_ = 5; }   // "False"
+  void look_at(bool) { width_ = 5; }  // "False"
   template <std::integral T>
-  void look_at(T x) { width_ = std::max(width_, std::to_string(x).size()); }
+  void look_at(T x) {
+    width_ = std::max(width_, std::to_string(x).size());
+  }
   template <std::floating_point T>
   void look_at(T x) {
     if (!std::isfinite(x)) {
@@ -156,17 +180,23 @@ class NumberFormat {
       return;
     }
     auto size = static_cast<double>(std::abs(x));
-    if (size > 0) largest_ = std::max(largest_, size), smallest_ = std::min(smallest_, size);
+    if (size > 0) {
+      largest_ = std::max(largest_, size);
+      smallest_ = std::min(smallest_, size);
+    }
     measure(fixed_, shortest_text(x, std::chars_format::fixed));
     measure(scientific_, shortest_text(x, std::chars_format::scientific));
   }
 
   std::string text(bool x) const { return padded(x ? "True" : "False", width_); }
   template <std::integral T>
-  std::string text(T x) const { return padded(std::to_string(x), width_); }
+  std::string text(T x) const {
+    return padded(std::to_string(x), width_);
+  }
   template <std::floating_point T>
   std::string text(T x) const {
-    bool is_scientific = largest_ >= 1e8 || smallest_ < static_cast<double>(static_cast<T>(1e-4)) || largest_ / smallest_ > 1000;
+    bool is_scientific =
+        largest_ >= 1e8 || smallest_ < static_cast<double>(static_cast<T>(1e-4)) || largest_ / smallest_ > 1000;
     const Columns& columns = is_scientific ? scientific_ : fixed_;
     std::size_t right = columns.fraction + 1 + (is_scientific ? columns.exponent : 0);
     std::size_t left = std::max(columns.whole, odd_width_ > right ? odd_width_ - right : 0);
@@ -188,14 +218,16 @@ class NumberFormat {
       T size = std::abs(x);
       bool is_scientific = size != 0 && (size >= T(1e16) || size < T(1e-4));
       char buffer[64];
-      std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, x, is_scientific ? std::chars_format::scientific : std::chars_format::fixed).ptr);
+      std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, x,
+                                             is_scientific ? std::chars_format::scientific : std::chars_format::fixed)
+                                   .ptr);
       return is_scientific || text.find('.') != std::string::npos ? text : text + ".0";
     }
   }
 
  private:
   struct Columns {
-    std::size_t whole = 0, fraction = 0, exponent = 0;   // characters before the point, behind it, and from the e on
+    std::size_t whole = 0, fraction = 0, exponent = 0;  // characters before the point, behind it, and from the e on
   };
   static void measure(Columns& columns, const std::string& text) {
     std::size_t exponent = std::min(text.find('e'), text.size()), point = text.find('.');
@@ -204,7 +236,9 @@ class NumberFormat {
     columns.exponent = std::max(columns.exponent, text.size() - exponent);
   }
   template <class T>
-  static std::string text_of_odd(T x) { return std::isnan(x) ? "nan" : x < 0 ? "-inf" : "inf"; }
+  static std::string text_of_odd(T x) {
+    return std::isnan(x) ? "nan" : x < 0 ? "-inf" : "inf";
+  }
   static std::string padded(std::string text, std::size_t width) {
     return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
   }
@@ -214,8 +248,8 @@ class NumberFormat {
   Columns fixed_, scientific_;
 };
 
-/// Prints like numpy.array2string(x, separator=", "): numbers in columns, lines of at most 75 characters, more than 1000
-/// elements shortened to three at each end of an axis.
+/// Prints like numpy.array2string(x, separator=", "): numbers in columns, lines of at most 75 characters, more than
+/// 1000 elements shortened to three at each end of an axis.
 class Printer {
  public:
   explicit Printer(const TensorImpl& value) : value_(value), is_short_(value.type.shape.numel().value() > 1000) {}
@@ -232,8 +266,10 @@ class Printer {
   static constexpr std::int64_t edge = 3;
   static constexpr std::size_t line_width = 75;
   template <class T>
-  T at(std::int64_t offset) const { return static_cast<const T*>(value_.data())[offset]; }
-  std::int64_t stride(int axis) const { return value_.strides[static_cast<std::size_t>(axis)]; }
+  T at(std::int64_t offset) const {
+    return static_cast<const T*>(value_.data())[offset];
+  }
+  std::int64_t stride(int axis) const { return value_.strides[as_index(axis)]; }
   template <class F>
   void for_each(int axis, F&& visit) const {
     std::int64_t n = value_.type.shape[axis].value();
@@ -255,13 +291,15 @@ class Printer {
   template <class T>
   std::string write(int axis, std::int64_t offset) {
     int axes_left = value_.type.shape.rank() - axis;
-    std::string out = "[", indent(static_cast<std::size_t>(axis) + 1, ' ');
-    std::size_t width = line_width - static_cast<std::size_t>(axis) - 1, line_start = 0;
+    std::string out = "[", indent(as_index(axis) + 1, ' ');
+    std::size_t width = line_width - as_index(axis) - 1, line_start = 0;
     bool is_first = true;
     for_each(axis, [&](std::int64_t i) {
-      std::string item = i < 0 ? "..." : axes_left == 1 ? format_.text(at<T>(offset + i * stride(axis))) : write<T>(axis + 1, offset + i * stride(axis));
+      std::string item = i < 0            ? "..."
+                         : axes_left == 1 ? format_.text(at<T>(offset + i * stride(axis)))
+                                          : write<T>(axis + 1, offset + i * stride(axis));
       if (axes_left > 1) {
-        if (!is_first) out.append(",").append(static_cast<std::size_t>(axes_left - 1), '\n').append(indent);
+        if (!is_first) out.append(",").append(as_index(axes_left - 1), '\n').append(indent);
       } else if (!is_first) {
         // The first line begins behind the indent that whoever called writes.
         std::size_t used = out.size() - line_start + (line_start == 0 ? indent.size() - 1 : 0) + 2;
@@ -293,22 +331,26 @@ SINTER_DECL Tensor copy_of(const std::vector<bool>& source, const Shape& shape, 
 }
 SINTER_DECL Tensor copy_of(const std::vector<bool>& source) { return copy_of(source, Shape{Dim(source.size())}); }
 
-SINTER_DECL Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype, Location where) {
+SINTER_DECL Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype,
+                             Location where) {
   Type type = expr_detail::host_type(dtype, shape, -1, "from_blob", where);
-  auto bytes = static_cast<std::size_t>(shape.numel().value() * size_of(dtype));
+  auto bytes = as_index(shape.numel().value() * size_of(dtype));
   return Tensor(TensorImpl::make_ready(type, Storage::wrap(const_cast<void*>(data), bytes, std::move(owner))));
 }
 
-SINTER_DECL Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype, Device device, Location where) {
+SINTER_DECL Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shape& shape, DType dtype,
+                             Device device, Location where) {
   Type type = expr_detail::host_type(dtype, shape, -1, "from_blob", where);
   if (device.kind != DeviceKind::cpu) device_memory(device, "from_blob", where);
   type.device = device;
-  auto bytes = static_cast<std::size_t>(shape.numel().value() * size_of(dtype));
+  auto bytes = as_index(shape.numel().value() * size_of(dtype));
   return Tensor(TensorImpl::make_ready(type, Storage::wrap(const_cast<void*>(data), bytes, std::move(owner), device)));
 }
 
 namespace expr_detail {
-SINTER_DECL Tensor on_default_device(Tensor x) { return default_device() == Device::cpu() ? x : to_device(In(x), default_device()); }
+SINTER_DECL Tensor on_default_device(Tensor x) {
+  return default_device() == Device::cpu() ? x : to_device(In(x), default_device());
+}
 }  // namespace expr_detail
 
 SINTER_DECL Ref<TensorImpl> dense_value(const In& x, std::string_view function) {
@@ -317,8 +359,9 @@ SINTER_DECL Ref<TensorImpl> dense_value(const In& x, std::string_view function) 
   evaluate({&raw, 1}, function, x.where);
   if (value->is_dense()) return value;
   const Device device = value->type.device;
-  if (device != Device::cpu())   // rare: by way of the host
-    return expr_detail::moved_now(In(Tensor(host_value(In(Tensor(std::move(value)), x.where), function)), x.where), device, function);
+  if (device != Device::cpu())  // rare: by way of the host
+    return expr_detail::moved_now(In(Tensor(host_value(In(Tensor(std::move(value)), x.where), function)), x.where),
+                                  device, function);
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
 }
 
@@ -328,13 +371,16 @@ SINTER_DECL const TensorImpl& readable_value(const Tensor& x, DType dtype, Locat
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, "data", where);
   if (value->type.device != Device::cpu())
-    throw DeviceError("data", "the elements are on " + value->type.device.text() + ", not in host memory", where, "use to_vector<T>(x), or x.to(Device::cpu()) first");
+    throw DeviceError("data", "the elements are on " + value->type.device.text() + ", not in host memory", where,
+                      "use to_vector<T>(x), or x.to(Device::cpu()) first");
   if (value->type.dtype != dtype)
-    throw DTypeError("data", "the tensor has dtype " + std::string(name(value->type.dtype)) + ", not " + std::string(name(dtype)), where,
-                     "use to_vector<T>(x) to convert");
+    throw DTypeError(
+        "data", "the tensor has dtype " + std::string(name(value->type.dtype)) + ", not " + std::string(name(dtype)),
+        where, "use to_vector<T>(x) to convert");
   if (value->is_dense()) return *value;
   const TensorImpl* known = value->dense_copy();
-  return known != nullptr ? *known : *value->keep_dense_copy(copy_strided(value->type, value->data(), value->strides).impl());
+  return known != nullptr ? *known
+                          : *value->keep_dense_copy(copy_strided(value->type, value->data(), value->strides).impl());
 }
 }  // namespace expr_detail
 
@@ -342,7 +388,8 @@ SINTER_DECL Ref<TensorImpl> host_value(const In& x, std::string_view function) {
   Ref<TensorImpl> value = x.tensor();
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, function, x.where);
-  if (value->type.device != Device::cpu()) value = expr_detail::moved_now(In(Tensor(std::move(value)), x.where), Device::cpu(), function);
+  if (value->type.device != Device::cpu())
+    value = expr_detail::moved_now(In(Tensor(std::move(value)), x.where), Device::cpu(), function);
   if (value->is_dense()) return value;
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();
 }
@@ -350,7 +397,8 @@ SINTER_DECL Ref<TensorImpl> host_value(const In& x, std::string_view function) {
 namespace expr_detail {
 inline void check_single(const TensorImpl& value, std::string_view function, Location where) {
   if (!(value.type.shape.numel() == Dim(1)))
-    throw ShapeError(function, "the tensor has shape " + value.type.shape.text() + ", not one element", where, "reduce it first, or use to_vector<T>(x)");
+    throw ShapeError(function, "the tensor has shape " + value.type.shape.text() + ", not one element", where,
+                     "reduce it first, or use to_vector<T>(x)");
 }
 /// True for a value that is known only when the compiled function runs.
 inline bool is_traced(const TensorImpl& value) { return !value.is_ready() && value.trace != 0; }
@@ -367,9 +415,13 @@ SINTER_DECL Number read_number(const In& x, std::string_view function, const DTy
 }
 }  // namespace expr_detail
 
-SINTER_DECL double Scalar::number(Location where) const { return expr_detail::number_as<double>(expr_detail::read_number(In(*this, where), "Scalar", nullptr)); }
+SINTER_DECL double Scalar::number(Location where) const {
+  return expr_detail::number_as<double>(expr_detail::read_number(In(*this, where), "Scalar", nullptr));
+}
 namespace tensor_detail {
-SINTER_DECL double read_floating(const Scalar& x, DType as) { return expr_detail::number_as<double>(expr_detail::read_number(In(x, Location()), "Scalar", &as)); }
+SINTER_DECL double read_floating(const Scalar& x, DType as) {
+  return expr_detail::number_as<double>(expr_detail::read_number(In(x, Location()), "Scalar", &as));
+}
 SINTER_DECL std::int64_t read_integer(const Scalar& x, DType as) {
   return expr_detail::number_as<std::int64_t>(expr_detail::read_number(In(x, Location()), "Scalar", &as));
 }
@@ -378,7 +430,9 @@ SINTER_DECL std::int64_t read_integer(const Scalar& x, DType as) {
 SINTER_DECL Scalar item(const In& x) {
   Ref<TensorImpl> value = x.tensor();
   expr_detail::check_single(*value, "item", x.where);
-  const DType dtype = value->type.dtype == DType::bool_ ? DType::bool_ : is_floating(value->type.dtype) ? DType::f64 : DType::i64;
+  const DType dtype = value->type.dtype == DType::bool_ ? DType::bool_
+                      : is_floating(value->type.dtype)  ? DType::f64
+                                                        : DType::i64;
   if (!expr_detail::is_traced(*value)) {
     expr_detail::Number number{value->type.dtype, read_bits(value, "item", x.where)};
     if (dtype == DType::f64) return Scalar(expr_detail::number_as<double>(number));
@@ -387,18 +441,24 @@ SINTER_DECL Scalar item(const In& x) {
   }
   if (value->type.shape.rank() > 0) value = reshape(In(Tensor(value), x.where), Shape{}).impl();
   Ref<TensorImpl> number = record_op(op_info<ops::Cast>, {Leaf(value)}, {.dtype = dtype, .has_dtype = true}, x.where);
-  number->is_weak = true;   // a number, as it is outside a trace
+  number->is_weak = true;  // a number, as it is outside a trace
   return Scalar(std::move(number));
 }
 
 SINTER_DECL void copy_to(const BorrowedMut& target, const In& x) {
   if (target.type.device != Device::cpu())
-    throw DeviceError("copy_to", "the target is on " + target.type.device.text(), x.where, "copy_to writes host memory");
+    throw DeviceError("copy_to", "the target is on " + target.type.device.text(), x.where,
+                      "copy_to writes host memory");
   Ref<TensorImpl> value = host_value(x, "copy_to");
   if (value->type.dtype != target.type.dtype)
-    throw DTypeError("copy_to", "the tensor has dtype " + std::string(name(value->type.dtype)) + ", the target " + std::string(name(target.type.dtype)), x.where);
+    throw DTypeError("copy_to",
+                     "the tensor has dtype " + std::string(name(value->type.dtype)) + ", the target " +
+                         std::string(name(target.type.dtype)),
+                     x.where);
   if (!identical(value->type.shape, target.type.shape))
-    throw ShapeError("copy_to", "the tensor has shape " + value->type.shape.text() + ", the target " + target.type.shape.text(), x.where);
+    throw ShapeError("copy_to",
+                     "the tensor has shape " + value->type.shape.text() + ", the target " + target.type.shape.text(),
+                     x.where);
   if (value->type.shape.numel().value() > 0)
     expr_detail::copy_between(value->type, value->data(), value->strides, target.data, target.strides);
 }
@@ -411,7 +471,9 @@ SINTER_DECL std::string to_string(const In& x) {
   return value->type.shape.numel().value() == 0 ? "[]" : expr_detail::Printer(*value).text();
 }
 
-SINTER_DECL Tensor copy_of(const Borrowed& b) { return expr_detail::on_default_device(expr_detail::copy_strided(b.type, b.data, b.strides)); }
+SINTER_DECL Tensor copy_of(const Borrowed& b) {
+  return expr_detail::on_default_device(expr_detail::copy_strided(b.type, b.data, b.strides));
+}
 
 SINTER_DECL std::ostream& operator<<(std::ostream& out, const expr_detail::Printed& x) {
   out << to_string(In(x.value, x.where));

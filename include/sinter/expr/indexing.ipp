@@ -1,6 +1,7 @@
 // Basic indexing: from positions and slices to the region that they read, or that an update replaces.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/expr/recording.hpp>
 
 #include <span>
@@ -18,7 +19,9 @@ SINTER_DECL Index::Index(const Scalar& s, Location at) : where(at) {
     position = Dim(leaf.integer);
   } else {
     const bool is_bool = leaf.kind == DTypeClass::boolean;
-    throw DTypeError("index", is_bool ? "the index is a bool" : "the index " + std::to_string(leaf.number) + " is floating", at, "an index is a whole number");
+    throw DTypeError("index",
+                     is_bool ? "the index is a bool" : "the index " + std::to_string(leaf.number) + " is floating", at,
+                     "an index is a whole number");
   }
 }
 SINTER_DECL Index::Index(const Variable& v, Location at) : kind(Kind::gather), indices(v.value().impl()), where(at) {}
@@ -30,8 +33,8 @@ SINTER_DECL IndexList::IndexList(std::initializer_list<const Index*> given) {
 
 SINTER_DECL SlotRef::SlotRef(Tensor& target, std::vector<Index> index) : target_(target), index_(std::move(index)) {}
 
-SINTER_DECL SlotRef Tensor::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4, const Index& i5,
-                               const Index& i6, const Index& i7) & {
+SINTER_DECL SlotRef Tensor::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4,
+                               const Index& i5, const Index& i6, const Index& i7) & {
   return SlotRef(*this, IndexList{&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}.list);
 }
 
@@ -49,7 +52,9 @@ inline Dim resolve_bound(Dim bound, Dim extent) {
 inline Dim resolve_position(Dim position, const Shape& shape, int axis, std::string_view op, Location where) {
   const Dim extent = shape[axis], start = is_at_most(0, position) ? position : extent + position;
   if (!is_at_most(0, start) || !is_at_most(start + Dim(1), extent))
-    throw IndexError(op, "index " + position.text() + " is out of range for axis " + std::to_string(axis) + " of " + shape.text(), where);
+    throw IndexError(
+        op, "index " + position.text() + " is out of range for axis " + std::to_string(axis) + " of " + shape.text(),
+        where);
   return start;
 }
 
@@ -61,12 +66,12 @@ struct Region {
   Shape kept(const Shape& whole) const {
     Shape shape;
     for (int i = 0; i < whole.rank(); ++i)
-      if (!dropped[static_cast<std::size_t>(i)]) shape.push_back(extent(i));
+      if (!dropped[as_index(i)]) shape.push_back(extent(i));
     return shape;
   }
   Dim extent(int axis) const {
     Dim span = limits[axis] - starts[axis];
-    std::int64_t step = steps[static_cast<std::size_t>(axis)];
+    std::int64_t step = steps[as_index(axis)];
     return step == 1 ? span : (span + Dim(step - 1)) / Dim(step);
   }
   Shape full() const {
@@ -86,10 +91,13 @@ inline Region region_of(const Shape& shape, std::span<const Index> positions, st
     std::int64_t step = 1;
     bool drops = false;
     if (axis < static_cast<int>(positions.size())) {
-      const Index& position = positions[static_cast<std::size_t>(axis)];
+      const Index& position = positions[as_index(axis)];
       if (position.kind == Index::Kind::slice) {
         step = position.part.step;
-        if (step <= 0) throw IndexError(op, "slice step " + std::to_string(step) + " of axis " + std::to_string(axis) + " must be positive", where);
+        if (step <= 0)
+          throw IndexError(
+              op, "slice step " + std::to_string(step) + " of axis " + std::to_string(axis) + " must be positive",
+              where);
         start = resolve_bound(position.part.start, extent);
         limit = resolve_bound(position.part.stop, extent);
         if (!identical(start, Dim(0)) && !is_at_most(start, limit)) limit = start;
@@ -107,10 +115,11 @@ inline Region region_of(const Shape& shape, std::span<const Index> positions, st
   return region;
 }
 
-/// Indices that were computed, with negative ones counted from the end; what is out of range stays what it was, for the error.
+/// Indices that were computed, with negative ones counted from the end; what is out of range stays what it was, for the
+/// error.
 inline Tensor counted_from_start(const Ref<TensorImpl>& indices, Dim extent, Location where) {
   const Tensor given(indices);
-  if (!is_integer(given.dtype())) return given;   // refused by take
+  if (!is_integer(given.dtype())) return given;  // refused by take
   const Tensor from_end = cast(In(Tensor(given + extent), where), given.dtype());
   return sinter::where((given < 0) & (from_end >= 0), from_end, given, where);
 }
@@ -130,7 +139,7 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
     part = expr_detail::record<ops::Slice>({Leaf(std::move(value))}, std::move(attrs), x.where);
   }
   part = reshape(In(part, x.where), kept);
-  int axis = 0;   // gathers, one after the other, on what is left
+  int axis = 0;  // gathers, one after the other, on what is left
   for (std::size_t i = 0; i < region.dropped.size(); ++i) {
     if (region.dropped[i]) continue;
     if (i < positions.size() && positions[i].kind == Index::Kind::gather) {
@@ -145,19 +154,29 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
 }
 
 namespace expr_detail {
-/// What is assigned; a number of the host where it can be stretched over a part of `target`, which may be on another device.
+/// What is assigned; a number of the host where it can be stretched over a part of `target`, which may be on another
+/// device.
 inline Tensor number_beside(const In& value, const TensorImpl& target) {
   const Device device = target.type.device;
   if (value.leaf.value) {
     const Type& type = value.leaf.value->type;
     Tensor given(value.leaf.value);
-    return type.device == Device::cpu() && device != Device::cpu() && type.shape.rank() == 0 ? to_device(In(given, value.where), device) : given;
+    return type.device == Device::cpu() && device != Device::cpu() && type.shape.rank() == 0
+               ? to_device(In(given, value.where), device)
+               : given;
   }
   Attrs attrs{.has_dtype = true, .device = device};
-  const double number = value.leaf.kind == DTypeClass::floating ? value.leaf.number : static_cast<double>(value.leaf.integer);
-  if (is_floating(target.type.dtype)) attrs.dtype = target.type.dtype, attrs.value = number;
-  else if (value.leaf.kind == DTypeClass::floating) attrs.dtype = DType::f32, attrs.value = number;
-  else attrs.dtype = value.leaf.kind == DTypeClass::boolean ? DType::bool_ : DType::i64, attrs.integer = value.leaf.integer;
+  const double number =
+      value.leaf.kind == DTypeClass::floating ? value.leaf.number : static_cast<double>(value.leaf.integer);
+  if (is_floating(target.type.dtype)) {
+    attrs.dtype = target.type.dtype;
+    attrs.value = number;
+  } else if (value.leaf.kind == DTypeClass::floating) {
+    attrs.dtype = DType::f32;
+    attrs.value = number;
+  } else
+    attrs.dtype = value.leaf.kind == DTypeClass::boolean ? DType::bool_ : DType::i64,
+    attrs.integer = value.leaf.integer;
   return Tensor(record_op(op_info<ops::Full>, {}, std::move(attrs), value.where));
 }
 /// An index along one axis that is known only when the assignment runs.
@@ -171,15 +190,19 @@ inline std::vector<ComputedIndex> take_computed(std::vector<Index>& positions, L
   for (std::size_t i = 0; i < positions.size(); ++i) {
     if (positions[i].kind != Index::Kind::gather) continue;
     if (positions[i].indices->type.shape.rank() > 0)
-      throw IndexError("at", "assignment through an index tensor of shape " + positions[i].indices->type.shape.text() + " is not supported", where,
-                       "use slices, positions, and single indices (Scalars and tensors of shape ())");
+      throw IndexError("at",
+                       "assignment through an index tensor of shape " + positions[i].indices->type.shape.text() +
+                           " is not supported",
+                       where, "use slices, positions, and single indices (Scalars and tensors of shape ())");
     out.push_back({static_cast<int>(i), positions[i].indices});
     positions[i] = Index(all, where);
   }
   return out;
 }
-/// `part`, which has the extent 1 along the axes of `computed`, where those axes are at their indices; `before` elsewhere.
-inline Tensor at_computed(const Tensor& part, const Tensor& before, std::span<const ComputedIndex> computed, Location where) {
+/// `part`, which has the extent 1 along the axes of `computed`, where those axes are at their indices; `before`
+/// elsewhere.
+inline Tensor at_computed(const Tensor& part, const Tensor& before, std::span<const ComputedIndex> computed,
+                          Location where) {
   Tensor is_place;
   for (const ComputedIndex& c : computed) {
     const Dim extent = before.shape()[c.axis];
@@ -201,9 +224,9 @@ SINTER_DECL Tensor update(const In& base, std::span<const Index> given, const In
   Ref<TensorImpl> target = base.tensor();
   expr_detail::Region region = expr_detail::region_of(target->type.shape, positions, "at", value.where);
   Tensor part = cast(In(expr_detail::number_beside(value, *target), value.where), target->type.dtype);
-  Shape place = region.full();   // with 1 along the axes that a single index has
+  Shape place = region.full();  // with 1 along the axes that a single index has
   for (const auto& c : computed) {
-    region.dropped[static_cast<std::size_t>(c.axis)] = 1;
+    region.dropped[as_index(c.axis)] = 1;
     place.set(c.axis, 1);
   }
   Shape kept = region.kept(target->type.shape);
@@ -217,21 +240,26 @@ SINTER_DECL Tensor update(const In& base, std::span<const Index> given, const In
   Attrs attrs;
   attrs.shape = region.starts;
   attrs.steps = region.steps;
-  return expr_detail::record<ops::UpdateSlice>({Leaf(std::move(target)), Leaf(part.impl())}, std::move(attrs), value.where);
+  return expr_detail::record<ops::UpdateSlice>({Leaf(std::move(target)), Leaf(part.impl())}, std::move(attrs),
+                                               value.where);
 }
 
 SINTER_DECL void SlotRef::operator=(const In& value) && { target_ = update(target_, index_, value); }
 SINTER_DECL void SlotRef::operator+=(const In& value) && {
-  target_ = update(target_, index_, In(expr_detail::compound<ops::Add>(index(In(target_, value.where), index_), value), value.where));
+  target_ = update(target_, index_,
+                   In(expr_detail::compound<ops::Add>(index(In(target_, value.where), index_), value), value.where));
 }
 SINTER_DECL void SlotRef::operator-=(const In& value) && {
-  target_ = update(target_, index_, In(expr_detail::compound<ops::Sub>(index(In(target_, value.where), index_), value), value.where));
+  target_ = update(target_, index_,
+                   In(expr_detail::compound<ops::Sub>(index(In(target_, value.where), index_), value), value.where));
 }
 SINTER_DECL void SlotRef::operator*=(const In& value) && {
-  target_ = update(target_, index_, In(expr_detail::compound<ops::Mul>(index(In(target_, value.where), index_), value), value.where));
+  target_ = update(target_, index_,
+                   In(expr_detail::compound<ops::Mul>(index(In(target_, value.where), index_), value), value.where));
 }
 SINTER_DECL void SlotRef::operator/=(const In& value) && {
-  target_ = update(target_, index_, In(expr_detail::compound<ops::Div>(index(In(target_, value.where), index_), value), value.where));
+  target_ = update(target_, index_,
+                   In(expr_detail::compound<ops::Div>(index(In(target_, value.where), index_), value), value.where));
 }
 
 SINTER_NAMESPACE_END

@@ -1,6 +1,7 @@
 // Products, gathers, layers, casts and moves between devices, recorded as their ops.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/recording.hpp>
 
@@ -10,17 +11,25 @@ SINTER_DECL Tensor matmul(const In& a, const In& b) {
   Tensor x(a.tensor()), y(b.tensor());
   Location where = a.where;
   if (x.rank() == 0 || y.rank() == 0)
-    throw ShapeError("matmul", "a is " + x.shape().text() + ", b is " + y.shape().text() + "; both need at least one axis", where, "use * to scale");
+    throw ShapeError("matmul",
+                     "a is " + x.shape().text() + ", b is " + y.shape().text() + "; both need at least one axis", where,
+                     "use * to scale");
   DType dtype = promote(x.dtype(), y.dtype());
-  if (!is_floating(dtype)) throw DTypeError("matmul", "operands have dtype " + std::string(name(dtype)) + "; f32 or f64 is required", where, "cast with .to(DType::f32)");
-  x = cast(In(x, where), dtype), y = cast(In(y, where), dtype);
+  if (!is_floating(dtype))
+    throw DTypeError("matmul", "operands have dtype " + std::string(name(dtype)) + "; f32 or f64 is required", where,
+                     "cast with .to(DType::f32)");
+  x = cast(In(x, where), dtype);
+  y = cast(In(y, where), dtype);
   bool x_is_vector = x.rank() == 1, y_is_vector = y.rank() == 1;
   Dim inner_x = x.shape()[-1], inner_y = y_is_vector ? y.shape()[0] : y.shape()[-2];
   if (!(inner_x == inner_y)) {
     std::string fix = "a.size(" + std::to_string(x.rank() - 1) + ") = " + inner_x.text() + " must equal b.size(" +
                       std::to_string(y_is_vector ? 0 : y.rank() - 2) + ") = " + inner_y.text();
-    if (!y_is_vector && identical(inner_x, y.shape()[-1])) fix += "; matmul(a, transpose(b, " + std::to_string(y.rank() - 2) + ", " + std::to_string(y.rank() - 1) + ")) would fit";
-    throw ShapeError("matmul", "inner sizes differ: a is " + x.shape().text() + ", b is " + y.shape().text(), where, fix);
+    if (!y_is_vector && identical(inner_x, y.shape()[-1]))
+      fix += "; matmul(a, transpose(b, " + std::to_string(y.rank() - 2) + ", " + std::to_string(y.rank() - 1) +
+             ")) would fit";
+    throw ShapeError("matmul", "inner sizes differ: a is " + x.shape().text() + ", b is " + y.shape().text(), where,
+                     fix);
   }
   if (x_is_vector) x = unsqueeze(In(x, where), 0);
   if (y_is_vector) y = unsqueeze(In(y, where), 1);
@@ -28,16 +37,19 @@ SINTER_DECL Tensor matmul(const In& a, const In& b) {
   for (int i = 0; i + 2 < x.rank(); ++i) batch_x.push_back(x.shape()[i]);
   for (int i = 0; i + 2 < y.rank(); ++i) batch_y.push_back(y.shape()[i]);
   Tensor out;
-  if (batch_y.rank() == 0 && batch_x.rank() > 0) {   // one matrix for all: the batch is more rows
+  if (batch_y.rank() == 0 && batch_x.rank() > 0) {  // one matrix for all: the batch is more rows
     Shape result = x.shape();
     result.set(result.rank() - 1, y.shape()[1]);
     Tensor rows = reshape(In(x, where), Shape{batch_x.numel() * x.shape()[-2], inner_x});
     out = reshape(In(expr_detail::record<ops::Matmul>({Leaf(rows.impl()), Leaf(y.impl())}, {}, where), where), result);
   } else {
     Shape batch = broadcast(batch_x, batch_y, "matmul", where), full_x = batch, full_y = batch;
-    full_x.push_back(x.shape()[-2]), full_x.push_back(inner_x);
-    full_y.push_back(inner_y), full_y.push_back(y.shape()[-1]);
-    x = expand(In(x, where), full_x), y = expand(In(y, where), full_y);
+    full_x.push_back(x.shape()[-2]);
+    full_x.push_back(inner_x);
+    full_y.push_back(inner_y);
+    full_y.push_back(y.shape()[-1]);
+    x = expand(In(x, where), full_x);
+    y = expand(In(y, where), full_y);
     out = expr_detail::record<ops::Matmul>({Leaf(x.impl()), Leaf(y.impl())}, {}, where);
   }
   if (x_is_vector) out = squeeze(In(out, where), -2);
@@ -60,12 +72,15 @@ SINTER_DECL Tensor one_hot(const In& indices, Dim classes, DType dtype) {
   return expr_detail::record<ops::OneHot>({Leaf(indices.tensor())}, std::move(attrs), indices.where);
 }
 SINTER_DECL Tensor softmax(const In& x, int axis) {
-  return expr_detail::along_axis<ops::Softmax>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where), axis);
+  return expr_detail::along_axis<ops::Softmax>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where),
+                                               axis);
 }
 SINTER_DECL Tensor log_softmax(const In& x, int axis) {
-  return expr_detail::along_axis<ops::LogSoftmax>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where), axis);
+  return expr_detail::along_axis<ops::LogSoftmax>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where),
+                                                  axis);
 }
-SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias, LayerNormOptions options) {
+SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias,
+                              LayerNormOptions options) {
   Ref<TensorImpl> value = x.tensor();
   const Shape& whole = value->type.shape;
   bool fits = shape.rank() <= whole.rank() && shape.rank() > 0;
@@ -75,12 +90,16 @@ SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight,
   Attrs attrs;
   for (int i = whole.rank() - shape.rank(); i < whole.rank(); ++i) attrs.axes.push_back(i);
   attrs.value = options.eps;
-  return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.tensor()), Leaf(bias.tensor())}, std::move(attrs), x.where);
+  return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.tensor()), Leaf(bias.tensor())},
+                                             std::move(attrs), x.where);
 }
 SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options) {
   const Ref<TensorImpl> rows = logits.tensor(), classes = target.tensor();
   if (options.reduction > LossReduction::none)
-    throw UserError("cross_entropy", "reduction has the value " + std::to_string(static_cast<int>(options.reduction)) + ", which is no LossReduction", logits.where);
+    throw UserError("cross_entropy",
+                    "reduction has the value " + std::to_string(static_cast<int>(options.reduction)) +
+                        ", which is no LossReduction",
+                    logits.where);
   Attrs attrs;
   attrs.integer = static_cast<std::int64_t>(static_cast<std::uint64_t>(options.ignore_index) + 100);
   attrs.value = options.label_smoothing;
@@ -94,9 +113,12 @@ SINTER_DECL Tensor mse_loss(const In& prediction, const In& target) {
 }
 namespace expr_detail {
 /// That a window of `size` fits symbolic axes; static ones are the op's business.
-inline void require_window(const Shape& image, int axis, std::int64_t size, std::int64_t padding, std::string_view op, Location where) {
+inline void require_window(const Shape& image, int axis, std::int64_t size, std::int64_t padding, std::string_view op,
+                           Location where) {
   if (image.rank() != 4 || image[axis].is_static() || is_at_most(size, image[axis] + Dim(2 * padding))) return;
-  throw ShapeError(op, "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + image.text(), where);
+  throw ShapeError(
+      op, "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + image.text(),
+      where);
 }
 
 /// The height and width of a convolution's kernel shape the code: where they are symbolic, their values become guards.
@@ -109,7 +131,10 @@ inline Tensor with_known_window(const In& weight) {
 }  // namespace expr_detail
 SINTER_DECL Tensor conv2d(const In& x, const In& weight, Conv2dOptions options) {
   if (options.stride < 1 || options.padding < 0)
-    throw ShapeError("conv2d", "stride " + std::to_string(options.stride) + " must be positive and padding " + std::to_string(options.padding) + " not negative", x.where);
+    throw ShapeError("conv2d",
+                     "stride " + std::to_string(options.stride) + " must be positive and padding " +
+                         std::to_string(options.padding) + " not negative",
+                     x.where);
   const Tensor image(x.tensor()), kernel = expr_detail::with_known_window(weight);
   for (int axis = 2; axis < kernel.rank(); ++axis)
     expr_detail::require_window(image.shape(), axis, kernel.shape()[axis].value(), options.padding, "conv2d", x.where);
@@ -129,8 +154,12 @@ Tensor pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   return record<Op>({Leaf(image.impl())}, std::move(attrs), x.where);
 }
 }  // namespace expr_detail
-SINTER_DECL Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride) { return expr_detail::pool2d<ops::MaxPool2d>(x, size, stride); }
-SINTER_DECL Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride) { return expr_detail::pool2d<ops::AvgPool2d>(x, size, stride); }
+SINTER_DECL Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride) {
+  return expr_detail::pool2d<ops::MaxPool2d>(x, size, stride);
+}
+SINTER_DECL Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride) {
+  return expr_detail::pool2d<ops::AvgPool2d>(x, size, stride);
+}
 SINTER_DECL Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options) {
   std::vector<Leaf> leaves{Leaf(q.tensor()), Leaf(k.tensor()), Leaf(v.tensor())};
   if (options.mask) leaves.emplace_back(options.mask->impl());
@@ -153,11 +182,14 @@ namespace expr_detail {
 inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
   const Type type{value.type.dtype, device, value.type.shape};
   std::int64_t span = type.shape.numel().value() == 0 ? 0 : 1;
-  for (int i = 0; span > 0 && i < type.shape.rank(); ++i) span += (type.shape[i].value() - 1) * value.strides[static_cast<std::size_t>(i)];
-  const auto bytes = static_cast<std::size_t>(span * size_of(type.dtype));
+  for (int i = 0; span > 0 && i < type.shape.rank(); ++i)
+    span += (type.shape[i].value() - 1) * value.strides[as_index(i)];
+  const auto bytes = as_index(span * size_of(type.dtype));
   Ref<Storage> storage = Storage::allocate(bytes, device, value.storage->maker());
   const Device from = value.type.device;
-  if (bytes > 0) device_memory(from.kind == DeviceKind::cpu ? device : from, "to").copy(storage->data(), device, value.data(), from, bytes);
+  if (bytes > 0)
+    device_memory(from.kind == DeviceKind::cpu ? device : from, "to")
+        .copy(storage->data(), device, value.data(), from, bytes);
   return TensorImpl::make_ready(type, std::move(storage), 0, &value.strides);
 }
 }  // namespace expr_detail
@@ -173,14 +205,15 @@ SINTER_DECL Ref<TensorImpl> moved_now(const In& x, Device device, std::string_vi
 }
 }  // namespace expr_detail
 
-/// Data that are there are copied at once, for they may be lent: who calls may overwrite them. What is still to be computed, traced
-/// or differentiated becomes an operation.
+/// Data that are there are copied at once, for they may be lent: who calls may overwrite them. What is still to be
+/// computed, traced or differentiated becomes an operation.
 SINTER_DECL Tensor to_device(const In& x, Device device) {
   Ref<TensorImpl> value = x.tensor();
   if (value->type.device == device) return Tensor(std::move(value));
   expr_detail::checked_device(device, "to", x.where);
   const bool is_on_tape = is_tape_on() && value->tape.load(std::memory_order_relaxed) != TapeState::none;
-  if (value->is_ready() && !is_on_tape && Trace::current() == nullptr) return Tensor(expr_detail::moved_now(x, device, "to"));
+  if (value->is_ready() && !is_on_tape && Trace::current() == nullptr)
+    return Tensor(expr_detail::moved_now(x, device, "to"));
   const bool is_weak = value->is_weak;
   Ref<TensorImpl> moved = record_op(op_info<ops::To>, {Leaf(std::move(value))}, Attrs{.device = device}, x.where);
   moved->is_weak = is_weak;

@@ -1,4 +1,5 @@
-// What the definitions of user-facing functions share: from normalised arguments to records. Only .ipp files include it.
+// What the definitions of user-facing functions share: from normalised arguments to records. Only .ipp files include
+// it.
 #pragma once
 
 #include <sinter/expr/functions.hpp>
@@ -37,7 +38,8 @@ Tensor reduce(const In& x, Axes axes, Keep keep) {
   Attrs attrs;
   attrs.axes = reduced_axes(axes, value->type.shape.rank(), Op::info.name, x.where);
   attrs.keepdim = keep == Keep::yes;
-  if (attrs.axes.empty()) return Op::info.reduction != 0 ? Tensor(value) : record<Op>({Leaf(value)}, std::move(attrs), x.where);
+  if (attrs.axes.empty())
+    return Op::info.reduction != 0 ? Tensor(value) : record<Op>({Leaf(value)}, std::move(attrs), x.where);
   return record<Op>({Leaf(std::move(value))}, std::move(attrs), x.where);
 }
 
@@ -64,8 +66,8 @@ inline bool is_at_most(Dim a, Dim b) {
   return gap.is_static() ? gap.value() >= 0 : a < b + Dim(1);
 }
 
-/// attrs.value (floating) or attrs.integer: every element of what is filled with the number `value`. One that an integer dtype
-/// cannot hold is refused; fractions are cut off.
+/// attrs.value (floating) or attrs.integer: every element of what is filled with the number `value`. One that an
+/// integer dtype cannot hold is refused; fractions are cut off.
 inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::string_view op, Location where) {
   const Leaf& leaf = value.leaf();
   if (is_floating(dtype)) {
@@ -77,11 +79,17 @@ inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::strin
     return;
   }
   bool fits = leaf.kind != DTypeClass::floating || (leaf.number >= -0x1p63 && leaf.number < 0x1p63);
-  const std::int64_t number = leaf.kind != DTypeClass::floating ? leaf.integer : fits ? static_cast<std::int64_t>(leaf.number) : 0;
+  const std::int64_t number = leaf.kind != DTypeClass::floating ? leaf.integer
+                              : fits                            ? static_cast<std::int64_t>(leaf.number)
+                                                                : 0;
   if (dtype == DType::i32) fits = fits && number == static_cast<std::int32_t>(number);
   if (!fits)
-    throw UserError(op, "the value " + (leaf.kind == DTypeClass::floating ? std::to_string(leaf.number) : std::to_string(leaf.integer)) + " does not fit " +
-                            std::string(name(dtype)), where);
+    throw UserError(
+        op,
+        "the value " +
+            (leaf.kind == DTypeClass::floating ? std::to_string(leaf.number) : std::to_string(leaf.integer)) +
+            " does not fit " + std::string(name(dtype)),
+        where);
   attrs.integer = number;
 }
 
@@ -95,7 +103,8 @@ inline Device checked_device(Device device, std::string_view op, Location where)
 template <class Op>
 Tensor compound(const Tensor& x, const In& y) {
   Ref<TensorImpl> value = record_op(op_info<Op>, {Leaf(x.impl()), y.leaf}, {}, y.where);
-  return value->type.dtype == x.dtype() ? Tensor(std::move(value)) : cast(In(Tensor(std::move(value)), y.where), x.dtype());
+  return value->type.dtype == x.dtype() ? Tensor(std::move(value))
+                                        : cast(In(Tensor(std::move(value)), y.where), x.dtype());
 }
 
 }  // namespace expr_detail

@@ -1,5 +1,5 @@
-// What the parameters of a function say about numbers that it is called with: `int`, `bool` and enums are static, everything
-// else takes them as Scalars. Knows functions and their types alone.
+// What the parameters of a function say about numbers that it is called with: `int`, `bool` and enums are static,
+// everything else takes them as Scalars. Knows functions and their types alone.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,6 +1,6 @@
-// Trees: how arguments and results of any shape (tensors, tuples, containers, user structs) are taken apart into leaves.
-// One visitor serves tracing, guards, gradients and results. Aggregates up to 16 fields work unaided; other classes name
-// their fields with SINTER_FIELDS(a, b, ...).
+// Trees: how arguments and results of any shape (tensors, tuples, containers, user structs) are taken apart into
+// leaves. One visitor serves tracing, guards, gradients and results. Aggregates up to 16 fields work unaided; other
+// classes name their fields with SINTER_FIELDS(a, b, ...).
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -61,40 +61,76 @@ consteval std::size_t field_count() {
 template <class T, class F>
 decltype(auto) with_fields(T& object, F&& visit) {
   constexpr std::size_t count = field_count<std::remove_const_t<T>>();
-  static_assert(count <= 16, "sinter: aggregates of up to 16 fields can be taken apart; use SINTER_FIELDS(...) in larger ones");
+  static_assert(count <= 16,
+                "sinter: aggregates of up to 16 fields can be taken apart; use SINTER_FIELDS(...) in larger ones");
   if constexpr (count == 0) return visit();
-  else if constexpr (count == 1) { auto& [f0] = object; return visit(f0); }
-  else if constexpr (count == 2) { auto& [f0, f1] = object; return visit(f0, f1); }
-  else if constexpr (count == 3) { auto& [f0, f1, f2] = object; return visit(f0, f1, f2); }
-  else if constexpr (count == 4) { auto& [f0, f1, f2, f3] = object; return visit(f0, f1, f2, f3); }
-  else if constexpr (count == 5) { auto& [f0, f1, f2, f3, f4] = object; return visit(f0, f1, f2, f3, f4); }
-  else if constexpr (count == 6) { auto& [f0, f1, f2, f3, f4, f5] = object; return visit(f0, f1, f2, f3, f4, f5); }
-  else if constexpr (count == 7) { auto& [f0, f1, f2, f3, f4, f5, f6] = object; return visit(f0, f1, f2, f3, f4, f5, f6); }
-  else if constexpr (count == 8) { auto& [f0, f1, f2, f3, f4, f5, f6, f7] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7); }
-  else if constexpr (count == 9) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8); }
-  else if constexpr (count == 10) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9); }
-  else if constexpr (count == 11) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10); }
-  else if constexpr (count == 12) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11); }
-  else if constexpr (count == 13) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12); }
-  else if constexpr (count == 14) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13); }
-  else if constexpr (count == 15) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14); }
-  else if constexpr (count == 16) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] = object; return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15); }
+  else if constexpr (count == 1) {
+    auto& [f0] = object;
+    return visit(f0);
+  } else if constexpr (count == 2) {
+    auto& [f0, f1] = object;
+    return visit(f0, f1);
+  } else if constexpr (count == 3) {
+    auto& [f0, f1, f2] = object;
+    return visit(f0, f1, f2);
+  } else if constexpr (count == 4) {
+    auto& [f0, f1, f2, f3] = object;
+    return visit(f0, f1, f2, f3);
+  } else if constexpr (count == 5) {
+    auto& [f0, f1, f2, f3, f4] = object;
+    return visit(f0, f1, f2, f3, f4);
+  } else if constexpr (count == 6) {
+    auto& [f0, f1, f2, f3, f4, f5] = object;
+    return visit(f0, f1, f2, f3, f4, f5);
+  } else if constexpr (count == 7) {
+    auto& [f0, f1, f2, f3, f4, f5, f6] = object;
+    return visit(f0, f1, f2, f3, f4, f5, f6);
+  } else if constexpr (count == 8) {
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7] = object;
+    return visit(f0, f1, f2, f3, f4, f5, f6, f7);
+  } else if constexpr (count == 9) {
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8] = object;
+    return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8);
+  } else if constexpr (count == 10) {
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = object;
+    return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9);
+  } else if constexpr (count == 11) {
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10] = object;
+    return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10);
+  } else if constexpr (count == 12) {
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = object;
+    return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11);
+  } else if constexpr (count == 13) {
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12] = object;
+    return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12);
+  } else if constexpr (count == 14) {
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13] = object;
+    return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13);
+  } else if constexpr (count == 15) {
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14] = object;
+    return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14);
+  } else if constexpr (count == 16) {
+    auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] = object;
+    return visit(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15);
+  }
 }
 
 template <class T, class V>
 void visit_leaves(T& object, V& visitor);
 
-/// One step on the way to a leaf: a member, an element, a key or what it stands for. Its text is made only when it is asked for.
+/// One step on the way to a leaf: a member, an element, a key or what it stands for. Its text is made only when it is
+/// asked for.
 struct Step {
   enum class Kind : std::uint8_t { argument, field, item, key };
   Kind kind = Kind::argument;
   std::uint32_t index = 0;
-  std::string_view names{};   // of the fields: "w, bias_, ..."; without, fields are numbered
+  std::string_view names{};  // of the fields: "w, bias_, ..."; without, fields are numbered
   std::string key{};
   std::string text() const;
 };
 
-/// Reads the leaves of an object of any type: what code that does not know the type gives to visit_leaves() by way of a View.
+/// Reads the leaves of an object of any type: what code that does not know the type gives to visit_leaves() by way of a
+/// View.
 class Reader {
  public:
   virtual void tensor(const Tensor& x) = 0;
@@ -142,17 +178,25 @@ struct Part {
 };
 namespace detail {
 template <class T>
-SINTER_COLD void read_leaves(const void* object, Reader& reader) { visit_leaves(*static_cast<const T*>(object), reader); }
+SINTER_COLD void read_leaves(const void* object, Reader& reader) {
+  visit_leaves(*static_cast<const T*>(object), reader);
+}
 template <class T>
-void edit_leaves(void* object, Editor& editor) { visit_leaves(*static_cast<T*>(object), editor); }
+void edit_leaves(void* object, Editor& editor) {
+  visit_leaves(*static_cast<T*>(object), editor);
+}
 }  // namespace detail
 template <class T>
-View view_of(const T& object) { return {&object, &detail::read_leaves<T>}; }
+View view_of(const T& object) {
+  return {&object, &detail::read_leaves<T>};
+}
 template <class T>
-Part part_of(T& object) { return {&object, &detail::edit_leaves<T>}; }
+Part part_of(T& object) {
+  return {&object, &detail::edit_leaves<T>};
+}
 
-/// Visitors that want to know where they are: enter(step) before a part, leave() behind it; structure("size", n) in place of
-/// fixed(n) for sizes of containers and the presence of optionals.
+/// Visitors that want to know where they are: enter(step) before a part, leave() behind it; structure("size", n) in
+/// place of fixed(n) for sizes of containers and the presence of optionals.
 template <class V>
 concept KnowsPath = requires(V& visitor) {
   visitor.enter(Step());
@@ -207,13 +251,14 @@ std::string key_text(const K& key) {
 }
 }  // namespace detail
 
-/// Visits the leaves of `object`: visitor.tensor(Tensor&), .variable(const Variable&), .scalar(Scalar&), and .fixed(int64) for
-/// static values (integers, enums, bool, strings by size and characters, sizes of containers, the presence of optionals). A
-/// visitor with .dim(Dim&) gets extents, which are static values otherwise; one that KnowsPath is told where it is.
-/// Leaves of an object that is not const may be changed in place; keys of maps and leaves of const objects come as const. The
-/// order is fixed: members as they are declared or as SINTER_FIELDS names them, elements as the container has them, of maps the
-/// key before its value. So two objects of one type and with equal static values have the same leaves in the same places.
-/// What cannot be taken apart is a static_assert that says what to do. Example: docs/reference.md, Structs.
+/// Visits the leaves of `object`: visitor.tensor(Tensor&), .variable(const Variable&), .scalar(Scalar&), and
+/// .fixed(int64) for static values (integers, enums, bool, strings by size and characters, sizes of containers, the
+/// presence of optionals). A visitor with .dim(Dim&) gets extents, which are static values otherwise; one that
+/// KnowsPath is told where it is. Leaves of an object that is not const may be changed in place; keys of maps and
+/// leaves of const objects come as const. The order is fixed: members as they are declared or as SINTER_FIELDS names
+/// them, elements as the container has them, of maps the key before its value. So two objects of one type and with
+/// equal static values have the same leaves in the same places. What cannot be taken apart is a static_assert that says
+/// what to do. Example: docs/reference.md, Structs.
 template <class T, class V>
 void visit_leaves(T& object, V& visitor) {
   using Plain = std::remove_const_t<T>;
@@ -223,7 +268,8 @@ void visit_leaves(T& object, V& visitor) {
   else if constexpr (std::is_enum_v<Plain>) visitor.fixed(static_cast<std::int64_t>(object));
   else if constexpr (std::is_integral_v<Plain>) visitor.fixed(static_cast<std::int64_t>(object));
   else if constexpr (std::is_floating_point_v<Plain>)
-    static_assert(always_false<T>, "sinter: a float or double would be frozen into the compiled function; declare it Scalar");
+    static_assert(always_false<T>,
+                  "sinter: a float or double would be frozen into the compiled function; declare it Scalar");
   else if constexpr (std::same_as<Plain, Dim>) detail::visit_dim(object, visitor);
   else if constexpr (std::same_as<Plain, std::string>) {
     visitor.fixed(static_cast<std::int64_t>(object.size()));
@@ -242,14 +288,17 @@ void visit_leaves(T& object, V& visitor) {
     detail::visit_structure(visitor, "presence", object.has_value());
     if (object.has_value()) visit_leaves(*object, visitor);
   } else if constexpr (HasFields<T>) {
-    object.sinter_fields([&](auto&... fields) { detail::visit_fields(visitor, detail::field_names<Plain>(), fields...); });
+    object.sinter_fields(
+        [&](auto&... fields) { detail::visit_fields(visitor, detail::field_names<Plain>(), fields...); });
   } else if constexpr (TupleLike<Plain>) {
     std::apply([&](auto&... items) { detail::visit_fields(visitor, {}, items...); }, object);
   } else if constexpr (std::is_empty_v<Plain>) {
   } else if constexpr (std::is_aggregate_v<Plain>) {
     with_fields(object, [&](auto&... fields) { detail::visit_fields(visitor, {}, fields...); });
   } else {
-    static_assert(always_false<T>, "sinter: this type cannot be taken apart; write SINTER_FIELDS(member, ...) in it, or pass its tensors");
+    static_assert(
+        always_false<T>,
+        "sinter: this type cannot be taken apart; write SINTER_FIELDS(member, ...) in it, or pass its tensors");
   }
 }
 
@@ -265,25 +314,30 @@ consteval bool any_has_variables() {
 template <class T>
 struct FieldTypes {
   template <class... F>
-  static std::bool_constant<any_has_variables<F...>()> collect(F&...) { return {}; }
+  static std::bool_constant<any_has_variables<F...>()> collect(F&...) {
+    return {};
+  }
 };
 }  // namespace detail
 
 template <class T>
 consteval bool has_variables() {
   if constexpr (std::same_as<T, Variable>) return true;
-  else if constexpr (std::same_as<T, Tensor> || std::same_as<T, Scalar> || std::is_arithmetic_v<T> || std::is_enum_v<T> ||
-                     std::same_as<T, std::string> || std::same_as<T, Dim>)
+  else if constexpr (std::same_as<T, Tensor> || std::same_as<T, Scalar> || std::is_arithmetic_v<T> ||
+                     std::is_enum_v<T> || std::same_as<T, std::string> || std::same_as<T, Dim>)
     return false;
   else if constexpr (is_vector<T> || is_optional<T>) return has_variables<typename T::value_type>();
   else if constexpr (is_map<T>) return has_variables<typename T::mapped_type>();
   else if constexpr (TupleLike<T>)
-    return decltype(std::apply([](auto&... items) { return detail::FieldTypes<T>::collect(items...); }, std::declval<T&>()))::value;
+    return decltype(std::apply([](auto&... items) { return detail::FieldTypes<T>::collect(items...); },
+                               std::declval<T&>()))::value;
   else if constexpr (HasFields<T>)
-    return decltype(std::declval<T&>().sinter_fields([](auto&... fields) { return detail::FieldTypes<T>::collect(fields...); }))::value;
-else if constexpr (std::is_empty_v<T>) return false;
+    return decltype(std::declval<T&>().sinter_fields(
+        [](auto&... fields) { return detail::FieldTypes<T>::collect(fields...); }))::value;
+  else if constexpr (std::is_empty_v<T>) return false;
   else if constexpr (std::is_aggregate_v<T>)
-    return decltype(with_fields(std::declval<T&>(), [](auto&... fields) { return detail::FieldTypes<T>::collect(fields...); }))::value;
+    return decltype(with_fields(std::declval<T&>(),
+                                [](auto&... fields) { return detail::FieldTypes<T>::collect(fields...); }))::value;
   else return false;
 }
 
@@ -298,14 +352,16 @@ consteval bool can_visit_all() {
 }
 struct CanVisitFields {
   template <class... F>
-  std::bool_constant<can_visit_all<F...>()> operator()(F&...) const { return {}; }
+  std::bool_constant<can_visit_all<F...>()> operator()(F&...) const {
+    return {};
+  }
 };
 }  // namespace detail
 
 template <class T>
 consteval bool can_visit() {
-  if constexpr (std::same_as<T, Tensor> || std::same_as<T, Variable> || std::same_as<T, Scalar> || std::is_enum_v<T> || std::is_integral_v<T> ||
-                std::same_as<T, std::string> || std::same_as<T, Dim>)
+  if constexpr (std::same_as<T, Tensor> || std::same_as<T, Variable> || std::same_as<T, Scalar> || std::is_enum_v<T> ||
+                std::is_integral_v<T> || std::same_as<T, std::string> || std::same_as<T, Dim>)
     return true;
   else if constexpr (std::is_floating_point_v<T>) return false;
   else if constexpr (is_vector<T> || is_optional<T>) return can_visit<typename T::value_type>();
@@ -324,9 +380,13 @@ SINTER_NAMESPACE_END
 
 /// Names the members by which a class with constructors, private members or bases is taken apart:
 ///   class Linear { Tensor w, b; public: SINTER_FIELDS(w, b) ... };
-#define SINTER_FIELDS(...)                                                              \
-  template <class Visit>                                                                \
-  decltype(auto) sinter_fields(Visit&& visit) { return visit(__VA_ARGS__); }            \
-  template <class Visit>                                                                \
-  decltype(auto) sinter_fields(Visit&& visit) const { return visit(__VA_ARGS__); }      \
+#define SINTER_FIELDS(...)                            \
+  template <class Visit>                              \
+  decltype(auto) sinter_fields(Visit&& visit) {       \
+    return visit(__VA_ARGS__);                        \
+  }                                                   \
+  template <class Visit>                              \
+  decltype(auto) sinter_fields(Visit&& visit) const { \
+    return visit(__VA_ARGS__);                        \
+  }                                                   \
   static constexpr const char* sinter_field_names() { return #__VA_ARGS__; }

@@ -25,10 +25,11 @@ class Payload {
   virtual ~Payload() = default;
   /// Shown in the text of graphs.
   virtual std::string text() const = 0;
-  /// Does it do the same in every respect? Then either may stand for the other: equal nodes are merged, equal graphs share
-  /// a plan.
+  /// Does it do the same in every respect? Then either may stand for the other: equal nodes are merged, equal graphs
+  /// share a plan.
   virtual bool same_as(const Payload& other) const { return this == &other; }
-  /// May a second trace of the same program have made it? A lambda written in the traced function is another object each time.
+  /// May a second trace of the same program have made it? A lambda written in the traced function is another object
+  /// each time.
   virtual bool may_be_retrace_of(const Payload& other) const { return same_as(other); }
   /// Is it of this type, or derived from it? For payload_cast.
   virtual bool is_a(TypeKey) const { return false; }
@@ -41,21 +42,22 @@ const T* payload_cast(const Payload* payload) {
 }
 
 struct Attrs {
-  IntVector axes{};                // reduced axes, permutation, the axis of gather/concat/softmax, ...
-  Shape shape{};                   // target of reshape, expand, full, iota; starts of slice; low padding
-  Shape limits{};                  // ends of slice; high padding
-  IntVector steps{};               // of slice; window sizes, strides
-  double value = 0;                // eps, fill, a floating constant
-  std::int64_t integer = 0;        // number of an input, an integral constant
-  DType dtype = DType::f32;        // cast, full, iota
+  IntVector axes{};          // reduced axes, permutation, the axis of gather/concat/softmax, ...
+  Shape shape{};             // target of reshape, expand, full, iota; starts of slice; low padding
+  Shape limits{};            // ends of slice; high padding
+  IntVector steps{};         // of slice; window sizes, strides
+  double value = 0;          // eps, fill, a floating constant
+  std::int64_t integer = 0;  // number of an input, an integral constant
+  DType dtype = DType::f32;  // cast, full, iota
   bool has_dtype = false;
-  Device device{};                 // of what is made from nothing: full, iota, random numbers
+  Device device{};  // of what is made from nothing: full, iota, random numbers
   bool keepdim = false;
-  std::string text{};              // name of an input or of an effect
-  Ref<TensorImpl> constant{};      // data of a constant
-  std::vector<std::shared_ptr<const Graph>> bodies{};   // sub-graphs of cond, while_loop, region, ...; they share the symbols of their graph
+  std::string text{};          // name of an input or of an effect
+  Ref<TensorImpl> constant{};  // data of a constant
+  std::vector<std::shared_ptr<const Graph>>
+      bodies{};  // sub-graphs of cond, while_loop, region, ...; they share the symbols of their graph
   std::shared_ptr<const Payload> payload{};
-  std::vector<Type> types{};       // of results, where they do not follow from the operands
+  std::vector<Type> types{};  // of results, where they do not follow from the operands
 
   /// Same attributes; constants are the same when they are the same value object.
   friend bool identical(const Attrs& a, const Attrs& b);
@@ -66,7 +68,7 @@ bool identical(const Attrs& a, const Attrs& b);
 /// Attributes as records and nodes hold them: shared and never changed, so that a copy of a node costs one count.
 class SharedAttrs {
  public:
-  SharedAttrs() = default;   // all at their defaults
+  SharedAttrs() = default;  // all at their defaults
   SharedAttrs(Attrs&& attrs);
   SharedAttrs(const Attrs& attrs);
   const Attrs& operator*() const { return block_ ? block_->attrs : none(); }

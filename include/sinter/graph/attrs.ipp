@@ -1,11 +1,12 @@
-// Equality and hash of attributes. A field at its default takes no part, so that an op may gain a field without changing
-// the hashes of the others. Also the equality and hash of constants by content, which the graph's hash uses.
+// Equality and hash of attributes. A field at its default takes no part, so that an op may gain a field without
+// changing the hashes of the others. Also the equality and hash of constants by content, which the graph's hash uses.
 #pragma once
 
 #include <sinter/graph/attrs.hpp>
 
 #include <sinter/base/block_pool.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -19,7 +20,8 @@ namespace graph_detail {
 inline constexpr std::int64_t content_compared_elements = 1024;
 
 inline bool is_content_compared(const Type& type) {
-  return type.device == Device::cpu() && type.shape.is_static() && type.shape.numel().value() <= content_compared_elements;
+  return type.device == Device::cpu() && type.shape.is_static() &&
+         type.shape.numel().value() <= content_compared_elements;
 }
 
 /// Calls `visit(address)` for each element of a ready value, in row-major order.
@@ -33,7 +35,7 @@ void for_each_element(const TensorImpl& value, F&& visit) {
   for (std::int64_t i = 0; i < count; ++i) {
     visit(base + offset * size);
     for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-      const auto a = static_cast<std::size_t>(axis);
+      const auto a = as_index(axis);
       offset += value.strides[a];
       if (++index[a] < shape[axis].value()) break;
       offset -= value.strides[a] * index[a];
@@ -44,7 +46,7 @@ void for_each_element(const TensorImpl& value, F&& visit) {
 
 inline std::uint64_t element_bits(const void* address, std::int64_t size) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits, address, static_cast<std::size_t>(size));
+  std::memcpy(&bits, address, as_index(size));
   return bits;
 }
 
@@ -66,7 +68,8 @@ inline bool same_constant(const TensorImpl& a, const TensorImpl& b) {
 inline void hash_type(Hasher& hasher, const Type& type) {
   hasher.add(static_cast<std::uint64_t>(type.dtype) | static_cast<std::uint64_t>(type.device.kind) << 8 |
              static_cast<std::uint64_t>(type.device.index) << 16 | static_cast<std::uint64_t>(type.shape.rank()) << 24);
-  for (Dim dim : type.shape.dims()) dim.is_static() ? hasher.add(static_cast<std::uint64_t>(dim.value())) : hasher.add(dim.hash());
+  for (Dim dim : type.shape.dims())
+    dim.is_static() ? hasher.add(static_cast<std::uint64_t>(dim.value())) : hasher.add(dim.hash());
 }
 
 inline void hash_constant(Hasher& hasher, const TensorImpl& value) {
@@ -79,7 +82,8 @@ inline void hash_constant(Hasher& hasher, const TensorImpl& value) {
 inline void hash_dims(Hasher& hasher, std::uint64_t tag, const Shape& shape) {
   if (shape.rank() == 0) return;
   hasher.add(tag).add(static_cast<std::uint64_t>(shape.rank()));
-  for (Dim dim : shape.dims()) dim.is_static() ? hasher.add(static_cast<std::uint64_t>(dim.value())) : hasher.add(dim.hash());
+  for (Dim dim : shape.dims())
+    dim.is_static() ? hasher.add(static_cast<std::uint64_t>(dim.value())) : hasher.add(dim.hash());
 }
 
 inline void hash_integers(Hasher& hasher, std::uint64_t tag, const IntVector& items) {
@@ -93,16 +97,17 @@ inline bool same_payload(const Attrs& a, const Attrs& b) {
 }
 
 inline bool same_types(const Attrs& a, const Attrs& b) {
-  return std::equal(a.types.begin(), a.types.end(), b.types.begin(), b.types.end(), [](const Type& x, const Type& y) { return identical(x, y); });
+  return std::equal(a.types.begin(), a.types.end(), b.types.begin(), b.types.end(),
+                    [](const Type& x, const Type& y) { return identical(x, y); });
 }
 
-/// Equal in everything but the constant, the sub-graphs and the payload. Numbers compare by bits: -0 differs from 0, and NaN
-/// equals itself.
+/// Equal in everything but the constant, the sub-graphs and the payload. Numbers compare by bits: -0 differs from 0,
+/// and NaN equals itself.
 inline bool same_plain_fields(const Attrs& a, const Attrs& b) {
   return a.axes == b.axes && identical(a.shape, b.shape) && identical(a.limits, b.limits) && a.steps == b.steps &&
          std::bit_cast<std::uint64_t>(a.value) == std::bit_cast<std::uint64_t>(b.value) && a.integer == b.integer &&
-         a.has_dtype == b.has_dtype && (!a.has_dtype || a.dtype == b.dtype) && a.keepdim == b.keepdim && a.device == b.device && a.text == b.text &&
-         same_types(a, b);
+         a.has_dtype == b.has_dtype && (!a.has_dtype || a.dtype == b.dtype) && a.keepdim == b.keepdim &&
+         a.device == b.device && a.text == b.text && same_types(a, b);
 }
 
 inline bool same_but_constant(const Attrs& a, const Attrs& b) { return same_plain_fields(a, b) && same_payload(a, b); }
@@ -123,7 +128,8 @@ SINTER_DECL void Attrs::hash_into(Hasher& hasher) const {
   if (integer != 0) hasher.add(std::uint64_t{6}).add(static_cast<std::uint64_t>(integer));
   if (has_dtype) hasher.add(std::uint64_t{7}).add(static_cast<std::uint64_t>(dtype));
   if (keepdim) hasher.add(std::uint64_t{8});
-  if (device != Device::cpu()) hasher.add(std::uint64_t{11}).add(static_cast<std::uint64_t>(device.kind) << 8 | device.index);
+  if (device != Device::cpu())
+    hasher.add(std::uint64_t{11}).add(static_cast<std::uint64_t>(device.kind) << 8 | device.index);
   if (!text.empty()) hasher.add(std::uint64_t{9}).add(std::string_view(text));
   if (constant) {
     hasher.add(std::uint64_t{10});
@@ -138,7 +144,8 @@ SINTER_DECL const Attrs& SharedAttrs::none() {
   return *defaults;
 }
 SINTER_DECL SharedAttrs::SharedAttrs(const Attrs& attrs) : SharedAttrs(Attrs(attrs)) {}
-SINTER_DECL SharedAttrs::SharedAttrs(Attrs&& attrs) : block_(Ref<Block>::adopt(new (BlockPool<sizeof(Block)>::allocate()) Block(std::move(attrs)))) {}
+SINTER_DECL SharedAttrs::SharedAttrs(Attrs&& attrs)
+    : block_(Ref<Block>::adopt(new(BlockPool<sizeof(Block)>::allocate()) Block(std::move(attrs)))) {}
 SINTER_DECL void SharedAttrs::Block::destroy(Block* block) noexcept {
   block->~Block();
   BlockPool<sizeof(Block)>::release(block);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/graph/graph.hpp>
 
 #include <algorithm>
@@ -15,14 +16,25 @@ SINTER_DECL Node::Node() : attrs(*shared_) {}
 SINTER_DECL Node::Node(const Node& other) : Node(other, other.inputs) {}
 SINTER_DECL Node::Node(const Node& other, std::span<const Value> operands)
     : shared_(other.shared_), attrs(*shared_), op(other.op), inputs(operands), types(other.types), where(other.where) {}
-SINTER_DECL Node::Node(const OpInfo& op_info, std::span<const Value> operands, SharedAttrs attributes, TypeList result_types, Location location)
-    : shared_(std::move(attributes)), attrs(*shared_), op(&op_info), inputs(operands), types(std::move(result_types)), where(location) {}
+SINTER_DECL Node::Node(const OpInfo& op_info, std::span<const Value> operands, SharedAttrs attributes,
+                       TypeList result_types, Location location)
+    : shared_(std::move(attributes)),
+      attrs(*shared_),
+      op(&op_info),
+      inputs(operands),
+      types(std::move(result_types)),
+      where(location) {}
 SINTER_DECL Node::Node(Node&& other) noexcept
-    : shared_(std::move(other.shared_)), attrs(*shared_), op(other.op), inputs(std::move(other.inputs)), types(std::move(other.types)), where(other.where) {}
+    : shared_(std::move(other.shared_)),
+      attrs(*shared_),
+      op(other.op),
+      inputs(std::move(other.inputs)),
+      types(std::move(other.types)),
+      where(other.where) {}
 SINTER_DECL Node& Node::operator=(const Node& other) { return *this = Node(other); }
 SINTER_DECL Node& Node::operator=(Node&& other) noexcept {
   if (this == &other) return *this;
-  std::destroy_at(this);   // a reference is bound once
+  std::destroy_at(this);  // a reference is bound once
   return *std::construct_at(this, std::move(other));
 }
 SINTER_DECL Node::~Node() = default;
@@ -30,8 +42,11 @@ SINTER_DECL Node::~Node() = default;
 SINTER_DECL Graph::Graph() : nodes_(std::make_shared<std::vector<Node>>()) {}
 
 SINTER_DECL GraphBuilder::GraphBuilder(const Graph& like) { graph_.symbols_ = like.symbols_; }
-SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs, Location where) { return add_shared(op, inputs, std::move(attrs), where); }
-SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::initializer_list<Value> inputs, Attrs attrs, Location where) {
+SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs, Location where) {
+  return add_shared(op, inputs, std::move(attrs), where);
+}
+SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::initializer_list<Value> inputs, Attrs attrs,
+                                    Location where) {
   return add_shared(op, std::span<const Value>(inputs.begin(), inputs.size()), std::move(attrs), where);
 }
 SINTER_DECL void GraphBuilder::reserve(std::size_t nodes) { graph_.nodes_->reserve(nodes); }
@@ -61,7 +76,8 @@ inline void check_operand_dtypes(const OpInfo& op, std::span<const Type> in, Loc
   }
   for (std::size_t i = first + 1; i < in.size(); ++i)
     if (in[i].dtype != in[first].dtype)
-      throw DTypeError(op.name, "operands of a node have one dtype, but got " + in[first].text() + " and " + in[i].text(), where);
+      throw DTypeError(
+          op.name, "operands of a node have one dtype, but got " + in[first].text() + " and " + in[i].text(), where);
   if (first >= in.size()) return;
   const DType dtype = in[first].dtype;
   if (op.dtypes == DTypeRule::floating && !is_floating(dtype))
@@ -72,9 +88,11 @@ inline void check_operand_dtypes(const OpInfo& op, std::span<const Type> in, Loc
 
 /// Result types by the op's own rule.
 inline TypeList infer_types(const OpInfo& op, std::span<const Type> in, const Attrs& attrs, Location where) {
-  if (op.arity >= 0 && in.size() != static_cast<std::size_t>(op.arity))
-    throw InternalError(std::string(op.name) + " takes " + std::to_string(op.arity) + " operands, not " + std::to_string(in.size()));
-  if (op.kind == OpKind::leaf || op.infer == nullptr) throw InternalError(std::string(op.name) + " has no rule for its type");
+  if (op.arity >= 0 && in.size() != as_index(op.arity))
+    throw InternalError(std::string(op.name) + " takes " + std::to_string(op.arity) + " operands, not " +
+                        std::to_string(in.size()));
+  if (op.kind == OpKind::leaf || op.infer == nullptr)
+    throw InternalError(std::string(op.name) + " has no rule for its type");
   check_operand_dtypes(op, in, where);
   TypeList types;
   op.infer(InferArgs{in, attrs, op.name, where}, types);
@@ -100,18 +118,20 @@ SINTER_DECL Value GraphBuilder::constant(Ref<TensorImpl> data, Location where) {
   return add_typed(graph_detail::constant_op(), {}, std::move(attrs), std::move(types), where);
 }
 
-SINTER_DECL Value GraphBuilder::add_shared(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, Location where) {
+SINTER_DECL Value GraphBuilder::add_shared(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs,
+                                           Location where) {
   SmallVector<Type, 4> in;
   for (Value value : inputs) {
-    ensure(value.node >= 0 && static_cast<std::size_t>(value.node) < graph_.nodes_->size(), "an operand is not a value of this graph");
-    ensure(static_cast<std::size_t>(value.result) < graph_.node(value).types.size(), "an operand names a result that does not exist");
+    ensure(value.node >= 0 && as_index(value.node) < graph_.nodes_->size(), "an operand is not a value of this graph");
+    ensure(as_index(value.result) < graph_.node(value).types.size(), "an operand names a result that does not exist");
     in.push_back(graph_.type(value));
   }
   TypeList types = graph_detail::infer_types(op, in, *attrs, where);
   return add_typed(op, inputs, std::move(attrs), std::move(types), where);
 }
 
-SINTER_DECL Value GraphBuilder::add_typed(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, TypeList types, Location where) {
+SINTER_DECL Value GraphBuilder::add_typed(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs,
+                                          TypeList types, Location where) {
   graph_.nodes_->emplace_back(op, inputs, std::move(attrs), std::move(types), where);
   return {static_cast<std::int32_t>(graph_.nodes_->size()) - 1, 0};
 }
@@ -119,10 +139,11 @@ SINTER_DECL Value GraphBuilder::add_typed(const OpInfo& op, std::span<const Valu
 SINTER_DECL Value GraphBuilder::copy(const Node& source, std::span<const Value> inputs) {
   ensure(inputs.size() == source.inputs.size(), "a copied node needs as many operands as its original");
   const Value value{static_cast<std::int32_t>(graph_.nodes_->size()), 0};
-  for (Value input : inputs) ensure(input.node >= 0 && input.node < value.node, "an operand is not a value of this graph");
+  for (Value input : inputs)
+    ensure(input.node >= 0 && input.node < value.node, "an operand is not a value of this graph");
   const Node& node = graph_.nodes_->emplace_back(source, inputs);
-  if (node.op == &graph_detail::input_op()) {   // keeps its position
-    const auto position = static_cast<std::size_t>(node.attrs.integer);
+  if (node.op == &graph_detail::input_op()) {  // keeps its position
+    const auto position = as_index(node.attrs.integer);
     if (graph_.inputs_.size() <= position) graph_.inputs_.resize(position + 1);
     ensure(!graph_.inputs_[position], "an input was copied twice");
     graph_.inputs_[position] = value;
@@ -131,43 +152,47 @@ SINTER_DECL Value GraphBuilder::copy(const Node& source, std::span<const Value> 
 }
 
 SINTER_DECL void GraphBuilder::extend_call(std::int32_t id, std::shared_ptr<const Graph> body) {
-  Node& node = (*graph_.nodes_)[static_cast<std::size_t>(id)];
-  ensure(node.op->is_call && body->outputs().size() >= node.types.size(), "only a call can be extended, and only by more results");
-  for (std::size_t i = node.types.size(); i < body->outputs().size(); ++i) node.types.push_back(body->type(body->outputs()[i]));
+  Node& node = (*graph_.nodes_)[as_index(id)];
+  ensure(node.op->is_call && body->outputs().size() >= node.types.size(),
+         "only a call can be extended, and only by more results");
+  for (std::size_t i = node.types.size(); i < body->outputs().size(); ++i)
+    node.types.push_back(body->type(body->outputs()[i]));
   node.edit_attrs([&](Attrs& attrs) { attrs.bodies[0] = std::move(body); });
 }
 
 SINTER_DECL std::vector<Value> GraphBuilder::inline_graph(const Graph& graph, std::span<const Value> inputs) {
   ensure(inputs.size() == graph.inputs().size(), "an inlined graph needs all its inputs");
-  bool same_types = true;   // else inference runs again: the graph may be inlined at other extents
-  for (std::size_t i = 0; i < inputs.size(); ++i) same_types = same_types && identical(type(inputs[i]), graph.type(graph.inputs()[i]));
+  bool same_types = true;  // else inference runs again: the graph may be inlined at other extents
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    same_types = same_types && identical(type(inputs[i]), graph.type(graph.inputs()[i]));
   std::vector<std::int32_t> made(graph.nodes().size(), -1);
-  std::vector<std::int32_t> made_result(graph.nodes().size(), 0);   // an input stands for one result of its node
+  std::vector<std::int32_t> made_result(graph.nodes().size(), 0);  // an input stands for one result of its node
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
     if (node.op == &graph_detail::input_op()) {
-      const Value replacement = inputs[static_cast<std::size_t>(node.attrs.integer)];
-      made[id] = replacement.node, made_result[id] = replacement.result;
+      const Value replacement = inputs[as_index(node.attrs.integer)];
+      made[id] = replacement.node;
+      made_result[id] = replacement.result;
       continue;
     }
     Values operands;
     for (Value v : node.inputs) {
-      const auto from = static_cast<std::size_t>(v.node);
+      const auto from = as_index(v.node);
       operands.push_back({made[from], made_result[from] + v.result});
     }
     const bool copies = same_types || node.op->kind == OpKind::leaf || !node.attrs.bodies.empty();
     made[id] = (copies ? copy(node, operands) : add_shared(*node.op, operands, node.shared_attrs(), node.where)).node;
   }
   std::vector<Value> outputs;
-  for (Value v : graph.outputs()) outputs.push_back({made[static_cast<std::size_t>(v.node)], made_result[static_cast<std::size_t>(v.node)] + v.result});
+  for (Value v : graph.outputs()) outputs.push_back({made[as_index(v.node)], made_result[as_index(v.node)] + v.result});
   return outputs;
 }
 
 SINTER_DECL Graph GraphBuilder::finish(std::span<const Value> outputs) {
   for (Value value : graph_.inputs_) ensure(static_cast<bool>(value), "an input of the graph is missing");
   for (Value value : outputs)
-    ensure(value.node >= 0 && static_cast<std::size_t>(value.node) < graph_.nodes_->size() &&
-               static_cast<std::size_t>(value.result) < graph_.node(value).types.size(),
+    ensure(value.node >= 0 && as_index(value.node) < graph_.nodes_->size() &&
+               as_index(value.result) < graph_.node(value).types.size(),
            "an output is not a value of this graph");
   graph_.outputs_.assign(outputs.begin(), outputs.end());
   Graph done = std::move(graph_);
@@ -202,7 +227,9 @@ struct BodyChanges {
 };
 }  // namespace graph_detail
 
-SINTER_DECL Graph map_bodies(const Graph& graph, const std::function<std::shared_ptr<const Graph>(const std::shared_ptr<const Graph>&)>& change) {
+SINTER_DECL Graph
+map_bodies(const Graph& graph,
+           const std::function<std::shared_ptr<const Graph>(const std::shared_ptr<const Graph>&)>& change) {
   graph_detail::BodyChanges done;
   const auto body_for = [&](const std::shared_ptr<const Graph>& body) {
     for (const auto& [before, after] : done.bodies)
@@ -219,12 +246,14 @@ SINTER_DECL Graph map_bodies(const Graph& graph, const std::function<std::shared
     return done.attrs.emplace_back(attrs, std::move(changed)).second;
   };
   const auto& nodes = graph.nodes();
-  std::size_t first = 0;   // the first node that changes
-  while (first < nodes.size() && (nodes[first].attrs.bodies.empty() || &*attrs_for(nodes[first].shared_attrs()) == &nodes[first].attrs)) ++first;
+  std::size_t first = 0;  // the first node that changes
+  while (first < nodes.size() &&
+         (nodes[first].attrs.bodies.empty() || &*attrs_for(nodes[first].shared_attrs()) == &nodes[first].attrs))
+    ++first;
   if (first == nodes.size()) return graph;
   GraphBuilder builder(graph);
   builder.reserve(nodes.size());
-  for (const Node& node : nodes) {   // ids stay
+  for (const Node& node : nodes) {  // ids stay
     if (node.attrs.bodies.empty()) builder.copy(node, node.inputs);
     else builder.add_typed(*node.op, node.inputs, attrs_for(node.shared_attrs()), node.types, node.where);
   }
@@ -234,8 +263,8 @@ SINTER_DECL Graph map_bodies(const Graph& graph, const std::function<std::shared
 SINTER_DECL std::vector<std::int32_t> use_counts(const Graph& graph) {
   std::vector<std::int32_t> counts(graph.nodes().size(), 0);
   for (const Node& node : graph.nodes())
-    for (Value v : node.inputs) ++counts[static_cast<std::size_t>(v.node)];
-  for (Value v : graph.outputs()) ++counts[static_cast<std::size_t>(v.node)];
+    for (Value v : node.inputs) ++counts[as_index(v.node)];
+  for (Value v : graph.outputs()) ++counts[as_index(v.node)];
   return counts;
 }
 

@@ -1,6 +1,6 @@
-// EagerCall: a call of a C++ function that no trace sees into (jit::disable). The trace is cut there: the function runs on
-// values at each call, and what it gives are inputs of what follows. Also EagerSection: the Variables of the compiled call
-// in whose middle such a function runs. Knows nothing of the function's type, nor of trees.
+// EagerCall: a call of a C++ function that no trace sees into (jit::disable). The trace is cut there: the function runs
+// on values at each call, and what it gives are inputs of what follows. Also EagerSection: the Variables of the
+// compiled call in whose middle such a function runs. Knows nothing of the function's type, nor of trees.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -23,10 +23,11 @@ struct VariableSlot;
 
 /// What one run of such a function gave.
 struct EagerResults {
-  std::vector<Ref<TensorImpl>> values;   // tensors and numbers known at run time: ready and row-major, or stand-ins of a trace
-  std::vector<std::int64_t> fixed;       // C++ values and sizes in it, by their bits
-  std::shared_ptr<const void> object;    // the result as it was returned
-  bool is_opaque = false;                // it cannot be taken apart: compared as a whole
+  std::vector<Ref<TensorImpl>>
+      values;  // tensors and numbers known at run time: ready and row-major, or stand-ins of a trace
+  std::vector<std::int64_t> fixed;     // C++ values and sizes in it, by their bits
+  std::shared_ptr<const void> object;  // the result as it was returned
+  bool is_opaque = false;              // it cannot be taken apart: compared as a whole
 };
 
 /// A function with its arguments, of which the operands are known only at run time.
@@ -46,8 +47,8 @@ class EagerCall {
   /// Opaque results.
   virtual bool is_same_result(const void* a, const void* b) const = 0;
 
-  const Location where;         // of the call
-  const Location disabled_at;   // of the function
+  const Location where;        // of the call
+  const Location disabled_at;  // of the function
 };
 
 /// What the results of a call must be like for the code behind it: types whose extents may be symbolic, and C++ values.
@@ -55,20 +56,21 @@ struct EagerArrival {
   std::vector<Type> types;
   std::vector<std::uint8_t> is_weak;
   std::vector<std::int64_t> fixed;
-  std::shared_ptr<const void> object;   // of an opaque result
+  std::shared_ptr<const void> object;  // of an opaque result
 
   /// Describes `given`; an extent that is that of one of `known` in this call is taken to be it in all calls.
   static EagerArrival of(const EagerResults& given, std::span<const Dim> known, std::span<const std::int64_t> symbols);
   bool fits(const EagerCall& call, const EagerResults& given, std::span<const std::int64_t> symbols) const;
 };
 
-/// While it lives, a function runs on this thread in the middle of a compiled call. What the call assigns to Variables is
-/// written behind it, and what it reads was read in front: the function must neither read the ones nor assign the others.
+/// While it lives, a function runs on this thread in the middle of a compiled call. What the call assigns to Variables
+/// is written behind it, and what it reads was read in front: the function must neither read the ones nor assign the
+/// others.
 class [[nodiscard]] EagerSection {
  public:
   struct Use {
     const VariableSlot* slot = nullptr;
-    bool is_assigned = false;           // else only read
+    bool is_assigned = false;  // else only read
   };
   EagerSection(std::span<const Use> uses, const EagerCall& call) noexcept;
   ~EagerSection();

@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/hash.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/base/small_vector.hpp>
 #include <sinter/graph/attrs.hpp>
 #include <sinter/graph/op_info.hpp>
@@ -39,7 +40,8 @@ struct Node {
   Node(const Node& other);
   /// A copy with other operands.
   Node(const Node& other, std::span<const Value> operands);
-  Node(const OpInfo& op_info, std::span<const Value> operands, SharedAttrs attributes, TypeList result_types, Location location);
+  Node(const OpInfo& op_info, std::span<const Value> operands, SharedAttrs attributes, TypeList result_types,
+       Location location);
   Node(Node&& other) noexcept;
   Node& operator=(const Node& other);
   Node& operator=(Node&& other) noexcept;
@@ -57,13 +59,13 @@ struct Node {
   const Attrs& attrs;
   const OpInfo* op = nullptr;
   Values inputs;
-  TypeList types;                       // one per result
-  Location where;                       // the user's line
+  TypeList types;  // one per result
+  Location where;  // the user's line
 };
 
 /// What is known of a symbol: where a call finds it, and the value it had while tracing.
 struct SymbolInfo {
-  std::int32_t input = -1;              // graph input whose shape has it
+  std::int32_t input = -1;  // graph input whose shape has it
   std::int32_t axis = -1;
   std::int64_t hint = 0;
   std::int64_t min = 2, max = std::int64_t{1} << 60;
@@ -75,14 +77,14 @@ class Graph {
  public:
   Graph();
   const std::vector<Node>& nodes() const { return *nodes_; }
-  const Node& node(std::int32_t id) const { return (*nodes_)[static_cast<std::size_t>(id)]; }
+  const Node& node(std::int32_t id) const { return (*nodes_)[as_index(id)]; }
   const Node& node(Value v) const { return node(v.node); }
-  const Type& type(Value v) const { return node(v).types[static_cast<std::size_t>(v.result)]; }
+  const Type& type(Value v) const { return node(v).types[as_index(v.result)]; }
   std::span<const Value> inputs() const { return inputs_; }
   std::span<const Value> outputs() const { return outputs_; }
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
-  /// What an extent counts as where costs are weighed: symbols at their hints, or at `unknown_extent` where the graph knows
-  /// none, as in sub-graphs whose trace has not ended. No size is computed with it.
+  /// What an extent counts as where costs are weighed: symbols at their hints, or at `unknown_extent` where the graph
+  /// knows none, as in sub-graphs whose trace has not ended. No size is computed with it.
   std::int64_t estimate(Dim extent) const;
   std::int64_t estimate_elements(const Shape& shape) const;
   static constexpr std::int64_t unknown_extent = 64;
@@ -104,29 +106,32 @@ class Graph {
 
  private:
   friend class GraphBuilder;
-  std::shared_ptr<std::vector<Node>> nodes_;   // copies share them; only a builder writes
+  std::shared_ptr<std::vector<Node>> nodes_;  // copies share them; only a builder writes
   std::vector<Value> inputs_, outputs_;
   std::vector<SymbolInfo> symbols_;
 };
 
 bool structurally_equal(const Graph& a, const Graph& b);
-/// As structurally_equal, but functions of the user (payloads) need only be of one kind: the traced function may make them
-/// each time it runs. The second is the later trace. Nodes are compared without their operands.
+/// As structurally_equal, but functions of the user (payloads) need only be of one kind: the traced function may make
+/// them each time it runs. The second is the later trace. Nodes are compared without their operands.
 bool may_be_retrace(const Graph& a, const Graph& b);
 bool may_be_retrace(const Node& a, const Node& b);
 /// Either node may stand for the other, given equal operands.
 bool structurally_equal(const Node& a, const Node& b);
 
-/// Throws InternalError naming the node when something is inconsistent: order, arity, result types against the op's rule.
+/// Throws InternalError naming the node when something is inconsistent: order, arity, result types against the op's
+/// rule.
 void verify(const Graph& graph);
-/// Reads the text form. Throws UserError with line and column. Result types are inferred and compared with those written.
+/// Reads the text form. Throws UserError with line and column. Result types are inferred and compared with those
+/// written.
 Graph parse_graph(std::string_view text);
 /// Number of uses of each node's results, outputs included.
 std::vector<std::int32_t> use_counts(const Graph& graph);
 
-/// The graph with other sub-graphs: `change` gives the one to take a sub-graph's place, or the same. It is asked once for each,
-/// and nodes that share attributes still do. Where all stay, so does the graph.
-Graph map_bodies(const Graph& graph, const std::function<std::shared_ptr<const Graph>(const std::shared_ptr<const Graph>&)>& change);
+/// The graph with other sub-graphs: `change` gives the one to take a sub-graph's place, or the same. It is asked once
+/// for each, and nodes that share attributes still do. Where all stay, so does the graph.
+Graph map_bodies(const Graph& graph,
+                 const std::function<std::shared_ptr<const Graph>(const std::shared_ptr<const Graph>&)>& change);
 
 /// Builds a graph node by node, inferring types.
 class GraphBuilder {
@@ -147,7 +152,8 @@ class GraphBuilder {
   Value copy(const Node& node, std::span<const Value> inputs);
   /// Gives a call another body, which has the old one's outputs first and may have more behind them.
   void extend_call(std::int32_t node, std::shared_ptr<const Graph> body);
-  /// Inlines `graph` with its inputs replaced; gives its outputs. Types are inferred again where an input's type differs.
+  /// Inlines `graph` with its inputs replaced; gives its outputs. Types are inferred again where an input's type
+  /// differs.
   std::vector<Value> inline_graph(const Graph& graph, std::span<const Value> inputs);
 
   void reserve(std::size_t nodes);

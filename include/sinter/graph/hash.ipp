@@ -1,9 +1,10 @@
-// Canonical hash and equality of graphs. Nodes are numbered in the order in which a depth-first walk from the effects and
-// outputs leaves them, so that neither the order of unrelated nodes nor dead nodes matter; sharing does. Names of inputs,
-// locations, addresses and the hints of symbols take no part. Constants: by type and content up to 1024 elements; larger
-// ones by type in the hash, and by identity of the viewed memory in the equality.
+// Canonical hash and equality of graphs. Nodes are numbered in the order in which a depth-first walk from the effects
+// and outputs leaves them, so that neither the order of unrelated nodes nor dead nodes matter; sharing does. Names of
+// inputs, locations, addresses and the hints of symbols take no part. Constants: by type and content up to 1024
+// elements; larger ones by type in the hash, and by identity of the viewed memory in the equality.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/graph/attrs.ipp>
 #include <sinter/graph/builder.ipp>
 #include <sinter/graph/graph.hpp>
@@ -15,8 +16,8 @@ SINTER_NAMESPACE_BEGIN
 namespace graph_detail {
 
 struct CanonicalOrder {
-  std::vector<std::int32_t> order;    // node ids, operands first
-  std::vector<std::int32_t> number;   // place of a node in `order`, -1: dead
+  std::vector<std::int32_t> order;   // node ids, operands first
+  std::vector<std::int32_t> number;  // place of a node in `order`, -1: dead
 };
 
 inline CanonicalOrder canonical_order(const Graph& graph) {
@@ -29,19 +30,19 @@ inline CanonicalOrder canonical_order(const Graph& graph) {
   };
   std::vector<Visit> stack;
   auto walk = [&](std::int32_t root) {
-    if (result.number[static_cast<std::size_t>(root)] >= 0) return;
+    if (result.number[as_index(root)] >= 0) return;
     stack.push_back({root, 0});
     while (!stack.empty()) {
       const std::int32_t id = stack.back().node;
       const Values& inputs = graph.node(id).inputs;
       if (stack.back().next < inputs.size()) {
         const std::int32_t operand = inputs[stack.back().next++].node;
-        if (result.number[static_cast<std::size_t>(operand)] < 0) stack.push_back({operand, 0});
+        if (result.number[as_index(operand)] < 0) stack.push_back({operand, 0});
         continue;
       }
       stack.pop_back();
-      if (result.number[static_cast<std::size_t>(id)] >= 0) continue;
-      result.number[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(result.order.size());
+      if (result.number[as_index(id)] >= 0) continue;
+      result.number[as_index(id)] = static_cast<std::int32_t>(result.order.size());
       result.order.push_back(id);
     }
   };
@@ -54,25 +55,30 @@ inline CanonicalOrder canonical_order(const Graph& graph) {
 
 /// How far two graphs must agree.
 enum class Likeness : std::uint8_t {
-  same,      // either may stand for the other
-  retrace,   // two traces of one program
+  same,     // either may stand for the other
+  retrace,  // two traces of one program
 };
 bool graphs_alike(const Graph& a, const Graph& b, Likeness likeness);
 
 inline bool payloads_alike(const Attrs& a, const Attrs& b, Likeness likeness) {
-  return same_payload(a, b) || (likeness == Likeness::retrace && a.payload && b.payload && b.payload->may_be_retrace_of(*a.payload));
+  return same_payload(a, b) ||
+         (likeness == Likeness::retrace && a.payload && b.payload && b.payload->may_be_retrace_of(*a.payload));
 }
 
 inline bool same_node(const Node& a, const Node& b, Likeness likeness = Likeness::same) {
-  if (a.op != b.op || a.inputs.size() != b.inputs.size() || a.types.size() != b.types.size() || a.attrs.bodies.size() != b.attrs.bodies.size())
+  if (a.op != b.op || a.inputs.size() != b.inputs.size() || a.types.size() != b.types.size() ||
+      a.attrs.bodies.size() != b.attrs.bodies.size())
     return false;
   for (std::size_t i = 0; i < a.types.size(); ++i)
     if (!identical(a.types[i], b.types[i])) return false;
-  if (a.op == &input_op()) return a.attrs.integer == b.attrs.integer;   // not its name
-  if (!same_plain_fields(a.attrs, b.attrs) || !payloads_alike(a.attrs, b.attrs, likeness) || !a.attrs.constant != !b.attrs.constant) return false;
+  if (a.op == &input_op()) return a.attrs.integer == b.attrs.integer;  // not its name
+  if (!same_plain_fields(a.attrs, b.attrs) || !payloads_alike(a.attrs, b.attrs, likeness) ||
+      !a.attrs.constant != !b.attrs.constant)
+    return false;
   if (a.attrs.constant && !same_constant(*a.attrs.constant, *b.attrs.constant)) return false;
   for (std::size_t i = 0; i < a.attrs.bodies.size(); ++i)
-    if (a.attrs.bodies[i] != b.attrs.bodies[i] && !graphs_alike(*a.attrs.bodies[i], *b.attrs.bodies[i], likeness)) return false;
+    if (a.attrs.bodies[i] != b.attrs.bodies[i] && !graphs_alike(*a.attrs.bodies[i], *b.attrs.bodies[i], likeness))
+      return false;
   return true;
 }
 
@@ -87,12 +93,15 @@ SINTER_DECL Hash128 Graph::hash() const {
   const CanonicalOrder canonical = canonical_order(*this);
   Hasher hasher;
   auto add_value = [&](Value v) {
-    hasher.add(static_cast<std::uint64_t>(canonical.number[static_cast<std::size_t>(v.node)]) << 32 | static_cast<std::uint32_t>(v.result));
+    hasher.add(static_cast<std::uint64_t>(canonical.number[as_index(v.node)]) << 32 |
+               static_cast<std::uint32_t>(v.result));
   };
   hasher.add(std::uint64_t{inputs_.size()}).add(std::uint64_t{outputs_.size()}).add(std::uint64_t{symbols_.size()});
   for (std::int32_t id : canonical.order) {
     const Node& n = node(id);
-    hasher.add(n.op->name).add(std::uint64_t{n.inputs.size()} << 32 | std::uint64_t{n.types.size()} << 16 | std::uint64_t{n.attrs.bodies.size()});
+    hasher.add(n.op->name)
+        .add(std::uint64_t{n.inputs.size()} << 32 | std::uint64_t{n.types.size()} << 16 |
+             std::uint64_t{n.attrs.bodies.size()});
     for (Value v : n.inputs) add_value(v);
     for (const Type& t : n.types) hash_type(hasher, t);
     if (n.op == &input_op()) hasher.add(static_cast<std::uint64_t>(n.attrs.integer));
@@ -101,21 +110,25 @@ SINTER_DECL Hash128 Graph::hash() const {
   }
   for (Value v : outputs_) add_value(v);
   for (const SymbolInfo& s : symbols_)
-    for (std::int64_t field : {std::int64_t{s.input}, std::int64_t{s.axis}, s.min, s.max}) hasher.add(static_cast<std::uint64_t>(field));
+    for (std::int64_t field : {std::int64_t{s.input}, std::int64_t{s.axis}, s.min, s.max})
+      hasher.add(static_cast<std::uint64_t>(field));
   return hasher.finish();
 }
 
 namespace graph_detail {
-/// Alike node by node in the order they stand in, as traces of one function mostly are: no other order need be looked for.
+/// Alike node by node in the order they stand in, as traces of one function mostly are: no other order need be looked
+/// for.
 inline bool alike_in_order(const Graph& a, const Graph& b, Likeness likeness) {
-  if (a.nodes().size() != b.nodes().size() || !std::equal(a.outputs().begin(), a.outputs().end(), b.outputs().begin())) return false;
+  if (a.nodes().size() != b.nodes().size() || !std::equal(a.outputs().begin(), a.outputs().end(), b.outputs().begin()))
+    return false;
   for (std::size_t i = 0; i < a.nodes().size(); ++i)
     if (a.nodes()[i].inputs != b.nodes()[i].inputs || !same_node(a.nodes()[i], b.nodes()[i], likeness)) return false;
   return true;
 }
 
 inline bool graphs_alike(const Graph& a, const Graph& b, Likeness likeness) {
-  if (a.inputs().size() != b.inputs().size() || a.outputs().size() != b.outputs().size() || a.symbols().size() != b.symbols().size())
+  if (a.inputs().size() != b.inputs().size() || a.outputs().size() != b.outputs().size() ||
+      a.symbols().size() != b.symbols().size())
     return false;
   for (std::size_t i = 0; i < a.symbols().size(); ++i)
     if (!same_symbol(a.symbols()[i], b.symbols()[i])) return false;
@@ -123,7 +136,7 @@ inline bool graphs_alike(const Graph& a, const Graph& b, Likeness likeness) {
   const CanonicalOrder left = canonical_order(a), right = canonical_order(b);
   if (left.order.size() != right.order.size()) return false;
   auto same_value = [&](Value x, Value y) {
-    return x.result == y.result && left.number[static_cast<std::size_t>(x.node)] == right.number[static_cast<std::size_t>(y.node)];
+    return x.result == y.result && left.number[as_index(x.node)] == right.number[as_index(y.node)];
   };
   for (std::size_t i = 0; i < left.order.size(); ++i) {
     const Node &x = a.node(left.order[i]), &y = b.node(right.order[i]);
@@ -137,9 +150,15 @@ inline bool graphs_alike(const Graph& a, const Graph& b, Likeness likeness) {
 }
 }  // namespace graph_detail
 
-SINTER_DECL bool structurally_equal(const Graph& a, const Graph& b) { return graph_detail::graphs_alike(a, b, graph_detail::Likeness::same); }
+SINTER_DECL bool structurally_equal(const Graph& a, const Graph& b) {
+  return graph_detail::graphs_alike(a, b, graph_detail::Likeness::same);
+}
 SINTER_DECL bool structurally_equal(const Node& a, const Node& b) { return graph_detail::same_node(a, b); }
-SINTER_DECL bool may_be_retrace(const Graph& a, const Graph& b) { return graph_detail::graphs_alike(a, b, graph_detail::Likeness::retrace); }
-SINTER_DECL bool may_be_retrace(const Node& a, const Node& b) { return graph_detail::same_node(a, b, graph_detail::Likeness::retrace); }
+SINTER_DECL bool may_be_retrace(const Graph& a, const Graph& b) {
+  return graph_detail::graphs_alike(a, b, graph_detail::Likeness::retrace);
+}
+SINTER_DECL bool may_be_retrace(const Node& a, const Node& b) {
+  return graph_detail::same_node(a, b, graph_detail::Likeness::retrace);
+}
 
 SINTER_NAMESPACE_END

@@ -1,10 +1,11 @@
 // What a node sees that runs on the host between kernels: its operands and results in memory, its attributes, and its
-// sub-graphs as things to call. Ops with `run_on_host` (control flow, effects, custom ops) are written against this; the
-// runtime provides it. Must not know plans or back ends.
+// sub-graphs as things to call. Ops with `run_on_host` (control flow, effects, custom ops) are written against this;
+// the runtime provides it. Must not know plans or back ends.
 #pragma once
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/tensor/dtype.hpp>
 #include <sinter/tensor/shape.hpp>
 
@@ -20,13 +21,15 @@ struct Attrs;
 /// One operand or result in memory, row-major without gaps.
 struct HostView {
   DType dtype = DType::f32;
-  Shape shape;                  // all extents known
+  Shape shape;  // all extents known
   std::int64_t numel = 0;
   void* data = nullptr;
 
-  std::size_t bytes() const { return static_cast<std::size_t>(numel * size_of(dtype)); }
+  std::size_t bytes() const { return as_index(numel * size_of(dtype)); }
   template <class T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
 };
 
 /// One run of a node. Operands must not be written. May throw; results are then unspecified.
@@ -39,7 +42,7 @@ class HostCall {
 
   std::span<const HostView> in, out;
   const Attrs& attrs;
-  Location where;   // the user's line
+  Location where;  // the user's line
 
   /// Runs sub-graph number `body`. Inputs and outputs are addresses of row-major values of the types that the sub-graph
   /// states; outputs must not overlap inputs or each other.
@@ -50,8 +53,8 @@ class HostCall {
   /// `slot` from 0 up. Its content is unspecified at each call.
   virtual void* scratch(std::size_t slot, std::size_t bytes) = 0;
 
-  // Of an op that runs sub-graphs on a device, operands and results are addresses there. Such an op touches values by these
-  // alone; for every other op they are in the memory of the host.
+  // Of an op that runs sub-graphs on a device, operands and results are addresses there. Such an op touches values by
+  // these alone; for every other op they are in the memory of the host.
   /// Memory for values that sub-graphs read and write, as `scratch`.
   virtual void* place(std::size_t slot, std::size_t bytes) { return scratch(slot, bytes); }
   /// Behind what sub-graphs called so far write, and before what those called later read.

@@ -1,5 +1,5 @@
-// A graph with symbols and the graphs that it stands for: equal but for extents, which are what its expressions give. For
-// caches that keep one plan for many sizes. Extents are those of types and of the attributes that hold shapes.
+// A graph with symbols and the graphs that it stands for: equal but for extents, which are what its expressions give.
+// For caches that keep one plan for many sizes. Extents are those of types and of the attributes that hold shapes.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -11,8 +11,8 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Equal for graphs that differ in extents only, where extents of inputs that are 0 or 1 are the same ones: those are told
-/// apart by many operations. Nodes count in the order in which they stand.
+/// Equal for graphs that differ in extents only, where extents of inputs that are 0 or 1 are the same ones: those are
+/// told apart by many operations. Nodes count in the order in which they stand.
 Hash128 hash_without_extents(const Graph& graph);
 /// Are the two equal, node by node, but for extents? Never where there are sub-graphs.
 bool differ_in_extents_only(const Graph& a, const Graph& b);

@@ -31,7 +31,7 @@ template <class Same>
 bool same_node_by(const Node& a, const Node& b, Same&& same) {
   if (a.op != b.op || a.inputs != b.inputs) return false;
   if (!same_types_by({a.types.data(), a.types.size()}, {b.types.data(), b.types.size()}, same)) return false;
-  if (a.op == &input_op()) return a.attrs.integer == b.attrs.integer;   // not its name
+  if (a.op == &input_op()) return a.attrs.integer == b.attrs.integer;  // not its name
   const Attrs &x = a.attrs, &y = b.attrs;
   if (&x == &y) return x.bodies.empty();
   return x.bodies.empty() && y.bodies.empty() && x.axes == y.axes && x.steps == y.steps &&

@@ -1,9 +1,10 @@
-// Reads the words of the text form: names, numbers, marks, strings, with line and column for errors. `#` starts a comment.
-// Knows nothing of graphs. Every fault of the text is a UserError.
+// Reads the words of the text form: names, numbers, marks, strings, with line and column for errors. `#` starts a
+// comment. Knows nothing of graphs. Every fault of the text is a UserError.
 #pragma once
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 
 #include <charconv>
 #include <cstdint>
@@ -63,11 +64,12 @@ class Lexer {
     std::int64_t value = 0;
     const char* begin = text_.data() + at_;
     const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-    const std::int64_t lowest = limit == std::numeric_limits<std::int64_t>::max() ? std::numeric_limits<std::int64_t>::min() : -limit;
+    const std::int64_t lowest =
+        limit == std::numeric_limits<std::int64_t>::max() ? std::numeric_limits<std::int64_t>::min() : -limit;
     if (error == std::errc::result_out_of_range || (error == std::errc() && (value > limit || value < lowest)))
       fail("the number is out of range");
     if (error != std::errc()) fail("expected a whole number");
-    advance(static_cast<std::size_t>(end - begin));
+    advance(as_index(end - begin));
     return value;
   }
   double real() {
@@ -76,14 +78,14 @@ class Lexer {
     const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
     if (error == std::errc::result_out_of_range) fail("the number is out of range");
     if (error != std::errc()) fail("expected a number");
-    advance(static_cast<std::size_t>(end - begin));
+    advance(as_index(end - begin));
     return value;
   }
   /// Whether the number ahead is written as a floating one.
   bool number_is_real() const {
     for (std::size_t i = at_ + (peek() == '-'); i < text_.size(); ++i) {
       if (is_digit(text_[i])) continue;
-      return text_[i] == '.' || is_name_start(text_[i]);   // 1.5, 1e3, inf, nan
+      return text_[i] == '.' || is_name_start(text_[i]);  // 1.5, 1e3, inf, nan
     }
     return false;
   }
@@ -106,7 +108,10 @@ class Lexer {
     std::size_t line = 1, column = 1;
     for (std::size_t i = 0; i < position && i < text_.size(); ++i) {
       ++column;
-      if (text_[i] == '\n') ++line, column = 1;
+      if (text_[i] == '\n') {
+        ++line;
+        column = 1;
+      }
     }
     throw UserError("parse_graph", "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + what);
   }

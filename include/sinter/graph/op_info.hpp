@@ -26,24 +26,25 @@ using ValList = SmallVector<Val, 4>;
 using BatchedList = SmallVector<Batched, 4>;
 
 enum class OpKind : std::uint8_t {
-  leaf,          // input, constant
-  elementwise,   // NumPy broadcasting; has `lower`
-  reduction,     // has `prim` (the reduction primitive); attrs.axes, attrs.keepdim
-  view,          // moves no data where strides allow: reshape, permute, expand, slice, windows
-  structured,    // known to the kernel layer by its own rule: matmul, take, scatter_add, update_slice, iota, full, ...
-  composite,     // has `decompose`
-  effect,        // must not be removed, duplicated or reordered: its last operand and its last result are tokens (see record_effect)
+  leaf,         // input, constant
+  elementwise,  // NumPy broadcasting; has `lower`
+  reduction,    // has `prim` (the reduction primitive); attrs.axes, attrs.keepdim
+  view,         // moves no data where strides allow: reshape, permute, expand, slice, windows
+  structured,   // known to the kernel layer by its own rule: matmul, take, scatter_add, update_slice, iota, full, ...
+  composite,    // has `decompose`
+  // must not be removed, duplicated or reordered: its last operand and its last result are tokens (see record_effect)
+  effect,
 };
 
 /// How the result dtype of an elementwise op follows from its operands.
 enum class DTypeRule : std::uint8_t {
-  promote,       // PyTorch's promotion
-  compare,       // operands promoted, result bool
-  floating,      // promoted; integers and bool become f32
-  logical,       // operands promoted and result the same, but floats are refused
-  select,        // first operand bool; the others promoted
-  attribute,     // attrs.dtype
-  first,         // that of the first operand
+  promote,    // PyTorch's promotion
+  compare,    // operands promoted, result bool
+  floating,   // promoted; integers and bool become f32
+  logical,    // operands promoted and result the same, but floats are refused
+  select,     // first operand bool; the others promoted
+  attribute,  // attrs.dtype
+  first,      // that of the first operand
 };
 
 struct InferArgs {
@@ -53,8 +54,8 @@ struct InferArgs {
   Location where;
 };
 
-/// A node whose unused results and operands are to go. `used[r]` says whether anybody reads result r; the rule changes the
-/// node's operands, sub-graphs, attributes and types, and lists the results that stay.
+/// A node whose unused results and operands are to go. `used[r]` says whether anybody reads result r; the rule changes
+/// the node's operands, sub-graphs, attributes and types, and lists the results that stay.
 struct PruneArgs {
   Node& node;
   std::span<const std::uint8_t> used;
@@ -63,16 +64,16 @@ struct PruneArgs {
 
 struct OpInfo {
   std::string_view name;
-  int arity = 1;                                  // -1: any number of operands
+  int arity = 1;  // -1: any number of operands
   OpKind kind = OpKind::elementwise;
   DTypeRule dtypes = DTypeRule::promote;
-  std::uint8_t reduction = 0;                     // reductions: the Prim
-  bool is_call = false;                           // attrs.bodies[0] is run on the operands: see through it
-  bool is_cheap = true;                           // elementwise: recomputing it costs less than a round trip to memory
-  bool takes_bool = true;                         // elementwise: has a meaning where all operands are bool
+  std::uint8_t reduction = 0;  // reductions: the Prim
+  bool is_call = false;        // attrs.bodies[0] is run on the operands: see through it
+  bool is_cheap = true;        // elementwise: recomputing it costs less than a round trip to memory
+  bool takes_bool = true;      // elementwise: has a meaning where all operands are bool
 
-  bool is_random = false;                         // draws numbers: under vmap each example has its own
-  bool is_transfer = false;                       // the result lies on attrs.device, wherever the operand does
+  bool is_random = false;    // draws numbers: under vmap each example has its own
+  bool is_transfer = false;  // the result lies on attrs.device, wherever the operand does
 
   // Filled in by describe<Op>() from the op's struct.
   void (*infer)(const InferArgs& args, TypeList& out) = nullptr;
@@ -80,8 +81,9 @@ struct OpInfo {
   void (*vjp)(const VjpArgs& args, ValList& grads) = nullptr;
   Val (*decompose)(const DecomposeArgs& args) = nullptr;
   void (*batch)(const BatchArgs& args, BatchedList& results) = nullptr;
-  void (*run_on_host)(HostCall& call) = nullptr;   // between kernels; structured ops and effects that no kernel expresses
-  void (*refuse)(Location where) = nullptr;        // throws: the op only stands for something until a derivative is finished
+  void (*run_on_host)(HostCall& call) =
+      nullptr;                               // between kernels; structured ops and effects that no kernel expresses
+  void (*refuse)(Location where) = nullptr;  // throws: the op only stands for something until a derivative is finished
   void (*prune)(const PruneArgs& args) = nullptr;  // ops with sub-graphs
 };
 

@@ -1,9 +1,10 @@
 // Reads the text form. Besides what Graph::text() writes it takes, for the sake of tests and bug reports: labels of any
-// name, nodes without a written type, operands that are calls or numbers themselves (`mul(exp(%0), 2)`; a number takes the
-// dtype of the first operand that is none), `;` between nodes and `#` comments. Never trusts the text: every fault in it
-// is a UserError that names line and column, whatever the depth of nesting or the size of its numbers.
+// name, nodes without a written type, operands that are calls or numbers themselves (`mul(exp(%0), 2)`; a number takes
+// the dtype of the first operand that is none), `;` between nodes and `#` comments. Never trusts the text: every fault
+// in it is a UserError that names line and column, whatever the depth of nesting or the size of its numbers.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/graph/attrs.ipp>
 #include <sinter/graph/builder.ipp>
 #include <sinter/graph/graph.hpp>
@@ -60,8 +61,8 @@ class GraphParser {
  private:
   struct Operand {
     Value value;           // none: a number
-    bool is_real = false;       // a number that is not whole, or beyond i64
-    double real = 0;            // of whole numbers too: -0 is a floating number, and no integer
+    bool is_real = false;  // a number that is not whole, or beyond i64
+    double real = 0;       // of whole numbers too: -0 is a floating number, and no integer
     std::int64_t integer = 0;
   };
 
@@ -80,14 +81,15 @@ class GraphParser {
     return lexer_.word("a label after '%'");
   }
   void define(std::string_view name, std::int32_t node, std::size_t position) {
-    if (!labels_.emplace(std::string(name), node).second) lexer_.fail_at(position, "%" + std::string(name) + " is defined twice");
+    if (!labels_.emplace(std::string(name), node).second)
+      lexer_.fail_at(position, "%" + std::string(name) + " is defined twice");
   }
 
   DType dtype() {
     const std::size_t position = lexer_.position();
     const std::string_view found = lexer_.word("a dtype");
     for (int i = 0; i < dtype_count; ++i)
-      if (dtype_rows[static_cast<std::size_t>(i)].name == found) return static_cast<DType>(i);
+      if (dtype_rows[as_index(i)].name == found) return static_cast<DType>(i);
     lexer_.fail_at(position, "'" + std::string(found) + "' is no dtype");
   }
 
@@ -191,9 +193,7 @@ class GraphParser {
     Lexer lexer(text);
     try {
       GraphParser(lexer, depth_).dim();
-    } catch (const UserError&) {
-      lexer_.fail_at(position, "the extent " + text + " is too large");
-    }
+    } catch (const UserError&) { lexer_.fail_at(position, "the extent " + text + " is too large"); }
   }
 
   SymbolId symbol_id() {
@@ -201,10 +201,12 @@ class GraphParser {
     const std::string_view word = lexer_.word("a symbol");
     std::int64_t id = -1;
     const auto [end, error] = std::from_chars(word.data() + 1, word.data() + word.size(), id);
-    if (word[0] != 's' || error != std::errc() || end != word.data() + word.size() || id < 0 || id > largest_text_symbol)
-      lexer_.fail_at(position, "'" + std::string(word) + "' is no symbol; symbols are s0 to s" + std::to_string(largest_text_symbol));
+    if (word[0] != 's' || error != std::errc() || end != word.data() + word.size() || id < 0 ||
+        id > largest_text_symbol)
+      lexer_.fail_at(position, "'" + std::string(word) + "' is no symbol; symbols are s0 to s" +
+                                   std::to_string(largest_text_symbol));
     auto& symbols = builder_.symbols();
-    if (symbols.size() <= static_cast<std::size_t>(id)) symbols.resize(static_cast<std::size_t>(id) + 1);
+    if (symbols.size() <= as_index(id)) symbols.resize(as_index(id) + 1);
     return static_cast<SymbolId>(id);
   }
 
@@ -220,9 +222,13 @@ class GraphParser {
       const std::string_view field = lexer_.word("a field of the symbol");
       lexer_.expect('=');
       const std::int64_t value = lexer_.integer(std::numeric_limits<std::int64_t>::max());
-      if (field == "input") info.input = static_cast<std::int32_t>(value), stated_[id] |= 1;
-      else if (field == "axis") info.axis = static_cast<std::int32_t>(value), stated_[id] |= 2;
-      else if (field == "hint") info.hint = value;
+      if (field == "input") {
+        info.input = static_cast<std::int32_t>(value);
+        stated_[id] |= 1;
+      } else if (field == "axis") {
+        info.axis = static_cast<std::int32_t>(value);
+        stated_[id] |= 2;
+      } else if (field == "hint") info.hint = value;
       else if (field == "min") info.min = value;
       else if (field == "max") info.max = value;
       else lexer_.fail_at(position, "a symbol has no field '" + std::string(field) + "'");
@@ -240,8 +246,8 @@ class GraphParser {
       const Shape& shape = graph.type(graph.inputs()[i]).shape;
       for (int axis = 0; axis < shape.rank(); ++axis) {
         const std::int64_t id = shape[axis].as_symbol();
-        if (id < 0 || is_found[static_cast<std::size_t>(id)]) continue;
-        const auto s = static_cast<std::size_t>(id);
+        if (id < 0 || is_found[as_index(id)]) continue;
+        const auto s = as_index(id);
         is_found[s] = true;
         if ((stated_[s] & 1) == 0) symbols[s].input = static_cast<std::int32_t>(i);
         if ((stated_[s] & 2) == 0) symbols[s].axis = axis;
@@ -275,8 +281,10 @@ class GraphParser {
     else if (field == "steps") attrs.steps = integers();
     else if (field == "value") attrs.value = lexer_.real();
     else if (field == "integer") attrs.integer = lexer_.integer(std::numeric_limits<std::int64_t>::max());
-    else if (field == "dtype") attrs.dtype = dtype(), attrs.has_dtype = true;
-    else if (field == "device") attrs.device = device();
+    else if (field == "dtype") {
+      attrs.dtype = dtype();
+      attrs.has_dtype = true;
+    } else if (field == "device") attrs.device = device();
     else if (field == "text") attrs.text = lexer_.string();
     else if (field == "data") data();
     else lexer_.fail_at(position, "there is no attribute '" + std::string(field) + "'");
@@ -300,8 +308,10 @@ class GraphParser {
     if (lexer_.accept(']')) return;
     do {
       Operand element;
-      if (lexer_.accept_word("true")) element.integer = 1, element.real = 1;
-      else if (!lexer_.accept_word("false")) element = number();
+      if (lexer_.accept_word("true")) {
+        element.integer = 1;
+        element.real = 1;
+      } else if (!lexer_.accept_word("false")) element = number();
       data_.push_back(element);
     } while (lexer_.accept(','));
     lexer_.expect(']');
@@ -312,17 +322,19 @@ class GraphParser {
     if (!type.shape.is_static() || type.shape.numel().value() != static_cast<std::int64_t>(data_.size()))
       lexer_.fail_at(position, type.text() + " does not have " + std::to_string(data_.size()) + " elements");
     if (type.device != Device::cpu()) lexer_.fail_at(position, "a constant of a text is on the CPU");
-    auto storage = Storage::allocate(data_.size() * static_cast<std::size_t>(size_of(type.dtype)));
+    auto storage = Storage::allocate(data_.size() * as_index(size_of(type.dtype)));
     auto* bytes = static_cast<char*>(storage->data());
     for (const Operand& element : data_)
       visit_dtype(type.dtype, [&](auto zero) {
         using T = decltype(zero);
-        if (element.is_real && !std::is_floating_point_v<T>) lexer_.fail_at(position, "an element of " + type.text() + " is not whole");
+        if (element.is_real && !std::is_floating_point_v<T>)
+          lexer_.fail_at(position, "an element of " + type.text() + " is not whole");
         T value;
         if constexpr (std::is_floating_point_v<T>) value = static_cast<T>(element.real);
         else value = static_cast<T>(element.integer);
         if constexpr (std::is_same_v<T, std::int32_t>)
-          if (value != element.integer) lexer_.fail_at(position, std::to_string(element.integer) + " is out of the range of i32");
+          if (value != element.integer)
+            lexer_.fail_at(position, std::to_string(element.integer) + " is out of the range of i32");
         std::memcpy(bytes, &value, sizeof value);
         bytes += sizeof value;
       });
@@ -365,7 +377,8 @@ class GraphParser {
     Nesting nesting(*this);
     if (lexer_.peek() != '%') {
       const std::string_view word = lexer_.peek_word();
-      if (lexer_.peek() == '-' || word == "inf" || word == "nan" || (!word.empty() && Lexer::is_digit(word[0]))) return number();
+      if (lexer_.peek() == '-' || word == "inf" || word == "nan" || (!word.empty() && Lexer::is_digit(word[0])))
+        return number();
       Operand out;
       out.value = call({});
       return out;
@@ -378,7 +391,7 @@ class GraphParser {
     out.value = {found->second, 0};
     const std::size_t results = builder_.node(out.value).types.size();
     if (lexer_.accept('.')) out.value.result = static_cast<std::int32_t>(lexer_.integer(1 << 20));
-    if (out.value.result < 0 || static_cast<std::size_t>(out.value.result) >= results)
+    if (out.value.result < 0 || as_index(out.value.result) >= results)
       lexer_.fail_at(position, "%" + std::string(name) + " has no result " + std::to_string(out.value.result));
     return out;
   }
@@ -388,13 +401,15 @@ class GraphParser {
     Attrs attrs;
     attrs.has_dtype = true;
     attrs.dtype = number.is_real ? DType::f32 : DType::i64;
-    for (auto it = operands.rbegin(); it != operands.rend(); ++it)   // not the condition of a select: the last one decides
+    for (auto it = operands.rbegin(); it != operands.rend();
+         ++it)  // not the condition of a select: the last one decides
       if (it->value) {
         attrs.dtype = builder_.type(it->value).dtype;
         break;
       }
     if (is_floating(attrs.dtype)) attrs.value = number.real;
-    else if (number.is_real) lexer_.fail_at(position, "a floating number among operands of dtype " + std::string(name_of(attrs.dtype)));
+    else if (number.is_real)
+      lexer_.fail_at(position, "a floating number among operands of dtype " + std::string(name_of(attrs.dtype)));
     else attrs.integer = number.integer;
     const OpInfo* full = find_op("full");
     ensure(full != nullptr, "the op full is not registered");
@@ -421,28 +436,33 @@ class GraphParser {
     }
     if (lexer_.accept_word("like")) attrs.bodies = builder_.node(operand().value).attrs.bodies;
     if (op == &constant_op()) {
-      if (written.size() != 1 || !operands.empty()) lexer_.fail_at(position, "a constant needs its type and takes no operands");
+      if (written.size() != 1 || !operands.empty())
+        lexer_.fail_at(position, "a constant needs its type and takes no operands");
       return builder_.constant(constant_of(written[0], position));
     }
-    if (op->kind == OpKind::leaf) lexer_.fail_at(position, "'" + std::string(op_name) + "' stands only in the head of a graph");
-    if (op->arity >= 0 && operands.size() != static_cast<std::size_t>(op->arity))
-      lexer_.fail_at(position, std::string(op_name) + " takes " + std::to_string(op->arity) + " operands, not " + std::to_string(operands.size()));
+    if (op->kind == OpKind::leaf)
+      lexer_.fail_at(position, "'" + std::string(op_name) + "' stands only in the head of a graph");
+    if (op->arity >= 0 && operands.size() != as_index(op->arity))
+      lexer_.fail_at(position, std::string(op_name) + " takes " + std::to_string(op->arity) + " operands, not " +
+                                   std::to_string(operands.size()));
     return add(*op, operands, std::move(attrs), written, position);
   }
 
-  Value add(const OpInfo& op, std::span<const Operand> operands, Attrs attrs, const TypeList& written, std::size_t position) {
+  Value add(const OpInfo& op, std::span<const Operand> operands, Attrs attrs, const TypeList& written,
+            std::size_t position) {
     Value made;
     try {
       std::vector<Value> inputs;
       for (const Operand& o : operands) inputs.push_back(o.value ? o.value : literal(o, operands, position));
       made = builder_.add(op, inputs, std::move(attrs));
-    } catch (const Error& error) {   // also an InternalError: here it is the text that breaks an op's invariant
+    } catch (const Error& error) {  // also an InternalError: here it is the text that breaks an op's invariant
       lexer_.fail_at(position, error.what());
     }
     const TypeList& types = builder_.node(made).types;
     for (const Type& type : types)
       for (Dim extent : type.shape.dims()) check_extent(extent, position);
-    if (!written.empty() && written.size() != types.size()) lexer_.fail_at(position, "the node has " + std::to_string(types.size()) + " results");
+    if (!written.empty() && written.size() != types.size())
+      lexer_.fail_at(position, "the node has " + std::to_string(types.size()) + " results");
     for (std::size_t r = 0; r < written.size(); ++r)
       if (!identical(written[r], types[r]))
         lexer_.fail_at(position, "the type is " + types[r].text() + ", not " + written[r].text());
@@ -453,7 +473,7 @@ class GraphParser {
   int depth_;
   GraphBuilder builder_;
   std::unordered_map<std::string, std::int32_t> labels_;
-  std::vector<std::uint8_t> stated_;   // per symbol: bit 0 input given, bit 1 axis given
+  std::vector<std::uint8_t> stated_;  // per symbol: bit 0 input given, bit 1 axis given
   std::vector<Operand> data_;
   bool has_data_ = false;
 };

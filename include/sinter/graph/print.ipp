@@ -1,6 +1,7 @@
-// The text form of a graph, as parse_graph reads it. Nodes keep their numbers, so that a text can be held against a dump of
-// the same graph; inputs stand in the head, wherever they are among the nodes. What has its default value is not written.
-// Constants of up to 1024 elements carry their data; of larger ones only the type is written, and such a text does not parse.
+// The text form of a graph, as parse_graph reads it. Nodes keep their numbers, so that a text can be held against a
+// dump of the same graph; inputs stand in the head, wherever they are among the nodes. What has its default value is
+// not written. Constants of up to 1024 elements carry their data; of larger ones only the type is written, and such a
+// text does not parse.
 #pragma once
 
 #include <sinter/graph/attrs.ipp>
@@ -56,7 +57,8 @@ inline std::string data_text(const TensorImpl& value) {
   return out + "]";
 }
 
-/// " {axes=[1], keepdim}", or "" when all attributes have their defaults. The number of an input is its place in the head.
+/// " {axes=[1], keepdim}", or "" when all attributes have their defaults. The number of an input is its place in the
+/// head.
 inline std::string attrs_text(const Attrs& attrs, bool is_input) {
   auto dim_text = [](Dim dim) { return dim.text(); };
   auto integer_text = [](std::int64_t i) { return std::to_string(i); };
@@ -85,14 +87,16 @@ inline std::string value_text(const Graph& graph, Value v) {
 
 inline std::string node_text(const Graph& graph, std::size_t id, const std::string& indent);
 
-/// Writes what the parser could not find by itself: it takes the first axis that is exactly the symbol, and default bounds.
+/// Writes what the parser could not find by itself: it takes the first axis that is exactly the symbol, and default
+/// bounds.
 inline std::string symbol_text(const Graph& graph, std::size_t id, const std::string& indent) {
   const SymbolInfo& symbol = graph.symbols()[id];
   SymbolInfo found;
   for (std::size_t i = 0; i < graph.inputs().size() && found.input < 0; ++i) {
     const Shape& shape = graph.type(graph.inputs()[i]).shape;
     for (int axis = 0; axis < shape.rank() && found.input < 0; ++axis)
-      if (shape[axis].as_symbol() == static_cast<std::int64_t>(id)) found.input = static_cast<std::int32_t>(i), found.axis = axis;
+      if (shape[axis].as_symbol() == static_cast<std::int64_t>(id))
+        found.input = static_cast<std::int32_t>(i), found.axis = axis;
   }
   std::string out;
   auto field = [&](const char* name, std::int64_t value, std::int64_t otherwise) {
@@ -118,7 +122,8 @@ inline std::string graph_text(const Graph& graph, const std::string& indent) {
   for (std::size_t id = 0; id < graph.nodes().size(); ++id)
     if (graph.nodes()[id].op != &input_op()) out += node_text(graph, id, indent + "  ");
   out += indent + "  return";
-  for (std::size_t i = 0; i < graph.outputs().size(); ++i) out += (i ? ", " : " ") + value_text(graph, graph.outputs()[i]);
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i)
+    out += (i ? ", " : " ") + value_text(graph, graph.outputs()[i]);
   return out + "\n" + indent + "}";
 }
 

@@ -26,25 +26,25 @@
 
 SINTER_NAMESPACE_BEGIN
 
-struct VariableSlot;   // tensor/tensor.hpp
+struct VariableSlot;  // tensor/tensor.hpp
 
 class Record : public RefCounted<Record> {
  public:
-  const OpInfo* op = nullptr;                  // a single operation, or
-  const ExprStructure* structure = nullptr;    // a whole expression
-  SharedAttrs attrs;                           // of `op`
+  const OpInfo* op = nullptr;                // a single operation, or
+  const ExprStructure* structure = nullptr;  // a whole expression
+  SharedAttrs attrs;                         // of `op`
   Location where;
   std::uint64_t trace = 0;
   std::uint16_t results = 1;
   std::uint16_t leaf_count = 0;
-  std::uint32_t mark = 0;                      // scratch of graph walks (under the walker's lock or inside its trace)
+  std::uint32_t mark = 0;  // scratch of graph walks (under the walker's lock or inside its trace)
 
   std::span<Leaf> leaves() { return {reinterpret_cast<Leaf*>(this + 1), leaf_count}; }
   std::span<const Leaf> leaves() const { return {reinterpret_cast<const Leaf*>(this + 1), leaf_count}; }
 
   /// One block holds the record and its leaves, which are moved from.
   static Ref<Record> make(std::span<Leaf> leaves);
-  static void destroy(Record* record) noexcept;   // iterative: a long chain must not overflow the stack
+  static void destroy(Record* record) noexcept;  // iterative: a long chain must not overflow the stack
 
  private:
   Record() = default;
@@ -53,8 +53,11 @@ class Record : public RefCounted<Record> {
 
 /// Records one operation; types are inferred and checked now, nothing runs. Leaves are moved from.
 Ref<TensorImpl> record_shared(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where);
-inline Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) { return record_shared(op, leaves, std::move(attrs), where); }
-inline Ref<TensorImpl> record_shared(const OpInfo& op, std::initializer_list<Leaf> leaves, SharedAttrs attrs, Location where) {
+inline Ref<TensorImpl> record_op(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+  return record_shared(op, leaves, std::move(attrs), where);
+}
+inline Ref<TensorImpl> record_shared(const OpInfo& op, std::initializer_list<Leaf> leaves, SharedAttrs attrs,
+                                     Location where) {
   std::array<Leaf, 4> moved;
   if (leaves.size() <= moved.size()) {
     std::copy(leaves.begin(), leaves.end(), moved.begin());
@@ -67,31 +70,35 @@ inline Ref<TensorImpl> record_op(const OpInfo& op, std::initializer_list<Leaf> l
   return record_shared(op, leaves, std::move(attrs), where);
 }
 /// As record_op, for ops with several results: a value for each.
-std::vector<Ref<TensorImpl>> record_shared_results(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where);
-inline std::vector<Ref<TensorImpl>> record_results(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+std::vector<Ref<TensorImpl>> record_shared_results(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs,
+                                                   Location where);
+inline std::vector<Ref<TensorImpl>> record_results(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs,
+                                                   Location where) {
   return record_shared_results(op, leaves, std::move(attrs), where);
 }
-/// Records an effect behind those that this trace has recorded before: the token of the last one becomes its last operand,
-/// and its own last result, which is not among the values given back, is the token for the next. Outside a trace it runs
-/// at once.
+/// Records an effect behind those that this trace has recorded before: the token of the last one becomes its last
+/// operand, and its own last result, which is not among the values given back, is the token for the next. Outside a
+/// trace it runs at once.
 std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where);
-/// Runs a host operation without sub-graphs now, outside all traces; operands are evaluated. Gives results of these types.
-/// Defined by the expr layer.
-std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span<const Leaf> operands, const TypeList& types, const Attrs& attrs, Location where);
+/// Runs a host operation without sub-graphs now, outside all traces; operands are evaluated. Gives results of these
+/// types. Defined by the expr layer.
+std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span<const Leaf> operands, const TypeList& types,
+                                         const Attrs& attrs, Location where);
 /// The type of tokens.
 inline Type token_type() { return {DType::bool_, Device::cpu(), {}}; }
 /// The same value as an object of its own, of the trace that `value` belongs to.
 Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value);
 
-/// How much an operand has to say about the dtype of a result: a number (also a Scalar) less than a tensor of rank 0, and that
-/// less than one with axes. What has less to say only lifts the class: it never widens within it.
+/// How much an operand has to say about the dtype of a result: a number (also a Scalar) less than a tensor of rank 0,
+/// and that less than one with axes. What has less to say only lifts the class: it never widens within it.
 enum class PromotionRank : std::uint8_t { number, single, tensor };
 inline PromotionRank promotion_rank(bool is_weak, int rank) {
   return is_weak ? PromotionRank::number : rank == 0 ? PromotionRank::single : PromotionRank::tensor;
 }
 
 /// Dtype of an elementwise op's result, from the operands' dtypes and ranks. Throws DTypeError.
-DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const PromotionRank> ranks, const Attrs& attrs, Location where);
+DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const PromotionRank> ranks,
+                        const Attrs& attrs, Location where);
 /// Throws DTypeError if an elementwise op without a meaning for bool would give one.
 void check_takes_bool(const OpInfo& op, DType result, Location where);
 
@@ -101,8 +108,8 @@ void evaluate(std::span<TensorImpl* const> values, std::string_view what, Locati
 
 /// Lazy evaluation holds it: whoever follows records of ready values must, too. Defined by the jit layer.
 ForkSafeMutex& evaluation_mutex();
-/// `value` as a leaf of the tape whose gradient goes to the gradient slot of `slot`: an object of its own, as others may
-/// hold the value for other purposes. Defined by autodiff.
+/// `value` as a leaf of the tape whose gradient goes to the gradient slot of `slot`: an object of its own, as others
+/// may hold the value for other purposes. Defined by autodiff.
 Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::shared_ptr<VariableSlot>& slot);
 /// The bits of a value of one element, in its own dtype, for `op` at `where`. Ready values are read, pending ones are
 /// evaluated, and of a traced one its trace is asked.
@@ -141,7 +148,8 @@ class Trace {
   virtual void note_outer_read() {}
   /// The function calls another one that no trace sees into, on `operands`: what it gave, as values of this trace.
   /// The default refuses.
-  virtual EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands);
+  virtual EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call,
+                                    std::span<const Ref<TensorImpl>> operands);
   /// A new input of the trace.
   Ref<TensorImpl> placeholder(const Type& type);
 

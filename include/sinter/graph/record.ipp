@@ -7,6 +7,7 @@
 #include <sinter/base/block_pool.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
@@ -85,8 +86,9 @@ inline Device common_device(std::span<const Leaf> leaves, std::string_view op, L
     }
     if (type.device == Device::cpu() && type.shape.rank() == 0) continue;
     if (first->type.device != Device::cpu() || first->type.shape.rank() != 0)
-      throw DeviceError(op, "operands are on different devices: " + first->type.device.text() + " and " + type.device.text(),
-                        where, "move one of them with .to(device)");
+      throw DeviceError(
+          op, "operands are on different devices: " + first->type.device.text() + " and " + type.device.text(), where,
+          "move one of them with .to(device)");
     first = leaf.value.get();
   }
   return first != nullptr ? first->type.device : Device::cpu();
@@ -95,7 +97,8 @@ inline Device common_device(std::span<const Leaf> leaves, std::string_view op, L
 /// Numbers on the CPU that enter work on another device must be known when it is launched.
 inline void settle_numbers(std::span<const Leaf> leaves, std::string_view op, Location where) {
   for (const Leaf& leaf : leaves) {
-    if (!leaf.value || leaf.value->type.device != Device::cpu() || leaf.value->trace != 0 || leaf.value->is_ready()) continue;
+    if (!leaf.value || leaf.value->type.device != Device::cpu() || leaf.value->trace != 0 || leaf.value->is_ready())
+      continue;
     TensorImpl* raw = leaf.value.get();
     evaluate({&raw, 1}, op, where);
   }
@@ -212,17 +215,18 @@ SINTER_DECL void Record::destroy(Record* record) noexcept {
 }
 
 namespace graph_detail {
-/// The common dtype of operands. Those of one rank are promoted among themselves; a lower rank counts where its class is higher.
+/// The common dtype of operands. Those of one rank are promoted among themselves; a lower rank counts where its class
+/// is higher.
 inline DType promoted_dtype(std::span<const DType> dtypes, std::span<const PromotionRank> ranks) {
   std::array<DType, 3> by_rank{DType::bool_, DType::bool_, DType::bool_};
   std::array<bool, 3> is_there{};
   for (std::size_t i = 0; i < dtypes.size(); ++i) {
-    const auto rank = static_cast<std::size_t>(ranks[i]);
+    const auto rank = as_index(ranks[i]);
     by_rank[rank] = promote(by_rank[rank], dtypes[i]);
     is_there[rank] = true;
   }
-  const auto numbers = static_cast<std::size_t>(PromotionRank::number), singles = static_cast<std::size_t>(PromotionRank::single),
-             tensors = static_cast<std::size_t>(PromotionRank::tensor);
+  const auto numbers = as_index(PromotionRank::number), singles = as_index(PromotionRank::single),
+             tensors = as_index(PromotionRank::tensor);
   if (!is_there[tensors] && !is_there[singles]) return by_rank[numbers];
   DType result = is_there[tensors] ? by_rank[tensors] : by_rank[singles];
   if (is_there[singles] && row(by_rank[singles]).kind > row(result).kind) result = by_rank[singles];
@@ -237,8 +241,8 @@ SINTER_DECL void check_takes_bool(const OpInfo& op, DType result, Location where
                                  : "a ^ b tells where conditions differ; cast them to count: cast(x, DType::i64)");
 }
 
-SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::span<const PromotionRank> ranks, const Attrs& attrs,
-                                    Location where) {
+SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes,
+                                    std::span<const PromotionRank> ranks, const Attrs& attrs, Location where) {
   const std::size_t first = op.dtypes == DTypeRule::select ? 1 : 0;
   if (first == 1 && dtypes[0] != DType::bool_)
     throw DTypeError(op.name, "the condition has dtype " + std::string(name(dtypes[0])) + ", it must be bool", where,
@@ -248,15 +252,19 @@ SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dty
   switch (op.dtypes) {
     case DTypeRule::promote: return result;
     case DTypeRule::select: {
-      // A choice between two numbers is no number where the condition is a tensor: it has the default dtype of its class.
-      const bool all_numbers = std::all_of(ranks.begin() + 1, ranks.end(), [](PromotionRank rank) { return rank == PromotionRank::number; });
+      // A choice between two numbers is no number where the condition is a tensor: it has the default dtype of its
+      // class.
+      const bool all_numbers =
+          std::all_of(ranks.begin() + 1, ranks.end(), [](PromotionRank rank) { return rank == PromotionRank::number; });
       return all_numbers && ranks[0] != PromotionRank::number && is_floating(result) ? DType::f32 : result;
     }
     case DTypeRule::compare: return DType::bool_;
     case DTypeRule::floating: return is_floating(result) ? result : DType::f32;
     case DTypeRule::logical:
       if (is_floating(result))
-        throw DTypeError(op.name, "operands have dtype " + graph_detail::dtype_list(dtypes) + "; integers or bool are required", where);
+        throw DTypeError(op.name,
+                         "operands have dtype " + graph_detail::dtype_list(dtypes) + "; integers or bool are required",
+                         where);
       return result;
     case DTypeRule::attribute: return attrs.dtype;
     case DTypeRule::first: return dtypes[0];
@@ -266,13 +274,16 @@ SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dty
 
 namespace graph_detail {
 /// Types of the results, by the op's rule; checks what can be checked now.
-inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, const Attrs& attrs, Location where, bool& is_weak) {
+inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, const Attrs& attrs, Location where,
+                             bool& is_weak) {
   check_traces(leaves, op.name, where);
   StatementScope statement(op.name, where);
   Device device = op.is_transfer ? attrs.device : common_device(leaves, op.name, where);
   TypeList types;
   is_weak = false;
-  if (const Type* common = nullptr; op.kind == OpKind::elementwise && (op.dtypes == DTypeRule::promote || op.dtypes == DTypeRule::floating) && agree(leaves, common)) {
+  if (const Type* common = nullptr; op.kind == OpKind::elementwise &&
+                                    (op.dtypes == DTypeRule::promote || op.dtypes == DTypeRule::floating) &&
+                                    agree(leaves, common)) {
     types.push_back(*common);
     return types;
   }
@@ -308,13 +319,15 @@ inline Ref<Record> make_record(const OpInfo& op, std::span<Leaf> leaves, SharedA
   return record;
 }
 
-inline std::vector<Ref<TensorImpl>> record_all(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
+inline std::vector<Ref<TensorImpl>> record_all(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs,
+                                               Location where) {
   bool is_weak = false;
   TypeList types = result_types(op, leaves, *attrs, where, is_weak);
   Ref<Record> record = make_record(op, leaves, std::move(attrs), where);
   record->results = static_cast<std::uint16_t>(types.size());
   std::vector<Ref<TensorImpl>> values;
-  for (std::size_t i = 0; i < types.size(); ++i) values.push_back(make_pending(types[i], record, static_cast<std::uint16_t>(i)));
+  for (std::size_t i = 0; i < types.size(); ++i)
+    values.push_back(make_pending(types[i], record, static_cast<std::uint16_t>(i)));
   return values;
 }
 }  // namespace graph_detail
@@ -322,33 +335,36 @@ inline std::vector<Ref<TensorImpl>> record_all(const OpInfo& op, std::span<Leaf>
 SINTER_DECL Ref<TensorImpl> record_shared(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
   bool is_weak = false;
   TypeList types = graph_detail::result_types(op, leaves, *attrs, where, is_weak);
-  Ref<TensorImpl> value = graph_detail::make_pending(types[0], graph_detail::make_record(op, leaves, std::move(attrs), where), 0);
+  Ref<TensorImpl> value =
+      graph_detail::make_pending(types[0], graph_detail::make_record(op, leaves, std::move(attrs), where), 0);
   value->is_weak = is_weak;
   graph_detail::after_recording(value, op.name, where);
   return value;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> record_shared_results(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
+SINTER_DECL std::vector<Ref<TensorImpl>> record_shared_results(const OpInfo& op, std::span<Leaf> leaves,
+                                                               SharedAttrs attrs, Location where) {
   std::vector<Ref<TensorImpl>> values = graph_detail::record_all(op, leaves, std::move(attrs), where);
   graph_detail::after_recording(values[0], op.name, where);
   return values;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where) {
+SINTER_DECL std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs,
+                                                       Location where) {
   Trace* trace = Trace::current();
   std::vector<Leaf> operands(std::make_move_iterator(leaves.begin()), std::make_move_iterator(leaves.end()));
   operands.push_back(trace != nullptr && trace->last_effect() ? Leaf(trace->last_effect()) : Leaf::of_number(true));
   if (trace == nullptr && attrs.bodies.empty()) {
     bool is_weak = false;
     const TypeList types = graph_detail::result_types(op, operands, attrs, where, is_weak);
-    if (types.size() == 1 || !is_tape_on()) {   // results on the tape need a record
+    if (types.size() == 1 || !is_tape_on()) {  // results on the tape need a record
       std::vector<Ref<TensorImpl>> results = run_host_op(op, operands, types, attrs, where);
       results.pop_back();
       return results;
     }
   }
   std::vector<Ref<TensorImpl>> values = graph_detail::record_all(op, operands, std::move(attrs), where);
-  values.back()->is_weak = true;   // a token is on no device
+  values.back()->is_weak = true;  // a token is on no device
   if (trace == nullptr) {
     SmallVector<TensorImpl*, 4> raw;
     for (const auto& value : values) raw.push_back(value.get());
@@ -363,7 +379,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::sp
 
 SINTER_DECL bool keeps_float_type(const ExprStructure& structure) noexcept {
   for (const ExprStep& step : structure.steps)
-    if (step.op != nullptr && step.op->dtypes != DTypeRule::promote && step.op->dtypes != DTypeRule::floating) return false;
+    if (step.op != nullptr && step.op->dtypes != DTypeRule::promote && step.op->dtypes != DTypeRule::floating)
+      return false;
   return true;
 }
 
@@ -435,7 +452,8 @@ SINTER_DECL Trace::~Trace() { graph_detail::innermost_trace() = outer_; }
 SINTER_DECL Trace* Trace::current() noexcept { return graph_detail::innermost_trace(); }
 SINTER_DECL Trace* current_trace() noexcept { return graph_detail::innermost_trace(); }
 SINTER_DECL TracePause::TracePause() noexcept
-    : trace_(std::exchange(graph_detail::innermost_trace(), nullptr)), scope_(std::exchange(SymbolScope::current(), nullptr)) {}
+    : trace_(std::exchange(graph_detail::innermost_trace(), nullptr)),
+      scope_(std::exchange(SymbolScope::current(), nullptr)) {}
 SINTER_DECL TracePause::~TracePause() {
   graph_detail::innermost_trace() = trace_;
   SymbolScope::current() = scope_;
@@ -458,15 +476,21 @@ SINTER_DECL Trace* Trace::find(std::uint64_t id) noexcept {
 }
 SINTER_DECL std::uint64_t Trace::read_value(const Ref<TensorImpl>&, std::string_view op, Location where) {
   throw TraceError(op, "a value is read while its function is traced", where,
-                   "'" + std::string(name_) + "' needs the whole function as one graph: choose with where(condition, a, b), or return the value and read it outside");
+                   "'" + std::string(name_) +
+                       "' needs the whole function as one graph: choose with where(condition, a, b), or return the "
+                       "value and read it outside");
 }
 
-SINTER_DECL EagerResults Trace::call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>>) {
-  throw TraceError("disable", "a function that is not to be traced is called inside '" + std::string(name_) + "', which needs the whole function as one graph", call->where,
-                   "call it outside, and pass its result in");
+SINTER_DECL EagerResults Trace::call_eagerly(const std::shared_ptr<const EagerCall>& call,
+                                             std::span<const Ref<TensorImpl>>) {
+  throw TraceError("disable",
+                   "a function that is not to be traced is called inside '" + std::string(name_) +
+                       "', which needs the whole function as one graph",
+                   call->where, "call it outside, and pass its result in");
 }
 
-SINTER_DECL RecordingInto::RecordingInto(Trace* trace) noexcept : inner_(Trace::current()), scope_(SymbolScope::current()) {
+SINTER_DECL RecordingInto::RecordingInto(Trace* trace) noexcept
+    : inner_(Trace::current()), scope_(SymbolScope::current()) {
   graph_detail::innermost_trace() = trace;
   if (trace == nullptr) SymbolScope::current() = nullptr;
 }
@@ -480,7 +504,7 @@ SINTER_DECL bool graph_detail::is_traced_value_usable(const TensorImpl& value) n
 }
 
 SINTER_DECL Location line_of(const TensorImpl& value, Location otherwise) {
-  std::scoped_lock lock(evaluation_mutex());   // another thread may be evaluating it, and then frees the record
+  std::scoped_lock lock(evaluation_mutex());  // another thread may be evaluating it, and then frees the record
   const bool is_pending = value.state.load(std::memory_order_acquire) == TensorState::pending;
   return is_pending && value.record->where.file != nullptr ? value.record->where : otherwise;
 }
@@ -504,9 +528,11 @@ SINTER_DECL std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_vi
     Trace* trace = value->trace != 0 ? Trace::find(value->trace) : nullptr;
     if (trace != nullptr && WholeGraph::is_required())
       throw TraceError(op, "a value is read while its function is traced", where,
-                       "the code belongs into the graph whole (allow_in_graph): choose with where(condition, a, b), or return the value and read it outside");
+                       "the code belongs into the graph whole (allow_in_graph): choose with where(condition, a, b), or "
+                       "return the value and read it outside");
     if (trace != nullptr) {
-      for (Trace* inner = Trace::current(); inner != trace && inner != nullptr; inner = inner->outer()) inner->note_outer_read();
+      for (Trace* inner = Trace::current(); inner != trace && inner != nullptr; inner = inner->outer())
+        inner->note_outer_read();
       return trace->read_value(value, op, where);
     }
     TensorImpl* raw = value.get();
@@ -517,7 +543,7 @@ SINTER_DECL std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_vi
 
 SINTER_DECL std::uint64_t element_bits(const TensorImpl& value) {
   std::uint64_t bits = 0;
-  const auto bytes = static_cast<std::size_t>(size_of(value.type.dtype));
+  const auto bytes = as_index(size_of(value.type.dtype));
   const Device device = value.type.device;
   if (device == Device::cpu()) std::memcpy(&bits, value.data(), bytes);
   else device_memory(device, "item").copy(&bits, Device::cpu(), value.data(), device, bytes);

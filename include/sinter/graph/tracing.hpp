@@ -1,5 +1,5 @@
-// What users' files need of recording: the structure of expressions, whether this thread traces, and guards that say how. Knows
-// operations by the addresses of their records alone.
+// What users' files need of recording: the structure of expressions, whether this thread traces, and guards that say
+// how. Knows operations by the addresses of their records alone.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -15,9 +15,10 @@ SINTER_NAMESPACE_BEGIN
 
 struct OpInfo;
 class SymbolScope;
-class Trace;   // graph/record.hpp
+class Trace;  // graph/record.hpp
 
-/// One step of an expression in postfix order: push leaf number `leaf` (op null), or apply `op` to the top `arity` values.
+/// One step of an expression in postfix order: push leaf number `leaf` (op null), or apply `op` to the top `arity`
+/// values.
 struct ExprStep {
   const OpInfo* op = nullptr;
   std::uint8_t arity = 0;
@@ -43,7 +44,9 @@ namespace graph_detail {
 bool is_traced_value_usable(const TensorImpl& value) noexcept;
 }
 /// May a value be an operand here: it is known, belongs to no trace, or to one that this thread is recording?
-inline bool is_usable_here(const TensorImpl& value) noexcept { return SINTER_LIKELY(value.trace == 0) || graph_detail::is_traced_value_usable(value); }
+inline bool is_usable_here(const TensorImpl& value) noexcept {
+  return SINTER_LIKELY(value.trace == 0) || graph_detail::is_traced_value_usable(value);
+}
 
 /// While it lives, nothing on this thread is recorded into a trace: what runs is not part of the traced function.
 class [[nodiscard]] TracePause {

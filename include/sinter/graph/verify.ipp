@@ -1,6 +1,7 @@
 // The verifier: what every graph promises. Runs after each pass when checks are on.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/graph/builder.ipp>
 #include <sinter/graph/graph.hpp>
 
@@ -9,18 +10,20 @@ SINTER_NAMESPACE_BEGIN
 namespace graph_detail {
 
 [[noreturn]] inline void throw_broken(std::size_t id, const Node& node, const std::string& what) {
-  throw InternalError("%" + std::to_string(id) + (node.op ? " = " + std::string(node.op->name) : "") + ": " + what, node.where);
+  throw InternalError("%" + std::to_string(id) + (node.op ? " = " + std::string(node.op->name) : "") + ": " + what,
+                      node.where);
 }
 
 inline void verify_leaf(const Graph& graph, std::size_t id, const Node& node) {
   if (node.types.size() != 1) throw_broken(id, node, "a leaf has one result");
   if (node.op == &input_op()) {
-    const auto position = static_cast<std::size_t>(node.attrs.integer);
+    const auto position = as_index(node.attrs.integer);
     if (position >= graph.inputs().size() || graph.inputs()[position].node != static_cast<std::int32_t>(id))
       throw_broken(id, node, "is not in the graph's inputs at position " + std::to_string(node.attrs.integer));
   } else if (node.op == &constant_op()) {
     if (!node.attrs.constant || !node.attrs.constant->is_ready()) throw_broken(id, node, "has no data");
-    if (!identical(node.attrs.constant->type, node.types[0])) throw_broken(id, node, "its type is not that of its data");
+    if (!identical(node.attrs.constant->type, node.types[0]))
+      throw_broken(id, node, "its type is not that of its data");
   }
 }
 
@@ -31,15 +34,18 @@ inline void verify_types(const Graph& graph, std::size_t id, const Node& node) {
   try {
     types = infer_types(*node.op, in, node.attrs, node.where);
   } catch (const TraceError&) {
-    return;   // the rule asks for the order of symbolic extents, which only a running trace can answer
-  } catch (const Error& error) {
-    throw_broken(id, node, error.what());
-  }
+    return;  // the rule asks for the order of symbolic extents, which only a running trace can answer
+  } catch (const Error& error) { throw_broken(id, node, error.what()); }
   if (types.size() != node.types.size())
-    throw_broken(id, node, "has " + std::to_string(node.types.size()) + " results, its rule gives " + std::to_string(types.size()));
+    throw_broken(
+        id, node,
+        "has " + std::to_string(node.types.size()) + " results, its rule gives " + std::to_string(types.size()));
   for (std::size_t r = 0; r < types.size(); ++r)
-    if (!same_but_device(types[r], node.types[r]))   // a rewrite may have put something made from nothing in an operand's place
-      throw_broken(id, node, "result " + std::to_string(r) + " is " + node.types[r].text() + ", its rule gives " + types[r].text());
+    if (!same_but_device(types[r],
+                         node.types[r]))  // a rewrite may have put something made from nothing in an operand's place
+      throw_broken(
+          id, node,
+          "result " + std::to_string(r) + " is " + node.types[r].text() + ", its rule gives " + types[r].text());
   if (node.op->is_transfer && node.types[0].device != node.attrs.device)
     throw_broken(id, node, "moves to " + node.attrs.device.text() + ", its type is " + node.types[0].text());
 }
@@ -47,10 +53,12 @@ inline void verify_types(const Graph& graph, std::size_t id, const Node& node) {
 inline void verify_node(const Graph& graph, std::size_t id, const Node& node) {
   if (node.op == nullptr) throw_broken(id, node, "has no op");
   for (Value v : node.inputs) {
-    if (v.node < 0 || static_cast<std::size_t>(v.node) >= id)
+    if (v.node < 0 || as_index(v.node) >= id)
       throw_broken(id, node, "uses %" + std::to_string(v.node) + ", which does not come before it");
-    if (v.result < 0 || static_cast<std::size_t>(v.result) >= graph.node(v).types.size())
-      throw_broken(id, node, "uses result " + std::to_string(v.result) + " of %" + std::to_string(v.node) + ", which has no such result");
+    if (v.result < 0 || as_index(v.result) >= graph.node(v).types.size())
+      throw_broken(
+          id, node,
+          "uses result " + std::to_string(v.result) + " of %" + std::to_string(v.node) + ", which has no such result");
   }
   if (node.op->kind == OpKind::leaf) {
     if (!node.inputs.empty()) throw_broken(id, node, "a leaf has no operands");
@@ -71,13 +79,13 @@ SINTER_DECL void verify(const Graph& graph) {
   for (std::size_t id = 0; id < nodes.size(); ++id) graph_detail::verify_node(graph, id, nodes[id]);
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const Value v = graph.inputs()[i];
-    ensure(v.node >= 0 && static_cast<std::size_t>(v.node) < nodes.size() && graph.node(v).op == &graph_detail::input_op() &&
+    ensure(v.node >= 0 && as_index(v.node) < nodes.size() && graph.node(v).op == &graph_detail::input_op() &&
                graph.node(v).attrs.integer == static_cast<std::int64_t>(i),
            "the graph's list of inputs names a node that is no input");
   }
   for (Value v : graph.outputs())
-    ensure(v.node >= 0 && static_cast<std::size_t>(v.node) < nodes.size() && v.result >= 0 &&
-               static_cast<std::size_t>(v.result) < graph.node(v).types.size(),
+    ensure(v.node >= 0 && as_index(v.node) < nodes.size() && v.result >= 0 &&
+               as_index(v.result) < graph.node(v).types.size(),
            "an output of the graph is not one of its values");
 }
 

@@ -27,14 +27,14 @@ enum class LeafKind : std::uint8_t { tensor, scalar, fixed, variable };
 /// One leaf of the arguments.
 struct ArgLeaf {
   LeafKind kind = LeafKind::tensor;
-  DTypeClass number_kind = DTypeClass::floating;   // scalar
-  const Type* type = nullptr;                      // tensor, variable
+  DTypeClass number_kind = DTypeClass::floating;  // scalar
+  const Type* type = nullptr;                     // tensor, variable
   const Strides* strides = nullptr;
   void* data = nullptr;
-  TensorImpl* impl = nullptr;                      // null: borrowed memory
-  VariableSlot* slot = nullptr;                    // variable
+  TensorImpl* impl = nullptr;    // null: borrowed memory
+  VariableSlot* slot = nullptr;  // variable
   union {
-    std::int64_t integer = 0;                      // scalar, fixed
+    std::int64_t integer = 0;  // scalar, fixed
     double number;
   };
 };
@@ -43,7 +43,7 @@ struct FinishedCall;
 
 /// The leaves of one call. While it lives, the versions that the call finds stay.
 class ArgList {
-  CallSection section_;   // first: it is the last to end
+  CallSection section_;  // first: it is the last to end
 
  public:
   ArgList() = default;
@@ -144,8 +144,9 @@ template <class P>
 consteval bool check_parameter() {
   static_assert(!std::is_floating_point_v<std::remove_cvref_t<P>>,
                 "sinter: a float or double parameter would be frozen into the compiled function; declare it Scalar");
-  static_assert(!(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>),
-                "sinter: a compiled function takes its arguments by value or const reference; return the new value instead");
+  static_assert(
+      !(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>),
+      "sinter: a compiled function takes its arguments by value or const reference; return the new value instead");
   return true;
 }
 template <class Parameters>

@@ -15,8 +15,8 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
-class Backend;        // runtime/backend.hpp
-class DeviceMemory;   // tensor/device_memory.hpp
+class Backend;       // runtime/backend.hpp
+class DeviceMemory;  // tensor/device_memory.hpp
 
 namespace jit {
 
@@ -33,12 +33,13 @@ void register_backend(std::string name, BackendFunction compile, Location where 
 std::vector<std::string> list_backends();
 /// A graph made runnable by passes and kernels of this build: for back ends that change a graph and hand it on, or that
 /// take only some graphs. `backend` is "", "x86", "reference", "eager" or "aot_eager".
-GraphFunction compile_graph(const Graph& graph, std::string_view backend = {}, Location where = std::source_location::current());
+GraphFunction compile_graph(const Graph& graph, std::string_view backend = {},
+                            Location where = std::source_location::current());
 
 /// Back ends for the host, best first; the last accepts every kernel. Made once, never destroyed.
 const std::vector<Backend*>& host_backends();
-/// The kernel back ends to try on a device for Options::backend: on the CPU that one with the reference back end behind it,
-/// or all; elsewhere the device's own.
+/// The kernel back ends to try on a device for Options::backend: on the CPU that one with the reference back end behind
+/// it, or all; elsewhere the device's own.
 std::vector<Backend*> backends_for(std::string_view name, Device device = Device::cpu());
 /// Throws UserError with the list if there is no back end of that name.
 void check_backend(std::string_view name, Location where);
@@ -50,8 +51,8 @@ const BackendFunction* registered_backend(std::string_view name);
 bool is_unfused_backend(std::string_view name);
 /// The passes that come before this back end.
 Graph run_passes_for(std::string_view backend, const Graph& graph);
-/// From now on they are the devices of this kind, one back end for each: for tests of what runs on a device, on machines that
-/// have none.
+/// From now on they are the devices of this kind, one back end for each: for tests of what runs on a device, on
+/// machines that have none.
 void set_stand_in(DeviceKind kind, DeviceMemory& memory, std::span<Backend* const> backends);
 }  // namespace jit_detail
 

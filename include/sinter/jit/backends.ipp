@@ -6,6 +6,7 @@
 #include <sinter/backend/reference/reference.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/execute.hpp>
 #include <sinter/passes/decompose.hpp>
@@ -41,10 +42,10 @@ inline std::vector<Backend*>* make_backends() {
 
 struct StandIn {
   std::atomic<DeviceMemory*> memory{nullptr};
-  std::array<std::atomic<Backend*>, 2> backends{};   // by number of the device
+  std::array<std::atomic<Backend*>, 2> backends{};  // by number of the device
   static StandIn& of(DeviceKind kind) {
     static constinit std::array<StandIn, 2> all;
-    return all[static_cast<std::size_t>(kind)];
+    return all[as_index(kind)];
   }
 };
 
@@ -79,11 +80,15 @@ inline std::string joined(const std::vector<std::string>& names) {
 inline Ref<TensorImpl> checked_input(const Type& wanted, const Tensor& value, std::size_t i, Location where) {
   const std::string which = "input " + std::to_string(i) + " of the graph";
   if (value.dtype() != wanted.dtype)
-    throw DTypeError("compile_graph", which + " is " + wanted.text() + ", the value has dtype " + std::string(sinter::name(value.dtype())), where);
+    throw DTypeError(
+        "compile_graph",
+        which + " is " + wanted.text() + ", the value has dtype " + std::string(sinter::name(value.dtype())), where);
   const Shape shape = value.shape();
   bool fits = shape.rank() == wanted.shape.rank();
-  for (int axis = 0; fits && axis < shape.rank(); ++axis) fits = !wanted.shape[axis].is_static() || identical(wanted.shape[axis], shape[axis]);
-  if (!fits) throw ShapeError("compile_graph", which + " is " + wanted.text() + ", the value has shape " + shape.text(), where);
+  for (int axis = 0; fits && axis < shape.rank(); ++axis)
+    fits = !wanted.shape[axis].is_static() || identical(wanted.shape[axis], shape[axis]);
+  if (!fits)
+    throw ShapeError("compile_graph", which + " is " + wanted.text() + ", the value has shape " + shape.text(), where);
   return dense_value(In(value, where), "compile_graph");
 }
 }  // namespace jit_detail
@@ -95,8 +100,10 @@ SINTER_DECL const std::vector<Backend*>& host_backends() {
 SINTER_DECL std::vector<Backend*> backends_for(std::string_view wanted, Device device) {
   if (device != Device::cpu()) {
     if (wanted.empty() || jit_detail::is_unfused_backend(wanted)) return {jit_detail::backend_of(device)};
-    throw DeviceError("compile", "back end '" + std::string(wanted) + "' runs on the cpu, the function's tensors are on " + device.text(), {},
-                      "leave Options::backend empty: the device chooses");
+    throw DeviceError(
+        "compile",
+        "back end '" + std::string(wanted) + "' runs on the cpu, the function's tensors are on " + device.text(), {},
+        "leave Options::backend empty: the device chooses");
   }
   const auto& all = host_backends();
   if (wanted.empty()) return all;
@@ -122,7 +129,8 @@ SINTER_DECL void register_backend(std::string name, BackendFunction compile, Loc
   if (!compile) throw UserError("register_backend", "the function of back end '" + name + "' is empty", where);
   for (const std::string& known : list_backends())
     if (known == name)
-      throw UserError("register_backend", "there is a back end '" + name + "' already", where, "names in use: " + jit_detail::joined(list_backends()));
+      throw UserError("register_backend", "there is a back end '" + name + "' already", where,
+                      "names in use: " + jit_detail::joined(list_backends()));
   auto& registered = jit_detail::RegisteredBackends::instance();
   std::scoped_lock lock(registered.mutex);
   registered.functions.emplace(std::move(name), std::move(compile));
@@ -140,14 +148,20 @@ SINTER_DECL void check_backend(std::string_view wanted, Location where) {
 SINTER_DECL GraphFunction compile_graph(const Graph& graph, std::string_view backend, Location where) {
   check_backend(backend, where);
   if (backend == "noop" || jit_detail::registered_backend(backend) != nullptr)
-    throw UserError("compile_graph", "back end '" + std::string(backend) + "' has no kernels", where, "use \"\", x86, reference, eager or aot_eager");
+    throw UserError("compile_graph", "back end '" + std::string(backend) + "' has no kernels", where,
+                    "use \"\", x86, reference, eager or aot_eager");
   const Graph prepared = jit_detail::run_passes_for(backend, graph);
-  std::shared_ptr<const Plan> plan = make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend), graph, matmul_precision());
+  std::shared_ptr<const Plan> plan =
+      make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend), graph, matmul_precision());
   return [plan, where](std::span<const Tensor> inputs) {
     if (inputs.size() != plan->inputs().size())
-      throw UserError("compile_graph", std::to_string(inputs.size()) + " values for the " + std::to_string(plan->inputs().size()) + " inputs of the graph", where);
+      throw UserError("compile_graph",
+                      std::to_string(inputs.size()) + " values for the " + std::to_string(plan->inputs().size()) +
+                          " inputs of the graph",
+                      where);
     std::vector<Ref<TensorImpl>> values;
-    for (std::size_t i = 0; i < inputs.size(); ++i) values.push_back(jit_detail::checked_input(plan->inputs()[i], inputs[i], i, where));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      values.push_back(jit_detail::checked_input(plan->inputs()[i], inputs[i], i, where));
     std::vector<Tensor> results;
     for (Ref<TensorImpl>& result : execute(*plan, values)) results.emplace_back(std::move(result));
     return results;
@@ -173,9 +187,13 @@ SINTER_DECL void set_stand_in(DeviceKind kind, DeviceMemory& memory, std::span<B
 
 /// Kernels are made of primitive operations only, in sub-graphs as well.
 inline Graph decompose_all(const Graph& graph) {
-  return Decompose{}(map_bodies(graph, [](const std::shared_ptr<const Graph>& body) { return std::make_shared<const Graph>(decompose_all(*body)); }));
+  return Decompose{}(map_bodies(graph, [](const std::shared_ptr<const Graph>& body) {
+    return std::make_shared<const Graph>(decompose_all(*body));
+  }));
 }
-SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) { return backend == "eager" ? decompose_all(graph) : run_pipeline(graph); }
+SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
+  return backend == "eager" ? decompose_all(graph) : run_pipeline(graph);
+}
 }  // namespace jit_detail
 
 }  // namespace jit

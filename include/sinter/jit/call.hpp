@@ -1,5 +1,6 @@
-// What the typed half of a compiled function (compile.hpp) asks of the untyped one (function.hpp), which it knows by name only:
-// find or make the entry for some arguments, run it, and leave the call to the plain function where nothing compiled may run.
+// What the typed half of a compiled function (compile.hpp) asks of the untyped one (function.hpp), which it knows by
+// name only: find or make the entry for some arguments, run it, and leave the call to the plain function where nothing
+// compiled may run.
 #pragma once
 
 #include <sinter/expr/tree.hpp>
@@ -52,10 +53,13 @@ struct TraceFunction {
 };
 
 namespace jit_detail {
-/// Shares an object whose type only `destroy` knows: without it each type of lambda and result would bring its own control block.
+/// Shares an object whose type only `destroy` knows: without it each type of lambda and result would bring its own
+/// control block.
 std::shared_ptr<const void> share(void* object, void (*destroy)(void* object));
 template <class T>
-SINTER_COLD void destroy(void* object) { delete static_cast<T*>(object); }
+SINTER_COLD void destroy(void* object) {
+  delete static_cast<T*>(object);
+}
 template <class T>
 SINTER_COLD std::shared_ptr<const void> share(T&& value) {
   using Plain = std::remove_cvref_t<T>;
@@ -65,9 +69,9 @@ SINTER_COLD std::shared_ptr<const void> share(T&& value) {
 
 /// What the typed half sees of a compiled version.
 struct CompiledEntry {
-  std::shared_ptr<const void> result_shape;   // the traced result, for its static parts
+  std::shared_ptr<const void> result_shape;  // the traced result, for its static parts
   std::size_t results = 0;
-  bool is_tree = false;                       // of a function that reads values: run_tree() runs it
+  bool is_tree = false;  // of a function that reads values: run_tree() runs it
 };
 
 using Symbols = SmallVector<std::int64_t, 8>;
@@ -85,12 +89,13 @@ bool runs_plain(const FunctionState& function);
 
 /// The entry that fits, traced and compiled if there is none; null where the call is to run the plain function (stance,
 /// recompile limit). Throws RecompileError where the stance says so.
-const CompiledEntry* entry_for(FunctionState& function, const ArgList& args, const TraceFunction& trace, Symbols& symbols);
+const CompiledEntry* entry_for(FunctionState& function, const ArgList& args, const TraceFunction& trace,
+                               Symbols& symbols);
 
-/// Runs it; `results` receives the values, of which there are as many as the entry says, or the types. Variables are written
-/// back last.
-void run(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace,
-         Ref<TensorImpl>* results, Targets targets);
+/// Runs it; `results` receives the values, of which there are as many as the entry says, or the types. Variables are
+/// written back last.
+void run(FunctionState& function, const CompiledEntry& entry, const ArgList& args,
+         std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets);
 
 /// Room for the values of a call's results; no allocation for a few of them.
 class ResultValues {
@@ -112,15 +117,16 @@ class ResultValues {
 /// Of a function that reads values: how many there are depends on the path.
 struct TreeValues {
   std::vector<Ref<TensorImpl>> values;
-  const void* shape = nullptr;           // the traced result on this path, for its static parts
-  std::shared_ptr<const void> owner;     // of a path that is in no tree
+  const void* shape = nullptr;        // the traced result on this path, for its static parts
+  std::shared_ptr<const void> owner;  // of a path that is in no tree
   TreeValues();
   ~TreeValues();
 };
-void run_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
-              const TraceFunction& trace, Targets targets, TreeValues& values);
+void run_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& args,
+              std::span<const std::int64_t> symbols, const TraceFunction& trace, Targets targets, TreeValues& values);
 /// Checks purity and makes what calls of this thread with these arguments need besides the entry.
-void warm_up(FunctionState& function, const CompiledEntry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols);
+void warm_up(FunctionState& function, const CompiledEntry& entry, const ArgList& args, const TraceFunction& trace,
+             std::span<const std::int64_t> symbols);
 Stats stats_of(const FunctionState& function);
 void reset(FunctionState& function);
 
@@ -133,7 +139,8 @@ class PlainCall {
  private:
   CallJournal journal_;
 };
-/// As that, with results in given memory. Compiled functions that it calls run uncompiled, too, so that all they read is seen.
+/// As that, with results in given memory. Compiled functions that it calls run uncompiled, too, so that all they read
+/// is seen.
 class PlainCallInto {
  public:
   explicit PlainCallInto(FunctionState& function);

@@ -6,7 +6,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/graph/record.hpp>
 #include <sinter/jit/function.hpp>
-#include <sinter/jit/stance.ipp>   // stance_of_thread
+#include <sinter/jit/stance.ipp>  // stance_of_thread
 
 #include <utility>
 
@@ -15,12 +15,18 @@ namespace jit {
 
 namespace jit_detail {
 
-SINTER_DECL PlainCall::PlainCall(FunctionState& function) : journal_(CallJournal::Reads::ignored) { function.count_plain_call(); }
+SINTER_DECL PlainCall::PlainCall(FunctionState& function) : journal_(CallJournal::Reads::ignored) {
+  function.count_plain_call();
+}
 
 SINTER_DECL PlainCallInto::PlainCallInto(FunctionState& function)
-    : function_(function), eager_(Stance::force_eager), journal_(CallJournal::Reads::noted) { function.count_plain_call(); }
+    : function_(function), eager_(Stance::force_eager), journal_(CallJournal::Reads::noted) {
+  function.count_plain_call();
+}
 
-SINTER_DECL std::shared_ptr<const void> share(void* object, void (*destroy)(void* object)) { return std::shared_ptr<void>(object, destroy); }
+SINTER_DECL std::shared_ptr<const void> share(void* object, void (*destroy)(void* object)) {
+  return std::shared_ptr<void>(object, destroy);
+}
 
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Location where) {
   return std::make_shared<FunctionState>(std::move(options), where);
@@ -31,7 +37,8 @@ SINTER_DECL CallKind kind_of_call(const FunctionState& function) {
   if (SINTER_UNLIKELY(current_trace() != nullptr)) return CallKind::in_trace;
   return SINTER_UNLIKELY(function.runs_plain(stance_of_thread())) ? CallKind::plain : CallKind::compiled;
 }
-SINTER_DECL void warm_up(FunctionState& function, const CompiledEntry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols) {
+SINTER_DECL void warm_up(FunctionState& function, const CompiledEntry& entry, const ArgList& args,
+                         const TraceFunction& trace, std::span<const std::int64_t> symbols) {
   function.warm_up(static_cast<const Entry&>(entry), args, trace, symbols);
 }
 SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
@@ -39,9 +46,11 @@ SINTER_DECL void reset(FunctionState& function) { function.reset(); }
 
 SINTER_DECL TreeValues::TreeValues() = default;
 SINTER_DECL TreeValues::~TreeValues() = default;
-SINTER_DECL void run_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
-                          const TraceFunction& trace, Targets targets, TreeValues& values) {
-  TreeResult done = function.run_tree(static_cast<const Entry&>(entry), args, symbols, trace, {nullptr, &values.values}, targets);
+SINTER_DECL void run_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& args,
+                          std::span<const std::int64_t> symbols, const TraceFunction& trace, Targets targets,
+                          TreeValues& values) {
+  TreeResult done =
+      function.run_tree(static_cast<const Entry&>(entry), args, symbols, trace, {nullptr, &values.values}, targets);
   values.shape = done.shape;
   values.owner = std::move(done.owner);
 }
@@ -55,7 +64,7 @@ SINTER_DECL void stand_in(FunctionTrace& trace, std::span<const TracedArgument> 
     void scalar(Scalar& x) override { x = Scalar(trace.next_leaf()); }
     void variable(const Variable&) override { trace.skip_leaf(); }
     void fixed(std::int64_t) override { trace.skip_leaf(); }
-    void tensor(const Tensor&) override { trace.skip_leaf(); }   // keys of maps
+    void tensor(const Tensor&) override { trace.skip_leaf(); }  // keys of maps
     void scalar(const Scalar&) override { trace.skip_leaf(); }
   } replace(trace);
   name_leaves(trace.guards().names, arguments);

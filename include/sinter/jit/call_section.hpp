@@ -1,6 +1,6 @@
-// What calls of compiled functions may still see is destroyed once they have ended: a call opens a section, and whoever takes
-// versions out of reach hands them over here. A section costs a few plain stores; the other side pays with a barrier in all
-// threads. Knows nothing of versions.
+// What calls of compiled functions may still see is destroyed once they have ended: a call opens a section, and whoever
+// takes versions out of reach hands them over here. A section costs a few plain stores; the other side pays with a
+// barrier in all threads. Knows nothing of versions.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -31,7 +31,8 @@ class CallSection {
   CallSection() : mark_(jit_detail::own_call_mark()) {
     if (SINTER_UNLIKELY(mark_ == nullptr)) mark_ = jit_detail::take_call_mark();
     if (mark_->depth++ == 0) turn(std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);   // against the compiler; destroy_after_calls() sees to the processor
+    std::atomic_signal_fence(
+        std::memory_order_seq_cst);  // against the compiler; destroy_after_calls() sees to the processor
   }
   CallSection(const CallSection&) = delete;
   CallSection& operator=(const CallSection&) = delete;
@@ -41,12 +42,14 @@ class CallSection {
   }
 
  private:
-  void turn(std::memory_order order) noexcept { mark_->turns.store(mark_->turns.load(std::memory_order_relaxed) + 1, order); }
+  void turn(std::memory_order order) noexcept {
+    mark_->turns.store(mark_->turns.load(std::memory_order_relaxed) + 1, order);
+  }
   jit_detail::CallMark* mark_;
 };
 
-/// Takes over what new calls no longer find; drops it when the calls that are open now have ended: at once, or when this is
-/// called again. Where the system has no barrier for all threads of a process, it is kept.
+/// Takes over what new calls no longer find; drops it when the calls that are open now have ended: at once, or when
+/// this is called again. Where the system has no barrier for all threads of a process, it is kept.
 void destroy_after_calls(std::shared_ptr<const void> what);
 
 }  // namespace jit

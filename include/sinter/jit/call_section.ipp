@@ -24,11 +24,11 @@ namespace jit_detail {
 struct CallMarks {
   struct Waiting {
     std::shared_ptr<const void> what;
-    std::vector<std::pair<CallMark*, std::uint64_t>> calls;   // open when it came: the turn they were in
+    std::vector<std::pair<CallMark*, std::uint64_t>> calls;  // open when it came: the turn they were in
   };
   ForkSafeMutex mutex;
   std::vector<std::unique_ptr<CallMark>> marks;
-  std::vector<CallMark*> idle;                                // of threads that have ended
+  std::vector<CallMark*> idle;  // of threads that have ended
   std::vector<Waiting> waiting;
 };
 
@@ -59,7 +59,7 @@ SINTER_DECL CallMark* take_call_mark() {
     std::scoped_lock lock(all.mutex);
     if (all.idle.empty()) {
       mark = all.marks.emplace_back(std::make_unique<CallMark>()).get();
-      all.idle.reserve(all.marks.size());   // giving it back must not fail
+      all.idle.reserve(all.marks.size());  // giving it back must not fail
     } else {
       mark = all.idle.back();
       all.idle.pop_back();
@@ -84,17 +84,21 @@ inline bool pass_barrier_everywhere() noexcept {
 
 SINTER_DECL void destroy_after_calls(std::shared_ptr<const void> what) {
   using namespace jit_detail;
-  const bool is_ordered = pass_barrier_everywhere();   // a section that this does not see begins later, and finds nothing
+  const bool is_ordered =
+      pass_barrier_everywhere();  // a section that this does not see begins later, and finds nothing
   auto& all = process_object<CallMarks>();
-  std::vector<std::shared_ptr<const void>> done;       // destroyed behind the lock: it may hold objects of the user
+  std::vector<std::shared_ptr<const void>> done;  // destroyed behind the lock: it may hold objects of the user
   std::scoped_lock lock(all.mutex);
   CallMarks::Waiting& added = all.waiting.emplace_back();
   added.what = std::move(what);
   if (!is_ordered) added.calls.emplace_back(nullptr, 0);
   for (const auto& mark : all.marks)
-    if (const std::uint64_t turn = mark->turns.load(std::memory_order_acquire); turn % 2 != 0) added.calls.emplace_back(mark.get(), turn);
+    if (const std::uint64_t turn = mark->turns.load(std::memory_order_acquire); turn % 2 != 0)
+      added.calls.emplace_back(mark.get(), turn);
   std::erase_if(all.waiting, [&](CallMarks::Waiting& waiting) {
-    std::erase_if(waiting.calls, [](const auto& call) { return call.first != nullptr && call.first->turns.load(std::memory_order_acquire) != call.second; });
+    std::erase_if(waiting.calls, [](const auto& call) {
+      return call.first != nullptr && call.first->turns.load(std::memory_order_acquire) != call.second;
+    });
     if (waiting.calls.empty()) done.push_back(std::move(waiting.what));
     return waiting.calls.empty();
   });

@@ -42,7 +42,9 @@ struct Result<std::tuple<R...>> {
 template <class A, class B>
 struct Result<std::pair<A, B>> {
   using type = std::pair<typename Result<A>::type, typename Result<B>::type>;
-  static type make(std::pair<A, B>&& r) { return {Result<A>::make(std::move(r.first)), Result<B>::make(std::move(r.second))}; }
+  static type make(std::pair<A, B>&& r) {
+    return {Result<A>::make(std::move(r.first)), Result<B>::make(std::move(r.second))};
+  }
 };
 template <>
 struct Result<Variable> {
@@ -69,12 +71,18 @@ inline constexpr bool is_only_tensors<std::pair<A, B>> = is_only_tensors<A> && i
 template <class R>
 consteval std::size_t tensor_count() {
   if constexpr (std::same_as<R, Tensor>) return 1;
-  else return []<template <class...> class T, class... P>(std::type_identity<T<P...>>) { return (tensor_count<P>() + ... + 0); }(std::type_identity<R>{});
+  else
+    return []<template <class...> class T, class... P>(std::type_identity<T<P...>>) {
+      return (tensor_count<P>() + ... + 0);
+    }(std::type_identity<R>{});
 }
 template <class R>
 R from_values(Ref<TensorImpl>*& values) {
   if constexpr (std::same_as<R, Tensor>) return Tensor(std::move(*values++));
-  else return [&]<template <class...> class T, class... P>(std::type_identity<T<P...>>) { return R{from_values<P>(values)...}; }(std::type_identity<R>{});
+  else
+    return [&]<template <class...> class T, class... P>(std::type_identity<T<P...>>) {
+      return R{from_values<P>(values)...};
+    }(std::type_identity<R>{});
 }
 
 // What each call does is typed, unlike what only tracing does: visitors that the compiler sees through.
@@ -82,7 +90,7 @@ R from_values(Ref<TensorImpl>*& values) {
 struct GiveUpVisitor {
   ArgList& list;
   void tensor(Tensor& x) { list.give_up(x); }
-  void tensor(const Tensor&) {}   // keys of maps
+  void tensor(const Tensor&) {}  // keys of maps
   void scalar(const Scalar&) {}
   void variable(const Variable&) {}
   void fixed(std::int64_t) {}
@@ -95,11 +103,12 @@ struct FillVisitor {
   void scalar(Scalar& x) { x = item(In(Tensor(std::move(*values++)), Location())); }
   void variable(const Variable&) { ++values; }
   void dim(Dim& x) { x = Dim(x.evaluate(symbols)); }
-  void dim(const Dim&) {}   // keys of maps
+  void dim(const Dim&) {}  // keys of maps
   void fixed(std::int64_t) {}
 };
 template <class R>
-SINTER_ALWAYS_INLINE R filled_result(const void* shape, Ref<TensorImpl>* values, std::span<const std::int64_t> symbols) {
+SINTER_ALWAYS_INLINE R filled_result(const void* shape, Ref<TensorImpl>* values,
+                                     std::span<const std::int64_t> symbols) {
   R result = *static_cast<const R*>(shape);
   FillVisitor fill{values, symbols};
   if constexpr (!std::same_as<R, Nothing>) tree::visit_leaves(result, fill);
@@ -108,7 +117,8 @@ SINTER_ALWAYS_INLINE R filled_result(const void* shape, Ref<TensorImpl>* values,
 
 template <class A, class T>
 void give_up(T& arg, ArgList& list) {
-  if constexpr (!std::is_reference_v<A> && !std::is_const_v<A> && std::same_as<argument_t<T>, T> && !std::same_as<T, Borrowed> && !std::same_as<T, Lent> && !Arithmetic<T>) {
+  if constexpr (!std::is_reference_v<A> && !std::is_const_v<A> && std::same_as<argument_t<T>, T> &&
+                !std::same_as<T, Borrowed> && !std::same_as<T, Lent> && !Arithmetic<T>) {
     GiveUpVisitor visitor{list};
     tree::visit_leaves(arg, visitor);
   }
@@ -116,9 +126,12 @@ void give_up(T& arg, ArgList& list) {
 
 inline BorrowedMut as_target(const BorrowedMut& target, Location = {}) { return target; }
 template <EigenLike M>
-BorrowedMut as_target(M& m, Location = {}) { return borrow_mut(m); }
+BorrowedMut as_target(M& m, Location = {}) {
+  return borrow_mut(m);
+}
 
-/// The user's function without its type: what is generated for a call depends on the types of arguments and result alone.
+/// The user's function without its type: what is generated for a call depends on the types of arguments and result
+/// alone.
 template <class R, class Arguments>
 struct Callee {
   const void* function;
@@ -170,14 +183,16 @@ struct TypedCall {
   }
   template <class T, class B>
   static tree::View names_of(const B& arg) {
-    if constexpr (std::same_as<B, Borrowed> || std::same_as<B, Lent> || std::same_as<T, Scalar> || std::same_as<T, Tensor>) return {};
+    if constexpr (std::same_as<B, Borrowed> || std::same_as<B, Lent> || std::same_as<T, Scalar> ||
+                  std::same_as<T, Tensor>)
+      return {};
     else return tree::view_of(arg);
   }
   template <std::size_t... I>
   SINTER_COLD TracedResult trace_on(FunctionTrace& recorder, std::index_sequence<I...>) const {
     Arguments traced(unfilled<std::tuple_element_t<I, Arguments>>(std::get<I>(args))...);
-    const std::array<TracedArgument, sizeof...(A)> parts{
-        TracedArgument{tree::part_of(std::get<I>(traced)), names_of<std::tuple_element_t<I, Arguments>>(std::get<I>(args))}...};
+    const std::array<TracedArgument, sizeof...(A)> parts{TracedArgument{
+        tree::part_of(std::get<I>(traced)), names_of<std::tuple_element_t<I, Arguments>>(std::get<I>(args))}...};
     stand_in(recorder, parts);
     std::shared_ptr<const void> value = share(callee.invoke(callee.function, traced));
     const tree::View view = tree::view_of(*static_cast<const R*>(value.get()));
@@ -193,7 +208,8 @@ SINTER_NOINLINE SINTER_COLD R call_uncompiled(FunctionState& function, const Typ
   return result;
 }
 template <class R, class Arguments, class... A>
-SINTER_NOINLINE SINTER_COLD void into_uncompiled(FunctionState& function, const TypedCall<R, Arguments, A...>& call, const ArgList& list, Targets targets) {
+SINTER_NOINLINE SINTER_COLD void into_uncompiled(FunctionState& function, const TypedCall<R, Arguments, A...>& call,
+                                                 const ArgList& list, Targets targets) {
   PlainCallInto plain(function);
   const R result = call.invoke_plain();
   plain.deliver(tree::view_of(result), targets, list);
@@ -201,14 +217,16 @@ SINTER_NOINLINE SINTER_COLD void into_uncompiled(FunctionState& function, const 
 
 /// A function that reads values: what comes back, static values too, is that of the path taken.
 template <class R, class Call>
-SINTER_NOINLINE R call_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& list, std::span<const std::int64_t> symbols, const Call& call) {
+SINTER_NOINLINE R call_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& list,
+                            std::span<const std::int64_t> symbols, const Call& call) {
   TreeValues tree;
   run_tree(function, entry, list, symbols, call.trace(), {}, tree);
   return filled_result<R>(tree.shape, tree.values.data(), symbols);
 }
 
 template <class R, class Arguments, class... A>
-SINTER_ALWAYS_INLINE R call_compiled(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list, const A&... args) {
+SINTER_ALWAYS_INLINE R call_compiled(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list,
+                                     const A&... args) {
   const TypedCall<R, Arguments, A...> call{callee, {args...}};
   Symbols symbols;
   const CompiledEntry* entry = call.find(function, list, symbols);
@@ -226,7 +244,8 @@ SINTER_ALWAYS_INLINE R call_compiled(FunctionState& function, const Callee<R, Ar
   }
 }
 template <class R, class Arguments, class... A>
-SINTER_NOINLINE SINTER_COLD R call_plain(FunctionState& function, CallKind kind, const Callee<R, Arguments>& callee, const A&... args) {
+SINTER_NOINLINE SINTER_COLD R call_plain(FunctionState& function, CallKind kind, const Callee<R, Arguments>& callee,
+                                         const A&... args) {
   const TypedCall<R, Arguments, A...> call{callee, {args...}};
   return kind == CallKind::in_trace ? call.invoke_plain() : call_uncompiled(function, call);
 }
@@ -234,13 +253,15 @@ SINTER_NOINLINE SINTER_COLD R call_plain(FunctionState& function, CallKind kind,
 template <class R, class Arguments, class... A>
 SINTER_NOINLINE R call_function(FunctionState& function, const Callee<R, Arguments>& callee, A&&... args) {
   const CallKind kind = kind_of_call(function);
-  if (SINTER_UNLIKELY(kind != CallKind::compiled)) return call_plain(function, kind, callee, as_argument(std::as_const(args))...);
+  if (SINTER_UNLIKELY(kind != CallKind::compiled))
+    return call_plain(function, kind, callee, as_argument(std::as_const(args))...);
   ArgList list;
   (give_up<A>(args, list), ...);
   return call_compiled(function, callee, list, as_argument(std::as_const(args))...);
 }
 template <class R, class Arguments, class... A>
-void call_compiled_into(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list, Targets targets, const A&... args) {
+void call_compiled_into(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list, Targets targets,
+                        const A&... args) {
   const TypedCall<R, Arguments, A...> call{callee, {args...}};
   if (SINTER_UNLIKELY(runs_plain(function))) {
     call.flatten(list);
@@ -299,7 +320,8 @@ class Compiled {
         [&](const auto& call) {
           ArgList list;
           Symbols symbols;
-          if (const CompiledEntry* entry = call.find(*state_, list, symbols)) jit_detail::warm_up(*state_, *entry, list, call.trace(), symbols);
+          if (const CompiledEntry* entry = call.find(*state_, list, symbols))
+            jit_detail::warm_up(*state_, *entry, list, call.trace(), symbols);
         },
         as_argument(args)...);
   }
@@ -353,16 +375,18 @@ class Compiled {
     return use(typed_call(callee, args...));
   }
   template <class R, class Arguments, class... A>
-  static jit_detail::TypedCall<R, Arguments, A...> typed_call(const jit_detail::Callee<R, Arguments>& callee, const A&... args) {
+  static jit_detail::TypedCall<R, Arguments, A...> typed_call(const jit_detail::Callee<R, Arguments>& callee,
+                                                              const A&... args) {
     return {callee, {args...}};
   }
-  std::shared_ptr<const void> f_;   // an F
+  std::shared_ptr<const void> f_;  // an F
   std::shared_ptr<FunctionState> state_;
 };
 
 /// Compiles `f` for the arguments it is called with: traced once per kind of arguments, guarded, fused, and run as
-/// machine code. f takes Tensors, Scalars, structs, containers and static values by value or const reference and returns
-/// Tensors, tuples, containers or structs of them. It may run several times while it is traced, so keep host effects out.
+/// machine code. f takes Tensors, Scalars, structs, containers and static values by value or const reference and
+/// returns Tensors, tuples, containers or structs of them. It may run several times while it is traced, so keep host
+/// effects out.
 template <class F>
 Compiled<std::decay_t<F>> compile(F&& f, Options options = {}, Location where = std::source_location::current()) {
   return Compiled<std::decay_t<F>>(std::forward<F>(f), std::move(options), where);
@@ -380,12 +404,16 @@ class Function<R(P...)> {
   Function(const Compiled<F>& compiled) : call_(std::make_shared<Holder<F>>(compiled)) {}
 
   explicit operator bool() const { return call_ != nullptr; }
-  R operator()(const std::conditional_t<std::same_as<P, Tensor>, Tensor, P>&... args) const { return checked().call(args...); }
+  R operator()(const std::conditional_t<std::same_as<P, Tensor>, Tensor, P>&... args) const {
+    return checked().call(args...);
+  }
   /// As Compiled::into; arguments are Tensors, Scalars, ... as in the signature, or lent memory for Tensors.
   template <class... O>
   [[nodiscard]] auto into(O&&... outputs) const {
     std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs)...};
-    return [self = *this, targets](const auto&... args) { self.checked().call_into(Targets(targets), convert<P>(args)...); };
+    return [self = *this, targets](const auto&... args) {
+      self.checked().call_into(Targets(targets), convert<P>(args)...);
+    };
   }
   /// These as those of what compile() returns.
   void warm_up(const P&... args) const { checked().warm_up(args...); }
@@ -414,7 +442,9 @@ class Function<R(P...)> {
   struct Holder final : Base {
     explicit Holder(const Compiled<F>& c) : compiled(c) {}
     R call(const P&... args) const override { return compiled(args...); }
-    void call_into(std::span<const BorrowedMut> targets, const lent_t<P>&... args) const override { compiled.call_into(targets, args...); }
+    void call_into(std::span<const BorrowedMut> targets, const lent_t<P>&... args) const override {
+      compiled.call_into(targets, args...);
+    }
     void warm_up(const P&... args) const override { compiled.warm_up(args...); }
     Explanation explain(const P&... args) const override { return compiled.explain(args...); }
     Stats stats() const override { return compiled.stats(); }
@@ -422,7 +452,8 @@ class Function<R(P...)> {
     Compiled<F> compiled;
   };
   const Base& checked() const {
-    if (call_ == nullptr) throw UserError("jit::Function", "the function is empty", {}, "assign the result of jit::compile to it");
+    if (call_ == nullptr)
+      throw UserError("jit::Function", "the function is empty", {}, "assign the result of jit::compile to it");
     return *call_;
   }
   std::shared_ptr<const Base> call_;

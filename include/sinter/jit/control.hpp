@@ -22,8 +22,8 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 struct ScanOptions {
-  bool reverse = false;        // from the last slice to the first; ys[i] still belongs to xs[i]
-  std::int64_t length = -1;    // number of turns where xs holds no tensor
+  bool reverse = false;      // from the last slice to the first; ys[i] still belongs to xs[i]
+  std::int64_t length = -1;  // number of turns where xs holds no tensor
 };
 
 /// A bound of fori_loop: an integer or a Dim (then the loop has a gradient), or a run-time Scalar or integer tensor.
@@ -36,7 +36,8 @@ class LoopBound {
   LoopBound(const Scalar& value, Location where = std::source_location::current());
   LoopBound(const Tensor& value, Location where = std::source_location::current());
   template <class Op, class... A>
-  LoopBound(const Expr<Op, A...>& value, Location where = std::source_location::current()) : LoopBound(Tensor(value), where) {}
+  LoopBound(const Expr<Op, A...>& value, Location where = std::source_location::current())
+      : LoopBound(Tensor(value), where) {}
 
   bool is_dim() const { return !value_; }
   Dim dim() const { return dim_; }
@@ -71,7 +72,8 @@ template <class T>
 using stacked_t = typename Stacked<held_t<T>>::type;
 
 template <class T>
-concept TensorLike = std::same_as<T, Tensor> || std::same_as<T, Scalar> || std::same_as<T, Variable> || is_expr<T> || Arithmetic<T>;
+concept TensorLike =
+    std::same_as<T, Tensor> || std::same_as<T, Scalar> || std::same_as<T, Variable> || is_expr<T> || Arithmetic<T>;
 
 /// What a function gave, as the type `To` that is wanted of it.
 template <class To, class From>
@@ -80,21 +82,26 @@ To hold(const From& value) {
   else if constexpr (std::same_as<To, Tensor> && TensorLike<From>) return Tensor(In(value, Location()).tensor());
   else if constexpr (std::same_as<To, Scalar> && Arithmetic<From>) return Scalar(value);
   else if constexpr (std::same_as<To, Scalar> && TensorLike<From>) {
-    static_assert(tree::always_false<From>, "sinter: a number became a tensor in the body of a loop: start with a Tensor");
+    static_assert(tree::always_false<From>,
+                  "sinter: a number became a tensor in the body of a loop: start with a Tensor");
     return Scalar();
   } else if constexpr (tree::TupleLike<To> && tree::TupleLike<From>) {
-    static_assert(std::tuple_size_v<To> == std::tuple_size_v<From>, "sinter: the function gives another number of values than is wanted of it");
+    static_assert(std::tuple_size_v<To> == std::tuple_size_v<From>,
+                  "sinter: the function gives another number of values than is wanted of it");
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return To{hold<std::tuple_element_t<I, To>>(std::get<I>(value))...};
     }(std::make_index_sequence<std::tuple_size_v<To>>{});
   } else {
-    static_assert(tree::always_false<From>, "sinter: the function gives another structure than is wanted of it: carries keep theirs, and branches give the same");
+    static_assert(tree::always_false<From>,
+                  "sinter: the function gives another structure than is wanted of it: carries keep theirs, and "
+                  "branches give the same");
   }
 }
 
 template <class A, class B>
 struct Common {
-  static_assert(std::same_as<A, B> || (TensorLike<A> && TensorLike<B>), "sinter: the branches give different structures; return the same tuple or struct from each");
+  static_assert(std::same_as<A, B> || (TensorLike<A> && TensorLike<B>),
+                "sinter: the branches give different structures; return the same tuple or struct from each");
   using type = std::conditional_t<std::same_as<A, B>, A, Tensor>;
 };
 template <class... A, class... B>
@@ -105,7 +112,9 @@ struct Common<std::tuple<A...>, std::tuple<B...>> {
 
 /// Takes a value apart.
 template <class T>
-BodyValues flatten(const T& value) { return values_of_leaves(tree::view_of(value)); }
+BodyValues flatten(const T& value) {
+  return values_of_leaves(tree::view_of(value));
+}
 template <class T>
 T filled(T shape, const Ref<TensorImpl>*& values) {
   fill_leaves(tree::part_of(shape), values);
@@ -131,7 +140,8 @@ struct CommonOf<A, B, Rest...> : CommonOf<typename Common<A, B>::type, Rest...> 
 
 /// Traces `f` on stand-ins for `parameters`; `shape` receives what it gave, as R.
 template <class R, class F, class... P>
-TracedBody trace_body(std::string_view op, Location where, const F& f, std::tuple<P...> parameters, std::optional<R>& shape, AssignedVariables& assigned) {
+TracedBody trace_body(std::string_view op, Location where, const F& f, std::tuple<P...> parameters,
+                      std::optional<R>& shape, AssignedVariables& assigned) {
   OpenBody trace(op, where, assigned);
   stand_in_all(trace, parameters);
   trace.add_variables();
@@ -143,7 +153,8 @@ TracedBody trace_body(std::string_view op, Location where, const F& f, std::tupl
 
 template <class R>
 void check_structure() {
-  static_assert(!tree::has_variables<R>(), "sinter: a body gives Tensors; a Variable among its results or carries would be an alias of its slot");
+  static_assert(!tree::has_variables<R>(),
+                "sinter: a body gives Tensors; a Variable among its results or carries would be an alias of its slot");
 }
 
 template <class... F, class... P>
@@ -157,7 +168,8 @@ auto switch_over(std::string_view op, const In& index, const std::tuple<P...>& a
     bodies.clear();
     (bodies.push_back(trace_body<R>(op, index.where, branches, args, shape, assigned)), ...);
   });
-  const std::vector<Ref<TensorImpl>> results = record_switch(op, index, std::move(bodies), flatten(args).values, assigned);
+  const std::vector<Ref<TensorImpl>> results =
+      record_switch(op, index, std::move(bodies), flatten(args).values, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -188,7 +200,8 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
     stand_in_all(trace, parameters);
     trace.add_variables();
     BodyValues result;
-    result.values.push_back(condition_value("while_loop", In(std::apply(condition, std::as_const(parameters)), where), where));
+    result.values.push_back(
+        condition_value("while_loop", In(std::apply(condition, std::as_const(parameters)), where), where));
     test = trace.finish_condition(std::move(result));
   }
   const std::vector<Ref<TensorImpl>> results = record_while(where, std::move(test), std::move(turn), first, assigned);
@@ -198,10 +211,15 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
 
 /// f(carry, slice) -> {carry, y}.
 template <class H, class X, class F>
-auto scan_over(std::string_view op, Location where, const F& f, const H& init, const X& xs, Dim length, bool is_reversed) {
+auto scan_over(std::string_view op, Location where, const F& f, const H& init, const X& xs, Dim length,
+               bool is_reversed) {
   using Raw = raw_result_t<F, H, X>;
-  static_assert(tree::TupleLike<Raw>, "sinter: the body of a scan gives two values, the new carry and a slice of the outputs: return std::tuple{carry, y}");
-  static_assert(std::tuple_size_v<Raw> == 2, "sinter: the body of a scan gives two values, the new carry and a slice of the outputs: return std::tuple{carry, y}");
+  static_assert(tree::TupleLike<Raw>,
+                "sinter: the body of a scan gives two values, the new carry and a slice of the outputs: return "
+                "std::tuple{carry, y}");
+  static_assert(std::tuple_size_v<Raw> == 2,
+                "sinter: the body of a scan gives two values, the new carry and a slice of the outputs: return "
+                "std::tuple{carry, y}");
   using Y = stacked_t<std::tuple_element_t<1, Raw>>;
   using R = std::pair<H, Y>;
   check_structure<R>();
@@ -221,7 +239,8 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
     body = trace.finish(flatten(*shape), flatten(shape->first).values.size());
     check_carry_structure(op, flatten(shape->first), first, where);
   });
-  const std::vector<Ref<TensorImpl>> results = record_scan(op, where, std::move(body), first, slices.values, {length, is_reversed}, assigned);
+  const std::vector<Ref<TensorImpl>> results =
+      record_scan(op, where, std::move(body), first, slices.values, {length, is_reversed}, assigned);
   const Ref<TensorImpl>* at = results.data();
   H carry = filled(std::move(shape->first), at);
   return R{std::move(carry), filled(std::move(shape->second), at)};
@@ -229,21 +248,22 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
 
 }  // namespace control_detail
 
-/// then_fn(args...) where `pred` holds, else else_fn(args...): one of them runs. pred is one bool: a Tensor, an expression,
-/// a comparison of Scalars, or a C++ bool. Both give the same structure and types. Differentiable.
+/// then_fn(args...) where `pred` holds, else else_fn(args...): one of them runs. pred is one bool: a Tensor, an
+/// expression, a comparison of Scalars, or a C++ bool. Both give the same structure and types. Differentiable.
 template <class Then, class Else, class... A>
 auto cond(const In& pred, const Then& then_fn, const Else& else_fn, const A&... args) {
   const std::tuple<control_detail::held_t<A>...> held{control_detail::hold<control_detail::held_t<A>>(args)...};
   return control_detail::switch_over("cond", pred, held, else_fn, then_fn);
 }
 
-/// branches[index](args...); an index below 0 picks the first, one past the end the last. index is one integer. The branches
-/// are a tuple of functions, or a list of functions of one type. Differentiable.
+/// branches[index](args...); an index below 0 picks the first, one past the end the last. index is one integer. The
+/// branches are a tuple of functions, or a list of functions of one type. Differentiable.
 template <class... F, class... A>
 auto switch_(const In& index, const std::tuple<F...>& branches, const A&... args) {
   static_assert(sizeof...(F) > 0, "sinter: switch_ needs a branch");
   const std::tuple<control_detail::held_t<A>...> held{control_detail::hold<control_detail::held_t<A>>(args)...};
-  return std::apply([&](const F&... list) { return control_detail::switch_over("switch_", index, held, list...); }, branches);
+  return std::apply([&](const F&... list) { return control_detail::switch_over("switch_", index, held, list...); },
+                    branches);
 }
 template <class F, class... A>
 auto switch_(const In& index, const std::vector<F>& branches, const A&... args) {
@@ -256,9 +276,11 @@ auto switch_(const In& index, const std::vector<F>& branches, const A&... args) 
   AssignedVariables assigned;
   trace_until_settled(assigned, [&] {
     bodies.clear();
-    for (const F& branch : branches) bodies.push_back(trace_body<R>("switch_", index.where, branch, held, shape, assigned));
+    for (const F& branch : branches)
+      bodies.push_back(trace_body<R>("switch_", index.where, branch, held, shape, assigned));
   });
-  const std::vector<Ref<TensorImpl>> results = record_switch("switch_", index, std::move(bodies), flatten(held).values, assigned);
+  const std::vector<Ref<TensorImpl>> results =
+      record_switch("switch_", index, std::move(bodies), flatten(held).values, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -267,23 +289,26 @@ auto switch_(const In& index, std::initializer_list<F> branches, const A&... arg
   return switch_(index, std::vector<F>(branches), args...);
 }
 
-/// Carries = init; while (condition(carries...)) carries = body(carries...). Gives the carries: one alone, several as a tuple.
-/// A carry keeps its dtype and shape; C++ numbers become Scalars. Has no gradient in reverse mode.
+/// Carries = init; while (condition(carries...)) carries = body(carries...). Gives the carries: one alone, several as a
+/// tuple. A carry keeps its dtype and shape; C++ numbers become Scalars. Has no gradient in reverse mode.
 template <class C, class B, class I0>
 auto while_loop(const C& condition, const B& body, const I0& init, Location where = std::source_location::current()) {
   return control_detail::while_over(where, condition, body, init);
 }
 template <class C, class B, class I0, class I1>
-auto while_loop(const C& condition, const B& body, const I0& first, const I1& second, Location where = std::source_location::current()) {
+auto while_loop(const C& condition, const B& body, const I0& first, const I1& second,
+                Location where = std::source_location::current()) {
   return control_detail::while_over(where, condition, body, first, second);
 }
 template <class C, class B, class I0, class I1, class I2>
-auto while_loop(const C& condition, const B& body, const I0& first, const I1& second, const I2& third, Location where = std::source_location::current()) {
+auto while_loop(const C& condition, const B& body, const I0& first, const I1& second, const I2& third,
+                Location where = std::source_location::current()) {
   return control_detail::while_over(where, condition, body, first, second, third);
 }
 template <class C, class B, class I0, class I1, class I2, class I3, class... I>
   requires(!std::same_as<I3, Location>)
-auto while_loop(const C& condition, const B& body, const I0& first, const I1& second, const I2& third, const I3& fourth, const I&... more) {
+auto while_loop(const C& condition, const B& body, const I0& first, const I1& second, const I2& third, const I3& fourth,
+                const I&... more) {
   return control_detail::while_over(Location(), condition, body, first, second, third, fourth, more...);
 }
 
@@ -292,26 +317,29 @@ namespace control_detail {
 Device device_of_carries(std::span<const Ref<TensorImpl>> carries);
 }  // namespace control_detail
 
-/// carry = init; for each slice x of xs along axis 0: {carry, y} = f(carry, x). Gives {carry, the ys stacked along a new axis
-/// 0}. carry, xs and y are tensors, tuples or structs of them (y of std::tuple<>: none). Differentiable; what a turn needs
-/// for the gradient is computed again from the carries, which are kept.
+/// carry = init; for each slice x of xs along axis 0: {carry, y} = f(carry, x). Gives {carry, the ys stacked along a
+/// new axis 0}. carry, xs and y are tensors, tuples or structs of them (y of std::tuple<>: none). Differentiable; what
+/// a turn needs for the gradient is computed again from the carries, which are kept.
 template <class F, class Init, class Xs>
-auto scan(const F& f, const Init& init, const Xs& xs, ScanOptions options = {}, Location where = std::source_location::current()) {
+auto scan(const F& f, const Init& init, const Xs& xs, ScanOptions options = {},
+          Location where = std::source_location::current()) {
   using namespace control_detail;
   const auto held = hold<held_t<Xs>>(xs);
   const Dim length = scan_length(flatten(held).values, options.length, where);
   return scan_over("scan", where, f, hold<held_t<Init>>(init), held, length, options.reverse);
 }
 
-/// carry = init; for k in [lower, upper): carry = body(k, carry). k is a Scalar. With integers or Dims as bounds the loop is
-/// a scan and differentiable; with run-time numbers it is a while_loop.
+/// carry = init; for k in [lower, upper): carry = body(k, carry). k is a Scalar. With integers or Dims as bounds the
+/// loop is a scan and differentiable; with run-time numbers it is a while_loop.
 template <class B, class Init>
-auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, const Init& init, Location where = std::source_location::current()) {
+auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, const Init& init,
+               Location where = std::source_location::current()) {
   using namespace control_detail;
   using H = held_t<Init>;
   if (lower.is_dim() && upper.is_dim()) {
     const H start = hold<H>(init);
-    Tensor turns = arange(trip_count(lower.dim(), upper.dim(), where), {.dtype = DType::i64, .device = device_of_carries(flatten(start).values)}, where);
+    Tensor turns = arange(trip_count(lower.dim(), upper.dim(), where),
+                          {.dtype = DType::i64, .device = device_of_carries(flatten(start).values)}, where);
     const Dim length = turns.shape()[0];
     if (!identical(lower.dim(), Dim(0))) turns = turns + Tensor(Scalar(lower.dim()));
     auto turn = [&](const H& carry, const Tensor& k) {

@@ -10,9 +10,11 @@ namespace jit {
 
 namespace control_detail {
 inline void require_integer_bound(const Type& type, Location where) {
-  if (type.shape.rank() != 0) throw ShapeError("fori_loop", "a bound is " + type.text() + "; one integer of shape () is required", where);
+  if (type.shape.rank() != 0)
+    throw ShapeError("fori_loop", "a bound is " + type.text() + "; one integer of shape () is required", where);
   if (is_floating(type.dtype) || type.dtype == DType::bool_)
-    throw DTypeError("fori_loop", "a bound is " + type.text() + "; an integer is required", where, "cast it: x.to(DType::i64)");
+    throw DTypeError("fori_loop", "a bound is " + type.text() + "; an integer is required", where,
+                     "cast it: x.to(DType::i64)");
 }
 
 SINTER_DECL Device device_of_carries(std::span<const Ref<TensorImpl>> carries) {

@@ -19,7 +19,7 @@ namespace jit::control_detail {
 /// The leaves of what a user's function takes or gives.
 struct BodyValues {
   std::vector<Ref<TensorImpl>> values;
-  std::vector<std::int64_t> fixed;   // static parts: sizes of containers, integers, enums
+  std::vector<std::int64_t> fixed;  // static parts: sizes of containers, integers, enums
 };
 
 /// A run-time number as a value: f64, i64 or bool of shape (), weak.
@@ -33,8 +33,8 @@ struct TracedBody {
   Ref<TensorImpl> last_effect;
 };
 
-/// Variables that the bodies of a node assign: they become carries (of a branch: operands and results) behind those of the
-/// user. Which ones is known only when a body was traced, so bodies are traced again until none is new.
+/// Variables that the bodies of a node assign: they become carries (of a branch: operands and results) behind those of
+/// the user. Which ones is known only when a body was traced, so bodies are traced again until none is new.
 struct AssignedVariables {
   std::vector<std::shared_ptr<VariableSlot>> slots;
   /// Their values now, in the enclosing trace.
@@ -77,17 +77,19 @@ void trace_until_settled(AssignedVariables& assigned, const Trace& trace) {
 }
 
 /// switch_ and cond: the results of the branch that `index` picks.
-std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, std::vector<TracedBody> branches, std::span<const Ref<TensorImpl>> args,
-                                           const AssignedVariables& assigned);
+std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, std::vector<TracedBody> branches,
+                                           std::span<const Ref<TensorImpl>> args, const AssignedVariables& assigned);
 /// The carries at the end. `condition` gives one value.
-std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, BodyValues init, const AssignedVariables& assigned);
+std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, BodyValues init,
+                                          const AssignedVariables& assigned);
 
 struct ScanRecord {
   Dim length;
   bool is_reversed = false;
 };
 /// Carries at the end, then the stacked ys.
-std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, BodyValues init, std::span<const Ref<TensorImpl>> xs, const ScanRecord& scan,
+std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, BodyValues init,
+                                         std::span<const Ref<TensorImpl>> xs, const ScanRecord& scan,
                                          const AssignedVariables& assigned);
 /// The common length of the first axes. Throws ShapeError where they differ or there is none.
 Dim scan_length(std::span<const Ref<TensorImpl>> xs, std::int64_t given, Location where);

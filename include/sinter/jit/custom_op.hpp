@@ -1,5 +1,5 @@
-// Ops of the user's own: a C++ function with a shape rule, a derivative, and perhaps a decomposition. They are used like
-// any other op: lazily, compiled, under grad, with dynamic extents.
+// Ops of the user's own: a C++ function with a shape rule, a derivative, and perhaps a decomposition. They are used
+// like any other op: lazily, compiled, under grad, with dynamic extents.
 #pragma once
 
 #include <sinter/base/block_pool.hpp>
@@ -28,7 +28,7 @@ template <class T>
 struct ArrayView {
   T* data = nullptr;
   std::int64_t numel = 0;
-  Shape shape{};                // all extents known
+  Shape shape{};  // all extents known
   DType dtype = DType::f32;
 
   std::int64_t size(int axis) const { return shape[axis].value(); }
@@ -49,7 +49,9 @@ struct ArrayView<T> {
   template <Element E>
   auto as() const {
     using Pointer = std::conditional_t<std::is_const_v<T>, const E*, E*>;
-    if (dtype != dtype_of<E>()) throw DTypeError("custom_op", "memory of dtype " + std::string(name(dtype)) + " is read as " + std::string(name(dtype_of<E>())));
+    if (dtype != dtype_of<E>())
+      throw DTypeError("custom_op", "memory of dtype " + std::string(name(dtype)) + " is read as " +
+                                        std::string(name(dtype_of<E>())));
     return static_cast<Pointer>(data);
   }
 };
@@ -69,15 +71,16 @@ template <class Signature>
 struct UserFunction : std::function<Signature> {
   UserFunction() = default;
   template <class F>
-    requires(!std::same_as<std::remove_cvref_t<F>, UserFunction> && std::constructible_from<std::function<Signature>, F>)
+    requires(!std::same_as<std::remove_cvref_t<F>, UserFunction> &&
+             std::constructible_from<std::function<Signature>, F>)
   UserFunction(F&& f) : std::function<Signature>(std::forward<F>(f)), kind(type_key<std::remove_cvref_t<F>>()) {}
   TypeKey kind = nullptr;
 };
 }  // namespace custom_detail
 
-/// What an op is. T: the element type of all operands and results, or void for ops of several dtypes. N: number of results.
-/// `in` is a list of operands; where an op has several results, shape, dtype and decompose return std::array<..., N>, cpu gets
-/// one of views, and vjp gets lists of results and of their gradients.
+/// What an op is. T: the element type of all operands and results, or void for ops of several dtypes. N: number of
+/// results. `in` is a list of operands; where an op has several results, shape, dtype and decompose return
+/// std::array<..., N>, cpu gets one of views, and vjp gets lists of results and of their gradients.
 template <class T = float, std::size_t N = 1>
 struct CustomOp {
   /// Shown in errors and graphs. Not that of a built-in op, nor of another custom op that is alive.
@@ -87,12 +90,17 @@ struct CustomOp {
   /// dtypes of the results. Default: T; with T void, that of the first operand.
   custom_detail::UserFunction<custom_detail::PerResult<DType, N>(std::span<const DType> in)> dtype = {};
   /// Computes the results: in[0].data, out.data. May be called by several threads at once.
-  custom_detail::UserFunction<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out)> cpu = {};
-  /// The same on a CUDA device: in and out are in its memory, and work is enqueued on `stream` (a CUstream or cudaStream_t), not
-  /// waited for. Without it, operands on a GPU are copied to the host for `cpu`.
-  custom_detail::UserFunction<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out, void* stream)> cuda = {};
+  custom_detail::UserFunction<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out)> cpu =
+      {};
+  /// The same on a CUDA device: in and out are in its memory, and work is enqueued on `stream` (a CUstream or
+  /// cudaStream_t), not waited for. Without it, operands on a GPU are copied to the host for `cpu`.
+  custom_detail::UserFunction<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out,
+                                   void* stream)>
+      cuda = {};
   /// Gradients of the operands, in order; Tensor() where there is none. Traced, so any op may be used.
-  custom_detail::UserFunction<std::vector<Tensor>(std::span<const Tensor> in, custom_detail::ResultArgument<N> out, custom_detail::ResultArgument<N> dout)> vjp = {};
+  custom_detail::UserFunction<std::vector<Tensor>(std::span<const Tensor> in, custom_detail::ResultArgument<N> out,
+                                                  custom_detail::ResultArgument<N> dout)>
+      vjp = {};
   /// The same as operations on Tensors: then it is fused, and `cpu` is not needed. Must have no effects.
   custom_detail::UserFunction<custom_detail::PerResult<Tensor, N>(std::span<const Tensor> in)> decompose = {};
   /// false: the function has effects; it runs once for each call, in order with other effects.
@@ -107,18 +115,20 @@ using TensorFunction = std::function<std::vector<Tensor>(std::span<const Tensor>
 /// A CustomOp with its types worn away.
 struct Definition {
   std::string name;
-  Location where;                   // of custom_op(...)
+  Location where;  // of custom_op(...)
   std::size_t results = 1;
-  bool has_dtype = false;           // all operands and results are `element`
+  bool has_dtype = false;  // all operands and results are `element`
   DType element = DType::f32;
   bool is_pure = true;
   std::function<Shapes(std::span<const Shape>)> shape;
   std::function<std::vector<DType>(std::span<const DType>)> dtype;
   std::function<void(std::span<const HostView> in, std::span<const HostView> out)> cpu;
   std::function<void(std::span<const HostView> in, std::span<const HostView> out, void* stream)> cuda;
-  std::function<std::vector<Tensor>(std::span<const Tensor> in, std::span<const Tensor> out, std::span<const Tensor> dout)> vjp;
+  std::function<std::vector<Tensor>(std::span<const Tensor> in, std::span<const Tensor> out,
+                                    std::span<const Tensor> dout)>
+      vjp;
   TensorFunction decompose;
-  std::vector<TypeKey> kinds;   // of the functions: a second making of the same op has the same
+  std::vector<TypeKey> kinds;  // of the functions: a second making of the same op has the same
 };
 
 class CustomFunction;
@@ -137,13 +147,16 @@ ResultArgument<N> as_argument(std::span<const Tensor> values) {
   else return values;
 }
 template <class T>
-ArrayView<T> array_view(const HostView& view) { return {static_cast<T*>(view.data), view.numel, view.shape, view.dtype}; }
+ArrayView<T> array_view(const HostView& view) {
+  return {static_cast<T*>(view.data), view.numel, view.shape, view.dtype};
+}
 
 /// Views of any number of operands, in memory that the thread keeps: a warm call allocates nothing.
 template <class T>
 class OperandViews {
  public:
-  explicit OperandViews(std::span<const HostView> in) : bytes_(in.size() * sizeof(View)), first_(static_cast<View*>(allocate_pooled(bytes_))) {
+  explicit OperandViews(std::span<const HostView> in)
+      : bytes_(in.size() * sizeof(View)), first_(static_cast<View*>(allocate_pooled(bytes_))) {
     View* next = first_;
     for (const HostView& view : in) new (next++) View(array_view<const T>(view));
   }
@@ -165,7 +178,13 @@ void call_with_views(const F& f, std::span<const HostView> in, std::span<const H
   const OperandViews<T> operands(in);
   const Operands<T> list(operands.first(), in.size());
   if constexpr (N == 1) f(list, array_view<T>(results[0]), more...);
-  else f(list, [&]<std::size_t... I>(std::index_sequence<I...>) { return std::array<ArrayView<T>, N>{array_view<T>(results[I])...}; }(std::make_index_sequence<N>{}), more...);
+  else
+    f(
+        list,
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+          return std::array<ArrayView<T>, N>{array_view<T>(results[I])...};
+        }(std::make_index_sequence<N>{}),
+        more...);
 }
 
 template <class T, std::size_t N>
@@ -175,19 +194,28 @@ Definition definition_of(CustomOp<T, N> op, Location where) {
   out.where = where;
   out.results = N;
   out.is_pure = op.pure;
-  if constexpr (!std::is_void_v<T>) out.has_dtype = true, out.element = dtype_of<T>();
+  if constexpr (!std::is_void_v<T>) {
+    out.has_dtype = true;
+    out.element = dtype_of<T>();
+  }
   out.kinds = {op.shape.kind, op.dtype.kind, op.cpu.kind, op.cuda.kind, op.vjp.kind, op.decompose.kind};
   if (op.shape) out.shape = [f = std::move(op.shape)](std::span<const Shape> in) { return as_vector<N>(f(in)); };
   if (op.dtype) out.dtype = [f = std::move(op.dtype)](std::span<const DType> in) { return as_vector<N>(f(in)); };
   if (op.cpu)
-    out.cpu = [f = std::move(op.cpu)](std::span<const HostView> in, std::span<const HostView> results) { call_with_views<T, N>(f, in, results); };
+    out.cpu = [f = std::move(op.cpu)](std::span<const HostView> in, std::span<const HostView> results) {
+      call_with_views<T, N>(f, in, results);
+    };
   if (op.cuda)
-    out.cuda = [f = std::move(op.cuda)](std::span<const HostView> in, std::span<const HostView> results, void* stream) { call_with_views<T, N>(f, in, results, stream); };
+    out.cuda = [f = std::move(op.cuda)](std::span<const HostView> in, std::span<const HostView> results, void* stream) {
+      call_with_views<T, N>(f, in, results, stream);
+    };
   if (op.vjp)
-    out.vjp = [f = std::move(op.vjp)](std::span<const Tensor> in, std::span<const Tensor> results, std::span<const Tensor> gradients) {
+    out.vjp = [f = std::move(op.vjp)](std::span<const Tensor> in, std::span<const Tensor> results,
+                                      std::span<const Tensor> gradients) {
       return f(in, as_argument<N>(results), as_argument<N>(gradients));
     };
-  if (op.decompose) out.decompose = [f = std::move(op.decompose)](std::span<const Tensor> in) { return as_vector<N>(f(in)); };
+  if (op.decompose)
+    out.decompose = [f = std::move(op.decompose)](std::span<const Tensor> in) { return as_vector<N>(f(in)); };
   return out;
 }
 
@@ -212,8 +240,9 @@ class CustomOpFunction {
 
   using Result = custom_detail::PerResult<Tensor, N>;
   using Operand = custom_detail::Operand;
-  Result operator()(const Operand& a0 = {}, const Operand& a1 = {}, const Operand& a2 = {}, const Operand& a3 = {}, const Operand& a4 = {},
-                    const Operand& a5 = {}, const Operand& a6 = {}, const Operand& a7 = {}) const {
+  Result operator()(const Operand& a0 = {}, const Operand& a1 = {}, const Operand& a2 = {}, const Operand& a3 = {},
+                    const Operand& a4 = {}, const Operand& a5 = {}, const Operand& a6 = {},
+                    const Operand& a7 = {}) const {
     std::vector<In> operands;
     for (const Operand* operand : {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7})
       if (operand->is_given) operands.push_back(operand->in);
@@ -229,7 +258,10 @@ class CustomOpFunction {
   Result call(std::span<const In> operands) const {
     std::vector<Tensor> results = custom_detail::apply_custom(op_, operands);
     if constexpr (N == 1) return std::move(results[0]);
-    else return [&]<std::size_t... I>(std::index_sequence<I...>) { return Result{std::move(results[I])...}; }(std::make_index_sequence<N>{});
+    else
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return Result{std::move(results[I])...};
+      }(std::make_index_sequence<N>{});
   }
   std::shared_ptr<const custom_detail::CustomFunction> op_;
 };
@@ -240,7 +272,8 @@ class CustomOpFunction {
 /// custom_op<double> is for other element types, custom_op<void> for several, custom_op<float, 2> for two results.
 template <class T = float, std::size_t N = 1>
 CustomOpFunction<N> custom_op(CustomOp<T, N> op, Location where = std::source_location::current()) {
-  static_assert(std::is_void_v<T> || Element<T>, "the element type of a custom op is float, double, std::int32_t, std::int64_t, bool, or void for any");
+  static_assert(std::is_void_v<T> || Element<T>,
+                "the element type of a custom op is float, double, std::int32_t, std::int64_t, bool, or void for any");
   return CustomOpFunction<N>(custom_detail::make_custom(custom_detail::definition_of(std::move(op), where)));
 }
 

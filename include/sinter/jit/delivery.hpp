@@ -1,5 +1,5 @@
-// Delivery: how the values of a call reach the caller, for calls of every kind. Everything that can fail (checks of places,
-// allocation) comes before the first write to memory that others hold; Variables get their values last.
+// Delivery: how the values of a call reach the caller, for calls of every kind. Everything that can fail (checks of
+// places, allocation) comes before the first write to memory that others hold; Variables get their values last.
 #pragma once
 
 #include <sinter/jit/call_end.hpp>
@@ -25,15 +25,16 @@ struct EndingCall {
   const CallEnd& end;
   const HeldValues& held;
   const ArgList& args;
-  Frame& frame;                              // of the end's plan; its places hold the inputs
+  Frame& frame;  // of the end's plan; its places hold the inputs
   std::span<const std::int64_t> symbols;
-  EntryThread* thread;                       // or null
+  EntryThread* thread;  // or null
   Mode mode;
   Location where;
-  std::span<Ref<TensorImpl>> carried = {};   // what earlier segments made; nobody else needs it after this plan
+  std::span<Ref<TensorImpl>> carried = {};  // what earlier segments made; nobody else needs it after this plan
 };
 /// Delivers values that are known already.
-void deliver(FinishedCall& call, const ResultPlace& place, Targets targets, const ArgList& args, const HeldValues& held, Location where);
+void deliver(FinishedCall& call, const ResultPlace& place, Targets targets, const ArgList& args, const HeldValues& held,
+             Location where);
 
 }  // namespace jit::jit_detail
 SINTER_NAMESPACE_END

@@ -1,5 +1,5 @@
-// A call of a disabled function inside a trace, typed: its arguments are copied and the traced values in them become the
-// operands; each run puts values in their places and takes the result apart. Knows nothing of trace trees.
+// A call of a disabled function inside a trace, typed: its arguments are copied and the traced values in them become
+// the operands; each run puts values in their places and takes the result apart. Knows nothing of trace trees.
 #pragma once
 
 #include <sinter/expr/functions.hpp>
@@ -25,7 +25,8 @@ namespace jit::jit_detail {
 
 [[noreturn]] void throw_disabled(std::string_view what, Location where, std::string_view fix);
 /// The call in `trace`, after the checks that all traces share.
-EagerResults call_eagerly(Trace& trace, const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands);
+EagerResults call_eagerly(Trace& trace, const std::shared_ptr<const EagerCall>& call,
+                          std::span<const Ref<TensorImpl>> operands);
 
 /// What a call gives: expressions become Tensors.
 template <class R>
@@ -42,10 +43,11 @@ std::int64_t bits_of_number(T x) {
   else return static_cast<std::int64_t>(x);
 }
 
-/// What the arguments of a call hold: traced leaves, which become its operands, and the rest, by which calls are compared.
+/// What the arguments of a call hold: traced leaves, which become its operands, and the rest, by which calls are
+/// compared.
 struct DisabledArguments {
   std::vector<Ref<TensorImpl>> operands;
-  std::vector<std::uint8_t> is_operand;               // by tensor and number
+  std::vector<std::uint8_t> is_operand;  // by tensor and number
   std::vector<Ref<TensorImpl>> constants;
   std::vector<std::int64_t> fixed;
 };
@@ -118,11 +120,12 @@ class DisabledCall final : public EagerCall {
   template <class T>
   static void visit(T& arg, DisabledArguments& given) {
     if constexpr (std::is_floating_point_v<T>) add_fixed(given, bits_of_number(arg));
-    else if constexpr (std::same_as<T, Dim>) add_fixed(given, arg.is_static() ? arg.value() : -1);   // of each call
+    else if constexpr (std::same_as<T, Dim>) add_fixed(given, arg.is_static() ? arg.value() : -1);  // of each call
     else if constexpr (tree::can_visit<T>()) jit_detail::take_operands(tree::part_of(arg), given);
   }
   template <class T>
-  static void fill(T& arg, const std::uint8_t*& is_operand, const Ref<TensorImpl>*& values, std::span<const std::int64_t> symbols) {
+  static void fill(T& arg, const std::uint8_t*& is_operand, const Ref<TensorImpl>*& values,
+                   std::span<const std::int64_t> symbols) {
     if constexpr (std::same_as<T, Dim>) arg = Dim(arg.evaluate(symbols));
     else if constexpr (tree::can_visit<T>()) put_operands(tree::part_of(arg), is_operand, values);
   }
@@ -135,13 +138,18 @@ class DisabledCall final : public EagerCall {
 template <class R, class F, class... A>
 R call_in_trace(Trace& trace, const std::shared_ptr<const F>& f, Location where, Location disabled_at, A&&... args) {
   if constexpr (comes_back<R>() == ComesBack::never) {
-    throw_disabled("inside a compiled function its result cannot come back: it is a reference, holds Variables, or is of a type that can neither be taken apart nor compared", where,
-                   "return Tensors, Scalars, C++ values, or structs of them");
+    throw_disabled(
+        "inside a compiled function its result cannot come back: it is a reference, holds Variables, or is of a type "
+        "that can neither be taken apart nor compared",
+        where, "return Tensors, Scalars, C++ values, or structs of them");
   } else if constexpr (!(std::copy_constructible<kept_t<A>> && ...) || !std::invocable<const F&, const kept_t<A>&...>) {
-    throw_disabled("inside a compiled function it is called again in each call on copies of its arguments, and one of them cannot be copied or is to be changed", where,
-                   "take arguments by value or const reference; capture by reference what the function changes");
+    throw_disabled(
+        "inside a compiled function it is called again in each call on copies of its arguments, and one of them cannot "
+        "be copied or is to be changed",
+        where, "take arguments by value or const reference; capture by reference what the function changes");
   } else {
-    const auto call = std::make_shared<DisabledCall<F, R, kept_t<A>...>>(f, where, disabled_at, std::forward<A>(args)...);
+    const auto call =
+        std::make_shared<DisabledCall<F, R, kept_t<A>...>>(f, where, disabled_at, std::forward<A>(args)...);
     const std::vector<Ref<TensorImpl>> operands = call->take_operands();
     EagerResults results = call_eagerly(trace, call, operands);
     if constexpr (!std::is_void_v<R>) {

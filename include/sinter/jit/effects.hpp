@@ -56,29 +56,31 @@ void print(const Format& format, std::span<Word> words);
 void check(const In& condition, const Format& message, std::span<Word> words);
 }  // namespace effects_detail
 
-/// Prints a line when the function runs: jit::print("loss {} at step {}", loss, step). Tensors look as NumPy shows them.
-/// Takes tensors, numbers, extents and strings. Throws UserError when places and values do not match.
+/// Prints a line when the function runs: jit::print("loss {} at step {}", loss, step). Tensors look as NumPy shows
+/// them. Takes tensors, numbers, extents and strings. Throws UserError when places and values do not match.
 template <effects_detail::Printable... A>
 void print(const Format& format, const A&... values) {
   std::array<effects_detail::Word, sizeof...(A)> words{effects_detail::word_of(values)...};
   effects_detail::print(format, words);
 }
 
-/// Where jit::print writes: called with each line, without the end of line, by the thread that runs the call. It may throw:
-/// the call is then abandoned.
+/// Where jit::print writes: called with each line, without the end of line, by the thread that runs the call. It may
+/// throw: the call is then abandoned.
 using PrintSink = std::function<void(std::string_view line)>;
-/// Sets the sink of the process and gives the one before. The default (or an empty one) writes to std::cout, a line at a time.
+/// Sets the sink of the process and gives the one before. The default (or an empty one) writes to std::cout, a line at
+/// a time.
 PrintSink set_print_sink(PrintSink sink);
 
-/// Throws CheckError from the call when an element of `condition` (bool) is false; the message may name values. The call's
-/// work is abandoned: it gives no results, and Variables keep the values from before it.
+/// Throws CheckError from the call when an element of `condition` (bool) is false; the message may name values. The
+/// call's work is abandoned: it gives no results, and Variables keep the values from before it.
 template <effects_detail::Printable... A>
 void check(const In& condition, const Format& message, const A&... values) {
   std::array<effects_detail::Word, sizeof...(A)> words{effects_detail::word_of(values)...};
   effects_detail::check(condition, message, words);
 }
 
-/// What a callback gives: shape and dtype, which must be known while tracing. Extents may come from arguments (x.size(0)).
+/// What a callback gives: shape and dtype, which must be known while tracing. Extents may come from arguments
+/// (x.size(0)).
 struct ResultSpec {
   Shape shape{};
   DType dtype = DType::f32;
@@ -100,16 +102,21 @@ struct Returned {
 /// A callback with its types worn away.
 struct CallbackRecord {
   std::function<void(std::span<const Tensor> in, std::vector<Returned>& out)> run;
-  TypeKey kind = nullptr;   // of the function
+  TypeKey kind = nullptr;  // of the function
   bool is_stateless = false;
 };
-std::vector<Tensor> callback(CallbackRecord record, std::span<const ResultSpec> results, std::span<const In> args, Location where);
+std::vector<Tensor> callback(CallbackRecord record, std::span<const ResultSpec> results, std::span<const In> args,
+                             Location where);
 
 void collect(std::vector<Returned>& out, Tensor value, Returned::Kind kind = Returned::Kind::tensor);
 template <Element T>
-void collect(std::vector<Returned>& out, T value) { collect(out, tensor({value}), Returned::Kind::number); }
+void collect(std::vector<Returned>& out, T value) {
+  collect(out, tensor({value}), Returned::Kind::number);
+}
 template <Element T>
-void collect(std::vector<Returned>& out, const std::vector<T>& values) { collect(out, copy_of(values), Returned::Kind::elements); }
+void collect(std::vector<Returned>& out, const std::vector<T>& values) {
+  collect(out, copy_of(values), Returned::Kind::elements);
+}
 void collect(std::vector<Returned>& out, std::vector<Tensor> values);
 template <class T>
   requires requires { std::tuple_size<T>::value; }
@@ -122,9 +129,13 @@ struct CallbackArgument {
   const Tensor& value;
   operator const Tensor&() const { return value; }
   template <Element T>
-  operator T() const { return item<T>(value); }
+  operator T() const {
+    return item<T>(value);
+  }
   template <Element T>
-  operator std::vector<T>() const { return to_vector<T>(value); }
+  operator std::vector<T>() const {
+    return to_vector<T>(value);
+  }
 };
 
 template <std::size_t... I, class F>
@@ -134,7 +145,8 @@ decltype(auto) invoke(const F& fn, std::span<const Tensor> in, std::index_sequen
 }
 
 template <class F, std::size_t N, std::size_t R>
-std::vector<Tensor> call_back(F fn, const std::array<ResultSpec, R>& results, const std::array<In, N>& args, Location where) {
+std::vector<Tensor> call_back(F fn, const std::array<ResultSpec, R>& results, const std::array<In, N>& args,
+                              Location where) {
   CallbackRecord record;
   record.kind = type_key<F>();
   record.is_stateless = std::is_empty_v<F>;
@@ -150,50 +162,81 @@ Tensor call_back(F fn, const ResultSpec& result, const std::array<In, N>& args, 
   return call_back(std::move(fn), std::array<ResultSpec, 1>{result}, args, where)[0];
 }
 template <class F, std::size_t N>
-void call_back(F fn, const std::array<In, N>& args, Location where) { call_back(std::move(fn), std::array<ResultSpec, 0>{}, args, where); }
+void call_back(F fn, const std::array<In, N>& args, Location where) {
+  call_back(std::move(fn), std::array<ResultSpec, 0>{}, args, where);
+}
 }  // namespace effects_detail
 
-/// Calls a function of the host with the values of up to six arguments: once for each call, in order with other effects, on
-/// the calling thread. It gets ready Tensors, or what its parameters say: numbers, std::vector<float>. What it throws comes
-/// out of the call, which is abandoned as by check(). What it captures is that of the first trace; it must not refer to
-/// what is gone when the traced function has returned.
+/// Calls a function of the host with the values of up to six arguments: once for each call, in order with other
+/// effects, on the calling thread. It gets ready Tensors, or what its parameters say: numbers, std::vector<float>. What
+/// it throws comes out of the call, which is abandoned as by check(). What it captures is that of the first trace; it
+/// must not refer to what is gone when the traced function has returned.
 template <class F>
-void callback(F fn, Location where = std::source_location::current()) { effects_detail::call_back(std::move(fn), std::array<In, 0>{}, where); }
+void callback(F fn, Location where = std::source_location::current()) {
+  effects_detail::call_back(std::move(fn), std::array<In, 0>{}, where);
+}
 template <class F>
-void callback(F fn, const In& a) { effects_detail::call_back(std::move(fn), std::array{a}, a.where); }
+void callback(F fn, const In& a) {
+  effects_detail::call_back(std::move(fn), std::array{a}, a.where);
+}
 template <class F>
-void callback(F fn, const In& a, const In& b) { effects_detail::call_back(std::move(fn), std::array{a, b}, a.where); }
+void callback(F fn, const In& a, const In& b) {
+  effects_detail::call_back(std::move(fn), std::array{a, b}, a.where);
+}
 template <class F>
-void callback(F fn, const In& a, const In& b, const In& c) { effects_detail::call_back(std::move(fn), std::array{a, b, c}, a.where); }
+void callback(F fn, const In& a, const In& b, const In& c) {
+  effects_detail::call_back(std::move(fn), std::array{a, b, c}, a.where);
+}
 template <class F>
-void callback(F fn, const In& a, const In& b, const In& c, const In& d) { effects_detail::call_back(std::move(fn), std::array{a, b, c, d}, a.where); }
+void callback(F fn, const In& a, const In& b, const In& c, const In& d) {
+  effects_detail::call_back(std::move(fn), std::array{a, b, c, d}, a.where);
+}
 template <class F>
-void callback(F fn, const In& a, const In& b, const In& c, const In& d, const In& e) { effects_detail::call_back(std::move(fn), std::array{a, b, c, d, e}, a.where); }
+void callback(F fn, const In& a, const In& b, const In& c, const In& d, const In& e) {
+  effects_detail::call_back(std::move(fn), std::array{a, b, c, d, e}, a.where);
+}
 template <class F>
-void callback(F fn, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f) { effects_detail::call_back(std::move(fn), std::array{a, b, c, d, e, f}, a.where); }
+void callback(F fn, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f) {
+  effects_detail::call_back(std::move(fn), std::array{a, b, c, d, e, f}, a.where);
+}
 
-/// With a result, which is declared: `jit::callback(fn, jit::like(x), x)`, `jit::callback(fn, {.shape = {x.size(0)}}, x)`. The
-/// function returns a Tensor, a number, or the elements as std::vector. Throws UserError when it gives something else.
+/// With a result, which is declared: `jit::callback(fn, jit::like(x), x)`, `jit::callback(fn, {.shape = {x.size(0)}},
+/// x)`. The function returns a Tensor, a number, or the elements as std::vector. Throws UserError when it gives
+/// something else.
 template <class F>
-Tensor callback(F fn, const ResultSpec& result, Location where = std::source_location::current()) { return effects_detail::call_back(std::move(fn), result, std::array<In, 0>{}, where); }
+Tensor callback(F fn, const ResultSpec& result, Location where = std::source_location::current()) {
+  return effects_detail::call_back(std::move(fn), result, std::array<In, 0>{}, where);
+}
 template <class F>
-Tensor callback(F fn, const ResultSpec& result, const In& a) { return effects_detail::call_back(std::move(fn), result, std::array{a}, a.where); }
+Tensor callback(F fn, const ResultSpec& result, const In& a) {
+  return effects_detail::call_back(std::move(fn), result, std::array{a}, a.where);
+}
 template <class F>
-Tensor callback(F fn, const ResultSpec& result, const In& a, const In& b) { return effects_detail::call_back(std::move(fn), result, std::array{a, b}, a.where); }
+Tensor callback(F fn, const ResultSpec& result, const In& a, const In& b) {
+  return effects_detail::call_back(std::move(fn), result, std::array{a, b}, a.where);
+}
 template <class F>
-Tensor callback(F fn, const ResultSpec& result, const In& a, const In& b, const In& c) { return effects_detail::call_back(std::move(fn), result, std::array{a, b, c}, a.where); }
+Tensor callback(F fn, const ResultSpec& result, const In& a, const In& b, const In& c) {
+  return effects_detail::call_back(std::move(fn), result, std::array{a, b, c}, a.where);
+}
 template <class F>
-Tensor callback(F fn, const ResultSpec& result, const In& a, const In& b, const In& c, const In& d) { return effects_detail::call_back(std::move(fn), result, std::array{a, b, c, d}, a.where); }
+Tensor callback(F fn, const ResultSpec& result, const In& a, const In& b, const In& c, const In& d) {
+  return effects_detail::call_back(std::move(fn), result, std::array{a, b, c, d}, a.where);
+}
 template <class F>
-Tensor callback(F fn, const ResultSpec& result, const In& a, const In& b, const In& c, const In& d, const In& e) { return effects_detail::call_back(std::move(fn), result, std::array{a, b, c, d, e}, a.where); }
+Tensor callback(F fn, const ResultSpec& result, const In& a, const In& b, const In& c, const In& d, const In& e) {
+  return effects_detail::call_back(std::move(fn), result, std::array{a, b, c, d, e}, a.where);
+}
 
-/// With several results: `auto [q, r] = jit::callback(fn, std::array{jit::like(x), jit::like(x)}, x)`. The function returns a
-/// tuple, pair or array.
+/// With several results: `auto [q, r] = jit::callback(fn, std::array{jit::like(x), jit::like(x)}, x)`. The function
+/// returns a tuple, pair or array.
 template <class F, std::size_t R, std::convertible_to<In>... A>
 std::array<Tensor, R> callback(F fn, const std::array<ResultSpec, R>& results, const A&... args) {
   const std::array<In, sizeof...(A)> operands{In(args)...};
   std::vector<Tensor> values = effects_detail::call_back(std::move(fn), results, operands, {});
-  return [&]<std::size_t... I>(std::index_sequence<I...>) { return std::array<Tensor, R>{std::move(values[I])...}; }(std::make_index_sequence<R>{});
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::array<Tensor, R>{std::move(values[I])...};
+  }(std::make_index_sequence<R>{});
 }
 
 }  // namespace jit

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/jit/effects.hpp>
 #include <sinter/jit/host_functions.hpp>
 
@@ -15,15 +16,17 @@ namespace jit {
 
 namespace effects_detail {
 
-SINTER_DECL void collect(std::vector<Returned>& out, Tensor value, Returned::Kind kind) { out.push_back({std::move(value), kind}); }
+SINTER_DECL void collect(std::vector<Returned>& out, Tensor value, Returned::Kind kind) {
+  out.push_back({std::move(value), kind});
+}
 SINTER_DECL void collect(std::vector<Returned>& out, std::vector<Tensor> values) {
   for (Tensor& value : values) out.push_back({std::move(value)});
 }
 
 struct Sink {
   ForkSafeMutex mutex;
-  std::shared_ptr<const PrintSink> sink;   // null: std::cout
-  ForkSafeMutex standard_output;              // lines of two threads do not mix
+  std::shared_ptr<const PrintSink> sink;  // null: std::cout
+  ForkSafeMutex standard_output;          // lines of two threads do not mix
   static Sink& instance() { return process_object<Sink>(); }
 };
 
@@ -39,7 +42,8 @@ inline void write_line(std::string line) {
   std::cout << line.append("\n") << std::flush;
 }
 
-/// Walks a format: `literal(text)` for what stands as it is, `place(name)` for each "{name}". False if a brace is alone.
+/// Walks a format: `literal(text)` for what stands as it is, `place(name)` for each "{name}". False if a brace is
+/// alone.
 template <class L, class P>
 bool for_each_piece(std::string_view format, L&& literal, P&& place) {
   for (std::size_t at = 0; at < format.size();) {
@@ -79,19 +83,22 @@ SINTER_DECL Word word_of(Dim dim) {
 }
 SINTER_DECL Word word_of(Leaf value) {
   if (!value.value && value.kind == DTypeClass::floating) return word_of_number(DType::f64, &value.number);
-  if (!value.value) return value.kind == DTypeClass::integer ? word_of_number(DType::i64, &value.integer) : word_of(std::string_view(value.integer != 0 ? "True" : "False"));
+  if (!value.value)
+    return value.kind == DTypeClass::integer ? word_of_number(DType::i64, &value.integer)
+                                             : word_of(std::string_view(value.integer != 0 ? "True" : "False"));
   Word word;
   word.leaf = std::move(value);
   word.kind = Word::Kind::value;
   return word;
 }
 SINTER_DECL Word word_of_number(DType dtype, const void* number) {
-  const Ref<Storage> storage = Storage::wrap(const_cast<void*>(number), static_cast<std::size_t>(size_of(dtype)), nullptr);
-  return word_of(std::string_view(to_string(In(Tensor(TensorImpl::make_ready({dtype, Device::cpu(), {}}, storage)), Location()))));
+  const Ref<Storage> storage = Storage::wrap(const_cast<void*>(number), as_index(size_of(dtype)), nullptr);
+  return word_of(
+      std::string_view(to_string(In(Tensor(TensorImpl::make_ready({dtype, Device::cpu(), {}}, storage)), Location()))));
 }
 
-/// What a message needs when it is written: the format with text filled in ("{}": a value, "{n}": extent n), the values, and
-/// the extents.
+/// What a message needs when it is written: the format with text filled in ("{}": a value, "{n}": extent n), the
+/// values, and the extents.
 struct Message {
   std::string format;
   std::vector<Leaf> values;
@@ -119,16 +126,20 @@ inline Message make_message(std::string_view op, const Format& format, std::span
         }
       });
   if (!is_whole || !is_plain)
-    throw UserError(op, "the format \"" + format.text + "\" has a brace that is no place", format.where, "write {} for a value, {{ and }} for braces");
+    throw UserError(op, "the format \"" + format.text + "\" has a brace that is no place", format.where,
+                    "write {} for a value, {{ and }} for braces");
   if (used != words.size())
-    throw UserError(op, "the format \"" + format.text + "\" has " + std::to_string(used) + " places, and " + std::to_string(words.size()) + " values are given",
+    throw UserError(op,
+                    "the format \"" + format.text + "\" has " + std::to_string(used) + " places, and " +
+                        std::to_string(words.size()) + " values are given",
                     format.where, "write {} for each value");
   return message;
 }
 
 /// A value that looks at memory which outlives it.
 inline Tensor look_at(const HostView& view) {
-  return Tensor(TensorImpl::make_ready({view.dtype, Device::cpu(), view.shape}, Storage::wrap(view.data, view.bytes(), nullptr)));
+  return Tensor(
+      TensorImpl::make_ready({view.dtype, Device::cpu(), view.shape}, Storage::wrap(view.data, view.bytes(), nullptr)));
 }
 
 inline std::string fill(const HostCall& call, std::span<const HostView> values) {
@@ -150,7 +161,9 @@ class PlainFunction : public HostFunction {
   bool is_a(TypeKey type) const override { return type == type_key<Self>() || HostFunction::is_a(type); }
   bool same_as(const Payload& other) const override { return other.is_a(type_key<Self>()); }
   /// One line, or one check, for the whole batch.
-  void batch(const BatchArgs& args, BatchedList& results) const override { ops_detail::batch_as_whole(args, args.attrs, results); }
+  void batch(const BatchArgs& args, BatchedList& results) const override {
+    ops_detail::batch_as_whole(args, args.attrs, results);
+  }
 };
 
 class PrintFunction final : public PlainFunction<PrintFunction> {
@@ -174,8 +187,8 @@ class CheckFunction final : public PlainFunction<CheckFunction> {
     const TracePause outside;
     std::string text = fill(call, in.subspan(1));
     if (condition.shape.rank() > 0)
-      text += " (" + std::to_string(std::count(first, end, false)) + " of " + std::to_string(condition.numel) + " elements, the first at " +
-              index_text(condition.shape, first - holds) + ")";
+      text += " (" + std::to_string(std::count(first, end, false)) + " of " + std::to_string(condition.numel) +
+              " elements, the first at " + index_text(condition.shape, first - holds) + ")";
     throw CheckError("check", text, call.where);
   }
 
@@ -200,14 +213,16 @@ inline Attrs message_attrs(Message& message, std::shared_ptr<const Payload> payl
 
 SINTER_DECL void print(const Format& format, std::span<Word> words) {
   Message message = make_message("print", format, words);
-  record_effect(op_info<ops::Print>, message.values, message_attrs(message, std::make_shared<PrintFunction>()), format.where);
+  record_effect(op_info<ops::Print>, message.values, message_attrs(message, std::make_shared<PrintFunction>()),
+                format.where);
 }
 
 SINTER_DECL void check(const In& condition, const Format& format, std::span<Word> words) {
   Message message = make_message("check", format, words);
   Ref<TensorImpl> holds = condition.tensor();
   if (holds->type.dtype != DType::bool_)
-    throw DTypeError("check", "the condition is " + holds->type.text() + ", it must be bool", format.where, "compare it: jit::check(x != 0, ...)");
+    throw DTypeError("check", "the condition is " + holds->type.text() + ", it must be bool", format.where,
+                     "compare it: jit::check(x != 0, ...)");
   std::vector<Leaf> operands{Leaf(std::move(holds))};
   for (Leaf& value : message.values) operands.push_back(std::move(value));
   record_effect(op_info<ops::Check>, operands, message_attrs(message, std::make_shared<CheckFunction>()), format.where);
@@ -216,14 +231,16 @@ SINTER_DECL void check(const In& condition, const Format& format, std::span<Word
 /// A user's function on Tensors.
 class CallbackFunction final : public HostFunction {
  public:
-  CallbackFunction(CallbackRecord record, std::function<std::vector<Tensor>(std::span<const Tensor>, const Tensor&, const Tensor&)> derivative)
+  CallbackFunction(CallbackRecord record,
+                   std::function<std::vector<Tensor>(std::span<const Tensor>, const Tensor&, const Tensor&)> derivative)
       : record_(std::move(record)), derivative_(std::move(derivative)) {}
 
   std::string name() const override { return "callback"; }
   bool is_a(TypeKey type) const override { return type == type_key<CallbackFunction>() || HostFunction::is_a(type); }
   bool same_as(const Payload& other) const override {
     const auto* function = payload_cast<CallbackFunction>(&other);
-    return this == function || (function != nullptr && is_plain() && function->is_plain() && record_.kind == function->record_.kind);
+    return this == function ||
+           (function != nullptr && is_plain() && function->is_plain() && record_.kind == function->record_.kind);
   }
   bool may_be_retrace_of(const Payload& other) const override {
     const auto* function = payload_cast<CallbackFunction>(&other);
@@ -232,30 +249,43 @@ class CallbackFunction final : public HostFunction {
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
     const TracePause outside;
     std::vector<Tensor> arguments;
-    for (const HostView& view : in) arguments.push_back(expr_detail::copy_strided({view.dtype, Device::cpu(), view.shape}, view.data, dense_strides(view.shape)));
+    for (const HostView& view : in)
+      arguments.push_back(
+          expr_detail::copy_strided({view.dtype, Device::cpu(), view.shape}, view.data, dense_strides(view.shape)));
     std::vector<Returned> results;
     record_.run(arguments, results);
     if (results.size() != out.size())
-      throw UserError("callback", "the function gave " + std::to_string(results.size()) + " results, " + std::to_string(out.size()) + " were declared", call.where);
+      throw UserError("callback",
+                      "the function gave " + std::to_string(results.size()) + " results, " +
+                          std::to_string(out.size()) + " were declared",
+                      call.where);
     for (std::size_t i = 0; i < out.size(); ++i) deliver(std::move(results[i]), i, out[i], call.where);
   }
-  void batch(const BatchArgs& args, BatchedList& results) const override { custom_detail::batch_by_example(args, results); }
+  void batch(const BatchArgs& args, BatchedList& results) const override {
+    custom_detail::batch_by_example(args, results);
+  }
   ValList vjp(const VjpArgs& args) const override {
     if (!derivative_) return HostFunction::vjp(args);
-    return custom_detail::traced_vjp(args, name(), [&](std::span<const Tensor> in, std::span<const Tensor> out, std::span<const Tensor> dout) {
-      return derivative_(in, out[0], dout[0]);
-    });
+    return custom_detail::traced_vjp(
+        args, name(), [&](std::span<const Tensor> in, std::span<const Tensor> out, std::span<const Tensor> dout) {
+          return derivative_(in, out[0], dout[0]);
+        });
   }
 
  private:
   bool is_plain() const { return record_.is_stateless && !derivative_; }
 
   static void deliver(Returned result, std::size_t index, const HostView& to, Location where) {
-    if (result.kind == Returned::Kind::number && to.numel == 1) result.value = result.value.to(to.dtype).reshape(to.shape);
-    if (result.kind == Returned::Kind::elements && result.value.numel() == to.numel) result.value = result.value.reshape(to.shape);
+    if (result.kind == Returned::Kind::number && to.numel == 1)
+      result.value = result.value.to(to.dtype).reshape(to.shape);
+    if (result.kind == Returned::Kind::elements && result.value.numel() == to.numel)
+      result.value = result.value.reshape(to.shape);
     const Ref<TensorImpl> value = dense_value(In(result.value, where), "callback");
     if (value->type.dtype != to.dtype || !identical(value->type.shape, to.shape))
-      throw UserError("callback", "result " + std::to_string(index) + " is " + value->type.text() + ", declared was " + Type{to.dtype, {}, to.shape}.text(), where);
+      throw UserError("callback",
+                      "result " + std::to_string(index) + " is " + value->type.text() + ", declared was " +
+                          Type{to.dtype, {}, to.shape}.text(),
+                      where);
     if (to.numel > 0) std::memcpy(to.data, value->data(), to.bytes());
   }
 
@@ -263,7 +293,8 @@ class CallbackFunction final : public HostFunction {
   std::function<std::vector<Tensor>(std::span<const Tensor>, const Tensor&, const Tensor&)> derivative_;
 };
 
-SINTER_DECL std::vector<Tensor> callback(CallbackRecord record, std::span<const ResultSpec> results, std::span<const In> args, Location where) {
+SINTER_DECL std::vector<Tensor> callback(CallbackRecord record, std::span<const ResultSpec> results,
+                                         std::span<const In> args, Location where) {
   bool is_pure = !results.empty(), has_derivative = false;
   Attrs attrs;
   for (const ResultSpec& result : results) {
@@ -273,11 +304,13 @@ SINTER_DECL std::vector<Tensor> callback(CallbackRecord record, std::span<const 
     attrs.types.push_back({result.dtype, Device::cpu(), result.shape});
   }
   if (has_derivative && results.size() > 1)
-    throw UserError("callback", "a callback with " + std::to_string(results.size()) + " results has no derivative", where, "use jit::custom_op");
+    throw UserError("callback", "a callback with " + std::to_string(results.size()) + " results has no derivative",
+                    where, "use jit::custom_op");
   attrs.payload = std::make_shared<CallbackFunction>(std::move(record), has_derivative ? results[0].vjp : nullptr);
   std::vector<Leaf> operands;
   for (const In& arg : args) operands.emplace_back(arg.tensor());
-  std::vector<Ref<TensorImpl>> values = custom_detail::record_host_function(is_pure ? op_info<ops::PureCallback> : op_info<ops::Callback>, operands, std::move(attrs), where);
+  std::vector<Ref<TensorImpl>> values = custom_detail::record_host_function(
+      is_pure ? op_info<ops::PureCallback> : op_info<ops::Callback>, operands, std::move(attrs), where);
   std::vector<Tensor> out;
   for (auto& value : values) out.emplace_back(std::move(value));
   return out;

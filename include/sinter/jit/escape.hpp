@@ -1,5 +1,5 @@
-// Ways round the tracer: functions that are not to be traced, and functions that must be traced whole. Wrappers that are
-// called like what they wrap.
+// Ways round the tracer: functions that are not to be traced, and functions that must be traced whole. Wrappers that
+// are called like what they wrap.
 #pragma once
 
 #include <sinter/expr/tree.hpp>
@@ -30,11 +30,18 @@ class Disabled {
 
   template <class G = F>
     requires std::invocable<const G&>
-  jit_detail::disabled_result_t<std::invoke_result_t<const G&>> operator()(Location at = std::source_location::current()) const { return call(at); }
+  jit_detail::disabled_result_t<std::invoke_result_t<const G&>> operator()(
+      Location at = std::source_location::current()) const {
+    return call(at);
+  }
   template <class A>
-  result_t<A> operator()(A&& a, Location at = std::source_location::current()) const { return call(at, std::forward<A>(a)); }
+  result_t<A> operator()(A&& a, Location at = std::source_location::current()) const {
+    return call(at, std::forward<A>(a));
+  }
   template <class A, class B>
-  result_t<A, B> operator()(A&& a, B&& b, Location at = std::source_location::current()) const { return call(at, std::forward<A>(a), std::forward<B>(b)); }
+  result_t<A, B> operator()(A&& a, B&& b, Location at = std::source_location::current()) const {
+    return call(at, std::forward<A>(a), std::forward<B>(b));
+  }
   template <class A, class B, class C>
   result_t<A, B, C> operator()(A&& a, B&& b, C&& c, Location at = std::source_location::current()) const {
     return call(at, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
@@ -46,25 +53,27 @@ class Disabled {
   template <class A, class B, class C, class D, class... More>
     requires(sizeof...(More) > 0)
   result_t<A, B, C, D, More...> operator()(A&& a, B&& b, C&& c, D&& d, More&&... more) const {
-    return call(where_, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<More>(more)...);
+    return call(where_, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
+                std::forward<More>(more)...);
   }
 
  private:
   template <class... A>
   result_t<A...> call(Location at, A&&... args) const {
     Trace* trace = current_trace();
-    if (SINTER_UNLIKELY(trace != nullptr)) return jit_detail::call_in_trace<result_t<A...>>(*trace, f_, at, where_, std::forward<A>(args)...);
+    if (SINTER_UNLIKELY(trace != nullptr))
+      return jit_detail::call_in_trace<result_t<A...>>(*trace, f_, at, where_, std::forward<A>(args)...);
     StanceGuard eager(Stance::force_eager);
     return std::invoke(*f_, std::forward<A>(args)...);
   }
 
-  std::shared_ptr<const F> f_;   // shared with the compiled functions that call it
+  std::shared_ptr<const F> f_;  // shared with the compiled functions that call it
   Location where_;
 };
 
 /// A function that is never traced or compiled, nor are the compiled functions that it calls. Called inside a compiled
-/// function it breaks the graph: it runs on values, once in each call, and what it returns (Tensors, Scalars, structs of
-/// them, C++ values) comes back as input of the rest. C++ values that it returns are guarded by value. Capture by
+/// function it breaks the graph: it runs on values, once in each call, and what it returns (Tensors, Scalars, structs
+/// of them, C++ values) comes back as input of the rest. C++ values that it returns are guarded by value. Capture by
 /// reference only what outlives the compiled function. Throws TraceError inside grad, vmap and the bodies of cond and
 /// loops where a value of theirs reaches it, and under Options::fullgraph.
 template <class F>
@@ -89,8 +98,9 @@ class AllowedInGraph {
   F f_;
 };
 
-/// A function that belongs into the graph of whoever calls it, whole: reading a value of the trace inside it is an error
-/// with the line, as `fullgraph` makes it for a whole function. Everything else is traced through, as any function is.
+/// A function that belongs into the graph of whoever calls it, whole: reading a value of the trace inside it is an
+/// error with the line, as `fullgraph` makes it for a whole function. Everything else is traced through, as any
+/// function is.
 template <class F>
 AllowedInGraph<std::decay_t<F>> allow_in_graph(F&& f) {
   return AllowedInGraph<std::decay_t<F>>(std::forward<F>(f));

@@ -1,6 +1,7 @@
 // See the headers.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/jit/disabled_call.hpp>
 #include <sinter/jit/escape.hpp>
 
@@ -13,14 +14,20 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit::jit_detail {
 
-SINTER_DECL void throw_disabled(std::string_view what, Location where, std::string_view fix) { throw TraceError("disable", what, where, fix); }
+SINTER_DECL void throw_disabled(std::string_view what, Location where, std::string_view fix) {
+  throw TraceError("disable", what, where, fix);
+}
 
-SINTER_DECL EagerResults call_eagerly(Trace& trace, const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) {
+SINTER_DECL EagerResults call_eagerly(Trace& trace, const std::shared_ptr<const EagerCall>& call,
+                                      std::span<const Ref<TensorImpl>> operands) {
   if (WholeGraph::is_required())
-    throw_disabled("a function that is not to be traced is called in code that belongs into the graph whole (allow_in_graph)", call->where, "call it outside, and pass its result in");
+    throw_disabled(
+        "a function that is not to be traced is called in code that belongs into the graph whole (allow_in_graph)",
+        call->where, "call it outside, and pass its result in");
   for (const auto& operand : operands)
     if (Trace::find(operand->trace) == nullptr)
-      throw_disabled("a traced tensor is used outside the trace it belongs to", call->where, "return it from the compiled function instead of storing it in a captured variable");
+      throw_disabled("a traced tensor is used outside the trace it belongs to", call->where,
+                     "return it from the compiled function instead of storing it in a captured variable");
   return trace.call_eagerly(call, operands);
 }
 
@@ -36,10 +43,12 @@ inline bool has_same_elements(const Ref<TensorImpl>& a, const Ref<TensorImpl>& b
   if (a == b) return true;
   if (!identical(a->type, b->type)) return false;
   if (!a->is_dense() || !b->is_dense() || a->type.device != Device::cpu()) return true;
-  return std::memcmp(a->data(), b->data(), static_cast<std::size_t>(a->type.shape.numel().value() * size_of(a->type.dtype))) == 0;
+  return std::memcmp(a->data(), b->data(), as_index(a->type.shape.numel().value() * size_of(a->type.dtype))) == 0;
 }
 
-inline std::int64_t bits_of(const Leaf& number) { return number.kind == DTypeClass::floating ? bits_of(number.number) : number.integer; }
+inline std::int64_t bits_of(const Leaf& number) {
+  return number.kind == DTypeClass::floating ? bits_of(number.number) : number.integer;
+}
 
 SINTER_DECL void add_fixed(DisabledArguments& out, std::int64_t value) { out.fixed.push_back(value); }
 
@@ -54,7 +63,7 @@ SINTER_DECL void take_operands(tree::Part argument, DisabledArguments& out) {
       (is_traced ? out.operands : out.constants).push_back(x.impl());
       if (is_traced) x = Tensor();
     }
-    void tensor(const Tensor& x) override { out.constants.push_back(x.impl()); }   // keys of maps
+    void tensor(const Tensor& x) override { out.constants.push_back(x.impl()); }  // keys of maps
     void scalar(Scalar& x) override {
       out.is_operand.push_back(!x.is_number());
       if (x.is_number()) return fixed(bits_of(x.leaf()));
@@ -62,7 +71,9 @@ SINTER_DECL void take_operands(tree::Part argument, DisabledArguments& out) {
       x = Scalar();
     }
     void scalar(const Scalar& x) override { fixed(bits_of(x.leaf())); }
-    void variable(const Variable& x) override { fixed(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(x.slot().get()))); }
+    void variable(const Variable& x) override {
+      fixed(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(x.slot().get())));
+    }
     void fixed(std::int64_t value) override { out.fixed.push_back(value); }
   } take(out);
   argument.edit(take);

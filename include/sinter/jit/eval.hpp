@@ -19,7 +19,8 @@ namespace jit::jit_detail {
 /// The compiled versions of one expression type; null until the first evaluation.
 template <class E>
 inline constinit std::atomic<FunctionState*> slot_of{nullptr};
-Tensor run_expression(std::atomic<FunctionState*>& slot, const ExprStructure& structure, std::span<Leaf> leaves, Location where);
+Tensor run_expression(std::atomic<FunctionState*>& slot, const ExprStructure& structure, std::span<Leaf> leaves,
+                      Location where);
 
 }  // namespace jit::jit_detail
 
@@ -32,7 +33,8 @@ Tensor eval(Expr<Op, A...>&& expression) {
     if (current_trace() == nullptr) eval(In(value, expression.where()));
     return value;
   }
-  return jit::jit_detail::run_expression(jit::jit_detail::slot_of<E>, E::structure(), expression.leaves(), expression.where());
+  return jit::jit_detail::run_expression(jit::jit_detail::slot_of<E>, E::structure(), expression.leaves(),
+                                         expression.where());
 }
 
 SINTER_NAMESPACE_END

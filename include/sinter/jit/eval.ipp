@@ -24,20 +24,23 @@ SINTER_NOINLINE SINTER_DECL FunctionState& make_slot(std::atomic<FunctionState*>
   std::scoped_lock lock(slots.mutex);
   FunctionState* known = place.load(std::memory_order_relaxed);
   if (known != nullptr) return *known;
-  slots.list.push_back(std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
+  slots.list.push_back(
+      std::make_shared<FunctionState>(Options{.recompile_limit = 64}, Location{}, FunctionState::Serves::expression));
   place.store(slots.list.back().get(), std::memory_order_release);
   return *slots.list.back();
 }
 
-SINTER_DECL Tensor run_expression(std::atomic<FunctionState*>& place, const ExprStructure& structure, std::span<Leaf> leaves, Location where) {
+SINTER_DECL Tensor run_expression(std::atomic<FunctionState*>& place, const ExprStructure& structure,
+                                  std::span<Leaf> leaves, Location where) {
   FunctionState* known = place.load(std::memory_order_acquire);
   FunctionState& slot = SINTER_LIKELY(known != nullptr) ? *known : make_slot(place);
   ArgList list;
   for (Leaf& leaf : leaves) {
     if (!leaf.value) list.number(leaf);
     else if (leaf.value->trace == 0 || leaf.value->is_ready()) list.value(leaf.value.get());
-    else throw TraceError(structure.steps.back().op->name, "a traced tensor is used outside the trace it belongs to", where,
-                          "return it from the compiled function instead of storing it in a captured variable");
+    else
+      throw TraceError(structure.steps.back().op->name, "a traced tensor is used outside the trace it belongs to",
+                       where, "return it from the compiled function instead of storing it in a captured variable");
   }
   auto trace = [&](FunctionTrace& recorder) {
     std::vector<Leaf> stand_ins;

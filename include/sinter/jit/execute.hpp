@@ -20,11 +20,14 @@ InputLayout layout_of(const TensorImpl& value);
 /// What a plan on the back ends that `backend` names ("": all of this build) is made with.
 /// `traced` is the graph before the passes, whose outputs know where they are wanted;
 /// `precision` is what products of f32 matrices may be computed in.
-PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
-                         std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false);
+PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse,
+                         const Graph& traced, MatmulPrecision precision, std::vector<std::uint8_t> may_donate = {},
+                         bool own_outputs = false);
 /// The plan made with these.
-std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
-                                      std::vector<std::uint8_t> may_donate = {}, bool own_outputs = false);
+std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend,
+                                      std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
+                                      MatmulPrecision precision, std::vector<std::uint8_t> may_donate = {},
+                                      bool own_outputs = false);
 
 struct ArgLeaf;
 struct PlanInput;

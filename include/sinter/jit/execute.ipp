@@ -3,10 +3,11 @@
 
 #include <sinter/jit/execute.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/custom_run.hpp>
-#include <sinter/jit/delivery.ipp>   // run_end
+#include <sinter/jit/delivery.ipp>  // run_end
 #include <sinter/jit/function.hpp>
 #include <sinter/runtime/stages.hpp>
 
@@ -21,11 +22,12 @@ namespace jit {
 SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
   if (value.is_dense()) return {};
   InputLayout layout;
-  for (int i = 0; i < value.type.shape.rank(); ++i) layout.emplace_back(value.strides[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < value.type.shape.rank(); ++i) layout.emplace_back(value.strides[as_index(i)]);
   return layout;
 }
 
-SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
+SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts,
+                                     bool fuse, const Graph& traced, MatmulPrecision precision,
                                      std::vector<std::uint8_t> may_donate, bool own_outputs) {
   PlanOptions options;
   for (Value output : traced.outputs()) options.output_devices.push_back(traced.type(output).device);
@@ -42,9 +44,12 @@ SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view ba
   return options;
 }
 
-SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts, bool fuse, const Graph& traced, MatmulPrecision precision,
-                                                  std::vector<std::uint8_t> may_donate, bool own_outputs) {
-  return build_plan(optimised, plan_options(optimised, backend, std::move(layouts), fuse, traced, precision, std::move(may_donate), own_outputs));
+SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend,
+                                                  std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
+                                                  MatmulPrecision precision, std::vector<std::uint8_t> may_donate,
+                                                  bool own_outputs) {
+  return build_plan(optimised, plan_options(optimised, backend, std::move(layouts), fuse, traced, precision,
+                                            std::move(may_donate), own_outputs));
 }
 
 namespace jit_detail {
@@ -61,14 +66,17 @@ inline void place_leaf(const ArgLeaf& leaf, const PlanInput& input, std::size_t 
   }
 }
 
-SINTER_DECL void place_argument(const ArgLeaf& leaf, const PlanInput& input, std::size_t i, CallPlaces& places) { place_leaf(leaf, input, i, places); }
+SINTER_DECL void place_argument(const ArgLeaf& leaf, const PlanInput& input, std::size_t i, CallPlaces& places) {
+  place_leaf(leaf, input, i, places);
+}
 
 /// Writes the addresses of what a call reads into its places. Values that had to be laid out anew end up in `owned`.
-inline void place_inputs(const CallEnd& end, const ArgList& args, CallPlaces& places, std::vector<Ref<TensorImpl>>& owned) {
+inline void place_inputs(const CallEnd& end, const ArgList& args, CallPlaces& places,
+                         std::vector<Ref<TensorImpl>>& owned) {
   for (std::size_t i = 0; i < end.inputs.size(); ++i) {
     const PlanInput& input = end.inputs[i];
     if (input.source == PlanInput::Source::leaf) {
-      place_leaf(args.leaves()[static_cast<std::size_t>(input.index)], input, i, places);
+      place_leaf(args.leaves()[as_index(input.index)], input, i, places);
       continue;
     }
     TensorImpl* value = input.slot->here()->peek(args.reading());
@@ -88,40 +96,45 @@ SINTER_DECL BorrowedMut as_target(Tensor& x, Location where) {
   eval(In(x, where));
   const Ref<TensorImpl>& value = x.impl();
   if (value->use_count() != 1 || value->storage->use_count() != 1 || !value->storage->is_ours() || !value->is_dense())
-    throw UserError("into", "the tensor shares its memory with another handle or a pending statement, or is a view", where, "give a tensor that nobody else holds");
+    throw UserError("into", "the tensor shares its memory with another handle or a pending statement, or is a view",
+                    where, "give a tensor that nobody else holds");
   return {value->type, value->strides, value->data()};
 }
 }  // namespace jit_detail
 
-SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results,
-                                                Targets targets) {
+SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgList& args,
+                                                 std::span<const std::int64_t> symbols, const TraceFunction& trace,
+                                                 Ref<TensorImpl>* results, Targets targets) {
   EntryThread* thread = entry.threads.get();
   count_run(entry, thread, args, trace);
-  if (SINTER_UNLIKELY(entry.end.plan == nullptr)) return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
+  if (SINTER_UNLIKELY(entry.end.plan == nullptr))
+    return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
   const FrameLease frame = entry.end.plan->acquire_frame(symbols);
   std::vector<Ref<TensorImpl>> owned;
   jit_detail::place_inputs(entry.end, args, frame->places(), owned);
   jit_detail::run_end({entry.end, entry.held, args, *frame, symbols, thread, options_.mode, where_}, results, targets);
 }
 
-SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results,
-                                    Targets targets) {
+SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
+                                    const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets) {
   run_now(entry, args, symbols, trace, results, targets);
 }
 
 namespace jit_detail {
-SINTER_DECL void run(FunctionState& function, const CompiledEntry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
-                     const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets) {
+SINTER_DECL void run(FunctionState& function, const CompiledEntry& entry, const ArgList& args,
+                     std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results,
+                     Targets targets) {
   const auto& known = static_cast<const Entry&>(entry);
   if (SINTER_LIKELY(!entry.is_tree)) function.run_now(known, args, symbols, trace, results, targets);
   else function.run_tree(known, args, symbols, trace, {results, nullptr}, targets);
 }
 }  // namespace jit_detail
 
-SINTER_DECL void FunctionState::deliver_uncompiled(std::vector<Ref<TensorImpl>> values, Targets targets, const ArgList& args, const CallJournal& journal) const {
+SINTER_DECL void FunctionState::deliver_uncompiled(std::vector<Ref<TensorImpl>> values, Targets targets,
+                                                   const ArgList& args, const CallJournal& journal) const {
   FinishedCall call;
   call.results = std::move(values);
-  for (const auto& value : call.results)   // one that is ready was captured, or stands for what was read
+  for (const auto& value : call.results)  // one that is ready was captured, or stands for what was read
     if (value->is_ready()) call.held.constants.push_back(value);
   std::vector<TensorImpl*> pending;
   for (const auto& value : call.results)
@@ -132,8 +145,10 @@ SINTER_DECL void FunctionState::deliver_uncompiled(std::vector<Ref<TensorImpl>> 
   jit_detail::deliver(call, {nullptr, &delivered}, targets, args, call.held, where_);
 }
 
-SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols) {
-  if (EntryThread* own = entry.threads.get(); own != nullptr && !symbols.empty()) jit_detail::remember_sizes(entry, *own, args.leaves(), SmallVector<std::int64_t, 8>(symbols));
+SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+                                        std::span<const std::int64_t> symbols) {
+  if (EntryThread* own = entry.threads.get(); own != nullptr && !symbols.empty())
+    jit_detail::remember_sizes(entry, *own, args.leaves(), SmallVector<std::int64_t, 8>(symbols));
   if (entry.tree != nullptr) return warm_up_tree(entry, args, trace, symbols);
   EntryThread* thread = entry.threads.get();
   if (thread != nullptr) {
@@ -148,10 +163,12 @@ SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args,
   for (int round = 0; round < 2; ++round)
     for (std::size_t i = 0; i < frame->outputs().size(); ++i) {
       const FrameOutput& bound = frame->outputs()[i];
-      memory.push_back(i < entry.end.results ? jit_detail::result_memory(thread, options_.mode, i, bound) : jit_detail::fresh_result(bound));
+      memory.push_back(i < entry.end.results ? jit_detail::result_memory(thread, options_.mode, i, bound)
+                                             : jit_detail::fresh_result(bound));
       if (bound.type.device == Device::cpu()) std::memset(memory.back()->data(), 0, bound.bytes);
     }
-  if (thread != nullptr && !thread->scratch) thread->scratch = std::make_unique<CallScratch>(entry.end.plan->outputs().size(), entry.end.inputs.size());
+  if (thread != nullptr && !thread->scratch)
+    thread->scratch = std::make_unique<CallScratch>(entry.end.plan->outputs().size(), entry.end.inputs.size());
 }
 
 }  // namespace jit

@@ -3,6 +3,7 @@
 
 #include <sinter/jit/function.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/custom_run.hpp>
@@ -36,12 +37,12 @@ struct Functions {
   static Functions& instance() { return process_object<Functions>(); }
 };
 
-/// Leaves out captured Variables that were read for nothing (in a region, by what it does not return): which ones these are
-/// may differ from trace to trace.
+/// Leaves out captured Variables that were read for nothing (in a region, by what it does not return): which ones these
+/// are may differ from trace to trace.
 inline bool drop_unread(TracedGraph& traced, std::vector<Ref<TensorImpl>>& known, const Capture& captured) {
   std::vector<std::uint8_t> is_read(known.size(), 0);
   const auto note = [&](Value v) {
-    if (const auto i = static_cast<std::size_t>(v.node); i < known.size()) is_read[i] = 1;   // inputs come first
+    if (const auto i = as_index(v.node); i < known.size()) is_read[i] = 1;  // inputs come first
   };
   for (const Node& node : captured.builder.graph().nodes())
     for (Value v : node.inputs) note(v);
@@ -51,7 +52,8 @@ inline bool drop_unread(TracedGraph& traced, std::vector<Ref<TensorImpl>>& known
   for (std::size_t i = 0; i < known.size(); ++i) {
     const PlanInput& input = traced.end.inputs[i];
     const bool is_captured = input.source == PlanInput::Source::captured;
-    const bool is_assigned = is_captured && std::any_of(assigned.begin(), assigned.end(), [&](const Assignment& a) { return a.slot == input.slot; });
+    const bool is_assigned = is_captured && std::any_of(assigned.begin(), assigned.end(),
+                                                        [&](const Assignment& a) { return a.slot == input.slot; });
     const bool stays = !is_captured || is_assigned || is_read[i] != 0;
     if (is_captured) {
       if (stays) {
@@ -97,7 +99,8 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
   }
   const CaptureOptions options{.trace = trace.id(), .ready = ReadyLeaf::constant, .last_effect = trace.last_effect()};
   Capture captured = capture(outputs, known, options);
-  if (captured.inputs.size() > known.size()) {   // captured statements that have not run: then they are constants as well
+  if (captured.inputs.size() >
+      known.size()) {  // captured statements that have not run: then they are constants as well
     for (std::size_t i = known.size(); i < captured.inputs.size(); ++i) {
       TensorImpl* raw = captured.inputs[i].get();
       evaluate({&raw, 1}, "compile", where);
@@ -111,10 +114,11 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     const SymbolSource& source = trace.guards().symbols[id];
     info.min = source.min;
     info.max = source.max;
-    info.axis = source.is_stride ? -1 : source.axis;   // no shape has a stride
+    info.axis = source.is_stride ? -1 : source.axis;  // no shape has a stride
     for (std::size_t i = 0; i < out.end.inputs.size(); ++i) {
       const PlanInput& input = out.end.inputs[i];
-      if (input.source == PlanInput::Source::leaf && input.index == source.leaf && !source.is_stride) info.input = static_cast<std::int32_t>(i);
+      if (input.source == PlanInput::Source::leaf && input.index == source.leaf && !source.is_stride)
+        info.input = static_cast<std::int32_t>(i);
     }
     captured.builder.symbols().push_back(info);
   }
@@ -126,20 +130,21 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
 }  // namespace jit_detail
 
 namespace jit_detail {
-/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before arguments given up and
-/// what an earlier segment made (1). Notes which inputs are the assigned Variables.
+/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before arguments given
+/// up and what an earlier segment made (1). Notes which inputs are the assigned Variables.
 SINTER_DECL std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves) {
   std::vector<std::uint8_t> may_donate;
   for (std::size_t i = 0; i < end.inputs.size(); ++i) {
     const PlanInput& input = end.inputs[i];
-    const bool is_leaf = input.source == PlanInput::Source::leaf, is_captured = input.source == PlanInput::Source::captured;
+    const bool is_leaf = input.source == PlanInput::Source::leaf,
+               is_captured = input.source == PlanInput::Source::captured;
     bool is_assigned = false;
     for (Assignment& a : end.assignments) {
       if (!(is_leaf && a.leaf == input.index) && !(is_captured && a.slot == input.slot)) continue;
       a.input = static_cast<std::int32_t>(i);
       is_assigned = true;
     }
-    const bool is_tensor = is_leaf && leaves[static_cast<std::size_t>(input.index)].kind == LeafKind::tensor;
+    const bool is_tensor = is_leaf && leaves[as_index(input.index)].kind == LeafKind::tensor;
     may_donate.push_back(is_assigned ? 2 : is_tensor || input.source == PlanInput::Source::carried ? 1 : 0);
   }
   return may_donate;
@@ -149,7 +154,8 @@ SINTER_DECL std::string listings(const Plan& plan) {
   if (plan.staged() != nullptr)
     for (const StagedPlan::Part& part : plan.staged()->parts) text += part.plan ? listings(*part.plan) : "";
   for (const PlanStep& step : plan.steps())
-    if (step.executable) text += "code of " + step.name + " [" + step.backend + "]:\n" + step.executable->listing() + "\n";
+    if (step.executable)
+      text += "code of " + step.name + " [" + step.backend + "]:\n" + step.executable->listing() + "\n";
   return text;
 }
 /// What SINTER_LOGS asks for about a new entry.
@@ -168,22 +174,37 @@ namespace jit_detail {
 /// Options that contradict each other, or that no enumerator stands for.
 inline void check_options(const Options& options, Location where) {
   if (options.mode != Mode::default_ && options.mode != Mode::reduce_overhead)
-    throw UserError("compile", "Options::mode has the value " + std::to_string(static_cast<int>(options.mode)) + ", which is no Mode", where, "use Mode::default_ or Mode::reduce_overhead");
+    throw UserError(
+        "compile",
+        "Options::mode has the value " + std::to_string(static_cast<int>(options.mode)) + ", which is no Mode", where,
+        "use Mode::default_ or Mode::reduce_overhead");
   if (options.dynamic != Dynamic::automatic && options.dynamic != Dynamic::always && options.dynamic != Dynamic::never)
-    throw UserError("compile", "Options::dynamic has the value " + std::to_string(static_cast<int>(options.dynamic)) + ", which is no Dynamic", where,
-                    "use Dynamic::automatic, always or never");
-  if (options.mode == Mode::reduce_overhead && (options.backend == "noop" || registered_backend(options.backend) != nullptr))
-    throw UserError("compile", "Mode::reduce_overhead contradicts the back end '" + options.backend + "', which makes its own results", where,
-                    "leave the mode out, or use a back end of this build");
-  if (options.memory_budget < 0) throw UserError("compile", "memory_budget is " + std::to_string(options.memory_budget), where, "give bytes; 0 stands for no budget");
+    throw UserError(
+        "compile",
+        "Options::dynamic has the value " + std::to_string(static_cast<int>(options.dynamic)) + ", which is no Dynamic",
+        where, "use Dynamic::automatic, always or never");
+  if (options.mode == Mode::reduce_overhead &&
+      (options.backend == "noop" || registered_backend(options.backend) != nullptr))
+    throw UserError(
+        "compile",
+        "Mode::reduce_overhead contradicts the back end '" + options.backend + "', which makes its own results", where,
+        "leave the mode out, or use a back end of this build");
+  if (options.memory_budget < 0)
+    throw UserError("compile", "memory_budget is " + std::to_string(options.memory_budget), where,
+                    "give bytes; 0 stands for no budget");
   if (options.memory_budget > 0 && (options.backend == "noop" || registered_backend(options.backend) != nullptr))
-    throw UserError("compile", "memory_budget contradicts the back end '" + options.backend + "', which holds memory of its own", where,
-                    "leave the budget out, or use a back end of this build");
+    throw UserError("compile",
+                    "memory_budget contradicts the back end '" + options.backend + "', which holds memory of its own",
+                    where, "leave the budget out, or use a back end of this build");
   if (!options.matmul_precision) return;
   tensor_detail::check_precision(*options.matmul_precision, "compile", where);
   if (options.backend == "noop" || registered_backend(options.backend) != nullptr)
-    throw UserError("compile", "matmul_precision contradicts the back end '" + options.backend + "', which computes products in its own way", where,
-                    "leave the precision out, use a back end of this build, or set the default of the process with set_matmul_precision");
+    throw UserError(
+        "compile",
+        "matmul_precision contradicts the back end '" + options.backend + "', which computes products in its own way",
+        where,
+        "leave the precision out, use a back end of this build, or set the default of the process with "
+        "set_matmul_precision");
 }
 }  // namespace jit_detail
 
@@ -192,7 +213,8 @@ SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves
   check_backend(options_.backend, where);
   jit_detail::check_options(options_, where);
   if (options_.recompile_limit < 0)
-    throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where, "0 allows the first compilation only");
+    throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where,
+                    "0 allows the first compilation only");
   is_noop_ = options_.backend == "noop";
   auto& functions = jit_detail::Functions::instance();
   std::scoped_lock lock(functions.mutex);
@@ -210,7 +232,8 @@ SINTER_DECL std::int64_t Entry::runs() const {
   return total;
 }
 
-SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace, GuardSet specs) {
+SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace,
+                                                          GuardSet specs) {
   jit_detail::Stopwatch watch;
   ReadPolicy policy;
   if (options_.fullgraph) policy.beyond = ReadPolicy::Beyond::refuse;
@@ -228,8 +251,12 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
     trace_plain(*entry, args, recorder, std::move(result));
   } else {
     if (jit_detail::registered_backend(options_.backend) != nullptr)
-      throw TraceError(recorder.reads()[0].op, "a value is read, which would cut the graph, and back end '" + options_.backend + "' takes whole graphs", recorder.reads()[0].where,
-                       "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it outside");
+      throw TraceError(
+          recorder.reads()[0].op,
+          "a value is read, which would cut the graph, and back end '" + options_.backend + "' takes whole graphs",
+          recorder.reads()[0].where,
+          "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it "
+          "outside");
     grow_tree(*entry, args, recorder, std::move(result));
     entry->codegen_ms = watch.lap_ms();
   }
@@ -237,7 +264,8 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   return entry;
 }
 
-SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result) {
+SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder,
+                                            TracedResult result) {
   jit_detail::Stopwatch watch;
   jit_detail::TracedGraph traced = jit_detail::traced_graph(recorder, std::move(result), where_);
   entry.guards = std::move(traced.guards);
@@ -254,16 +282,19 @@ SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, F
 SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Graph traced) {
   jit_detail::Stopwatch watch;
   const BackendFunction* custom = jit_detail::registered_backend(options_.backend);
-  const std::vector<Dim> solution = solve_symbols(entry.guards, args.leaves(), custom != nullptr ? Divide::no : Divide::yes);
+  const std::vector<Dim> solution =
+      solve_symbols(entry.guards, args.leaves(), custom != nullptr ? Divide::no : Divide::yes);
   check_marks(entry.guards, args.leaves(), solution);
   Graph specialised = substitute_symbols(traced, solution, entry.guards.symbols);
   entry.traced = std::move(traced);
-  if (custom != nullptr) return jit_detail::compile_custom(entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
+  if (custom != nullptr)
+    return jit_detail::compile_custom(entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
   entry.optimised = jit_detail::run_passes_for(options_.backend, specialised);
   if (options_.backend != "eager") {
     std::vector<std::uint8_t> is_number, is_narrowed;
     for (const PlanInput& input : entry.end.inputs)
-      is_number.push_back(input.source == PlanInput::Source::leaf && args.leaves()[static_cast<std::size_t>(input.index)].kind == LeafKind::scalar);
+      is_number.push_back(input.source == PlanInput::Source::leaf &&
+                          args.leaves()[as_index(input.index)].kind == LeafKind::scalar);
     entry.optimised = narrow_numbers(entry.optimised, is_number, is_narrowed);
     for (std::size_t i = 0; i < entry.end.inputs.size(); ++i) entry.end.inputs[i].as_float = is_narrowed[i] != 0;
   }
@@ -271,13 +302,15 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   std::vector<InputLayout> layouts;
   for (const PlanInput& input : entry.end.inputs) {
     InputLayout layout;
-    const LeafSpec* spec = input.source == PlanInput::Source::leaf ? &entry.guards.leaves[static_cast<std::size_t>(input.index)] : nullptr;
+    const LeafSpec* spec =
+        input.source == PlanInput::Source::leaf ? &entry.guards.leaves[as_index(input.index)] : nullptr;
     for (std::size_t axis = 0; spec != nullptr && !spec->is_dense && axis < spec->rank; ++axis)
       layout.push_back(spec->stride_dims[axis].substitute(solution));
     layouts.push_back(std::move(layout));
   }
-  PlanOptions wanted = plan_options(entry.optimised, options_.backend, std::move(layouts), options_.fuse && !jit_detail::is_unfused_backend(options_.backend),
-                                    entry.traced, entry.precision, jit_detail::find_donors(entry.end, entry.guards.leaves));
+  PlanOptions wanted = plan_options(entry.optimised, options_.backend, std::move(layouts),
+                                    options_.fuse && !jit_detail::is_unfused_backend(options_.backend), entry.traced,
+                                    entry.precision, jit_detail::find_donors(entry.end, entry.guards.leaves));
   wanted.as_one = options_.mode == Mode::reduce_overhead;
   wanted.allow_fallback |= options_.allow_fallback;
   entry.optimised = fit_memory(entry.optimised, options_.memory_budget, wanted, where_);
@@ -285,7 +318,8 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
 }
 
 SINTER_DECL void FunctionState::guard_precision(Entry& entry) const {
-  const bool matters = entry.end.plan == nullptr || entry.end.plan->depends_on_precision();   // trees grow, and others' plans are their own
+  const bool matters = entry.end.plan == nullptr ||
+                       entry.end.plan->depends_on_precision();  // trees grow, and others' plans are their own
   entry.precisions = options_.matmul_precision || !matters ? all_precisions : precision_bit(entry.precision);
 }
 
@@ -340,7 +374,7 @@ SINTER_DECL void FunctionState::reset() {
     misses_ = {};
     plain_calls_.store(0, std::memory_order_relaxed);
   }
-  destroy_after_calls(std::move(retired));   // with what earlier resets had to leave to calls that have ended since
+  destroy_after_calls(std::move(retired));  // with what earlier resets had to leave to calls that have ended since
 }
 
 SINTER_DECL bool is_compiling() { return Trace::current() != nullptr; }
@@ -371,12 +405,16 @@ inline std::string ending_text(const Entry& entry, std::span<const std::int64_t>
 }  // namespace jit_detail
 
 SINTER_DECL Explanation explain(const CompiledEntry* compiled, std::span<const std::int64_t> symbols) {
-  if (compiled == nullptr) return Explanation("this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its recompile limit\n");
+  if (compiled == nullptr)
+    return Explanation(
+        "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its "
+        "recompile limit\n");
   const auto& entry = static_cast<const Entry&>(*compiled);
   std::string text = "guards:\n" + entry.guards.text();
   if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))
-    text += "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
-            (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
+    text +=
+        "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
+        (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
   if (entry.tree != nullptr)
     return Explanation(text + jit_detail::text_of(*entry.tree) + jit_detail::ending_text(entry, symbols));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
@@ -386,7 +424,7 @@ SINTER_DECL Explanation explain(const CompiledEntry* compiled, std::span<const s
 }
 
 SINTER_DECL void reset() {
-  std::vector<std::shared_ptr<FunctionState>> living;   // their own locks are taken when this one is free again
+  std::vector<std::shared_ptr<FunctionState>> living;  // their own locks are taken when this one is free again
   {
     auto& functions = jit_detail::Functions::instance();
     std::scoped_lock lock(functions.mutex);

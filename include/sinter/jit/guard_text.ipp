@@ -1,6 +1,7 @@
 // Guards in words: the broken ones with what was expected and what came, and the list for explain().
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/jit/call.hpp>
 #include <sinter/jit/guards.hpp>
 
@@ -42,9 +43,11 @@ struct NameVisitor final : tree::Reader {
     at = static_cast<std::int32_t>(names.parts_.size()) - 1;
   }
   bool knows_path() const override { return true; }
-  void enter_part(tree::Step::Kind kind, std::uint32_t index, std::string_view fields) override { enter({kind, index, fields, {}}); }
+  void enter_part(tree::Step::Kind kind, std::uint32_t index, std::string_view fields) override {
+    enter({kind, index, fields, {}});
+  }
   void enter_key(std::string key) override { enter({tree::Step::Kind::key, 0, {}, std::move(key)}); }
-  void leave_part() override { at = names.parts_[static_cast<std::size_t>(at)].whole; }
+  void leave_part() override { at = names.parts_[as_index(at)].whole; }
   void tensor(const Tensor&) override { leaf(); }
   void scalar(const Scalar&) override { leaf(); }
   void variable(const Variable&) override { leaf(); }
@@ -67,8 +70,8 @@ SINTER_DECL void name_leaves(LeafNames& names, std::span<const TracedArgument> a
 
 SINTER_DECL std::string LeafNames::text(std::size_t leaf) const {
   std::string text;
-  for (std::int32_t part = leaves_[leaf].part; part >= 0; part = parts_[static_cast<std::size_t>(part)].whole)
-    text = parts_[static_cast<std::size_t>(part)].step.text() + text;
+  for (std::int32_t part = leaves_[leaf].part; part >= 0; part = parts_[as_index(part)].whole)
+    text = parts_[as_index(part)].step.text() + text;
   return leaves_[leaf].structure != nullptr ? leaves_[leaf].structure + (" of " + text) : text;
 }
 
@@ -76,9 +79,15 @@ namespace jit_detail {
 inline std::string leaf_name(const GuardSet& guards, std::size_t leaf) {
   return leaf < guards.names.size() ? guards.names.text(leaf) : "argument leaf " + std::to_string(leaf);
 }
-inline std::string expected_got(const std::string& expected, const std::string& got) { return ": expected " + expected + ", got " + got; }
-inline std::string strides_text(const Dim* strides, std::size_t rank) { return Shape(std::span<const Dim>(strides, rank)).text(); }
-inline std::string strides_text(const Strides& strides, std::size_t rank) { return Shape(std::span<const std::int64_t>(strides.data(), rank)).text(); }
+inline std::string expected_got(const std::string& expected, const std::string& got) {
+  return ": expected " + expected + ", got " + got;
+}
+inline std::string strides_text(const Dim* strides, std::size_t rank) {
+  return Shape(std::span<const Dim>(strides, rank)).text();
+}
+inline std::string strides_text(const Strides& strides, std::size_t rank) {
+  return Shape(std::span<const std::int64_t>(strides.data(), rank)).text();
+}
 inline std::string_view kind_text(LeafKind kind) {
   switch (kind) {
     case LeafKind::tensor: return "a tensor";
@@ -102,7 +111,8 @@ SINTER_DECL std::string relation_text(const DimGuard& guard) {
 }
 /// "extent of axis 0 of argument 1", "stride of ...".
 inline std::string source_text(const GuardSet& guards, const SymbolSource& source) {
-  return (source.is_stride ? "stride of axis " : "extent of axis ") + std::to_string(source.axis) + " of " + leaf_name(guards, static_cast<std::size_t>(source.leaf));
+  return (source.is_stride ? "stride of axis " : "extent of axis ") + std::to_string(source.axis) + " of " +
+         leaf_name(guards, as_index(source.leaf));
 }
 inline std::string range_text(const SymbolSource& source) {
   if (source.max >= std::int64_t{1} << 60) return "at least " + std::to_string(source.least());
@@ -135,7 +145,7 @@ inline void find_broken_extents(const GuardSet& guards, const ArgLeaf& arg, std:
   const LeafSpec& spec = guards.leaves[i];
   const std::string leaf = leaf_name(guards, i);
   for (int axis = 0; axis < spec.rank; ++axis) {
-    const Dim expected = spec.extents[static_cast<std::size_t>(axis)], actual = arg.type->shape[axis];
+    const Dim expected = spec.extents[as_index(axis)], actual = arg.type->shape[axis];
     if (!expected.is_static() || identical(expected, actual)) continue;
     broken.push_back(mismatch(GuardKind::extent, static_cast<int>(i), axis,
                               "extent of axis " + std::to_string(axis) + " of " + leaf, leaf, expected.text(),
@@ -163,8 +173,7 @@ inline void find_broken_tensor(const GuardSet& guards, std::span<const ArgLeaf> 
   find_broken_extents(guards, arg, i, broken);
   if (spec.kind == LeafKind::variable && spec.same_slot_as != earlier_alias(args, i)) {
     const bool is_shared_now = spec.same_slot_as < 0;
-    const std::string other =
-        is_shared_now ? "an earlier one" : leaf_name(guards, static_cast<std::size_t>(spec.same_slot_as));
+    const std::string other = is_shared_now ? "an earlier one" : leaf_name(guards, as_index(spec.same_slot_as));
     const std::string what =
         is_shared_now ? " is the same Variable as an earlier one now" : " is no longer the same Variable as " + other;
     broken.push_back({GuardKind::alias, position, -1, leaf + what, leaf,
@@ -198,7 +207,9 @@ inline void find_broken_leaf(const GuardSet& guards, std::span<const ArgLeaf> ar
   }
   if (spec.kind == LeafKind::scalar) {
     if (spec.number_kind == arg.number_kind) return;
-    auto text = [](DTypeClass kind) { return std::string(kind == DTypeClass::floating ? "a floating number" : "an integer"); };
+    auto text = [](DTypeClass kind) {
+      return std::string(kind == DTypeClass::floating ? "a floating number" : "an integer");
+    };
     return broken.push_back(
         mismatch(GuardKind::number_kind, position, -1, leaf, leaf, text(spec.number_kind), text(arg.number_kind)));
   }
@@ -211,8 +222,8 @@ inline void find_broken_symbol(const GuardSet& guards, const SymbolSource& sourc
   const bool is_divisible = value % source.divisor == 0;
   const std::string expected = is_divisible ? range_text(source) : "a multiple of " + std::to_string(source.divisor);
   broken.push_back(mismatch(is_divisible ? GuardKind::range : GuardKind::divisibility, source.leaf, source.axis,
-                            source_text(guards, source), leaf_name(guards, static_cast<std::size_t>(source.leaf)),
-                            expected, std::to_string(value)));
+                            source_text(guards, source), leaf_name(guards, as_index(source.leaf)), expected,
+                            std::to_string(value)));
 }
 
 /// What the symbols are in these arguments, whose ranks fit, decides these guards.
@@ -259,7 +270,7 @@ SINTER_DECL std::vector<Guard> GuardSet::broken(std::span<const ArgLeaf> args) c
   const std::size_t common = std::min(args.size(), leaves.size());
   for (std::size_t i = 0; i < common; ++i) {
     const bool is_structure = names.is_structure(i);
-    if (args.size() != leaves.size() && !is_structure) continue;   // a size that differs explains all that follows
+    if (args.size() != leaves.size() && !is_structure) continue;  // a size that differs explains all that follows
     jit_detail::find_broken_leaf(*this, args, i, broken);
   }
   if (args.size() != leaves.size()) {
@@ -278,7 +289,10 @@ SINTER_DECL std::string GuardSet::text() const {
     const LeafSpec& spec = leaves[i];
     text += "  " + jit_detail::leaf_name(*this, i) + ": ";
     if (spec.kind == LeafKind::fixed) text += "static value " + std::to_string(spec.fixed);
-    else if (spec.kind == LeafKind::scalar) text += spec.number_kind == DTypeClass::floating ? "run-time floating number" : spec.number_kind == DTypeClass::integer ? "run-time integer" : "run-time bool";
+    else if (spec.kind == LeafKind::scalar)
+      text += spec.number_kind == DTypeClass::floating  ? "run-time floating number"
+              : spec.number_kind == DTypeClass::integer ? "run-time integer"
+                                                        : "run-time bool";
     else {
       Shape shape;
       for (std::size_t axis = 0; axis < spec.rank; ++axis) shape.push_back(spec.extents[axis]);
@@ -289,7 +303,8 @@ SINTER_DECL std::string GuardSet::text() const {
     text += "\n";
   }
   for (std::size_t id = 0; id < symbols.size(); ++id) {
-    text += "  s" + std::to_string(id) + ": " + jit_detail::source_text(*this, symbols[id]) + ", " + jit_detail::range_text(symbols[id]);
+    text += "  s" + std::to_string(id) + ": " + jit_detail::source_text(*this, symbols[id]) + ", " +
+            jit_detail::range_text(symbols[id]);
     text += symbols[id].divisor == 1 ? "\n" : ", a multiple of " + std::to_string(symbols[id].divisor) + "\n";
   }
   for (const DimGuard& guard : dims) text += "  " + jit_detail::relation_text(guard) + "\n";

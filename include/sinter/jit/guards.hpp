@@ -1,7 +1,8 @@
-// Guards: what a compiled entry relies on, as typed records compared against the arguments of a call. The fast check is a
-// plain walk over specs held by value; when it fails, broken() says which guards and why.
+// Guards: what a compiled entry relies on, as typed records compared against the arguments of a call. The fast check is
+// a plain walk over specs held by value; when it fails, broken() says which guards and why.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/jit/arguments.hpp>
 #include <sinter/jit/leaf_names.hpp>
 #include <sinter/jit/options.hpp>
@@ -19,10 +20,10 @@ namespace jit {
 /// One broken expectation, in words.
 struct Guard {
   GuardKind kind;
-  int leaf = -1;          // argument leaf, in flattening order; -1: a captured Variable or a relation
-  int axis = -1;          // of that leaf; -1: not about one axis
-  std::string reason{};   // "extent of axis 0 of argument 1.weight: expected 32, got 48"
-  std::string argument{}, expected{}, got{};   // the parts of it; empty where it is about no argument
+  int leaf = -1;         // argument leaf, in flattening order; -1: a captured Variable or a relation
+  int axis = -1;         // of that leaf; -1: not about one axis
+  std::string reason{};  // "extent of axis 0 of argument 1.weight: expected 32, got 48"
+  std::string argument{}, expected{}, got{};  // the parts of it; empty where it is about no argument
 };
 
 /// The default of the process is another than that which the function was compiled for.
@@ -36,13 +37,13 @@ struct LeafSpec {
   Device device;
   std::uint8_t rank = 0;
   bool is_dense = true;
-  bool is_sized = true;                            // no extent is a symbol
+  bool is_sized = true;  // no extent is a symbol
   DTypeClass number_kind = DTypeClass::floating;
-  std::int32_t same_slot_as = -1;                  // variables: an earlier leaf with the same slot
+  std::int32_t same_slot_as = -1;  // variables: an earlier leaf with the same slot
   std::int64_t fixed = 0;
-  std::array<Dim, max_rank> extents{};             // number: exact; symbol: in its range
-  Strides strides{};                               // as traced
-  std::array<Dim, max_rank> stride_dims{};         // strided
+  std::array<Dim, max_rank> extents{};      // number: exact; symbol: in its range
+  Strides strides{};                        // as traced
+  std::array<Dim, max_rank> stride_dims{};  // strided
 };
 
 /// A question about symbols that the trace asked, and the answer that it went by.
@@ -50,7 +51,7 @@ struct DimGuard {
   DimRelation relation;
   Dim lhs, rhs;
   bool outcome;
-  std::string_view op{};      // the operation that asked; empty: the function itself
+  std::string_view op{};  // the operation that asked; empty: the function itself
   Location where{};
   /// For the quick check, where both sides are symbols that must be equal: which. Set by solve_symbols().
   std::int32_t left = -1, right = -1;
@@ -60,7 +61,7 @@ struct DimGuard {
 struct SymbolSource {
   std::int32_t leaf = 0;
   std::int8_t axis = 0;
-  bool is_stride = false;          // else an extent
+  bool is_stride = false;  // else an extent
   std::int64_t min = 2, max = std::int64_t{1} << 60;
   /// The graph's symbol is the value divided by this, without remainder.
   std::int64_t divisor = 1;
@@ -74,10 +75,10 @@ struct GuardSet {
   std::vector<LeafSpec> leaves;
   std::vector<DimGuard> dims;
   std::vector<SymbolSource> symbols;
-  LeafNames names;                 // of the leaves
-  bool has_variables = false;      // among the leaves
+  LeafNames names;             // of the leaves
+  bool has_variables = false;  // among the leaves
   bool has_divisors = false;
-  bool has_other_relations = true; // besides those that symbols know of
+  bool has_other_relations = true;  // besides those that symbols know of
 
   /// Makes holds() quick, once the guards are complete: equal symbols are compared where they are read.
   void prepare();
@@ -92,14 +93,14 @@ struct GuardSet {
   GuardSet specs() const;
 };
 
-/// The specs that fit exactly these arguments. `symbolic[leaf]`: bit `axis` makes that extent a symbol, bit 8 + axis the
-/// stride of a strided tensor; an extent below 2 stays a number, a stride that follows from extents an expression.
+/// The specs that fit exactly these arguments. `symbolic[leaf]`: bit `axis` makes that extent a symbol, bit 8 + axis
+/// the stride of a strided tensor; an extent below 2 stays a number, a stride that follows from extents an expression.
 /// Axes that the user marked go by their marks.
 GuardSet specs_of(std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic);
 /// The value of a symbol in these arguments, before division.
 inline std::int64_t value_of(const SymbolSource& source, std::span<const ArgLeaf> args) {
-  const ArgLeaf& leaf = args[static_cast<std::size_t>(source.leaf)];
-  const auto axis = static_cast<std::size_t>(source.axis);
+  const ArgLeaf& leaf = args[as_index(source.leaf)];
+  const auto axis = as_index(source.axis);
   return source.is_stride ? (*leaf.strides)[axis] : leaf.type->shape.begin()[axis].value();
 }
 /// Sets the bits of specs_of() in which arguments of the same structure differ from `specs`.

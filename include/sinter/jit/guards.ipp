@@ -3,6 +3,7 @@
 
 #include <sinter/jit/guards.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/base/sort_few.hpp>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ SINTER_DECL bool is_dense(const Shape& shape, const Strides& strides) {
   for (int i = shape.rank() - 1; i >= 0; --i) {
     std::int64_t extent = shape[i].value();
     if (extent == 0) return true;
-    if (extent != 1 && strides[static_cast<std::size_t>(i)] != step) return false;
+    if (extent != 1 && strides[as_index(i)] != step) return false;
     step *= extent;
   }
   return true;
@@ -28,7 +29,9 @@ inline bool layout_fits(const LeafSpec& spec, const ArgLeaf& arg) {
   const bool is_dense_now = is_dense(arg.type->shape, *arg.strides);
   if (spec.is_dense || is_dense_now) return spec.is_dense == is_dense_now;
   for (std::size_t i = 0; i < spec.rank; ++i)
-    if (spec.stride_dims[i].is_static() && (*arg.strides)[i] != spec.stride_dims[i].value() && arg.type->shape.begin()[i].value() != 1) return false;
+    if (spec.stride_dims[i].is_static() && (*arg.strides)[i] != spec.stride_dims[i].value() &&
+        arg.type->shape.begin()[i].value() != 1)
+      return false;
   return true;
 }
 inline bool strides_fit(const LeafSpec& spec, const ArgLeaf& arg, std::span<const std::int64_t> symbols) {
@@ -36,18 +39,21 @@ inline bool strides_fit(const LeafSpec& spec, const ArgLeaf& arg, std::span<cons
     if (!spec.stride_dims[i].is_static() && (*arg.strides)[i] != spec.stride_dims[i].evaluate(symbols)) return false;
   return true;
 }
-inline bool all_strides_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args, std::span<const std::int64_t> symbols) {
+inline bool all_strides_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args,
+                            std::span<const std::int64_t> symbols) {
   for (std::size_t i = 0; i < args.size(); ++i)
     if (!specs[i].is_dense && !strides_fit(specs[i], args[i], symbols)) return false;
   return true;
 }
 /// Same extents and same strides as in the trace: what most calls are, and quicker to see than that a layout is dense.
 inline bool is_as_traced(const LeafSpec& spec, const Type& type, const Strides& strides) {
-  int is_same = 1;   // without branches
-  for (std::size_t i = 0; i < spec.rank; ++i) is_same &= int{identical(spec.extents[i], type.shape.begin()[i])} & int{spec.strides[i] == strides[i]};
+  int is_same = 1;  // without branches
+  for (std::size_t i = 0; i < spec.rank; ++i)
+    is_same &= int{identical(spec.extents[i], type.shape.begin()[i])} & int{spec.strides[i] == strides[i]};
   return is_same != 0;
 }
-/// A dense tensor whose extents are those that numbers ask for; false also says that it is not so simple (extents 0 and 1).
+/// A dense tensor whose extents are those that numbers ask for; false also says that it is not so simple (extents 0 and
+/// 1).
 inline bool is_dense_of_size(const LeafSpec& spec, const Type& type, const Strides& strides) {
   int fits = spec.is_dense;
   std::int64_t step = 1;
@@ -64,9 +70,11 @@ inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
   if (spec.kind == LeafKind::scalar) return spec.number_kind == arg.number_kind;
   const Type& type = *arg.type;
   if (type.dtype != spec.dtype || !(type.device == spec.device) || type.shape.rank() != spec.rank) return false;
-  if (SINTER_LIKELY(spec.is_sized ? is_as_traced(spec, type, *arg.strides) : is_dense_of_size(spec, type, *arg.strides))) return true;
+  if (SINTER_LIKELY(spec.is_sized ? is_as_traced(spec, type, *arg.strides)
+                                  : is_dense_of_size(spec, type, *arg.strides)))
+    return true;
   for (int i = 0; i < spec.rank; ++i) {
-    Dim expected = spec.extents[static_cast<std::size_t>(i)];
+    Dim expected = spec.extents[as_index(i)];
     if (expected.is_static() && !identical(expected, type.shape.begin()[i])) return false;
   }
   return layout_fits(spec, arg);
@@ -91,7 +99,7 @@ inline bool aliases_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf
   return true;
 }
 inline bool relation_holds(const DimGuard& guard, std::span<const std::int64_t> symbols) {
-  if (guard.left >= 0) return symbols[static_cast<std::size_t>(guard.left)] == symbols[static_cast<std::size_t>(guard.right)];
+  if (guard.left >= 0) return symbols[as_index(guard.left)] == symbols[as_index(guard.right)];
   std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
   return (guard.relation == DimRelation::less ? a < b : a == b) == guard.outcome;
 }
@@ -100,7 +108,8 @@ inline bool is_in_range(const SymbolSource& source, std::int64_t value) {
 }
 /// Whether a strided spec has strides that symbols decide.
 inline bool has_symbolic_strides(const LeafSpec& spec) {
-  return !spec.is_dense && std::any_of(spec.stride_dims.begin(), spec.stride_dims.begin() + spec.rank, [](Dim d) { return !d.is_static(); });
+  return !spec.is_dense && std::any_of(spec.stride_dims.begin(), spec.stride_dims.begin() + spec.rank,
+                                       [](Dim d) { return !d.is_static(); });
 }
 }  // namespace jit_detail
 
@@ -116,11 +125,11 @@ SINTER_DECL bool GuardSet::holds(std::span<const ArgLeaf> args, SmallVector<std:
   if (symbols.empty()) return !has_strided || jit_detail::all_strides_fit(leaves, args, {});
   symbol_values.resize(symbols.size());
   std::int64_t* values = symbol_values.data();
-  int fits = 1;   // without branches
+  int fits = 1;  // without branches
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const SymbolSource& source = symbols[i];
     const std::int64_t value = values[i] = value_of(source, args);
-    const std::size_t equal = source.equal_to >= 0 ? static_cast<std::size_t>(source.equal_to) : i;
+    const std::size_t equal = source.equal_to >= 0 ? as_index(source.equal_to) : i;
     fits &= int{value >= source.min} & int{value <= source.max} & int{value == values[equal]};
   }
   if (fits == 0) return false;
@@ -140,8 +149,8 @@ SINTER_DECL void GuardSet::prepare() {
   has_other_relations = false;
   for (const DimGuard& guard : dims) {
     const auto [first, second] = std::minmax(guard.left, guard.right);
-    const bool is_known = first >= 0 && first != second && symbols[static_cast<std::size_t>(second)].equal_to < 0;
-    if (is_known) symbols[static_cast<std::size_t>(second)].equal_to = static_cast<std::int32_t>(first);
+    const bool is_known = first >= 0 && first != second && symbols[as_index(second)].equal_to < 0;
+    if (is_known) symbols[as_index(second)].equal_to = static_cast<std::int32_t>(first);
     else has_other_relations = true;
   }
 }
@@ -150,18 +159,23 @@ SINTER_DECL GuardSet GuardSet::specs() const {
   GuardSet specs;
   specs.leaves = leaves;
   specs.symbols = symbols;
-  for (SymbolSource& source : specs.symbols) source.divisor = 1, source.equal_to = -1;
+  for (SymbolSource& source : specs.symbols) {
+    source.divisor = 1;
+    source.equal_to = -1;
+  }
   specs.has_variables = has_variables;
   return specs;
 }
 
 namespace jit_detail {
-/// Strides of a strided tensor, innermost first: a number if it is 0 or 1, else what the extents inside it make, else (where
-/// asked for) a symbol, else a number.
-inline void choose_strides(LeafSpec& spec, std::int32_t leaf, const ArgLeaf& arg, std::uint32_t symbolic, std::vector<SymbolSource>& symbols) {
+/// Strides of a strided tensor, innermost first: a number if it is 0 or 1, else what the extents inside it make, else
+/// (where asked for) a symbol, else a number.
+inline void choose_strides(LeafSpec& spec, std::int32_t leaf, const ArgLeaf& arg, std::uint32_t symbolic,
+                           std::vector<SymbolSource>& symbols) {
   std::array<std::size_t, max_rank> order{};
   for (std::size_t i = 0; i < spec.rank; ++i) order[i] = spec.rank - 1 - i;
-  sort_few(order.begin(), order.begin() + spec.rank, [&](std::size_t a, std::size_t b) { return spec.strides[a] < spec.strides[b]; });
+  sort_few(order.begin(), order.begin() + spec.rank,
+           [&](std::size_t a, std::size_t b) { return spec.strides[a] < spec.strides[b]; });
   std::int64_t step = 1;
   Dim step_dim = 1;
   for (std::size_t k = 0; k < spec.rank; ++k) {
@@ -180,7 +194,8 @@ inline void choose_strides(LeafSpec& spec, std::int32_t leaf, const ArgLeaf& arg
   }
 }
 
-inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::uint32_t symbolic, std::vector<SymbolSource>& symbols) {
+inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::uint32_t symbolic,
+                        std::vector<SymbolSource>& symbols) {
   const ArgLeaf& arg = args[leaf];
   LeafSpec spec;
   spec.kind = arg.kind;
@@ -196,7 +211,8 @@ inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::ui
   for (std::size_t axis = 0; axis < spec.rank; ++axis) {
     const Dim extent = arg.type->shape.begin()[axis];
     const AxisMarks::Mark mark = marks != nullptr ? marks->axes[axis] : AxisMarks::Mark{};
-    bool becomes_symbol = mark.kind == AxisMarks::Kind::none ? (symbolic >> axis & 1) != 0 : mark.kind == AxisMarks::Kind::dynamic;
+    bool becomes_symbol =
+        mark.kind == AxisMarks::Kind::none ? (symbolic >> axis & 1) != 0 : mark.kind == AxisMarks::Kind::dynamic;
     spec.extents[axis] = extent;
     if (!becomes_symbol || extent.value() < 2) continue;
     spec.is_sized = false;
@@ -222,18 +238,22 @@ SINTER_DECL GuardSet specs_of(std::span<const ArgLeaf> args, std::span<const std
   return specs;
 }
 
-SINTER_DECL void mark_changed(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args, std::span<std::uint32_t> symbolic) {
+SINTER_DECL void mark_changed(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args,
+                              std::span<std::uint32_t> symbolic) {
   if (specs.size() != args.size()) return;
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (specs[i].kind != args[i].kind) return;
-    if (args[i].type != nullptr && (specs[i].dtype != args[i].type->dtype || specs[i].rank != args[i].type->shape.rank())) return;
+    if (args[i].type != nullptr &&
+        (specs[i].dtype != args[i].type->dtype || specs[i].rank != args[i].type->shape.rank()))
+      return;
   }
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (args[i].type == nullptr) continue;
     const bool are_strided = !specs[i].is_dense && !is_dense(args[i].type->shape, *args[i].strides);
     for (std::size_t axis = 0; axis < specs[i].rank; ++axis) {
       if (!identical(specs[i].extents[axis], args[i].type->shape.begin()[axis])) symbolic[i] |= 1u << axis;
-      if (are_strided && !identical(specs[i].stride_dims[axis], Dim((*args[i].strides)[axis]))) symbolic[i] |= 1u << (max_rank + axis);
+      if (are_strided && !identical(specs[i].stride_dims[axis], Dim((*args[i].strides)[axis])))
+        symbolic[i] |= 1u << (max_rank + axis);
     }
   }
 }

@@ -1,7 +1,8 @@
-// The evaluator. Graphs are captured from shared records, plans are found, and values become ready, under one lock; plans are
-// made and run outside it.
+// The evaluator. Graphs are captured from shared records, plans are found, and values become ready, under one lock;
+// plans are made and run outside it.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/jit/lazy.hpp>
 #include <sinter/jit/lazy_run.hpp>
 
@@ -41,22 +42,23 @@ inline bool evaluated_by_device(std::span<TensorImpl* const> values, std::string
 }
 
 struct LazyPlan {
-  LazyGraph key;   // never changed
+  LazyGraph key;  // never changed
   std::shared_ptr<const Plan> plan;
   std::int64_t runs = 0;
   bool is_fused = false;
-  std::uint8_t precisions = 0;   // a bit for each MatmulPrecision that the plan serves: all, where it has no product of f32
+  std::uint8_t precisions =
+      0;  // a bit for each MatmulPrecision that the plan serves: all, where it has no product of f32
   std::int64_t bytes = 0;
-  std::uint64_t last_run = 0;    // by the clock of the cache
+  std::uint64_t last_run = 0;  // by the clock of the cache
 };
 
 /// The plans for graphs that differ in extents only.
 struct LazyFamily {
   static constexpr std::size_t most_general = 8;
   static constexpr int most_failures = 4;
-  std::weak_ptr<LazyPlan> latest;                 // for one size
-  std::vector<std::weak_ptr<LazyPlan>> general;   // for many
-  int failures = 0;                               // to make one for many
+  std::weak_ptr<LazyPlan> latest;                // for one size
+  std::vector<std::weak_ptr<LazyPlan>> general;  // for many
+  int failures = 0;                              // to make one for many
   bool is_gone() const {
     return latest.expired() &&
            std::all_of(general.begin(), general.end(), [](const auto& plan) { return plan.expired(); });
@@ -65,8 +67,8 @@ struct LazyFamily {
 
 struct LazyCache {
   ForkSafeMutex mutex;
-  std::unordered_multimap<std::uint64_t, std::shared_ptr<LazyPlan>> plans;   // by the hash of their graphs
-  std::unordered_map<std::uint64_t, LazyFamily> families;                    // by the hash without extents
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<LazyPlan>> plans;  // by the hash of their graphs
+  std::unordered_map<std::uint64_t, LazyFamily> families;                   // by the hash without extents
   LazyStats stats;
   std::uint64_t clock = 0;
   static LazyCache& instance() { return process_object<LazyCache>(); }
@@ -106,7 +108,7 @@ inline bool is_large(const Graph& graph) {
 
 struct RunnablePlan {
   std::shared_ptr<const Plan> plan;
-  SmallVector<std::int64_t, 8> symbols;   // their values
+  SmallVector<std::int64_t, 8> symbols;  // their values
 };
 
 /// One look for the plan of a graph. The cache is locked but while a plan is made.
@@ -134,7 +136,7 @@ class LazyLookup {
     const Context& context = Context::get();
     if (context.is_eager) return false;
     if (context.compiles_at_once || (plan != nullptr && plan->runs >= context.hot)) return true;
-    const bool has_own_size = plan != nullptr && plan->key.symbols.empty();   // which was small when the plan was made
+    const bool has_own_size = plan != nullptr && plan->key.symbols.empty();  // which was small when the plan was made
     return !has_own_size && is_large(wanted_.graph);
   }
   bool serves(const LazyPlan& plan) const { return (plan.precisions & precision_bit(precision_)) != 0; }
@@ -180,8 +182,8 @@ class LazyLookup {
                        [&](Value x, Value y) { return identical(a.type(x), b.type(y)); });
   }
 
-  /// Makes the plan, or one with fusion in place of `plan`, and publishes it. Other threads evaluate meanwhile; of those that
-  /// make the same, one publishes.
+  /// Makes the plan, or one with fusion in place of `plan`, and publishes it. Other threads evaluate meanwhile; of
+  /// those that make the same, one publishes.
   std::shared_ptr<LazyPlan> make(const std::shared_ptr<LazyPlan>& plan) {
     const std::shared_ptr<LazyPlan> known = plan == nullptr ? relative() : nullptr;
     const bool fuses = wants_fusion(plan.get());
@@ -242,7 +244,7 @@ class LazyLookup {
   MatmulPrecision precision_;
   Fallback fallback_;
   std::uint64_t hash_;
-  std::optional<std::uint64_t> family_;   // known once there is no plan for this size alone
+  std::optional<std::uint64_t> family_;  // known once there is no plan for this size alone
   SmallVector<std::int64_t, 8> symbols_;
 };
 
@@ -257,15 +259,17 @@ inline void move_to(Device device, TensorImpl& computed) {
   const Device from = computed.type.device;
   if (SINTER_LIKELY(from == device)) return;
   ensure(computed.is_dense(), "lazy: a view on another device");
-  const auto bytes = static_cast<std::size_t>(computed.type.shape.numel().value() * size_of(computed.type.dtype));
+  const auto bytes = as_index(computed.type.shape.numel().value() * size_of(computed.type.dtype));
   Ref<Storage> storage = Storage::allocate(bytes, device);
-  if (bytes > 0) device_memory(device == Device::cpu() ? from : device, "eval").copy(storage->data(), device, computed.data(), from, bytes);
+  if (bytes > 0)
+    device_memory(device == Device::cpu() ? from : device, "eval")
+        .copy(storage->data(), device, computed.data(), from, bytes);
   computed.storage = std::move(storage);
   computed.offset = 0;
 }
 
-/// Equal graphs share a plan, which knows the lines of the first. For an error that names one they run once more, by a plan of
-/// their own.
+/// Equal graphs share a plan, which knows the lines of the first. For an error that names one they run once more, by a
+/// plan of their own.
 SINTER_NOINLINE inline void run_with_own_lines(std::span<const Ref<TensorImpl>> outputs) {
   std::unique_lock lock(LazyCache::instance().mutex);
   Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input});
@@ -282,7 +286,8 @@ inline void become_ready(TensorImpl& value, TensorImpl& computed) {
   value.storage = computed.storage;
   value.offset = computed.offset;
   value.strides = computed.strides;
-  Record* record = value.tape.load(std::memory_order_relaxed) == TapeState::node ? nullptr : std::exchange(value.record, nullptr);
+  Record* record =
+      value.tape.load(std::memory_order_relaxed) == TapeState::node ? nullptr : std::exchange(value.record, nullptr);
   value.state.store(TensorState::ready, std::memory_order_release);
   if (record != nullptr) release_record(record);
 }
@@ -302,7 +307,8 @@ SINTER_DECL void clear_lazy_cache() {
   cache.stats = {};
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs, MatmulPrecision precision, Fallback fallback) {
+SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs,
+                                                    MatmulPrecision precision, Fallback fallback) {
   jit_detail::RunnablePlan found;
   {
     auto& cache = jit_detail::LazyCache::instance();
@@ -323,8 +329,12 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     if (value->is_ready() || value->trace == 0) continue;
     bool is_active = Trace::find(value->trace) != nullptr;
     if (where.line == 0) where = written_at(*value);
-    throw TraceError(what, is_active ? "a value is read while its function is traced" : "a traced tensor is used outside the trace it belongs to", where,
-                     is_active ? "values are known only after the call: return the tensor and read it there, or choose with where(condition, a, b)"
+    throw TraceError(what,
+                     is_active ? "a value is read while its function is traced"
+                               : "a traced tensor is used outside the trace it belongs to",
+                     where,
+                     is_active ? "values are known only after the call: return the tensor and read it there, or choose "
+                                 "with where(condition, a, b)"
                                : "return it from the compiled function instead of storing it in a captured variable");
   }
   if (std::all_of(values.begin(), values.end(), [](const TensorImpl* value) { return value->is_ready(); })) return;
@@ -356,7 +366,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
         LazyLookup(cache, lock, lazy_graph(captured.finish(), inputs), matmul_precision(), jit::Fallback::refused)
             .run();
     ++cache.stats.evaluations;
-    lock.unlock();   // functions of the user may run now, and evaluate
+    lock.unlock();  // functions of the user may run now, and evaluate
     std::vector<Ref<TensorImpl>> results;
     try {
       results = execute(*found.plan, found.symbols, inputs);
@@ -366,7 +376,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     }
     lock.lock();
     for (std::size_t i = 0; i < outputs.size(); ++i)
-      if (!outputs[i]->is_ready()) jit::jit_detail::become_ready(*outputs[i], *results[i]);   // else somebody was faster
+      if (!outputs[i]->is_ready()) jit::jit_detail::become_ready(*outputs[i], *results[i]);  // else somebody was faster
   }
 }
 

@@ -1,12 +1,13 @@
 // A graph for all sizes is made by inferring types again from inputs with symbols. Shapes in attributes may have been
-// inferred from operands when the statement was recorded (x.reshape({-1}), x[1:]) or given as numbers by the user; nobody can
-// tell. So an expression is guessed from two sizes, and every graph that comes is compared with what the expressions give
-// for it: a wrong guess costs another graph, never a wrong result.
+// inferred from operands when the statement was recorded (x.reshape({-1}), x[1:]) or given as numbers by the user;
+// nobody can tell. So an expression is guessed from two sizes, and every graph that comes is compared with what the
+// expressions give for it: a wrong guess costs another graph, never a wrong result.
 #pragma once
 
 #include <sinter/jit/lazy_extents.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/base/sort_few.hpp>
 #include <sinter/graph/instance.hpp>
 #include <sinter/jit/specialise.hpp>
@@ -24,9 +25,9 @@ SINTER_DECL bool LazyGraph::takes(const LazyGraph& other, SmallVector<std::int64
   values.clear();
   if (graph.inputs().size() != other.graph.inputs().size()) return false;
   for (const SymbolSource& source : symbols) {
-    const auto input = static_cast<std::size_t>(source.leaf), axis = static_cast<std::size_t>(source.axis);
+    const auto input = as_index(source.leaf), axis = as_index(source.axis);
     const Shape& shape = other.graph.type(other.graph.inputs()[input]).shape;
-    if (axis >= static_cast<std::size_t>(shape.rank())) return false;
+    if (axis >= as_index(shape.rank())) return false;
     if (source.is_stride && other.layouts[input].empty()) return false;
     values.push_back((source.is_stride ? other.layouts[input][axis] : shape.begin()[axis]).value());
     if (values.back() < source.least()) return false;
@@ -65,7 +66,7 @@ class Generaliser : public SymbolScope {
     try {
       infer();
     } catch (const Error&) {
-      return {};   // an operation that takes no symbols: a graph for each size
+      return {};  // an operation that takes no symbols: a graph for each size
     }
     if (!solve()) return {};
     return std::move(made_);
@@ -75,7 +76,7 @@ class Generaliser : public SymbolScope {
   /// Extents that are the same expression in `known` and the same number now.
   struct Class {
     Dim known;
-    std::int64_t before, now;   // the numbers of the two sizes
+    std::int64_t before, now;  // the numbers of the two sizes
     Dim dim;
   };
 
@@ -143,7 +144,8 @@ class Generaliser : public SymbolScope {
       if (const std::optional<Dim> dim = replaced(known, now)) return *dim;
     return guessed(before(known), now);
   }
-  /// An expression that has given `p` and gives `q`: a class, a multiple or a product of classes, or one next to a class.
+  /// An expression that has given `p` and gives `q`: a class, a multiple or a product of classes, or one next to a
+  /// class.
   Dim guessed(std::int64_t p, std::int64_t q) const {
     const auto ratio = [](std::int64_t a, std::int64_t b, std::int64_t p, std::int64_t q) -> std::int64_t {
       return a > 0 && b > 0 && p % a == 0 && q % b == 0 && p / a == q / b ? p / a : 0;
@@ -178,7 +180,8 @@ class Generaliser : public SymbolScope {
       const Shape& known_extents = known_.graph.type(known_.graph.inputs()[i]).shape;
       std::vector<std::size_t> order(now.size());
       std::iota(order.begin(), order.end(), std::size_t{0});
-      sort_few(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return now[a].value() < now[b].value(); });
+      sort_few(order.begin(), order.end(),
+               [&](std::size_t a, std::size_t b) { return now[a].value() < now[b].value(); });
       std::int64_t step = 1, known_step = 1;
       Dim step_dim = 1;
       for (const std::size_t axis : order) {
@@ -190,7 +193,8 @@ class Generaliser : public SymbolScope {
         else
           made = new_symbol(known[axis], stride, {static_cast<std::int32_t>(i), static_cast<std::int8_t>(axis), true});
         const int a = static_cast<int>(axis);
-        step = stride * extents[a].value(), known_step = known_stride * before(known_extents[a]);
+        step = stride * extents[a].value();
+        known_step = known_stride * before(known_extents[a]);
         step_dim = made * dim_for(known_extents[a], extents[a].value());
       }
     }
@@ -203,7 +207,11 @@ class Generaliser : public SymbolScope {
       const SymbolSource& source = made_.symbols[i];
       SymbolInfo info;
       info.hint = values_[i];
-      if (!source.is_stride) info.input = source.leaf, info.axis = source.axis;   // no shape has a stride
+      // no shape has a stride
+      if (!source.is_stride) {
+        info.input = source.leaf;
+        info.axis = source.axis;
+      }
       builder.symbols().push_back(info);
     }
     for (std::size_t id = 0; id < now_.graph.nodes().size(); ++id) {
@@ -231,12 +239,14 @@ class Generaliser : public SymbolScope {
     }
     if (is_same) return node.shared_attrs();
     Attrs attrs = node.attrs;
-    attrs.shape = std::move(shape), attrs.limits = std::move(limits), attrs.types = std::move(types);
+    attrs.shape = std::move(shape);
+    attrs.limits = std::move(limits);
+    attrs.types = std::move(types);
     return attrs;
   }
 
-  /// Puts in what the answers say about the symbols. False if nothing is left of them, or if this size is not among those
-  /// that the graph stands for.
+  /// Puts in what the answers say about the symbols. False if nothing is left of them, or if this size is not among
+  /// those that the graph stands for.
   bool solve() {
     GuardSet guards;
     guards.symbols = made_.symbols;

@@ -26,12 +26,12 @@ class LeafNames {
  private:
   friend struct jit_detail::NameVisitor;
   struct Part {
-    std::int32_t whole;                  // the part that it is a part of, -1: none
+    std::int32_t whole;  // the part that it is a part of, -1: none
     tree::Step step;
   };
   struct Leaf {
     std::int32_t part;
-    const char* structure;               // "size", "presence"; null: a leaf of its own
+    const char* structure;  // "size", "presence"; null: a leaf of its own
   };
   std::vector<Part> parts_;
   std::vector<Leaf> leaves_;

@@ -5,8 +5,8 @@
 
 #include <sinter/expr/capture.hpp>
 #include <sinter/graph/record.hpp>
-#include <sinter/tensor/impl.hpp>
 #include <sinter/jit/options.hpp>
+#include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/precision.hpp>
 
 #include <cstddef>
@@ -20,16 +20,18 @@ namespace jit {
 
 class LiveValues {
  public:
-  LiveValues(std::uint64_t trace, MatmulPrecision precision, Fallback fallback) : trace_(trace), precision_(precision), fallback_(fallback) {}
+  LiveValues(std::uint64_t trace, MatmulPrecision precision, Fallback fallback)
+      : trace_(trace), precision_(precision), fallback_(fallback) {}
 
   /// In this call the traced `value` is `concrete`, which may be pending outside any trace.
   void set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete);
   /// The record that gives `value` has run in this call: its result number `result` is `concrete`.
   void set_result(const Ref<TensorImpl>& value, std::size_t result, Ref<TensorImpl> concrete);
   bool knows(const TensorImpl& value) const { return find(value) != nullptr; }
-  /// Computes those of `wanted` that are not known yet, after running the effects up to the one with this token (or null).
-  /// `symbols`: the value of each symbol in this call.
-  void compute(std::span<const Ref<TensorImpl>> wanted, const Ref<TensorImpl>& last_effect, std::span<const std::int64_t> symbols);
+  /// Computes those of `wanted` that are not known yet, after running the effects up to the one with this token (or
+  /// null). `symbols`: the value of each symbol in this call.
+  void compute(std::span<const Ref<TensorImpl>> wanted, const Ref<TensorImpl>& last_effect,
+               std::span<const std::int64_t> symbols);
   /// The effects up to the one with this token have run.
   void set_done(const Ref<TensorImpl>& token);
   /// The value in this call, computed before or ready by itself.
@@ -40,7 +42,7 @@ class LiveValues {
     Ref<TensorImpl> traced, concrete;
   };
   struct Used {
-    Ref<TensorImpl> value;        // so that nothing else takes its address, and its record stays
+    Ref<TensorImpl> value;  // so that nothing else takes its address, and its record stays
     std::uint32_t references = 0;
   };
   /// Result number `result` of a record, which a captured graph has as `value`.
@@ -59,9 +61,9 @@ class LiveValues {
   MatmulPrecision precision_;
   Fallback fallback_;
   std::unordered_map<const TensorImpl*, Known> known_;
-  std::unordered_map<const TensorImpl*, Used> used_;   // by statements that have run, as operands and results
-  std::unordered_map<const Record*, std::uint32_t> ran_;   // and how many of its results are in `used_`
-  std::unordered_map<const Record*, std::vector<Ref<TensorImpl>>> others_;   // results that nobody asked for yet
+  std::unordered_map<const TensorImpl*, Used> used_;      // by statements that have run, as operands and results
+  std::unordered_map<const Record*, std::uint32_t> ran_;  // and how many of its results are in `used_`
+  std::unordered_map<const Record*, std::vector<Ref<TensorImpl>>> others_;  // results that nobody asked for yet
 };
 
 }  // namespace jit

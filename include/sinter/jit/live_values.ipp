@@ -17,7 +17,9 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-SINTER_DECL void LiveValues::set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete) { known_[value.get()] = {value, std::move(concrete)}; }
+SINTER_DECL void LiveValues::set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete) {
+  known_[value.get()] = {value, std::move(concrete)};
+}
 
 SINTER_DECL void LiveValues::set_done(const Ref<TensorImpl>& token) {
   Ref<Storage> storage = Storage::allocate(1);
@@ -93,15 +95,22 @@ SINTER_DECL std::vector<LiveValues::RecordResult> LiveValues::note_run(const Cap
   return others;
 }
 
-SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, const Ref<TensorImpl>& last_effect, std::span<const std::int64_t> symbols) {
+SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, const Ref<TensorImpl>& last_effect,
+                                     std::span<const std::int64_t> symbols) {
   std::vector<Ref<TensorImpl>> missing;
   std::unordered_set<const TensorImpl*> asked;
   for (const auto& value : wanted)
-    if (!value->is_ready() && value->trace == trace_ && !knows(*value) && asked.insert(value.get()).second) missing.push_back(value);
+    if (!value->is_ready() && value->trace == trace_ && !knows(*value) && asked.insert(value.get()).second)
+      missing.push_back(value);
   const bool has_effects = last_effect && !knows(*last_effect);
   if (missing.empty() && !has_effects) return;
-  Capture captured = capture(missing, {}, {.trace = trace_, .ready = ReadyLeaf::input, .finds_kept = true, .last_effect = has_effects ? last_effect : Ref<TensorImpl>(),
-                                           .lists_walked = true, .is_leaf = [this](const TensorImpl& value) { return knows(value); }});
+  Capture captured = capture(missing, {},
+                             {.trace = trace_,
+                              .ready = ReadyLeaf::input,
+                              .finds_kept = true,
+                              .last_effect = has_effects ? last_effect : Ref<TensorImpl>(),
+                              .lists_walked = true,
+                              .is_leaf = [this](const TensorImpl& value) { return knows(value); }});
   for (std::size_t i = 0; i < captured.kept.size(); ++i) {
     missing.push_back(captured.kept[i]);
     captured.outputs.push_back(captured.kept_values[i]);

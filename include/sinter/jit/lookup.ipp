@@ -1,5 +1,5 @@
-// Which entry serves a call: lookup, and what happens where none does. The user's function runs under no lock, so two threads
-// may compile the same; the one that publishes last drops its own.
+// Which entry serves a call: lookup, and what happens where none does. The user's function runs under no lock, so two
+// threads may compile the same; the one that publishes last drops its own.
 #pragma once
 
 #include <sinter/jit/function.hpp>
@@ -19,7 +19,8 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 namespace jit_detail {
-SINTER_DECL void remember_sizes(const Entry& entry, EntryThread& thread, std::span<const ArgLeaf> args, const SmallVector<std::int64_t, 8>& symbols) {
+SINTER_DECL void remember_sizes(const Entry& entry, EntryThread& thread, std::span<const ArgLeaf> args,
+                                const SmallVector<std::int64_t, 8>& symbols) {
   if (thread.sizes == nullptr) {
     thread.sizes = std::make_unique<SizeMemo>();
     thread.sizes->guards.leaves = entry.guards.leaves;
@@ -41,7 +42,8 @@ SINTER_DECL void remember_sizes(const Entry& entry, EntryThread& thread, std::sp
 inline bool guards_hold(const Entry& entry, std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbols) {
   if (entry.guards.symbols.empty()) return entry.guards.holds(args, symbols);
   EntryThread* thread = entry.threads.get();
-  if (thread != nullptr && SINTER_LIKELY(thread->sizes != nullptr) && SINTER_LIKELY(thread->sizes->guards.holds(args, symbols))) {
+  if (thread != nullptr && SINTER_LIKELY(thread->sizes != nullptr) &&
+      SINTER_LIKELY(thread->sizes->guards.holds(args, symbols))) {
     symbols = thread->sizes->symbols;
     return true;
   }
@@ -68,8 +70,8 @@ inline bool are_slots(std::span<const ArgLeaf> args, std::span<const VariableSlo
 inline bool is_argument(const VariableSlot* slot, std::span<const ArgLeaf> args) {
   return std::any_of(args.begin(), args.end(), [&](const ArgLeaf& leaf) { return leaf.slot == slot; });
 }
-/// Whether the code was seen to be the same for other Variables in these places. Of a function that reads values nobody knows
-/// what it does on paths that were not traced for these.
+/// Whether the code was seen to be the same for other Variables in these places. Of a function that reads values nobody
+/// knows what it does on paths that were not traced for these.
 inline bool takes_slots(const Entry& entry, std::span<const ArgLeaf> args) {
   std::size_t at = 0;
   for (const ArgLeaf& leaf : args) {
@@ -79,7 +81,9 @@ inline bool takes_slots(const Entry& entry, std::span<const ArgLeaf> args) {
   }
   return true;
 }
-inline bool may_take_others(const Entry& entry) { return entry.tree == nullptr && entry.serves.load(std::memory_order_acquire) == Entry::Serves::unknown; }
+inline bool may_take_others(const Entry& entry) {
+  return entry.tree == nullptr && entry.serves.load(std::memory_order_acquire) == Entry::Serves::unknown;
+}
 /// Notes that a trace with these Variables gave the same code.
 inline void take_slots(const Entry& entry, std::span<const ArgLeaf> args) {
   std::size_t at = 0;
@@ -93,11 +97,12 @@ inline void take_slots(const Entry& entry, std::span<const ArgLeaf> args) {
   if (takes_all) entry.serves.store(Entry::Serves::all_variables, std::memory_order_release);
 }
 
-/// Whether the entry serves these Variables. A captured one that is an argument, too, is one place to the function and two to
-/// the entry. `unverified` becomes the entry where only another trace can tell.
+/// Whether the entry serves these Variables. A captured one that is an argument, too, is one place to the function and
+/// two to the entry. `unverified` becomes the entry where only another trace can tell.
 inline bool serves(const Entry& entry, std::span<const ArgLeaf> args, const Entry** unverified) {
   const Entry::Serves serves = entry.serves.load(std::memory_order_acquire);
-  if (entry.traced_slots.empty() || (serves == Entry::Serves::all_variables && entry.held.captured.empty())) return true;
+  if (entry.traced_slots.empty() || (serves == Entry::Serves::all_variables && entry.held.captured.empty()))
+    return true;
   EntryThread* thread = entry.threads.get();
   if (thread != nullptr && !thread->slots.empty() && SINTER_LIKELY(are_slots(args, thread->slots))) return true;
   for (const auto& slot : entry.held.captured)
@@ -114,22 +119,27 @@ inline bool serves(const Entry& entry, std::span<const ArgLeaf> args, const Entr
   return true;
 }
 
-inline bool same_slots(std::span<const std::shared_ptr<VariableSlot>> a, std::span<const std::shared_ptr<VariableSlot>> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return is_same_role(*x, *y); });
+inline bool same_slots(std::span<const std::shared_ptr<VariableSlot>> a,
+                       std::span<const std::shared_ptr<VariableSlot>> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return is_same_role(*x, *y); });
 }
 inline bool same_assignments(std::span<const Assignment> a, std::span<const Assignment> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Assignment& x, const Assignment& y) {
     return x.leaf == y.leaf && (!x.slot || is_same_role(*x.slot, *y.slot));
   });
 }
-/// Whether two entries, made for different Variables as arguments, are the same code: then no Variable was captured as well.
+/// Whether two entries, made for different Variables as arguments, are the same code: then no Variable was captured as
+/// well.
 inline bool is_same_code(const Entry& a, const Entry& b) {
-  return b.tree == nullptr && same_slots(a.held.captured, b.held.captured) && same_assignments(a.end.assignments, b.end.assignments) && may_be_retrace(a.traced, b.traced);
+  return b.tree == nullptr && same_slots(a.held.captured, b.held.captured) &&
+         same_assignments(a.end.assignments, b.end.assignments) && may_be_retrace(a.traced, b.traced);
 }
 
 }  // namespace jit_detail
 
-SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols, const Entry** unverified) const {
+SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols,
+                                             const Entry** unverified) const {
   const std::uint8_t precision = tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed);
   for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
     if (SINTER_UNLIKELY(entry->types != args.types)) continue;
@@ -144,13 +154,15 @@ SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<st
   return nullptr;
 }
 
-SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
+SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const TraceFunction& trace,
+                                                  SmallVector<std::int64_t, 8>& symbols) {
   const Entry* entry = find(args, symbols);
   return SINTER_LIKELY(entry != nullptr) ? entry : make_entry(args, trace, symbols);
 }
 
-SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols) {
-  std::unique_ptr<Entry> made;   // destroyed after the lock: it holds objects of the user
+SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const TraceFunction& trace,
+                                                   SmallVector<std::int64_t, 8>& symbols) {
+  std::unique_ptr<Entry> made;  // destroyed after the lock: it holds objects of the user
   const Entry* unverified = nullptr;
   if (const Entry* entry = find(args, symbols, &unverified)) return entry;
   if (unverified != nullptr) {
@@ -177,7 +189,8 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
   const Entry* entry = made.get();
   {
     std::scoped_lock lock(mutex_);
-    if (const Entry* other = find(args, symbols); other != nullptr && (args.finished == nullptr || other->tree != nullptr)) {
+    if (const Entry* other = find(args, symbols);
+        other != nullptr && (args.finished == nullptr || other->tree != nullptr)) {
       recompiles_ -= decision.is_recompile;
       return other;
     }
@@ -218,9 +231,11 @@ inline std::optional<Guard> broken_beside_guards(const Entry& entry, std::span<c
                    entry.captured_types[i].text(),
                    now.text()};
   if (entry.tree != nullptr && entry.guards.has_variables && !are_slots(args, entry.traced_slots))
-    return Guard{GuardKind::alias, -1, -1, "other Variables are arguments, and the function reads values: it may have captured one of them"};
+    return Guard{GuardKind::alias, -1, -1,
+                 "other Variables are arguments, and the function reads values: it may have captured one of them"};
   if (entry.serves.load() == Entry::Serves::traced_variables && entry.guards.has_variables && !takes_slots(entry, args))
-    return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured was an argument, too, and is none of this call"};
+    return Guard{GuardKind::alias, -1, -1,
+                 "a Variable that the function captured was an argument, too, and is none of this call"};
   return {};
 }
 }  // namespace jit_detail
@@ -257,7 +272,8 @@ SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const
   };
   for (const Entry* entry = newest_of(list.types); entry != nullptr; entry = entry->next) {
     bool has_sizes = entry->types == list.types && entry->guards.leaves.size() == args.size();
-    for (std::size_t i = 0; has_sizes && i < args.size(); ++i) has_sizes = args[i].type == nullptr || fits(entry->guards.leaves[i], args[i]);
+    for (std::size_t i = 0; has_sizes && i < args.size(); ++i)
+      has_sizes = args[i].type == nullptr || fits(entry->guards.leaves[i], args[i]);
     if (has_sizes) return false;
   }
   return true;
@@ -266,7 +282,8 @@ SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const
 SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args, Symbols& symbols) {
   std::scoped_lock lock(mutex_);
   Decision decision;
-  decision.fitting = find(args, symbols);   // versions are published under this lock: no guard of one that fits is called broken
+  decision.fitting =
+      find(args, symbols);  // versions are published under this lock: no guard of one that fits is called broken
   if (decision.fitting != nullptr) return decision;
   decision.compiles = may_compile(args, decision);
   if (decision.compiles) decision.specs = choose_specs(args);
@@ -277,7 +294,9 @@ SINTER_DECL bool FunctionState::may_compile(const ArgList& args, Decision& decis
   std::optional<Guard> broken = closest_broken(args);
   if (serves_ == Serves::expression) return compiles_ - 1 < options_.recompile_limit;
   // A first version is no recompile; nor is that for extents of 0 or 1 where all others are symbols from the start.
-  const bool is_first = !broken || (options_.dynamic == Dynamic::always && (broken->kind == GuardKind::extent || broken->kind == GuardKind::range) && is_first_of_its_sizes(args));
+  const bool is_first = !broken || (options_.dynamic == Dynamic::always &&
+                                    (broken->kind == GuardKind::extent || broken->kind == GuardKind::range) &&
+                                    is_first_of_its_sizes(args));
   const std::string reason = !broken ? "nothing is compiled for it yet" : failure_text(*broken);
   switch (current_stance()) {
     case Stance::fail_on_recompile:
@@ -300,7 +319,8 @@ SINTER_DECL bool FunctionState::may_compile(const ArgList& args, Decision& decis
   misses_.add(*broken);
   decision.is_recompile = recompiles_ < options_.recompile_limit;
   recompiles_ += decision.is_recompile;
-  if (!decision.is_recompile && misses_.report_once()) decision.warning = where_.text() + ": " + misses_.text(options_.recompile_limit);
+  if (!decision.is_recompile && misses_.report_once())
+    decision.warning = where_.text() + ": " + misses_.text(options_.recompile_limit);
   return decision.is_recompile;
 }
 
@@ -316,7 +336,8 @@ SINTER_DECL GuardSet FunctionState::choose_specs(const ArgList& list) const {
 }
 
 namespace jit_detail {
-SINTER_DECL const CompiledEntry* entry_for(FunctionState& function, const ArgList& args, const TraceFunction& trace, Symbols& symbols) {
+SINTER_DECL const CompiledEntry* entry_for(FunctionState& function, const ArgList& args, const TraceFunction& trace,
+                                           Symbols& symbols) {
   return function.entry_for(args, trace, symbols);
 }
 }  // namespace jit_detail

@@ -23,16 +23,18 @@ enum class Fallback : std::uint8_t { refused, allowed };
 
 struct Options {
   Mode mode = Mode::default_;
-  std::string backend = {};               // "": the best there is; see jit::list_backends() and docs/debugging.md
+  std::string backend = {};  // "": the best there is; see jit::list_backends() and docs/debugging.md
   Dynamic dynamic = Dynamic::automatic;
-  bool fullgraph = false;                 // reading a value while tracing is an error
-  bool fuse = true;                       // false: one kernel per operation, to find out where a wrong result arises
-  std::int64_t recompile_limit = 8;       // compiled versions beyond the first; past it the stance decides (jit/stance.hpp)
-  std::int64_t max_breaks = 256;          // segments of a function that reads values; behind them calls go on lazily
-  std::int64_t max_values = 16;           // compiled continuations of one read of an exact value
-  std::int64_t memory_budget = 0;         // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
-  std::optional<MatmulPrecision> matmul_precision = {};   // what products of f32 may be computed in; unset: the default of the process
-  bool allow_fallback = false;            // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
+  bool fullgraph = false;            // reading a value while tracing is an error
+  bool fuse = true;                  // false: one kernel per operation, to find out where a wrong result arises
+  std::int64_t recompile_limit = 8;  // compiled versions beyond the first; past it the stance decides (jit/stance.hpp)
+  std::int64_t max_breaks = 256;     // segments of a function that reads values; behind them calls go on lazily
+  std::int64_t max_values = 16;      // compiled continuations of one read of an exact value
+  std::int64_t memory_budget = 0;    // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
+  std::optional<MatmulPrecision> matmul_precision =
+      {};  // what products of f32 may be computed in; unset: the default of the process
+  bool allow_fallback =
+      false;  // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
 };
 
 /// What a compiled version relies on.
@@ -57,30 +59,32 @@ std::string_view name(GuardKind kind);
 /// Why calls fitted no compiled version: the guard that they broke of the version that came closest.
 struct RecompileReason {
   GuardKind guard = GuardKind::structure;
-  std::string argument{};          // "argument 1.weight"; empty: a captured Variable, a relation, or the process
-  int axis = -1;                   // of that argument; -1: not about one axis
-  std::string expected{}, got{};   // "32", "48"
-  std::string text{};       // "guard 'extent' failed: extent of axis 0 of argument 1.weight: expected 32, got 48"
-  std::string remedy{};     // what the caller can do so that it does not fail again
-  std::int64_t count = 1;   // calls that broke it in just this way
+  std::string argument{};         // "argument 1.weight"; empty: a captured Variable, a relation, or the process
+  int axis = -1;                  // of that argument; -1: not about one axis
+  std::string expected{}, got{};  // "32", "48"
+  std::string text{};             // "guard 'extent' failed: extent of axis 0 of argument 1.weight: expected 32, got 48"
+  std::string remedy{};           // what the caller can do so that it does not fail again
+  std::int64_t count = 1;         // calls that broke it in just this way
 };
 
 /// Figures of one compiled function.
 struct Stats {
   std::int64_t calls = 0;
-  std::int64_t compiles = 0;              // traces that became plans, the first included
+  std::int64_t compiles = 0;  // traces that became plans, the first included
   std::int64_t recompiles = 0;
-  std::int64_t kernels = 0;               // of the newest plan: its steps; a call of a region is one
-  std::int64_t regions = 0;               // of the newest plan: blocks that are compiled once ...
-  std::int64_t region_calls = 0;          // ... and how often they are called, nested ones included
-  std::int64_t graph_breaks = 0;          // places of the trace trees where a value is read
-  std::int64_t segments = 0;              // compiled parts of those trees
-  std::int64_t retraces = 0;              // paths that were added to a tree by later calls
-  std::int64_t lazy_calls = 0;            // calls that went on lazily because of Options::max_breaks or max_values
-  std::int64_t peak_bytes = 0;            // what the newest plan holds between its kernels, at the sizes it was traced with; of a tree: its largest segment
-  double compile_ms = 0;                  // all compiles together: trace, passes, code generation
-  std::int64_t eager_calls = 0;           // calls that ran the function uncompiled: stance, back end noop, recompile limit
-  std::vector<RecompileReason> recompile_reasons{};   // oldest first; those of calls past the limit, too; at most 256
+  std::int64_t kernels = 0;       // of the newest plan: its steps; a call of a region is one
+  std::int64_t regions = 0;       // of the newest plan: blocks that are compiled once ...
+  std::int64_t region_calls = 0;  // ... and how often they are called, nested ones included
+  std::int64_t graph_breaks = 0;  // places of the trace trees where a value is read
+  std::int64_t segments = 0;      // compiled parts of those trees
+  std::int64_t retraces = 0;      // paths that were added to a tree by later calls
+  std::int64_t lazy_calls = 0;    // calls that went on lazily because of Options::max_breaks or max_values
+  std::int64_t peak_bytes =
+      // what the newest plan holds between its kernels, at the sizes it was traced with; of a tree: its largest segment
+      0;
+  double compile_ms = 0;         // all compiles together: trace, passes, code generation
+  std::int64_t eager_calls = 0;  // calls that ran the function uncompiled: stance, back end noop, recompile limit
+  std::vector<RecompileReason> recompile_reasons{};  // oldest first; those of calls past the limit, too; at most 256
 };
 
 }  // namespace jit

@@ -34,15 +34,16 @@ inline std::string first_difference(const Graph& before, const Graph& now, Locat
 
 inline constexpr std::int64_t never_again = std::numeric_limits<std::int64_t>::max();
 
-/// Calls before the check that follows the one made after `due` calls: checks come with calls 2, 4, 8, ..., 1024, with checks
-/// on for ever.
+/// Calls before the check that follows the one made after `due` calls: checks come with calls 2, 4, 8, ..., 1024, with
+/// checks on for ever.
 SINTER_DECL std::int64_t next_purity_check(std::int64_t due) {
   if (due >= 1023 && !Context::get().checks) return never_again;
   return 2 * due + 1;
 }
 }  // namespace jit_detail
 
-SINTER_DECL void FunctionState::check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace) {
+SINTER_DECL void FunctionState::check_purity(const Entry& entry, EntryThread& thread, const ArgList& args,
+                                             const TraceFunction& trace) {
   const std::int64_t due = thread.next_check;
   // Expressions capture nothing.
   thread.next_check = serves_ == Serves::expression ? jit_detail::never_again : jit_detail::next_purity_check(due);
@@ -52,7 +53,7 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, EntryThread& th
   const auto now = std::chrono::steady_clock::now();
   const double age_ms = std::chrono::duration<double, std::milli>(now - entry.made).count();
   if (due > 1 && entry.trace_ms > long_trace_ms && thread.checking_ms + entry.trace_ms > share * age_ms) return;
-  struct Again {   // a check that fails or throws is due again at once: wrong values must not come in silence
+  struct Again {  // a check that fails or throws is due again at once: wrong values must not come in silence
     EntryThread& thread;
     std::int64_t due;
     std::chrono::steady_clock::time_point begin;
@@ -72,9 +73,11 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, EntryThread& th
     throw TraceError("compile", "captured value changed at " + op, where, jit_detail::purity_fix);
   }
   const auto is_same = [](const auto& a, const auto& b) { return is_same_role(*a, *b); };
-  if (!std::equal(traced.captured.begin(), traced.captured.end(), entry.held.captured.begin(), entry.held.captured.end(), is_same))
+  if (!std::equal(traced.captured.begin(), traced.captured.end(), entry.held.captured.begin(),
+                  entry.held.captured.end(), is_same))
     throw TraceError("compile", "the function uses another Variable than when it was traced", where_,
-                     "a captured Variable is known by its identity: pass it as an argument, or give the same one a new value with set");
+                     "a captured Variable is known by its identity: pass it as an argument, or give the same one a new "
+                     "value with set");
   again.has_passed = true;
 }
 

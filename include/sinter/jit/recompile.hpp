@@ -1,5 +1,6 @@
-// What made a function compile again: the guards that failed, counted, and the remedy for each kind. Also what a function
-// has seen without compiling, so that its first compilation knows what changes. Must not know entries or plans.
+// What made a function compile again: the guards that failed, counted, and the remedy for each kind. Also what a
+// function has seen without compiling, so that its first compilation knows what changes. Must not know entries or
+// plans.
 #pragma once
 
 #include <sinter/jit/guards.hpp>

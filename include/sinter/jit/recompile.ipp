@@ -10,20 +10,30 @@ namespace jit {
 
 SINTER_DECL std::string remedy(GuardKind broken) {
   switch (broken) {
-    case GuardKind::structure: return "sizes and keys of containers, and which optionals are set, are part of compiled code: keep them the same, or stack the tensors into one";
+    case GuardKind::structure:
+      return "sizes and keys of containers, and which optionals are set, are part of compiled code: keep them the "
+             "same, or stack the tensors into one";
     case GuardKind::dtype: return "convert the argument before the call: x.to(dtype)";
     case GuardKind::device: return "move the argument before the call: x.to(device)";
     case GuardKind::rank: return "give arguments of one rank: reshape before the call";
     case GuardKind::layout: return "pass tensors of one layout: x * 1 makes a row-major copy";
-    case GuardKind::extent: return "let the axis vary: jit::mark_dynamic(x, axis) before the first call, or Options::dynamic = Dynamic::automatic or always";
+    case GuardKind::extent:
+      return "let the axis vary: jit::mark_dynamic(x, axis) before the first call, or Options::dynamic = "
+             "Dynamic::automatic or always";
     case GuardKind::range: return "widen the range given to jit::mark_dynamic, or leave it out";
     case GuardKind::divisibility: return "pad the axis to a multiple";
     case GuardKind::predicate: return "keep the choice in the graph: where(condition, a, b)";
-    case GuardKind::relation: return "the function asks about sizes: keep Dims as they are (x.size(0) * 2) in place of int(x.size(0)) and of branches on sizes";
-    case GuardKind::fixed_value: return "declare the parameter Scalar (or Tensor) in place of int, bool or enum: run-time inputs never compile again";
+    case GuardKind::relation:
+      return "the function asks about sizes: keep Dims as they are (x.size(0) * 2) in place of int(x.size(0)) and of "
+             "branches on sizes";
+    case GuardKind::fixed_value:
+      return "declare the parameter Scalar (or Tensor) in place of int, bool or enum: run-time inputs never compile "
+             "again";
     case GuardKind::number_kind: return "pass one kind of number: 2.0 in place of 2";
     case GuardKind::alias: return "pass the same Variables in the same places, or different ones, in every call";
-    case GuardKind::precision: return "say the function's own precision, Options::matmul_precision: then the default of the process does not concern it";
+    case GuardKind::precision:
+      return "say the function's own precision, Options::matmul_precision: then the default of the process does not "
+             "concern it";
   }
   __builtin_unreachable();
 }
@@ -45,7 +55,9 @@ SINTER_DECL void MissHistory::add(const Guard& broken) {
 
 SINTER_DECL std::string MissHistory::text(std::int64_t limit) const {
   auto same = [](const Guard& a, const Guard& b) { return a.kind == b.kind && a.leaf == b.leaf && a.axis == b.axis; };
-  auto times = [&](const Guard& guard) { return std::count_if(broken_.begin(), broken_.end(), [&](const Guard& other) { return same(guard, other); }); };
+  auto times = [&](const Guard& guard) {
+    return std::count_if(broken_.begin(), broken_.end(), [&](const Guard& other) { return same(guard, other); });
+  };
   const Guard* worst = &broken_.back();
   for (const Guard& guard : broken_)
     if (times(guard) > times(*worst)) worst = &guard;

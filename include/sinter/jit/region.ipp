@@ -4,6 +4,7 @@
 #include <sinter/jit/region.hpp>
 
 #include <sinter/autodiff/transform_trace.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/graph/record.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
@@ -26,37 +27,38 @@ class RegionTrace : public autodiff_detail::TransformTrace {
   explicit RegionTrace(std::string_view name) : TransformTrace(name) {}
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
   std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
-  EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) override;
+  EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call,
+                            std::span<const Ref<TensorImpl>> operands) override;
   void note_outer_read() override { has_cut = true; }
   std::vector<CapturedVariable> captured;
-  bool has_cut = false;   // what the body is may follow from this call's values: other calls cannot share it
+  bool has_cut = false;  // what the body is may follow from this call's values: other calls cannot share it
 };
 /// One call of a region, traced.
 struct TracedRegion {
   autodiff_detail::TracedCall call;
   std::vector<CapturedVariable> captured;
   std::vector<std::uint8_t> is_weak_result;
-  std::shared_ptr<const void> result;                         // the typed result, for its static parts
+  std::shared_ptr<const void> result;  // the typed result, for its static parts
   bool has_cut = false;
 };
 
 /// One body of a region, and the call that it was made for.
 struct RegionBody {
-  Graph traced;                                               // calls whose trace gives an equal graph share the body
-  SharedAttrs attrs;                                          // of every call
-  std::vector<Type> types;                                    // of the arguments
+  Graph traced;             // calls whose trace gives an equal graph share the body
+  SharedAttrs attrs;        // of every call
+  std::vector<Type> types;  // of the arguments
   std::vector<std::uint8_t> is_weak;
   std::vector<std::int64_t> fixed;
-  std::vector<std::shared_ptr<VariableSlot>> slots;           // of the arguments; null where they are no Variables
-  std::vector<std::uint8_t> takes_any_slot;                   // per argument: another Variable there gave the same body
-  std::vector<Ref<TensorImpl>> extra;                         // operands behind the arguments
-  std::vector<std::shared_ptr<VariableSlot>> extra_slots;     // read again at each call where not null
+  std::vector<std::shared_ptr<VariableSlot>> slots;        // of the arguments; null where they are no Variables
+  std::vector<std::uint8_t> takes_any_slot;                // per argument: another Variable there gave the same body
+  std::vector<Ref<TensorImpl>> extra;                      // operands behind the arguments
+  std::vector<std::shared_ptr<VariableSlot>> extra_slots;  // read again at each call where not null
   std::vector<std::shared_ptr<VariableSlot>> assigned;
   std::vector<std::uint8_t> is_weak_result;
   std::shared_ptr<const void> result;
   std::size_t results = 0;
   std::uint64_t calls = 1;
-  bool was_trusted = false;                                   // some call did not run the function
+  bool was_trusted = false;  // some call did not run the function
 };
 
 SINTER_DECL const void* result_of(const RegionBody& body) { return body.result.get(); }
@@ -107,7 +109,8 @@ SINTER_DECL std::uint64_t RegionTrace::read_value(const Ref<TensorImpl>& value, 
   return TransformTrace::read_value(value, op, where);
 }
 
-SINTER_DECL EagerResults RegionTrace::call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) {
+SINTER_DECL EagerResults RegionTrace::call_eagerly(const std::shared_ptr<const EagerCall>& call,
+                                                   std::span<const Ref<TensorImpl>> operands) {
   has_cut = true;
   return TransformTrace::call_eagerly(call, operands);
 }
@@ -116,16 +119,18 @@ namespace region_detail {
 using Slots = std::vector<std::shared_ptr<VariableSlot>>;
 
 struct Bodies {
-  std::shared_ptr<const void> region;                  // kept alive: its address is the key
+  std::shared_ptr<const void> region;  // kept alive: its address is the key
   std::vector<std::unique_ptr<RegionBody>> bodies;
-  bool varies = false;                                 // equal calls gave different bodies: what the function reads changes
+  bool varies = false;  // equal calls gave different bodies: what the function reads changes
 };
 inline Bodies& bodies_of(const RegionKey& key) {
   std::shared_ptr<void>& place = Trace::current()->attachment({key.region.get(), key.types});
   if (!place) place = std::make_shared<Bodies>(Bodies{key.region, {}});
   return *static_cast<Bodies*>(place.get());
 }
-inline bool holds(const Slots& slots, const std::shared_ptr<VariableSlot>& slot) { return std::find(slots.begin(), slots.end(), slot) != slots.end(); }
+inline bool holds(const Slots& slots, const std::shared_ptr<VariableSlot>& slot) {
+  return std::find(slots.begin(), slots.end(), slot) != slots.end();
+}
 
 /// Arguments that are one Variable are so in both calls, and none is a Variable that the body captures.
 inline bool aliases_alike(const RegionBody& body, const Slots& slots) {
@@ -142,7 +147,8 @@ inline bool aliases_alike(const RegionBody& body, const Slots& slots) {
 inline bool fits(const RegionBody& body, const RegionArguments& arguments) {
   if (body.fixed != arguments.fixed || body.types.size() != arguments.values.size()) return false;
   for (std::size_t i = 0; i < body.types.size(); ++i)
-    if (!identical(body.types[i], arguments.values[i]->type) || body.is_weak[i] != arguments.values[i]->is_weak) return false;
+    if (!identical(body.types[i], arguments.values[i]->type) || body.is_weak[i] != arguments.values[i]->is_weak)
+      return false;
   return aliases_alike(body, arguments.slots);
 }
 /// No argument is a Variable that the function was not seen with: it may hold one of those it was seen with.
@@ -159,16 +165,18 @@ inline std::shared_ptr<VariableSlot> captured_slot(const TracedRegion& traced, c
   return nullptr;
 }
 /// The Variable of this call that stands where `slot` stood in the body's.
-inline const std::shared_ptr<VariableSlot>& slot_now(const RegionBody& body, const RegionArguments& arguments, const std::shared_ptr<VariableSlot>& slot) {
+inline const std::shared_ptr<VariableSlot>& slot_now(const RegionBody& body, const RegionArguments& arguments,
+                                                     const std::shared_ptr<VariableSlot>& slot) {
   const auto at = std::find(body.slots.begin(), body.slots.end(), slot);
-  return at == body.slots.end() ? slot : arguments.slots[static_cast<std::size_t>(at - body.slots.begin())];
+  return at == body.slots.end() ? slot : arguments.slots[as_index(at - body.slots.begin())];
 }
 /// Besides an equal graph: the same tensors and Variables from elsewhere.
 inline bool reaches_the_same(const RegionBody& body, const RegionArguments& arguments, const TracedRegion& traced) {
   const std::size_t first = traced.call.parameters;
   for (std::size_t i = 0; i < body.extra.size(); ++i) {
     const Ref<TensorImpl>& operand = traced.call.operands[first + i];
-    if (captured_slot(traced, operand) != body.extra_slots[i] || (!body.extra_slots[i] && operand != body.extra[i])) return false;
+    if (captured_slot(traced, operand) != body.extra_slots[i] || (!body.extra_slots[i] && operand != body.extra[i]))
+      return false;
   }
   for (std::size_t i = 0; i < body.assigned.size(); ++i)
     if (slot_now(body, arguments, body.assigned[i]) != traced.call.assigned[i]) return false;
@@ -180,7 +188,8 @@ inline RegionBody* body_with(const Bodies& bodies, const Graph& graph) {
     if (structurally_equal(body->traced, graph)) return body.get();
   return nullptr;
 }
-inline RegionBody* add_body(Bodies& bodies, const std::string& name, const RegionArguments& arguments, const TracedRegion& traced) {
+inline RegionBody* add_body(Bodies& bodies, const std::string& name, const RegionArguments& arguments,
+                            const TracedRegion& traced) {
   auto body = std::make_unique<RegionBody>();
   for (const auto& value : arguments.values) {
     body->types.push_back(value->type);
@@ -206,27 +215,33 @@ inline RegionBody* add_body(Bodies& bodies, const std::string& name, const Regio
 }
 
 /// Compares a call that ran with the one that would have been trusted for it.
-inline void compare_with_trusted(Bodies& bodies, const RegionArguments& arguments, const TracedRegion& traced, const RegionBody* found, Location where) {
+inline void compare_with_trusted(Bodies& bodies, const RegionArguments& arguments, const TracedRegion& traced,
+                                 const RegionBody* found, Location where) {
   for (const auto& body : bodies.bodies) {
     if (!fits(*body, arguments)) continue;
     const bool is_known = knows_slots(*body, arguments);
     if (body.get() == found && reaches_the_same(*body, arguments, traced)) {
-      for (std::size_t i = 0; i < arguments.slots.size(); ++i) body->takes_any_slot[i] |= arguments.slots[i] != body->slots[i];
+      for (std::size_t i = 0; i < arguments.slots.size(); ++i)
+        body->takes_any_slot[i] |= arguments.slots[i] != body->slots[i];
       return;
     }
     if (!is_known) continue;
     if (body->was_trusted)
-      throw TraceError("region", "what the function reads from elsewhere (a global, a static) changed between two calls in one trace", where,
-                       "pass it as an argument, or capture it by reference: a function with captures runs at each call");
+      throw TraceError(
+          "region",
+          "what the function reads from elsewhere (a global, a static) changed between two calls in one trace", where,
+          "pass it as an argument, or capture it by reference: a function with captures runs at each call");
     bodies.varies = true;
   }
 }
 
 /// Records a call and hands out what Variables were assigned.
-inline std::vector<Ref<TensorImpl>> record_call(const RegionBody& body, std::span<Leaf> leaves, std::span<const std::uint8_t> is_weak,
-                                                const Slots& assigned, Location where) {
+inline std::vector<Ref<TensorImpl>> record_call(const RegionBody& body, std::span<Leaf> leaves,
+                                                std::span<const std::uint8_t> is_weak, const Slots& assigned,
+                                                Location where) {
   std::vector<Ref<TensorImpl>> values = record_shared_results(op_info<ops::Region>, leaves, body.attrs, where);
-  for (std::size_t i = 0; i < assigned.size(); ++i) autodiff_detail::assign_outside(assigned[i], values[body.results + i]);
+  for (std::size_t i = 0; i < assigned.size(); ++i)
+    autodiff_detail::assign_outside(assigned[i], values[body.results + i]);
   values.resize(body.results);
   for (std::size_t i = 0; i < values.size(); ++i) values[i]->is_weak = is_weak[i] != 0;
   return values;
@@ -253,7 +268,8 @@ SINTER_DECL const RegionBody* find_region(const RegionKey& key, const RegionArgu
   return nullptr;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where) {
+SINTER_DECL std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments,
+                                                     Location where) {
   std::vector<Leaf> leaves;
   leaves.reserve(arguments.values.size() + body.extra.size());
   for (const auto& value : arguments.values) leaves.emplace_back(value);
@@ -267,9 +283,10 @@ SINTER_DECL std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, con
   return region_detail::record_call(body, leaves, body.is_weak_result, assigned, where);
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name, const RegionArguments& arguments,
-                                                       autodiff_detail::OpenTrace trace, tree::View result, std::shared_ptr<const void> owner,
-                                                       Location where) {
+SINTER_DECL std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name,
+                                                       const RegionArguments& arguments,
+                                                       autodiff_detail::OpenTrace trace, tree::View result,
+                                                       std::shared_ptr<const void> owner, Location where) {
   using namespace region_detail;
   const std::vector<Ref<TensorImpl>> values = autodiff_detail::values_in(result);
   auto& open = static_cast<RegionTrace&>(*trace);

@@ -3,6 +3,7 @@
 
 #include <sinter/jit/specialise.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -35,7 +36,8 @@ inline std::optional<std::pair<SymbolId, Dim>> solve_for_symbol(Dim a, Dim b, st
     const Dim at_two = difference.substitute(at);
     at[id] = 3;
     const Dim slope = difference.substitute(at) - at_two, rest = at_two - slope * Dim(2);
-    const bool is_linear = slope.is_static() && slope.value() != 0 && identical(difference, rest + slope * Dim::symbol(id));
+    const bool is_linear =
+        slope.is_static() && slope.value() != 0 && identical(difference, rest + slope * Dim::symbol(id));
     if (!is_linear) continue;
     const Dim solved = rest * Dim(-1) / slope;
     if (identical(solved * slope, rest * Dim(-1))) return std::pair{id, solved};
@@ -59,7 +61,7 @@ inline void find_divisors(GuardSet& guards, std::span<const ArgLeaf> args) {
       SymbolSource& source = guards.symbols[id];
       const std::int64_t divisor = std::lcm(source.divisor, k);
       const std::int64_t value = value_of(source, args);
-      if (source.is_stride || value % divisor != 0 || value / divisor < 2) continue;   // symbols stand for 2 and more
+      if (source.is_stride || value % divisor != 0 || value / divisor < 2) continue;  // symbols stand for 2 and more
       const std::vector<Dim> scale = scaled(id, divisor);
       if (!identical(guard.lhs.substitute(scale), guard.rhs.substitute(scale))) continue;
       source.divisor = divisor;
@@ -102,13 +104,16 @@ SINTER_DECL Graph share_symbols(const Graph& graph) {
 
 namespace jit_detail {
 inline bool has_symbols(const Attrs& attrs) {
-  return !attrs.shape.is_static() || !attrs.limits.is_static() || std::any_of(attrs.types.begin(), attrs.types.end(), [](const Type& type) { return !type.shape.is_static(); });
+  return !attrs.shape.is_static() || !attrs.limits.is_static() ||
+         std::any_of(attrs.types.begin(), attrs.types.end(), [](const Type& type) { return !type.shape.is_static(); });
 }
 }  // namespace jit_detail
 
-SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement, std::span<const SymbolSource> sources) {
+SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement,
+                                     std::span<const SymbolSource> sources) {
   bool is_identity = true;
-  for (std::size_t i = 0; i < replacement.size(); ++i) is_identity &= identical(replacement[i], Dim::symbol(static_cast<SymbolId>(i)));
+  for (std::size_t i = 0; i < replacement.size(); ++i)
+    is_identity &= identical(replacement[i], Dim::symbol(static_cast<SymbolId>(i)));
   if (is_identity) return graph;
   GraphBuilder builder(graph);
   builder.reserve(graph.nodes().size());
@@ -118,7 +123,7 @@ SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> re
     symbol.hint /= sources[i].divisor;
     symbol.min = (sources[i].least() + sources[i].divisor - 1) / sources[i].divisor;
     symbol.max /= sources[i].divisor;
-    symbol.input = symbol.axis = -1;   // no axis is the symbol itself
+    symbol.input = symbol.axis = -1;  // no axis is the symbol itself
   }
   const Graph with_bodies = map_bodies(graph, [&](const std::shared_ptr<const Graph>& body) {
     return std::make_shared<const Graph>(substitute_symbols(*body, replacement, sources));
@@ -132,35 +137,36 @@ SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> re
         attrs.limits = attrs.limits.substitute(replacement);
         for (Type& type : attrs.types) type.shape = type.shape.substitute(replacement);
       });
-    builder.copy(changed, changed.inputs);   // one node each, in order: ids stay
+    builder.copy(changed, changed.inputs);  // one node each, in order: ids stay
   }
   return builder.finish(graph.outputs());
 }
 
-SINTER_DECL Graph narrow_numbers(const Graph& graph, std::span<const std::uint8_t> is_number, std::vector<std::uint8_t>& is_narrowed) {
+SINTER_DECL Graph narrow_numbers(const Graph& graph, std::span<const std::uint8_t> is_number,
+                                 std::vector<std::uint8_t>& is_narrowed) {
   is_narrowed.assign(is_number.begin(), is_number.end());
-  std::vector<std::int32_t> input_of(graph.nodes().size(), -1);   // node to input position, for numbers
+  std::vector<std::int32_t> input_of(graph.nodes().size(), -1);  // node to input position, for numbers
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     is_narrowed[i] &= graph.type(graph.inputs()[i]).dtype == DType::f64;
-    input_of[static_cast<std::size_t>(graph.inputs()[i].node)] = static_cast<std::int32_t>(i);
+    input_of[as_index(graph.inputs()[i].node)] = static_cast<std::int32_t>(i);
   }
-  auto position_of = [&](Value v) { return input_of[static_cast<std::size_t>(v.node)]; };
+  auto position_of = [&](Value v) { return input_of[as_index(v.node)]; };
   auto is_f32_cast = [](const Node& node) { return node.op == &op_info<ops::Cast> && node.attrs.dtype == DType::f32; };
   for (const Node& node : graph.nodes())
     for (Value v : node.inputs)
-      if (position_of(v) >= 0 && !is_f32_cast(node)) is_narrowed[static_cast<std::size_t>(position_of(v))] = 0;
+      if (position_of(v) >= 0 && !is_f32_cast(node)) is_narrowed[as_index(position_of(v))] = 0;
   for (Value v : graph.outputs())
-    if (position_of(v) >= 0) is_narrowed[static_cast<std::size_t>(position_of(v))] = 0;
+    if (position_of(v) >= 0) is_narrowed[as_index(position_of(v))] = 0;
   if (std::find(is_narrowed.begin(), is_narrowed.end(), 1) == is_narrowed.end()) return graph;
 
-  auto narrows = [&](Value v) { return position_of(v) >= 0 && is_narrowed[static_cast<std::size_t>(position_of(v))] != 0; };
+  auto narrows = [&](Value v) { return position_of(v) >= 0 && is_narrowed[as_index(position_of(v))] != 0; };
   GraphBuilder builder(graph);
   std::vector<Value> made(graph.nodes().size());
-  auto now = [&](Value v) { return Value{made[static_cast<std::size_t>(v.node)].node, v.result + made[static_cast<std::size_t>(v.node)].result}; };
+  auto now = [&](Value v) { return Value{made[as_index(v.node)].node, v.result + made[as_index(v.node)].result}; };
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
     if (!node.inputs.empty() && narrows(node.inputs[0])) {
-      made[id] = now(node.inputs[0]);   // the cast
+      made[id] = now(node.inputs[0]);  // the cast
       continue;
     }
     Node copied = node;

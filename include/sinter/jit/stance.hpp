@@ -13,11 +13,11 @@ namespace jit {
 /// What a call of a compiled function may do. A call that some compiled version fits runs it under every stance but
 /// force_eager; the stances differ in what happens when none fits. The first compilation counts as one, too.
 enum class Stance : std::uint8_t {
-  default_,              // compile; past Options::recompile_limit run the function uncompiled, and say so
-  force_eager,           // always run the function uncompiled
-  eager_on_recompile,    // never compile: run the function uncompiled
-  fail_on_recompile,     // a first version may be compiled, a further one throws RecompileError with the guard that failed
-  eager_then_compile,    // run a function's first call uncompiled; what changed by the second becomes dynamic at once
+  default_,            // compile; past Options::recompile_limit run the function uncompiled, and say so
+  force_eager,         // always run the function uncompiled
+  eager_on_recompile,  // never compile: run the function uncompiled
+  fail_on_recompile,  // a first version may be compiled, a further one throws RecompileError with the guard that failed
+  eager_then_compile,  // run a function's first call uncompiled; what changed by the second becomes dynamic at once
 };
 std::string_view name(Stance stance);
 

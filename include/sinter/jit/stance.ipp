@@ -28,7 +28,8 @@ SINTER_DECL std::string_view name(Stance stance) {
 
 SINTER_DECL Stance current_stance() noexcept { return jit_detail::stance_of_thread(); }
 
-SINTER_DECL StanceGuard::StanceGuard(Stance stance) noexcept : before_(std::exchange(jit_detail::stance_of_thread(), stance)) {}
+SINTER_DECL StanceGuard::StanceGuard(Stance stance) noexcept
+    : before_(std::exchange(jit_detail::stance_of_thread(), stance)) {}
 SINTER_DECL StanceGuard::~StanceGuard() { jit_detail::stance_of_thread() = before_; }
 
 }  // namespace jit

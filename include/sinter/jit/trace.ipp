@@ -1,6 +1,7 @@
 // The tracer: stand-ins for arguments and Variables, hints and guards for symbols.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/jit/function.hpp>
 
 #include <sinter/jit/live_values.hpp>
@@ -26,20 +27,28 @@ SINTER_DECL Tensor* ArgList::given_up(const TensorImpl* value) const {
 
 SINTER_DECL void ArgList::make_ready(TensorImpl* impl) { evaluate({&impl, 1}, "compiled call", {}); }
 
-SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs, ReadPolicy policy)
-    : Trace(name), args_(args), policy_(std::move(policy)), live_(std::make_unique<LiveValues>(id(), policy_.precision, policy_.fallback)), guards_(std::move(specs)), outer_scope_(SymbolScope::current()) {
+SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs,
+                                         ReadPolicy policy)
+    : Trace(name),
+      args_(args),
+      policy_(std::move(policy)),
+      live_(std::make_unique<LiveValues>(id(), policy_.precision, policy_.fallback)),
+      guards_(std::move(specs)),
+      outer_scope_(SymbolScope::current()) {
   SymbolScope::current() = this;
   for (const SymbolSource& source : guards_.symbols) hints_.push_back(jit::value_of(source, args));
   for (std::size_t i = 0; i < args.size(); ++i) {
     const LeafSpec& spec = guards_.leaves[i];
     Ref<TensorImpl> stand_in;
     if (spec.kind == LeafKind::scalar) {
-      const DType dtype = spec.number_kind == DTypeClass::floating ? DType::f64 : spec.number_kind == DTypeClass::integer ? DType::i64 : DType::bool_;
+      const DType dtype = spec.number_kind == DTypeClass::floating  ? DType::f64
+                          : spec.number_kind == DTypeClass::integer ? DType::i64
+                                                                    : DType::bool_;
       stand_in = placeholder({dtype, Device::cpu(), {}});
       stand_in->is_weak = true;
     } else if (spec.kind != LeafKind::fixed) {
       if (spec.same_slot_as >= 0) {
-        stand_in = stand_ins_[static_cast<std::size_t>(spec.same_slot_as)];
+        stand_in = stand_ins_[as_index(spec.same_slot_as)];
       } else {
         Type type{spec.dtype, spec.device, {}};
         for (std::size_t axis = 0; axis < spec.rank; ++axis) type.shape.push_back(spec.extents[axis]);
@@ -49,7 +58,11 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
     }
     if (spec.kind == LeafKind::variable && spec.same_slot_as < 0) {
       // Shared with whoever else holds the Variable; the caller's handle keeps it alive during the trace.
-      variables_.push_back({std::shared_ptr<VariableSlot>(std::shared_ptr<void>(), args[i].slot), static_cast<std::int32_t>(i), stand_in, {}, {}});
+      variables_.push_back({std::shared_ptr<VariableSlot>(std::shared_ptr<void>(), args[i].slot),
+                            static_cast<std::int32_t>(i),
+                            stand_in,
+                            {},
+                            {}});
     }
     stand_ins_.push_back(std::move(stand_in));
   }
@@ -70,7 +83,8 @@ SINTER_DECL Ref<TensorImpl> FunctionTrace::read_variable(const std::shared_ptr<V
   return read.stand_in;
 }
 
-SINTER_DECL void FunctionTrace::note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) {
+SINTER_DECL void FunctionTrace::note_assignment(const std::shared_ptr<VariableSlot>& slot,
+                                                const Ref<TensorImpl>& value) {
   static_cast<void>(read_variable(slot));
   for (VariableRead& read : variables_)
     if (read.slot.get() == slot.get()) read.assigned = value;
@@ -79,15 +93,19 @@ SINTER_DECL void FunctionTrace::note_assignment(const std::shared_ptr<VariableSl
 SINTER_DECL std::uint64_t FunctionTrace::read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) {
   if (auto known = outcomes_.find(value.get()); known != outcomes_.end()) return known->second;
   ReadPoint read;
-  read.value = value, read.op = std::string(op), read.where = where;
-  read.dims = guards_.dims.size(), read.last_effect = last_effect();
+  read.value = value;
+  read.op = std::string(op);
+  read.where = where;
+  read.dims = guards_.dims.size();
+  read.last_effect = last_effect();
   if (reads_.size() < policy_.script.size()) {
     read.outcome = policy_.script[reads_.size()];
   } else if (policy_.beyond == ReadPolicy::Beyond::differs) {
     throw TraceError("compile", "captured value changed at " + std::string(op), where, jit_detail::purity_fix);
   } else if (policy_.beyond == ReadPolicy::Beyond::refuse) {
     throw TraceError(op, "a value is read, which would cut the graph, and Options::fullgraph is set", where,
-                     "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it outside");
+                     "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and "
+                     "read it outside");
   } else {
     give_arguments();
     live_->compute({&value, 1}, last_effect(), hints_);
@@ -114,8 +132,12 @@ SINTER_DECL std::shared_ptr<const EagerResults> FunctionTrace::eager_results(Rea
   if (i < policy_.script.size() || policy_.beyond == ReadPolicy::Beyond::differs)
     throw TraceError("compile", "captured value changed at disable", cut.where, jit_detail::purity_fix);
   if (policy_.beyond == ReadPolicy::Beyond::refuse)
-    throw TraceError("disable", "a function that is not to be traced is called, which would cut the graph, and Options::fullgraph is set", cut.where,
-                     "call it outside the compiled function and pass its result in, or use jit::callback or jit::custom_op, which stay in the graph");
+    throw TraceError(
+        "disable",
+        "a function that is not to be traced is called, which would cut the graph, and Options::fullgraph is set",
+        cut.where,
+        "call it outside the compiled function and pass its result in, or use jit::callback or jit::custom_op, which "
+        "stay in the graph");
   give_arguments();
   live_->compute(cut.operands, cut.last_effect, hints_);
   std::vector<Ref<TensorImpl>> operands;
@@ -126,16 +148,20 @@ SINTER_DECL std::shared_ptr<const EagerResults> FunctionTrace::eager_results(Rea
   return std::make_shared<const EagerResults>(cut.eager_call->run(operands, hints_));
 }
 
-SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const EagerCall>& call, std::span<const Ref<TensorImpl>> operands) {
+SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const EagerCall>& call,
+                                                     std::span<const Ref<TensorImpl>> operands) {
   ReadPoint cut;
-  cut.op = "disable", cut.where = call->where;
-  cut.dims = guards_.dims.size(), cut.last_effect = last_effect();
+  cut.op = "disable";
+  cut.where = call->where;
+  cut.dims = guards_.dims.size();
+  cut.last_effect = last_effect();
   cut.eager_call = call;
   cut.operands.assign(operands.begin(), operands.end());
   cut.given = eager_results(cut);
   if (cut.arrival == nullptr) {
-    std::vector<Dim> extents;   // those of the operands first: they are the likelier ones
-    for (const auto& operand : operands) extents.insert(extents.end(), operand->type.shape.begin(), operand->type.shape.end());
+    std::vector<Dim> extents;  // those of the operands first: they are the likelier ones
+    for (const auto& operand : operands)
+      extents.insert(extents.end(), operand->type.shape.begin(), operand->type.shape.end());
     for (const auto& argument : stand_ins_)
       if (argument) extents.insert(extents.end(), argument->type.shape.begin(), argument->type.shape.end());
     cut.arrival = std::make_shared<const EagerArrival>(EagerArrival::of(*cut.given, extents, hints_));
@@ -146,7 +172,8 @@ SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const
     live_->set(stand_in, cut.given->values[i]);
     cut.stand_ins.push_back(std::move(stand_in));
   }
-  for (const VariableRead& read : variables_) cut.variables.push_back({read.leaf, read.leaf < 0 ? read.slot : nullptr, read.assigned != nullptr});
+  for (const VariableRead& read : variables_)
+    cut.variables.push_back({read.leaf, read.leaf < 0 ? read.slot : nullptr, read.assigned != nullptr});
   EagerResults results = *cut.given;
   results.values = cut.stand_ins;
   reads_.push_back(std::move(cut));

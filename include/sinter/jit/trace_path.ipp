@@ -1,6 +1,7 @@
 // The end of a trace that read values: this call's results, and the path's graph cut at the reads.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/jit/trace_tree.hpp>
 
 #include <sinter/expr/capture.hpp>
@@ -30,16 +31,18 @@ SINTER_DECL FinishedCall FunctionTrace::finish(TracedResult result) {
 SINTER_DECL Ref<TensorImpl> FunctionTrace::own_value(const Ref<TensorImpl>& value) const {
   Ref<TensorImpl> concrete = live_->at(value);
   if (std::find(lent_.begin(), lent_.end(), concrete->storage.get()) == lent_.end()) return concrete;
-  return expr_detail::copy_strided(concrete->type, concrete->data(), concrete->strides).impl();   // not ours to keep
+  return expr_detail::copy_strided(concrete->type, concrete->data(), concrete->strides).impl();  // not ours to keep
 }
 
 namespace jit_detail {
 /// The cut and the place among its results of an eager function's stand-in, as an input of a path.
-inline bool find_eager_result(const std::vector<ReadPoint>& cuts, const Ref<TensorImpl>& value, TracedPath::Input& input) {
+inline bool find_eager_result(const std::vector<ReadPoint>& cuts, const Ref<TensorImpl>& value,
+                              TracedPath::Input& input) {
   for (std::size_t i = 0; i < cuts.size(); ++i)
     for (std::size_t r = 0; r < cuts[i].stand_ins.size(); ++r) {
       if (cuts[i].stand_ins[r] != value) continue;
-      input.cut = static_cast<std::int32_t>(i), input.result = static_cast<std::int32_t>(r);
+      input.cut = static_cast<std::int32_t>(i);
+      input.result = static_cast<std::int32_t>(r);
       return true;
     }
   return false;
@@ -60,7 +63,7 @@ struct FunctionTrace::PathOutputs {
     std::size_t begin = 0, end = 0;
   };
   std::vector<Ref<TensorImpl>> values;
-  std::vector<Part> parts;   // of each cut, and of the result
+  std::vector<Part> parts;  // of each cut, and of the result
 
   /// Opens a part. An effect is an output in front of it: of the segment before whose end it was recorded.
   void open(const Ref<TensorImpl>& last_effect) {
@@ -104,7 +107,7 @@ SINTER_DECL Capture FunctionTrace::capture_path(std::span<const Ref<TensorImpl>>
   }
   const CaptureOptions options{.trace = id(), .ready = ReadyLeaf::constant, .lists_walked = true};
   Capture captured = capture(outputs, known, options);
-  bool evaluates = false;   // captured statements that have not run become constants as well
+  bool evaluates = false;  // captured statements that have not run become constants as well
   for (const auto& input : captured.inputs) {
     if (input->is_ready() || input->trace != 0) continue;
     TensorImpl* raw = input.get();
@@ -116,7 +119,8 @@ SINTER_DECL Capture FunctionTrace::capture_path(std::span<const Ref<TensorImpl>>
     TracedPath::Input input;
     for (const VariableRead& read : variables_)
       if (read.stand_in == captured.inputs[i]) input.slot = read.slot;
-    if (input.slot || jit_detail::find_eager_result(reads_, captured.inputs[i], input)) path.inputs.push_back(std::move(input));
+    if (input.slot || jit_detail::find_eager_result(reads_, captured.inputs[i], input))
+      path.inputs.push_back(std::move(input));
   }
   ensure(path.inputs.size() == captured.inputs.size(), "a trace uses a value of another trace");
   return captured;
@@ -133,7 +137,8 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
   const std::vector<Value> values = captured.outputs;
   const std::vector<std::int32_t> ends = captured.ends;
   path.graph = captured.finish();
-  const auto arguments = static_cast<std::int32_t>(std::count_if(path.inputs.begin(), path.inputs.end(), [](const TracedPath::Input& input) { return input.leaf >= 0; }));
+  const auto arguments = static_cast<std::int32_t>(std::count_if(
+      path.inputs.begin(), path.inputs.end(), [](const TracedPath::Input& input) { return input.leaf >= 0; }));
   std::int32_t first = 0;
   std::size_t first_dim = 0;
   for (std::size_t i = 0; i < outputs.parts.size(); ++i) {
@@ -141,17 +146,21 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
     const auto [begin, end] = outputs.parts[i];
     auto segment = std::make_shared<TracedSegment>();
     const auto nodes = static_cast<std::int32_t>(path.graph.nodes().size());
-    const std::int32_t last = cut == nullptr ? nodes : end == 0 ? arguments : ends[end - 1];   // before anything is computed, the arguments
+    const std::int32_t last = cut == nullptr ? nodes
+                              : end == 0     ? arguments
+                                             : ends[end - 1];  // before anything is computed, the arguments
     segment->first = first;
     segment->nodes.assign(path.graph.nodes().begin() + first, path.graph.nodes().begin() + last);
     for (const Node& node : segment->nodes) {
       if (node.op != &op_info<ops::Input>) continue;
-      const TracedPath::Input& input = path.inputs[static_cast<std::size_t>(node.attrs.integer)];
+      const TracedPath::Input& input = path.inputs[as_index(node.attrs.integer)];
       if (input.slot) segment->variables.push_back({input.slot, node.types[0]});
     }
     const std::size_t last_dim = cut == nullptr ? guards_.dims.size() : cut->dims;
-    segment->dims.assign(guards_.dims.begin() + static_cast<std::ptrdiff_t>(first_dim), guards_.dims.begin() + static_cast<std::ptrdiff_t>(last_dim));
-    segment->outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end));
+    segment->dims.assign(guards_.dims.begin() + static_cast<std::ptrdiff_t>(first_dim),
+                         guards_.dims.begin() + static_cast<std::ptrdiff_t>(last_dim));
+    segment->outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(begin),
+                            values.begin() + static_cast<std::ptrdiff_t>(end));
     if (i > 0) segment->arrival = reads_[i - 1].arrival;
     if (cut != nullptr) {
       jit_detail::describe_cut(*cut, *segment);

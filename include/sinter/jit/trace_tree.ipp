@@ -3,6 +3,7 @@
 
 #include <sinter/jit/trace_tree.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/delivery.hpp>
@@ -40,12 +41,15 @@ inline bool same_traced(const Node& a, const Node& b) {
   return may_be_retrace(a, b);
 }
 inline bool same_traced(const TracedSegment& a, const TracedSegment& b) {
-  if ((a.eager_call == nullptr) != (b.eager_call == nullptr) || (a.eager_call && !a.eager_call->is_same(*b.eager_call))) return false;
+  if ((a.eager_call == nullptr) != (b.eager_call == nullptr) || (a.eager_call && !a.eager_call->is_same(*b.eager_call)))
+    return false;
   return a.first == b.first && a.outputs == b.outputs &&
-         std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), [](const Node& x, const Node& y) { return same_traced(x, y); });
+         std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
+                    [](const Node& x, const Node& y) { return same_traced(x, y); });
 }
 
-inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args) {
+inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64_t> symbols,
+                        std::span<const ArgLeaf> args) {
   for (const DimGuard& guard : segment.dims) {
     std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
     if ((guard.relation == DimRelation::less ? a < b : a == b) != guard.outcome) return false;
@@ -62,7 +66,7 @@ inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64
 
 SINTER_DECL bool is_token(const Graph& graph, Value v) {
   const Node& node = graph.node(v);
-  return node.op->kind == OpKind::effect && static_cast<std::size_t>(v.result) + 1 == node.types.size();
+  return node.op->kind == OpKind::effect && as_index(v.result) + 1 == node.types.size();
 }
 /// Made again in each segment that needs it, instead of carried: numbers, constants, and views.
 inline bool is_made_again(const Node& node) {
@@ -75,8 +79,15 @@ inline bool is_made_again(const Node& node) {
 /// One insertion: the nodes of the tree that the path shares, and the segments that are new.
 class PathCompiler {
  public:
-  PathCompiler(TraceTree& tree, const TracedPath& path, std::span<const std::int64_t> symbols, std::vector<std::shared_ptr<const TreeNode>> known, std::size_t total)
-      : tree_(tree), path_(path), symbols_(symbols), known_(std::move(known)), total_(total), live_(total), is_grown_(total, 0) {}
+  PathCompiler(TraceTree& tree, const TracedPath& path, std::span<const std::int64_t> symbols,
+               std::vector<std::shared_ptr<const TreeNode>> known, std::size_t total)
+      : tree_(tree),
+        path_(path),
+        symbols_(symbols),
+        known_(std::move(known)),
+        total_(total),
+        live_(total),
+        is_grown_(total, 0) {}
 
   /// The new root.
   std::shared_ptr<const TreeNode> run(std::int32_t& places) {
@@ -130,7 +141,8 @@ class PathCompiler {
     // What effects gave cannot be made again when an unseen branch asks for it.
     for (std::size_t i = known_.size(); i < total_; ++i)
       for (std::size_t n = 0; n < segment(i).nodes.size(); ++n)
-        for (std::size_t r = 0; segment(i).nodes[n].op->kind == OpKind::effect && r + 1 < segment(i).nodes[n].types.size(); ++r)
+        for (std::size_t r = 0;
+             segment(i).nodes[n].op->kind == OpKind::effect && r + 1 < segment(i).nodes[n].types.size(); ++r)
           carry({segment(i).first + static_cast<std::int32_t>(n), static_cast<std::int32_t>(r)}, i, total_);
     for (const auto& live : live_)
       for (const TreeNode::Carried& carried : live) places = std::max(places, carried.place + 1);
@@ -145,7 +157,8 @@ class PathCompiler {
       if (carried.value == v && place < 0 && is_free(carried.place, v, from, to)) place = carried.place;
     if (place < 0) place = highest + 1;
     for (std::size_t i = from; i < std::min(to, total_); ++i) {
-      bool is_there = std::any_of(live_[i].begin(), live_[i].end(), [&](const auto& carried) { return carried.value == v && carried.place == place; });
+      bool is_there = std::any_of(live_[i].begin(), live_[i].end(),
+                                  [&](const auto& carried) { return carried.value == v && carried.place == place; });
       if (is_there) continue;
       live_[i].push_back({v, place, i == from});
       if (i == from) is_grown_[i] = 1;
@@ -179,8 +192,10 @@ class PathCompiler {
       const Graph& path = compiler.path_.graph;
       const Node& source = path.node(v);
       Value result;
-      if (source.op == &op_info<ops::Input>) result = input(path.type(v), source);   // eager results too: they are kept as they are
-      else if (jit_detail::is_token(path, v)) result = builder.add(op_info<ops::Full>, {}, {.integer = 1, .dtype = DType::bool_, .has_dtype = true});
+      if (source.op == &op_info<ops::Input>)
+        result = input(path.type(v), source);  // eager results too: they are kept as they are
+      else if (jit_detail::is_token(path, v))
+        result = builder.add(op_info<ops::Full>, {}, {.integer = 1, .dtype = DType::bool_, .has_dtype = true});
       else if (jit_detail::is_made_again(source)) {
         copy(v.node);
         return made.at(v);
@@ -193,11 +208,11 @@ class PathCompiler {
       return made[v] = result;
     }
     Value input(const Type& type, const Node& source) {
-      const TracedPath::Input& place = compiler.path_.inputs[static_cast<std::size_t>(source.attrs.integer)];
+      const TracedPath::Input& place = compiler.path_.inputs[as_index(source.attrs.integer)];
       InputLayout layout;
       bool is_a_number = false;
       if (place.leaf >= 0) {
-        const LeafSpec& spec = compiler.tree_.guards_.leaves[static_cast<std::size_t>(place.leaf)];
+        const LeafSpec& spec = compiler.tree_.guards_.leaves[as_index(place.leaf)];
         is_a_number = spec.kind == LeafKind::scalar;
         if (!is_a_number && !spec.is_dense)
           for (std::size_t axis = 0; axis < spec.rank; ++axis) layout.push_back(spec.stride_dims[axis]);
@@ -217,7 +232,8 @@ class PathCompiler {
       Values inputs;
       for (Value v : source.inputs) inputs.push_back(resolve(v));
       Value value = builder.copy(source, inputs);
-      for (std::size_t r = 0; r < source.types.size(); ++r) made[{id, static_cast<std::int32_t>(r)}] = {value.node, static_cast<std::int32_t>(r)};
+      for (std::size_t r = 0; r < source.types.size(); ++r)
+        made[{id, static_cast<std::int32_t>(r)}] = {value.node, static_cast<std::int32_t>(r)};
     }
   };
 
@@ -228,11 +244,13 @@ class PathCompiler {
     node.end = {};
     node.stores.clear();
     Builder segment_builder{*this, i, node, {}, {}, {}, {}};
-    for (std::size_t n = 0; n < segment(i).nodes.size(); ++n) segment_builder.copy(segment(i).first + static_cast<std::int32_t>(n));
+    for (std::size_t n = 0; n < segment(i).nodes.size(); ++n)
+      segment_builder.copy(segment(i).first + static_cast<std::int32_t>(n));
     std::vector<Value> outputs;
     for (Value v : segment(i).outputs) outputs.push_back(segment_builder.resolve(v));
-    if (node.traced->eager_call && outputs.empty())   // a plan has an output
-      outputs.push_back(segment_builder.builder.add(op_info<ops::Full>, {}, {.integer = 1, .dtype = DType::bool_, .has_dtype = true}));
+    if (node.traced->eager_call && outputs.empty())  // a plan has an output
+      outputs.push_back(segment_builder.builder.add(op_info<ops::Full>, {},
+                                                    {.integer = 1, .dtype = DType::bool_, .has_dtype = true}));
     std::map<Value, std::int32_t> output_of;
     for (const TreeNode::Carried& carried : node.live) {
       if (!carried.is_made_here) continue;
@@ -246,14 +264,17 @@ class PathCompiler {
       info.hint = symbols_[id];
       info.min = source.min;
       info.max = source.max;
-      info.axis = source.is_stride ? -1 : source.axis;   // no shape has a stride
+      info.axis = source.is_stride ? -1 : source.axis;  // no shape has a stride
       for (std::size_t k = 0; k < node.end.inputs.size(); ++k)
-        if (!source.is_stride && node.end.inputs[k].source == PlanInput::Source::leaf && node.end.inputs[k].index == source.leaf) info.input = static_cast<std::int32_t>(k);
+        if (!source.is_stride && node.end.inputs[k].source == PlanInput::Source::leaf &&
+            node.end.inputs[k].index == source.leaf)
+          info.input = static_cast<std::int32_t>(k);
       segment_builder.builder.symbols().push_back(info);
     }
     const std::vector<Dim> solution = solve(i);
     SegmentCode wanted;
-    wanted.key = substitute_symbols(share_symbols(segment_builder.builder.finish(outputs)), solution, tree_.guards_.symbols);
+    wanted.key =
+        substitute_symbols(share_symbols(segment_builder.builder.finish(outputs)), solution, tree_.guards_.symbols);
     for (InputLayout& layout : segment_builder.layouts)
       for (Dim& stride : layout) stride = stride.substitute(solution);
     wanted.layouts = std::move(segment_builder.layouts);
@@ -266,7 +287,8 @@ class PathCompiler {
     }
     node.code = tree_.code_for(std::move(wanted));
     node.end.plan = node.code->plan;
-    for (std::size_t k = 0; k < node.end.inputs.size(); ++k) node.end.inputs[k].as_float = node.code->is_narrowed[k] != 0;
+    for (std::size_t k = 0; k < node.end.inputs.size(); ++k)
+      node.end.inputs[k].as_float = node.code->is_narrowed[k] != 0;
   }
 
   /// What the questions asked up to segment `i` say about the symbols.
@@ -308,16 +330,21 @@ class PathCompiler {
   std::vector<std::shared_ptr<const TreeNode>> made_;
 };
 
-SINTER_DECL const std::shared_ptr<const TreeNode>* TraceTree::child(const TreeNode& node, std::uint64_t outcome, const EagerResults* given,
-                                                                    std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args) {
+SINTER_DECL const std::shared_ptr<const TreeNode>* TraceTree::child(const TreeNode& node, std::uint64_t outcome,
+                                                                    const EagerResults* given,
+                                                                    std::span<const std::int64_t> symbols,
+                                                                    std::span<const ArgLeaf> args) {
   for (const TreeNode::Child& child : node.children)
-    if (child.outcome == outcome && (given == nullptr || child.node->traced->arrival->fits(*node.traced->eager_call, *given, symbols)) && jit_detail::guards_hold(*child.node->traced, symbols, args))
+    if (child.outcome == outcome &&
+        (given == nullptr || child.node->traced->arrival->fits(*node.traced->eager_call, *given, symbols)) &&
+        jit_detail::guards_hold(*child.node->traced, symbols, args))
       return &child.node;
   return nullptr;
 }
 
 SINTER_DECL bool TraceTree::may_grow_at(const TreeNode& node) const {
-  return segments() < limits_.segments && (node.reads_outcome() || static_cast<std::int64_t>(node.children.size()) < limits_.children);
+  return segments() < limits_.segments &&
+         (node.reads_outcome() || static_cast<std::int64_t>(node.children.size()) < limits_.children);
 }
 
 namespace jit_detail {
@@ -336,16 +363,17 @@ SINTER_DECL TraceTree::Inserted TraceTree::insert(const TracedPath& path, std::s
     places = version->places;
     known.push_back(version->root);
     while (known.size() < path.segments.size()) {
-      const auto* next = child(*known.back(), path.outcomes[known.size() - 1], path.eager_results[known.size() - 1].get(), symbols, args);
+      const auto* next = child(*known.back(), path.outcomes[known.size() - 1],
+                               path.eager_results[known.size() - 1].get(), symbols, args);
       if (next == nullptr) break;
       known.push_back(*next);
     }
     if (known.size() == path.segments.size() || !may_grow_at(*known.back()))
       return {{}, jit_detail::count_at(*known.back())};
     for (std::size_t i = 0; i < known.size(); ++i)
-      if (!jit_detail::same_traced(*known[i]->traced, *path.segments[i])) return {};   // the purity check will say so
+      if (!jit_detail::same_traced(*known[i]->traced, *path.segments[i])) return {};  // the purity check will say so
   }
-  const auto room = static_cast<std::size_t>(std::max<std::int64_t>(0, limits_.segments - segments()));
+  const auto room = as_index(std::max<std::int64_t>(0, limits_.segments - segments()));
   const std::size_t total = std::min(path.segments.size(), known.size() + room);
   if (total == known.size()) return {};
   const std::size_t added = total - known.size();
@@ -370,18 +398,22 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   auto [first, last] = codes_.equal_range(hash.low);
   for (auto it = first; it != last; ++it) {
     const SegmentCode& code = *it->second;
-    if (code.is_leaf == wanted.is_leaf && code.layouts == wanted.layouts && code.is_number == wanted.is_number && code.may_donate == wanted.may_donate &&
-        structurally_equal(code.key, wanted.key)) return it->second;
+    if (code.is_leaf == wanted.is_leaf && code.layouts == wanted.layouts && code.is_number == wanted.is_number &&
+        code.may_donate == wanted.may_donate && structurally_equal(code.key, wanted.key))
+      return it->second;
   }
   auto code = std::make_shared<SegmentCode>(std::move(wanted));
   code->optimised = jit_detail::run_passes_for(backend_, code->key);
   code->is_narrowed.assign(code->is_number.size(), 0);
   if (backend_ != "eager") code->optimised = narrow_numbers(code->optimised, code->is_number, code->is_narrowed);
   // Carried values have memory of their own, row-major: what later segments take has one layout on every path.
-  PlanOptions how = plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_), code->key, precision_, code->may_donate, !code->is_leaf);
+  PlanOptions how =
+      plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_),
+                   code->key, precision_, code->may_donate, !code->is_leaf);
   how.as_one = mode_ == Mode::reduce_overhead;
   how.allow_fallback |= limits_.allow_fallback;
-  code->optimised = fit_memory(code->optimised, limits_.bytes, how, code->key.nodes().empty() ? Location() : code->key.nodes().back().where);
+  code->optimised = fit_memory(code->optimised, limits_.bytes, how,
+                               code->key.nodes().empty() ? Location() : code->key.nodes().back().where);
   code->plan = build_plan(code->optimised, how);
   kernels_.fetch_add(static_cast<std::int64_t>(code->plan->kernel_count()), std::memory_order_relaxed);
   peak_bytes_.store(std::max(peak_bytes(), code->plan->held_bytes()), std::memory_order_relaxed);
@@ -398,10 +430,12 @@ SINTER_DECL void TraceTree::count_regions(Stats& stats) const {
 SINTER_DECL void add_held(const TracedPath& path, HeldValues& held) {
   jit_detail::add_constants(path.graph, held.constants);
   for (const TracedPath::Input& input : path.inputs)
-    if (input.slot && std::find(held.captured.begin(), held.captured.end(), input.slot) == held.captured.end()) held.captured.push_back(input.slot);
+    if (input.slot && std::find(held.captured.begin(), held.captured.end(), input.slot) == held.captured.end())
+      held.captured.push_back(input.slot);
 }
 
-SINTER_DECL std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now, Location& where) {
+SINTER_DECL std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now,
+                                        Location& where) {
   for (std::size_t i = 0; i < std::min(before.size(), now.segments.size()); ++i) {
     const TracedSegment &a = *before[i], &b = *now.segments[i];
     for (std::size_t n = 0; n < std::min(a.nodes.size(), b.nodes.size()); ++n) {

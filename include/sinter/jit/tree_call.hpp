@@ -1,7 +1,9 @@
-// TreeCall: one call that follows a trace tree: runs a segment, reads its outcome, goes to the child, up to a leaf or to
-// an outcome that was not seen. Holds what is carried between segments. Allocates the carried values and nothing else.
+// TreeCall: one call that follows a trace tree: runs a segment, reads its outcome, goes to the child, up to a leaf or
+// to an outcome that was not seen. Holds what is carried between segments. Allocates the carried values and nothing
+// else.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/jit/trace_tree.hpp>
 
 #include <array>
@@ -29,7 +31,11 @@ class ValueTable {
 class TreeCall {
  public:
   TreeCall(const TraceTree::Version& version, const ArgList& args, std::span<const std::int64_t> symbols)
-      : version_(version), node_(version.root.get()), args_(args), symbols_(symbols), table_(static_cast<std::size_t>(version.places)) {}
+      : version_(version),
+        node_(version.root.get()),
+        args_(args),
+        symbols_(symbols),
+        table_(as_index(version.places)) {}
 
   /// Runs the segments up to a leaf, which is not run yet (true), or to an outcome without a child (false).
   bool run();
@@ -41,7 +47,7 @@ class TreeCall {
   const TreeNode& node() const { return *node_; }
   std::span<const TreeNode* const> nodes() const { return nodes_; }
   std::span<const std::uint64_t> outcomes() const { return outcomes_; }
-  const Ref<TensorImpl>& carried(std::int32_t place) { return table_[static_cast<std::size_t>(place)]; }
+  const Ref<TensorImpl>& carried(std::int32_t place) { return table_[as_index(place)]; }
   /// The value that a captured Variable has in this call, or null if it was not needed yet.
   TensorImpl* seen(const VariableSlot* slot) const;
   /// A trace that follows this call: its outcomes and what eager functions gave.
@@ -61,13 +67,13 @@ class TreeCall {
   jit_detail::ValueTable table_;
   struct SeenVariable {
     const VariableSlot* slot;
-    TensorImpl* value;        // alive while the call reads Variables
-    Ref<TensorImpl> owned;    // one that was laid out anew
+    TensorImpl* value;      // alive while the call reads Variables
+    Ref<TensorImpl> owned;  // one that was laid out anew
   };
-  std::vector<SeenVariable> variables_;   // captured ones, as this call sees them
+  std::vector<SeenVariable> variables_;  // captured ones, as this call sees them
   SmallVector<const TreeNode*, 16> nodes_;
   SmallVector<std::uint64_t, 16> outcomes_;
-  std::vector<std::shared_ptr<const EagerResults>> eager_results_;   // by cut, as far as eager functions were called
+  std::vector<std::shared_ptr<const EagerResults>> eager_results_;  // by cut, as far as eager functions were called
 };
 
 }  // namespace jit

@@ -4,8 +4,9 @@
 #include <sinter/jit/tree_call.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
-#include <sinter/jit/delivery.ipp>   // run_end
+#include <sinter/jit/delivery.ipp>  // run_end
 #include <sinter/jit/execute.hpp>
 #include <sinter/jit/live_values.hpp>
 #include <sinter/jit/making.hpp>
@@ -40,13 +41,13 @@ SINTER_DECL void TreeCall::place_inputs(CallPlaces& places) {
   std::span<const PlanInput> inputs = node_->end.inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const PlanInput& input = inputs[i];
-    const auto index = static_cast<std::size_t>(input.index);
+    const auto index = as_index(input.index);
     TensorImpl* value = nullptr;
     switch (input.source) {
       case PlanInput::Source::leaf: jit_detail::place_argument(args_.leaves()[index], input, i, places); continue;
       case PlanInput::Source::captured: value = variable(input.slot); break;
       case PlanInput::Source::carried: value = table_[index].get(); break;
-      case PlanInput::Source::eager: value = eager_results_[index]->values[static_cast<std::size_t>(input.result)].get(); break;
+      case PlanInput::Source::eager: value = eager_results_[index]->values[as_index(input.result)].get(); break;
     }
     places.values[i] = value;
     places.inputs[i] = value->data();
@@ -59,7 +60,8 @@ SINTER_DECL std::uint64_t TreeCall::run_segment() {
   place_inputs(places);
   std::span<const FrameOutput> outputs = frame->outputs();
   const EagerCall* eager = node_->traced->eager_call.get();
-  const bool is_on_host = eager == nullptr && outputs[0].type.device == Device::cpu();   // then the outcome needs no memory of its own
+  const bool is_on_host =
+      eager == nullptr && outputs[0].type.device == Device::cpu();  // then the outcome needs no memory of its own
   std::uint64_t outcome = 0;
   jit_detail::ValueTable made(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -68,8 +70,8 @@ SINTER_DECL std::uint64_t TreeCall::run_segment() {
   }
   frame->run(places.inputs, places.outputs);
   if (!is_on_host && eager == nullptr) outcome = element_bits(*made[0]);
-  for (std::int32_t place : node_->releases) table_[static_cast<std::size_t>(place)] = {};
-  for (TreeNode::Store store : node_->stores) table_[static_cast<std::size_t>(store.place)] = made[static_cast<std::size_t>(store.output)];
+  for (std::int32_t place : node_->releases) table_[as_index(place)] = {};
+  for (TreeNode::Store store : node_->stores) table_[as_index(store.place)] = made[as_index(store.output)];
   if (eager != nullptr) run_eager_call({made.data(), node_->traced->outputs.size()});
   return outcome;
 }
@@ -77,7 +79,7 @@ SINTER_DECL std::uint64_t TreeCall::run_segment() {
 SINTER_DECL void TreeCall::run_eager_call(std::span<const Ref<TensorImpl>> made) {
   std::vector<EagerSection::Use> uses;
   for (const EagerVariable& used : node_->traced->eager_variables)
-    uses.push_back({used.leaf >= 0 ? args_.leaves()[static_cast<std::size_t>(used.leaf)].slot : used.slot->here(), used.is_assigned});
+    uses.push_back({used.leaf >= 0 ? args_.leaves()[as_index(used.leaf)].slot : used.slot->here(), used.is_assigned});
   const EagerCall& eager = *node_->traced->eager_call;
   EagerSection section(uses, eager);
   auto results = std::make_shared<const EagerResults>(eager.run(made, symbols_));
@@ -104,11 +106,13 @@ SINTER_DECL bool TreeCall::run() {
   return true;
 }
 
-SINTER_DECL void TreeCall::run_leaf(EntryThread* thread, Mode mode, Location where, Ref<TensorImpl>* results, Targets targets) {
+SINTER_DECL void TreeCall::run_leaf(EntryThread* thread, Mode mode, Location where, Ref<TensorImpl>* results,
+                                    Targets targets) {
   const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
   place_inputs(frame->places());
-  const std::span<Ref<TensorImpl>> carried{table_.data(), static_cast<std::size_t>(version_.places)};
-  jit_detail::run_end({node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried}, results, targets);
+  const std::span<Ref<TensorImpl>> carried{table_.data(), as_index(version_.places)};
+  jit_detail::run_end({node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried}, results,
+                      targets);
 }
 
 SINTER_DECL void TreeCall::try_leaf() {
@@ -140,7 +144,8 @@ inline void log_breaks(const FunctionTrace& trace, std::size_t seen, Location wh
 
 }  // namespace jit_detail
 
-SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result) {
+SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder,
+                                          TracedResult result) {
   args.finished = std::make_shared<FinishedCall>(recorder.finish(result));
   entry.result_shape = result.shape;
   TracedPath path = recorder.path(&result);
@@ -152,18 +157,24 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
     entry.held.captured.push_back(use.slot);
     entry.captured_types.push_back(use.type);
   }
-  entry.tree = std::make_shared<TraceTree>(entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision, TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
+  entry.tree = std::make_shared<TraceTree>(
+      entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision,
+      TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
   SmallVector<std::int64_t, 8> symbols(recorder.hints());
   args.finished->taken = entry.tree->insert(path, symbols, args.leaves()).taken;
   jit_detail::log_breaks(recorder, 0, where_);
 }
 
-SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList& args, const TraceFunction& trace, TreeCall& call) {
+SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+                                               TreeCall& call) {
   const Stance stance = current_stance();
   const Location at = call.node().traced->where;
   if (stance == Stance::fail_on_recompile)
-    throw RecompileError("compile", (call.node().traced->eager_call ? "what the function called at " + at.text() + " gave" : "the outcome of the read at " + at.text()) + " was not seen before, and the stance is fail_on_recompile", where_,
-                         "call warm_up(args...) with arguments that take this path before the stance is set");
+    throw RecompileError("compile",
+                         (call.node().traced->eager_call ? "what the function called at " + at.text() + " gave"
+                                                         : "the outcome of the read at " + at.text()) +
+                             " was not seen before, and the stance is fail_on_recompile",
+                         where_, "call warm_up(args...) with arguments that take this path before the stance is set");
   const bool may_grow = stance != Stance::eager_on_recompile && entry.tree->may_grow_at(call.node());
   ReadPolicy policy;
   policy.precision = entry.precision;
@@ -177,7 +188,8 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
     if (std::string op = path_difference(before, prefix, where); !op.empty())
       throw TraceError("compile", "captured value changed at " + op, where, jit_detail::purity_fix);
     for (std::size_t i = 0; i < prefix.walked.size(); ++i)
-      if (jit_detail::is_token(prefix.graph, prefix.walked_values[i])) recorder.live().set_done(Ref<TensorImpl>::share(prefix.walked[i]));
+      if (jit_detail::is_token(prefix.graph, prefix.walked_values[i]))
+        recorder.live().set_done(Ref<TensorImpl>::share(prefix.walked[i]));
     const std::set<Value> walked(prefix.walked_values.begin(), prefix.walked_values.end());
     for (std::size_t i = 0; i < prefix.walked.size(); ++i) {
       const auto value = Ref<TensorImpl>::share(prefix.walked[i]);
@@ -186,11 +198,12 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
         if (carried.value == place) recorder.live().set(value, call.carried(carried.place));
         // Another result of its record, which no read needed, may be used from here on.
         else if (carried.value.node == place.node && value->record->results > 1 && !walked.contains(carried.value))
-          recorder.live().set_result(value, static_cast<std::size_t>(carried.value.result), call.carried(carried.place));
+          recorder.live().set_result(value, as_index(carried.value.result), call.carried(carried.place));
       }
     }
     for (const FunctionTrace::VariableRead& read : recorder.variables())
-      if (TensorImpl* seen = read.leaf < 0 ? call.seen(read.slot->here()) : nullptr) recorder.live().set(read.stand_in, Ref<TensorImpl>::share(seen));
+      if (TensorImpl* seen = read.leaf < 0 ? call.seen(read.slot->here()) : nullptr)
+        recorder.live().set(read.stand_in, Ref<TensorImpl>::share(seen));
   };
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   TracedResult result = trace(recorder);
@@ -215,14 +228,18 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
     finished.taken = {call.node().traced, &call.node().traced->lazy_calls};
     entry.tree->unbounded_calls.fetch_add(1, std::memory_order_relaxed);
     if (is_logged("graph_breaks") && stance != Stance::eager_on_recompile)
-      note("graph_breaks", where_.text() + ": " + (call.node().reads_outcome() ? std::to_string(entry.tree->segments()) + " segments (Options::max_breaks)"
-                                                                          : std::to_string(call.node().children.size()) + " values (Options::max_values)") +
-                               " are compiled: this call goes on lazily behind the " + (call.node().traced->eager_call ? "call" : "read") + " at " + at.text());
+      note("graph_breaks", where_.text() + ": " +
+                               (call.node().reads_outcome()
+                                    ? std::to_string(entry.tree->segments()) + " segments (Options::max_breaks)"
+                                    : std::to_string(call.node().children.size()) + " values (Options::max_values)") +
+                               " are compiled: this call goes on lazily behind the " +
+                               (call.node().traced->eager_call ? "call" : "read") + " at " + at.text());
   }
   return finished;
 }
 
-SINTER_DECL FinishedCall FunctionState::run_untreed(const Entry& entry, const ArgList& args, const TraceFunction& trace) {
+SINTER_DECL FinishedCall FunctionState::run_untreed(const Entry& entry, const ArgList& args,
+                                                    const TraceFunction& trace) {
   ReadPolicy policy;
   policy.precision = entry.precision;
   policy.fallback = fallback();
@@ -234,13 +251,15 @@ SINTER_DECL FinishedCall FunctionState::run_untreed(const Entry& entry, const Ar
   return finished;
 }
 
-SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace, const TreeCall& call) {
+SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+                                           const TreeCall& call) {
   const TracedLeaf& leaf = *call.node().leaf;
   std::int64_t due = leaf.next_check.load(std::memory_order_relaxed);
   if (SINTER_LIKELY(due == std::numeric_limits<std::int64_t>::max())) return;
-  const std::int64_t runs = leaf.runs.fetch_add(1, std::memory_order_relaxed) + 1;   // the first call of a path is its trace
+  const std::int64_t runs =
+      leaf.runs.fetch_add(1, std::memory_order_relaxed) + 1;  // the first call of a path is its trace
   if (runs < due || !leaf.next_check.compare_exchange_strong(due, std::numeric_limits<std::int64_t>::max())) return;
-  struct Next {   // a check that fails or throws is due again at once
+  struct Next {  // a check that fails or throws is due again at once
     const TracedLeaf& leaf;
     std::int64_t runs;
     ~Next() { leaf.next_check.store(runs, std::memory_order_relaxed); }
@@ -258,7 +277,8 @@ SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& ar
   next.runs = jit_detail::next_purity_check(due);
 }
 
-SINTER_DECL void FunctionState::warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace, std::span<const std::int64_t> symbols) {
+SINTER_DECL void FunctionState::warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+                                             std::span<const std::int64_t> symbols) {
   args.finished.reset();
   const TraceTree::Version* version = entry.tree->current();
   if (version == nullptr) return;
@@ -269,14 +289,18 @@ SINTER_DECL void FunctionState::warm_up_tree(const Entry& entry, const ArgList& 
   call.try_leaf();
 }
 
-SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace, ResultPlace results, Targets targets) {
+SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList& args,
+                                               std::span<const std::int64_t> symbols, const TraceFunction& trace,
+                                               ResultPlace results, Targets targets) {
   EntryThread* thread = entry.threads.get();
-  if (thread != nullptr) thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (thread != nullptr)
+    thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   else entry.other_runs.fetch_add(1, std::memory_order_relaxed);
   const TraceTree::Version* version = entry.tree->current();
   const auto delivered = [&](FinishedCall call) -> TreeResult {
-    if (version != nullptr && !targets.empty()) {   // other paths hold values, too
-      call.held.constants.insert(call.held.constants.end(), version->held.constants.begin(), version->held.constants.end());
+    if (version != nullptr && !targets.empty()) {  // other paths hold values, too
+      call.held.constants.insert(call.held.constants.end(), version->held.constants.begin(),
+                                 version->held.constants.end());
       call.held.captured.insert(call.held.captured.end(), version->held.captured.begin(), version->held.captured.end());
     }
     jit_detail::deliver(call, results, targets, args, call.held, where_);

@@ -1,5 +1,5 @@
-// A trace tree in words, for explain() and SINTER_LOGS: where the function is cut and why, the segments and their order, and
-// what each of them compiles to. Decides nothing.
+// A trace tree in words, for explain() and SINTER_LOGS: where the function is cut and why, the segments and their
+// order, and what each of them compiles to. Decides nothing.
 #pragma once
 
 #include <sinter/jit/trace_tree.hpp>
@@ -88,7 +88,7 @@ inline std::string breaks_text(const std::vector<std::shared_ptr<const TreeNode>
   struct Break {
     std::int64_t places = 0, calls = 0;
   };
-  std::vector<std::pair<std::string, Break>> breaks;   // in the order in which calls come to them
+  std::vector<std::pair<std::string, Break>> breaks;  // in the order in which calls come to them
   for (const auto& node : nodes) {
     if (node->leaf) continue;
     const std::string what = cut_text(*node);
@@ -128,7 +128,7 @@ SINTER_DECL void log_segments(std::span<const std::shared_ptr<const TreeNode>> n
                               Location where) {
   for (const auto& node : nodes) {
     const std::string place = where.text() + ": " + title_of(*node) + ":\n";
-    if (is_logged("guards") && node->number > 1) {   // those of the first are the function's
+    if (is_logged("guards") && node->number > 1) {  // those of the first are the function's
       std::string text;
       for (const DimGuard& guard : node->traced->dims)
         text += "  " + relation_text(guard) + " (" + mentioned_symbols(guards, guard, {}) + ")\n";

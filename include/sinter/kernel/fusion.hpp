@@ -13,37 +13,37 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// An item of a group and how the group's axes address it. For reductions the map is that of the operand, for place that
-/// of the value, for all others that of the item.
+/// An item of a group and how the group's axes address it. For reductions the map is that of the operand, for place
+/// that of the value, for all others that of the item.
 struct FusionMember {
   std::int32_t item = -1;
-  std::shared_ptr<const IndexMap> shared_map;   // groups are copied to try merges
+  std::shared_ptr<const IndexMap> shared_map;  // groups are copied to try merges
   const IndexMap& map() const { return *shared_map; }
-  bool is_after_reduction = false;   // depends on a reduction of this group
+  bool is_after_reduction = false;  // depends on a reduction of this group
 };
 
 struct FusionGroup {
   Space space;
-  std::vector<FusionMember> members;   // in topological order
-  std::int32_t contraction = -1;       // the item, if there is one
+  std::vector<FusionMember> members;  // in topological order
+  std::int32_t contraction = -1;      // the item, if there is one
   std::int32_t contracted_axis = -1;
   bool has_reduction = false;
-  bool is_multipass = false;           // something varies over the reduced axes and depends on a reduction over them
-  bool is_host = false;                // no kernel expresses it
+  bool is_multipass = false;  // something varies over the reduced axes and depends on a reduction over them
+  bool is_host = false;       // no kernel expresses it
 };
 
 struct FusionLimits {
   int max_operands = 24;
   int max_accesses = 48;
   int max_body = 256;
-  int max_reduced_axes = 2;            // after neighbours have merged
-  bool random = true;                  // false: random bits stay in kernels of their own
-  std::int64_t max_row = 1 << 16;      // elements of a row that is walked several times
-  std::int64_t prologue_operations = 0;   // of the largest product whose factors are computed in its kernel; 0: none is
+  int max_reduced_axes = 2;              // after neighbours have merged
+  bool random = true;                    // false: random bits stay in kernels of their own
+  std::int64_t max_row = 1 << 16;        // elements of a row that is walked several times
+  std::int64_t prologue_operations = 0;  // of the largest product whose factors are computed in its kernel; 0: none is
 };
 
 struct FusionOptions {
-  bool fuse = true;                    // false: one kernel per item
+  bool fuse = true;  // false: one kernel per item
   FusionLimits limits;
 };
 

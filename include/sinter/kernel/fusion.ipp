@@ -8,6 +8,7 @@
 
 #include <sinter/kernel/fusion.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/base/sort_few.hpp>
 #include <sinter/kernel/fusion_merge.ipp>
 #include <sinter/ops/scalar.hpp>
@@ -19,14 +20,14 @@ namespace kernel_detail {
 
 /// Elementwise values that only products read, and what computing them on the spot takes.
 struct Prologue {
-  SmallVector<std::int32_t, 16> values, inner, reads;   // stored so far; to be inlined; memory
-  SmallVector<std::int32_t, 8> readers;                 // groups
+  SmallVector<std::int32_t, 16> values, inner, reads;  // stored so far; to be inlined; memory
+  SmallVector<std::int32_t, 8> readers;                // groups
 };
 
 class Fuser {
  public:
   Fuser(ItemGraph& items, const FusionOptions& options) : items_(items), options_(options), merger_(items) {
-    result_.group_of.assign(static_cast<std::size_t>(items.size()), -1);
+    result_.group_of.assign(as_index(items.size()), -1);
   }
   Fusion run();
 
@@ -68,17 +69,17 @@ class Fuser {
   SmallVector<std::int32_t, 16> reads_of(const FusionGroup& group) const;
   int body_size(const FusionGroup& group) const;
   int inlined_size(const FusionGroup& group, int input) const;
-  int group_of(int item) const { return result_.group_of[static_cast<std::size_t>(item)]; }
-  FusionGroup& group(int id) { return result_.groups[static_cast<std::size_t>(id)]; }
-  const FusionGroup& group(int id) const { return result_.groups[static_cast<std::size_t>(id)]; }
+  int group_of(int item) const { return result_.group_of[as_index(item)]; }
+  FusionGroup& group(int id) { return result_.groups[as_index(id)]; }
+  const FusionGroup& group(int id) const { return result_.groups[as_index(id)]; }
 
   ItemGraph& items_;
   const FusionOptions& options_;
   GroupMerger merger_;
   Fusion result_;
-  std::vector<std::int32_t> visited_;   // per group: the search that saw it last
+  std::vector<std::int32_t> visited_;  // per group: the search that saw it last
   std::int32_t search_ = 0;
-  std::vector<std::int32_t> horizon_;   // per group: the last item of it and of all that it depends on
+  std::vector<std::int32_t> horizon_;  // per group: the last item of it and of all that it depends on
   mutable std::vector<std::pair<const OpInfo*, int>> sizes_;
 };
 
@@ -92,7 +93,8 @@ SINTER_DECL int Fuser::instructions(int item) const {
     if (op == node.op) return size;
   ScalarBuilder builder;
   SmallVector<ScalarValue, 4> operands;
-  for (std::int32_t input : it.inputs) operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), items_[input].dtype));
+  for (std::int32_t input : it.inputs)
+    operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), items_[input].dtype));
   node.op->lower(builder, operands, node.attrs);
   const int size = std::max(1, static_cast<int>(builder.body().size() - operands.size()));
   sizes_.emplace_back(node.op, size);
@@ -137,7 +139,7 @@ SINTER_DECL SmallVector<std::int32_t, 16> Fuser::reads_of(const FusionGroup& gro
 
 SINTER_DECL int Fuser::inlined_size(const FusionGroup& group, int input) const {
   const int base = items_.base_of(input);
-  if (find_member(group, base) != nullptr || !items_[base].is_inlined) return 1;   // a load or an immediate
+  if (find_member(group, base) != nullptr || !items_[base].is_inlined) return 1;  // a load or an immediate
   int size = instructions(base);
   for (std::int32_t operand : items_[base].inputs) size += inlined_size(group, operand);
   return size;
@@ -163,11 +165,13 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
   for (const FusionMember& member : group.members) {
     const Item& it = items_[member.item];
     bool is_written = it.is_in_memory;
-    for (const UseEdge& edge : merger_.users(member.item)) is_written |= !it.is_inlined && find_member(group, edge.user) == nullptr;
+    for (const UseEdge& edge : merger_.users(member.item))
+      is_written |= !it.is_inlined && find_member(group, edge.user) == nullptr;
     operands += is_written;
   }
   const int body = body_size(group);
-  return operands <= options_.limits.max_operands && body <= options_.limits.max_body && (operands + body < options_.limits.max_accesses || accesses_fit(group, operands));
+  return operands <= options_.limits.max_operands && body <= options_.limits.max_body &&
+         (operands + body < options_.limits.max_accesses || accesses_fit(group, operands));
 }
 
 /// Views of one operand are one pointer, but an access each.
@@ -176,9 +180,9 @@ SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) con
   for (const FusionMember& member : group.members)
     for (std::int32_t input : items_[member.item].inputs) add_views(group, input, views);
   std::sort(views.begin(), views.end());
-  const auto reads = static_cast<std::size_t>(std::unique(views.begin(), views.end()) - views.begin());
-  const std::size_t writes = std::max<std::size_t>(static_cast<std::size_t>(operands) - reads_of(group).size(), 1);
-  return reads + writes <= static_cast<std::size_t>(options_.limits.max_accesses);
+  const auto reads = as_index(std::unique(views.begin(), views.end()) - views.begin());
+  const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1);
+  return reads + writes <= as_index(options_.limits.max_accesses);
 }
 
 SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const {
@@ -198,7 +202,8 @@ void Fuser::for_each_read(FusionGroup& group, Visit&& visit) const {
       const int base = items_.base_of(it.inputs[k]);
       if ((it.form == Form::take && k == 0) || it.form == Form::contract) continue;
       if (is_generator(items_[base].form) || items_[base].is_inlined || find_member(group, base) != nullptr) continue;
-      const auto at = items_.locate(group.space, it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()));
+      const auto at =
+          items_.locate(group.space, it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()));
       if (at) visit(it.inputs[k], expand_leaves(group.space, at->flat));
     }
   }
@@ -208,7 +213,8 @@ void Fuser::for_each_read(FusionGroup& group, Visit&& visit) const {
 SINTER_DECL int Fuser::reduced_axes(FusionGroup& group) const {
   SmallVector<std::int32_t, 8> leaves;
   for (int a = 0; a < group.space.size(); ++a)
-    if (group.space[a].is_leaf() && group.space[a].is_reduced && !is_number(group.space[a].extent, 1)) leaves.push_back(a);
+    if (group.space[a].is_leaf() && group.space[a].is_reduced && !is_number(group.space[a].extent, 1))
+      leaves.push_back(a);
   if (static_cast<int>(leaves.size()) <= options_.limits.max_reduced_axes) return static_cast<int>(leaves.size());
   std::vector<AxisIndex> reads;
   for_each_read(group, [&](int, const AxisIndex& flat) { reads.push_back(flat); });
@@ -218,12 +224,15 @@ SINTER_DECL int Fuser::reduced_axes(FusionGroup& group) const {
     return Dim(0);
   };
   if (!reads.empty())
-    sort_few(leaves.begin(), leaves.end(), [&](std::int32_t a, std::int32_t b) { return items_.estimate(stride(reads[0], a)) > items_.estimate(stride(reads[0], b)); });
+    sort_few(leaves.begin(), leaves.end(), [&](std::int32_t a, std::int32_t b) {
+      return items_.estimate(stride(reads[0], a)) > items_.estimate(stride(reads[0], b));
+    });
   int count = 1;
   for (std::size_t i = 1; i < leaves.size(); ++i) {
     const std::int32_t outer = leaves[i - 1], inner = leaves[i];
     bool merges = true;
-    for (const AxisIndex& flat : reads) merges &= identical(stride(flat, outer), stride(flat, inner) * group.space[inner].extent);
+    for (const AxisIndex& flat : reads)
+      merges &= identical(stride(flat, outer), stride(flat, inner) * group.space[inner].extent);
     count += !merges;
   }
   return count;
@@ -238,7 +247,8 @@ SINTER_DECL bool Fuser::row_pays(FusionGroup& group) const {
   if (row > options_.limits.max_row || (rows < 2 && row > 8192)) return false;
   for_each_read(group, [&](int item, const AxisIndex& flat) {
     for (const IndexTerm& term : flat.terms)
-      if (is_number(term.factor, 1)) (group.space[term.axis].is_reduced ? along_row : across) += items_.estimate_elements(item);
+      if (is_number(term.factor, 1))
+        (group.space[term.axis].is_reduced ? along_row : across) += items_.estimate_elements(item);
   });
   return along_row >= across;
 }
@@ -252,13 +262,14 @@ SINTER_DECL bool Fuser::is_read_outside(int item, const FusionGroup& merged) con
   return false;
 }
 
-/// What is stored varies along all of the reduced axes or along none: along some, a walk over all of them would store each
-/// element many times, or never where one of the others is empty.
+/// What is stored varies along all of the reduced axes or along none: along some, a walk over all of them would store
+/// each element many times, or never where one of the others is empty.
 SINTER_DECL bool Fuser::stores_once(const FusionGroup& merged) const {
   if (merged.contraction >= 0 || !merged.has_reduction) return true;
   std::uint64_t reduced = 0;
   for (int a = 0; a < merged.space.size(); ++a)
-    if (merged.space[a].is_leaf() && merged.space[a].is_reduced && !is_number(merged.space[a].extent, 1)) reduced |= std::uint64_t{1} << a;
+    if (merged.space[a].is_leaf() && merged.space[a].is_reduced && !is_number(merged.space[a].extent, 1))
+      reduced |= std::uint64_t{1} << a;
   for (const FusionMember& member : merged.members) {
     const std::uint64_t own = leaves_of(merged.space, merger_.result_of(member)) & reduced;
     if (own == 0 || own == reduced) continue;
@@ -292,9 +303,9 @@ SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
       const int id = group_of(base);
       if (id < 0) return true;
       if (id == a || id == b) return is_start;
-      if (visited_[static_cast<std::size_t>(id)] == search_) return true;
-      visited_[static_cast<std::size_t>(id)] = search_;
-      if (horizon_[static_cast<std::size_t>(id)] > first) pending.push_back(id);
+      if (visited_[as_index(id)] == search_) return true;
+      visited_[as_index(id)] = search_;
+      if (horizon_[as_index(id)] > first) pending.push_back(id);
       return true;
     };
     for (const FusionMember& member : from.members) {
@@ -315,8 +326,8 @@ SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
 
 /// The group, and all that depend on it, now reach as far as item `reach`.
 SINTER_DECL void Fuser::raise_horizon(int id, std::int32_t reach) {
-  if (horizon_[static_cast<std::size_t>(id)] >= reach) return;
-  horizon_[static_cast<std::size_t>(id)] = reach;
+  if (horizon_[as_index(id)] >= reach) return;
+  horizon_[as_index(id)] = reach;
   const auto visit = [&](const auto& self, int item) -> void {
     for (const UseEdge& edge : merger_.users(item)) {
       if (items_[edge.user].is_inlined) self(self, edge.user);
@@ -331,18 +342,21 @@ SINTER_DECL void Fuser::raise_horizon(int id, std::int32_t reach) {
 SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
   const FusionGroup &left = group(a), &right = group(b);
   if (left.is_host || right.is_host) return false;
-  if ((left.contraction >= 0 && (right.contraction >= 0 || right.has_reduction)) || (right.contraction >= 0 && left.has_reduction)) return false;
+  if ((left.contraction >= 0 && (right.contraction >= 0 || right.has_reduction)) ||
+      (right.contraction >= 0 && left.has_reduction))
+    return false;
   // The group that grows is the one with structure, then the larger one; a shared read is mapped in `a`.
-  const bool a_grows = shared != nullptr || left.contraction >= 0 || (right.contraction < 0 && left.members.size() >= right.members.size());
+  const bool a_grows = shared != nullptr || left.contraction >= 0 ||
+                       (right.contraction < 0 && left.members.size() >= right.members.size());
   FusionGroup merged = a_grows ? left : right;
   SmallVector<std::int32_t, 16> added;
   for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.item);
   if (!merger_.extend(merged, added, shared) || !is_acceptable(merged) || depends_on(merged, a, b)) return false;
-  const std::int32_t reach = std::max(horizon_[static_cast<std::size_t>(a)], horizon_[static_cast<std::size_t>(b)]);
-  for (std::int32_t item : added) result_.group_of[static_cast<std::size_t>(item)] = a_grows ? a : b;
+  const std::int32_t reach = std::max(horizon_[as_index(a)], horizon_[as_index(b)]);
+  for (std::int32_t item : added) result_.group_of[as_index(item)] = a_grows ? a : b;
   group(a_grows ? a : b) = std::move(merged);
   group(a_grows ? b : a).members.clear();
-  horizon_[static_cast<std::size_t>(a_grows ? a : b)] = -1;   // whoever depends on either hears of it
+  horizon_[as_index(a_grows ? a : b)] = -1;  // whoever depends on either hears of it
   raise_horizon(a_grows ? a : b, reach);
   return true;
 }
@@ -357,7 +371,8 @@ SINTER_DECL void Fuser::join_producers(int item) {
     const int base = items_.base_of(input);
     if (group_of(base) >= 0 && !items_[base].is_inlined) candidates.push_back({items_.estimate_bytes(base), base});
   }
-  sort_few(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.bytes > b.bytes; });
+  sort_few(candidates.begin(), candidates.end(),
+           [](const Candidate& a, const Candidate& b) { return a.bytes > b.bytes; });
   for (const Candidate& candidate : candidates) {
     const int from = group_of(candidate.producer), to = group_of(item);
     if (from != to) join(from, to, nullptr);
@@ -367,7 +382,8 @@ SINTER_DECL void Fuser::join_producers(int item) {
 // ---- recomputation --------------------------------------------------------------------------------------------------
 
 /// What computing `item` on the spot takes: unstored items (`inner`) and memory (`reads`). False if it is not cheap.
-SINTER_DECL bool Fuser::collect_cone(int item, SmallVector<std::int32_t, 16>& inner, SmallVector<std::int32_t, 16>& reads) const {
+SINTER_DECL bool Fuser::collect_cone(int item, SmallVector<std::int32_t, 16>& inner,
+                                     SmallVector<std::int32_t, 16>& reads) const {
   if (std::find(inner.begin(), inner.end(), item) != inner.end()) return true;
   const Item& it = items_[item];
   if (it.form != Form::map || !items_.node(item)->op->is_cheap || inner.size() >= 12) return false;
@@ -391,7 +407,8 @@ SINTER_DECL bool Fuser::recompute_is_readable(int item, FusionGroup& group) cons
     const Item& it = items_[member.item];
     for (std::size_t k = 0; k < it.inputs.size(); ++k) {
       if (items_.base_of(it.inputs[k]) != item) continue;
-      if (!merger_.can_read(group.space, group, it.inputs[k], merger_.operand_map(group, member, static_cast<int>(k)))) return false;
+      if (!merger_.can_read(group.space, group, it.inputs[k], merger_.operand_map(group, member, static_cast<int>(k))))
+        return false;
     }
   }
   return true;
@@ -419,11 +436,13 @@ SINTER_DECL bool Fuser::try_recompute(int item) {
     if (points > 4 * items_.estimate_elements(item) && inner.size() > 2) return false;
     const auto own = reads_of(group(id));
     for (std::int32_t read : reads)
-      if (std::find(own.begin(), own.end(), read) == own.end()) added += std::min(items_.estimate_bytes(read), bytes * 2);
+      if (std::find(own.begin(), own.end(), read) == own.end())
+        added += std::min(items_.estimate_bytes(read), bytes * 2);
   }
   // A group that stores nothing else goes away, and its reads with it.
   bool is_last = true;
-  for (const FusionMember& member : group(group_of(item)).members) is_last &= member.item == item || !is_stored(member.item);
+  for (const FusionMember& member : group(group_of(item)).members)
+    is_last &= member.item == item || !is_stored(member.item);
   if (is_last)
     for (std::int32_t read : reads_of(group(group_of(item)))) saved += items_.estimate_bytes(read);
   if (added >= saved) return false;
@@ -456,7 +475,7 @@ SINTER_DECL void Fuser::drop_unused(SmallVector<std::int32_t, 16> dropped) {
     for (const UseEdge& edge : merger_.users(item)) is_used |= group_of(edge.user) == home;
     if (is_used) continue;
     std::erase_if(group(home).members, [&](const FusionMember& member) { return member.item == item; });
-    result_.group_of[static_cast<std::size_t>(item)] = -1;
+    result_.group_of[as_index(item)] = -1;
   }
 }
 
@@ -474,7 +493,8 @@ SINTER_DECL bool Fuser::reads_whole(FusionGroup& group, int item, IndexMap& map)
     for (std::size_t k = 0; k < it.inputs.size(); ++k) {
       if (items_.base_of(it.inputs[k]) != item) continue;
       auto found = merger_.walked_operand(group.space, member, static_cast<int>(k));
-      if (!found || leaves_of(group.space, *found) != (leaf_mask(group.space, false) | leaf_mask(group.space, true))) continue;
+      if (!found || leaves_of(group.space, *found) != (leaf_mask(group.space, false) | leaf_mask(group.space, true)))
+        continue;
       map = *found;
       return true;
     }
@@ -489,7 +509,9 @@ SINTER_DECL void Fuser::merge_siblings() {
     SmallVector<std::int32_t, 8> readers;
     for (const UseEdge& edge : merger_.users(item)) {
       const int id = group_of(edge.user);
-      if (id < 0 || id == group_of(item) || group(id).members.empty() || group(id).contraction >= 0 || group(id).is_host) continue;
+      if (id < 0 || id == group_of(item) || group(id).members.empty() || group(id).contraction >= 0 ||
+          group(id).is_host)
+        continue;
       if (std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
     }
     for (std::size_t i = 0; i < readers.size(); ++i) {
@@ -501,7 +523,9 @@ SINTER_DECL void Fuser::merge_siblings() {
         const bool j_has_more = group(readers[j]).has_reduction && !group(readers[i]).has_reduction;
         const int into = j_has_more ? readers[j] : readers[i], from = j_has_more ? readers[i] : readers[j];
         const Space into_space = group(into).space, from_space = group(from).space;
-        if (reads_whole(group(into), item, shared.map) && reads_whole(group(from), item, other) && join(into, from, &shared)) continue;
+        if (reads_whole(group(into), item, shared.map) && reads_whole(group(from), item, other) &&
+            join(into, from, &shared))
+          continue;
         group(into).space = into_space;
         group(from).space = from_space;
       }
@@ -513,16 +537,16 @@ SINTER_DECL Fusion Fuser::run() {
   for (int item = 0; item < items_.size(); ++item) {
     const Item& it = items_[item];
     if (!is_computed(it.form) || (it.is_inlined && !it.is_in_memory)) continue;
-    if (it.form == Form::host_result) {   // a member beside the host item
+    if (it.form == Form::host_result) {  // a member beside the host item
       const int home = group_of(it.inputs[0]);
-      result_.group_of[static_cast<std::size_t>(item)] = home;
+      result_.group_of[as_index(item)] = home;
       group(home).members.push_back({item, group(home).members[0].shared_map});
-      horizon_[static_cast<std::size_t>(home)] = item;   // nobody who depends on it has a group yet
+      horizon_[as_index(home)] = item;  // nobody who depends on it has a group yet
       continue;
     }
-    result_.group_of[static_cast<std::size_t>(item)] = static_cast<std::int32_t>(result_.groups.size());
+    result_.group_of[as_index(item)] = static_cast<std::int32_t>(result_.groups.size());
     result_.groups.push_back(merger_.alone(item));
-    horizon_.push_back(item);   // the last so far
+    horizon_.push_back(item);  // the last so far
     if (options_.fuse && it.form != Form::contract && !is_host(it.form)) join_producers(item);
   }
   if (options_.fuse) {
@@ -530,9 +554,9 @@ SINTER_DECL Fusion Fuser::run() {
     recompute_cheap_values();
     merge_siblings();
   }
-  result_.is_stored.resize(static_cast<std::size_t>(items_.size()));
+  result_.is_stored.resize(as_index(items_.size()));
   for (int item = 0; item < items_.size(); ++item)
-    result_.is_stored[static_cast<std::size_t>(item)] = group_of(item) >= 0 && is_stored(item);
+    result_.is_stored[as_index(item)] = group_of(item) >= 0 && is_stored(item);
   return std::move(result_);
 }
 
@@ -545,7 +569,7 @@ SINTER_DECL Fusion fuse(ItemGraph& items, const FusionOptions& options) {
   std::size_t kept = 0;
   for (std::size_t g = 0; g < fusion.groups.size(); ++g) {
     bool is_needed = false;
-    for (const FusionMember& member : fusion.groups[g].members) is_needed |= fusion.is_stored[static_cast<std::size_t>(member.item)];
+    for (const FusionMember& member : fusion.groups[g].members) is_needed |= fusion.is_stored[as_index(member.item)];
     if (!is_needed) continue;
     number[g] = static_cast<std::int32_t>(kept);
     if (kept != g) fusion.groups[kept] = std::move(fusion.groups[g]);
@@ -553,17 +577,20 @@ SINTER_DECL Fusion fuse(ItemGraph& items, const FusionOptions& options) {
   }
   fusion.groups.resize(kept);
   for (std::int32_t& id : fusion.group_of)
-    if (id >= 0) id = number[static_cast<std::size_t>(id)];
+    if (id >= 0) id = number[as_index(id)];
   return fusion;
 }
 
 SINTER_DECL std::string Fusion::text(const ItemGraph& items) const {
   std::string text;
   for (const FusionGroup& group : groups) {
-    text += group.is_host ? "host:" : group.contraction >= 0 ? "contraction:" : group.has_reduction ? "reduction:" : "pointwise:";
+    text += group.is_host            ? "host:"
+            : group.contraction >= 0 ? "contraction:"
+            : group.has_reduction    ? "reduction:"
+                                     : "pointwise:";
     for (const FusionMember& member : group.members) {
       text += " " + std::string(items.name(member.item));
-      if (is_stored[static_cast<std::size_t>(member.item)]) text += "*";
+      if (is_stored[as_index(member.item)]) text += "*";
     }
     text += "\n";
   }

@@ -2,6 +2,7 @@
 // pays and whether it would close a cycle is decided in fusion.ipp.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/item_views.ipp>
 
@@ -12,7 +13,7 @@ namespace kernel_detail {
 
 struct UseEdge {
   std::int32_t user = -1;
-  std::int32_t operand = -1;   // -1: the buffer that a place takes over
+  std::int32_t operand = -1;  // -1: the buffer that a place takes over
 };
 
 /// A value in memory that both sides of a merge read: its index map in the group that grows.
@@ -36,16 +37,16 @@ inline std::uint64_t leaf_mask(const Space& space, bool is_reduced) {
 
 class GroupMerger {
  public:
-  explicit GroupMerger(const ItemGraph& items) : items_(items), users_(static_cast<std::size_t>(items.size())) {
+  explicit GroupMerger(const ItemGraph& items) : items_(items), users_(as_index(items.size())) {
     for (int w = 0; w < items.size(); ++w) {
       if (!is_computed(items[w].form)) continue;
       for (std::size_t k = 0; k < items[w].inputs.size(); ++k)
-        users_[static_cast<std::size_t>(items.base_of(items[w].inputs[k]))].push_back({w, static_cast<std::int32_t>(k)});
-      if (items[w].base >= 0) users_[static_cast<std::size_t>(items.base_of(items[w].base))].push_back({w, -1});
+        users_[as_index(items.base_of(items[w].inputs[k]))].push_back({w, static_cast<std::int32_t>(k)});
+      if (items[w].base >= 0) users_[as_index(items.base_of(items[w].base))].push_back({w, -1});
     }
   }
 
-  const SmallVector<UseEdge, 4>& users(int item) const { return users_[static_cast<std::size_t>(item)]; }
+  const SmallVector<UseEdge, 4>& users(int item) const { return users_[as_index(item)]; }
 
   FusionGroup alone(int item) const;
   /// Adds the items, or leaves the group in an unspecified state and returns false.
@@ -63,7 +64,8 @@ class GroupMerger {
  private:
   enum class Outcome { done, later, impossible };
   Outcome assign(FusionGroup& group, int item, const SharedRead* shared) const;
-  bool collect_from_operands(FusionGroup& group, int item, const SharedRead* shared, IndexMap& partial, bool& any) const;
+  bool collect_from_operands(FusionGroup& group, int item, const SharedRead* shared, IndexMap& partial,
+                             bool& any) const;
   bool collect_from_users(FusionGroup& group, int item, IndexMap& partial, bool& any) const;
   bool unify(const Space& space, IndexMap& partial, const IndexMap& more, bool& any) const;
   bool fill_unknown(FusionGroup& group, int item, IndexMap& map) const;
@@ -94,7 +96,8 @@ SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
     group.has_reduction = true;
   }
   group.is_host = is_host(it.form);
-  if (!group.is_host) operands_are_readable(group, member, false);   // they are; this splits the axes that they need split
+  if (!group.is_host)
+    operands_are_readable(group, member, false);  // they are; this splits the axes that they need split
   group.members.push_back(std::move(member));
   return group;
 }
@@ -106,11 +109,13 @@ SINTER_DECL IndexMap GroupMerger::operand_map(const FusionGroup& group, const Fu
   return map;
 }
 
-SINTER_DECL std::optional<IndexMap> GroupMerger::walked_operand(Space& space, const FusionMember& user, int operand) const {
+SINTER_DECL std::optional<IndexMap> GroupMerger::walked_operand(Space& space, const FusionMember& user,
+                                                                int operand) const {
   const Item& item = items_[user.item];
-  if (operand < 0 || item.form == Form::contract || is_host(item.form) || (item.form == Form::take && operand == 0)) return std::nullopt;
+  if (operand < 0 || item.form == Form::contract || is_host(item.form) || (item.form == Form::take && operand == 0))
+    return std::nullopt;
   IndexMap map = items_.operand_map(user.item, operand, user.map());
-  int at = item.inputs[static_cast<std::size_t>(operand)];
+  int at = item.inputs[as_index(operand)];
   while (is_view(items_[at].form)) {
     if (items_[at].form == Form::slice || items_[at].form == Form::windows) return std::nullopt;
     auto next = items_.input_of_view(space, at, map);
@@ -135,7 +140,8 @@ SINTER_DECL bool GroupMerger::unify(const Space& space, IndexMap& partial, const
   return true;
 }
 
-SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int item, const SharedRead* shared, IndexMap& partial, bool& any) const {
+SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int item, const SharedRead* shared,
+                                                    IndexMap& partial, bool& any) const {
   const Item& it = items_[item];
   if (it.base >= 0 && find_member(group, items_.base_of(it.base)) != nullptr) return false;
   for (std::size_t k = 0; k < it.inputs.size(); ++k) {
@@ -145,7 +151,7 @@ SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int item
     const FusionMember* member = find_member(group, base);
     const bool is_shared = shared != nullptr && shared->item == base;
     if (member == nullptr && !is_shared) continue;
-    if (member != nullptr && items_[base].form == Form::place) return false;   // this walk writes only a part of it
+    if (member != nullptr && items_[base].form == Form::place) return false;  // this walk writes only a part of it
     std::optional<IndexMap> map = member != nullptr ? result_of(*member) : shared->map;
     while (map && !views.empty()) {
       map = items_.view_of_input(group.space, views.back(), *map);
@@ -153,7 +159,7 @@ SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int item
     }
     if (map) map = items_.result_map(item, static_cast<int>(k), *map);
     if (!map) {
-      if (member == nullptr) continue;   // reads the shared value in some other way as well
+      if (member == nullptr) continue;  // reads the shared value in some other way as well
       return false;
     }
     if (!unify(group.space, partial, *map, any) && member != nullptr) return false;
@@ -241,10 +247,12 @@ SINTER_DECL GroupMerger::Outcome GroupMerger::assign(FusionGroup& group, int ite
   if (items_[item].form == Form::contract || is_host(items_[item].form)) return Outcome::impossible;
   IndexMap map;
   bool any = false;
-  if (!collect_from_operands(group, item, shared, map, any) || !collect_from_users(group, item, map, any)) return Outcome::impossible;
+  if (!collect_from_operands(group, item, shared, map, any) || !collect_from_users(group, item, map, any))
+    return Outcome::impossible;
   if (!any) return Outcome::later;
   if (!fill_unknown(group, item, map) || !enumerates(group.space, map, walked_shape(item))) return Outcome::impossible;
-  if (items_[item].form == Form::reduce && (group.contraction >= 0 || !mark_reduced(group, item, map))) return Outcome::impossible;
+  if (items_[item].form == Form::reduce && (group.contraction >= 0 || !mark_reduced(group, item, map)))
+    return Outcome::impossible;
   FusionMember member;
   member.item = item;
   member.shared_map = std::make_shared<const IndexMap>(map);
@@ -259,7 +267,8 @@ SINTER_DECL bool GroupMerger::can_read(Space& space, const FusionGroup& group, i
   const FusionMember* member = find_member(group, base);
   const bool is_made_here = is_generator(items_[base].form) || items_[base].is_inlined;
   if (!is_made_here && member == nullptr) return items_.locate(space, item, map).has_value();
-  if (member != nullptr && items_[base].form == Form::place) return false;   // it walks the part that it writes, not the whole
+  if (member != nullptr && items_[base].form == Form::place)
+    return false;  // it walks the part that it writes, not the whole
   while (item != base) {
     auto next = items_.input_of_view(space, item, map);
     if (!next) return false;
@@ -267,13 +276,15 @@ SINTER_DECL bool GroupMerger::can_read(Space& space, const FusionGroup& group, i
     item = items_[item].inputs[0];
   }
   if (is_generator(items_[base].form) || (member != nullptr && equal_map(space, result_of(*member), map))) return true;
-  if (!is_made_here) return false;   // a member, but not made at this place
+  if (!is_made_here) return false;  // a member, but not made at this place
   for (std::size_t k = 0; k < items_[base].inputs.size(); ++k)
-    if (!can_read(space, group, items_[base].inputs[k], items_.operand_map(base, static_cast<int>(k), map))) return false;
+    if (!can_read(space, group, items_[base].inputs[k], items_.operand_map(base, static_cast<int>(k), map)))
+      return false;
   return true;
 }
 
-SINTER_DECL bool GroupMerger::operands_are_readable(FusionGroup& group, const FusionMember& member, bool only_inlined) const {
+SINTER_DECL bool GroupMerger::operands_are_readable(FusionGroup& group, const FusionMember& member,
+                                                    bool only_inlined) const {
   const Item& item = items_[member.item];
   for (std::size_t k = 0; k < item.inputs.size(); ++k) {
     if (item.form == Form::take && k == 0) continue;
@@ -291,13 +302,15 @@ SINTER_DECL void GroupMerger::mark_passes(FusionGroup& group) const {
     member.is_after_reduction = false;
     for (std::int32_t input : items_[member.item].inputs) {
       const FusionMember* from = find_member(group, items_.base_of(input));
-      if (from != nullptr && (from->is_after_reduction || items_[from->item].form == Form::reduce)) member.is_after_reduction = true;
+      if (from != nullptr && (from->is_after_reduction || items_[from->item].form == Form::reduce))
+        member.is_after_reduction = true;
     }
     if (member.is_after_reduction && (leaves_of(group.space, member.map()) & reduced) != 0) group.is_multipass = true;
   }
 }
 
-SINTER_DECL bool GroupMerger::extend(FusionGroup& group, std::span<const std::int32_t> added, const SharedRead* shared) const {
+SINTER_DECL bool GroupMerger::extend(FusionGroup& group, std::span<const std::int32_t> added,
+                                     const SharedRead* shared) const {
   SmallVector<std::int32_t, 16> left(added);
   while (!left.empty()) {
     SmallVector<std::int32_t, 16> later;
@@ -319,7 +332,8 @@ SINTER_DECL bool GroupMerger::extend(FusionGroup& group, std::span<const std::in
   // What is recomputed inside the group may read members that came in later.
   for (const FusionMember& member : group.members)
     if (!operands_are_readable(group, member, true)) return false;
-  std::sort(group.members.begin(), group.members.end(), [](const FusionMember& a, const FusionMember& b) { return a.item < b.item; });
+  std::sort(group.members.begin(), group.members.end(),
+            [](const FusionMember& a, const FusionMember& b) { return a.item < b.item; });
   if (group.contraction < 0 && group.has_reduction) mark_passes(group);
   return true;
 }

@@ -1,11 +1,11 @@
-// Prologues: an elementwise group whose values only products read (or others that recompute them) goes away, and each reader
-// computes what it needs on the way in. The rule weighs bytes:
-//   saved    the group's kernel (launching one takes as long as moving `bytes_of_a_launch`), its reads, its writes, and the
-//            readers' reads of what it wrote;
-//   added    what the readers read instead, and their arithmetic. A factor's element is loaded, and computed, once for each
-//            tile of the product along the other factor's axis.
-// A dear function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it is: it
-// may be a library's, which takes no prologue (FusionLimits::prologue_operations).
+// Prologues: an elementwise group whose values only products read (or others that recompute them) goes away, and each
+// reader computes what it needs on the way in. The rule weighs bytes:
+//   saved    the group's kernel (launching one takes as long as moving `bytes_of_a_launch`), its reads, its writes, and
+//            the readers' reads of what it wrote;
+//   added    what the readers read instead, and their arithmetic. A factor's element is loaded, and computed, once for
+//            each tile of the product along the other factor's axis.
+// A dear function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it
+// is: it may be a library's, which takes no prologue (FusionLimits::prologue_operations).
 #pragma once
 
 #include <sinter/kernel/fusion.ipp>
@@ -13,9 +13,9 @@
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
 
-inline constexpr std::int64_t bytes_of_a_launch = 4 << 20;   // about 2 us of a GPU
+inline constexpr std::int64_t bytes_of_a_launch = 4 << 20;  // about 2 us of a GPU
 inline constexpr std::int64_t tile_of_a_product = 128, least_tile = 32;
-inline constexpr std::int64_t operations_of_a_byte = 8;      // of elementwise arithmetic, in the time that a byte takes
+inline constexpr std::int64_t operations_of_a_byte = 8;  // of elementwise arithmetic, in the time that a byte takes
 
 /// What computing `item` inside its readers takes: values of group `home`, which goes away, and memory of others.
 SINTER_DECL bool Fuser::collect_prologue(int item, int home, Prologue& prologue) const {
@@ -38,16 +38,19 @@ SINTER_DECL bool Fuser::collect_prologue(int item, int home, Prologue& prologue)
 /// How often a product loads elements of a factor, all in all.
 SINTER_DECL std::int64_t Fuser::visits(const FusionGroup& product, int operand) const {
   const Shape &result = items_[product.contraction].shape, &left = items_[items_[product.contraction].inputs[0]].shape;
-  const std::int64_t rows = items_.estimate(result[result.rank() - 2]), columns = items_.estimate(result[result.rank() - 1]);
+  const std::int64_t rows = items_.estimate(result[result.rank() - 2]),
+                     columns = items_.estimate(result[result.rank() - 1]);
   const std::int64_t own = operand == 0 ? rows : columns, other = operand == 0 ? columns : rows;
-  const std::int64_t batches = items_.estimate_elements(product.contraction) / std::max<std::int64_t>(rows * columns, 1);
+  const std::int64_t batches =
+      items_.estimate_elements(product.contraction) / std::max<std::int64_t>(rows * columns, 1);
   return batches * own * items_.estimate(left[left.rank() - 1]) * ((other + tile_of_a_product - 1) / tile_of_a_product);
 }
 
 SINTER_DECL bool Fuser::weigh_prologue(const Prologue& prologue, int home) const {
   bool is_cheap = true;
   std::int64_t operations = 0, saved = bytes_of_a_launch, added = 0;
-  for (std::int32_t item : prologue.inner) is_cheap &= items_.node(item)->op->is_cheap, operations += instructions(item);
+  for (std::int32_t item : prologue.inner)
+    is_cheap &= items_.node(item)->op->is_cheap, operations += instructions(item);
   for (std::int32_t item : prologue.values) saved += items_.estimate_bytes(item);
   for (std::int32_t read : reads_of(group(home))) saved += items_.estimate_bytes(read);
   for (std::int32_t value : prologue.values) {
@@ -58,9 +61,11 @@ SINTER_DECL bool Fuser::weigh_prologue(const Prologue& prologue, int home) const
       if (items_[edge.user].form == Form::contract) {
         const Shape& result = items_[edge.user].shape;
         const std::int64_t other = items_.estimate(result[result.rank() - (edge.operand == 0 ? 1 : 2)]);
-        times = visits(reader, edge.operand), is_once = other <= least_tile;
+        times = visits(reader, edge.operand);
+        is_once = other <= least_tile;
         const Shape& left = items_[items_[edge.user].inputs[0]].shape;
-        const double work = 2.0 * static_cast<double>(items_.estimate_elements(edge.user)) * static_cast<double>(items_.estimate(left[left.rank() - 1]));
+        const double work = 2.0 * static_cast<double>(items_.estimate_elements(edge.user)) *
+                            static_cast<double>(items_.estimate(left[left.rank() - 1]));
         if (work > static_cast<double>(options_.limits.prologue_operations)) return false;
       } else if (group_of(edge.user) == home) {
         continue;
@@ -68,7 +73,7 @@ SINTER_DECL bool Fuser::weigh_prologue(const Prologue& prologue, int home) const
         std::int64_t points = 1;
         for (const SpaceAxis& axis : reader.space.axes)
           if (axis.is_leaf() && !(reader.contraction >= 0 && axis.is_reduced)) points *= items_.estimate(axis.extent);
-        if (points > 4 * times) return false;   // repeated along rows or columns
+        if (points > 4 * times) return false;  // repeated along rows or columns
         is_once = points <= times;
       }
       if (!is_cheap && !is_once) return false;
@@ -78,15 +83,18 @@ SINTER_DECL bool Fuser::weigh_prologue(const Prologue& prologue, int home) const
       for (std::int32_t read : prologue.reads) {
         if (std::find(own.begin(), own.end(), read) != own.end() && items_[edge.user].form != Form::contract) continue;
         // What is much smaller than the factor (a bias, a scale) stays in the first cache.
-        if (items_.estimate_elements(read) * 8 > items_.estimate_elements(value)) added += times * size_of(items_[read].dtype);
+        if (items_.estimate_elements(read) * 8 > items_.estimate_elements(value))
+          added += times * size_of(items_[read].dtype);
       }
     }
   }
   return added < saved;
 }
 
-/// Every memory element that a value is read from, as flat numbers over the group's axes. False: not told by strides alone.
-SINTER_DECL bool Fuser::add_flat_reads(FusionGroup& group, int item, IndexMap map, std::vector<AxisIndex>& flats) const {
+/// Every memory element that a value is read from, as flat numbers over the group's axes. False: not told by strides
+/// alone.
+SINTER_DECL bool Fuser::add_flat_reads(FusionGroup& group, int item, IndexMap map,
+                                       std::vector<AxisIndex>& flats) const {
   const int base = items_.base_of(item);
   const Item& it = items_[base];
   if (find_member(group, base) != nullptr) return true;
@@ -107,7 +115,8 @@ SINTER_DECL bool Fuser::add_flat_reads(FusionGroup& group, int item, IndexMap ma
   return true;
 }
 
-/// Do all reads walk each axis that was whole before as one axis still? Else the tiles of the product would become slivers.
+/// Do all reads walk each axis that was whole before as one axis still? Else the tiles of the product would become
+/// slivers.
 SINTER_DECL bool Fuser::reads_merge(const Space& before, FusionGroup& group) const {
   std::vector<AxisIndex> flats;
   bool is_told = true;
@@ -125,7 +134,8 @@ SINTER_DECL bool Fuser::reads_merge(const Space& before, FusionGroup& group) con
   for (int a = 0; a < before.size(); ++a) {
     if (!before[a].is_leaf() || group.space[a].is_leaf()) continue;
     if (!is_told) return false;
-    const AxisIndex whole = expand_leaves(group.space, AxisIndex::of(a));   // the terms' factors are the leaves' places in it
+    const AxisIndex whole =
+        expand_leaves(group.space, AxisIndex::of(a));  // the terms' factors are the leaves' places in it
     for (const AxisIndex& flat : flats) {
       const AxisIndex leaves = expand_leaves(group.space, flat);
       Dim unit;
@@ -152,14 +162,15 @@ SINTER_DECL bool Fuser::absorb(int home) {
       const int id = group_of(edge.user);
       if (id < 0 || group(id).is_host) return false;
       has_product |= items_[edge.user].form == Form::contract;
-      if (id != home && std::find(prologue.readers.begin(), prologue.readers.end(), id) == prologue.readers.end()) prologue.readers.push_back(id);
+      if (id != home && std::find(prologue.readers.begin(), prologue.readers.end(), id) == prologue.readers.end())
+        prologue.readers.push_back(id);
     }
   }
   if (!has_product || !weigh_prologue(prologue, home)) return false;
   SmallVector<std::int32_t, 16> marked;
   for (std::int32_t item : prologue.inner)
     if (!items_[item].is_inlined) items_[item].is_inlined = true, marked.push_back(item);
-  std::vector<Space> spaces;   // looking may split axes
+  std::vector<Space> spaces;  // looking may split axes
   bool fits_all = true;
   for (std::int32_t id : prologue.readers) {
     spaces.push_back(group(id).space);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/base/small_vector.hpp>
 #include <sinter/tensor/shape.hpp>
 
@@ -36,8 +37,8 @@ struct Space {
 
   int add(Dim extent, bool is_reduced = false);
   void split(int axis, Dim outer, Dim inner);
-  const SpaceAxis& operator[](int axis) const { return axes[static_cast<std::size_t>(axis)]; }
-  SpaceAxis& operator[](int axis) { return axes[static_cast<std::size_t>(axis)]; }
+  const SpaceAxis& operator[](int axis) const { return axes[as_index(axis)]; }
+  SpaceAxis& operator[](int axis) { return axes[as_index(axis)]; }
   int size() const { return static_cast<int>(axes.size()); }
   int leaf_count() const;
 };
@@ -70,9 +71,9 @@ struct IndexMap {
     for (int i = 0; i < rank; ++i) (*this)[i] = other[i];
     return *this;
   }
-  AxisIndex& operator[](int i) { return axis[static_cast<std::size_t>(i)]; }
-  const AxisIndex& operator[](int i) const { return axis[static_cast<std::size_t>(i)]; }
-  void push_back(const AxisIndex& index) { axis[static_cast<std::size_t>(rank++)] = index; }
+  AxisIndex& operator[](int i) { return axis[as_index(i)]; }
+  const AxisIndex& operator[](int i) const { return axis[as_index(i)]; }
+  void push_back(const AxisIndex& index) { axis[as_index(rank++)] = index; }
   bool is_known() const;
 };
 

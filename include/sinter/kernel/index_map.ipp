@@ -3,6 +3,8 @@
 
 #include <sinter/kernel/index_map.hpp>
 
+#include <sinter/base/index.hpp>
+
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
@@ -27,11 +29,12 @@ SINTER_DECL Dim extent_product(const Shape& shape, int begin, int end) {
 }
 
 SINTER_DECL SmallVector<Dim, max_rank> dense_dim_strides(const Shape& shape) {
-  SmallVector<Dim, max_rank> strides(static_cast<std::size_t>(shape.rank()));
+  SmallVector<Dim, max_rank> strides(as_index(shape.rank()));
   Dim step = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
-    strides[static_cast<std::size_t>(i)] = step;
-    if (i > 0 && !is_number(shape[i], 0)) step *= shape[i];   // as in memory: without elements, too, each axis has a stride
+    strides[as_index(i)] = step;
+    if (i > 0 && !is_number(shape[i], 0))
+      step *= shape[i];  // as in memory: without elements, too, each axis has a stride
   }
   return strides;
 }
@@ -108,8 +111,9 @@ SINTER_DECL AxisIndex expand_leaves(const Space& space, const AxisIndex& index) 
 SINTER_DECL bool equal_index(const Space& space, const AxisIndex& a, const AxisIndex& b) {
   if (!identical(a.offset, b.offset)) return false;
   const AxisIndex left = expand_leaves(space, a), right = expand_leaves(space, b);
-  return std::equal(left.terms.begin(), left.terms.end(), right.terms.begin(), right.terms.end(),
-                    [](const IndexTerm& x, const IndexTerm& y) { return x.axis == y.axis && identical(x.factor, y.factor); });
+  return std::equal(
+      left.terms.begin(), left.terms.end(), right.terms.begin(), right.terms.end(),
+      [](const IndexTerm& x, const IndexTerm& y) { return x.axis == y.axis && identical(x.factor, y.factor); });
 }
 
 SINTER_DECL bool equal_map(const Space& space, const IndexMap& a, const IndexMap& b) {
@@ -122,19 +126,22 @@ SINTER_DECL bool equal_map(const Space& space, const IndexMap& a, const IndexMap
 SINTER_DECL void add_scaled(AxisIndex& sum, const AxisIndex& index, Dim factor) {
   sum.offset += index.offset * factor;
   for (const IndexTerm& term : index.terms) {
-    auto* found = std::find_if(sum.terms.begin(), sum.terms.end(), [&](const IndexTerm& t) { return t.axis == term.axis; });
+    auto* found =
+        std::find_if(sum.terms.begin(), sum.terms.end(), [&](const IndexTerm& t) { return t.axis == term.axis; });
     if (found != sum.terms.end()) found->factor += term.factor * factor;
     else sum.terms.push_back({term.factor * factor, term.axis});
   }
 }
 
-SINTER_DECL std::optional<SmallVector<std::int32_t, 4>> digits_of(const Space& space, const AxisIndex& index, Dim extent) {
+SINTER_DECL std::optional<SmallVector<std::int32_t, 4>> digits_of(const Space& space, const AxisIndex& index,
+                                                                  Dim extent) {
   if (!index.is_known || !is_number(index.offset, 0)) return std::nullopt;
   const AxisIndex leaves = expand_leaves(space, index);
   SmallVector<std::int32_t, 4> digits;
   Dim place = 1;
   while (digits.size() < leaves.terms.size()) {
-    const auto* found = std::find_if(leaves.terms.begin(), leaves.terms.end(), [&](const IndexTerm& t) { return identical(t.factor, place); });
+    const auto* found = std::find_if(leaves.terms.begin(), leaves.terms.end(),
+                                     [&](const IndexTerm& t) { return identical(t.factor, place); });
     if (found == leaves.terms.end()) return std::nullopt;
     digits.push_back(found->axis);
     place *= space[found->axis].extent;
@@ -172,28 +179,39 @@ SINTER_DECL SmallVector<ShapeSegment, max_rank> align_shapes(const Shape& a, con
   while (a_end > 0 || b_end > 0) {
     int i = a_end, j = b_end;
     Dim a_product = 1, b_product = 1;
-    const auto grow_a = [&] { if (i > 0) a_product *= a[--i]; else return false; return true; };
-    const auto grow_b = [&] { if (j > 0) b_product *= b[--j]; else return false; return true; };
+    const auto grow_a = [&] {
+      if (i > 0) a_product *= a[--i];
+      else return false;
+      return true;
+    };
+    const auto grow_b = [&] {
+      if (j > 0) b_product *= b[--j];
+      else return false;
+      return true;
+    };
     if (!grow_a()) grow_b();
     else grow_b();
     while (!identical(a_product, b_product)) {
-      const bool a_is_smaller = a_product.is_static() && b_product.is_static() ? a_product.value() < b_product.value()
-                                                                               : exact_quotient(b_product, a_product).has_value();
+      const bool a_is_smaller = a_product.is_static() && b_product.is_static()
+                                    ? a_product.value() < b_product.value()
+                                    : exact_quotient(b_product, a_product).has_value();
       if (a_is_smaller ? grow_a() || grow_b() : grow_b() || grow_a()) continue;
-      break;   // the products cannot be told equal (zero extents, unrelated symbols): one piece holds all that is left
+      break;  // the products cannot be told equal (zero extents, unrelated symbols): one piece holds all that is left
     }
     // Extents of 1 further out belong to the piece too: they have no place of their own.
     while (i > 0 && is_number(a[i - 1], 1)) --i;
     while (j > 0 && is_number(b[j - 1], 1)) --j;
     segments.push_back({i, a_end, j, b_end});
-    a_end = i, b_end = j;
+    a_end = i;
+    b_end = j;
   }
   return segments;
 }
 
 namespace kernel_detail {
 /// Cuts the list of digits (outermost first) into axes of the wanted extents, splitting digits where needed.
-inline bool regroup_digits(Space& space, SmallVector<std::int32_t, 8> digits, const Shape& wanted, int begin, int end, IndexMap& out) {
+inline bool regroup_digits(Space& space, SmallVector<std::int32_t, 8> digits, const Shape& wanted, int begin, int end,
+                           IndexMap& out) {
   for (int i = end - 1; i >= begin; --i) {
     out[i] = {};
     Dim left = wanted[i], place = 1;
@@ -218,18 +236,22 @@ inline bool regroup_digits(Space& space, SmallVector<std::int32_t, 8> digits, co
   return digits.empty();
 }
 
-inline bool reshape_segment(Space& space, const ShapeSegment& s, const Shape& given_shape, const IndexMap& given, const Shape& wanted, IndexMap& out) {
+inline bool reshape_segment(Space& space, const ShapeSegment& s, const Shape& given_shape, const IndexMap& given,
+                            const Shape& wanted, IndexMap& out) {
   int wide = -1, wide_count = 0;
   for (int j = s.b_begin; j < s.b_end; ++j) {
     out[j] = {};
-    if (!is_number(wanted[j], 1)) wide = j, ++wide_count;
+    if (!is_number(wanted[j], 1)) {
+      wide = j;
+      ++wide_count;
+    }
   }
   if (wide_count == 0) return true;
   int given_wide = -1, given_count = 0;
   for (int i = s.a_begin; i < s.a_end; ++i)
     if (!is_number(given_shape[i], 1)) given_wide = i, ++given_count;
   if (wide_count == 1 && given_count == 1) {
-    out[wide] = given[given_wide];   // known or not
+    out[wide] = given[given_wide];  // known or not
     return true;
   }
   if (wide_count == 1) {
@@ -253,11 +275,13 @@ inline bool reshape_segment(Space& space, const ShapeSegment& s, const Shape& gi
 }
 }  // namespace kernel_detail
 
-SINTER_DECL std::optional<IndexMap> reshape_map(Space& space, const Shape& given_shape, const IndexMap& given, const Shape& wanted) {
+SINTER_DECL std::optional<IndexMap> reshape_map(Space& space, const Shape& given_shape, const IndexMap& given,
+                                                const Shape& wanted) {
   IndexMap out;
   out.rank = wanted.rank();
   for (const ShapeSegment& segment : align_shapes(given_shape, wanted)) {
-    if (segment.a_end - segment.a_begin == 1 && segment.b_end - segment.b_begin == 1) out[segment.b_begin] = given[segment.a_begin];
+    if (segment.a_end - segment.a_begin == 1 && segment.b_end - segment.b_begin == 1)
+      out[segment.b_begin] = given[segment.a_begin];
     else if (!kernel_detail::reshape_segment(space, segment, given_shape, given, wanted, out)) return std::nullopt;
   }
   return out;

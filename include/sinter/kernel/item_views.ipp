@@ -2,6 +2,7 @@
 // strides that views have in memory.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/items.hpp>
 
 #include <algorithm>
@@ -11,19 +12,21 @@ SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
 /// Strides of a reshaped value, if it has any.
 inline bool reshape_strides(const Layout& from, const Shape& shape, const Shape& wanted, Layout& out) {
-  out.strides.resize(static_cast<std::size_t>(wanted.rank()));
+  out.strides.resize(as_index(wanted.rank()));
   for (const ShapeSegment& s : align_shapes(shape, wanted)) {
     Dim step = 0, next_stride = 0;
     bool has_axis = false;
     for (int i = s.a_end - 1; i >= s.a_begin; --i) {
       if (is_number(shape[i], 1)) continue;
-      const Dim stride = from.strides[static_cast<std::size_t>(i)];
-      if (!has_axis) step = stride, has_axis = true;
-      else if (!identical(stride, next_stride)) return false;
+      const Dim stride = from.strides[as_index(i)];
+      if (!has_axis) {
+        step = stride;
+        has_axis = true;
+      } else if (!identical(stride, next_stride)) return false;
       next_stride = stride * shape[i];
     }
     for (int j = s.b_end - 1; j >= s.b_begin; --j) {
-      out.strides[static_cast<std::size_t>(j)] = step;
+      out.strides[as_index(j)] = step;
       if (j > s.b_begin) step *= wanted[j];
     }
   }
@@ -47,7 +50,7 @@ SINTER_DECL int ItemGraph::base_of(int item) const {
 }
 
 SINTER_DECL const Layout* ItemGraph::layout_of(int id) const {
-  const auto at = static_cast<std::size_t>(id);
+  const auto at = as_index(id);
   if (layout_state_[at] != 0) return layout_state_[at] == 1 ? &layouts_[at] : nullptr;
   const Item& item = (*this)[id];
   Layout out;
@@ -55,10 +58,12 @@ SINTER_DECL const Layout* ItemGraph::layout_of(int id) const {
   if (!is_view(item.form)) {
     out.owner = id;
     const Node* from = node(id);
-    if (item.form == Form::input && !options_.input_strides.empty() && !options_.input_strides[static_cast<std::size_t>(from->attrs.integer)].empty()) {
-      for (Dim stride : options_.input_strides[static_cast<std::size_t>(from->attrs.integer)]) out.strides.push_back(stride);
+    if (item.form == Form::input && !options_.input_strides.empty() &&
+        !options_.input_strides[as_index(from->attrs.integer)].empty()) {
+      for (Dim stride : options_.input_strides[as_index(from->attrs.integer)]) out.strides.push_back(stride);
     } else if (item.form == Form::constant) {
-      for (int a = 0; a < item.shape.rank(); ++a) out.strides.push_back(Dim(from->attrs.constant->strides[static_cast<std::size_t>(a)]));
+      for (int a = 0; a < item.shape.rank(); ++a)
+        out.strides.push_back(Dim(from->attrs.constant->strides[as_index(a)]));
     } else {
       out.strides = dense_dim_strides(item.shape);
     }
@@ -67,7 +72,7 @@ SINTER_DECL const Layout* ItemGraph::layout_of(int id) const {
     const Shape& from = (*this)[item.inputs[0]].shape;
     out.owner = base->owner;
     out.offset = base->offset;
-    const auto stride = [&](std::int64_t axis) { return base->strides[static_cast<std::size_t>(axis)]; };
+    const auto stride = [&](std::int64_t axis) { return base->strides[as_index(axis)]; };
     switch (item.form) {
       case Form::reshape: is_expressible = kernel_detail::reshape_strides(*base, from, item.shape, out); break;
       case Form::permute:
@@ -75,18 +80,20 @@ SINTER_DECL const Layout* ItemGraph::layout_of(int id) const {
         break;
       case Form::expand:
         for (int j = 0; j < item.shape.rank(); ++j)
-          out.strides.push_back(kernel_detail::is_stretched(from, item.shape, j) ? Dim(0) : stride(j - (item.shape.rank() - from.rank())));
+          out.strides.push_back(kernel_detail::is_stretched(from, item.shape, j)
+                                    ? Dim(0)
+                                    : stride(j - (item.shape.rank() - from.rank())));
         break;
       case Form::slice:
         for (int i = 0; i < from.rank(); ++i) {
           out.offset += attrs.shape[i] * stride(i);
-          out.strides.push_back(stride(i) * Dim(attrs.steps[static_cast<std::size_t>(i)]));
+          out.strides.push_back(stride(i) * Dim(attrs.steps[as_index(i)]));
         }
         break;
-      default:   // windows
+      default:  // windows
         out.strides = base->strides;
         for (std::size_t w = 0; w < attrs.axes.size(); ++w) {
-          const auto axis = static_cast<std::size_t>(attrs.axes[w]);
+          const auto axis = as_index(attrs.axes[w]);
           out.strides.push_back(base->strides[axis]);
           out.strides[axis] *= Dim(attrs.steps[2 * w + 1]);
         }
@@ -109,7 +116,7 @@ SINTER_DECL std::optional<IndexMap> ItemGraph::input_of_view(Space& space, int i
   out.rank = from.rank();
   switch (item.form) {
     case Form::permute:
-      for (int j = 0; j < map.rank; ++j) out[static_cast<int>(attrs.axes[static_cast<std::size_t>(j)])] = map[j];
+      for (int j = 0; j < map.rank; ++j) out[static_cast<int>(attrs.axes[as_index(j)])] = map[j];
       break;
     case Form::expand:
       for (int j = 0; j < map.rank; ++j)
@@ -118,10 +125,10 @@ SINTER_DECL std::optional<IndexMap> ItemGraph::input_of_view(Space& space, int i
     case Form::slice:
       for (int i = 0; i < from.rank(); ++i) {
         out[i].offset = attrs.shape[i];
-        add_scaled(out[i], map[i], Dim(attrs.steps[static_cast<std::size_t>(i)]));
+        add_scaled(out[i], map[i], Dim(attrs.steps[as_index(i)]));
       }
       break;
-    default:   // windows
+    default:  // windows
       for (int i = 0; i < from.rank(); ++i) out[i] = map[i];
       for (std::size_t w = 0; w < attrs.axes.size(); ++w) {
         const int axis = static_cast<int>(attrs.axes[w]);
@@ -143,15 +150,16 @@ SINTER_DECL std::optional<IndexMap> ItemGraph::view_of_input(Space& space, int i
   IndexMap out;
   out.rank = item.shape.rank();
   if (item.form == Form::permute) {
-    for (int j = 0; j < out.rank; ++j) out[j] = map[static_cast<int>(attrs.axes[static_cast<std::size_t>(j)])];
+    for (int j = 0; j < out.rank; ++j) out[j] = map[static_cast<int>(attrs.axes[as_index(j)])];
     return out;
   }
   if (item.form == Form::expand) {
     for (int j = 0; j < out.rank; ++j)
-      out[j] = kernel_detail::is_stretched(from, item.shape, j) ? AxisIndex::unknown() : map[j - (out.rank - from.rank())];
+      out[j] =
+          kernel_detail::is_stretched(from, item.shape, j) ? AxisIndex::unknown() : map[j - (out.rank - from.rank())];
     return out;
   }
-  return std::nullopt;   // a part of the elements, or some of them several times
+  return std::nullopt;  // a part of the elements, or some of them several times
 }
 
 namespace kernel_detail {
@@ -168,7 +176,7 @@ inline int taken_axis(const ItemGraph& items, int id, int i) {
 
 SINTER_DECL IndexMap ItemGraph::operand_map(int id, int number, const IndexMap& map) const {
   const Item& item = (*this)[id];
-  const Shape& from = (*this)[item.inputs[static_cast<std::size_t>(number)]].shape;
+  const Shape& from = (*this)[item.inputs[as_index(number)]].shape;
   IndexMap out;
   out.rank = from.rank();
   switch (item.form) {
@@ -181,8 +189,8 @@ SINTER_DECL IndexMap ItemGraph::operand_map(int id, int number, const IndexMap& 
     case Form::take:
       for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::taken_axis(*this, id, i)];
       break;
-    case Form::random: break;   // scalars
-    default: return map;        // copy, reduce (its operand's map), place (its value's)
+    case Form::random: break;  // scalars
+    default: return map;       // copy, reduce (its operand's map), place (its value's)
   }
   return out;
 }
@@ -190,7 +198,7 @@ SINTER_DECL IndexMap ItemGraph::operand_map(int id, int number, const IndexMap& 
 SINTER_DECL std::optional<IndexMap> ItemGraph::result_map(int id, int number, const IndexMap& operand) const {
   const Item& item = (*this)[id];
   if (item.form == Form::copy || item.form == Form::reduce || item.form == Form::place) return operand;
-  const Shape& from = (*this)[item.inputs[static_cast<std::size_t>(number)]].shape;
+  const Shape& from = (*this)[item.inputs[as_index(number)]].shape;
   IndexMap out;
   out.rank = item.shape.rank();
   for (int j = 0; j < out.rank; ++j) out[j] = is_number(item.shape[j], 1) ? AxisIndex{} : AxisIndex::unknown();
@@ -221,7 +229,7 @@ SINTER_DECL std::optional<MemoryIndex> ItemGraph::locate(Space& space, int id, I
     if (const Layout* layout = layout_of(id)) {
       MemoryIndex index{layout->owner, {}};
       index.flat.offset = layout->offset;
-      for (int i = 0; i < map.rank; ++i) add_scaled(index.flat, map[i], layout->strides[static_cast<std::size_t>(i)]);
+      for (int i = 0; i < map.rank; ++i) add_scaled(index.flat, map[i], layout->strides[as_index(i)]);
       return index;
     }
     auto next = input_of_view(space, id, map);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/kernel/index_map.hpp>
 
@@ -16,17 +17,26 @@
 SINTER_NAMESPACE_BEGIN
 
 enum class Form : std::uint8_t {
-  input, constant,                              // in memory before the plan runs
-  full, iota,                                   // made where they are used
-  empty,                                        // memory that nobody has written
-  reshape, permute, expand, slice, windows,     // views
-  map,                                          // elementwise
-  copy,                                         // the same elements, dense
-  take, random, reduce, contract,
-  place,                                        // update_slice: value stored into a part of the base's buffer
-  scatter_add,                                  // run by the host
-  host,                                         // run by the host, by the op's own function
-  host_result,                                  // a further result of the host item that is its input
+  input,
+  constant,  // in memory before the plan runs
+  full,
+  iota,   // made where they are used
+  empty,  // memory that nobody has written
+  reshape,
+  permute,
+  expand,
+  slice,
+  windows,  // views
+  map,      // elementwise
+  copy,     // the same elements, dense
+  take,
+  random,
+  reduce,
+  contract,
+  place,        // update_slice: value stored into a part of the base's buffer
+  scatter_add,  // run by the host
+  host,         // run by the host, by the op's own function
+  host_result,  // a further result of the host item that is its input
 };
 constexpr bool is_view(Form form) { return form >= Form::reshape && form <= Form::windows; }
 constexpr bool is_generator(Form form) { return form == Form::full || form == Form::iota; }
@@ -37,12 +47,12 @@ constexpr bool is_host(Form form) { return form >= Form::scatter_add; }
 struct Item {
   Form form = Form::map;
   DType dtype = DType::f32;
-  bool is_inlined = false;      // recomputed by every consumer, never stored for them
-  bool is_in_memory = false;    // somebody needs its elements in memory
-  std::int32_t node = -1;       // of the graph; -1: a copy made here
-  std::int32_t result = 0;      // of the node
-  std::int32_t base = -1;       // place: the item whose buffer it takes over; -1: a fresh one
-  std::int32_t uses = 0;        // by items and by outputs
+  bool is_inlined = false;    // recomputed by every consumer, never stored for them
+  bool is_in_memory = false;  // somebody needs its elements in memory
+  std::int32_t node = -1;     // of the graph; -1: a copy made here
+  std::int32_t result = 0;    // of the node
+  std::int32_t base = -1;     // place: the item whose buffer it takes over; -1: a fresh one
+  std::int32_t uses = 0;      // by items and by outputs
   SmallVector<std::int32_t, 4> inputs;
   Shape shape;
 };
@@ -63,15 +73,15 @@ struct MemoryIndex {
 /// How a graph output is delivered.
 struct OutputSource {
   std::int32_t item = -1;
-  std::int32_t same_as = -1;    // an earlier output with the same value; -1: none
-  bool is_alias = false;        // a view of an input or constant: no memory of its own
+  std::int32_t same_as = -1;  // an earlier output with the same value; -1: none
+  bool is_alias = false;      // a view of an input or constant: no memory of its own
 };
 
 struct ItemOptions {
   bool fuse = true;
-  bool own_outputs = false;     // outputs never share memory with inputs, constants or each other
-  bool prologues = false;       // elementwise values that only products read need not be in memory
-  std::span<const std::vector<Dim>> input_strides;   // per input; empty: row-major
+  bool own_outputs = false;                         // outputs never share memory with inputs, constants or each other
+  bool prologues = false;                           // elementwise values that only products read need not be in memory
+  std::span<const std::vector<Dim>> input_strides;  // per input; empty: row-major
 };
 
 class ItemGraph {
@@ -81,8 +91,8 @@ class ItemGraph {
   const Graph& graph() const { return *graph_; }
   const std::vector<Item>& items() const { return items_; }
   std::vector<Item>& items() { return items_; }
-  const Item& operator[](int item) const { return items_[static_cast<std::size_t>(item)]; }
-  Item& operator[](int item) { return items_[static_cast<std::size_t>(item)]; }
+  const Item& operator[](int item) const { return items_[as_index(item)]; }
+  Item& operator[](int item) { return items_[as_index(item)]; }
   int size() const { return static_cast<int>(items_.size()); }
   std::span<const OutputSource> outputs() const { return outputs_; }
   const Node* node(int item) const { return (*this)[item].node < 0 ? nullptr : &graph_->node((*this)[item].node); }
@@ -139,7 +149,7 @@ class ItemGraph {
   std::vector<OutputSource> outputs_;
   ItemOptions options_;
   mutable std::vector<Layout> layouts_;
-  mutable std::vector<std::uint8_t> layout_state_;   // 0 unknown, 1 expressible, 2 not
+  mutable std::vector<std::uint8_t> layout_state_;  // 0 unknown, 1 expressible, 2 not
 };
 
 SINTER_NAMESPACE_END

@@ -3,6 +3,7 @@
 
 #include <sinter/kernel/items.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/item_views.ipp>
 #include <sinter/ops/custom_derivative.hpp>
 
@@ -18,10 +19,10 @@ struct FormRow {
 };
 /// Views and structured ops: what the kernel layer knows by its own rules.
 inline constexpr FormRow form_rows[] = {
-    {"input", Form::input},     {"constant", Form::constant}, {"full", Form::full},
-    {"iota", Form::iota},       {"empty", Form::empty},       {"reshape", Form::reshape},
-    {"permute", Form::permute}, {"expand", Form::expand},     {"slice", Form::slice},
-    {"windows", Form::windows}, {"take", Form::take},         {"random_bits", Form::random},
+    {"input", Form::input},     {"constant", Form::constant},  {"full", Form::full},
+    {"iota", Form::iota},       {"empty", Form::empty},        {"reshape", Form::reshape},
+    {"permute", Form::permute}, {"expand", Form::expand},      {"slice", Form::slice},
+    {"windows", Form::windows}, {"take", Form::take},          {"random_bits", Form::random},
     {"matmul", Form::contract}, {"update_slice", Form::place}, {"scatter_add", Form::scatter_add},
 };
 
@@ -32,15 +33,16 @@ inline Form form_of(const Node& node) {
   for (const FormRow& row : form_rows)
     if (row.name == node.op->name) return row.form;
   throw InternalError("kernels: no rule for the op '" + std::string(node.op->name) +
-                      (node.op->kind == OpKind::composite ? "'; it must be decomposed before" : "'"), node.where);
+                          (node.op->kind == OpKind::composite ? "'; it must be decomposed before" : "'"),
+                      node.where);
 }
 
 inline std::vector<bool> live_nodes(const Graph& graph) {
   std::vector<bool> live(graph.nodes().size());
-  for (Value v : graph.outputs()) live[static_cast<std::size_t>(v.node)] = true;
+  for (Value v : graph.outputs()) live[as_index(v.node)] = true;
   for (std::size_t i = graph.nodes().size(); i-- > 0;)
     if ((live[i] = live[i] || graph.nodes()[i].op->kind == OpKind::effect))
-      for (Value v : graph.nodes()[i].inputs) live[static_cast<std::size_t>(v.node)] = true;
+      for (Value v : graph.nodes()[i].inputs) live[as_index(v.node)] = true;
   return live;
 }
 }  // namespace kernel_detail
@@ -54,8 +56,8 @@ SINTER_DECL void ItemGraph::build(const ItemOptions& options) {
   std::vector<std::int32_t> uses(graph_->nodes().size());
   for (std::size_t i = 0; i < uses.size(); ++i)
     if (live[i])
-      for (Value v : graph_->nodes()[i].inputs) ++uses[static_cast<std::size_t>(v.node)];
-  for (Value v : graph_->outputs()) ++uses[static_cast<std::size_t>(v.node)];
+      for (Value v : graph_->nodes()[i].inputs) ++uses[as_index(v.node)];
+  for (Value v : graph_->outputs()) ++uses[as_index(v.node)];
   item_of_node_.assign(uses.size(), -1);
   items_.reserve(uses.size() + 8);
   for (std::size_t i = 0; i < uses.size(); ++i)
@@ -65,7 +67,7 @@ SINTER_DECL void ItemGraph::build(const ItemOptions& options) {
 }
 
 /// The item of a value. Further results of a host item stand right behind it.
-SINTER_DECL int ItemGraph::item_of(Value v) const { return item_of_node_[static_cast<std::size_t>(v.node)] + v.result; }
+SINTER_DECL int ItemGraph::item_of(Value v) const { return item_of_node_[as_index(v.node)] + v.result; }
 
 SINTER_DECL int ItemGraph::add(Item item) {
   items_.push_back(std::move(item));
@@ -86,11 +88,11 @@ SINTER_DECL int ItemGraph::add_copy(int of) {
 }
 
 SINTER_DECL int ItemGraph::copy_of(int item) {
-  if (copies_[static_cast<std::size_t>(item)] < 0) {
+  if (copies_[as_index(item)] < 0) {
     const int made = add_copy(item);
-    copies_[static_cast<std::size_t>(item)] = made;
+    copies_[as_index(item)] = made;
   }
-  return copies_[static_cast<std::size_t>(item)];
+  return copies_[as_index(item)];
 }
 
 SINTER_DECL int ItemGraph::clone_view(int view, int input) {
@@ -122,7 +124,7 @@ SINTER_DECL int ItemGraph::make_readable(int item) {
     const int clone = clone_view(item, input);
     if (can_read(clone)) return clone;
   }
-  return clone_view(item, copy_of(input));   // a view of a dense value is always readable
+  return clone_view(item, copy_of(input));  // a view of a dense value is always readable
 }
 
 /// Is the value reached through a reshape that strides do not express? Then reading it splits axes of the reader.
@@ -144,8 +146,8 @@ SINTER_DECL void ItemGraph::make_operands_readable(Item& item) {
   }
 }
 
-/// What a barrier (or a view of one) is of. Whoever reads memory would need a copy of it otherwise; steps run in the order of
-/// the graph where nothing else says when.
+/// What a barrier (or a view of one) is of. Whoever reads memory would need a copy of it otherwise; steps run in the
+/// order of the graph where nothing else says when.
 SINTER_DECL int ItemGraph::before_barrier(int item) {
   const Item& it = (*this)[item];
   if (it.form == Form::map && node(item)->op == &op_info<ops::Barrier>) return before_barrier(it.inputs[0]);
@@ -160,7 +162,7 @@ SINTER_DECL int ItemGraph::make_memory(int item) {
   const int base = base_of(item);
   if (is_generator((*this)[base].form) || (*this)[base].is_inlined || layout_of(item) == nullptr) {
     if ((*this)[item].form != Form::expand) return copy_of(item);
-    return clone_view(item, make_memory((*this)[item].inputs[0]));   // what is stretched is stored once
+    return clone_view(item, make_memory((*this)[item].inputs[0]));  // what is stretched is stored once
   }
   (*this)[base].is_in_memory = true;
   return item;
@@ -169,7 +171,8 @@ SINTER_DECL int ItemGraph::make_memory(int item) {
 /// The same value, such that a product can read it from memory; the kernel of the product might compute it instead.
 SINTER_DECL int ItemGraph::make_factor(int item) {
   const int read = make_readable(before_barrier(item)), base = base_of(read);
-  const bool may_be_computed = options_.prologues && (*this)[base].form == Form::map && !(*this)[base].is_inlined && layout_of(read) != nullptr;
+  const bool may_be_computed =
+      options_.prologues && (*this)[base].form == Form::map && !(*this)[base].is_inlined && layout_of(read) != nullptr;
   return may_be_computed ? read : make_memory(item);
 }
 
@@ -179,14 +182,16 @@ SINTER_DECL int ItemGraph::make_dense(int item) {
   const Layout& layout = *layout_of(item);
   // What is computed is stored row-major; so are inputs unless something else was said.
   const auto has_strides = [&](const Node& input) {
-    const auto position = static_cast<std::size_t>(input.attrs.integer);
+    const auto position = as_index(input.attrs.integer);
     return position < options_.input_strides.size() && !options_.input_strides[position].empty();
   };
-  const bool is_plain = is_computed((*this)[item].form) || ((*this)[item].form == Form::input && !has_strides(*node(item)));
+  const bool is_plain =
+      is_computed((*this)[item].form) || ((*this)[item].form == Form::input && !has_strides(*node(item)));
   if (layout.owner == item && is_plain) return item;
   const auto dense = dense_dim_strides((*this)[item].shape);
   for (std::size_t i = 0; i < layout.strides.size(); ++i)
-    if (!identical(layout.strides[i], dense[i]) && !is_number((*this)[item].shape[static_cast<int>(i)], 1)) return copy_of(item);
+    if (!identical(layout.strides[i], dense[i]) && !is_number((*this)[item].shape[static_cast<int>(i)], 1))
+      return copy_of(item);
   return item;
 }
 
@@ -207,7 +212,8 @@ SINTER_DECL bool ItemGraph::may_inline_scalar(const Item& item) const {
   return true;
 }
 
-SINTER_DECL void ItemGraph::build_node(std::int32_t id, const ItemOptions& options, std::span<const std::int32_t> uses) {
+SINTER_DECL void ItemGraph::build_node(std::int32_t id, const ItemOptions& options,
+                                       std::span<const std::int32_t> uses) {
   const Node& node = graph_->node(id);
   Item item;
   item.form = kernel_detail::form_of(node);
@@ -218,9 +224,9 @@ SINTER_DECL void ItemGraph::build_node(std::int32_t id, const ItemOptions& optio
   item.shape = node.types[0].shape;
   for (Value v : node.inputs) item.inputs.push_back(item_of(v));
   switch (item.form) {
-    case Form::map: case Form::reduce: case Form::random:
-      make_operands_readable(item);
-      break;
+    case Form::map:
+    case Form::reduce:
+    case Form::random: make_operands_readable(item); break;
     case Form::take:
       item.inputs[0] = make_memory(item.inputs[0]);
       item.inputs[1] = make_readable(item.inputs[1]);
@@ -234,8 +240,9 @@ SINTER_DECL void ItemGraph::build_node(std::int32_t id, const ItemOptions& optio
     default: break;
   }
   if (options.fuse) item.is_inlined = may_inline_scalar(item);
-  if (item.form == Form::scatter_add || item.form == Form::input || item.form == Form::constant) item.is_in_memory = true;
-  item_of_node_[static_cast<std::size_t>(id)] = add(std::move(item));
+  if (item.form == Form::scatter_add || item.form == Form::input || item.form == Form::constant)
+    item.is_in_memory = true;
+  item_of_node_[as_index(id)] = add(std::move(item));
 }
 
 SINTER_DECL void ItemGraph::build_host(std::int32_t id) {
@@ -251,7 +258,7 @@ SINTER_DECL void ItemGraph::build_host(std::int32_t id) {
     item.shape = node.types[r].shape;
     const int made = add(item);
     if (r > 0) continue;
-    item_of_node_[static_cast<std::size_t>(id)] = made;
+    item_of_node_[as_index(id)] = made;
     item.form = Form::host_result;
     item.inputs.clear();
     item.inputs.push_back(made);
@@ -270,33 +277,34 @@ SINTER_DECL void ItemGraph::build_place(std::int32_t id, std::span<const std::in
   const Form form = (*this)[base].form;
   if (form == Form::empty) {
     item.base = -1;
-  } else if (is_computed(form) && !(*this)[base].is_inlined && uses[static_cast<std::size_t>(node.inputs[0].node)] == 1) {
-    item.base = base;   // nobody else will see the old contents
+  } else if (is_computed(form) && !(*this)[base].is_inlined && uses[as_index(node.inputs[0].node)] == 1) {
+    item.base = base;  // nobody else will see the old contents
     (*this)[base].is_in_memory = true;
   } else {
     item.base = add_copy(make_readable(base));
   }
   item.inputs.push_back(make_readable(item_of(node.inputs[1])));
-  item_of_node_[static_cast<std::size_t>(id)] = add(std::move(item));
+  item_of_node_[as_index(id)] = add(std::move(item));
 }
 
 SINTER_DECL void ItemGraph::build_outputs(const ItemOptions& options) {
   std::span<const Value> values = graph_->outputs();
-  std::vector<std::int32_t> last(graph_->nodes().size(), -1), previous(values.size());   // outputs of one node, chained
+  std::vector<std::int32_t> last(graph_->nodes().size(), -1), previous(values.size());  // outputs of one node, chained
   for (std::size_t j = 0; j < values.size(); ++j) {
     OutputSource source;
-    std::int32_t& of_node = last[static_cast<std::size_t>(values[j].node)];
-    for (std::int32_t i = of_node; i >= 0; i = previous[static_cast<std::size_t>(i)])
-      if (values[static_cast<std::size_t>(i)] == values[j]) source.same_as = i;
+    std::int32_t& of_node = last[as_index(values[j].node)];
+    for (std::int32_t i = of_node; i >= 0; i = previous[as_index(i)])
+      if (values[as_index(i)] == values[j]) source.same_as = i;
     previous[j] = std::exchange(of_node, static_cast<std::int32_t>(j));
     int item = item_of(values[j]);
     const Form base = (*this)[base_of(item)].form;
     const bool is_outside = base == Form::input || base == Form::constant;
     if (options.own_outputs) {
-      if (is_outside || source.same_as >= 0 || is_view((*this)[item].form) || is_generator(base)) item = add_copy(make_readable(item));
+      if (is_outside || source.same_as >= 0 || is_view((*this)[item].form) || is_generator(base))
+        item = add_copy(make_readable(item));
       source.same_as = -1;
     } else if (source.same_as >= 0) {
-      item = outputs_[static_cast<std::size_t>(source.same_as)].item;
+      item = outputs_[as_index(source.same_as)].item;
     } else if (is_outside && layout_of(item) != nullptr) {
       source.is_alias = true;
     } else if (is_outside || is_view((*this)[item].form) || is_generator(base)) {

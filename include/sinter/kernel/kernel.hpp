@@ -6,6 +6,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/hash.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/base/small_vector.hpp>
 #include <sinter/ops/scalar.hpp>
 #include <sinter/tensor/dim.hpp>
@@ -56,31 +57,32 @@ struct Store {
 
 /// The shape of the work, which follows from the structure. Decides which generator takes it.
 ///   pointwise    no reduced axis
-///   row          reduced axes are the innermost; several reductions and maps over one row (a full reduction is one row)
+///   row          reduced axes are the innermost; several reductions and maps over one row (a full reduction is one
+///                row)
 ///   column       the innermost axis is parallel, reduced axes lie outside it
-///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; its factors are loads, or
-///                maps of loads, indices and immediates (a prologue) that vary over [batch..., k] and one of m and n, each
-///                another; the rest of the body depends on the contract's result and other loads over [batch..., m, n]
-///                (the epilogue). A factor has the value that it would have if it were stored first
+///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; its factors are loads,
+///                or maps of loads, indices and immediates (a prologue) that vary over [batch..., k] and one of m and n,
+///                each another; the rest of the body depends on the contract's result and other loads over
+///                [batch..., m, n] (the epilogue). A factor has the value that it would have if it were stored first
 enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
 
 /// One fusion group. Axes run from outermost to innermost; the last axis is the one to vectorise.
 ///
 /// Order of reductions (part of the semantics; equal on every ISA and for any number of threads, f32 and f64):
 /// a reduced axis that is the vector axis runs in blocks of row_sum_block elements; inside a block, element j goes to
-/// lane j % lanes, lanes = 256 bytes / size of the element (64 for f32, 32 for f64), each lane in order starting from the
-/// neutral element; lanes are combined in halves (lane i with lane i + half, half = lanes/2, lanes/4, ..., 1);
+/// lane j % lanes, lanes = 256 bytes / size of the element (64 for f32, 32 for f64), each lane in order starting from
+/// the neutral element; lanes are combined in halves (lane i with lane i + half, half = lanes/2, lanes/4, ..., 1);
 /// blocks are combined pairwise by a binary counter: after block i (counting from 0) is pushed on a stack, the top two
-/// are combined (older first) once for each trailing one-bit of i; what is left at the end is combined from the top down.
-/// A reduced axis that is not the vector axis runs in blocks of column_sum_block with two lanes: element j of a block goes
-/// to lane j % 2, and the lanes are combined at its end. If there are several blocks, they are combined in order. Sums of
-/// floats are compensated there: what rounding loses when a block is added (exactly, by Knuth's two-sum) is added up
-/// beside, and added at the end unless it is NaN. With several reduced axes the innermost is reduced first and its result
-/// enters the next outer one.
-/// A contraction cuts k into blocks of product_sum_block: inside one, a * b is added by fma in order of k, starting from
-/// zero. Sums of blocks are added in order, starting from the first, within a group of product_sum_group of k. Sums of
-/// groups are added to the first one in order, compensated as above. One chain over all of k would lose accuracy with its
-/// length.
+/// are combined (older first) once for each trailing one-bit of i; what is left at the end is combined from the top
+/// down. A reduced axis that is not the vector axis runs in blocks of column_sum_block with two lanes: element j of a
+/// block goes to lane j % 2, and the lanes are combined at its end. If there are several blocks, they are combined in
+/// order. Sums of floats are compensated there: what rounding loses when a block is added (exactly, by Knuth's two-sum)
+/// is added up beside, and added at the end unless it is NaN. With several reduced axes the innermost is reduced first
+/// and its result enters the next outer one.
+/// A contraction cuts k into blocks of product_sum_block: inside one, a * b is added by fma in order of k, starting
+/// from zero. Sums of blocks are added in order, starting from the first, within a group of product_sum_group of k.
+/// Sums of groups are added to the first one in order, compensated as above. One chain over all of k would lose
+/// accuracy with its length.
 /// `fma` never arises by itself: add and mul contract only where the body says `fma`.
 struct Kernel {
   KernelKind kind = KernelKind::pointwise;
@@ -95,7 +97,7 @@ struct Kernel {
   friend bool operator==(const Kernel&, const Kernel&) = default;
 
   int rank() const { return static_cast<int>(axes.size()); }
-  bool is_reduced(int axis) const { return axes[static_cast<std::size_t>(axis)] == AxisRole::reduced; }
+  bool is_reduced(int axis) const { return axes[as_index(axis)] == AxisRole::reduced; }
   Hash128 hash() const;
   /// Readable form for explain(), logs and tests.
   std::string text() const;
@@ -120,20 +122,21 @@ struct Geometry {
     Number gather_stride{};
     friend bool operator==(const AccessNumbers&, const AccessNumbers&) = default;
   };
-  std::array<Number, max_axes> extent{};   // one per axis
-  std::vector<AccessNumbers> accesses;     // one per access
+  std::array<Number, max_axes> extent{};  // one per axis
+  std::vector<AccessNumbers> accesses;    // one per access
 };
 using SymbolicGeometry = Geometry<Dim>;
 using BoundGeometry = Geometry<std::int64_t>;
 
 BoundGeometry bind(const SymbolicGeometry& geometry, std::span<const std::int64_t> symbols);
 
-/// A short list of choices about how to run a kernel; replayable, searched by max-autotune. 0 means "back end's default".
+/// A short list of choices about how to run a kernel; replayable, searched by max-autotune. 0 means "back end's
+/// default".
 struct Schedule {
-  std::uint16_t vector_bits = 0;   // 512, 256
-  std::uint16_t unroll = 0;        // vectors per step of the inner loop
-  std::uint16_t tile_m = 0;        // contraction: rows of the register tile
-  std::uint16_t tile_n = 0;        // contraction: columns of the register tile, in elements
+  std::uint16_t vector_bits = 0;  // 512, 256
+  std::uint16_t unroll = 0;       // vectors per step of the inner loop
+  std::uint16_t tile_m = 0;       // contraction: rows of the register tile
+  std::uint16_t tile_n = 0;       // contraction: columns of the register tile, in elements
   friend bool operator==(const Schedule&, const Schedule&) = default;
   std::string text() const;
 };

@@ -4,6 +4,7 @@
 #include <sinter/kernel/kernel.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -42,12 +43,12 @@ SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.body.size(); ++i) {
     const Inst& inst = kernel.body[i];
     std::uint32_t mask = 0;
-    for (int k = 0; k < arity(inst.prim); ++k) mask |= masks[inst.args[static_cast<std::size_t>(k)]];
+    for (int k = 0; k < arity(inst.prim); ++k) mask |= masks[inst.args[as_index(k)]];
     if (inst.prim == Prim::index) mask |= 1u << inst.bits;
     if (inst.prim == Prim::load || inst.prim == Prim::gather) {
       const Access& access = kernel.accesses[inst.access];
       for (int a = 0; a < kernel.rank(); ++a)
-        if (access.stride[static_cast<std::size_t>(a)] != StrideClass::zero) mask |= 1u << a;
+        if (access.stride[as_index(a)] != StrideClass::zero) mask |= 1u << a;
     }
     masks[i] = is_reduction(inst.prim) ? mask & ~reduced : mask;
   }
@@ -55,14 +56,15 @@ SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
 }
 
 SINTER_DECL bool is_product_of_f32(const Kernel& kernel) {
-  return std::any_of(kernel.body.begin(), kernel.body.end(), [](const Inst& inst) { return inst.prim == Prim::contract && inst.dtype == DType::f32; });
+  return std::any_of(kernel.body.begin(), kernel.body.end(),
+                     [](const Inst& inst) { return inst.prim == Prim::contract && inst.dtype == DType::f32; });
 }
 
 SINTER_DECL std::vector<bool> instructions_under(const std::vector<Inst>& body, InstId value) {
-  std::vector<bool> under(static_cast<std::size_t>(value) + 1);
+  std::vector<bool> under(as_index(value) + 1);
   under[value] = true;
   for (std::size_t i = under.size(); i-- > 0;)
-    for (int k = 0; under[i] && k < arity(body[i].prim); ++k) under[body[i].args[static_cast<std::size_t>(k)]] = true;
+    for (int k = 0; under[i] && k < arity(body[i].prim); ++k) under[body[i].args[as_index(k)]] = true;
   return under;
 }
 
@@ -77,10 +79,12 @@ inline void verify_factors(const Kernel& kernel, const Inst& contract) {
     ensure(kernel.body[factor].dtype == contract.dtype, "kernel: a factor of another dtype");
     if (!is_computed(factor)) continue;
     const std::vector<bool> under = instructions_under(kernel.body, factor);
-    for (std::size_t i = 0; i < under.size(); ++i) ensure(!under[i] || kernel.body[i].prim != Prim::gather, "kernel: a factor with a gather");
+    for (std::size_t i = 0; i < under.size(); ++i)
+      ensure(!under[i] || kernel.body[i].prim != Prim::gather, "kernel: a factor with a gather");
     ensure((masks[factor] & (m | n)) != (m | n), "kernel: a computed factor varies over both m and n");
   }
-  if (is_computed(a) || is_computed(b)) ensure((masks[a] & masks[b] & (m | n)) == 0, "kernel: a computed factor varies over the other factor's axis");
+  if (is_computed(a) || is_computed(b))
+    ensure((masks[a] & masks[b] & (m | n)) == 0, "kernel: a computed factor varies over the other factor's axis");
 }
 }  // namespace kernel_detail
 
@@ -90,28 +94,38 @@ SINTER_DECL void verify(const Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.body.size(); ++i) {
     const Inst& inst = kernel.body[i];
     for (int k = 0; k < arity(inst.prim); ++k)
-      ensure(inst.args[static_cast<std::size_t>(k)] < i, "kernel: argument used before it is made");
+      ensure(inst.args[as_index(k)] < i, "kernel: argument used before it is made");
     if (inst.prim == Prim::load || inst.prim == Prim::gather) {
       ensure(inst.access < kernel.accesses.size(), "kernel: access out of range");
-      ensure(kernel.operands[kernel.accesses[inst.access].operand].dtype == inst.dtype, "kernel: load of another dtype");
+      ensure(kernel.operands[kernel.accesses[inst.access].operand].dtype == inst.dtype,
+             "kernel: load of another dtype");
     }
     contracts += inst.prim == Prim::contract;
     reductions += is_reduction(inst.prim);
   }
-  for (const Access& access : kernel.accesses) ensure(access.operand < kernel.operands.size(), "kernel: operand out of range");
+  for (const Access& access : kernel.accesses)
+    ensure(access.operand < kernel.operands.size(), "kernel: operand out of range");
   for (const Store& store : kernel.stores) {
     ensure(store.access < kernel.accesses.size() && store.value < kernel.body.size(), "kernel: bad store");
     const Operand& operand = kernel.operands[kernel.accesses[store.access].operand];
     ensure(operand.written && operand.dtype == kernel.body[store.value].dtype, "kernel: store of another dtype");
   }
-  ensure(kernel.precision == MatmulPrecision::f32 || is_product_of_f32(kernel), "kernel: a precision without a product of f32");
+  ensure(kernel.precision == MatmulPrecision::f32 || is_product_of_f32(kernel),
+         "kernel: a precision without a product of f32");
   bool has_reduced = false;
   for (int a = 0; a < kernel.rank(); ++a) has_reduced |= kernel.is_reduced(a);
   switch (kernel.kind) {
     case KernelKind::pointwise: ensure(!has_reduced && reductions == 0, "kernel: pointwise with a reduction"); break;
-    case KernelKind::row: ensure(kernel.is_reduced(kernel.rank() - 1) && contracts == 0, "kernel: row without a reduced vector axis"); break;
-    case KernelKind::column: ensure(has_reduced && !kernel.is_reduced(kernel.rank() - 1) && contracts == 0, "kernel: not a column kernel"); break;
-    case KernelKind::contraction: ensure(contracts == 1 && reductions == 1 && kernel.rank() >= 3 && kernel.is_reduced(kernel.rank() - 1), "kernel: not a contraction"); break;
+    case KernelKind::row:
+      ensure(kernel.is_reduced(kernel.rank() - 1) && contracts == 0, "kernel: row without a reduced vector axis");
+      break;
+    case KernelKind::column:
+      ensure(has_reduced && !kernel.is_reduced(kernel.rank() - 1) && contracts == 0, "kernel: not a column kernel");
+      break;
+    case KernelKind::contraction:
+      ensure(contracts == 1 && reductions == 1 && kernel.rank() >= 3 && kernel.is_reduced(kernel.rank() - 1),
+             "kernel: not a contraction");
+      break;
   }
   for (const Inst& inst : kernel.body)
     if (inst.prim == Prim::contract) kernel_detail::verify_factors(kernel, inst);
@@ -123,7 +137,7 @@ inline std::string access_text(const Kernel& kernel, std::uint16_t index) {
   std::string text = "p" + std::to_string(access.operand) + "[";
   for (int a = 0; a < kernel.rank(); ++a) {
     constexpr const char* names[] = {"0", "1", "n"};
-    text += names[static_cast<std::size_t>(access.stride[static_cast<std::size_t>(a)])];
+    text += names[as_index(access.stride[as_index(a)])];
   }
   return text + "]";
 }
@@ -138,23 +152,27 @@ inline std::string inst_text(const Kernel& kernel, const Inst& inst) {
   }
   if (inst.prim == Prim::index) text += " a" + std::to_string(inst.bits);
   if (inst.prim == Prim::load || inst.prim == Prim::gather) text += " " + access_text(kernel, inst.access);
-  for (int k = 0; k < arity(inst.prim); ++k) text += (k ? ", %" : " %") + std::to_string(inst.args[static_cast<std::size_t>(k)]);
+  for (int k = 0; k < arity(inst.prim); ++k) text += (k ? ", %" : " %") + std::to_string(inst.args[as_index(k)]);
   return text;
 }
 }  // namespace kernel_detail
 
 SINTER_DECL std::string Kernel::text() const {
   constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction"};
-  std::string text = std::string("kernel ") + kinds[static_cast<std::size_t>(kind)];
+  std::string text = std::string("kernel ") + kinds[as_index(kind)];
   if (precision != MatmulPrecision::f32) text += " in " + std::string(name(precision));
   text += " axes(";
-  for (int a = 0; a < rank(); ++a) text += std::string(a ? ", " : "") + (is_reduced(a) ? "reduced a" : "a") + std::to_string(a);
+  for (int a = 0; a < rank(); ++a)
+    text += std::string(a ? ", " : "") + (is_reduced(a) ? "reduced a" : "a") + std::to_string(a);
   text += ") operands(";
   for (std::size_t i = 0; i < operands.size(); ++i)
-    text += std::string(i ? ", " : "") + (operands[i].written ? "out p" : "p") + std::to_string(i) + ": " + std::string(name(operands[i].dtype));
+    text += std::string(i ? ", " : "") + (operands[i].written ? "out p" : "p") + std::to_string(i) + ": " +
+            std::string(name(operands[i].dtype));
   text += ") {\n";
-  for (std::size_t i = 0; i < body.size(); ++i) text += "  %" + std::to_string(i) + " = " + kernel_detail::inst_text(*this, body[i]) + "\n";
-  for (const Store& s : stores) text += "  store " + kernel_detail::access_text(*this, s.access) + ", %" + std::to_string(s.value) + "\n";
+  for (std::size_t i = 0; i < body.size(); ++i)
+    text += "  %" + std::to_string(i) + " = " + kernel_detail::inst_text(*this, body[i]) + "\n";
+  for (const Store& s : stores)
+    text += "  store " + kernel_detail::access_text(*this, s.access) + ", %" + std::to_string(s.value) + "\n";
   return text + "}\n";
 }
 
@@ -173,8 +191,8 @@ SINTER_DECL BoundGeometry bind(const SymbolicGeometry& geometry, std::span<const
 }
 
 SINTER_DECL std::string Schedule::text() const {
-  return "vector_bits=" + std::to_string(vector_bits) + " unroll=" + std::to_string(unroll) + " tile=" + std::to_string(tile_m) + "x" +
-         std::to_string(tile_n);
+  return "vector_bits=" + std::to_string(vector_bits) + " unroll=" + std::to_string(unroll) +
+         " tile=" + std::to_string(tile_m) + "x" + std::to_string(tile_n);
 }
 
 SINTER_NAMESPACE_END

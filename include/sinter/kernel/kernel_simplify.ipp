@@ -3,6 +3,8 @@
 
 #include <sinter/kernel/kernel_simplify.hpp>
 
+#include <sinter/base/index.hpp>
+
 SINTER_NAMESPACE_BEGIN
 
 namespace kernel_detail {
@@ -11,7 +13,7 @@ inline std::vector<bool> live_instructions(const std::vector<Inst>& body, const 
   for (const Store& store : stores) live[store.value] = true;
   for (std::size_t i = body.size(); i-- > 0;)
     if (live[i])
-      for (int k = 0; k < arity(body[i].prim); ++k) live[body[i].args[static_cast<std::size_t>(k)]] = true;
+      for (int k = 0; k < arity(body[i].prim); ++k) live[body[i].args[as_index(k)]] = true;
   return live;
 }
 }  // namespace kernel_detail
@@ -23,7 +25,7 @@ SINTER_DECL void remove_dead(std::vector<Inst>& body, std::vector<Store>& stores
   for (std::size_t i = 0; i < body.size(); ++i) {
     if (!live[i]) continue;
     Inst inst = body[i];
-    for (int k = 0; k < arity(inst.prim); ++k) inst.args[static_cast<std::size_t>(k)] = number[inst.args[static_cast<std::size_t>(k)]];
+    for (int k = 0; k < arity(inst.prim); ++k) inst.args[as_index(k)] = number[inst.args[as_index(k)]];
     number[i] = static_cast<InstId>(kept);
     body[kept++] = inst;
   }

@@ -11,8 +11,8 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// A number that bodies need as an operand: computed from extents, in 64 bits, and kept as f32 or f64 where only that is
-/// computed with (a 64-bit integer beside f32 would halve the lanes of a vector).
+/// A number that bodies need as an operand: computed from extents, in 64 bits, and kept as f32 or f64 where only that
+/// is computed with (a 64-bit integer beside f32 would halve the lanes of a vector).
 struct PlanNumber {
   Dim value;
   DType dtype = DType::i64;
@@ -28,11 +28,12 @@ struct OperandRef {
 struct LoweredKernel {
   Kernel kernel;
   SymbolicGeometry geometry;
-  std::vector<OperandRef> operands;   // one per operand of the kernel
+  std::vector<OperandRef> operands;  // one per operand of the kernel
 };
 
 /// `numbers` collects the symbolic numbers that bodies need as operands; `precision` is what products of f32 may be in.
-LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers, MatmulPrecision precision);
+LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group,
+                    std::vector<PlanNumber>& numbers, MatmulPrecision precision);
 
 /// The items that compute the factors of the group's product inside its kernel, arguments first.
 SmallVector<std::int32_t, 16> prologue_of(const ItemGraph& items, const FusionGroup& group);

@@ -4,6 +4,7 @@
 
 #include <sinter/kernel/lowering.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/ops/binary.hpp>
 
@@ -22,7 +23,7 @@ class BodyEmitter {
     std::int32_t item;
     IndexMap map;
     ScalarValue value;
-    bool is_member;   // at the member's own map; `map` is not set
+    bool is_member;  // at the member's own map; `map` is not set
   };
 
   ScalarValue emit(int item, const IndexMap& map);
@@ -44,7 +45,7 @@ class BodyEmitter {
   const ItemGraph& items_;
   const Fusion& fusion_;
   const FusionGroup& group_;
-  Space space_;   // reading may split axes further
+  Space space_;  // reading may split axes further
   Draft draft_;
   ScalarBuilder builder_;
   std::vector<Made> made_;
@@ -53,9 +54,9 @@ class BodyEmitter {
 SINTER_DECL std::uint16_t BodyEmitter::access(DraftAccess wanted) {
   for (std::size_t i = 0; i < draft_.accesses.size(); ++i) {
     const DraftAccess& have = draft_.accesses[i];
-    if (have.operand == wanted.operand && have.is_position == wanted.is_position && have.is_written == wanted.is_written &&
-        identical(have.gather_stride, wanted.gather_stride) && identical(have.gather_extent, wanted.gather_extent) &&
-        equal_index(space_, have.flat, wanted.flat))
+    if (have.operand == wanted.operand && have.is_position == wanted.is_position &&
+        have.is_written == wanted.is_written && identical(have.gather_stride, wanted.gather_stride) &&
+        identical(have.gather_extent, wanted.gather_extent) && equal_index(space_, have.flat, wanted.flat))
       return static_cast<std::uint16_t>(i);
   }
   draft_.accesses.push_back(std::move(wanted));
@@ -99,9 +100,11 @@ SINTER_DECL ScalarValue BodyEmitter::emit(int item, const IndexMap& given) {
     map = *next;
     item = items_[item].inputs[0];
   }
-  ensure(member == nullptr || it.form != Form::place, "lowering: a tensor is read in the walk that writes a part of it");
+  ensure(member == nullptr || it.form != Form::place,
+         "lowering: a tensor is read in the walk that writes a part of it");
   if (member != nullptr && equal_map(space_, result_of(*member), map)) return emit_member(*member);
-  ensure(is_generator(it.form) || it.is_inlined, "lowering: a value of the group is used at another place than it is made");
+  ensure(is_generator(it.form) || it.is_inlined,
+         "lowering: a value of the group is used at another place than it is made");
   for (const Made& made : made_)
     if (made.item == base && !made.is_member && equal_map(space_, made.map, map)) return made.value;
   const ScalarValue value = compute(base, map);
@@ -128,9 +131,11 @@ SINTER_DECL ScalarValue BodyEmitter::take(int item, const IndexMap& map) {
   wanted.flat.offset = table->offset;
   const Shape& shape = items_[it.inputs[0]].shape;
   for (int i = 0; i < shape.rank(); ++i) {
-    const Dim stride = table->strides[static_cast<std::size_t>(i)];
-    if (i == axis) wanted.gather_stride = stride, wanted.gather_extent = shape[i];
-    else add_scaled(wanted.flat, map[i < axis ? i : i - 1 + index_axes], stride);
+    const Dim stride = table->strides[as_index(i)];
+    if (i == axis) {
+      wanted.gather_stride = stride;
+      wanted.gather_extent = shape[i];
+    } else add_scaled(wanted.flat, map[i < axis ? i : i - 1 + index_axes], stride);
   }
   const ScalarValue index = emit(it.inputs[1], items_.operand_map(item, 1, map));
   return builder_.gather(access(std::move(wanted)), it.dtype, index);
@@ -148,17 +153,17 @@ SINTER_DECL ScalarValue BodyEmitter::contract(int item, const IndexMap& map) {
   return builder_.contract(a, b);
 }
 
-/// The operand of an addition that becomes the product of an fma, or -1. This depends on the graph and the fusion of all of
-/// it, never on what else one kernel computes: a sum that several kernels compute has the same bits in each, or comparing
-/// it with its own maximum would find no element.
+/// The operand of an addition that becomes the product of an fma, or -1. This depends on the graph and the fusion of
+/// all of it, never on what else one kernel computes: a sum that several kernels compute has the same bits in each, or
+/// comparing it with its own maximum would find no element.
 SINTER_DECL int BodyEmitter::product_operand(int item) const {
   const Node* node = items_.node(item);
   if (node->op != &op_info<ops::Add> || !is_floating(items_[item].dtype)) return -1;
   for (int k = 0; k < 2; ++k) {
-    const int operand = items_[item].inputs[static_cast<std::size_t>(k)];
+    const int operand = items_[item].inputs[as_index(k)];
     const Item& product = items_[operand];
     if (product.form == Form::map && items_.node(operand)->op == &op_info<ops::Mul> && product.uses == 1 &&
-        !fusion_.is_stored[static_cast<std::size_t>(operand)])
+        !fusion_.is_stored[as_index(operand)])
       return k;
   }
   return -1;
@@ -166,11 +171,11 @@ SINTER_DECL int BodyEmitter::product_operand(int item) const {
 
 SINTER_DECL ScalarValue BodyEmitter::multiply_add(int item, int product_operand, const IndexMap& map) {
   const auto& operands = items_[item].inputs;
-  const int product = operands[static_cast<std::size_t>(product_operand)], other = 1 - product_operand;
+  const int product = operands[as_index(product_operand)], other = 1 - product_operand;
   const IndexMap inner = items_.operand_map(item, product_operand, map);
   const ScalarValue a = emit(items_[product].inputs[0], items_.operand_map(product, 0, inner));
   const ScalarValue b = emit(items_[product].inputs[1], items_.operand_map(product, 1, inner));
-  return builder_.fma(a, b, emit(operands[static_cast<std::size_t>(other)], items_.operand_map(item, other, map)));
+  return builder_.fma(a, b, emit(operands[as_index(other)], items_.operand_map(item, other, map)));
 }
 
 SINTER_DECL ScalarValue BodyEmitter::compute(int item, const IndexMap& map) {
@@ -179,7 +184,8 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int item, const IndexMap& map) {
   switch (it.form) {
     case Form::full: return constant(*node);
     case Form::iota: return builder_.convert(position(map[static_cast<int>(node->attrs.axes[0])]), it.dtype);
-    case Form::copy: case Form::place: return emit(it.inputs[0], map);
+    case Form::copy:
+    case Form::place: return emit(it.inputs[0], map);
     case Form::reduce: return builder_.reduce(static_cast<Prim>(node->op->reduction), emit(it.inputs[0], map));
     case Form::take: return take(item, map);
     case Form::contract: return contract(item, map);
@@ -187,14 +193,15 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int item, const IndexMap& map) {
       const ScalarValue key = emit(it.inputs[0], {}), counter = emit(it.inputs[1], {});
       AxisIndex flat;
       const auto strides = dense_dim_strides(it.shape);
-      for (int i = 0; i < map.rank; ++i) add_scaled(flat, map[i], strides[static_cast<std::size_t>(i)]);
+      for (int i = 0; i < map.rank; ++i) add_scaled(flat, map[i], strides[as_index(i)]);
       return builder_.random_bits(key, counter, position(flat));
     }
     default: break;
   }
   if (const int product = product_operand(item); product >= 0) return multiply_add(item, product, map);
   SmallVector<ScalarValue, 4> operands;
-  for (std::size_t k = 0; k < it.inputs.size(); ++k) operands.push_back(emit(it.inputs[k], items_.operand_map(item, static_cast<int>(k), map)));
+  for (std::size_t k = 0; k < it.inputs.size(); ++k)
+    operands.push_back(emit(it.inputs[k], items_.operand_map(item, static_cast<int>(k), map)));
   return node->op->lower(builder_, operands, node->attrs);
 }
 
@@ -212,9 +219,9 @@ SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
       const Attrs& attrs = items_.node(member.item)->attrs;
       index = AxisIndex{};
       index.offset = attrs.shape[i];
-      add_scaled(index, map[i], attrs.steps.empty() ? Dim(1) : Dim(attrs.steps[static_cast<std::size_t>(i)]));
+      add_scaled(index, map[i], attrs.steps.empty() ? Dim(1) : Dim(attrs.steps[as_index(i)]));
     }
-    add_scaled(wanted.flat, index, strides[static_cast<std::size_t>(i)]);
+    add_scaled(wanted.flat, index, strides[as_index(i)]);
   }
   const ScalarValue value = emit_member(member);
   draft_.stores.push_back({access(std::move(wanted)), value.id});
@@ -222,7 +229,7 @@ SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
 
 SINTER_DECL Draft BodyEmitter::run() {
   for (const FusionMember& member : group_.members)
-    if (fusion_.is_stored[static_cast<std::size_t>(member.item)]) store(member);
+    if (fusion_.is_stored[as_index(member.item)]) store(member);
   draft_.body = builder_.take();
   draft_.space = space_;
   for (DraftAccess& access : draft_.accesses) access.flat = expand_leaves(space_, access.flat);
@@ -231,7 +238,8 @@ SINTER_DECL Draft BodyEmitter::run() {
 
 }  // namespace kernel_detail
 
-SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group, std::vector<PlanNumber>& numbers, MatmulPrecision precision) {
+SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group,
+                                std::vector<PlanNumber>& numbers, MatmulPrecision precision) {
   using namespace kernel_detail;
   const Draft draft = BodyEmitter(items, fusion, group).run();
   const AxisChoice choice = choose_axes(items, group, draft);
@@ -244,7 +252,9 @@ SINTER_DECL SmallVector<std::int32_t, 16> prologue_of(const ItemGraph& items, co
   SmallVector<std::int32_t, 16> before;
   const auto add_producers = [&](const auto& self, int input) -> void {
     const int base = items.base_of(input);
-    if (items[base].form != Form::map || !items[base].is_inlined || std::find(before.begin(), before.end(), base) != before.end()) return;
+    if (items[base].form != Form::map || !items[base].is_inlined ||
+        std::find(before.begin(), before.end(), base) != before.end())
+      return;
     for (std::int32_t operand : items[base].inputs) self(self, operand);
     before.push_back(base);
   };

@@ -2,6 +2,7 @@
 // Kernel and Geometry over them. The last axis is the one to vectorise, so it should have unit strides.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/lowering.hpp>
 
 #include <sinter/base/sort_few.hpp>
@@ -34,7 +35,7 @@ struct Draft {
   std::vector<DraftAccess> accesses;
   std::vector<Inst> body;
   std::vector<Store> stores;
-  AxisIndex row, column;   // of a contraction's result
+  AxisIndex row, column;  // of a contraction's result
 };
 
 /// An axis of the kernel: leaves of the space that merge into one, outermost first. No leaves: extent 1.
@@ -47,12 +48,13 @@ struct MergedAxis {
 struct AxisChoice {
   KernelKind kind = KernelKind::pointwise;
   std::vector<MergedAxis> axes;
-  bool swaps_operands = false;   // contraction: rows and columns have changed places
+  bool swaps_operands = false;  // contraction: rows and columns have changed places
 };
 
 class AxisChooser {
  public:
-  AxisChooser(const ItemGraph& items, const FusionGroup& group, const Draft& draft) : items_(items), group_(group), draft_(draft) {
+  AxisChooser(const ItemGraph& items, const FusionGroup& group, const Draft& draft)
+      : items_(items), group_(group), draft_(draft) {
     const std::vector<bool> live = live_instructions(draft.body, draft.stores);
     is_used_.assign(draft.accesses.size(), false);
     for (std::size_t i = 0; i < draft.body.size(); ++i) {
@@ -65,7 +67,9 @@ class AxisChooser {
     list_leaves();
   }
 
-  AxisChoice run() { return group_.contraction >= 0 ? contraction() : group_.has_reduction ? reduction() : pointwise(); }
+  AxisChoice run() {
+    return group_.contraction >= 0 ? contraction() : group_.has_reduction ? reduction() : pointwise();
+  }
 
  private:
   using Leaves = SmallVector<std::int32_t, 12>;
@@ -132,7 +136,10 @@ SINTER_DECL int AxisChooser::best_vector_leaf(const Leaves& leaves) const {
   std::int64_t most = -1;
   for (std::int32_t leaf : leaves) {
     const std::int64_t votes = unit_votes(leaf);
-    if (votes >= most) most = votes, best = leaf;
+    if (votes >= most) {
+      most = votes;
+      best = leaf;
+    }
   }
   return best;
 }
@@ -214,8 +221,9 @@ SINTER_DECL AxisChoice AxisChooser::reduction() {
   append(reduced_);
   if (best >= 0) leaves.push_back(best);
   choice.axes = merged(leaves);
-  const bool has_reduced = std::any_of(choice.axes.begin(), choice.axes.end(), [](const MergedAxis& axis) { return axis.is_reduced; });
-  if (!has_reduced) {   // every reduced extent is 1
+  const bool has_reduced =
+      std::any_of(choice.axes.begin(), choice.axes.end(), [](const MergedAxis& axis) { return axis.is_reduced; });
+  if (!has_reduced) {  // every reduced extent is 1
     choice.axes.emplace_back();
     choice.axes.back().is_reduced = true;
   }
@@ -258,7 +266,8 @@ SINTER_DECL AxisChoice AxisChooser::contraction() {
   sort_by_stride(columns, store);
   // The result's unit stride should run along the columns.
   const auto has_unit = [&](const Leaves& leaves) {
-    return std::any_of(leaves.begin(), leaves.end(), [&](std::int32_t leaf) { return is_number(store->stride(leaf), 1); });
+    return std::any_of(leaves.begin(), leaves.end(),
+                       [&](std::int32_t leaf) { return is_number(store->stride(leaf), 1); });
   };
   choice.swaps_operands = has_unit(rows) && !has_unit(columns);
   if (choice.swaps_operands) std::swap(rows, columns);
@@ -295,7 +304,8 @@ SINTER_DECL AxisChoice choose_axes(const ItemGraph& items, const FusionGroup& gr
 /// Writes the Kernel over the chosen axes: numbers accesses and operands, turns positions into arithmetic on indices.
 class KernelWriter {
  public:
-  KernelWriter(const Draft& draft, const AxisChoice& choice, std::vector<PlanNumber>& numbers) : draft_(draft), choice_(choice), numbers_(numbers) {}
+  KernelWriter(const Draft& draft, const AxisChoice& choice, std::vector<PlanNumber>& numbers)
+      : draft_(draft), choice_(choice), numbers_(numbers) {}
 
   LoweredKernel run();
 
@@ -332,7 +342,9 @@ SINTER_DECL std::uint16_t KernelWriter::access(std::uint16_t draft_access) {
   for (std::size_t a = 0; a < choice_.axes.size(); ++a) {
     const Dim stride = choice_.axes[a].leaves.empty() ? Dim(0) : from.stride(choice_.axes[a].leaves.back());
     numbers.stride[a] = stride;
-    access.stride[a] = is_number(stride, 0) ? StrideClass::zero : is_number(stride, 1) ? StrideClass::unit : StrideClass::any;
+    access.stride[a] = is_number(stride, 0)   ? StrideClass::zero
+                       : is_number(stride, 1) ? StrideClass::unit
+                                              : StrideClass::any;
   }
   numbers.offset = from.flat.offset;
   numbers.gather_extent = from.gather_extent;
@@ -344,7 +356,9 @@ SINTER_DECL std::uint16_t KernelWriter::access(std::uint16_t draft_access) {
 
 SINTER_DECL ScalarValue KernelWriter::number(Dim value, DType dtype) {
   if (value.is_static()) return builder_.imm_int(value.value(), DType::i64);
-  const auto found = std::find_if(numbers_.begin(), numbers_.end(), [&](const PlanNumber& have) { return identical(have.value, value) && have.dtype == dtype; });
+  const auto found = std::find_if(numbers_.begin(), numbers_.end(), [&](const PlanNumber& have) {
+    return identical(have.value, value) && have.dtype == dtype;
+  });
   OperandRef ref;
   ref.number = static_cast<std::int32_t>(found - numbers_.begin());
   if (found == numbers_.end()) numbers_.push_back({value, dtype});
@@ -357,7 +371,8 @@ SINTER_DECL ScalarValue KernelWriter::number(Dim value, DType dtype) {
   return builder_.load(static_cast<std::uint16_t>(out_.kernel.accesses.size() - 1), dtype);
 }
 
-SINTER_DECL std::vector<std::uint8_t> KernelWriter::find_float_numbers(const std::vector<Inst>& body, const std::vector<Store>& stores) const {
+SINTER_DECL std::vector<std::uint8_t> KernelWriter::find_float_numbers(const std::vector<Inst>& body,
+                                                                       const std::vector<Store>& stores) const {
   const auto is_number_alone = [&](const Inst& inst) {
     if (inst.prim != Prim::index || draft_.accesses[inst.bits].flat.offset.is_static()) return false;
     for (const MergedAxis& axis : choice_.axes)
@@ -367,8 +382,9 @@ SINTER_DECL std::vector<std::uint8_t> KernelWriter::find_float_numbers(const std
   std::vector<std::uint8_t> found(body.size());
   for (std::size_t i = 0; i < body.size(); ++i) {
     found[i] = is_number_alone(body[i]);
-    const bool makes_float = body[i].prim == Prim::convert && (body[i].dtype == DType::f32 || body[i].dtype == DType::f64);
-    for (int k = 0; k < arity(body[i].prim) && !makes_float; ++k) found[body[i].args[static_cast<std::size_t>(k)]] = 0;
+    const bool makes_float =
+        body[i].prim == Prim::convert && (body[i].dtype == DType::f32 || body[i].dtype == DType::f64);
+    for (int k = 0; k < arity(body[i].prim) && !makes_float; ++k) found[body[i].args[as_index(k)]] = 0;
   }
   for (const Store& store : stores) found[store.value] = 0;
   return found;
@@ -391,8 +407,10 @@ SINTER_DECL ScalarValue KernelWriter::position(const DraftAccess& from) {
 SINTER_DECL LoweredKernel KernelWriter::run() {
   Kernel& kernel = out_.kernel;
   kernel.kind = choice_.kind;
-  for (std::size_t a = 0; a < max_axes; ++a) out_.geometry.extent[a] = Dim(a < choice_.axes.size() ? choice_.axes[a].extent : Dim(1));
-  for (const MergedAxis& axis : choice_.axes) kernel.axes.push_back(axis.is_reduced ? AxisRole::reduced : AxisRole::parallel);
+  for (std::size_t a = 0; a < max_axes; ++a)
+    out_.geometry.extent[a] = Dim(a < choice_.axes.size() ? choice_.axes[a].extent : Dim(1));
+  for (const MergedAxis& axis : choice_.axes)
+    kernel.axes.push_back(axis.is_reduced ? AxisRole::reduced : AxisRole::parallel);
   access_number_.assign(draft_.accesses.size(), -1);
   std::vector<Inst> body = draft_.body;
   std::vector<Store> stores = draft_.stores;
@@ -406,7 +424,7 @@ SINTER_DECL LoweredKernel KernelWriter::run() {
       number[i] = this->number(draft_.accesses[body[inst.args[0]].bits].flat.offset, inst.dtype).id;
       continue;
     }
-    for (int k = 0; k < arity(inst.prim); ++k) inst.args[static_cast<std::size_t>(k)] = number[inst.args[static_cast<std::size_t>(k)]];
+    for (int k = 0; k < arity(inst.prim); ++k) inst.args[as_index(k)] = number[inst.args[as_index(k)]];
     if (inst.prim == Prim::contract && choice_.swaps_operands) std::swap(inst.args[0], inst.args[1]);
     if (inst.prim == Prim::load || inst.prim == Prim::gather) inst.access = access(inst.access);
     number[i] = inst.prim == Prim::index ? position(draft_.accesses[inst.bits]).id : builder_.push(inst).id;

@@ -28,18 +28,21 @@ struct ArenaSlot {
 };
 
 struct MemoryPlan {
-  std::vector<std::int32_t> order;        // groups, as they run
-  std::vector<BufferRef> buffer_of;       // per item
-  std::vector<std::int32_t> constants;    // items, by number of the constant
+  std::vector<std::int32_t> order;      // groups, as they run
+  std::vector<BufferRef> buffer_of;     // per item
+  std::vector<std::int32_t> constants;  // items, by number of the constant
   std::vector<ArenaSlot> slots;
-  std::vector<std::int32_t> donor;        // per output: the input whose buffer it may take over, or -1
+  std::vector<std::int32_t> donor;  // per output: the input whose buffer it may take over, or -1
 };
 
 /// `kernels` has one entry per group (an empty one for groups that the host runs).
-MemoryPlan plan_memory(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels, std::span<const std::uint8_t> may_donate);
+MemoryPlan plan_memory(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels,
+                       std::span<const std::uint8_t> may_donate);
 
 inline constexpr std::int64_t arena_alignment = 64;
-/// Offsets of slots of the given sizes such that slots alive together never overlap (first fit); returns the arena's size.
-std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span<const std::int64_t> bytes, std::vector<std::int64_t>& offsets);
+/// Offsets of slots of the given sizes such that slots alive together never overlap (first fit); returns the arena's
+/// size.
+std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span<const std::int64_t> bytes,
+                         std::vector<std::int64_t>& offsets);
 
 SINTER_NAMESPACE_END

@@ -3,6 +3,8 @@
 
 #include <sinter/kernel/memory_plan.hpp>
 
+#include <sinter/base/index.hpp>
+
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -14,7 +16,7 @@ namespace kernel_detail {
 /// What a group reads and writes, as items that own memory.
 struct StepUse {
   SmallVector<std::int32_t, 16> reads, writes;
-  bool may_fail = false;   // an index may be out of range
+  bool may_fail = false;  // an index may be out of range
 };
 
 inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
@@ -28,7 +30,8 @@ inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
 /// kernel read that operand? Then the store may go to the operand's own memory.
 inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::size_t operand) {
   const Kernel& kernel = lowered.kernel;
-  if (size_of(kernel.operands[operand].dtype) != size_of(kernel.operands[kernel.accesses[s.access].operand].dtype)) return false;
+  if (size_of(kernel.operands[operand].dtype) != size_of(kernel.operands[kernel.accesses[s.access].operand].dtype))
+    return false;
   std::size_t found = kernel.accesses.size();
   for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
     if (kernel.accesses[i].operand != operand) continue;
@@ -45,20 +48,22 @@ inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::siz
     std::uint32_t reduced = 0, walked = 0;
     for (int a = 0; a < kernel.rank(); ++a) {
       if (kernel.is_reduced(a)) reduced |= 1u << a;
-      if (!is_number(read.stride[static_cast<std::size_t>(a)], 0)) walked |= 1u << a;
+      if (!is_number(read.stride[as_index(a)], 0)) walked |= 1u << a;
     }
     if ((walked & reduced) != 0 || (varying_axes(kernel)[s.value] & reduced) != 0) return false;
   }
   for (const Inst& inst : kernel.body) {
     if (inst.prim == Prim::gather && inst.access == found) return false;
-    if (inst.prim == Prim::contract && (reads(kernel, inst.args[0], found) || reads(kernel, inst.args[1], found))) return false;
+    if (inst.prim == Prim::contract && (reads(kernel, inst.args[0], found) || reads(kernel, inst.args[1], found)))
+      return false;
   }
   return true;
 }
 
 class MemoryPlanner {
  public:
-  MemoryPlanner(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels, std::span<const std::uint8_t> may_donate)
+  MemoryPlanner(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels,
+                std::span<const std::uint8_t> may_donate)
       : items_(items), fusion_(fusion), kernels_(kernels), may_donate_(may_donate) {}
 
   MemoryPlan run() {
@@ -88,18 +93,18 @@ class MemoryPlanner {
     while (items_[item].base >= 0) item = items_[item].base;
     return item;
   }
-  int group_of(int item) const { return fusion_.group_of[static_cast<std::size_t>(item)]; }
+  int group_of(int item) const { return fusion_.group_of[as_index(item)]; }
   Dim bytes_of(int item) const { return items_[item].shape.numel() * Dim(size_of(items_[item].dtype)); }
-  StepUse& use(int group) { return uses_[static_cast<std::size_t>(group)]; }
+  StepUse& use(int group) { return uses_[as_index(group)]; }
 
   const ItemGraph& items_;
   const Fusion& fusion_;
   std::span<const LoweredKernel> kernels_;
   std::span<const std::uint8_t> may_donate_;
-  std::vector<StepUse> uses_;                              // per group
-  std::vector<SmallVector<std::int32_t, 8>> before_;       // per group: groups that must run earlier
-  std::vector<std::int32_t> donation_step_;                // per output
-  std::vector<std::int32_t> first_, last_;                 // per item that is a root: steps
+  std::vector<StepUse> uses_;                         // per group
+  std::vector<SmallVector<std::int32_t, 8>> before_;  // per group: groups that must run earlier
+  std::vector<std::int32_t> donation_step_;           // per output
+  std::vector<std::int32_t> first_, last_;            // per item that is a root: steps
   MemoryPlan plan_;
 };
 
@@ -143,9 +148,9 @@ SINTER_DECL bool MemoryPlanner::reaches(int from, int to) const {
     const int at = pending.back();
     pending.pop_back();
     if (at == from) return true;
-    if (seen[static_cast<std::size_t>(at)]) continue;
-    seen[static_cast<std::size_t>(at)] = true;
-    for (std::int32_t earlier : before_[static_cast<std::size_t>(at)]) pending.push_back(earlier);
+    if (seen[as_index(at)]) continue;
+    seen[as_index(at)] = true;
+    for (std::int32_t earlier : before_[as_index(at)]) pending.push_back(earlier);
   }
   return false;
 }
@@ -156,28 +161,31 @@ SINTER_DECL void MemoryPlanner::choose_donor(std::size_t j, std::uint8_t prefere
   const OutputSource& output = items_.outputs()[j];
   if (output.is_alias || output.same_as >= 0) return;
   const int root = root_of(output.item), writer = group_of(root);
-  if (writer < 0 || fusion_.groups[static_cast<std::size_t>(writer)].is_host) return;
-  const LoweredKernel& lowered = kernels_[static_cast<std::size_t>(writer)];
+  if (writer < 0 || fusion_.groups[as_index(writer)].is_host) return;
+  const LoweredKernel& lowered = kernels_[as_index(writer)];
   for (const Store& store : lowered.kernel.stores) {
     if (lowered.operands[lowered.kernel.accesses[store.access].operand].item != root) continue;
     for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
       const int item = lowered.operands[o].item;
       if (item < 0 || items_[item].form != Form::input) continue;
       const auto input = static_cast<std::int32_t>(items_.node(item)->attrs.integer);
-      if (static_cast<std::size_t>(input) >= may_donate_.size() || may_donate_[static_cast<std::size_t>(input)] != preference) continue;
+      if (as_index(input) >= may_donate_.size() || may_donate_[as_index(input)] != preference) continue;
       if (std::find(plan_.donor.begin(), plan_.donor.end(), input) != plan_.donor.end()) continue;
-      bool is_aliased = false;   // an output that is a view of the input keeps it
-      for (const OutputSource& other : items_.outputs()) is_aliased |= other.is_alias && items_.base_of(other.item) == item;
+      bool is_aliased = false;  // an output that is a view of the input keeps it
+      for (const OutputSource& other : items_.outputs())
+        is_aliased |= other.is_alias && items_.base_of(other.item) == item;
       if (is_aliased || !identical(bytes_of(item), bytes_of(root)) || !may_overwrite(lowered, store, o)) continue;
       SmallVector<std::int32_t, 16> readers;
       bool is_possible = true;
       for (std::size_t g = 0; g < uses_.size(); ++g) {
-        if (static_cast<int>(g) == writer || std::find(uses_[g].reads.begin(), uses_[g].reads.end(), item) == uses_[g].reads.end()) continue;
+        if (static_cast<int>(g) == writer ||
+            std::find(uses_[g].reads.begin(), uses_[g].reads.end(), item) == uses_[g].reads.end())
+          continue;
         readers.push_back(static_cast<std::int32_t>(g));
         is_possible = is_possible && !reaches(writer, static_cast<int>(g));
       }
       if (!is_possible) continue;
-      for (std::int32_t reader : readers) before_[static_cast<std::size_t>(writer)].push_back(reader);
+      for (std::int32_t reader : readers) before_[as_index(writer)].push_back(reader);
       plan_.donor[j] = input;
       donation_step_[j] = writer;
       return;
@@ -197,14 +205,15 @@ SINTER_DECL void MemoryPlanner::choose_donors() {
 /// What running a group next adds to the memory held, and the queue of those that are ready.
 class StepQueue {
  public:
-  StepQueue(std::span<const StepUse> uses, const Fusion& fusion, const std::function<int(int item)>& root_of, const std::function<std::int64_t(int root)>& bytes)
+  StepQueue(std::span<const StepUse> uses, const Fusion& fusion, const std::function<int(int item)>& root_of,
+            const std::function<std::int64_t(int root)>& bytes)
       : uses_(uses), fusion_(fusion), root_of_(root_of), bytes_(bytes), growth_(uses.size()), is_ready_(uses.size()) {
     for (std::size_t g = 0; g < uses.size(); ++g) {
       for_each_root(uses[g].reads, [&](int root) { readers_[root].push_back(static_cast<std::int32_t>(g)); });
       for_each_root(uses[g].writes, [&](int root) { growth_[g] += bytes_(root); });
     }
     for (auto& [root, groups] : readers_)
-      if (groups.size() == 1) growth_[static_cast<std::size_t>(groups[0])] -= bytes_(root);
+      if (groups.size() == 1) growth_[as_index(groups[0])] -= bytes_(root);
   }
   void push(std::size_t g) {
     is_ready_[g] = 1;
@@ -216,13 +225,13 @@ class StepQueue {
     if (queue.empty()) return -1;
     const std::int32_t g = queue.top().second;
     queue.pop();
-    if (!is_ready_[static_cast<std::size_t>(g)]) return pop();   // was in both
-    is_ready_[static_cast<std::size_t>(g)] = 0;
-    for_each_root(uses_[static_cast<std::size_t>(g)].reads, [&](int root) {
+    if (!is_ready_[as_index(g)]) return pop();  // was in both
+    is_ready_[as_index(g)] = 0;
+    for_each_root(uses_[as_index(g)].reads, [&](int root) {
       auto& groups = readers_[root];
       std::erase(groups, g);
       if (groups.size() != 1) return;
-      const auto last = static_cast<std::size_t>(groups[0]);   // frees the value now
+      const auto last = as_index(groups[0]);  // frees the value now
       const bool was_freeing = growth_[last] < 0;
       growth_[last] -= bytes_(root);
       if (is_ready_[last] && !was_freeing && growth_[last] < 0) push(last);
@@ -248,14 +257,14 @@ class StepQueue {
   const Fusion& fusion_;
   const std::function<int(int)>& root_of_;
   const std::function<std::int64_t(int)>& bytes_;
-  std::vector<std::int64_t> growth_;                                    // per group
+  std::vector<std::int64_t> growth_;  // per group
   std::vector<std::uint8_t> is_ready_;
-  std::unordered_map<int, std::vector<std::int32_t>> readers_;          // of a root in the arena, still to run
+  std::unordered_map<int, std::vector<std::int32_t>> readers_;  // of a root in the arena, still to run
   Queue ready_, freeing_;
 };
 
-/// Groups run as soon as what they need is there, in the order of their last members; but those that free more than they
-/// take (gradients of weights, the last readers of what was kept for them) go first.
+/// Groups run as soon as what they need is there, in the order of their last members; but those that free more than
+/// they take (gradients of weights, the last readers of what was kept for them) go first.
 SINTER_DECL void MemoryPlanner::sort_steps() {
   const std::size_t count = uses_.size();
   std::vector<std::int32_t> missing(count);
@@ -263,23 +272,25 @@ SINTER_DECL void MemoryPlanner::sort_steps() {
   for (std::size_t g = 0; g < count; ++g) {
     auto& before = before_[g];
     std::sort(before.begin(), before.end());
-    before.resize(static_cast<std::size_t>(std::unique(before.begin(), before.end()) - before.begin()));
+    before.resize(as_index(std::unique(before.begin(), before.end()) - before.begin()));
     missing[g] = static_cast<std::int32_t>(before.size());
-    for (std::int32_t earlier : before) after[static_cast<std::size_t>(earlier)].push_back(static_cast<std::int32_t>(g));
+    for (std::int32_t earlier : before) after[as_index(earlier)].push_back(static_cast<std::int32_t>(g));
   }
-  std::vector<std::uint8_t> is_outside(static_cast<std::size_t>(items_.size()));   // memory that the arena does not have
+  std::vector<std::uint8_t> is_outside(as_index(items_.size()));  // memory that the arena does not have
   for (int item = 0; item < items_.size(); ++item)
-    is_outside[static_cast<std::size_t>(item)] = items_[item].form == Form::input || items_[item].form == Form::constant;
-  for (const OutputSource& output : items_.outputs()) is_outside[static_cast<std::size_t>(root_of(output.item))] = 1;
+    is_outside[as_index(item)] = items_[item].form == Form::input || items_[item].form == Form::constant;
+  for (const OutputSource& output : items_.outputs()) is_outside[as_index(root_of(output.item))] = 1;
   const std::function<int(int)> root = [&](int item) { return root_of(item); };
-  const std::function<std::int64_t(int)> bytes = [&](int item) { return is_outside[static_cast<std::size_t>(item)] ? 0 : items_.estimate_bytes(item); };
+  const std::function<std::int64_t(int)> bytes = [&](int item) {
+    return is_outside[as_index(item)] ? 0 : items_.estimate_bytes(item);
+  };
   StepQueue queue(uses_, fusion_, root, bytes);
   for (std::size_t g = 0; g < count; ++g)
     if (missing[g] == 0) queue.push(g);
   for (std::int32_t g; (g = queue.pop()) >= 0;) {
     plan_.order.push_back(g);
-    for (std::int32_t later : after[static_cast<std::size_t>(g)])
-      if (--missing[static_cast<std::size_t>(later)] == 0) queue.push(static_cast<std::size_t>(later));
+    for (std::int32_t later : after[as_index(g)])
+      if (--missing[as_index(later)] == 0) queue.push(as_index(later));
   }
   ensure(plan_.order.size() == count, "memory plan: groups depend on each other in a circle");
 }
@@ -297,10 +308,11 @@ SINTER_DECL void MemoryPlanner::check_donors() {
 }
 
 SINTER_DECL void MemoryPlanner::assign_fixed() {
-  plan_.buffer_of.resize(static_cast<std::size_t>(items_.size()));
+  plan_.buffer_of.resize(as_index(items_.size()));
   for (int item = 0; item < items_.size(); ++item) {
-    BufferRef& buffer = plan_.buffer_of[static_cast<std::size_t>(item)];
-    if (items_[item].form == Form::input) buffer = {BufferKind::input, static_cast<std::int32_t>(items_.node(item)->attrs.integer)};
+    BufferRef& buffer = plan_.buffer_of[as_index(item)];
+    if (items_[item].form == Form::input)
+      buffer = {BufferKind::input, static_cast<std::int32_t>(items_.node(item)->attrs.integer)};
     if (items_[item].form == Form::constant) {
       buffer = {BufferKind::constant, static_cast<std::int32_t>(plan_.constants.size())};
       plan_.constants.push_back(item);
@@ -308,27 +320,29 @@ SINTER_DECL void MemoryPlanner::assign_fixed() {
   }
   for (std::size_t j = 0; j < items_.outputs().size(); ++j) {
     const OutputSource& output = items_.outputs()[j];
-    if (!output.is_alias && output.same_as < 0) plan_.buffer_of[static_cast<std::size_t>(root_of(output.item))] = {BufferKind::output, static_cast<std::int32_t>(j)};
+    if (!output.is_alias && output.same_as < 0)
+      plan_.buffer_of[as_index(root_of(output.item))] = {BufferKind::output, static_cast<std::int32_t>(j)};
   }
 }
 
 /// The slot of an operand that `step` reads last and whose memory the value `root`, which it writes, may take over.
 SINTER_DECL int MemoryPlanner::reusable_slot(int root, int step) {
-  const int g = plan_.order[static_cast<std::size_t>(step)];
-  if (fusion_.groups[static_cast<std::size_t>(g)].is_host) return -1;
-  const LoweredKernel& lowered = kernels_[static_cast<std::size_t>(g)];
+  const int g = plan_.order[as_index(step)];
+  if (fusion_.groups[as_index(g)].is_host) return -1;
+  const LoweredKernel& lowered = kernels_[as_index(g)];
   for (const Store& store : lowered.kernel.stores) {
     if (lowered.operands[lowered.kernel.accesses[store.access].operand].item != root) continue;
     for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
       const int item = lowered.operands[o].item;
       if (item < 0 || lowered.kernel.operands[o].written) continue;
       const int other = root_of(item);
-      const BufferRef buffer = plan_.buffer_of[static_cast<std::size_t>(other)];
-      if (buffer.kind != BufferKind::arena || last_[static_cast<std::size_t>(other)] != step) continue;
-      ArenaSlot& slot = plan_.slots[static_cast<std::size_t>(buffer.index)];
+      const BufferRef buffer = plan_.buffer_of[as_index(other)];
+      if (buffer.kind != BufferKind::arena || last_[as_index(other)] != step) continue;
+      ArenaSlot& slot = plan_.slots[as_index(buffer.index)];
       if (slot.last > step || !identical(slot.bytes, bytes_of(root)) || !may_overwrite(lowered, store, o)) continue;
-      int same_memory = 0;   // operands of this kernel in that slot
-      for (const OperandRef& ref : lowered.operands) same_memory += ref.item >= 0 && plan_.buffer_of[static_cast<std::size_t>(root_of(ref.item))] == buffer;
+      int same_memory = 0;  // operands of this kernel in that slot
+      for (const OperandRef& ref : lowered.operands)
+        same_memory += ref.item >= 0 && plan_.buffer_of[as_index(root_of(ref.item))] == buffer;
       if (same_memory == 1) return buffer.index;
     }
   }
@@ -336,11 +350,11 @@ SINTER_DECL int MemoryPlanner::reusable_slot(int root, int step) {
 }
 
 SINTER_DECL void MemoryPlanner::assign_slots() {
-  first_.assign(static_cast<std::size_t>(items_.size()), -1);
+  first_.assign(as_index(items_.size()), -1);
   last_ = first_;
   for (std::size_t step = 0; step < plan_.order.size(); ++step) {
     const auto touch = [&](int item) {
-      const auto root = static_cast<std::size_t>(root_of(item));
+      const auto root = as_index(root_of(item));
       if (first_[root] < 0) first_[root] = static_cast<std::int32_t>(step);
       last_[root] = static_cast<std::int32_t>(step);
     };
@@ -350,30 +364,32 @@ SINTER_DECL void MemoryPlanner::assign_slots() {
   for (std::size_t step = 0; step < plan_.order.size(); ++step) {
     const auto assign = [&](int item) {
       const int root = root_of(item);
-      BufferRef& buffer = plan_.buffer_of[static_cast<std::size_t>(root)];
-      if (buffer.kind != BufferKind::none || first_[static_cast<std::size_t>(root)] != static_cast<std::int32_t>(step)) return;
+      BufferRef& buffer = plan_.buffer_of[as_index(root)];
+      if (buffer.kind != BufferKind::none || first_[as_index(root)] != static_cast<std::int32_t>(step)) return;
       int slot = reusable_slot(root, static_cast<int>(step));
       if (slot < 0) {
         slot = static_cast<int>(plan_.slots.size());
-        plan_.slots.push_back({bytes_of(root), static_cast<std::int32_t>(step), last_[static_cast<std::size_t>(root)]});
+        plan_.slots.push_back({bytes_of(root), static_cast<std::int32_t>(step), last_[as_index(root)]});
       }
-      plan_.slots[static_cast<std::size_t>(slot)].last = std::max(plan_.slots[static_cast<std::size_t>(slot)].last, last_[static_cast<std::size_t>(root)]);
+      plan_.slots[as_index(slot)].last = std::max(plan_.slots[as_index(slot)].last, last_[as_index(root)]);
       buffer = {BufferKind::arena, slot};
     };
-    for (std::int32_t item : use(plan_.order[step]).reads) assign(item);   // memory that nobody wrote
+    for (std::int32_t item : use(plan_.order[step]).reads) assign(item);  // memory that nobody wrote
     for (std::int32_t item : use(plan_.order[step]).writes) assign(item);
   }
   for (int item = 0; item < items_.size(); ++item)
-    if (items_[item].base >= 0) plan_.buffer_of[static_cast<std::size_t>(item)] = plan_.buffer_of[static_cast<std::size_t>(root_of(item))];
+    if (items_[item].base >= 0) plan_.buffer_of[as_index(item)] = plan_.buffer_of[as_index(root_of(item))];
 }
 
 }  // namespace kernel_detail
 
-SINTER_DECL MemoryPlan plan_memory(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels, std::span<const std::uint8_t> may_donate) {
+SINTER_DECL MemoryPlan plan_memory(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels,
+                                   std::span<const std::uint8_t> may_donate) {
   return kernel_detail::MemoryPlanner(items, fusion, kernels, may_donate).run();
 }
 
-SINTER_DECL std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span<const std::int64_t> bytes, std::vector<std::int64_t>& offsets) {
+SINTER_DECL std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span<const std::int64_t> bytes,
+                                     std::vector<std::int64_t>& offsets) {
   offsets.assign(slots.size(), 0);
   std::int64_t total = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> taken;
@@ -382,7 +398,8 @@ SINTER_DECL std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span
     taken.clear();
     for (std::size_t j = 0; j < i; ++j)
       if (slots[j].last >= slots[i].first && slots[i].last >= slots[j].first && bytes[j] > 0)
-        taken.emplace_back(offsets[j], offsets[j] + (bytes[j] + arena_alignment - 1) / arena_alignment * arena_alignment);
+        taken.emplace_back(offsets[j],
+                           offsets[j] + (bytes[j] + arena_alignment - 1) / arena_alignment * arena_alignment);
     std::sort(taken.begin(), taken.end());
     std::int64_t at = 0;
     for (const auto& [begin, end] : taken) {

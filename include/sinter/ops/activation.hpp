@@ -9,8 +9,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// 1 / (1 + e^-x), on the left as e^x / (1 + e^x): nothing overflows, and small results keep their digits. The derivative is
-/// made of the result, so that the operand need not be kept: right to an absolute error, as in PyTorch.
+/// 1 / (1 + e^-x), on the left as e^x / (1 + e^x): nothing overflows, and small results keep their digits. The
+/// derivative is made of the result, so that the operand need not be kept: right to an absolute error, as in PyTorch.
 struct Sigmoid {
   static constexpr OpInfo info{.name = "sigmoid", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
@@ -20,8 +20,8 @@ struct Sigmoid {
   static ValList vjp(const VjpArgs& a) { return {a.dout * a.out * (1 - a.out)}; }
 };
 
-/// max(x, 0), +0 for -0; NaN stays NaN, the derivative at 0 is 0, at NaN 1. It asks the result, so that the operand need not
-/// be kept.
+/// max(x, 0), +0 for -0; NaN stays NaN, the derivative at 0 is 0, at NaN 1. It asks the result, so that the operand
+/// need not be kept.
 struct Relu {
   static constexpr OpInfo info{.name = "relu", .arity = 1};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.max(x, s.imm(0, x)); }
@@ -54,10 +54,11 @@ struct Gelu {
   static ValList vjp(const VjpArgs& a) { return {a.dout * apply(op_info<GeluSlope>, {a.in[0]})}; }
 };
 
-/// The parts of sigmoid for silu and its derivative. `root`^2 is e^-|x|; as two factors it does not underflow before a product
-/// with it does. `x` is bounded where the functions have reached their limits, so that infinity times 0 does not occur.
+/// The parts of sigmoid for silu and its derivative. `root`^2 is e^-|x|; as two factors it does not underflow before a
+/// product with it does. `x` is bounded where the functions have reached their limits, so that infinity times 0 does
+/// not occur.
 struct LogisticParts {
-  ScalarValue x, root, is_negative, denominator;   // 1 + root^2
+  ScalarValue x, root, is_negative, denominator;  // 1 + root^2
 };
 inline LogisticParts logistic_parts(ScalarBuilder& s, ScalarValue x) {
   const ScalarValue bounded = s.max(x, s.imm(-1e4, x));

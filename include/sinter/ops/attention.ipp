@@ -36,14 +36,19 @@ SINTER_DECL Type ScaledDotProductAttention::infer(const InferArgs& args) {
     const Shape scores = ops_detail::score_shape(q, k);
     if (args.in[3].dtype != DType::bool_) ops_detail::require_same_dtype(args, 0, 3);
     if (!(broadcast(scores, args.in[3].shape, args.op, args.where) == scores))
-      throw ShapeError(args.op, "the mask is " + args.in[3].shape.text() + ", it must broadcast to " + scores.text(), args.where);
+      throw ShapeError(args.op, "the mask is " + args.in[3].shape.text() + ", it must broadcast to " + scores.text(),
+                       args.where);
   }
   if (args.attrs.integer < 0 || args.attrs.integer > 2)
-    throw UserError(args.op, "the alignment is none of equal lengths (0), from the start (1), to the end (2)", args.where);
+    throw UserError(args.op, "the alignment is none of equal lengths (0), from the start (1), to the end (2)",
+                    args.where);
   if (args.attrs.keepdim && args.attrs.integer == 0 && !(q[-2] == k[-2]))
-    throw ShapeError(args.op, "causal attention of " + q[-2].text() + " queries to " + k[-2].text() + " keys: q is " + q.text() + ", k is " + k.text(),
+    throw ShapeError(args.op,
+                     "causal attention of " + q[-2].text() + " queries to " + k[-2].text() + " keys: q is " + q.text() +
+                         ", k is " + k.text(),
                      args.where,
-                     "Causal::to_end lets the last query see all keys, as with a cache of keys; Causal::from_start lets query i see keys up to i");
+                     "Causal::to_end lets the last query see all keys, as with a cache of keys; Causal::from_start "
+                     "lets query i see keys up to i");
   Shape out = q;
   out.set(rank - 1, v[-1]);
   return ops_detail::with_shape(args, out);
@@ -60,7 +65,8 @@ SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) 
   Val scores = matmul(q, transpose(k)) * scale;
   const Shape shape = scores.shape();
   constexpr double unseen = -std::numeric_limits<double>::infinity();
-  const bool is_to_end = args.attrs.integer == 2, may_see_nothing = args.in.size() == 4 || (args.attrs.keepdim && is_to_end);
+  const bool is_to_end = args.attrs.integer == 2,
+             may_see_nothing = args.in.size() == 4 || (args.attrs.keepdim && is_to_end);
   if (args.attrs.keepdim) {
     const Shape plane{shape[-2], shape[-1]};
     Val last_seen = iota(q, plane, 0, DType::i64);
@@ -78,7 +84,8 @@ SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) 
 SINTER_DECL Batched ScaledDotProductAttention::batch(const BatchArgs& a) {
   ValList operands;
   for (std::size_t i = 0; i < 3; ++i) operands.push_back(ops_detail::with_batch(a, i));
-  if (a.in.size() == 4) operands.push_back(a.is_batched(3) ? ops_detail::with_rank(a.in[3], operands[0].rank()) : a.in[3]);
+  if (a.in.size() == 4)
+    operands.push_back(a.is_batched(3) ? ops_detail::with_rank(a.in[3], operands[0].rank()) : a.in[3]);
   return apply(a.op, operands, a.attrs);
 }
 

@@ -1,5 +1,5 @@
-// What batching rules share: shapes, axes and steps that step over the batch, which is the first axis of a batched value.
-// Knows no particular op but those without operands, which are made larger instead of stretched.
+// What batching rules share: shapes, axes and steps that step over the batch, which is the first axis of a batched
+// value. Knows no particular op but those without operands, which are made larger instead of stretched.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,6 +1,7 @@
 // Rules that hold for whole kinds of ops, and the alignment that they share.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/leaf.hpp>
 
@@ -32,15 +33,17 @@ SINTER_DECL Val move_axis(Val x, int from, int to) {
   IntVector order;
   for (int i = 0; i < x.rank(); ++i)
     if (i != from) order.push_back(i);
-  order.insert(static_cast<std::size_t>(to), from);
+  order.insert(as_index(to), from);
   return permute(x, order);
 }
 
 SINTER_DECL Batched batch_elementwise(const BatchArgs& args) {
-  int rank = 0;   // of the widest operand, for one example
-  for (std::size_t i = 0; i < args.in.size(); ++i) rank = std::max(rank, args.in[i].rank() - (args.is_batched(i) ? 1 : 0));
+  int rank = 0;  // of the widest operand, for one example
+  for (std::size_t i = 0; i < args.in.size(); ++i)
+    rank = std::max(rank, args.in[i].rank() - (args.is_batched(i) ? 1 : 0));
   ValList operands;
-  for (std::size_t i = 0; i < args.in.size(); ++i) operands.push_back(args.is_batched(i) ? with_rank(args.in[i], rank + 1) : args.in[i]);
+  for (std::size_t i = 0; i < args.in.size(); ++i)
+    operands.push_back(args.is_batched(i) ? with_rank(args.in[i], rank + 1) : args.in[i]);
   return apply(args.op, operands, args.attrs);
 }
 

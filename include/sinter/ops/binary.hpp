@@ -44,7 +44,7 @@ struct FloorDivide {
   static constexpr OpInfo info{.name = "floor_divide", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
     if (is_floating(a.dtype)) return s.floor(s.div(a, b));
-    return s.div(s.sub(a, s.rem(a, b)), b);   // the remainder has the divisor's sign, so this division is exact
+    return s.div(s.sub(a, s.rem(a, b)), b);  // the remainder has the divisor's sign, so this division is exact
   }
 };
 
@@ -52,8 +52,8 @@ struct FloorDivide {
 struct Rem {
   static constexpr OpInfo info{.name = "rem", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.rem(a, b); }
-  /// By b it is the quotient rounded down, which a / b does not tell where a or b is infinite: NaN there, or 0, or -1 for an a
-  /// of the other sign than b.
+  /// By b it is the quotient rounded down, which a / b does not tell where a or b is infinite: NaN there, or 0, or -1
+  /// for an a of the other sign than b.
   static ValList vjp(const VjpArgs& a) {
     if (!a.needs(1)) return {a.dout, Val{}};
     constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -64,7 +64,8 @@ struct Rem {
   }
 };
 
-/// a to the power b. At b = 0 the derivative by a is 0, and at a = 0, b >= 0 that by b is 0, where the formulas give 0 * inf.
+/// a to the power b. At b = 0 the derivative by a is 0, and at a = 0, b >= 0 that by b is 0, where the formulas give 0
+/// * inf.
 struct Pow {
   static constexpr OpInfo info{.name = "pow", .arity = 2, .is_cheap = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.pow(a, b); }
@@ -77,7 +78,8 @@ struct Pow {
   }
 };
 
-/// The larger; NaN wins, and +0 is larger than -0. Equal operands share the gradient; where one is NaN, both get all of it.
+/// The larger; NaN wins, and +0 is larger than -0. Equal operands share the gradient; where one is NaN, both get all of
+/// it.
 struct Maximum {
   static constexpr OpInfo info{.name = "maximum", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.max(a, b); }
@@ -87,7 +89,8 @@ struct Maximum {
   }
 };
 
-/// The smaller; NaN wins, and -0 is smaller than +0. Equal operands share the gradient; where one is NaN, both get all of it.
+/// The smaller; NaN wins, and -0 is smaller than +0. Equal operands share the gradient; where one is NaN, both get all
+/// of it.
 struct Minimum {
   static constexpr OpInfo info{.name = "minimum", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.min(a, b); }
@@ -100,14 +103,18 @@ struct Minimum {
 /// clamp(x, low, high) = min(max(x, low), high). An x at a bound shares the gradient with it.
 struct Clamp {
   static constexpr OpInfo info{.name = "clamp", .arity = 3};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue low, ScalarValue high) { return s.min(s.max(x, low), high); }
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue low, ScalarValue high) {
+    return s.min(s.max(x, low), high);
+  }
   static ValList vjp(const VjpArgs& a) {
     const Val x = a.in[0], low = a.in[1], high = a.in[2];
     const Val share = where(lt(low, high), a.dout * 0.5, a.dout), is_ordered = le(low, high);
     const Val at_low = logical_and(eq(x, low), lt(low, high)), at_high = logical_and(eq(x, high), lt(low, high));
     Val by_low, by_high;
     if (a.needs(1)) by_low = where(at_low, share, where(logical_and(lt(x, low), is_ordered), a.dout, 0));
-    if (a.needs(2)) by_high = where(at_high, share, where(logical_or(gt(low, high), logical_and(gt(x, high), is_ordered)), a.dout, 0));
+    if (a.needs(2))
+      by_high =
+          where(at_high, share, where(logical_or(gt(low, high), logical_and(gt(x, high), is_ordered)), a.dout, 0));
     const Val by_x = where(logical_or(at_low, at_high), share, where(logical_or(lt(x, low), gt(x, high)), 0, a.dout));
     return {by_x, by_low, by_high};
   }
@@ -116,7 +123,9 @@ struct Clamp {
 /// As Clamp, between numbers: the gradient is that of x between them, and 0 at a bound and at NaN.
 struct ClampToNumbers {
   static constexpr OpInfo info{.name = "clamp_to_numbers", .arity = 3};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue low, ScalarValue high) { return Clamp::lower(s, x, low, high); }
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue low, ScalarValue high) {
+    return Clamp::lower(s, x, low, high);
+  }
   static ValList vjp(const VjpArgs& a) {
     const Val x = a.in[0], low = a.in[1], high = a.in[2];
     Val by_low, by_high;

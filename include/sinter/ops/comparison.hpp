@@ -34,13 +34,17 @@ struct Ge {
 /// where(condition, a, b): a where the condition holds, else b.
 struct Where {
   static constexpr OpInfo info{.name = "where", .arity = 3, .dtypes = DTypeRule::select};
-  static ScalarValue lower(ScalarBuilder& s, ScalarValue condition, ScalarValue a, ScalarValue b) { return s.select(condition, a, b); }
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue condition, ScalarValue a, ScalarValue b) {
+    return s.select(condition, a, b);
+  }
   static ValList vjp(const VjpArgs& a) {
-    return {Val{}, a.needs(1) ? ::sinter::where(a.in[0], a.dout, 0) : Val{}, a.needs(2) ? ::sinter::where(a.in[0], 0, a.dout) : Val{}};
+    return {Val{}, a.needs(1) ? ::sinter::where(a.in[0], a.dout, 0) : Val{},
+            a.needs(2) ? ::sinter::where(a.in[0], 0, a.dout) : Val{}};
   }
 };
 
-/// x itself, stretched to the condition's shape; the gradient is passed on where that holds, and dropped elsewhere, whatever it is.
+/// x itself, stretched to the condition's shape; the gradient is passed on where that holds, and dropped elsewhere,
+/// whatever it is.
 struct SelectGradient {
   static constexpr OpInfo info{.name = "select_gradient", .arity = 2, .dtypes = DTypeRule::select};
   static ScalarValue lower(ScalarBuilder&, ScalarValue, ScalarValue x) { return x; }

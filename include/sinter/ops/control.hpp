@@ -1,6 +1,7 @@
-// Control flow that stays in the graph: switch (and cond, a switch over a bool), while_loop and scan. A node carries its
-// branches or its step as sub-graphs; the host runs them as plans of their own, inside one step of the plan. Each op has a
-// twin for bodies with effects, whose last operand and last result are tokens. Must not know how bodies were traced.
+// Control flow that stays in the graph: switch (and cond, a switch over a bool), while_loop and scan. A node carries
+// its branches or its step as sub-graphs; the host runs them as plans of their own, inside one step of the plan. Each
+// op has a twin for bodies with effects, whose last operand and last result are tokens. Must not know how bodies were
+// traced.
 #pragma once
 
 #include <sinter/ops/infer.hpp>
@@ -34,13 +35,15 @@ void batch_scan(const BatchArgs& args, BatchedList& results);
 
 namespace ops {
 
-/// switch(index, args...): runs attrs.bodies[index] on args. An index outside the branches is clamped; a bool picks body 0
-/// (false) or 1. All bodies take the same operands and give the same types.
+/// switch(index, args...): runs attrs.bodies[index] on args. An index outside the branches is clamped; a bool picks
+/// body 0 (false) or 1. All bodies take the same operands and give the same types.
 template <ops_detail::Tokens tokens>
 struct BasicSwitch {
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
-  static constexpr OpInfo info{.name = has_effects ? "switch_with_effects" : "switch", .arity = -1,
-                               .kind = has_effects ? OpKind::effect : OpKind::structured, .is_cheap = false};
+  static constexpr OpInfo info{.name = has_effects ? "switch_with_effects" : "switch",
+                               .arity = -1,
+                               .kind = has_effects ? OpKind::effect : OpKind::structured,
+                               .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_switch(args, out, tokens); }
   static void run_on_host(HostCall& call) { ops_detail::run_switch(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_switch(a, tokens); }
@@ -50,13 +53,16 @@ struct BasicSwitch {
 using Switch = BasicSwitch<ops_detail::Tokens::none>;
 using SwitchWithEffects = BasicSwitch<ops_detail::Tokens::one>;
 
-/// while_loop(carries..., captures...): attrs.integer carries; body 0 gives the condition for the first turn, body 1 the new
-/// carries and the condition for the next turn. Results: the carries at the end. Its derivative is one of forward mode alone.
+/// while_loop(carries..., captures...): attrs.integer carries; body 0 gives the condition for the first turn, body 1
+/// the new carries and the condition for the next turn. Results: the carries at the end. Its derivative is one of
+/// forward mode alone.
 template <ops_detail::Tokens tokens>
 struct BasicWhileLoop {
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
-  static constexpr OpInfo info{.name = has_effects ? "while_loop_with_effects" : "while_loop", .arity = -1,
-                               .kind = has_effects ? OpKind::effect : OpKind::structured, .is_cheap = false};
+  static constexpr OpInfo info{.name = has_effects ? "while_loop_with_effects" : "while_loop",
+                               .arity = -1,
+                               .kind = has_effects ? OpKind::effect : OpKind::structured,
+                               .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_while(args, out, tokens); }
   static void run_on_host(HostCall& call) { ops_detail::run_while(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_while(a, tokens); }
@@ -66,27 +72,30 @@ struct BasicWhileLoop {
 using WhileLoop = BasicWhileLoop<ops_detail::Tokens::none>;
 using WhileLoopWithEffects = BasicWhileLoop<ops_detail::Tokens::one>;
 
-/// The gradient of a while_loop, which nobody can compute: how many turns there are is known only when it runs. It stands for
-/// the linear map from the gradients of the floating carries (operands behind those of the loop) to those of the operands
-/// that attrs.steps lists; forward mode differentiates it by the former, which gives a loop with tangents. A derivative in
-/// which it remains is refused.
+/// The gradient of a while_loop, which nobody can compute: how many turns there are is known only when it runs. It
+/// stands for the linear map from the gradients of the floating carries (operands behind those of the loop) to those of
+/// the operands that attrs.steps lists; forward mode differentiates it by the former, which gives a loop with tangents.
+/// A derivative in which it remains is refused.
 struct WhileGradient {
-  static constexpr OpInfo info{.name = "while_loop_gradient", .arity = -1, .kind = OpKind::composite, .is_cheap = false};
+  static constexpr OpInfo info{
+      .name = "while_loop_gradient", .arity = -1, .kind = OpKind::composite, .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out);
   static Val decompose(const DecomposeArgs& args) { refuse(args.where), __builtin_unreachable(); }
   static ValList vjp(const VjpArgs& a);
   [[noreturn]] static void refuse(Location where);
 };
 
-/// scan(carries..., xs..., captures...): attrs.shape[0] turns of body 0, which takes the carries, one slice of each of the
-/// xs and the captures, and gives the new carries and one slice of each of the ys. attrs.steps = {number of carries, number
-/// of xs, 1 to go from the last slice to the first}. Results: the carries at the end, the stacked ys, and for each number
-/// in attrs.axes that carry as it was before each turn, stacked (what the derivative needs).
+/// scan(carries..., xs..., captures...): attrs.shape[0] turns of body 0, which takes the carries, one slice of each of
+/// the xs and the captures, and gives the new carries and one slice of each of the ys. attrs.steps = {number of
+/// carries, number of xs, 1 to go from the last slice to the first}. Results: the carries at the end, the stacked ys,
+/// and for each number in attrs.axes that carry as it was before each turn, stacked (what the derivative needs).
 template <ops_detail::Tokens tokens>
 struct BasicScan {
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
-  static constexpr OpInfo info{.name = has_effects ? "scan_with_effects" : "scan", .arity = -1,
-                               .kind = has_effects ? OpKind::effect : OpKind::structured, .is_cheap = false};
+  static constexpr OpInfo info{.name = has_effects ? "scan_with_effects" : "scan",
+                               .arity = -1,
+                               .kind = has_effects ? OpKind::effect : OpKind::structured,
+                               .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_scan(args, out, tokens); }
   static void run_on_host(HostCall& call) { ops_detail::run_scan(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_scan(a, tokens); }

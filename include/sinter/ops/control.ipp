@@ -3,6 +3,7 @@
 
 #include <sinter/ops/control.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/control_batch.ipp>
 #include <sinter/ops/control_bodies.ipp>
 #include <sinter/ops/control_gradient.ipp>
@@ -17,8 +18,11 @@ namespace ops_detail {
 inline void require_parameter(const InferArgs& args, const Type& given, const Type& parameter) {
   bool fits = given.dtype == parameter.dtype && given.shape.rank() == parameter.shape.rank();
   for (int i = 0; fits && i < given.shape.rank(); ++i)
-    fits = !given.shape[i].is_static() || !parameter.shape[i].is_static() || given.shape[i].value() == parameter.shape[i].value();
-  if (!fits) throw InternalError(std::string(args.op) + ": a body takes " + parameter.text() + " but gets " + given.text(), args.where);
+    fits = !given.shape[i].is_static() || !parameter.shape[i].is_static() ||
+           given.shape[i].value() == parameter.shape[i].value();
+  if (!fits)
+    throw InternalError(std::string(args.op) + ": a body takes " + parameter.text() + " but gets " + given.text(),
+                        args.where);
 }
 
 inline const Type& body_input(const Graph& body, std::size_t i) { return body.type(body.inputs()[i]); }
@@ -36,14 +40,15 @@ inline void copy_value(HostCall& call, void* to, const HostView& from) {
 
 SINTER_DECL void infer_switch(const InferArgs& args, TypeList& out, Tokens tokens) {
   const auto& bodies = args.attrs.bodies;
-  ensure(!bodies.empty() && args.in.size() > static_cast<std::size_t>(tokens), "switch: branches and an index are required");
+  ensure(!bodies.empty() && args.in.size() > as_index(tokens), "switch: branches and an index are required");
   ensure(!is_zero(args.in[0].shape.numel(args.where)), "switch: the index is a number");
-  const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
+  const std::size_t operands = args.in.size() - as_index(tokens);
   for (const auto& body : bodies) {
     ensure(body->inputs().size() + 1 == operands && body->outputs().size() == bodies[0]->outputs().size(),
            "switch: branches take the operands and give the same number of results");
     for (std::size_t i = 1; i < operands; ++i) require_parameter(args, args.in[i], body_input(*body, i - 1));
-    for (std::size_t r = 0; r < body->outputs().size(); ++r) require_parameter(args, body_output(*body, r), body_output(*bodies[0], r));
+    for (std::size_t r = 0; r < body->outputs().size(); ++r)
+      require_parameter(args, body_output(*body, r), body_output(*bodies[0], r));
   }
   for (std::size_t r = 0; r < bodies[0]->outputs().size(); ++r) out.push_back(body_output(*bodies[0], r));
   add_token_type(out, tokens);
@@ -54,12 +59,15 @@ SINTER_DECL void run_switch(HostCall& call, Tokens tokens) {
   std::int64_t chosen = 0;
   const void* number = call.on_host(index.data, index.bytes());
   if (index.dtype == DType::bool_) chosen = *static_cast<const bool*>(number);
-  else visit_dtype(index.dtype, [&](auto element) { chosen = static_cast<std::int64_t>(*static_cast<const decltype(element)*>(number)); });
+  else
+    visit_dtype(index.dtype, [&](auto element) {
+      chosen = static_cast<std::int64_t>(*static_cast<const decltype(element)*>(number));
+    });
   chosen = std::clamp<std::int64_t>(chosen, 0, static_cast<std::int64_t>(call.attrs.bodies.size()) - 1);
   SmallVector<void*, 32> inputs, outputs;
-  for (const HostView& view : call.in.subspan(1, call.in.size() - 1 - static_cast<std::size_t>(tokens))) inputs.push_back(view.data);
-  for (const HostView& view : call.out.first(call.out.size() - static_cast<std::size_t>(tokens))) outputs.push_back(view.data);
-  call.run_body(static_cast<std::size_t>(chosen), inputs, outputs);
+  for (const HostView& view : call.in.subspan(1, call.in.size() - 1 - as_index(tokens))) inputs.push_back(view.data);
+  for (const HostView& view : call.out.first(call.out.size() - as_index(tokens))) outputs.push_back(view.data);
+  call.run_body(as_index(chosen), inputs, outputs);
 }
 
 SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
@@ -78,13 +86,14 @@ SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
 // ---- while_loop
 
 SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens) {
-  const auto carries = static_cast<std::size_t>(args.attrs.integer);
-  ensure(args.attrs.bodies.size() == 2 && args.in.size() >= static_cast<std::size_t>(tokens), "while_loop: a condition and a body are required");
-  const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
+  const auto carries = as_index(args.attrs.integer);
+  ensure(args.attrs.bodies.size() == 2 && args.in.size() >= as_index(tokens),
+         "while_loop: a condition and a body are required");
+  const std::size_t operands = args.in.size() - as_index(tokens);
   ensure(args.attrs.integer >= 0 && operands >= carries, "while_loop: the carries are among the operands");
   const Graph &condition = *args.attrs.bodies[0], &body = *args.attrs.bodies[1];
-  ensure(condition.outputs().size() == 1 && body.outputs().size() == carries + 1 && condition.inputs().size() == operands &&
-             body.inputs().size() == operands,
+  ensure(condition.outputs().size() == 1 && body.outputs().size() == carries + 1 &&
+             condition.inputs().size() == operands && body.inputs().size() == operands,
          "while_loop: bodies take the operands, and give the carries and the condition");
   for (const Type& told : {body_output(condition, 0), body_output(body, carries)})
     ensure(told.dtype == DType::bool_ && told.shape.rank() == 0, "while_loop: the condition is one bool");
@@ -99,21 +108,21 @@ SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens
 
 /// Carries alternate between two places: the results, and memory of the loop.
 SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
-  const auto carries = static_cast<std::size_t>(call.attrs.integer);
-  const std::size_t operands = call.in.size() - static_cast<std::size_t>(tokens);
+  const auto carries = as_index(call.attrs.integer);
+  const std::size_t operands = call.in.size() - as_index(tokens);
   auto** inputs = static_cast<void**>(call.scratch(0, (operands + carries + 1) * sizeof(void*)));
   void** outputs = inputs + operands;
   void* condition = call.place(1 + carries, sizeof(bool));
   const auto goes_on = [&] { return *static_cast<const bool*>(call.on_host(condition, sizeof(bool))); };
   for (std::size_t i = 0; i < operands; ++i) inputs[i] = call.in[i].data;
   call.run_body(0, {inputs, operands}, {&condition, 1});
-  bool in_results = false;   // where the carries are, once there was a turn
+  bool in_results = false;  // where the carries are, once there was a turn
   bool turns = goes_on();
   if (turns)
     for (std::size_t c = 0; c < carries; ++c) outputs[c] = call.out[c].data;
   outputs[carries] = condition;
   for (bool is_first = true; turns; turns = goes_on()) {
-    call.run_body(1, {inputs, operands}, {outputs, carries + 1});   // the last output is the condition
+    call.run_body(1, {inputs, operands}, {outputs, carries + 1});  // the last output is the condition
     for (std::size_t c = 0; c < carries; ++c) {
       std::swap(inputs[c], outputs[c]);
       if (is_first) outputs[c] = call.place(1 + c, call.out[c].bytes());
@@ -128,12 +137,14 @@ SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
 
 SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
   Node& node = args.node;
-  const auto carries = static_cast<std::size_t>(node.attrs.integer);
+  const auto carries = as_index(node.attrs.integer);
   std::vector<bool> keeps_input(node.attrs.bodies[0]->inputs().size(), false);
   std::fill_n(keeps_input.begin(), carries, true);
-  for (const auto& body : node.attrs.bodies) mark_used_inputs(*body, std::vector<bool>(body->outputs().size(), true), keeps_input);
+  for (const auto& body : node.attrs.bodies)
+    mark_used_inputs(*body, std::vector<bool>(body->outputs().size(), true), keeps_input);
   node.edit_attrs([&](Attrs& attrs) {
-    for (auto& body : attrs.bodies) body = cut_body(*body, std::vector<bool>(body->outputs().size(), true), keeps_input);
+    for (auto& body : attrs.bodies)
+      body = cut_body(*body, std::vector<bool>(body->outputs().size(), true), keeps_input);
   });
   keep_operands(node, 0, keeps_input);
   keep_results(args, std::vector<bool>(carries, true), tokens);
@@ -142,20 +153,27 @@ SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
 // ---- scan
 
 SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens) {
-  ensure(args.attrs.bodies.size() == 1 && args.attrs.steps.size() == 3 && args.attrs.shape.rank() == 1, "scan: one body and its counts are required");
-  ensure(args.in.size() >= static_cast<std::size_t>(tokens), "scan: a token is required");
+  ensure(args.attrs.bodies.size() == 1 && args.attrs.steps.size() == 3 && args.attrs.shape.rank() == 1,
+         "scan: one body and its counts are required");
+  ensure(args.in.size() >= as_index(tokens), "scan: a token is required");
   const Graph& body = *args.attrs.bodies[0];
-  const std::size_t operands = args.in.size() - static_cast<std::size_t>(tokens);
-  const auto is_count = [](std::int64_t count, std::size_t most) { return count >= 0 && static_cast<std::uint64_t>(count) <= most; };
-  ensure(is_count(args.attrs.steps[0], std::min(operands, body.outputs().size())), "scan: the carries are operands, and results of the body");
+  const std::size_t operands = args.in.size() - as_index(tokens);
+  const auto is_count = [](std::int64_t count, std::size_t most) {
+    return count >= 0 && static_cast<std::uint64_t>(count) <= most;
+  };
+  ensure(is_count(args.attrs.steps[0], std::min(operands, body.outputs().size())),
+         "scan: the carries are operands, and results of the body");
   const ScanLayout at(args.attrs, operands);
   const Dim length = args.attrs.shape[0];
-  ensure(is_count(args.attrs.steps[1], operands - at.carries) && body.inputs().size() == operands, "scan: the body takes carries, slices and captures");
+  ensure(is_count(args.attrs.steps[1], operands - at.carries) && body.inputs().size() == operands,
+         "scan: the body takes carries, slices and captures");
   ensure(!length.is_static() || length.value() >= 0, "scan: the number of turns is negative");
-  for (std::int64_t c : args.attrs.axes) ensure(c >= 0 && is_count(c + 1, at.carries), "scan: only carries are stacked");
+  for (std::int64_t c : args.attrs.axes)
+    ensure(c >= 0 && is_count(c + 1, at.carries), "scan: only carries are stacked");
   auto stacked = [&](Type type) {
     if (type.shape.rank() == max_rank)
-      throw ShapeError(args.op, "a value of rank " + std::to_string(max_rank) + " cannot be stacked", args.where, "reshape it to a lower rank inside the body");
+      throw ShapeError(args.op, "a value of rank " + std::to_string(max_rank) + " cannot be stacked", args.where,
+                       "reshape it to a lower rank inside the body");
     type.shape.insert(0, length);
     return type;
   };
@@ -168,16 +186,19 @@ SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens)
     out.push_back(args.in[c]);
   }
   for (std::size_t y = 0; y < at.ys; ++y) out.push_back(stacked(body_output(body, at.carries + y)));
-  for (std::int64_t c : args.attrs.axes) out.push_back(stacked(args.in[static_cast<std::size_t>(c)]));
+  for (std::int64_t c : args.attrs.axes) out.push_back(stacked(args.in[as_index(c)]));
   add_token_type(out, tokens);
 }
 
-/// The memory that a carry of a scan goes through: a stack of all its values if one is wanted, else the result and memory of
-/// the loop in turn, such that the last turn writes the result.
+/// The memory that a carry of a scan goes through: a stack of all its values if one is wanted, else the result and
+/// memory of the loop in turn, such that the last turn writes the result.
 class CarryPlaces {
  public:
   CarryPlaces(HostCall& call, std::size_t carry, std::int64_t length, void* stack)
-      : bytes_(static_cast<std::int64_t>(call.out[carry].bytes())), length_(length), result_(static_cast<char*>(call.out[carry].data)), stack_(static_cast<char*>(stack)) {
+      : bytes_(static_cast<std::int64_t>(call.out[carry].bytes())),
+        length_(length),
+        result_(static_cast<char*>(call.out[carry].data)),
+        stack_(static_cast<char*>(stack)) {
     if (stack_ == nullptr && length > 1) other_ = static_cast<char*>(call.place(1 + carry, call.out[carry].bytes()));
   }
   /// Where turn number `turn`, which is not the first, reads it; `slice` is the number of its slice.
@@ -196,14 +217,15 @@ class CarryPlaces {
 };
 
 SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
-  const ScanLayout at(call.attrs, call.in.size() - static_cast<std::size_t>(tokens));
+  const ScanLayout at(call.attrs, call.in.size() - as_index(tokens));
   const std::int64_t length = call.value_of(call.attrs.shape[0]);
   if (length <= 0) {
     for (std::size_t c = 0; c < at.carries; ++c) copy_value(call, call.out[c].data, call.in[c]);
     return;
   }
   const std::size_t outputs_count = at.carries + at.ys;
-  auto** inputs = static_cast<void**>(call.scratch(0, (at.operands + outputs_count) * sizeof(void*) + at.carries * sizeof(CarryPlaces)));
+  auto** inputs = static_cast<void**>(
+      call.scratch(0, (at.operands + outputs_count) * sizeof(void*) + at.carries * sizeof(CarryPlaces)));
   void** outputs = inputs + at.operands;
   auto* places = reinterpret_cast<CarryPlaces*>(outputs + outputs_count);
   const bool is_reversed = at.is_reversed;
@@ -214,10 +236,13 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
       if (call.attrs.axes[s] == static_cast<std::int64_t>(c)) stack = call.out[outputs_count + s].data;
     new (places + c) CarryPlaces(call, c, length, stack);
     inputs[c] = call.in[c].data;
-    if (stack != nullptr) copy_value(call, static_cast<char*>(stack) + first * static_cast<std::int64_t>(call.in[c].bytes()), call.in[c]);
+    if (stack != nullptr)
+      copy_value(call, static_cast<char*>(stack) + first * static_cast<std::int64_t>(call.in[c].bytes()), call.in[c]);
   }
   for (std::size_t i = at.carries + at.xs; i < at.operands; ++i) inputs[i] = call.in[i].data;
-  auto slice_of = [&](const HostView& view, std::int64_t i) { return static_cast<char*>(view.data) + i * (static_cast<std::int64_t>(view.bytes()) / length); };
+  auto slice_of = [&](const HostView& view, std::int64_t i) {
+    return static_cast<char*>(view.data) + i * (static_cast<std::int64_t>(view.bytes()) / length);
+  };
   for (std::int64_t turn = 0, i = first; turn < length; ++turn, i += direction) {
     for (std::size_t c = 0; c < at.carries; ++c) {
       if (turn > 0) inputs[c] = places[c].input(turn, i);
@@ -231,10 +256,11 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
 
 SINTER_DECL void prune_scan(const PruneArgs& args, Tokens tokens) {
   Node& node = args.node;
-  const ScanLayout at(node.attrs, node.inputs.size() - static_cast<std::size_t>(tokens));
+  const ScanLayout at(node.attrs, node.inputs.size() - as_index(tokens));
   std::vector<bool> keeps_result(args.used.begin(), args.used.end() - static_cast<std::ptrdiff_t>(tokens));
   std::fill_n(keeps_result.begin(), at.carries, true);
-  const std::vector<bool> keeps_output(keeps_result.begin(), keeps_result.begin() + static_cast<std::ptrdiff_t>(at.carries + at.ys));
+  const std::vector<bool> keeps_output(keeps_result.begin(),
+                                       keeps_result.begin() + static_cast<std::ptrdiff_t>(at.carries + at.ys));
   std::vector<bool> keeps_input(at.operands, false);
   std::fill_n(keeps_input.begin(), at.carries, true);
   mark_used_inputs(*node.attrs.bodies[0], keeps_output, keeps_input);

@@ -1,6 +1,7 @@
 // What the ops with sub-graphs share: where the operands of a scan lie, and cutting unused values out of a sub-graph.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/control.hpp>
 #include <sinter/ops/leaf.hpp>
 
@@ -14,8 +15,11 @@ namespace ops_detail {
 /// The operands of a scan are its carries, xs and captures; the results its carries, ys and saved carries.
 struct ScanLayout {
   ScanLayout(const Attrs& attrs, std::size_t operand_count)
-      : carries(static_cast<std::size_t>(attrs.steps[0])), xs(static_cast<std::size_t>(attrs.steps[1])), operands(operand_count),
-        ys(attrs.bodies[0]->outputs().size() - carries), is_reversed(attrs.steps[2] != 0) {}
+      : carries(as_index(attrs.steps[0])),
+        xs(as_index(attrs.steps[1])),
+        operands(operand_count),
+        ys(attrs.bodies[0]->outputs().size() - carries),
+        is_reversed(attrs.steps[2] != 0) {}
   std::size_t carries, xs, operands, ys;
   bool is_reversed;
 };
@@ -24,11 +28,11 @@ struct ScanLayout {
 inline std::vector<bool> live_nodes(const Graph& body, const std::vector<bool>& keeps_output) {
   std::vector<bool> live(body.nodes().size(), false);
   for (std::size_t j = 0; j < body.outputs().size(); ++j)
-    if (keeps_output[j]) live[static_cast<std::size_t>(body.outputs()[j].node)] = true;
+    if (keeps_output[j]) live[as_index(body.outputs()[j].node)] = true;
   for (std::size_t id = live.size(); id-- > 0;) {
     if (body.nodes()[id].op->kind == OpKind::effect) live[id] = true;
     if (!live[id]) continue;
-    for (Value v : body.nodes()[id].inputs) live[static_cast<std::size_t>(v.node)] = true;
+    for (Value v : body.nodes()[id].inputs) live[as_index(v.node)] = true;
   }
   return live;
 }
@@ -36,29 +40,30 @@ inline std::vector<bool> live_nodes(const Graph& body, const std::vector<bool>& 
 inline void mark_used_inputs(const Graph& body, const std::vector<bool>& keeps_output, std::vector<bool>& used) {
   const std::vector<bool> live = live_nodes(body, keeps_output);
   for (std::size_t i = 0; i < used.size(); ++i)
-    if (live[static_cast<std::size_t>(body.inputs()[i].node)]) used[i] = true;
+    if (live[as_index(body.inputs()[i].node)]) used[i] = true;
 }
 
 /// The body with these outputs and inputs only, and what they need.
-inline std::shared_ptr<const Graph> cut_body(const Graph& body, const std::vector<bool>& keeps_output, const std::vector<bool>& keeps_input) {
+inline std::shared_ptr<const Graph> cut_body(const Graph& body, const std::vector<bool>& keeps_output,
+                                             const std::vector<bool>& keeps_input) {
   const std::vector<bool> live = live_nodes(body, keeps_output);
   GraphBuilder builder(body);
   std::vector<std::int32_t> moved(body.nodes().size(), -1);
   for (std::size_t i = 0; i < keeps_input.size(); ++i) {
     if (!keeps_input[i]) continue;
     const Node& input = body.node(body.inputs()[i]);
-    moved[static_cast<std::size_t>(body.inputs()[i].node)] = builder.input(input.types[0], input.attrs.text, input.where).node;
+    moved[as_index(body.inputs()[i].node)] = builder.input(input.types[0], input.attrs.text, input.where).node;
   }
   for (std::size_t id = 0; id < body.nodes().size(); ++id) {
     const Node& node = body.nodes()[id];
     if (!live[id] || moved[id] >= 0) continue;
     Values operands;
-    for (Value v : node.inputs) operands.push_back({moved[static_cast<std::size_t>(v.node)], v.result});
+    for (Value v : node.inputs) operands.push_back({moved[as_index(v.node)], v.result});
     moved[id] = builder.copy(node, operands).node;
   }
   std::vector<Value> outputs;
   for (std::size_t j = 0; j < body.outputs().size(); ++j)
-    if (keeps_output[j]) outputs.push_back({moved[static_cast<std::size_t>(body.outputs()[j].node)], body.outputs()[j].result});
+    if (keeps_output[j]) outputs.push_back({moved[as_index(body.outputs()[j].node)], body.outputs()[j].result});
   return std::make_shared<const Graph>(builder.finish(outputs));
 }
 
@@ -89,7 +94,8 @@ inline const OpInfo* twin_without_effects(const OpInfo& op) {
 }
 
 inline bool has_effects(const Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return node.op->kind == OpKind::effect; });
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const Node& node) { return node.op->kind == OpKind::effect; });
 }
 
 inline Graph without_effects(const Graph& body);
@@ -116,23 +122,25 @@ inline Node without_effects(Node node) {
 inline Graph without_effects(const Graph& body) {
   if (!has_effects(body)) return body;
   std::vector<bool> live(body.nodes().size(), false);
-  for (Value v : body.outputs()) live[static_cast<std::size_t>(v.node)] = true;
+  for (Value v : body.outputs()) live[as_index(v.node)] = true;
   for (std::size_t id = live.size(); id-- > 0;) {
     const Node& node = body.nodes()[id];
     if (!live[id]) continue;
-    const std::size_t operands = node.inputs.size() - (node.op->kind == OpKind::effect ? 1 : 0);   // not the token
-    for (std::size_t i = 0; i < operands; ++i) live[static_cast<std::size_t>(node.inputs[i].node)] = true;
+    const std::size_t operands = node.inputs.size() - (node.op->kind == OpKind::effect ? 1 : 0);  // not the token
+    for (std::size_t i = 0; i < operands; ++i) live[as_index(node.inputs[i].node)] = true;
   }
   GraphBuilder builder(body);
   std::vector<std::int32_t> moved(body.nodes().size(), -1);
-  auto now = [&](Value v) { return Value{moved[static_cast<std::size_t>(v.node)], v.result}; };
+  auto now = [&](Value v) { return Value{moved[as_index(v.node)], v.result}; };
   for (std::size_t id = 0; id < body.nodes().size(); ++id) {
     if (!live[id] && body.nodes()[id].op->kind != OpKind::leaf) continue;
     const Node node = without_effects(body.nodes()[id]);
     const bool is_effect = node.op->kind == OpKind::effect;
     Values operands;
     for (std::size_t i = 0; i + is_effect < node.inputs.size(); ++i) operands.push_back(now(node.inputs[i]));
-    if (is_effect) operands.push_back(builder.add(op_info<ops::Full>, {}, {.integer = 1, .dtype = DType::bool_, .has_dtype = true}, node.where));
+    if (is_effect)
+      operands.push_back(
+          builder.add(op_info<ops::Full>, {}, {.integer = 1, .dtype = DType::bool_, .has_dtype = true}, node.where));
     moved[id] = builder.copy(node, operands).node;
   }
   std::vector<Value> outputs;

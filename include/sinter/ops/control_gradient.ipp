@@ -1,7 +1,8 @@
-// Derivatives of control flow: nodes of the same kinds whose bodies are the gradients of the bodies. Forward values inside
-// a body are computed again there; of a scan only the carries before each turn are kept.
+// Derivatives of control flow: nodes of the same kinds whose bodies are the gradients of the bodies. Forward values
+// inside a body are computed again there; of a scan only the carries before each turn are kept.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/control.hpp>
 
 #include <sinter/ops/control_bodies.ipp>
@@ -31,7 +32,8 @@ inline bool is_floating_operand(const VjpArgs& a, std::size_t i) { return is_flo
 inline std::vector<Val> results_of(const VjpArgs& a, Value node) {
   std::vector<Val> results;
   const std::size_t count = a.in[0].builder->node(node).types.size();
-  for (std::size_t r = 0; r < count; ++r) results.push_back({a.in[0].builder, {node.node, static_cast<std::int32_t>(r)}, a.where});
+  for (std::size_t r = 0; r < count; ++r)
+    results.push_back({a.in[0].builder, {node.node, static_cast<std::int32_t>(r)}, a.where});
   return results;
 }
 
@@ -39,8 +41,8 @@ inline std::vector<Val> results_of(const VjpArgs& a, Value node) {
 
 SINTER_DECL ValList differentiate_switch(const VjpArgs& a, Tokens tokens) {
   ensure(a.backward != nullptr, "switch: its derivative needs that of graphs");
-  const std::size_t operands = a.in.size() - static_cast<std::size_t>(tokens);
-  std::vector<std::size_t> wanted, given;   // operands with a gradient, results whose gradient is known
+  const std::size_t operands = a.in.size() - as_index(tokens);
+  std::vector<std::size_t> wanted, given;  // operands with a gradient, results whose gradient is known
   for (std::size_t i = 1; i < operands; ++i)
     if (a.needs(i) && is_floating_operand(a, i)) wanted.push_back(i);
   for (std::size_t r = 0; r < a.douts.size(); ++r)
@@ -65,7 +67,8 @@ SINTER_DECL ValList differentiate_switch(const VjpArgs& a, Tokens tokens) {
   ValList grads;
   for (std::size_t i = 0; i < a.in.size(); ++i) grads.push_back(Val{});
   if (wanted.empty() || given.empty()) return grads;
-  const std::vector<Val> results = results_of(a, a.in[0].builder->add(op_info<ops::Switch>, inputs, std::move(attrs), a.where));
+  const std::vector<Val> results =
+      results_of(a, a.in[0].builder->add(op_info<ops::Switch>, inputs, std::move(attrs), a.where));
   for (std::size_t k = 0; k < wanted.size(); ++k) grads[wanted[k]] = results[k];
   return grads;
 }
@@ -81,7 +84,7 @@ inline std::vector<std::size_t> floating_carries(const Graph& turn, std::size_t 
 }
 
 SINTER_DECL ValList differentiate_while(const VjpArgs& a, Tokens tokens) {
-  const std::size_t operands = a.in.size() - static_cast<std::size_t>(tokens), carries = static_cast<std::size_t>(a.attrs.integer);
+  const std::size_t operands = a.in.size() - as_index(tokens), carries = as_index(a.attrs.integer);
   Attrs attrs = a.attrs;
   for (auto& body : attrs.bodies) body = std::make_shared<const Graph>(without_effects(*body));
   Values inputs;
@@ -92,28 +95,36 @@ SINTER_DECL ValList differentiate_while(const VjpArgs& a, Tokens tokens) {
   for (std::size_t c : floating_carries(*attrs.bodies[1], carries))
     inputs.push_back(a.douts[c] ? a.douts[c].value : full(a.in[c], a.in[c].shape(), a.in[c].dtype(), 0).value);
   const IntVector wanted = attrs.steps;
-  const std::vector<Val> results = results_of(a, a.in[0].builder->add(op_info<ops::WhileGradient>, inputs, std::move(attrs), a.where));
+  const std::vector<Val> results =
+      results_of(a, a.in[0].builder->add(op_info<ops::WhileGradient>, inputs, std::move(attrs), a.where));
   ValList grads;
   for (std::size_t i = 0; i < a.in.size(); ++i) grads.push_back(Val{});
-  for (std::size_t k = 0; k < wanted.size(); ++k) grads[static_cast<std::size_t>(wanted[k])] = results[k];
+  for (std::size_t k = 0; k < wanted.size(); ++k) grads[as_index(wanted[k])] = results[k];
   return grads;
 }
 
-/// A turn of the loop that carries tangents: carries, their tangents, captures, tangents of captures -> the new carries,
-/// their tangents, the condition. `moving` are the operands with tangents.
-inline Graph tangent_turn(const VjpArgs& a, std::size_t carries, std::span<const std::size_t> floating, std::span<const std::size_t> captured) {
+/// A turn of the loop that carries tangents: carries, their tangents, captures, tangents of captures -> the new
+/// carries, their tangents, the condition. `moving` are the operands with tangents.
+inline Graph tangent_turn(const VjpArgs& a, std::size_t carries, std::span<const std::size_t> floating,
+                          std::span<const std::size_t> captured) {
   const Graph& forward = *a.attrs.bodies[1];
   GradientBody body(forward, a.where);
   auto input = [&](std::size_t i) { return body.input(forward.type(forward.inputs()[i])); };
   std::vector<Value> args(forward.inputs().size()), wrt, tangents, probes, results;
   for (std::size_t c = 0; c < carries; ++c) args[c] = input(c);
-  for (std::size_t c : floating) wrt.push_back(args[c]), tangents.push_back(input(c));
+  for (std::size_t c : floating) {
+    wrt.push_back(args[c]);
+    tangents.push_back(input(c));
+  }
   for (std::size_t i = carries; i < args.size(); ++i) args[i] = input(i);
-  for (std::size_t i : captured) wrt.push_back(args[i]), tangents.push_back(input(i));
+  for (std::size_t i : captured) {
+    wrt.push_back(args[i]);
+    tangents.push_back(input(i));
+  }
   const std::vector<Value> outputs = body.builder.inline_graph(forward, args);
   for (std::size_t c : floating) {
     results.push_back(outputs[c]);
-    probes.push_back(body.zeros(outputs[c]).value);   // gradients are linear in these, whatever they are
+    probes.push_back(body.zeros(outputs[c]).value);  // gradients are linear in these, whatever they are
   }
   std::vector<Value> gradients, along;
   const std::vector<Value> found = a.backward(body.builder, results, probes, wrt);
@@ -132,41 +143,47 @@ inline Graph tangent_turn(const VjpArgs& a, std::size_t carries, std::span<const
 namespace ops {
 
 SINTER_DECL void WhileGradient::infer(const InferArgs& args, TypeList& out) {
-  ensure(args.attrs.bodies.size() == 2 && !args.attrs.steps.empty(), "while_loop_gradient: a loop and what its gradient is of are required");
+  ensure(args.attrs.bodies.size() == 2 && !args.attrs.steps.empty(),
+         "while_loop_gradient: a loop and what its gradient is of are required");
   for (std::int64_t i : args.attrs.steps) {
-    ensure(i >= 0 && static_cast<std::size_t>(i) < args.in.size(), "while_loop_gradient: a gradient is of an operand");
-    out.push_back(args.in[static_cast<std::size_t>(i)]);
+    ensure(i >= 0 && as_index(i) < args.in.size(), "while_loop_gradient: a gradient is of an operand");
+    out.push_back(args.in[as_index(i)]);
   }
 }
 
 SINTER_DECL void WhileGradient::refuse(Location where) {
-  throw UserError("while_loop", "it has no gradient in reverse mode: how many turns it makes is known only when it runs, and each would have to be kept", where,
-                  "use jit::fori_loop with fixed bounds, or jit::scan; turns that are not needed can keep the carry with where(...)");
+  throw UserError("while_loop",
+                  "it has no gradient in reverse mode: how many turns it makes is known only when it runs, and each "
+                  "would have to be kept",
+                  where,
+                  "use jit::fori_loop with fixed bounds, or jit::scan; turns that are not needed can keep the carry "
+                  "with where(...)");
 }
 
 SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
-  const auto carries = static_cast<std::size_t>(a.attrs.integer);
+  const auto carries = as_index(a.attrs.integer);
   const std::size_t operands = a.attrs.bodies[1]->inputs().size();
   for (std::size_t i = 0; i < operands && i < 31; ++i)
-    if (a.needs(i)) refuse(a.where);   // only its linear operands can be asked for
+    if (a.needs(i)) refuse(a.where);  // only its linear operands can be asked for
   const std::vector<std::size_t> floating = ops_detail::floating_carries(*a.attrs.bodies[1], carries);
-  std::vector<std::size_t> captured;   // with tangents
+  std::vector<std::size_t> captured;  // with tangents
   std::vector<Val> tangent_of(operands);
   for (std::size_t k = 0; k < a.attrs.steps.size(); ++k) {
-    const auto i = static_cast<std::size_t>(a.attrs.steps[k]);
+    const auto i = as_index(a.attrs.steps[k]);
     if (!a.douts[k]) continue;
     tangent_of[i] = a.douts[k];
     if (i >= carries) captured.push_back(i);
   }
   Values inputs;
   for (std::size_t c = 0; c < carries; ++c) inputs.push_back(a.in[c].value);
-  for (std::size_t c : floating) inputs.push_back(tangent_of[c] ? tangent_of[c].value : full(a.in[c], a.in[c].shape(), a.in[c].dtype(), 0).value);
+  for (std::size_t c : floating)
+    inputs.push_back(tangent_of[c] ? tangent_of[c].value : full(a.in[c], a.in[c].shape(), a.in[c].dtype(), 0).value);
   for (std::size_t i = carries; i < operands; ++i) inputs.push_back(a.in[i].value);
   for (std::size_t i : captured) inputs.push_back(tangent_of[i].value);
   Attrs attrs;
   attrs.integer = static_cast<std::int64_t>(carries + floating.size());
   const Graph turn = ops_detail::tangent_turn(a, carries, floating, captured);
-  ops_detail::GradientBody first(turn, a.where);   // the condition does not look at tangents
+  ops_detail::GradientBody first(turn, a.where);  // the condition does not look at tangents
   std::vector<Value> args;
   for (Value v : turn.inputs()) args.push_back(first.input(turn.type(v)));
   std::vector<Value> own(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(carries));
@@ -174,7 +191,8 @@ SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
   own.insert(own.end(), captures, captures + static_cast<std::ptrdiff_t>(operands - carries));
   const std::vector<Value> condition = first.builder.inline_graph(*a.attrs.bodies[0], own);
   attrs.bodies = {std::make_shared<const Graph>(first.builder.finish(condition)), std::make_shared<const Graph>(turn)};
-  const std::vector<Val> results = ops_detail::results_of(a, a.in[0].builder->add(op_info<WhileLoop>, inputs, std::move(attrs), a.where));
+  const std::vector<Val> results =
+      ops_detail::results_of(a, a.in[0].builder->add(op_info<WhileLoop>, inputs, std::move(attrs), a.where));
   ValList grads;
   for (std::size_t i = 0; i < operands; ++i) grads.push_back(Val{});
   for (std::size_t k = 0; k < floating.size(); ++k) grads.push_back(results[carries + k]);
@@ -189,7 +207,7 @@ namespace ops_detail {
 
 /// Which values of a scan take part in its derivative, and where they stand in the gradient's scan.
 struct ScanGradient {
-  ScanGradient(const VjpArgs& a, Tokens tokens) : at(a.attrs, a.in.size() - static_cast<std::size_t>(tokens)) {
+  ScanGradient(const VjpArgs& a, Tokens tokens) : at(a.attrs, a.in.size() - as_index(tokens)) {
     for (std::size_t i = 0; i < at.operands; ++i) {
       if (!is_floating_operand(a, i)) continue;
       if (i < at.carries) carries.push_back(i);
@@ -201,16 +219,16 @@ struct ScanGradient {
       if (a.douts[at.carries + at.ys + s]) saved.push_back(at.carries + at.ys + s);
   }
   /// The carry whose values result `r` has.
-  std::size_t carry_of(const VjpArgs& a, std::size_t r) const { return static_cast<std::size_t>(a.attrs.axes[r - at.carries - at.ys]); }
+  std::size_t carry_of(const VjpArgs& a, std::size_t r) const { return as_index(a.attrs.axes[r - at.carries - at.ys]); }
 
   ScanLayout at;
-  std::vector<std::size_t> carries, xs, captures;   // operands with gradients
-  std::vector<std::size_t> ys, saved;               // results whose gradients are known
+  std::vector<std::size_t> carries, xs, captures;  // operands with gradients
+  std::vector<std::size_t> ys, saved;              // results whose gradients are known
 };
 
-/// Takes the gradients of the carries after the turn and those of the captures so far, then slices: all carries before the
-/// turn, the xs, the gradients of ys and saved carries; then the captures. Gives the gradients of the carries before the
-/// turn and of the captures, and slices of those of the xs.
+/// Takes the gradients of the carries after the turn and those of the captures so far, then slices: all carries before
+/// the turn, the xs, the gradients of ys and saved carries; then the captures. Gives the gradients of the carries
+/// before the turn and of the captures, and slices of those of the xs.
 inline Graph scan_gradient_body(const VjpArgs& a, const ScanGradient& part) {
   const ScanLayout& at = part.at;
   const Graph& forward = *a.attrs.bodies[0];
@@ -237,7 +255,8 @@ inline Graph scan_gradient_body(const VjpArgs& a, const ScanGradient& part) {
   for (std::size_t c : part.carries) {
     Val gradient = found[k] ? body.val(found[k]) : Val{};
     for (std::size_t s = 0; s < part.saved.size(); ++s)
-      if (part.carry_of(a, part.saved[s]) == c) gradient = gradient ? gradient + body.val(dsaved[s]) : body.val(dsaved[s]);
+      if (part.carry_of(a, part.saved[s]) == c)
+        gradient = gradient ? gradient + body.val(dsaved[s]) : body.val(dsaved[s]);
     found[k] = gradient ? gradient.value : body.zeros(wrt[k]).value;
     ++k;
   }
@@ -253,7 +272,8 @@ inline Graph scan_gradient_body(const VjpArgs& a, const ScanGradient& part) {
 /// All carries before each turn: results of the forward scan, or of another one that keeps them.
 inline std::vector<Val> saved_carries(const VjpArgs& a, const ScanLayout& at) {
   std::vector<Val> saved(at.carries);
-  for (std::size_t s = 0; s < a.attrs.axes.size(); ++s) saved[static_cast<std::size_t>(a.attrs.axes[s])] = a.outs[at.carries + at.ys + s];
+  for (std::size_t s = 0; s < a.attrs.axes.size(); ++s)
+    saved[as_index(a.attrs.axes[s])] = a.outs[at.carries + at.ys + s];
   bool has_all = true;
   for (const Val& value : saved) has_all = has_all && value;
   if (has_all) return saved;
@@ -263,7 +283,8 @@ inline std::vector<Val> saved_carries(const VjpArgs& a, const ScanLayout& at) {
   for (std::size_t c = 0; c < at.carries; ++c) attrs.axes.push_back(static_cast<std::int64_t>(c));
   Values inputs;
   for (std::size_t i = 0; i < at.operands; ++i) inputs.push_back(a.in[i].value);
-  const std::vector<Val> results = results_of(a, a.in[0].builder->add(op_info<ops::Scan>, inputs, std::move(attrs), a.where));
+  const std::vector<Val> results =
+      results_of(a, a.in[0].builder->add(op_info<ops::Scan>, inputs, std::move(attrs), a.where));
   return {results.end() - static_cast<std::ptrdiff_t>(at.carries), results.end()};
 }
 
@@ -288,7 +309,8 @@ SINTER_DECL ValList differentiate_scan(const VjpArgs& a, Tokens tokens) {
   attrs.steps = {static_cast<std::int64_t>(carries), static_cast<std::int64_t>(xs), at.is_reversed ? 0 : 1};
   for (std::size_t c = 0; c < carries; ++c) attrs.axes.push_back(static_cast<std::int64_t>(c));
   attrs.bodies.push_back(std::make_shared<const Graph>(scan_gradient_body(a, part)));
-  const std::vector<Val> results = results_of(a, a.in[0].builder->add(op_info<ops::Scan>, inputs, std::move(attrs), a.where));
+  const std::vector<Val> results =
+      results_of(a, a.in[0].builder->add(op_info<ops::Scan>, inputs, std::move(attrs), a.where));
 
   ValList grads;
   for (std::size_t i = 0; i < a.in.size(); ++i) grads.push_back(Val{});

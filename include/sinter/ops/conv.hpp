@@ -13,8 +13,8 @@ Batched batch_images(const BatchArgs& args);
 
 namespace ops {
 
-/// conv2d(x [n, c, h, w], weight [o, c, kh, kw]); attrs.steps = stride_h, stride_w, pad_h, pad_w. One matrix product over
-/// the windows as rows; its gradients are one matrix product each.
+/// conv2d(x [n, c, h, w], weight [o, c, kh, kw]); attrs.steps = stride_h, stride_w, pad_h, pad_w. One matrix product
+/// over the windows as rows; its gradients are one matrix product each.
 struct Conv2d {
   static constexpr OpInfo info{.name = "conv2d", .arity = 2, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
@@ -23,8 +23,8 @@ struct Conv2d {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
-/// Largest element of each window; attrs.steps = kh, kw, stride_h, stride_w. The first of equal elements gets the gradient, and
-/// where NaN is among them, the last NaN.
+/// Largest element of each window; attrs.steps = kh, kw, stride_h, stride_w. The first of equal elements gets the
+/// gradient, and where NaN is among them, the last NaN.
 struct MaxPool2d {
   static constexpr OpInfo info{.name = "max_pool2d", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);

@@ -1,6 +1,7 @@
 // Shape rules, decompositions and derivatives of convolution and pooling.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/conv.hpp>
 #include <sinter/ops/view.hpp>
 
@@ -12,14 +13,14 @@ inline Shape window_positions(const InferArgs& args, const Shape& image, std::sp
                               std::span<const std::int64_t> stride, std::span<const std::int64_t> padding) {
   Shape out;
   for (int i = 0; i < 2; ++i) {
-    const auto k = static_cast<std::size_t>(i);
+    const auto k = as_index(i);
     if (size[k] <= 0 || stride[k] <= 0 || padding[k] < 0)
       throw ShapeError(args.op, "window size and stride must be positive and padding not negative", args.where);
     const Dim extent = image[2 + i] + Dim(2 * padding[k]);
     if (is_shorter(extent, size[k]))
       throw ShapeError(args.op,
-                       "a window of " + std::to_string(size[k]) + " does not fit axis " + std::to_string(2 + i) + " of " + image.text() +
-                           (padding[k] ? " padded by " + std::to_string(padding[k]) : ""),
+                       "a window of " + std::to_string(size[k]) + " does not fit axis " + std::to_string(2 + i) +
+                           " of " + image.text() + (padding[k] ? " padded by " + std::to_string(padding[k]) : ""),
                        args.where);
     out.push_back((extent - Dim(size[k])) / Dim(stride[k]) + Dim(1));
   }
@@ -47,14 +48,17 @@ inline Val pool_windows(Val x, const Attrs& attrs) {
 struct ConvNumbers {
   std::int64_t kernel[2], stride[2], padding[2];
   ConvNumbers(const Shape& weight, const Attrs& attrs)
-      : kernel{weight[2].value(), weight[3].value()}, stride{attrs.steps[0], attrs.steps[1]}, padding{attrs.steps[2], attrs.steps[3]} {}
+      : kernel{weight[2].value(), weight[3].value()},
+        stride{attrs.steps[0], attrs.steps[1]},
+        padding{attrs.steps[2], attrs.steps[3]} {}
 };
 
 /// Each position's window as a row: [n * positions, c * kh * kw]; `positions` gets [n, positions_h, positions_w].
 inline Val window_rows(Val x, const ConvNumbers& conv, Shape& positions) {
   const Shape border{0, 0, conv.padding[0], conv.padding[1]};
-  const Val seen = windows(pad(x, border, border, 0), {2, 3}, {conv.kernel[0], conv.stride[0], conv.kernel[1], conv.stride[1]});
-  const Shape shape = seen.shape();   // [n, c, positions_h, positions_w, kh, kw]
+  const Val seen =
+      windows(pad(x, border, border, 0), {2, 3}, {conv.kernel[0], conv.stride[0], conv.kernel[1], conv.stride[1]});
+  const Shape shape = seen.shape();  // [n, c, positions_h, positions_w, kh, kw]
   positions = {shape[0], shape[2], shape[3]};
   return reshape(permute(seen, {0, 2, 3, 1, 4, 5}), {positions.numel(), shape[1] * shape[4] * shape[5]});
 }
@@ -70,15 +74,18 @@ inline Val mirrored(Val weight) {
   return permute(weight, {1, 0, 2, 3});
 }
 
-inline Val conv2d(Val x, Val weight, const IntVector& steps) { return apply(op_info<ops::Conv2d>, {x, weight}, Attrs{.steps = steps}); }
+inline Val conv2d(Val x, Val weight, const IntVector& steps) {
+  return apply(op_info<ops::Conv2d>, {x, weight}, Attrs{.steps = steps});
+}
 
-/// Gradient by the image: the positions' gradients spread by the stride and bordered, convolved with the mirrored weight.
+/// Gradient by the image: the positions' gradients spread by the stride and bordered, convolved with the mirrored
+/// weight.
 inline Val conv_image_gradient(Val dout, Val weight, const ConvNumbers& conv, const Shape& image) {
   Shape spread{image[0], weight.shape()[0]}, starts{0, 0}, crop_starts{0, 0}, crop_ends{image[0], image[1]};
   for (std::size_t i = 0; i < 2; ++i) {
     const Dim extent = image[static_cast<int>(i) + 2];
     const std::int64_t border = conv.kernel[i] - 1 - conv.padding[i];
-    const std::int64_t cropped = border < 0 ? -border : 0;   // more padding than the kernel reaches
+    const std::int64_t cropped = border < 0 ? -border : 0;  // more padding than the kernel reaches
     spread.push_back(extent + Dim(2 * cropped + conv.kernel[i] - 1));
     starts.push_back(border + cropped);
     crop_starts.push_back(cropped);
@@ -90,7 +97,7 @@ inline Val conv_image_gradient(Val dout, Val weight, const ConvNumbers& conv, co
 
 SINTER_DECL Batched batch_images(const BatchArgs& a) {
   if (a.in.size() > 1 && a.is_batched(1)) return {};
-  const Shape shape = a.in[0].shape();   // [batch, n, c, h, w]
+  const Shape shape = a.in[0].shape();  // [batch, n, c, h, w]
   ValList operands(a.in.begin(), a.in.end());
   operands[0] = reshape(a.in[0], {shape[0] * shape[1], shape[2], shape[3], shape[4]});
   const Val joined = apply(a.op, operands, a.attrs);
@@ -110,10 +117,12 @@ SINTER_DECL Type Conv2d::infer(const InferArgs& args) {
   ensure(args.attrs.steps.size() == 4, "conv2d: strides and paddings are required");
   const Shape &x = args.in[0].shape, &weight = args.in[1].shape;
   if (x.rank() != 4 || weight.rank() != 4 || !(x[1] == weight[1]))
-    throw ShapeError(args.op, "x is " + x.text() + ", weight is " + weight.text(), args.where,
-                     "x must be (n, channels, height, width) and weight (outputs, channels, kernel height, kernel width)");
+    throw ShapeError(
+        args.op, "x is " + x.text() + ", weight is " + weight.text(), args.where,
+        "x must be (n, channels, height, width) and weight (outputs, channels, kernel height, kernel width)");
   if (!weight[2].is_static() || !weight[3].is_static())
-    throw ShapeError(args.op, "the kernel's extents must be known: weight is " + weight.text(), args.where, "do not mark them dynamic");
+    throw ShapeError(args.op, "the kernel's extents must be known: weight is " + weight.text(), args.where,
+                     "do not mark them dynamic");
   const std::span<const std::int64_t> steps = args.attrs.steps;
   const std::int64_t kernel[] = {weight[2].value(), weight[3].value()};
   const Shape positions = ops_detail::window_positions(args, x, kernel, steps.first(2), steps.last(2));
@@ -145,22 +154,28 @@ SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
 }
 
 SINTER_DECL Type MaxPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
-SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) { return amax(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5}); }
+SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) {
+  return amax(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
+}
 /// Each element of a window gets a rank of its own, the smallest for the one that the window's result is.
 SINTER_DECL ValList MaxPool2d::vjp(const VjpArgs& a) {
   const Val seen = ops_detail::pool_windows(a.in[0], a.attrs);
   const Shape shape = seen.shape();
   const std::int64_t height = a.attrs.steps[0], width = a.attrs.steps[1];
-  const Val place = iota(seen, shape, 4, seen.dtype()) * static_cast<double>(width) + iota(seen, shape, 5, seen.dtype());
+  const Val place =
+      iota(seen, shape, 4, seen.dtype()) * static_cast<double>(width) + iota(seen, shape, 5, seen.dtype());
   const Val is_largest = eq(seen, unreduce(a.out, {4, 5}, shape));
   const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(height * width)));
   const Val is_chosen = eq(rank, amin(rank, {4, 5}, kept));
-  const Attrs windowed{.axes = {2, 3}, .steps = {a.attrs.steps[0], a.attrs.steps[2], a.attrs.steps[1], a.attrs.steps[3]}};
+  const Attrs windowed{.axes = {2, 3},
+                       .steps = {a.attrs.steps[0], a.attrs.steps[2], a.attrs.steps[1], a.attrs.steps[3]}};
   return Windows::vjp(VjpArgs{a.in, seen, where(is_chosen, unreduce(a.dout, {4, 5}, shape), 0), windowed, a.where});
 }
 
 SINTER_DECL Type AvgPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
-SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) { return mean(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5}); }
+SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) {
+  return mean(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
+}
 
 }  // namespace ops
 SINTER_NAMESPACE_END

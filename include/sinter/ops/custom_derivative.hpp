@@ -8,9 +8,9 @@ SINTER_NAMESPACE_BEGIN
 namespace ops {
 
 /// custom_derivative(results..., x..., captured...): the results, of which there are attrs.integer, as they are. Their
-/// gradients go to x, of which there are attrs.steps[0], and not to what the results were computed from: attrs.bodies[0]
-/// takes x, results, gradients of the results and captured values, and gives the gradients of x[attrs.axes[i]] in order.
-/// Means nothing once all derivatives have been taken; a pass drops it then.
+/// gradients go to x, of which there are attrs.steps[0], and not to what the results were computed from:
+/// attrs.bodies[0] takes x, results, gradients of the results and captured values, and gives the gradients of
+/// x[attrs.axes[i]] in order. Means nothing once all derivatives have been taken; a pass drops it then.
 struct CustomDerivative {
   static constexpr OpInfo info{.name = "custom_derivative", .arity = -1, .kind = OpKind::structured};
   static void infer(const InferArgs& args, TypeList& out);
@@ -18,8 +18,8 @@ struct CustomDerivative {
   static void batch(const BatchArgs& a, BatchedList& results);
 };
 
-/// barrier(x, token) = x, not before the token (a scalar) is known, and not the same value as x: what is computed of it is
-/// computed anew.
+/// barrier(x, token) = x, not before the token (a scalar) is known, and not the same value as x: what is computed of it
+/// is computed anew.
 struct Barrier {
   static constexpr OpInfo info{.name = "barrier", .arity = 2, .dtypes = DTypeRule::first};
   static ScalarValue lower(ScalarBuilder&, ScalarValue x, ScalarValue) { return x; }

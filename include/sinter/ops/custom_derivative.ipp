@@ -1,6 +1,7 @@
 // Derivative and batching rule of values with a given derivative: both are the sub-graph, inlined or over the batch.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/custom_derivative.hpp>
 #include <sinter/ops/reduction.hpp>
@@ -11,36 +12,37 @@ SINTER_NAMESPACE_BEGIN
 namespace ops {
 
 SINTER_DECL void CustomDerivative::infer(const InferArgs& args, TypeList& out) {
-  const auto results = static_cast<std::size_t>(args.attrs.integer);
+  const auto results = as_index(args.attrs.integer);
   ensure(args.attrs.bodies.size() == 1 && args.attrs.steps.size() == 1 && args.in.size() >= results && results > 0,
          "custom_derivative: results and a sub-graph are required");
   for (std::size_t i = 0; i < results; ++i) out.push_back(args.in[i]);
 }
 
 SINTER_DECL ValList CustomDerivative::vjp(const VjpArgs& a) {
-  const auto results = static_cast<std::size_t>(a.attrs.integer), parameters = static_cast<std::size_t>(a.attrs.steps[0]);
+  const auto results = as_index(a.attrs.integer), parameters = as_index(a.attrs.steps[0]);
   GraphBuilder& builder = *a.in[0].builder;
   std::vector<Value> operands;
   for (std::size_t i = 0; i < parameters; ++i) operands.push_back(a.in[results + i].value);
   for (std::size_t i = 0; i < results; ++i) operands.push_back(a.outs[i].value);
-  for (std::size_t i = 0; i < results; ++i) operands.push_back(a.douts[i] ? a.douts[i].value : full_like(a.outs[i], 0).value);
+  for (std::size_t i = 0; i < results; ++i)
+    operands.push_back(a.douts[i] ? a.douts[i].value : full_like(a.outs[i], 0).value);
   for (std::size_t i = results + parameters; i < a.in.size(); ++i) operands.push_back(a.in[i].value);
   const std::vector<Value> gradients = builder.inline_graph(*a.attrs.bodies[0], operands);
   ValList out;
   for (std::size_t i = 0; i < a.in.size(); ++i) out.push_back(Val{});
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    out[results + static_cast<std::size_t>(a.attrs.axes[i])] = Val{&builder, gradients[i], a.where};
+    out[results + as_index(a.attrs.axes[i])] = Val{&builder, gradients[i], a.where};
   return out;
 }
 
 /// The derivative of each example; for what is the same in all examples, their sum.
 SINTER_DECL void CustomDerivative::batch(const BatchArgs& a, BatchedList& results) {
-  const auto count = static_cast<std::size_t>(a.attrs.integer), parameters = static_cast<std::size_t>(a.attrs.steps[0]);
+  const auto count = as_index(a.attrs.integer), parameters = as_index(a.attrs.steps[0]);
   const Graph& body = *a.attrs.bodies[0];
   GraphBuilder batched_body(body);
   std::vector<Batched> inputs;
   for (std::size_t i = 0; i < body.inputs().size(); ++i) {
-    const bool is_result = i >= parameters && i < parameters + 2 * count;   // or the gradient of one
+    const bool is_result = i >= parameters && i < parameters + 2 * count;  // or the gradient of one
     const bool is_batched = is_result || a.is_batched(i < parameters ? count + i : i - count);
     Type type = body.type(body.inputs()[i]);
     if (is_batched) type.shape = ops_detail::batched_shape(a.size, type.shape);
@@ -51,12 +53,13 @@ SINTER_DECL void CustomDerivative::batch(const BatchArgs& a, BatchedList& result
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Val x = outputs[i].value;
     const Val stacked = outputs[i].is_batched ? x : expand(x, ops_detail::batched_shape(a.size, x.shape()));
-    gradients.push_back((a.is_batched(count + static_cast<std::size_t>(a.attrs.axes[i])) ? stacked : sum(stacked, {0})).value);
+    gradients.push_back((a.is_batched(count + as_index(a.attrs.axes[i])) ? stacked : sum(stacked, {0})).value);
   }
   Attrs attrs = a.attrs;
   attrs.bodies[0] = std::make_shared<const Graph>(batched_body.finish(gradients));
   std::vector<Value> operands;
-  for (std::size_t i = 0; i < a.in.size(); ++i) operands.push_back((i < count ? ops_detail::with_batch(a, i) : a.in[i]).value);
+  for (std::size_t i = 0; i < a.in.size(); ++i)
+    operands.push_back((i < count ? ops_detail::with_batch(a, i) : a.in[i]).value);
   GraphBuilder& builder = *a.in[0].builder;
   const Value node = builder.add(a.op, operands, std::move(attrs), a.where);
   for (std::size_t i = 0; i < count; ++i)
@@ -65,7 +68,7 @@ SINTER_DECL void CustomDerivative::batch(const BatchArgs& a, BatchedList& result
 
 SINTER_DECL Batched Barrier::batch(const BatchArgs& a) {
   if (a.is_batched(0)) return ops_detail::batch_elementwise(a);
-  const Val token = reshape(slice_axis(a.in[1], 0, 0, 1), {});   // any example's will do
+  const Val token = reshape(slice_axis(a.in[1], 0, 0, 1), {});  // any example's will do
   return {apply(a.op, {a.in[0], token}), false};
 }
 

@@ -4,6 +4,7 @@
 #include <sinter/ops/host_function.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -33,7 +34,9 @@ SINTER_DECL void run_host_function(HostCall& call) { host_function(call.attrs).r
 SINTER_DECL void run_host_effect(HostCall& call) {
   host_function(call.attrs).run(call, call.in.first(call.in.size() - 1), call.out.first(call.out.size() - 1));
 }
-SINTER_DECL void infer_host_function(const InferArgs& args, TypeList& out) { host_function(args.attrs).infer(args, out); }
+SINTER_DECL void infer_host_function(const InferArgs& args, TypeList& out) {
+  host_function(args.attrs).infer(args, out);
+}
 
 SINTER_DECL void infer_host_effect(const InferArgs& args, TypeList& out) {
   InferArgs without_token = args;
@@ -54,7 +57,9 @@ SINTER_DECL ValList host_effect_vjp(const VjpArgs& args) {
   return gradients;
 }
 
-SINTER_DECL void batch_host_function(const BatchArgs& args, BatchedList& results) { host_function(args.attrs).batch(args, results); }
+SINTER_DECL void batch_host_function(const BatchArgs& args, BatchedList& results) {
+  host_function(args.attrs).batch(args, results);
+}
 
 SINTER_DECL void batch_as_whole(const BatchArgs& args, Attrs attrs, BatchedList& results) {
   GraphBuilder& builder = *args.in[0].builder;
@@ -74,7 +79,7 @@ namespace ops {
 
 SINTER_DECL Type CustomComposite::infer(const InferArgs& args) {
   const Graph& body = *args.attrs.bodies.at(0);
-  return body.type(body.outputs()[static_cast<std::size_t>(args.attrs.integer)]);
+  return body.type(body.outputs()[as_index(args.attrs.integer)]);
 }
 
 SINTER_DECL Val CustomComposite::decompose(const DecomposeArgs& args) {
@@ -82,7 +87,7 @@ SINTER_DECL Val CustomComposite::decompose(const DecomposeArgs& args) {
   for (const Val& operand : args.in) operands.push_back(operand.value);
   GraphBuilder& builder = *args.in[0].builder;
   const std::vector<Value> results = builder.inline_graph(*args.attrs.bodies.at(0), operands);
-  return {&builder, results[static_cast<std::size_t>(args.attrs.integer)], args.where};
+  return {&builder, results[as_index(args.attrs.integer)], args.where};
 }
 
 /// The derivative wants all results: the others are nodes like this one.
@@ -95,7 +100,10 @@ SINTER_DECL ValList CustomComposite::vjp(const VjpArgs& args) {
     const bool is_this = args.attrs.integer == static_cast<std::int64_t>(i);
     Attrs attrs = args.attrs;
     attrs.integer = static_cast<std::int64_t>(i);
-    outs.push_back(is_this ? args.out : Val{&builder, builder.add(op_info<CustomComposite>, operands, std::move(attrs), args.where), args.where});
+    outs.push_back(
+        is_this
+            ? args.out
+            : Val{&builder, builder.add(op_info<CustomComposite>, operands, std::move(attrs), args.where), args.where});
     gradients.push_back(is_this ? args.dout : Val{});
   }
   VjpArgs all = args;

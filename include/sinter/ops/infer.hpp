@@ -28,8 +28,8 @@ std::string operands_text(const InferArgs& args);
 
 /// `shape` without (or with 1 in place of) attrs.axes.
 Shape reduced_shape(const InferArgs& args, const Shape& shape);
-/// Is the extent below `least`? While tracing, an extent that may be on either side is asked for, which becomes a guard; where
-/// nobody can answer, it is taken to be long enough.
+/// Is the extent below `least`? While tracing, an extent that may be on either side is asked for, which becomes a
+/// guard; where nobody can answer, it is taken to be long enough.
 bool is_shorter(Dim extent, std::int64_t least);
 /// Reductions without a neutral element refuse empty axes.
 void require_nonempty(const InferArgs& args, const Shape& shape);

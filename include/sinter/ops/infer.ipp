@@ -1,6 +1,7 @@
 // Operand checks of shape rules.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/graph/record.hpp>
 #include <sinter/ops/infer.hpp>
 
@@ -13,7 +14,8 @@ SINTER_DECL int checked_axis(const InferArgs& args, std::int64_t axis, int rank)
 }
 
 SINTER_DECL int first_axis(const InferArgs& args) {
-  if (args.attrs.axes.size() != 1) throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
+  if (args.attrs.axes.size() != 1)
+    throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
   return checked_axis(args, args.attrs.axes[0], args.in[0].shape.rank());
 }
 
@@ -21,7 +23,10 @@ SINTER_DECL std::string operands_text(const InferArgs& args) {
   std::string text;
   for (std::size_t i = 0; i < args.in.size(); ++i) {
     text += i ? ", " : "";
-    if (args.in.size() > 1) text += static_cast<char>('a' + static_cast<int>(i % 26)), text += " is ";
+    if (args.in.size() > 1) {
+      text += static_cast<char>('a' + static_cast<int>(i % 26));
+      text += " is ";
+    }
     text += args.in[i].text();
   }
   return text;
@@ -35,27 +40,31 @@ SINTER_DECL void require_count(const InferArgs& args, std::size_t least, std::si
 
 SINTER_DECL void require_rank(const InferArgs& args, std::size_t operand, int rank) {
   if (args.in[operand].shape.rank() == rank) return;
-  throw ShapeError(
-      args.op, "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", rank " + std::to_string(rank) + " is required",
-      args.where);
+  throw ShapeError(args.op,
+                   "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", rank " +
+                       std::to_string(rank) + " is required",
+                   args.where);
 }
 
 SINTER_DECL void require_floating(const InferArgs& args, std::size_t operand) {
   if (is_floating(args.in[operand].dtype)) return;
-  throw DTypeError(args.op, "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", it must be floating", args.where,
-                   "cast it to a floating dtype first: cast(x, DType::f32)");
+  throw DTypeError(args.op,
+                   "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", it must be floating",
+                   args.where, "cast it to a floating dtype first: cast(x, DType::f32)");
 }
 
 SINTER_DECL void require_integer(const InferArgs& args, std::size_t operand) {
   if (is_integer(args.in[operand].dtype)) return;
-  throw DTypeError(args.op, "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", it must be i32 or i64", args.where,
-                   "cast it to an integer dtype first: cast(x, DType::i64)");
+  throw DTypeError(args.op,
+                   "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", it must be i32 or i64",
+                   args.where, "cast it to an integer dtype first: cast(x, DType::i64)");
 }
 
 SINTER_DECL void require_same_dtype(const InferArgs& args, std::size_t a, std::size_t b) {
   if (args.in[a].dtype == args.in[b].dtype) return;
-  throw DTypeError(args.op, "operands have different dtypes: " + operands_text(args), args.where,
-                   "cast one of them: cast(x, DType::" + std::string(name(promote(args.in[a].dtype, args.in[b].dtype))) + ")");
+  throw DTypeError(
+      args.op, "operands have different dtypes: " + operands_text(args), args.where,
+      "cast one of them: cast(x, DType::" + std::string(name(promote(args.in[a].dtype, args.in[b].dtype))) + ")");
 }
 
 SINTER_DECL Shape reduced_shape(const InferArgs& args, const Shape& shape) {
@@ -75,21 +84,26 @@ SINTER_DECL Shape reduced_shape(const InferArgs& args, const Shape& shape) {
 
 SINTER_DECL bool is_shorter(Dim extent, std::int64_t least) {
   if (extent.is_static()) return extent.value() < least;
-  if ((extent.as_symbol() >= 0 && least <= 2) || SymbolScope::current() == nullptr) return false;   // symbols stand for 2 and more
+  if ((extent.as_symbol() >= 0 && least <= 2) || SymbolScope::current() == nullptr)
+    return false;  // symbols stand for 2 and more
   return extent < Dim(least);
 }
 
 SINTER_DECL void require_nonempty(const InferArgs& args, const Shape& shape) {
   for (std::int64_t axis : args.attrs.axes)
     if (is_shorter(shape[checked_axis(args, axis, shape.rank())], 1))
-      throw ShapeError(args.op, "axis " + std::to_string(axis) + " of " + shape.text() + " is empty and has no such element", args.where);
+      throw ShapeError(args.op,
+                       "axis " + std::to_string(axis) + " of " + shape.text() + " is empty and has no such element",
+                       args.where);
 }
 
-SINTER_DECL Type with_shape(const InferArgs& args, const Shape& shape) { return with_shape(args, shape, args.in[0].dtype); }
+SINTER_DECL Type with_shape(const InferArgs& args, const Shape& shape) {
+  return with_shape(args, shape, args.in[0].dtype);
+}
 SINTER_DECL Type with_shape(const InferArgs& args, const Shape& shape, DType dtype) {
-  shape.numel(args.where);   // throws when the number of elements overflows
+  shape.numel(args.where);  // throws when the number of elements overflows
   Device device = args.attrs.device;
-  for (const Type& in : args.in)   // numbers on the CPU join operands on any device
+  for (const Type& in : args.in)  // numbers on the CPU join operands on any device
     if (in.device.kind != DeviceKind::cpu) device = in.device;
   return Type{dtype, device, shape};
 }
@@ -97,7 +111,8 @@ SINTER_DECL Type with_shape(const InferArgs& args, const Shape& shape, DType dty
 /// Promotion of all operands but a select's condition.
 inline DType promoted_dtype(const OpInfo& op, const InferArgs& args) {
   DType dtype = DType::bool_;
-  for (std::size_t i = op.dtypes == DTypeRule::select ? 1 : 0; i < args.in.size(); ++i) dtype = promote(dtype, args.in[i].dtype);
+  for (std::size_t i = op.dtypes == DTypeRule::select ? 1 : 0; i < args.in.size(); ++i)
+    dtype = promote(dtype, args.in[i].dtype);
   return dtype;
 }
 
@@ -110,7 +125,8 @@ inline DType elementwise_result_dtype(const OpInfo& op, const InferArgs& args) {
     case DTypeRule::floating: return is_floating(promoted) ? promoted : DType::f32;
     case DTypeRule::logical:
       if (is_floating(promoted))
-        throw DTypeError(args.op, "bool or integers are required: " + operands_text(args), args.where, "compare first: x != 0");
+        throw DTypeError(args.op, "bool or integers are required: " + operands_text(args), args.where,
+                         "compare first: x != 0");
       return promoted;
     case DTypeRule::select:
       if (args.in[0].dtype != DType::bool_)
@@ -124,10 +140,11 @@ inline DType elementwise_result_dtype(const OpInfo& op, const InferArgs& args) {
 }
 
 SINTER_DECL void infer_elementwise(const OpInfo& op, const InferArgs& args, TypeList& out) {
-  require_count(args, static_cast<std::size_t>(op.arity), static_cast<std::size_t>(op.arity));
+  require_count(args, as_index(op.arity), as_index(op.arity));
   Type type{elementwise_result_dtype(op, args), {}, args.in[0].shape};
-  for (std::size_t i = 1; i < args.in.size(); ++i) type.shape = broadcast(type.shape, args.in[i].shape, args.op, args.where);
-  for (const Type& in : args.in)   // a number (rank 0 on the CPU) joins operands on any device
+  for (std::size_t i = 1; i < args.in.size(); ++i)
+    type.shape = broadcast(type.shape, args.in[i].shape, args.op, args.where);
+  for (const Type& in : args.in)  // a number (rank 0 on the CPU) joins operands on any device
     if (in.device.kind != DeviceKind::cpu) type.device = in.device;
   type.shape.numel(args.where);
   out.push_back(type);

@@ -1,6 +1,7 @@
 // Shape rules, decompositions and derivatives of joins.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/join.hpp>
 #include <sinter/ops/leaf.hpp>
@@ -14,17 +15,19 @@ SINTER_DECL Type UpdateSlice::infer(const InferArgs& args) {
   const Shape& base = args.in[0].shape;
   const Shape& value = args.in[1].shape;
   const Attrs& attrs = args.attrs;
-  if (base.rank() != value.rank()) throw ShapeError(args.op, "ranks differ: " + ops_detail::operands_text(args), args.where);
-  ensure(attrs.shape.rank() == base.rank() && attrs.steps.size() == static_cast<std::size_t>(base.rank()),
+  if (base.rank() != value.rank())
+    throw ShapeError(args.op, "ranks differ: " + ops_detail::operands_text(args), args.where);
+  ensure(attrs.shape.rank() == base.rank() && attrs.steps.size() == as_index(base.rank()),
          "update_slice: starts and steps are required for each axis");
   for (int i = 0; i < base.rank(); ++i) {
-    const std::int64_t step = attrs.steps[static_cast<std::size_t>(i)];
+    const std::int64_t step = attrs.steps[as_index(i)];
     ensure(step > 0, "update_slice: steps are positive");
     if (!base[i].is_static() || !value[i].is_static() || !attrs.shape[i].is_static() || value[i].value() == 0) continue;
     if (attrs.shape[i].value() + (value[i].value() - 1) * step >= base[i].value())
-      throw ShapeError(args.op,
-                       value.text() + " at " + attrs.shape.text() + " does not fit axis " + std::to_string(i) + " of " + base.text(),
-                       args.where);
+      throw ShapeError(
+          args.op,
+          value.text() + " at " + attrs.shape.text() + " does not fit axis " + std::to_string(i) + " of " + base.text(),
+          args.where);
   }
   return args.in[0];
 }
@@ -33,18 +36,22 @@ SINTER_DECL ValList UpdateSlice::vjp(const VjpArgs& a) {
   const Shape shape = a.in[1].shape();
   Shape ends;
   for (int i = 0; i < shape.rank(); ++i) {
-    const std::int64_t step = a.attrs.steps[static_cast<std::size_t>(i)];
-    ends.push_back(ops_detail::is_zero(shape[i]) ? a.attrs.shape[i] : a.attrs.shape[i] + (shape[i] - Dim(1)) * Dim(step) + Dim(1));
+    const std::int64_t step = a.attrs.steps[as_index(i)];
+    ends.push_back(ops_detail::is_zero(shape[i]) ? a.attrs.shape[i]
+                                                 : a.attrs.shape[i] + (shape[i] - Dim(1)) * Dim(step) + Dim(1));
   }
-  return {a.needs(0) ? update_slice(a.dout, full(a.dout, shape, a.dout.dtype(), 0), a.attrs.shape, a.attrs.steps) : Val{},
-          a.needs(1) ? slice(a.dout, a.attrs.shape, ends, a.attrs.steps) : Val{}};
+  return {
+      a.needs(0) ? update_slice(a.dout, full(a.dout, shape, a.dout.dtype(), 0), a.attrs.shape, a.attrs.steps) : Val{},
+      a.needs(1) ? slice(a.dout, a.attrs.shape, ends, a.attrs.steps) : Val{}};
 }
 
 SINTER_DECL Type Pad::infer(const InferArgs& args) {
   const Shape& from = args.in[0].shape;
   const Attrs& attrs = args.attrs;
   if (attrs.shape.rank() != from.rank() || attrs.limits.rank() != from.rank())
-    throw ShapeError(args.op, "padding for " + std::to_string(attrs.shape.rank()) + " axes, but the operand is " + from.text(), args.where);
+    throw ShapeError(args.op,
+                     "padding for " + std::to_string(attrs.shape.rank()) + " axes, but the operand is " + from.text(),
+                     args.where);
   Shape out;
   for (int i = 0; i < from.rank(); ++i) out.push_back(attrs.shape[i] + from[i] + attrs.limits[i]);
   return ops_detail::with_shape(args, out);
@@ -56,7 +63,7 @@ SINTER_DECL Val Pad::decompose(const DecomposeArgs& args) {
   Shape out;
   for (int i = 0; i < from.rank(); ++i) out.push_back(args.attrs.shape[i] + from[i] + args.attrs.limits[i]);
   if (identical(out, from)) return x;
-  const IntVector steps(static_cast<std::size_t>(from.rank()), 1);
+  const IntVector steps(as_index(from.rank()), 1);
   return update_slice(full(x, out, x.dtype(), args.attrs.value), x, args.attrs.shape, steps);
 }
 
@@ -64,7 +71,7 @@ SINTER_DECL ValList Pad::vjp(const VjpArgs& a) {
   const Shape from = a.in[0].shape();
   Shape ends;
   for (int i = 0; i < from.rank(); ++i) ends.push_back(a.attrs.shape[i] + from[i]);
-  return {slice(a.dout, a.attrs.shape, ends, IntVector(static_cast<std::size_t>(from.rank()), 1))};
+  return {slice(a.dout, a.attrs.shape, ends, IntVector(as_index(from.rank()), 1))};
 }
 
 SINTER_DECL Type Concat::infer(const InferArgs& args) {
@@ -77,8 +84,9 @@ SINTER_DECL Type Concat::infer(const InferArgs& args) {
     bool fits = next.rank() == out.rank();
     for (int i = 0; fits && i < out.rank(); ++i) fits = i == axis || next[i] == out[i];
     if (!fits)
-      throw ShapeError(args.op, "operand 0 is " + args.in[0].shape.text() + ", operand " + std::to_string(k) + " is " + next.text(),
-                       args.where, "all extents but that of axis " + std::to_string(axis) + " must be equal");
+      throw ShapeError(
+          args.op, "operand 0 is " + args.in[0].shape.text() + ", operand " + std::to_string(k) + " is " + next.text(),
+          args.where, "all extents but that of axis " + std::to_string(axis) + " must be equal");
     out.set(axis, out[axis] + next[axis]);
   }
   return ops_detail::with_shape(args, out);
@@ -91,11 +99,12 @@ SINTER_DECL Val Concat::decompose(const DecomposeArgs& args) {
   Shape whole = first.shape();
   for (const Val& part : args.in.subspan(1)) whole.set(axis, whole[axis] + part.shape()[axis]);
   const DType dtype = first.dtype();
-  Val out{first.builder, first.builder->add(op_info<Empty>, {}, Attrs{.shape = whole, .dtype = dtype, .has_dtype = true}, args.where),
+  Val out{first.builder,
+          first.builder->add(op_info<Empty>, {}, Attrs{.shape = whole, .dtype = dtype, .has_dtype = true}, args.where),
           args.where};
   Shape starts = ops_detail::zero_starts(whole.rank());
   for (const Val& part : args.in) {
-    out = update_slice(out, part, starts, IntVector(static_cast<std::size_t>(whole.rank()), 1));
+    out = update_slice(out, part, starts, IntVector(as_index(whole.rank()), 1));
     starts.set(axis, starts[axis] + part.shape()[axis]);
   }
   return out;
@@ -114,12 +123,13 @@ SINTER_DECL ValList Concat::vjp(const VjpArgs& a) {
 }
 
 SINTER_DECL Batched UpdateSlice::batch(const BatchArgs& a) {
-  return update_slice(ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1), ops_detail::batched_shape(0, a.attrs.shape),
-                      ops_detail::steps_past_batch(a.attrs.steps));
+  return update_slice(ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1),
+                      ops_detail::batched_shape(0, a.attrs.shape), ops_detail::steps_past_batch(a.attrs.steps));
 }
 
 SINTER_DECL Batched Pad::batch(const BatchArgs& a) {
-  return pad(a.in[0], ops_detail::batched_shape(0, a.attrs.shape), ops_detail::batched_shape(0, a.attrs.limits), a.attrs.value);
+  return pad(a.in[0], ops_detail::batched_shape(0, a.attrs.shape), ops_detail::batched_shape(0, a.attrs.limits),
+             a.attrs.value);
 }
 
 SINTER_DECL Batched Concat::batch(const BatchArgs& a) {

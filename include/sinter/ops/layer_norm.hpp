@@ -7,8 +7,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// layer_norm(x, weight, bias) = (x - mean) / sqrt(var + attrs.value) * weight + bias over attrs.axes, the last axes of x,
-/// whose shape weight and bias have. Ba, Kiros and Hinton 2016.
+/// layer_norm(x, weight, bias) = (x - mean) / sqrt(var + attrs.value) * weight + bias over attrs.axes, the last axes of
+/// x, whose shape weight and bias have. Ba, Kiros and Hinton 2016.
 struct LayerNorm {
   static constexpr OpInfo info{.name = "layer_norm", .arity = 3, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);

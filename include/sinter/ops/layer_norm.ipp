@@ -3,11 +3,13 @@
 
 #include <sinter/ops/layer_norm.hpp>
 
+#include <sinter/base/index.hpp>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
 struct NormalisedRow {
-  Val value;             // (x - mean) / deviation
+  Val value;  // (x - mean) / deviation
   Val inverse_deviation;
 };
 
@@ -29,15 +31,17 @@ SINTER_DECL Type LayerNorm::infer(const InferArgs& args) {
   bool fits = count > 0 && first >= 0;
   Shape normalised;
   for (int i = 0; fits && i < count; ++i) {
-    fits = ops_detail::checked_axis(args, args.attrs.axes[static_cast<std::size_t>(i)], shape.rank()) == first + i;
+    fits = ops_detail::checked_axis(args, args.attrs.axes[as_index(i)], shape.rank()) == first + i;
     normalised.push_back(shape[first + i]);
   }
   if (!fits) throw ShapeError(args.op, "the axes must be the last ones of " + shape.text(), args.where);
   for (std::size_t k = 1; k < 3; ++k) {
     ops_detail::require_same_dtype(args, 0, k);
     if (!(args.in[k].shape == normalised))
-      throw ShapeError(args.op, "x is " + shape.text() + ", weight is " + args.in[1].shape.text() + ", bias is " + args.in[2].shape.text(),
-                       args.where, "weight and bias must be " + normalised.text());
+      throw ShapeError(
+          args.op,
+          "x is " + shape.text() + ", weight is " + args.in[1].shape.text() + ", bias is " + args.in[2].shape.text(),
+          args.where, "weight and bias must be " + normalised.text());
   }
   return args.in[0];
 }

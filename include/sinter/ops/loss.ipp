@@ -9,20 +9,24 @@ SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
 enum class RowsTo : std::int64_t { mean = 0, sum = 1, each = 2 };
-inline RowsTo rows_to(const Attrs& attrs) { return attrs.steps.empty() ? RowsTo::mean : static_cast<RowsTo>(attrs.steps[0]); }
+inline RowsTo rows_to(const Attrs& attrs) {
+  return attrs.steps.empty() ? RowsTo::mean : static_cast<RowsTo>(attrs.steps[0]);
+}
 
-inline std::int64_t ignored_class(const Attrs& attrs) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(attrs.integer) - 100); }
+inline std::int64_t ignored_class(const Attrs& attrs) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(attrs.integer) - 100);
+}
 
 /// What forward and gradient of a cross entropy say of its targets.
 struct Targets {
-  Val is_target;   // [n, c]: whether each column is the row's class
-  Val counts;      // [n, 1]: whether the row does
-  Val weight;      // [n, 1]: of the row's class, where there are weights; else empty
-  Val total;       // (): what the mean is divided by, the rows that count or their weights; else empty
+  Val is_target;  // [n, c]: whether each column is the row's class
+  Val counts;     // [n, 1]: whether the row does
+  Val weight;     // [n, 1]: of the row's class, where there are weights; else empty
+  Val total;      // (): what the mean is divided by, the rows that count or their weights; else empty
 };
 
-/// Targets are checked by a gather of their class. For the mean that is done where rows are counted, in a kernel of single numbers
-/// before that of the rows, which every result waits for; otherwise where a row is taken or left out.
+/// Targets are checked by a gather of their class. For the mean that is done where rows are counted, in a kernel of
+/// single numbers before that of the rows, which every result waits for; otherwise where a row is taken or left out.
 inline Targets targets_of(Val logits, Val target, Val weight, const Attrs& attrs) {
   const Shape shape = logits.shape();
   const Dim rows = shape[0], classes = shape[1];
@@ -41,8 +45,8 @@ inline Targets targets_of(Val logits, Val target, Val weight, const Attrs& attrs
     if (is_mean) out.total = cast(sum(cast(checked, DType::i64), {0}), logits.dtype());
     else counts = checked;
   }
-  // After the total, and as a floating number: so it is stored by the kernel that counts, which a kernel of rows then waits for,
-  // and no row works with integers as wide as targets but to compare them with its columns.
+  // After the total, and as a floating number: so it is stored by the kernel that counts, which a kernel of rows then
+  // waits for, and no row works with integers as wide as targets but to compare them with its columns.
   if (is_mean) counts = ne(where(counts, apply(op_info<ops::Barrier>, {number(logits, 1), out.total}), 0), 0);
   out.counts = reshape(counts, {rows, 1});
   return out;
@@ -64,33 +68,36 @@ SINTER_DECL Type CrossEntropy::infer(const InferArgs& args) {
     throw UserError(args.op, "label_smoothing is " + std::to_string(attrs.value), args.where, "it goes from 0 to 1");
   const std::int64_t ignored = ops_detail::ignored_class(attrs);
   if (args.in[1].dtype == DType::i32 && ignored != static_cast<std::int32_t>(ignored))
-    throw UserError(args.op, "ignore_index is " + std::to_string(ignored) + ", which no target of i32 can be", args.where);
+    throw UserError(args.op, "ignore_index is " + std::to_string(ignored) + ", which no target of i32 can be",
+                    args.where);
   if (logits.rank() != 2 || target.rank() != 1 || !(logits[0] == target[0]))
     throw ShapeError(args.op, "logits are " + logits.text() + ", target is " + target.text(), args.where,
                      "logits must be (n, classes) and target (n,)");
-  if (ops_detail::is_zero(logits[1])) throw ShapeError(args.op, "logits are " + logits.text() + ": there is no class", args.where);
+  if (ops_detail::is_zero(logits[1]))
+    throw ShapeError(args.op, "logits are " + logits.text() + ": there is no class", args.where);
   if (args.in.size() == 3) {
     ops_detail::require_same_dtype(args, 0, 2);
     if (args.in[2].shape.rank() != 1 || !(args.in[2].shape[0] == logits[1]))
       throw ShapeError(args.op, "logits are " + logits.text() + ", weight is " + args.in[2].shape.text(), args.where,
                        "weight must be (classes,)");
   }
-  return ops_detail::with_shape(args, ops_detail::rows_to(args.attrs) == ops_detail::RowsTo::each ? Shape{logits[0]} : Shape{});
+  return ops_detail::with_shape(
+      args, ops_detail::rows_to(args.attrs) == ops_detail::RowsTo::each ? Shape{logits[0]} : Shape{});
 }
 
 SINTER_DECL Val CrossEntropy::decompose(const DecomposeArgs& args) {
   const Val logits = args.in[0], weight = args.in.size() == 3 ? args.in[2] : Val{};
   const double smoothing = args.attrs.value;
   const ops_detail::Targets targets = ops_detail::targets_of(logits, args.in[1], weight, args.attrs);
-  const Val x = logits - amax(logits, {1}, kept);   // the shift cancels in the differences below
+  const Val x = logits - amax(logits, {1}, kept);  // the shift cancels in the differences below
   // Kept axes, so that the gradient's softmax shares these sums.
-  // Rows come after their total: a kernel that made it together with the sum of losses would leave gradients, which wait for the
-  // total, to another pass over the rows.
+  // Rows come after their total: a kernel that made it together with the sum of losses would leave gradients, which
+  // wait for the total, to another pass over the rows.
   const Val seen = targets.total ? apply(op_info<Barrier>, {x, targets.total}) : x;
   const Val normaliser = log(sum(exp(x), {1}, kept)), picked = sum(where(targets.is_target, seen, 0), {1}, kept);
   Val loss = normaliser - picked;
   if (weight) loss = loss * targets.weight;
-  if (smoothing != 0) {   // the same with every class as target
+  if (smoothing != 0) {  // the same with every class as target
     const Val each = weight ? (normaliser - x) * weight : normaliser - x;
     loss = loss * (1 - smoothing) + sum(each, {1}, kept) * smoothing / element_count(logits, {1}, logits.dtype());
   }

@@ -12,7 +12,8 @@ struct Matmul {
   static constexpr OpInfo info{.name = "matmul", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a) {
-    return {a.needs(0) ? matmul(a.dout, transpose(a.in[1])) : Val{}, a.needs(1) ? matmul(transpose(a.in[0]), a.dout) : Val{}};
+    return {a.needs(0) ? matmul(a.dout, transpose(a.in[1])) : Val{},
+            a.needs(1) ? matmul(transpose(a.in[0]), a.dout) : Val{}};
   }
   static Batched batch(const BatchArgs& a);
 };

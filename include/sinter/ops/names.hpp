@@ -1,5 +1,5 @@
-// The names of the ops that expressions are made of, and how the record of an op is reached by its name alone: users' files
-// name ops, and never read what one is. That stands in the file of its family.
+// The names of the ops that expressions are made of, and how the record of an op is reached by its name alone: users'
+// files name ops, and never read what one is. That stands in the file of its family.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -15,11 +15,12 @@ struct OpRecord {
 };
 
 /// The ops that operators and elementwise functions name.
-#define SINTER_EXPRESSION_OPS(use)                                                                                            \
-  use(Neg) use(Abs) use(Sign) use(Square) use(Reciprocal) use(Sqrt) use(Rsqrt) use(Exp) use(Log) use(Sin) use(Cos) use(Tanh)  \
-  use(Erf) use(Floor) use(Ceil) use(Round) use(Trunc) use(Not) use(StopGradient) use(Sigmoid) use(Relu) use(Gelu) use(Silu)   \
-  use(Add) use(Sub) use(Mul) use(Div) use(Rem) use(Pow) use(Maximum) use(Minimum) use(Clamp) use(ClampToNumbers) use(And)     \
-  use(Or) use(Xor) use(FloorDivide) use(Eq) use(Ne) use(Lt) use(Le) use(Gt) use(Ge) use(Where)
+#define SINTER_EXPRESSION_OPS(use)                                                                                    \
+  use(Neg) use(Abs) use(Sign) use(Square) use(Reciprocal) use(Sqrt) use(Rsqrt) use(Exp) use(Log) use(Sin) use(Cos)    \
+      use(Tanh) use(Erf) use(Floor) use(Ceil) use(Round) use(Trunc) use(Not) use(StopGradient) use(Sigmoid) use(Relu) \
+          use(Gelu) use(Silu) use(Add) use(Sub) use(Mul) use(Div) use(Rem) use(Pow) use(Maximum) use(Minimum)         \
+              use(Clamp) use(ClampToNumbers) use(And) use(Or) use(Xor) use(FloorDivide) use(Eq) use(Ne) use(Lt)       \
+                  use(Le) use(Gt) use(Ge) use(Where)
 
 namespace ops {
 #define SINTER_DECLARE_OP(Op) struct Op;
@@ -27,7 +28,7 @@ SINTER_EXPRESSION_OPS(SINTER_DECLARE_OP)
 #undef SINTER_DECLARE_OP
 }  // namespace ops
 
-#ifdef SINTER_SEPARATE_COMPILATION   // the library has their records: see ops/registry.ipp
+#ifdef SINTER_SEPARATE_COMPILATION  // the library has their records: see ops/registry.ipp
 #define SINTER_DECLARE_RECORD(Op) extern template struct OpRecord<ops::Op>;
 SINTER_EXPRESSION_OPS(SINTER_DECLARE_RECORD)
 #undef SINTER_DECLARE_RECORD

@@ -1,8 +1,9 @@
-// How an op is written down: a struct with `info` and the functions it has; describe<Op>() turns it into the OpInfo that
-// everybody asks. Also Val, the handle in whose terms derivatives and decompositions are written as algebra.
+// How an op is written down: a struct with `info` and the functions it has; describe<Op>() turns it into the OpInfo
+// that everybody asks. Also Val, the handle in whose terms derivatives and decompositions are written as algebra.
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/graph/host_call.hpp>
 #include <sinter/graph/op_info.hpp>
@@ -20,7 +21,7 @@ SINTER_NAMESPACE_BEGIN
 struct Val {
   GraphBuilder* builder = nullptr;
   Value value;
-  Location where;   // the user's line; nodes made from this value get it
+  Location where;  // the user's line; nodes made from this value get it
 
   explicit operator bool() const { return builder != nullptr; }
   // By value: adding a node moves the nodes.
@@ -37,7 +38,7 @@ struct VjpArgs {
   Val dout;
   const Attrs& attrs;
   Location where;
-  std::uint32_t needed = ~std::uint32_t{0};   // bit i: somebody wants the gradient of operand i
+  std::uint32_t needed = ~std::uint32_t{0};  // bit i: somebody wants the gradient of operand i
   /// Ops with several results: all of them, and their gradients (empty Vals where there is none). `out` and `dout` are
   /// the first result and its gradient.
   std::span<const Val> outs{}, douts{};
@@ -47,8 +48,8 @@ struct VjpArgs {
 
   bool needs(std::size_t operand) const { return (needed >> (operand < 31 ? operand : 31) & 1) != 0; }
 };
-/// A rule returns `ValList`: gradients of the operands in order, an empty Val where there is none. A gradient may have the broadcast shape:
-/// autodiff sums it back to the operand's shape.
+/// A rule returns `ValList`: gradients of the operands in order, an empty Val where there is none. A gradient may have
+/// the broadcast shape: autodiff sums it back to the operand's shape.
 
 struct DecomposeArgs {
   std::span<const Val> in;
@@ -59,20 +60,21 @@ struct DecomposeArgs {
 /// What a batching rule is given: the same operation is to be done for each example of a batch.
 struct BatchArgs {
   const OpInfo& op;
-  std::span<const Val> in;               // a batched operand has the batch as its first axis, before the axes that the op knows
-  std::span<const std::uint8_t> batched; // by operand; at least one is, or the op is random
-  Dim size;                              // examples in the batch
-  const Attrs& attrs;                    // of the operation on one example
+  std::span<const Val> in;  // a batched operand has the batch as its first axis, before the axes that the op knows
+  std::span<const std::uint8_t> batched;  // by operand; at least one is, or the op is random
+  Dim size;                               // examples in the batch
+  const Attrs& attrs;                     // of the operation on one example
   Location where;
 
   /// Appends a graph over the batch to a builder: how ops with sub-graphs batch those.
-  std::vector<Batched> (*vectorise)(GraphBuilder& builder, const Graph& graph, std::span<const Batched> inputs, Dim size) = nullptr;
+  std::vector<Batched> (*vectorise)(GraphBuilder& builder, const Graph& graph, std::span<const Batched> inputs,
+                                    Dim size) = nullptr;
 
   bool is_batched(std::size_t operand) const { return batched[operand] != 0; }
 };
 /// A result over the batch, which is its first axis; or, where it is the same for all examples, without it.
 struct Batched {
-  Val value{};                           // empty: the rule does not cover this case, the decomposition will do
+  Val value{};  // empty: the rule does not cover this case, the decomposition will do
   bool is_batched = true;
   Batched() = default;
   Batched(Val v, bool has_batch = true) : value(v), is_batched(has_batch) {}
@@ -80,7 +82,8 @@ struct Batched {
 
 namespace ops_detail {
 template <class Op, std::size_t... I>
-ScalarValue call_lower(ScalarBuilder& s, std::span<const ScalarValue> in, const Attrs& attrs, std::index_sequence<I...>) {
+ScalarValue call_lower(ScalarBuilder& s, std::span<const ScalarValue> in, const Attrs& attrs,
+                       std::index_sequence<I...>) {
   if constexpr (requires { Op::lower(s, in[I]..., attrs); }) return Op::lower(s, in[I]..., attrs);
   else return Op::lower(s, in[I]...);
 }
@@ -98,7 +101,8 @@ Batched batch_along_axes(const BatchArgs& args);
 ///   static ScalarValue lower(ScalarBuilder&, ScalarValue...);  // elementwise; may take `const Attrs&` last
 ///   static ValList vjp(const VjpArgs&);
 ///   static Val decompose(const DecomposeArgs&);
-///   static Batched batch(const BatchArgs&);                    // for vmap; not needed for elementwise ops, reductions and
+// for vmap; not needed for elementwise ops, reductions and
+///   static Batched batch(const BatchArgs&);
 ///                                                              // composites whose parts have it
 ///   static void run_on_host(HostCall&);                        // structured ops and effects that no kernel expresses
 ///   static void refuse(Location);                              // see OpInfo
@@ -106,29 +110,33 @@ Batched batch_along_axes(const BatchArgs& args);
 template <class Op>
 constexpr OpInfo describe() {
   OpInfo info = Op::info;
-  if constexpr (requires(const InferArgs& a) { { Op::infer(a) } -> std::same_as<Type>; })
+  if constexpr (requires(const InferArgs& a) {
+                  { Op::infer(a) } -> std::same_as<Type>;
+                })
     info.infer = [](const InferArgs& args, TypeList& out) { out.push_back(Op::infer(args)); };
   else if constexpr (requires(const InferArgs& a, TypeList& out) { Op::infer(a, out); })
     info.infer = [](const InferArgs& args, TypeList& out) { Op::infer(args, out); };
-  else
-    info.infer = [](const InferArgs& args, TypeList& out) { ops_detail::infer_elementwise(Op::info, args, out); };
+  else info.infer = [](const InferArgs& args, TypeList& out) { ops_detail::infer_elementwise(Op::info, args, out); };
   if constexpr (requires { &Op::lower; })
     info.lower = [](ScalarBuilder& s, std::span<const ScalarValue> in, const Attrs& attrs) {
-      return ops_detail::call_lower<Op>(s, in, attrs, std::make_index_sequence<static_cast<std::size_t>(Op::info.arity)>{});
+      return ops_detail::call_lower<Op>(s, in, attrs, std::make_index_sequence<as_index(Op::info.arity)>{});
     };
   if constexpr (requires { &Op::vjp; })
     info.vjp = [](const VjpArgs& args, ValList& grads) {
       for (Val g : Op::vjp(args)) grads.push_back(g);
     };
   if constexpr (requires { &Op::decompose; }) info.decompose = &Op::decompose;
-  if constexpr (requires(const BatchArgs& a, BatchedList& r) { Op::batch(a, r); })
-    info.batch = &Op::batch;
+  if constexpr (requires(const BatchArgs& a, BatchedList& r) { Op::batch(a, r); }) info.batch = &Op::batch;
   else if constexpr (requires { &Op::batch; })
     info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(Op::batch(args)); };
   else if constexpr (Op::info.kind == OpKind::elementwise)
-    info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(ops_detail::batch_elementwise(args)); };
+    info.batch = [](const BatchArgs& args, BatchedList& results) {
+      results.push_back(ops_detail::batch_elementwise(args));
+    };
   else if constexpr (Op::info.kind == OpKind::reduction)
-    info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(ops_detail::batch_along_axes(args)); };
+    info.batch = [](const BatchArgs& args, BatchedList& results) {
+      results.push_back(ops_detail::batch_along_axes(args));
+    };
   if constexpr (requires { &Op::run_on_host; }) info.run_on_host = &Op::run_on_host;
   if constexpr (requires { &Op::refuse; }) info.refuse = &Op::refuse;
   if constexpr (requires { &Op::prune; }) info.prune = &Op::prune;

@@ -21,7 +21,8 @@ constexpr PhiloxWords philox4x32(PhiloxWords counter, PhiloxKey key) {
     const std::uint64_t product_0 = std::uint64_t{philox_multiplier_0} * counter[0];
     const std::uint64_t product_1 = std::uint64_t{philox_multiplier_1} * counter[2];
     counter = {static_cast<std::uint32_t>(product_1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(product_1),
-               static_cast<std::uint32_t>(product_0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(product_0)};
+               static_cast<std::uint32_t>(product_0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(product_0)};
     key = {key[0] + philox_weyl_0, key[1] + philox_weyl_1};
   }
   return counter;
@@ -30,7 +31,9 @@ constexpr PhiloxWords philox4x32(PhiloxWords counter, PhiloxKey key) {
 /// Prim::random_bits: word 0 of the block whose counter is (element, counter), as a number in [0, 2^32).
 constexpr std::int64_t philox_bits(std::int64_t key, std::int64_t counter, std::int64_t element) {
   const auto low = [](std::int64_t word) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(word)); };
-  const auto high = [](std::int64_t word) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(word) >> 32); };
+  const auto high = [](std::int64_t word) {
+    return static_cast<std::uint32_t>(static_cast<std::uint64_t>(word) >> 32);
+  };
   return philox4x32({low(element), high(element), low(counter), high(counter)}, {low(key), high(key)})[0];
 }
 

@@ -1,6 +1,6 @@
-// Random numbers. One primitive gives 32 bits for each element from (key, counter, row-major position); the distributions
-// are arithmetic on it. A draw that needs more than 32 bits takes further words at counter + k * 2^60, k < 4, which no
-// generator's own counter reaches. Who owns keys and counters is not known here.
+// Random numbers. One primitive gives 32 bits for each element from (key, counter, row-major position); the
+// distributions are arithmetic on it. A draw that needs more than 32 bits takes further words at counter + k * 2^60, k
+// < 4, which no generator's own counter reaches. Who owns keys and counters is not known here.
 #pragma once
 
 #include <sinter/ops/infer.hpp>
@@ -15,7 +15,8 @@ Batched batch_draw(const BatchArgs& args);
 
 namespace ops {
 
-/// random_bits(key, counter), both i64 of rank 0: attrs.shape numbers in [0, 2^32) as i64, by Philox4x32-10 (philox.hpp).
+/// random_bits(key, counter), both i64 of rank 0: attrs.shape numbers in [0, 2^32) as i64, by Philox4x32-10
+/// (philox.hpp).
 struct RandomBits {
   static constexpr OpInfo info{.name = "random_bits", .arity = 2, .kind = OpKind::structured, .is_random = true};
   static Type infer(const InferArgs& args);

@@ -23,7 +23,7 @@ inline Type infer_distribution(const InferArgs& args) {
 }
 
 inline constexpr double two_to_32 = 4294967296.0;
-inline constexpr double words_apart = 1152921504606846976.0;   // 2^60, see random.hpp
+inline constexpr double words_apart = 1152921504606846976.0;  // 2^60, see random.hpp
 
 /// Word `word` of this draw for each element of `shape`: i64 in [0, 2^32).
 Val random_word(Val key, Val counter, const Attrs& attrs, int word);
@@ -51,7 +51,7 @@ SINTER_DECL Type RandomNormal::infer(const InferArgs& args) { return ops_detail:
 SINTER_DECL Val RandomUniform::decompose(const DecomposeArgs& args) { return ops_detail::unit_interval(args, 0); }
 
 SINTER_DECL Val RandomNormal::decompose(const DecomposeArgs& args) {
-  const Val u = 1 - ops_detail::unit_interval(args, 0);   // (0, 1]: the logarithm is finite
+  const Val u = 1 - ops_detail::unit_interval(args, 0);  // (0, 1]: the logarithm is finite
   const Val v = ops_detail::unit_interval(args, 2);
   return sqrt(log(u) * -2) * cos(v * (2 * std::numbers::pi));
 }
@@ -67,8 +67,8 @@ SINTER_DECL Val random_word(Val key, Val counter, const Attrs& attrs, int word) 
 
 SINTER_DECL Batched batch_draw(const BatchArgs& a) {
   if (a.is_batched(0) || a.is_batched(1))
-    throw UserError("vmap", std::string(a.op.name) + " draws with a key or a counter that differs between examples", a.where,
-                    "draw outside of the mapped function, or use one generator for all examples");
+    throw UserError("vmap", std::string(a.op.name) + " draws with a key or a counter that differs between examples",
+                    a.where, "draw outside of the mapped function, or use one generator for all examples");
   Attrs attrs = a.attrs;
   attrs.shape = batched_shape(a.size, attrs.shape);
   return apply(a.op, a.in, std::move(attrs));

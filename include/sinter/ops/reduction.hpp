@@ -1,5 +1,5 @@
-// Reductions by one scalar primitive: sum, prod, amax, amin. attrs.axes are normalised and ascending; attrs.keepdim leaves
-// extents of 1. What is built of reductions is in statistics.hpp.
+// Reductions by one scalar primitive: sum, prod, amax, amin. attrs.axes are normalised and ascending; attrs.keepdim
+// leaves extents of 1. What is built of reductions is in statistics.hpp.
 #pragma once
 
 #include <sinter/ops/infer.hpp>
@@ -16,8 +16,8 @@ struct Sum {
   static ValList vjp(const VjpArgs& a) { return {unreduce(a.dout, a.attrs.axes, a.in[0].shape())}; }
 };
 
-/// The gradient is that of the product of the other elements, also where one of them is zero. Not so its own derivative:
-/// second derivatives hold only where no reduced element is zero.
+/// The gradient is that of the product of the other elements, also where one of them is zero. Not so its own
+/// derivative: second derivatives hold only where no reduced element is zero.
 struct Prod {
   static constexpr OpInfo info{
       .name = "prod", .arity = 1, .kind = OpKind::reduction, .reduction = static_cast<std::uint8_t>(Prim::reduce_mul)};

@@ -24,7 +24,8 @@ inline Type infer_extremum(const InferArgs& args) {
 inline ValList extremum_vjp(const VjpArgs& a) {
   const Shape shape = a.in[0].shape();
   const Val is_extreme = eq(a.in[0], unreduce(a.out, a.attrs.axes, shape));
-  const Val ties = sum(cast(is_extreme, a.dout.dtype()), a.attrs.axes, a.attrs.keepdim ? ReducedAxes::kept : ReducedAxes::dropped);
+  const Val ties =
+      sum(cast(is_extreme, a.dout.dtype()), a.attrs.axes, a.attrs.keepdim ? ReducedAxes::kept : ReducedAxes::dropped);
   const Val others = where(eq(ties, 0), std::numeric_limits<double>::quiet_NaN(), full_like(ties, 0));
   return {where(is_extreme, unreduce(a.dout / ties, a.attrs.axes, shape), unreduce(others, a.attrs.axes, shape))};
 }
@@ -44,12 +45,15 @@ SINTER_DECL ValList Prod::vjp(const VjpArgs& a) {
   const Val is_zero = eq(x, 0);
   const Val nonzero = where(is_zero, 1, x);
   const Val zeros = sum(cast(is_zero, x.dtype()), axes, kept);
-  // The product of the other elements: without zeros product / x; with one zero it is nonzero there only. Where an infinity or
-  // NaN is among the others, so that a zero times it stays NaN, it is said by a count, as it cannot be divided out again.
+  // The product of the other elements: without zeros product / x; with one zero it is nonzero there only. Where an
+  // infinity or NaN is among the others, so that a zero times it stays NaN, it is said by a count, as it cannot be
+  // divided out again.
   const Val is_endless = logical_not(lt(abs(x), std::numeric_limits<double>::infinity()));
   const Val endless = cast(is_endless, x.dtype()), among_others = ne(sum(endless, axes, kept) - endless, 0);
-  const Val vanished = where(among_others, std::numeric_limits<double>::quiet_NaN(), full_like(x, 0)), whole = prod(nonzero, axes, kept);
-  const Val others = where(is_zero, where(eq(zeros, 1), whole, vanished), where(eq(zeros, 0), whole * (1 / nonzero), vanished));
+  const Val vanished = where(among_others, std::numeric_limits<double>::quiet_NaN(), full_like(x, 0)),
+            whole = prod(nonzero, axes, kept);
+  const Val others =
+      where(is_zero, where(eq(zeros, 1), whole, vanished), where(eq(zeros, 0), whole * (1 / nonzero), vanished));
   return {unreduce(a.dout, axes, x.shape()) * others};
 }
 

@@ -18,7 +18,9 @@ SINTER_DECL void Region::infer(const InferArgs& args, TypeList& out) {
       fits = !given.is_static() || !taken.is_static() || given.value() == taken.value();
     }
     if (!fits)
-      throw InternalError("operand " + std::to_string(i) + " of a region is " + args.in[i].text() + ", its sub-graph takes " + wanted.text(), args.where);
+      throw InternalError("operand " + std::to_string(i) + " of a region is " + args.in[i].text() +
+                              ", its sub-graph takes " + wanted.text(),
+                          args.where);
   }
   for (Value v : body.outputs()) out.push_back(body.type(v));
 }

@@ -13,7 +13,7 @@ template <class... Ops>
 constexpr auto sorted_by_name() {
   constexpr std::size_t count = sizeof...(Ops);
   const std::array<const OpInfo*, count> records{&op_info<Ops>...};
-  const std::array<std::string_view, count> names{Ops::info.name...};   // a record itself is no constant expression
+  const std::array<std::string_view, count> names{Ops::info.name...};  // a record itself is no constant expression
   std::array<std::size_t, count> order{};
   for (std::size_t i = 0; i < count; ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return names[a] < names[b]; });
@@ -26,23 +26,27 @@ inline constexpr auto op_table = sorted_by_name<
     // leaf
     ops::Input, ops::Constant, ops::Full, ops::Empty, ops::Iota,
     // unary, activation
-    ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Reciprocal, ops::Sqrt, ops::Rsqrt, ops::Exp, ops::Log, ops::Sin, ops::Cos,
-    ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast, ops::StopGradient,
-    ops::Sigmoid, ops::Relu, ops::Gauss, ops::GeluSlope, ops::Gelu, ops::SiluSlope, ops::Silu,
+    ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Reciprocal, ops::Sqrt, ops::Rsqrt, ops::Exp, ops::Log, ops::Sin,
+    ops::Cos, ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast,
+    ops::StopGradient, ops::Sigmoid, ops::Relu, ops::Gauss, ops::GeluSlope, ops::Gelu, ops::SiluSlope, ops::Silu,
     // binary, comparison
-    ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum, ops::Clamp, ops::ClampToNumbers,
-    ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge, ops::Where, ops::SelectGradient,
+    ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum,
+    ops::Clamp, ops::ClampToNumbers, ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge,
+    ops::Where, ops::SelectGradient,
     // reduction, statistics
-    ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All, ops::Argmax, ops::Argmin,
+    ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All,
+    ops::Argmax, ops::Argmin,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
     // region, matmul, take, random
-    ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
+    ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot,
+    ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
     // control flow
-    ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan, ops::ScanWithEffects,
+    ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan,
+    ops::ScanWithEffects,
     // networks
-    ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::Conv2d, ops::MaxPool2d,
-    ops::AvgPool2d, ops::ScaledDotProductAttention>();
+    ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::Conv2d,
+    ops::MaxPool2d, ops::AvgPool2d, ops::ScaledDotProductAttention>();
 
 }  // namespace ops_detail
 
@@ -56,8 +60,8 @@ SINTER_DECL std::span<const OpInfo* const> all_ops() { return ops_detail::op_tab
 
 SINTER_DECL const OpInfo* find_op(std::string_view name) {
   const auto& table = ops_detail::op_table;
-  const auto found =
-      std::lower_bound(table.begin(), table.end(), name, [](const OpInfo* op, std::string_view wanted) { return op->name < wanted; });
+  const auto found = std::lower_bound(table.begin(), table.end(), name,
+                                      [](const OpInfo* op, std::string_view wanted) { return op->name < wanted; });
   return found != table.end() && (*found)->name == name ? *found : nullptr;
 }
 

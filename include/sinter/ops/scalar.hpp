@@ -6,6 +6,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/hash.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/tensor/dtype.hpp>
 
 #include <array>
@@ -19,48 +20,70 @@ SINTER_NAMESPACE_BEGIN
 /// A scalar primitive. Operands have one dtype (but for select's condition, convert, gather) and so has the result
 /// (comparisons give bool_).
 enum class Prim : std::uint8_t {
-  immediate,    // bits: the value (double for floats, int64 for the rest)
-  load,         // access: element of an operand at this iteration point
-  gather,       // args[0]: index (i32/i64); like load, displaced by index * the access's gather_stride
-  index,        // bits: axis number; the iteration index along that axis, as i64
-  neg, abs, add, sub, mul, div, rem,   // integer div truncates like C++; rem has the divisor's sign, a zero the dividend's
-  fma,          // args[0] * args[1] + args[2], rounded once
-  min, max,     // NaN wins; -0 is less than +0
-  eq, ne, lt, le,
-  and_, or_, xor_, not_,   // bitwise on integers, logical on bool_
-  select,       // args[0] ? args[1] : args[2]
-  convert,      // to dtype; float to integer truncates and saturates, NaN gives 0; to bool_ is `!= 0`, so NaN gives true
-  floor, ceil, round, trunc,   // round: half to even
-  sqrt, rsqrt, exp, log, sin, cos, tanh, erf,
-  gelu,         // x * Phi(x), Phi being the normal distribution function
-  gelu_slope,   // its derivative, Phi(x) + x * e^(-x^2/2) / sqrt(2 pi)
-  gauss,        // e^(-x^2/2)
+  immediate,  // bits: the value (double for floats, int64 for the rest)
+  load,       // access: element of an operand at this iteration point
+  gather,     // args[0]: index (i32/i64); like load, displaced by index * the access's gather_stride
+  index,      // bits: axis number; the iteration index along that axis, as i64
+  neg,
+  abs,
+  add,
+  sub,
+  mul,
+  div,
+  rem,  // integer div truncates like C++; rem has the divisor's sign, a zero the dividend's
+  fma,  // args[0] * args[1] + args[2], rounded once
+  min,
+  max,  // NaN wins; -0 is less than +0
+  eq,
+  ne,
+  lt,
+  le,
+  and_,
+  or_,
+  xor_,
+  not_,     // bitwise on integers, logical on bool_
+  select,   // args[0] ? args[1] : args[2]
+  convert,  // to dtype; float to integer truncates and saturates, NaN gives 0; to bool_ is `!= 0`, so NaN gives true
+  floor,
+  ceil,
+  round,
+  trunc,  // round: half to even
+  sqrt,
+  rsqrt,
+  exp,
+  log,
+  sin,
+  cos,
+  tanh,
+  erf,
+  gelu,        // x * Phi(x), Phi being the normal distribution function
+  gelu_slope,  // its derivative, Phi(x) + x * e^(-x^2/2) / sqrt(2 pi)
+  gauss,       // e^(-x^2/2)
   pow,
   random_bits,  // args: key, counter, element index (all i64): 32 Philox bits as a non-negative i64
-  reduce_add, reduce_mul, reduce_min, reduce_max,   // args[0]: a value along the reduced axes
-  contract,     // args: a, b: sum over the reduced axis of a * b
+  reduce_add,
+  reduce_mul,
+  reduce_min,
+  reduce_max,  // args[0]: a value along the reduced axes
+  contract,    // args: a, b: sum over the reduced axis of a * b
 };
 
 struct PrimRow {
   std::string_view name;
   std::uint8_t arity;
 };
-inline constexpr std::array<PrimRow, static_cast<std::size_t>(Prim::contract) + 1> prim_rows{{
-    {"immediate", 0}, {"load", 0}, {"gather", 1}, {"index", 0},
-    {"neg", 1}, {"abs", 1}, {"add", 2}, {"sub", 2}, {"mul", 2}, {"div", 2}, {"rem", 2},
-    {"fma", 3}, {"min", 2}, {"max", 2},
-    {"eq", 2}, {"ne", 2}, {"lt", 2}, {"le", 2},
-    {"and", 2}, {"or", 2}, {"xor", 2}, {"not", 1},
-    {"select", 3}, {"convert", 1},
-    {"floor", 1}, {"ceil", 1}, {"round", 1}, {"trunc", 1},
-    {"sqrt", 1}, {"rsqrt", 1}, {"exp", 1}, {"log", 1}, {"sin", 1}, {"cos", 1}, {"tanh", 1}, {"erf", 1},
-    {"gelu", 1}, {"gelu_slope", 1}, {"gauss", 1}, {"pow", 2},
-    {"random_bits", 3},
-    {"reduce_add", 1}, {"reduce_mul", 1}, {"reduce_min", 1}, {"reduce_max", 1},
-    {"contract", 2},
+inline constexpr std::array<PrimRow, as_index(Prim::contract) + 1> prim_rows{{
+    {"immediate", 0},  {"load", 0},       {"gather", 1},     {"index", 0},    {"neg", 1},         {"abs", 1},
+    {"add", 2},        {"sub", 2},        {"mul", 2},        {"div", 2},      {"rem", 2},         {"fma", 3},
+    {"min", 2},        {"max", 2},        {"eq", 2},         {"ne", 2},       {"lt", 2},          {"le", 2},
+    {"and", 2},        {"or", 2},         {"xor", 2},        {"not", 1},      {"select", 3},      {"convert", 1},
+    {"floor", 1},      {"ceil", 1},       {"round", 1},      {"trunc", 1},    {"sqrt", 1},        {"rsqrt", 1},
+    {"exp", 1},        {"log", 1},        {"sin", 1},        {"cos", 1},      {"tanh", 1},        {"erf", 1},
+    {"gelu", 1},       {"gelu_slope", 1}, {"gauss", 1},      {"pow", 2},      {"random_bits", 3}, {"reduce_add", 1},
+    {"reduce_mul", 1}, {"reduce_min", 1}, {"reduce_max", 1}, {"contract", 2},
 }};
-constexpr std::string_view name(Prim prim) { return prim_rows[static_cast<std::size_t>(prim)].name; }
-constexpr int arity(Prim prim) { return prim_rows[static_cast<std::size_t>(prim)].arity; }
+constexpr std::string_view name(Prim prim) { return prim_rows[as_index(prim)].name; }
+constexpr int arity(Prim prim) { return prim_rows[as_index(prim)].arity; }
 constexpr bool is_reduction(Prim prim) { return prim >= Prim::reduce_add && prim <= Prim::contract; }
 constexpr bool is_comparison(Prim prim) { return prim >= Prim::eq && prim <= Prim::le; }
 constexpr bool is_commutative(Prim prim) {
@@ -77,12 +100,14 @@ struct Inst {
   Prim prim = Prim::immediate;
   DType dtype = DType::f32;
   std::array<InstId, 3> args{no_inst, no_inst, no_inst};
-  std::uint16_t access = 0;   // load, gather: index into the kernel's accesses
-  std::uint64_t bits = 0;     // immediate: value; index: axis
+  std::uint16_t access = 0;  // load, gather: index into the kernel's accesses
+  std::uint64_t bits = 0;    // immediate: value; index: axis
   friend bool operator==(const Inst&, const Inst&) = default;
 
   /// Value of an immediate.
-  double number() const { return is_floating(dtype) ? std::bit_cast<double>(bits) : static_cast<double>(static_cast<std::int64_t>(bits)); }
+  double number() const {
+    return is_floating(dtype) ? std::bit_cast<double>(bits) : static_cast<double>(static_cast<std::int64_t>(bits));
+  }
   std::int64_t integer() const { return static_cast<std::int64_t>(bits); }
 };
 
@@ -102,11 +127,15 @@ class ScalarBuilder {
   ScalarValue imm(double value, DType dtype);
   ScalarValue imm(double value, ScalarValue like) { return imm(value, like.dtype); }
   ScalarValue imm_int(std::int64_t value, DType dtype);
-  ScalarValue load(std::uint16_t access, DType dtype) { return push({.prim = Prim::load, .dtype = dtype, .access = access}); }
+  ScalarValue load(std::uint16_t access, DType dtype) {
+    return push({.prim = Prim::load, .dtype = dtype, .access = access});
+  }
   ScalarValue gather(std::uint16_t access, DType dtype, ScalarValue index) {
     return push({.prim = Prim::gather, .dtype = dtype, .args = {index.id, no_inst, no_inst}, .access = access});
   }
-  ScalarValue index(int axis) { return push({.prim = Prim::index, .dtype = DType::i64, .bits = static_cast<std::uint64_t>(axis)}); }
+  ScalarValue index(int axis) {
+    return push({.prim = Prim::index, .dtype = DType::i64, .bits = static_cast<std::uint64_t>(axis)});
+  }
 
   ScalarValue unary(Prim prim, ScalarValue x);
   ScalarValue binary(Prim prim, ScalarValue a, ScalarValue b);
@@ -147,8 +176,12 @@ class ScalarBuilder {
   ScalarValue select(ScalarValue condition, ScalarValue a, ScalarValue b);
   ScalarValue convert(ScalarValue x, DType to);
   ScalarValue random_bits(ScalarValue key, ScalarValue counter, ScalarValue element);
-  ScalarValue reduce(Prim reduction, ScalarValue x) { return push({.prim = reduction, .dtype = x.dtype, .args = {x.id, no_inst, no_inst}}); }
-  ScalarValue contract(ScalarValue a, ScalarValue b) { return push({.prim = Prim::contract, .dtype = a.dtype, .args = {a.id, b.id, no_inst}}); }
+  ScalarValue reduce(Prim reduction, ScalarValue x) {
+    return push({.prim = reduction, .dtype = x.dtype, .args = {x.id, no_inst, no_inst}});
+  }
+  ScalarValue contract(ScalarValue a, ScalarValue b) {
+    return push({.prim = Prim::contract, .dtype = a.dtype, .args = {a.id, b.id, no_inst}});
+  }
 
   /// Appends an instruction, or finds the equal one that is there already.
   ScalarValue push(Inst inst);

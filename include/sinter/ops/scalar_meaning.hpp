@@ -1,6 +1,6 @@
 // What scalar primitives mean where the standard library has no function for it, on numbers of the host: shared by the
-// reference back end, by folding and by literals, so that a value is the same whoever computes it. Functions are computed
-// in a wider type and rounded once.
+// reference back end, by folding and by literals, so that a value is the same whoever computes it. Functions are
+// computed in a wider type and rounded once.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -19,7 +19,7 @@ namespace scalar_meaning {
 /// Float to integer: towards zero; what does not fit becomes the nearest integer that does, NaN becomes 0.
 template <std::signed_integral To, std::floating_point From>
 constexpr To saturated(From x) {
-  constexpr From end = static_cast<From>(std::uint64_t{1} << (sizeof(To) * 8 - 1));   // 2^31 or 2^63, exact
+  constexpr From end = static_cast<From>(std::uint64_t{1} << (sizeof(To) * 8 - 1));  // 2^31 or 2^63, exact
   if (x != x) return 0;
   return x >= end ? std::numeric_limits<To>::max() : x < -end ? std::numeric_limits<To>::min() : static_cast<To>(x);
 }

@@ -7,7 +7,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// e^x / sum(e^x) along attrs.axes[0]. A row of -inf alone gives NaN, or with attrs.keepdim zeros: attention to nothing.
+/// e^x / sum(e^x) along attrs.axes[0]. A row of -inf alone gives NaN, or with attrs.keepdim zeros: attention to
+/// nothing.
 struct Softmax {
   static constexpr OpInfo info{.name = "softmax", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);

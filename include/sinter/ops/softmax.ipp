@@ -40,7 +40,7 @@ SINTER_DECL Type Softmax::infer(const InferArgs& args) { return ops_detail::infe
 SINTER_DECL Val Softmax::decompose(const DecomposeArgs& args) {
   if (args.attrs.keepdim) return ops_detail::softmax_or_zeros(args.in[0], args.attrs.axes);
   const Val e = exp(ops_detail::shifted(args.in[0], args.attrs.axes));
-  return e * reciprocal(sum(e, args.attrs.axes, kept));   // one division for each row
+  return e * reciprocal(sum(e, args.attrs.axes, kept));  // one division for each row
 }
 
 SINTER_DECL Type LogSoftmax::infer(const InferArgs& args) { return ops_detail::infer_along_axis(args); }

@@ -7,8 +7,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// attrs.shape[0] as a number, i64 of rank 0: what an extent becomes where it is computed with. The operand may be any value;
-/// it says where the number is.
+/// attrs.shape[0] as a number, i64 of rank 0: what an extent becomes where it is computed with. The operand may be any
+/// value; it says where the number is.
 struct Extent {
   static constexpr OpInfo info{.name = "extent", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
@@ -32,7 +32,8 @@ struct Mean {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
-/// The sum of squared deviations from the mean, divided by the number of elements less attrs.value (0: that of a population).
+/// The sum of squared deviations from the mean, divided by the number of elements less attrs.value (0: that of a
+/// population).
 struct Var {
   static constexpr OpInfo info{.name = "var", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);

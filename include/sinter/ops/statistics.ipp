@@ -19,7 +19,7 @@ inline Type infer_position(const InferArgs& args) {
 /// The smallest index at which x is extreme.
 inline Val first_position(Val x, Val extreme, const Attrs& attrs) {
   Val is_extreme = eq(x, extreme);
-  if (is_floating(x.dtype())) is_extreme = logical_or(is_extreme, is_nan(x));   // if there is a NaN, the extreme is NaN
+  if (is_floating(x.dtype())) is_extreme = logical_or(is_extreme, is_nan(x));  // if there is a NaN, the extreme is NaN
   const Val index = iota(x, x.shape(), static_cast<int>(attrs.axes[0]), DType::i64);
   // 2^62 is above every index.
   return amin(where(is_extreme, index, 4611686018427387904.0), attrs.axes, reduced_axes(attrs));
@@ -31,7 +31,7 @@ namespace ops {
 using ops_detail::reduced_axes;
 
 SINTER_DECL Type ElementCount::infer(const InferArgs& args) {
-  ops_detail::reduced_shape(args, args.in[0].shape);   // checks the axes
+  ops_detail::reduced_shape(args, args.in[0].shape);  // checks the axes
   return Type{args.attrs.dtype, args.in[0].device, {}};
 }
 SINTER_DECL Type Extent::infer(const InferArgs& args) {
@@ -77,7 +77,8 @@ SINTER_DECL Val Var::decompose(const DecomposeArgs& args) {
   const Val x = args.in[0];
   const IntVector& axes = args.attrs.axes;
   const Val deviation = x - mean(x, axes, kept);
-  return sum(square(deviation), axes, reduced_axes(args.attrs)) / (element_count(x, axes, x.dtype()) - args.attrs.value);
+  return sum(square(deviation), axes, reduced_axes(args.attrs)) /
+         (element_count(x, axes, x.dtype()) - args.attrs.value);
 }
 SINTER_DECL ValList Var::vjp(const VjpArgs& a) {
   const Val x = a.in[0];

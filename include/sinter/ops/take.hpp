@@ -7,8 +7,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// take(x, index): the elements of x at index (i32 or i64) along attrs.axes[0]; the axis is replaced by the index's axes. The
-/// first attrs.integer axes, before that axis, x and index have in common: each has rows of its own.
+/// take(x, index): the elements of x at index (i32 or i64) along attrs.axes[0]; the axis is replaced by the index's
+/// axes. The first attrs.integer axes, before that axis, x and index have in common: each has rows of its own.
 struct Take {
   static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured};
   static Type infer(const InferArgs& args);
@@ -16,7 +16,8 @@ struct Take {
   static Batched batch(const BatchArgs& a);
 };
 
-/// scatter_add(index, value): zeros of attrs.shape, with value added at index along attrs.axes[0]. The transpose of take.
+/// scatter_add(index, value): zeros of attrs.shape, with value added at index along attrs.axes[0]. The transpose of
+/// take.
 struct ScatterAdd {
   static constexpr OpInfo info{.name = "scatter_add", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);
@@ -24,8 +25,8 @@ struct ScatterAdd {
   static Batched batch(const BatchArgs& a);
 };
 
-/// 1 at each index, 0 elsewhere, along a new last axis of attrs.shape[0] classes; attrs.dtype. Run with an index that is no
-/// class it throws IndexError.
+/// 1 at each index, 0 elsewhere, along a new last axis of attrs.shape[0] classes; attrs.dtype. Run with an index that
+/// is no class it throws IndexError.
 struct OneHot {
   static constexpr OpInfo info{.name = "one_hot", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
@@ -36,8 +37,8 @@ struct OneHot {
 }  // namespace ops
 
 namespace ops_detail {
-/// `values`, the integers that `index` holds, too, where it is not replaced by some valid one: when they are computed, an index
-/// outside [0, extent) is an IndexError.
+/// `values`, the integers that `index` holds, too, where it is not replaced by some valid one: when they are computed,
+/// an index outside [0, extent) is an IndexError.
 Val checked_index(Val values, Val index, Dim extent);
 }  // namespace ops_detail
 SINTER_NAMESPACE_END

@@ -16,23 +16,24 @@ inline Shape taken_shape(const InferArgs& args, const Shape& shape, const Shape&
   return out;
 }
 
-/// For index [batch, ...] into the `rows` rows of each example: the same rows counted through the batch. What is out of range
-/// for its example is an error, not a row of another one.
+/// For index [batch, ...] into the `rows` rows of each example: the same rows counted through the batch. What is out of
+/// range for its example is an error, not a row of another one.
 inline Val index_of_joined_rows(Val index, Dim rows) {
   const Shape shape = index.shape();
-  const Val flat = reshape(index, {shape.numel()}), valid = cast(reshape(checked_index(flat, flat, rows), shape), DType::i64);
+  const Val flat = reshape(index, {shape.numel()}),
+            valid = cast(reshape(checked_index(flat, flat, rows), shape), DType::i64);
   Shape column{shape[0]};
   for (int i = 1; i < shape.rank(); ++i) column.push_back(1);
-  const Val empty = full(index, {rows}, DType::bool_, 0);   // its shape is all that is asked of it
+  const Val empty = full(index, {rows}, DType::bool_, 0);  // its shape is all that is asked of it
   return valid + iota(index, column, 0, DType::i64) * element_count(empty, {0}, DType::i64);
 }
 
-/// scatter_add of value [batch, others before the axis..., index..., others after it...] at index [batch, index...], each example
-/// into zeros of `shape` along `axis`: [batch, shape...].
+/// scatter_add of value [batch, others before the axis..., index..., others after it...] at index [batch, index...],
+/// each example into zeros of `shape` along `axis`: [batch, shape...].
 inline Val scatter_examples(Val index, Val value, const Shape& shape, int axis) {
   const int index_rank = index.rank() - 1;
   const Dim examples = index.shape()[0];
-  IntVector order{0};   // [batch, index..., others...]
+  IntVector order{0};  // [batch, index..., others...]
   for (int i = 0; i < index_rank; ++i) order.push_back(1 + axis + i);
   for (int i = 0; i < axis; ++i) order.push_back(1 + i);
   for (int i = axis + 1; i < shape.rank(); ++i) order.push_back(index_rank + i);
@@ -76,8 +77,10 @@ SINTER_DECL Type Take::infer(const InferArgs& args) {
   for (int i = 0; fits && i < args.attrs.integer; ++i) fits = x[i] == index[i];
   if (!fits)
     throw ShapeError(args.op, "x is " + x.text() + ", index is " + index.text(), args.where,
-                     "the first " + std::to_string(args.attrs.integer) + " axes must be the same and stand before axis " + std::to_string(axis));
-  return ops_detail::with_shape(args, ops_detail::taken_shape(args, x, index, axis, static_cast<int>(args.attrs.integer)));
+                     "the first " + std::to_string(args.attrs.integer) +
+                         " axes must be the same and stand before axis " + std::to_string(axis));
+  return ops_detail::with_shape(args,
+                                ops_detail::taken_shape(args, x, index, axis, static_cast<int>(args.attrs.integer)));
 }
 SINTER_DECL ValList Take::vjp(const VjpArgs& a) {
   const Shape shape = a.in[0].shape();
@@ -86,18 +89,20 @@ SINTER_DECL ValList Take::vjp(const VjpArgs& a) {
   if (shared == 0) return {scatter_add(a.in[1], a.dout, shape, axis), Val{}};
   Shape example;
   for (int i = shared; i < shape.rank(); ++i) example.push_back(shape[i]);
-  const Val sums = ops_detail::scatter_examples(ops_detail::joined_first_axes(a.in[1], shared), ops_detail::joined_first_axes(a.dout, shared),
-                                                example, axis - shared);
+  const Val sums = ops_detail::scatter_examples(ops_detail::joined_first_axes(a.in[1], shared),
+                                                ops_detail::joined_first_axes(a.dout, shared), example, axis - shared);
   return {reshape(sums, shape), Val{}};
 }
 
 SINTER_DECL Type ScatterAdd::infer(const InferArgs& args) {
   ops_detail::require_integer(args, 0);
-  if (args.attrs.axes.size() != 1) throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
+  if (args.attrs.axes.size() != 1)
+    throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
   const int axis = ops_detail::checked_axis(args, args.attrs.axes[0], args.attrs.shape.rank());
   const Shape expected = ops_detail::taken_shape(args, args.attrs.shape, args.in[0].shape, axis);
   if (!(expected == args.in[1].shape))
-    throw ShapeError(args.op, "index is " + args.in[0].shape.text() + ", value is " + args.in[1].shape.text(), args.where,
+    throw ShapeError(args.op, "index is " + args.in[0].shape.text() + ", value is " + args.in[1].shape.text(),
+                     args.where,
                      "for a result of " + args.attrs.shape.text() + " the value must be " + expected.text());
   return ops_detail::with_shape(args, args.attrs.shape, args.in[1].dtype);
 }
@@ -121,12 +126,14 @@ SINTER_DECL Val OneHot::decompose(const DecomposeArgs& args) {
 }
 
 SINTER_DECL Batched Take::batch(const BatchArgs& a) {
-  const int rank = a.in[0].rank() - (a.is_batched(0) ? 1 : 0), axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), rank, "take", a.where);
+  const int rank = a.in[0].rank() - (a.is_batched(0) ? 1 : 0),
+            axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), rank, "take", a.where);
   if (a.attrs.integer == 0) {
     if (!a.is_batched(1)) return take(a.in[0], a.in[1], axis + 1);
     if (!a.is_batched(0)) return ops_detail::move_axis(take(a.in[0], a.in[1], axis), axis, 0);
   }
-  return apply(a.op, {ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1)}, Attrs{.axes = {axis + 1}, .integer = a.attrs.integer + 1});
+  return apply(a.op, {ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1)},
+               Attrs{.axes = {axis + 1}, .integer = a.attrs.integer + 1});
 }
 
 SINTER_DECL Batched ScatterAdd::batch(const BatchArgs& a) {

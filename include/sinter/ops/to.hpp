@@ -1,5 +1,5 @@
-// to: the same values on another device. The runtime cuts a graph into parts at these nodes (runtime/stages.hpp); no kernel
-// expresses them.
+// to: the same values on another device. The runtime cuts a graph into parts at these nodes (runtime/stages.hpp); no
+// kernel expresses them.
 #pragma once
 
 #include <sinter/ops/infer.hpp>
@@ -11,7 +11,8 @@ namespace ops {
 
 /// The operand on attrs.device.
 struct To {
-  static constexpr OpInfo info{.name = "to", .arity = 1, .kind = OpKind::structured, .is_cheap = false, .is_transfer = true};
+  static constexpr OpInfo info{
+      .name = "to", .arity = 1, .kind = OpKind::structured, .is_cheap = false, .is_transfer = true};
   static Type infer(const InferArgs& args) { return Type{args.in[0].dtype, args.attrs.device, args.in[0].shape}; }
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);

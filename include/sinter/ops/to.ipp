@@ -5,7 +5,9 @@
 
 SINTER_NAMESPACE_BEGIN
 
-SINTER_DECL Val to(Val x, Device device) { return {x.builder, x.builder->add(op_info<ops::To>, {x.value}, Attrs{.device = device}, x.where), x.where}; }
+SINTER_DECL Val to(Val x, Device device) {
+  return {x.builder, x.builder->add(op_info<ops::To>, {x.value}, Attrs{.device = device}, x.where), x.where};
+}
 
 namespace ops {
 SINTER_DECL ValList To::vjp(const VjpArgs& a) { return {to(a.dout, a.in[0].type().device)}; }

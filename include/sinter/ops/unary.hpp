@@ -42,7 +42,7 @@ struct Square {
 struct Reciprocal {
   static constexpr OpInfo info{.name = "reciprocal", .arity = 1, .dtypes = DTypeRule::floating};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.div(s.imm(1, x), x); }
-  static ValList vjp(const VjpArgs& a) { return {-(a.dout * a.out * a.out)}; }   // in steps: out^2 may overflow
+  static ValList vjp(const VjpArgs& a) { return {-(a.dout * a.out * a.out)}; }  // in steps: out^2 may overflow
 };
 
 struct Sqrt {
@@ -92,9 +92,7 @@ struct Tanh {
 struct Erf {
   static constexpr OpInfo info{.name = "erf", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.erf(x); }
-  static ValList vjp(const VjpArgs& a) {
-    return {a.dout * (2 * std::numbers::inv_sqrtpi * exp(-square(a.in[0])))};
-  }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (2 * std::numbers::inv_sqrtpi * exp(-square(a.in[0])))}; }
 };
 
 // Rounding keeps integers as they are; its derivative is zero.

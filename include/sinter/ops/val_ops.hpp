@@ -1,7 +1,7 @@
 // Algebra on Vals: each function adds a node to the Val's builder, so that derivatives and decompositions read like the
-// formulas in a book. Operands of different dtypes are promoted, numbers become scalars of the other operand's dtype, and
-// what changes nothing (a reshape to the same shape, ...) adds no node. Definitions are in val_ops.ipp, which ops/registry.hpp
-// includes after all ops: they need the ops, whose rules need these declarations.
+// formulas in a book. Operands of different dtypes are promoted, numbers become scalars of the other operand's dtype,
+// and what changes nothing (a reshape to the same shape, ...) adds no node. Definitions are in val_ops.ipp, which
+// ops/registry.hpp includes after all ops: they need the ops, whose rules need these declarations.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -92,8 +92,8 @@ IntVector all_axes(Val x);
 Val element_count(Val x, const IntVector& axes, DType dtype);
 /// Undoes the loss of `axes`: puts 1 in their place, then stretches to `shape`.
 Val unreduce(Val reduced, const IntVector& axes, const Shape& shape);
-/// Sums over the axes along which broadcasting stretched `shape` to x's shape; an x that is narrower stretches if its rank is
-/// that of `shape`.
+/// Sums over the axes along which broadcasting stretched `shape` to x's shape; an x that is narrower stretches if its
+/// rank is that of `shape`.
 Val sum_to_shape(Val x, const Shape& shape);
 
 Val reshape(Val x, const Shape& shape);

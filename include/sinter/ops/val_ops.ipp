@@ -1,6 +1,7 @@
 // The algebra of Vals.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/ops/val_ops.hpp>
@@ -20,7 +21,8 @@ inline void unify_dtypes(const OpInfo& op, ValList& operands) {
 }
 
 inline Val make(Val context, const OpInfo& op, Attrs attrs) {
-  return {context.builder, context.builder->add(op, std::span<const Value>{}, std::move(attrs), context.where), context.where};
+  return {context.builder, context.builder->add(op, std::span<const Value>{}, std::move(attrs), context.where),
+          context.where};
 }
 
 inline Val reduce(const OpInfo& op, Val x, const IntVector& axes, ReducedAxes reduced) {
@@ -39,7 +41,8 @@ SINTER_DECL Val apply(const OpInfo& op, std::span<const Val> in, Attrs attrs) {
     ensure(v.builder == in[0].builder && v.builder != nullptr, "operands of different graphs");
     values.push_back(v.value);
   }
-  return {in[0].builder, in[0].builder->add(op, std::span<const Value>(values), std::move(attrs), in[0].where), in[0].where};
+  return {in[0].builder, in[0].builder->add(op, std::span<const Value>(values), std::move(attrs), in[0].where),
+          in[0].where};
 }
 
 SINTER_DECL Val full(Val context, const Shape& shape, DType dtype, double value) {
@@ -50,11 +53,15 @@ SINTER_DECL Val full(Val context, const Shape& shape, DType dtype, double value)
 }
 SINTER_DECL Val number(Val like, double value) { return full(like, {}, like.dtype(), value); }
 SINTER_DECL Val integer_number(Val like, std::int64_t value) {
-  return ops_detail::make(like, op_info<ops::Full>, Attrs{.integer = value, .dtype = like.dtype(), .has_dtype = true, .device = like.type().device});
+  return ops_detail::make(
+      like, op_info<ops::Full>,
+      Attrs{.integer = value, .dtype = like.dtype(), .has_dtype = true, .device = like.type().device});
 }
 SINTER_DECL Val full_like(Val like, double value) { return full(like, like.shape(), like.dtype(), value); }
 SINTER_DECL Val iota(Val context, const Shape& shape, int axis, DType dtype) {
-  return ops_detail::make(context, op_info<ops::Iota>, Attrs{.axes = {axis}, .shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device});
+  return ops_detail::make(
+      context, op_info<ops::Iota>,
+      Attrs{.axes = {axis}, .shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device});
 }
 
 SINTER_DECL Val operator+(Val a, Val b) { return apply(op_info<ops::Add>, {a, b}); }
@@ -96,10 +103,18 @@ SINTER_DECL Val cast(Val x, DType dtype) {
   return x.dtype() == dtype ? x : apply(op_info<ops::Cast>, {x}, Attrs{.dtype = dtype, .has_dtype = true});
 }
 
-SINTER_DECL Val sum(Val x, const IntVector& axes, ReducedAxes reduced) { return ops_detail::reduce(op_info<ops::Sum>, x, axes, reduced); }
-SINTER_DECL Val prod(Val x, const IntVector& axes, ReducedAxes reduced) { return ops_detail::reduce(op_info<ops::Prod>, x, axes, reduced); }
-SINTER_DECL Val amax(Val x, const IntVector& axes, ReducedAxes reduced) { return ops_detail::reduce(op_info<ops::Amax>, x, axes, reduced); }
-SINTER_DECL Val amin(Val x, const IntVector& axes, ReducedAxes reduced) { return ops_detail::reduce(op_info<ops::Amin>, x, axes, reduced); }
+SINTER_DECL Val sum(Val x, const IntVector& axes, ReducedAxes reduced) {
+  return ops_detail::reduce(op_info<ops::Sum>, x, axes, reduced);
+}
+SINTER_DECL Val prod(Val x, const IntVector& axes, ReducedAxes reduced) {
+  return ops_detail::reduce(op_info<ops::Prod>, x, axes, reduced);
+}
+SINTER_DECL Val amax(Val x, const IntVector& axes, ReducedAxes reduced) {
+  return ops_detail::reduce(op_info<ops::Amax>, x, axes, reduced);
+}
+SINTER_DECL Val amin(Val x, const IntVector& axes, ReducedAxes reduced) {
+  return ops_detail::reduce(op_info<ops::Amin>, x, axes, reduced);
+}
 SINTER_DECL Val mean(Val x, const IntVector& axes, ReducedAxes reduced) {
   return sum(x, axes, reduced) / element_count(x, axes, x.dtype());
 }
@@ -128,16 +143,20 @@ SINTER_DECL Val sum_to_shape(Val x, const Shape& shape) {
   const Shape from = x.shape();
   if (identical(from, shape)) return x;
   const int added = from.rank() - shape.rank();
-  if (added < 0) return x;   // narrower than `shape`: nothing to sum
+  if (added < 0) return x;  // narrower than `shape`: nothing to sum
   IntVector stretched;
   for (int i = 0; i < from.rank(); ++i)
     if (i < added || (ops_detail::is_one(shape[i - added]) && !ops_detail::is_one(from[i]))) stretched.push_back(i);
-  return expand(reshape(sum(x, stretched), [&] {
-    // What the sum left, with 1 for each stretched axis of `shape`; elsewhere x may still be narrower than `shape`.
-    Shape left;
-    for (int i = 0; i < shape.rank(); ++i) left.push_back(ops_detail::is_one(shape[i]) ? Dim(1) : from[i + added]);
-    return left;
-  }()), shape);
+  return expand(reshape(sum(x, stretched),
+                        [&] {
+                          // What the sum left, with 1 for each stretched axis of `shape`; elsewhere x may still be
+                          // narrower than `shape`.
+                          Shape left;
+                          for (int i = 0; i < shape.rank(); ++i)
+                            left.push_back(ops_detail::is_one(shape[i]) ? Dim(1) : from[i + added]);
+                          return left;
+                        }()),
+                shape);
 }
 
 SINTER_DECL Val reshape(Val x, const Shape& shape) {
@@ -161,27 +180,27 @@ SINTER_DECL Val slice(Val x, const Shape& starts, const Shape& ends, const IntVe
   const Shape shape = x.shape();
   bool is_whole = identical(ends, shape);
   for (int i = 0; i < shape.rank(); ++i)
-    is_whole = is_whole && ops_detail::is_zero(starts[i]) && steps[static_cast<std::size_t>(i)] == 1;
+    is_whole = is_whole && ops_detail::is_zero(starts[i]) && steps[as_index(i)] == 1;
   return is_whole ? x : apply(op_info<ops::Slice>, {x}, Attrs{.shape = starts, .limits = ends, .steps = steps});
 }
 SINTER_DECL Val slice_axis(Val x, int axis, Dim start, Dim end) {
   Shape ends = x.shape(), starts = ops_detail::zero_starts(ends.rank());
   starts.set(axis, start);
   ends.set(axis, end);
-  return slice(x, starts, ends, IntVector(static_cast<std::size_t>(ends.rank()), 1));
+  return slice(x, starts, ends, IntVector(as_index(ends.rank()), 1));
 }
 SINTER_DECL Val windows(Val x, const IntVector& axes, const IntVector& sizes_and_strides) {
   return apply(op_info<ops::Windows>, {x}, Attrs{.axes = axes, .steps = sizes_and_strides});
 }
 SINTER_DECL Val pad(Val x, const Shape& low, const Shape& high, double value) {
   bool is_nothing = true;
-  for (int i = 0; i < low.rank(); ++i) is_nothing = is_nothing && ops_detail::is_zero(low[i]) && ops_detail::is_zero(high[i]);
+  for (int i = 0; i < low.rank(); ++i)
+    is_nothing = is_nothing && ops_detail::is_zero(low[i]) && ops_detail::is_zero(high[i]);
   return is_nothing ? x : apply(op_info<ops::Pad>, {x}, Attrs{.shape = low, .limits = high, .value = value});
 }
 SINTER_DECL Val update_slice(Val base, Val value, const Shape& starts, const IntVector& steps) {
   bool covers = identical(base.shape(), value.shape());
-  for (int i = 0; i < starts.rank(); ++i)
-    covers = covers && ops_detail::is_zero(starts[i]) && steps[static_cast<std::size_t>(i)] == 1;
+  for (int i = 0; i < starts.rank(); ++i) covers = covers && ops_detail::is_zero(starts[i]) && steps[as_index(i)] == 1;
   return covers ? value : apply(op_info<ops::UpdateSlice>, {base, value}, Attrs{.shape = starts, .steps = steps});
 }
 SINTER_DECL Val place(Val value, const Shape& shape, const Shape& starts, const IntVector& steps) {
@@ -189,12 +208,16 @@ SINTER_DECL Val place(Val value, const Shape& shape, const Shape& starts, const 
 }
 
 SINTER_DECL Val matmul(Val a, Val b) { return apply(op_info<ops::Matmul>, {a, b}); }
-SINTER_DECL Val take(Val x, Val index, int axis) { return apply(op_info<ops::Take>, {x, index}, Attrs{.axes = {axis}}); }
+SINTER_DECL Val take(Val x, Val index, int axis) {
+  return apply(op_info<ops::Take>, {x, index}, Attrs{.axes = {axis}});
+}
 SINTER_DECL Val scatter_add(Val index, Val value, const Shape& shape, int axis) {
   return apply(op_info<ops::ScatterAdd>, {index, value}, Attrs{.axes = {axis}, .shape = shape});
 }
 SINTER_DECL Val softmax(Val x, int axis) { return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}}); }
-SINTER_DECL Val softmax_or_zeros(Val x, int axis) { return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}, .keepdim = true}); }
+SINTER_DECL Val softmax_or_zeros(Val x, int axis) {
+  return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}, .keepdim = true});
+}
 SINTER_DECL Val logsumexp(Val x, int axis) { return apply(op_info<ops::Logsumexp>, {x}, Attrs{.axes = {axis}}); }
 
 SINTER_NAMESPACE_END

@@ -39,8 +39,8 @@ struct Slice {
   static Batched batch(const BatchArgs& a);
 };
 
-/// Sliding windows: axis attrs.axes[i] keeps (n - size) / stride + 1 positions, and an axis of that size is appended for
-/// each; attrs.steps holds size and stride of each in turn.
+/// Sliding windows: axis attrs.axes[i] keeps (n - size) / stride + 1 positions, and an axis of that size is appended
+/// for each; attrs.steps holds size and stride of each in turn.
 struct Windows {
   static constexpr OpInfo info{.name = "windows", .arity = 1, .kind = OpKind::view};
   static Type infer(const InferArgs& args);

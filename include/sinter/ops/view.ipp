@@ -1,6 +1,7 @@
 // Shape rules of views, and the derivative of sliding windows.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/view.hpp>
 
@@ -13,7 +14,8 @@ SINTER_DECL Type Reshape::infer(const InferArgs& args) {
   if (!identical(from, to)) {
     const Dim have = from.numel(args.where), want = to.numel(args.where);
     if (!(have == want))
-      throw ShapeError(args.op, from.text() + " has " + have.text() + " elements, " + to.text() + " has " + want.text(), args.where);
+      throw ShapeError(args.op, from.text() + " has " + have.text() + " elements, " + to.text() + " has " + want.text(),
+                       args.where);
   }
   return ops_detail::with_shape(args, to);
 }
@@ -21,14 +23,15 @@ SINTER_DECL Type Reshape::infer(const InferArgs& args) {
 SINTER_DECL Type Permute::infer(const InferArgs& args) {
   const Shape& shape = args.in[0].shape;
   const IntVector& axes = args.attrs.axes;
-  if (axes.size() != static_cast<std::size_t>(shape.rank()))
-    throw ShapeError(args.op, std::to_string(axes.size()) + " axes named, but the operand is " + shape.text(), args.where,
-                     "name each of its " + std::to_string(shape.rank()) + " axes once");
+  if (axes.size() != as_index(shape.rank()))
+    throw ShapeError(args.op, std::to_string(axes.size()) + " axes named, but the operand is " + shape.text(),
+                     args.where, "name each of its " + std::to_string(shape.rank()) + " axes once");
   Shape out;
   std::uint32_t seen = 0;
   for (std::int64_t axis : axes) {
     const int from = ops_detail::checked_axis(args, axis, shape.rank());
-    if ((seen >> from & 1) != 0) throw IndexError(args.op, "axis " + std::to_string(axis) + " is named twice", args.where);
+    if ((seen >> from & 1) != 0)
+      throw IndexError(args.op, "axis " + std::to_string(axis) + " is named twice", args.where);
     seen |= 1u << from;
     out.push_back(shape[from]);
   }
@@ -39,7 +42,8 @@ SINTER_DECL ValList Permute::vjp(const VjpArgs& a) {
   IntVector inverse(a.attrs.axes.size());
   for (std::size_t i = 0; i < inverse.size(); ++i) {
     const std::int64_t axis = a.attrs.axes[i];
-    inverse[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(inverse.size()) : axis)] = static_cast<std::int64_t>(i);
+    inverse[as_index(axis < 0 ? axis + static_cast<std::int64_t>(inverse.size()) : axis)] =
+        static_cast<std::int64_t>(i);
   }
   return {permute(a.dout, inverse)};
 }
@@ -60,19 +64,21 @@ SINTER_DECL Type Slice::infer(const InferArgs& args) {
   const Shape& from = args.in[0].shape;
   const Attrs& attrs = args.attrs;
   const int rank = from.rank();
-  ensure(attrs.shape.rank() == rank && attrs.limits.rank() == rank && attrs.steps.size() == static_cast<std::size_t>(rank),
+  ensure(attrs.shape.rank() == rank && attrs.limits.rank() == rank && attrs.steps.size() == as_index(rank),
          "slice: starts, ends and steps are required for each axis");
   Shape out;
   for (int i = 0; i < rank; ++i) {
     const Dim start = attrs.shape[i], end = attrs.limits[i];
-    const std::int64_t step = attrs.steps[static_cast<std::size_t>(i)];
+    const std::int64_t step = attrs.steps[as_index(i)];
     if (step <= 0)
-      throw IndexError(args.op, "step " + std::to_string(step) + " of axis " + std::to_string(i) + " is not positive", args.where);
+      throw IndexError(args.op, "step " + std::to_string(step) + " of axis " + std::to_string(i) + " is not positive",
+                       args.where);
     const bool is_reversed = start.is_static() && end.is_static() && start.value() > end.value();
     if (is_reversed || (end.is_static() && from[i].is_static() && end.value() > from[i].value()))
-      throw IndexError(args.op,
-                       start.text() + " to " + end.text() + " is out of range for axis " + std::to_string(i) + " of " + from.text(),
-                       args.where);
+      throw IndexError(
+          args.op,
+          start.text() + " to " + end.text() + " is out of range for axis " + std::to_string(i) + " of " + from.text(),
+          args.where);
     out.push_back(step == 1 ? end - start : (end - start + Dim(step - 1)) / Dim(step));
   }
   return ops_detail::with_shape(args, out);
@@ -87,10 +93,14 @@ SINTER_DECL Type Windows::infer(const InferArgs& args) {
     const int axis = ops_detail::checked_axis(args, attrs.axes[i], from.rank());
     const std::int64_t size = attrs.steps[2 * i], stride = attrs.steps[2 * i + 1];
     if (size <= 0 || stride <= 0)
-      throw ShapeError(args.op, "size " + std::to_string(size) + " and stride " + std::to_string(stride) + " must be positive", args.where);
-    if (ops_detail::is_shorter(from[axis], size))
-      throw ShapeError(args.op, "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + from.text(),
+      throw ShapeError(args.op,
+                       "size " + std::to_string(size) + " and stride " + std::to_string(stride) + " must be positive",
                        args.where);
+    if (ops_detail::is_shorter(from[axis], size))
+      throw ShapeError(
+          args.op,
+          "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + from.text(),
+          args.where);
     out.set(axis, (from[axis] - Dim(size)) / Dim(stride) + Dim(1));
     out.push_back(size, args.where);
   }
@@ -116,7 +126,7 @@ inline Val add_touching_windows(Val d, int axis, const Shape& target) {
   Shape joined = target;
   joined.set(axis, d.shape()[axis] * d.shape()[-1]);
   const Val tiles = reshape(permute(d, last_after(axis, d.rank())), joined);
-  IntVector steps(static_cast<std::size_t>(target.rank()), 1);
+  IntVector steps(as_index(target.rank()), 1);
   return place(tiles, target, zero_starts(target.rank()), steps);
 }
 
@@ -133,8 +143,8 @@ inline Val add_overlapping_windows(Val d, int axis, std::int64_t stride, const S
   spread_shape.set(axis, extent + Dim(size - 1));
   Shape starts = zero_starts(grouped.rank());
   starts.set(axis, size - 1);
-  IntVector steps(static_cast<std::size_t>(grouped.rank()), 1);
-  steps[static_cast<std::size_t>(axis)] = stride;
+  IntVector steps(as_index(grouped.rank()), 1);
+  steps[as_index(axis)] = stride;
   const Val spread = place(grouped, spread_shape, starts, steps);
 
   Shape flat_shape = target;
@@ -144,7 +154,7 @@ inline Val add_overlapping_windows(Val d, int axis, std::int64_t stride, const S
   Val diagonals = windows(flat, {axis}, {reach.value(), size});
   if (size > 2) {
     Shape ends = diagonals.shape();
-    IntVector every(static_cast<std::size_t>(ends.rank()), 1);
+    IntVector every(as_index(ends.rank()), 1);
     every.back() = size - 1;
     diagonals = slice(diagonals, zero_starts(ends.rank()), ends, every);
   }
@@ -165,12 +175,15 @@ SINTER_DECL ValList Windows::vjp(const VjpArgs& a) {
     Shape partial = d.shape();
     partial.erase(partial.rank() - 1);
     partial.set(axis, target[axis]);
-    d = size == stride ? ops_detail::add_touching_windows(d, axis, partial) : ops_detail::add_overlapping_windows(d, axis, stride, partial);
+    d = size == stride ? ops_detail::add_touching_windows(d, axis, partial)
+                       : ops_detail::add_overlapping_windows(d, axis, stride, partial);
   }
   return {d};
 }
 
-SINTER_DECL Batched Reshape::batch(const BatchArgs& a) { return reshape(a.in[0], ops_detail::batched_shape(a.size, a.attrs.shape)); }
+SINTER_DECL Batched Reshape::batch(const BatchArgs& a) {
+  return reshape(a.in[0], ops_detail::batched_shape(a.size, a.attrs.shape));
+}
 
 SINTER_DECL Batched Permute::batch(const BatchArgs& a) {
   IntVector axes{0};
@@ -179,7 +192,8 @@ SINTER_DECL Batched Permute::batch(const BatchArgs& a) {
 }
 
 SINTER_DECL Batched Expand::batch(const BatchArgs& a) {
-  return expand(ops_detail::with_rank(a.in[0], a.attrs.shape.rank() + 1), ops_detail::batched_shape(a.size, a.attrs.shape));
+  return expand(ops_detail::with_rank(a.in[0], a.attrs.shape.rank() + 1),
+                ops_detail::batched_shape(a.size, a.attrs.shape));
 }
 
 SINTER_DECL Batched Slice::batch(const BatchArgs& a) {

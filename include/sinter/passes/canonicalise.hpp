@@ -1,6 +1,6 @@
 // One spelling of each thing, so that later rules need one pattern and equal values look equal: literals to the right,
-// comparisons as lt and le, subtraction of a literal as addition, squares as products, views that change nothing removed,
-// and broadcasting left to the elementwise op. Exact: no result changes by a bit.
+// comparisons as lt and le, subtraction of a literal as addition, squares as products, views that change nothing
+// removed, and broadcasting left to the elementwise op. Exact: no result changes by a bit.
 #pragma once
 
 #include <sinter/base/config.hpp>

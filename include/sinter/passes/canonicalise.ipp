@@ -12,7 +12,7 @@ namespace detail {
 
 inline bool has_operand_type(const Match& m) { return identical(m.type(m[x]), m.type()); }
 
-inline bool is_arithmetic(const Match& m) { return m.type(m[x]).dtype != DType::bool_; }   // bool wraps to 0 and 1
+inline bool is_arithmetic(const Match& m) { return m.type(m[x]).dtype != DType::bool_; }  // bool wraps to 0 and 1
 
 inline bool is_identity_permutation(const Match& m) {
   const IntVector& axes = m.node().attrs.axes;
@@ -43,7 +43,8 @@ inline Value literal_to_the_right(Rewriter& rewriter, Value value) {
 }
 
 /// Whether the operands' shapes still broadcast to `wanted` when number `i` is rank 0 or has the shape `instead`.
-inline bool covers(const GraphBuilder& builder, const Values& operands, std::size_t i, const Shape& instead, const Shape& wanted) {
+inline bool covers(const GraphBuilder& builder, const Values& operands, std::size_t i, const Shape& instead,
+                   const Shape& wanted) {
   for (int axis = 1; axis <= wanted.rank(); ++axis) {
     const Dim extent = wanted[-axis];
     bool is_covered = extent.is_static() && extent.value() == 1;
@@ -94,7 +95,7 @@ inline constexpr Rule canonical_rules[] = {
     {"reshape-to-itself", call<ops::Reshape>(x), x, has_operand_type},
     {"expand-to-itself", call<ops::Expand>(x), x, has_operand_type},
     {"permute-nothing", call<ops::Permute>(x), x, is_identity_permutation},
-    {"slice-everything", call<ops::Slice>(x), x, has_operand_type},   // equal extents leave no other start or step
+    {"slice-everything", call<ops::Slice>(x), x, has_operand_type},  // equal extents leave no other start or step
 };
 
 inline constexpr GeneralRule canonical_general_rules[] = {

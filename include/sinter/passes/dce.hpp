@@ -9,7 +9,7 @@
 SINTER_NAMESPACE_BEGIN
 
 struct Dce {
-  bool drops_effects = false;   // for graphs that compute again what has been computed with its effects
+  bool drops_effects = false;  // for graphs that compute again what has been computed with its effects
   std::string_view name() const { return "dce"; }
   Graph operator()(const Graph& graph) const;
 };

@@ -1,5 +1,5 @@
-// Replaces composite ops by what they are made of, until none is left. What wants a composite whole (a kernel of its own)
-// says so in `keep`.
+// Replaces composite ops by what they are made of, until none is left. What wants a composite whole (a kernel of its
+// own) says so in `keep`.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -11,9 +11,9 @@
 SINTER_NAMESPACE_BEGIN
 
 struct Decompose {
-  bool (*keep)(const Node& node) = nullptr;   // null: nothing is kept
-  /// Within a trace extents may be equal by a guard only, as s1 and 8; a composite whose parts would then have another type
-  /// is kept. Afterwards equal extents are the same, and another type is a fault.
+  bool (*keep)(const Node& node) = nullptr;  // null: nothing is kept
+  /// Within a trace extents may be equal by a guard only, as s1 and 8; a composite whose parts would then have another
+  /// type is kept. Afterwards equal extents are the same, and another type is a fault.
   enum class Symbols : std::uint8_t { solved, unsolved };
   Symbols symbols = Symbols::solved;
 

@@ -1,6 +1,7 @@
 // A decomposition may name further composites; the pass goes round until a sweep finds none.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/decompose.hpp>
@@ -15,7 +16,8 @@ namespace passes_detail {
 inline constexpr int deepest_decomposition = 16;
 
 inline bool is_decomposed(const Decompose& pass, const Node& node) {
-  return node.op->kind == OpKind::composite && node.op->decompose != nullptr && (pass.keep == nullptr || !pass.keep(node));
+  return node.op->kind == OpKind::composite && node.op->decompose != nullptr &&
+         (pass.keep == nullptr || !pass.keep(node));
 }
 
 /// What the node is made of; no value where that has another type, and may have.
@@ -23,9 +25,12 @@ inline Value decompose_node(const Decompose& pass, GraphBuilder& builder, const 
   std::vector<Val> operands;
   for (Value v : inputs) operands.push_back(Val{&builder, v, node.where});
   const Val result = node.op->decompose(DecomposeArgs{operands, node.attrs, node.where});
-  if (same_but_device(result.type(), node.types[0])) return result.value;   // what is made from nothing may be made anywhere
+  if (same_but_device(result.type(), node.types[0]))
+    return result.value;  // what is made from nothing may be made anywhere
   if (pass.symbols == Decompose::Symbols::solved)
-    throw InternalError(std::string(node.op->name) + " decomposes into " + result.type().text() + ", but is " + node.types[0].text(), node.where);
+    throw InternalError(
+        std::string(node.op->name) + " decomposes into " + result.type().text() + ", but is " + node.types[0].text(),
+        node.where);
   return {};
 }
 
@@ -38,7 +43,7 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
     const Node& node = graph.nodes()[id];
     Values inputs;
     for (Value v : node.inputs) {
-      const Value to = moved[static_cast<std::size_t>(v.node)];
+      const Value to = moved[as_index(v.node)];
       inputs.push_back({to.node, to.result + v.result});
     }
     const Value made = is_decomposed(pass, node) ? decompose_node(pass, builder, node, inputs) : Value{};
@@ -46,7 +51,8 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
     moved[id] = made ? made : builder.copy(node, inputs);
   }
   std::vector<Value> outputs;
-  for (Value v : graph.outputs()) outputs.push_back({moved[static_cast<std::size_t>(v.node)].node, moved[static_cast<std::size_t>(v.node)].result + v.result});
+  for (Value v : graph.outputs())
+    outputs.push_back({moved[as_index(v.node)].node, moved[as_index(v.node)].result + v.result});
   return builder.finish(outputs);
 }
 
@@ -63,7 +69,7 @@ SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
     bool has_changed = false;
     Graph next = decompose_once(*this, current, has_changed);
     if (!has_changed) break;
-    current = symbols == Symbols::solved ? std::move(next) : Dce{}(next);   // without the parts of what was kept
+    current = symbols == Symbols::solved ? std::move(next) : Dce{}(next);  // without the parts of what was kept
   }
   return current;
 }

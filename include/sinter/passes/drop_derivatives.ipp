@@ -1,6 +1,7 @@
 // One walk; results of such a node are its first operands.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/drop_derivatives.hpp>
 
@@ -13,7 +14,7 @@ SINTER_DECL Graph DropDerivatives::operator()(const Graph& graph) const {
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_dropped)) return graph;
   GraphBuilder builder(graph);
   std::vector<Values> made(graph.nodes().size());
-  auto moved = [&](Value v) { return made[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
+  auto moved = [&](Value v) { return made[as_index(v.node)][as_index(v.result)]; };
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
     Values operands;

@@ -1,6 +1,6 @@
-// Evaluates the scalar body of an elementwise op on numbers, for folding. There is no switch over ops: the op lowers itself
-// and the primitives are computed one by one, in the dtype that they have. Integer division by zero, integers to negative
-// powers, conversions of what does not fit and what needs a place in a tensor are left to run time.
+// Evaluates the scalar body of an elementwise op on numbers, for folding. There is no switch over ops: the op lowers
+// itself and the primitives are computed one by one, in the dtype that they have. Integer division by zero, integers to
+// negative powers, conversions of what does not fit and what needs a place in a tensor are left to run time.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -23,12 +23,14 @@ inline Literal integer_literal(DType dtype, std::uint64_t bits) {
   return {dtype, 0, value};
 }
 
-/// a + b and the like in the operands' own width: adding two f32 in double and rounding gives the f32 sum (the double has
-/// more than twice the digits), as it does for sub, mul, div and sqrt.
+/// a + b and the like in the operands' own width: adding two f32 in double and rounding gives the f32 sum (the double
+/// has more than twice the digits), as it does for sub, mul, div and sqrt.
 inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, double b, double c) {
   auto truth = [](bool holds) { return Literal{DType::bool_, 0, holds}; };
   auto real = [dtype](double value) { return real_literal(dtype, value); };
-  auto of_dtype = [dtype, a](auto function) -> double { return dtype == DType::f32 ? function(static_cast<float>(a)) : function(a); };
+  auto of_dtype = [dtype, a](auto function) -> double {
+    return dtype == DType::f32 ? function(static_cast<float>(a)) : function(a);
+  };
   switch (prim) {
     case Prim::neg: return real(-a);
     case Prim::abs: return real(std::fabs(a));
@@ -40,7 +42,8 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
       if (dtype == DType::f32) return real(scalar_meaning::remainder(static_cast<float>(a), static_cast<float>(b)));
       return real(scalar_meaning::remainder(a, b));
     case Prim::fma:
-      if (dtype == DType::f32) return real(std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
+      if (dtype == DType::f32)
+        return real(std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)));
       return real(std::fma(a, b, c));
     case Prim::min: return real(scalar_meaning::minimum(a, b));
     case Prim::max: return real(scalar_meaning::maximum(a, b));
@@ -64,16 +67,31 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
     case Prim::gelu_slope: return real(of_dtype([](auto x) { return scalar_meaning::gelu_slope(x); }));
     case Prim::gauss: return real(of_dtype([](auto x) { return scalar_meaning::gauss(x); }));
     case Prim::pow: return real(std::pow(a, b));
-    case Prim::and_: case Prim::or_: case Prim::xor_: case Prim::not_:
-    case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index: case Prim::select: case Prim::convert: case Prim::random_bits:
-    case Prim::reduce_add: case Prim::reduce_mul: case Prim::reduce_min: case Prim::reduce_max: case Prim::contract: return std::nullopt;
+    case Prim::and_:
+    case Prim::or_:
+    case Prim::xor_:
+    case Prim::not_:
+    case Prim::immediate:
+    case Prim::load:
+    case Prim::gather:
+    case Prim::index:
+    case Prim::select:
+    case Prim::convert:
+    case Prim::random_bits:
+    case Prim::reduce_add:
+    case Prim::reduce_mul:
+    case Prim::reduce_min:
+    case Prim::reduce_max:
+    case Prim::contract: return std::nullopt;
   }
   __builtin_unreachable();
 }
 
 inline std::optional<Literal> evaluate_integer_quotient(Prim prim, DType dtype, std::int64_t a, std::int64_t b) {
   if (b == 0) return std::nullopt;
-  if (b == -1) return integer_literal(dtype, prim == Prim::div ? 0 - static_cast<std::uint64_t>(a) : 0);   // the lowest number wraps
+  if (b == -1)
+    return integer_literal(dtype,
+                           prim == Prim::div ? 0 - static_cast<std::uint64_t>(a) : 0);  // the lowest number wraps
   if (prim == Prim::div) return integer_literal(dtype, static_cast<std::uint64_t>(a / b));
   const std::int64_t r = a % b;
   return integer_literal(dtype, static_cast<std::uint64_t>(r != 0 && (r < 0) != (b < 0) ? r + b : r));
@@ -97,7 +115,8 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
     case Prim::add: return whole(ua + ub);
     case Prim::sub: return whole(ua - ub);
     case Prim::mul: return whole(ua * ub);
-    case Prim::div: case Prim::rem: return evaluate_integer_quotient(prim, dtype, a, b);
+    case Prim::div:
+    case Prim::rem: return evaluate_integer_quotient(prim, dtype, a, b);
     case Prim::fma: return whole(ua * ub + static_cast<std::uint64_t>(c));
     case Prim::min: return whole(a < b ? ua : ub);
     case Prim::max: return whole(a > b ? ua : ub);
@@ -110,11 +129,33 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
     case Prim::xor_: return whole(ua ^ ub);
     case Prim::not_: return whole(dtype == DType::bool_ ? a == 0 : ~ua);
     case Prim::pow: return evaluate_integer_power(dtype, a, b);
-    case Prim::floor: case Prim::ceil: case Prim::round: case Prim::trunc:
-    case Prim::sqrt: case Prim::rsqrt: case Prim::exp: case Prim::log: case Prim::sin: case Prim::cos: case Prim::tanh: case Prim::erf:
-    case Prim::gelu: case Prim::gelu_slope: case Prim::gauss:
-    case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index: case Prim::select: case Prim::convert: case Prim::random_bits:
-    case Prim::reduce_add: case Prim::reduce_mul: case Prim::reduce_min: case Prim::reduce_max: case Prim::contract: return std::nullopt;
+    case Prim::floor:
+    case Prim::ceil:
+    case Prim::round:
+    case Prim::trunc:
+    case Prim::sqrt:
+    case Prim::rsqrt:
+    case Prim::exp:
+    case Prim::log:
+    case Prim::sin:
+    case Prim::cos:
+    case Prim::tanh:
+    case Prim::erf:
+    case Prim::gelu:
+    case Prim::gelu_slope:
+    case Prim::gauss:
+    case Prim::immediate:
+    case Prim::load:
+    case Prim::gather:
+    case Prim::index:
+    case Prim::select:
+    case Prim::convert:
+    case Prim::random_bits:
+    case Prim::reduce_add:
+    case Prim::reduce_mul:
+    case Prim::reduce_min:
+    case Prim::reduce_max:
+    case Prim::contract: return std::nullopt;
   }
   __builtin_unreachable();
 }
@@ -122,7 +163,8 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
 inline std::optional<Literal> convert_literal(const Literal& x, DType to) {
   const bool from_real = is_floating(x.dtype);
   if (is_floating(to)) {
-    if (!from_real && to == DType::f32) return Literal{to, static_cast<double>(static_cast<float>(x.integer)), 0};   // rounds once
+    if (!from_real && to == DType::f32)
+      return Literal{to, static_cast<double>(static_cast<float>(x.integer)), 0};  // rounds once
     return real_literal(to, from_real ? x.real : static_cast<double>(x.integer));
   }
   if (to == DType::bool_) return Literal{to, 0, from_real ? x.real != 0 : x.integer != 0};
@@ -132,7 +174,8 @@ inline std::optional<Literal> convert_literal(const Literal& x, DType to) {
   return Literal{to, 0, scalar_meaning::integer_of(x.real, to)};
 }
 
-inline std::optional<Literal> evaluate_instruction(const Inst& inst, std::span<const Literal> values, std::span<const Literal> operands) {
+inline std::optional<Literal> evaluate_instruction(const Inst& inst, std::span<const Literal> values,
+                                                   std::span<const Literal> operands) {
   auto argument = [&](std::size_t i) { return inst.args[i] == no_inst ? Literal{} : values[inst.args[i]]; };
   if (inst.prim == Prim::immediate)
     return is_floating(inst.dtype) ? Literal{inst.dtype, inst.number(), 0} : Literal{inst.dtype, 0, inst.integer()};
@@ -153,7 +196,8 @@ SINTER_DECL std::optional<Literal> evaluate(const OpInfo& op, std::span<const Li
   std::vector<Literal> rounded;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     loads.push_back(builder.load(static_cast<std::uint16_t>(i), operands[i].dtype));
-    rounded.push_back(is_floating(operands[i].dtype) ? passes_detail::real_literal(operands[i].dtype, operands[i].real) : operands[i]);
+    rounded.push_back(is_floating(operands[i].dtype) ? passes_detail::real_literal(operands[i].dtype, operands[i].real)
+                                                     : operands[i]);
   }
   const ScalarValue result = op.lower(builder, loads, attrs);
   std::vector<Literal> values;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/fold.hpp>
 
@@ -13,7 +14,8 @@ namespace detail {
 
 inline Value full_like(Rewriter& rewriter, const Literal& literal, Value value) {
   const Shape shape = rewriter.builder().type(value).shape;
-  return rewriter.builder().add(op_info<ops::Full>, {}, full_attrs(literal, shape), rewriter.builder().node(value).where);
+  return rewriter.builder().add(op_info<ops::Full>, {}, full_attrs(literal, shape),
+                                rewriter.builder().node(value).where);
 }
 
 inline Value fold_elementwise(Rewriter& rewriter, Value value) {
@@ -41,12 +43,14 @@ inline bool is_empty(const Shape& shape) {
   return std::any_of(shape.begin(), shape.end(), [](Dim extent) { return extent.is_static() && extent.value() == 0; });
 }
 
-/// Nothing is read of a value without elements, so it is a literal, and what it was made of may die. A product over nothing
-/// is 0. Functions of the user and sub-graphs may do more than compute; they run.
+/// Nothing is read of a value without elements, so it is a literal, and what it was made of may die. A product over
+/// nothing is 0. Functions of the user and sub-graphs may do more than compute; they run.
 inline Value fold_empty(Rewriter& rewriter, Value value) {
   const Node& node = rewriter.builder().node(value);
   const OpInfo& op = *node.op;
-  if (op.kind == OpKind::leaf || op.kind == OpKind::effect || op.is_transfer || op.run_on_host != nullptr || !node.attrs.bodies.empty()) return {};
+  if (op.kind == OpKind::leaf || op.kind == OpKind::effect || op.is_transfer || op.run_on_host != nullptr ||
+      !node.attrs.bodies.empty())
+    return {};
   if (&op == &op_info<ops::Full> || node.types.size() != 1) return {};
   const bool sums_nothing = &op == &op_info<ops::Matmul> && is_empty(rewriter.builder().type(node.inputs[0]).shape);
   if (!sums_nothing && !is_empty(node.types[0].shape)) return {};
@@ -59,9 +63,9 @@ inline Value fold_empty(Rewriter& rewriter, Value value) {
 inline bool is_surely_nonempty(const Shape& shape, const std::vector<SymbolInfo>& symbols) {
   for (Dim dim : shape.dims()) {
     const std::int64_t symbol = dim.as_symbol();
-    const bool is_positive = dim.is_static() ? dim.value() > 0
-                                             : symbol >= 0 && static_cast<std::size_t>(symbol) < symbols.size() &&
-                                                   symbols[static_cast<std::size_t>(symbol)].min > 0;
+    const bool is_positive =
+        dim.is_static() ? dim.value() > 0
+                        : symbol >= 0 && as_index(symbol) < symbols.size() && symbols[as_index(symbol)].min > 0;
     if (!is_positive) return false;
   }
   return true;
@@ -75,7 +79,8 @@ inline Value fold_reduction(Rewriter& rewriter, Value value) {
   if (!literal || literal->dtype != node.types[0].dtype) return {};
   const auto prim = static_cast<Prim>(node.op->reduction);
   const double number = is_floating(literal->dtype) ? literal->real : static_cast<double>(literal->integer);
-  bool is_kept = (prim == Prim::reduce_add && number == 0 && !std::signbit(number)) || (prim == Prim::reduce_mul && number == 1);
+  bool is_kept =
+      (prim == Prim::reduce_add && number == 0 && !std::signbit(number)) || (prim == Prim::reduce_mul && number == 1);
   if (prim == Prim::reduce_min || prim == Prim::reduce_max)
     is_kept = is_surely_nonempty(rewriter.builder().type(node.inputs[0]).shape, rewriter.builder().graph().symbols());
   return is_kept ? full_like(rewriter, *literal, value) : Value{};
@@ -99,11 +104,8 @@ inline Value fold_constant(Rewriter& rewriter, Value value) {
 }
 
 inline constexpr GeneralRule folding_rules[] = {
-    {"fold-empty", fold_empty},
-    {"fold-elementwise", fold_elementwise},
-    {"fold-view", fold_view},
-    {"fold-reduction", fold_reduction},
-    {"fold-constant", fold_constant},
+    {"fold-empty", fold_empty},         {"fold-elementwise", fold_elementwise}, {"fold-view", fold_view},
+    {"fold-reduction", fold_reduction}, {"fold-constant", fold_constant},
 };
 
 }  // namespace detail

@@ -1,7 +1,7 @@
-// Of a graph that runs in two parts (forward and backward, before and behind a point of a schedule): which values of the
-// early part are kept for the late one, and which it computes again. A minimum cut decides between the bytes that are kept
-// and the work that is repeated (as AOTAutograd's min-cut partitioner; Chen et al. 2016, arXiv 1604.06174, for the idea of
-// trading work for memory). Knows what operations cost, no schedules and no kernels.
+// Of a graph that runs in two parts (forward and backward, before and behind a point of a schedule): which values of
+// the early part are kept for the late one, and which it computes again. A minimum cut decides between the bytes that
+// are kept and the work that is repeated (as AOTAutograd's min-cut partitioner; Chen et al. 2016, arXiv 1604.06174, for
+// the idea of trading work for memory). Knows what operations cost, no schedules and no kernels.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -39,7 +39,8 @@ struct KeepOrRecompute {
   std::function<std::int64_t(Value)> keep_cost;              // of a value of the early part
   std::function<std::int64_t(std::int32_t)> recompute_cost;  // of a node of the early part
 };
-/// What happens to a node of the early part: the late part needs nothing of it, its results are kept, or it is run again.
+/// What happens to a node of the early part: the late part needs nothing of it, its results are kept, or it is run
+/// again.
 enum class Choice : std::uint8_t { unneeded, kept, recomputed };
 /// Per node. All that can be kept is kept where no choice has a finite cost.
 std::vector<Choice> choose_kept(const KeepOrRecompute& question);

@@ -1,9 +1,10 @@
-// A node is a vertex that is cut off the source when it is computed again; each of its results is a vertex behind it, cut off
-// the node when it is kept. What a node computed again reads must be there again: that edge has no limit.
+// A node is a vertex that is cut off the source when it is computed again; each of its results is a vertex behind it,
+// cut off the node when it is kept. What a node computed again reads must be there again: that edge has no limit.
 #pragma once
 
 #include <sinter/passes/keep_or_recompute.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/minimum_cut.hpp>
 
@@ -15,7 +16,8 @@ namespace passes_detail {
 static_assert(cost_unlimited == FlowNetwork::unlimited);
 
 /// Costs of one element, measured against streams from and to the second-level cache.
-inline constexpr std::int64_t cheap_element = 3, dear_element = 40, gathered_element = 16, random_element = 160, product_element = 6;
+inline constexpr std::int64_t cheap_element = 3, dear_element = 40, gathered_element = 16, random_element = 160,
+                              product_element = 6;
 
 inline std::int64_t call_cost(const Graph& body, Products products) {
   std::int64_t total = 0;
@@ -29,13 +31,15 @@ inline std::int64_t call_cost(const Graph& body, Products products) {
 }
 
 SINTER_DECL std::span<const Value> again_operands(const Node& node) {
-  return std::span(node.inputs.begin(), node.inputs.end()).first(node.op == &op_info<ops::Barrier> ? 1 : node.inputs.size());
+  return std::span(node.inputs.begin(), node.inputs.end())
+      .first(node.op == &op_info<ops::Barrier> ? 1 : node.inputs.size());
 }
 
 /// Vertices of the network: the node, then its results.
 class CutNetwork {
  public:
-  explicit CutNetwork(const KeepOrRecompute& question) : question_(question), first_(question.graph.nodes().size(), -1) {
+  explicit CutNetwork(const KeepOrRecompute& question)
+      : question_(question), first_(question.graph.nodes().size(), -1) {
     const auto& nodes = question.graph.nodes();
     for (std::size_t id = 0; id < nodes.size(); ++id)
       if (question.is_early[id] && nodes[id].op->kind != OpKind::leaf) add(static_cast<std::int32_t>(id));
@@ -45,18 +49,19 @@ class CutNetwork {
     }
   }
   bool cut() { return network_.cut() < cost_unlimited; }
-  bool is_recomputed(std::int32_t node) const { return network_.is_sink_side(first_[static_cast<std::size_t>(node)]); }
+  bool is_recomputed(std::int32_t node) const { return network_.is_sink_side(first_[as_index(node)]); }
 
  private:
   void add(std::int32_t id) {
-    const std::int32_t vertex = first_[static_cast<std::size_t>(id)] = network_.add_vertex();
+    const std::int32_t vertex = first_[as_index(id)] = network_.add_vertex();
     network_.add_edge(FlowNetwork::source, vertex, question_.recompute_cost(id));
     for (std::size_t r = 0; r < question_.graph.node(id).types.size(); ++r)
       network_.add_edge(vertex, network_.add_vertex(), question_.keep_cost({id, static_cast<std::int32_t>(r)}));
   }
   void ask(const Node& node, std::int32_t vertex) {
     for (Value v : again_operands(node))
-      if (const std::int32_t maker = first_[static_cast<std::size_t>(v.node)]; maker >= 0) network_.add_edge(maker + 1 + v.result, vertex, cost_unlimited);
+      if (const std::int32_t maker = first_[as_index(v.node)]; maker >= 0)
+        network_.add_edge(maker + 1 + v.result, vertex, cost_unlimited);
   }
 
   const KeepOrRecompute& question_;
@@ -88,7 +93,7 @@ SINTER_DECL std::int64_t recompute_cost(const Graph& graph, const Node& node, Pr
     const Shape& left = graph.type(node.inputs[0]).shape;
     return elements * graph.estimate(left[left.rank() - 1]) * product_element;
   }
-  return node.inputs.empty() ? 0 : cost_unlimited;   // literals
+  return node.inputs.empty() ? 0 : cost_unlimited;  // literals
 }
 
 SINTER_DECL std::vector<Choice> choose_kept(const KeepOrRecompute& question) {
@@ -98,7 +103,7 @@ SINTER_DECL std::vector<Choice> choose_kept(const KeepOrRecompute& question) {
   std::vector<Choice> choices(nodes.size(), Choice::unneeded);
   std::vector<std::uint8_t> is_needed(nodes.size());
   const auto need = [&](const Node& node) {
-    for (Value v : passes_detail::again_operands(node)) is_needed[static_cast<std::size_t>(v.node)] = 1;
+    for (Value v : passes_detail::again_operands(node)) is_needed[as_index(v.node)] = 1;
   };
   for (std::size_t id = 0; id < nodes.size(); ++id)
     if (question.is_late[id]) need(nodes[id]);

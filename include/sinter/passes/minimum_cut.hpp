@@ -1,8 +1,9 @@
-// Minimum cut of a flow network with integral capacities (Dinic 1970: blocking flows on layered networks). Knows numbers
-// only: what vertices and capacities mean is the business of whoever builds the network.
+// Minimum cut of a flow network with integral capacities (Dinic 1970: blocking flows on layered networks). Knows
+// numbers only: what vertices and capacities mean is the business of whoever builds the network.
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -26,20 +27,20 @@ class FlowNetwork {
   /// unlimited edge.
   std::int64_t cut();
   /// After cut(): on the sink's side of the smallest cut that is nearest to the sink.
-  bool is_sink_side(std::int32_t vertex) const { return reaches_sink_[static_cast<std::size_t>(vertex)] != 0; }
+  bool is_sink_side(std::int32_t vertex) const { return reaches_sink_[as_index(vertex)] != 0; }
 
  private:
   struct Edge {
     std::int32_t to, next;
-    std::int64_t capacity;   // what is left of it; the edge back is at number ^ 1
+    std::int64_t capacity;  // what is left of it; the edge back is at number ^ 1
   };
   bool layer();
   void mark_sink_side();
   std::int64_t push();
 
   std::vector<Edge> edges_;
-  std::vector<std::int32_t> first_, level_, current_;   // per vertex
-  std::vector<std::uint8_t> reaches_sink_;              // by edges with capacity left
+  std::vector<std::int32_t> first_, level_, current_;  // per vertex
+  std::vector<std::uint8_t> reaches_sink_;             // by edges with capacity left
 };
 
 SINTER_NAMESPACE_END

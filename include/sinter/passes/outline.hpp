@@ -1,5 +1,5 @@
-// Outlining: the repeated blocks of a graph (the layers of a network) become calls of one body. Later passes, derivatives
-// and code generation then cost one block, whatever the depth. Also the way back. Knows no particular op.
+// Outlining: the repeated blocks of a graph (the layers of a network) become calls of one body. Later passes,
+// derivatives and code generation then cost one block, whatever the depth. Also the way back. Knows no particular op.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -9,11 +9,11 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Finds runs of equal blocks by their period. A block is cut where few values cross and where fusion would not join what
-/// stands on the two sides: in front of a product or reduction. Graphs without such runs stay as they are.
+/// Finds runs of equal blocks by their period. A block is cut where few values cross and where fusion would not join
+/// what stands on the two sides: in front of a product or reduction. Graphs without such runs stay as they are.
 struct Outline {
   int least_repeats = 3;
-  int least_nodes = 2;   // of a block, leaves and literals aside: a single operation has nothing to share
+  int least_nodes = 2;  // of a block, leaves and literals aside: a single operation has nothing to share
   std::string_view name() const { return "outline"; }
   Graph operator()(const Graph& graph) const;
 };

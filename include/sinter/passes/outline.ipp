@@ -1,10 +1,11 @@
-// In four steps: candidate periods from the distances between equal nodes; the longest run in which every node equals the
-// one a period later; the best place to cut; the calls. The first and last block of a run may differ in where their
+// In four steps: candidate periods from the distances between equal nodes; the longest run in which every node equals
+// the one a period later; the best place to cut; the calls. The first and last block of a run may differ in where their
 // operands come from, as long as the types agree.
 #pragma once
 
 #include <sinter/passes/outline.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -24,7 +25,8 @@ struct BlockRun {
 
 class Outliner {
  public:
-  Outliner(const Graph& graph, const Outline& options) : graph_(graph), options_(options), count_(static_cast<std::int32_t>(graph.nodes().size())) {}
+  Outliner(const Graph& graph, const Outline& options)
+      : graph_(graph), options_(options), count_(static_cast<std::int32_t>(graph.nodes().size())) {}
   Graph run();
 
  private:
@@ -37,7 +39,8 @@ class Outliner {
   /// Products, reductions and composites of them: fusion begins a new kernel there.
   bool is_heavy(std::int32_t id) const {
     const OpKind kind = node(id).op->kind;
-    return !is_literal(id) && !node(id).op->is_call && !node(id).op->is_transfer && (kind == OpKind::composite || kind == OpKind::reduction || kind == OpKind::structured);
+    return !is_literal(id) && !node(id).op->is_call && !node(id).op->is_transfer &&
+           (kind == OpKind::composite || kind == OpKind::reduction || kind == OpKind::structured);
   }
   /// The operations of a block.
   std::int64_t work_of(const BlockRun& run) const {
@@ -56,7 +59,8 @@ class Outliner {
   int crossing_values(std::int32_t at, const BlockRun& run) const;
   /// No other period can explain much more.
   bool is_nearly_all(const BlockRun& run) const {
-    const auto work = std::count_if(graph_.nodes().begin(), graph_.nodes().end(), [](const Node& n) { return n.op->kind != OpKind::leaf; });
+    const auto work = std::count_if(graph_.nodes().begin(), graph_.nodes().end(),
+                                    [](const Node& n) { return n.op->kind != OpKind::leaf; });
     return std::int64_t{run.period} * run.repeats * 8 >= std::int64_t{work} * 7;
   }
   Graph emit(const BlockRun& run) const;
@@ -64,8 +68,8 @@ class Outliner {
   const Graph& graph_;
   const Outline& options_;
   std::int32_t count_;
-  std::vector<std::int32_t> kind_;       // equal for nodes that differ in operands alone
-  std::vector<std::int32_t> last_use_;   // the last node that reads a node; count_ for outputs
+  std::vector<std::int32_t> kind_;      // equal for nodes that differ in operands alone
+  std::vector<std::int32_t> last_use_;  // the last node that reads a node; count_ for outputs
 };
 
 /// Nodes of one kind have one fingerprint.
@@ -74,7 +78,7 @@ inline std::uint64_t fingerprint(const Node& node) {
   const auto add = [&](std::uint64_t word) { bits = (bits ^ word) * 0x9E3779B97F4A7C15ull, bits ^= bits >> 32; };
   for (const Type& type : node.types) {
     add(static_cast<std::uint64_t>(type.dtype) << 8 | static_cast<std::uint64_t>(type.shape.rank()));
-    for (Dim dim : type.shape.dims()) add(std::bit_cast<std::uint64_t>(dim));   // symbolic ones are interned
+    for (Dim dim : type.shape.dims()) add(std::bit_cast<std::uint64_t>(dim));  // symbolic ones are interned
   }
   if (node.op->kind == OpKind::leaf) return bits;
   for (std::int64_t axis : node.attrs.axes) add(static_cast<std::uint64_t>(axis));
@@ -85,34 +89,36 @@ inline std::uint64_t fingerprint(const Node& node) {
 }
 
 SINTER_DECL void Outliner::number_kinds() {
-  const auto count = static_cast<std::size_t>(count_);
-  std::vector<std::int32_t> first(std::bit_ceil(2 * count), -1), next(count, -1);   // kinds by fingerprint, chained
+  const auto count = as_index(count_);
+  std::vector<std::int32_t> first(std::bit_ceil(2 * count), -1), next(count, -1);  // kinds by fingerprint, chained
   std::vector<std::uint64_t> fingerprints(count);
   kind_.resize(count);
   last_use_.assign(count, -1);
   for (std::int32_t id = 0; id < count_; ++id) {
     const Node& n = node(id);
-    for (Value v : n.inputs) last_use_[static_cast<std::size_t>(v.node)] = id;
-    const std::uint64_t bits = fingerprints[static_cast<std::size_t>(id)] = fingerprint(n);
+    for (Value v : n.inputs) last_use_[as_index(v.node)] = id;
+    const std::uint64_t bits = fingerprints[as_index(id)] = fingerprint(n);
     std::int32_t& head = first[bits & (first.size() - 1)];
     std::int32_t same = head;
-    for (; same >= 0; same = next[static_cast<std::size_t>(same)]) {
-      if (fingerprints[static_cast<std::size_t>(same)] != bits) continue;
+    for (; same >= 0; same = next[as_index(same)]) {
+      if (fingerprints[as_index(same)] != bits) continue;
       const Node& o = node(same);
-      if (o.op == n.op && (is_leaf(id) ? identical(o.types[0], n.types[0]) : o.inputs.size() == n.inputs.size() && structurally_equal(o, n))) break;
+      if (o.op == n.op && (is_leaf(id) ? identical(o.types[0], n.types[0])
+                                       : o.inputs.size() == n.inputs.size() && structurally_equal(o, n)))
+        break;
     }
-    kind_[static_cast<std::size_t>(id)] = same >= 0 ? same : id;
+    kind_[as_index(id)] = same >= 0 ? same : id;
     if (same >= 0) continue;
-    next[static_cast<std::size_t>(id)] = head;
+    next[as_index(id)] = head;
     head = id;
   }
-  for (Value v : graph_.outputs()) last_use_[static_cast<std::size_t>(v.node)] = count_;
+  for (Value v : graph_.outputs()) last_use_[as_index(v.node)] = count_;
 }
 
-/// Do nodes a < b do the same in blocks that begin at `block_begin` and (b - a) behind it? Operands agree when they are made
-/// at the same place of the two blocks, or come from outside of them with the same type.
+/// Do nodes a < b do the same in blocks that begin at `block_begin` and (b - a) behind it? Operands agree when they are
+/// made at the same place of the two blocks, or come from outside of them with the same type.
 SINTER_DECL bool Outliner::is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const {
-  if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || stays_outside(a)) return false;
+  if (kind_[as_index(a)] != kind_[as_index(b)] || stays_outside(a)) return false;
   const Values &left = node(a).inputs, &right = node(b).inputs;
   for (std::size_t i = 0; i < left.size(); ++i) {
     const bool is_inside = left[i].node >= block_begin && !is_leaf(left[i].node);
@@ -129,7 +135,7 @@ SINTER_DECL std::vector<std::int32_t> Outliner::candidate_periods() const {
   constexpr std::size_t looks_ahead = 6;
   std::unordered_map<std::int32_t, std::vector<std::int32_t>> by_kind;
   for (std::int32_t id = 0; id < count_; ++id)
-    if (is_heavy(id)) by_kind[kind_[static_cast<std::size_t>(id)]].push_back(id);
+    if (is_heavy(id)) by_kind[kind_[as_index(id)]].push_back(id);
   std::unordered_map<std::int32_t, std::int32_t> found;
   for (const auto& [kind, ids] : by_kind)
     for (std::size_t i = 0; i < ids.size(); ++i)
@@ -137,22 +143,22 @@ SINTER_DECL std::vector<std::int32_t> Outliner::candidate_periods() const {
   std::vector<std::pair<std::int64_t, std::int32_t>> scored;
   for (const auto& [distance, count] : found)
     if (count + 1 >= options_.least_repeats) scored.emplace_back(-std::int64_t{count}, distance);
-  std::sort(scored.begin(), scored.end());   // equal counts: the shorter period
+  std::sort(scored.begin(), scored.end());  // equal counts: the shorter period
   std::vector<std::int32_t> periods;
   for (std::size_t i = 0; i < scored.size() && i < 8; ++i) periods.push_back(scored[i].second);
   return periods;
 }
 
-/// The longest run in which operands agree as in an endless sequence of blocks. An operand from before the run may have another
-/// type than the one a period later though results agree, as those of sums and products do; and one that all blocks share may
-/// be made in the first of them: whether blocks are equal is known once they are cut.
+/// The longest run in which operands agree as in an endless sequence of blocks. An operand from before the run may have
+/// another type than the one a period later though results agree, as those of sums and products do; and one that all
+/// blocks share may be made in the first of them: whether blocks are equal is known once they are cut.
 SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
   BlockRun best;
   std::int32_t best_work = 0, work = 0,
-               begin = 0;   // operations that continue the run: inputs repeat, too, and are no blocks
+               begin = 0;  // operations that continue the run: inputs repeat, too, and are no blocks
   const auto continues = [&](std::int32_t a) {
     const std::int32_t b = a + period;
-    if (kind_[static_cast<std::size_t>(a)] != kind_[static_cast<std::size_t>(b)] || stays_outside(a)) return false;
+    if (kind_[as_index(a)] != kind_[as_index(b)] || stays_outside(a)) return false;
     const Values &left = node(a).inputs, &right = node(b).inputs;
     for (std::size_t i = 0; i < left.size(); ++i) {
       const bool both_leaves = is_leaf(left[i].node) && is_leaf(right[i].node);
@@ -178,22 +184,23 @@ SINTER_DECL BlockRun Outliner::longest_run(std::int32_t period) const {
 SINTER_DECL int Outliner::crossing_values(std::int32_t at, const BlockRun& run) const {
   int crossing = 0;
   for (std::int32_t id = std::max(run.begin, at - run.period); id < at; ++id)
-    crossing += !is_leaf(id) && !is_literal(id) && last_use_[static_cast<std::size_t>(id)] >= at;
+    crossing += !is_leaf(id) && !is_literal(id) && last_use_[as_index(id)] >= at;
   return crossing;
 }
 
 /// The run rotated to where the fewest values cross and a kernel begins anyway.
 SINTER_DECL std::optional<BlockRun> Outliner::best_cut(BlockRun run) const {
   std::optional<BlockRun> best;
-  int fewest = 3;   // more than two values from block to block: not a chain of layers
+  int fewest = 3;  // more than two values from block to block: not a chain of layers
   const std::int32_t length = run.period * run.repeats;
   for (std::int32_t shift = 0; shift < run.period; ++shift) {
     // Judged at the second block: where the first begins, the values come from elsewhere.
     std::int32_t at = run.begin + run.period + shift;
     if (at >= run.end() || is_leaf(at) || is_literal(at)) continue;
     const int crossing = crossing_values(at, run);
-    std::int32_t first = at;   // behind views: what reads the crossing values
-    while (first + 1 < run.end() && (node(first).op->kind == OpKind::view || is_leaf(first) || is_literal(first))) ++first;
+    std::int32_t first = at;  // behind views: what reads the crossing values
+    while (first + 1 < run.end() && (node(first).op->kind == OpKind::view || is_leaf(first) || is_literal(first)))
+      ++first;
     if (!is_heavy(first) || crossing >= 3 || crossing > fewest) continue;
     BlockRun cut = equal_blocks({run.begin + shift, run.period, (length - shift) / run.period});
     extend(cut);
@@ -224,18 +231,19 @@ SINTER_DECL BlockRun Outliner::equal_blocks(const BlockRun& cut) const {
 
 /// Takes in blocks at the ends whose operands come from elsewhere.
 SINTER_DECL void Outliner::extend(BlockRun& run) const {
-  while (run.begin >= run.period && is_same_block(run.begin - run.period, run.begin, run.period)) run.begin -= run.period, ++run.repeats;
+  while (run.begin >= run.period && is_same_block(run.begin - run.period, run.begin, run.period))
+    run.begin -= run.period, ++run.repeats;
   while (run.end() + run.period <= count_ && is_same_block(run.begin, run.end(), run.period)) ++run.repeats;
 }
 
 SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
   // An operand slot of the block is what it is in each block; slots that agree in all blocks are one input of the body.
-  std::vector<std::vector<Value>> inputs;         // of the body: the operand in each block
+  std::vector<std::vector<Value>> inputs;  // of the body: the operand in each block
   GraphBuilder body(graph_);
-  std::vector<Value> in_body(static_cast<std::size_t>(run.period)), body_inputs;
+  std::vector<Value> in_body(as_index(run.period)), body_inputs;
   const auto operand = [&](std::int32_t id, std::size_t slot) -> Value {
     const Value v = node(id).inputs[slot];
-    if (v.node >= run.begin && !is_leaf(v.node)) return {in_body[static_cast<std::size_t>(v.node - run.begin)].node, v.result};
+    if (v.node >= run.begin && !is_leaf(v.node)) return {in_body[as_index(v.node - run.begin)].node, v.result};
     std::vector<Value> in_blocks;
     for (std::int32_t k = 0; k < run.repeats; ++k) in_blocks.push_back(node(id + k * run.period).inputs[slot]);
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -243,14 +251,14 @@ SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
     inputs.push_back(std::move(in_blocks));
     return body_inputs.emplace_back(body.input(graph_.type(v)));
   };
-  std::vector<Value> results;                     // nodes of the first block, by place, that a later node reads
+  std::vector<Value> results;  // nodes of the first block, by place, that a later node reads
   const auto is_read_outside = [&](std::int32_t place, std::int32_t result) {
     for (std::int32_t k = 0; k < run.repeats; ++k) {
       const std::int32_t id = run.begin + place + k * run.period, end = run.begin + (k + 1) * run.period;
-      if (last_use_[static_cast<std::size_t>(id)] < end) continue;
+      if (last_use_[as_index(id)] < end) continue;
       for (Value v : graph_.outputs())
         if (v == Value{id, result}) return true;
-      for (std::int32_t user = end; user <= std::min(last_use_[static_cast<std::size_t>(id)], count_ - 1); ++user)
+      for (std::int32_t user = end; user <= std::min(last_use_[as_index(id)], count_ - 1); ++user)
         for (Value v : node(user).inputs)
           if (v == Value{id, result}) return true;
     }
@@ -262,11 +270,11 @@ SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
     if (is_leaf(id)) continue;
     Values operands;
     for (std::size_t slot = 0; slot < node(id).inputs.size(); ++slot) operands.push_back(operand(id, slot));
-    in_body[static_cast<std::size_t>(place)] = body.copy(node(id), operands);
+    in_body[as_index(place)] = body.copy(node(id), operands);
     for (std::size_t r = 0; r < node(id).types.size(); ++r) {
       if (!is_read_outside(place, static_cast<std::int32_t>(r))) continue;
       results.push_back({place, static_cast<std::int32_t>(r)});
-      outputs.push_back({in_body[static_cast<std::size_t>(place)].node, static_cast<std::int32_t>(r)});
+      outputs.push_back({in_body[as_index(place)].node, static_cast<std::int32_t>(r)});
     }
   }
   const auto shared_body = std::make_shared<const Graph>(body.finish(outputs));
@@ -277,12 +285,13 @@ SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
   for (Value v : outputs) types.push_back(shared_body->type(v));
 
   GraphBuilder builder(graph_);
-  std::vector<std::vector<Value>> moved(static_cast<std::size_t>(count_));
+  std::vector<std::vector<Value>> moved(as_index(count_));
   const auto copy = [&](std::int32_t id) {
     Values operands;
-    for (Value v : node(id).inputs) operands.push_back(moved[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+    for (Value v : node(id).inputs) operands.push_back(moved[as_index(v.node)][as_index(v.result)]);
     const Value made = builder.copy(node(id), operands);
-    for (std::size_t r = 0; r < node(id).types.size(); ++r) moved[static_cast<std::size_t>(id)].push_back({made.node, static_cast<std::int32_t>(r)});
+    for (std::size_t r = 0; r < node(id).types.size(); ++r)
+      moved[as_index(id)].push_back({made.node, static_cast<std::int32_t>(r)});
   };
   for (std::int32_t id = 0; id < run.begin; ++id) copy(id);
   for (std::int32_t k = 0; k < run.repeats; ++k) {
@@ -291,19 +300,19 @@ SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
       if (is_leaf(id)) copy(id);
     Values operands;
     for (const auto& in_blocks : inputs) {
-      const Value v = in_blocks[static_cast<std::size_t>(k)];
-      operands.push_back(moved[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+      const Value v = in_blocks[as_index(k)];
+      operands.push_back(moved[as_index(v.node)][as_index(v.result)]);
     }
     const Value made = builder.add_typed(op_info<ops::Region>, operands, attrs, types, node(begin).where);
     for (std::size_t r = 0; r < results.size(); ++r) {
-      auto& to = moved[static_cast<std::size_t>(begin + results[r].node)];
-      if (to.size() <= static_cast<std::size_t>(results[r].result)) to.resize(static_cast<std::size_t>(results[r].result) + 1);
-      to[static_cast<std::size_t>(results[r].result)] = {made.node, static_cast<std::int32_t>(r)};
+      auto& to = moved[as_index(begin + results[r].node)];
+      if (to.size() <= as_index(results[r].result)) to.resize(as_index(results[r].result) + 1);
+      to[as_index(results[r].result)] = {made.node, static_cast<std::int32_t>(r)};
     }
   }
   for (std::int32_t id = run.end(); id < count_; ++id) copy(id);
   std::vector<Value> graph_outputs;
-  for (Value v : graph_.outputs()) graph_outputs.push_back(moved[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]);
+  for (Value v : graph_.outputs()) graph_outputs.push_back(moved[as_index(v.node)][as_index(v.result)]);
   return builder.finish(graph_outputs);
 }
 
@@ -314,7 +323,8 @@ SINTER_DECL Graph Outliner::run() {
   std::vector<BlockRun> too_small;
   for (std::int32_t period : candidate_periods()) {
     const BlockRun run = longest_run(period);
-    if (run.repeats < std::max(2, options_.least_repeats - 1) || run.period * run.repeats <= best.period * best.repeats) continue;
+    if (run.repeats < std::max(2, options_.least_repeats - 1) || run.period * run.repeats <= best.period * best.repeats)
+      continue;
     if (work_of(run) < options_.least_nodes) {
       too_small.push_back(run);
       continue;
@@ -325,7 +335,8 @@ SINTER_DECL Graph Outliner::run() {
     };
     if (std::any_of(too_small.begin(), too_small.end(), is_within)) continue;
     if (const std::optional<BlockRun> cut = best_cut(run)) {
-      if (cut->repeats >= options_.least_repeats && cut->period * cut->repeats > best.period * best.repeats) best = *cut;
+      if (cut->repeats >= options_.least_repeats && cut->period * cut->repeats > best.period * best.repeats)
+        best = *cut;
       if (best.repeats > 0 && is_nearly_all(best)) break;
     }
   }
@@ -341,7 +352,7 @@ SINTER_DECL Graph inline_calls(const Graph& graph) {
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_call)) return graph;
   GraphBuilder builder(graph);
   std::vector<std::vector<Value>> moved(graph.nodes().size());
-  const auto move = [&](Value v) { return moved[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)]; };
+  const auto move = [&](Value v) { return moved[as_index(v.node)][as_index(v.result)]; };
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
     Values inputs;

@@ -3,12 +3,13 @@
 //     {"mul-one",  mul(x, one),  x},
 //     {"mul-zero", mul(x, zero), zero, integer},   // NaN * 0 is NaN
 //   };
-// A variable stands for any value (the same one wherever it occurs), a number for a `full` of that value in any shape and
-// dtype, a literal variable (c, d) for a `full` of whatever value. Operands broadcast: what replaces a value of a larger
-// shape is expanded to it by the engine. Knows nothing of how rules are applied.
+// A variable stands for any value (the same one wherever it occurs), a number for a `full` of that value in any shape
+// and dtype, a literal variable (c, d) for a `full` of whatever value. Operands broadcast: what replaces a value of a
+// larger shape is expanded to it by the engine. Knows nothing of how rules are applied.
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/ops/op.hpp>
 
@@ -51,7 +52,8 @@ constexpr Pattern number(double value) { return leaf(Pattern::Kind::number, 0, v
 /// The pattern of one op. An index past the last part would not compile: patterns are constants.
 template <class Op, class... P>
 constexpr Pattern call(const P&... operands) {
-  static_assert(Op::info.arity < 0 || sizeof...(P) == static_cast<std::size_t>(Op::info.arity), "the op takes another number of operands");
+  static_assert(Op::info.arity < 0 || sizeof...(P) == as_index(Op::info.arity),
+                "the op takes another number of operands");
   Pattern pattern;
   Pattern::Part root;
   root.op = &op_info<Op>;
@@ -60,7 +62,7 @@ constexpr Pattern call(const P&... operands) {
     for (std::uint8_t i = 0; i < operand.size; ++i) {
       Pattern::Part part = operand.parts[i];
       for (std::uint8_t& index : part.operand) index = static_cast<std::uint8_t>(index + pattern.size);
-      pattern.parts[static_cast<std::size_t>(pattern.size + i)] = part;
+      pattern.parts[as_index(pattern.size + i)] = part;
     }
     pattern.size = static_cast<std::uint8_t>(pattern.size + operand.size);
     root.operand[root.operands++] = static_cast<std::uint8_t>(pattern.size - 1);
@@ -70,11 +72,14 @@ constexpr Pattern call(const P&... operands) {
   return pattern;
 }
 
-inline constexpr Pattern x = leaf(Pattern::Kind::variable, 0, 0), y = leaf(Pattern::Kind::variable, 1, 0), z = leaf(Pattern::Kind::variable, 2, 0);
+inline constexpr Pattern x = leaf(Pattern::Kind::variable, 0, 0), y = leaf(Pattern::Kind::variable, 1, 0),
+                         z = leaf(Pattern::Kind::variable, 2, 0);
 inline constexpr Pattern c = leaf(Pattern::Kind::literal, 3, 0), d = leaf(Pattern::Kind::literal, 4, 0);
-inline constexpr Pattern zero = number(0.0), minus_zero = number(-0.0), one = number(1.0), two = number(2.0), minus_one = number(-1.0);
+inline constexpr Pattern zero = number(0.0), minus_zero = number(-0.0), one = number(1.0), two = number(2.0),
+                         minus_one = number(-1.0);
 
-/// What a rule puts in place: a pattern, or the value that a function makes of the match (none: the rule does not apply).
+/// What a rule puts in place: a pattern, or the value that a function makes of the match (none: the rule does not
+/// apply).
 struct Replacement {
   Pattern pattern;
   Value (*build)(Match&) = nullptr;

@@ -32,30 +32,44 @@ struct Stage {
   std::string_view name;
   Graph (*run)(const Graph& graph, const PipelineOptions& options);
   std::string_view reason;
-  bool works_on_maths = true;   // has nothing to do where there are only calls
+  bool works_on_maths = true;  // has nothing to do where there are only calls
 };
 
 namespace passes_detail {
 template <class Pass>
-Graph run_pass(const Graph& graph, const PipelineOptions&) { return Pass{}(graph); }
+Graph run_pass(const Graph& graph, const PipelineOptions&) {
+  return Pass{}(graph);
+}
 /// Sub-graphs go through the same stages. One that several nodes share is still shared afterwards.
 Graph run_on_bodies(const Graph& graph, const PipelineOptions& options);
-inline Graph run_outline(const Graph& graph, const PipelineOptions&) { return Context::get().outlines ? Outline{}(graph) : inline_calls(graph); }
-inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) { return Decompose{options.keep}(graph); }
+inline Graph run_outline(const Graph& graph, const PipelineOptions&) {
+  return Context::get().outlines ? Outline{}(graph) : inline_calls(graph);
+}
+inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) {
+  return Decompose{options.keep}(graph);
+}
 }  // namespace passes_detail
 
 inline constexpr Stage pipeline[] = {
-    {"drop derivatives", passes_detail::run_pass<DropDerivatives>, "all derivatives have been taken; what only they asked for dies in the next pass"},
-    {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them", false},
-    {"prune", passes_detail::run_pass<Prune>, "what nobody reads of a loop or branch goes before its sub-graph is worked on"},
-    {"outline", passes_detail::run_outline, "what repeats is found while the user's operations are whole; everything behind this pays for one block", false},
+    {"drop derivatives", passes_detail::run_pass<DropDerivatives>,
+     "all derivatives have been taken; what only they asked for dies in the next pass"},
+    {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them",
+     false},
+    {"prune", passes_detail::run_pass<Prune>,
+     "what nobody reads of a loop or branch goes before its sub-graph is worked on"},
+    {"outline", passes_detail::run_outline,
+     "what repeats is found while the user's operations are whole; everything behind this pays for one block", false},
     {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished", false},
     {"decompose", passes_detail::run_decompose, "composites hide structure that every later pass wants to see"},
-    {"canonicalise", passes_detail::run_pass<Canonicalise>, "decompositions and users spell one thing in many ways; equal values must look equal before cse"},
-    {"fold", passes_detail::run_pass<Fold>, "literals made by decompositions and gradients shrink before they are compared"},
-    {"cse", passes_detail::run_pass<Cse>, "rules such as x - x and where(c, a, a) see equal operands only once they are one value"},
+    {"canonicalise", passes_detail::run_pass<Canonicalise>,
+     "decompositions and users spell one thing in many ways; equal values must look equal before cse"},
+    {"fold", passes_detail::run_pass<Fold>,
+     "literals made by decompositions and gradients shrink before they are compared"},
+    {"cse", passes_detail::run_pass<Cse>,
+     "rules such as x - x and where(c, a, a) see equal operands only once they are one value"},
     {"simplify", passes_detail::run_pass<Simplify>, "on canonical, merged values each rule needs a single pattern"},
-    {"cse again", passes_detail::run_pass<Cse>, "simplified nodes may have become equal, and literals made on the way repeat"},
+    {"cse again", passes_detail::run_pass<Cse>,
+     "simplified nodes may have become equal, and literals made on the way repeat"},
 };
 
 /// The graph after all passes. Throws InternalError, naming the pass, when checks are on and a pass broke the graph.

@@ -34,7 +34,8 @@ SINTER_DECL Graph run_on_bodies(const Graph& graph, const PipelineOptions& optio
 namespace passes_detail {
 /// Nothing but leaves and calls: the stages that know ops have nothing to do.
 inline bool is_only_calls(const Graph& graph) {
-  return std::all_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return node.op->kind == OpKind::leaf || node.op->is_call; });
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const Node& node) { return node.op->kind == OpKind::leaf || node.op->is_call; });
 }
 }  // namespace passes_detail
 

@@ -3,6 +3,8 @@
 
 #include <sinter/passes/prune.hpp>
 
+#include <sinter/base/index.hpp>
+
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -11,7 +13,8 @@ SINTER_NAMESPACE_BEGIN
 
 namespace passes_detail {
 inline bool has_prunable(const Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return node.op->prune != nullptr; });
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const Node& node) { return node.op->prune != nullptr; });
 }
 
 /// What control flow inside the bodies no longer reads may be the last use of an operand, hence the second time.
@@ -33,11 +36,11 @@ inline void prune_node(Node& node, std::span<const std::uint8_t> used, SmallVect
 SINTER_DECL Graph Prune::operator()(const Graph& graph) const {
   const auto& nodes = graph.nodes();
   if (!passes_detail::has_prunable(graph)) return graph;
-  std::vector<std::vector<std::uint8_t>> used(nodes.size());   // by node and result
+  std::vector<std::vector<std::uint8_t>> used(nodes.size());  // by node and result
   std::vector<SmallVector<std::int32_t, 8>> kept(nodes.size());
   std::vector<Node> pruned(nodes.begin(), nodes.end());
   for (std::size_t id = 0; id < nodes.size(); ++id) used[id].assign(nodes[id].types.size(), 0);
-  auto use = [&](Value v) { used[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.result)] = 1; };
+  auto use = [&](Value v) { used[as_index(v.node)][as_index(v.result)] = 1; };
   for (Value v : graph.inputs()) use(v);
   for (Value v : graph.outputs()) use(v);
   std::vector<std::uint8_t> is_live(nodes.size(), 0);
@@ -53,7 +56,7 @@ SINTER_DECL Graph Prune::operator()(const Graph& graph) const {
   builder.reserve(nodes.size());
   std::vector<std::int32_t> moved(nodes.size(), -1);
   auto now = [&](Value v) {
-    const auto id = static_cast<std::size_t>(v.node);
+    const auto id = as_index(v.node);
     if (kept[id].empty()) return Value{moved[id], v.result};
     const auto place = std::find(kept[id].begin(), kept[id].end(), v.result);
     return Value{moved[id], static_cast<std::int32_t>(place - kept[id].begin())};

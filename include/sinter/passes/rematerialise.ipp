@@ -1,9 +1,10 @@
-// Nodes are early (at or before the peak) or late. The cut chooses; the rewrite puts what is computed again right before its
-// first late use.
+// Nodes are early (at or before the peak) or late. The cut chooses; the rewrite puts what is computed again right
+// before its first late use.
 #pragma once
 
 #include <sinter/passes/rematerialise.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 
@@ -47,10 +48,10 @@ class RematerialiseQuestion {
   void protect_ends_of_parts();
   std::vector<Choice> choose_at(double price) const;
   std::int64_t kept_bytes(const std::vector<Choice>& choices) const;
-  std::size_t slot(Value v) const { return first_result_[static_cast<std::size_t>(v.node)] + static_cast<std::size_t>(v.result); }
+  std::size_t slot(Value v) const { return first_result_[as_index(v.node)] + as_index(v.result); }
   /// Held over the peak whatever is chosen, or not held then.
   bool is_free(Value v) const {
-    const auto id = static_cast<std::size_t>(v.node);
+    const auto id = as_index(v.node);
     return is_output_[id] || is_read_at_once_[slot(v)] || timeline_.step[id] > timeline_.peak;
   }
   std::int64_t keep_cost(Value v, double price) const;
@@ -61,11 +62,13 @@ class RematerialiseQuestion {
   const Rematerialise& pass_;
   const MemoryTimeline& timeline_;
   std::size_t count_, results_ = 0;
-  std::int32_t last_step_ = 0, last_early_ = 0;   // what the step behind the peak reads is there anyway: that step is early too
-  std::vector<std::size_t> first_result_;                                                        // per node
-  std::vector<std::uint8_t> is_early_, is_late_, is_output_, must_not_repeat_, must_not_keep_;   // per node
-  std::vector<std::uint8_t> is_read_at_once_;                                                    // per value: by the step behind the peak
-  std::vector<std::int32_t> next_use_, next_late_use_;   // per value: the first late step that reads it or something made of it; that reads it
+  std::int32_t last_step_ = 0,
+               last_early_ = 0;  // what the step behind the peak reads is there anyway: that step is early too
+  std::vector<std::size_t> first_result_;                                                       // per node
+  std::vector<std::uint8_t> is_early_, is_late_, is_output_, must_not_repeat_, must_not_keep_;  // per node
+  std::vector<std::uint8_t> is_read_at_once_;  // per value: by the step behind the peak
+  std::vector<std::int32_t> next_use_,
+      next_late_use_;  // per value: the first late step that reads it or something made of it; that reads it
 };
 
 SINTER_DECL void RematerialiseQuestion::split() {
@@ -76,14 +79,14 @@ SINTER_DECL void RematerialiseQuestion::split() {
   last_early_ = last_step_;
   for (std::int32_t step : timeline_.step)
     if (step > timeline_.peak) last_early_ = std::min(last_early_, step);
-  for (Value v : graph_.outputs()) is_output_[static_cast<std::size_t>(v.node)] = 1;
+  for (Value v : graph_.outputs()) is_output_[as_index(v.node)] = 1;
   for (std::size_t id = count_; id-- > 0;) {
     const bool is_leaf = node(id).op->kind == OpKind::leaf;
     if (has_step(id)) is_early_[id] = timeline_.step[id] <= last_early_;
-    else if (is_leaf) is_early_[id] = 1;   // others without a step: early if anything early reads them
+    else if (is_leaf) is_early_[id] = 1;  // others without a step: early if anything early reads them
     is_late_[id] = !is_early_[id];
     if (is_early_[id])
-      for (Value v : node(id).inputs) is_early_[static_cast<std::size_t>(v.node)] = 1;
+      for (Value v : node(id).inputs) is_early_[as_index(v.node)] = 1;
   }
 }
 
@@ -112,8 +115,8 @@ SINTER_DECL void RematerialiseQuestion::find_next_uses() {
   }
 }
 
-/// A product contracts with the sum that alone reads it to one operation, rounded once. Both stay as they are: such a pair is
-/// computed again as a whole, and a product with several readers, which does not contract, keeps them.
+/// A product contracts with the sum that alone reads it to one operation, rounded once. Both stay as they are: such a
+/// pair is computed again as a whole, and a product with several readers, which does not contract, keeps them.
 SINTER_DECL void RematerialiseQuestion::protect_contracted_products() {
   must_not_repeat_.assign(count_, 0);
   must_not_keep_.assign(count_, 0);
@@ -121,7 +124,7 @@ SINTER_DECL void RematerialiseQuestion::protect_contracted_products() {
   for (std::size_t id = 0; id < count_; ++id) {
     if (node(id).op != &op_info<ops::Add> || !is_floating(node(id).types[0].dtype)) continue;
     for (Value v : node(id).inputs) {
-      const auto product = static_cast<std::size_t>(v.node);
+      const auto product = as_index(v.node);
       if (node(product).op != &op_info<ops::Mul>) continue;
       if (uses[product] > 1) must_not_repeat_[product] = must_not_repeat_[id] = 1;
       else if (timeline_.is_stored[product]) must_not_repeat_[id] = 1;
@@ -131,10 +134,10 @@ SINTER_DECL void RematerialiseQuestion::protect_contracted_products() {
 }
 
 SINTER_DECL void RematerialiseQuestion::protect_ends_of_parts() {
-  std::vector<std::int32_t> last_read(count_, -1);   // by an early step
+  std::vector<std::int32_t> last_read(count_, -1);  // by an early step
   for (std::size_t id = count_; id-- > 0;) {
     const std::int32_t at = has_step(id) ? (is_early_[id] ? timeline_.step[id] : -1) : last_read[id];
-    for (Value v : node(id).inputs) last_read[static_cast<std::size_t>(v.node)] = std::max(last_read[static_cast<std::size_t>(v.node)], at);
+    for (Value v : node(id).inputs) last_read[as_index(v.node)] = std::max(last_read[as_index(v.node)], at);
     if (!timeline_.is_stored[id] || !is_early_[id]) continue;
     for (int part = 1; part < pass_.parts; ++part) {
       const std::int32_t end = static_cast<std::int32_t>(std::int64_t{timeline_.peak} * part / pass_.parts);
@@ -144,11 +147,11 @@ SINTER_DECL void RematerialiseQuestion::protect_ends_of_parts() {
 }
 
 SINTER_DECL std::int64_t RematerialiseQuestion::keep_cost(Value v, double price) const {
-  const auto id = static_cast<std::size_t>(v.node);
+  const auto id = as_index(v.node);
   if (is_transparent(node(id)) || must_not_keep_[id]) return cost_unlimited;
   if (is_free(v)) return 0;
   double cost = static_cast<double>(bytes_of(graph_, v)) * price;
-  if (pass_.excess > 0) {   // what is used soon would be there again soon
+  if (pass_.excess > 0) {  // what is used soon would be there again soon
     const double held = std::clamp(next_use_[slot(v)], timeline_.peak, last_step_) - timeline_.peak;
     cost *= 1.0 / 16 + held / std::max(1, last_step_ - timeline_.peak);
   }
@@ -156,14 +159,15 @@ SINTER_DECL std::int64_t RematerialiseQuestion::keep_cost(Value v, double price)
 }
 
 SINTER_DECL std::int64_t RematerialiseQuestion::again_cost(std::int32_t at) const {
-  const auto id = static_cast<std::size_t>(at);
-  if (is_transparent(node(id)) || !has_step(id)) return 0;   // whoever reads it computes it anyway
+  const auto id = as_index(at);
+  if (is_transparent(node(id)) || !has_step(id)) return 0;  // whoever reads it computes it anyway
   if (must_not_repeat_[id]) return cost_unlimited;
   return recompute_cost(graph_, node(id), pass_.products);
 }
 
 SINTER_DECL std::vector<Choice> RematerialiseQuestion::choose_at(double price) const {
-  return choose_kept({graph_, is_early_, is_late_, [&](Value v) { return keep_cost(v, price); }, [&](std::int32_t id) { return again_cost(id); }});
+  return choose_kept({graph_, is_early_, is_late_, [&](Value v) { return keep_cost(v, price); },
+                      [&](std::int32_t id) { return again_cost(id); }});
 }
 
 SINTER_DECL std::int64_t RematerialiseQuestion::kept_bytes(const std::vector<Choice>& choices) const {
@@ -205,21 +209,31 @@ SINTER_DECL std::vector<Choice> RematerialiseQuestion::choose() const {
 /// The graph with the chosen nodes computed again.
 class RematerialiseRewrite {
  public:
-  RematerialiseRewrite(const Graph& graph, const RematerialiseQuestion& question, const MemoryTimeline& timeline, const std::vector<Choice>& choices)
-      : graph_(graph), question_(question), timeline_(timeline), builder_(graph), moved_(graph.nodes().size(), -1), again_(moved_), is_again_(graph.nodes().size()), is_kept_(graph.nodes().size()) {
+  RematerialiseRewrite(const Graph& graph, const RematerialiseQuestion& question, const MemoryTimeline& timeline,
+                       const std::vector<Choice>& choices)
+      : graph_(graph),
+        question_(question),
+        timeline_(timeline),
+        builder_(graph),
+        moved_(graph.nodes().size(), -1),
+        again_(moved_),
+        is_again_(graph.nodes().size()),
+        is_kept_(graph.nodes().size()) {
     for (std::size_t id = 0; id < is_again_.size(); ++id) {
       is_kept_[id] = choices[id] == Choice::kept;
       if (choices[id] != Choice::recomputed) continue;
       const Node& node = graph.nodes()[id];
       is_again_[id] = question.has_step(id) && !is_transparent(node);
-      for (Value v : again_operands(node)) is_again_[id] |= is_again_[static_cast<std::size_t>(v.node)];
+      for (Value v : again_operands(node)) is_again_[id] |= is_again_[as_index(v.node)];
     }
   }
-  bool changes() const { return std::any_of(is_again_.begin(), is_again_.end(), [](std::uint8_t is_again) { return is_again != 0; }); }
+  bool changes() const {
+    return std::any_of(is_again_.begin(), is_again_.end(), [](std::uint8_t is_again) { return is_again != 0; });
+  }
   Graph run();
 
  private:
-  static std::size_t slot(Value v) { return static_cast<std::size_t>(v.node); }
+  static std::size_t slot(Value v) { return as_index(v.node); }
   Value first(Value v) { return {moved_[slot(v)], v.result}; }
   /// The value as the late part knows it.
   Value late(Value v) { return is_again_[slot(v)] ? Value{again_[slot(v)], v.result} : first(v); }
@@ -235,12 +249,12 @@ class RematerialiseRewrite {
   GraphBuilder builder_;
   std::vector<std::int32_t> moved_, again_;
   std::vector<std::uint8_t> is_again_, is_kept_;
-  Value token_;          // something in memory that is known last so far
+  Value token_;  // something in memory that is known last so far
 };
 
 SINTER_DECL void RematerialiseRewrite::note_token(std::int32_t made, std::size_t id) {
   if (!timeline_.is_stored[id] || graph_.nodes()[id].op->kind == OpKind::effect) return;
-  if (question_.is_early(id) && !is_kept_[id]) return;   // it would be kept for that
+  if (question_.is_early(id) && !is_kept_[id]) return;  // it would be kept for that
   const Type& type = graph_.nodes()[id].types[0];
   for (Dim extent : type.shape.dims())
     if (extent.is_static() && extent.value() == 0) return;
@@ -253,8 +267,11 @@ SINTER_DECL Value RematerialiseRewrite::behind_barrier(Value value, Location whe
   Val token{&builder_, token_, where};
   const Shape shape = token.shape();
   Shape starts, ends;
-  for (int axis = 0; axis < shape.rank(); ++axis) starts.push_back(0), ends.push_back(1);
-  token = cast(reshape(slice(token, starts, ends, IntVector(static_cast<std::size_t>(shape.rank()), 1)), {}), dtype);
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    starts.push_back(0);
+    ends.push_back(1);
+  }
+  token = cast(reshape(slice(token, starts, ends, IntVector(as_index(shape.rank()), 1)), {}), dtype);
   return apply(op_info<ops::Barrier>, {Val{&builder_, value, where}, token}).value;
 }
 
@@ -279,17 +296,18 @@ SINTER_DECL void RematerialiseRewrite::copy(std::size_t id) {
   const bool is_late = question_.is_late(id);
   Values operands;
   for (Value v : node.inputs) operands.push_back(is_late ? late(v) : first(v));
-  if (node.op == &op_info<ops::Barrier> && is_late && operands[1].node < 0) moved_[id] = behind_barrier(operands[0], node.where).node;
+  if (node.op == &op_info<ops::Barrier> && is_late && operands[1].node < 0)
+    moved_[id] = behind_barrier(operands[0], node.where).node;
   else moved_[id] = builder_.copy(node, operands).node;
   note_token(moved_[id], id);
 }
 
-/// Of what was kept, the largest operand goes behind a barrier, unless another operand is computed again as well. Products
-/// and calls read memory, and are merged with nothing.
+/// Of what was kept, the largest operand goes behind a barrier, unless another operand is computed again as well.
+/// Products and calls read memory, and are merged with nothing.
 SINTER_DECL void RematerialiseRewrite::repeat(std::size_t id) {
   const Node& node = graph_.nodes()[id];
   if (node.op == &op_info<ops::Barrier>) {
-    again_[id] = late(node.inputs[0]).node;   // what it is of is computed again already
+    again_[id] = late(node.inputs[0]).node;  // what it is of is computed again already
     return;
   }
   Values operands;
@@ -315,7 +333,7 @@ SINTER_DECL Graph RematerialiseRewrite::run() {
     if (moved_[id] >= 0) continue;
     if (question_.is_early(id)) {
       copy(id);
-    } else if (question_.has_step(id) || nodes[id].op->kind == OpKind::effect) {   // others when somebody asks for them
+    } else if (question_.has_step(id) || nodes[id].op->kind == OpKind::effect) {  // others when somebody asks for them
       for (Value v : nodes[id].inputs) prepare(v);
       copy(id);
     }
@@ -339,11 +357,14 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph) {
   for (std::size_t id = nodes.size(); id-- > 0;) {
     const Node& node = nodes[id];
     const bool has_memory = node.op->kind != OpKind::leaf && !passes_detail::is_transparent(node);
-    if (has_memory) timeline.step[id] = static_cast<std::int32_t>(id), timeline.is_stored[id] = 1;
+    if (has_memory) {
+      timeline.step[id] = static_cast<std::int32_t>(id);
+      timeline.is_stored[id] = 1;
+    }
     for (Value v : node.inputs)
-      last_use[static_cast<std::size_t>(v.node)] = std::max(last_use[static_cast<std::size_t>(v.node)], has_memory ? id : last_use[id]);
+      last_use[as_index(v.node)] = std::max(last_use[as_index(v.node)], has_memory ? id : last_use[id]);
   }
-  for (Value v : graph.outputs()) last_use[static_cast<std::size_t>(v.node)] = 0;
+  for (Value v : graph.outputs()) last_use[as_index(v.node)] = 0;
   std::vector<std::int64_t> change(nodes.size() + 1);
   for (std::size_t id = 0; id < nodes.size(); ++id) {
     if (!timeline.is_stored[id] || last_use[id] <= id) continue;
@@ -356,7 +377,10 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph) {
   std::int64_t held = 0;
   for (std::size_t id = 0; id < nodes.size(); ++id) {
     held += change[id];
-    if (held > timeline.bytes) timeline.bytes = held, timeline.peak = static_cast<std::int32_t>(id);
+    if (held > timeline.bytes) {
+      timeline.bytes = held;
+      timeline.peak = static_cast<std::int32_t>(id);
+    }
   }
   return timeline;
 }

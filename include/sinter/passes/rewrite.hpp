@@ -1,5 +1,6 @@
-// The rewrite engine: one walk over the graph in which every node, and every node that a rule makes, is rewritten until no
-// rule applies. Rules are found by the op at their root, so that the work is linear in the nodes. Must not know any rule.
+// The rewrite engine: one walk over the graph in which every node, and every node that a rule makes, is rewritten until
+// no rule applies. Rules are found by the op at their root, so that the work is linear in the nodes. Must not know any
+// rule.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -17,7 +18,8 @@ namespace rewrite {
 
 class Rewriter;
 
-/// A rewrite that no pattern can say, because it is about a whole kind of ops: gives the value to put in place, or none.
+/// A rewrite that no pattern can say, because it is about a whole kind of ops: gives the value to put in place, or
+/// none.
 struct GeneralRule {
   std::string_view name;
   Value (*apply)(Rewriter& rewriter, Value value);

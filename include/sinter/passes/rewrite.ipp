@@ -1,6 +1,7 @@
 // Matching, building replacements, and the walk.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/rewrite.hpp>
@@ -15,11 +16,17 @@ inline constexpr int most_steps_per_node = 64;
 inline constexpr int deepest_replacement = 16;
 
 SINTER_DECL RuleSet& RuleSet::add(std::span<const Rule> rules) {
-  for (const Rule& rule : rules) by_root_[rule.from.root().op].push_back(&rule), names_.push_back(rule.name);
+  for (const Rule& rule : rules) {
+    by_root_[rule.from.root().op].push_back(&rule);
+    names_.push_back(rule.name);
+  }
   return *this;
 }
 SINTER_DECL RuleSet& RuleSet::add(std::span<const GeneralRule> rules) {
-  for (const GeneralRule& rule : rules) general_.push_back(&rule), names_.push_back(rule.name);
+  for (const GeneralRule& rule : rules) {
+    general_.push_back(&rule);
+    names_.push_back(rule.name);
+  }
   return *this;
 }
 SINTER_DECL std::span<const Rule* const> RuleSet::rules_for(const OpInfo* op) const {
@@ -45,9 +52,13 @@ SINTER_DECL Attrs full_attrs(const Literal& literal, const Shape& shape) {
 }
 
 SINTER_DECL const Node& Match::node() const { return rewriter_.builder().node(root_); }
-SINTER_DECL const Node& Match::operand(std::size_t operand) const { return rewriter_.builder().node(node().inputs[operand]); }
+SINTER_DECL const Node& Match::operand(std::size_t operand) const {
+  return rewriter_.builder().node(node().inputs[operand]);
+}
 SINTER_DECL const Type& Match::type(Value v) const { return rewriter_.builder().type(v); }
-SINTER_DECL Literal Match::literal(const Pattern& pattern) const { return *literal_of(rewriter_.builder(), (*this)[pattern]); }
+SINTER_DECL Literal Match::literal(const Pattern& pattern) const {
+  return *literal_of(rewriter_.builder(), (*this)[pattern]);
+}
 SINTER_DECL Value Match::add(const OpInfo& op, std::initializer_list<Value> inputs, SharedAttrs attrs) {
   return rewriter_.add(op, std::span<const Value>(inputs.begin(), inputs.size()), std::move(attrs), node().where);
 }
@@ -55,8 +66,10 @@ SINTER_DECL Value Match::add(const OpInfo& op, std::initializer_list<Value> inpu
 namespace detail {
 /// Floating numbers are compared by bits: 0 is not -0.
 inline bool is_number(const Literal& literal, double number) {
-  if (is_floating(literal.dtype)) return std::bit_cast<std::uint64_t>(literal.real) == std::bit_cast<std::uint64_t>(number);
-  return std::bit_cast<std::uint64_t>(number) != std::bit_cast<std::uint64_t>(-0.0) && static_cast<double>(literal.integer) == number;
+  if (is_floating(literal.dtype))
+    return std::bit_cast<std::uint64_t>(literal.real) == std::bit_cast<std::uint64_t>(number);
+  return std::bit_cast<std::uint64_t>(number) != std::bit_cast<std::uint64_t>(-0.0) &&
+         static_cast<double>(literal.integer) == number;
 }
 }  // namespace detail
 
@@ -87,7 +100,8 @@ SINTER_DECL bool Match::find(const Pattern& pattern, std::size_t part_index, Val
   __builtin_unreachable();
 }
 
-SINTER_DECL Rewriter::Rewriter(const RuleSet& rules, const Graph& graph) : rules_(rules), graph_(graph), builder_(graph) {
+SINTER_DECL Rewriter::Rewriter(const RuleSet& rules, const Graph& graph)
+    : rules_(rules), graph_(graph), builder_(graph) {
   builder_.reserve(graph.nodes().size() + graph.nodes().size() / 4 + 8);
 }
 
@@ -109,16 +123,19 @@ SINTER_DECL Value Rewriter::build(const Pattern& pattern, const Match& match, DT
   std::array<Value, 6> made{};
   for (std::size_t i = 0; i < pattern.size; ++i) {
     const Pattern::Part& part = pattern.parts[i];
-    if (part.kind == Pattern::Kind::variable || part.kind == Pattern::Kind::literal) made[i] = match.bound_[part.variable];
+    if (part.kind == Pattern::Kind::variable || part.kind == Pattern::Kind::literal)
+      made[i] = match.bound_[part.variable];
     if (part.kind != Pattern::Kind::op) continue;
-    DType dtype = number_dtype;   // a number has the dtype of its sibling; a select's condition comes first and does not count
+    DType dtype =
+        number_dtype;  // a number has the dtype of its sibling; a select's condition comes first and does not count
     for (std::size_t k = 0; k < part.operands; ++k)
       if (made[part.operand[k]]) dtype = builder_.type(made[part.operand[k]]).dtype;
     Values operands;
     for (std::size_t k = 0; k < part.operands; ++k) {
       const Pattern::Part& operand = pattern.parts[part.operand[k]];
       if (operand.kind == Pattern::Kind::number)
-        made[part.operand[k]] = literal(Literal{dtype, operand.number, static_cast<std::int64_t>(operand.number)}, where);
+        made[part.operand[k]] =
+            literal(Literal{dtype, operand.number, static_cast<std::int64_t>(operand.number)}, where);
       operands.push_back(made[part.operand[k]]);
     }
     made[i] = add(*part.op, operands, {}, where);
@@ -132,7 +149,7 @@ SINTER_DECL Value Rewriter::build(const Pattern& pattern, const Match& match, DT
 /// A replacement has the type of what it replaces; a smaller one that broadcasts to it is expanded.
 SINTER_DECL Value Rewriter::fit(Value replacement, const Type& wanted, Location where) {
   const Type type = builder_.type(replacement);
-  if (same_but_device(type, wanted)) return replacement;   // numbers and what is made from nothing join any device
+  if (same_but_device(type, wanted)) return replacement;  // numbers and what is made from nothing join any device
   if (type.dtype != wanted.dtype || type.shape.rank() > wanted.shape.rank()) return {};
   if (const auto literal = literal_of(builder_, replacement))
     return builder_.add(op_info<ops::Full>, {}, full_attrs(*literal, wanted.shape), where);
@@ -169,7 +186,8 @@ SINTER_DECL Value Rewriter::settle(Value value) {
     bool is_rewritten = false;
     for (const Rule* rule : rules)
       if ((is_rewritten = accept(apply(*rule, value)))) break;
-    for (std::size_t i = 0; !is_rewritten && i < rules_.general().size(); ++i) is_rewritten = accept(rules_.general()[i]->apply(*this, value));
+    for (std::size_t i = 0; !is_rewritten && i < rules_.general().size(); ++i)
+      is_rewritten = accept(rules_.general()[i]->apply(*this, value));
     if (!is_rewritten) return value;
     has_changed_ = true;
     value = next;
@@ -180,7 +198,7 @@ SINTER_DECL Value Rewriter::settle(Value value) {
 SINTER_DECL Graph Rewriter::run() {
   std::vector<Value> moved(graph_.nodes().size());
   auto move = [&](Value v) {
-    const Value to = moved[static_cast<std::size_t>(v.node)];
+    const Value to = moved[as_index(v.node)];
     return Value{to.node, to.result + v.result};
   };
   for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
@@ -188,7 +206,8 @@ SINTER_DECL Graph Rewriter::run() {
     Values inputs;
     for (Value v : node.inputs) inputs.push_back(move(v));
     const Value copied = builder_.copy(node, inputs);
-    moved[id] = node.op == &op_info<ops::Input> || node.op->is_call ? copied : settle(copied);   // no rule is about these
+    moved[id] =
+        node.op == &op_info<ops::Input> || node.op->is_call ? copied : settle(copied);  // no rule is about these
   }
   std::vector<Value> outputs;
   for (Value v : graph_.outputs()) outputs.push_back(move(v));

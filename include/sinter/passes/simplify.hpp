@@ -1,7 +1,7 @@
-// Algebraic simplification. Every rule holds for NaN, infinities and -0; one that holds for some dtypes only says so in its
-// condition. Rules may change how a result is rounded only where the op leaves that open: a power is computed within a few
-// units in the last place, and merged sums add in another order. Runs after differentiation, as it drops stop_gradient.
-// What it makes is kept canonical and folded, so that one walk reaches the end.
+// Algebraic simplification. Every rule holds for NaN, infinities and -0; one that holds for some dtypes only says so in
+// its condition. Rules may change how a result is rounded only where the op leaves that open: a power is computed
+// within a few units in the last place, and merged sums add in another order. Runs after differentiation, as it drops
+// stop_gradient. What it makes is kept canonical and folded, so that one walk reaches the end.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -23,7 +23,8 @@ inline bool boolean(const Match& m) { return m.type(m[x]).dtype == DType::bool_;
 inline bool not_boolean(const Match& m) { return !boolean(m); }
 inline bool not_floating(const Match& m) { return !floating(m); }
 
-/// The literal is a power of two whose reciprocal is exact and normal, so that multiplying by it rounds as dividing does.
+/// The literal is a power of two whose reciprocal is exact and normal, so that multiplying by it rounds as dividing
+/// does.
 inline bool has_exact_reciprocal(const Match& m) {
   const Literal literal = m.literal(c);
   if (!is_floating(literal.dtype) || literal.real == 0 || !std::isfinite(literal.real)) return false;
@@ -54,34 +55,37 @@ Value join_literals(Match& m) {
   return joined ? m.add(op_info<Op>, {m[x], joined}) : Value{};
 }
 
-inline constexpr Pattern infinity = number(std::numeric_limits<double>::infinity()), minus_infinity = number(-std::numeric_limits<double>::infinity());
+inline constexpr Pattern infinity = number(std::numeric_limits<double>::infinity()),
+                         minus_infinity = number(-std::numeric_limits<double>::infinity());
 
 // Literals stand at the right of commutative ops: the canonical rules see to it.
 inline constexpr Rule sum_rules[] = {
-    {"add-zero", call<ops::Add>(x, zero), x, not_floating},   // -0 + 0 is 0
+    {"add-zero", call<ops::Add>(x, zero), x, not_floating},  // -0 + 0 is 0
     {"add-minus-zero", call<ops::Add>(x, minus_zero), x},
     {"add-neg", call<ops::Add>(x, call<ops::Neg>(y)), call<ops::Sub>(x, y)},
     {"neg-add", call<ops::Add>(call<ops::Neg>(x), y), call<ops::Sub>(y, x)},
-    {"add-add-literals", call<ops::Add>(call<ops::Add>(x, c), d), join_literals<ops::Add>, integer},   // rounds otherwise
-    {"sub-itself", call<ops::Sub>(x, x), zero, not_floating},   // infinity - infinity is NaN
+    {"add-add-literals", call<ops::Add>(call<ops::Add>(x, c), d), join_literals<ops::Add>,
+     integer},                                                 // rounds otherwise
+    {"sub-itself", call<ops::Sub>(x, x), zero, not_floating},  // infinity - infinity is NaN
     {"sub-neg", call<ops::Sub>(x, call<ops::Neg>(y)), call<ops::Add>(x, y)},
     {"minus-zero-sub", call<ops::Sub>(minus_zero, x), call<ops::Neg>(x), floating},
-    {"zero-sub", call<ops::Sub>(zero, x), call<ops::Neg>(x), integer},   // 0 - 0 is 0, not -0
+    {"zero-sub", call<ops::Sub>(zero, x), call<ops::Neg>(x), integer},  // 0 - 0 is 0, not -0
     {"neg-neg", call<ops::Neg>(call<ops::Neg>(x)), x},
-    {"neg-sub", call<ops::Neg>(call<ops::Sub>(x, y)), call<ops::Sub>(y, x), integer},   // x - x is 0, never -0
+    {"neg-sub", call<ops::Neg>(call<ops::Sub>(x, y)), call<ops::Sub>(y, x), integer},  // x - x is 0, never -0
     {"neg-mul-literal", call<ops::Neg>(call<ops::Mul>(x, c)), times_negated},
 };
 
 inline constexpr Rule product_rules[] = {
     {"mul-one", call<ops::Mul>(x, one), x},
-    {"mul-zero", call<ops::Mul>(x, zero), zero, not_floating},   // NaN * 0 is NaN, -1 * 0 is -0
+    {"mul-zero", call<ops::Mul>(x, zero), zero, not_floating},  // NaN * 0 is NaN, -1 * 0 is -0
     {"mul-neg-neg", call<ops::Mul>(call<ops::Neg>(x), call<ops::Neg>(y)), call<ops::Mul>(x, y)},
     {"mul-neg-literal", call<ops::Mul>(call<ops::Neg>(x), c), times_negated},
-    {"mul-mul-literals", call<ops::Mul>(call<ops::Mul>(x, c), d), join_literals<ops::Mul>, integer},   // rounds otherwise
+    {"mul-mul-literals", call<ops::Mul>(call<ops::Mul>(x, c), d), join_literals<ops::Mul>,
+     integer},  // rounds otherwise
     {"div-one", call<ops::Div>(x, one), x},
     {"div-power-of-two", call<ops::Div>(x, c), times_reciprocal, has_exact_reciprocal},
     {"div-neg-neg", call<ops::Div>(call<ops::Neg>(x), call<ops::Neg>(y)), call<ops::Div>(x, y)},
-    {"pow-zero", call<ops::Pow>(x, zero), one, not_boolean},   // 1 also for NaN, as IEEE 754 has it
+    {"pow-zero", call<ops::Pow>(x, zero), one, not_boolean},  // 1 also for NaN, as IEEE 754 has it
     {"pow-one", call<ops::Pow>(x, one), x},
     {"pow-two", call<ops::Pow>(x, two), call<ops::Mul>(x, x), not_boolean},
     {"pow-three", call<ops::Pow>(x, number(3)), call<ops::Mul>(call<ops::Mul>(x, x), x), not_boolean},
@@ -109,14 +113,15 @@ inline constexpr Rule choice_rules[] = {
 };
 
 inline constexpr Rule logic_rules[] = {
-    {"eq-itself", call<ops::Eq>(x, x), one, not_floating},   // NaN is not equal to itself
+    {"eq-itself", call<ops::Eq>(x, x), one, not_floating},  // NaN is not equal to itself
     {"ne-itself", call<ops::Ne>(x, x), zero, not_floating},
     {"lt-itself", call<ops::Lt>(x, x), zero},
     {"le-itself", call<ops::Le>(x, x), one, not_floating},
     {"not-not", call<ops::Not>(call<ops::Not>(x)), x},
     {"not-eq", call<ops::Not>(call<ops::Eq>(x, y)), call<ops::Ne>(x, y)},
     {"not-ne", call<ops::Not>(call<ops::Ne>(x, y)), call<ops::Eq>(x, y)},
-    {"not-lt", call<ops::Not>(call<ops::Lt>(x, y)), call<ops::Le>(y, x), not_floating},   // NaN is neither less nor not less
+    {"not-lt", call<ops::Not>(call<ops::Lt>(x, y)), call<ops::Le>(y, x),
+     not_floating},  // NaN is neither less nor not less
     {"not-le", call<ops::Not>(call<ops::Le>(x, y)), call<ops::Lt>(y, x), not_floating},
     {"and-itself", call<ops::And>(x, x), x},
     {"and-true", call<ops::And>(x, one), x, boolean},
@@ -147,7 +152,10 @@ SINTER_DECL void add_algebra_rules(RuleSet& rules) {
   using namespace detail;
   rules.add(dropped_rules).add(sum_rules).add(product_rules).add(choice_rules).add(logic_rules);
   rules.add(idempotent_rule<ops::Abs>).add(idempotent_rule<ops::Relu>).add(idempotent_rule<ops::Sign>);
-  rules.add(rounding_rules<ops::Floor>).add(rounding_rules<ops::Ceil>).add(rounding_rules<ops::Round>).add(rounding_rules<ops::Trunc>);
+  rules.add(rounding_rules<ops::Floor>)
+      .add(rounding_rules<ops::Ceil>)
+      .add(rounding_rules<ops::Round>)
+      .add(rounding_rules<ops::Trunc>);
 }
 
 }  // namespace rewrite

@@ -1,7 +1,8 @@
-// Simplification of views, reductions, casts and updates: two of a kind become one, and what covers everything or nothing
-// goes away.
+// Simplification of views, reductions, casts and updates: two of a kind become one, and what covers everything or
+// nothing goes away.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/simplify.hpp>
 
@@ -25,8 +26,8 @@ inline Value joined_permutation(Match& m) {
   const IntVector &outer = m.node().attrs.axes, &inner = m.operand(0).attrs.axes;
   Attrs attrs;
   for (std::int64_t axis : outer) {
-    if (axis < 0 || static_cast<std::size_t>(axis) >= inner.size()) return {};
-    attrs.axes.push_back(inner[static_cast<std::size_t>(axis)]);
+    if (axis < 0 || as_index(axis) >= inner.size()) return {};
+    attrs.axes.push_back(inner[as_index(axis)]);
   }
   return m.add(op_info<ops::Permute>, {m[x]}, std::move(attrs));
 }
@@ -36,12 +37,14 @@ inline Value joined_slice(Match& m) {
   const Attrs outer = m.node().attrs, inner = m.operand(0).attrs;
   Attrs attrs;
   for (int axis = 0; axis < outer.shape.rank(); ++axis) {
-    const auto a = static_cast<std::size_t>(axis);
+    const auto a = as_index(axis);
     const Dim extent = m.type().shape[axis];
-    if (extent.is_static() && extent.value() == 0) return {};   // its end would lie before its start
-    const Dim step = inner.steps[a], end = inner.shape[axis] + (outer.limits[axis] - 1) * step + 1;   // just past the last element taken
+    if (extent.is_static() && extent.value() == 0) return {};  // its end would lie before its start
+    const Dim step = inner.steps[a],
+              end = inner.shape[axis] + (outer.limits[axis] - 1) * step + 1;  // just past the last element taken
     const Dim whole = m.type(m[x]).shape[axis];
-    if (end.is_static() && whole.is_static() && end.value() > whole.value()) return {};   // no value of the symbols fits: not ours to say
+    if (end.is_static() && whole.is_static() && end.value() > whole.value())
+      return {};  // no value of the symbols fits: not ours to say
     attrs.shape.push_back(inner.shape[axis] + outer.shape[axis] * step);
     attrs.limits.push_back(end);
     attrs.steps.push_back(inner.steps[a] * outer.steps[a]);
@@ -96,10 +99,10 @@ inline Value merged_reduction(Match& m) {
   if (outer.keepdim != inner.keepdim || outer.axes.empty() || inner.axes.empty()) return {};
   std::uint32_t reduced = 0;
   for (std::int64_t axis : inner.axes) reduced |= 1u << axis;
-  std::vector<std::int64_t> left;   // the outer axes count among these
+  std::vector<std::int64_t> left;  // the outer axes count among these
   for (int axis = 0; axis < m.type(m[x]).shape.rank(); ++axis)
     if (outer.keepdim || (reduced >> axis & 1) == 0) left.push_back(axis);
-  for (std::int64_t axis : outer.axes) reduced |= 1u << left[static_cast<std::size_t>(axis)];
+  for (std::int64_t axis : outer.axes) reduced |= 1u << left[as_index(axis)];
   Attrs merged;
   merged.keepdim = outer.keepdim;
   for (std::int64_t axis = 0; axis < max_rank; ++axis)
@@ -121,7 +124,9 @@ constexpr bool is_exact_cast(DType from, DType to) {
   if (from == DType::i32) return to == DType::i64 || to == DType::f64;
   return from == DType::f32 && to == DType::f64;
 }
-inline bool has_exact_inner_cast(const Match& m) { return is_exact_cast(m.type(m[x]).dtype, m.operand(0).types[0].dtype); }
+inline bool has_exact_inner_cast(const Match& m) {
+  return is_exact_cast(m.type(m[x]).dtype, m.operand(0).types[0].dtype);
+}
 
 inline bool is_whole_update(const Match& m) { return identical(m.type(m[y]), m.type()); }
 
@@ -139,7 +144,10 @@ inline constexpr Rule structure_rules[] = {
 SINTER_DECL void add_structure_rules(RuleSet& rules) {
   using namespace detail;
   rules.add(structure_rules);
-  rules.add(reduction_rules<ops::Sum>).add(reduction_rules<ops::Prod>).add(reduction_rules<ops::Amax>).add(reduction_rules<ops::Amin>);
+  rules.add(reduction_rules<ops::Sum>)
+      .add(reduction_rules<ops::Prod>)
+      .add(reduction_rules<ops::Amax>)
+      .add(reduction_rules<ops::Amin>);
 }
 
 }  // namespace rewrite

@@ -19,16 +19,18 @@ SINTER_NAMESPACE_BEGIN
 
 /// What fusion must respect.
 struct Limits {
-  int max_operands = 24;      // pointers per kernel
-  int max_accesses = 48;      // views of operands, and places that are written
-  int max_body = 256;         // scalar instructions per kernel
-  int max_reduced_axes = 2;   // after collapsing
-  bool random = false;        // has random_bits
-  /// Products of at most so many operations (2 m n k, over all batches) take what computes a factor in with them; 0: none do.
+  int max_operands = 24;     // pointers per kernel
+  int max_accesses = 48;     // views of operands, and places that are written
+  int max_body = 256;        // scalar instructions per kernel
+  int max_reduced_axes = 2;  // after collapsing
+  bool random = false;       // has random_bits
+  /// Products of at most so many operations (2 m n k, over all batches) take what computes a factor in with them; 0:
+  /// none do.
   std::int64_t prologue_operations = 0;
 };
 
-/// An index out of range that a kernel met. A frame, which knows the operation and its line, makes it an IndexError of theirs.
+/// An index out of range that a kernel met. A frame, which knows the operation and its line, makes it an IndexError of
+/// theirs.
 class GatherError : public IndexError {
  public:
   GatherError(std::int64_t wanted, std::int64_t size)
@@ -50,7 +52,8 @@ class Launch {
   virtual TypeKey type() const { return nullptr; }
 };
 
-/// A launch of a group, and the numbers of those before it that must be done when it starts. The others may run beside it.
+/// A launch of a group, and the numbers of those before it that must be done when it starts. The others may run beside
+/// it.
 struct GroupedLaunch {
   Launch* launch = nullptr;
   std::vector<std::uint32_t> after;
@@ -66,14 +69,14 @@ class LaunchGroup {
 
 /// What a launch is told of the step that it runs, beside numbers.
 struct StepContext {
-  std::string name;                    // "fused_mul_add_tanh"
-  std::vector<Location> where;         // the users' lines it comes from
-  /// Bit i: operand i is in host memory, though the kernel runs on another device. Such operands hold one element that the
-  /// kernel reads; the launch must take its value when it is run.
+  std::string name;             // "fused_mul_add_tanh"
+  std::vector<Location> where;  // the users' lines it comes from
+  /// Bit i: operand i is in host memory, though the kernel runs on another device. Such operands hold one element that
+  /// the kernel reads; the launch must take its value when it is run.
   std::uint64_t host_operands = 0;
 };
 
-struct HostOp;   // host_ops.hpp
+struct HostOp;  // host_ops.hpp
 
 /// Compiled code of one kernel under one schedule. Immutable, shared by all frames and threads.
 class Executable {
@@ -81,7 +84,9 @@ class Executable {
   virtual ~Executable() = default;
   virtual std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const = 0;
   /// The same for a step of a plan.
-  virtual std::unique_ptr<Launch> bind(const BoundGeometry& geometry, const StepContext&) const { return bind(geometry); }
+  virtual std::unique_ptr<Launch> bind(const BoundGeometry& geometry, const StepContext&) const {
+    return bind(geometry);
+  }
   virtual std::size_t code_bytes() const { return 0; }
   /// Disassembly or generated source, for explain().
   virtual std::string listing() const { return {}; }
@@ -105,9 +110,11 @@ class Backend {
   virtual bool can_group(const Launch&) const { return false; }
   /// One enqueue for these launches, which outlive the group and are not run beside it.
   virtual std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch>) { return nullptr; }
-  /// What no kernel expresses (scatter_add), on a device other than the host. Null: it has no form of its own; control flow
-  /// and functions of the host then run as on every device (device_ops.hpp).
-  virtual std::unique_ptr<Launch> bind_host_op(const HostOp&, std::span<const std::int64_t>, const StepContext&) { return nullptr; }
+  /// What no kernel expresses (scatter_add), on a device other than the host. Null: it has no form of its own; control
+  /// flow and functions of the host then run as on every device (device_ops.hpp).
+  virtual std::unique_ptr<Launch> bind_host_op(const HostOp&, std::span<const std::int64_t>, const StepContext&) {
+    return nullptr;
+  }
 };
 
 SINTER_NAMESPACE_END

@@ -16,8 +16,8 @@ struct MemoryUse {
   bool is_written = false;
 };
 
-/// For each step those before it, in ascending order, that must be done when it starts: steps that touch the same memory, one
-/// of them writing. Those that others of them wait for anyway are left out.
+/// For each step those before it, in ascending order, that must be done when it starts: steps that touch the same
+/// memory, one of them writing. Those that others of them wait for anyway are left out.
 std::vector<std::vector<std::uint32_t>> dependences_of(std::span<const std::vector<MemoryUse>> steps);
 
 SINTER_NAMESPACE_END

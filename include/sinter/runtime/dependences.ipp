@@ -15,11 +15,15 @@ class SpaceHistory {
  public:
   void add_conflicts(const MemoryUse& use, std::vector<std::uint32_t>& steps) const {
     for (const Past& past : past_)
-      if (past.use.begin < use.end && use.begin < past.use.end && (past.use.is_written || use.is_written)) steps.push_back(past.step);
+      if (past.use.begin < use.end && use.begin < past.use.end && (past.use.is_written || use.is_written))
+        steps.push_back(past.step);
   }
   void add(const MemoryUse& use, std::uint32_t step) {
     // Whoever meets what is covered meets this write as well, which waits for it.
-    if (use.is_written) std::erase_if(past_, [&](const Past& past) { return use.begin <= past.use.begin && past.use.end <= use.end && past.step != step; });
+    if (use.is_written)
+      std::erase_if(past_, [&](const Past& past) {
+        return use.begin <= past.use.begin && past.use.end <= use.end && past.step != step;
+      });
     past_.push_back({use, step});
   }
 
@@ -31,14 +35,16 @@ class SpaceHistory {
   std::vector<Past> past_;
 };
 
-/// Leaves out what is reached through others: a set of bits for each step says what it waits for, at once or through others.
+/// Leaves out what is reached through others: a set of bits for each step says what it waits for, at once or through
+/// others.
 class Reach {
  public:
   explicit Reach(std::size_t steps) : words_((steps + 63) / 64), bits_(steps * words_) {}
   void reduce(std::uint32_t step, std::vector<std::uint32_t>& before) {
     std::uint64_t* own = row(step);
     std::vector<std::uint32_t> kept;
-    for (auto earlier = before.rbegin(); earlier != before.rend(); ++earlier) {   // the latest first: it may wait for the others
+    for (auto earlier = before.rbegin(); earlier != before.rend();
+         ++earlier) {  // the latest first: it may wait for the others
       if ((own[*earlier / 64] >> *earlier % 64 & 1) != 0) continue;
       kept.push_back(*earlier);
       const std::uint64_t* theirs = row(*earlier);

@@ -1,6 +1,6 @@
-// Steps of a plan on a device that no kernel expresses, made of what every device has: memory, copies, and plans. Control flow
-// is driven from the host while its values stay on the device; a function of the host gets copies of its operands. Must not
-// know back ends.
+// Steps of a plan on a device that no kernel expresses, made of what every device has: memory, copies, and plans.
+// Control flow is driven from the host while its values stay on the device; a function of the host gets copies of its
+// operands. Must not know back ends.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -14,11 +14,14 @@
 SINTER_NAMESPACE_BEGIN
 
 /// For an op with `run`, whose bodies, if there are any, are plans on that device.
-std::unique_ptr<Launch> bind_device_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device);
+std::unique_ptr<Launch> bind_device_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step,
+                                       Device device);
 
 /// For a kernel that the device's back end declined, compiled by one of the host.
-std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const BoundGeometry& geometry, const Executable& executable, const StepContext& step, Device device);
+std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const BoundGeometry& geometry,
+                                         const Executable& executable, const StepContext& step, Device device);
 /// For a scatter_add that the device's back end has no form of.
-std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device);
+std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::span<const std::int64_t> symbols,
+                                          const StepContext& step, Device device);
 
 SINTER_NAMESPACE_END

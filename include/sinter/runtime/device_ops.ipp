@@ -3,8 +3,9 @@
 
 #include <sinter/runtime/device_ops.hpp>
 
-#include <sinter/runtime/host_ops.ipp>   // HostLaunch
+#include <sinter/base/index.hpp>
 #include <sinter/ops/host_function.hpp>
+#include <sinter/runtime/host_ops.ipp>  // HostLaunch
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/storage.hpp>
 
@@ -14,12 +15,18 @@ SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
 
-/// Control flow: the op's own function runs here, and its sub-graphs as plans on the device. Nothing waits but what reads a
-/// number: the index of a switch, the condition of a while loop. And functions of the user that enqueue work themselves.
+/// Control flow: the op's own function runs here, and its sub-graphs as plans on the device. Nothing waits but what
+/// reads a number: the index of a switch, the condition of a while loop. And functions of the user that enqueue work
+/// themselves.
 class DeviceControl final : public HostLaunch {
  public:
   DeviceControl(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device)
-      : HostLaunch(op, symbols), memory_(device_memory(device, step.name)), device_(device), host_operands_(step.host_operands), operands_(op.types.size()), numbers_(op.inputs) {
+      : HostLaunch(op, symbols),
+        memory_(device_memory(device, step.name)),
+        device_(device),
+        host_operands_(step.host_operands),
+        operands_(op.types.size()),
+        numbers_(op.inputs) {
     for (std::size_t i = 0; i < op.inputs; ++i)
       if (is_number(i)) numbers_[i] = Storage::allocate(views_[i].bytes(), device);
   }
@@ -41,7 +48,8 @@ class DeviceControl final : public HostLaunch {
 
   void* place(std::size_t slot, std::size_t bytes) override {
     if (places_.size() <= slot) places_.resize(slot + 1);
-    if (!places_[slot] || places_[slot]->bytes() < bytes) places_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1), device_);
+    if (!places_[slot] || places_[slot]->bytes() < bytes)
+      places_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1), device_);
     return places_[slot]->data();
   }
   void* device_queue() override { return memory_.native_queue(device_); }
@@ -58,7 +66,7 @@ class DeviceControl final : public HostLaunch {
   Device device_;
   std::uint64_t host_operands_;
   std::vector<void*> operands_;
-  std::vector<Ref<Storage>> numbers_, places_;   // numbers of the host, where bodies can read them
+  std::vector<Ref<Storage>> numbers_, places_;  // numbers of the host, where bodies can read them
   void* const* given_ = nullptr;
   std::int64_t number_ = 0;
 };
@@ -67,12 +75,18 @@ class DeviceControl final : public HostLaunch {
 class HostRoundTrip final : public Launch {
  public:
   HostRoundTrip(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device)
-      : memory_(device_memory(device, step.name)), device_(device), host_operands_(step.host_operands), launch_(bind_host_op(op, symbols)), inputs_(op.inputs), tokens_(op.is_effect ? 1 : 0) {
-    for (std::size_t i = 0; i < op.types.size(); ++i) {   // elements from the start of the operand to behind the last one
+      : memory_(device_memory(device, step.name)),
+        device_(device),
+        host_operands_(step.host_operands),
+        launch_(bind_host_op(op, symbols)),
+        inputs_(op.inputs),
+        tokens_(op.is_effect ? 1 : 0) {
+    for (std::size_t i = 0; i < op.types.size();
+         ++i) {  // elements from the start of the operand to behind the last one
       std::int64_t count = 1;
       for (Dim extent : op.types[i].shape) count *= extent.evaluate(symbols);
       if (i < op.inputs) count += op.offsets[i].evaluate(symbols);
-      sizes_.push_back(static_cast<std::size_t>(count * size_of(op.types[i].dtype)));
+      sizes_.push_back(as_index(count * size_of(op.types[i].dtype)));
       buffers_.emplace_back(sizes_.back() + 16);
       places_.push_back(nullptr);
     }
@@ -84,7 +98,8 @@ class HostRoundTrip final : public Launch {
       if (i + tokens_ < inputs_ && !is_here) memory_.copy(places_[i], Device::cpu(), operands[i], device_, sizes_[i]);
     }
     launch_->run(places_.data());
-    for (std::size_t i = inputs_; i + tokens_ < buffers_.size(); ++i) memory_.copy(operands[i], device_, places_[i], Device::cpu(), sizes_[i]);
+    for (std::size_t i = inputs_; i + tokens_ < buffers_.size(); ++i)
+      memory_.copy(operands[i], device_, places_[i], Device::cpu(), sizes_[i]);
   }
 
  private:
@@ -100,8 +115,10 @@ class HostRoundTrip final : public Launch {
 
 }  // namespace runtime_detail
 
-SINTER_DECL std::unique_ptr<Launch> bind_device_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device) {
-  if (op.bodies.empty() && !ops_detail::runs_on_devices(*op.attrs)) return std::make_unique<runtime_detail::HostRoundTrip>(op, symbols, step, device);
+SINTER_DECL std::unique_ptr<Launch> bind_device_op(const HostOp& op, std::span<const std::int64_t> symbols,
+                                                   const StepContext& step, Device device) {
+  if (op.bodies.empty() && !ops_detail::runs_on_devices(*op.attrs))
+    return std::make_unique<runtime_detail::HostRoundTrip>(op, symbols, step, device);
   return std::make_unique<runtime_detail::DeviceControl>(op, symbols, step, device);
 }
 

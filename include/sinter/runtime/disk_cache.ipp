@@ -1,5 +1,5 @@
-// Entries on disk: a header, the key, the value. The folder and its files are readable by their owner alone, since what is read
-// from here is run.
+// Entries on disk: a header, the key, the value. The folder and its files are readable by their owner alone, since what
+// is read from here is run.
 #pragma once
 
 #include <sinter/runtime/disk_cache.hpp>
@@ -7,6 +7,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/hash.hpp>
+#include <sinter/base/index.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -25,24 +26,23 @@ namespace runtime_detail {
 /// Start of each entry. Numbers are in this machine's byte order; a file from another one is damaged.
 struct EntryHeader {
   std::uint64_t magic, version, key_bytes, value_bytes;
-  std::uint64_t check_low, check_high;   // hash of key and value
+  std::uint64_t check_low, check_high;  // hash of key and value
 };
-inline constexpr std::uint64_t entry_magic = 0x45484341434E4953;   // "SINCACHE"
+inline constexpr std::uint64_t entry_magic = 0x45484341434E4953;  // "SINCACHE"
 inline constexpr std::uint64_t entry_version = 1;
 inline constexpr std::uint64_t largest_entry = std::uint64_t{1} << 30;
 
 struct DiskCounters {
   std::atomic<std::int64_t> hits{0}, misses{0}, damaged{0}, stores{0}, failures{0};
-  static DiskCounters& instance() {
-    return process_object<DiskCounters>();
-  }
+  static DiskCounters& instance() { return process_object<DiskCounters>(); }
 };
 
 inline Hash128 check_of(std::string_view key, std::string_view value) { return Hasher{}.add(key).add(value).finish(); }
 
 inline std::string hex_text(const Hash128& hash) {
   char text[40];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(hash.high), static_cast<unsigned long long>(hash.low));
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(hash.high),
+                static_cast<unsigned long long>(hash.low));
   return text;
 }
 
@@ -62,7 +62,7 @@ class File {
       const ssize_t now = ::read(handle_, static_cast<char*>(to) + done, bytes - done);
       if (now < 0 && errno == EINTR) continue;
       if (now <= 0) return false;
-      done += static_cast<std::size_t>(now);
+      done += as_index(now);
     }
     return true;
   }
@@ -71,7 +71,7 @@ class File {
       const ssize_t now = ::write(handle_, static_cast<const char*>(from) + done, bytes - done);
       if (now < 0 && errno == EINTR) continue;
       if (now <= 0) return false;
-      done += static_cast<std::size_t>(now);
+      done += as_index(now);
     }
     return true;
   }
@@ -84,15 +84,19 @@ class File {
 inline std::optional<std::string> read_entry(const std::string& path, std::string_view key, bool& is_damaged) {
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   is_damaged = file.is_open();
-  struct stat status {};
+  struct stat status{};
   EntryHeader header{};
   if (!file.is_open() || ::fstat(file.handle(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
-  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return {};   // others may have written it
+  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return {};  // others may have written it
   if (!file.read_exactly(&header, sizeof header)) return {};
-  if (header.magic != entry_magic || header.version != entry_version || header.key_bytes != key.size() || header.value_bytes > largest_entry) return {};
+  if (header.magic != entry_magic || header.version != entry_version || header.key_bytes != key.size() ||
+      header.value_bytes > largest_entry)
+    return {};
   if (static_cast<std::uint64_t>(status.st_size) != sizeof header + header.key_bytes + header.value_bytes) return {};
   std::string stored_key(header.key_bytes, '\0'), value(header.value_bytes, '\0');
-  if (!file.read_exactly(stored_key.data(), stored_key.size()) || !file.read_exactly(value.data(), value.size())) return {};
+  if (!file.read_exactly(stored_key.data(), stored_key.size()) || !file.read_exactly(value.data(), value.size()))
+    return {};
   const Hash128 check = check_of(stored_key, value);
   if (stored_key != key || check.low != header.check_low || check.high != header.check_high) return {};
   is_damaged = false;
@@ -108,14 +112,16 @@ inline bool make_folders(const std::string& path) {
   return true;
 }
 
-inline bool write_entry(const std::string& folder, const std::string& path, std::string_view key, std::string_view value) {
+inline bool write_entry(const std::string& folder, const std::string& path, std::string_view key,
+                        std::string_view value) {
   if (!make_folders(folder)) return false;
-  std::string temporary = path + ".XXXXXX";   // a name of our own: other processes may be writing the same entry
-  const File file(::mkostemp(temporary.data(), O_CLOEXEC));   // 0600
+  std::string temporary = path + ".XXXXXX";  // a name of our own: other processes may be writing the same entry
+  const File file(::mkostemp(temporary.data(), O_CLOEXEC));  // 0600
   if (!file.is_open()) return false;
   const Hash128 check = check_of(key, value);
   const EntryHeader header{entry_magic, entry_version, key.size(), value.size(), check.low, check.high};
-  const bool is_whole = file.write_exactly(&header, sizeof header) && file.write_exactly(key.data(), key.size()) && file.write_exactly(value.data(), value.size());
+  const bool is_whole = file.write_exactly(&header, sizeof header) && file.write_exactly(key.data(), key.size()) &&
+                        file.write_exactly(value.data(), value.size());
   if (is_whole && ::rename(temporary.c_str(), path.c_str()) == 0) return true;
   ::unlink(temporary.c_str());
   return false;
@@ -124,9 +130,12 @@ inline bool write_entry(const std::string& folder, const std::string& path, std:
 
 SINTER_DECL DiskCache DiskCache::standard() {
   const char* chosen = std::getenv("SINTER_CACHE_DIR");
-  if (chosen != nullptr && *chosen != '\0') return DiskCache(std::strcmp(chosen, "off") == 0 ? std::string() : std::string(chosen));
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') return DiskCache(std::string(cache) + "/sinter");
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') return DiskCache(std::string(home) + "/.cache/sinter");
+  if (chosen != nullptr && *chosen != '\0')
+    return DiskCache(std::strcmp(chosen, "off") == 0 ? std::string() : std::string(chosen));
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
+    return DiskCache(std::string(cache) + "/sinter");
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/')
+    return DiskCache(std::string(home) + "/.cache/sinter");
   return DiskCache(std::string());
 }
 
@@ -153,8 +162,9 @@ SINTER_DECL void DiskCache::store(std::string_view key, std::string_view value) 
       return;
     }
     const int reason = errno;
-    if (counters.failures.fetch_add(1, std::memory_order_relaxed) == 0) note("cache", "cannot write to " + folder_ + ": " + std::strerror(reason));
-  } catch (...) {   // out of memory, or the user's log sink threw: the entry is not stored
+    if (counters.failures.fetch_add(1, std::memory_order_relaxed) == 0)
+      note("cache", "cannot write to " + folder_ + ": " + std::strerror(reason));
+  } catch (...) {  // out of memory, or the user's log sink threw: the entry is not stored
     counters.failures.fetch_add(1, std::memory_order_relaxed);
   }
 }

@@ -3,14 +3,16 @@
 
 #include <sinter/runtime/executor.hpp>
 
+#include <sinter/base/index.hpp>
+
 SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL SmallVector<std::int64_t, 8> symbol_values(const Plan& plan, std::span<const Ref<TensorImpl>> inputs) {
   SmallVector<std::int64_t, 8> values;
   for (const SymbolInfo& symbol : plan.symbols()) {
     // A symbol without a place is not used by the graph any more.
-    const bool has_place = symbol.input >= 0 && static_cast<std::size_t>(symbol.input) < inputs.size();
-    values.push_back(has_place ? inputs[static_cast<std::size_t>(symbol.input)]->type.shape[symbol.axis].value() : symbol.hint);
+    const bool has_place = symbol.input >= 0 && as_index(symbol.input) < inputs.size();
+    values.push_back(has_place ? inputs[as_index(symbol.input)]->type.shape[symbol.axis].value() : symbol.hint);
   }
   return values;
 }
@@ -23,14 +25,16 @@ inline Type bound_type(const Type& type, std::span<const std::int64_t> symbols) 
 }
 
 /// A value that views another one's memory.
-inline Ref<TensorImpl> view_of(const Type& type, const TensorImpl& base, const PlanOutput& output, std::span<const std::int64_t> symbols) {
+inline Ref<TensorImpl> view_of(const Type& type, const TensorImpl& base, const PlanOutput& output,
+                               std::span<const std::int64_t> symbols) {
   Strides strides{};
   for (std::size_t i = 0; i < output.strides.size(); ++i) strides[i] = output.strides[i].evaluate(symbols);
   return TensorImpl::make_ready(type, base.storage, base.offset + output.offset.evaluate(symbols), &strides);
 }
 }  // namespace runtime_detail
 
-SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, std::span<const Ref<TensorImpl>> inputs, std::span<const std::uint8_t> gives_up) {
+SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, std::span<const Ref<TensorImpl>> inputs,
+                                                 std::span<const std::uint8_t> gives_up) {
   ensure(inputs.size() == plan.inputs().size(), "plan: wrong number of inputs");
   return execute(plan, symbol_values(plan, inputs), inputs, gives_up);
 }
@@ -44,7 +48,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, const SmallVe
   std::vector<Ref<TensorImpl>> results;
   for (std::size_t j = 0; j < plan.outputs().size(); ++j) {
     const PlanOutput& output = plan.outputs()[j];
-    const auto source = static_cast<std::size_t>(output.index);
+    const auto source = as_index(output.index);
     const Type type = runtime_detail::bound_type(output.type, symbols);
     output_pointers.push_back(nullptr);
     if (output.source == BufferKind::input) {
@@ -54,11 +58,15 @@ SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, const SmallVe
     } else if (source != j) {
       results.push_back(results[source]);
     } else {
-      const auto donor = static_cast<std::size_t>(output.donor);
-      const bool takes_over = output.donor >= 0 && donor < gives_up.size() && gives_up[donor] != 0 && inputs[donor]->use_count() == 1 &&
-                              inputs[donor]->storage->use_count() == 1 && inputs[donor]->storage->is_ours();
+      const auto donor = as_index(output.donor);
+      const bool takes_over = output.donor >= 0 && donor < gives_up.size() && gives_up[donor] != 0 &&
+                              inputs[donor]->use_count() == 1 && inputs[donor]->storage->use_count() == 1 &&
+                              inputs[donor]->storage->is_ours();
       if (takes_over) results.push_back(TensorImpl::make_ready(type, inputs[donor]->storage, inputs[donor]->offset));
-      else results.push_back(TensorImpl::make_ready(type, Storage::allocate(static_cast<std::size_t>(type.shape.numel().value() * size_of(type.dtype)), type.device, output.maker)));
+      else
+        results.push_back(TensorImpl::make_ready(
+            type,
+            Storage::allocate(as_index(type.shape.numel().value() * size_of(type.dtype)), type.device, output.maker)));
       output_pointers.back() = results.back()->data();
     }
   }

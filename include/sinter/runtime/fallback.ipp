@@ -1,6 +1,7 @@
 // The host in the place of a device's back end, where that has declined a kernel or has no form of an operation.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/runtime/device_ops.hpp>
 
 #include <sinter/tensor/device_memory.hpp>
@@ -17,8 +18,10 @@ struct ElementRange {
   std::int64_t first = 0, end = 0;
   void include(const BoundGeometry::AccessNumbers& access, const BoundGeometry& geometry, int rank) {
     std::int64_t low = access.offset, high = access.offset;
-    const auto stretch = [&](std::int64_t extent, std::int64_t stride) { (stride < 0 ? low : high) += (extent - 1) * stride; };
-    for (int axis = 0; axis < rank; ++axis) stretch(geometry.extent[static_cast<std::size_t>(axis)], access.stride[static_cast<std::size_t>(axis)]);
+    const auto stretch = [&](std::int64_t extent, std::int64_t stride) {
+      (stride < 0 ? low : high) += (extent - 1) * stride;
+    };
+    for (int axis = 0; axis < rank; ++axis) stretch(geometry.extent[as_index(axis)], access.stride[as_index(axis)]);
     if (access.gather_extent > 0) stretch(access.gather_extent, access.gather_stride);
     first = first == end ? low : std::min(first, low);
     end = std::max(end, high + 1);
@@ -27,7 +30,7 @@ struct ElementRange {
 
 /// Memory of one operand that may be touched.
 struct TouchedMemory {
-  std::int64_t first = 0;   // bytes from the operand's base
+  std::int64_t first = 0;  // bytes from the operand's base
   std::size_t bytes = 0;
   bool is_written = false;
 };
@@ -36,7 +39,12 @@ struct TouchedMemory {
 class OnCopies final : public Launch {
  public:
   OnCopies(std::vector<TouchedMemory> touched, std::unique_ptr<Launch> launch, const StepContext& step, Device device)
-      : memory_(device_memory(device, step.name)), device_(device), host_operands_(step.host_operands), launch_(std::move(launch)), touched_(std::move(touched)), places_(touched_.size()) {
+      : memory_(device_memory(device, step.name)),
+        device_(device),
+        host_operands_(step.host_operands),
+        launch_(std::move(launch)),
+        touched_(std::move(touched)),
+        places_(touched_.size()) {
     for (const TouchedMemory& operand : touched_) buffers_.emplace_back(operand.bytes + 64);
   }
 
@@ -46,11 +54,14 @@ class OnCopies final : public Launch {
       if (is_here(i)) continue;
       places_[i] = buffers_[i].data() - touched_[i].first;
       // What is written is copied, too: there may be gaps.
-      memory_.copy(buffers_[i].data(), Device::cpu(), static_cast<char*>(operands[i]) + touched_[i].first, device_, touched_[i].bytes);
+      memory_.copy(buffers_[i].data(), Device::cpu(), static_cast<char*>(operands[i]) + touched_[i].first, device_,
+                   touched_[i].bytes);
     }
     launch_->run(places_.data());
     for (std::size_t i = 0; i < touched_.size(); ++i)
-      if (touched_[i].is_written && !is_here(i)) memory_.copy(static_cast<char*>(operands[i]) + touched_[i].first, device_, buffers_[i].data(), Device::cpu(), touched_[i].bytes);
+      if (touched_[i].is_written && !is_here(i))
+        memory_.copy(static_cast<char*>(operands[i]) + touched_[i].first, device_, buffers_[i].data(), Device::cpu(),
+                     touched_[i].bytes);
   }
 
  private:
@@ -66,10 +77,11 @@ class OnCopies final : public Launch {
 };
 
 inline TouchedMemory touched_by(const ElementRange& range, DType dtype, bool is_written) {
-  return {range.first * size_of(dtype), static_cast<std::size_t>((range.end - range.first) * size_of(dtype)), is_written};
+  return {range.first * size_of(dtype), as_index((range.end - range.first) * size_of(dtype)), is_written};
 }
 
-inline ElementRange range_of(const Layout& layout, std::span<const std::int64_t> extents, std::span<const std::int64_t> symbols) {
+inline ElementRange range_of(const Layout& layout, std::span<const std::int64_t> extents,
+                             std::span<const std::int64_t> symbols) {
   BoundGeometry geometry;
   BoundGeometry::AccessNumbers access;
   access.offset = layout.offset.evaluate(symbols);
@@ -85,26 +97,31 @@ inline ElementRange range_of(const Layout& layout, std::span<const std::int64_t>
 
 }  // namespace runtime_detail
 
-SINTER_DECL std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const BoundGeometry& geometry, const Executable& executable, const StepContext& step, Device device) {
+SINTER_DECL std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const BoundGeometry& geometry,
+                                                     const Executable& executable, const StepContext& step,
+                                                     Device device) {
   using namespace runtime_detail;
-  bool is_empty = false;   // a reduced axis without elements: nothing is read
+  bool is_empty = false;  // a reduced axis without elements: nothing is read
   BoundGeometry touched = geometry;
   for (int axis = 0; axis < kernel.rank(); ++axis) {
-    std::int64_t& extent = touched.extent[static_cast<std::size_t>(axis)];
+    std::int64_t& extent = touched.extent[as_index(axis)];
     is_empty |= extent == 0;
     extent = std::max<std::int64_t>(extent, 1);
   }
   std::vector<ElementRange> ranges(kernel.operands.size());
   for (std::size_t a = 0; a < kernel.accesses.size(); ++a) {
     const std::uint16_t operand = kernel.accesses[a].operand;
-    if (!is_empty || kernel.operands[operand].written) ranges[operand].include(geometry.accesses[a], touched, kernel.rank());
+    if (!is_empty || kernel.operands[operand].written)
+      ranges[operand].include(geometry.accesses[a], touched, kernel.rank());
   }
   std::vector<TouchedMemory> memory;
-  for (std::size_t i = 0; i < ranges.size(); ++i) memory.push_back(touched_by(ranges[i], kernel.operands[i].dtype, kernel.operands[i].written));
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    memory.push_back(touched_by(ranges[i], kernel.operands[i].dtype, kernel.operands[i].written));
   return std::make_unique<OnCopies>(std::move(memory), executable.bind(geometry), step, device);
 }
 
-SINTER_DECL std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device) {
+SINTER_DECL std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::span<const std::int64_t> symbols,
+                                                      const StepContext& step, Device device) {
   using namespace runtime_detail;
   const ScatterOp& scatter = op.scatter;
   IntVector index_extents, value_extents;
@@ -113,10 +130,13 @@ SINTER_DECL std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::spa
   for (int axis = 0; axis < scatter.result_shape.rank(); ++axis) {
     results *= scatter.result_shape[axis].evaluate(symbols);
     if (axis != scatter.axis) value_extents.push_back(scatter.result_shape[axis].evaluate(symbols));
-    for (std::size_t i = 0; axis == scatter.axis && i < index_extents.size(); ++i) value_extents.push_back(index_extents[i]);
+    for (std::size_t i = 0; axis == scatter.axis && i < index_extents.size(); ++i)
+      value_extents.push_back(index_extents[i]);
   }
-  std::vector<TouchedMemory> memory{touched_by(range_of(scatter.index, index_extents, symbols), scatter.index_dtype, false),
-                                    touched_by(range_of(scatter.value, value_extents, symbols), scatter.dtype, false), touched_by({0, results}, scatter.dtype, true)};
+  std::vector<TouchedMemory> memory{
+      touched_by(range_of(scatter.index, index_extents, symbols), scatter.index_dtype, false),
+      touched_by(range_of(scatter.value, value_extents, symbols), scatter.dtype, false),
+      touched_by({0, results}, scatter.dtype, true)};
   return std::make_unique<OnCopies>(std::move(memory), bind_host_op(op, symbols), step, device);
 }
 

@@ -19,7 +19,7 @@ SINTER_NAMESPACE_BEGIN
 /// An output at the extents of a frame.
 struct FrameOutput {
   Type type;
-  Strides strides;          // row-major
+  Strides strides;  // row-major
   std::size_t bytes = 0;
   tensor_detail::Maker maker = tensor_detail::Maker::unknown;
 };
@@ -27,12 +27,12 @@ struct FrameOutput {
 /// Room for one call's pointers, so that a call of any size allocates nothing: one of each per input or output.
 struct CallPlaces {
   std::vector<void*> inputs;
-  std::vector<TensorImpl*> values;   // behind the inputs
-  std::vector<float> numbers;        // inputs that are numbers
+  std::vector<TensorImpl*> values;  // behind the inputs
+  std::vector<float> numbers;       // inputs that are numbers
   std::vector<void*> outputs;
 };
 
-class StagedFrame;   // staged.hpp
+class StagedFrame;  // staged.hpp
 
 class Frame {
  public:
@@ -41,8 +41,8 @@ class Frame {
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 
-  /// `inputs`: first element of each input. `outputs`: memory for each output whose source is its own buffer (row-major);
-  /// the others are ignored and may be null. An output may be given its donor's pointer.
+  /// `inputs`: first element of each input. `outputs`: memory for each output whose source is its own buffer
+  /// (row-major); the others are ignored and may be null. An output may be given its donor's pointer.
   void run(std::span<void* const> inputs, std::span<void* const> outputs);
 
   bool is_bound_to(std::span<const std::int64_t> symbols) const {
@@ -60,7 +60,7 @@ class Frame {
   struct Step {
     Launch* launch;
     std::uint32_t first_operand;
-    bool skips_same_memory;   // a plain copy: operands 0 and 1
+    bool skips_same_memory;  // a plain copy: operands 0 and 1
     const PlanStep* planned;
   };
   /// Neighbouring steps: one enqueue for all, or one after the other.
@@ -69,8 +69,8 @@ class Frame {
     std::unique_ptr<LaunchGroup> group;
   };
   struct Patch {
-    std::uint32_t place;      // in pointers_
-    std::uint32_t source;     // number of the input or output
+    std::uint32_t place;   // in pointers_
+    std::uint32_t source;  // number of the input or output
   };
 
   void bind_steps();
@@ -96,17 +96,17 @@ class Frame {
   bool has_only_fresh_outputs_ = true, has_host_steps_ = false;
   CallPlaces places_;
   Ref<Storage> arena_;
-  std::unique_ptr<StagedFrame> staged_;              // of a plan in parts: then there is nothing else
-  std::unique_ptr<Frame> host_part_;                 // of a plan on another device
-  std::vector<std::int64_t> host_numbers_;           // what it computes for the device: one element in each
+  std::unique_ptr<StagedFrame> staged_;     // of a plan in parts: then there is nothing else
+  std::unique_ptr<Frame> host_part_;        // of a plan on another device
+  std::vector<std::int64_t> host_numbers_;  // what it computes for the device: one element in each
   std::vector<void*> host_pointers_;
-  DeviceMemory* memory_ = nullptr;                   // of another device
-  std::uint64_t arena_queue_ = 0, last_queue_ = 0;   // where the arena was allocated and used last
+  DeviceMemory* memory_ = nullptr;                  // of another device
+  std::uint64_t arena_queue_ = 0, last_queue_ = 0;  // where the arena was allocated and used last
   const Plan* plan_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<Step> steps_;
-  std::vector<Segment> segments_;                    // none: no group
-  std::vector<void* const*> group_operands_;         // of each step
+  std::vector<Segment> segments_;             // none: no group
+  std::vector<void* const*> group_operands_;  // of each step
   std::vector<void*> pointers_;
   std::vector<Patch> input_patches_, output_patches_;
 };

@@ -4,9 +4,10 @@
 #include <sinter/runtime/frame.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/threads.hpp>
 #include <sinter/runtime/device_ops.hpp>
 #include <sinter/runtime/staged.hpp>
-#include <sinter/base/threads.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -19,17 +20,23 @@
 SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
-/// What a kernel found, with the line of the take in it. Of several in one kernel the first is named, and the others' lines.
+/// What a kernel found, with the line of the take in it. Of several in one kernel the first is named, and the others'
+/// lines.
 [[noreturn]] SINTER_NOINLINE inline void throw_index_error(const PlanStep& step, const GatherError& error) {
   std::vector<Location> lines;
   for (const Location& where : step.takes)
-    if (where.file != nullptr && std::none_of(lines.begin(), lines.end(), [&](const Location& l) { return l.text() == where.text(); })) lines.push_back(where);
+    if (where.file != nullptr &&
+        std::none_of(lines.begin(), lines.end(), [&](const Location& l) { return l.text() == where.text(); }))
+      lines.push_back(where);
   std::string fix = "indices go from 0 to " + std::to_string(error.extent - 1);
   if (error.extent <= 0) fix = "an axis without elements has no valid index";
-  for (std::size_t i = 1; i < lines.size(); ++i) fix += (i == 1 ? "; the same kernel also takes at " : ", ") + lines[i].text();
-  throw IndexError("take", GatherError::text_of(error.index, error.extent), lines.empty() ? Location() : lines.front(), fix);
+  for (std::size_t i = 1; i < lines.size(); ++i)
+    fix += (i == 1 ? "; the same kernel also takes at " : ", ") + lines[i].text();
+  throw IndexError("take", GatherError::text_of(error.index, error.extent), lines.empty() ? Location() : lines.front(),
+                   fix);
 }
-/// Rounding to nearest, subnormals kept, exceptions masked, whatever the caller's thread is set to; restored at the end.
+/// Rounding to nearest, subnormals kept, exceptions masked, whatever the caller's thread is set to; restored at the
+/// end.
 class FloatingEnvironment {
  public:
 #if defined(__SSE2__)
@@ -64,11 +71,13 @@ inline std::int64_t bits_of(const PlanNumber& number, std::span<const std::int64
 inline constexpr std::size_t small_arena = std::size_t{1} << 20;
 }  // namespace runtime_detail
 
-SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols) : symbols_(symbols.begin(), symbols.end()), plan_(&plan) {
+SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols)
+    : symbols_(symbols.begin(), symbols.end()), plan_(&plan) {
   for (const PlanNumber& number : plan.numbers()) numbers_.push_back(runtime_detail::bits_of(number, symbols));
-  for (const ArenaSlot& slot : plan.slots()) slot_bytes_.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));   // negative: refused below
+  for (const ArenaSlot& slot : plan.slots())
+    slot_bytes_.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));  // negative: refused below
   const std::int64_t total = place_slots(plan.slots(), slot_bytes_, slot_offsets_);
-  if (total > 0) arena_ = Storage::allocate(static_cast<std::size_t>(total), plan.device(), plan.arena_maker());
+  if (total > 0) arena_ = Storage::allocate(as_index(total), plan.device(), plan.arena_maker());
   if (plan.device() != Device::cpu()) {
     memory_ = &device_memory(plan.device(), "plan");
     arena_queue_ = last_queue_ = memory_->current_queue(plan.device());
@@ -77,19 +86,21 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   }
   if (plan.staged() != nullptr) {
     staged_ = std::make_unique<StagedFrame>(*plan.staged(), symbols);
-    has_host_steps_ = true;   // parts behind one that has written may fail
+    has_host_steps_ = true;  // parts behind one that has written may fail
   }
   bind_steps();
   const std::size_t inputs = plan.inputs().size();
-  places_ = {std::vector<void*>(inputs), std::vector<TensorImpl*>(inputs), std::vector<float>(inputs), std::vector<void*>(plan.outputs().size())};
+  places_ = {std::vector<void*>(inputs), std::vector<TensorImpl*>(inputs), std::vector<float>(inputs),
+             std::vector<void*>(plan.outputs().size())};
   for (const PlanOutput& output : plan.outputs()) {
     FrameOutput bound;
     bound.type = {output.type.dtype, output.type.device, {}};
     for (Dim dim : output.type.shape.dims()) bound.type.shape.push_back(dim.evaluate(symbols));
     bound.strides = dense_strides(bound.type.shape);
-    bound.bytes = static_cast<std::size_t>(bound.type.shape.numel().value() * size_of(bound.type.dtype));
+    bound.bytes = as_index(bound.type.shape.numel().value() * size_of(bound.type.dtype));
     bound.maker = output.maker;
-    has_only_fresh_outputs_ &= output.source == BufferKind::output && output.index == static_cast<std::int32_t>(outputs_.size());
+    has_only_fresh_outputs_ &=
+        output.source == BufferKind::output && output.index == static_cast<std::int32_t>(outputs_.size());
     outputs_.push_back(bound);
   }
 }
@@ -102,29 +113,37 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
     if (backend == nullptr) return bind_host_op(*step.host, symbols_);
     const StepContext context = context_of(step);
     std::unique_ptr<Launch> launch = backend->bind_host_op(*step.host, symbols_, context);
-    if (launch == nullptr && step.host->run != nullptr) launch = bind_device_op(*step.host, symbols_, context, plan_->device());
+    if (launch == nullptr && step.host->run != nullptr)
+      launch = bind_device_op(*step.host, symbols_, context, plan_->device());
     if (launch == nullptr && plan_->allows_fallback()) {
-      warn("fallback", step.name + (where.file != nullptr ? " [" + where.text() + "]" : "") + " runs on the CPU, its operands are copied there and back: " + plan_->device().text() + " has no form of it");
+      warn("fallback", step.name + (where.file != nullptr ? " [" + where.text() + "]" : "") +
+                           " runs on the CPU, its operands are copied there and back: " + plan_->device().text() +
+                           " has no form of it");
       launch = bind_host_scatter(*step.host, symbols_, context, plan_->device());
     }
     if (launch == nullptr)
       throw DeviceError(step.name, plan_->device().text() + " has no form of it", where,
-                        "allow the CPU to run it (Options::allow_fallback, SINTER_FALLBACK=1), or compute this part there: x.to(Device::cpu())");
+                        "allow the CPU to run it (Options::allow_fallback, SINTER_FALLBACK=1), or compute this part "
+                        "there: x.to(Device::cpu())");
     return launch;
   }
   const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
   for (int a = 0; a < step.kernel.rank(); ++a)
-    if (geometry.extent[static_cast<std::size_t>(a)] < 0)
-      throw ShapeError(step.name, "an intermediate value has the negative extent " + std::to_string(geometry.extent[static_cast<std::size_t>(a)]) + " for the sizes of this call", where);
+    if (geometry.extent[as_index(a)] < 0)
+      throw ShapeError(step.name,
+                       "an intermediate value has the negative extent " + std::to_string(geometry.extent[as_index(a)]) +
+                           " for the sizes of this call",
+                       where);
   for (int a = 0; a < step.kernel.rank(); ++a)
-    if (!step.kernel.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return nullptr;
-  if (step.runs_on_host) return bind_host_kernel(step.kernel, geometry, *step.executable, context_of(step), plan_->device());
+    if (!step.kernel.is_reduced(a) && geometry.extent[as_index(a)] == 0) return nullptr;
+  if (step.runs_on_host)
+    return bind_host_kernel(step.kernel, geometry, *step.executable, context_of(step), plan_->device());
   return backend != nullptr ? step.executable->bind(geometry, context_of(step)) : step.executable->bind(geometry);
 }
 
 namespace runtime_detail {
-/// The body of a call whose steps can stand in the place of the call: kernels that go from operands to results. A frame of
-/// its own would cost more than a small kernel takes.
+/// The body of a call whose steps can stand in the place of the call: kernels that go from operands to results. A frame
+/// of its own would cost more than a small kernel takes.
 inline const Plan* directly_callable_body(const PlanStep& step) {
   if (!step.host || !step.host->is_call) return nullptr;
   const Plan& body = *step.host->bodies[0];
@@ -148,12 +167,13 @@ SINTER_DECL void Frame::bind_steps() {
     return plan_->backend() == nullptr ? runtime_detail::directly_callable_body(step) : nullptr;
   };
   auto bind = [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+    for (auto i = as_index(begin); i < as_index(end); ++i)
       if (body_of(steps[i]) == nullptr) made[i] = launch_of(steps[i]);
   };
   const auto count = static_cast<std::int64_t>(steps.size());
   constexpr double compile_nanoseconds = 1e7;
-  if (plan_->backend() != nullptr && plan_->backend()->compiles_in_parallel()) parallel_for(count, compile_nanoseconds, bind);   // binding may compile
+  if (plan_->backend() != nullptr && plan_->backend()->compiles_in_parallel())
+    parallel_for(count, compile_nanoseconds, bind);  // binding may compile
   else bind(0, count);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (made[i] != nullptr) add_step(steps[i], std::move(made[i]));
@@ -166,14 +186,17 @@ SINTER_DECL void Frame::bind_steps() {
 /// Outputs may have the memory of their donors.
 SINTER_DECL MemoryUse Frame::use_of(const BufferRef& operand, bool is_written) const {
   constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
-  const auto index = static_cast<std::uint32_t>(operand.index), inputs = static_cast<std::uint32_t>(plan_->inputs().size());
+  const auto index = static_cast<std::uint32_t>(operand.index),
+             inputs = static_cast<std::uint32_t>(plan_->inputs().size());
   const auto outputs = static_cast<std::uint32_t>(plan_->outputs().size());
   if (operand.kind == BufferKind::input) return {index, 0, whole, is_written};
-  if (operand.kind == BufferKind::arena) return {inputs + outputs, slot_offsets_[index], slot_offsets_[index] + slot_bytes_[index], is_written};
+  if (operand.kind == BufferKind::arena)
+    return {inputs + outputs, slot_offsets_[index], slot_offsets_[index] + slot_bytes_[index], is_written};
   ensure(operand.kind == BufferKind::output, "frame: no memory that a step writes");
   const std::size_t number = plan_->output_number(index);
   const std::int32_t donor = plan_->outputs()[number].donor;
-  return {donor >= 0 ? static_cast<std::uint32_t>(donor) : inputs + static_cast<std::uint32_t>(number), 0, whole, is_written};
+  return {donor >= 0 ? static_cast<std::uint32_t>(donor) : inputs + static_cast<std::uint32_t>(number), 0, whole,
+          is_written};
 }
 
 /// On the device. What lies on the host is read when a launch is enqueued.
@@ -199,7 +222,8 @@ SINTER_DECL void Frame::make_segments() {
     std::vector<std::vector<MemoryUse>> uses;
     for (std::size_t i = first; i < end; ++i) uses.push_back(uses_of(*steps_[i].planned));
     std::vector<GroupedLaunch> launches;
-    for (auto& after : dependences_of(uses)) launches.push_back({steps_[first + launches.size()].launch, std::move(after)});
+    for (auto& after : dependences_of(uses))
+      launches.push_back({steps_[first + launches.size()].launch, std::move(after)});
     segments_.back().group = backend.group(std::move(launches));
     has_group |= segments_.back().group != nullptr;
   }
@@ -241,7 +265,7 @@ SINTER_DECL void Frame::add_called_steps(const PlanStep& call, const Plan& body)
     launches_.push_back(std::move(launch));
     steps_.push_back({launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy, &step});
     for (const BufferRef& operand : step.operands) {
-      const auto index = static_cast<std::size_t>(operand.index);
+      const auto index = as_index(operand.index);
       if (operand.kind == BufferKind::constant) pointers_.push_back(body.constants()[index]->data());
       else
         add_operand(
@@ -255,10 +279,11 @@ SINTER_DECL Frame::~Frame() {
 }
 
 SINTER_DECL bool Frame::is_on_host(const BufferRef& operand) const {
-  const auto index = static_cast<std::size_t>(operand.index);
+  const auto index = as_index(operand.index);
   if (operand.kind == BufferKind::number) return true;
   if (operand.kind == BufferKind::constant) return plan_->constants()[index]->type.device == Device::cpu();
-  return operand.kind == BufferKind::input && (index >= plan_->inputs().size() || plan_->inputs()[index].device == Device::cpu());
+  return operand.kind == BufferKind::input &&
+         (index >= plan_->inputs().size() || plan_->inputs()[index].device == Device::cpu());
 }
 
 SINTER_DECL StepContext Frame::context_of(const PlanStep& step) const {
@@ -273,7 +298,7 @@ SINTER_DECL StepContext Frame::context_of(const PlanStep& step) const {
 
 SINTER_DECL void Frame::run_host_part(std::span<void* const> inputs, std::span<void* const> outputs) {
   host_pointers_.clear();
-  for (std::int32_t output : plan_->host_outputs()) host_pointers_.push_back(outputs[static_cast<std::size_t>(output)]);
+  for (std::int32_t output : plan_->host_outputs()) host_pointers_.push_back(outputs[as_index(output)]);
   for (std::int64_t& number : host_numbers_) host_pointers_.push_back(&number);
   host_part_->run(inputs, host_pointers_);
 }
@@ -282,7 +307,7 @@ SINTER_DECL void Frame::run_host_part(std::span<void* const> inputs, std::span<v
 SINTER_DECL void Frame::follow_queue() {
   const std::uint64_t queue = memory_->current_queue(plan_->device());
   if (SINTER_LIKELY(queue == last_queue_)) return;
-  memory_->run_after(plan_->device(), last_queue_);   // launches have memory of their own, too
+  memory_->run_after(plan_->device(), last_queue_);  // launches have memory of their own, too
   last_queue_ = queue;
 }
 
@@ -321,9 +346,7 @@ SINTER_DECL void Frame::run_steps(std::size_t first, std::size_t end) {
     if (step.skips_same_memory && operands[0] == operands[1]) continue;
     try {
       step.launch->run(operands);
-    } catch (const GatherError& error) {
-      runtime_detail::throw_index_error(*step.planned, error);
-    }
+    } catch (const GatherError& error) { runtime_detail::throw_index_error(*step.planned, error); }
   }
 }
 
@@ -334,7 +357,8 @@ SINTER_DECL IdleFrames::~IdleFrames() {
 SINTER_DECL FrameLease Plan::acquire_frame(std::span<const std::int64_t> symbols) const {
   if (IdleFrames* idle = idle_.get(); SINTER_LIKELY(idle != nullptr)) {
     for (Frame*& place : idle->frames)
-      if (place != nullptr && SINTER_LIKELY(place->is_bound_to(symbols))) return {std::exchange(place, nullptr), FrameReturn{this}};
+      if (place != nullptr && SINTER_LIKELY(place->is_bound_to(symbols)))
+        return {std::exchange(place, nullptr), FrameReturn{this}};
   }
   return {new Frame(*this, symbols), FrameReturn{this}};
 }
@@ -344,7 +368,7 @@ SINTER_DECL void Plan::release(Frame* frame) const noexcept {
   if (SINTER_LIKELY(idle != nullptr)) {
     for (std::size_t i = 0; i < IdleFrames::capacity && frame != nullptr; ++i) {
       if (i >= 2 && frame->arena_bytes() > runtime_detail::small_arena) break;
-      frame = std::exchange(idle->frames[i], frame);   // what was there moves one place on
+      frame = std::exchange(idle->frames[i], frame);  // what was there moves one place on
     }
   }
   delete frame;

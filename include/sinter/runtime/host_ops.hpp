@@ -1,6 +1,6 @@
-// Host steps: steps of a plan that no kernel expresses. scatter_add is a plain function with a fixed order of additions;
-// every other is the op's own `run_on_host`, which may run sub-graphs as plans of their own. They look like launches to a
-// frame.
+// Host steps: steps of a plan that no kernel expresses. scatter_add is a plain function with a fixed order of
+// additions; every other is the op's own `run_on_host`, which may run sub-graphs as plans of their own. They look like
+// launches to a frame.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -26,16 +26,16 @@ struct ScatterOp {
 };
 
 struct HostOp {
-  void (*run)(HostCall& call) = nullptr;   // null: scatter_add
+  void (*run)(HostCall& call) = nullptr;  // null: scatter_add
   ScatterOp scatter;
   SharedAttrs attrs;
   Location where;
-  std::size_t inputs = 0;                  // the operands are these, then the results
-  bool is_call = false;                    // runs its one body on the operands, and does nothing else
-  bool is_effect = false;                  // the last input and the last result are tokens: they order, and hold nothing
-  std::vector<Type> types;                 // of all operands
-  std::vector<Dim> offsets;                // of the inputs, in elements
-  std::vector<std::shared_ptr<const Plan>> bodies;   // of attrs.bodies; outputs in memory of their own
+  std::size_t inputs = 0;    // the operands are these, then the results
+  bool is_call = false;      // runs its one body on the operands, and does nothing else
+  bool is_effect = false;    // the last input and the last result are tokens: they order, and hold nothing
+  std::vector<Type> types;   // of all operands
+  std::vector<Dim> offsets;  // of the inputs, in elements
+  std::vector<std::shared_ptr<const Plan>> bodies;  // of attrs.bodies; outputs in memory of their own
 };
 
 /// What the item does, with the layouts of its operands. Bodies are the caller's to add.

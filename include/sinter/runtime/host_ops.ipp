@@ -4,6 +4,7 @@
 #include <sinter/runtime/host_ops.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/runtime/plan.hpp>
 #include <sinter/tensor/storage.hpp>
 
@@ -17,14 +18,15 @@ namespace runtime_detail {
 /// Adds value[outer..., index..., inner...] to result[outer..., at, inner...], walking the value in row-major order.
 class ScatterAdd final : public Launch {
  public:
-  ScatterAdd(const ScatterOp& op, std::span<const std::int64_t> symbols) : dtype_(op.dtype), index_dtype_(op.index_dtype) {
-    IntVector result_stride(static_cast<std::size_t>(op.result_shape.rank()));
+  ScatterAdd(const ScatterOp& op, std::span<const std::int64_t> symbols)
+      : dtype_(op.dtype), index_dtype_(op.index_dtype) {
+    IntVector result_stride(as_index(op.result_shape.rank()));
     for (int i = op.result_shape.rank() - 1; i >= 0; --i) {
-      result_stride[static_cast<std::size_t>(i)] = result_elements_;
+      result_stride[as_index(i)] = result_elements_;
       result_elements_ *= op.result_shape[i].evaluate(symbols);
     }
     limit_ = op.result_shape[op.axis].evaluate(symbols);
-    axis_stride_ = result_stride[static_cast<std::size_t>(op.axis)];
+    axis_stride_ = result_stride[as_index(op.axis)];
     index_offset_ = op.index.offset.evaluate(symbols);
     value_offset_ = op.value.offset.evaluate(symbols);
     const int index_rank = op.index_shape.rank(), rank = op.result_shape.rank() - 1 + index_rank;
@@ -33,21 +35,27 @@ class ScatterAdd final : public Launch {
       const bool is_index = in_index >= 0 && in_index < index_rank;
       const int in_result = i < op.axis ? i : i - index_rank + 1;
       extent_.push_back((is_index ? op.index_shape[in_index] : op.result_shape[in_result]).evaluate(symbols));
-      value_stride_.push_back(op.value.strides[static_cast<std::size_t>(i)].evaluate(symbols));
-      index_stride_.push_back(is_index ? op.index.strides[static_cast<std::size_t>(in_index)].evaluate(symbols) : 0);
-      result_stride_.push_back(is_index ? 0 : result_stride[static_cast<std::size_t>(in_result)]);
+      value_stride_.push_back(op.value.strides[as_index(i)].evaluate(symbols));
+      index_stride_.push_back(is_index ? op.index.strides[as_index(in_index)].evaluate(symbols) : 0);
+      result_stride_.push_back(is_index ? 0 : result_stride[as_index(in_result)]);
     }
-    if (extent_.empty()) {   // a scalar index into one axis
+    if (extent_.empty()) {  // a scalar index into one axis
       extent_.push_back(1);
-      value_stride_.push_back(0), index_stride_.push_back(0), result_stride_.push_back(0);
+      value_stride_.push_back(0);
+      index_stride_.push_back(0);
+      result_stride_.push_back(0);
     }
   }
 
   void run(void* const* operands) override {
     visit_dtype(dtype_, [&](auto tag) {
       using T = decltype(tag);
-      if (index_dtype_ == DType::i32) add(static_cast<const std::int32_t*>(operands[0]), static_cast<const T*>(operands[1]), static_cast<T*>(operands[2]));
-      else add(static_cast<const std::int64_t*>(operands[0]), static_cast<const T*>(operands[1]), static_cast<T*>(operands[2]));
+      if (index_dtype_ == DType::i32)
+        add(static_cast<const std::int32_t*>(operands[0]), static_cast<const T*>(operands[1]),
+            static_cast<T*>(operands[2]));
+      else
+        add(static_cast<const std::int64_t*>(operands[0]), static_cast<const T*>(operands[1]),
+            static_cast<T*>(operands[2]));
     });
   }
 
@@ -64,27 +72,31 @@ class ScatterAdd final : public Launch {
       for (std::int64_t i = 0; i < extent_[last]; ++i) {
         const std::int64_t place = index[index_at + i * index_stride_[last]];
         if (place < 0 || place >= limit_)
-          throw IndexError("scatter_add", "index " + std::to_string(place) + " is out of range for an axis of extent " + std::to_string(limit_));
+          throw IndexError("scatter_add", "index " + std::to_string(place) + " is out of range for an axis of extent " +
+                                              std::to_string(limit_));
         T& to = result[result_at + i * result_stride_[last] + place * axis_stride_];
         to = sum(to, value[value_at + i * value_stride_[last]]);
       }
       std::size_t axis = last;
       while (axis-- > 0) {
-        value_at += value_stride_[axis], index_at += index_stride_[axis], result_at += result_stride_[axis];
+        value_at += value_stride_[axis];
+        index_at += index_stride_[axis];
+        result_at += result_stride_[axis];
         if (++at[axis] < extent_[axis]) break;
         value_at -= extent_[axis] * value_stride_[axis];
         index_at -= extent_[axis] * index_stride_[axis];
         result_at -= extent_[axis] * result_stride_[axis];
         at[axis] = 0;
       }
-      if (axis == static_cast<std::size_t>(-1)) return;
+      if (axis == as_index(-1)) return;
     }
   }
 
   template <class T>
   static T sum(T a, T b) {
     if constexpr (std::is_same_v<T, bool>) return a || b;
-    else if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
     else return a + b;
   }
 
@@ -116,7 +128,7 @@ class HostLaunch : public Launch, protected HostCall {
 
   void run(void* const* operands) override {
     for (std::size_t i = 0; i < views_.size(); ++i) views_[i].data = static_cast<char*>(operands[i]) + offsets_[i];
-    struct Return {   // other steps may want the same frames
+    struct Return {  // other steps may want the same frames
       std::vector<FrameLease>& frames;
       ~Return() {
         for (FrameLease& frame : frames) frame.reset();
@@ -134,7 +146,8 @@ class HostLaunch : public Launch, protected HostCall {
   std::int64_t value_of(Dim extent) const override { return extent.evaluate(symbols_); }
   void* scratch(std::size_t slot, std::size_t bytes) override {
     if (scratch_.size() <= slot) scratch_.resize(slot + 1);
-    if (!scratch_[slot] || scratch_[slot]->bytes() < bytes) scratch_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1));
+    if (!scratch_[slot] || scratch_[slot]->bytes() < bytes)
+      scratch_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1));
     return scratch_[slot]->data();
   }
 
@@ -146,9 +159,9 @@ class HostLaunch : public Launch, protected HostCall {
   std::vector<HostView> views_;
 
  private:
-  std::vector<std::int64_t> offsets_;   // bytes
+  std::vector<std::int64_t> offsets_;  // bytes
   std::vector<Ref<Storage>> scratch_;
-  std::vector<FrameLease> frames_;   // of the bodies that this run has called
+  std::vector<FrameLease> frames_;  // of the bodies that this run has called
 };
 
 inline ScatterOp make_scatter(const ItemGraph& items, int item) {

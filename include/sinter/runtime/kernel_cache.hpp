@@ -13,18 +13,18 @@ SINTER_NAMESPACE_BEGIN
 
 struct KernelCacheStats {
   std::int64_t hits = 0;
-  std::int64_t misses = 0;                // compilations
+  std::int64_t misses = 0;  // compilations
   std::int64_t entries = 0;
   std::int64_t evictions = 0;
-  std::int64_t code_bytes = 0;            // of the entries held
-  std::int64_t compile_nanoseconds = 0;   // sum over all compilations
+  std::int64_t code_bytes = 0;           // of the entries held
+  std::int64_t compile_nanoseconds = 0;  // sum over all compilations
 };
 
 /// The executable of the kernel under a schedule; compiled if there is none. Concurrent callers of one key wait for one
 /// compilation.
 std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, const Schedule& schedule);
-/// The same under the schedule that the back end guesses to be best; null if it declines, with the reason. A back end is
-/// asked once: a kernel that is known costs it nothing.
+/// The same under the schedule that the back end guesses to be best; null if it declines, with the reason. A back end
+/// is asked once: a kernel that is known costs it nothing.
 std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, std::string* why_declined);
 
 KernelCacheStats kernel_cache_stats();

@@ -20,9 +20,9 @@ SINTER_NAMESPACE_BEGIN
 namespace runtime_detail {
 struct CachedKernel {
   Kernel kernel;
-  std::optional<Schedule> schedule;               // none: the back end's first choice
+  std::optional<Schedule> schedule;  // none: the back end's first choice
   std::string backend_key;
-  ForkSafeMutex compiling;                           // guards the three below
+  ForkSafeMutex compiling;  // guards the three below
   std::shared_ptr<const Executable> executable;
   bool is_declined = false;
   std::string why_declined;
@@ -33,9 +33,11 @@ class KernelCache {
  public:
   static KernelCache& instance() { return process_object<KernelCache>(); }
 
-  std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const std::optional<Schedule>& schedule, std::string* why_declined) {
+  std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const std::optional<Schedule>& schedule,
+                                        std::string* why_declined) {
     const std::string backend_key = backend.cache_key();
-    const Hash128 hash = Hasher{}.add(kernel.hash()).add(std::string_view(backend_key)).add(schedule_word(schedule)).finish();
+    const Hash128 hash =
+        Hasher{}.add(kernel.hash()).add(std::string_view(backend_key)).add(schedule_word(schedule)).finish();
     std::shared_ptr<CachedKernel> entry = find(hash, kernel, schedule, backend_key);
     if (!entry) entry = insert(hash, kernel, schedule, backend_key);
     entry->last_use.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
@@ -67,20 +69,26 @@ class KernelCache {
   using Table = std::unordered_multimap<Hash128, std::shared_ptr<CachedKernel>, Hash128Hash>;
 
   static std::uint64_t schedule_word(const std::optional<Schedule>& s) {
-    return s ? std::uint64_t{s->vector_bits} << 48 | std::uint64_t{s->unroll} << 32 | std::uint64_t{s->tile_m} << 16 | s->tile_n : ~std::uint64_t{0};
+    return s ? std::uint64_t{s->vector_bits} << 48 | std::uint64_t{s->unroll} << 32 | std::uint64_t{s->tile_m} << 16 |
+                   s->tile_n
+             : ~std::uint64_t{0};
   }
 
-  std::shared_ptr<CachedKernel> find_locked(const Hash128& hash, const Kernel& kernel, const std::optional<Schedule>& schedule, const std::string& key) const {
+  std::shared_ptr<CachedKernel> find_locked(const Hash128& hash, const Kernel& kernel,
+                                            const std::optional<Schedule>& schedule, const std::string& key) const {
     auto [begin, end] = table_.equal_range(hash);
     for (auto it = begin; it != end; ++it)
-      if (it->second->kernel == kernel && it->second->schedule == schedule && it->second->backend_key == key) return it->second;
+      if (it->second->kernel == kernel && it->second->schedule == schedule && it->second->backend_key == key)
+        return it->second;
     return nullptr;
   }
-  std::shared_ptr<CachedKernel> find(const Hash128& hash, const Kernel& kernel, const std::optional<Schedule>& schedule, const std::string& key) const {
+  std::shared_ptr<CachedKernel> find(const Hash128& hash, const Kernel& kernel, const std::optional<Schedule>& schedule,
+                                     const std::string& key) const {
     std::shared_lock lock(mutex_);
     return find_locked(hash, kernel, schedule, key);
   }
-  std::shared_ptr<CachedKernel> insert(const Hash128& hash, const Kernel& kernel, const std::optional<Schedule>& schedule, const std::string& key) {
+  std::shared_ptr<CachedKernel> insert(const Hash128& hash, const Kernel& kernel,
+                                       const std::optional<Schedule>& schedule, const std::string& key) {
     std::unique_lock lock(mutex_);
     if (auto found = find_locked(hash, kernel, schedule, key)) return found;
     auto entry = std::make_shared<CachedKernel>();
@@ -107,7 +115,8 @@ class KernelCache {
     const auto spent = std::chrono::steady_clock::now() - start;
     entry.executable = std::move(made);
     misses_.fetch_add(1, std::memory_order_relaxed);
-    compile_nanoseconds_.fetch_add(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count(), std::memory_order_relaxed);
+    compile_nanoseconds_.fetch_add(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count(),
+                                   std::memory_order_relaxed);
     if (!entry.executable) return;
     std::unique_lock lock(mutex_);
     code_bytes_ += static_cast<std::int64_t>(entry.executable->code_bytes());
@@ -117,9 +126,12 @@ class KernelCache {
   /// Down to three quarters of the limit, oldest use first. The caller holds the table's lock.
   void evict() {
     if (code_bytes_ <= limit_) return;
-    std::vector<std::pair<std::uint64_t, Table::iterator>> idle;   // by their last use, which callers may change meanwhile
+    std::vector<std::pair<std::uint64_t, Table::iterator>>
+        idle;  // by their last use, which callers may change meanwhile
     for (auto it = table_.begin(); it != table_.end(); ++it)
-      if (it->second.use_count() == 1) idle.emplace_back(it->second->last_use.load(std::memory_order_relaxed), it);   // else a compilation uses it; its code is not counted yet
+      if (it->second.use_count() == 1)
+        idle.emplace_back(it->second->last_use.load(std::memory_order_relaxed),
+                          it);  // else a compilation uses it; its code is not counted yet
     std::sort(idle.begin(), idle.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [last_use, entry] : idle) {
       if (code_bytes_ <= limit_ / 4 * 3) return;
@@ -139,14 +151,18 @@ class KernelCache {
 };
 }  // namespace runtime_detail
 
-SINTER_DECL std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, const Schedule& schedule) {
+SINTER_DECL std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel,
+                                                              const Schedule& schedule) {
   return runtime_detail::KernelCache::instance().get(backend, kernel, schedule, nullptr);
 }
-SINTER_DECL std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, std::string* why_declined) {
+SINTER_DECL std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel,
+                                                              std::string* why_declined) {
   return runtime_detail::KernelCache::instance().get(backend, kernel, std::nullopt, why_declined);
 }
 SINTER_DECL KernelCacheStats kernel_cache_stats() { return runtime_detail::KernelCache::instance().stats(); }
 SINTER_DECL void clear_kernel_cache() { runtime_detail::KernelCache::instance().clear(); }
-SINTER_DECL void set_kernel_cache_limit(std::int64_t code_bytes) { runtime_detail::KernelCache::instance().set_limit(code_bytes); }
+SINTER_DECL void set_kernel_cache_limit(std::int64_t code_bytes) {
+  runtime_detail::KernelCache::instance().set_limit(code_bytes);
+}
 
 SINTER_NAMESPACE_END

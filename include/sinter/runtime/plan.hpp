@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/kernel/memory_plan.hpp>
@@ -28,7 +29,8 @@ struct PlanOptions {
   std::vector<Backend*> host_backends = {};
   /// Those of a device, for graphs on several (stages.hpp). Null: the lists above are all there is.
   std::function<std::vector<Backend*>(Device)> find_backends = nullptr;
-  /// A kernel that no back end of the device takes is run by the host instead, on copies of its operands; else it is an error.
+  /// A kernel that no back end of the device takes is run by the host instead, on copies of its operands; else it is an
+  /// error.
   bool allow_fallback = false;
   /// Enqueue a run's launches as one, where the back end can (CUDA graphs).
   bool as_one = false;
@@ -55,33 +57,33 @@ struct PlanOutput {
   /// value); input, constant: a view of that.
   BufferKind source = BufferKind::output;
   std::int32_t index = -1;
-  Dim offset;                              // views: elements from the start of what is viewed
-  SmallVector<Dim, max_rank> strides;      // row-major for fresh outputs
-  std::int32_t donor = -1;                 // the input whose pointer may be given as this output's
-  tensor_detail::Maker maker = tensor_detail::Maker::unknown;            // its operation and line
-  bool outlives_failure = false;           // no step fails once its memory is written: it may be memory that others hold
+  Dim offset;                                                  // views: elements from the start of what is viewed
+  SmallVector<Dim, max_rank> strides;                          // row-major for fresh outputs
+  std::int32_t donor = -1;                                     // the input whose pointer may be given as this output's
+  tensor_detail::Maker maker = tensor_detail::Maker::unknown;  // its operation and line
+  bool outlives_failure = false;  // no step fails once its memory is written: it may be memory that others hold
 };
 
 struct PlanStep {
-  std::string name;                        // "fused_mul_add_tanh"
-  std::vector<std::int32_t> nodes;         // of the graph
-  std::vector<Location> where;             // the users' lines they come from
-  std::vector<Location> takes;             // those of the operations that read at positions given as data
-  std::string backend;                     // that took it
-  std::string declined;                    // what those before it said
-  bool runs_on_host = false;               // though the plan is of another device, which declined it
-  Kernel kernel;                           // empty for host operations
+  std::string name;                 // "fused_mul_add_tanh"
+  std::vector<std::int32_t> nodes;  // of the graph
+  std::vector<Location> where;      // the users' lines they come from
+  std::vector<Location> takes;      // those of the operations that read at positions given as data
+  std::string backend;              // that took it
+  std::string declined;             // what those before it said
+  bool runs_on_host = false;        // though the plan is of another device, which declined it
+  Kernel kernel;                    // empty for host operations
   SymbolicGeometry geometry;
   std::shared_ptr<const Executable> executable;
   std::optional<HostOp> host;
   SmallVector<BufferRef, 8> operands;
   std::size_t host_inputs() const { return host->run == nullptr ? 2 : host->inputs; }
-  bool is_plain_copy = false;              // moves elements to the same places: nothing to do in the same memory
+  bool is_plain_copy = false;  // moves elements to the same places: nothing to do in the same memory
 };
 
 class Frame;
 class Plan;
-struct StagedPlan;   // staged.hpp
+struct StagedPlan;  // staged.hpp
 
 /// Gives the frame back to its plan.
 struct FrameReturn {
@@ -123,15 +125,17 @@ class Plan {
   bool allows_fallback() const { return allows_fallback_; }
   /// The back end of a plan on a device other than the CPU.
   Backend* backend() const { return backend_; }
-  /// What the host computes before a plan on another device runs: outputs `host_outputs`, then numbers that the plan takes as
-  /// inputs behind its own. Null: nothing.
+  /// What the host computes before a plan on another device runs: outputs `host_outputs`, then numbers that the plan
+  /// takes as inputs behind its own. Null: nothing.
   const Plan* host_part() const { return host_part_.get(); }
   /// Of a graph on several devices: the plans of its parts. Then it has no steps of its own.
   const StagedPlan* staged() const { return staged_.get(); }
   std::span<const std::int32_t> host_outputs() const { return host_outputs_; }
   std::size_t host_numbers() const { return host_numbers_; }
   /// Number of the graph's output that the steps mean by output `index`.
-  std::size_t output_number(std::size_t index) const { return device_outputs_.empty() ? index : static_cast<std::size_t>(device_outputs_[index]); }
+  std::size_t output_number(std::size_t index) const {
+    return device_outputs_.empty() ? index : as_index(device_outputs_[index]);
+  }
   /// As arena_bytes, with those of the sub-graphs that it runs, each once: every plan has a frame of its own.
   std::int64_t held_bytes(std::span<const std::int64_t> symbols) const;
   /// At the sizes it was made with.
@@ -140,8 +144,8 @@ class Plan {
   /// A frame bound to these symbol values (one per symbol of the graph), from this thread's idle ones if there is one.
   FrameLease acquire_frame(std::span<const std::int64_t> symbols) const;
 
-  /// Whether it has a product of f32 matrices, in its parts and the sub-graphs that it runs too: then PlanOptions::precision
-  /// matters.
+  /// Whether it has a product of f32 matrices, in its parts and the sub-graphs that it runs too: then
+  /// PlanOptions::precision matters.
   bool depends_on_precision() const;
 
   /// Steps, their kernels and buffers, for explain().
@@ -169,14 +173,15 @@ class Plan {
   bool runs_as_one_ = false, allows_fallback_ = false;
   std::shared_ptr<const StagedPlan> staged_;
   std::shared_ptr<const Plan> host_part_;
-  std::vector<std::int32_t> host_outputs_, device_outputs_;   // numbers of the graph's outputs
+  std::vector<std::int32_t> host_outputs_, device_outputs_;  // numbers of the graph's outputs
   std::size_t host_numbers_ = 0;
   PerThread<IdleFrames> idle_;
 };
 
 /// Fuses, lowers and compiles a graph of primitive ops. Throws InternalError for composites.
 std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
-/// When the plan of a graph on the host would run its nodes and what it would hold, symbols at their hints. Compiles nothing.
+/// When the plan of a graph on the host would run its nodes and what it would hold, symbols at their hints. Compiles
+/// nothing.
 MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options);
 
 SINTER_NAMESPACE_END

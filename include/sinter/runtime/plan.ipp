@@ -1,10 +1,13 @@
-// From a graph to a plan: items, fusion, lowering, memory, compilation of each kernel by the first back end that takes it.
+// From a graph to a plan: items, fusion, lowering, memory, compilation of each kernel by the first back end that takes
+// it.
 #pragma once
 
 #include <sinter/runtime/plan.hpp>
 
 #include <sinter/base/context.hpp>
-#include <sinter/graph/record.hpp>   // constants are values, whose counts it defines
+#include <sinter/base/index.hpp>
+#include <sinter/base/threads.hpp>
+#include <sinter/graph/record.hpp>  // constants are values, whose counts it defines
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/items.hpp>
 #include <sinter/kernel/lowering.hpp>
@@ -12,7 +15,6 @@
 #include <sinter/runtime/device_split.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/runtime/staged.hpp>
-#include <sinter/base/threads.hpp>
 
 #include <algorithm>
 
@@ -21,10 +23,12 @@ SINTER_NAMESPACE_BEGIN
 class PlanBuilder {
  public:
   PlanBuilder(const Graph& graph, const PlanOptions& options)
-      : graph_(graph), options_(options),
+      : graph_(graph),
+        options_(options),
         items_(graph, {.fuse = options.fuse,
                        .own_outputs = options.own_outputs,
-                       .prologues = options.fuse && !options.backends.empty() && options.backends.front()->limits().prologue_operations > 0,
+                       .prologues = options.fuse && !options.backends.empty() &&
+                                    options.backends.front()->limits().prologue_operations > 0,
                        .input_strides = options.input_strides}) {
     ensure(!options.backends.empty(), "plan: no back end");
   }
@@ -46,7 +50,7 @@ class PlanBuilder {
   void compile_in_parallel();
   BufferRef buffer_of(const OperandRef& operand) const {
     if (operand.item < 0) return {BufferKind::number, operand.number};
-    return memory_.buffer_of[static_cast<std::size_t>(operand.item)];
+    return memory_.buffer_of[as_index(operand.item)];
   }
 
   const Graph& graph_;
@@ -56,7 +60,7 @@ class PlanBuilder {
   std::vector<LoweredKernel> kernels_;
   MemoryPlan memory_;
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
-  std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Plan>>> bodies_;   // planned so far
+  std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Plan>>> bodies_;  // planned so far
 };
 
 /// Kernels are cut for the back end that is tried first.
@@ -91,10 +95,10 @@ SINTER_DECL void PlanBuilder::add_outputs() {
     output.donor = memory_.donor[j];
     const int same_as = source.same_as;
     if (same_as >= 0) {
-      output = plan_->outputs_[static_cast<std::size_t>(same_as)];
+      output = plan_->outputs_[as_index(same_as)];
     } else if (source.is_alias) {
       const Layout& layout = *items_.layout_of(source.item);
-      const BufferRef buffer = memory_.buffer_of[static_cast<std::size_t>(layout.owner)];
+      const BufferRef buffer = memory_.buffer_of[as_index(layout.owner)];
       output.source = buffer.kind;
       output.index = buffer.index;
       output.offset = layout.offset;
@@ -124,24 +128,31 @@ SINTER_DECL bool PlanBuilder::compile_by(PlanStep& step, std::span<Backend* cons
 SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
   const Device device = options_.backends.front()->device();
   if (compile_by(step, options_.backends)) {
-    if (!step.declined.empty() && is_logged("kernels")) note("kernels", step.name + " runs on " + step.backend + " (" + step.declined + ")");
+    if (!step.declined.empty() && is_logged("kernels"))
+      note("kernels", step.name + " runs on " + step.backend + " (" + step.declined + ")");
     return;
   }
-  if (device == Device::cpu()) throw InternalError("no back end takes kernel " + step.name + " (" + step.declined + ")\n" + step.kernel.text());
+  if (device == Device::cpu())
+    throw InternalError("no back end takes kernel " + step.name + " (" + step.declined + ")\n" + step.kernel.text());
   const Location where = step.where.empty() ? Location() : step.where.front();
   step.runs_on_host = options_.allow_fallback && compile_by(step, options_.host_backends);
   if (!step.runs_on_host)
     throw DeviceError(step.name, "no back end for " + device.text() + " can run this kernel: " + step.declined, where,
-                      "allow the CPU to run it (Options::allow_fallback, SINTER_FALLBACK=1), or compute this part there: x.to(Device::cpu())");
-  warn("fallback", step.name + (where.file != nullptr ? " [" + where.text() + "]" : "") + " runs on the CPU (" + step.backend + "), its operands are copied there and back: " + step.declined);
+                      "allow the CPU to run it (Options::allow_fallback, SINTER_FALLBACK=1), or compute this part "
+                      "there: x.to(Device::cpu())");
+  warn("fallback", step.name + (where.file != nullptr ? " [" + where.text() + "]" : "") + " runs on the CPU (" +
+                       step.backend + "), its operands are copied there and back: " + step.declined);
 }
 
 namespace runtime_detail {
 /// Loads and stores the same elements at the same places.
 inline bool is_plain_copy(const LoweredKernel& lowered) {
   const Kernel& kernel = lowered.kernel;
-  if (kernel.body.size() != 1 || kernel.body[0].prim != Prim::load || kernel.stores.size() != 1 || kernel.operands.size() != 2) return false;
-  const auto &read = lowered.geometry.accesses[kernel.body[0].access], &write = lowered.geometry.accesses[kernel.stores[0].access];
+  if (kernel.body.size() != 1 || kernel.body[0].prim != Prim::load || kernel.stores.size() != 1 ||
+      kernel.operands.size() != 2)
+    return false;
+  const auto &read = lowered.geometry.accesses[kernel.body[0].access],
+             &write = lowered.geometry.accesses[kernel.stores[0].access];
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (!identical(read.stride[a], write.stride[a])) return false;
   return identical(read.offset, write.offset);
@@ -163,13 +174,14 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.host_backends = options_.host_backends;
   options.allow_fallback = options_.allow_fallback;
   const Device device = options_.backends.front()->device();
-  if (device == Device::cpu() && !needs_stages(*body, {}) && device_of(*body, {}) == device) return bodies_.emplace_back(body, build_plan(*body, options)).second;
+  if (device == Device::cpu() && !needs_stages(*body, {}) && device_of(*body, {}) == device)
+    return bodies_.emplace_back(body, build_plan(*body, options)).second;
   options.output_devices.assign(body->outputs().size(), device);
   return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
 }
 
 SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
-  const FusionGroup& group = fusion_.groups[static_cast<std::size_t>(id)];
+  const FusionGroup& group = fusion_.groups[as_index(id)];
   PlanStep step;
   step.name = kernel_name(items_, group);
   for (std::int32_t item : prologue_of(items_, group)) {
@@ -188,11 +200,11 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     step.host = make_host_op(items_, item);
     step.backend = "host";
     for (const std::int32_t input : items_[item].inputs)
-      step.operands.push_back(memory_.buffer_of[static_cast<std::size_t>(items_.layout_of(input)->owner)]);
-    for (const FusionMember& member : group.members) step.operands.push_back(memory_.buffer_of[static_cast<std::size_t>(member.item)]);
+      step.operands.push_back(memory_.buffer_of[as_index(items_.layout_of(input)->owner)]);
+    for (const FusionMember& member : group.members) step.operands.push_back(memory_.buffer_of[as_index(member.item)]);
     for (const auto& body : step.host->attrs->bodies) step.host->bodies.push_back(body_plan(body));
   } else {
-    LoweredKernel& lowered = kernels_[static_cast<std::size_t>(id)];
+    LoweredKernel& lowered = kernels_[as_index(id)];
     step.is_plain_copy = runtime_detail::is_plain_copy(lowered);
     for (const OperandRef& operand : lowered.operands) step.operands.push_back(buffer_of(operand));
     step.kernel = std::move(lowered.kernel);
@@ -206,15 +218,18 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
 SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
   if (!plan_->slots_.empty()) {
     const bool has_line = !plan_->steps_.empty() && !plan_->steps_.back().where.empty();
-    plan_->arena_maker_ = tensor_detail::maker_of("intermediate values of what ends", has_line ? plan_->steps_.back().where.back() : Location());
+    plan_->arena_maker_ = tensor_detail::maker_of("intermediate values of what ends",
+                                                  has_line ? plan_->steps_.back().where.back() : Location());
   }
   for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
   for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {
     const std::vector<Inst>& body = step->kernel.body;
-    if (!step->host && std::none_of(body.begin(), body.end(), [](const Inst& inst) { return inst.prim == Prim::gather; })) continue;
+    if (!step->host &&
+        std::none_of(body.begin(), body.end(), [](const Inst& inst) { return inst.prim == Prim::gather; }))
+      continue;
     for (auto earlier = step; earlier != plan_->steps_.rend(); ++earlier)
       for (const BufferRef& operand : earlier->operands)
-        if (operand.kind == BufferKind::output) plan_->outputs_[static_cast<std::size_t>(operand.index)].outlives_failure = false;
+        if (operand.kind == BufferKind::output) plan_->outputs_[as_index(operand.index)].outlives_failure = false;
     return;
   }
 }
@@ -223,7 +238,8 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   fusion_ = fuse(items_, fusion_options());
   if (is_logged("fusion")) note("fusion", fusion_.text(items_));
   for (const FusionGroup& group : fusion_.groups)
-    kernels_.push_back(group.is_host ? LoweredKernel{} : lower(items_, fusion_, group, plan_->numbers_, options_.precision));
+    kernels_.push_back(group.is_host ? LoweredKernel{}
+                                     : lower(items_, fusion_, group, plan_->numbers_, options_.precision));
   memory_ = plan_memory(items_, fusion_, kernels_, options_.may_donate);
   plan_->symbols_ = graph_.symbols();
   plan_->slots_ = memory_.slots;
@@ -243,10 +259,11 @@ SINTER_DECL void PlanBuilder::compile_in_parallel() {
   for (const LoweredKernel& lowered : kernels_)
     if (!lowered.kernel.stores.empty()) kernels.push_back(&lowered.kernel);
   constexpr double compile_nanoseconds = 1e7;
-  parallel_for(static_cast<std::int64_t>(kernels.size()), compile_nanoseconds, [&](std::int64_t begin, std::int64_t end) {
-    std::string reason;
-    for (std::int64_t i = begin; i < end; ++i) compiled_kernel(*backend, *kernels[static_cast<std::size_t>(i)], &reason);
-  });
+  parallel_for(static_cast<std::int64_t>(kernels.size()), compile_nanoseconds,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::string reason;
+                 for (std::int64_t i = begin; i < end; ++i) compiled_kernel(*backend, *kernels[as_index(i)], &reason);
+               });
 }
 
 SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
@@ -254,24 +271,25 @@ SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
   timeline.step.assign(graph_.nodes().size(), -1);
   timeline.is_stored.assign(graph_.nodes().size(), 0);
   for (std::size_t step = 0; step < memory_.order.size(); ++step) {
-    const auto id = static_cast<std::size_t>(memory_.order[step]);
+    const auto id = as_index(memory_.order[step]);
     for (const FusionMember& member : fusion_.groups[id].members) {
       const std::int32_t node = items_[member.item].node;
       if (node < 0) continue;
-      timeline.step[static_cast<std::size_t>(node)] = static_cast<std::int32_t>(step);
-      if (fusion_.is_stored[static_cast<std::size_t>(member.item)]) timeline.is_stored[static_cast<std::size_t>(node)] = 1;
+      timeline.step[as_index(node)] = static_cast<std::int32_t>(step);
+      if (fusion_.is_stored[as_index(member.item)]) timeline.is_stored[as_index(node)] = 1;
       if (fusion_.groups[id].is_host) timeline.traffic += items_.estimate_bytes(member.item);
     }
     if (fusion_.groups[id].is_host)
-      for (std::int32_t input : items_[fusion_.groups[id].members[0].item].inputs) timeline.traffic += items_.estimate_bytes(input);
+      for (std::int32_t input : items_[fusion_.groups[id].members[0].item].inputs)
+        timeline.traffic += items_.estimate_bytes(input);
     for (const OperandRef& operand : kernels_[id].operands)
       if (operand.item >= 0) timeline.traffic += items_.estimate_bytes(operand.item);
   }
   std::vector<std::int64_t> hints, held(memory_.order.size() + 1);
   for (const SymbolInfo& symbol : graph_.symbols()) hints.push_back(symbol.hint);
   for (const ArenaSlot& slot : plan_->slots()) {
-    held[static_cast<std::size_t>(slot.first)] += slot.bytes.estimate(hints, Graph::unknown_extent);
-    held[static_cast<std::size_t>(slot.last) + 1] -= slot.bytes.estimate(hints, Graph::unknown_extent);
+    held[as_index(slot.first)] += slot.bytes.estimate(hints, Graph::unknown_extent);
+    held[as_index(slot.last) + 1] -= slot.bytes.estimate(hints, Graph::unknown_extent);
   }
   std::int64_t now = 0, most = 0;
   for (std::size_t step = 0; step < memory_.order.size(); ++step)
@@ -304,22 +322,25 @@ struct PlanJoiner {
     plan->symbols_ = graph.symbols();
     std::vector<PlanOutput> outputs(graph.outputs().size());
     for (std::size_t i = 0; i < split.device_outputs.size(); ++i) {
-      PlanOutput& output = outputs[static_cast<std::size_t>(split.device_outputs[i])] = plan->outputs_[i];
-      if (output.source == BufferKind::output) output.index = split.device_outputs[static_cast<std::size_t>(output.index)];
-      output.type.device = output.source == BufferKind::input ? plan->inputs_[static_cast<std::size_t>(output.index)].device : plan->device();
-      if (output.donor >= 0 && plan->inputs_[static_cast<std::size_t>(output.donor)].device != plan->device()) output.donor = -1;   // a number on the host
+      PlanOutput& output = outputs[as_index(split.device_outputs[i])] = plan->outputs_[i];
+      if (output.source == BufferKind::output) output.index = split.device_outputs[as_index(output.index)];
+      output.type.device =
+          output.source == BufferKind::input ? plan->inputs_[as_index(output.index)].device : plan->device();
+      if (output.donor >= 0 && plan->inputs_[as_index(output.donor)].device != plan->device())
+        output.donor = -1;  // a number on the host
     }
     plan->device_outputs_ = split.device_outputs;
-    if (!split.host.outputs().empty() || split.host.nodes().size() > split.host.inputs().size()) {   // effects give nothing
+    if (!split.host.outputs().empty() ||
+        split.host.nodes().size() > split.host.inputs().size()) {  // effects give nothing
       PlanOptions host_options = options;
       host_options.backends = options.host_backends;
       host_options.own_outputs = true;
       host_options.may_donate = {};
       plan->host_part_ = PlanBuilder(split.host, host_options).run();
       plan->host_outputs_ = split.host_outputs;
-      plan->host_numbers_ = static_cast<std::size_t>(split.numbers);
+      plan->host_numbers_ = as_index(split.numbers);
       for (std::size_t i = 0; i < split.host_outputs.size(); ++i) {
-        PlanOutput& output = outputs[static_cast<std::size_t>(split.host_outputs[i])] = plan->host_part_->outputs()[i];
+        PlanOutput& output = outputs[as_index(split.host_outputs[i])] = plan->host_part_->outputs()[i];
         output.index = split.host_outputs[i];
         output.type.device = Device::cpu();
       }
@@ -333,7 +354,8 @@ SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const Pla
   if (needs_stages(graph, options.output_devices)) return build_staged_plan(graph, options);
   const Device device = device_of(graph, options.output_devices);
   if (device == Device::cpu()) return PlanBuilder(graph, options).run();
-  ensure(!options.backends.empty() && options.backends.front()->device() == device, "plan: back ends for another device");
+  ensure(!options.backends.empty() && options.backends.front()->device() == device,
+         "plan: back ends for another device");
   return PlanJoiner::join(graph, split_by_device(graph, options.output_devices, device), options);
 }
 
@@ -374,7 +396,8 @@ SINTER_DECL std::int64_t Plan::held_bytes() const {
 SINTER_DECL bool Plan::depends_on_precision() const {
   const auto depends = [](const PlanStep& step) {
     if (!step.host) return is_product_of_f32(step.kernel);
-    return std::any_of(step.host->bodies.begin(), step.host->bodies.end(), [](const auto& body) { return body->depends_on_precision(); });
+    return std::any_of(step.host->bodies.begin(), step.host->bodies.end(),
+                       [](const auto& body) { return body->depends_on_precision(); });
   };
   if (staged_)
     for (const StagedPlan::Part& part : staged_->parts)
@@ -385,7 +408,7 @@ SINTER_DECL bool Plan::depends_on_precision() const {
 namespace runtime_detail {
 inline std::string buffer_text(const BufferRef& buffer) {
   constexpr const char* kinds[] = {"?", "input ", "constant ", "output ", "slot ", "number "};
-  return kinds[static_cast<std::size_t>(buffer.kind)] + std::to_string(buffer.index);
+  return kinds[as_index(buffer.kind)] + std::to_string(buffer.index);
 }
 
 inline std::string step_text(const PlanStep& step) {
@@ -402,10 +425,12 @@ inline std::string step_text(const PlanStep& step) {
   if (!lines.empty()) text += " from " + lines;
   text += "\n    reads";
   for (std::size_t i = 0; i < step.operands.size(); ++i)
-    if (step.host ? i < step.host_inputs() : !step.kernel.operands[i].written) text += " p" + std::to_string(i) + "=" + buffer_text(step.operands[i]) + ",";
+    if (step.host ? i < step.host_inputs() : !step.kernel.operands[i].written)
+      text += " p" + std::to_string(i) + "=" + buffer_text(step.operands[i]) + ",";
   text += " writes";
   for (std::size_t i = 0; i < step.operands.size(); ++i)
-    if (step.host ? i >= step.host_inputs() : step.kernel.operands[i].written) text += " p" + std::to_string(i) + "=" + buffer_text(step.operands[i]) + ",";
+    if (step.host ? i >= step.host_inputs() : step.kernel.operands[i].written)
+      text += " p" + std::to_string(i) + "=" + buffer_text(step.operands[i]) + ",";
   text.back() = '\n';
   if (step.host) {
     for (const auto& body : step.host->bodies) {
@@ -419,7 +444,8 @@ inline std::string step_text(const PlanStep& step) {
     return text;
   }
   text += "    extents";
-  for (std::size_t a = 0; a < step.kernel.axes.size(); ++a) text += " a" + std::to_string(a) + "=" + step.geometry.extent[a].text();
+  for (std::size_t a = 0; a < step.kernel.axes.size(); ++a)
+    text += " a" + std::to_string(a) + "=" + step.geometry.extent[a].text();
   text += "\n    ";
   for (char c : step.kernel.text()) {
     text += c;
@@ -431,19 +457,29 @@ inline std::string step_text(const PlanStep& step) {
 }  // namespace runtime_detail
 
 SINTER_DECL std::string Plan::text() const {
-  std::string text = host_part_ ? "on the host before it, for " + std::to_string(host_outputs_.size()) + " outputs and " + std::to_string(host_numbers_) + " numbers:\n" + host_part_->text() : "";
-  if (staged_) text += "plan in parts: " + std::to_string(kernel_count()) + " kernels\n" + staged_->text() + "together:\n";
-  else text += "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
+  std::string text = host_part_
+                         ? "on the host before it, for " + std::to_string(host_outputs_.size()) + " outputs and " +
+                               std::to_string(host_numbers_) + " numbers:\n" + host_part_->text()
+                         : "";
+  if (staged_)
+    text += "plan in parts: " + std::to_string(kernel_count()) + " kernels\n" + staged_->text() + "together:\n";
+  else
+    text += "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
   for (std::size_t i = 0; i < inputs_.size(); ++i)
-    text += "  input " + std::to_string(i) + (input_names_[i].empty() ? "" : " " + input_names_[i]) + ": " + inputs_[i].text() + "\n";
-  for (std::size_t i = 0; i < constants_.size(); ++i) text += "  constant " + std::to_string(i) + ": " + constants_[i]->type.text() + "\n";
+    text += "  input " + std::to_string(i) + (input_names_[i].empty() ? "" : " " + input_names_[i]) + ": " +
+            inputs_[i].text() + "\n";
+  for (std::size_t i = 0; i < constants_.size(); ++i)
+    text += "  constant " + std::to_string(i) + ": " + constants_[i]->type.text() + "\n";
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    text += "  slot " + std::to_string(i) + ": " + slots_[i].bytes.text() + " bytes, steps " + std::to_string(slots_[i].first) + " to " + std::to_string(slots_[i].last) + "\n";
-  for (std::size_t i = 0; i < steps_.size(); ++i) text += "  step " + std::to_string(i) + ": " + runtime_detail::step_text(steps_[i]);
+    text += "  slot " + std::to_string(i) + ": " + slots_[i].bytes.text() + " bytes, steps " +
+            std::to_string(slots_[i].first) + " to " + std::to_string(slots_[i].last) + "\n";
+  for (std::size_t i = 0; i < steps_.size(); ++i)
+    text += "  step " + std::to_string(i) + ": " + runtime_detail::step_text(steps_[i]);
   for (std::size_t j = 0; j < outputs_.size(); ++j) {
     const PlanOutput& output = outputs_[j];
     text += "  output " + std::to_string(j) + ": " + output.type.text();
-    if (output.source != BufferKind::output) text += " view of " + runtime_detail::buffer_text({output.source, output.index});
+    if (output.source != BufferKind::output)
+      text += " view of " + runtime_detail::buffer_text({output.source, output.index});
     else if (output.index != static_cast<std::int32_t>(j)) text += " same as output " + std::to_string(output.index);
     if (output.donor >= 0) text += " may take over input " + std::to_string(output.donor);
     text += "\n";

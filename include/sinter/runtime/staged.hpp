@@ -1,5 +1,5 @@
-// The plan of a graph on several devices: a plan for each part, the copies between them, and the order of both. Its frame holds the
-// parts' frames and the memory of what crosses. Must not know how graphs are cut.
+// The plan of a graph on several devices: a plan for each part, the copies between them, and the order of both. Its
+// frame holds the parts' frames and the memory of what crosses. Must not know how graphs are cut.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -18,8 +18,8 @@ SINTER_NAMESPACE_BEGIN
 
 struct StagedPlan {
   struct Part {
-    std::shared_ptr<const Plan> plan;             // null: nothing to do
-    std::vector<std::int32_t> inputs, outputs;    // as of StagePart
+    std::shared_ptr<const Plan> plan;           // null: nothing to do
+    std::vector<std::int32_t> inputs, outputs;  // as of StagePart
     Device device;
   };
   /// Runs a part, or copies into a value.
@@ -27,7 +27,7 @@ struct StagedPlan {
     bool is_copy = false;
     std::int32_t index = -1;
   };
-  std::vector<StageValue> values;   // constants lie where they are read
+  std::vector<StageValue> values;  // constants lie where they are read
   std::vector<Part> parts;
   std::vector<Action> actions;
 
@@ -58,10 +58,10 @@ class StagedFrame {
   void run_part(std::size_t index, std::span<void* const> inputs);
 
   const StagedPlan* plan_;
-  std::vector<std::unique_ptr<Frame>> frames_;   // by part
-  std::vector<Ref<Storage>> memory_;             // by value, of those that lie in no memory of the caller
-  std::vector<std::size_t> bytes_;               // by value
-  std::vector<void*> places_;                    // by value, in this run
+  std::vector<std::unique_ptr<Frame>> frames_;  // by part
+  std::vector<Ref<Storage>> memory_;            // by value, of those that lie in no memory of the caller
+  std::vector<std::size_t> bytes_;              // by value
+  std::vector<void*> places_;                   // by value, in this run
   std::vector<void*> in_, out_;
   std::vector<Queue> queues_;
   std::size_t held_ = 0;

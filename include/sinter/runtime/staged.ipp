@@ -3,6 +3,7 @@
 
 #include <sinter/runtime/staged.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/runtime/frame.hpp>
 
 #include <algorithm>
@@ -17,13 +18,13 @@ inline std::vector<StagedPlan::Action> actions_of(const Stages& stages) {
   std::vector<std::uint8_t> is_there(stages.values.size());
   const auto fetch = [&](std::int32_t number) {
     std::vector<std::int32_t> chain;
-    for (std::int32_t i = number; i >= 0 && !is_there[static_cast<std::size_t>(i)]; i = stages.values[static_cast<std::size_t>(i)].from) {
-      if (stages.values[static_cast<std::size_t>(i)].source != StageValue::Source::copy) break;
+    for (std::int32_t i = number; i >= 0 && !is_there[as_index(i)]; i = stages.values[as_index(i)].from) {
+      if (stages.values[as_index(i)].source != StageValue::Source::copy) break;
       chain.push_back(i);
     }
     for (; !chain.empty(); chain.pop_back()) {
       actions.push_back({true, chain.back()});
-      is_there[static_cast<std::size_t>(chain.back())] = 1;
+      is_there[as_index(chain.back())] = 1;
     }
   };
   for (std::size_t part = 0; part < stages.parts.size(); ++part) {
@@ -38,11 +39,12 @@ inline std::vector<StagedPlan::Action> actions_of(const Stages& stages) {
 /// The constant on the device, once for all runs, on whatever queue they are.
 inline Ref<TensorImpl> constant_on(const StageValue& value) {
   if (value.constant->type.device == value.type.device) return value.constant;
-  const auto bytes = static_cast<std::size_t>(value.type.shape.numel().value() * size_of(value.type.dtype));
+  const auto bytes = as_index(value.type.shape.numel().value() * size_of(value.type.dtype));
   Ref<Storage> storage = Storage::allocate(bytes, value.type.device);
   const Device other = value.type.device == Device::cpu() ? value.constant->type.device : value.type.device;
   DeviceMemory& memory = device_memory(other, "to", value.where);
-  if (bytes > 0) memory.copy(storage->data(), value.type.device, value.constant->data(), value.constant->type.device, bytes);
+  if (bytes > 0)
+    memory.copy(storage->data(), value.type.device, value.constant->data(), value.constant->type.device, bytes);
   memory.synchronise(other);
   return TensorImpl::make_ready(value.type, std::move(storage));
 }
@@ -61,7 +63,9 @@ struct StagedPlanBuilder {
       if (value.constant) value.constant = runtime_detail::constant_on(value);
     for (const StagePart& part : stages.parts) staged->parts.push_back(plan_part(part));
     staged->actions = runtime_detail::actions_of(stages);
-    std::erase_if(staged->actions, [&](const StagedPlan::Action& action) { return !action.is_copy && staged->parts[static_cast<std::size_t>(action.index)].plan == nullptr; });
+    std::erase_if(staged->actions, [&](const StagedPlan::Action& action) {
+      return !action.is_copy && staged->parts[as_index(action.index)].plan == nullptr;
+    });
     for (Value v : graph.inputs()) {
       plan->inputs_.push_back(graph.type(v));
       plan->input_names_.push_back(graph.node(v).attrs.text);
@@ -84,7 +88,9 @@ struct StagedPlanBuilder {
     of.may_donate = {};
     of.input_strides.clear();
     for (const std::int32_t input : part.inputs)
-      of.input_strides.push_back(input < 0 && static_cast<std::size_t>(~input) < options.input_strides.size() ? options.input_strides[static_cast<std::size_t>(~input)] : std::vector<Dim>{});
+      of.input_strides.push_back(input < 0 && as_index(~input) < options.input_strides.size()
+                                     ? options.input_strides[as_index(~input)]
+                                     : std::vector<Dim>{});
     made.plan = build_plan(part.graph, of);
     return made;
   }
@@ -97,15 +103,16 @@ struct StagedPlanBuilder {
 
   void add_output(std::size_t j) {
     const auto number = stages.outputs[j];
-    const StageValue& value = stages.values[static_cast<std::size_t>(number)];
+    const StageValue& value = stages.values[as_index(number)];
     PlanOutput output;
     output.type = value.type;
     output.strides = dense_dim_strides(value.type.shape);
     if (value.source == StageValue::Source::input) {
-      const auto input = static_cast<std::size_t>(value.from);
+      const auto input = as_index(value.from);
       output.source = BufferKind::input;
       output.index = value.from;
-      if (input < options.input_strides.size() && !options.input_strides[input].empty()) output.strides = SmallVector<Dim, max_rank>(options.input_strides[input]);
+      if (input < options.input_strides.size() && !options.input_strides[input].empty())
+        output.strides = SmallVector<Dim, max_rank>(options.input_strides[input]);
     } else if (value.source == StageValue::Source::constant) {
       output.source = BufferKind::constant;
       output.index = static_cast<std::int32_t>(plan->constants_.size());
@@ -120,7 +127,7 @@ struct StagedPlanBuilder {
 SINTER_DECL std::shared_ptr<const Plan> build_staged_plan(const Graph& graph, const PlanOptions& options) {
   StageOptions how{options.output_devices, options.own_outputs, nullptr};
   how.is_dense = [&](std::int32_t input) {
-    const auto i = static_cast<std::size_t>(input);
+    const auto i = as_index(input);
     return i >= options.input_strides.size() || options.input_strides[i].empty();
   };
   return StagedPlanBuilder{graph, options, cut_into_stages(graph, how)}.run();
@@ -148,19 +155,20 @@ SINTER_DECL std::int64_t StagedPlan::held_bytes(std::span<const std::int64_t> sy
 SINTER_DECL std::string StagedPlan::text() const {
   const auto value_text = [&](std::int32_t number) {
     if (number < 0) return "input " + std::to_string(~number);
-    const StageValue& value = values[static_cast<std::size_t>(number)];
+    const StageValue& value = values[as_index(number)];
     if (value.source == StageValue::Source::input) return "input " + std::to_string(value.from);
-    return (value.output >= 0 ? "output " + std::to_string(value.output) : "value " + std::to_string(number)) + " " + value.type.text();
+    return (value.output >= 0 ? "output " + std::to_string(value.output) : "value " + std::to_string(number)) + " " +
+           value.type.text();
   };
   std::string text;
   for (const Action& action : actions) {
     if (action.is_copy) {
-      const StageValue& value = values[static_cast<std::size_t>(action.index)];
+      const StageValue& value = values[as_index(action.index)];
       text += "copy to " + value.type.device.text() + ": " + value_text(value.from) + " -> " + value_text(action.index);
       text += value.where.text().empty() ? "\n" : " from " + value.where.text() + "\n";
       continue;
     }
-    const Part& part = parts[static_cast<std::size_t>(action.index)];
+    const Part& part = parts[as_index(action.index)];
     text += "part " + std::to_string(action.index) + " on " + part.device.text() + ", takes";
     for (const std::int32_t input : part.inputs) text += " " + value_text(input) + ",";
     text += " gives";
@@ -171,9 +179,12 @@ SINTER_DECL std::string StagedPlan::text() const {
   return text;
 }
 
-SINTER_DECL StagedFrame::StagedFrame(const StagedPlan& plan, std::span<const std::int64_t> symbols) : plan_(&plan), memory_(plan.values.size()), places_(plan.values.size()) {
+SINTER_DECL StagedFrame::StagedFrame(const StagedPlan& plan, std::span<const std::int64_t> symbols)
+    : plan_(&plan), memory_(plan.values.size()), places_(plan.values.size()) {
   const auto note_device = [&](Device device) {
-    if (device == Device::cpu() || std::any_of(queues_.begin(), queues_.end(), [&](const Queue& queue) { return queue.device == device; })) return;
+    if (device == Device::cpu() ||
+        std::any_of(queues_.begin(), queues_.end(), [&](const Queue& queue) { return queue.device == device; }))
+      return;
     DeviceMemory& memory = device_memory(device, "plan");
     const std::uint64_t queue = memory.current_queue(device);
     queues_.push_back({device, &memory, queue, queue});
@@ -181,14 +192,15 @@ SINTER_DECL StagedFrame::StagedFrame(const StagedPlan& plan, std::span<const std
   for (std::size_t i = 0; i < plan.values.size(); ++i) {
     const StageValue& value = plan.values[i];
     note_device(value.type.device);
-    bytes_.push_back(static_cast<std::size_t>(std::max<std::int64_t>(0, runtime_detail::bytes_of(value, symbols))));
+    bytes_.push_back(as_index(std::max<std::int64_t>(0, runtime_detail::bytes_of(value, symbols))));
     if (value.constant) places_[i] = value.constant->data();
     if (!runtime_detail::is_held(value)) continue;
     memory_[i] = Storage::allocate(bytes_[i], value.type.device);
     places_[i] = memory_[i]->data();
     held_ += bytes_[i];
   }
-  for (const StagedPlan::Part& part : plan.parts) frames_.push_back(part.plan ? std::make_unique<Frame>(*part.plan, symbols) : nullptr);
+  for (const StagedPlan::Part& part : plan.parts)
+    frames_.push_back(part.plan ? std::make_unique<Frame>(*part.plan, symbols) : nullptr);
 }
 
 SINTER_DECL StagedFrame::~StagedFrame() {
@@ -208,20 +220,23 @@ SINTER_DECL void StagedFrame::follow_queues() {
 SINTER_DECL void StagedFrame::copy(const StageValue& value, std::size_t index) {
   const std::size_t bytes = bytes_[index];
   if (bytes == 0) return;
-  const auto from = static_cast<std::size_t>(value.from);
+  const auto from = as_index(value.from);
   const Device to_device = value.type.device, from_device = plan_->values[from].type.device;
   if (to_device == Device::cpu() && from_device == Device::cpu()) {
     std::memcpy(places_[index], places_[from], bytes);
     return;
   }
-  device_memory(to_device == Device::cpu() ? from_device : to_device, "to", value.where).copy(places_[index], to_device, places_[from], from_device, bytes);
+  device_memory(to_device == Device::cpu() ? from_device : to_device, "to", value.where)
+      .copy(places_[index], to_device, places_[from], from_device, bytes);
 }
 
 SINTER_DECL void StagedFrame::run_part(std::size_t index, std::span<void* const> inputs) {
   const StagedPlan::Part& part = plan_->parts[index];
-  in_.clear(), out_.clear();
-  for (const std::int32_t input : part.inputs) in_.push_back(input < 0 ? inputs[static_cast<std::size_t>(~input)] : places_[static_cast<std::size_t>(input)]);
-  for (const std::int32_t output : part.outputs) out_.push_back(places_[static_cast<std::size_t>(output)]);
+  in_.clear();
+  out_.clear();
+  for (const std::int32_t input : part.inputs)
+    in_.push_back(input < 0 ? inputs[as_index(~input)] : places_[as_index(input)]);
+  for (const std::int32_t output : part.outputs) out_.push_back(places_[as_index(output)]);
   frames_[index]->run(in_, out_);
 }
 
@@ -229,11 +244,11 @@ SINTER_DECL void StagedFrame::run(std::span<void* const> inputs, std::span<void*
   follow_queues();
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const StageValue& value = plan_->values[i];
-    if (value.source == StageValue::Source::input) places_[i] = inputs[static_cast<std::size_t>(value.from)];
-    else if (value.output >= 0) places_[i] = outputs[static_cast<std::size_t>(value.output)];
+    if (value.source == StageValue::Source::input) places_[i] = inputs[as_index(value.from)];
+    else if (value.output >= 0) places_[i] = outputs[as_index(value.output)];
   }
   for (const StagedPlan::Action& action : plan_->actions) {
-    const auto index = static_cast<std::size_t>(action.index);
+    const auto index = as_index(action.index);
     if (action.is_copy) copy(plan_->values[index], index);
     else run_part(index, inputs);
   }

@@ -1,10 +1,11 @@
-// In four steps: on which device each node runs; in which round, as late as its readers allow, so that it is fused with them; what
-// crosses from part to part; the parts' graphs.
+// In four steps: on which device each node runs; in which round, as late as its readers allow, so that it is fused with
+// them; what crosses from part to part; the parts' graphs.
 #pragma once
 
 #include <sinter/runtime/stages.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/ops/leaf.hpp>
 #include <sinter/passes/outline.hpp>
 #include <sinter/runtime/device_split.hpp>
@@ -33,21 +34,29 @@ inline bool has_transfers_in_calls(const Graph& graph) {
 class StageCutter {
  public:
   StageCutter(const Graph& graph, const StageOptions& options)
-      : graph_(graph), options_(options), count_(graph.nodes().size()), is_live_(count_), is_output_(count_), place_(count_, anywhere), pin_(count_, anywhere),
-        earliest_(count_), round_(count_, none), stands_for_(count_) {}
+      : graph_(graph),
+        options_(options),
+        count_(graph.nodes().size()),
+        is_live_(count_),
+        is_output_(count_),
+        place_(count_, anywhere),
+        pin_(count_, anywhere),
+        earliest_(count_),
+        round_(count_, none),
+        stands_for_(count_) {}
 
   /// False: a call has operands on several devices.
   bool find_places();
   Stages cut();
 
  private:
-  static constexpr int anywhere = -1, host = 0;   // places; others are numbers of devices
+  static constexpr int anywhere = -1, host = 0;  // places; others are numbers of devices
   static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
-  using PartKey = std::tuple<std::int32_t, bool, int>;   // round, the host last (devices work meanwhile), place
+  using PartKey = std::tuple<std::int32_t, bool, int>;  // round, the host last (devices work meanwhile), place
 
   const Node& node(std::int32_t id) const { return graph_.node(id); }
-  static std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
-  Device device(int place) const { return devices_[static_cast<std::size_t>(place)]; }
+  static std::size_t at(std::int32_t id) { return as_index(id); }
+  Device device(int place) const { return devices_[as_index(place)]; }
   int place_of(Device device);
   int place_of(Value v) const { return place_[at(v.node)]; }
   /// The value in whose place this one stands: copies to where it is already are none.
@@ -56,7 +65,9 @@ class StageCutter {
     return other ? other : v;
   }
   static bool is_dense_constant(const Node& n) { return n.op->name == "constant" && n.attrs.constant->is_dense(); }
-  bool is_computed(Value v) const { return !is_given(node(v.node)) && !node(v.node).op->is_transfer && place_of(v) != anywhere; }
+  bool is_computed(Value v) const {
+    return !is_given(node(v.node)) && !node(v.node).op->is_transfer && place_of(v) != anywhere;
+  }
   std::size_t operands_that_place(const Node& n) const { return n.inputs.size() - (n.op->kind == OpKind::effect); }
 
   void find_live();
@@ -89,7 +100,7 @@ class StageCutter {
   std::vector<Value> stands_for_;
   std::map<PartKey, std::int32_t> parts_;
   std::map<std::tuple<std::int32_t, std::int32_t, int>, std::int32_t> value_number_;
-  std::vector<std::vector<Value>> exports_;   // by part, beside the numbers in its outputs
+  std::vector<std::vector<Value>> exports_;  // by part, beside the numbers in its outputs
   Stages stages_;
 };
 
@@ -139,11 +150,13 @@ SINTER_DECL bool StageCutter::place_all(bool& is_again) {
     if (is_mixed) throw_mixed(n);
     if (place == anywhere) place = pin_[i];
     // An effect happens in one place.
-    if (place == anywhere && n.op->kind == OpKind::effect) place = n.types.size() == 1 ? host : place_of(n.types[0].device);
+    if (place == anywhere && n.op->kind == OpKind::effect)
+      place = n.types.size() == 1 ? host : place_of(n.types[0].device);
     place_[i] = place;
     earliest_[i] = 0;
     for (Value operand : n.inputs)
-      if (const Value v = resolve(operand); place_of(v) != anywhere) earliest_[i] = std::max(earliest_[i], earliest_[at(v.node)] + (place_of(v) != place));
+      if (const Value v = resolve(operand); place_of(v) != anywhere)
+        earliest_[i] = std::max(earliest_[i], earliest_[at(v.node)] + (place_of(v) != place));
   }
   return true;
 }
@@ -160,7 +173,7 @@ SINTER_DECL bool StageCutter::place_transfer(std::int32_t id) {
     pin_[at(operand.node)] = place_of(type.device);
     return true;
   }
-  for (Value v = operand;; v = resolve(node(v.node).inputs[0])) {   // there and back
+  for (Value v = operand;; v = resolve(node(v.node).inputs[0])) {  // there and back
     if (place_of(v) == target) stands_for_[at(id)] = v;
     if (place_of(v) == target || !node(v.node).op->is_transfer) break;
   }
@@ -196,15 +209,17 @@ SINTER_DECL void StageCutter::throw_mixed(const Node& n) const {
 
 // ---- rounds
 
-/// What the host makes for the caller comes early, so that it need not wait for a device; what a device makes comes late.
+/// What the host makes for the caller comes early, so that it need not wait for a device; what a device makes comes
+/// late.
 SINTER_DECL void StageCutter::find_rounds() {
   std::vector<std::int32_t> last(devices_.size());
   for (std::size_t id = 0; id < count_; ++id)
-    if (is_live_[id] && is_computed({static_cast<std::int32_t>(id), 0})) last[static_cast<std::size_t>(place_[id])] = std::max(last[static_cast<std::size_t>(place_[id])], earliest_[id]);
+    if (is_live_[id] && is_computed({static_cast<std::int32_t>(id), 0}))
+      last[as_index(place_[id])] = std::max(last[as_index(place_[id])], earliest_[id]);
   for (std::size_t id = count_; id-- > 0;) {
     const Node& n = graph_.nodes()[id];
     if (!is_live_[id] || is_given(n) || place_[id] == anywhere || stands_for_[id]) continue;
-    const std::int32_t latest = place_[id] == host || n.op->is_transfer ? earliest_[id] : last[static_cast<std::size_t>(place_[id])];
+    const std::int32_t latest = place_[id] == host || n.op->is_transfer ? earliest_[id] : last[as_index(place_[id])];
     if (round_[id] == none || (is_output_[id] && !n.op->is_transfer)) round_[id] = std::min(round_[id], latest);
     for (Value operand : n.inputs) read_no_later(resolve(operand), place_[id], round_[id]);
   }
@@ -221,16 +236,21 @@ SINTER_DECL void StageCutter::read_no_later(Value operand, int reader_place, std
 SINTER_DECL void StageCutter::find_parts() {
   std::vector<PartKey> keys;
   for (std::size_t id = 0; id < count_; ++id)
-    if (is_live_[id] && is_computed({static_cast<std::int32_t>(id), 0})) keys.push_back(key_of(static_cast<std::int32_t>(id)));
-  const auto need_one_on = [&](int place) {   // for what is not computed on it, but made there
-    if (std::none_of(keys.begin(), keys.end(), [&](const PartKey& key) { return std::get<2>(key) == place; })) keys.emplace_back(0, place == host, place);
+    if (is_live_[id] && is_computed({static_cast<std::int32_t>(id), 0}))
+      keys.push_back(key_of(static_cast<std::int32_t>(id)));
+  const auto need_one_on = [&](int place) {  // for what is not computed on it, but made there
+    if (std::none_of(keys.begin(), keys.end(), [&](const PartKey& key) { return std::get<2>(key) == place; }))
+      keys.emplace_back(0, place == host, place);
   };
   for (std::size_t j = 0; j < graph_.outputs().size(); ++j) {
     const Value v = resolve(graph_.outputs()[j]);
-    if (place_of(v) == anywhere) need_one_on(place_of(options_.wanted.empty() ? graph_.type(graph_.outputs()[j]).device : options_.wanted[j]));
+    if (place_of(v) == anywhere)
+      need_one_on(place_of(options_.wanted.empty() ? graph_.type(graph_.outputs()[j]).device : options_.wanted[j]));
   }
-  for (std::size_t id = 0; id < count_; ++id)   // where what is strided is made dense before it is copied; else they stay empty
-    if (is_live_[id] && is_given(graph_.nodes()[id]) && place_[id] != anywhere) keys.emplace_back(-1, place_[id] == host, place_[id]);
+  for (std::size_t id = 0; id < count_;
+       ++id)  // where what is strided is made dense before it is copied; else they stay empty
+    if (is_live_[id] && is_given(graph_.nodes()[id]) && place_[id] != anywhere)
+      keys.emplace_back(-1, place_[id] == host, place_[id]);
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   for (const PartKey& key : keys) {
@@ -272,11 +292,14 @@ SINTER_DECL std::int32_t StageCutter::copy_of(std::int32_t from, Device to, Loca
 
 /// The number of a value (resolved) in memory of `place`, where it is known to lie or may be made.
 SINTER_DECL std::int32_t StageCutter::value_at(Value v, int place) {
-  if (const auto known = value_number_.find({v.node, v.result, place}); known != value_number_.end()) return known->second;
+  if (const auto known = value_number_.find({v.node, v.result, place}); known != value_number_.end())
+    return known->second;
   const Node& n = node(v.node);
   Type type = graph_.type(v);
   type.device = device(place);
-  const auto constant = [&](const Node& held) { return new_value({StageValue::Source::constant, -1, type, n.where, -1, held.attrs.constant}, v, place); };
+  const auto constant = [&](const Node& held) {
+    return new_value({StageValue::Source::constant, -1, type, n.where, -1, held.attrs.constant}, v, place);
+  };
   if (n.op->is_transfer) {
     const Value operand = resolve(n.inputs[0]);
     if (is_dense_constant(node(operand.node))) return constant(node(operand.node));
@@ -287,7 +310,8 @@ SINTER_DECL std::int32_t StageCutter::value_at(Value v, int place) {
   if (place_of(v) == anywhere) return export_from(any_part_on(place), v, place);
   if (is_dense_constant(n)) return constant(n);
   const auto input = static_cast<std::int32_t>(n.attrs.integer);
-  if (n.op->name == "input" && (!options_.is_dense || options_.is_dense(input))) return new_value({StageValue::Source::input, input, type, n.where}, v, place);
+  if (n.op->name == "input" && (!options_.is_dense || options_.is_dense(input)))
+    return new_value({StageValue::Source::input, input, type, n.where}, v, place);
   return export_from(parts_.at(PartKey{-1, place == host, place}), v, place);
 }
 
@@ -307,15 +331,20 @@ SINTER_DECL std::int32_t StageCutter::output_value(std::size_t j) {
   const Value asked = graph_.outputs()[j], v = resolve(asked);
   const Device wanted = options_.wanted.empty() ? graph_.type(asked).device : options_.wanted[j];
   const int place = place_of(v) == anywhere ? place_of(wanted) : place_of(v);
-  if (const Node& n = node(v.node); n.op->name == "input" && !options_.own_outputs && device(place) == n.types[0].device && device(place) == wanted) {   // strided ones, too
-    stages_.values.push_back({StageValue::Source::input, static_cast<std::int32_t>(n.attrs.integer), n.types[0], n.where});
+  if (const Node& n = node(v.node); n.op->name == "input" && !options_.own_outputs &&
+                                    device(place) == n.types[0].device &&
+                                    device(place) == wanted) {  // strided ones, too
+    stages_.values.push_back(
+        {StageValue::Source::input, static_cast<std::int32_t>(n.attrs.integer), n.types[0], n.where});
     return static_cast<std::int32_t>(stages_.values.size()) - 1;
   }
   std::int32_t number = value_at(v, place);
   const bool is_elsewhere = !options_.wanted.empty() && device(place) != wanted;
   const StageValue& value = stages_.values[at(number)];
-  const bool is_shared = value.output >= 0 || value.source == StageValue::Source::input || value.source == StageValue::Source::constant;
-  if (is_elsewhere || (options_.own_outputs && is_shared)) number = copy_of(number, is_elsewhere ? wanted : device(place), node(asked.node).where);
+  const bool is_shared =
+      value.output >= 0 || value.source == StageValue::Source::input || value.source == StageValue::Source::constant;
+  if (is_elsewhere || (options_.own_outputs && is_shared))
+    number = copy_of(number, is_elsewhere ? wanted : device(place), node(asked.node).where);
   StageValue& given = stages_.values[at(number)];
   const bool has_memory = given.source == StageValue::Source::part || given.source == StageValue::Source::copy;
   if (has_memory && given.output < 0) given.output = static_cast<std::int32_t>(j);
@@ -327,15 +356,21 @@ SINTER_DECL std::int32_t StageCutter::output_value(std::size_t j) {
 /// Copies into one part what is computed there.
 class StagePartBuilder {
  public:
-  StagePartBuilder(const Graph& graph, std::function<Value(Value)> resolve, std::function<std::int32_t(Value)> imported, StagePart& part)
-      : graph_(graph), resolve_(std::move(resolve)), imported_(std::move(imported)), part_(part), builder_(graph), made_(graph.nodes().size()) {}
+  StagePartBuilder(const Graph& graph, std::function<Value(Value)> resolve, std::function<std::int32_t(Value)> imported,
+                   StagePart& part)
+      : graph_(graph),
+        resolve_(std::move(resolve)),
+        imported_(std::move(imported)),
+        part_(part),
+        builder_(graph),
+        made_(graph.nodes().size()) {}
 
   /// `stages`: its values may grow while parts are built, so it is looked at anew.
   Value copy(Value asked, const Stages& stages) {
     const Value wanted = resolve_(asked);
     if (const Value known = find(wanted, stages)) return known;
     std::vector<std::int32_t> waiting{wanted.node};
-    while (!waiting.empty()) {   // a long chain must not overflow the stack
+    while (!waiting.empty()) {  // a long chain must not overflow the stack
       const std::int32_t id = waiting.back();
       const Node& node = graph_.node(id);
       Values inputs;
@@ -343,24 +378,30 @@ class StagePartBuilder {
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const Value operand = resolve_(node.inputs[i]);
         Value made = find(operand, stages);
-        if (!made && node.op->kind == OpKind::effect && i + 1 == node.inputs.size() && imported_(operand) == elsewhere) made = token();
-        if (!made) waiting.push_back(operand.node), is_complete = false;
+        if (!made && node.op->kind == OpKind::effect && i + 1 == node.inputs.size() && imported_(operand) == elsewhere)
+          made = token();
+        if (!made) {
+          waiting.push_back(operand.node);
+          is_complete = false;
+        }
         inputs.push_back(made);
       }
       if (!is_complete) continue;
       waiting.pop_back();
-      if (!made_[static_cast<std::size_t>(id)]) made_[static_cast<std::size_t>(id)] = builder_.copy(node, inputs);
+      if (!made_[as_index(id)]) made_[as_index(id)] = builder_.copy(node, inputs);
     }
     return find(wanted, stages);
   }
   Graph finish(std::span<const Value> outputs, const Stages& stages) {
     const Graph graph = builder_.finish(outputs);
     std::vector<SymbolInfo> symbols = graph_.symbols();
-    for (SymbolInfo& symbol : symbols) {   // where the part finds them, if it does
+    for (SymbolInfo& symbol : symbols) {  // where the part finds them, if it does
       std::int32_t place = -1;
       for (std::size_t i = 0; i < part_.inputs.size() && symbol.input >= 0; ++i) {
-        const StageValue* value = part_.inputs[i] < 0 ? nullptr : &stages.values[static_cast<std::size_t>(part_.inputs[i])];
-        if (value == nullptr ? ~part_.inputs[i] == symbol.input : value->source == StageValue::Source::input && value->from == symbol.input) place = static_cast<std::int32_t>(i);
+        const StageValue* value = part_.inputs[i] < 0 ? nullptr : &stages.values[as_index(part_.inputs[i])];
+        if (value == nullptr ? ~part_.inputs[i] == symbol.input
+                             : value->source == StageValue::Source::input && value->from == symbol.input)
+          place = static_cast<std::int32_t>(i);
       }
       symbol.input = place;
       if (place < 0) symbol.axis = -1;
@@ -375,26 +416,27 @@ class StagePartBuilder {
   Value find(Value v, const Stages& stages) {
     if (const auto known = imports_.find(v); known != imports_.end()) return known->second;
     const Node& node = graph_.node(v);
-    if (node.op->name == "input") {   // a negative number: the graph's own, as it is
+    if (node.op->name == "input") {  // a negative number: the graph's own, as it is
       part_.inputs.push_back(~static_cast<std::int32_t>(node.attrs.integer));
       return imports_[v] = builder_.input(node.types[0], node.attrs.text, node.where);
     }
     if (const std::int32_t number = imported_(v); number >= 0) {
       part_.inputs.push_back(number);
-      return imports_[v] = builder_.input(stages.values[static_cast<std::size_t>(number)].type, {}, node.where);
+      return imports_[v] = builder_.input(stages.values[as_index(number)].type, {}, node.where);
     }
-    const Value made = made_[static_cast<std::size_t>(v.node)];
+    const Value made = made_[as_index(v.node)];
     return made ? Value{made.node, made.result + v.result} : Value{};
   }
   /// What stands for an effect of an earlier part: it has happened.
   Value token() {
-    if (!token_) token_ = builder_.add(op_info<ops::Full>, {}, Attrs{.integer = 1, .dtype = DType::bool_, .has_dtype = true});
+    if (!token_)
+      token_ = builder_.add(op_info<ops::Full>, {}, Attrs{.integer = 1, .dtype = DType::bool_, .has_dtype = true});
     return token_;
   }
 
   const Graph& graph_;
   std::function<Value(Value)> resolve_;
-  std::function<std::int32_t(Value)> imported_;   // number of the stage value, or `here`, or `elsewhere`: in no memory
+  std::function<std::int32_t(Value)> imported_;  // number of the stage value, or `here`, or `elsewhere`: in no memory
   StagePart& part_;
   GraphBuilder builder_;
   std::vector<Value> made_;
@@ -413,7 +455,8 @@ SINTER_DECL void StageCutter::build_part(std::int32_t number) {
   StagePartBuilder builder(graph_, [this](Value v) { return resolve(v); }, imported, part);
   for (std::size_t id = 0; id < count_; ++id) {
     const Value v{static_cast<std::int32_t>(id), 0};
-    if (graph_.nodes()[id].op->kind == OpKind::effect && is_computed(v) && part_of(v.node) == number) builder.copy(v, stages_);
+    if (graph_.nodes()[id].op->kind == OpKind::effect && is_computed(v) && part_of(v.node) == number)
+      builder.copy(v, stages_);
   }
   std::vector<Value> outputs;
   for (Value v : exports_[at(number)]) outputs.push_back(builder.copy(v, stages_));
@@ -437,7 +480,8 @@ void for_each_device(const Graph& graph, std::span<const Device> wanted, F&& vis
     if (is_given(node)) visit(node.types[0].device);
     if (node.op->is_transfer) visit(node.attrs.device);
   }
-  for (std::size_t j = 0; j < graph.outputs().size(); ++j) visit(wanted.empty() ? graph.type(graph.outputs()[j]).device : wanted[j]);
+  for (std::size_t j = 0; j < graph.outputs().size(); ++j)
+    visit(wanted.empty() ? graph.type(graph.outputs()[j]).device : wanted[j]);
 }
 }  // namespace runtime_detail
 
@@ -453,7 +497,8 @@ SINTER_DECL bool needs_stages(const Graph& graph, std::span<const Device> wanted
   if (runtime_detail::has_transfers(graph) || runtime_detail::has_transfers_in_calls(graph)) return true;
   const Device first = first_device_of(graph, wanted);
   bool is_several = false;
-  runtime_detail::for_each_device(graph, wanted, [&](Device device) { is_several |= device != Device::cpu() && device != first; });
+  runtime_detail::for_each_device(graph, wanted,
+                                  [&](Device device) { is_several |= device != Device::cpu() && device != first; });
   return is_several;
 }
 

@@ -11,7 +11,6 @@
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
 
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -107,11 +106,12 @@ struct ThreadPool {
   std::array<JobSlot, slot_count> slots;
   alignas(64) std::atomic<std::uint32_t> submissions{0};  // what idle helpers watch
   alignas(64) std::atomic<int> helpers{0};                // enqueued or running
-  std::unique_ptr<tbb::task_arena> arena;   // null in a forked child
-  std::unique_ptr<OwnHelpers> own_helpers;  // only there
+  std::unique_ptr<tbb::task_arena> arena;                 // null in a forked child
+  std::unique_ptr<OwnHelpers> own_helpers;                // only there
 
   ThreadPool() : arena(std::make_unique<tbb::task_arena>(std::max(2, tbb::info::default_concurrency()))) {
-    const auto wanted = static_cast<int>(std::min<std::int64_t>(Context::get().threads, std::numeric_limits<int>::max()));
+    const auto wanted =
+        static_cast<int>(std::min<std::int64_t>(Context::get().threads, std::numeric_limits<int>::max()));
     count = wanted > 0 ? wanted : tbb::info::default_concurrency();
   }
   /// The pool of a forked child.
@@ -119,7 +119,8 @@ struct ThreadPool {
 
   JobSlot* take_slot() {
     for (JobSlot& slot : slots)
-      if (!slot.is_taken.load(std::memory_order_relaxed) && !slot.is_taken.exchange(true, std::memory_order_acquire)) return &slot;
+      if (!slot.is_taken.load(std::memory_order_relaxed) && !slot.is_taken.exchange(true, std::memory_order_acquire))
+        return &slot;
     return nullptr;
   }
 
@@ -145,7 +146,9 @@ struct ThreadPool {
 /// The pool of this process. Never destroyed: helpers may outlive static destruction.
 struct PoolPlace {
   std::atomic<ThreadPool*> pool;
-  PoolPlace() : pool(new ThreadPool) { in_forked_child([] { instance().start_anew(); }); }
+  PoolPlace() : pool(new ThreadPool) {
+    in_forked_child([] { instance().start_anew(); });
+  }
   static PoolPlace& instance() { return process_object<PoolPlace>(); }
   /// A forked child has none of the threads. The parent's pool stays for a job that this thread is in.
   void start_anew() noexcept {
@@ -221,7 +224,8 @@ inline void OwnHelpers::serve(ThreadPool& pool) noexcept {
 /// Chunks long enough that claiming costs nothing, and enough of them that a late helper still finds work.
 inline std::int64_t chunk_size(std::int64_t tasks, double nanoseconds_per_task, int threads) {
   constexpr double chunk_nanoseconds = 8'000;
-  double chunks = std::clamp(static_cast<double>(tasks) * nanoseconds_per_task / chunk_nanoseconds, static_cast<double>(threads), threads * 16.0);
+  double chunks = std::clamp(static_cast<double>(tasks) * nanoseconds_per_task / chunk_nanoseconds,
+                             static_cast<double>(threads), threads * 16.0);
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(tasks) / chunks));
 }
 

@@ -1,5 +1,6 @@
-// CallJournal: what a call that runs uncompiled does to Variables and which values it reads, so that it can fail without a
-// trace and its results can be kept off what it read, as compiled calls do. One chain for each thread. Knows nothing of calls.
+// CallJournal: what a call that runs uncompiled does to Variables and which values it reads, so that it can fail
+// without a trace and its results can be kept off what it read, as compiled calls do. One chain for each thread. Knows
+// nothing of calls.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -16,7 +17,8 @@ SINTER_NAMESPACE_BEGIN
 
 struct VariableSlot;
 
-/// While it lives, old values of Variables that this thread assigns are kept; unless keep() is called, they are put back.
+/// While it lives, old values of Variables that this thread assigns are kept; unless keep() is called, they are put
+/// back.
 class [[nodiscard]] CallJournal {
  public:
   enum class Reads : std::uint8_t { ignored, noted };

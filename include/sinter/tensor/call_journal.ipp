@@ -34,7 +34,7 @@ SINTER_DECL void CallJournal::note_assigned(VariableSlot& slot, const Ref<Tensor
     if (std::any_of(journal->assigned_.begin(), journal->assigned_.end(), is_known)) continue;
     try {
       journal->assigned_.emplace_back(slot.shared_from_this(), old);
-    } catch (...) {   // no memory even for this: the Variable keeps its new value
+    } catch (...) {  // no memory even for this: the Variable keeps its new value
     }
   }
 }

@@ -25,7 +25,7 @@ struct Device {
 Device default_device() noexcept;
 
 namespace tensor_detail {
-void store_default_device(Device device) noexcept;   // unchecked; see set_default_device
+void store_default_device(Device device) noexcept;  // unchecked; see set_default_device
 }
 
 SINTER_NAMESPACE_END

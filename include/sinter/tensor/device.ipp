@@ -21,7 +21,8 @@ SINTER_DECL Device default_device() noexcept {
 
 namespace tensor_detail {
 SINTER_DECL void store_default_device(Device device) noexcept {
-  default_device_word().store(static_cast<std::uint16_t>(static_cast<unsigned>(device.kind) << 8 | device.index), std::memory_order_relaxed);
+  default_device_word().store(static_cast<std::uint16_t>(static_cast<unsigned>(device.kind) << 8 | device.index),
+                              std::memory_order_relaxed);
 }
 }  // namespace tensor_detail
 

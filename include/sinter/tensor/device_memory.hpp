@@ -1,6 +1,6 @@
-// Memory of devices other than the host, as the lower layers see it: allocate, free, copy, synchronise, count. Each kind of
-// device has one implementation, made by its back end and named in the one table of back ends (jit/backends.ipp). Work on a
-// device is asynchronous and ordered by queues; a thread has a current queue per device.
+// Memory of devices other than the host, as the lower layers see it: allocate, free, copy, synchronise, count. Each
+// kind of device has one implementation, made by its back end and named in the one table of back ends
+// (jit/backends.ipp). Work on a device is asynchronous and ordered by queues; a thread has a current queue per device.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -32,8 +32,8 @@ class DeviceMemory {
   /// The memory may be reused by work that is enqueued later on the queue it was allocated for.
   virtual void free(DeviceBlock block, Device device) noexcept = 0;
 
-  /// Copies on the current queue of the device that is not the host (of `to`'s, if neither is). Host memory has been read,
-  /// or written, when it returns; a copy between devices is only enqueued.
+  /// Copies on the current queue of the device that is not the host (of `to`'s, if neither is). Host memory has been
+  /// read, or written, when it returns; a copy between devices is only enqueued.
   virtual void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) = 0;
 
   /// Waits for all work on the current queue. Throws what went wrong in it.

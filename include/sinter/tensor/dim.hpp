@@ -62,7 +62,9 @@ class Dim {
 
   friend Dim operator+(Dim a, Dim b) { return a.is_static() && b.is_static() ? Dim(a.value() + b.value()) : add(a, b); }
   friend Dim operator-(Dim a, Dim b) { return a + b * Dim(-1); }
-  friend Dim operator*(Dim a, Dim b) { return a.is_static() && b.is_static() ? Dim(a.value() * b.value()) : multiply(a, b); }
+  friend Dim operator*(Dim a, Dim b) {
+    return a.is_static() && b.is_static() ? Dim(a.value() * b.value()) : multiply(a, b);
+  }
   /// Floor division and the matching remainder.
   friend Dim operator/(Dim a, Dim b) { return floor_divide(a, b); }
   friend Dim operator%(Dim a, Dim b) { return remainder(a, b); }
@@ -71,12 +73,17 @@ class Dim {
   Dim& operator*=(Dim b) { return *this = *this * b; }
 
   /// Comparisons of symbolic dims are answered for this call and become guards; outside a trace they compare structure.
-  friend bool operator==(Dim a, Dim b) { return a.bits_ == b.bits_ || (!(a.is_static() && b.is_static()) && ask_equal(a, b)); }
+  friend bool operator==(Dim a, Dim b) {
+    return a.bits_ == b.bits_ || (!(a.is_static() && b.is_static()) && ask_equal(a, b));
+  }
   friend std::strong_ordering operator<=>(Dim a, Dim b) {
     return a.is_static() && b.is_static() ? a.value() <=> b.value() : ask_order(a, b);
   }
-  /// Of their own, not through <=>, which asks more: "not less" must not become the guard "equal" where the two are equal now.
-  friend bool operator<(Dim a, Dim b) { return a.is_static() && b.is_static() ? a.value() < b.value() : ask_less(a, b); }
+  /// Of their own, not through <=>, which asks more: "not less" must not become the guard "equal" where the two are
+  /// equal now.
+  friend bool operator<(Dim a, Dim b) {
+    return a.is_static() && b.is_static() ? a.value() < b.value() : ask_less(a, b);
+  }
   friend bool operator>(Dim a, Dim b) { return b < a; }
   friend bool operator<=(Dim a, Dim b) { return !(b < a); }
   friend bool operator>=(Dim a, Dim b) { return !(a < b); }

@@ -44,8 +44,9 @@ struct DimNode {
 /// Order by structure, so that text and hash are the same in every process.
 inline std::strong_ordering compare_atoms(const DimAtom& x, const DimAtom& y);
 
-inline std::strong_ordering compare_factors(const std::vector<const DimAtom*>& x, const std::vector<const DimAtom*>& y) {
-  if (x.size() != y.size()) return y.size() <=> x.size();   // longer products first
+inline std::strong_ordering compare_factors(const std::vector<const DimAtom*>& x,
+                                            const std::vector<const DimAtom*>& y) {
+  if (x.size() != y.size()) return y.size() <=> x.size();  // longer products first
   for (std::size_t i = 0; i < x.size(); ++i)
     if (auto order = compare_atoms(*x[i], *y[i]); order != 0) return order;
   return std::strong_ordering::equal;
@@ -53,7 +54,8 @@ inline std::strong_ordering compare_factors(const std::vector<const DimAtom*>& x
 
 inline std::strong_ordering compare_dims(Dim x, Dim y) {
   if (identical(x, y)) return std::strong_ordering::equal;
-  if (x.is_static() || y.is_static()) return x.is_static() && y.is_static() ? x.value() <=> y.value() : y.is_static() <=> x.is_static();
+  if (x.is_static() || y.is_static())
+    return x.is_static() && y.is_static() ? x.value() <=> y.value() : y.is_static() <=> x.is_static();
   const auto &p = DimNode::of(x).terms, &q = DimNode::of(y).terms;
   for (std::size_t i = 0; i < p.size() && i < q.size(); ++i) {
     if (auto order = compare_factors(p[i].factors, q[i].factors); order != 0) return order;
@@ -63,14 +65,16 @@ inline std::strong_ordering compare_dims(Dim x, Dim y) {
 }
 
 inline std::strong_ordering compare_atoms(const DimAtom& x, const DimAtom& y) {
-  if (&x == &y) return std::strong_ordering::equal;   // interned
+  if (&x == &y) return std::strong_ordering::equal;  // interned
   if (x.kind != y.kind) return x.kind <=> y.kind;
   if (x.kind == AtomKind::symbol) return x.symbol <=> y.symbol;
   auto order = compare_dims(x.a, y.a);
   return order != 0 ? order : compare_dims(x.b, y.b);
 }
 
-inline bool factors_less(const std::vector<const DimAtom*>& a, const std::vector<const DimAtom*>& b) { return compare_factors(a, b) < 0; }
+inline bool factors_less(const std::vector<const DimAtom*>& a, const std::vector<const DimAtom*>& b) {
+  return compare_factors(a, b) < 0;
+}
 
 /// The process-wide intern table. Never destroyed: Dims live in objects of static storage too.
 struct DimTable {
@@ -83,7 +87,8 @@ struct DimTable {
 inline Hash128 atom_hash(const DimAtom& atom) {
   Hasher h;
   h.add(static_cast<std::uint64_t>(atom.kind));
-  return atom.kind == AtomKind::symbol ? h.add(std::uint64_t{atom.symbol}).finish() : h.add(atom.a.hash()).add(atom.b.hash()).finish();
+  return atom.kind == AtomKind::symbol ? h.add(std::uint64_t{atom.symbol}).finish()
+                                       : h.add(atom.a.hash()).add(atom.b.hash()).finish();
 }
 
 inline const DimAtom* intern_atom(AtomKind kind, SymbolId symbol, Dim a, Dim b) {
@@ -93,13 +98,15 @@ inline const DimAtom* intern_atom(AtomKind kind, SymbolId symbol, Dim a, Dim b) 
                  ? std::tuple{0, std::uint64_t{symbol}, std::uint64_t{0}}
                  : std::tuple{static_cast<int>(kind), std::bit_cast<std::uint64_t>(a), std::bit_cast<std::uint64_t>(b)};
   auto& slot = table.atoms[key];
-  if (!slot) slot = std::make_unique<DimAtom>(DimAtom{kind, symbol, a, b, static_cast<std::uint32_t>(table.atoms.size())});
+  if (!slot)
+    slot = std::make_unique<DimAtom>(DimAtom{kind, symbol, a, b, static_cast<std::uint32_t>(table.atoms.size())});
   return slot.get();
 }
 
 /// Sorts, merges equal products and drops zero terms.
 inline void normalise(std::vector<DimTerm>& terms) {
-  std::sort(terms.begin(), terms.end(), [](const DimTerm& a, const DimTerm& b) { return factors_less(a.factors, b.factors); });
+  std::sort(terms.begin(), terms.end(),
+            [](const DimTerm& a, const DimTerm& b) { return factors_less(a.factors, b.factors); });
   std::vector<DimTerm> merged;
   for (DimTerm& term : terms) {
     if (!merged.empty() && merged.back().factors == term.factors) merged.back().coefficient += term.coefficient;
@@ -115,7 +122,10 @@ inline const DimNode* intern_node(std::vector<DimTerm> terms) {
   for (const DimTerm& term : terms) {
     std::vector<std::uint32_t> orders;
     h.add(static_cast<std::uint64_t>(term.coefficient)).add(term.factors.size());
-    for (auto* atom : term.factors) orders.push_back(atom->order), h.add(atom_hash(*atom));
+    for (auto* atom : term.factors) {
+      orders.push_back(atom->order);
+      h.add(atom_hash(*atom));
+    }
     key.emplace_back(term.coefficient, std::move(orders));
   }
   DimTable& table = DimTable::instance();
@@ -132,15 +142,18 @@ inline std::int64_t floor_div(std::int64_t a, std::int64_t b) {
 }
 
 /// Symbols beyond those given have the value `*otherwise`; without one, that is a mistake of the library.
-inline std::int64_t evaluate_atom(const DimAtom& atom, std::span<const std::int64_t> symbols, const std::int64_t* otherwise) {
+inline std::int64_t evaluate_atom(const DimAtom& atom, std::span<const std::int64_t> symbols,
+                                  const std::int64_t* otherwise) {
   if (atom.kind == AtomKind::symbol) {
     if (atom.symbol < symbols.size()) return symbols[atom.symbol];
     ensure(otherwise != nullptr, "a symbol has no value here");
     return *otherwise;
   }
-  const auto value_of = [&](Dim dim) { return otherwise == nullptr ? dim.evaluate(symbols) : dim.estimate(symbols, *otherwise); };
+  const auto value_of = [&](Dim dim) {
+    return otherwise == nullptr ? dim.evaluate(symbols) : dim.estimate(symbols, *otherwise);
+  };
   const std::int64_t a = value_of(atom.a), b = value_of(atom.b);
-  if (otherwise != nullptr && b == 0) return 0;   // an estimate refuses nothing
+  if (otherwise != nullptr && b == 0) return 0;  // an estimate refuses nothing
   const std::int64_t quotient = floor_div(a, b);
   return atom.kind == AtomKind::floor_divide ? quotient : a - quotient * b;
 }
@@ -231,7 +244,8 @@ SINTER_DECL Dim Dim::floor_divide(Dim a, Dim b) {
   if (identical(a, b)) return Dim(1);
   if (b.is_static() && b.value() == 0) throw ShapeError("Dim", "division of " + a.text() + " by zero");
   std::vector<DimTerm> quotient;
-  if (divide_exactly(terms_of(a, a.is_static() ? nullptr : a.node()), terms_of(b, b.is_static() ? nullptr : b.node()), quotient))
+  if (divide_exactly(terms_of(a, a.is_static() ? nullptr : a.node()), terms_of(b, b.is_static() ? nullptr : b.node()),
+                     quotient))
     return from_terms(std::move(quotient), &Dim::from_node);
   return from_node(intern_node({DimTerm{1, {intern_atom(AtomKind::floor_divide, 0, a, b)}}}));
 }
@@ -241,7 +255,8 @@ SINTER_DECL Dim Dim::remainder(Dim a, Dim b) {
   if (a.is_static() && b.is_static()) return Dim(a.value() - floor_div(a.value(), b.value()) * b.value());
   if (identical(a, b)) return Dim(0);
   std::vector<DimTerm> quotient;
-  if (divide_exactly(terms_of(a, a.is_static() ? nullptr : a.node()), terms_of(b, b.is_static() ? nullptr : b.node()), quotient))
+  if (divide_exactly(terms_of(a, a.is_static() ? nullptr : a.node()), terms_of(b, b.is_static() ? nullptr : b.node()),
+                     quotient))
     return Dim(0);
   return from_node(intern_node({DimTerm{1, {intern_atom(AtomKind::remainder, 0, a, b)}}}));
 }
@@ -268,7 +283,8 @@ SINTER_DECL std::strong_ordering Dim::ask_order(Dim a, Dim b) {
   if (identical(a, b)) return std::strong_ordering::equal;
   SymbolScope* scope = SymbolScope::current();
   if (scope == nullptr)
-    throw TraceError("Dim", "the order of " + a.text() + " and " + b.text() + " is unknown outside the trace they belong to");
+    throw TraceError("Dim",
+                     "the order of " + a.text() + " and " + b.text() + " is unknown outside the trace they belong to");
   auto order = tensor_detail::value_in_scope(a, *scope) <=> tensor_detail::value_in_scope(b, *scope);
   if (order == 0) scope->note(DimRelation::equal, a, b, true);
   else scope->note(DimRelation::less, order < 0 ? a : b, order < 0 ? b : a, true);
@@ -279,7 +295,8 @@ SINTER_DECL bool Dim::ask_less(Dim a, Dim b) {
   if (const Dim gap = b - a; gap.is_static()) return gap.value() > 0;
   SymbolScope* scope = SymbolScope::current();
   if (scope == nullptr)
-    throw TraceError("Dim", "the order of " + a.text() + " and " + b.text() + " is unknown outside the trace they belong to");
+    throw TraceError("Dim",
+                     "the order of " + a.text() + " and " + b.text() + " is unknown outside the trace they belong to");
   const bool outcome = tensor_detail::value_in_scope(a, *scope) < tensor_detail::value_in_scope(b, *scope);
   scope->note(DimRelation::less, a, b, outcome);
   return outcome;
@@ -288,13 +305,15 @@ SINTER_DECL bool Dim::ask_less(Dim a, Dim b) {
 SINTER_DECL Dim::operator std::int64_t() const {
   if (is_static()) return value();
   SymbolScope* scope = SymbolScope::current();
-  if (scope == nullptr) throw TraceError("Dim", "the symbolic extent " + text() + " has no value outside the trace it belongs to");
+  if (scope == nullptr)
+    throw TraceError("Dim", "the symbolic extent " + text() + " has no value outside the trace it belongs to");
   std::int64_t number = tensor_detail::value_in_scope(*this, *scope);
   scope->note(DimRelation::value, *this, Dim(number), true);
   return number;
 }
 
-SINTER_DECL std::int64_t Dim::evaluate_symbolic(std::span<const std::int64_t> symbols, const std::int64_t* otherwise) const {
+SINTER_DECL std::int64_t Dim::evaluate_symbolic(std::span<const std::int64_t> symbols,
+                                                const std::int64_t* otherwise) const {
   std::int64_t sum = 0;
   for (const auto& term : node()->terms) {
     std::int64_t product = term.coefficient;
@@ -312,8 +331,12 @@ SINTER_DECL Dim Dim::substitute(std::span<const Dim> replacement) const {
     Dim product = term.coefficient;
     for (auto* atom : term.factors) {
       switch (atom->kind) {
-        case AtomKind::symbol: product *= atom->symbol < replacement.size() ? replacement[atom->symbol] : Dim::symbol(atom->symbol); break;
-        case AtomKind::floor_divide: product *= atom->a.substitute(replacement) / atom->b.substitute(replacement); break;
+        case AtomKind::symbol:
+          product *= atom->symbol < replacement.size() ? replacement[atom->symbol] : Dim::symbol(atom->symbol);
+          break;
+        case AtomKind::floor_divide:
+          product *= atom->a.substitute(replacement) / atom->b.substitute(replacement);
+          break;
         case AtomKind::remainder: product *= atom->a.substitute(replacement) % atom->b.substitute(replacement); break;
       }
     }
@@ -335,7 +358,10 @@ SINTER_DECL void Dim::collect_symbols(std::vector<SymbolId>& out) const {
   for (const auto& term : node()->terms) {
     for (auto* atom : term.factors) {
       if (atom->kind == tensor_detail::AtomKind::symbol) out.push_back(atom->symbol);
-      else atom->a.collect_symbols(out), atom->b.collect_symbols(out);
+      else {
+        atom->a.collect_symbols(out);
+        atom->b.collect_symbols(out);
+      }
     }
   }
 }
@@ -345,7 +371,8 @@ SINTER_DECL void Dim::collect_divisors(std::vector<std::pair<SymbolId, std::int6
   for (const auto& term : node()->terms) {
     for (auto* atom : term.factors) {
       if (atom->kind == tensor_detail::AtomKind::symbol) continue;
-      if (atom->a.as_symbol() >= 0 && atom->b.is_static()) out.emplace_back(static_cast<SymbolId>(atom->a.as_symbol()), atom->b.value());
+      if (atom->a.as_symbol() >= 0 && atom->b.is_static())
+        out.emplace_back(static_cast<SymbolId>(atom->a.as_symbol()), atom->b.value());
       atom->a.collect_divisors(out);
       atom->b.collect_divisors(out);
     }
@@ -361,7 +388,8 @@ SINTER_DECL std::string Dim::text() const {
     else if (c < 0) text += "-";
     c = c < 0 ? -c : c;
     if (c != 1 || term.factors.empty()) text += std::to_string(c) + (term.factors.empty() ? "" : "*");
-    for (std::size_t i = 0; i < term.factors.size(); ++i) text += (i ? "*" : "") + tensor_detail::atom_text(*term.factors[i]);
+    for (std::size_t i = 0; i < term.factors.size(); ++i)
+      text += (i ? "*" : "") + tensor_detail::atom_text(*term.factors[i]);
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 
 #include <array>
 #include <concepts>
@@ -32,7 +33,7 @@ inline constexpr std::array<DTypeRow, dtype_count> dtype_rows{{
     {"f64", 8, DTypeClass::floating},
 }};
 
-constexpr const DTypeRow& row(DType dtype) { return dtype_rows[static_cast<std::size_t>(dtype)]; }
+constexpr const DTypeRow& row(DType dtype) { return dtype_rows[as_index(dtype)]; }
 constexpr std::string_view name(DType dtype) { return row(dtype).name; }
 constexpr std::int64_t size_of(DType dtype) { return row(dtype).size; }
 constexpr bool is_floating(DType dtype) { return row(dtype).kind == DTypeClass::floating; }

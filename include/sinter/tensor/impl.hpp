@@ -16,7 +16,7 @@
 
 SINTER_NAMESPACE_BEGIN
 
-class Record;   // graph/record.hpp
+class Record;  // graph/record.hpp
 void retain_record(const Record* record) noexcept;
 void release_record(const Record* record) noexcept;
 
@@ -33,10 +33,10 @@ struct AxisMarks {
 
 /// What a value is to tape-style differentiation, see autodiff/tape.hpp.
 enum class TapeState : std::uint8_t {
-  none,    // nothing that it was computed from requires a gradient
-  node,    // computed from a leaf: keeps its record after evaluation
-  leaf,    // the value of a Variable that requires a gradient
-  spent,   // was a node until a backward() used it up
+  none,   // nothing that it was computed from requires a gradient
+  node,   // computed from a leaf: keeps its record after evaluation
+  leaf,   // the value of a Variable that requires a gradient
+  spent,  // was a node until a backward() used it up
 };
 struct TapeLeaf;
 void release_tape_leaf(TapeLeaf* leaf) noexcept;
@@ -50,19 +50,19 @@ class TensorImpl : public RefCounted<TensorImpl> {
   /// A C++ number or a Scalar: takes part in dtype promotion by class only.
   bool is_weak = false;
   std::atomic<TapeState> tape{TapeState::none};
-  std::uint16_t result = 0;        // pending: which result of the record
-  std::uint64_t trace = 0;         // id of the trace it belongs to; 0: none (ready, or lazy outside compile)
+  std::uint16_t result = 0;  // pending: which result of the record
+  std::uint64_t trace = 0;   // id of the trace it belongs to; 0: none (ready, or lazy outside compile)
 
   // ready
   Ref<Storage> storage;
-  std::int64_t offset = 0;         // elements from the start of the storage
-  Strides strides{};               // elements
+  std::int64_t offset = 0;  // elements from the start of the storage
+  Strides strides{};        // elements
 
   // pending, or ready on a tape: owned count of the record
   Record* record = nullptr;
-  TapeLeaf* tape_leaf = nullptr;   // owned
+  TapeLeaf* tape_leaf = nullptr;  // owned
 
-  const AxisMarks* marks() const {          // null: none
+  const AxisMarks* marks() const {  // null: none
     const Extras* known = extras_.load(std::memory_order_acquire);
     return known != nullptr ? known->marks : nullptr;
   }
@@ -78,12 +78,13 @@ class TensorImpl : public RefCounted<TensorImpl> {
 
   void* data() const { return static_cast<char*>(storage->data()) + offset * size_of(type.dtype); }
   bool is_ready() const { return state.load(std::memory_order_acquire) == TensorState::ready; }
-  bool is_dense() const;   // ready and row-major without gaps
+  bool is_dense() const;  // ready and row-major without gaps
 
   /// From a thread-local free list.
   static Ref<TensorImpl> make(const Type& type);
   /// A ready value over `storage`, row-major unless strides are given.
-  static Ref<TensorImpl> make_ready(const Type& type, Ref<Storage> storage, std::int64_t offset = 0, const Strides* strides = nullptr);
+  static Ref<TensorImpl> make_ready(const Type& type, Ref<Storage> storage, std::int64_t offset = 0,
+                                    const Strides* strides = nullptr);
   static void destroy(TensorImpl* impl) noexcept;
 
  private:
@@ -91,8 +92,8 @@ class TensorImpl : public RefCounted<TensorImpl> {
   ~TensorImpl() = default;
   /// What few values have. Made once, by whichever thread comes first.
   struct Extras {
-    const AxisMarks* marks = nullptr;          // owned
-    std::atomic<TensorImpl*> dense{nullptr};   // owned
+    const AxisMarks* marks = nullptr;         // owned
+    std::atomic<TensorImpl*> dense{nullptr};  // owned
   };
   Extras& extras() const;
   static void release_extras(Extras* extras) noexcept;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/block_pool.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/tensor/impl.hpp>
 
 #include <memory>
@@ -16,7 +17,8 @@ SINTER_DECL Ref<TensorImpl> TensorImpl::make(const Type& type) {
   return Ref<TensorImpl>::adopt(impl);
 }
 
-SINTER_DECL Ref<TensorImpl> TensorImpl::make_ready(const Type& type, Ref<Storage> storage, std::int64_t offset, const Strides* strides) {
+SINTER_DECL Ref<TensorImpl> TensorImpl::make_ready(const Type& type, Ref<Storage> storage, std::int64_t offset,
+                                                   const Strides* strides) {
   Ref<TensorImpl> impl = make(type);
   impl->storage = std::move(storage);
   impl->offset = offset;
@@ -27,7 +29,7 @@ SINTER_DECL Ref<TensorImpl> TensorImpl::make_ready(const Type& type, Ref<Storage
 SINTER_DECL void TensorImpl::destroy(TensorImpl* impl) noexcept {
   Extras* extras = impl->extras_.load(std::memory_order_relaxed);
   const auto has = [](const void* part) { return reinterpret_cast<std::uintptr_t>(part); };
-  if ((has(impl->record) | has(impl->tape_leaf) | has(extras)) != 0) {   // one branch: a computed value has none of them
+  if ((has(impl->record) | has(impl->tape_leaf) | has(extras)) != 0) {  // one branch: a computed value has none of them
     if (impl->record != nullptr) release_record(impl->record);
     if (impl->tape_leaf != nullptr) release_tape_leaf(impl->tape_leaf);
     if (extras != nullptr) release_extras(extras);
@@ -40,7 +42,8 @@ SINTER_DECL TensorImpl::Extras& TensorImpl::extras() const {
   Extras* known = extras_.load(std::memory_order_acquire);
   if (known != nullptr) return *known;
   auto made = std::make_unique<Extras>();
-  if (extras_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return *made.release();
+  if (extras_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel, std::memory_order_acquire))
+    return *made.release();
   return *known;
 }
 SINTER_DECL void TensorImpl::release_extras(Extras* extras) noexcept {
@@ -48,10 +51,13 @@ SINTER_DECL void TensorImpl::release_extras(Extras* extras) noexcept {
   delete extras->marks;
   delete extras;
 }
-SINTER_DECL void TensorImpl::set_marks(const AxisMarks& marks) { delete std::exchange(extras().marks, new AxisMarks(marks)); }
+SINTER_DECL void TensorImpl::set_marks(const AxisMarks& marks) {
+  delete std::exchange(extras().marks, new AxisMarks(marks));
+}
 SINTER_DECL TensorImpl* TensorImpl::keep_dense_copy(Ref<TensorImpl> copy) const {
   TensorImpl* kept = nullptr;
-  if (extras().dense.compare_exchange_strong(kept, copy.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return copy.detach();
+  if (extras().dense.compare_exchange_strong(kept, copy.get(), std::memory_order_acq_rel, std::memory_order_acquire))
+    return copy.detach();
   return kept;
 }
 
@@ -60,7 +66,7 @@ SINTER_DECL bool TensorImpl::is_dense() const {
   for (int i = type.shape.rank() - 1; i >= 0; --i) {
     std::int64_t extent = type.shape[i].value();
     if (extent == 0) return true;
-    if (extent != 1 && strides[static_cast<std::size_t>(i)] != step) return false;
+    if (extent != 1 && strides[as_index(i)] != step) return false;
     step *= extent;
   }
   return true;

@@ -16,11 +16,11 @@ SINTER_NAMESPACE_BEGIN
 
 /// An operand of a record: a value, or a C++ number.
 struct Leaf {
-  Ref<TensorImpl> value;            // null: a number
+  Ref<TensorImpl> value;  // null: a number
   DTypeClass kind = DTypeClass::floating;
   union {
-    double number;                  // kind floating
-    std::int64_t integer;           // kind integer, boolean
+    double number;         // kind floating
+    std::int64_t integer;  // kind integer, boolean
   };
   Leaf() : number(0) {}
   Leaf(Ref<TensorImpl> v) : value(std::move(v)), number(0) {}
@@ -31,7 +31,9 @@ struct Leaf {
     if constexpr (std::is_unsigned_v<T> && sizeof(T) == sizeof(std::int64_t))
       if (SINTER_UNLIKELY(static_cast<std::uint64_t>(x) >> 63 != 0)) refuse(static_cast<std::uint64_t>(x), where);
     if constexpr (std::is_floating_point_v<T>) return of(static_cast<double>(x));
-    else return of_integer(static_cast<std::int64_t>(x), std::is_same_v<T, bool> ? DTypeClass::boolean : DTypeClass::integer);
+    else
+      return of_integer(static_cast<std::int64_t>(x),
+                        std::is_same_v<T, bool> ? DTypeClass::boolean : DTypeClass::integer);
   }
   static Leaf of(double x) {
     Leaf leaf;
@@ -47,7 +49,8 @@ struct Leaf {
 
  private:
   [[noreturn]] static SINTER_NOINLINE void refuse(std::uint64_t x, Location where) {
-    throw UserError("Scalar", std::to_string(x) + " does not fit i64, in which whole numbers are held", where, "write it as a floating number");
+    throw UserError("Scalar", std::to_string(x) + " does not fit i64, in which whole numbers are held", where,
+                    "write it as a floating number");
   }
 };
 

@@ -1,6 +1,6 @@
-// MemoryMap: which large blocks of memory there are and what they were made for, so that OutOfMemory can name those that hold
-// most. A block is listed while it exists, in use or cached; who makes values in it writes a number into it. Knows nothing of
-// the allocator.
+// MemoryMap: which large blocks of memory there are and what they were made for, so that OutOfMemory can name those
+// that hold most. A block is listed while it exists, in use or cached; who makes values in it writes a number into it.
+// Knows nothing of the allocator.
 #pragma once
 
 #include <sinter/base/config.hpp>

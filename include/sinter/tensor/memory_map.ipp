@@ -4,6 +4,7 @@
 #include <sinter/tensor/memory_map.hpp>
 
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/tensor/storage.hpp>
 
 #include <algorithm>
@@ -40,7 +41,7 @@ SINTER_DECL Maker maker_of(std::string_view op, Location where) {
 SINTER_DECL std::string text_of(Maker maker) {
   auto& makers = process_object<Makers>();
   std::scoped_lock lock(makers.mutex);
-  return makers.texts[static_cast<std::size_t>(maker)];
+  return makers.texts[as_index(maker)];
 }
 
 SINTER_DECL void list_block(Storage& block) {
@@ -64,15 +65,18 @@ SINTER_DECL std::string largest_blocks(Device device) {
   {
     auto& map = process_object<MemoryMap>();
     std::scoped_lock lock(map.mutex);
-    for (const Storage* block : map.blocks)   // a cached block has no handle
-      if (block->device() == device && block->use_count() > 0) used.emplace_back(block->listed_bytes_, block->maker_.load(std::memory_order_relaxed));
+    for (const Storage* block : map.blocks)  // a cached block has no handle
+      if (block->device() == device && block->use_count() > 0)
+        used.emplace_back(block->listed_bytes_, block->maker_.load(std::memory_order_relaxed));
   }
   const std::size_t shown = std::min(most, used.size());
-  std::partial_sort(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(shown), used.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::partial_sort(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(shown), used.end(),
+                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
     const std::string maker = text_of(used[i].second);
-    text += (i == 0 ? "the largest buffers: " : "; ") + std::to_string(used[i].first) + " bytes of " + (maker.empty() ? "unknown origin" : maker);
+    text += (i == 0 ? "the largest buffers: " : "; ") + std::to_string(used[i].first) + " bytes of " +
+            (maker.empty() ? "unknown origin" : maker);
   }
   return text;
 }

@@ -35,22 +35,24 @@ template <class T>
 concept Arithmetic = std::is_arithmetic_v<std::remove_cvref_t<T>>;
 /// What may stand beside a tensor: a C++ number, a Scalar, or a Dim.
 template <class T>
-concept ScalarLike = Arithmetic<T> || std::same_as<std::remove_cvref_t<T>, Scalar> || std::same_as<std::remove_cvref_t<T>, Dim>;
+concept ScalarLike =
+    Arithmetic<T> || std::same_as<std::remove_cvref_t<T>, Scalar> || std::same_as<std::remove_cvref_t<T>, Dim>;
 template <class T>
 concept TensorOperand = TensorLike<T> || ScalarLike<T>;
 
 namespace tensor_detail {
 /// How an operand is held: a temporary Expr by its type, everything else as a Leaf (a named Expr is recorded once).
 template <class T>
-using held_t = std::conditional_t<is_expr<std::remove_cvref_t<T>> && !std::is_lvalue_reference_v<T>, std::remove_cvref_t<T>, Leaf>;
+using held_t =
+    std::conditional_t<is_expr<std::remove_cvref_t<T>> && !std::is_lvalue_reference_v<T>, std::remove_cvref_t<T>, Leaf>;
 
 // Makes the held form; defined for each kind of operand by the expr layer.
 template <class T>
 held_t<T> hold(T&& operand, Location where);
 }  // namespace tensor_detail
 
-/// The tensor-side operand of an operator, with the place it was written. Lvalues and temporaries are told apart so that
-/// a named expression becomes a leaf and a temporary is moved.
+/// The tensor-side operand of an operator, with the place it was written. Lvalues and temporaries are told apart so
+/// that a named expression becomes a leaf and a temporary is moved.
 template <class Self>
 struct LocatedLvalue {
   const Self& object;
@@ -92,65 +94,69 @@ template <class Op, class... T>
 auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
 }  // namespace tensor_detail
 
-#define SINTER_BINARY_OPERATOR(symbol, Op)                                                                            \
-  template <TensorOperand Other>                                                                                            \
-  friend auto operator symbol(LocatedLvalue<Self> self, Other&& other) -> Expr<Op, tensor_detail::held_t<const Self&>, tensor_detail::held_t<Other>> { \
-    return tensor_detail::make_expr<Op>(self.where, self.object, std::forward<Other>(other));                         \
-  }                                                                                                                   \
-  template <TensorOperand Other>                                                                                            \
-  friend auto operator symbol(LocatedRvalue<Self> self, Other&& other) -> Expr<Op, tensor_detail::held_t<Self>, tensor_detail::held_t<Other>> { \
-    return tensor_detail::make_expr<Op>(self.where, std::move(self.object), std::forward<Other>(other));              \
-  }                                                                                                                   \
-  template <ScalarLike Other>                                                                                         \
-  friend auto operator symbol(const Other& other, LocatedLvalue<Self> self) -> Expr<Op, tensor_detail::held_t<const Other&>, tensor_detail::held_t<const Self&>> { \
-    return tensor_detail::make_expr<Op>(self.where, other, self.object);                                              \
-  }                                                                                                                   \
-  template <ScalarLike Other>                                                                                         \
-  friend auto operator symbol(const Other& other, LocatedRvalue<Self> self) -> Expr<Op, tensor_detail::held_t<const Other&>, tensor_detail::held_t<Self>> { \
-    return tensor_detail::make_expr<Op>(self.where, other, std::move(self.object));                                   \
+#define SINTER_BINARY_OPERATOR(symbol, Op)                                                               \
+  template <TensorOperand Other>                                                                         \
+  friend auto operator symbol(LocatedLvalue<Self> self, Other&& other)                                   \
+      ->Expr<Op, tensor_detail::held_t<const Self&>, tensor_detail::held_t<Other>> {                     \
+    return tensor_detail::make_expr<Op>(self.where, self.object, std::forward<Other>(other));            \
+  }                                                                                                      \
+  template <TensorOperand Other>                                                                         \
+  friend auto operator symbol(LocatedRvalue<Self> self, Other&& other)                                   \
+      ->Expr<Op, tensor_detail::held_t<Self>, tensor_detail::held_t<Other>> {                            \
+    return tensor_detail::make_expr<Op>(self.where, std::move(self.object), std::forward<Other>(other)); \
+  }                                                                                                      \
+  template <ScalarLike Other>                                                                            \
+  friend auto operator symbol(const Other& other, LocatedLvalue<Self> self)                              \
+      ->Expr<Op, tensor_detail::held_t<const Other&>, tensor_detail::held_t<const Self&>> {              \
+    return tensor_detail::make_expr<Op>(self.where, other, self.object);                                 \
+  }                                                                                                      \
+  template <ScalarLike Other>                                                                            \
+  friend auto operator symbol(const Other& other, LocatedRvalue<Self> self)                              \
+      ->Expr<Op, tensor_detail::held_t<const Other&>, tensor_detail::held_t<Self>> {                     \
+    return tensor_detail::make_expr<Op>(self.where, other, std::move(self.object));                      \
   }
-#define SINTER_UNARY_OPERATOR(symbol, Op)                                                                             \
-  template <class Tag = Op> /* a template, so that Expr may still be incomplete */                                    \
-  friend auto operator symbol(LocatedLvalue<Self> self) -> Expr<Tag, tensor_detail::held_t<const Self&>> {            \
-    return tensor_detail::make_expr<Tag>(self.where, self.object);                                                    \
-  }                                                                                                                   \
-  template <class Tag = Op>                                                                                           \
-  friend auto operator symbol(LocatedRvalue<Self> self) -> Expr<Tag, tensor_detail::held_t<Self>> {                   \
-    return tensor_detail::make_expr<Tag>(self.where, std::move(self.object));                                         \
+#define SINTER_UNARY_OPERATOR(symbol, Op)                                                                \
+  template <class Tag = Op> /* a template, so that Expr may still be incomplete */                       \
+  friend auto operator symbol(LocatedLvalue<Self> self)->Expr<Tag, tensor_detail::held_t<const Self&>> { \
+    return tensor_detail::make_expr<Tag>(self.where, self.object);                                       \
+  }                                                                                                      \
+  template <class Tag = Op>                                                                              \
+  friend auto operator symbol(LocatedRvalue<Self> self)->Expr<Tag, tensor_detail::held_t<Self>> {        \
+    return tensor_detail::make_expr<Tag>(self.where, std::move(self.object));                            \
   }
 /// Comparisons of run-time numbers, inside class Scalar.
-#define SINTER_SCALAR_COMPARISON(symbol, comparison)                                                                  \
-  template <ScalarLike Other>                                                                                         \
-  friend Predicate operator symbol(LocatedLvalue<Self> self, const Other& other) {                                    \
-    return tensor_detail::compare(tensor_detail::Comparison::comparison, self.object, other, self.where);             \
-  }                                                                                                                   \
-  template <ScalarLike Other>                                                                                         \
-  friend Predicate operator symbol(LocatedRvalue<Self> self, const Other& other) {                                    \
-    return tensor_detail::compare(tensor_detail::Comparison::comparison, self.object, other, self.where);             \
-  }                                                                                                                   \
-  template <Arithmetic Other>                                                                                         \
-  friend Predicate operator symbol(const Other& other, LocatedLvalue<Self> self) {                                    \
-    return tensor_detail::compare(tensor_detail::Comparison::comparison, other, self.object, self.where);             \
-  }                                                                                                                   \
-  template <Arithmetic Other>                                                                                         \
-  friend Predicate operator symbol(const Other& other, LocatedRvalue<Self> self) {                                    \
-    return tensor_detail::compare(tensor_detail::Comparison::comparison, other, self.object, self.where);             \
+#define SINTER_SCALAR_COMPARISON(symbol, comparison)                                                      \
+  template <ScalarLike Other>                                                                             \
+  friend Predicate operator symbol(LocatedLvalue<Self> self, const Other& other) {                        \
+    return tensor_detail::compare(tensor_detail::Comparison::comparison, self.object, other, self.where); \
+  }                                                                                                       \
+  template <ScalarLike Other>                                                                             \
+  friend Predicate operator symbol(LocatedRvalue<Self> self, const Other& other) {                        \
+    return tensor_detail::compare(tensor_detail::Comparison::comparison, self.object, other, self.where); \
+  }                                                                                                       \
+  template <Arithmetic Other>                                                                             \
+  friend Predicate operator symbol(const Other& other, LocatedLvalue<Self> self) {                        \
+    return tensor_detail::compare(tensor_detail::Comparison::comparison, other, self.object, self.where); \
+  }                                                                                                       \
+  template <Arithmetic Other>                                                                             \
+  friend Predicate operator symbol(const Other& other, LocatedRvalue<Self> self) {                        \
+    return tensor_detail::compare(tensor_detail::Comparison::comparison, other, self.object, self.where); \
   }
 // && and || cannot short-circuit on tensors; a class that uses this macro has no conversion to bool either.
-#define SINTER_TENSOR_OPERATORS            \
-  SINTER_BINARY_OPERATOR(+, ops::Add)      \
-  SINTER_BINARY_OPERATOR(-, ops::Sub)      \
-  SINTER_BINARY_OPERATOR(*, ops::Mul)      \
-  SINTER_BINARY_OPERATOR(/, ops::Div)      \
-  SINTER_BINARY_OPERATOR(%, ops::Rem)      \
-  SINTER_BINARY_OPERATOR(<, ops::Lt)       \
-  SINTER_BINARY_OPERATOR(>, ops::Gt)       \
-  SINTER_BINARY_OPERATOR(<=, ops::Le)      \
-  SINTER_BINARY_OPERATOR(>=, ops::Ge)      \
-  SINTER_BINARY_OPERATOR(&, ops::And)      \
-  SINTER_BINARY_OPERATOR(|, ops::Or)       \
-  SINTER_BINARY_OPERATOR(^, ops::Xor)      \
-  SINTER_UNARY_OPERATOR(-, ops::Neg)       \
+#define SINTER_TENSOR_OPERATORS       \
+  SINTER_BINARY_OPERATOR(+, ops::Add) \
+  SINTER_BINARY_OPERATOR(-, ops::Sub) \
+  SINTER_BINARY_OPERATOR(*, ops::Mul) \
+  SINTER_BINARY_OPERATOR(/, ops::Div) \
+  SINTER_BINARY_OPERATOR(%, ops::Rem) \
+  SINTER_BINARY_OPERATOR(<, ops::Lt)  \
+  SINTER_BINARY_OPERATOR(>, ops::Gt)  \
+  SINTER_BINARY_OPERATOR(<=, ops::Le) \
+  SINTER_BINARY_OPERATOR(>=, ops::Ge) \
+  SINTER_BINARY_OPERATOR(&, ops::And) \
+  SINTER_BINARY_OPERATOR(|, ops::Or)  \
+  SINTER_BINARY_OPERATOR(^, ops::Xor) \
+  SINTER_UNARY_OPERATOR(-, ops::Neg)  \
   SINTER_UNARY_OPERATOR(!, ops::Not)
 
 /// Not available on tensors, for they cannot short-circuit: use & and |.

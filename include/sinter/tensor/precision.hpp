@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 
 #include <array>
 #include <atomic>
@@ -22,11 +23,13 @@ SINTER_NAMESPACE_BEGIN
 enum class MatmulPrecision : std::uint8_t { f32, tf32x3, tf32 };
 
 constexpr std::string_view name(MatmulPrecision precision) {
-  return std::array<std::string_view, 3>{"f32", "tf32x3", "tf32"}[static_cast<std::size_t>(precision)];
+  return std::array<std::string_view, 3>{"f32", "tf32x3", "tf32"}[as_index(precision)];
 }
 
 /// Sets of precisions, as bits.
-constexpr std::uint8_t precision_bit(MatmulPrecision precision) { return static_cast<std::uint8_t>(1u << static_cast<unsigned>(precision)); }
+constexpr std::uint8_t precision_bit(MatmulPrecision precision) {
+  return static_cast<std::uint8_t>(1u << static_cast<unsigned>(precision));
+}
 inline constexpr std::uint8_t all_precisions = 0b111;
 
 namespace tensor_detail {
@@ -38,10 +41,11 @@ void check_precision(MatmulPrecision precision, std::string_view op, Location wh
 
 /// What compiled functions without Options::matmul_precision and lazy evaluation may do. At first f32: full precision.
 inline MatmulPrecision matmul_precision() noexcept {
-  return static_cast<MatmulPrecision>(std::countr_zero(tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed)));
+  return static_cast<MatmulPrecision>(
+      std::countr_zero(tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed)));
 }
-/// Sets it, for all threads. A compiled function that depends on it compiles once more at its next call; lazy values take the
-/// precision that is in force when they are computed. Throws UserError for a value that is no enumerator.
+/// Sets it, for all threads. A compiled function that depends on it compiles once more at its next call; lazy values
+/// take the precision that is in force when they are computed. Throws UserError for a value that is no enumerator.
 void set_matmul_precision(MatmulPrecision precision, Location where = std::source_location::current());
 
 SINTER_NAMESPACE_END

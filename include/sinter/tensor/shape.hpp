@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/base/small_vector.hpp>
 #include <sinter/tensor/device.hpp>
 #include <sinter/tensor/dim.hpp>
@@ -51,13 +52,13 @@ class Shape {
   Dim operator[](int axis) const {
     if (SINTER_UNLIKELY(axis < 0)) axis += rank_;
     if (SINTER_UNLIKELY(axis < 0 || axis >= rank_)) throw_axis(axis);
-    return dims_[static_cast<std::size_t>(axis)];
+    return dims_[as_index(axis)];
   }
   const Dim* begin() const { return dims_.data(); }
   const Dim* end() const { return dims_.data() + rank_; }
-  std::span<const Dim> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
+  std::span<const Dim> dims() const { return {dims_.data(), as_index(rank_)}; }
   void push_back(Dim dim, Location where = {});
-  void set(int axis, Dim dim) { dims_[static_cast<std::size_t>(axis)] = dim; }
+  void set(int axis, Dim dim) { dims_[as_index(axis)] = dim; }
   void insert(int axis, Dim dim);
   void erase(int axis);
 
@@ -84,7 +85,7 @@ class Shape {
 
  private:
   [[noreturn]] void throw_axis(int axis) const;
-  Dim checked_numel(Location where) const;   // of shapes with symbols or zeros, or too large
+  Dim checked_numel(Location where) const;  // of shapes with symbols or zeros, or too large
   std::array<Dim, max_rank> dims_{};
   std::uint8_t rank_ = 0;
 };
@@ -103,8 +104,12 @@ struct Type {
   Shape shape;
   /// "f32[32, s0]".
   std::string text() const;
-  friend bool same_but_device(const Type& a, const Type& b) { return a.dtype == b.dtype && identical(a.shape, b.shape); }
-  friend bool identical(const Type& a, const Type& b) { return a.dtype == b.dtype && a.device == b.device && identical(a.shape, b.shape); }
+  friend bool same_but_device(const Type& a, const Type& b) {
+    return a.dtype == b.dtype && identical(a.shape, b.shape);
+  }
+  friend bool identical(const Type& a, const Type& b) {
+    return a.dtype == b.dtype && a.device == b.device && identical(a.shape, b.shape);
+  }
 };
 
 using Strides = std::array<std::int64_t, max_rank>;

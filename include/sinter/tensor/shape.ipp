@@ -3,13 +3,16 @@
 
 #include <sinter/tensor/shape.hpp>
 
+#include <sinter/base/index.hpp>
+
 #include <ostream>
 
 SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL Shape::Shape(std::span<const Dim> dims, Location where) {
   if (dims.size() > max_rank)
-    throw ShapeError("Shape", "rank " + std::to_string(dims.size()) + " is above the limit of " + std::to_string(max_rank), where);
+    throw ShapeError(
+        "Shape", "rank " + std::to_string(dims.size()) + " is above the limit of " + std::to_string(max_rank), where);
   for (Dim dim : dims) dims_[rank_++] = dim;
 }
 SINTER_DECL Shape::Shape(const std::vector<std::int64_t>& dims) : Shape(std::span<const std::int64_t>(dims)) {}
@@ -24,11 +27,11 @@ SINTER_DECL void Shape::push_back(Dim dim, Location where) {
 
 SINTER_DECL void Shape::insert(int axis, Dim dim) {
   push_back(dim);
-  for (int i = rank_ - 1; i > axis; --i) std::swap(dims_[static_cast<std::size_t>(i)], dims_[static_cast<std::size_t>(i - 1)]);
+  for (int i = rank_ - 1; i > axis; --i) std::swap(dims_[as_index(i)], dims_[as_index(i - 1)]);
 }
 
 SINTER_DECL void Shape::erase(int axis) {
-  for (int i = axis; i + 1 < rank_; ++i) dims_[static_cast<std::size_t>(i)] = dims_[static_cast<std::size_t>(i + 1)];
+  for (int i = axis; i + 1 < rank_; ++i) dims_[as_index(i)] = dims_[as_index(i + 1)];
   dims_[--rank_] = Dim{};
 }
 
@@ -42,7 +45,8 @@ SINTER_DECL Dim Shape::numel(Location where) const {
   std::int64_t product = 1;
   bool is_plain = true;
   for (Dim dim : dims())
-    is_plain = is_plain && dim.is_static() && dim.value() > 0 && !__builtin_mul_overflow(product, dim.value(), &product) && product <= (std::int64_t{1} << 60);
+    is_plain = is_plain && dim.is_static() && dim.value() > 0 &&
+               !__builtin_mul_overflow(product, dim.value(), &product) && product <= (std::int64_t{1} << 60);
   return SINTER_LIKELY(is_plain) ? Dim(product) : checked_numel(where);
 }
 
@@ -92,10 +96,12 @@ SINTER_DECL Shape broadcast(const Shape& a, const Shape& b, std::string_view op,
     Dim da = ia < 0 ? Dim(1) : a[ia], db = ib < 0 ? Dim(1) : b[ib];
     bool a_is_one = da.is_static() && da.value() == 1, b_is_one = db.is_static() && db.value() == 1;
     if (a_is_one) out.push_back(db);
-    else if (b_is_one || identical(da, db) || da == db) out.push_back(da.is_static() ? da : db.is_static() && !b_is_one ? db : da);
+    else if (b_is_one || identical(da, db) || da == db)
+      out.push_back(da.is_static() ? da : db.is_static() && !b_is_one ? db : da);
     else
-      throw ShapeError(op, "shapes " + a.text() + " and " + b.text() + " do not broadcast", where,
-                       "axis " + std::to_string(i) + ": " + da.text() + " must equal " + db.text() + ", or one of them must be 1");
+      throw ShapeError(
+          op, "shapes " + a.text() + " and " + b.text() + " do not broadcast", where,
+          "axis " + std::to_string(i) + ": " + da.text() + " must equal " + db.text() + ", or one of them must be 1");
   }
   return out;
 }
@@ -103,7 +109,8 @@ SINTER_DECL Shape broadcast(const Shape& a, const Shape& b, std::string_view op,
 SINTER_DECL int normalise_axis(int axis, int rank, std::string_view op, Location where) {
   if (axis < -rank || axis >= rank)
     throw IndexError(op, "axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank), where,
-                     rank == 0 ? "a tensor of rank 0 has no axes" : "valid axes: " + std::to_string(-rank) + " to " + std::to_string(rank - 1));
+                     rank == 0 ? "a tensor of rank 0 has no axes"
+                               : "valid axes: " + std::to_string(-rank) + " to " + std::to_string(rank - 1));
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -119,7 +126,7 @@ SINTER_DECL Strides dense_strides(const Shape& shape) {
   Strides strides{};
   std::int64_t step = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
-    strides[static_cast<std::size_t>(i)] = step;
+    strides[as_index(i)] = step;
     step *= shape[i].is_static() ? std::max<std::int64_t>(shape[i].value(), 1) : 1;
   }
   return strides;

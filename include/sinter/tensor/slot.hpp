@@ -47,7 +47,8 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
   /// A Variable of which each thread has one of its own: the state of its default generator.
   enum class PerThreadRole : std::uint8_t { none, random_key, random_counter };
 
-  VariableSlot(Ref<TensorImpl> value, std::string its_name) : name(std::move(its_name)), word_(reinterpret_cast<std::uintptr_t>(value.detach())) {}
+  VariableSlot(Ref<TensorImpl> value, std::string its_name)
+      : name(std::move(its_name)), word_(reinterpret_cast<std::uintptr_t>(value.detach())) {}
   VariableSlot(const VariableSlot&) = delete;
   VariableSlot& operator=(const VariableSlot&) = delete;
   ~VariableSlot() { reinterpret_cast<TensorImpl*>(word_.load(std::memory_order_acquire))->release(); }
@@ -62,7 +63,9 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
   void set(Ref<TensorImpl> next);
 
   /// The slot of the gradient in tape style, or null: none is required (autodiff/tape.hpp).
-  const std::shared_ptr<VariableSlot>* gradient() const { return has_gradient_.load(std::memory_order_acquire) ? &gradient_ : nullptr; }
+  const std::shared_ptr<VariableSlot>* gradient() const {
+    return has_gradient_.load(std::memory_order_acquire) ? &gradient_ : nullptr;
+  }
   /// Gives it one, unless it has one. Calls of one slot must not overlap.
   void set_gradient(std::shared_ptr<VariableSlot> slot) {
     if (gradient() != nullptr) return;
@@ -70,12 +73,15 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
     has_gradient_.store(true, std::memory_order_release);
   }
 
-  /// What code that met this Variable in one thread uses in the calling thread: itself, or the caller's of the same role.
+  /// What code that met this Variable in one thread uses in the calling thread: itself, or the caller's of the same
+  /// role.
   VariableSlot* here() { return SINTER_LIKELY(role == PerThreadRole::none) ? this : &of_this_thread(role); }
-  friend bool is_same_role(const VariableSlot& a, const VariableSlot& b) { return &a == &b || (a.role != PerThreadRole::none && a.role == b.role); }
+  friend bool is_same_role(const VariableSlot& a, const VariableSlot& b) {
+    return &a == &b || (a.role != PerThreadRole::none && a.role == b.role);
+  }
 
   const std::string name;
-  PerThreadRole role = PerThreadRole::none;   // written before anybody else sees the slot
+  PerThreadRole role = PerThreadRole::none;  // written before anybody else sees the slot
 
  private:
   friend class SlotClaims;
@@ -92,9 +98,9 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
   std::uintptr_t wait() const;
   TensorImpl* exchange(TensorImpl* next) noexcept;
 
-  mutable std::atomic<std::uintptr_t> word_;   // the value, owned; lowest bit: claimed
+  mutable std::atomic<std::uintptr_t> word_;  // the value, owned; lowest bit: claimed
   std::atomic<bool> has_gradient_{false};
-  std::shared_ptr<VariableSlot> gradient_;     // written once, before the flag
+  std::shared_ptr<VariableSlot> gradient_;  // written once, before the flag
 };
 
 /// Gives each slot its value, whose count it takes over.
@@ -117,7 +123,9 @@ class SlotClaims {
   bool holds(std::size_t i) const { return slots_[i] != nullptr; }
   std::size_t size() const { return slots_.size(); }
   /// The value of a slot that is held.
-  TensorImpl* value(std::size_t i) const { return reinterpret_cast<TensorImpl*>(slots_[i]->word_.load() & ~VariableSlot::claimed); }
+  TensorImpl* value(std::size_t i) const {
+    return reinterpret_cast<TensorImpl*>(slots_[i]->word_.load() & ~VariableSlot::claimed);
+  }
   /// Gives it back with a new value.
   void publish(std::size_t i, Ref<TensorImpl> value) noexcept;
   /// Gives all back, as they are.
@@ -126,9 +134,9 @@ class SlotClaims {
  private:
   bool announce();
   static void give_back(VariableSlot& slot) noexcept { slot.word_.fetch_and(~VariableSlot::claimed); }
-  std::vector<VariableSlot*> slots_;   // null: not claimed any more
-  tensor_detail::Reader* reader_ = nullptr;   // of the one thread that uses this
-  bool is_announced_ = false;                 // there: a forked child must not find slots that nobody gives back
+  std::vector<VariableSlot*> slots_;         // null: not claimed any more
+  tensor_detail::Reader* reader_ = nullptr;  // of the one thread that uses this
+  bool is_announced_ = false;                // there: a forked child must not find slots that nobody gives back
 };
 
 namespace tensor_detail {

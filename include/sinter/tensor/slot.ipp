@@ -1,6 +1,6 @@
-// Epochs. A thread that reads writes the epoch into a place of its own and then reads the slot; a thread that replaces a
-// value exchanges it in the slot and then reads those places. All four are sequentially consistent, so that either the
-// reader gets the new value or the writer sees the reader.
+// Epochs. A thread that reads writes the epoch into a place of its own and then reads the slot; a thread that replaces
+// a value exchanges it in the slot and then reads those places. All four are sequentially consistent, so that either
+// the reader gets the new value or the writer sees the reader.
 #pragma once
 
 #include <sinter/tensor/slot.hpp>
@@ -20,9 +20,9 @@ SINTER_NAMESPACE_BEGIN
 namespace tensor_detail {
 
 struct alignas(64) Reader {
-  std::atomic<std::uint64_t> entered{0};   // epoch of the outermost open section; 0: none
+  std::atomic<std::uint64_t> entered{0};  // epoch of the outermost open section; 0: none
   int depth = 0;
-  std::atomic<int> claims{0};              // SlotClaims that may hold slots; only this thread changes it
+  std::atomic<int> claims{0};  // SlotClaims that may hold slots; only this thread changes it
 };
 /// A replaced value that may still be read by sections entered before epoch `since`.
 struct RetiredValue {
@@ -33,7 +33,7 @@ struct RetiredValue {
 struct Readers {
   PerThread<Reader> threads;
   std::atomic<std::uint64_t> epoch{1};
-  std::atomic<int> unnumbered{0};               // open sections of threads without a number
+  std::atomic<int> unnumbered{0};  // open sections of threads without a number
   std::atomic<RetiredValue*> retired{nullptr};
   bool does_another_thread_claim() const noexcept {
     const Reader* own = thread_slot() >= 0 ? threads.at(thread_slot()) : nullptr;
@@ -45,7 +45,11 @@ struct Readers {
   void forget_other_threads() noexcept {
     const Reader* own = thread_slot() >= 0 ? threads.at(thread_slot()) : nullptr;
     threads.for_each([&](Reader& reader) {
-      if (&reader != own) reader.entered = 0, reader.depth = 0, reader.claims = 0;
+      if (&reader != own) {
+        reader.entered = 0;
+        reader.depth = 0;
+        reader.claims = 0;
+      }
     });
     if (own != nullptr) unnumbered = 0;
   }
@@ -75,8 +79,8 @@ inline std::uint64_t oldest_reader(Readers& readers, const Reader* ignored = nul
 
 inline void push_retired(Readers& readers, RetiredValue* node) noexcept {
   node->next = readers.retired.load(std::memory_order_relaxed);
-  while (!readers.retired.compare_exchange_weak(node->next, node, std::memory_order_release, std::memory_order_relaxed)) {
-  }
+  while (
+      !readers.retired.compare_exchange_weak(node->next, node, std::memory_order_release, std::memory_order_relaxed)) {}
 }
 
 SINTER_DECL void release_retired() noexcept {
@@ -106,7 +110,7 @@ inline void retire(std::span<TensorImpl* const> values) noexcept {
     for (TensorImpl* value : values) {
       try {
         push_retired(readers, new (BlockPool<sizeof(RetiredValue)>::allocate()) RetiredValue{value, since, nullptr});
-      } catch (...) {   // no memory even for this: the value stays, which is safe
+      } catch (...) {  // no memory even for this: the value stays, which is safe
       }
     }
   }
@@ -198,12 +202,15 @@ SINTER_DECL void SlotClaims::confirm() {
   const tensor_detail::Reader* own = thread_slot() >= 0 ? readers.threads.at(thread_slot()) : nullptr;
   // One section of this thread is the call's own; a second one belongs to a call around it, which still reads.
   // A journal may have to put the old values back.
-  const bool is_alone = own != nullptr && own->depth <= 1 && CallJournal::current() == nullptr && tensor_detail::oldest_reader(readers, own) == tensor_detail::no_reader;
+  const bool is_alone = own != nullptr && own->depth <= 1 && CallJournal::current() == nullptr &&
+                        tensor_detail::oldest_reader(readers, own) == tensor_detail::no_reader;
   for (VariableSlot*& slot : slots_) {
     if (slot == nullptr) continue;
     const auto* value = reinterpret_cast<const TensorImpl*>(slot->word_.load() & ~VariableSlot::claimed);
     // After the look at the readers: those who have left have counted what they keep.
-    if (is_alone && value->is_ready() && value->use_count() == 1 && value->storage->use_count() == 1 && value->storage->is_ours() && value->is_dense()) continue;
+    if (is_alone && value->is_ready() && value->use_count() == 1 && value->storage->use_count() == 1 &&
+        value->storage->is_ours() && value->is_dense())
+      continue;
     give_back(*slot);
     slot = nullptr;
   }
@@ -212,14 +219,15 @@ SINTER_DECL void SlotClaims::confirm() {
 SINTER_DECL void SlotClaims::publish(std::size_t i, Ref<TensorImpl> value) noexcept {
   std::uintptr_t word = slots_[i]->word_.exchange(reinterpret_cast<std::uintptr_t>(value.detach()));
   slots_[i] = nullptr;
-  reinterpret_cast<TensorImpl*>(word & ~VariableSlot::claimed)->release();   // nobody else saw it
+  reinterpret_cast<TensorImpl*>(word & ~VariableSlot::claimed)->release();  // nobody else saw it
 }
 
 SINTER_DECL void SlotClaims::clear() noexcept {
   for (VariableSlot* slot : slots_)
     if (slot != nullptr) give_back(*slot);
   slots_.clear();
-  if (is_announced_) reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  if (is_announced_)
+    reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   is_announced_ = false;
 }
 

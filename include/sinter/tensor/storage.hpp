@@ -35,7 +35,8 @@ class Storage : public RefCounted<Storage> {
     return allocate_listed(bytes, device, maker);
   }
   /// Memory of others; `owner` lives as long as the Storage (may be null for memory that outlives everything).
-  static Ref<Storage> wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner, Device device = Device::cpu());
+  static Ref<Storage> wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner,
+                           Device device = Device::cpu());
   static void destroy(Storage* storage) noexcept;
 
  private:
@@ -46,24 +47,24 @@ class Storage : public RefCounted<Storage> {
   static Ref<Storage> allocate_listed(std::size_t bytes, Device device, tensor_detail::Maker maker);
   Storage() = default;
   void* data_ = nullptr;
-  void* block_ = nullptr;                                // device memory: its allocator's handle
+  void* block_ = nullptr;  // device memory: its allocator's handle
   std::size_t bytes_ = 0;
-  const std::shared_ptr<const void>* owner_ = nullptr;   // owned; set for memory of others
+  const std::shared_ptr<const void>* owner_ = nullptr;  // owned; set for memory of others
   Device device_;
   std::uint32_t size_class_ = 0;
-  std::uint32_t listed_at_ = 0;                          // place in the memory map, of a listed block
-  std::size_t listed_bytes_ = 0;                         // 0: not listed
-  std::atomic<tensor_detail::Maker> maker_{tensor_detail::Maker::unknown};             // of a listed block
+  std::uint32_t listed_at_ = 0;   // place in the memory map, of a listed block
+  std::size_t listed_bytes_ = 0;  // 0: not listed
+  std::atomic<tensor_detail::Maker> maker_{tensor_detail::Maker::unknown};  // of a listed block
 };
 
 /// Figures of the caching allocator, in bytes unless said otherwise.
 struct MemoryStats {
-  std::int64_t in_use = 0;         // held by live Storages
-  std::int64_t peak = 0;           // highest in_use since the last reset_peak_memory()
-  std::int64_t cached = 0;         // free, kept for reuse
-  std::int64_t limit = 0;          // 0: none
-  std::int64_t allocations = 0;    // calls of allocate so far
-  std::int64_t system_calls = 0;   // times memory was taken from the system
+  std::int64_t in_use = 0;        // held by live Storages
+  std::int64_t peak = 0;          // highest in_use since the last reset_peak_memory()
+  std::int64_t cached = 0;        // free, kept for reuse
+  std::int64_t limit = 0;         // 0: none
+  std::int64_t allocations = 0;   // calls of allocate so far
+  std::int64_t system_calls = 0;  // times memory was taken from the system
 };
 MemoryStats memory_stats(Device device = Device::cpu());
 /// Upper bound of in_use + cached; 0 removes it. An allocation past it throws OutOfMemory after the cache was emptied.

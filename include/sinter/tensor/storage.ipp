@@ -1,6 +1,6 @@
-// The caching allocator. A free Storage keeps its block and waits, by size class, in its thread's cache or in the global
-// pool; so a steady program reuses the same objects and touches no lock. Sizes are rounded up to four classes per
-// power of two. Process state is never destroyed: Storages die after static objects too.
+// The caching allocator. A free Storage keeps its block and waits, by size class, in its thread's cache or in the
+// global pool; so a steady program reuses the same objects and touches no lock. Sizes are rounded up to four classes
+// per power of two. Process state is never destroyed: Storages die after static objects too.
 #pragma once
 
 #include <sinter/tensor/storage.hpp>
@@ -26,13 +26,13 @@ inline constexpr std::uint32_t size_classes = 160;
 inline constexpr std::uint32_t foreign_class = 0xFFFFFFFF;
 inline constexpr std::uint32_t device_class = 0xFFFFFFFE;
 inline constexpr std::size_t thread_cache_bytes = std::size_t{64} << 20;
-inline constexpr std::size_t thread_cache_entries = 16;   // per class
+inline constexpr std::size_t thread_cache_entries = 16;  // per class
 
 /// Smallest class that holds `bytes`: 64 * 2^(c/4) rounded to quarters.
 constexpr std::uint32_t class_of(std::size_t bytes) {
   if (bytes <= 64) return 0;
   std::size_t units = bytes - 1;
-  auto exponent = static_cast<std::uint32_t>(std::bit_width(units) - 1);      // 2^exponent <= units
+  auto exponent = static_cast<std::uint32_t>(std::bit_width(units) - 1);  // 2^exponent <= units
   auto quarter = static_cast<std::uint32_t>((units >> (exponent - 2)) & 3);
   return (exponent - 6) * 4 + quarter + 1;
 }
@@ -41,17 +41,20 @@ constexpr std::size_t class_bytes(std::uint32_t size_class) {
   std::uint32_t exponent = (size_class - 1) / 4 + 6, quarter = (size_class - 1) % 4;
   return ((std::size_t{1} << exponent) + (std::size_t{quarter + 1} << (exponent - 2)) + 63) / 64 * 64;
 }
-static_assert(class_bytes(class_of(65)) >= 65 && class_bytes(class_of(1000)) >= 1000 && class_bytes(class_of(4096)) == 4096);
+static_assert(class_bytes(class_of(65)) >= 65 && class_bytes(class_of(1000)) >= 1000 &&
+              class_bytes(class_of(4096)) == 4096);
 
 struct ThreadCache;
 struct Pool {
   ForkSafeMutex mutex;
   std::array<std::vector<Storage*>, size_classes> free;
-  std::atomic<std::int64_t> held{0};                              // taken from the system: in use or cached
-  std::atomic<std::int64_t> in_use{0}, peak{0}, allocations{0};   // without what threads have not settled
+  std::atomic<std::int64_t> held{0};                             // taken from the system: in use or cached
+  std::atomic<std::int64_t> in_use{0}, peak{0}, allocations{0};  // without what threads have not settled
   std::atomic<std::int64_t> limit{0}, system_calls{0};
-  std::vector<ThreadCache*> threads;                              // living ones that allocated
-  Pool() { in_forked_child([] { instance().forget_other_threads(); }); }
+  std::vector<ThreadCache*> threads;  // living ones that allocated
+  Pool() {
+    in_forked_child([] { instance().forget_other_threads(); });
+  }
   /// A forked child has none of them: what they counted stays counted, their caches are lost.
   void forget_other_threads() noexcept;
   static Pool& instance() { return process_object<Pool>(); }
@@ -68,7 +71,7 @@ struct ThreadCache {
   std::array<std::uint8_t, size_classes> count;
   std::size_t bytes;
   bool is_dead, is_armed;
-  OwnCounter in_use, highest, allocations;   // since the last settlement; `highest` of in_use
+  OwnCounter in_use, highest, allocations;  // since the last settlement; `highest` of in_use
 };
 inline ThreadCache& thread_cache() noexcept {
   static thread_local constinit ThreadCache cache{};
@@ -91,8 +94,7 @@ inline constexpr std::int64_t settlement = std::int64_t{64} << 10;
 struct StorageAccess {
   static void raise_peak(tensor_detail::Pool& pool, std::int64_t candidate) noexcept {
     std::int64_t peak = pool.peak.load(std::memory_order_relaxed);
-    while (candidate > peak && !pool.peak.compare_exchange_weak(peak, candidate, std::memory_order_relaxed)) {
-    }
+    while (candidate > peak && !pool.peak.compare_exchange_weak(peak, candidate, std::memory_order_relaxed)) {}
   }
   /// Adds what the thread counted to the figures of the process.
   static void settle(tensor_detail::ThreadCache& cache) noexcept {
@@ -100,14 +102,17 @@ struct StorageAccess {
     const std::int64_t before = pool.in_use.fetch_add(cache.in_use.read(), std::memory_order_relaxed);
     raise_peak(pool, before + cache.highest.read());
     pool.allocations.fetch_add(cache.allocations.read(), std::memory_order_relaxed);
-    cache.in_use.set(0), cache.highest.set(0), cache.allocations.set(0);
+    cache.in_use.set(0);
+    cache.highest.set(0);
+    cache.allocations.set(0);
   }
   /// Counts bytes as used, or (negative) as no longer used.
   static void count(tensor_detail::ThreadCache& cache, std::int64_t bytes) noexcept {
     const std::int64_t now = cache.in_use.read() + bytes;
     cache.in_use.set(now);
     if (now > cache.highest.read()) cache.highest.set(now);
-    if (SINTER_UNLIKELY(now >= tensor_detail::settlement || now <= -tensor_detail::settlement || cache.is_dead)) settle(cache);
+    if (SINTER_UNLIKELY(now >= tensor_detail::settlement || now <= -tensor_detail::settlement || cache.is_dead))
+      settle(cache);
   }
   struct Sweeper {
     ~Sweeper() {
@@ -131,7 +136,8 @@ struct StorageAccess {
   }
 
   static void free_block(Storage* storage) noexcept {
-    tensor_detail::Pool::instance().held.fetch_sub(static_cast<std::int64_t>(tensor_detail::class_bytes(storage->size_class_)), std::memory_order_relaxed);
+    tensor_detail::Pool::instance().held.fetch_sub(
+        static_cast<std::int64_t>(tensor_detail::class_bytes(storage->size_class_)), std::memory_order_relaxed);
     if (storage->listed_bytes_ > 0) tensor_detail::forget_block(*storage);
     std::free(storage->data_);
     delete storage;
@@ -158,7 +164,7 @@ struct StorageAccess {
       cache.bytes -= class_bytes(size_class);
       return cache.free[size_class][--cache.count[size_class]];
     }
-    if (class_bytes(size_class) < 4096) return nullptr;   // small blocks are not worth a lock
+    if (class_bytes(size_class) < 4096) return nullptr;  // small blocks are not worth a lock
     Pool& pool = Pool::instance();
     std::scoped_lock lock(pool.mutex);
     auto& list = pool.free[size_class];
@@ -169,7 +175,8 @@ struct StorageAccess {
   }
   /// For the text of an error: what could not be allocated was wanted for this, and these hold most.
   static std::string explained(std::string reason, Device device) {
-    const std::string wanted = tensor_detail::text_of(tensor_detail::wanted_for()), largest = tensor_detail::largest_blocks(device);
+    const std::string wanted = tensor_detail::text_of(tensor_detail::wanted_for()),
+                      largest = tensor_detail::largest_blocks(device);
     if (!wanted.empty()) reason = "for " + wanted + ": " + reason;
     return largest.empty() ? reason : reason + "\n  " + largest;
   }
@@ -183,18 +190,25 @@ struct StorageAccess {
     Pool& pool = Pool::instance();
     auto bytes = static_cast<std::int64_t>(class_bytes(size_class));
     auto exceeds = [&](std::int64_t limit) { return limit > 0 && pool.held.load() + bytes > limit; };
-    if (exceeds(pool.limit.load())) flush_thread(), flush_global();
+    if (exceeds(pool.limit.load())) {
+      flush_thread();
+      flush_global();
+    }
     if (exceeds(pool.limit.load()))
-      throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes),
-                        explained("the limit of " + std::to_string(pool.limit.load()) + " bytes is reached (" + std::to_string(pool.held.load()) +
-                                      " in use); free tensors or raise set_memory_limit",
-                                  Device::cpu()));
+      throw OutOfMemory(
+          "cpu", static_cast<std::uint64_t>(bytes),
+          explained("the limit of " + std::to_string(pool.limit.load()) + " bytes is reached (" +
+                        std::to_string(pool.held.load()) + " in use); free tensors or raise set_memory_limit",
+                    Device::cpu()));
     void* data = std::aligned_alloc(alignment, class_bytes(size_class));
     if (data == nullptr) {
-      flush_thread(), flush_global();
+      flush_thread();
+      flush_global();
       data = std::aligned_alloc(alignment, class_bytes(size_class));
     }
-    if (data == nullptr) throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes), explained("the system has no memory left", Device::cpu()));
+    if (data == nullptr)
+      throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes),
+                        explained("the system has no memory left", Device::cpu()));
     pool.system_calls.fetch_add(1, std::memory_order_relaxed);
     pool.held.fetch_add(bytes, std::memory_order_relaxed);
     auto* storage = new Storage;
@@ -207,7 +221,7 @@ struct StorageAccess {
     DeviceMemory& memory = device_memory(device, "Storage");
     try {
       return memory.allocate(bytes, device);
-    } catch (const OutOfMemory& error) {   // the device's own words, and what holds most
+    } catch (const OutOfMemory& error) {  // the device's own words, and what holds most
       throw OutOfMemory(explained(error.what(), device));
     }
   }
@@ -246,7 +260,7 @@ struct StorageAccess {
         cache.bytes += bytes;
         return;
       }
-    } else {   // a thread that ends, or that only ever frees what others made
+    } else {  // a thread that ends, or that only ever frees what others made
       Pool::instance().in_use.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
     }
     if (bytes >= 4096) {
@@ -261,8 +275,10 @@ struct StorageAccess {
 
 SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   using namespace tensor_detail;
-  if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) return Ref<Storage>::adopt(StorageAccess::take_from_device(bytes, device));
-  if (bytes > (std::size_t{1} << 44)) throw OutOfMemory("cpu", bytes, StorageAccess::explained("the size is beyond what any machine has", device));
+  if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu))
+    return Ref<Storage>::adopt(StorageAccess::take_from_device(bytes, device));
+  if (bytes > (std::size_t{1} << 44))
+    throw OutOfMemory("cpu", bytes, StorageAccess::explained("the size is beyond what any machine has", device));
   ThreadCache& cache = thread_cache();
   if (SINTER_UNLIKELY(!cache.is_armed)) StorageAccess::arm(cache);
   std::uint32_t size_class = class_of(bytes);
@@ -286,7 +302,8 @@ SINTER_DECL Ref<Storage> Storage::allocate_listed(std::size_t bytes, Device devi
   return storage;
 }
 
-SINTER_DECL Ref<Storage> Storage::wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner, Device device) {
+SINTER_DECL Ref<Storage> Storage::wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner,
+                                       Device device) {
   auto* storage = new Storage;
   storage->owner_ = new std::shared_ptr<const void>(std::move(owner));
   storage->data_ = data;
@@ -308,7 +325,8 @@ SINTER_DECL MemoryStats memory_stats(Device device) {
   std::scoped_lock lock(pool.mutex);
   std::int64_t in_use = pool.in_use, allocations = pool.allocations, highest = 0;
   for (const tensor_detail::ThreadCache* thread : pool.threads) {
-    in_use += thread->in_use.read(), allocations += thread->allocations.read();
+    in_use += thread->in_use.read();
+    allocations += thread->allocations.read();
     highest = std::max(highest, thread->highest.read() - thread->in_use.read());
   }
   StorageAccess::raise_peak(pool, in_use + highest);

@@ -60,14 +60,16 @@ struct Slice {
   Dim stop = Dim(std::int64_t{1} << 60);
   std::int64_t step = 1;
 };
-constexpr Slice slice(Dim start, Dim stop = Dim(std::int64_t{1} << 60), std::int64_t step = 1) { return {start, stop, step}; }
+constexpr Slice slice(Dim start, Dim stop = Dim(std::int64_t{1} << 60), std::int64_t step = 1) {
+  return {start, stop, step};
+}
 
-/// One position of x(...): everything, a part, one index (drops the axis), or an integer tensor (gathers along the axis; one
-/// of rank 0, or a Scalar, is an index that is known at run time). Negative ones count from the end. Knows where it was
-/// written, for errors.
+/// One position of x(...): everything, a part, one index (drops the axis), or an integer tensor (gathers along the
+/// axis; one of rank 0, or a Scalar, is an index that is known at run time). Negative ones count from the end. Knows
+/// where it was written, for errors.
 struct Index {
   enum class Kind : std::uint8_t { none, all, slice, position, gather };
-  Kind kind = Kind::none;   // none: a position that was not given
+  Kind kind = Kind::none;  // none: a position that was not given
   Slice part;
   Dim position;
   Ref<TensorImpl> indices;
@@ -83,7 +85,8 @@ struct Index {
   Index(const Scalar& s, Location at = std::source_location::current());
   Index(const Variable& v, Location at = std::source_location::current());
   template <class Op, class... A>
-  Index(const Expr<Op, A...>& e, Location at = std::source_location::current()) : kind(Kind::gather), indices(e.record()), where(at) {}
+  Index(const Expr<Op, A...>& e, Location at = std::source_location::current())
+      : kind(Kind::gather), indices(e.record()), where(at) {}
 };
 /// Up to eight positions, as they are passed to x(...) and x.at(...).
 struct IndexList {
@@ -91,8 +94,9 @@ struct IndexList {
   std::vector<Index> list;
 };
 
-/// The outcome of a comparison of run-time numbers. Its conversion to bool, in `if`, `while`, `&&`, `||`, `?:`, needs the
-/// outcome now: outside a trace it is computed, inside one it cuts the trace and becomes a guard (docs/control_flow.md).
+/// The outcome of a comparison of run-time numbers. Its conversion to bool, in `if`, `while`, `&&`, `||`, `?:`, needs
+/// the outcome now: outside a trace it is computed, inside one it cuts the trace and becomes a guard
+/// (docs/control_flow.md).
 class Predicate {
  public:
   explicit Predicate(bool outcome) : leaf_(Leaf::of_number(outcome)) {}
@@ -126,7 +130,7 @@ class Scalar {
   Scalar() = default;
   template <Arithmetic S>
   Scalar(S value, Location where = std::source_location::current()) : leaf_(Leaf::of_number(value, where)) {}
-  Scalar(Dim dim) : leaf_(of_dim(dim)) {}   // a symbolic extent stays one: a run-time number
+  Scalar(Dim dim) : leaf_(of_dim(dim)) {}  // a symbolic extent stays one: a run-time number
   explicit Scalar(Ref<TensorImpl> traced) : leaf_(std::move(traced)) {}
 
   /// True when it is a plain number now (not inside a trace).
@@ -193,12 +197,13 @@ inline Predicate operator!=(const tensor_detail::ConvertedConstant& a, const ten
 template <Arithmetic T>
   requires(!std::same_as<T, bool>)
 Scalar::operator T() const {
-  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(tensor_detail::read_floating(*this, sizeof(T) == sizeof(float) ? DType::f32 : DType::f64));
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(tensor_detail::read_floating(*this, sizeof(T) == sizeof(float) ? DType::f32 : DType::f64));
   else return static_cast<T>(tensor_detail::read_integer(*this, DType::i64));
 }
 
 struct BackwardOptions {
-  bool keeps_graph = false;   // true: backward() of it, or of what shares parts with it, may be called again
+  bool keeps_graph = false;  // true: backward() of it, or of what shares parts with it, may be called again
 };
 
 /// Functions that every tensor-like class has as members; each does what the free function of that name does.
@@ -221,8 +226,8 @@ class TensorMethods {
   /// Adds the gradients of this scalar to .grad() of the Variables that it was computed from and that require one.
   void backward(BackwardOptions options = {}, Location where = std::source_location::current()) const;
   /// A part of it: x(0, all, slice(2, 5)).
-  Tensor operator()(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {}, const Index& i4 = {},
-                    const Index& i5 = {}, const Index& i6 = {}, const Index& i7 = {}) const;
+  Tensor operator()(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {},
+                    const Index& i4 = {}, const Index& i5 = {}, const Index& i6 = {}, const Index& i7 = {}) const;
 };
 
 class In;
@@ -255,11 +260,11 @@ class Tensor : public TensorMethods<Tensor> {
   Tensor& operator/=(const In& other) &;
 
   /// A place in this tensor: `u.at(all, 0) = y` gives `u` the updated value.
-  [[nodiscard]] SlotRef at(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {}, const Index& i4 = {},
-                           const Index& i5 = {}, const Index& i6 = {}, const Index& i7 = {}) &;
+  [[nodiscard]] SlotRef at(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {},
+                           const Index& i4 = {}, const Index& i5 = {}, const Index& i6 = {}, const Index& i7 = {}) &;
 
-  /// The elements, row-major; evaluates. A strided value is copied once, and keeps the copy. Valid while this handle keeps its
-  /// value. Throws DTypeError if T is not the dtype.
+  /// The elements, row-major; evaluates. A strided value is copied once, and keeps the copy. Valid while this handle
+  /// keeps its value. Throws DTypeError if T is not the dtype.
   template <Element T>
   std::span<const T> data(Location where = std::source_location::current()) const;
 
@@ -267,7 +272,7 @@ class Tensor : public TensorMethods<Tensor> {
   /// The value itself, leaving this handle the number 0.
   Ref<TensorImpl> take() && {
     if (!impl_) return zero();
-    return std::move(impl_);   // not by ?:, whose common type is const and copies (Clang)
+    return std::move(impl_);  // not by ?:, whose common type is const and copies (Clang)
   }
   bool is_ready() const { return impl()->is_ready(); }
   /// Same value object.
@@ -288,7 +293,7 @@ class Variable : public TensorMethods<Variable> {
   Variable() : Variable(Tensor()) {}
   explicit Variable(const Tensor& value, std::string name = {});
   Variable(const Variable&) = default;
-  Variable& operator=(const Variable&) = delete;   // alias or write? say which: w.set(v)
+  Variable& operator=(const Variable&) = delete;  // alias or write? say which: w.set(v)
 
   const Variable& set(const In& value) const;
   const Variable& operator+=(const In& value) const;

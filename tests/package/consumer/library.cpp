@@ -22,9 +22,7 @@ extern "C" {
 float EXPORTED(_sum)(int count, float s) {
   try {
     return item<float>(step()(ones({count}), s));
-  } catch (const OutOfMemory&) {
-    return -1;
-  }
+  } catch (const OutOfMemory&) { return -1; }
 }
 void EXPORTED(_set_memory_limit)(std::size_t bytes) { set_memory_limit(bytes); }
 std::size_t EXPORTED(_calls)() { return static_cast<std::size_t>(step().stats().calls); }

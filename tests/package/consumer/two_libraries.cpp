@@ -21,13 +21,15 @@ void expect(bool holds, const char* what) {
 }
 
 void call(float (*sum)(int, float), bool& is_right) {
-  for (int i = 1; i <= 200; ++i) is_right = is_right && sum(i % 7 * 1000 + 5, 2) == static_cast<float>(3 * (i % 7 * 1000 + 5));
+  for (int i = 1; i <= 200; ++i)
+    is_right = is_right && sum(i % 7 * 1000 + 5, 2) == static_cast<float>(3 * (i % 7 * 1000 + 5));
 }
 }  // namespace
 
 int main() {
   bool left_is_right = true, more_are_right = true, right_is_right = true;
-  std::thread threads[] = {std::thread(call, left_sum, std::ref(left_is_right)), std::thread(call, left_sum, std::ref(more_are_right)),
+  std::thread threads[] = {std::thread(call, left_sum, std::ref(left_is_right)),
+                           std::thread(call, left_sum, std::ref(more_are_right)),
                            std::thread(call, right_sum, std::ref(right_is_right))};
   for (std::thread& thread : threads) thread.join();
   expect(left_is_right && more_are_right && right_is_right, "sums, from several threads");
@@ -35,6 +37,6 @@ int main() {
   left_set_memory_limit(1);
   expect(left_sum(100000, 1) == -1, "the limit holds in the library that set it");
   expect(right_sum(100000, 1) == 200000, "and not in the other");
-  if (failures == 0) std::printf("5 7 9\n");   // what consumer.cmake looks for
+  if (failures == 0) std::printf("5 7 9\n");  // what consumer.cmake looks for
   return failures;
 }

@@ -1,5 +1,5 @@
-// The CUDA back end: kernels of one GPU behind the Backend interface. Generated source becomes a cubin (NVRTC, or the disk
-// cache), a module, and launches on the calling thread's stream. Knows nothing of how source is generated.
+// The CUDA back end: kernels of one GPU behind the Backend interface. Generated source becomes a cubin (NVRTC, or the
+// disk cache), a module, and launches on the calling thread's stream. Knows nothing of how source is generated.
 #pragma once
 
 #include <sinter/backend/cuda/device.hpp>
@@ -30,16 +30,17 @@ class CudaBackend final : public Backend {
   std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const override;
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override;
   bool can_group(const Launch& launch) const override;
-  std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch> launches) override;   // group.ipp
-  std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) override;
+  std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch> launches) override;  // group.ipp
+  std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols,
+                                       const StepContext& step) override;
 
  private:
   Gpu& gpu_;
   std::string cache_key_;
 };
 
-/// Drops what this process knows of measured products on the device; what is on disk, in the folder that the environment names
-/// now, is found again.
+/// Drops what this process knows of measured products on the device; what is on disk, in the folder that the
+/// environment names now, is found again.
 void forget_product_choices(Device device);
 
 /// The back end of a GPU. Throws DeviceError when it cannot be used.

@@ -11,6 +11,7 @@
 #include <sinter/backend/cuda/source_scatter.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/runtime/disk_cache.hpp>
 #include <sinter/runtime/host_ops.hpp>
 
@@ -27,9 +28,15 @@ namespace cuda_detail {
 class CudaLaunch final : public Launch {
  public:
   CudaLaunch(Gpu& gpu, const Kernel& kernel, StepBinding binding, const StepContext& step)
-      : gpu_(gpu), label_(label_of(step)), binding_(std::move(binding)), aligned_(ProductBinder(gpu, kernel, binding_).bind(choice_)) {}
+      : gpu_(gpu),
+        label_(label_of(step)),
+        binding_(std::move(binding)),
+        aligned_(ProductBinder(gpu, kernel, binding_).bind(choice_)) {}
   CudaLaunch(Gpu& gpu, LaunchList list, const StepContext& step, std::vector<std::uint8_t> operand_bytes)
-      : gpu_(gpu), label_(label_of(step)), binding_{nullptr, {}, step.host_operands, std::move(operand_bytes)}, aligned_(gpu, std::move(list)) {}
+      : gpu_(gpu),
+        label_(label_of(step)),
+        binding_{nullptr, {}, step.host_operands, std::move(operand_bytes)},
+        aligned_(gpu, std::move(list)) {}
 
   void run(void* const* operands) override {
     gpu_.enter();
@@ -44,9 +51,11 @@ class CudaLaunch final : public Launch {
       const auto& [gx, gy, gz] = launch.grid;
       const auto& [bx, by, bz] = launch.block;
       const CUfunction function = ready.module->function(launch.entry);
-      const CUresult enqueued = launch.is_cooperative
-                                    ? api().call_cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, launch.shared_bytes, stream.handle, parameters)
-                                    : api().call_cuLaunchKernel(function, gx, gy, gz, bx, by, bz, launch.shared_bytes, stream.handle, parameters, nullptr);
+      const CUresult enqueued =
+          launch.is_cooperative ? api().call_cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz,
+                                                                       launch.shared_bytes, stream.handle, parameters)
+                                : api().call_cuLaunchKernel(function, gx, gy, gz, bx, by, bz, launch.shared_bytes,
+                                                            stream.handle, parameters, nullptr);
       if (SINTER_UNLIKELY(enqueued != CUDA_SUCCESS)) fail(enqueued, ready.list.entries[launch.entry], launch);
     }
     if (SINTER_UNLIKELY(Context::get().checks)) wait(stream);
@@ -65,7 +74,10 @@ class CudaLaunch final : public Launch {
     places.push_back(ready.workspace ? reinterpret_cast<std::uintptr_t>(ready.workspace->data()) : 0);
     for (std::size_t i = 0; i < binding_.operand_bytes.size(); ++i) {
       std::uint64_t bits = reinterpret_cast<std::uintptr_t>(operands[i]);
-      if ((binding_.host_operands >> i & 1) != 0) bits = 0, std::memcpy(&bits, operands[i], binding_.operand_bytes[i]);
+      if ((binding_.host_operands >> i & 1) != 0) {
+        bits = 0;
+        std::memcpy(&bits, operands[i], binding_.operand_bytes[i]);
+      }
       places.push_back(bits);
     }
   }
@@ -88,12 +100,15 @@ class CudaLaunch final : public Launch {
  private:
   ReadyList& list_for(void* const* operands) {
     if (SINTER_LIKELY(!aligned_.list.needs_alignment || is_aligned(operands))) return aligned_;
-    if (!unaligned_) unaligned_ = std::make_unique<ReadyList>(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false, aligned_.list.way));
+    if (!unaligned_)
+      unaligned_ = std::make_unique<ReadyList>(
+          gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false, aligned_.list.way));
     return *unaligned_;
   }
   bool is_aligned(void* const* operands) const {
     for (std::size_t i = 0; i < binding_.operand_bytes.size(); ++i)
-      if ((binding_.host_operands >> i & 1) == 0 && reinterpret_cast<std::uintptr_t>(operands[i]) % 16 != 0) return false;
+      if ((binding_.host_operands >> i & 1) == 0 && reinterpret_cast<std::uintptr_t>(operands[i]) % 16 != 0)
+        return false;
     return true;
   }
   void fill(GpuLaunch& launch, const ParameterPatch& patch, void* const* operands) const {
@@ -106,17 +121,23 @@ class CudaLaunch final : public Launch {
     }
   }
   [[noreturn]] void fail(CUresult result, const std::string& entry, const GpuLaunch& launch) const {
-    auto extent = [](const std::array<std::uint32_t, 3>& e) { return std::to_string(e[0]) + "x" + std::to_string(e[1]) + "x" + std::to_string(e[2]); };
+    auto extent = [](const std::array<std::uint32_t, 3>& e) {
+      return std::to_string(e[0]) + "x" + std::to_string(e[1]) + "x" + std::to_string(e[2]);
+    };
     throw DeviceError(label_.text(),
-                      "launching " + entry + " (grid " + extent(launch.grid) + ", block " + extent(launch.block) + ", shared memory " + std::to_string(launch.shared_bytes) +
-                          ") on cuda:" + std::to_string(gpu_.index()) + " failed: " + result_text(result) + "; " + gpu_.recent_launches(),
+                      "launching " + entry + " (grid " + extent(launch.grid) + ", block " + extent(launch.block) +
+                          ", shared memory " + std::to_string(launch.shared_bytes) +
+                          ") on cuda:" + std::to_string(gpu_.index()) + " failed: " + result_text(result) + "; " +
+                          gpu_.recent_launches(),
                       where());
   }
   Location where() const { return label_.where.empty() ? Location() : label_.where.front(); }
   void wait(const StreamState& stream) const {
     const CUresult result = api().call_cuStreamSynchronize(stream.handle);
     if (result != CUDA_SUCCESS)
-      throw DeviceError(label_.text(), "the kernel failed on cuda:" + std::to_string(gpu_.index()) + ": " + result_text(result), where());
+      throw DeviceError(label_.text(),
+                        "the kernel failed on cuda:" + std::to_string(gpu_.index()) + ": " + result_text(result),
+                        where());
   }
 
   Gpu& gpu_;
@@ -129,13 +150,17 @@ class CudaLaunch final : public Launch {
 
 class CudaExecutable final : public Executable {
  public:
-  CudaExecutable(Gpu& gpu, const Kernel& kernel, std::shared_ptr<const GeneratedKernel> generated) : gpu_(gpu), kernel_(kernel), generated_(std::move(generated)) {}
-  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override { return bind(geometry, StepContext{"kernel", {}, 0}); }
+  CudaExecutable(Gpu& gpu, const Kernel& kernel, std::shared_ptr<const GeneratedKernel> generated)
+      : gpu_(gpu), kernel_(kernel), generated_(std::move(generated)) {}
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+    return bind(geometry, StepContext{"kernel", {}, 0});
+  }
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry, const StepContext& step) const override {
     std::vector<std::uint8_t> bytes;
     for (const Operand& operand : kernel_.operands) bytes.push_back(static_cast<std::uint8_t>(size_of(operand.dtype)));
     check_host_operands(geometry, step);
-    auto launch = std::make_unique<CudaLaunch>(gpu_, kernel_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes)}, step);
+    auto launch = std::make_unique<CudaLaunch>(
+        gpu_, kernel_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes)}, step);
     std::scoped_lock lock(mutex_);
     last_listing_ = launch->listing();
     return launch;
@@ -154,7 +179,7 @@ class CudaExecutable final : public Executable {
       if ((step.host_operands >> access.operand & 1) == 0) continue;
       bool is_fixed = geometry.accesses[i].offset == 0 && !kernel_.operands[access.operand].written;
       for (int a = 0; a < kernel_.rank(); ++a)
-        is_fixed &= geometry.accesses[i].stride[static_cast<std::size_t>(a)] == 0 || geometry.extent[static_cast<std::size_t>(a)] <= 1;
+        is_fixed &= geometry.accesses[i].stride[as_index(a)] == 0 || geometry.extent[as_index(a)] <= 1;
       ensure(is_fixed, "cuda: an operand in host memory is no number");
     }
   }
@@ -168,17 +193,22 @@ class CudaExecutable final : public Executable {
 }  // namespace cuda_detail
 
 SINTER_DECL std::string cubin_of(const std::string& source, std::string_view name, const std::string& architecture) {
-  const std::string key = "cubin " SINTER_VERSION_STRING " nvrtc " + std::to_string(nvrtc_version()) + " driver " + std::to_string(driver_status().version) + " " + architecture + "\n" + source;
+  const std::string key = "cubin " SINTER_VERSION_STRING " nvrtc " + std::to_string(nvrtc_version()) + " driver " +
+                          std::to_string(driver_status().version) + " " + architecture + "\n" + source;
   const DiskCache cache = DiskCache::standard();
   if (std::optional<std::string> known = cache.find(key)) return *std::move(known);
   std::string cubin = compile_to_cubin(source, name, architecture);
-  if (is_logged("cuda")) note("cuda", std::string(name) + ": " + std::to_string(cubin.size()) + " bytes for " + architecture + "\n" + source);
+  if (is_logged("cuda"))
+    note("cuda",
+         std::string(name) + ": " + std::to_string(cubin.size()) + " bytes for " + architecture + "\n" + source);
   cache.store(key, cubin);
   return cubin;
 }
 
 SINTER_DECL CudaBackend::CudaBackend(Gpu& gpu)
-    : gpu_(gpu), cache_key_("cuda:" + std::to_string(gpu.index()) + " " + gpu.target().architecture() + " driver " + std::to_string(driver_status().version)) {}
+    : gpu_(gpu),
+      cache_key_("cuda:" + std::to_string(gpu.index()) + " " + gpu.target().architecture() + " driver " +
+                 std::to_string(driver_status().version)) {}
 
 SINTER_DECL Limits CudaBackend::limits() const { return cuda::generator_limits(); }
 
@@ -195,13 +225,18 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
   return std::make_shared<const cuda_detail::CudaExecutable>(gpu_, kernel, std::move(generated));
 }
 
-SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step) {
-  if (op.run != nullptr || step.host_operands != 0) return nullptr;   // scatter's kernel reads device memory alone
-  const auto index = static_cast<std::uint8_t>(size_of(op.scatter.index_dtype)), value = static_cast<std::uint8_t>(size_of(op.scatter.dtype));
-  return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step, std::vector<std::uint8_t>{index, value, value});
+SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols,
+                                                              const StepContext& step) {
+  if (op.run != nullptr || step.host_operands != 0) return nullptr;  // scatter's kernel reads device memory alone
+  const auto index = static_cast<std::uint8_t>(size_of(op.scatter.index_dtype)),
+             value = static_cast<std::uint8_t>(size_of(op.scatter.dtype));
+  return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step,
+                                                   std::vector<std::uint8_t>{index, value, value});
 }
 
-SINTER_DECL void forget_product_choices(Device device) { cuda_detail::product_choices(Gpu::get(device, "products")).forget(DiskCache::standard()); }
+SINTER_DECL void forget_product_choices(Device device) {
+  cuda_detail::product_choices(Gpu::get(device, "products")).forget(DiskCache::standard());
+}
 
 SINTER_DECL CudaBackend& backend(Device device) {
   struct Table {
@@ -211,7 +246,7 @@ SINTER_DECL CudaBackend& backend(Device device) {
   Table* table = &process_object<Table>();
   Gpu& gpu = Gpu::get(device, "compile");
   std::scoped_lock lock(table->mutex);
-  auto& place = table->backends[static_cast<std::size_t>(gpu.index())];
+  auto& place = table->backends[as_index(gpu.index())];
   if (!place) place = std::make_unique<CudaBackend>(gpu);
   return *place;
 }

@@ -16,7 +16,8 @@ namespace choice_detail {
 inline std::string hex(std::string_view bytes) {
   constexpr char digits[] = "0123456789abcdef";
   std::string text;
-  for (char c : bytes) text += digits[static_cast<unsigned char>(c) >> 4], text += digits[static_cast<unsigned char>(c) & 15];
+  for (char c : bytes)
+    text += digits[static_cast<unsigned char>(c) >> 4], text += digits[static_cast<unsigned char>(c) & 15];
   return text;
 }
 inline std::optional<std::string> bytes_of(std::string_view hex) {
@@ -33,7 +34,9 @@ inline std::optional<std::string> bytes_of(std::string_view hex) {
 /// The line that starts with `name` and a blank, without these; cut from the front of `text`.
 inline std::optional<std::string_view> take_line(std::string_view& text, std::string_view name) {
   const std::size_t end = text.find('\n');
-  if (end == std::string_view::npos || text.substr(0, name.size()) != name || text.size() <= name.size() || text[name.size()] != ' ') return {};
+  if (end == std::string_view::npos || text.substr(0, name.size()) != name || text.size() <= name.size() ||
+      text[name.size()] != ' ')
+    return {};
   const std::string_view line = text.substr(name.size() + 1, end - name.size() - 1);
   text.remove_prefix(end + 1);
   return line;
@@ -46,14 +49,17 @@ inline std::string microseconds(double time) {
 }  // namespace choice_detail
 
 SINTER_DECL std::string ProductChoices::text_of(const ProductChoice& choice) {
-  return "way " + std::string(name_of(choice.way)) + "\nalgorithm " + choice_detail::hex(choice.algorithm) + "\nmeasured " + choice.why + "\n";
+  return "way " + std::string(name_of(choice.way)) + "\nalgorithm " + choice_detail::hex(choice.algorithm) +
+         "\nmeasured " + choice.why + "\n";
 }
 
 SINTER_DECL std::optional<ProductChoice> ProductChoices::choice_of(std::string_view text) {
-  const auto way = choice_detail::take_line(text, "way"), algorithm = choice_detail::take_line(text, "algorithm"), why = choice_detail::take_line(text, "measured");
+  const auto way = choice_detail::take_line(text, "way"), algorithm = choice_detail::take_line(text, "algorithm"),
+             why = choice_detail::take_line(text, "measured");
   if (!way || !algorithm || !why || !text.empty()) return {};
   const auto bytes = choice_detail::bytes_of(*algorithm);
-  for (ProductWay known : {ProductWay::fma, ProductWay::tensor_cores, ProductWay::library, ProductWay::library_then_kernel})
+  for (ProductWay known :
+       {ProductWay::fma, ProductWay::tensor_cores, ProductWay::library, ProductWay::library_then_kernel})
     if (*way == name_of(known) && bytes) return ProductChoice{known, *bytes, std::string(*why)};
   return {};
 }
@@ -73,7 +79,8 @@ SINTER_DECL std::optional<ProductChoice> ProductChoices::find(const std::string&
   return known_.emplace(key, *choice).first->second;
 }
 
-SINTER_DECL ProductChoice ProductChoices::choose(const std::string& key, std::string_view name, std::span<const ProductCandidate> candidates,
+SINTER_DECL ProductChoice ProductChoices::choose(const std::string& key, std::string_view name,
+                                                 std::span<const ProductCandidate> candidates,
                                                  const ProductMeasurer& measure) {
   std::scoped_lock one(measuring_);
   if (auto known = find(key)) return *known;
@@ -81,9 +88,7 @@ SINTER_DECL ProductChoice ProductChoices::choose(const std::string& key, std::st
   std::string problem = "nothing to measure";
   try {
     if (!candidates.empty()) times = measure(candidates);
-  } catch (const std::exception& error) {
-    problem = error.what();
-  }
+  } catch (const std::exception& error) { problem = error.what(); }
   times.resize(candidates.size());
   std::size_t best = candidates.size();
   std::string list;

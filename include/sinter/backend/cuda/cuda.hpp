@@ -1,5 +1,5 @@
-// What users say about GPUs beside Device::cuda(i): what is there, streams, events, waiting. Usable in every build; without a
-// GPU, or without the back end, is_available() is false and what needs one throws DeviceError.
+// What users say about GPUs beside Device::cuda(i): what is there, streams, events, waiting. Usable in every build;
+// without a GPU, or without the back end, is_available() is false and what needs one throws DeviceError.
 #pragma once
 
 #include <sinter/backend/cuda/driver.hpp>
@@ -16,8 +16,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
-struct StreamState;   // device.hpp
-struct EventState;    // cuda.ipp
+struct StreamState;  // device.hpp
+struct EventState;   // cuda.ipp
 class Event;
 
 /// True when Device::cuda(0) can be used: the build has the back end, the driver can be opened, and there is a GPU.
@@ -28,34 +28,34 @@ int device_count();
 std::string why_unavailable();
 
 struct DeviceInfo {
-  std::string name;              // "NVIDIA H200"
-  int capability = 0;            // 90 for compute capability 9.0
+  std::string name;    // "NVIDIA H200"
+  int capability = 0;  // 90 for compute capability 9.0
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
 };
 DeviceInfo device_info(Device device = Device::cuda(0), Location where = std::source_location::current());
 
-/// Waits for the calling thread's current stream on the device. Throws what went wrong in its work: DeviceError naming the
-/// kernels launched last, IndexError for an index out of range in a gather.
+/// Waits for the calling thread's current stream on the device. Throws what went wrong in its work: DeviceError naming
+/// the kernels launched last, IndexError for an index out of range in a gather.
 void synchronize(Device device = Device::cuda(0), Location where = std::source_location::current());
 
 /// Who computes a product of matrices, where several ways are open.
 enum class ProductPolicy : std::uint8_t {
-  measured,              // the fastest on this device; measured when such a product is first bound, and remembered on disk
-  by_rule,               // by a rule of thumb, nothing is measured
-  fma,                   // always that one, where it is open: a generated kernel on the ordinary units,
-  tensor_cores,          // a generated kernel on tensor cores,
-  library,               // cuBLASLt, with its epilogue where that fits,
-  library_then_kernel,   // cuBLASLt, what follows the product in a kernel of its own
+  measured,      // the fastest on this device; measured when such a product is first bound, and remembered on disk
+  by_rule,       // by a rule of thumb, nothing is measured
+  fma,           // always that one, where it is open: a generated kernel on the ordinary units,
+  tensor_cores,  // a generated kernel on tensor cores,
+  library,       // cuBLASLt, with its epilogue where that fits,
+  library_then_kernel,  // cuBLASLt, what follows the product in a kernel of its own
 };
 /// From SINTER_CUDA_PRODUCT at first; a value that is none of them is a UserError.
 ProductPolicy product_policy();
 /// For what is bound from now on: sizes that a compiled function has run with keep what they have.
 void set_product_policy(ProductPolicy policy);
 
-/// A queue of work on a device. Copies are the same stream. Work on one stream runs in order; order between streams is up to
-/// you, by events. Memory of a tensor that is used on a stream other than the one it was made on must be kept (hold the
-/// tensor) until that work is done, or the streams are ordered.
+/// A queue of work on a device. Copies are the same stream. Work on one stream runs in order; order between streams is
+/// up to you, by events. Memory of a tensor that is used on a stream other than the one it was made on must be kept
+/// (hold the tensor) until that work is done, or the streams are ordered.
 class Stream {
  public:
   /// A stream of its own.

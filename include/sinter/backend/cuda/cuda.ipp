@@ -22,9 +22,12 @@ inline ProductPolicy policy_of_environment() {
   const char* text = std::getenv("SINTER_CUDA_PRODUCT");
   const std::string value = text != nullptr ? text : "";
   constexpr std::pair<std::string_view, ProductPolicy> policies[] = {
-      {"", ProductPolicy::measured},         {"measure", ProductPolicy::measured},
-      {"rule", ProductPolicy::by_rule},      {"fma", ProductPolicy::fma},
-      {"library", ProductPolicy::library},   {"tensor_cores", ProductPolicy::tensor_cores},
+      {"", ProductPolicy::measured},
+      {"measure", ProductPolicy::measured},
+      {"rule", ProductPolicy::by_rule},
+      {"fma", ProductPolicy::fma},
+      {"library", ProductPolicy::library},
+      {"tensor_cores", ProductPolicy::tensor_cores},
       {"library_then_kernel", ProductPolicy::library_then_kernel}};
   for (const auto& [name, policy] : policies)
     if (value == name) return policy;
@@ -32,12 +35,15 @@ inline ProductPolicy policy_of_environment() {
                   "set it to measure, rule, fma, tensor_cores, library or library_then_kernel");
 }
 inline std::atomic<ProductPolicy>& policy_place() {
-  return process_object([] { return new std::atomic<ProductPolicy>{policy_of_environment()}; });   // throws again at the next use
+  return process_object(
+      [] { return new std::atomic<ProductPolicy>{policy_of_environment()}; });  // throws again at the next use
 }
 }  // namespace cuda_detail
 
 SINTER_DECL ProductPolicy product_policy() { return cuda_detail::policy_place().load(std::memory_order_relaxed); }
-SINTER_DECL void set_product_policy(ProductPolicy policy) { cuda_detail::policy_place().store(policy, std::memory_order_relaxed); }
+SINTER_DECL void set_product_policy(ProductPolicy policy) {
+  cuda_detail::policy_place().store(policy, std::memory_order_relaxed);
+}
 
 #ifdef SINTER_CUDA
 
@@ -64,14 +70,17 @@ inline bool is_finished(const Gpu& gpu, CUresult result) {
 }
 /// A device that is no GPU has no streams.
 inline Gpu& checked_gpu(Device device, std::string_view op, Location where) {
-  if (device.kind != DeviceKind::cuda) throw DeviceError(op, "device " + device.text() + " is no GPU", where, "use Device::cuda(0)");
+  if (device.kind != DeviceKind::cuda)
+    throw DeviceError(op, "device " + device.text() + " is no GPU", where, "use Device::cuda(0)");
   return Gpu::get(device, op, where);
 }
 }  // namespace cuda_detail
 
 SINTER_DECL bool is_available() { return driver_status().is_available; }
 SINTER_DECL int device_count() { return driver_status().is_available ? driver_status().device_count : 0; }
-SINTER_DECL std::string why_unavailable() { return driver_status().is_available ? std::string() : driver_status().detail; }
+SINTER_DECL std::string why_unavailable() {
+  return driver_status().is_available ? std::string() : driver_status().detail;
+}
 
 SINTER_DECL DeviceInfo device_info(Device device, Location where) {
   const Gpu& gpu = cuda_detail::checked_gpu(device, "device_info", where);
@@ -84,7 +93,8 @@ SINTER_DECL void synchronize(Device device, Location where) {
 
 SINTER_DECL Stream::Stream(Device device, Location where) {
   Gpu& gpu = cuda_detail::checked_gpu(device, "Stream", where);
-  state_ = std::shared_ptr<const StreamState>(&gpu.acquire_stream(), [&gpu](const StreamState* stream) { gpu.release_stream(*stream); });
+  state_ = std::shared_ptr<const StreamState>(&gpu.acquire_stream(),
+                                              [&gpu](const StreamState* stream) { gpu.release_stream(*stream); });
 }
 SINTER_DECL Stream Stream::current(Device device, Location where) {
   const Gpu& gpu = cuda_detail::checked_gpu(device, "Stream", where);
@@ -100,23 +110,28 @@ SINTER_DECL bool Stream::is_done() const {
 SINTER_DECL void Stream::wait(const Event& event) const {
   const Gpu& gpu = cuda_detail::gpu_of(*state_);
   gpu.enter();
-  gpu.check(driver_api("Stream").call_cuStreamWaitEvent(state_->handle, event.state_->handle, 0), "waiting for an event");
+  gpu.check(driver_api("Stream").call_cuStreamWaitEvent(state_->handle, event.state_->handle, 0),
+            "waiting for an event");
   if (const StreamState* earlier = event.state_->recorded_on.load()) Gpu::note_order(*earlier, *state_);
 }
 SINTER_DECL void* Stream::native() const { return state_->handle; }
 
-SINTER_DECL Event::Event(Device device, Location where) : state_(std::make_shared<EventState>(cuda_detail::checked_gpu(device, "Event", where))) {}
+SINTER_DECL Event::Event(Device device, Location where)
+    : state_(std::make_shared<EventState>(cuda_detail::checked_gpu(device, "Event", where))) {}
 SINTER_DECL void Event::record() {
   state_->gpu.enter();
   state_->recorded_on = &state_->gpu.stream();
-  state_->gpu.check(driver_api("Event").call_cuEventRecord(state_->handle, state_->gpu.stream().handle), "recording an event");
+  state_->gpu.check(driver_api("Event").call_cuEventRecord(state_->handle, state_->gpu.stream().handle),
+                    "recording an event");
 }
 SINTER_DECL void Event::record(const Stream& stream) {
   if (stream.device() != Device::cuda(state_->gpu.index()))
-    throw DeviceError("Event::record", "the event is of cuda:" + std::to_string(state_->gpu.index()) + ", the stream of " + stream.device().text());
+    throw DeviceError("Event::record", "the event is of cuda:" + std::to_string(state_->gpu.index()) +
+                                           ", the stream of " + stream.device().text());
   state_->gpu.enter();
   state_->recorded_on = stream.state_.get();
-  state_->gpu.check(driver_api("Event").call_cuEventRecord(state_->handle, stream.state_->handle), "recording an event");
+  state_->gpu.check(driver_api("Event").call_cuEventRecord(state_->handle, stream.state_->handle),
+                    "recording an event");
 }
 SINTER_DECL void Event::synchronize() const {
   state_->gpu.enter();
@@ -130,7 +145,8 @@ SINTER_DECL double Event::elapsed_ms(const Event& later) const {
   synchronize();
   later.synchronize();
   float milliseconds = 0;
-  state_->gpu.check(driver_api("Event").call_cuEventElapsedTime(&milliseconds, state_->handle, later.state_->handle), "reading the time between two events");
+  state_->gpu.check(driver_api("Event").call_cuEventElapsedTime(&milliseconds, state_->handle, later.state_->handle),
+                    "reading the time between two events");
   return static_cast<double>(milliseconds);
 }
 
@@ -144,7 +160,7 @@ SINTER_DECL StreamGuard::~StreamGuard() {
   gpu.set_stream(outer_);
 }
 
-#else   // the back end was left out: there is no device, and each use says so
+#else  // the back end was left out: there is no device, and each use says so
 
 struct StreamState {
   int device = 0;
@@ -153,7 +169,8 @@ struct EventState {};
 
 namespace cuda_detail {
 [[noreturn]] inline void refuse(std::string_view op, Location where = {}) {
-  throw DeviceError(op, why_unavailable(), where, "build Sinter where the headers of the CUDA Toolkit are found (docs/cuda.md)");
+  throw DeviceError(op, why_unavailable(), where,
+                    "build Sinter where the headers of the CUDA Toolkit are found (docs/cuda.md)");
 }
 }  // namespace cuda_detail
 

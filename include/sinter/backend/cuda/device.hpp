@@ -1,5 +1,5 @@
-// The GPUs of this process: one object each, with its context, streams, memory pool, staging memory and what is needed to say
-// which kernel failed. Also the streams that threads work on. Knows no kernels.
+// The GPUs of this process: one object each, with its context, streams, memory pool, staging memory and what is needed
+// to say which kernel failed. Also the streams that threads work on. Knows no kernels.
 #pragma once
 
 #include <sinter/backend/cuda/launch.hpp>
@@ -28,8 +28,9 @@ namespace cuda {
 struct StreamState {
   CUstream_st* handle = nullptr;
   int device = 0;
-  std::uint64_t id = 0;      // never 0
-  /// Streams whose work this one's was ordered behind (bits of fault records): a synchronisation reports what went wrong there, too.
+  std::uint64_t id = 0;  // never 0
+  /// Streams whose work this one's was ordered behind (bits of fault records): a synchronisation reports what went
+  /// wrong there, too.
   mutable std::atomic<std::uint64_t> follows{0};
 };
 
@@ -47,8 +48,8 @@ struct PoolBlock {
   void* data = nullptr;
   std::size_t bytes = 0;
   std::uint32_t size_class = 0;
-  const StreamState* home = nullptr;     // work on this stream may use it again at once
-  CUevent_st* last_use = nullptr;        // freed while another stream was current: reuse waits for this
+  const StreamState* home = nullptr;  // work on this stream may use it again at once
+  CUevent_st* last_use = nullptr;     // freed while another stream was current: reuse waits for this
 };
 
 /// Caching allocator of one device. Free blocks wait by stream and size class.
@@ -64,7 +65,7 @@ class Pool {
   void reset_peak();
 
  private:
-  using FreeList = std::unordered_map<std::uint64_t, std::vector<PoolBlock*>>;   // key: stream id and size class
+  using FreeList = std::unordered_map<std::uint64_t, std::vector<PoolBlock*>>;  // key: stream id and size class
   static std::uint64_t key(const StreamState& stream, std::uint32_t size_class) { return stream.id << 16 | size_class; }
   PoolBlock* take_cached(std::uint32_t size_class, const StreamState& stream);
   PoolBlock* take_from_driver(std::uint32_t size_class, const StreamState& stream);
@@ -114,24 +115,28 @@ class Gpu {
   void enter() const;
   /// The calling thread's stream on this device.
   const StreamState& stream() const;
-  void set_stream(const StreamState* stream) const;   // null: the default stream
+  void set_stream(const StreamState* stream) const;  // null: the default stream
   const StreamState& default_stream() const { return *default_stream_; }
   const StreamState& stream_of(std::uint64_t id) const;
   const StreamState& acquire_stream();
   /// Notes that work on `later` is ordered behind what is on `earlier`.
   static void note_order(const StreamState& earlier, const StreamState& later) noexcept {
     if (earlier.device == later.device)
-      later.follows.fetch_or(std::uint64_t{1} << fault_number(earlier) | earlier.follows.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      later.follows.fetch_or(
+          std::uint64_t{1} << fault_number(earlier) | earlier.follows.load(std::memory_order_relaxed),
+          std::memory_order_relaxed);
   }
   void release_stream(const StreamState& stream) noexcept;
 
   /// Remembers a launch for messages.
   void note_launch(const LaunchLabel& label) const noexcept {
-    recent_[recent_count_.fetch_add(1, std::memory_order_relaxed) % recent_.size()].store(&label, std::memory_order_relaxed);
+    recent_[recent_count_.fetch_add(1, std::memory_order_relaxed) % recent_.size()].store(&label,
+                                                                                          std::memory_order_relaxed);
   }
   /// Device address of the stream's fault record (launch.hpp); from now on synchronisation reads it.
   void* fault_record(const StreamState& stream);
-  /// Waits for everything on the device; reports nothing. Not while another thread records a graph, which that would break.
+  /// Waits for everything on the device; reports nothing. Not while another thread records a graph, which that would
+  /// break.
   void wait_for_all() const;
   ForkSafeMutex& recording() const { return recording_; }
   /// Waits for the stream; throws what went wrong on the device, naming kernels.

@@ -6,6 +6,7 @@
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/driver.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 
 #include <map>
 #include <string>
@@ -60,17 +61,21 @@ SINTER_DECL Gpu& Gpu::get(Device device, std::string_view op, Location where) {
   };
   Table* table = &process_object<Table>();
   if (SINTER_UNLIKELY(is_forked_child()))
-    throw DeviceError(op, "device " + device.text() + " cannot be used in a process that was forked after CUDA was first used", where, "fork before, or start a new program");
+    throw DeviceError(
+        op, "device " + device.text() + " cannot be used in a process that was forked after CUDA was first used", where,
+        "fork before, or start a new program");
   if (!driver_status().is_available)
     throw DeviceError(op, "device " + device.text() + " cannot be used: " + driver_status().detail, where,
                       "install the NVIDIA driver, or ask cuda::is_available() and use Device::cpu()");
   const int index = device.index, count = driver_status().device_count;
   if (index < cuda_detail::max_devices)
-    if (Gpu* gpu = table->gpus[static_cast<std::size_t>(index)].load(std::memory_order_acquire); SINTER_LIKELY(gpu != nullptr)) return *gpu;
+    if (Gpu* gpu = table->gpus[as_index(index)].load(std::memory_order_acquire); SINTER_LIKELY(gpu != nullptr))
+      return *gpu;
   if (index >= count || index >= cuda_detail::max_devices)
-    throw DeviceError(op, "there is no device " + device.text() + ": the driver lists " + std::to_string(count), where, "ask cuda::device_count()");
+    throw DeviceError(op, "there is no device " + device.text() + ": the driver lists " + std::to_string(count), where,
+                      "ask cuda::device_count()");
   std::scoped_lock lock(table->mutex);
-  auto& place = table->gpus[static_cast<std::size_t>(index)];
+  auto& place = table->gpus[as_index(index)];
   if (place.load(std::memory_order_acquire) == nullptr) place.store(new Gpu(index), std::memory_order_release);
   return *place.load(std::memory_order_acquire);
 }
@@ -79,15 +84,17 @@ SINTER_DECL Gpu::Gpu(int index) : index_(index), pool_(index) {
   const DriverApi& api = cuda_detail::api();
   CUdevice device = 0;
   cuda_detail::require(api.call_cuDeviceGet(&device, index), "cuda", "cuDeviceGet");
-  cuda_detail::require(api.call_cuDevicePrimaryCtxRetain(&context_, device), "cuda", "making a context on cuda:" + std::to_string(index));
+  cuda_detail::require(api.call_cuDevicePrimaryCtxRetain(&context_, device), "cuda",
+                       "making a context on cuda:" + std::to_string(index));
   auto attribute = [&](CUdevice_attribute which) {
     int value = 0;
     cuda_detail::require(api.call_cuDeviceGetAttribute(&value, which, device), "cuda", "cuDeviceGetAttribute");
     return value;
   };
-  target_.capability = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 + attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  target_.capability = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
+                       attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   target_.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  target_.shared_bytes = static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+  target_.shared_bytes = as_index(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   target_.registers = attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
   target_.uses_library = true;
   char text[256] = {};
@@ -106,10 +113,12 @@ SINTER_DECL void Gpu::enter() const {
 }
 
 SINTER_DECL const StreamState& Gpu::stream() const {
-  const StreamState* chosen = cuda_detail::chosen_streams()[static_cast<std::size_t>(index_)];
+  const StreamState* chosen = cuda_detail::chosen_streams()[as_index(index_)];
   return chosen != nullptr ? *chosen : *default_stream_;
 }
-SINTER_DECL void Gpu::set_stream(const StreamState* stream) const { cuda_detail::chosen_streams()[static_cast<std::size_t>(index_)] = stream; }
+SINTER_DECL void Gpu::set_stream(const StreamState* stream) const {
+  cuda_detail::chosen_streams()[as_index(index_)] = stream;
+}
 
 SINTER_DECL const StreamState& Gpu::stream_of(std::uint64_t id) const {
   std::scoped_lock lock(mutex_);
@@ -122,7 +131,7 @@ SINTER_DECL const StreamState& Gpu::acquire_stream() {
     const StreamState* stream = idle_streams_.back();
     idle_streams_.pop_back();
     stream->follows.store(0, std::memory_order_relaxed);
-    if (std::uint64_t* records = fault_.load(std::memory_order_acquire)) {   // what its last owner did not wait for
+    if (std::uint64_t* records = fault_.load(std::memory_order_acquire)) {  // what its last owner did not wait for
       const std::uint64_t none[fault_words] = {};
       enter();
       staging_.to_device(records + fault_number(*stream) * fault_words, none, sizeof none, stream->handle);
@@ -131,7 +140,8 @@ SINTER_DECL const StreamState& Gpu::acquire_stream() {
   }
   enter();
   auto stream = std::make_unique<StreamState>();
-  check(cuda_detail::api().call_cuStreamCreateWithPriority(&stream->handle, CU_STREAM_NON_BLOCKING, 0), "making a stream");
+  check(cuda_detail::api().call_cuStreamCreateWithPriority(&stream->handle, CU_STREAM_NON_BLOCKING, 0),
+        "making a stream");
   stream->device = index_;
   stream->id = streams_.size() + 1;
   streams_.push_back(std::move(stream));
@@ -147,13 +157,15 @@ SINTER_DECL std::string Gpu::recent_launches() const {
   std::string text;
   const std::size_t count = recent_count_.load(std::memory_order_relaxed);
   for (std::size_t i = count < recent_.size() ? 0 : count - recent_.size(); i < count; ++i)
-    if (const LaunchLabel* label = recent_[i % recent_.size()].load(std::memory_order_relaxed)) text += (text.empty() ? "" : ", ") + label->text();
+    if (const LaunchLabel* label = recent_[i % recent_.size()].load(std::memory_order_relaxed))
+      text += (text.empty() ? "" : ", ") + label->text();
   return text.empty() ? "nothing was launched" : "launched last, oldest first: " + text;
 }
 
 SINTER_DECL void Gpu::check(int result, std::string_view what) const {
   if (SINTER_LIKELY(result == CUDA_SUCCESS)) return;
-  throw DeviceError("cuda:" + std::to_string(index_), std::string(what) + " failed: " + cuda_detail::result_text(result) + "; " + recent_launches(), {},
+  throw DeviceError("cuda:" + std::to_string(index_),
+                    std::string(what) + " failed: " + cuda_detail::result_text(result) + "; " + recent_launches(), {},
                     "SINTER_CHECK=1 waits for each kernel, and so finds the one that fails");
 }
 
@@ -195,7 +207,8 @@ SINTER_DECL void Gpu::check_fault(const StreamState& stream) {
     if (found[0] <= labels.by_tag.size()) label = labels.by_tag[found[0] - 1];
   }
   throw IndexError(label != nullptr ? label->text() : "gather",
-                   "index " + std::to_string(static_cast<std::int64_t>(found[1])) + " is out of range for an axis of extent " + std::to_string(static_cast<std::int64_t>(found[2])),
+                   "index " + std::to_string(static_cast<std::int64_t>(found[1])) +
+                       " is out of range for an axis of extent " + std::to_string(static_cast<std::int64_t>(found[2])),
                    label != nullptr && !label->where.empty() ? label->where.front() : Location());
 }
 
@@ -220,7 +233,7 @@ inline void order(const Gpu& gpu, const StreamState& earlier, const StreamState&
   gpu.check(driver.call_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "making an event");
   const CUresult recorded = driver.call_cuEventRecord(event, earlier.handle);
   const CUresult waited = recorded == CUDA_SUCCESS ? driver.call_cuStreamWaitEvent(later.handle, event, 0) : recorded;
-  driver.call_cuEventDestroy(event);   // takes effect when nothing waits for it any more
+  driver.call_cuEventDestroy(event);  // takes effect when nothing waits for it any more
   gpu.check(waited, "ordering two streams");
   Gpu::note_order(earlier, later);
 }
@@ -235,14 +248,16 @@ class Memory final : public DeviceMemory {
     return {block->data, block};
   }
   void free(DeviceBlock block, Device device) noexcept override {
-    if (SINTER_UNLIKELY(is_forked_child())) return;   // the memory is the parent's
+    if (SINTER_UNLIKELY(is_forked_child())) return;  // the memory is the parent's
     Gpu& gpu = Gpu::get(device, "free");
     auto* ours = static_cast<PoolBlock*>(block.block);
     const StreamState& stream = gpu.stream();
-    if (SINTER_UNLIKELY(ours->home != &stream)) {   // an event will be recorded, and this thread may be on another device, or on none yet
+    if (SINTER_UNLIKELY(
+            ours->home !=
+            &stream)) {  // an event will be recorded, and this thread may be on another device, or on none yet
       try {
         gpu.enter();
-      } catch (const Error&) {   // the device is broken: nothing will use the block again
+      } catch (const Error&) {  // the device is broken: nothing will use the block again
       }
     }
     gpu.pool().free(ours, stream);
@@ -267,13 +282,13 @@ class Memory final : public DeviceMemory {
   void drain(Device device) noexcept override {
     try {
       Gpu::get(device, "drain").wait_for_all();
-    } catch (const Error&) {   // a broken device has nothing left to wait for
+    } catch (const Error&) {  // a broken device has nothing left to wait for
     }
   }
   std::uint64_t current_queue(Device device) override { return Gpu::get(device, "queue").stream().id; }
   void* native_queue(Device device) override {
     Gpu& gpu = Gpu::get(device, "queue");
-    gpu.enter();   // its context is what libraries look for
+    gpu.enter();  // its context is what libraries look for
     return gpu.stream().handle;
   }
   void run_after(Device device, std::uint64_t queue) override {
@@ -281,7 +296,9 @@ class Memory final : public DeviceMemory {
     order(gpu, gpu.stream_of(queue), gpu.stream());
   }
   MemoryStats stats(Device device) override { return Gpu::get(device, "memory_stats").pool().stats(); }
-  void set_limit(Device device, std::int64_t bytes) override { Gpu::get(device, "set_memory_limit").pool().set_limit(bytes); }
+  void set_limit(Device device, std::int64_t bytes) override {
+    Gpu::get(device, "set_memory_limit").pool().set_limit(bytes);
+  }
   void reset_peak(Device device) override { Gpu::get(device, "reset_peak_memory").pool().reset_peak(); }
   void release_cached(Device device) override {
     Gpu& gpu = Gpu::get(device, "release_cached_memory");
@@ -290,17 +307,20 @@ class Memory final : public DeviceMemory {
   }
 
  private:
-  /// On the target's stream, after what is on the source's; the source's stream goes on only after the copy, for its memory may
-  /// be freed there.
+  /// On the target's stream, after what is on the source's; the source's stream goes on only after the copy, for its
+  /// memory may be freed there.
   static void copy_between(Gpu& to_gpu, void* to, const void* from, Device from_device, std::size_t bytes) {
     const DriverApi& driver = api();
     const auto target = reinterpret_cast<CUdeviceptr>(to), source = reinterpret_cast<CUdeviceptr>(from);
     if (from_device.index == to_gpu.index())
-      return to_gpu.check(driver.call_cuMemcpyDtoDAsync(target, source, bytes, to_gpu.stream().handle), "copying on a device");
+      return to_gpu.check(driver.call_cuMemcpyDtoDAsync(target, source, bytes, to_gpu.stream().handle),
+                          "copying on a device");
     Gpu& from_gpu = Gpu::get(from_device, "copy");
     across(from_gpu, to_gpu);
     to_gpu.enter();
-    to_gpu.check(driver.call_cuMemcpyPeerAsync(target, to_gpu.context(), source, from_gpu.context(), bytes, to_gpu.stream().handle), "copying between devices");
+    to_gpu.check(driver.call_cuMemcpyPeerAsync(target, to_gpu.context(), source, from_gpu.context(), bytes,
+                                               to_gpu.stream().handle),
+                 "copying between devices");
     across(to_gpu, from_gpu);
   }
   static void across(const Gpu& earlier, const Gpu& later) {
@@ -317,9 +337,7 @@ class Memory final : public DeviceMemory {
 };
 }  // namespace cuda_detail
 
-SINTER_DECL DeviceMemory& memory() {
-  return process_object<cuda_detail::Memory>();
-}
+SINTER_DECL DeviceMemory& memory() { return process_object<cuda_detail::Memory>(); }
 
 }  // namespace cuda
 SINTER_NAMESPACE_END

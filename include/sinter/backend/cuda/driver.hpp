@@ -1,6 +1,6 @@
 // The CUDA driver, NVRTC and cuBLASLt, opened at run time: one binary runs with and without them. Owns the tables of
-// function pointers and the messages that say what was looked for; knows no kernels and no memory. The tables' types are
-// complete in api.ipp, which alone includes the toolkit's headers.
+// function pointers and the messages that say what was looked for; knows no kernels and no memory. The tables' types
+// are complete in api.ipp, which alone includes the toolkit's headers.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -13,16 +13,16 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
-struct DriverApi;     // api.ipp
-struct NvrtcApi;      // api.ipp
-struct CublasLtApi;   // cublaslt_api.ipp
+struct DriverApi;    // api.ipp
+struct NvrtcApi;     // api.ipp
+struct CublasLtApi;  // cublaslt_api.ipp
 
 /// What this process found when it first asked.
 struct DriverStatus {
-  bool is_available = false;   // libcuda was opened, is recent enough, and there is a device
+  bool is_available = false;  // libcuda was opened, is recent enough, and there is a device
   int device_count = 0;
-  int version = 0;             // 13000 for 13.0
-  std::string detail;          // what was looked for and how it failed; empty when available
+  int version = 0;     // 13000 for 13.0
+  std::string detail;  // what was looked for and how it failed; empty when available
 };
 const DriverStatus& driver_status();
 
@@ -38,11 +38,13 @@ const NvrtcApi& nvrtc_api();
 /// 13000 for 13.0; 0 without NVRTC.
 int nvrtc_version();
 
-/// Include-free CUDA C to a cubin, with NVRTC. `architecture` is "sm_80", "sm_90a", ... Needs no GPU. Throws InternalError
-/// with NVRTC's log when the source is wrong, DeviceError when there is no NVRTC. May run on several threads at once.
+/// Include-free CUDA C to a cubin, with NVRTC. `architecture` is "sm_80", "sm_90a", ... Needs no GPU. Throws
+/// InternalError with NVRTC's log when the source is wrong, DeviceError when there is no NVRTC. May run on several
+/// threads at once.
 std::string compile_to_cubin(const std::string& source, std::string_view name, const std::string& architecture);
 
-/// The first of `names` that dlopen finds, after the folders of SINTER_CUDA_PATH; null: none, and `tried` gets a line each.
+/// The first of `names` that dlopen finds, after the folders of SINTER_CUDA_PATH; null: none, and `tried` gets a line
+/// each.
 void* open_library(const std::vector<std::string>& names, std::string& tried);
 void* find_symbol(void* library, const char* name);
 

@@ -33,7 +33,8 @@ inline std::string error_text(const DriverApi& api, CUresult result) {
   const char *name = nullptr, *text = nullptr;
   if (api.call_cuGetErrorName != nullptr) api.call_cuGetErrorName(result, &name);
   if (api.call_cuGetErrorString != nullptr) api.call_cuGetErrorString(result, &text);
-  return (name != nullptr ? std::string(name) : "CUDA error " + std::to_string(static_cast<int>(result))) + (text != nullptr ? std::string(": ") + text : "");
+  return (name != nullptr ? std::string(name) : "CUDA error " + std::to_string(static_cast<int>(result))) +
+         (text != nullptr ? std::string(": ") + text : "");
 }
 
 /// Folders besides the loader's own in which the toolkit's libraries may be.
@@ -54,8 +55,8 @@ std::string fill_table(void* library, Api& api);
 #define SINTER_CUDA_TEXT(x) SINTER_CUDA_TEXT_(x)
 template <>
 inline std::string fill_table(void* library, DriverApi& api) {
-#define SINTER_CUDA_FIND(name)                                                                                              \
-  api.call_##name = reinterpret_cast<decltype(api.call_##name)>(find_symbol(library, SINTER_CUDA_TEXT(name)));               \
+#define SINTER_CUDA_FIND(name)                                                                                 \
+  api.call_##name = reinterpret_cast<decltype(api.call_##name)>(find_symbol(library, SINTER_CUDA_TEXT(name))); \
   if (api.call_##name == nullptr) return SINTER_CUDA_TEXT(name);
   SINTER_CUDA_DRIVER_FUNCTIONS(SINTER_CUDA_FIND)
 #undef SINTER_CUDA_FIND
@@ -63,7 +64,7 @@ inline std::string fill_table(void* library, DriverApi& api) {
 }
 template <>
 inline std::string fill_table(void* library, NvrtcApi& api) {
-#define SINTER_CUDA_FIND(name)                                                                              \
+#define SINTER_CUDA_FIND(name)                                                                                 \
   api.call_##name = reinterpret_cast<decltype(api.call_##name)>(find_symbol(library, SINTER_CUDA_TEXT(name))); \
   if (api.call_##name == nullptr) return SINTER_CUDA_TEXT(name);
   SINTER_CUDA_NVRTC_FUNCTIONS(SINTER_CUDA_FIND)
@@ -130,7 +131,8 @@ SINTER_DECL void* open_library(const std::vector<std::string>& names, std::strin
       if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
       const char* reason = dlerror();
       const std::string text = reason != nullptr ? reason : "";
-      if (failures.empty() || (text.find("No such file") == std::string::npos && failures.find(text) == std::string::npos))
+      if (failures.empty() ||
+          (text.find("No such file") == std::string::npos && failures.find(text) == std::string::npos))
         failures += (failures.empty() ? "" : "; ") + text;
     }
   tried = "looked for";
@@ -169,12 +171,14 @@ SINTER_DECL const NvrtcApi& nvrtc_api() {
   return nvrtc.api;
 }
 
-SINTER_DECL std::string compile_to_cubin(const std::string& source, std::string_view name, const std::string& architecture) {
+SINTER_DECL std::string compile_to_cubin(const std::string& source, std::string_view name,
+                                         const std::string& architecture) {
   const NvrtcApi& api = nvrtc_api();
   nvrtcProgram program = nullptr;
   const std::string file = std::string(name) + ".cu", target = "--gpu-architecture=" + architecture;
   auto check = [&](nvrtcResult result, const char* what) {
-    if (result != NVRTC_SUCCESS) throw InternalError(std::string("NVRTC: ") + what + ": " + api.call_nvrtcGetErrorString(result));
+    if (result != NVRTC_SUCCESS)
+      throw InternalError(std::string("NVRTC: ") + what + ": " + api.call_nvrtcGetErrorString(result));
   };
   check(api.call_nvrtcCreateProgram(&program, source.c_str(), file.c_str(), 0, nullptr, nullptr), "create");
   struct Destroy {
@@ -184,7 +188,8 @@ SINTER_DECL std::string compile_to_cubin(const std::string& source, std::string_
   } destroy{api, program};
   // fma arises only where the kernel says so, as on the CPU; division and square root are correctly rounded by default.
   const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false", "--minimal"};
-  const nvrtcResult result = api.call_nvrtcCompileProgram(program, nvrtc_version() >= 13000 ? 4 : 3, options);   // older ones lack the last
+  const nvrtcResult result =
+      api.call_nvrtcCompileProgram(program, nvrtc_version() >= 13000 ? 4 : 3, options);  // older ones lack the last
   if (result != NVRTC_SUCCESS) {
     std::size_t size = 0;
     std::string log;

@@ -1,9 +1,9 @@
-// CUDA graphs: launches of a frame that are enqueued as one. A graph is built from the launches' own data; library calls alone
-// are recorded, each as a small graph of its own inside. What must wait for what is told by the frame; the rest may run side by
-// side. Knows launches, nothing of plans.
+// CUDA graphs: launches of a frame that are enqueued as one. A graph is built from the launches' own data; library
+// calls alone are recorded, each as a small graph of its own inside. What must wait for what is told by the frame; the
+// rest may run side by side. Knows launches, nothing of plans.
 #pragma once
 
-#include <sinter/backend/cuda/backend.ipp>   // CudaLaunch
+#include <sinter/backend/cuda/backend.ipp>  // CudaLaunch
 
 #include <algorithm>
 #include <limits>
@@ -41,20 +41,20 @@ class CallRecorder {
     {
       std::scoped_lock lock(gpu_.recording());
       // Relaxed: other threads allocate meanwhile, and the library may load code.
-      if (driver.call_cuStreamBeginCapture(stream_->handle, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS) return nullptr;
+      if (driver.call_cuStreamBeginCapture(stream_->handle, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS)
+        return nullptr;
       bool is_called = true;
       try {
         CudaLaunch::call_library(list, operands, stream_->handle);
-      } catch (const Error&) {
-        is_called = false;
-      }
+      } catch (const Error&) { is_called = false; }
       const CUresult ended = driver.call_cuStreamEndCapture(stream_->handle, &graph);
       if (ended != CUDA_SUCCESS || !is_called) {
         if (graph != nullptr) driver.call_cuGraphDestroy(graph);
         return nullptr;
       }
     }
-    if (calls_.size() == most) driver.call_cuGraphDestroy(calls_.front().graph), calls_.erase(calls_.begin());   // those in use are copies
+    if (calls_.size() == most)
+      driver.call_cuGraphDestroy(calls_.front().graph), calls_.erase(calls_.begin());  // those in use are copies
     calls_.push_back({&list, addresses, graph});
     return graph;
   }
@@ -71,9 +71,9 @@ class GroupGraph {
  public:
   struct Node {
     CUgraphNode node = nullptr;
-    std::size_t launch = 0;                  // of the group
-    GpuLaunch* kernel = nullptr;             // null: a library call
-    std::vector<std::uint64_t> parameters;   // a call: addresses
+    std::size_t launch = 0;                 // of the group
+    GpuLaunch* kernel = nullptr;            // null: a library call
+    std::vector<std::uint64_t> parameters;  // a call: addresses
   };
 
   GroupGraph(Gpu& gpu, std::vector<ReadyList*> lists) : gpu_(gpu), lists_(std::move(lists)) {}
@@ -87,7 +87,8 @@ class GroupGraph {
   bool has_lists(const std::vector<ReadyList*>& lists) const { return lists_ == lists; }
 
   /// False: a call cannot be recorded.
-  bool build(std::span<const GroupedLaunch> launches, std::span<void* const* const> operands, const std::vector<std::vector<std::uint64_t>>& addresses, CallRecorder& recorder) {
+  bool build(std::span<const GroupedLaunch> launches, std::span<void* const* const> operands,
+             const std::vector<std::vector<std::uint64_t>>& addresses, CallRecorder& recorder) {
     const DriverApi& driver = api();
     gpu_.check(driver.call_cuGraphCreate(&graph_, 0), "making a graph of kernels");
     std::vector<CUgraphNode> last(lists_.size()), before;
@@ -104,18 +105,30 @@ class GroupGraph {
       if (lists_[i] != nullptr && lists_[i]->list.call) {
         const CUgraph call = recorder.record(*lists_[i], operands[i], addresses[i]);
         if (call == nullptr) return false;
-        const CUgraphNode made = add([&](CUgraphNode* node) { return driver.call_cuGraphAddChildGraphNode(node, graph_, before.data(), before.size(), call); }, "adding a library call to a graph");
+        const CUgraphNode made = add(
+            [&](CUgraphNode* node) {
+              return driver.call_cuGraphAddChildGraphNode(node, graph_, before.data(), before.size(), call);
+            },
+            "adding a library call to a graph");
         nodes_.push_back({made, i, nullptr, addresses[i]});
       }
       if (lists_[i] != nullptr)
         for (GpuLaunch& kernel : lists_[i]->list.launches) {
           void* place[1];
           const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(*lists_[i], kernel, place);
-          const CUgraphNode made = add([&](CUgraphNode* node) { return driver.call_cuGraphAddKernelNode(node, graph_, before.data(), before.size(), &parameters); }, "adding a kernel to a graph");
+          const CUgraphNode made = add(
+              [&](CUgraphNode* node) {
+                return driver.call_cuGraphAddKernelNode(node, graph_, before.data(), before.size(), &parameters);
+              },
+              "adding a kernel to a graph");
           nodes_.push_back({made, i, &kernel, kernel.parameters});
         }
-      if (last[i] == nullptr)   // nothing to do, but others wait for those that it waits for
-        add([&](CUgraphNode* node) { return driver.call_cuGraphAddEmptyNode(node, graph_, before.data(), before.size()); }, "adding a place to a graph");
+      if (last[i] == nullptr)  // nothing to do, but others wait for those that it waits for
+        add(
+            [&](CUgraphNode* node) {
+              return driver.call_cuGraphAddEmptyNode(node, graph_, before.data(), before.size());
+            },
+            "adding a place to a graph");
     }
     gpu_.check(driver.call_cuGraphInstantiateWithFlags(&exec_, graph_, 0), "instantiating a graph of kernels");
     return true;
@@ -130,7 +143,8 @@ class GroupGraph {
   std::size_t size() const { return nodes_.size(); }
 
   /// False: it cannot be told; build anew.
-  bool update(std::span<void* const* const> operands, const std::vector<std::vector<std::uint64_t>>& addresses, CallRecorder& recorder) {
+  bool update(std::span<void* const* const> operands, const std::vector<std::vector<std::uint64_t>>& addresses,
+              CallRecorder& recorder) {
     for (Node& node : nodes_) {
       const std::vector<std::uint64_t>& now = wanted(node, addresses);
       if (SINTER_LIKELY(node.parameters == now)) continue;
@@ -138,27 +152,36 @@ class GroupGraph {
       if (node.kernel != nullptr) {
         void* place[1];
         const CUDA_KERNEL_NODE_PARAMS parameters = parameters_of(list, *node.kernel, place);
-        gpu_.check(api().call_cuGraphExecKernelNodeSetParams(exec_, node.node, &parameters), "updating a graph of kernels");
+        gpu_.check(api().call_cuGraphExecKernelNodeSetParams(exec_, node.node, &parameters),
+                   "updating a graph of kernels");
       } else {
         const CUgraph call = recorder.record(list, operands[node.launch], now);
-        if (call == nullptr || api().call_cuGraphExecChildGraphNodeSetParams(exec_, node.node, call) != CUDA_SUCCESS) return false;   // other kernels for other alignments
+        if (call == nullptr || api().call_cuGraphExecChildGraphNodeSetParams(exec_, node.node, call) != CUDA_SUCCESS)
+          return false;  // other kernels for other alignments
       }
       node.parameters = now;
     }
     return true;
   }
-  void launch() const { gpu_.check(api().call_cuGraphLaunch(exec_, gpu_.stream().handle), "launching a graph of kernels"); }
+  void launch() const {
+    gpu_.check(api().call_cuGraphLaunch(exec_, gpu_.stream().handle), "launching a graph of kernels");
+  }
 
  private:
-  static const std::vector<std::uint64_t>& wanted(const Node& node, const std::vector<std::vector<std::uint64_t>>& addresses) {
+  static const std::vector<std::uint64_t>& wanted(const Node& node,
+                                                  const std::vector<std::vector<std::uint64_t>>& addresses) {
     return node.kernel != nullptr ? node.kernel->parameters : addresses[node.launch];
   }
   static CUDA_KERNEL_NODE_PARAMS parameters_of(const ReadyList& list, GpuLaunch& kernel, void** place) {
     CUDA_KERNEL_NODE_PARAMS p{};
     place[0] = kernel.parameters.data();
     p.func = list.module->function(kernel.entry);
-    p.gridDimX = kernel.grid[0], p.gridDimY = kernel.grid[1], p.gridDimZ = kernel.grid[2];
-    p.blockDimX = kernel.block[0], p.blockDimY = kernel.block[1], p.blockDimZ = kernel.block[2];
+    p.gridDimX = kernel.grid[0];
+    p.gridDimY = kernel.grid[1];
+    p.gridDimZ = kernel.grid[2];
+    p.blockDimX = kernel.block[0];
+    p.blockDimY = kernel.block[1];
+    p.blockDimZ = kernel.block[2];
     p.sharedMemBytes = kernel.shared_bytes;
     p.kernelParams = place;
     return p;
@@ -171,15 +194,20 @@ class GroupGraph {
   CUgraphExec exec_ = nullptr;
 };
 
-/// A few graphs of the same launches: calls whose addresses alternate (turns of a loop, results that are held) find one that
-/// knows them already.
+/// A few graphs of the same launches: calls whose addresses alternate (turns of a loop, results that are held) find one
+/// that knows them already.
 class CudaGroup final : public LaunchGroup {
  public:
-  CudaGroup(Gpu& gpu, std::vector<GroupedLaunch> launches) : gpu_(gpu), launches_(std::move(launches)), recorder_(gpu), lists_(launches_.size()), addresses_(launches_.size()) {}
+  CudaGroup(Gpu& gpu, std::vector<GroupedLaunch> launches)
+      : gpu_(gpu),
+        launches_(std::move(launches)),
+        recorder_(gpu),
+        lists_(launches_.size()),
+        addresses_(launches_.size()) {}
   ~CudaGroup() override {
     try {
       gpu_.enter();
-    } catch (const Error&) {   // the device is broken
+    } catch (const Error&) {  // the device is broken
     }
   }
 
@@ -199,8 +227,8 @@ class CudaGroup final : public LaunchGroup {
   static constexpr std::size_t most = 4;
   CudaLaunch& launch(std::size_t i) const { return static_cast<CudaLaunch&>(*launches_[i].launch); }
 
-  /// Writes all parameters. False: a library has not been called yet, and must not load its code while it is recorded; or what
-  /// graphs do not have.
+  /// Writes all parameters. False: a library has not been called yet, and must not load its code while it is recorded;
+  /// or what graphs do not have.
   bool fill(std::span<void* const* const> operands) {
     bool is_possible = !refuses_calls_ || !has_calls_;
     for (std::size_t i = 0; i < launches_.size() && is_possible; ++i) {
@@ -230,10 +258,13 @@ class CudaGroup final : public LaunchGroup {
     for (const auto& graph : graphs_) {
       if (!graph->has_lists(lists_)) continue;
       const std::size_t differences = graph->differences(addresses_);
-      if (differences < fewest) best = graph.get(), fewest = differences;
+      if (differences < fewest) {
+        best = graph.get();
+        fewest = differences;
+      }
       if (fewest == 0) return best;
     }
-    const bool is_cheap = best != nullptr && fewest * 4 <= best->size();   // a number of the call, say
+    const bool is_cheap = best != nullptr && fewest * 4 <= best->size();  // a number of the call, say
     return is_cheap || graphs_.size() == most ? best : nullptr;
   }
 
@@ -241,7 +272,7 @@ class CudaGroup final : public LaunchGroup {
     if (graphs_.size() == most) graphs_.erase(graphs_.begin());
     auto graph = std::make_unique<GroupGraph>(gpu_, lists_);
     if (!graph->build(launches_, operands, addresses_, recorder_)) {
-      refuses_calls_ = ++refusals_ > 8;   // now and then another thread is to blame
+      refuses_calls_ = ++refusals_ > 8;  // now and then another thread is to blame
       return run_one_by_one(operands);
     }
     graph->launch();
@@ -251,8 +282,8 @@ class CudaGroup final : public LaunchGroup {
   Gpu& gpu_;
   std::vector<GroupedLaunch> launches_;
   CallRecorder recorder_;
-  std::vector<ReadyList*> lists_;                       // of this run; null: left out
-  std::vector<std::vector<std::uint64_t>> addresses_;   // of library calls
+  std::vector<ReadyList*> lists_;                      // of this run; null: left out
+  std::vector<std::vector<std::uint64_t>> addresses_;  // of library calls
   std::vector<std::unique_ptr<GroupGraph>> graphs_;
   bool has_calls_ = false, refuses_calls_ = false;
   int refusals_ = 0;
@@ -260,7 +291,9 @@ class CudaGroup final : public LaunchGroup {
 
 }  // namespace cuda_detail
 
-SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const { return launch.type() == type_key<cuda_detail::CudaLaunch>(); }
+SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const {
+  return launch.type() == type_key<cuda_detail::CudaLaunch>();
+}
 
 SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::vector<GroupedLaunch> launches) {
   return std::make_unique<cuda_detail::CudaGroup>(gpu_, std::move(launches));

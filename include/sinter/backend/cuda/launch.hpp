@@ -1,5 +1,5 @@
-// What the source generator gives the runtime: for bound extents, the text of a kernel's CUDA C functions and the list of
-// launches as plain data. The runtime compiles the text, fills in addresses and values, and enqueues; the generator
+// What the source generator gives the runtime: for bound extents, the text of a kernel's CUDA C functions and the list
+// of launches as plain data. The runtime compiles the text, fills in addresses and values, and enqueues; the generator
 // never sees a stream, the runtime never sees a loop. Knows Kernels; no driver types.
 #pragma once
 
@@ -8,8 +8,8 @@
 #include <sinter/runtime/backend.hpp>
 
 #include <array>
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,16 +21,17 @@ namespace cuda {
 
 /// What the generator may count on.
 struct Target {
-  int capability = 90;                  // 80 for sm_80
+  int capability = 90;  // 80 for sm_80
   int multiprocessors = 132;
-  std::size_t shared_bytes = 227 * 1024;   // per block, with opt-in
-  int registers = 65536;                // per multiprocessor
-  bool uses_library = false;            // large products may go to cuBLASLt, where it can be opened
+  std::size_t shared_bytes = 227 * 1024;  // per block, with opt-in
+  int registers = 65536;                  // per multiprocessor
+  bool uses_library = false;              // large products may go to cuBLASLt, where it can be opened
   std::string architecture() const { return "sm_" + std::to_string(capability); }
 };
 
-/// Who computes a product of matrices: a generated kernel on the ordinary units, one on tensor cores, or cuBLASLt, which also
-/// computes what follows where it can (LibraryProduct::Epilogue); where it can, it may also leave that to a kernel.
+/// Who computes a product of matrices: a generated kernel on the ordinary units, one on tensor cores, or cuBLASLt,
+/// which also computes what follows where it can (LibraryProduct::Epilogue); where it can, it may also leave that to a
+/// kernel.
 enum class ProductWay : std::uint8_t { fma, tensor_cores, library, library_then_kernel };
 constexpr std::string_view name_of(ProductWay way) {
   switch (way) {
@@ -45,15 +46,15 @@ constexpr std::string_view name_of(ProductWay way) {
 /// An 8-byte field of a launch's parameters that the runtime writes before the launch.
 struct ParameterPatch {
   enum class Kind : std::uint8_t {
-    operand,     // address of operand `index` plus `byte_offset`
-    value,       // operand `index` lives on the host: its first element's bits, zero-extended (see BindOptions::by_value)
-    workspace,   // address of the launch list's workspace plus `byte_offset`
-    fault,       // address of the fault record: long long[4], see below
-    tag,         // a number that names this launch in the fault record, never 0
+    operand,  // address of operand `index` plus `byte_offset`
+    value,    // operand `index` lives on the host: its first element's bits, zero-extended (see BindOptions::by_value)
+    workspace,  // address of the launch list's workspace plus `byte_offset`
+    fault,      // address of the fault record: long long[4], see below
+    tag,        // a number that names this launch in the fault record, never 0
   };
   Kind kind = Kind::operand;
   std::uint16_t index = 0;
-  std::uint32_t at = 0;                 // byte in GpuLaunch::parameters
+  std::uint32_t at = 0;  // byte in GpuLaunch::parameters
   std::int64_t byte_offset = 0;
 };
 /// A kernel that meets a gather index outside its axis does, once:
@@ -62,9 +63,9 @@ struct ParameterPatch {
 
 /// One kernel launch, but for addresses.
 struct GpuLaunch {
-  std::uint16_t entry = 0;              // of GeneratedKernel::entries
+  std::uint16_t entry = 0;  // of GeneratedKernel::entries
   std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
-  std::uint32_t shared_bytes = 0;       // dynamic
+  std::uint32_t shared_bytes = 0;  // dynamic
   bool is_cooperative = false;
   /// The one parameter of every entry: a struct passed by value.
   std::vector<std::uint64_t> parameters;
@@ -75,12 +76,15 @@ struct GpuLaunch {
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
-  /// `stream` is a CUstream. `operands` as for Launch::run; `workspace` has LaunchList::workspace_bytes, then scratch_bytes().
+  /// `stream` is a CUstream. `operands` as for Launch::run; `workspace` has LaunchList::workspace_bytes, then
+  /// scratch_bytes().
   virtual void run(void* const* operands, void* workspace, void* stream) = 0;
-  /// At most so many ways in which the library can do it, its best guess first, as bytes that also a later process understands.
+  /// At most so many ways in which the library can do it, its best guess first, as bytes that also a later process
+  /// understands.
   /// None: it cannot do it.
   virtual std::vector<std::string> algorithms(int most) = 0;
-  /// Takes one of them, which may be of an earlier process or of other extents. False: it does not fit, nothing changed.
+  /// Takes one of them, which may be of an earlier process or of other extents. False: it does not fit, nothing
+  /// changed.
   virtual bool use(const std::string& algorithm) = 0;
   /// What the algorithm needs; does not change once run.
   virtual std::size_t scratch_bytes() = 0;
@@ -89,37 +93,41 @@ class LibraryCall {
 };
 
 /// What a kernel does for bound extents. Launches run in order; an empty list does nothing. The text depends on how the
-/// kernel is bound (which axes merge, how wide accesses are, what stays in registers), but on sizes only through a few such
-/// choices: texts recur, and compiled code is kept by text.
+/// kernel is bound (which axes merge, how wide accesses are, what stays in registers), but on sizes only through a few
+/// such choices: texts recur, and compiled code is kept by text.
 struct LaunchList {
-  std::string source;                   // include-free CUDA C; extern "C" __global__ entries; empty: library call only
+  std::string source;  // include-free CUDA C; extern "C" __global__ entries; empty: library call only
   std::vector<std::string> entries;
   std::vector<GpuLaunch> launches;
-  std::size_t workspace_bytes = 0;      // scratch, its contents undefined at the start, 256-byte aligned
-  bool needs_alignment = false;         // operands' addresses must be multiples of 16; else bind again without `is_aligned`
-  std::unique_ptr<LibraryCall> call;    // runs before the launches
-  std::optional<ProductWay> way;        // of a product of matrices
+  std::size_t workspace_bytes = 0;  // scratch, its contents undefined at the start, 256-byte aligned
+  bool needs_alignment = false;     // operands' addresses must be multiples of 16; else bind again without `is_aligned`
+  std::unique_ptr<LibraryCall> call;  // runs before the launches
+  std::optional<ProductWay> way;      // of a product of matrices
 };
 
 /// A product of matrices and the ways open for it; all compute within what the kernel's precision allows.
 struct ProductQuestion {
-  std::vector<ProductWay> ways;   // the generator's preference first
-  /// What decides how fast each of them is: the kernel and its extents, rounded, so that sizes which differ little share one
-  /// measurement.
+  std::vector<ProductWay> ways;  // the generator's preference first
+  /// What decides how fast each of them is: the kernel and its extents, rounded, so that sizes which differ little
+  /// share one measurement.
   std::string text;
-  double operations = 0;          // additions and multiplications
+  double operations = 0;  // additions and multiplications
 };
 
 /// Made once per kernel and schedule; immutable.
 class GeneratedKernel {
  public:
   virtual ~GeneratedKernel() = default;
-  /// From geometry to text and launches, in tens of microseconds. `by_value` bit i: operand i is on the host and must be
-  /// passed by value; only ever set for operands that are read, never written, through accesses whose strides are all zero.
-  /// `way`: how a product is computed, where that way is open; else, and by default, the generator's own preference.
-  virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true, std::optional<ProductWay> way = {}) const = 0;
+  /// From geometry to text and launches, in tens of microseconds. `by_value` bit i: operand i is on the host and must
+  /// be passed by value; only ever set for operands that are read, never written, through accesses whose strides are
+  /// all zero. `way`: how a product is computed, where that way is open; else, and by default, the generator's own
+  /// preference.
+  virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true,
+                          std::optional<ProductWay> way = {}) const = 0;
   /// What is to choose about a product of these extents. No ways: it is none.
-  virtual ProductQuestion product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const { return {}; }
+  virtual ProductQuestion product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const {
+    return {};
+  }
 };
 
 }  // namespace cuda

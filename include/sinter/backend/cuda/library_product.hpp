@@ -1,5 +1,5 @@
-// A product of matrices by cuBLASLt, as a call in a launch list, with what the library can do to the result in the same go.
-// Knows no kernels.
+// A product of matrices by cuBLASLt, as a call in a launch list, with what the library can do to the result in the same
+// go. Knows no kernels.
 #pragma once
 
 #include <sinter/backend/cuda/driver.hpp>
@@ -15,20 +15,21 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
-/// result[b, i, j] = scale * sum over k of left[b, i, k] * right[b, j, k] + sign * residual[b, i, j] + bias[b, j]; strides in
-/// elements. Of a factor, one of `stride` and `depth_stride` is 1. Result and residual have unit stride along columns.
+/// result[b, i, j] = scale * sum over k of left[b, i, k] * right[b, j, k] + sign * residual[b, i, j] + bias[b, j];
+/// strides in elements. Of a factor, one of `stride` and `depth_stride` is 1. Result and residual have unit stride
+/// along columns.
 struct LibraryProduct {
   struct Factor {
     std::uint16_t operand = 0;
     std::int64_t byte_offset = 0;
-    std::int64_t stride = 0;         // along its own axis
+    std::int64_t stride = 0;  // along its own axis
     std::int64_t depth_stride = 0;
     std::int64_t batch_stride = 0;
   };
   struct Matrix {
-    int operand = -1;                // result: -1: at the start of the workspace; bias and residual: there is none
+    int operand = -1;  // result: -1: at the start of the workspace; bias and residual: there is none
     std::int64_t byte_offset = 0;
-    std::int64_t stride = 0;         // from row to row; a bias has none
+    std::int64_t stride = 0;  // from row to row; a bias has none
     std::int64_t batch_stride = 0;
   };
   /// In the order of the formula: another order rounds differently. Scales other than 1 and -1 come alone.
@@ -37,14 +38,14 @@ struct LibraryProduct {
     Matrix residual, bias;
     bool is_empty() const { return scale == 1 && residual.operand < 0 && bias.operand < 0; }
   };
-  DType dtype = DType::f32;          // f32 or f64
-  MatmulPrecision precision = MatmulPrecision::f32;   // tf32 is taken at its word, tf32x3 is computed in full
+  DType dtype = DType::f32;                          // f32 or f64
+  MatmulPrecision precision = MatmulPrecision::f32;  // tf32 is taken at its word, tf32x3 is computed in full
   std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
   Factor left, right;
   Matrix result;
   Epilogue epilogue;
-  std::size_t scratch_place = 0;     // in the workspace, for the library
-  std::size_t alignment = 16;        // of operands; less is found out when run
+  std::size_t scratch_place = 0;  // in the workspace, for the library
+  std::size_t alignment = 16;     // of operands; less is found out when run
 };
 
 /// Can cuBLASLt be opened here? `why` receives what was tried.

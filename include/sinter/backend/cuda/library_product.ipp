@@ -1,11 +1,12 @@
-// Descriptors are made when first needed, on the device at hand; an algorithm for operands that are less aligned than was said
-// is chosen when such a one comes.
+// Descriptors are made when first needed, on the device at hand; an algorithm for operands that are less aligned than
+// was said is chosen when such a one comes.
 #pragma once
 
 #include <sinter/backend/cuda/library_product.hpp>
 
 #include <sinter/backend/cuda/cublaslt_api.ipp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -20,14 +21,14 @@ namespace cublaslt_detail {
 
 struct Library {
   CublasLtApi api;
-  std::string detail;   // why it is not there
+  std::string detail;  // why it is not there
 };
 
 inline Library* open() {
   auto* found = new Library;
   void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}, found->detail);
   if (library == nullptr) return found;
-#define SINTER_CUDA_FIND(name)                                                                             \
+#define SINTER_CUDA_FIND(name)                                                                              \
   found->api.call_##name = reinterpret_cast<decltype(found->api.call_##name)>(find_symbol(library, #name)); \
   if (found->api.call_##name == nullptr) found->detail = "libcublasLt has no function " #name;
   SINTER_CUDA_CUBLASLT_FUNCTIONS(SINTER_CUDA_FIND)
@@ -42,7 +43,9 @@ inline const Library& library() {
 inline const CublasLtApi& api() { return library().api; }
 
 inline void require(cublasStatus_t status, const char* what) {
-  if (status != CUBLAS_STATUS_SUCCESS) throw DeviceError("matmul", std::string("cuBLASLt: ") + what + " failed with status " + std::to_string(static_cast<int>(status)));
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw DeviceError(
+        "matmul", std::string("cuBLASLt: ") + what + " failed with status " + std::to_string(static_cast<int>(status)));
 }
 
 /// One handle for each context; kept.
@@ -76,22 +79,32 @@ class ProductCall final : public LibraryCall {
 
   /// The library counts by columns: it computes the transposed result, columns times rows, from right and left.
   void run(void* const* operands, void* workspace, void* stream) override {
-    const auto at = [&](std::uint16_t operand, std::int64_t offset) { return static_cast<const char*>(operands[operand]) + offset; };
-    const auto place = [&](const LibraryProduct::Matrix& matrix) { return at(static_cast<std::uint16_t>(matrix.operand), matrix.byte_offset); };
+    const auto at = [&](std::uint16_t operand, std::int64_t offset) {
+      return static_cast<const char*>(operands[operand]) + offset;
+    };
+    const auto place = [&](const LibraryProduct::Matrix& matrix) {
+      return at(static_cast<std::uint16_t>(matrix.operand), matrix.byte_offset);
+    };
     const auto& [scale, sign, residual, bias] = product_.epilogue;
-    const char *left = at(product_.left.operand, product_.left.byte_offset), *right = at(product_.right.operand, product_.right.byte_offset);
-    char* result = product_.result.operand < 0 ? static_cast<char*>(workspace) : const_cast<char*>(place(product_.result));
+    const char *left = at(product_.left.operand, product_.left.byte_offset),
+               *right = at(product_.right.operand, product_.right.byte_offset);
+    char* result =
+        product_.result.operand < 0 ? static_cast<char*>(workspace) : const_cast<char*>(place(product_.result));
     const char* added = residual.operand < 0 ? result : place(residual);
-    std::uint32_t alignment = std::min({alignment_of(left), alignment_of(right), alignment_of(result), alignment_of(added)});
+    std::uint32_t alignment =
+        std::min({alignment_of(left), alignment_of(right), alignment_of(result), alignment_of(added)});
     if (bias.operand >= 0) alignment = std::min(alignment, alignment_of(place(bias)));
     choose(alignment);
     if (bias.operand >= 0) set_bias(place(bias));
     const double plus = residual.operand < 0 ? 0 : sign;
     const float scale_f = static_cast<float>(scale), plus_f = static_cast<float>(plus);
     const bool is_double = product_.dtype == DType::f64;
-    const void *alpha = is_double ? static_cast<const void*>(&scale) : &scale_f, *beta = is_double ? static_cast<const void*>(&plus) : &plus_f;
-    require(api().call_cublasLtMatmul(handle(), operation_, alpha, right, right_layout_, left, left_layout_, beta, added, added_layout(), result, result_layout_,
-                                      &algorithm_, static_cast<char*>(workspace) + product_.scratch_place, scratch_, static_cast<cudaStream_t>(stream)),
+    const void *alpha = is_double ? static_cast<const void*>(&scale) : &scale_f,
+               *beta = is_double ? static_cast<const void*>(&plus) : &plus_f;
+    require(api().call_cublasLtMatmul(handle(), operation_, alpha, right, right_layout_, left, left_layout_, beta,
+                                      added, added_layout(), result, result_layout_, &algorithm_,
+                                      static_cast<char*>(workspace) + product_.scratch_place, scratch_,
+                                      static_cast<cudaStream_t>(stream)),
             "cublasLtMatmul");
   }
 
@@ -109,10 +122,13 @@ class ProductCall final : public LibraryCall {
     set_fake_bias(expected_alignment());
     cublasLtMatmulAlgo_t wanted{};
     std::memcpy(&wanted, algorithm.data(), sizeof wanted);
-    const cublasStatus_t status =
-        api().call_cublasLtMatmulAlgoCheck(handle(), operation_, right_layout_, left_layout_, added_layout(), result_layout_, &wanted, &found);
+    const cublasStatus_t status = api().call_cublasLtMatmulAlgoCheck(handle(), operation_, right_layout_, left_layout_,
+                                                                     added_layout(), result_layout_, &wanted, &found);
     if (status != CUBLAS_STATUS_SUCCESS || found.workspaceSize > most_scratch) return false;
-    algorithm_ = wanted, scratch_ = found.workspaceSize, alignment_ = expected_alignment(), is_chosen_ = true;
+    algorithm_ = wanted;
+    scratch_ = found.workspaceSize;
+    alignment_ = expected_alignment();
+    is_chosen_ = true;
     return true;
   }
 
@@ -136,30 +152,43 @@ class ProductCall final : public LibraryCall {
     if (product_.dtype == DType::f64) return CUBLAS_COMPUTE_64F;
     return product_.precision == MatmulPrecision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   }
-  cublasLtMatrixLayout_t added_layout() const { return residual_layout_ != nullptr ? residual_layout_ : result_layout_; }
+  cublasLtMatrixLayout_t added_layout() const {
+    return residual_layout_ != nullptr ? residual_layout_ : result_layout_;
+  }
 
   /// Of all matrices, if operands are aligned as was said.
   std::uint32_t expected_alignment() const {
     const auto& [scale, sign, residual, bias] = product_.epilogue;
-    const auto offsets = product_.left.byte_offset | product_.right.byte_offset | product_.result.byte_offset | residual.byte_offset | bias.byte_offset;
+    const auto offsets = product_.left.byte_offset | product_.right.byte_offset | product_.result.byte_offset |
+                         residual.byte_offset | bias.byte_offset;
     const auto bits = static_cast<std::uint64_t>(offsets) | product_.alignment;
     return static_cast<std::uint32_t>(bits & (~bits + 1));
   }
 
   /// Rows of the library's matrix are the direction of unit stride.
-  cublasLtMatrixLayout_t layout(std::int64_t rows, std::int64_t columns, std::int64_t stride, std::int64_t batch_stride) const {
+  cublasLtMatrixLayout_t layout(std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                                std::int64_t batch_stride) const {
     cublasLtMatrixLayout_t made = nullptr;
-    require(api().call_cublasLtMatrixLayoutCreate(&made, type(), static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), stride), "layout");
+    require(api().call_cublasLtMatrixLayoutCreate(&made, type(), static_cast<std::uint64_t>(rows),
+                                                  static_cast<std::uint64_t>(columns), stride),
+            "layout");
     const auto batches = static_cast<std::int32_t>(product_.batches);
-    require(api().call_cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof batches), "layout");
-    require(api().call_cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride, sizeof batch_stride), "layout");
+    require(
+        api().call_cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof batches),
+        "layout");
+    require(api().call_cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                        &batch_stride, sizeof batch_stride),
+            "layout");
     return made;
   }
   cublasLtMatrixLayout_t layout(const LibraryProduct::Factor& factor, std::int64_t extent) const {
-    return factor.depth_stride == 1 ? layout(product_.depth, extent, std::max(factor.stride, product_.depth), factor.batch_stride)
-                                    : layout(extent, product_.depth, std::max(factor.depth_stride, extent), factor.batch_stride);
+    return factor.depth_stride == 1
+               ? layout(product_.depth, extent, std::max(factor.stride, product_.depth), factor.batch_stride)
+               : layout(extent, product_.depth, std::max(factor.depth_stride, extent), factor.batch_stride);
   }
-  cublasLtMatrixLayout_t layout(const LibraryProduct::Matrix& matrix) const { return layout(product_.columns, product_.rows, matrix.stride, matrix.batch_stride); }
+  cublasLtMatrixLayout_t layout(const LibraryProduct::Matrix& matrix) const {
+    return layout(product_.columns, product_.rows, matrix.stride, matrix.batch_stride);
+  }
 
   template <class T>
   void set(cublasLtMatmulDescAttributes_t which, const T& value) {
@@ -172,7 +201,7 @@ class ProductCall final : public LibraryCall {
   }
 
   void prepare() {
-    if (result_layout_ != nullptr) return;   // made last
+    if (result_layout_ != nullptr) return;  // made last
     release();
     require(api().call_cublasLtMatmulDescCreate(&operation_, compute_type(), type()), "description");
     set(CUBLASLT_MATMUL_DESC_TRANSA, product_.right.depth_stride == 1 ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -194,16 +223,18 @@ class ProductCall final : public LibraryCall {
     set_fake_bias(alignment);
     cublasLtMatmulPreference_t preference = nullptr;
     require(api().call_cublasLtMatmulPreferenceCreate(&preference), "preference");
-    api().call_cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &scratch, sizeof scratch);
-    for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    api().call_cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &scratch,
+                                                    sizeof scratch);
+    for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       api().call_cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof alignment);
-    std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
+    std::vector<cublasLtMatmulHeuristicResult_t> found(as_index(most));
     int count = 0;
     const cublasStatus_t status =
-        api().call_cublasLtMatmulAlgoGetHeuristic(handle(), operation_, right_layout_, left_layout_, added_layout(), result_layout_, preference, most, found.data(), &count);
+        api().call_cublasLtMatmulAlgoGetHeuristic(handle(), operation_, right_layout_, left_layout_, added_layout(),
+                                                  result_layout_, preference, most, found.data(), &count);
     api().call_cublasLtMatmulPreferenceDestroy(preference);
-    found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(count) : 0);
+    found.resize(status == CUBLAS_STATUS_SUCCESS ? as_index(count) : 0);
     std::erase_if(found, [](const cublasLtMatmulHeuristicResult_t& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
     return found;
   }
@@ -213,7 +244,8 @@ class ProductCall final : public LibraryCall {
     if (is_chosen_ && alignment >= alignment_) return;
     const auto found = candidates(alignment, 1, is_chosen_ ? scratch_ : most_scratch);
     if (found.empty()) throw DeviceError("matmul", "cuBLASLt has no algorithm for this product (" + text() + ")");
-    algorithm_ = found[0].algo, alignment_ = alignment;
+    algorithm_ = found[0].algo;
+    alignment_ = alignment;
     if (!is_chosen_) scratch_ = found[0].workspaceSize;
     is_chosen_ = true;
   }
@@ -229,7 +261,8 @@ class ProductCall final : public LibraryCall {
 
   LibraryProduct product_;
   cublasLtMatmulDesc_t operation_ = nullptr;
-  cublasLtMatrixLayout_t left_layout_ = nullptr, right_layout_ = nullptr, residual_layout_ = nullptr, result_layout_ = nullptr;
+  cublasLtMatrixLayout_t left_layout_ = nullptr, right_layout_ = nullptr, residual_layout_ = nullptr,
+                         result_layout_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
   std::size_t scratch_ = 0;
   std::uint32_t alignment_ = 256;
@@ -243,7 +276,9 @@ SINTER_DECL bool has_cublaslt(std::string* why) {
   return cublaslt_detail::library().detail.empty();
 }
 
-SINTER_DECL std::size_t cublaslt_version() { return has_cublaslt() ? cublaslt_detail::api().call_cublasLtGetVersion() : 0; }
+SINTER_DECL std::size_t cublaslt_version() {
+  return has_cublaslt() ? cublaslt_detail::api().call_cublasLtGetVersion() : 0;
+}
 
 SINTER_DECL std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product) {
   return std::make_unique<cublaslt_detail::ProductCall>(product);

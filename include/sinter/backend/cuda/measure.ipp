@@ -1,9 +1,10 @@
-// Timing the ways of a product on a device: on scratch memory of the operands' sizes, on a stream of its own, so that nothing of the
-// user's is read, written or waited for. Knows no steps.
+// Timing the ways of a product on a device: on scratch memory of the operands' sizes, on a stream of its own, so that
+// nothing of the user's is read, written or waited for. Knows no steps.
 #pragma once
 
 #include <sinter/backend/cuda/choice.hpp>
 #include <sinter/backend/cuda/ready_list.ipp>
+#include <sinter/base/index.hpp>
 
 #include <sinter/backend/cuda/api.ipp>
 
@@ -21,19 +22,22 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 namespace cuda_detail {
 
-/// Bytes that a kernel reaches of each operand. Accesses whose least offset is below zero do not occur: operands are whole buffers.
+/// Bytes that a kernel reaches of each operand. Accesses whose least offset is below zero do not occur: operands are
+/// whole buffers.
 inline std::vector<std::size_t> operand_extents(const Kernel& kernel, const BoundGeometry& geometry) {
   std::vector<std::size_t> bytes(kernel.operands.size());
   for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
     std::int64_t last = geometry.accesses[i].offset;
     for (int a = 0; a < kernel.rank(); ++a) {
-      const auto axis = static_cast<std::size_t>(a);
+      const auto axis = as_index(a);
       const StrideClass known = kernel.accesses[i].stride[axis];
-      const std::int64_t stride = known == StrideClass::zero ? 0 : known == StrideClass::unit ? 1 : geometry.accesses[i].stride[axis];
+      const std::int64_t stride = known == StrideClass::zero   ? 0
+                                  : known == StrideClass::unit ? 1
+                                                               : geometry.accesses[i].stride[axis];
       last += std::max<std::int64_t>(geometry.extent[axis] - 1, 0) * std::max<std::int64_t>(stride, 0);
     }
     const std::uint16_t operand = kernel.accesses[i].operand;
-    bytes[operand] = std::max(bytes[operand], static_cast<std::size_t>(last + 1) * static_cast<std::size_t>(size_of(kernel.operands[operand].dtype)));
+    bytes[operand] = std::max(bytes[operand], as_index(last + 1) * as_index(size_of(kernel.operands[operand].dtype)));
   }
   return bytes;
 }
@@ -43,18 +47,25 @@ class Scratch {
  public:
   Scratch(Gpu& gpu, std::size_t bytes) : gpu_(gpu), stream_(gpu.acquire_stream()) {
     const MemoryStats stats = gpu.pool().stats();
-    const bool exceeds_limit = stats.limit > 0 && stats.in_use + stats.cached + static_cast<std::int64_t>(bytes) > stats.limit;
+    const bool exceeds_limit =
+        stats.limit > 0 && stats.in_use + stats.cached + static_cast<std::int64_t>(bytes) > stats.limit;
     try {
-      if (exceeds_limit || bytes > gpu.total_memory() / 4) throw std::runtime_error(std::to_string(bytes) + " bytes of scratch memory are too much");
+      if (exceeds_limit || bytes > gpu.total_memory() / 4)
+        throw std::runtime_error(std::to_string(bytes) + " bytes of scratch memory are too much");
       capture_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-      require_done(api().call_cuThreadExchangeStreamCaptureMode(&capture_), "the mode of capture");   // a capture of the user's goes on unharmed
+      require_done(api().call_cuThreadExchangeStreamCaptureMode(&capture_),
+                   "the mode of capture");  // a capture of the user's goes on unharmed
       is_exchanged_ = true;
-      for (CUevent& event : events_) require_done(api().call_cuEventCreate(&event, CU_EVENT_DEFAULT), "making an event");
+      for (CUevent& event : events_)
+        require_done(api().call_cuEventCreate(&event, CU_EVENT_DEFAULT), "making an event");
       CUmemPoolProps properties{};
       properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-      properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE, properties.location.id = gpu.index();
-      require_done(api().call_cuMemPoolCreate(&pool_, &properties), "making a pool");   // freeing from it waits for no other stream
-      require_done(api().call_cuMemAllocFromPoolAsync(&memory_, bytes, pool_, stream_.handle), "allocating scratch memory");
+      properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+      properties.location.id = gpu.index();
+      require_done(api().call_cuMemPoolCreate(&pool_, &properties),
+                   "making a pool");  // freeing from it waits for no other stream
+      require_done(api().call_cuMemAllocFromPoolAsync(&memory_, bytes, pool_, stream_.handle),
+                   "allocating scratch memory");
       require_done(api().call_cuMemsetD8Async(memory_, 0, bytes, stream_.handle), "filling scratch memory");
     } catch (...) {
       release();
@@ -68,8 +79,8 @@ class Scratch {
   char* memory() const { return reinterpret_cast<char*>(memory_); }
   CUstream stream() const { return stream_.handle; }
 
-  /// Numbers of both signs, none zero, f32 or f64 alike well inside the range: products of equal or zero numbers need less power,
-  /// and so would run faster than real ones.
+  /// Numbers of both signs, none zero, f32 or f64 alike well inside the range: products of equal or zero numbers need
+  /// less power, and so would run faster than real ones.
   void fill_with_numbers(char* target, std::size_t bytes, DType dtype) {
     std::vector<char> pattern(std::min<std::size_t>(bytes, std::size_t{1} << 20));
     std::uint32_t state = 12345;
@@ -84,9 +95,11 @@ class Scratch {
       std::memcpy(pattern.data() + at, dtype == DType::f64 ? static_cast<const void*>(&d) : f, 8);
     }
     gpu_.staging().to_device(target, pattern.data(), pattern.size(), stream());
-    for (std::size_t done = pattern.size(); done < bytes;) {   // twice as much each time
+    for (std::size_t done = pattern.size(); done < bytes;) {  // twice as much each time
       const std::size_t size = std::min(done, bytes - done);
-      require_done(api().call_cuMemcpyDtoDAsync(reinterpret_cast<CUdeviceptr>(target) + done, reinterpret_cast<CUdeviceptr>(target), size, stream()), "filling scratch memory");
+      require_done(api().call_cuMemcpyDtoDAsync(reinterpret_cast<CUdeviceptr>(target) + done,
+                                                reinterpret_cast<CUdeviceptr>(target), size, stream()),
+                   "filling scratch memory");
       done += size;
     }
   }
@@ -133,11 +146,12 @@ class ScratchOperands {
       : binding_(binding), extents_(operand_extents(kernel, binding.geometry)), scratch_(gpu, place(workspace_bytes)) {
     for (std::size_t i = 0; i < extents_.size(); ++i) {
       if (is_host(i)) {
-        operands_.push_back(&host_number_);   // a zero: it may be an index
+        operands_.push_back(&host_number_);  // a zero: it may be an index
         continue;
       }
       char* const target = scratch_.memory() + places_[i];
-      if (is_floating(kernel.operands[i].dtype)) scratch_.fill_with_numbers(target, extents_[i], kernel.operands[i].dtype);   // else zeros: valid indices
+      if (is_floating(kernel.operands[i].dtype))
+        scratch_.fill_with_numbers(target, extents_[i], kernel.operands[i].dtype);  // else zeros: valid indices
       operands_.push_back(target);
     }
   }
@@ -152,7 +166,8 @@ class ScratchOperands {
       const auto& [gx, gy, gz] = launch.grid;
       const auto& [bx, by, bz] = launch.block;
       if (launch.is_cooperative) throw std::runtime_error("a cooperative launch is not measured");
-      Scratch::require_done(api().call_cuLaunchKernel(ready.module->function(launch.entry), gx, gy, gz, bx, by, bz, launch.shared_bytes, scratch_.stream(), parameters, nullptr),
+      Scratch::require_done(api().call_cuLaunchKernel(ready.module->function(launch.entry), gx, gy, gz, bx, by, bz,
+                                                      launch.shared_bytes, scratch_.stream(), parameters, nullptr),
                             "launching a candidate");
     }
   }
@@ -166,12 +181,15 @@ class ScratchOperands {
       places_.push_back(at);
       if (!is_host(i)) at += round(extents_[i] + 8);
     }
-    fault_ = at, workspace_ = at + 512;
+    fault_ = at;
+    workspace_ = at + 512;
     return workspace_ + round(workspace_bytes + 1);
   }
   void fill(GpuLaunch& launch, const ParameterPatch& patch, const char* workspace) const {
     switch (patch.kind) {
-      case ParameterPatch::Kind::operand: ReadyList::set(launch, patch, static_cast<const char*>(operands_[patch.index]) + patch.byte_offset); break;
+      case ParameterPatch::Kind::operand:
+        ReadyList::set(launch, patch, static_cast<const char*>(operands_[patch.index]) + patch.byte_offset);
+        break;
       case ParameterPatch::Kind::value: launch.parameters[patch.at / 8] = host_number_; break;
       case ParameterPatch::Kind::workspace: ReadyList::set(launch, patch, workspace + patch.byte_offset); break;
       case ParameterPatch::Kind::fault: ReadyList::set(launch, patch, scratch_.memory() + fault_); break;
@@ -187,8 +205,10 @@ class ScratchOperands {
   std::vector<void*> operands_;
 };
 
-/// Medians, in microseconds, of runs in turns, so that what else goes on meets all alike; who is far behind after a round leaves.
-inline std::vector<double> medians(std::size_t count, const std::function<double(std::size_t candidate, int times)>& time) {
+/// Medians, in microseconds, of runs in turns, so that what else goes on meets all alike; who is far behind after a
+/// round leaves.
+inline std::vector<double> medians(std::size_t count,
+                                   const std::function<double(std::size_t candidate, int times)>& time) {
   using Clock = std::chrono::steady_clock;
   constexpr int most_rounds = 7, most_times = 20;
   constexpr double round_microseconds = 200, far_behind = 1.4;
@@ -204,15 +224,15 @@ inline std::vector<double> medians(std::size_t count, const std::function<double
       const bool is_out = round > 0 && (middle[i] <= 0 || middle[i] > best * far_behind);
       if (is_out || (round > 1 && Clock::now() - start > budget)) continue;
       try {
-        if (round == 0) time(i, 1);   // code is loaded, caches are filled
+        if (round == 0) time(i, 1);  // code is loaded, caches are filled
         const int times = round == 0 ? 1 : std::clamp(static_cast<int>(round_microseconds / middle[i]), 1, most_times);
         const double now = time(i, times);
-        if (round == 1) found[i].clear();   // the first was alone, to see how many are needed
+        if (round == 1) found[i].clear();  // the first was alone, to see how many are needed
         found[i].push_back(now);
         std::vector<double> sorted = found[i];
         std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
         middle[i] = std::max(sorted[sorted.size() / 2], 1e-3);
-      } catch (const std::exception&) {   // this one fails
+      } catch (const std::exception&) {  // this one fails
         middle[i] = -1;
         found[i].clear();
       }

@@ -29,7 +29,8 @@ constexpr std::size_t pool_class_bytes(std::uint32_t size_class) {
   const std::size_t bytes = (std::size_t{1} << exponent) + (std::size_t{quarter + 1} << (exponent - 2));
   return (bytes + smallest_block - 1) / smallest_block * smallest_block;
 }
-static_assert(pool_class_bytes(pool_class(513)) >= 513 && pool_class_bytes(pool_class(100000)) >= 100000 && pool_class_bytes(pool_class(1 << 20)) == 1 << 20);
+static_assert(pool_class_bytes(pool_class(513)) >= 513 && pool_class_bytes(pool_class(100000)) >= 100000 &&
+              pool_class_bytes(pool_class(1 << 20)) == 1 << 20);
 }  // namespace cuda_detail
 
 SINTER_DECL PoolBlock* Pool::take_cached(std::uint32_t size_class, const StreamState& stream) {
@@ -49,11 +50,14 @@ SINTER_DECL PoolBlock* Pool::take_cached(std::uint32_t size_class, const StreamS
 SINTER_DECL PoolBlock* Pool::take_from_driver(std::uint32_t size_class, const StreamState& stream) {
   const std::size_t bytes = cuda_detail::pool_class_bytes(size_class);
   const std::string name = "cuda:" + std::to_string(device_);
-  auto exceeds_limit = [&] { return stats_.limit > 0 && stats_.in_use + stats_.cached + static_cast<std::int64_t>(bytes) > stats_.limit; };
+  auto exceeds_limit = [&] {
+    return stats_.limit > 0 && stats_.in_use + stats_.cached + static_cast<std::int64_t>(bytes) > stats_.limit;
+  };
   if (exceeds_limit()) trim_locked();
   if (exceeds_limit())
-    throw OutOfMemory(name, bytes, "the limit of " + std::to_string(stats_.limit) + " bytes is reached (" + std::to_string(stats_.in_use) +
-                                       " in use); free tensors or raise set_memory_limit");
+    throw OutOfMemory(name, bytes,
+                      "the limit of " + std::to_string(stats_.limit) + " bytes is reached (" +
+                          std::to_string(stats_.in_use) + " in use); free tensors or raise set_memory_limit");
   const DriverApi& api = driver_api("cuda");
   CUdeviceptr address = 0;
   CUresult result = api.call_cuMemAlloc(&address, bytes);
@@ -64,7 +68,9 @@ SINTER_DECL PoolBlock* Pool::take_from_driver(std::uint32_t size_class, const St
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     std::size_t left = 0, total = 0;
     api.call_cuMemGetInfo(&left, &total);
-    throw OutOfMemory(name, bytes, "the device has " + std::to_string(left) + " of " + std::to_string(total) + " bytes left; this process uses " + std::to_string(stats_.in_use));
+    throw OutOfMemory(name, bytes,
+                      "the device has " + std::to_string(left) + " of " + std::to_string(total) +
+                          " bytes left; this process uses " + std::to_string(stats_.in_use));
   }
   if (result != CUDA_SUCCESS) Gpu::get(Device::cuda(device_), "allocate").check(result, "allocating memory");
   ++stats_.system_calls;
@@ -72,7 +78,8 @@ SINTER_DECL PoolBlock* Pool::take_from_driver(std::uint32_t size_class, const St
 }
 
 SINTER_DECL PoolBlock* Pool::allocate(std::size_t bytes, const StreamState& stream) {
-  if (bytes > (std::size_t{1} << 44)) throw OutOfMemory("cuda:" + std::to_string(device_), bytes, "the size is beyond what any device has");
+  if (bytes > (std::size_t{1} << 44))
+    throw OutOfMemory("cuda:" + std::to_string(device_), bytes, "the size is beyond what any device has");
   const std::uint32_t size_class = cuda_detail::pool_class(bytes);
   std::scoped_lock lock(mutex_);
   PoolBlock* block = take_cached(size_class, stream);
@@ -87,9 +94,10 @@ SINTER_DECL void Pool::free(PoolBlock* block, const StreamState& current) noexce
   std::scoped_lock lock(mutex_);
   stats_.in_use -= static_cast<std::int64_t>(block->bytes);
   stats_.cached += static_cast<std::int64_t>(block->bytes);
-  if (SINTER_UNLIKELY(block->home != &current)) {   // perhaps used there
+  if (SINTER_UNLIKELY(block->home != &current)) {  // perhaps used there
     const DriverApi& api = driver_api("cuda");
-    if (api.call_cuEventCreate(&block->last_use, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) api.call_cuEventRecord(block->last_use, current.handle);
+    if (api.call_cuEventCreate(&block->last_use, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+      api.call_cuEventRecord(block->last_use, current.handle);
   }
   free_[key(*block->home, block->size_class)].push_back(block);
 }
@@ -131,10 +139,12 @@ SINTER_DECL Staging::Piece& Staging::next() {
   const DriverApi& api = driver_api("cuda");
   Piece& piece = ring_[at_++ % pieces];
   if (piece.data == nullptr) {
-    cuda_detail::require(api.call_cuMemHostAlloc(&piece.data, piece_bytes, CU_MEMHOSTALLOC_PORTABLE), "copy", "allocating page-locked memory");
+    cuda_detail::require(api.call_cuMemHostAlloc(&piece.data, piece_bytes, CU_MEMHOSTALLOC_PORTABLE), "copy",
+                         "allocating page-locked memory");
     cuda_detail::require(api.call_cuEventCreate(&piece.done, CU_EVENT_DISABLE_TIMING), "copy", "making an event");
   }
-  if (piece.is_pending) cuda_detail::require(api.call_cuEventSynchronize(piece.done), "copy", "waiting for an earlier copy");
+  if (piece.is_pending)
+    cuda_detail::require(api.call_cuEventSynchronize(piece.done), "copy", "waiting for an earlier copy");
   piece.is_pending = false;
   return piece;
 }
@@ -146,7 +156,8 @@ SINTER_DECL void Staging::to_device(void* to, const void* from, std::size_t byte
     const std::size_t size = std::min(piece_bytes, bytes - done);
     Piece& piece = next();
     std::memcpy(piece.data, static_cast<const char*>(from) + done, size);
-    cuda_detail::require(api.call_cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to) + done, piece.data, size, stream), "copy", "copying to the device");
+    cuda_detail::require(api.call_cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to) + done, piece.data, size, stream),
+                         "copy", "copying to the device");
     cuda_detail::require(api.call_cuEventRecord(piece.done, stream), "copy", "recording an event");
     piece.is_pending = true;
   }
@@ -160,7 +171,7 @@ SINTER_DECL void Staging::to_host(void* to, const void* from, std::size_t bytes,
     std::size_t at, size;
   };
   std::array<Arrival, pieces> coming{};
-  std::size_t first = 0, last = 0;   // of coming, as a ring
+  std::size_t first = 0, last = 0;  // of coming, as a ring
   auto arrive = [&] {
     const Arrival& arrival = coming[first++ % pieces];
     cuda_detail::require(api.call_cuEventSynchronize(arrival.piece->done), "copy", "waiting for data from the device");
@@ -171,7 +182,9 @@ SINTER_DECL void Staging::to_host(void* to, const void* from, std::size_t bytes,
     if (last - first == pieces) arrive();
     Piece& piece = next();
     const std::size_t size = std::min(piece_bytes, bytes - done);
-    cuda_detail::require(api.call_cuMemcpyDtoHAsync(piece.data, reinterpret_cast<CUdeviceptr>(from) + done, size, stream), "copy", "copying from the device");
+    cuda_detail::require(
+        api.call_cuMemcpyDtoHAsync(piece.data, reinterpret_cast<CUdeviceptr>(from) + done, size, stream), "copy",
+        "copying from the device");
     cuda_detail::require(api.call_cuEventRecord(piece.done, stream), "copy", "recording an event");
     piece.is_pending = true;
     coming[last++ % pieces] = {&piece, done, size};

@@ -8,6 +8,7 @@
 #include <sinter/backend/cuda/ready_list.ipp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
 
 #include <algorithm>
@@ -41,14 +42,15 @@ inline ProductChoices& product_choices(const Gpu& gpu) {
   };
   Table& table = process_object<Table>();
   std::scoped_lock lock(table.mutex);
-  auto& place = table.choices[static_cast<std::size_t>(gpu.index())];
+  auto& place = table.choices[as_index(gpu.index())];
   if (!place) place = std::make_unique<ProductChoices>(DiskCache::standard());
   return *place;
 }
 
 class ProductBinder {
  public:
-  ProductBinder(Gpu& gpu, const Kernel& kernel, const StepBinding& binding) : gpu_(gpu), kernel_(kernel), binding_(binding) {}
+  ProductBinder(Gpu& gpu, const Kernel& kernel, const StepBinding& binding)
+      : gpu_(gpu), kernel_(kernel), binding_(binding) {}
 
   /// `choice` receives what was chosen and why, where there was something to choose.
   ReadyList bind(std::optional<ProductChoice>& choice) {
@@ -60,13 +62,14 @@ class ProductBinder {
     std::string why = policy == ProductPolicy::by_rule ? "by rule" : "by rule: too small to measure";
     if (const std::optional<ProductWay> forced = forced_way(policy)) {
       const auto at = std::find(ways.begin(), ways.end(), *forced);
-      why = at != ways.end() ? "by SINTER_CUDA_PRODUCT or set_product_policy()" : "by rule: " + std::string(name_of(*forced)) + " is not open here";
+      why = at != ways.end() ? "by SINTER_CUDA_PRODUCT or set_product_policy()"
+                             : "by rule: " + std::string(name_of(*forced)) + " is not open here";
       if (at != ways.end()) std::rotate(ways.begin(), at, at + 1);
     } else if (policy == ProductPolicy::measured && question_.operations >= least_measured_operations) {
       ProductChoices& choices = product_choices(gpu_);
       choice = choices.find(key());
       if (!choice) return measured(choices, choice);
-      ways.insert(ways.begin(), choice->way);   // the rest, should an entry be of another machine all the same
+      ways.insert(ways.begin(), choice->way);  // the rest, should an entry be of another machine all the same
       why.clear();
     }
     return first_that_works(ways, choice, why);
@@ -79,39 +82,47 @@ class ProductBinder {
   static std::vector<std::string> algorithms(const ReadyList& list, int most) {
     try {
       return list.list.call->algorithms(most);
-    } catch (const DeviceError& error) {   // it cannot even be set up: another way can
+    } catch (const DeviceError& error) {  // it cannot even be set up: another way can
       if (is_logged("autotune")) note("autotune", error.what());
       return {};
     }
   }
   static bool works(const ReadyList& list) { return list.list.call == nullptr || !algorithms(list, 1).empty(); }
 
-  ReadyList first_that_works(const std::vector<ProductWay>& ways, std::optional<ProductChoice>& choice, const std::string& why) const {
+  ReadyList first_that_works(const std::vector<ProductWay>& ways, std::optional<ProductChoice>& choice,
+                             const std::string& why) const {
     for (ProductWay way : ways) {
       ReadyList list = ready(way);
       if (!works(list)) continue;
       const bool is_first = way == ways.front();
-      if (!choice || choice->way != way) choice = ProductChoice{way, {}, is_first ? why : "by rule: " + std::string(name_of(ways.front())) + " does not work here"};
-      if (list.list.call && !choice->algorithm.empty()) list.list.call->use(choice->algorithm);   // else the library's first
+      if (!choice || choice->way != way)
+        choice = ProductChoice{
+            way, {}, is_first ? why : "by rule: " + std::string(name_of(ways.front())) + " does not work here"};
+      if (list.list.call && !choice->algorithm.empty())
+        list.list.call->use(choice->algorithm);  // else the library's first
       return list;
     }
     throw InternalError("no way is open for a product");
   }
 
   std::string key() const {
-    return "product " SINTER_VERSION_STRING " 1 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " + std::to_string(nvrtc_version()) + " driver " +
-           std::to_string(driver_status().version) + " " + gpu_.name() + " " + std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" + question_.text;
+    return "product " SINTER_VERSION_STRING " 1 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " +
+           std::to_string(nvrtc_version()) + " driver " + std::to_string(driver_status().version) + " " + gpu_.name() +
+           " " + std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" +
+           question_.text;
   }
 
-  /// All ways are compiled first, beside each other and beside other kernels; then they are timed, one product at a time.
+  /// All ways are compiled first, beside each other and beside other kernels; then they are timed, one product at a
+  /// time.
   ReadyList measured(ProductChoices& choices, std::optional<ProductChoice>& choice) const {
     const std::vector<ProductWay>& ways = question_.ways;
     std::vector<std::unique_ptr<ReadyList>> lists(ways.size());
     constexpr double compile_nanoseconds = 1e8;
-    parallel_for(static_cast<std::int64_t>(ways.size()), compile_nanoseconds, [&](std::int64_t begin, std::int64_t end) {
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
-        if (ways[i] != ProductWay::library_then_kernel) lists[i] = compiled(ways[i]);
-    });
+    parallel_for(static_cast<std::int64_t>(ways.size()), compile_nanoseconds,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (auto i = as_index(begin); i < as_index(end); ++i)
+                     if (ways[i] != ProductWay::library_then_kernel) lists[i] = compiled(ways[i]);
+                 });
     std::vector<ProductCandidate> candidates;
     std::vector<ReadyList*> list_of;
     bool has_library = false;
@@ -121,15 +132,18 @@ class ProductBinder {
       if (!lists[i]) continue;
       const bool is_call = lists[i]->list.call != nullptr;
       constexpr int most_algorithms = 4;
-      const std::vector<std::string> found = is_call ? algorithms(*lists[i], most_algorithms) : std::vector<std::string>{""};
+      const std::vector<std::string> found =
+          is_call ? algorithms(*lists[i], most_algorithms) : std::vector<std::string>{""};
       has_library |= is_call && !found.empty();
       for (std::size_t a = 0; a < found.size(); ++a) {
-        candidates.push_back({ways[i], found[a], std::string(name_of(ways[i])) + (is_call ? " " + std::to_string(a + 1) : "")});
+        candidates.push_back(
+            {ways[i], found[a], std::string(name_of(ways[i])) + (is_call ? " " + std::to_string(a + 1) : "")});
         list_of.push_back(lists[i].get());
       }
     }
     if (candidates.size() == 1) return first_that_works(ways, choice, "the only way that works");
-    choice = choices.choose(key(), kernel_text(), candidates, [&](std::span<const ProductCandidate> all) { return times(all, list_of); });
+    choice = choices.choose(key(), kernel_text(), candidates,
+                            [&](std::span<const ProductCandidate> all) { return times(all, list_of); });
     for (std::size_t i = 0; i < ways.size(); ++i) {
       if (!lists[i] || ways[i] != choice->way || !works(*lists[i])) continue;
       if (lists[i]->list.call && !choice->algorithm.empty()) lists[i]->list.call->use(choice->algorithm);
@@ -148,7 +162,8 @@ class ProductBinder {
     }
   }
 
-  std::vector<double> times(std::span<const ProductCandidate> candidates, const std::vector<ReadyList*>& list_of) const {
+  std::vector<double> times(std::span<const ProductCandidate> candidates,
+                            const std::vector<ReadyList*>& list_of) const {
     gpu_.enter();
     std::size_t workspace = 0;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -159,14 +174,16 @@ class ProductBinder {
     ScratchOperands operands(gpu_, kernel_, binding_, workspace);
     return medians(candidates.size(), [&](std::size_t i, int times) {
       ReadyList& list = *list_of[i];
-      if (list.list.call && !list.list.call->use(candidates[i].algorithm)) throw std::runtime_error("the algorithm does not fit");
+      if (list.list.call && !list.list.call->use(candidates[i].algorithm))
+        throw std::runtime_error("the algorithm does not fit");
       return operands.scratch().time([&] { operands.run(list); }, times);
     });
   }
 
   std::string kernel_text() const {
     std::string text = "product of";
-    for (int a = 0; a < kernel_.rank(); ++a) text += (a == 0 ? " " : "x") + std::to_string(binding_.geometry.extent[static_cast<std::size_t>(a)]);
+    for (int a = 0; a < kernel_.rank(); ++a)
+      text += (a == 0 ? " " : "x") + std::to_string(binding_.geometry.extent[as_index(a)]);
     return text + " on cuda:" + std::to_string(gpu_.index());
   }
 

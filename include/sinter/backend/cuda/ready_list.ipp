@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/backend.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 
 #include <sinter/backend/cuda/api.ipp>
 #include <sinter/backend/cuda/driver.hpp>
@@ -30,18 +31,19 @@ class Module {
       CUfunction function = nullptr;
       gpu.check(driver.call_cuModuleGetFunction(&function, module_, entry.c_str()), "finding kernel " + entry);
       int fixed = 0;
-      gpu.check(driver.call_cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), "reading a kernel's attributes");
+      gpu.check(driver.call_cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function),
+                "reading a kernel's attributes");
       const int most = static_cast<int>(gpu.target().shared_bytes) - fixed;
-      gpu.check(driver.call_cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most), "setting a kernel's shared memory");
+      gpu.check(driver.call_cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most),
+                "setting a kernel's shared memory");
       functions_.push_back(function);
     }
   }
   ~Module() {
-    try {   // the device may be gone
-      gpu_.wait_for_all();   // launches may still run
+    try {                   // the device may be gone
+      gpu_.wait_for_all();  // launches may still run
       api().call_cuModuleUnload(module_);
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   }
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
@@ -60,14 +62,15 @@ class Modules {
     std::shared_ptr<Entry> entry;
     {
       std::scoped_lock lock(mutex_);
-      if (table_.size() >= most) table_.clear();   // launches keep theirs
+      if (table_.size() >= most) table_.clear();  // launches keep theirs
       auto& place = table_[source];
       if (!place) place = std::make_shared<Entry>();
       entry = place;
     }
-    std::scoped_lock lock(entry->compiling);   // others that want it wait
+    std::scoped_lock lock(entry->compiling);  // others that want it wait
     if (!entry->module) {
-      const std::string cubin = cubin_of(source, entries.empty() ? "kernel" : entries.front(), gpu.target().architecture());
+      const std::string cubin =
+          cubin_of(source, entries.empty() ? "kernel" : entries.front(), gpu.target().architecture());
       entry->module = std::make_shared<const Module>(gpu, cubin, entries);
     }
     return entry->module;
@@ -78,7 +81,7 @@ class Modules {
   }
   static Modules& of(const Gpu& gpu) {
     auto* all = &process_object<std::array<Modules, max_devices>>();
-    return (*all)[static_cast<std::size_t>(gpu.index())];
+    return (*all)[as_index(gpu.index())];
   }
 
  private:
@@ -117,7 +120,8 @@ struct ReadyList {
     if (bytes > 0 && !is_prepared_) workspace = Storage::allocate(bytes, Device::cuda(gpu.index()));
     for (GpuLaunch& launch : list.launches)
       for (const ParameterPatch& patch : launch.patches) {
-        if (patch.kind == ParameterPatch::Kind::workspace && workspace) set(launch, patch, static_cast<char*>(workspace->data()) + patch.byte_offset);
+        if (patch.kind == ParameterPatch::Kind::workspace && workspace)
+          set(launch, patch, static_cast<char*>(workspace->data()) + patch.byte_offset);
         if (patch.kind == ParameterPatch::Kind::fault) set(launch, patch, gpu.fault_record(stream));
         if (patch.kind == ParameterPatch::Kind::tag) launch.parameters[patch.at / 8] = label.tag;
       }
@@ -129,7 +133,7 @@ struct ReadyList {
 
  private:
   bool is_prepared_ = false;
-  std::uint64_t fault_stream_ = 0;   // whose record the launches write
+  std::uint64_t fault_stream_ = 0;  // whose record the launches write
 };
 
 }  // namespace cuda_detail

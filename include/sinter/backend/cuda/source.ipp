@@ -3,12 +3,13 @@
 
 #include <sinter/backend/cuda/source.hpp>
 
-#include <sinter/backend/cuda/source_pointwise.ipp>   // the forms, which have no headers of their own
+#include <sinter/backend/cuda/source_pointwise.ipp>  // the forms, which have no headers of their own
 #include <sinter/backend/cuda/source_product.ipp>
 #include <sinter/backend/cuda/source_reduction.ipp>
 #include <sinter/backend/cuda/source_tensor.ipp>
 #include <sinter/backend/cuda/source_transpose.ipp>
 #include <sinter/backend/cuda/source_writer.hpp>
+#include <sinter/base/index.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
@@ -18,9 +19,11 @@ inline constexpr std::size_t most_accesses = 64;
 
 class SourceOfKernel final : public cuda::GeneratedKernel {
  public:
-  SourceOfKernel(const Kernel& kernel, const Schedule& schedule, const cuda::Target& target) : kernel_(kernel), schedule_(schedule), target_(target) {}
+  SourceOfKernel(const Kernel& kernel, const Schedule& schedule, const cuda::Target& target)
+      : kernel_(kernel), schedule_(schedule), target_(target) {}
 
-  cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned, std::optional<cuda::ProductWay> way) const override {
+  cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned,
+                        std::optional<cuda::ProductWay> way) const override {
     if (is_empty(geometry)) return {};
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, schedule_, target_, by_value, is_aligned);
@@ -40,7 +43,7 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
  private:
   bool is_empty(const BoundGeometry& geometry) const {
     for (int a = 0; a < kernel_.rank(); ++a)
-      if (!kernel_.is_reduced(a) && geometry.extent[static_cast<std::size_t>(a)] == 0) return true;
+      if (!kernel_.is_reduced(a) && geometry.extent[as_index(a)] == 0) return true;
     return false;
   }
 
@@ -54,14 +57,21 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
 namespace cuda {
 
 SINTER_DECL Limits generator_limits() {
-  return {.max_operands = 24, .max_accesses = static_cast<int>(cuda_source_detail::most_accesses), .max_body = 256, .max_reduced_axes = 2, .random = true, .prologue_operations = 500'000'000};
+  return {.max_operands = 24,
+          .max_accesses = static_cast<int>(cuda_source_detail::most_accesses),
+          .max_body = 256,
+          .max_reduced_axes = 2,
+          .random = true,
+          .prologue_operations = 500'000'000};
 }
 
-SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target, std::string* why_declined) {
+SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule,
+                                                            const Target& target, std::string* why_declined) {
   verify(kernel);
   if (kernel.accesses.size() > cuda_source_detail::most_accesses) {
     if (why_declined != nullptr)
-      *why_declined = "cuda: " + std::to_string(kernel.accesses.size()) + " accesses; a kernel's parameter has room for " +
+      *why_declined = "cuda: " + std::to_string(kernel.accesses.size()) +
+                      " accesses; a kernel's parameter has room for " +
                       std::to_string(cuda_source_detail::most_accesses);
     return nullptr;
   }

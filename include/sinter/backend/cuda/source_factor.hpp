@@ -1,6 +1,6 @@
 // A factor of a product on its way from memory into a tile in shared memory: a thread's share of a tile is loaded into
-// registers, and, once it has arrived, what stands between memory and the product (a mask, a cast, a scale) is computed from
-// them. Used by every form of generated product; knows nothing of the product itself or of how a tile is laid out.
+// registers, and, once it has arrived, what stands between memory and the product (a mask, a cast, a scale) is computed
+// from them. Used by every form of generated product; knows nothing of the product itself or of how a tile is laid out.
 #pragma once
 
 #include <sinter/backend/cuda/source_writer.hpp>
@@ -15,11 +15,11 @@ namespace cuda_source_detail {
 
 /// Which value a factor is, and in what order a block's threads read it.
 struct Factor {
-  InstId value = no_inst;    // a load, or maps of loads
-  int axis = -1;             // the parallel axis of its own
+  InstId value = no_inst;  // a load, or maps of loads
+  int axis = -1;           // the parallel axis of its own
   int depth_axis = -1;
-  bool along_depth = true;   // neighbouring threads take neighbours along the reduced axis
-  int width = 1;             // elements per access, along the axis that neighbouring threads follow
+  bool along_depth = true;  // neighbouring threads take neighbours along the reduced axis
+  int width = 1;            // elements per access, along the axis that neighbouring threads follow
 };
 
 /// Chooses order and width. False: no product's factor, since it varies over the other factor's axis or asks for what a
@@ -32,15 +32,16 @@ std::vector<InstId> instructions_of(const Nest& nest, const Factor& factor);
 
 /// The tile that a block of threads takes of a factor, and the names of the text around it.
 struct FactorTile {
-  std::string name;          // of the factor: "left"
-  int extent = 0, depth = 0; // elements along the factor's own axis, along the reduced axis
-  int threads = 0;           // threads * width divides extent * depth
-  std::string first;         // a variable: the tile's first index along the factor's own axis
-  bool is_copied = false;    // by asynchronous copies, past registers: of a plain factor
+  std::string name;           // of the factor: "left"
+  int extent = 0, depth = 0;  // elements along the factor's own axis, along the reduced axis
+  int threads = 0;            // threads * width divides extent * depth
+  std::string first;          // a variable: the tile's first index along the factor's own axis
+  bool is_copied = false;     // by asynchronous copies, past registers: of a plain factor
 };
 
-/// Writes the text. The kernel has variables `t` (the tile's first index along the reduced axis) and `end` (no element from
-/// there on counts), of type I. Elements of a tile that lie outside the product are 0, whatever is computed from nothing.
+/// Writes the text. The kernel has variables `t` (the tile's first index along the reduced axis) and `end` (no element
+/// from there on counts), of type I. Elements of a tile that lie outside the product are 0, whatever is computed from
+/// nothing.
 class FactorWriter {
  public:
   FactorWriter(Writer& writer, const Factor& factor, const FactorTile& tile, const IndexNames& batch);
@@ -49,9 +50,10 @@ class FactorWriter {
   void declare();
   /// Loads this thread's share of the tile at `t`; whoever computes something before keep() hides the way from memory.
   void fetch();
-  /// For each of the thread's places i (an unrolled loop), `write` emits what stores `width` elements: names of the first
-  /// element's position along depth and along the own axis, both inside the tile, and of an array of `width` values aligned
-  /// to 16 bytes (or to its size). They are neighbours along depth or along the own axis: Factor::along_depth.
+  /// For each of the thread's places i (an unrolled loop), `write` emits what stores `width` elements: names of the
+  /// first element's position along depth and along the own axis, both inside the tile, and of an array of `width`
+  /// values aligned to 16 bytes (or to its size). They are neighbours along depth or along the own axis:
+  /// Factor::along_depth.
   using Write = std::function<void(const std::string& depth, const std::string& place, const std::string& values)>;
   void keep(const Write& write);
   /// In place of both, where the tile is copied: `to` names the place of `width` elements in shared memory.
@@ -64,8 +66,8 @@ class FactorWriter {
  private:
   struct Loaded {
     InstId id = no_inst;
-    bool by_place = false, by_lane = false;   // has one element for each i, for each of `width`
-    bool is_fixed = false;                    // no tile changes it
+    bool by_place = false, by_lane = false;  // has one element for each i, for each of `width`
+    bool is_fixed = false;                   // no tile changes it
   };
   static std::string str(std::int64_t number) { return std::to_string(number); }
   std::string type() const { return value_type(nest.inst(factor_.value).dtype); }

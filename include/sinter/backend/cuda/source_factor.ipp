@@ -1,14 +1,18 @@
-// See the header. What is loaded stays as it lies in memory until it is needed: computing with it at once would wait for it.
+// See the header. What is loaded stays as it lies in memory until it is needed: computing with it at once would wait
+// for it.
 #pragma once
 
 #include <sinter/backend/cuda/source_factor.hpp>
+
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-// ---- the choice -------------------------------------------------------------------------------------------------------
+// ---- the choice
+// -------------------------------------------------------------------------------------------------------
 
 SINTER_DECL bool is_plain(const Nest& nest, const Factor& factor) { return nest.inst(factor.value).prim == Prim::load; }
 
@@ -46,16 +50,25 @@ SINTER_DECL bool choose_factor(Writer& w, Factor& factor, int other_axis) {
     unit_along_depth += nest.stride_class(inst.access, factor.depth_axis) == StrideClass::unit;
   }
   const int width = static_cast<int>(16 / size_of(nest.inst(factor.value).dtype));
-  const bool packs_depth = packs_along(w, loads, factor.depth_axis, width), packs_axis = packs_along(w, loads, factor.axis, width);
+  const bool packs_depth = packs_along(w, loads, factor.depth_axis, width),
+             packs_axis = packs_along(w, loads, factor.axis, width);
   factor.along_depth = packs_depth || (!packs_axis && (unit_along_axis == 0 || unit_along_axis < unit_along_depth));
   factor.width = packs_depth || packs_axis ? width : 1;
   return true;
 }
 
-// ---- the text ---------------------------------------------------------------------------------------------------------
+// ---- the text
+// ---------------------------------------------------------------------------------------------------------
 
-SINTER_DECL FactorWriter::FactorWriter(Writer& writer, const Factor& factor, const FactorTile& tile, const IndexNames& batch)
-    : w(writer), nest(writer.nest), factor_(factor), tile_(tile), batch_(batch), is_plain_(is_plain(writer.nest, factor)), body_(instructions_of(writer.nest, factor)) {
+SINTER_DECL FactorWriter::FactorWriter(Writer& writer, const Factor& factor, const FactorTile& tile,
+                                       const IndexNames& batch)
+    : w(writer),
+      nest(writer.nest),
+      factor_(factor),
+      tile_(tile),
+      batch_(batch),
+      is_plain_(is_plain(writer.nest, factor)),
+      body_(instructions_of(writer.nest, factor)) {
   for (InstId id : body_) {
     if (nest.inst(id).prim != Prim::load || is_once(id)) continue;
     const bool along_axis = nest.varies(id, factor_.axis), along_depth = nest.varies(id, factor_.depth_axis);
@@ -70,15 +83,18 @@ SINTER_DECL FactorWriter::FactorWriter(Writer& writer, const Factor& factor, con
 SINTER_DECL int FactorWriter::words() const {
   int words = 0;
   for (const Loaded& load : loads_)
-    words += (load.by_place ? places() : 1) * (load.by_lane ? factor_.width : 1) * (size_of(nest.inst(load.id).dtype) == 8 ? 2 : 1);
+    words += (load.by_place ? places() : 1) * (load.by_lane ? factor_.width : 1) *
+             (size_of(nest.inst(load.id).dtype) == 8 ? 2 : 1);
   return words;
 }
 
 SINTER_DECL void FactorWriter::declare() {
   if (factor_.width > 1) w.require_alignment();
   const std::string& name = tile_.name;
-  const std::string along = "(int)(threadIdx.x % " + str(run()) + ") * " + str(factor_.width), across = "(int)(threadIdx.x / " + str(run()) + ")";
-  w.line("const int " + name + "_depth = " + (factor_.along_depth ? along : across) + ", " + name + "_place = " + (factor_.along_depth ? across : along) + ";");
+  const std::string along = "(int)(threadIdx.x % " + str(run()) + ") * " + str(factor_.width),
+                    across = "(int)(threadIdx.x / " + str(run()) + ")";
+  w.line("const int " + name + "_depth = " + (factor_.along_depth ? along : across) + ", " + name +
+         "_place = " + (factor_.along_depth ? across : along) + ";");
   for (InstId id : body_) {
     if (!is_once(id)) continue;
     w.line("const " + value_type(nest.inst(id).dtype) + " " + value(id) + " = " + w.value_of(id, batch_, "") + ";");
@@ -87,8 +103,11 @@ SINTER_DECL void FactorWriter::declare() {
   for (const Loaded& load : loads_) {
     const std::uint16_t access = nest.inst(load.id).access;
     const std::string memory = memory_type(nest.dtype_of(access));
-    if (!tile_.is_copied) w.line("__align__(16) " + memory + " " + registers_of(load.id) + "[" + str(load.by_place ? places() : 1) + "][" + str(load.by_lane ? factor_.width : 1) + "];");
-    w.line("const " + memory + "* const " + memory_of(load.id) + " = " + w.pointer(access) + " + " + w.offset(access, batch_) + ";");
+    if (!tile_.is_copied)
+      w.line("__align__(16) " + memory + " " + registers_of(load.id) + "[" + str(load.by_place ? places() : 1) + "][" +
+             str(load.by_lane ? factor_.width : 1) + "];");
+    w.line("const " + memory + "* const " + memory_of(load.id) + " = " + w.pointer(access) + " + " +
+           w.offset(access, batch_) + ";");
     if (load.is_fixed) read(load);
   }
 }
@@ -107,14 +126,16 @@ SINTER_DECL void FactorWriter::read(const Loaded& load) {
   IndexNames index;
   if (by_depth) {
     w.line("const I k = t + " + depth_of() + ";");
-    index[static_cast<std::size_t>(factor_.depth_axis)] = "k";
+    index[as_index(factor_.depth_axis)] = "k";
   }
   if (by_axis) {
     w.line("const I x = " + tile_.first + " + " + place_of() + ";");
-    index[static_cast<std::size_t>(factor_.axis)] = "x";
+    index[as_index(factor_.axis)] = "x";
   }
-  const std::string at = w.offset(access, index), target = registers_of(load.id) + (load.by_place ? "[i]" : "[0]"), from = memory_of(load.id);
-  const std::string limit = std::string(by_depth ? "k < end" : "") + (by_depth && by_axis ? " && " : "") + (by_axis ? "x < " + w.extent(factor_.axis) : "");
+  const std::string at = w.offset(access, index), target = registers_of(load.id) + (load.by_place ? "[i]" : "[0]"),
+                    from = memory_of(load.id);
+  const std::string limit = std::string(by_depth ? "k < end" : "") + (by_depth && by_axis ? " && " : "") +
+                            (by_axis ? "x < " + w.extent(factor_.axis) : "");
   if (load.by_lane) {
     const std::string pack = "Pack<" + memory_type(nest.dtype_of(access)) + ", " + str(factor_.width) + ">";
     w.line(pack + " p = {};");
@@ -132,10 +153,11 @@ SINTER_DECL void FactorWriter::copy(const Place& to) {
   w.unroll("for (int i = 0; i < " + str(places()) + "; ++i)");
   w.line("const I k = t + " + depth_of() + ", x = " + tile_.first + " + " + place_of() + ";");
   IndexNames index;
-  index[static_cast<std::size_t>(factor_.axis)] = "x", index[static_cast<std::size_t>(factor_.depth_axis)] = "k";
-  const std::string extent = w.extent(factor_.axis);   // numbers of the parameter in one order, whatever the compiler
+  index[as_index(factor_.axis)] = "x", index[as_index(factor_.depth_axis)] = "k";
+  const std::string extent = w.extent(factor_.axis);  // numbers of the parameter in one order, whatever the compiler
   const std::string from = memory_of(factor_.value) + " + " + w.offset(access, index);
-  w.line("copy_async<" + str(factor_.width * size_of(nest.dtype_of(access))) + ">(" + to(depth_of(), place_of()) + ", " + from + ", k < end && x < " + extent + ");");
+  w.line("copy_async<" + str(factor_.width * size_of(nest.dtype_of(access))) + ">(" + to(depth_of(), place_of()) +
+         ", " + from + ", k < end && x < " + extent + ");");
   w.close();
 }
 
@@ -156,10 +178,10 @@ SINTER_DECL void FactorWriter::compute() {
   w.line("const bool is_inside = k < end && x < " + w.extent(factor_.axis) + ";");
   w.line("__align__(16) " + type() + " " + tile_.name + "_values[" + str(factor_.width) + "];");
   IndexNames index = batch_;
-  index[static_cast<std::size_t>(factor_.axis)] = "x", index[static_cast<std::size_t>(factor_.depth_axis)] = "k";
-  if (factor_.width > 1) index[static_cast<std::size_t>(vector_axis())] += " + j";
+  index[as_index(factor_.axis)] = "x", index[as_index(factor_.depth_axis)] = "k";
+  if (factor_.width > 1) index[as_index(vector_axis())] += " + j";
   w.unroll("for (int j = 0; j < " + str(factor_.width) + "; ++j)");
-  auto load = loads_.begin();   // in the order of the body
+  auto load = loads_.begin();  // in the order of the body
   for (InstId id : body_) {
     if (is_once(id)) {
       w.name[id] = value(id);
@@ -167,7 +189,8 @@ SINTER_DECL void FactorWriter::compute() {
     }
     std::string text;
     if (nest.inst(id).prim == Prim::load) {
-      text = w.loaded(nest.inst(id).access, registers_of(id) + (load->by_place ? "[i]" : "[0]") + (load->by_lane ? "[j]" : "[0]"));
+      text = w.loaded(nest.inst(id).access,
+                      registers_of(id) + (load->by_place ? "[i]" : "[0]") + (load->by_lane ? "[j]" : "[0]"));
       ++load;
     } else {
       text = w.value_of(id, index, "");

@@ -1,5 +1,5 @@
-// What of a kernel cuBLASLt can compute: the product, and whether all that follows it is one of the library's epilogues. A pure
-// function of the nest.
+// What of a kernel cuBLASLt can compute: the product, and whether all that follows it is one of the library's
+// epilogues. A pure function of the nest.
 #pragma once
 
 #include <sinter/backend/cuda/library_product.hpp>
@@ -15,15 +15,17 @@ namespace cuda_source_detail {
 struct ProductAxes {
   InstId contract = no_inst;
   int row = -1, column = -1;
-  int batch = -1;            // -1: none
+  int batch = -1;  // -1: none
 };
 
 /// The library's form of everything from the product to the one store, with the same rounding at each step and the same
 /// treatment of NaN and infinities; nothing where there is none.
 std::optional<cuda::LibraryProduct::Epilogue> library_epilogue(const Nest& nest, const ProductAxes& axes);
 
-/// How a matrix of the result's shape lies behind an access; nothing where its columns have no unit stride or rows overlap.
-std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nest& nest, std::uint16_t access, const ProductAxes& axes);
+/// How a matrix of the result's shape lies behind an access; nothing where its columns have no unit stride or rows
+/// overlap.
+std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nest& nest, std::uint16_t access,
+                                                           const ProductAxes& axes);
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

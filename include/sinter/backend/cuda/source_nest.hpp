@@ -1,8 +1,9 @@
-// Nest: a kernel with its numbers, brought to its essence: axes of extent 1 dropped, neighbours merged where every access
-// allows it, the class of each stride known. Two kernels that are run alike become equal. Knows nothing of CUDA.
+// Nest: a kernel with its numbers, brought to its essence: axes of extent 1 dropped, neighbours merged where every
+// access allows it, the class of each stride known. Two kernels that are run alike become equal. Knows nothing of CUDA.
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
 
 #include <algorithm>
@@ -17,27 +18,30 @@ using AxisList = SmallVector<int, max_axes>;
 struct Nest {
   Kernel kernel;
   BoundGeometry geometry;
-  AxisList parallel, reduced;            // outermost first
-  std::vector<std::uint32_t> varying;    // per instruction: axes
-  std::vector<bool> is_live, is_inner;   // some store needs it; varies over reduced axes
-  std::vector<int> depth;                // reductions on the way to it, itself included
-  int depths = 0;                        // the greatest
+  AxisList parallel, reduced;           // outermost first
+  std::vector<std::uint32_t> varying;   // per instruction: axes
+  std::vector<bool> is_live, is_inner;  // some store needs it; varies over reduced axes
+  std::vector<int> depth;               // reductions on the way to it, itself included
+  int depths = 0;                       // the greatest
   std::vector<Store> inner_stores, outer_stores;
 
-  std::int64_t extent(int axis) const { return geometry.extent[static_cast<std::size_t>(axis)]; }
+  std::int64_t extent(int axis) const { return geometry.extent[as_index(axis)]; }
   std::int64_t points(const AxisList& axes) const {
     std::int64_t product = 1;
     for (int a : axes) product *= extent(a);
     return product;
   }
-  StrideClass stride_class(std::uint16_t access, int axis) const { return kernel.accesses[access].stride[static_cast<std::size_t>(axis)]; }
-  std::int64_t stride(std::uint16_t access, int axis) const { return geometry.accesses[access].stride[static_cast<std::size_t>(axis)]; }
+  StrideClass stride_class(std::uint16_t access, int axis) const {
+    return kernel.accesses[access].stride[as_index(axis)];
+  }
+  std::int64_t stride(std::uint16_t access, int axis) const { return geometry.accesses[access].stride[as_index(axis)]; }
   DType dtype_of(std::uint16_t access) const { return kernel.operands[kernel.accesses[access].operand].dtype; }
   const Inst& inst(InstId id) const { return kernel.body[id]; }
   bool varies(InstId id, int axis) const { return (varying[id] >> axis & 1) != 0; }
   /// Weights of a norm, say: caches hold them.
   bool is_shared_by_rows(InstId id) const {
-    return !parallel.empty() && std::none_of(parallel.begin(), parallel.end(), [&](int axis) { return varies(id, axis); });
+    return !parallel.empty() &&
+           std::none_of(parallel.begin(), parallel.end(), [&](int axis) { return varies(id, axis); });
   }
   /// Accesses that live loads, gathers and stores use.
   std::vector<std::uint16_t> used_accesses() const;
@@ -47,13 +51,15 @@ struct Nest {
   std::vector<InstId> inner_of(int pass) const;
   /// Where values of a walk are kept: for each walk, what it computes (or loads) that no walk before it did.
   struct KeptWalks {
-    std::vector<std::vector<InstId>> fresh;   // per walk, in order
-    std::vector<bool> is_kept;                // per instruction: a later walk uses it
-    int words = 1;                            // most 4-byte values per point that are kept or loaded at once ...
-    int own_words = 1;                        // ... but for those that all rows share
+    std::vector<std::vector<InstId>> fresh;  // per walk, in order
+    std::vector<bool> is_kept;               // per instruction: a later walk uses it
+    int words = 1;                           // most 4-byte values per point that are kept or loaded at once ...
+    int own_words = 1;                       // ... but for those that all rows share
   };
   KeptWalks kept_walks() const;
-  bool is_full_walk(int pass) const { return !reductions_of(pass).empty() || (pass == depths && !inner_stores.empty()); }
+  bool is_full_walk(int pass) const {
+    return !reductions_of(pass).empty() || (pass == depths && !inner_stores.empty());
+  }
 };
 
 Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry);

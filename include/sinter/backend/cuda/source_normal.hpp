@@ -1,5 +1,5 @@
-// The functions of the normal distribution in CUDA C: the same formulas as the x86 back end's (math.ipp), since CUDA's library
-// has none that keeps its digits down to where the result underflows.
+// The functions of the normal distribution in CUDA C: the same formulas as the x86 back end's (math.ipp), since CUDA's
+// library has none that keeps its digits down to where the result underflows.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -47,7 +47,8 @@ inline constexpr std::string_view normal_tail_text =
     "  for (int i = 20; i >= 0; --i) sum = fma(sum, u - 3.5, c[i]);\n"
     "  return sum;\n"
     "}\n";
-// x Phi(x) = max(x, 0) - a Phi(-a) with a = |x|; its derivative is d where x <= 0, else 1 - d. Nothing cancels, unlike with erf.
+// x Phi(x) = max(x, 0) - a Phi(-a) with a = |x|; its derivative is d where x <= 0, else 1 - d. Nothing cancels, unlike
+// with erf.
 inline constexpr std::string_view gelu_text =
     "static __device__ __forceinline__ float gelu_of(float x) {\n"
     "  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, divisor = fmaf(a, 0.25f, 1.0f), u = a / divisor;\n"

@@ -1,8 +1,9 @@
-// Pointwise kernels: a thread takes `width` neighbours along the last axis, at `steps` places; all loads come before the
-// first store, so that several are in flight.
+// Pointwise kernels: a thread takes `width` neighbours along the last axis, at `steps` places; all loads come before
+// the first store, so that several are in flight.
 #pragma once
 
 #include <sinter/backend/cuda/source_writer.hpp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 
@@ -26,7 +27,10 @@ inline int best_width(Writer& writer, int axis, bool may_have_tail) {
   for (int width = widest(writer.nest); width > 1; width /= 2) {
     if (!may_have_tail && writer.nest.extent(axis) % width != 0) continue;
     const int packed = writer.packed_accesses(axis, width);
-    if (packed > most) most = packed, best = width;
+    if (packed > most) {
+      most = packed;
+      best = width;
+    }
   }
   return best;
 }
@@ -45,7 +49,8 @@ class PointwiseWriter {
     const std::int64_t items = axis_ < 0 ? 1 : points / nest.extent(axis_) * quotient_up(nest.extent(axis_), width_);
     // Enough bytes in flight for one processor, without leaving others idle.
     int loads = 0;
-    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) loads += nest.is_live[i] && nest.kernel.body[i].prim == Prim::load && w.is_along(static_cast<InstId>(i));
+    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i)
+      loads += nest.is_live[i] && nest.kernel.body[i].prim == Prim::load && w.is_along(static_cast<InstId>(i));
     const std::int64_t enough = std::int64_t{w.device.multiprocessors} * 2048 * 4;
     steps_ = loads <= 2 && items >= enough * 4 ? (loads <= 1 ? 4 : 2) : 1;
     threads_ = items < std::int64_t{w.device.multiprocessors} * 1024 ? 128 : 256;
@@ -65,7 +70,7 @@ class PointwiseWriter {
     index_ = w.decode("item", nest.parallel, width_);
   }
   void close_item() { w.close(), w.close(); }
-  std::string in_range(const std::string& j) const { return index_[static_cast<std::size_t>(axis_)] + " + " + j + " < "; }
+  std::string in_range(const std::string& j) const { return index_[as_index(axis_)] + " + " + j + " < "; }
 
   bool is_plain_load(InstId id) const { return nest.is_live[id] && nest.inst(id).prim == Prim::load; }
 
@@ -98,7 +103,8 @@ class PointwiseWriter {
     w.open("else");
     w.unroll("for (int j = 0; j < " + Writer::str(width_) + "; ++j)");
     w.line(target + "[" + first + " + j] = " + in_range("j") + extent + " ? " + w.value_of(id, index_, "j") + " : 0;");
-    w.close(), w.close();
+    w.close();
+    w.close();
   }
 
   void compute_all(std::int64_t items) {
@@ -130,7 +136,8 @@ class PointwiseWriter {
 
   void write_elements(const std::vector<InstId>& elementwise) {
     for (std::size_t s = 0; s < nest.kernel.stores.size(); ++s)
-      w.line(memory_type(nest.inst(nest.kernel.stores[s].value).dtype) + " s" + Writer::str(static_cast<int>(s)) + "[" + Writer::str(width_) + "];");
+      w.line(memory_type(nest.inst(nest.kernel.stores[s].value).dtype) + " s" + Writer::str(static_cast<int>(s)) + "[" +
+             Writer::str(width_) + "];");
     w.unroll("for (int j = 0; j < " + Writer::str(width_) + "; ++j)");
     if (has_tail_) w.open("if (" + in_range("j") + w.extent(axis_) + ")");
     for (InstId id : elementwise) w.line("const " + w.declaration(id) + " = " + w.value_of(id, index_, "j") + ";");
@@ -156,7 +163,9 @@ class PointwiseWriter {
         w.unroll("for (int j = 0; j < " + Writer::str(width_) + "; ++j)");
         w.open("if (" + in_range("j") + w.extent(axis_) + ")");
         w.store_one(store, source + "[j]", index_, "j");
-        w.close(), w.close(), w.close();
+        w.close();
+        w.close();
+        w.close();
       }
     }
   }

@@ -1,6 +1,6 @@
-// The class that writes a product of matrices: its choices, and what the ways to compute it share (how factors are fetched,
-// what follows the product, the pieces of a cut axis). source_product.ipp has the kernel on the ordinary units,
-// source_tensor.ipp the one on tensor cores.
+// The class that writes a product of matrices: its choices, and what the ways to compute it share (how factors are
+// fetched, what follows the product, the pieces of a cut axis). source_product.ipp has the kernel on the ordinary
+// units, source_tensor.ipp the one on tensor cores.
 #pragma once
 
 #include <sinter/backend/cuda/library_product.hpp>
@@ -18,16 +18,16 @@ struct ProductShape {
   int row_axis = -1, column_axis = -1, depth_axis = -1;
   AxisList batch;
   Factor left, right;
-  int rows = 128, columns = 128, depth = 16;      // of a tile
+  int rows = 128, columns = 128, depth = 16;  // of a tile
   int thread_rows = 8, thread_columns = 8;
-  int teams = 1;                                  // of threads: each takes its part of a tile's depth, and their sums are added
-  std::int64_t splits = 1, chunk = 0;             // of the reduced axis
+  int teams = 1;                       // of threads: each takes its part of a tile's depth, and their sums are added
+  std::int64_t splits = 1, chunk = 0;  // of the reduced axis
   int team_threads() const { return rows / thread_rows * (columns / thread_columns); }
   int threads() const { return team_threads() * teams; }
 };
 
-/// Below, a product is never offered to the library: opening it takes a process a good part of a second, and a generated kernel
-/// takes some 30 microseconds.
+/// Below, a product is never offered to the library: opening it takes a process a good part of a second, and a
+/// generated kernel takes some 30 microseconds.
 inline constexpr double least_library_operations = 1e9;
 
 class ProductWriter {
@@ -41,7 +41,8 @@ class ProductWriter {
   std::string text() const;
   double operations() const;
   void run();
-  /// The product by the library; what follows it in the library's epilogue where that is wanted and fits, else in a kernel.
+  /// The product by the library; what follows it in the library's epilogue where that is wanted and fits, else in a
+  /// kernel.
   void run_library(bool with_epilogue);
 
  protected:
@@ -69,9 +70,10 @@ class ProductWriter {
   void write_finish();
   /// A row of a factor's tile in shared memory.
   std::string tile(const std::string& name, const std::string& depth) const {
-    return "(" + name + "_tile + (buffer * " + str(shape.depth) + " + " + depth + ") * " + str((name == "left" ? shape.rows : shape.columns) + pad()) + ")";
+    return "(" + name + "_tile + (buffer * " + str(shape.depth) + " + " + depth + ") * " +
+           str((name == "left" ? shape.rows : shape.columns) + pad()) + ")";
   }
-  int pad() const { return static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype)); }   // keeps rows aligned
+  int pad() const { return static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype)); }  // keeps rows aligned
   /// Elements of shared memory that a team's results take: those of all fit where the two buffers were.
   int staged() const { return shape.rows * (shape.columns + pad()); }
   int row_gap() const { return shape.rows * 4 / shape.thread_rows; }

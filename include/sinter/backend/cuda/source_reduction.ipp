@@ -5,6 +5,7 @@
 #include <sinter/backend/cuda/source_reduction.hpp>
 
 #include <sinter/backend/cuda/source_reduction_shape.ipp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 
@@ -69,7 +70,9 @@ class ReductionWriter {
     for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
       const auto id = static_cast<InstId>(i);
       const Prim prim = nest.inst(id).prim;
-      if (!nest.is_live[i] || nest.is_inner[i] || prim == Prim::immediate || is_reduction(prim) || nest.depth[i] != pass) continue;
+      if (!nest.is_live[i] || nest.is_inner[i] || prim == Prim::immediate || is_reduction(prim) ||
+          nest.depth[i] != pass)
+        continue;
       const std::string v = "v" + str(id);
       if (!is_array(id)) {
         w.line("const " + w.declaration(id) + " = " + w.value_of(id, place_, "") + ";");
@@ -82,7 +85,8 @@ class ReductionWriter {
         w.load_vector(id, v, "", place_);
       } else {
         w.line("#pragma unroll");
-        w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + v + "[j] = " + w.value_of(id, place_, "j") + ";");
+        w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + v + "[j] = " + w.value_of(id, place_, "j") +
+               ";");
       }
     }
   }
@@ -90,34 +94,41 @@ class ReductionWriter {
   // ---- walks
 
   int elements() const { return shape.steps * shape.width; }
-  std::string place_of(InstId id) const {   // in an array of the tile
+  std::string place_of(InstId id) const {  // in an array of the tile
     return w.is_along(id) ? "[i * " + str(shape.width) + " + j]" : "[i]";
   }
-  void declare_tile(InstId id) { w.line(w.declaration(id) + "[" + str(w.is_along(id) ? elements() : shape.steps) + "];"); }
+  void declare_tile(InstId id) {
+    w.line(w.declaration(id) + "[" + str(w.is_along(id) ? elements() : shape.steps) + "];");
+  }
 
   void declare_resident() {
     walks_ = nest.kept_walks();
     w.line("const I t = 0;");
     for (std::size_t i = 0; i < nest.kernel.body.size(); ++i)
-      if (walks_.is_kept[i] && nest.kernel.body[i].prim != Prim::load) w.line(w.declaration(static_cast<InstId>(i)) + "[" + str(elements()) + "];");
+      if (walks_.is_kept[i] && nest.kernel.body[i].prim != Prim::load)
+        w.line(w.declaration(static_cast<InstId>(i)) + "[" + str(elements()) + "];");
   }
 
   /// Opens the loop over the thread's accesses of a tile.
   IndexNames open_steps() {
     w.unroll("for (int i = 0; i < " + str(shape.steps) + "; ++i)");
     const std::string lanes = str(shape.lanes);
-    w.line(shape.is_column ? "const I e = t + i * " + lanes + " + lane;" : "const I e = t + (i * " + lanes + " + lane) * " + str(shape.width) + ";");
+    w.line(shape.is_column ? "const I e = t + i * " + lanes + " + lane;"
+                           : "const I e = t + (i * " + lanes + " + lane) * " + str(shape.width) + ";");
     w.open(shape.is_exact ? "" : "if (e < end)");
     IndexNames index = place_;
     const IndexNames inner = w.decode("e", nest.reduced);
-    for (int a : nest.reduced) index[static_cast<std::size_t>(a)] = inner[static_cast<std::size_t>(a)];
+    for (int a : nest.reduced) index[as_index(a)] = inner[as_index(a)];
     return index;
   }
   void close_steps() { w.close(), w.close(); }
 
   void write_loads(const std::vector<InstId>& loads) {
     if (loads.empty()) return;
-    for (InstId id : loads) declare_tile(id), w.name[id] = "v" + str(id) + place_of(id);
+    for (InstId id : loads) {
+      declare_tile(id);
+      w.name[id] = "v" + str(id) + place_of(id);
+    }
     std::vector<InstId> from_memory = loads;
     if (shared_.is_filled && !shared_.loads.empty()) {
       std::erase_if(from_memory, [&](InstId id) { return shared_.holds(id); });
@@ -165,7 +176,7 @@ class ReductionWriter {
   }
 
   void write_walk(int pass) {
-    const std::vector<InstId> insts = shape.is_resident ? walks_.fresh[static_cast<std::size_t>(pass)] : nest.inner_of(pass);
+    const std::vector<InstId> insts = shape.is_resident ? walks_.fresh[as_index(pass)] : nest.inner_of(pass);
     const std::vector<InstId> reductions = nest.reductions_of(pass);
     std::vector<InstId> loads = loads_of(insts);
     if (shape.loads_late) std::erase_if(loads, [&](InstId id) { return is_late(id); });
@@ -182,7 +193,8 @@ class ReductionWriter {
     const bool stores = pass == nest.depths;
     if (stores)
       for (std::size_t s = 0; s < nest.inner_stores.size(); ++s)
-        w.line(memory_type(nest.inst(nest.inner_stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" + str(shape.width) + "];");
+        w.line(memory_type(nest.inst(nest.inner_stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" +
+               str(shape.width) + "];");
     for (InstId id : insts)
       if (shape.loads_late && nest.inst(id).prim == Prim::load && is_late(id)) load_step(id, index);
     w.unroll("for (int j = 0; j < " + str(shape.width) + "; ++j)");
@@ -200,7 +212,8 @@ class ReductionWriter {
     w.close();
     if (stores && !nest.inner_stores.empty()) {
       w.open("if (is_live)");
-      for (std::size_t s = 0; s < nest.inner_stores.size(); ++s) store(nest.inner_stores[s], "s" + str(static_cast<int>(s)), index);
+      for (std::size_t s = 0; s < nest.inner_stores.size(); ++s)
+        store(nest.inner_stores[s], "s" + str(static_cast<int>(s)), index);
       w.close();
     }
     close_steps();
@@ -239,8 +252,8 @@ class ReductionWriter {
 
   struct Shared {
     std::vector<InstId> loads;
-    std::int64_t tiles = 0;        // of each row, from its start
-    bool is_filled = false;        // a walk has been written
+    std::int64_t tiles = 0;  // of each row, from its start
+    bool is_filled = false;  // a walk has been written
     bool holds(InstId id) const { return std::find(loads.begin(), loads.end(), id) != loads.end(); }
     unsigned bytes(const ReductionWriter& row) const {
       return static_cast<unsigned>(loads.empty() ? 0 : tiles * row.tile_bytes(loads));
@@ -259,9 +272,10 @@ class ReductionWriter {
     for (InstId id : loads_of(nest.inner_of(0)))
       if (w.is_along(id) && !nest.is_shared_by_rows(id) && is_read_again(id)) shared.loads.push_back(id);
     if (shared.loads.empty()) return {};
-    constexpr std::int64_t for_lanes = 4096;   // what reductions put together
+    constexpr std::int64_t for_lanes = 4096;  // what reductions put together
     const std::int64_t tiles = quotient_up(shape.length, shape.tile());
-    shared.tiles = std::min(tiles, (static_cast<std::int64_t>(w.device.shared_bytes) - for_lanes) / tile_bytes(shared.loads));
+    shared.tiles =
+        std::min(tiles, (static_cast<std::int64_t>(w.device.shared_bytes) - for_lanes) / tile_bytes(shared.loads));
     if (shared.tiles * 2 < tiles) return {};
     return shared;
   }
@@ -288,7 +302,8 @@ class ReductionWriter {
 
   // A thread reads what it wrote itself, so nothing waits.
   std::string shared_place(InstId id) const {
-    return "kept" + str(id) + "[((int)t / " + str(shape.tile()) + " * " + str(shape.steps) + " + i) * " + str(shape.lanes) + "]";
+    return "kept" + str(id) + "[((int)t / " + str(shape.tile()) + " * " + str(shape.steps) + " + i) * " +
+           str(shape.lanes) + "]";
   }
   std::string shared_pack(InstId id) const { return "Pack<" + type(id) + ", " + str(shape.width) + "> p"; }
   std::string each_of_vector() const { return "for (int j = 0; j < " + str(shape.width) + "; ++j) "; }
@@ -324,22 +339,24 @@ class ReductionWriter {
 
   // ---- the greatest value and the sum of exponentials in one walk
 
-  /// sum(exp(value - shift)), the only reduction of the second walk, where the first finds max(value) and the shift is mostly
-  /// that: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
+  /// sum(exp(value - shift)), the only reduction of the second walk, where the first finds max(value) and the shift is
+  /// mostly that: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
   struct Online {
     InstId value = no_inst, greatest = no_inst, shift = no_inst, sum = no_inst;
   };
 
   Online find_online() const {
     const std::vector<InstId> sums = nest.depths >= 2 ? nest.reductions_of(1) : std::vector<InstId>{};
-    if (sums.size() != 1 || nest.inst(sums[0]).prim != Prim::reduce_add || !is_floating(nest.inst(sums[0]).dtype)) return {};
+    if (sums.size() != 1 || nest.inst(sums[0]).prim != Prim::reduce_add || !is_floating(nest.inst(sums[0]).dtype))
+      return {};
     const Inst& exponential = nest.inst(nest.inst(sums[0]).args[0]);
     if (exponential.prim != Prim::exp) return {};
     const Inst& shifted = nest.inst(exponential.args[0]);
     if (shifted.prim != Prim::sub) return {};
     if (nest.is_inner[shifted.args[1]] || nest.depth[shifted.args[1]] != 1) return {};
     for (InstId greatest : nest.reductions_of(0))
-      if (nest.inst(greatest).prim == Prim::reduce_max && nest.inst(greatest).args[0] == shifted.args[0]) return {shifted.args[0], greatest, shifted.args[1], sums[0]};
+      if (nest.inst(greatest).prim == Prim::reduce_max && nest.inst(greatest).args[0] == shifted.args[0])
+        return {shifted.args[0], greatest, shifted.args[1], sums[0]};
     return {};
   }
 
@@ -350,11 +367,13 @@ class ReductionWriter {
   /// Of infinity and NaN, which differ from themselves.
   static std::string finite_or_zero(const std::string& x) { return x + " - " + x + " == 0 ? " + x + " : 0"; }
 
-  /// The first two walks: a tile is read once for its greatest value, which rescales the sum so far, and its exponentials.
+  /// The first two walks: a tile is read once for its greatest value, which rescales the sum so far, and its
+  /// exponentials.
   void write_online() {
     const std::vector<InstId> insts = nest.inner_of(0), loads = loads_of(insts);
     std::vector<InstId> reductions = nest.reductions_of(0);
-    const std::string own_type = type(online_.sum), greatest = "sum" + str(online_.greatest), sum = "sum" + str(online_.sum), width = str(shape.width);
+    const std::string own_type = type(online_.sum), greatest = "sum" + str(online_.greatest),
+                      sum = "sum" + str(online_.sum), width = str(shape.width);
     declare_sums(reductions), declare_sums({online_.sum});
     open_tiles(loads.size());
     write_loads(loads);
@@ -383,7 +402,8 @@ class ReductionWriter {
     for (InstId id : reductions) put_together(id);
     write_outer(1);
     w.line("const " + own_type + " own_shift = " + finite_or_zero(w.name[online_.greatest]) + ";");
-    w.line(sum + " = " + sum + " * " + exponential("own_greatest", "own_shift") + " * " + exponential("own_shift", w.name[online_.shift]) + ";");
+    w.line(sum + " = " + sum + " * " + exponential("own_greatest", "own_shift") + " * " +
+           exponential("own_shift", w.name[online_.shift]) + ";");
     put_together(online_.sum);
   }
 
@@ -401,9 +421,12 @@ class ReductionWriter {
   void shuffle(InstId id, const std::string& value, int lanes) {
     const Inst& inst = nest.inst(id);
     const bool is_bool = inst.dtype == DType::bool_;
-    if (in_finish_) w.line("#pragma unroll 1"), w.open("for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)");
-    else w.unroll("for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)");
-    w.line("const " + type(id) + " other = " + (is_bool ? "0 != __shfl_xor_sync(0xffffffffu, (int)" : "__shfl_xor_sync(0xffffffffu, ") + value + ", m);");
+    if (in_finish_) {
+      w.line("#pragma unroll 1");
+      w.open("for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)");
+    } else w.unroll("for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)");
+    w.line("const " + type(id) + " other = " +
+           (is_bool ? "0 != __shfl_xor_sync(0xffffffffu, (int)" : "__shfl_xor_sync(0xffffffffu, ") + value + ", m);");
     w.line(value + " = " + combined(inst.prim, inst.dtype, value, "other") + ";");
     w.close();
   }
@@ -432,10 +455,12 @@ class ReductionWriter {
       w.line(each + v + "[j] = " + sum + "[j];");
       return;
     }
-    if (!has_scratch_) w.line("__shared__ __align__(16) unsigned char scratch[" + str(shape.threads() * shape.width * 8) + "];");
+    if (!has_scratch_)
+      w.line("__shared__ __align__(16) unsigned char scratch[" + str(shape.threads() * shape.width * 8) + "];");
     has_scratch_ = true;
     w.open("");
-    w.line(type(id) + "* const mine = (" + type(id) + "*)scratch + threadIdx.x;");   // element j of a thread: mine[j * threads]
+    w.line(type(id) + "* const mine = (" + type(id) +
+           "*)scratch + threadIdx.x;");  // element j of a thread: mine[j * threads]
     const std::string threads = str(shape.threads());
     w.line("__syncthreads();");
     w.line("#pragma unroll");
@@ -445,8 +470,12 @@ class ReductionWriter {
     w.line("__syncthreads();");
     w.open("if (lane < half)");
     w.line("#pragma unroll");
-    w.line(each + "mine[j * " + threads + "] = " + combined(inst.prim, inst.dtype, "mine[j * " + threads + "]", "mine[j * " + threads + " + half * " + groups + "]") + ";");
-    w.close(), w.close();
+    w.line(each + "mine[j * " + threads + "] = " +
+           combined(inst.prim, inst.dtype, "mine[j * " + threads + "]",
+                    "mine[j * " + threads + " + half * " + groups + "]") +
+           ";");
+    w.close();
+    w.close();
     w.line("__syncthreads();");
     w.line("#pragma unroll");
     w.line(each + v + "[j] = ((" + type(id) + "*)scratch + group)[j * " + threads + "];");
@@ -497,7 +526,8 @@ class ReductionWriter {
     const std::string outputs_text = w.number("outputs", outputs());
     if (shape.is_column) {
       w.line("#pragma unroll");
-      w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + partials(id) + "[(I)blockIdx.y * " + outputs_text + " + item * " + str(shape.width) + " + j] = v" + str(id) + "[j];");
+      w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + partials(id) + "[(I)blockIdx.y * " + outputs_text +
+             " + item * " + str(shape.width) + " + j] = v" + str(id) + "[j];");
     } else {
       w.line(partials(id) + "[(I)blockIdx.y * " + outputs_text + " + item] = v" + str(id) + ";");
     }
@@ -508,7 +538,8 @@ class ReductionWriter {
   void write_finish() {
     const std::vector<InstId> reductions = nest.reductions_of(0);
     const InstId last = reductions.back();
-    w.add_workspace(partial_place(last) + quotient_up(shape.splits * outputs() * size_of(nest.inst(last).dtype), 256) * 256);
+    w.add_workspace(partial_place(last) +
+                    quotient_up(shape.splits * outputs() * size_of(nest.inst(last).dtype), 256) * 256);
     in_finish_ = true;
     const int lanes = outputs() < 8192 ? 32 : 1, threads = 128;
     const std::string entry = w.entry("finish", threads), outputs_text = w.number("outputs", outputs());
@@ -525,12 +556,14 @@ class ReductionWriter {
       w.line(type(id) + " " + sum + " = " + neutral(inst.prim, inst.dtype) + ";");
       // Several loads at once, the last of them idle: a loop unrolled by the compiler is three loops.
       const int batch = shape.splits > lanes * 2 ? 8 : 2;
-      const std::string splits = w.number("splits", shape.splits), each = "for (int i = 0; i < " + str(batch) + "; ++i) ", at = "s + i * " + str(lanes);
+      const std::string splits = w.number("splits", shape.splits),
+                        each = "for (int i = 0; i < " + str(batch) + "; ++i) ", at = "s + i * " + str(lanes);
       w.line("#pragma unroll 1");
       w.open("for (I s = lane; s < " + splits + "; s += " + str(lanes * batch) + ")");
       w.line(type(id) + " piece[" + str(batch) + "];");
       w.line("#pragma unroll");
-      w.line(each + "piece[i] = " + at + " < " + splits + " ? " + partials(id) + "[(" + at + ") * " + outputs_text + " + item] : " + neutral(inst.prim, inst.dtype) + ";");
+      w.line(each + "piece[i] = " + at + " < " + splits + " ? " + partials(id) + "[(" + at + ") * " + outputs_text +
+             " + item] : " + neutral(inst.prim, inst.dtype) + ";");
       w.line("#pragma unroll");
       w.line(each + sum + " = " + combined(inst.prim, inst.dtype, sum, "piece[i]") + ";");
       w.close();
@@ -542,7 +575,8 @@ class ReductionWriter {
     w.line("__syncwarp();");
     w.open("if (lane == 0 && is_live)");
     for (const Store& store : nest.outer_stores) w.store_one(store, w.name[store.value], place_, "");
-    w.close(), w.close();
+    w.close();
+    w.close();
     w.add_step(entry, quotient_up(outputs(), threads / lanes), 1, threads);
   }
 

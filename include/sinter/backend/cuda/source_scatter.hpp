@@ -1,5 +1,5 @@
-// scatter_add as CUDA C. Deterministic: each element of the result is summed by one thread, in the order of the reference.
-// Knows the description of the step; no plans.
+// scatter_add as CUDA C. Deterministic: each element of the result is summed by one thread, in the order of the
+// reference. Knows the description of the step; no plans.
 #pragma once
 
 #include <sinter/backend/cuda/launch.hpp>

@@ -9,7 +9,7 @@ namespace cuda_source_detail {
 /// What a block and each of its warps compute, and how many tiles of the factors are in shared memory at once.
 struct TensorTile {
   int rows = 0, columns = 0, warp_rows = 0, warp_columns = 0, stages = 0;
-  double cost = 1;   // of a result, against the best tile
+  double cost = 1;  // of a result, against the best tile
   int threads() const { return rows / warp_rows * (columns / warp_columns) * 32; }
 };
 
@@ -24,8 +24,8 @@ class TensorWriter : public ProductWriter {
 
  private:
   bool is_f32() const { return nest.inst(shape.contract).dtype == DType::f32; }
-  bool is_split() const { return nest.kernel.precision == MatmulPrecision::tf32x3; }   // every number into two
-  int pack_width() const { return is_f32() ? 4 : 2; }        // elements of 16 bytes
+  bool is_split() const { return nest.kernel.precision == MatmulPrecision::tf32x3; }  // every number into two
+  int pack_width() const { return is_f32() ? 4 : 2; }                                 // elements of 16 bytes
   int row_blocks() const { return tile_.warp_rows / 16; }
   int column_blocks() const { return tile_.warp_columns / 8; }
   /// Places that a lane reads from, but for constants.
@@ -49,7 +49,9 @@ class TensorWriter : public ProductWriter {
   void convert(const std::string& name);
   void multiply_step(const std::string& sum, const std::string& left, const std::string& right);
   void stage_results();
-  std::string loop(const std::string& variable, int count) const { return "for (int " + variable + " = 0; " + variable + " < " + str(count) + "; ++" + variable + ")"; }
+  std::string loop(const std::string& variable, int count) const {
+    return "for (int " + variable + " = 0; " + variable + " < " + str(count) + "; ++" + variable + ")";
+  }
 
   TensorTile tile_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/backend/cuda/source_writer.hpp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 
@@ -18,9 +19,11 @@ class TransposeWriter {
     column_ = nest.parallel.back();
     for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
       const Inst& inst = nest.kernel.body[i];
-      if (!nest.is_live[i] || inst.prim != Prim::load || nest.stride_class(inst.access, column_) != StrideClass::any) continue;
+      if (!nest.is_live[i] || inst.prim != Prim::load || nest.stride_class(inst.access, column_) != StrideClass::any)
+        continue;
       for (int a : nest.parallel) {
-        if (a == column_ || nest.stride_class(inst.access, a) != StrideClass::unit || (row_ >= 0 && row_ != a)) continue;
+        if (a == column_ || nest.stride_class(inst.access, a) != StrideClass::unit || (row_ >= 0 && row_ != a))
+          continue;
         row_ = a;
         crossed_.push_back(static_cast<InstId>(i));
       }
@@ -34,7 +37,8 @@ class TransposeWriter {
   void run() {
     w.set_vector(column_, 1);
     const std::string entry = w.entry("transpose", threads);
-    const std::int64_t row_tiles = quotient_up(nest.extent(row_), side), column_tiles = quotient_up(nest.extent(column_), side);
+    const std::int64_t row_tiles = quotient_up(nest.extent(row_), side),
+                       column_tiles = quotient_up(nest.extent(column_), side);
     w.line("const int tx = (int)threadIdx.x % 32, ty = (int)threadIdx.x / 32;");
     w.line("const I block = (I)blockIdx.x;");
     w.line("const I rest = " + w.divided("block", "rt", row_tiles) + ";");
@@ -42,10 +46,12 @@ class TransposeWriter {
     w.line("const I first_row = (block - rest * " + w.number("rt", row_tiles) + ") * 32;");
     w.line("const I first_column = (rest - batch * " + w.number("ct", column_tiles) + ") * 32;");
     index_ = w.decode("batch", batch_);
-    for (InstId id : crossed_) w.line("__shared__ " + memory_type(nest.inst(id).dtype) + " square" + str(id) + "[32][33];");
+    for (InstId id : crossed_)
+      w.line("__shared__ " + memory_type(nest.inst(id).dtype) + " square" + str(id) + "[32][33];");
     open_point("first_row + tx", "first_column + ty + i * 8");
     for (InstId id : crossed_)
-      w.line("square" + str(id) + "[ty + i * 8][tx] = " + w.element(nest.inst(id).access, w.offset(nest.inst(id).access, index_), "") + ";");
+      w.line("square" + str(id) +
+             "[ty + i * 8][tx] = " + w.element(nest.inst(id).access, w.offset(nest.inst(id).access, index_), "") + ";");
     close_point();
     w.line("__syncthreads();");
     open_point("first_row + ty + i * 8", "first_column + tx");
@@ -63,9 +69,9 @@ class TransposeWriter {
     const std::string x = "x" + str(row_), y = "x" + str(column_);
     w.unroll("for (int i = 0; i < 4; ++i)");
     w.line("const I " + x + " = " + row + ", " + y + " = " + column + ";");
-    const std::string columns = w.extent(column_), rows = w.extent(row_);   // in this order, whatever the compiler
+    const std::string columns = w.extent(column_), rows = w.extent(row_);  // in this order, whatever the compiler
     w.open("if (" + x + " < " + rows + " && " + y + " < " + columns + ")");
-    index_[static_cast<std::size_t>(row_)] = x, index_[static_cast<std::size_t>(column_)] = y;
+    index_[as_index(row_)] = x, index_[as_index(column_)] = y;
   }
   void close_point() { w.close(), w.close(); }
 
@@ -74,7 +80,8 @@ class TransposeWriter {
       const auto id = static_cast<InstId>(i);
       if (!nest.is_live[i] || nest.inst(id).prim == Prim::immediate) continue;
       const bool is_crossed = std::find(crossed_.begin(), crossed_.end(), id) != crossed_.end();
-      const std::string value = is_crossed ? w.loaded(nest.inst(id).access, "square" + str(id) + "[tx][ty + i * 8]") : w.value_of(id, index_, "");
+      const std::string value = is_crossed ? w.loaded(nest.inst(id).access, "square" + str(id) + "[tx][ty + i * 8]")
+                                           : w.value_of(id, index_, "");
       w.line("const " + w.declaration(id) + " = " + value + ";");
       w.name[i] = "v" + str(id);
     }

@@ -30,7 +30,7 @@ class Writer {
   Writer(const Nest& nest, const Schedule& schedule, const Target& device, std::uint64_t by_value, bool is_aligned);
 
   const Nest& nest;
-  const Schedule& schedule;   // 0: as the generator thinks best
+  const Schedule& schedule;  // 0: as the generator thinks best
   const Target& device;
 
   // ---- text
@@ -50,7 +50,8 @@ class Writer {
   std::string extent(int axis) { return number("e" + str(axis), nest.extent(axis)); }
   /// Begins a kernel. `blocks`: so many per processor must find room in its registers.
   std::string entry(const std::string& suffix, int threads, int blocks = 1);
-  void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads, unsigned shared_bytes = 0);
+  void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads,
+                unsigned shared_bytes = 0);
   void add_workspace(std::int64_t bytes) { workspace_bytes_ += bytes; }
   void set_call(std::unique_ptr<cuda::LibraryCall> call) { call_ = std::move(call); }
   void set_way(cuda::ProductWay way) { way_ = way; }
@@ -77,7 +78,7 @@ class Writer {
   int packed_accesses(int axis, int width);
 
   // ---- values
-  std::vector<std::string> name;   // of each instruction's value at this place
+  std::vector<std::string> name;  // of each instruction's value at this place
   void name_immediates();
   std::string declaration(InstId id) const { return value_type(nest.inst(id).dtype) + " v" + str(id); }
   /// A map, or the index of an axis (`index`), or a gather at these indices plus `j` along the vector axis.
@@ -104,7 +105,7 @@ class Writer {
   int indent_ = 0, vector_axis_ = -1, width_ = 1;
   std::string body_;
   std::vector<Number> numbers_;
-  std::vector<std::uint16_t> accesses_;   // that have a pointer
+  std::vector<std::uint16_t> accesses_;  // that have a pointer
   std::vector<Along> along_;
   std::vector<GpuLaunch> launches_;
   std::vector<std::string> entries_;

@@ -37,7 +37,8 @@ class Interpreter final : public Launch {
   void run_with_parallel_lanes();
   void run_with_reduced_lanes();
   void run_product();
-  void run_product_rows(const Position& batch, std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns);
+  void run_product_rows(const Position& batch, std::int64_t row, std::int64_t column, std::int64_t rows,
+                        std::int64_t columns);
 
   void evaluate(const std::vector<InstId>& list, const Block& block);
   void evaluate_one(InstId id, const Block& block);
@@ -50,7 +51,8 @@ class Interpreter final : public Launch {
   void store(const std::vector<Store>& stores, const Block& block);
   void spread(const std::vector<InstId>& list);
   void set_loop_offsets();
-  /// Calls visit(first lane, lanes, base address, stride in elements) for each run of the block along its innermost axis.
+  /// Calls visit(first lane, lanes, base address, stride in elements) for each run of the block along its innermost
+  /// axis.
   template <class Visit>
   void for_each_run(std::uint16_t access, const Block& block, Visit&& visit) const;
 
@@ -58,17 +60,17 @@ class Interpreter final : public Launch {
   BoundGeometry geometry_;
   bool reduced_lanes_ = false;
   Space lanes_, loop_;
-  std::unique_ptr<Product> product_;   // contractions that are matrix products
+  std::unique_ptr<Product> product_;  // contractions that are matrix products
   Position loop_position_{};
-  std::vector<std::int64_t> loop_offset_;   // per access, geometry's offset included
+  std::vector<std::int64_t> loop_offset_;  // per access, geometry's offset included
   std::unique_ptr<std::byte[]> memory_;
-  std::vector<void*> value_;   // per instruction: block_size elements of its dtype
-  std::vector<void*> sums_;    // per instruction: block_size accumulators; reductions only
+  std::vector<void*> value_;  // per instruction: block_size elements of its dtype
+  std::vector<void*> sums_;   // per instruction: block_size accumulators; reductions only
   // Of the run in progress.
   void* const* operands_ = nullptr;
   bool index_out_of_range_ = false;
   std::int64_t bad_index_ = 0, bad_extent_ = 0;
 };
 
-}   // namespace reference_detail
+}  // namespace reference_detail
 SINTER_NAMESPACE_END

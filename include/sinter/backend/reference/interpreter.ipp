@@ -5,6 +5,7 @@
 
 #include <sinter/backend/reference/product.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -26,7 +27,7 @@ SINTER_DECL Interpreter::Interpreter(std::shared_ptr<const Program> program, con
     : program_(std::move(program)), geometry_(geometry) {
   const Kernel& kernel = program_->kernel;
   ensure(geometry.accesses.size() == kernel.accesses.size(), "geometry: not one entry per access");
-  for (int a = 0; a < kernel.rank(); ++a) ensure(geometry.extent[static_cast<std::size_t>(a)] >= 0, "geometry: negative extent");
+  for (int a = 0; a < kernel.rank(); ++a) ensure(geometry.extent[as_index(a)] >= 0, "geometry: negative extent");
   const std::uint32_t indexed = indexed_axes(kernel);
   product_ = make_product(*program_, geometry);
   const Simplify simplify = product_ ? Simplify::no : Simplify::yes;
@@ -48,8 +49,9 @@ SINTER_DECL void Interpreter::allocate_values() {
   const Kernel& kernel = program_->kernel;
   constexpr std::int64_t sum_bytes = accumulator_bytes * block_size;
   std::int64_t bytes = 0;
-  for (const Inst& inst : kernel.body) bytes += size_of(inst.dtype) * block_size + (is_reduction(inst.prim) ? sum_bytes : 0);
-  memory_ = std::make_unique<std::byte[]>(static_cast<std::size_t>(bytes));
+  for (const Inst& inst : kernel.body)
+    bytes += size_of(inst.dtype) * block_size + (is_reduction(inst.prim) ? sum_bytes : 0);
+  memory_ = std::make_unique<std::byte[]>(as_index(bytes));
   std::byte* next = memory_.get();
   for (const Inst& inst : kernel.body) {
     value_.push_back(next);
@@ -83,8 +85,7 @@ SINTER_DECL void Interpreter::run(void* const* operands) {
   if (product_) run_product();
   else if (reduced_lanes_) run_with_reduced_lanes();
   else run_with_parallel_lanes();
-  if (index_out_of_range_)
-    throw GatherError(bad_index_, bad_extent_);
+  if (index_out_of_range_) throw GatherError(bad_index_, bad_extent_);
 }
 
 // ---- the three ways -----------------------------------------------------------------------------------------------
@@ -146,30 +147,32 @@ SINTER_DECL void Interpreter::run_with_reduced_lanes() {
 }
 
 SINTER_DECL void Interpreter::run_product() {
-  const std::int64_t rows = lanes_.extent[static_cast<std::size_t>(lanes_.rank - 2)], columns = lanes_.inner_extent();
+  const std::int64_t rows = lanes_.extent[as_index(lanes_.rank - 2)], columns = lanes_.inner_extent();
   const std::int64_t batches = lanes_.points / (rows * columns);
   Position batch{};
   for (std::int64_t step = 0; step < batches; ++step) {
     for (std::int64_t row = 0; row < rows; row += product_rows)
       for (std::int64_t column = 0; column < columns; column += product_columns)
-        run_product_rows(batch, row, column, std::min(product_rows, rows - row), std::min(product_columns, columns - column));
+        run_product_rows(batch, row, column, std::min(product_rows, rows - row),
+                         std::min(product_columns, columns - column));
     for (int d = lanes_.rank - 3; d >= 0; --d) {
-      if (++batch[static_cast<std::size_t>(d)] < lanes_.extent[static_cast<std::size_t>(d)]) break;
-      batch[static_cast<std::size_t>(d)] = 0;
+      if (++batch[as_index(d)] < lanes_.extent[as_index(d)]) break;
+      batch[as_index(d)] = 0;
     }
   }
 }
 
-SINTER_DECL void Interpreter::run_product_rows(const Position& batch, std::int64_t row, std::int64_t column, std::int64_t rows,
-                                               std::int64_t columns) {
+SINTER_DECL void Interpreter::run_product_rows(const Position& batch, std::int64_t row, std::int64_t column,
+                                               std::int64_t rows, std::int64_t columns) {
   Block block{batch, columns};
-  std::int64_t& block_row = block.start[static_cast<std::size_t>(lanes_.rank - 2)];
+  std::int64_t& block_row = block.start[as_index(lanes_.rank - 2)];
   block_row = row;
-  block.start[static_cast<std::size_t>(lanes_.rank - 1)] = column;
+  block.start[as_index(lanes_.rank - 1)] = column;
   const auto base = [&](std::uint16_t access) {
     const Operand& operand = program_->kernel.operands[program_->kernel.accesses[access].operand];
     const std::int64_t elements = loop_offset_[access] + lanes_.offset(access, block.start);
-    return static_cast<const char*>(operands_[program_->kernel.accesses[access].operand]) + elements * size_of(operand.dtype);
+    return static_cast<const char*>(operands_[program_->kernel.accesses[access].operand]) +
+           elements * size_of(operand.dtype);
   };
   product_->compute(base(product_->left_access()), base(product_->right_access()), rows, columns);
   const Pass& product_pass = program_->passes[0];
@@ -192,7 +195,7 @@ SINTER_DECL void Interpreter::evaluate_one(InstId id, const Block& block) {
   const Inst& inst = program_->kernel.body[id];
   if (VectorFunction map = program_->steps[id].map) {
     const void* in[3];
-    for (int k = 0; k < arity(inst.prim); ++k) in[k] = value_[inst.args[static_cast<std::size_t>(k)]];
+    for (int k = 0; k < arity(inst.prim); ++k) in[k] = value_[inst.args[as_index(k)]];
     map(value_[id], in, block.count);
   } else if (inst.prim == Prim::load) {
     load(id, block);
@@ -211,7 +214,7 @@ void Interpreter::for_each_run(std::uint16_t access, const Block& block, Visit&&
   const std::uint16_t operand = kernel.accesses[access].operand;
   char* const base = static_cast<char*>(operands_[operand]);
   const std::int64_t size = size_of(kernel.operands[operand].dtype);
-  const std::int64_t stride = lanes_.stride[access][static_cast<std::size_t>(lanes_.rank - 1)];
+  const std::int64_t stride = lanes_.stride[access][as_index(lanes_.rank - 1)];
   Position at = block.start;
   for (std::int64_t lane = 0; lane < block.count;) {
     const std::int64_t length = std::min(block.count - lane, lanes_.run_length(at));
@@ -226,13 +229,14 @@ SINTER_DECL void Interpreter::load(InstId id, const Block& block) {
   visit_dtype(inst.dtype, [&](auto tag) {
     using T = Stored<decltype(tag)>;
     T* out = static_cast<T*>(value_[id]);
-    for_each_run(inst.access, block, [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
-      const T* from = reinterpret_cast<const T*>(base);
-      if (stride == 1) std::copy_n(from, length, out + lane);
-      else if (stride == 0) std::fill_n(out + lane, length, *from);
-      else
-        for (std::int64_t i = 0; i < length; ++i) out[lane + i] = from[i * stride];
-    });
+    for_each_run(inst.access, block,
+                 [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
+                   const T* from = reinterpret_cast<const T*>(base);
+                   if (stride == 1) std::copy_n(from, length, out + lane);
+                   else if (stride == 0) std::fill_n(out + lane, length, *from);
+                   else
+                     for (std::int64_t i = 0; i < length; ++i) out[lane + i] = from[i * stride];
+                 });
   });
 }
 
@@ -242,15 +246,17 @@ SINTER_DECL void Interpreter::gather(InstId id, const Block& block) {
   const auto& numbers = geometry_.accesses[inst.access];
   const auto read = [&](auto* out, const auto* indices) {
     using T = std::remove_pointer_t<decltype(out)>;
-    for_each_run(inst.access, block, [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
-      const T* from = reinterpret_cast<const T*>(base);
-      for (std::int64_t i = 0; i < length; ++i) {
-        const std::int64_t at = indices[lane + i];
-        const bool is_valid = at >= 0 && at < numbers.gather_extent;
-        out[lane + i] = is_valid ? from[i * stride + at * numbers.gather_stride] : T{};
-        if (!is_valid && !index_out_of_range_) index_out_of_range_ = true, bad_index_ = at, bad_extent_ = numbers.gather_extent;
-      }
-    });
+    for_each_run(inst.access, block,
+                 [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
+                   const T* from = reinterpret_cast<const T*>(base);
+                   for (std::int64_t i = 0; i < length; ++i) {
+                     const std::int64_t at = indices[lane + i];
+                     const bool is_valid = at >= 0 && at < numbers.gather_extent;
+                     out[lane + i] = is_valid ? from[i * stride + at * numbers.gather_stride] : T{};
+                     if (!is_valid && !index_out_of_range_)
+                       index_out_of_range_ = true, bad_index_ = at, bad_extent_ = numbers.gather_extent;
+                   }
+                 });
   };
   visit_dtype(inst.dtype, [&](auto tag) {
     auto* out = static_cast<Stored<decltype(tag)>*>(value_[id]);
@@ -264,13 +270,13 @@ SINTER_DECL void Interpreter::read_index(InstId id, const Block& block) {
   const int axis = static_cast<int>(program_->kernel.body[id].bits);
   const int d = lanes_.find(axis);
   if (d < 0) {
-    std::fill_n(out, block.count, loop_position_[static_cast<std::size_t>(loop_.find(axis))]);
+    std::fill_n(out, block.count, loop_position_[as_index(loop_.find(axis))]);
     return;
   }
   Position at = block.start;
   for (std::int64_t lane = 0; lane < block.count;) {
     const std::int64_t length = std::min(block.count - lane, lanes_.run_length(at));
-    const std::int64_t first = at[static_cast<std::size_t>(d)], step = d == lanes_.rank - 1;
+    const std::int64_t first = at[as_index(d)], step = d == lanes_.rank - 1;
     for (std::int64_t i = 0; i < length; ++i) out[lane + i] = first + i * step;
     lanes_.advance(at, length);
     lane += length;
@@ -331,8 +337,9 @@ SINTER_DECL void Interpreter::spread(const std::vector<InstId>& list) {
 }
 
 SINTER_DECL void Interpreter::set_loop_offsets() {
-  for (std::size_t i = 0; i < loop_offset_.size(); ++i) loop_offset_[i] = geometry_.accesses[i].offset + loop_.offset(i, loop_position_);
+  for (std::size_t i = 0; i < loop_offset_.size(); ++i)
+    loop_offset_[i] = geometry_.accesses[i].offset + loop_.offset(i, loop_position_);
 }
 
-}   // namespace reference_detail
+}  // namespace reference_detail
 SINTER_NAMESPACE_END

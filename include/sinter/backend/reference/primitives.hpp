@@ -22,8 +22,8 @@ template <class T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
 /// What reductions accumulate in: wider than the dtype where the machine has it.
 template <class T>
-using Accumulator =
-    std::conditional_t<std::is_same_v<T, double>, long double, std::conditional_t<std::is_same_v<T, float>, double, std::int64_t>>;
+using Accumulator = std::conditional_t<std::is_same_v<T, double>, long double,
+                                       std::conditional_t<std::is_same_v<T, float>, double, std::int64_t>>;
 inline constexpr std::int64_t accumulator_bytes = sizeof(long double);
 
 template <class T>
@@ -138,10 +138,13 @@ struct Fma {
 };
 struct Floor { template <Floating T> T operator()(T a) const { return std::floor(a); } };
 struct Ceil { template <Floating T> T operator()(T a) const { return std::ceil(a); } };
-struct Round { template <Floating T> T operator()(T a) const { return std::nearbyint(a); } };   // plans run in round-to-nearest
+// plans run in round-to-nearest
+struct Round { template <Floating T> T operator()(T a) const { return std::nearbyint(a); } };
 struct Trunc { template <Floating T> T operator()(T a) const { return std::trunc(a); } };
 struct Sqrt { template <Floating T> T operator()(T a) const { return std::sqrt(a); } };
-struct Rsqrt { template <Floating T> T operator()(T a) const { return static_cast<T>(1 / std::sqrt(static_cast<double>(a))); } };
+struct Rsqrt {
+  template <Floating T> T operator()(T a) const { return static_cast<T>(1 / std::sqrt(static_cast<double>(a))); }
+};
 struct Exp { template <Floating T> T operator()(T a) const { return std::exp(a); } };
 struct Log { template <Floating T> T operator()(T a) const { return std::log(a); } };
 struct Sin { template <Floating T> T operator()(T a) const { return std::sin(a); } };
@@ -280,8 +283,10 @@ Accumulator<T> neutral(Prim reduction) {
   using A = Accumulator<T>;
   using Limits = std::numeric_limits<std::conditional_t<std::is_same_v<T, std::uint8_t>, bool, T>>;
   if (reduction == Prim::reduce_mul) return 1;
-  if (reduction == Prim::reduce_min) return Floating<T> ? static_cast<A>(Limits::infinity()) : static_cast<A>(Limits::max());
-  if (reduction == Prim::reduce_max) return Floating<T> ? static_cast<A>(-Limits::infinity()) : static_cast<A>(Limits::lowest());
+  if (reduction == Prim::reduce_min)
+    return Floating<T> ? static_cast<A>(Limits::infinity()) : static_cast<A>(Limits::max());
+  if (reduction == Prim::reduce_max)
+    return Floating<T> ? static_cast<A>(-Limits::infinity()) : static_cast<A>(Limits::lowest());
   return 0;
 }
 
@@ -305,7 +310,8 @@ void reduce_values(void* sums, const void* a, const void* b, std::int64_t count)
   auto *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
   const auto second = [&](std::int64_t i) { return reduction == Prim::contract ? static_cast<A>(y[i]) : A{}; };
   if constexpr (lanewise) {
-    for (std::int64_t i = 0; i < count; ++i) sum[i] = reduce_step<reduction, A>(sum[i], static_cast<A>(x[i]), second(i));
+    for (std::int64_t i = 0; i < count; ++i)
+      sum[i] = reduce_step<reduction, A>(sum[i], static_cast<A>(x[i]), second(i));
   } else {
     A total = sum[0];
     for (std::int64_t i = 0; i < count; ++i) total = reduce_step<reduction, A>(total, static_cast<A>(x[i]), second(i));
@@ -322,5 +328,5 @@ ReduceFunction reduce_of(Prim reduction) {
   return reduce_values<Prim::contract, T, lanewise>;
 }
 
-}   // namespace reference_detail
+}  // namespace reference_detail
 SINTER_NAMESPACE_END

@@ -28,8 +28,8 @@ class Product {
   friend std::unique_ptr<Product> make_product(const Program& program, const BoundGeometry& geometry);
   struct Factor {
     std::uint16_t access = 0;
-    std::int64_t stride = 0;         // along rows (left) or columns (right), in elements
-    std::int64_t depth_stride = 0;   // along the reduced axis
+    std::int64_t stride = 0;        // along rows (left) or columns (right), in elements
+    std::int64_t depth_stride = 0;  // along the reduced axis
   };
   Factor left_, right_;
   std::int64_t depth_ = 0;
@@ -38,5 +38,5 @@ class Product {
 /// Null if the program is no contraction of two loads, one varying over rows and not columns and one the other way.
 std::unique_ptr<Product> make_product(const Program& program, const BoundGeometry& geometry);
 
-}   // namespace reference_detail
+}  // namespace reference_detail
 SINTER_NAMESPACE_END

@@ -1,10 +1,11 @@
-// Tiles of products. When Sinter is compiled once, Eigen is taken under a name of our own: its inline functions must not
-// be merged by the linker with those of users' files, which may be built for another instruction set.
+// Tiles of products. When Sinter is compiled once, Eigen is taken under a name of our own: its inline functions must
+// not be merged by the linker with those of users' files, which may be built for another instruction set.
 #pragma once
 
 #include <sinter/backend/reference/product.hpp>
 
 #include <sinter/backend/reference/space.hpp>
+#include <sinter/base/index.hpp>
 
 #if defined(SINTER_SEPARATE_COMPILATION) && !defined(EIGEN_CORE_H)
 #define Eigen sinter_private_eigen
@@ -35,7 +36,9 @@ template <class T>
 class TypedProduct final : public Product {
  public:
   TypedProduct()
-      : tile_(product_rows * product_columns), left_tile_(product_rows * product_depth), right_tile_(product_depth * product_columns) {}
+      : tile_(product_rows * product_columns),
+        left_tile_(product_rows * product_depth),
+        right_tile_(product_depth * product_columns) {}
 
   void compute(const char* left, const char* right, std::int64_t rows, std::int64_t columns) override {
     const T *left_base = reinterpret_cast<const T*>(left), *right_base = reinterpret_cast<const T*>(right);
@@ -59,10 +62,12 @@ class TypedProduct final : public Product {
   using Wide = std::conditional_t<Floating<T>, double, std::uint64_t>;
   using Matrix = eigen::Map<eigen::Matrix<Wide, eigen::Dynamic, eigen::Dynamic, eigen::RowMajor>>;
 
-  static Matrix matrix(std::vector<Wide>& values, std::int64_t rows, std::int64_t columns) { return {values.data(), rows, columns}; }
+  static Matrix matrix(std::vector<Wide>& values, std::int64_t rows, std::int64_t columns) {
+    return {values.data(), rows, columns};
+  }
 
-  static void widen_tile(std::vector<Wide>& tile, const T* base, std::int64_t row_stride, std::int64_t column_stride, std::int64_t rows,
-                         std::int64_t columns) {
+  static void widen_tile(std::vector<Wide>& tile, const T* base, std::int64_t row_stride, std::int64_t column_stride,
+                         std::int64_t rows, std::int64_t columns) {
     for (std::int64_t i = 0; i < rows; ++i) {
       Wide* to = tile.data() + i * columns;
       const T* from = base + i * row_stride;
@@ -84,11 +89,13 @@ SINTER_DECL std::unique_ptr<Product> make_product(const Program& program, const 
   const Inst &a = kernel.body[contract.args[0]], &b = kernel.body[contract.args[1]];
   if (a.prim != Prim::load || b.prim != Prim::load) return nullptr;
 
-  const auto k = static_cast<std::size_t>(kernel.rank() - 1);
+  const auto k = as_index(kernel.rank() - 1);
   const auto stride = [&](const Inst& load, std::size_t axis) {
     return bound_stride(kernel.accesses[load.access].stride[axis], geometry.accesses[load.access].stride[axis]);
   };
-  const auto is_pair = [&](const Inst& left, const Inst& right) { return stride(left, k - 1) == 0 && stride(right, k - 2) == 0; };
+  const auto is_pair = [&](const Inst& left, const Inst& right) {
+    return stride(left, k - 1) == 0 && stride(right, k - 2) == 0;
+  };
   const bool is_swapped = !is_pair(a, b) && is_pair(b, a);
   if (!is_pair(a, b) && !is_swapped) return nullptr;
   const Inst &left = is_swapped ? b : a, &right = is_swapped ? a : b;
@@ -101,5 +108,5 @@ SINTER_DECL std::unique_ptr<Product> make_product(const Program& program, const 
   return product;
 }
 
-}   // namespace reference_detail
+}  // namespace reference_detail
 SINTER_NAMESPACE_END

@@ -15,24 +15,24 @@ namespace reference_detail {
 
 /// One walk over the reduced axes.
 struct Pass {
-  std::vector<InstId> outer;        // before the walk, once per outer point: what does not vary over reduced axes
-  std::vector<InstId> inner;        // at each point of the walk
-  std::vector<InstId> reductions;   // fed at each point of the walk
+  std::vector<InstId> outer;       // before the walk, once per outer point: what does not vary over reduced axes
+  std::vector<InstId> inner;       // at each point of the walk
+  std::vector<InstId> reductions;  // fed at each point of the walk
 };
 
 /// How one instruction is computed.
 struct Step {
-  VectorFunction map = nullptr;            // maps
-  ReduceFunction reduce_lanes = nullptr;   // reductions: one sum per lane
-  ReduceFunction reduce_all = nullptr;     // reductions: all lanes into one sum
+  VectorFunction map = nullptr;           // maps
+  ReduceFunction reduce_lanes = nullptr;  // reductions: one sum per lane
+  ReduceFunction reduce_all = nullptr;    // reductions: all lanes into one sum
 };
 
 struct Program {
   Kernel kernel;
-  std::vector<Step> steps;           // one per instruction
-  std::vector<Pass> passes;          // at least one
-  std::vector<Store> inner_stores;   // at each point of the last walk
-  std::vector<Store> outer_stores;   // after it, once per outer point
+  std::vector<Step> steps;          // one per instruction
+  std::vector<Pass> passes;         // at least one
+  std::vector<Store> inner_stores;  // at each point of the last walk
+  std::vector<Store> outer_stores;  // after it, once per outer point
 
   std::string text() const;
 };
@@ -40,5 +40,5 @@ struct Program {
 /// Throws InternalError on a malformed kernel, or one that applies a primitive to a dtype for which it has no meaning.
 Program make_program(const Kernel& kernel);
 
-}   // namespace reference_detail
+}  // namespace reference_detail
 SINTER_NAMESPACE_END

@@ -4,6 +4,7 @@
 #include <sinter/backend/reference/program.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 
@@ -12,9 +13,9 @@ namespace reference_detail {
 
 /// What decides the place of each instruction.
 struct BodyFacts {
-  std::vector<bool> is_inner;   // varies over a reduced axis
-  std::vector<bool> is_live;    // some store needs it
-  std::vector<int> depth;       // reductions on the way to it, itself included: computable from pass `depth` on
+  std::vector<bool> is_inner;  // varies over a reduced axis
+  std::vector<bool> is_live;   // some store needs it
+  std::vector<int> depth;      // reductions on the way to it, itself included: computable from pass `depth` on
 };
 
 inline BodyFacts body_facts(const Kernel& kernel) {
@@ -28,18 +29,19 @@ inline BodyFacts body_facts(const Kernel& kernel) {
     const Inst& inst = kernel.body[i];
     facts.is_inner[i] = (varying[i] & reduced) != 0;
     for (int k = 0; k < arity(inst.prim); ++k)
-      facts.depth[i] = std::max(facts.depth[i], facts.depth[inst.args[static_cast<std::size_t>(k)]]);
+      facts.depth[i] = std::max(facts.depth[i], facts.depth[inst.args[as_index(k)]]);
     facts.depth[i] += is_reduction(inst.prim);
   }
   for (const Store& store : kernel.stores) facts.is_live[store.value] = true;
   for (std::size_t i = count; i-- > 0;)
     if (facts.is_live[i])
-      for (int k = 0; k < arity(kernel.body[i].prim); ++k) facts.is_live[kernel.body[i].args[static_cast<std::size_t>(k)]] = true;
+      for (int k = 0; k < arity(kernel.body[i].prim); ++k) facts.is_live[kernel.body[i].args[as_index(k)]] = true;
   return facts;
 }
 
 inline Step step_of(const Kernel& kernel, const Inst& inst) {
-  if (inst.prim == Prim::immediate || inst.prim == Prim::load || inst.prim == Prim::gather || inst.prim == Prim::index) return {};
+  if (inst.prim == Prim::immediate || inst.prim == Prim::load || inst.prim == Prim::gather || inst.prim == Prim::index)
+    return {};
   const DType from = kernel.body[inst.args[0]].dtype;
   Step step;
   visit_dtype(inst.prim == Prim::select ? inst.dtype : from, [&](auto tag) {
@@ -62,7 +64,7 @@ inline Step step_of(const Kernel& kernel, const Inst& inst) {
 inline bool is_inner_store(const Kernel& kernel, const BodyFacts& facts, const Store& store) {
   if (facts.is_inner[store.value]) return true;
   for (int a = 0; a < kernel.rank(); ++a)
-    if (kernel.is_reduced(a) && kernel.accesses[store.access].stride[static_cast<std::size_t>(a)] != StrideClass::zero) return true;
+    if (kernel.is_reduced(a) && kernel.accesses[store.access].stride[as_index(a)] != StrideClass::zero) return true;
   return false;
 }
 
@@ -71,14 +73,15 @@ inline std::vector<InstId> inner_instructions(const Program& program, const Body
   const Kernel& kernel = program.kernel;
   std::vector<bool> needed(kernel.body.size());
   for (InstId reduction : program.passes[number].reductions)
-    for (int k = 0; k < arity(kernel.body[reduction].prim); ++k) needed[kernel.body[reduction].args[static_cast<std::size_t>(k)]] = true;
+    for (int k = 0; k < arity(kernel.body[reduction].prim); ++k)
+      needed[kernel.body[reduction].args[as_index(k)]] = true;
   if (number + 1 == program.passes.size())
     for (const Store& store : program.inner_stores) needed[store.value] = true;
   std::vector<InstId> list;
   for (std::size_t i = kernel.body.size(); i-- > 0;) {
     if (!needed[i] || !facts.is_inner[i]) continue;
     list.push_back(static_cast<InstId>(i));
-    for (int k = 0; k < arity(kernel.body[i].prim); ++k) needed[kernel.body[i].args[static_cast<std::size_t>(k)]] = true;
+    for (int k = 0; k < arity(kernel.body[i].prim); ++k) needed[kernel.body[i].args[as_index(k)]] = true;
   }
   std::reverse(list.begin(), list.end());
   return list;
@@ -93,16 +96,18 @@ SINTER_DECL Program make_program(const Kernel& kernel) {
   int deepest = 0;
   for (std::size_t i = 0; i < kernel.body.size(); ++i)
     if (facts.is_live[i]) deepest = std::max(deepest, facts.depth[i]);
-  program.passes.resize(static_cast<std::size_t>(deepest) + 1);
+  program.passes.resize(as_index(deepest) + 1);
   for (std::size_t i = 0; i < kernel.body.size(); ++i) {
     if (!facts.is_live[i]) continue;
-    const auto depth = static_cast<std::size_t>(facts.depth[i]);
+    const auto depth = as_index(facts.depth[i]);
     if (is_reduction(kernel.body[i].prim)) program.passes[depth - 1].reductions.push_back(static_cast<InstId>(i));
-    if (!facts.is_inner[i] && kernel.body[i].prim != Prim::immediate) program.passes[depth].outer.push_back(static_cast<InstId>(i));
+    if (!facts.is_inner[i] && kernel.body[i].prim != Prim::immediate)
+      program.passes[depth].outer.push_back(static_cast<InstId>(i));
   }
   for (const Store& store : kernel.stores)
     (is_inner_store(kernel, facts, store) ? program.inner_stores : program.outer_stores).push_back(store);
-  for (std::size_t p = 0; p < program.passes.size(); ++p) program.passes[p].inner = inner_instructions(program, facts, p);
+  for (std::size_t p = 0; p < program.passes.size(); ++p)
+    program.passes[p].inner = inner_instructions(program, facts, p);
   return program;
 }
 
@@ -115,11 +120,13 @@ SINTER_DECL std::string Program::text() const {
   };
   for (std::size_t p = 0; p < passes.size(); ++p) {
     text += "pass " + std::to_string(p) + ":";
-    list(" outer", passes[p].outer), list(" inner", passes[p].inner), list(" reduce", passes[p].reductions);
+    list(" outer", passes[p].outer);
+    list(" inner", passes[p].inner);
+    list(" reduce", passes[p].reductions);
     text += "\n";
   }
   return text;
 }
 
-}   // namespace reference_detail
+}  // namespace reference_detail
 SINTER_NAMESPACE_END

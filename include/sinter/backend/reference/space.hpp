@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
 
 #include <algorithm>
@@ -18,31 +19,31 @@ using Position = std::array<std::int64_t, max_axes>;
 enum class Simplify : std::uint8_t { yes, no };
 
 struct Space {
-  int rank = 0;   // at least 1 once built
+  int rank = 0;  // at least 1 once built
   std::int64_t points = 1;
-  std::array<int, max_axes> axis{};   // the kernel's axis, or -1
+  std::array<int, max_axes> axis{};  // the kernel's axis, or -1
   Position extent{};
-  std::vector<Position> stride;   // per access, in elements
+  std::vector<Position> stride;  // per access, in elements
 
   std::int64_t offset(std::size_t access, const Position& at) const {
     std::int64_t sum = 0;
-    for (int d = 0; d < rank; ++d) sum += at[static_cast<std::size_t>(d)] * stride[access][static_cast<std::size_t>(d)];
+    for (int d = 0; d < rank; ++d) sum += at[as_index(d)] * stride[access][as_index(d)];
     return sum;
   }
-  std::int64_t inner_extent() const { return extent[static_cast<std::size_t>(rank - 1)]; }
+  std::int64_t inner_extent() const { return extent[as_index(rank - 1)]; }
   /// Points that follow `at` on the innermost axis, itself included.
-  std::int64_t run_length(const Position& at) const { return inner_extent() - at[static_cast<std::size_t>(rank - 1)]; }
+  std::int64_t run_length(const Position& at) const { return inner_extent() - at[as_index(rank - 1)]; }
   /// Moves on by `count` points, at most run_length(at).
   void advance(Position& at, std::int64_t count) const {
-    at[static_cast<std::size_t>(rank - 1)] += count;
-    for (int d = rank - 1; d > 0 && at[static_cast<std::size_t>(d)] == extent[static_cast<std::size_t>(d)]; --d) {
-      at[static_cast<std::size_t>(d)] = 0;
-      ++at[static_cast<std::size_t>(d - 1)];
+    at[as_index(rank - 1)] += count;
+    for (int d = rank - 1; d > 0 && at[as_index(d)] == extent[as_index(d)]; --d) {
+      at[as_index(d)] = 0;
+      ++at[as_index(d - 1)];
     }
   }
   int find(int kernel_axis) const {
     for (int d = 0; d < rank; ++d)
-      if (axis[static_cast<std::size_t>(d)] == kernel_axis) return d;
+      if (axis[as_index(d)] == kernel_axis) return d;
     return -1;
   }
 };
@@ -54,31 +55,38 @@ inline std::int64_t bound_stride(StrideClass known, std::int64_t given) {
 
 /// Axes of one role. Simplified: without axes of extent 1, and with neighbours joined where every access allows it
 /// (`indexed`: axes whose index the body reads, which stay as they are).
-inline Space make_space(const Kernel& kernel, const BoundGeometry& geometry, AxisRole role, std::uint32_t indexed, Simplify simplify) {
+inline Space make_space(const Kernel& kernel, const BoundGeometry& geometry, AxisRole role, std::uint32_t indexed,
+                        Simplify simplify) {
   Space space;
   const std::size_t accesses = kernel.accesses.size();
   space.stride.resize(accesses);
   const auto stride_of = [&](std::size_t access, int axis) {
-    return bound_stride(kernel.accesses[access].stride[static_cast<std::size_t>(axis)],
-                        geometry.accesses[access].stride[static_cast<std::size_t>(axis)]);
+    return bound_stride(kernel.accesses[access].stride[as_index(axis)],
+                        geometry.accesses[access].stride[as_index(axis)]);
   };
   for (int a = 0; a < kernel.rank(); ++a) {
-    if (kernel.axes[static_cast<std::size_t>(a)] != role) continue;
-    const std::int64_t extent = geometry.extent[static_cast<std::size_t>(a)];
+    if (kernel.axes[as_index(a)] != role) continue;
+    const std::int64_t extent = geometry.extent[as_index(a)];
     space.points *= extent;
     const bool is_indexed = (indexed >> a & 1) != 0;
     if (simplify == Simplify::yes && extent == 1 && !is_indexed) continue;
     const int last = space.rank - 1;
-    bool joins = simplify == Simplify::yes && last >= 0 && !is_indexed && (indexed >> space.axis[static_cast<std::size_t>(last)] & 1) == 0;
-    for (std::size_t i = 0; i < accesses && joins; ++i) joins = space.stride[i][static_cast<std::size_t>(last)] == extent * stride_of(i, a);
-    const auto d = static_cast<std::size_t>(joins ? last : space.rank++);
+    bool joins =
+        simplify == Simplify::yes && last >= 0 && !is_indexed && (indexed >> space.axis[as_index(last)] & 1) == 0;
+    for (std::size_t i = 0; i < accesses && joins; ++i)
+      joins = space.stride[i][as_index(last)] == extent * stride_of(i, a);
+    const auto d = as_index(joins ? last : space.rank++);
     space.axis[d] = a;
     space.extent[d] = joins ? space.extent[d] * extent : extent;
     for (std::size_t i = 0; i < accesses; ++i) space.stride[i][d] = stride_of(i, a);
   }
-  if (space.rank == 0) space.rank = 1, space.axis[0] = -1, space.extent[0] = 1;
+  if (space.rank == 0) {
+    space.rank = 1;
+    space.axis[0] = -1;
+    space.extent[0] = 1;
+  }
   return space;
 }
 
-}   // namespace reference_detail
+}  // namespace reference_detail
 SINTER_NAMESPACE_END

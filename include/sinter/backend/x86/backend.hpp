@@ -35,7 +35,8 @@ class X86Backend final : public Backend {
   std::optional<Isa> isa() const { return isa_; }
 
  private:
-  std::shared_ptr<const Executable> generate(const Kernel& kernel, const Schedule& schedule, std::string* why_declined) const;
+  std::shared_ptr<const Executable> generate(const Kernel& kernel, const Schedule& schedule,
+                                             std::string* why_declined) const;
   Schedule default_schedule() const;
 
   std::optional<Isa> isa_;

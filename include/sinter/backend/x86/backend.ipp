@@ -21,7 +21,8 @@ namespace x86_backend_detail {
 inline std::optional<Isa> best_isa() {
   const auto& features = asmjit::CpuInfo::host().features().x86();
   if (!features.hasAVX2() || !features.hasFMA() || !features.hasBMI2()) return std::nullopt;
-  const bool has_avx512 = features.hasAVX512_F() && features.hasAVX512_DQ() && features.hasAVX512_BW() && features.hasAVX512_VL();
+  const bool has_avx512 =
+      features.hasAVX512_F() && features.hasAVX512_DQ() && features.hasAVX512_BW() && features.hasAVX512_VL();
   return has_avx512 ? Isa::avx512 : Isa::avx2;
 }
 
@@ -35,9 +36,11 @@ SINTER_DECL std::optional<Isa> detect_isa() {
   if (text == nullptr || *text == '\0') return best;
   const std::string_view wanted = text;
   if (wanted != "avx2" && wanted != "avx512")
-    throw UserError("SINTER_ISA", "unknown instruction set \"" + std::string(wanted) + "\"", {}, "use avx2 or avx512, or unset SINTER_ISA");
+    throw UserError("SINTER_ISA", "unknown instruction set \"" + std::string(wanted) + "\"", {},
+                    "use avx2 or avx512, or unset SINTER_ISA");
   if (wanted == "avx512" && best != Isa::avx512)
-    throw UserError("SINTER_ISA", "this processor lacks AVX-512 (F, DQ, BW and VL)", {}, "use avx2, or unset SINTER_ISA");
+    throw UserError("SINTER_ISA", "this processor lacks AVX-512 (F, DQ, BW and VL)", {},
+                    "use avx2, or unset SINTER_ISA");
   return best && wanted == "avx2" ? Isa::avx2 : best;
 }
 
@@ -46,13 +49,16 @@ SINTER_DECL std::string X86Backend::cache_key() const {
   return *isa_ == Isa::avx512 ? "x86-avx512" : "x86-avx2";
 }
 
-SINTER_DECL Limits X86Backend::limits() const { return {.max_operands = 24, .max_accesses = max_accesses, .max_body = 256, .max_reduced_axes = 2, .random = true}; }
+SINTER_DECL Limits X86Backend::limits() const {
+  return {.max_operands = 24, .max_accesses = max_accesses, .max_body = 256, .max_reduced_axes = 2, .random = true};
+}
 
 SINTER_DECL Schedule X86Backend::default_schedule() const {
   return {.vector_bits = static_cast<std::uint16_t>(*isa_ == Isa::avx512 ? 512 : 256)};
 }
 
-SINTER_DECL std::shared_ptr<const Executable> X86Backend::generate(const Kernel& kernel, const Schedule& schedule, std::string* why_declined) const {
+SINTER_DECL std::shared_ptr<const Executable> X86Backend::generate(const Kernel& kernel, const Schedule& schedule,
+                                                                   std::string* why_declined) const {
   return kernel.kind == KernelKind::contraction ? make_contraction_executable(kernel, schedule, *isa_, why_declined)
                                                 : make_loop_executable(kernel, schedule, *isa_, why_declined);
 }
@@ -68,7 +74,8 @@ SINTER_DECL std::vector<Schedule> X86Backend::schedules(const Kernel& kernel, st
   if (kernel.kind == KernelKind::contraction)  // other register tiles, for tuning
     for (auto [rows, vectors] : {std::pair{14, 2}, {6, 4}, {3, 8}})
       if (*isa_ == Isa::avx512 || vectors == 2)
-        choices.push_back({.vector_bits = choices[0].vector_bits, .tile_m = static_cast<std::uint16_t>(rows),
+        choices.push_back({.vector_bits = choices[0].vector_bits,
+                           .tile_m = static_cast<std::uint16_t>(rows),
                            .tile_n = static_cast<std::uint16_t>(vectors * choices[0].vector_bits / 32)});
   std::lock_guard lock(mutex_);
   if (generated_.size() >= x86_backend_detail::kept_generated) generated_.erase(generated_.begin());

@@ -47,10 +47,10 @@ class CodeBlock {
 std::shared_ptr<const CodeBlock> publish_code(std::span<const std::byte> code, std::string_view name);
 
 struct CodeMemoryStats {
-  std::size_t live_bytes = 0;      // code, as given
+  std::size_t live_bytes = 0;  // code, as given
   std::size_t peak_bytes = 0;
   std::size_t live_blocks = 0;
-  std::size_t committed_bytes = 0; // pages that hold live code
+  std::size_t committed_bytes = 0;  // pages that hold live code
 };
 CodeMemoryStats code_memory_stats();
 

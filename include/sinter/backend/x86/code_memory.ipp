@@ -60,7 +60,8 @@ inline CodeMemory& code_memory() { return process_object<CodeMemory>(); }
 
 /// Takes a run of pages (smallest address that fits), mapping another arena when none does. Needs the lock.
 inline std::byte* take_pages(CodeMemory& memory, std::size_t pages) {
-  auto run = std::find_if(memory.free_runs.begin(), memory.free_runs.end(), [&](const auto& r) { return r.second >= pages; });
+  auto run =
+      std::find_if(memory.free_runs.begin(), memory.free_runs.end(), [&](const auto& r) { return r.second >= pages; });
   if (run == memory.free_runs.end()) {
     std::size_t wanted = std::max(pages, arena_pages);
     void* arena = mmap(nullptr, wanted * page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -104,7 +105,8 @@ inline bool is_switched_on(const char* variable) {
 inline void append_perf_map(const std::byte* data, std::size_t size, const std::string& name) {
   std::string path = "/tmp/perf-" + std::to_string(getpid()) + ".map";
   if (std::FILE* file = std::fopen(path.c_str(), "a")) {
-    std::fprintf(file, "%llx %zx sinter:%s\n", static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(data)), size, name.c_str());
+    std::fprintf(file, "%llx %zx sinter:%s\n", static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(data)),
+                 size, name.c_str());
     std::fclose(file);
   }
 }
@@ -132,7 +134,8 @@ inline std::vector<char> symbol_file(const std::byte* data, std::size_t size, co
   image.header.e_shnum = 4;
   image.header.e_shstrndx = 3;
   image.sections[1] = {text_name, SHT_NOBITS, SHF_ALLOC | SHF_EXECINSTR, address, 0, size, 0, 0, 16, 0};
-  image.sections[2] = {symtab_name, SHT_SYMTAB, 0, 0, offsetof(Image, symbols), sizeof image.symbols, 3, 1, 8, sizeof(Elf64_Sym)};
+  image.sections[2] = {symtab_name,          SHT_SYMTAB, 0, 0, offsetof(Image, symbols),
+                       sizeof image.symbols, 3,          1, 8, sizeof(Elf64_Sym)};
   image.sections[3] = {strtab_name, SHT_STRTAB, 0, 0, sizeof(Image), strings.size(), 0, 0, 1, 0};
   image.symbols[1] = {function_name, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), STV_DEFAULT, 1, 0, size};
   std::vector<char> file(sizeof image + strings.size());
@@ -206,7 +209,9 @@ SINTER_DECL std::shared_ptr<const CodeBlock> publish_code(std::span<const std::b
     return_pages(memory, start, pages);
     throw OutOfMemory("code memory", bytes, std::string("pages could not be made executable: ") + std::strerror(error));
   }
-  block->data_ = start, block->size_ = code.size(), block->pages_ = pages;
+  block->data_ = start;
+  block->size_ = code.size();
+  block->pages_ = pages;
   memory.stats.live_bytes += code.size();
   memory.stats.peak_bytes = std::max(memory.stats.peak_bytes, memory.stats.live_bytes);
   memory.stats.live_blocks += 1;

@@ -29,9 +29,9 @@ struct TileBody {
     std::uint8_t slot = 0;
     InstId value = no_inst;
   };
-  std::vector<Inst> insts;     // a load's `access` is its slot; the sum is the load of slot no_slot
+  std::vector<Inst> insts;  // a load's `access` is its slot; the sum is the load of slot no_slot
   std::vector<InstId> last_use;
-  std::vector<Slot> slots;     // at most max_micro_slots
+  std::vector<Slot> slots;  // at most max_micro_slots
   std::vector<Output> outputs;
   static constexpr std::uint16_t no_slot = 0xFFFF;
 };
@@ -44,7 +44,8 @@ class BodyMicroKernels {
  public:
   explicit BodyMicroKernels(TileBody body) : body_(std::move(body)) {}
   const TileBody& body() const { return body_; }
-  /// The functions for `shapes`, emitted where they do not exist yet. False where a body needs more registers than are left.
+  /// The functions for `shapes`, emitted where they do not exist yet. False where a body needs more registers than are
+  /// left.
   bool find(std::span<const MicroShape> shapes, std::span<MicroFunction> functions);
   std::size_t code_bytes() const;
 

@@ -5,6 +5,7 @@
 #include <sinter/backend/x86/contraction_epilogue.hpp>
 
 #include <sinter/backend/x86/contraction_micro.ipp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -16,8 +17,22 @@ namespace x86_micro_detail {
 
 inline bool is_register_prim(Prim prim) {
   switch (prim) {
-    case Prim::immediate: case Prim::load: case Prim::neg: case Prim::abs: case Prim::add: case Prim::sub: case Prim::mul: case Prim::div:
-    case Prim::fma: case Prim::min: case Prim::max: case Prim::eq: case Prim::ne: case Prim::lt: case Prim::le: case Prim::select:
+    case Prim::immediate:
+    case Prim::load:
+    case Prim::neg:
+    case Prim::abs:
+    case Prim::add:
+    case Prim::sub:
+    case Prim::mul:
+    case Prim::div:
+    case Prim::fma:
+    case Prim::min:
+    case Prim::max:
+    case Prim::eq:
+    case Prim::ne:
+    case Prim::lt:
+    case Prim::le:
+    case Prim::select:
     case Prim::sqrt: return true;
     default: return false;
   }
@@ -26,7 +41,8 @@ inline bool is_register_prim(Prim prim) {
 /// Emits the body for each accumulator in turn. Of general registers only the one with the arguments is still in use.
 class BodyEmitter : public MicroEmitter {
  public:
-  BodyEmitter(aj::x86::Assembler& as, const MicroShape& shape, const TileBody& body) : MicroEmitter(as, shape), body_(body) {}
+  BodyEmitter(aj::x86::Assembler& as, const MicroShape& shape, const TileBody& body)
+      : MicroEmitter(as, shape), body_(body) {}
   /// False where registers did not suffice; what was emitted is then of no use.
   bool emit_whole() {
     constants_label_ = as_.newLabel();
@@ -44,7 +60,8 @@ class BodyEmitter : public MicroEmitter {
     int index = 0;
   };
 
-  /// With one output, all rows are read before any is stored: a masked store would hold up the reading of the row after it.
+  /// With one output, all rows are read before any is stored: a masked store would hold up the reading of the row after
+  /// it.
   void emit_finish() override {
     results_.clear();
     const int registers = is_wide_ ? 32 : shape_.is_masked ? 15 : 16;
@@ -60,7 +77,10 @@ class BodyEmitter : public MicroEmitter {
         for (const TileBody::Output& output : body_.outputs) {
           const int result = places_[output.value].index;
           if (!stores_late) emit_output(output.slot, result);
-          else results_.push_back(result), std::erase(free_vectors_, result);
+          else {
+            results_.push_back(result);
+            std::erase(free_vectors_, result);
+          }
         }
       }
       emit_advance_pointers([&](const TileBody::Slot& slot) { return !stores_late || slot.is_read; });
@@ -72,7 +92,7 @@ class BodyEmitter : public MicroEmitter {
     emit_pointers([](const TileBody::Slot& slot) { return slot.is_written; });
     for (int r = 0; r < shape_.rows; ++r) {
       for (vector_ = 0; vector_ < shape_.vectors; ++vector_)
-        emit_output(body_.outputs[0].slot, results_[static_cast<std::size_t>(r * shape_.vectors + vector_)]);
+        emit_output(body_.outputs[0].slot, results_[as_index(r * shape_.vectors + vector_)]);
       emit_advance_pointers([](const TileBody::Slot& slot) { return slot.is_written; });
     }
   }
@@ -83,7 +103,8 @@ class BodyEmitter : public MicroEmitter {
     else as_.emit(masked_move_id(), to, lane_mask(), vec(index));
   }
 
-  static constexpr std::size_t slot_at = offsetof(MicroArgs, slot), slot_step = sizeof(MicroArgs::Slot), slot_stride = offsetof(MicroArgs::Slot, row_stride);
+  static constexpr std::size_t slot_at = offsetof(MicroArgs, slot), slot_step = sizeof(MicroArgs::Slot),
+                               slot_stride = offsetof(MicroArgs::Slot, row_stride);
   template <class Which>
   void emit_pointers(Which&& which) {
     for (std::size_t i = 0; i < body_.slots.size(); ++i)
@@ -92,14 +113,16 @@ class BodyEmitter : public MicroEmitter {
   template <class Which>
   void emit_advance_pointers(Which&& which) {
     for (std::size_t i = 0; i < body_.slots.size(); ++i)
-      if (body_.slots[i].moves_by_row && which(body_.slots[i])) as_.add(pointer(i), arg(slot_at + i * slot_step + slot_stride));
+      if (body_.slots[i].moves_by_row && which(body_.slots[i]))
+        as_.add(pointer(i), arg(slot_at + i * slot_step + slot_stride));
   }
   void emit_pointers_back() {
     for (std::size_t i = 0; i < body_.slots.size(); ++i)
       if (body_.slots[i].moves_by_row) as_.mov(arg(slot_at + i * slot_step), pointer(i));
   }
   Gp pointer(std::size_t slot) const {
-    const Gp all[max_micro_slots] = {aj::x86::rax, aj::x86::rcx, aj::x86::rdx, aj::x86::rsi, aj::x86::r8, aj::x86::r9, aj::x86::r10, aj::x86::r11};
+    const Gp all[max_micro_slots] = {aj::x86::rax, aj::x86::rcx, aj::x86::rdx, aj::x86::rsi,
+                                     aj::x86::r8,  aj::x86::r9,  aj::x86::r10, aj::x86::r11};
     return all[slot];
   }
 
@@ -110,7 +133,8 @@ class BodyEmitter : public MicroEmitter {
     places_.assign(body_.insts.size(), {});
     for (std::size_t i = 0; i < body_.insts.size(); ++i) {
       const Inst& inst = body_.insts[i];
-      if (inst.prim == Prim::load && inst.access == TileBody::no_slot) places_[i] = {Place::vector, row * shape_.vectors + vector};
+      if (inst.prim == Prim::load && inst.access == TileBody::no_slot)
+        places_[i] = {Place::vector, row * shape_.vectors + vector};
       else if (inst.prim == Prim::load || inst.prim == Prim::immediate) places_[i] = {Place::lazy, 0};
       else emit_inst(static_cast<InstId>(i));
     }
@@ -152,7 +176,7 @@ class BodyEmitter : public MicroEmitter {
   }
 
   aj::x86::Mem constant(std::uint64_t bits) {
-    const auto at = static_cast<std::size_t>(std::find(constants_.begin(), constants_.end(), bits) - constants_.begin());
+    const auto at = as_index(std::find(constants_.begin(), constants_.end(), bits) - constants_.begin());
     if (at == constants_.size()) constants_.push_back(bits);
     return aj::x86::ptr(constants_label_, static_cast<std::int32_t>(at * 8));
   }
@@ -160,7 +184,9 @@ class BodyEmitter : public MicroEmitter {
   std::uint64_t bits_of(const Inst& inst) const {
     return is_double_ ? inst.bits : std::bit_cast<std::uint32_t>(static_cast<float>(inst.number()));
   }
-  bool is_repeated(const Inst& inst) const { return inst.prim == Prim::immediate || !body_.slots[inst.access].moves_by_column; }
+  bool is_repeated(const Inst& inst) const {
+    return inst.prim == Prim::immediate || !body_.slots[inst.access].moves_by_column;
+  }
   aj::x86::Mem memory(const Inst& inst) {
     if (inst.prim == Prim::immediate) return constant(bits_of(inst));
     const bool moves = body_.slots[inst.access].moves_by_column;
@@ -210,7 +236,8 @@ class BodyEmitter : public MicroEmitter {
     int left, right;
     {
       Use x(*this, a, self), y(*this, b, self);
-      left = x.index, right = y.index;
+      left = x.index;
+      right = y.index;
       if (a == b && y.is_owned) x.is_owned = false;
     }
     const int to = take_vector();
@@ -222,8 +249,9 @@ class BodyEmitter : public MicroEmitter {
     const Inst& inst = body_.insts[id];
     return inst.prim == Prim::immediate && inst.number() == inst.number();
   }
-  /// The machine's minimum gives the second when either is NaN, and between zeros: right unless the first is the NaN, and a
-  /// constant is none; or unless the first is the zero to give. Else the operation goes both ways (see number_extremum).
+  /// The machine's minimum gives the second when either is NaN, and between zeros: right unless the first is the NaN,
+  /// and a constant is none; or unless the first is the zero to give. Else the operation goes both ways (see
+  /// number_extremum).
   void emit_extremum(InstId self, const Inst& inst) {
     const aj::InstId op = inst.prim == Prim::min ? pick(aj::x86::Inst::kIdVminps, aj::x86::Inst::kIdVminpd)
                                                  : pick(aj::x86::Inst::kIdVmaxps, aj::x86::Inst::kIdVmaxpd);
@@ -232,7 +260,8 @@ class BodyEmitter : public MicroEmitter {
     const auto leads = [&](InstId id) { return is_number(id) && bits_of(body_.insts[id]) != winning_zero; };
     if (leads(a)) return emit_binary(self, op, a, b);
     if (leads(b)) return emit_binary(self, op, b, a);
-    if (inst.prim == Prim::max && (is_number(a) || is_number(b))) return emit_max_with_zero(self, is_number(a) ? a : b, is_number(a) ? b : a);
+    if (inst.prim == Prim::max && (is_number(a) || is_number(b)))
+      return emit_max_with_zero(self, is_number(a) ? a : b, is_number(a) ? b : a);
     Use x(*this, a, self), y(*this, b, self);
     if (a == b) y.is_owned = false;
     const int to = take_vector();
@@ -306,7 +335,8 @@ class BodyEmitter : public MicroEmitter {
       Use mask(*this, condition, self), x(*this, a, self), y(*this, b, self);
       if (a == b) y.is_owned = false;
       const int to = take_vector();
-      as_.emit(pick(aj::x86::Inst::kIdVblendvps, aj::x86::Inst::kIdVblendvpd), vec(to), vec(y.index), vec(x.index), vec(mask.index));
+      as_.emit(pick(aj::x86::Inst::kIdVblendvps, aj::x86::Inst::kIdVblendvpd), vec(to), vec(y.index), vec(x.index),
+               vec(mask.index));
       places_[self] = {Place::vector, to};
       return;
     }
@@ -320,7 +350,8 @@ class BodyEmitter : public MicroEmitter {
       Use x(*this, a, self), y(*this, b, self);
       if (a == b) y.is_owned = false;
       const int to = take_vector();
-      as_.k(mask).emit(pick(aj::x86::Inst::kIdVblendmps, aj::x86::Inst::kIdVblendmpd), vec(to), vec(y.index), vec(x.index));
+      as_.k(mask).emit(pick(aj::x86::Inst::kIdVblendmps, aj::x86::Inst::kIdVblendmpd), vec(to), vec(y.index),
+                       vec(x.index));
       places_[self] = {Place::vector, to};
     }
     if (body_.last_use[condition] == self) free_masks_.push_back(places_[condition].index);
@@ -367,7 +398,8 @@ class BodyEmitter : public MicroEmitter {
       case Prim::div: return emit_binary(self, pick(I::kIdVdivps, I::kIdVdivpd), a, b);
       case Prim::neg: return emit_bits(self, pick(I::kIdVxorps, I::kIdVxorpd), a, 0x80000000u, std::uint64_t{1} << 63);
       case Prim::abs: return emit_bits(self, pick(I::kIdVandps, I::kIdVandpd), a, 0x7FFFFFFFu, ~std::uint64_t{0} >> 1);
-      case Prim::min: case Prim::max: return emit_extremum(self, inst);
+      case Prim::min:
+      case Prim::max: return emit_extremum(self, inst);
       case Prim::fma: return emit_fused(self, inst);
       case Prim::select: return emit_select(self, inst);
       case Prim::sqrt: {
@@ -395,7 +427,7 @@ class BodyEmitter : public MicroEmitter {
 
 SINTER_DECL std::optional<TileBody> make_tile_body(const Kernel& epilogue, std::uint16_t sum, DType dtype) {
   constexpr std::size_t most_insts = 24;
-  const auto m = static_cast<std::size_t>(epilogue.rank() - 2), n = m + 1;
+  const auto m = as_index(epilogue.rank() - 2), n = m + 1;
   if (epilogue.body.size() > most_insts) return std::nullopt;
   TileBody body;
   body.insts = epilogue.body;
@@ -404,17 +436,22 @@ SINTER_DECL std::optional<TileBody> make_tile_body(const Kernel& epilogue, std::
   auto find_slot = [&](std::uint16_t access) {
     const Access& a = epilogue.accesses[access];
     if (slot_of[access] >= 0) return slot_of[access];
-    if (a.stride[n] == StrideClass::any || epilogue.operands[a.operand].dtype != dtype || body.slots.size() == max_micro_slots) return -1;
+    if (a.stride[n] == StrideClass::any || epilogue.operands[a.operand].dtype != dtype ||
+        body.slots.size() == max_micro_slots)
+      return -1;
     slot_of[access] = static_cast<int>(body.slots.size());
-    body.slots.push_back({.access = access, .moves_by_row = a.stride[m] != StrideClass::zero, .moves_by_column = a.stride[n] == StrideClass::unit});
+    body.slots.push_back({.access = access,
+                          .moves_by_row = a.stride[m] != StrideClass::zero,
+                          .moves_by_column = a.stride[n] == StrideClass::unit});
     return slot_of[access];
   };
   for (std::size_t i = 0; i < body.insts.size(); ++i) {
     Inst& inst = body.insts[i];
     const bool is_mask = is_comparison(inst.prim);
-    if (!x86_micro_detail::is_register_prim(inst.prim) || inst.dtype != (is_mask ? DType::bool_ : dtype)) return std::nullopt;
+    if (!x86_micro_detail::is_register_prim(inst.prim) || inst.dtype != (is_mask ? DType::bool_ : dtype))
+      return std::nullopt;
     for (int arg = 0; arg < arity(inst.prim); ++arg) {
-      const InstId id = inst.args[static_cast<std::size_t>(arg)];
+      const InstId id = inst.args[as_index(arg)];
       if (is_comparison(body.insts[id].prim) != (inst.prim == Prim::select && arg == 0)) return std::nullopt;
       body.last_use[id] = static_cast<InstId>(i);
     }
@@ -431,9 +468,10 @@ SINTER_DECL std::optional<TileBody> make_tile_body(const Kernel& epilogue, std::
   for (const Store& store : epilogue.stores) {
     const int slot = find_slot(store.access);
     const Inst& value = body.insts[store.value];
-    const bool is_computed = value.prim == Prim::load ? value.access == TileBody::no_slot : value.prim != Prim::immediate && !is_comparison(value.prim);
-    if (slot < 0 || !is_computed || !body.slots[static_cast<std::size_t>(slot)].moves_by_column) return std::nullopt;
-    body.slots[static_cast<std::size_t>(slot)].is_written = true;
+    const bool is_computed = value.prim == Prim::load ? value.access == TileBody::no_slot
+                                                      : value.prim != Prim::immediate && !is_comparison(value.prim);
+    if (slot < 0 || !is_computed || !body.slots[as_index(slot)].moves_by_column) return std::nullopt;
+    body.slots[as_index(slot)].is_written = true;
     body.outputs.push_back({static_cast<std::uint8_t>(slot), store.value});
     body.last_use[store.value] = static_cast<InstId>(body.insts.size());  // outlives all instructions
   }
@@ -453,7 +491,9 @@ SINTER_DECL bool BodyMicroKernels::find(std::span<const MicroShape> shapes, std:
   aj::CodeHolder code;
   aj::x86::Assembler as;
   for (const MicroShape& shape : shapes) {
-    if (known(shape) != nullptr || std::any_of(made.begin(), made.end(), [&](const auto& m) { return m.first == shape; })) continue;
+    if (known(shape) != nullptr ||
+        std::any_of(made.begin(), made.end(), [&](const auto& m) { return m.first == shape; }))
+      continue;
     if (!code.isInitialized()) {
       code.init(aj::Environment::host());
       code.setErrorHandler(&on_error);
@@ -466,8 +506,10 @@ SINTER_DECL bool BodyMicroKernels::find(std::span<const MicroShape> shapes, std:
   if (!made.empty()) {
     ensure(code.unresolvedLinkCount() == 0, "micro-kernel with an unbound label");
     const aj::CodeBuffer& buffer = code.textSection()->buffer();
-    blocks_.push_back(publish_code({reinterpret_cast<const std::byte*>(buffer.data()), buffer.size()}, "contraction_body"));
-    for (const auto& [shape, entry] : made) known_.push_back({shape, entry == SIZE_MAX ? nullptr : blocks_.back()->entry<MicroFunction>(entry)});
+    blocks_.push_back(
+        publish_code({reinterpret_cast<const std::byte*>(buffer.data()), buffer.size()}, "contraction_body"));
+    for (const auto& [shape, entry] : made)
+      known_.push_back({shape, entry == SIZE_MAX ? nullptr : blocks_.back()->entry<MicroFunction>(entry)});
   }
   for (std::size_t i = 0; i < shapes.size(); ++i) functions[i] = known(shapes[i])->function;
   return std::find(functions.begin(), functions.end(), nullptr) == functions.end();

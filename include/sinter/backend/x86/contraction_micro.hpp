@@ -1,6 +1,6 @@
-// Micro-kernels of contractions: machine code that adds up one register tile of C = A * B over a run of k, block by block,
-// and stores it. Emitted on demand, once per process and shape, shared by every contraction. Knows nothing of kernels, packing
-// or loops.
+// Micro-kernels of contractions: machine code that adds up one register tile of C = A * B over a run of k, block by
+// block, and stores it. Emitted on demand, once per process and shape, shared by every contraction. Knows nothing of
+// kernels, packing or loops.
 #pragma once
 
 #include <sinter/backend/x86/isa.hpp>
@@ -36,8 +36,9 @@ struct MicroShape {
   bool is_masked = false;    // the last vector of a row is partly in use
   AWalk walk = AWalk::unit_k;
   MicroSum sum = MicroSum::one_block;
-  bool prefetches_a = false; // with AWalk::unit_row: successive k so far apart that the processor does not see the pattern
-  bool prefetches_b = false; // the same for B
+  bool prefetches_a =
+      false;  // with AWalk::unit_row: successive k so far apart that the processor does not see the pattern
+  bool prefetches_b = false;  // the same for B
   friend bool operator==(const MicroShape&, const MicroShape&) = default;
 };
 inline constexpr int max_micro_rows = 16;
@@ -54,34 +55,35 @@ constexpr bool fits_registers(Isa isa, int rows, int vectors) {
          rows * vectors + (rows < vectors ? rows : vectors) + 1 <= registers;
 }
 
-/// What a micro-kernel reads. Strides in bytes. It does `tiles` tiles one below the other, and leaves `a`, `c` and the slots
-/// where the next would be, `tiles` zero.
+/// What a micro-kernel reads. Strides in bytes. It does `tiles` tiles one below the other, and leaves `a`, `c` and the
+/// slots where the next would be, `tiles` zero.
 struct MicroArgs {
-  const char* a = nullptr;         // element (0, 0) of the tile's rows
-  const char* b = nullptr;         // element (0, 0) of the tile's columns; columns are adjacent
-  char* c = nullptr;               // columns are adjacent
+  const char* a = nullptr;  // element (0, 0) of the tile's rows
+  const char* b = nullptr;  // element (0, 0) of the tile's columns; columns are adjacent
+  char* c = nullptr;        // columns are adjacent
   std::int64_t a_row_stride = 0;
   std::int64_t a_k_stride = 0;
   std::int64_t b_k_stride = 0;
   std::int64_t c_row_stride = 0;
-  std::int64_t k = 0;              // 0 stores zeros
-  void* totals = nullptr;          // max_tile_bytes of scratch: sums of finished blocks; not read for one block
-  std::int64_t left = 0;           // used inside: k after the current block
-  std::int64_t has_totals = 0;     // used inside: whether a block is finished
-  const void* lane_mask = nullptr; // AVX2: one all-ones or all-zeros element per lane of the last vector
-  std::uint64_t mask_bits = 0;     // AVX-512: one bit per lane
+  std::int64_t k = 0;               // 0 stores zeros
+  void* totals = nullptr;           // max_tile_bytes of scratch: sums of finished blocks; not read for one block
+  std::int64_t left = 0;            // used inside: k after the current block
+  std::int64_t has_totals = 0;      // used inside: whether a block is finished
+  const void* lane_mask = nullptr;  // AVX2: one all-ones or all-zeros element per lane of the last vector
+  std::uint64_t mask_bits = 0;      // AVX-512: one bit per lane
   std::int64_t tiles = 1;
   struct Slot {
     char* at;
     std::int64_t row_stride;
   };
-  Slot slot[max_micro_slots];      // operands of an epilogue in registers; `c` is then of no use
+  Slot slot[max_micro_slots];  // operands of an epilogue in registers; `c` is then of no use
   /// Makes the last vector's first `used` lanes take part.
   void set_mask(DType dtype, int used);
 };
 using MicroFunction = void (*)(MicroArgs*);
 
-/// The functions for `shapes`, in the same order; those that do not exist yet are emitted together. Thread-safe, lock-free.
+/// The functions for `shapes`, in the same order; those that do not exist yet are emitted together. Thread-safe,
+/// lock-free.
 void find_micro_kernels(std::span<const MicroShape> shapes, std::span<MicroFunction> functions);
 
 }  // namespace x86

@@ -1,12 +1,13 @@
 // Emission of micro-kernels. Registers are assigned by hand: accumulators from vector 0 up, then the factors. Every
-// output is one accumulator, to which the products of a block of k are added by fma in order; the sums of finished blocks
-// wait in a tile of scratch, which stays in L1. No shape, width or mask changes a bit.
+// output is one accumulator, to which the products of a block of k are added by fma in order; the sums of finished
+// blocks wait in a tile of scratch, which stays in L1. No shape, width or mask changes a bit.
 #pragma once
 
 #include <sinter/backend/x86/contraction_micro.hpp>
 
 #include <sinter/backend/x86/code_memory.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
 
 #include <asmjit/x86.h>
@@ -31,8 +32,12 @@ using Register = aj::x86::Vec;
 class MicroEmitter {
  public:
   MicroEmitter(aj::x86::Assembler& as, const MicroShape& shape)
-      : as_(as), shape_(shape), is_wide_(shape.isa == Isa::avx512), is_double_(shape.dtype == DType::f64),
-        element_(static_cast<int>(size_of(shape.dtype))), vector_bytes_(is_wide_ ? 64 : 32) {}
+      : as_(as),
+        shape_(shape),
+        is_wide_(shape.isa == Isa::avx512),
+        is_double_(shape.dtype == DType::f64),
+        element_(static_cast<int>(size_of(shape.dtype))),
+        vector_bytes_(is_wide_ ? 64 : 32) {}
 
   virtual ~MicroEmitter() = default;
 
@@ -205,7 +210,8 @@ class MicroEmitter {
   void emit_step(int step) {
     if (shape_.prefetches_a) as_.prefetcht0(aj::x86::ptr(a_[0], a_stride_, 3));
     if (shape_.prefetches_b)
-      for (int at = 0; at < shape_.vectors * vector_bytes_; at += 64) as_.prefetcht0(aj::x86::ptr(b_, b_stride_, 3, at));  // 8 rows ahead
+      for (int at = 0; at < shape_.vectors * vector_bytes_; at += 64)
+        as_.prefetcht0(aj::x86::ptr(b_, b_stride_, 3, at));  // 8 rows ahead
     if (shape_.rows <= shape_.vectors) {
       for (int r = 0; r < shape_.rows; ++r) emit_broadcast(factor(r), a_element(r, step));
       for (int v = 0; v < shape_.vectors; ++v) {
@@ -280,10 +286,10 @@ struct MicroTable {
     std::size_t at = s.dtype == DType::f64;
     at = at * 2 + (s.isa == Isa::avx512);
     at = at * 2 + s.is_masked;
-    at = at * 3 + static_cast<std::size_t>(s.sum);
+    at = at * 3 + as_index(s.sum);
     at = at * 2 + s.prefetches_a;
     at = at * 2 + s.prefetches_b;
-    at = at * 3 + static_cast<std::size_t>(s.walk);
+    at = at * 3 + as_index(s.walk);
     at = at * max_micro_rows + s.rows - 1u;
     return at * max_micro_vectors + s.vectors - 1u;
   }
@@ -308,7 +314,8 @@ class ThrowOnError : public aj::ErrorHandler {
 };
 
 /// Emits all shapes into one block; entries[i] is where shapes[i] starts.
-inline std::shared_ptr<const CodeBlock> emit_micro_kernels(std::span<const MicroShape> shapes, std::vector<std::size_t>& entries) {
+inline std::shared_ptr<const CodeBlock> emit_micro_kernels(std::span<const MicroShape> shapes,
+                                                           std::vector<std::size_t>& entries) {
   ThrowOnError on_error;
   aj::CodeHolder code;
   code.init(aj::Environment::host());
@@ -331,7 +338,8 @@ inline std::shared_ptr<const CodeBlock> emit_micro_kernels(std::span<const Micro
 
 SINTER_DECL void MicroArgs::set_mask(DType dtype, int used) {
   // 8 lanes of ones, then zeros: reading from the right place gives any count of leading ones.
-  alignas(64) static constexpr std::int32_t ones_then_zeros[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+  alignas(64) static constexpr std::int32_t ones_then_zeros[16] = {-1, -1, -1, -1, -1, -1, -1, -1,
+                                                                   0,  0,  0,  0,  0,  0,  0,  0};
   const int words = dtype == DType::f64 ? 2 : 1;
   mask_bits = (std::uint64_t{1} << used) - 1;
   if (used * words <= 8) lane_mask = ones_then_zeros + 8 - used * words;
@@ -343,7 +351,8 @@ SINTER_DECL void find_micro_kernels(std::span<const MicroShape> shapes, std::spa
   std::vector<MicroShape> missing;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     functions[i] = table.functions[MicroTable::index(shapes[i])].load(std::memory_order_acquire);
-    if (functions[i] == nullptr && std::find(missing.begin(), missing.end(), shapes[i]) == missing.end()) missing.push_back(shapes[i]);
+    if (functions[i] == nullptr && std::find(missing.begin(), missing.end(), shapes[i]) == missing.end())
+      missing.push_back(shapes[i]);
   }
   if (missing.empty()) return;
   std::vector<std::size_t> entries;
@@ -351,7 +360,8 @@ SINTER_DECL void find_micro_kernels(std::span<const MicroShape> shapes, std::spa
   table.keep(block);
   // Two threads may emit the same shape at once: either function will do.
   for (std::size_t i = 0; i < missing.size(); ++i)
-    table.functions[MicroTable::index(missing[i])].store(block->entry<MicroFunction>(entries[i]), std::memory_order_release);
+    table.functions[MicroTable::index(missing[i])].store(block->entry<MicroFunction>(entries[i]),
+                                                         std::memory_order_release);
   for (std::size_t i = 0; i < shapes.size(); ++i)
     functions[i] = table.functions[MicroTable::index(shapes[i])].load(std::memory_order_acquire);
 }

@@ -1,5 +1,5 @@
-// Packing of B into column panels: `width` columns side by side for every k, so that a micro-kernel reads them in order.
-// Knows addresses and strides only.
+// Packing of B into column panels: `width` columns side by side for every k, so that a micro-kernel reads them in
+// order. Knows addresses and strides only.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -3,6 +3,8 @@
 
 #include <sinter/backend/x86/contraction_pack.hpp>
 
+#include <sinter/base/index.hpp>
+
 #include <immintrin.h>
 
 #include <algorithm>
@@ -27,12 +29,14 @@ __attribute__((target("avx2"))) inline void copy_rows(const Panel& p, std::int64
     std::byte* to = p.to + k * all;
     const std::byte* from = p.from + k * p.k_stride;
     std::int64_t at = 0;
-    for (; at < used; at += line) _mm_prefetch(reinterpret_cast<const char*>(from + rows_ahead * p.k_stride + at), _MM_HINT_T0);
+    for (; at < used; at += line)
+      _mm_prefetch(reinterpret_cast<const char*>(from + rows_ahead * p.k_stride + at), _MM_HINT_T0);
     for (at = 0; at + vector <= used; at += vector)
-      _mm256_store_si256(reinterpret_cast<__m256i*>(to + at), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at)));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(to + at),
+                         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at)));
     if (at < all) {
-      std::memset(to + at, 0, static_cast<std::size_t>(all - at));
-      std::memcpy(to + at, from + at, static_cast<std::size_t>(used - at));
+      std::memset(to + at, 0, as_index(all - at));
+      std::memcpy(to + at, from + at, as_index(used - at));
     }
   }
 }
@@ -43,13 +47,16 @@ inline void copy_elements(const Panel& p, std::int64_t k_begin, std::int64_t k_e
   for (std::int64_t k = k_begin; k < k_end; ++k) {
     std::byte* to = p.to + k * p.width * static_cast<std::int64_t>(sizeof(Word));
     for (std::int64_t column = column_begin; column < p.columns; ++column)
-      std::memcpy(to + column * static_cast<std::int64_t>(sizeof(Word)), p.from + k * p.k_stride + column * p.column_stride, sizeof(Word));
-    std::memset(to + p.columns * static_cast<std::int64_t>(sizeof(Word)), 0, static_cast<std::size_t>(p.width - p.columns) * sizeof(Word));
+      std::memcpy(to + column * static_cast<std::int64_t>(sizeof(Word)),
+                  p.from + k * p.k_stride + column * p.column_stride, sizeof(Word));
+    std::memset(to + p.columns * static_cast<std::int64_t>(sizeof(Word)), 0,
+                as_index(p.width - p.columns) * sizeof(Word));
   }
 }
 
 /// Eight columns by eight k of floats. Halves of two columns are joined while loading, which leaves in-lane shuffles.
-__attribute__((target("avx2"))) inline void transpose_block(const float* from, std::int64_t column_stride, float* to, std::int64_t width) {
+__attribute__((target("avx2"))) inline void transpose_block(const float* from, std::int64_t column_stride, float* to,
+                                                            std::int64_t width) {
   __m256 low[4], high[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
@@ -71,10 +78,12 @@ __attribute__((target("avx2"))) inline void transpose_block(const float* from, s
 }
 
 /// Four columns by four k of doubles.
-__attribute__((target("avx2"))) inline void transpose_block(const double* from, std::int64_t column_stride, double* to, std::int64_t width) {
+__attribute__((target("avx2"))) inline void transpose_block(const double* from, std::int64_t column_stride, double* to,
+                                                            std::int64_t width) {
 #pragma GCC unroll 4
   for (int half = 0; half < 2; ++half) {
-    __m256d even = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(from + half * 2)), _mm_loadu_pd(from + 2 * column_stride + half * 2), 1);
+    __m256d even = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(from + half * 2)),
+                                        _mm_loadu_pd(from + 2 * column_stride + half * 2), 1);
     __m256d odd = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(from + column_stride + half * 2)),
                                        _mm_loadu_pd(from + 3 * column_stride + half * 2), 1);
     _mm256_storeu_pd(to + half * 2 * width, _mm256_unpacklo_pd(even, odd));
@@ -82,8 +91,8 @@ __attribute__((target("avx2"))) inline void transpose_block(const double* from, 
   }
 }
 
-/// Unit k stride. Runs of k short enough that their part of the panel stays in L1. The last block of a direction moves back
-/// until it is whole: what it copies again is the same.
+/// Unit k stride. Runs of k short enough that their part of the panel stays in L1. The last block of a direction moves
+/// back until it is whole: what it copies again is the same.
 template <class Element>
 inline void transpose(const Panel& p) {
   constexpr std::int64_t block = 32 / sizeof(Element), run = 64;
@@ -106,8 +115,9 @@ inline void transpose(const Panel& p) {
 
 }  // namespace x86_pack_detail
 
-SINTER_DECL void pack_panel(std::byte* to, const std::byte* from, std::int64_t k_extent, std::int64_t columns, std::int64_t width,
-                            std::int64_t k_stride, std::int64_t column_stride, std::int64_t element) {
+SINTER_DECL void pack_panel(std::byte* to, const std::byte* from, std::int64_t k_extent, std::int64_t columns,
+                            std::int64_t width, std::int64_t k_stride, std::int64_t column_stride,
+                            std::int64_t element) {
   using namespace x86_pack_detail;
   const Panel panel{to, from, k_extent, columns, width, k_stride, column_stride};
   if (column_stride == element || columns == 1) copy_rows(panel, element);

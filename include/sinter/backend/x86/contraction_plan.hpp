@@ -18,12 +18,12 @@ namespace x86 {
 /// The parts of a contraction kernel. Axes are [batch..., m, n, k].
 struct ContractionParts {
   DType dtype = DType::f32;
-  std::uint16_t a = 0, b = 0;       // accesses of the factors
-  std::uint16_t store = 0;          // access of the only store, when it stores the contract itself
-  bool is_plain = false;            // ... which is so
-  bool needs_epilogue = true;       // false: every geometry can store straight from the micro-kernel
-  Kernel epilogue;                  // pointwise over [batch..., m, n]; reads the contract from its last operand
-  std::uint16_t sum = 0;            // the epilogue's access to the contract
+  std::uint16_t a = 0, b = 0;  // accesses of the factors
+  std::uint16_t store = 0;     // access of the only store, when it stores the contract itself
+  bool is_plain = false;       // ... which is so
+  bool needs_epilogue = true;  // false: every geometry can store straight from the micro-kernel
+  Kernel epilogue;             // pointwise over [batch..., m, n]; reads the contract from its last operand
+  std::uint16_t sum = 0;       // the epilogue's access to the contract
   std::array<std::uint16_t, 64> access_of{};  // epilogue access -> kernel access (all but `sum`)
 };
 /// Nothing where the kernel is not one we can do; `why_declined` (if given) then says why.
@@ -35,7 +35,8 @@ struct MatrixView {
   std::array<std::int64_t, max_axes> batch_stride{};
 };
 /// What a contraction's access walks; the axes before the last three are those of batches.
-MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, std::uint16_t access, int row_axis, int column_axis);
+MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, std::uint16_t access, int row_axis,
+                   int column_axis);
 
 /// How sums are made.
 enum class ProductMethod : std::uint8_t {
@@ -54,23 +55,26 @@ struct ContractionPlan {
   std::array<std::int64_t, max_axes> batch_extent{};
   std::int64_t batches = 1, m = 0, n = 0, k = 0;
   MatrixView a, b, c;
-  bool is_direct = false;      // micro-kernels store into the output
-  bool is_swapped = false;     // computed as C^T = B^T A^T, the output's rows being adjacent
+  bool is_direct = false;   // micro-kernels store into the output
+  bool is_swapped = false;  // computed as C^T = B^T A^T, the output's rows being adjacent
   bool packs_b = false;
-  bool packs_per_task = false; // each task packs its own panel, which then stays in its core's L2; else all are packed before
+  bool packs_per_task =
+      false;  // each task packs its own panel, which then stays in its core's L2; else all are packed before
   bool prefetches_a = false, prefetches_b = false;
-  bool b_is_shared = false;    // B is the same in every batch
-  std::int64_t width = 1;      // columns of a full panel
-  std::int64_t panels = 0, tail_columns = 0;  // columns of the last panel
+  bool b_is_shared = false;                                 // B is the same in every batch
+  std::int64_t width = 1;                                   // columns of a full panel
+  std::int64_t panels = 0, tail_columns = 0;                // columns of the last panel
   std::int64_t tiles = 0, tile_rows = 0, taller_tiles = 0;  // the first `taller_tiles` have one row more
-  std::int64_t k_run = 0;      // longest run of k at once, in whole blocks; what is left adds to what is there
+  std::int64_t k_run = 0;  // longest run of k at once, in whole blocks; what is left adds to what is there
   std::int64_t blocks = 0, tiles_per_block = 0, tiles_per_epilogue = 1;
-  std::int64_t batches_per_pack = 1;          // how many batches' B are packed at once
+  std::int64_t batches_per_pack = 1;  // how many batches' B are packed at once
   std::int64_t pack_bytes = 0;
   AWalk walk = AWalk::unit_k;
-  double nanoseconds_per_task = 0;            // a task is one panel of one block
+  double nanoseconds_per_task = 0;  // a task is one panel of one block
 
-  std::int64_t first_row(std::int64_t tile) const { return tile * tile_rows + (tile < taller_tiles ? tile : taller_tiles); }
+  std::int64_t first_row(std::int64_t tile) const {
+    return tile * tile_rows + (tile < taller_tiles ? tile : taller_tiles);
+  }
   std::int64_t panel_bytes() const { return width * k * element; }
   /// Where a run of k that starts at `from` ends. A run stays inside a group.
   std::int64_t end_of_run(std::int64_t from) const;

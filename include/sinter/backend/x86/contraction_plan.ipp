@@ -5,6 +5,7 @@
 
 #include <sinter/backend/x86/contraction_vector.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 
 #include <unistd.h>
 
@@ -23,19 +24,25 @@ inline bool decline(std::string* why, std::string_view reason) {
 
 /// Finds the contract and its factors.
 inline bool find_factors(const Kernel& kernel, ContractionParts& parts, InstId& contract, std::string* why) {
-  const auto found = std::find_if(kernel.body.begin(), kernel.body.end(), [](const Inst& i) { return i.prim == Prim::contract; });
-  if (kernel.kind != KernelKind::contraction || found == kernel.body.end() || kernel.rank() < 3) return decline(why, "not a contraction");
+  const auto found =
+      std::find_if(kernel.body.begin(), kernel.body.end(), [](const Inst& i) { return i.prim == Prim::contract; });
+  if (kernel.kind != KernelKind::contraction || found == kernel.body.end() || kernel.rank() < 3)
+    return decline(why, "not a contraction");
   contract = static_cast<InstId>(found - kernel.body.begin());
   parts.dtype = found->dtype;
-  if (parts.dtype != DType::f32 && parts.dtype != DType::f64) return decline(why, "sums of " + std::string(name(parts.dtype)));
+  if (parts.dtype != DType::f32 && parts.dtype != DType::f64)
+    return decline(why, "sums of " + std::string(name(parts.dtype)));
   const Inst &left = kernel.body[found->args[0]], &right = kernel.body[found->args[1]];
   if (left.prim != Prim::load || right.prim != Prim::load) return decline(why, "a factor is not a plain load");
-  const auto m = static_cast<std::size_t>(kernel.rank() - 3), n = m + 1;
-  auto varies = [&](const Inst& load, std::size_t axis) { return kernel.accesses[load.access].stride[axis] != StrideClass::zero; };
+  const auto m = as_index(kernel.rank() - 3), n = m + 1;
+  auto varies = [&](const Inst& load, std::size_t axis) {
+    return kernel.accesses[load.access].stride[axis] != StrideClass::zero;
+  };
   const bool is_exchanged = varies(left, n) || varies(right, m);
   parts.a = is_exchanged ? right.access : left.access;
   parts.b = is_exchanged ? left.access : right.access;
-  if (kernel.accesses[parts.a].stride[n] != StrideClass::zero || kernel.accesses[parts.b].stride[m] != StrideClass::zero)
+  if (kernel.accesses[parts.a].stride[n] != StrideClass::zero ||
+      kernel.accesses[parts.b].stride[m] != StrideClass::zero)
     return decline(why, "a factor varies over both m and n");
   return true;
 }
@@ -47,7 +54,7 @@ inline std::vector<bool> needed_by_stores(const Kernel& kernel) {
   for (std::size_t i = kernel.body.size(); i-- > 0;) {
     const Inst& inst = kernel.body[i];
     if (!needed[i] || inst.prim == Prim::contract) continue;
-    for (int arg = 0; arg < arity(inst.prim); ++arg) needed[inst.args[static_cast<std::size_t>(arg)]] = true;
+    for (int arg = 0; arg < arity(inst.prim); ++arg) needed[inst.args[as_index(arg)]] = true;
   }
   return needed;
 }
@@ -55,7 +62,7 @@ inline std::vector<bool> needed_by_stores(const Kernel& kernel) {
 /// The rest of the body as a pointwise kernel without k, in which the contract is a load of a finished tile.
 inline bool make_epilogue(const Kernel& kernel, ContractionParts& parts, std::string* why) {
   Kernel& e = parts.epilogue;
-  const auto k = static_cast<std::size_t>(kernel.rank() - 1);
+  const auto k = as_index(kernel.rank() - 1);
   e.kind = KernelKind::pointwise;
   e.axes = kernel.axes;
   e.axes.pop_back();
@@ -84,11 +91,12 @@ inline bool make_epilogue(const Kernel& kernel, ContractionParts& parts, std::st
     } else {
       if (inst.prim == Prim::index && inst.bits == k) return decline(why, "the epilogue asks for the index along k");
       for (int arg = 0; arg < arity(inst.prim); ++arg) {
-        InstId& id = inst.args[static_cast<std::size_t>(arg)];
+        InstId& id = inst.args[as_index(arg)];
         id = inst_map[id];
       }
       if (inst.prim == Prim::load || inst.prim == Prim::gather) {
-        if (kernel.accesses[inst.access].stride[k] != StrideClass::zero) return decline(why, "the epilogue reads along k");
+        if (kernel.accesses[inst.access].stride[k] != StrideClass::zero)
+          return decline(why, "the epilogue reads along k");
         inst.access = keep_access(inst.access);
       }
     }
@@ -116,22 +124,23 @@ SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kern
   if (parts.is_plain) {
     parts.store = kernel.stores[0].access;
     const auto& stride = kernel.accesses[parts.store].stride;
-    const auto m = static_cast<std::size_t>(kernel.rank() - 3);
+    const auto m = as_index(kernel.rank() - 3);
     parts.needs_epilogue = stride[m] != StrideClass::unit && stride[m + 1] != StrideClass::unit;
   }
   if (parts.needs_epilogue && !make_epilogue(kernel, parts, why_declined)) return std::nullopt;
   return parts;
 }
 
-SINTER_DECL MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, std::uint16_t access, int row_axis, int column_axis) {
+SINTER_DECL MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, std::uint16_t access, int row_axis,
+                               int column_axis) {
   const auto& numbers = geometry.accesses[access];
   const std::int64_t element = size_of(kernel.operands[kernel.accesses[access].operand].dtype);
   MatrixView view;
   view.offset = numbers.offset * element;
-  view.row_stride = numbers.stride[static_cast<std::size_t>(row_axis)] * element;
-  view.column_stride = numbers.stride[static_cast<std::size_t>(column_axis)] * element;
+  view.row_stride = numbers.stride[as_index(row_axis)] * element;
+  view.column_stride = numbers.stride[as_index(column_axis)] * element;
   for (int axis = 0; axis < kernel.rank() - 3; ++axis)
-    view.batch_stride[static_cast<std::size_t>(axis)] = numbers.stride[static_cast<std::size_t>(axis)] * element;
+    view.batch_stride[as_index(axis)] = numbers.stride[as_index(axis)] * element;
   return view;
 }
 
@@ -150,7 +159,8 @@ inline std::int64_t l2_bytes() {
 #ifdef _SC_LEVEL2_CACHE_SIZE
   static constinit std::atomic<long> known{0};
   long bytes = known.load(std::memory_order_relaxed);
-  if (SINTER_UNLIKELY(bytes == 0)) known = bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);  // asks the processor, which is slow in a virtual machine
+  if (SINTER_UNLIKELY(bytes == 0))
+    known = bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);  // asks the processor, which is slow in a virtual machine
   if (bytes > 0) return bytes;
 #endif
   return 1 << 20;
@@ -167,7 +177,8 @@ inline int most_rows(Isa isa, int vectors) {
 /// panel is kept narrow enough for L2.
 inline int default_vectors(Isa isa, const ContractionPlan& p) {
   if (p.packs_b && p.m <= 3) return isa == Isa::avx512 ? 4 : p.m == 3 ? 3 : 4;
-  if (isa == Isa::avx512) return p.m == 1 ? 16 : p.m <= 3 ? 8 : p.m <= 6 || (p.m >= 512 && p.walk != AWalk::unit_row) ? 4 : 2;
+  if (isa == Isa::avx512)
+    return p.m == 1 ? 16 : p.m <= 3 ? 8 : p.m <= 6 || (p.m >= 512 && p.walk != AWalk::unit_row) ? 4 : 2;
   return p.m == 1 ? 12 : p.m == 2 ? 6 : p.m == 3 ? 3 : 2;
 }
 
@@ -186,8 +197,10 @@ inline void choose_method(ContractionPlan& p) {
   constexpr std::int64_t in_cache_bytes = 1 << 19;
   const bool is_long_dot = p.k >= 2 * product_sum_block && p.b.row_stride == p.element;
   if (p.n == 1 && (p.m > 1 || is_long_dot) && p.a.column_stride == p.element) p.method = ProductMethod::dots_of_a;
-  else if (p.m == 1 && p.n > 1 && p.b.row_stride == p.element && p.b.column_stride != p.element) p.method = ProductMethod::dots_of_b;
-  else if (p.m == 1 && p.b.column_stride == p.element && p.n >= 64 && p.n * p.k * p.element > in_cache_bytes) p.method = ProductMethod::add_rows;
+  else if (p.m == 1 && p.n > 1 && p.b.row_stride == p.element && p.b.column_stride != p.element)
+    p.method = ProductMethod::dots_of_b;
+  else if (p.m == 1 && p.b.column_stride == p.element && p.n >= 64 && p.n * p.k * p.element > in_cache_bytes)
+    p.method = ProductMethod::add_rows;
 }
 
 inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
@@ -196,7 +209,8 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
   if (p.method == ProductMethod::dots_of_b) return set_tiles(p, 1, dots_at_once);
   if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, most_added_columns);
   const std::int64_t lane_count = lanes(isa, p.dtype);
-  int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count) : default_vectors(isa, p);
+  int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count)
+                                     : default_vectors(isa, p);
   vectors = std::clamp(vectors, 1, max_micro_vectors);
   vectors = static_cast<int>(std::min<std::int64_t>(vectors, (p.n + lane_count - 1) / lane_count));
   while (!fits_registers(isa, 1, vectors)) --vectors;
@@ -210,7 +224,8 @@ inline void choose_k_run(ContractionPlan& p) {
   constexpr std::int64_t longest_run = 2048, run = 1024, transposed_run = 512;
   const bool is_long = p.method == ProductMethod::tiles && p.m > 1 && p.k > (p.prefetches_a ? run : longest_run);
   const std::int64_t runs = is_long ? (p.k + run - 1) / (p.prefetches_a ? transposed_run : run) : 1;
-  const std::int64_t in_blocks = ((p.k + runs - 1) / runs + product_sum_block - 1) / product_sum_block * product_sum_block;
+  const std::int64_t in_blocks =
+      ((p.k + runs - 1) / runs + product_sum_block - 1) / product_sum_block * product_sum_block;
   p.k_run = p.method != ProductMethod::tiles ? p.k : std::min({p.k, in_blocks, product_sum_group});
   p.k_run = std::max<std::int64_t>(p.k_run, 1);
 }
@@ -222,29 +237,38 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
   const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k_run * p.element);
   p.tiles_per_block = std::clamp<std::int64_t>(block_bytes / tile_bytes, 1, p.tiles);
   const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 8 : 1;
-  while (p.tiles_per_block > 4 && p.batches * p.panels * ((p.tiles + p.tiles_per_block - 1) / p.tiles_per_block) < wanted)
+  while (p.tiles_per_block > 4 &&
+         p.batches * p.panels * ((p.tiles + p.tiles_per_block - 1) / p.tiles_per_block) < wanted)
     p.tiles_per_block = (p.tiles_per_block + 1) / 2;
   p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
   p.tiles_per_block = (p.tiles + p.blocks - 1) / p.blocks;
   p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
   if (p.k_run < p.k) p.tiles_per_epilogue = p.tiles_per_block;
-  else p.tiles_per_epilogue = std::clamp<std::int64_t>((16 << 10) / ((p.tile_rows + 1) * p.width * p.element), 1, p.tiles_per_block);
+  else
+    p.tiles_per_epilogue =
+        std::clamp<std::int64_t>((16 << 10) / ((p.tile_rows + 1) * p.width * p.element), 1, p.tiles_per_block);
   // Products with a vector run at the speed of memory.
-  const double flops_per_nanosecond = (p.method != ProductMethod::tiles ? 10.0 : isa == Isa::avx512 ? 120.0 : 60.0) * 4 / static_cast<double>(p.element);
-  p.nanoseconds_per_task = 20 + 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) / flops_per_nanosecond /
-                                    static_cast<double>(p.panels * p.blocks);
+  const double flops_per_nanosecond = (p.method != ProductMethod::tiles ? 10.0
+                                       : isa == Isa::avx512             ? 120.0
+                                                                        : 60.0) *
+                                      4 / static_cast<double>(p.element);
+  p.nanoseconds_per_task = 20 + 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) /
+                                    flops_per_nanosecond / static_cast<double>(p.panels * p.blocks);
 }
 
-/// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows. Narrow
-/// panels (AVX2) use one cache line of each row, so there rows that lie far apart are enough of a reason.
+/// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows.
+/// Narrow panels (AVX2) use one cache line of each row, so there rows that lie far apart are enough of a reason.
 inline void choose_packing(ContractionPlan& p, Isa isa) {
   constexpr std::int64_t few_rows = 32, many_rows = 96, far_apart = 1024;
   const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
-  const bool is_large = p.n * p.k * p.element > l2_bytes() / 4 * 5, is_scattered = isa == Isa::avx2 && p.b.row_stride > far_apart;
-  p.packs_b = p.method == ProductMethod::tiles && (!has_unit_columns || (is_large && p.m > few_rows) || (is_scattered && p.m >= many_rows));
+  const bool is_large = p.n * p.k * p.element > l2_bytes() / 4 * 5,
+             is_scattered = isa == Isa::avx2 && p.b.row_stride > far_apart;
+  p.packs_b = p.method == ProductMethod::tiles &&
+              (!has_unit_columns || (is_large && p.m > few_rows) || (is_scattered && p.m >= many_rows));
   p.prefetches_a = p.walk == AWalk::unit_row && p.a.column_stride > far_apart;
   p.prefetches_b = !p.packs_b && p.b.row_stride > far_apart && p.m > 1;
-  p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes, [](std::int64_t s) { return s == 0; });
+  p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes,
+                              [](std::int64_t s) { return s == 0; });
 }
 
 /// Where packed panels go, and for how many batches at once.
@@ -256,7 +280,9 @@ inline void choose_pack_memory(ContractionPlan& p) {
   p.packs_per_task = is_packed_once || (p.m / p.blocks >= many_rows);
   if (p.packs_per_task) return;
   const std::int64_t one = p.panels * p.panel_bytes();
-  if (!p.b_is_shared) p.batches_per_pack = std::clamp<std::int64_t>(elements_at_once * p.element / std::max<std::int64_t>(one, 1), 1, p.batches);
+  if (!p.b_is_shared)
+    p.batches_per_pack =
+        std::clamp<std::int64_t>(elements_at_once * p.element / std::max<std::int64_t>(one, 1), 1, p.batches);
   p.pack_bytes = p.b_is_shared ? one : one * p.batches_per_pack;
 }
 
@@ -267,8 +293,9 @@ SINTER_DECL std::int64_t ContractionPlan::end_of_run(std::int64_t from) const {
   return std::min({from + k_run, (from / product_sum_group + 1) * product_sum_group, k});
 }
 
-SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
-                                             const Schedule& schedule, Isa isa, int threads) {
+SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts,
+                                             const BoundGeometry& geometry, const Schedule& schedule, Isa isa,
+                                             int threads) {
   using namespace x86_contraction_detail;
   ContractionPlan p;
   const int m = kernel.rank() - 3, n = m + 1, k = m + 2;
@@ -276,12 +303,12 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   p.element = size_of(p.dtype);
   p.batch_axes = m;
   for (int axis = 0; axis < m; ++axis) {
-    p.batch_extent[static_cast<std::size_t>(axis)] = geometry.extent[static_cast<std::size_t>(axis)];
-    p.batches *= geometry.extent[static_cast<std::size_t>(axis)];
+    p.batch_extent[as_index(axis)] = geometry.extent[as_index(axis)];
+    p.batches *= geometry.extent[as_index(axis)];
   }
-  p.m = geometry.extent[static_cast<std::size_t>(m)];
-  p.n = geometry.extent[static_cast<std::size_t>(n)];
-  p.k = geometry.extent[static_cast<std::size_t>(k)];
+  p.m = geometry.extent[as_index(m)];
+  p.n = geometry.extent[as_index(n)];
+  p.k = geometry.extent[as_index(k)];
   p.a = view_of(kernel, geometry, parts.a, m, k);
   p.b = view_of(kernel, geometry, parts.b, k, n);
   if (p.batches == 0 || p.m == 0 || p.n == 0) return p;
@@ -294,7 +321,9 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
     }
   }
   ensure(p.is_direct || parts.needs_epilogue, "contraction: strides contradict their classes");
-  p.walk = p.a.column_stride == p.element ? AWalk::unit_k : p.a.row_stride == p.element ? AWalk::unit_row : AWalk::strided;
+  p.walk = p.a.column_stride == p.element ? AWalk::unit_k
+           : p.a.row_stride == p.element  ? AWalk::unit_row
+                                          : AWalk::strided;
   choose_method(p);
   choose_packing(p, isa);
   choose_tile(p, schedule, isa);

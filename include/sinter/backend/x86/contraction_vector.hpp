@@ -1,5 +1,6 @@
 // Matrix times vector, where each element of the matrix is used once and tiles gain nothing. Plain functions over
-// intrinsics, the same for both instruction sets: memory is the limit. Each output is summed in the order that Kernel fixes.
+// intrinsics, the same for both instruction sets: memory is the limit. Each output is summed in the order that Kernel
+// fixes.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -10,7 +11,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-/// out[row] = sum over k of matrix[row][k] * vector[k], a row's elements being adjacent. Strides in bytes. Needs AVX2 and FMA.
+/// out[row] = sum over k of matrix[row][k] * vector[k], a row's elements being adjacent. Strides in bytes. Needs AVX2
+/// and FMA.
 struct DotRows {
   DType dtype = DType::f32;
   const char* matrix = nullptr;
@@ -36,8 +38,8 @@ struct AddRows {
 };
 void add_rows(const AddRows& work);
 
-/// Adds a row of sums of a group of k (product_sum_group), any but the first, to the sums of those before it. What rounding
-/// loses is added up in `lost`, from the second group on, and enters with the last one.
+/// Adds a row of sums of a group of k (product_sum_group), any but the first, to the sums of those before it. What
+/// rounding loses is added up in `lost`, from the second group on, and enters with the last one.
 struct AddGroup {
   DType dtype = DType::f32;
   void* total = nullptr;

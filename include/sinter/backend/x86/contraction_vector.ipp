@@ -1,10 +1,12 @@
 // Dots go by groups of rows, one row per lane, so that k stays in order inside a lane: squares are transposed in
-// registers. Two groups (f32) or four (f64) at a time hide the latency of fma. A single row has its blocks of k in the lanes.
+// registers. Two groups (f32) or four (f64) at a time hide the latency of fma. A single row has its blocks of k in the
+// lanes.
 #pragma once
 
 #include <sinter/backend/x86/contraction_vector.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
 
 #include <immintrin.h>
@@ -27,16 +29,22 @@ struct Lanes<float> {
   __attribute__((target("avx2,fma"))) static void zero(Vector& v) { v = _mm256_setzero_ps(); }
   __attribute__((target("avx2,fma"))) static void load(Vector& v, const float* from) { v = _mm256_loadu_ps(from); }
   __attribute__((target("avx2,fma"))) static void store(float* to, const Vector& v) { _mm256_storeu_ps(to, v); }
-  __attribute__((target("avx2,fma"))) static void broadcast(Vector& v, const float* from) { v = _mm256_broadcast_ss(from); }
-  __attribute__((target("avx2,fma"))) static void fma(Vector& sum, const Vector& a, const Vector& b) { sum = _mm256_fmadd_ps(a, b, sum); }
+  __attribute__((target("avx2,fma"))) static void broadcast(Vector& v, const float* from) {
+    v = _mm256_broadcast_ss(from);
+  }
+  __attribute__((target("avx2,fma"))) static void fma(Vector& sum, const Vector& a, const Vector& b) {
+    sum = _mm256_fmadd_ps(a, b, sum);
+  }
   /// columns[i] = element i of each of the eight rows.
-  __attribute__((target("avx2,fma"))) static void transpose(const float* const* rows, std::int64_t at, Vector* columns) {
+  __attribute__((target("avx2,fma"))) static void transpose(const float* const* rows, std::int64_t at,
+                                                            Vector* columns) {
 #pragma GCC unroll 8
     for (int half = 0; half < 2; ++half) {
       Vector in[4];
 #pragma GCC unroll 8
       for (int i = 0; i < 4; ++i)
-        in[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(rows[i] + at + 4 * half)), _mm_loadu_ps(rows[i + 4] + at + 4 * half), 1);
+        in[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(rows[i] + at + 4 * half)),
+                                     _mm_loadu_ps(rows[i + 4] + at + 4 * half), 1);
       const Vector ab0 = _mm256_unpacklo_ps(in[0], in[1]), ab1 = _mm256_unpackhi_ps(in[0], in[1]);
       const Vector cd0 = _mm256_unpacklo_ps(in[2], in[3]), cd1 = _mm256_unpackhi_ps(in[2], in[3]);
       columns[4 * half] = _mm256_shuffle_ps(ab0, cd0, 0x44);
@@ -54,13 +62,20 @@ struct Lanes<double> {
   __attribute__((target("avx2,fma"))) static void zero(Vector& v) { v = _mm256_setzero_pd(); }
   __attribute__((target("avx2,fma"))) static void load(Vector& v, const double* from) { v = _mm256_loadu_pd(from); }
   __attribute__((target("avx2,fma"))) static void store(double* to, const Vector& v) { _mm256_storeu_pd(to, v); }
-  __attribute__((target("avx2,fma"))) static void broadcast(Vector& v, const double* from) { v = _mm256_broadcast_sd(from); }
-  __attribute__((target("avx2,fma"))) static void fma(Vector& sum, const Vector& a, const Vector& b) { sum = _mm256_fmadd_pd(a, b, sum); }
-  __attribute__((target("avx2,fma"))) static void transpose(const double* const* rows, std::int64_t at, Vector* columns) {
+  __attribute__((target("avx2,fma"))) static void broadcast(Vector& v, const double* from) {
+    v = _mm256_broadcast_sd(from);
+  }
+  __attribute__((target("avx2,fma"))) static void fma(Vector& sum, const Vector& a, const Vector& b) {
+    sum = _mm256_fmadd_pd(a, b, sum);
+  }
+  __attribute__((target("avx2,fma"))) static void transpose(const double* const* rows, std::int64_t at,
+                                                            Vector* columns) {
 #pragma GCC unroll 8
     for (int half = 0; half < 2; ++half) {
-      const Vector even = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(rows[0] + at + 2 * half)), _mm_loadu_pd(rows[2] + at + 2 * half), 1);
-      const Vector odd = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(rows[1] + at + 2 * half)), _mm_loadu_pd(rows[3] + at + 2 * half), 1);
+      const Vector even = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(rows[0] + at + 2 * half)),
+                                               _mm_loadu_pd(rows[2] + at + 2 * half), 1);
+      const Vector odd = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(rows[1] + at + 2 * half)),
+                                              _mm_loadu_pd(rows[3] + at + 2 * half), 1);
       columns[2 * half] = _mm256_unpacklo_pd(even, odd);
       columns[2 * half + 1] = _mm256_unpackhi_pd(even, odd);
     }
@@ -72,8 +87,12 @@ const T* element(const char* base, std::int64_t stride, std::int64_t index) {
   return reinterpret_cast<const T*>(base + stride * index);
 }
 
-__attribute__((target("avx2,fma"))) inline float multiply_add(float a, float b, float sum) { return __builtin_fmaf(a, b, sum); }
-__attribute__((target("avx2,fma"))) inline double multiply_add(double a, double b, double sum) { return __builtin_fma(a, b, sum); }
+__attribute__((target("avx2,fma"))) inline float multiply_add(float a, float b, float sum) {
+  return __builtin_fmaf(a, b, sum);
+}
+__attribute__((target("avx2,fma"))) inline double multiply_add(double a, double b, double sum) {
+  return __builtin_fma(a, b, sum);
+}
 
 /// Knuth's two-sum, The Art of Computer Programming, section 4.2.2.
 template <class T>
@@ -93,13 +112,14 @@ __attribute__((target("avx2,fma"))) void add_group_of(T* total, const T* group, 
 /// Sums of blocks of k on their way to the sum of all: in groups, as Kernel says. `Count` of them, side by side.
 template <class T, int Count>
 struct Totals {
-  T group[static_cast<std::size_t>(Count)] = {};
-  T all[static_cast<std::size_t>(Count)] = {};
-  T lost[static_cast<std::size_t>(Count)] = {};
+  T group[as_index(Count)] = {};
+  T all[as_index(Count)] = {};
+  T lost[as_index(Count)] = {};
   /// Takes the sums of the block that begins at `k`.
   __attribute__((target("avx2,fma"))) void take(const T* block, std::int64_t k, std::int64_t k_extent) {
     const std::int64_t next = k + product_sum_block;
-    const bool starts_group = k % product_sum_group == 0, ends_group = next >= k_extent || next % product_sum_group == 0;
+    const bool starts_group = k % product_sum_group == 0,
+               ends_group = next >= k_extent || next % product_sum_group == 0;
     for (int i = 0; i < Count; ++i) group[i] = starts_group ? block[i] : group[i] + block[i];
     if (!ends_group) return;
     if (k < product_sum_group) std::copy_n(group, Count, all);
@@ -111,13 +131,14 @@ struct Totals {
 template <class T>
 struct LaneRows {
   static constexpr int count = Lanes<T>::count * Lanes<T>::groups;
-  const T* row[static_cast<std::size_t>(count)];
+  const T* row[as_index(count)];
   int used = count;
 };
 
 /// sums[i] = sum over k in [begin, end) of row i times the vector, in order.
 template <class T>
-__attribute__((target("avx2,fma"))) void dot_block(const DotRows& w, const LaneRows<T>& matrix, std::int64_t begin, std::int64_t end, T* results) {
+__attribute__((target("avx2,fma"))) void dot_block(const DotRows& w, const LaneRows<T>& matrix, std::int64_t begin,
+                                                   std::int64_t end, T* results) {
   using L = Lanes<T>;
   typename L::Vector sums[L::groups];
   for (auto& sum : sums) L::zero(sum);
@@ -136,7 +157,8 @@ __attribute__((target("avx2,fma"))) void dot_block(const DotRows& w, const LaneR
 #pragma GCC unroll 8
   for (int group = 0; group < L::groups; ++group) L::store(results + group * L::count, sums[group]);
   for (; k < end; ++k)
-    for (int i = 0; i < matrix.used; ++i) results[i] = multiply_add(matrix.row[i][k], *element<T>(w.vector, w.vector_stride, k), results[i]);
+    for (int i = 0; i < matrix.used; ++i)
+      results[i] = multiply_add(matrix.row[i][k], *element<T>(w.vector, w.vector_stride, k), results[i]);
 }
 
 template <class T>
@@ -144,10 +166,11 @@ __attribute__((target("avx2,fma"))) void dot_rows_of(const DotRows& w) {
   constexpr int together = LaneRows<T>::count;
   for (std::int64_t first = 0; first < w.rows; first += together) {
     LaneRows<T> matrix;
-    for (int i = 0; i < together; ++i) matrix.row[i] = element<T>(w.matrix, w.row_stride, std::min<std::int64_t>(first + i, w.rows - 1));
+    for (int i = 0; i < together; ++i)
+      matrix.row[i] = element<T>(w.matrix, w.row_stride, std::min<std::int64_t>(first + i, w.rows - 1));
     matrix.used = static_cast<int>(std::min<std::int64_t>(together, w.rows - first));
     Totals<T, together> totals;
-    T sums[static_cast<std::size_t>(together)];
+    T sums[as_index(together)];
     std::int64_t k = 0;
     do {
       dot_block<T>(w, matrix, k, std::min(k + product_sum_block, w.k), sums);
@@ -192,7 +215,7 @@ __attribute__((target("avx2,fma"))) void dot_of(const DotRows& w) {
       a.row[i] = left + at;
       b.row[i] = right + at;
     }
-    T sums[static_cast<std::size_t>(together)];
+    T sums[as_index(together)];
     dot_blocks<T>(a, b, sums);
     for (int i = 0; i < together && first + i < whole; ++i) totals.take(sums + i, (first + i) * product_sum_block, w.k);
   }
@@ -208,8 +231,8 @@ __attribute__((target("avx2,fma"))) void dot_of(const DotRows& w) {
 template <class T, int Count>
 __attribute__((target("avx2,fma"))) void add_some_rows(const AddRows& w, std::int64_t k, T* out, bool starts) {
   using L = Lanes<T>;
-  const T* rows[static_cast<std::size_t>(Count)];
-  typename L::Vector x[static_cast<std::size_t>(Count)];
+  const T* rows[as_index(Count)];
+  typename L::Vector x[as_index(Count)];
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
     rows[i] = element<T>(w.matrix, w.k_stride, k + i);
@@ -230,7 +253,8 @@ __attribute__((target("avx2,fma"))) void add_some_rows(const AddRows& w, std::in
   for (; column < w.columns; ++column) {
     T sum = starts ? T(0) : out[column];
 #pragma GCC unroll 8
-    for (int i = 0; i < Count; ++i) sum = multiply_add(*element<T>(w.vector, w.vector_stride, k + i), rows[i][column], sum);
+    for (int i = 0; i < Count; ++i)
+      sum = multiply_add(*element<T>(w.vector, w.vector_stride, k + i), rows[i][column], sum);
     out[column] = sum;
   }
 }
@@ -264,7 +288,8 @@ void add_rows_of(const AddRows& w) {
       add_block(w, k, end, block);
       add_columns(total, block, w.columns);
     }
-    if (total == group && (end == w.k || end % product_sum_group == 0)) add_group_of(out, group, lost, w.columns, end, w.k);
+    if (total == group && (end == w.k || end % product_sum_group == 0))
+      add_group_of(out, group, lost, w.columns, end, w.k);
     k = end;
   } while (k < w.k);
 }
@@ -274,7 +299,8 @@ void add_rows_of(const AddRows& w) {
 SINTER_DECL void dot_rows(const DotRows& work) {
   using namespace x86_vector_detail;
   const bool is_f64 = work.dtype == DType::f64;
-  if (work.rows == 1 && work.vector_stride == size_of(work.dtype)) return is_f64 ? dot_of<double>(work) : dot_of<float>(work);
+  if (work.rows == 1 && work.vector_stride == size_of(work.dtype))
+    return is_f64 ? dot_of<double>(work) : dot_of<float>(work);
   if (is_f64) dot_rows_of<double>(work);
   else dot_rows_of<float>(work);
 }

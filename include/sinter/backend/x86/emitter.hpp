@@ -14,7 +14,8 @@ namespace x86 {
 /// Appends the function to `bytes` at the next multiple of 64 and returns where it starts: prologue, the stream,
 /// its constants. The code is position independent. `listing` (if given) receives the disassembly.
 /// Throws InternalError where the assembler refuses an instruction.
-std::size_t encode(const CodeStream& stream, const Allocation& allocation, std::vector<std::byte>& bytes, std::string* listing = nullptr);
+std::size_t encode(const CodeStream& stream, const Allocation& allocation, std::vector<std::byte>& bytes,
+                   std::string* listing = nullptr);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

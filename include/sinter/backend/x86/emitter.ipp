@@ -5,6 +5,8 @@
 
 #include <sinter/backend/x86/emitter.hpp>
 
+#include <sinter/base/index.hpp>
+
 #include <asmjit/x86.h>
 
 SINTER_NAMESPACE_BEGIN
@@ -25,44 +27,175 @@ struct OpRow {
 
 inline const OpRow& op_row(Op op) {
   using I = ax::Inst::Id;
-  static constexpr OpRow rows[] = {
-      {I::kIdVmovups, 0, false}, {I::kIdVmovupd, 0, false}, {I::kIdVmovaps, 0, false}, {I::kIdVmovdqu8, 0, false}, {I::kIdVmovss, 0, false},
-      {I::kIdVmovsd, 0, false}, {I::kIdVmovd, 0, false}, {I::kIdVmovq, 0, false}, {I::kIdVbroadcastss, 0, false}, {I::kIdVbroadcastsd, 0, false},
-      {I::kIdVpbroadcastd, 0, false}, {I::kIdVpbroadcastq, 0, false}, {I::kIdVmaskmovps, 0, false}, {I::kIdVmaskmovpd, 0, false}, {I::kIdVmovntps, 0, false}, {I::kIdVmovmskps, 0, false},
-      {I::kIdVaddps, 4, true}, {I::kIdVaddpd, 8, true}, {I::kIdVsubps, 4, false}, {I::kIdVsubpd, 8, false}, {I::kIdVmulps, 4, true},
-      {I::kIdVmulpd, 8, true}, {I::kIdVdivps, 4, false}, {I::kIdVdivpd, 8, false}, {I::kIdVminps, 4, false}, {I::kIdVminpd, 8, false},
-      {I::kIdVmaxps, 4, false}, {I::kIdVmaxpd, 8, false}, {I::kIdVsqrtps, 4, false}, {I::kIdVsqrtpd, 8, false}, {I::kIdVandps, 4, true},
-      {I::kIdVandpd, 8, true}, {I::kIdVorps, 4, true}, {I::kIdVorpd, 8, true}, {I::kIdVxorps, 4, true}, {I::kIdVxorpd, 8, true},
-      {I::kIdVandnps, 4, false}, {I::kIdVandnpd, 8, false},
-      {I::kIdVfmadd213ps, 4, false}, {I::kIdVfmadd213pd, 8, false}, {I::kIdVfnmadd213ps, 4, false}, {I::kIdVfnmadd213pd, 8, false},
-      {I::kIdVroundps, 16, false}, {I::kIdVroundpd, 16, false}, {I::kIdVrndscaleps, 4, false}, {I::kIdVrndscalepd, 8, false},
-      {I::kIdVscalefps, 4, false}, {I::kIdVscalefpd, 8, false}, {I::kIdVrangeps, 4, false}, {I::kIdVrangepd, 8, false}, {I::kIdVcmpps, 4, false}, {I::kIdVcmppd, 8, false},
-      {I::kIdVblendvps, 16, false}, {I::kIdVblendvpd, 16, false}, {I::kIdVblendmps, 4, false}, {I::kIdVblendmpd, 8, false},
-      {I::kIdVpaddd, 4, true}, {I::kIdVpaddq, 8, true}, {I::kIdVpsubd, 4, false}, {I::kIdVpsubq, 8, false}, {I::kIdVpmulld, 4, true},
-      {I::kIdVpmullq, 8, true}, {I::kIdVpmuludq, 8, true}, {I::kIdVpminsd, 4, true}, {I::kIdVpminsq, 8, true}, {I::kIdVpmaxsd, 4, true},
-      {I::kIdVpmaxsq, 8, true}, {I::kIdVpabsb, 16, false}, {I::kIdVpabsd, 4, false}, {I::kIdVpabsq, 8, false},
-      {I::kIdVpslld, 0, false}, {I::kIdVpsllq, 0, false}, {I::kIdVpsrld, 0, false}, {I::kIdVpsrlq, 0, false}, {I::kIdVpcmpeqd, 4, true},
-      {I::kIdVpcmpeqq, 8, true}, {I::kIdVpcmpgtd, 4, false}, {I::kIdVpcmpgtq, 8, false}, {I::kIdVpcmpd, 4, false}, {I::kIdVpcmpq, 8, false},
-      {I::kIdVptestmb, 16, false},
-      {I::kIdVcvtdq2ps, 4, false}, {I::kIdVcvttps2dq, 4, false}, {I::kIdVcvtps2dq, 4, false}, {I::kIdVcvtps2pd, 0, false}, {I::kIdVcvtpd2ps, 0, false},
-      {I::kIdVcvtdq2pd, 0, false}, {I::kIdVcvttpd2dq, 0, false}, {I::kIdVcvttps2qq, 0, false}, {I::kIdVcvtqq2ps, 0, false}, {I::kIdVcvttpd2qq, 8, false},
-      {I::kIdVcvtqq2pd, 8, false}, {I::kIdVcvtpd2qq, 8, false}, {I::kIdVpmovsxdq, 0, false}, {I::kIdVpmovqd, 0, false}, {I::kIdVpmovzxbd, 0, false},
-      {I::kIdVpmovzxbq, 0, false}, {I::kIdVpmovm2b, 0, false}, {I::kIdVpackssdw, 0, false}, {I::kIdVpacksswb, 0, false}, {I::kIdVextractf128, 0, false},
-      {I::kIdVextractf32x4, 0, false}, {I::kIdVextractf64x4, 0, false}, {I::kIdVshufps, 0, false}, {I::kIdVpermilps, 0, false}, {I::kIdVpermilpd, 0, false},
-      {I::kIdKmovw, 0, false}, {I::kIdKmovq, 0, false}, {I::kIdKandw, 0, false}, {I::kIdKorw, 0, false}, {I::kIdKxorw, 0, false}, {I::kIdKnotw, 0, false},
-      {I::kIdKandnw, 0, false},
-      {I::kIdVcvtsi2ss, 0, false}, {I::kIdVcvtsi2sd, 0, false}, {I::kIdVcvttss2si, 0, false}, {I::kIdVcvttsd2si, 0, false}, {I::kIdFld, 0, false}, {I::kIdFild, 0, false},
-      {I::kIdFstp, 0, false}, {I::kIdFprem, 0, false}, {I::kIdFnstsw, 0, false}, {I::kIdFaddp, 0, false}, {I::kIdFmul, 0, false},
-      {I::kIdFmulp, 0, false}, {I::kIdFldpi, 0, false}, {I::kIdFchs, 0, false},
-      {I::kIdMov, 0, false}, {I::kIdMovzx, 0, false}, {I::kIdMovsxd, 0, false}, {I::kIdLea, 0, false}, {I::kIdAdd, 0, false}, {I::kIdAdc, 0, false}, {I::kIdSub, 0, false},
-      {I::kIdMul, 0, false}, {I::kIdImul, 0, false}, {I::kIdAnd, 0, false}, {I::kIdXor, 0, false}, {I::kIdCmp, 0, false}, {I::kIdTest, 0, false}, {I::kIdNeg, 0, false},
-      {I::kIdInc, 0, false}, {I::kIdDec, 0, false}, {I::kIdShl, 0, false}, {I::kIdShr, 0, false}, {I::kIdSar, 0, false}, {I::kIdBzhi, 0, false}, {I::kIdCqo, 0, false},
-      {I::kIdIdiv, 0, false}, {I::kIdCmovg, 0, false}, {I::kIdCmovl, 0, false},
-      {I::kIdJmp, 0, false}, {I::kIdJe, 0, false}, {I::kIdJne, 0, false}, {I::kIdJl, 0, false}, {I::kIdJle, 0, false}, {I::kIdJg, 0, false},
-      {I::kIdJge, 0, false}, {I::kIdJb, 0, false}, {I::kIdJae, 0, false}, {I::kIdJp, 0, false}, {I::kIdJbe, 0, false}, {I::kIdCall, 0, false}, {I::kIdRet, 0, false},
-      {I::kIdSfence, 0, false}, {I::kIdVzeroupper, 0, false}, {I::kIdRet, 0, false}};
-  static_assert(std::size(rows) == static_cast<std::size_t>(Op::label), "one row per mnemonic, in the enum's order");
-  return rows[static_cast<std::size_t>(op)];
+  static constexpr OpRow rows[] = {{I::kIdVmovups, 0, false},
+                                   {I::kIdVmovupd, 0, false},
+                                   {I::kIdVmovaps, 0, false},
+                                   {I::kIdVmovdqu8, 0, false},
+                                   {I::kIdVmovss, 0, false},
+                                   {I::kIdVmovsd, 0, false},
+                                   {I::kIdVmovd, 0, false},
+                                   {I::kIdVmovq, 0, false},
+                                   {I::kIdVbroadcastss, 0, false},
+                                   {I::kIdVbroadcastsd, 0, false},
+                                   {I::kIdVpbroadcastd, 0, false},
+                                   {I::kIdVpbroadcastq, 0, false},
+                                   {I::kIdVmaskmovps, 0, false},
+                                   {I::kIdVmaskmovpd, 0, false},
+                                   {I::kIdVmovntps, 0, false},
+                                   {I::kIdVmovmskps, 0, false},
+                                   {I::kIdVaddps, 4, true},
+                                   {I::kIdVaddpd, 8, true},
+                                   {I::kIdVsubps, 4, false},
+                                   {I::kIdVsubpd, 8, false},
+                                   {I::kIdVmulps, 4, true},
+                                   {I::kIdVmulpd, 8, true},
+                                   {I::kIdVdivps, 4, false},
+                                   {I::kIdVdivpd, 8, false},
+                                   {I::kIdVminps, 4, false},
+                                   {I::kIdVminpd, 8, false},
+                                   {I::kIdVmaxps, 4, false},
+                                   {I::kIdVmaxpd, 8, false},
+                                   {I::kIdVsqrtps, 4, false},
+                                   {I::kIdVsqrtpd, 8, false},
+                                   {I::kIdVandps, 4, true},
+                                   {I::kIdVandpd, 8, true},
+                                   {I::kIdVorps, 4, true},
+                                   {I::kIdVorpd, 8, true},
+                                   {I::kIdVxorps, 4, true},
+                                   {I::kIdVxorpd, 8, true},
+                                   {I::kIdVandnps, 4, false},
+                                   {I::kIdVandnpd, 8, false},
+                                   {I::kIdVfmadd213ps, 4, false},
+                                   {I::kIdVfmadd213pd, 8, false},
+                                   {I::kIdVfnmadd213ps, 4, false},
+                                   {I::kIdVfnmadd213pd, 8, false},
+                                   {I::kIdVroundps, 16, false},
+                                   {I::kIdVroundpd, 16, false},
+                                   {I::kIdVrndscaleps, 4, false},
+                                   {I::kIdVrndscalepd, 8, false},
+                                   {I::kIdVscalefps, 4, false},
+                                   {I::kIdVscalefpd, 8, false},
+                                   {I::kIdVrangeps, 4, false},
+                                   {I::kIdVrangepd, 8, false},
+                                   {I::kIdVcmpps, 4, false},
+                                   {I::kIdVcmppd, 8, false},
+                                   {I::kIdVblendvps, 16, false},
+                                   {I::kIdVblendvpd, 16, false},
+                                   {I::kIdVblendmps, 4, false},
+                                   {I::kIdVblendmpd, 8, false},
+                                   {I::kIdVpaddd, 4, true},
+                                   {I::kIdVpaddq, 8, true},
+                                   {I::kIdVpsubd, 4, false},
+                                   {I::kIdVpsubq, 8, false},
+                                   {I::kIdVpmulld, 4, true},
+                                   {I::kIdVpmullq, 8, true},
+                                   {I::kIdVpmuludq, 8, true},
+                                   {I::kIdVpminsd, 4, true},
+                                   {I::kIdVpminsq, 8, true},
+                                   {I::kIdVpmaxsd, 4, true},
+                                   {I::kIdVpmaxsq, 8, true},
+                                   {I::kIdVpabsb, 16, false},
+                                   {I::kIdVpabsd, 4, false},
+                                   {I::kIdVpabsq, 8, false},
+                                   {I::kIdVpslld, 0, false},
+                                   {I::kIdVpsllq, 0, false},
+                                   {I::kIdVpsrld, 0, false},
+                                   {I::kIdVpsrlq, 0, false},
+                                   {I::kIdVpcmpeqd, 4, true},
+                                   {I::kIdVpcmpeqq, 8, true},
+                                   {I::kIdVpcmpgtd, 4, false},
+                                   {I::kIdVpcmpgtq, 8, false},
+                                   {I::kIdVpcmpd, 4, false},
+                                   {I::kIdVpcmpq, 8, false},
+                                   {I::kIdVptestmb, 16, false},
+                                   {I::kIdVcvtdq2ps, 4, false},
+                                   {I::kIdVcvttps2dq, 4, false},
+                                   {I::kIdVcvtps2dq, 4, false},
+                                   {I::kIdVcvtps2pd, 0, false},
+                                   {I::kIdVcvtpd2ps, 0, false},
+                                   {I::kIdVcvtdq2pd, 0, false},
+                                   {I::kIdVcvttpd2dq, 0, false},
+                                   {I::kIdVcvttps2qq, 0, false},
+                                   {I::kIdVcvtqq2ps, 0, false},
+                                   {I::kIdVcvttpd2qq, 8, false},
+                                   {I::kIdVcvtqq2pd, 8, false},
+                                   {I::kIdVcvtpd2qq, 8, false},
+                                   {I::kIdVpmovsxdq, 0, false},
+                                   {I::kIdVpmovqd, 0, false},
+                                   {I::kIdVpmovzxbd, 0, false},
+                                   {I::kIdVpmovzxbq, 0, false},
+                                   {I::kIdVpmovm2b, 0, false},
+                                   {I::kIdVpackssdw, 0, false},
+                                   {I::kIdVpacksswb, 0, false},
+                                   {I::kIdVextractf128, 0, false},
+                                   {I::kIdVextractf32x4, 0, false},
+                                   {I::kIdVextractf64x4, 0, false},
+                                   {I::kIdVshufps, 0, false},
+                                   {I::kIdVpermilps, 0, false},
+                                   {I::kIdVpermilpd, 0, false},
+                                   {I::kIdKmovw, 0, false},
+                                   {I::kIdKmovq, 0, false},
+                                   {I::kIdKandw, 0, false},
+                                   {I::kIdKorw, 0, false},
+                                   {I::kIdKxorw, 0, false},
+                                   {I::kIdKnotw, 0, false},
+                                   {I::kIdKandnw, 0, false},
+                                   {I::kIdVcvtsi2ss, 0, false},
+                                   {I::kIdVcvtsi2sd, 0, false},
+                                   {I::kIdVcvttss2si, 0, false},
+                                   {I::kIdVcvttsd2si, 0, false},
+                                   {I::kIdFld, 0, false},
+                                   {I::kIdFild, 0, false},
+                                   {I::kIdFstp, 0, false},
+                                   {I::kIdFprem, 0, false},
+                                   {I::kIdFnstsw, 0, false},
+                                   {I::kIdFaddp, 0, false},
+                                   {I::kIdFmul, 0, false},
+                                   {I::kIdFmulp, 0, false},
+                                   {I::kIdFldpi, 0, false},
+                                   {I::kIdFchs, 0, false},
+                                   {I::kIdMov, 0, false},
+                                   {I::kIdMovzx, 0, false},
+                                   {I::kIdMovsxd, 0, false},
+                                   {I::kIdLea, 0, false},
+                                   {I::kIdAdd, 0, false},
+                                   {I::kIdAdc, 0, false},
+                                   {I::kIdSub, 0, false},
+                                   {I::kIdMul, 0, false},
+                                   {I::kIdImul, 0, false},
+                                   {I::kIdAnd, 0, false},
+                                   {I::kIdXor, 0, false},
+                                   {I::kIdCmp, 0, false},
+                                   {I::kIdTest, 0, false},
+                                   {I::kIdNeg, 0, false},
+                                   {I::kIdInc, 0, false},
+                                   {I::kIdDec, 0, false},
+                                   {I::kIdShl, 0, false},
+                                   {I::kIdShr, 0, false},
+                                   {I::kIdSar, 0, false},
+                                   {I::kIdBzhi, 0, false},
+                                   {I::kIdCqo, 0, false},
+                                   {I::kIdIdiv, 0, false},
+                                   {I::kIdCmovg, 0, false},
+                                   {I::kIdCmovl, 0, false},
+                                   {I::kIdJmp, 0, false},
+                                   {I::kIdJe, 0, false},
+                                   {I::kIdJne, 0, false},
+                                   {I::kIdJl, 0, false},
+                                   {I::kIdJle, 0, false},
+                                   {I::kIdJg, 0, false},
+                                   {I::kIdJge, 0, false},
+                                   {I::kIdJb, 0, false},
+                                   {I::kIdJae, 0, false},
+                                   {I::kIdJp, 0, false},
+                                   {I::kIdJbe, 0, false},
+                                   {I::kIdCall, 0, false},
+                                   {I::kIdRet, 0, false},
+                                   {I::kIdSfence, 0, false},
+                                   {I::kIdVzeroupper, 0, false},
+                                   {I::kIdRet, 0, false}};
+  static_assert(std::size(rows) == as_index(Op::label), "one row per mnemonic, in the enum's order");
+  return rows[as_index(op)];
 }
 
 class Encoder {
@@ -72,7 +205,7 @@ class Encoder {
     holder_.init(aj::Environment::host());
     if (listing_ != nullptr) holder_.setLogger(&logger_);
     holder_.attach(&assembler_);
-    labels_.reserve(static_cast<std::size_t>(stream.labels()) + 1);
+    labels_.reserve(as_index(stream.labels()) + 1);
     for (int i = 0; i <= stream.labels(); ++i) labels_.push_back(assembler_.newLabel());
   }
 
@@ -90,7 +223,9 @@ class Encoder {
 
  private:
   void check(aj::Error error) { ensure(error == aj::kErrorOk, aj::DebugUtils::errorAsString(error)); }
-  void raw(aj::InstId id, std::initializer_list<aj::Operand_> operands) { check(assembler_.emitOpArray(id, operands.begin(), operands.size())); }
+  void raw(aj::InstId id, std::initializer_list<aj::Operand_> operands) {
+    check(assembler_.emitOpArray(id, operands.begin(), operands.size()));
+  }
 
   void find_saved() {
     std::uint32_t used = 0;
@@ -98,9 +233,10 @@ class Encoder {
       if (r != Gpr::none) used |= 1u << static_cast<unsigned>(r);
     };
     for (const Instruction& i : stream_.code()) {
-      note(i.mem.base), note(i.mem.index);
+      note(i.mem.base);
+      note(i.mem.index);
       for (int k = 0; k < i.count; ++k)
-        if (i.operand[static_cast<std::size_t>(k)].kind == Operand::Kind::gpr) used |= 1u << i.operand[static_cast<std::size_t>(k)].id;
+        if (i.operand[as_index(k)].kind == Operand::Kind::gpr) used |= 1u << i.operand[as_index(k)].id;
     }
     for (unsigned r : {3u, 12u, 13u, 14u, 15u})
       if (used >> r & 1u) saved_.push_back(static_cast<std::uint8_t>(r));
@@ -134,9 +270,12 @@ class Encoder {
   ax::Mem memory(const Mem& m, unsigned bytes) const {
     if (m.pool) return pool_memory(m.disp, bytes);
     if (m.index == Gpr::none) return ax::ptr(ax::gpq(static_cast<unsigned>(m.base)), m.disp, bytes);
-    return ax::ptr(ax::gpq(static_cast<unsigned>(m.base)), ax::gpq(static_cast<unsigned>(m.index)), m.shift, m.disp, bytes);
+    return ax::ptr(ax::gpq(static_cast<unsigned>(m.base)), ax::gpq(static_cast<unsigned>(m.index)), m.shift, m.disp,
+                   bytes);
   }
-  static bool is_register_kind(const Operand& o) { return o.kind == Operand::Kind::vec || o.kind == Operand::Kind::mask; }
+  static bool is_register_kind(const Operand& o) {
+    return o.kind == Operand::Kind::vec || o.kind == Operand::Kind::mask;
+  }
   bool in_register(const Operand& o) const { return allocation_.place[o.id].kind == Place::Kind::reg; }
 
   /// Loads a memory-resident vector or mask into a physical register.
@@ -149,9 +288,12 @@ class Encoder {
   }
   void load_constant(const VRegInfo& info, unsigned to, int bytes) {
     if (info.element == 0 || stream_.isa() == Isa::avx2)
-      return raw(ax::Inst::kIdVmovups, {vector(to, bytes), pool_memory(info.pool_offset, static_cast<unsigned>(bytes))});
-    if (info.element == 8 && bytes == 16) return raw(ax::Inst::kIdVpbroadcastq, {vector(to, bytes), pool_memory(info.pool_offset, 8)});
-    raw(info.element == 4 ? ax::Inst::kIdVbroadcastss : ax::Inst::kIdVbroadcastsd, {vector(to, bytes), pool_memory(info.pool_offset, info.element)});
+      return raw(ax::Inst::kIdVmovups,
+                 {vector(to, bytes), pool_memory(info.pool_offset, static_cast<unsigned>(bytes))});
+    if (info.element == 8 && bytes == 16)
+      return raw(ax::Inst::kIdVpbroadcastq, {vector(to, bytes), pool_memory(info.pool_offset, 8)});
+    raw(info.element == 4 ? ax::Inst::kIdVbroadcastss : ax::Inst::kIdVbroadcastsd,
+        {vector(to, bytes), pool_memory(info.pool_offset, info.element)});
   }
   /// The memory operand for a memory-resident source, if an instruction that folds like `fold` may read it directly.
   bool folded(const Operand& o, unsigned fold, ax::Mem& out) const {
@@ -163,8 +305,10 @@ class Encoder {
     if (info.element != fold) return false;
     out = pool_memory(info.pool_offset, info.element);
     int lanes = o.bytes / info.element;
-    out.setBroadcast(lanes == 16 ? ax::Mem::Broadcast::k1To16 : lanes == 8 ? ax::Mem::Broadcast::k1To8
-                     : lanes == 4 ? ax::Mem::Broadcast::k1To4 : ax::Mem::Broadcast::k1To2);
+    out.setBroadcast(lanes == 16  ? ax::Mem::Broadcast::k1To16
+                     : lanes == 8 ? ax::Mem::Broadcast::k1To8
+                     : lanes == 4 ? ax::Mem::Broadcast::k1To4
+                                  : ax::Mem::Broadcast::k1To2);
     return true;
   }
 
@@ -189,20 +333,30 @@ class Encoder {
     std::array<Operand, 4> operand = i.operand;
     std::array<aj::Operand_, 4> out;
     bool has_memory = false;
-    for (int k = 0; k < i.count; ++k) has_memory |= operand[static_cast<std::size_t>(k)].kind == Operand::Kind::mem;
-    if (row.commutes && i.count == 3 && i.mask == no_vreg && is_register_kind(operand[1]) && is_register_kind(operand[2]) &&
-        !in_register(operand[1]) && in_register(operand[2]))
+    for (int k = 0; k < i.count; ++k) has_memory |= operand[as_index(k)].kind == Operand::Kind::mem;
+    if (row.commutes && i.count == 3 && i.mask == no_vreg && is_register_kind(operand[1]) &&
+        is_register_kind(operand[2]) && !in_register(operand[1]) && in_register(operand[2]))
       std::swap(operand[1], operand[2]);
     std::size_t scratch_vec = 0, scratch_mask = 0;
     auto take = [&](const Operand& o) -> unsigned {
-      return o.kind == Operand::Kind::mask ? allocation_.scratch_mask[scratch_mask++] : allocation_.scratch_vec[scratch_vec++];
+      return o.kind == Operand::Kind::mask ? allocation_.scratch_mask[scratch_mask++]
+                                           : allocation_.scratch_vec[scratch_vec++];
     };
     const std::size_t foldable = i.count >= 3 && operand[2].kind == Operand::Kind::vec ? 2 : 1;
     for (std::size_t k = i.only_reads || !is_register_kind(operand[0]) ? 0 : 1; k < i.count; ++k) {
       const Operand& o = operand[k];
-      if (!is_register_kind(o)) { out[k] = plain(i, o); continue; }
-      if (in_register(o)) { out[k] = physical(o, allocation_.place[o.id].reg); continue; }
-      if (ax::Mem m; k == foldable && !has_memory && k > 0 && folded(o, row.fold, m)) { out[k] = m; continue; }
+      if (!is_register_kind(o)) {
+        out[k] = plain(i, o);
+        continue;
+      }
+      if (in_register(o)) {
+        out[k] = physical(o, allocation_.place[o.id].reg);
+        continue;
+      }
+      if (ax::Mem m; k == foldable && !has_memory && k > 0 && folded(o, row.fold, m)) {
+        out[k] = m;
+        continue;
+      }
       unsigned to = take(o);
       reload(o, to);
       out[k] = physical(o, to);
@@ -211,7 +365,9 @@ class Encoder {
     bool spilled = writes && !in_register(operand[0]);
     unsigned result = 0;
     if (writes) {
-      result = spilled ? (operand[0].kind == Operand::Kind::mask ? allocation_.scratch_mask[0] : allocation_.scratch_vec[0]) : allocation_.place[operand[0].id].reg;
+      result = spilled
+                   ? (operand[0].kind == Operand::Kind::mask ? allocation_.scratch_mask[0] : allocation_.scratch_vec[0])
+                   : allocation_.place[operand[0].id].reg;
       if (spilled && i.reads_first) {
         result = take(operand[0]);
         reload(operand[0], result);
@@ -233,14 +389,19 @@ class Encoder {
   }
   aj::Operand_ plain(const Instruction& i, const Operand& o) const {
     switch (o.kind) {
-      case Operand::Kind::gpr: return o.bytes == 8 ? aj::Operand_(ax::gpq(o.id)) : o.bytes == 4 ? aj::Operand_(ax::gpd(o.id))
-                                      : o.bytes == 2 ? aj::Operand_(ax::gpw(o.id)) : aj::Operand_(ax::gpb(o.id));
+      case Operand::Kind::gpr:
+        return o.bytes == 8   ? aj::Operand_(ax::gpq(o.id))
+               : o.bytes == 4 ? aj::Operand_(ax::gpd(o.id))
+               : o.bytes == 2 ? aj::Operand_(ax::gpw(o.id))
+                              : aj::Operand_(ax::gpb(o.id));
       case Operand::Kind::mem: return memory(i.mem, o.bytes);
       case Operand::Kind::imm:
         if (i.op == Op::fstp) return ax::st(static_cast<unsigned>(i.imm));
         return aj::imm(i.imm);
       case Operand::Kind::label: return labels_[o.id];
-      case Operand::Kind::none: case Operand::Kind::vec: case Operand::Kind::mask: break;
+      case Operand::Kind::none:
+      case Operand::Kind::vec:
+      case Operand::Kind::mask: break;
     }
     throw InternalError("x86: bad operand");
   }
@@ -261,7 +422,9 @@ class Encoder {
     raw(ax::Inst::kIdVmovups, {slot_memory(place.offset, o.bytes), vector(from, o.bytes)});
   }
 
-  struct FmaForms { aj::InstId f132, f213, f231; };
+  struct FmaForms {
+    aj::InstId f132, f213, f231;
+  };
   static FmaForms forms(Op op) {
     using I = ax::Inst::Id;
     if (op == Op::fma_ps) return {I::kIdVfmadd132ps, I::kIdVfmadd213ps, I::kIdVfmadd231ps};
@@ -276,7 +439,7 @@ class Encoder {
     const FmaForms form = forms(i.op);
     const unsigned fold = i.op == Op::fma_ps || i.op == Op::fnma_ps ? 4 : 8;
     Operand a = i.operand[1], b = i.operand[2], c = i.operand[3];
-    if (!in_register(a) && in_register(b)) std::swap(a, b);   // b is the one that may stay in memory
+    if (!in_register(a) && in_register(b)) std::swap(a, b);  // b is the one that may stay in memory
     const Operand& d = i.operand[0];
     const bool spilled = !in_register(d);
     unsigned scratch = 0;
@@ -306,7 +469,8 @@ class Encoder {
       raw(form.f213, {vector(target, bytes), vector(ra, bytes), as_source(c)});
     } else {
       unsigned result = spilled ? allocation_.scratch_vec[scratch++] : target;
-      if (in_register(c)) raw(ax::Inst::kIdVmovaps, {vector(result, bytes), vector(allocation_.place[c.id].reg, bytes)});
+      if (in_register(c))
+        raw(ax::Inst::kIdVmovaps, {vector(result, bytes), vector(allocation_.place[c.id].reg, bytes)});
       else reload(c, result);
       unsigned ra = to_register(a);
       raw(form.f231, {vector(result, bytes), vector(ra, bytes), as_source(b)});
@@ -326,7 +490,8 @@ class Encoder {
 
 }  // namespace x86_detail
 
-SINTER_DECL std::size_t encode(const CodeStream& stream, const Allocation& allocation, std::vector<std::byte>& bytes, std::string* listing) {
+SINTER_DECL std::size_t encode(const CodeStream& stream, const Allocation& allocation, std::vector<std::byte>& bytes,
+                               std::string* listing) {
   x86_detail::Encoder encoder(stream, allocation, listing);
   encoder.run();
   const std::size_t start = (bytes.size() + 63) / 64 * 64;

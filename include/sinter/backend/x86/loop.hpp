@@ -3,8 +3,9 @@
 // threads are walked is the driver's business (loop_driver.hpp).
 #pragma once
 
-#include <sinter/base/config.hpp>
 #include <sinter/backend/x86/isa.hpp>
+#include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
 
 #include <cstddef>
@@ -30,21 +31,21 @@ struct LoopArgs {
     std::int64_t gather_stride = 0;
     std::int64_t gather_extent = 0;
   };
-  std::int64_t columns = 0;           // extent of the vector axis for this task
-  std::int64_t reduced = 1;           // extent of the axis that reduced_stride walks
-  std::int64_t far = 1;               // extent of the axis that far_stride walks
+  std::int64_t columns = 0;  // extent of the vector axis for this task
+  std::int64_t reduced = 1;  // extent of the axis that reduced_stride walks
+  std::int64_t far = 1;      // extent of the axis that far_stride walks
   // Value of the `index` primitive of a parallel axis: index_origin[axis] + outer * index_step[axis]
   // (+ column, for the vector axis). The outer axis has step 1, the others 0.
   std::int64_t index_origin[max_axes] = {};
   std::int64_t index_step[max_axes] = {};
-  void* scratch = nullptr;            // task-local memory, LoopCode::scratch_bytes(columns), 64-byte aligned
-  std::int64_t scratch_stride = 0;    // LoopCode::scratch_stride(columns)
+  void* scratch = nullptr;          // task-local memory, LoopCode::scratch_bytes(columns), 64-byte aligned
+  std::int64_t scratch_stride = 0;  // LoopCode::scratch_stride(columns)
   struct Status {
-    std::int64_t access = 0;          // one more than the access of a gather whose index was out of range; 0: none was
-    std::int64_t index = 0;           // that index
+    std::int64_t access = 0;  // one more than the access of a gather whose index was out of range; 0: none was
+    std::int64_t index = 0;   // that index
   };
   Status* status = nullptr;
-  Pointer pointer[max_accesses];      // one per access of the kernel
+  Pointer pointer[max_accesses];  // one per access of the kernel
 };
 /// Runs outer steps [begin, end).
 using LoopFunction = void (*)(const LoopArgs*, std::int64_t begin, std::int64_t end);
@@ -59,17 +60,18 @@ class LoopCode {
   LoopFunction blocks() const { return blocks_; }
   /// ... and from those block values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
   LoopFunction finish() const { return finish_; }
-  /// The whole, with stores past the caches, made when first asked for. Every stored pointer must be a multiple of 64, as
-  /// must its outer stride. Null for kernels that reduce.
+  /// The whole, with stores past the caches, made when first asked for. Every stored pointer must be a multiple of 64,
+  /// as must its outer stride. Null for kernels that reduce.
   virtual LoopFunction streaming() const = 0;
-  /// Row kernels: the whole for rows of 1 to `short_columns` elements, made when first asked for. Null where there is none.
+  /// Row kernels: the whole for rows of 1 to `short_columns` elements, made when first asked for. Null where there is
+  /// none.
   virtual LoopFunction short_rows() const = 0;
   int short_columns() const { return short_columns_; }
   /// Indices are i32: every axis that the `index` primitive reads must be shorter than 2^31.
   bool has_narrow_index() const { return has_narrow_index_; }
   int reductions() const { return reductions_; }
   std::int64_t scratch_stride(std::int64_t columns) const { return (columns * 8 + 127) / 64 * 64; }
-  std::size_t scratch_bytes(std::int64_t columns) const { return static_cast<std::size_t>(stashes_ * scratch_stride(columns)); }
+  std::size_t scratch_bytes(std::int64_t columns) const { return as_index(stashes_ * scratch_stride(columns)); }
   std::size_t code_bytes() const { return code_bytes_; }
   /// A guess at the time one element takes in cache, for the cost model of threads.
   double nanoseconds_per_element() const { return nanoseconds_per_element_; }
@@ -84,7 +86,8 @@ class LoopCode {
 };
 
 /// Null where the generator declines; `why_declined` (if given) then says why. Contractions are always declined.
-std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined = nullptr);
+std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                             std::string* why_declined = nullptr);
 
 /// Fills everything but `base`, `scratch` and `status` for `outer_axis` as the outer axis (-1: none, one outer step).
 /// base[i] is then operand address + offset_bytes(kernel, geometry, i), moved along the axes that the caller walks.
@@ -92,7 +95,8 @@ void fill_loop_args(LoopArgs& args, const Kernel& kernel, const BoundGeometry& g
 std::int64_t offset_bytes(const Kernel& kernel, const BoundGeometry& geometry, std::size_t access);
 
 /// The whole kernel as an Executable: code, driver over all axes, threads. Null where declined.
-std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined = nullptr);
+std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                                       std::string* why_declined = nullptr);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

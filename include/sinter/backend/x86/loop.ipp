@@ -9,6 +9,7 @@
 #include <sinter/backend/x86/loop_plan.hpp>
 #include <sinter/backend/x86/lower.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 
 #include <mutex>
 #include <optional>
@@ -18,14 +19,16 @@ namespace x86 {
 
 namespace x86_detail {
 
-inline std::size_t generate_part(const LoopPlan& plan, LoopPart part, std::vector<std::byte>& bytes, std::string* listing) {
+inline std::size_t generate_part(const LoopPlan& plan, LoopPart part, std::vector<std::byte>& bytes,
+                                 std::string* listing) {
   CodeStream stream = LoopGenerator(plan, part).run();
   return encode(stream, allocate_registers(stream), bytes, listing);
 }
 
 class CompiledLoop final : public LoopCode {
  public:
-  CompiledLoop(const Kernel& kernel, const Schedule& schedule, const LoopPlan& plan) : kernel_(kernel), schedule_(schedule), isa_(plan.isa) {
+  CompiledLoop(const Kernel& kernel, const Schedule& schedule, const LoopPlan& plan)
+      : kernel_(kernel), schedule_(schedule), isa_(plan.isa) {
     std::vector<std::byte> bytes;
     bytes.reserve(8192);
     const std::size_t whole = generate_part(plan, LoopPart::whole, bytes, nullptr);
@@ -37,7 +40,10 @@ class CompiledLoop final : public LoopCode {
     block_ = publish_code(bytes, "sinter_loop");
     code_bytes_ = bytes.size();
     function_ = block_->entry<LoopFunction>(whole);
-    if (plan.splits()) blocks_ = block_->entry<LoopFunction>(blocks), finish_ = block_->entry<LoopFunction>(finish);
+    if (plan.splits()) {
+      blocks_ = block_->entry<LoopFunction>(blocks);
+      finish_ = block_->entry<LoopFunction>(finish);
+    }
     if (plan.has_short_rows()) short_columns_ = plan.lanes;
     has_narrow_index_ = plan.narrow_index;
     reductions_ = static_cast<int>(plan.passes[0].reductions.size());
@@ -47,13 +53,14 @@ class CompiledLoop final : public LoopCode {
       work += 2;
       for (InstId i : pass.needed) work += plan.insts[i].is_vector ? cost_of(kernel.body[i].prim) : 0;
     }
-    nanoseconds_per_element_ = work / plan.lanes / 6;   // two instructions per cycle at 3 GHz
+    nanoseconds_per_element_ = work / plan.lanes / 6;  // two instructions per cycle at 3 GHz
   }
 
   LoopFunction streaming() const override {
     if (kernel_.kind != KernelKind::pointwise) return nullptr;
     const ForkSection section;
-    std::call_once(later_once_, [this] { later_block_ = generate_later(LoopPart::streaming, "sinter_streaming_loop"); });
+    std::call_once(later_once_,
+                   [this] { later_block_ = generate_later(LoopPart::streaming, "sinter_streaming_loop"); });
     return later_block_->entry<LoopFunction>();
   }
 
@@ -86,11 +93,12 @@ class CompiledLoop final : public LoopCode {
   Schedule schedule_;
   Isa isa_;
   std::shared_ptr<const CodeBlock> block_;
-  mutable std::once_flag later_once_;   // a kernel has one such part at most
+  mutable std::once_flag later_once_;  // a kernel has one such part at most
   mutable std::shared_ptr<const CodeBlock> later_block_;
 };
 
-inline std::shared_ptr<const LoopCode> compile_loop_with(IndexWidth width, const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined) {
+inline std::shared_ptr<const LoopCode> compile_loop_with(IndexWidth width, const Kernel& kernel,
+                                                         const Schedule& schedule, Isa isa, std::string* why_declined) {
   std::string why;
   std::optional<LoopPlan> plan = plan_loop(kernel, schedule, isa, width, why);
   if (!plan) {
@@ -102,7 +110,8 @@ inline std::shared_ptr<const LoopCode> compile_loop_with(IndexWidth width, const
 
 }  // namespace x86_detail
 
-SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined) {
+SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                                         std::string* why_declined) {
   return x86_detail::compile_loop_with(IndexWidth::wide, kernel, schedule, isa, why_declined);
 }
 
@@ -115,15 +124,16 @@ SINTER_DECL void fill_loop_args(LoopArgs& args, const Kernel& kernel, const Boun
   int near = -1, far = -1;
   for (int a = 0; a < column; ++a)
     if (kernel.is_reduced(a)) far = near, near = a;
-  auto extent = [&](int axis) { return axis < 0 ? std::int64_t{1} : geometry.extent[static_cast<std::size_t>(axis)]; };
+  auto extent = [&](int axis) { return axis < 0 ? std::int64_t{1} : geometry.extent[as_index(axis)]; };
   args.columns = extent(column);
   args.reduced = extent(near);
   args.far = extent(far);
-  for (std::size_t a = 0; a < max_axes; ++a) args.index_origin[a] = 0, args.index_step[a] = static_cast<int>(a) == outer_axis;
+  for (std::size_t a = 0; a < max_axes; ++a)
+    args.index_origin[a] = 0, args.index_step[a] = static_cast<int>(a) == outer_axis;
   for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
     const std::int64_t size = size_of(kernel.operands[kernel.accesses[i].operand].dtype);
     const auto& numbers = geometry.accesses[i];
-    auto stride = [&](int axis) { return axis < 0 ? std::int64_t{0} : numbers.stride[static_cast<std::size_t>(axis)] * size; };
+    auto stride = [&](int axis) { return axis < 0 ? std::int64_t{0} : numbers.stride[as_index(axis)] * size; };
     LoopArgs::Pointer& p = args.pointer[i];
     p.outer_stride = stride(outer_axis);
     p.reduced_stride = stride(near);

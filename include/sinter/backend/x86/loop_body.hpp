@@ -4,6 +4,7 @@
 
 #include <sinter/backend/x86/loop_plan.hpp>
 #include <sinter/backend/x86/vector_builder.hpp>
+#include <sinter/base/index.hpp>
 
 #include <vector>
 
@@ -18,7 +19,7 @@ inline constexpr Gpr args = Gpr::rdi, outer = Gpr::rsi, column = Gpr::rcx, near 
 /// One vector of a step: which accumulator and value slot it uses, how far right of the column register it lies.
 struct Lane0 {
   int copy = 0;
-  int column_offset = 0;   // in elements
+  int column_offset = 0;  // in elements
   Tail tail;
 };
 
@@ -30,7 +31,7 @@ class LoopBody {
   const LoopPlan& plan() const { return plan_; }
 
   VReg value(InstId i, int copy);
-  void set_value(InstId i, int copy, VReg r) { values_[i * copies_ + static_cast<std::size_t>(copy)] = r; }
+  void set_value(InstId i, int copy, VReg r) { values_[i * copies_ + as_index(copy)] = r; }
 
   /// Decides which accesses are walked by pointers, and which of those lie in registers.
   void assign_pointers();
@@ -54,7 +55,7 @@ class LoopBody {
   void set_rows(int rows) { rows_ = rows; }
 
   int far_slot = 0;
-  bool streams = false;   // whole vectors are stored past the caches
+  bool streams = false;  // whole vectors are stored past the caches
 
  private:
   /// A number of the row that vectors are divided by: its reciprocal in two parts, and the limit below.
@@ -71,7 +72,7 @@ class LoopBody {
   const Kernel& kernel() const { return *plan_.kernel; }
   DType dtype_of_access(std::size_t access) const { return kernel().operands[kernel().accesses[access].operand].dtype; }
   StrideClass stride_class(std::size_t access, int axis) const {
-    return axis < 0 ? StrideClass::zero : kernel().accesses[access].stride[static_cast<std::size_t>(axis)];
+    return axis < 0 ? StrideClass::zero : kernel().accesses[access].stride[as_index(axis)];
   }
   static std::int32_t field(std::size_t access, std::size_t offset);
 
@@ -98,11 +99,11 @@ class LoopBody {
   const LoopPlan& plan_;
   VectorBuilder b_;
   std::size_t copies_;
-  int rows_ = 0;                         // 0: copies are vectors
+  int rows_ = 0;  // 0: copies are vectors
   std::vector<VReg> values_;
-  std::vector<Pointer> pointers_;        // accesses, then scratch rows
-  std::vector<Divisor> divisors_;        // of the current pass
-  std::vector<int> displacement_slot_;   // per instruction: gathers with a scalar index
+  std::vector<Pointer> pointers_;       // accesses, then scratch rows
+  std::vector<Divisor> divisors_;       // of the current pass
+  std::vector<int> displacement_slot_;  // per instruction: gathers with a scalar index
 };
 
 }  // namespace x86

@@ -1,5 +1,5 @@
-// Reduced axes walked in blocks: along the vector axis their values are combined pairwise by a binary counter, along others in
-// order, with what rounding loses added up beside.
+// Reduced axes walked in blocks: along the vector axis their values are combined pairwise by a binary counter, along
+// others in order, with what rounding loses added up beside.
 #pragma once
 
 #include <sinter/backend/x86/loop_generator.hpp>
@@ -40,7 +40,9 @@ SINTER_DECL void LoopGenerator::run_loop(const Counter& counter, Mem limit, cons
   s_.bind(done);
 }
 
-SINTER_DECL VReg LoopGenerator::neutral(const Running& value) { return b_.imm_bits(lane_of(value.dtype), neutral_bits(value.prim, value.dtype)); }
+SINTER_DECL VReg LoopGenerator::neutral(const Running& value) {
+  return b_.imm_bits(lane_of(value.dtype), neutral_bits(value.prim, value.dtype));
+}
 
 /// value = value op newer, where the tail says so.
 SINTER_DECL void LoopGenerator::step_of(const Running& value, VReg newer, const Tail& tail) {
@@ -48,12 +50,14 @@ SINTER_DECL void LoopGenerator::step_of(const Running& value, VReg newer, const 
   if (tail.active() || !s_.retarget_last(next, value.reg)) b_.assign_where(lane_of(value.dtype), value.reg, next, tail);
 }
 
-/// Walks [0, count) in blocks of two lanes: `item` computes `items`, which enter `values`. Without values it is a plain loop.
+/// Walks [0, count) in blocks of two lanes: `item` computes `items`, which enter `values`. Without values it is a plain
+/// loop.
 SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vector<Running>& values,
                                      const std::vector<Running>& items, Items kind, const Action& item) {
   set_counter(counter, 0);
   if (values.empty()) return run_loop(counter, count, item);
-  const int block_end = s_.frame(8), top = s_.new_label(), later = s_.new_label(), next = s_.new_label(), done = s_.new_label();
+  const int block_end = s_.frame(8), top = s_.new_label(), later = s_.new_label(), next = s_.new_label(),
+            done = s_.new_label();
   const Totals totals{s_.frame(128 * static_cast<int>(values.size()), 64)};
   std::vector<Running> odd = values;
   for (Running& v : odd) v.reg = s_.new_vec(b_.bytes(lane_of(v.dtype)));
@@ -81,10 +85,11 @@ SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vec
   s_.bind(done);
 }
 
-/// Eight items for each round of the loop, so that its rounds are few enough for the processor to foresee the last; then
-/// the rest one by one. Clobbers rax.
+/// Eight items for each round of the loop, so that its rounds are few enough for the processor to foresee the last;
+/// then the rest one by one. Clobbers rax.
 SINTER_DECL void LoopGenerator::walk_by_eights(const Counter& counter, int block_end, const std::vector<Running>& even,
-                                               const std::vector<Running>& odd, const std::vector<Running>& items, const Action& item) {
+                                               const std::vector<Running>& odd, const std::vector<Running>& items,
+                                               const Action& item) {
   constexpr int at_once = 8;
   const int last = s_.frame(8), top = s_.new_label(), rest = s_.new_label();
   s_.mov(Gpr::rax, CodeStream::slot(block_end));
@@ -109,7 +114,8 @@ SINTER_DECL void LoopGenerator::walk_by_eights(const Counter& counter, int block
 
 /// One item for each round: the lanes change places, which their sum does not show.
 SINTER_DECL void LoopGenerator::walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next,
-                                             const std::vector<Running>& other, const std::vector<Running>& items, const Action& item) {
+                                             const std::vector<Running>& other, const std::vector<Running>& items,
+                                             const Action& item) {
   run_loop(counter, CodeStream::slot(block_end), [&] {
     item();
     for (std::size_t i = 0; i < next.size(); ++i) {
@@ -124,7 +130,9 @@ SINTER_DECL void LoopGenerator::walk_in_turn(const Counter& counter, int block_e
 // Totals of blocks in the frame, in order. A sum of floats has two parts: what it is rounded to and what rounding lost
 // (Knuth's two-sum, The Art of Computer Programming, section 4.2.2), so that adding blocks costs no accuracy.
 
-SINTER_DECL bool LoopGenerator::is_compensated(const Running& value) { return value.prim == Prim::reduce_add && is_floating(value.dtype); }
+SINTER_DECL bool LoopGenerator::is_compensated(const Running& value) {
+  return value.prim == Prim::reduce_add && is_floating(value.dtype);
+}
 
 SINTER_DECL void LoopGenerator::start_totals(const Totals& totals, const std::vector<Running>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -157,7 +165,8 @@ SINTER_DECL void LoopGenerator::finish_totals(const Totals& totals, const std::v
       continue;
     }
     const VReg lost = b_.load_whole(lane, totals.lost(i));
-    b_.assign(lane, values[i].reg, b_.select(lane, b_.compare(lane, Compare::unordered, lost, lost), sum, b_.add(lane, sum, lost)));
+    b_.assign(lane, values[i].reg,
+              b_.select(lane, b_.compare(lane, Compare::unordered, lost, lost), sum, b_.add(lane, sum, lost)));
   }
 }
 
@@ -172,8 +181,10 @@ SINTER_DECL void LoopGenerator::set_block_end(const Counter& counter, Mem count,
   s_.mov(CodeStream::slot(block_end), Gpr::rax);
 }
 
-/// A row's blocks, combined in pairs: `content` runs one from the counter to `block_end` and leaves its values in `values`.
-SINTER_DECL void LoopGenerator::chain(const Counter& counter, Mem count, std::vector<Running>& values, const Content& content) {
+/// A row's blocks, combined in pairs: `content` runs one from the counter to `block_end` and leaves its values in
+/// `values`.
+SINTER_DECL void LoopGenerator::chain(const Counter& counter, Mem count, std::vector<Running>& values,
+                                      const Content& content) {
   const int block_end = s_.frame(8), top = s_.new_label(), done = s_.new_label();
   const Stack stack = make_stack(values.size());
   set_counter(counter, 0);
@@ -195,14 +206,16 @@ SINTER_DECL void LoopGenerator::chain(const Counter& counter, Mem count, std::ve
 }
 
 SINTER_DECL LoopGenerator::Stack LoopGenerator::make_stack(std::size_t values) {
-  constexpr int levels = 36;   // 2^36 blocks
+  constexpr int levels = 36;  // 2^36 blocks
   return {s_.frame(8), s_.frame(8), s_.frame(levels * 64 * static_cast<int>(values), 64)};
 }
 
 /// Reads entry i at byte offset rdx of the stack.
-SINTER_DECL void LoopGenerator::load_stacked(const Stack& stack, const std::vector<Running>& values, std::size_t i, VReg to) {
+SINTER_DECL void LoopGenerator::load_stacked(const Stack& stack, const std::vector<Running>& values, std::size_t i,
+                                             VReg to) {
   const int bytes = b_.bytes(lane_of(values[i].dtype));
-  s_.emit(Op::vmovups, {vec(to, bytes), mem(bytes)}, CodeStream::at(Gpr::rsp, Gpr::rdx, 0, stack.base + 64 * static_cast<std::int32_t>(i)));
+  s_.emit(Op::vmovups, {vec(to, bytes), mem(bytes)},
+          CodeStream::at(Gpr::rsp, Gpr::rdx, 0, stack.base + 64 * static_cast<std::int32_t>(i)));
 }
 
 /// Combines with the top once for each trailing one-bit of the block's number (older first), then pushes.
@@ -228,7 +241,9 @@ SINTER_DECL void LoopGenerator::push(const Stack& stack, std::vector<Running>& v
   s_.bind(store);
   s_.mov(Gpr::rdx, CodeStream::slot(stack.pointer));
   for (std::size_t i = 0; i < values.size(); ++i)
-    b_.store_whole(lane_of(values[i].dtype), CodeStream::at(Gpr::rsp, Gpr::rdx, 0, stack.base + 64 * static_cast<std::int32_t>(i)), values[i].reg);
+    b_.store_whole(lane_of(values[i].dtype),
+                   CodeStream::at(Gpr::rsp, Gpr::rdx, 0, stack.base + 64 * static_cast<std::int32_t>(i)),
+                   values[i].reg);
   s_.binary_imm(Op::add, CodeStream::slot(stack.pointer), entry);
   s_.binary_imm(Op::add, CodeStream::slot(stack.block), 1);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/backend/x86/loop_generator.hpp>
+#include <sinter/base/index.hpp>
 
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/backend/x86/lower.hpp>
@@ -44,7 +45,8 @@ SINTER_DECL void LoopGenerator::column_step() {
   s_.mov(Gpr::rax, arg(offsetof(LoopArgs, columns)));
   s_.binary(Op::sub, Gpr::rax, loop_reg::column);
   s_.jump(Op::jle, done);
-  column_block({{.copy = 0, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)}});
+  column_block(
+      {{.copy = 0, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)}});
   s_.binary_imm(Op::add, loop_reg::column, plan_.lanes);
   s_.jump(Op::jmp, tail_top);
   s_.end_loop();
@@ -52,7 +54,7 @@ SINTER_DECL void LoopGenerator::column_step() {
 }
 
 SINTER_DECL void LoopGenerator::column_block(const std::vector<Lane0>& lanes) {
-  const std::size_t stages = std::max(plan_.passes.size(), static_cast<std::size_t>(plan_.depths) + 1);
+  const std::size_t stages = std::max(plan_.passes.size(), as_index(plan_.depths) + 1);
   for (std::size_t stage = 0; stage < stages; ++stage) {
     if (stage < plan_.passes.size()) body_.reset_pointers();
     body_.emit_outside(Level::column, static_cast<int>(stage), lanes.data(), lanes.size());
@@ -73,7 +75,8 @@ SINTER_DECL void LoopGenerator::emit_level(std::size_t pass, Level level, const 
 }
 
 /// One running value per reduction and vector, reduction-major.
-SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::column_values(std::size_t pass, const std::vector<Lane0>& lanes) {
+SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::column_values(std::size_t pass,
+                                                                             const std::vector<Lane0>& lanes) {
   std::vector<Running> values;
   for (InstId i : plan_.passes[pass].reductions)
     for (std::size_t l = 0; l < lanes.size(); ++l) {
@@ -92,7 +95,8 @@ SINTER_DECL LoopGenerator::Items LoopGenerator::near_items(std::size_t pass) con
   return cost < few ? Items::light : Items::heavy;
 }
 
-SINTER_DECL void LoopGenerator::walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results) {
+SINTER_DECL void LoopGenerator::walk_near(std::size_t pass, const std::vector<Lane0>& lanes,
+                                          std::vector<Running>& results) {
   std::vector<Running> items = results;
   walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, items, near_items(pass), [&] {
     emit_level(pass, Level::near, lanes);
@@ -101,7 +105,8 @@ SINTER_DECL void LoopGenerator::walk_near(std::size_t pass, const std::vector<La
       for (const Lane0& lane : lanes) {
         const InstId source = plan_.kernel->body[i].args[0];
         VReg v = body_.value(source, lane.copy);
-        items[at++].reg = plan_.kernel->body[i].dtype == DType::bool_ ? x86_detail::mask_to_number(b_, v, Lane::i32) : v;
+        items[at++].reg =
+            plan_.kernel->body[i].dtype == DType::bool_ ? x86_detail::mask_to_number(b_, v, Lane::i32) : v;
       }
     if (plan_.passes[pass].stores)
       for (const Lane0& lane : lanes)
@@ -128,7 +133,8 @@ SINTER_DECL void LoopGenerator::column_pass(std::size_t pass, const std::vector<
   for (InstId i : plan_.passes[pass].reductions)
     for (const Lane0& lane : lanes) {
       const VReg v = results[at++].reg;
-      body_.set_value(i, lane.copy, plan_.kernel->body[i].dtype == DType::bool_ ? x86_detail::number_to_mask(b_, v, Lane::i32) : v);
+      body_.set_value(i, lane.copy,
+                      plan_.kernel->body[i].dtype == DType::bool_ ? x86_detail::number_to_mask(b_, v, Lane::i32) : v);
     }
   s_.use_region(outside);
 }

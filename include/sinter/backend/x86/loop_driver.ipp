@@ -5,11 +5,12 @@
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/backend/x86/loop.ipp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
 
 #include <sinter/base/error.hpp>
-#include <sinter/runtime/backend.hpp>
 #include <sinter/base/threads.hpp>
+#include <sinter/runtime/backend.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -33,7 +34,8 @@ inline void* thread_scratch(std::size_t bytes) {
   Buffer& buffer = thread_object([] { return new Buffer; });
   if (buffer.size < bytes) {
     ::operator delete(buffer.data, std::align_val_t{64});
-    buffer.data = nullptr, buffer.size = 0;
+    buffer.data = nullptr;
+    buffer.size = 0;
     buffer.data = ::operator new(bytes, std::align_val_t{64});
     buffer.size = bytes;
   }
@@ -43,17 +45,17 @@ inline void* thread_scratch(std::size_t bytes) {
 /// What of a kernel the launches need.
 struct LoopShape {
   Kernel kernel;
-  std::vector<char> is_indexed;   // axes that the `index` primitive reads
+  std::vector<char> is_indexed;  // axes that the `index` primitive reads
   bool has_gather = false;
   double bytes_per_element = 0;
 
-  explicit LoopShape(const Kernel& k) : kernel(k), is_indexed(static_cast<std::size_t>(k.rank())) {
+  explicit LoopShape(const Kernel& k) : kernel(k), is_indexed(as_index(k.rank())) {
     for (const Inst& inst : k.body) {
       if (inst.prim == Prim::index) is_indexed[inst.bits] = 1;
       has_gather |= inst.prim == Prim::gather;
     }
     for (const Access& access : k.accesses) {
-      bool streams = access.stride[static_cast<std::size_t>(k.rank() - 1)] != StrideClass::zero;
+      bool streams = access.stride[as_index(k.rank() - 1)] != StrideClass::zero;
       if (streams) bytes_per_element += static_cast<double>(size_of(k.operands[access.operand].dtype));
     }
   }
@@ -61,7 +63,8 @@ struct LoopShape {
 
 class LoopLaunch final : public Launch {
  public:
-  LoopLaunch(std::shared_ptr<const LoopCode> code, std::shared_ptr<const LoopShape> shape, const BoundGeometry& geometry)
+  LoopLaunch(std::shared_ptr<const LoopCode> code, std::shared_ptr<const LoopShape> shape,
+             const BoundGeometry& geometry)
       : code_(std::move(code)), shape_(std::move(shape)), function_(code_->function()) {
     BoundGeometry g = geometry;
     for (std::size_t i = 0; i < kernel().accesses.size(); ++i)
@@ -73,7 +76,7 @@ class LoopLaunch final : public Launch {
     choose_outer(g, axes);
     if (outer_axis_ < 0) cut_columns(g);
     scratch_bytes_ = code_->scratch_bytes(args_.columns);
-    if (scratch_bytes_ != 0) thread_scratch(scratch_bytes_);   // run() is to allocate nothing
+    if (scratch_bytes_ != 0) thread_scratch(scratch_bytes_);  // run() is to allocate nothing
     args_.scratch_stride = code_->scratch_stride(args_.columns);
     if (tail_) tail_->scratch_stride = args_.scratch_stride;
     if (args_.columns >= 1 && args_.columns <= code_->short_columns()) function_ = code_->short_rows();
@@ -84,7 +87,8 @@ class LoopLaunch final : public Launch {
 
   void run(void* const* operands) override {
     if (is_empty_) return;
-    for (std::size_t i = 0; i < sources_.size(); ++i) args_.pointer[i].base = static_cast<char*>(operands[sources_[i].operand]) + sources_[i].offset;
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      args_.pointer[i].base = static_cast<char*>(operands[sources_[i].operand]) + sources_[i].offset;
     if (SINTER_LIKELY(is_simple_)) {
       if (scratch_bytes_ != 0) args_.scratch = thread_scratch(scratch_bytes_);
       function_(&args_, 0, outer_extent_);
@@ -102,7 +106,7 @@ class LoopLaunch final : public Launch {
   struct RestAxis {
     int axis;
     std::int64_t extent;
-    std::vector<std::int64_t> stride;   // bytes, per access
+    std::vector<std::int64_t> stride;  // bytes, per access
   };
   const Kernel& kernel() const { return shape_->kernel; }
   int column_axis() const { return kernel().rank() - 1; }
@@ -112,14 +116,15 @@ class LoopLaunch final : public Launch {
     throw GatherError(status.index, args_.pointer[status.access - 1].gather_extent);
   }
   void check_gathers(const BoundGeometry& g) {
-    for (const Inst& inst : kernel().body) no_source_ |= inst.prim == Prim::gather && g.accesses[inst.access].gather_extent <= 0;
+    for (const Inst& inst : kernel().body)
+      no_source_ |= inst.prim == Prim::gather && g.accesses[inst.access].gather_extent <= 0;
   }
 
   std::vector<int> parallel_axes(const BoundGeometry& g) {
     std::vector<int> axes;
     double elements = 1;
     for (int a = 0; a < kernel().rank(); ++a) {
-      const std::int64_t extent = g.extent[static_cast<std::size_t>(a)];
+      const std::int64_t extent = g.extent[as_index(a)];
       elements *= static_cast<double>(std::max<std::int64_t>(extent, 1));
       if (kernel().is_reduced(a)) continue;
       is_empty_ |= extent == 0;
@@ -132,10 +137,10 @@ class LoopLaunch final : public Launch {
 
   /// Joins axes to the vector axis where every access runs on through them.
   void merge_axes(BoundGeometry& g, std::vector<int>& axes) {
-    const auto column = static_cast<std::size_t>(column_axis());
+    const auto column = as_index(column_axis());
     if (kernel().is_reduced(column_axis()) || shape_->is_indexed[column]) return;
     while (!axes.empty()) {
-      const auto axis = static_cast<std::size_t>(axes.back());
+      const auto axis = as_index(axes.back());
       if (shape_->is_indexed[axis]) return;
       for (const auto& access : g.accesses)
         if (access.stride[axis] != access.stride[column] * g.extent[column]) return;
@@ -146,21 +151,23 @@ class LoopLaunch final : public Launch {
 
   void choose_outer(const BoundGeometry& g, const std::vector<int>& axes) {
     for (int a : axes)
-      if (outer_axis_ < 0 || g.extent[static_cast<std::size_t>(a)] >= outer_extent_) outer_axis_ = a, outer_extent_ = g.extent[static_cast<std::size_t>(a)];
+      if (outer_axis_ < 0 || g.extent[as_index(a)] >= outer_extent_)
+        outer_axis_ = a, outer_extent_ = g.extent[as_index(a)];
     fill_loop_args(args_, kernel(), g, outer_axis_);
     args_.status = &status_;
     for (int a : axes) {
       if (a == outer_axis_) continue;
-      RestAxis& rest = rest_.emplace_back(RestAxis{a, g.extent[static_cast<std::size_t>(a)], {}});
+      RestAxis& rest = rest_.emplace_back(RestAxis{a, g.extent[as_index(a)], {}});
       rest_count_ *= rest.extent;
       for (std::size_t i = 0; i < kernel().accesses.size(); ++i)
-        rest.stride.push_back(g.accesses[i].stride[static_cast<std::size_t>(a)] * size_of(kernel().operands[kernel().accesses[i].operand].dtype));
+        rest.stride.push_back(g.accesses[i].stride[as_index(a)] *
+                              size_of(kernel().operands[kernel().accesses[i].operand].dtype));
     }
   }
 
   /// With the vector axis as the only parallel one, chunks of it become the outer axis.
   void cut_columns(const BoundGeometry& g) {
-    const std::int64_t columns = g.extent[static_cast<std::size_t>(column_axis())];
+    const std::int64_t columns = g.extent[as_index(column_axis())];
     if (kernel().is_reduced(column_axis()) || nanoseconds_ < serial_nanoseconds) return;
     constexpr double chunk_nanoseconds = 8000;
     auto chunk = static_cast<std::int64_t>(chunk_nanoseconds / (nanoseconds_ / static_cast<double>(columns)));
@@ -169,15 +176,18 @@ class LoopLaunch final : public Launch {
     outer_extent_ = columns / chunk;
     args_.columns = chunk;
     args_.index_step[column_axis()] = chunk;
-    for (std::size_t i = 0; i < kernel().accesses.size(); ++i) args_.pointer[i].outer_stride = chunk * args_.pointer[i].column_stride;
+    for (std::size_t i = 0; i < kernel().accesses.size(); ++i)
+      args_.pointer[i].outer_stride = chunk * args_.pointer[i].column_stride;
     if (columns % chunk == 0) return;
     tail_ = std::make_unique<LoopArgs>(args_);
     tail_->columns = columns % chunk;
   }
 
   void plan_split() {
-    may_split_ = code_->blocks() != nullptr && args_.columns >= 8 * row_sum_block && nanoseconds_ >= serial_nanoseconds && outer_extent_ * rest_count_ < 64;
-    if (may_split_) partials_.resize(static_cast<std::size_t>((args_.columns + row_sum_block - 1) / row_sum_block * code_->reductions()));
+    may_split_ = code_->blocks() != nullptr && args_.columns >= 8 * row_sum_block &&
+                 nanoseconds_ >= serial_nanoseconds && outer_extent_ * rest_count_ < 64;
+    if (may_split_)
+      partials_.resize(as_index((args_.columns + row_sum_block - 1) / row_sum_block * code_->reductions()));
   }
 
   /// Output larger than the caches goes past them.
@@ -224,7 +234,8 @@ class LoopLaunch final : public Launch {
     if (tail_)
       for (std::size_t i = 0; i < sources_.size(); ++i) tail_->pointer[i].base = args_.pointer[i].base;
     const std::int64_t tasks = units + (tail_ ? 1 : 0);
-    parallel_for(tasks, nanoseconds_ / static_cast<double>(tasks), [&](std::int64_t begin, std::int64_t end) { run_range(begin, end, units); });
+    parallel_for(tasks, nanoseconds_ / static_cast<double>(tasks),
+                 [&](std::int64_t begin, std::int64_t end) { run_range(begin, end, units); });
   }
 
   void run_range(std::int64_t begin, std::int64_t end, std::int64_t units) {
@@ -258,7 +269,8 @@ class LoopLaunch final : public Launch {
       LoopArgs row = local;
       for (std::size_t i = 0; i < sources_.size(); ++i) row.pointer[i].base += outer * row.pointer[i].outer_stride;
       for (std::size_t a = 0; a < max_axes; ++a) row.index_origin[a] += outer * row.index_step[a];
-      parallel_for(blocks, block_nanoseconds, [&](std::int64_t begin, std::int64_t end) { code_->blocks()(&row, begin, end); });
+      parallel_for(blocks, block_nanoseconds,
+                   [&](std::int64_t begin, std::int64_t end) { code_->blocks()(&row, begin, end); });
       local.reduced = blocks;
       code_->finish()(&local, outer, outer + 1);
     }
@@ -286,7 +298,9 @@ class LoopExecutable final : public Executable {
  public:
   LoopExecutable(std::shared_ptr<const LoopCode> code, const Kernel& kernel, const Schedule& schedule, Isa isa)
       : code_(std::move(code)), shape_(std::make_shared<LoopShape>(kernel)), schedule_(schedule), isa_(isa) {}
-  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override { return std::make_unique<LoopLaunch>(code_for(geometry), shape_, geometry); }
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+    return std::make_unique<LoopLaunch>(code_for(geometry), shape_, geometry);
+  }
   std::size_t code_bytes() const override { return code_->code_bytes(); }
   std::string listing() const override { return code_->listing(); }
 
@@ -294,7 +308,8 @@ class LoopExecutable final : public Executable {
   /// Where an index may not fit i32, code with 64-bit indices.
   std::shared_ptr<const LoopCode> code_for(const BoundGeometry& g) const {
     bool fits = true;
-    for (std::size_t a = 0; a < shape_->is_indexed.size(); ++a) fits &= !shape_->is_indexed[a] || g.extent[a] <= std::numeric_limits<std::int32_t>::max();
+    for (std::size_t a = 0; a < shape_->is_indexed.size(); ++a)
+      fits &= !shape_->is_indexed[a] || g.extent[a] <= std::numeric_limits<std::int32_t>::max();
     if (SINTER_LIKELY(fits || !code_->has_narrow_index())) return code_;
     const ForkSection section;
     std::call_once(wide_once_, [this] { wide_ = compile_loop(shape_->kernel, schedule_, isa_); });
@@ -311,8 +326,10 @@ class LoopExecutable final : public Executable {
 
 }  // namespace x86_detail
 
-SINTER_DECL std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, const Schedule& schedule, Isa isa, std::string* why_declined) {
-  std::shared_ptr<const LoopCode> code = x86_detail::compile_loop_with(IndexWidth::narrow_if_possible, kernel, schedule, isa, why_declined);
+SINTER_DECL std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, const Schedule& schedule,
+                                                                   Isa isa, std::string* why_declined) {
+  std::shared_ptr<const LoopCode> code =
+      x86_detail::compile_loop_with(IndexWidth::narrow_if_possible, kernel, schedule, isa, why_declined);
   if (code == nullptr) return nullptr;
   return std::make_shared<x86_detail::LoopExecutable>(std::move(code), kernel, schedule, isa);
 }

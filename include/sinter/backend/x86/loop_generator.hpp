@@ -32,7 +32,7 @@ class LoopGenerator {
     int slot = 0;
   };
   struct Stack {
-    int pointer = 0, block = 0, base = 0;   // frame slots: byte offset of the top, number of blocks, storage
+    int pointer = 0, block = 0, base = 0;  // frame slots: byte offset of the top, number of blocks, storage
   };
   /// Frame memory for the blocks before the current one.
   struct Totals {
@@ -40,12 +40,12 @@ class LoopGenerator {
     Mem sum(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value)); }
     Mem lost(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value) + 64); }
   };
-  /// Lanes of the current pass, per reduction. On AVX-512 minima and maxima of floats run on an instruction that loses a
-  /// NaN; `saw_nan` (a mask, seen in any vector of the block) puts it back at the block's end.
+  /// Lanes of the current pass, per reduction. On AVX-512 minima and maxima of floats run on an instruction that loses
+  /// a NaN; `saw_nan` (a mask, seen in any vector of the block) puts it back at the block's end.
   struct Accumulators {
     std::vector<VReg> lanes;
     VReg saw_nan = no_vreg;
-    VReg unseen = no_vreg;   // a vector whose NaNs are looked for together with the next one's
+    VReg unseen = no_vreg;  // a vector whose NaNs are looked for together with the next one's
   };
   /// What a walk repeats: `light` code may be written several times.
   enum class Items : std::uint8_t { light, heavy };
@@ -91,12 +91,12 @@ class LoopGenerator {
   void count_up(const Counter& counter);
   void compare_counter(const Counter& counter, Mem with);
   void chain(const Counter& counter, Mem count, std::vector<Running>& values, const Content& content);
-  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items, Items kind,
-            const Action& item);
-  void walk_by_eights(const Counter& counter, int block_end, const std::vector<Running>& even, const std::vector<Running>& odd,
-                      const std::vector<Running>& items, const Action& item);
-  void walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next, const std::vector<Running>& other,
-                    const std::vector<Running>& items, const Action& item);
+  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items,
+            Items kind, const Action& item);
+  void walk_by_eights(const Counter& counter, int block_end, const std::vector<Running>& even,
+                      const std::vector<Running>& odd, const std::vector<Running>& items, const Action& item);
+  void walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next,
+                    const std::vector<Running>& other, const std::vector<Running>& items, const Action& item);
   void run_loop(const Counter& counter, Mem limit, const Action& item);
   void set_block_end(const Counter& counter, Mem count, std::int64_t length, int block_end);
   static bool is_compensated(const Running& value);
@@ -121,7 +121,7 @@ class LoopGenerator {
   VectorBuilder& b_;
   int end_slot_ = 0, count_slot_ = 0, main_end_slot_ = 0;
   std::uint16_t kernel_region_ = 0;
-  std::vector<Accumulators> accumulators_;   // of the current pass
+  std::vector<Accumulators> accumulators_;  // of the current pass
 };
 
 }  // namespace x86

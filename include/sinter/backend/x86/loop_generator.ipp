@@ -6,6 +6,7 @@
 
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/backend/x86/lower.hpp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -19,7 +20,7 @@ namespace x86_detail {
 /// Rows that the variant for short rows does side by side.
 inline int short_rows_at_once(const LoopPlan& plan) {
   std::size_t cost = 0;
-  for (const Inst& inst : plan.kernel->body) cost += static_cast<std::size_t>(cost_of(inst.prim));
+  for (const Inst& inst : plan.kernel->body) cost += as_index(cost_of(inst.prim));
   return plan.isa == Isa::avx512 && cost <= 120 ? 4 : 2;
 }
 
@@ -36,9 +37,14 @@ inline int row_copies(const LoopPlan& plan) {
 }  // namespace x86_detail
 
 SINTER_DECL LoopGenerator::LoopGenerator(const LoopPlan& plan, LoopPart part)
-    : plan_(plan), part_(part), s_(plan.isa),
-      row_copies_(part == LoopPart::short_rows ? x86_detail::short_rows_at_once(plan) : plan.is_row ? x86_detail::row_copies(plan) : plan.unroll),
-      body_(s_, plan, row_copies_), b_(body_.builder()) {
+    : plan_(plan),
+      part_(part),
+      s_(plan.isa),
+      row_copies_(part == LoopPart::short_rows ? x86_detail::short_rows_at_once(plan)
+                  : plan.is_row                ? x86_detail::row_copies(plan)
+                                               : plan.unroll),
+      body_(s_, plan, row_copies_),
+      b_(body_.builder()) {
   if (part == LoopPart::short_rows) body_.set_rows(row_copies_);
   end_slot_ = s_.frame(8);
   count_slot_ = s_.frame(8);
@@ -54,17 +60,20 @@ SINTER_DECL CodeStream LoopGenerator::run() {
   body_.emit_outside(Level::kernel, 0, nullptr, 0);
   if (part_ == LoopPart::blocks) blocks_function();
   else if (part_ == LoopPart::short_rows) short_rows_function();
-  else outer_loop([&] {
-    if (part_ == LoopPart::finish) finish_function();
-    else if (plan_.is_column) column_step();
-    else row_step();
-  });
+  else
+    outer_loop([&] {
+      if (part_ == LoopPart::finish) finish_function();
+      else if (plan_.is_column) column_step();
+      else row_step();
+    });
   if (body_.streams) s_.push({.op = Op::sfence});
   s_.push({.op = Op::ret});
   return std::move(s_);
 }
 
-SINTER_DECL void LoopGenerator::outer_loop(const Action& step) { run_loop({.reg = loop_reg::outer}, CodeStream::slot(end_slot_), step); }
+SINTER_DECL void LoopGenerator::outer_loop(const Action& step) {
+  run_loop({.reg = loop_reg::outer}, CodeStream::slot(end_slot_), step);
+}
 
 /// Constants of a pass are loaded where it starts, unless it is the only one: then where the function starts.
 SINTER_DECL std::uint16_t LoopGenerator::enter_pass() {
@@ -74,7 +83,7 @@ SINTER_DECL std::uint16_t LoopGenerator::enter_pass() {
 }
 
 SINTER_DECL void LoopGenerator::row_step() {
-  const std::size_t stages = std::max(plan_.passes.size(), static_cast<std::size_t>(plan_.depths) + 1);
+  const std::size_t stages = std::max(plan_.passes.size(), as_index(plan_.depths) + 1);
   for (std::size_t stage = 0; stage < stages; ++stage) {
     body_.emit_outside(Level::outer, static_cast<int>(stage), nullptr, 0);
     if (stage >= plan_.passes.size()) continue;
@@ -116,12 +125,15 @@ SINTER_DECL void LoopGenerator::row_pass(std::size_t pass) {
 SINTER_DECL void LoopGenerator::publish(std::size_t pass, const std::vector<Running>& results) {
   const auto& reductions = plan_.passes[pass].reductions;
   for (std::size_t i = 0; i < reductions.size(); ++i)
-    body_.set_value(reductions[i], 0, results[i].dtype == DType::bool_ ? x86_detail::number_to_mask(b_, results[i].reg, Lane::i32) : results[i].reg);
+    body_.set_value(
+        reductions[i], 0,
+        results[i].dtype == DType::bool_ ? x86_detail::number_to_mask(b_, results[i].reg, Lane::i32) : results[i].reg);
 }
 
 SINTER_DECL void LoopGenerator::row_columns(std::size_t pass, std::vector<Running>& results) {
   if (results.empty()) return map_columns(pass);
-  chain({.reg = loop_reg::column}, arg(offsetof(LoopArgs, columns)), results, [&](int block_end) { row_block(pass, results, block_end); });
+  chain({.reg = loop_reg::column}, arg(offsetof(LoopArgs, columns)), results,
+        [&](int block_end) { row_block(pass, results, block_end); });
 }
 
 /// Floats have 256 bytes of lanes by definition; for integers any number gives the same result.
@@ -134,9 +146,11 @@ SINTER_DECL void LoopGenerator::make_accumulators(std::size_t pass) {
   for (InstId i : plan_.passes[pass].reductions) {
     const DType dtype = plan_.kernel->body[i].dtype;
     Accumulators& into = accumulators_.emplace_back();
-    for (int a = 0; a < accumulators_of(dtype, row_copies_); ++a) into.lanes.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
+    for (int a = 0; a < accumulators_of(dtype, row_copies_); ++a)
+      into.lanes.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
     const Prim prim = plan_.kernel->body[i].prim;
-    if (b_.is_avx512() && is_floating(dtype) && (prim == Prim::reduce_min || prim == Prim::reduce_max)) into.saw_nan = s_.new_mask();
+    if (b_.is_avx512() && is_floating(dtype) && (prim == Prim::reduce_min || prim == Prim::reduce_max))
+      into.saw_nan = s_.new_mask();
   }
 }
 
@@ -151,7 +165,7 @@ SINTER_DECL void LoopGenerator::clear_accumulators(const std::vector<Running>& r
 /// Clobbers nothing but the accumulator and the NaN mask. Whole vectors are looked at in pairs.
 SINTER_DECL void LoopGenerator::accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane) {
   const Lane type = lane_of(inst.dtype);
-  const VReg to = into.lanes[static_cast<std::size_t>(lane.copy) % into.lanes.size()];
+  const VReg to = into.lanes[as_index(lane.copy) % into.lanes.size()];
   VReg next = b_.number_extremum(type, to, v, inst.prim == Prim::reduce_min);
   if (lane.tail.active() || !s_.retarget_last(next, to)) b_.assign_where(type, to, next, lane.tail);
   if (!lane.tail.active() && into.unseen == no_vreg && lane.copy % 2 == 0 && lane.copy + 1 < row_copies_) {
@@ -186,7 +200,9 @@ SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>
     s_.mov(Gpr::rax, CodeStream::slot(block_end));
     s_.binary(Op::sub, Gpr::rax, loop_reg::column);
     s_.jump(Op::jle, done);
-    vector_step(pass, {.copy = u, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)});
+    vector_step(
+        pass,
+        {.copy = u, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)});
     s_.binary_imm(Op::add, loop_reg::column, plan_.lanes);
   }
   s_.bind(done);
@@ -252,7 +268,7 @@ SINTER_DECL void LoopGenerator::accumulate(std::size_t pass, const Lane0& lane) 
     if (inst.dtype == DType::bool_) v = x86_detail::mask_to_number(b_, v, Lane::i32);
     Accumulators& into = accumulators_[r];
     if (into.saw_nan != no_vreg) accumulate_extremum(into, inst, v, lane);
-    else step_of({into.lanes[static_cast<std::size_t>(lane.copy) % into.lanes.size()], inst.prim, inst.dtype}, v, lane.tail);
+    else step_of({into.lanes[as_index(lane.copy) % into.lanes.size()], inst.prim, inst.dtype}, v, lane.tail);
   }
 }
 
@@ -277,14 +293,16 @@ SINTER_DECL void LoopGenerator::map_columns(std::size_t pass) {
   s_.mov(Gpr::rax, arg(offsetof(LoopArgs, columns)));
   s_.binary(Op::sub, Gpr::rax, loop_reg::column);
   s_.jump(Op::jle, done);
-  vector_step(pass, {.copy = 0, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)});
+  vector_step(
+      pass, {.copy = 0, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)});
   s_.binary_imm(Op::add, loop_reg::column, plan_.lanes);
   s_.jump(Op::jmp, tail_top);
   s_.end_loop();
   s_.bind(done);
 }
 
-// Leaves apart ---------------------------------------------------------------------------------------------------------
+// Leaves apart
+// ---------------------------------------------------------------------------------------------------------
 
 /// begin and end count blocks of the row at outer 0. Block values go to scratch, 8 bytes each, block-major.
 SINTER_DECL void LoopGenerator::blocks_function() {
@@ -297,16 +315,19 @@ SINTER_DECL void LoopGenerator::blocks_function() {
   make_accumulators(0);
   run_loop({.reg = Gpr::none, .slot = block}, CodeStream::slot(end_slot_), [&] {
     s_.emit(Op::imul, {reg(loop_reg::column), mem(8), immediate()}, CodeStream::slot(block), row_sum_block);
-    s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(loop_reg::column, static_cast<std::int32_t>(row_sum_block)));
+    s_.emit(Op::lea, {reg(Gpr::rax), mem(8)},
+            CodeStream::at(loop_reg::column, static_cast<std::int32_t>(row_sum_block)));
     s_.mov(Gpr::rdx, arg(offsetof(LoopArgs, columns)));
     s_.binary(Op::cmp, Gpr::rax, Gpr::rdx);
     s_.binary(Op::cmovg, Gpr::rax, Gpr::rdx);
     s_.mov(CodeStream::slot(block_end), Gpr::rax);
     row_block(0, results, block_end);
-    s_.emit(Op::imul, {reg(Gpr::rdx), mem(8), immediate()}, CodeStream::slot(block), static_cast<std::int64_t>(8 * results.size()));
+    s_.emit(Op::imul, {reg(Gpr::rdx), mem(8), immediate()}, CodeStream::slot(block),
+            static_cast<std::int64_t>(8 * results.size()));
     s_.binary(Op::add, Gpr::rdx, arg(offsetof(LoopArgs, scratch)));
     for (std::size_t i = 0; i < results.size(); ++i)
-      b_.store_scalar(results[i].dtype == DType::bool_ ? DType::i32 : results[i].dtype, CodeStream::at(Gpr::rdx, static_cast<std::int32_t>(8 * i)), results[i].reg);
+      b_.store_scalar(results[i].dtype == DType::bool_ ? DType::i32 : results[i].dtype,
+                      CodeStream::at(Gpr::rdx, static_cast<std::int32_t>(8 * i)), results[i].reg);
   });
 }
 
@@ -326,7 +347,8 @@ SINTER_DECL void LoopGenerator::finish_function() {
   s_.binary(Op::add, Gpr::rdx, arg(offsetof(LoopArgs, scratch)));
   for (std::size_t i = 0; i < results.size(); ++i) {
     const DType dtype = results[i].dtype == DType::bool_ ? DType::i32 : results[i].dtype;
-    b_.assign(lane_of(dtype), results[i].reg, b_.load_broadcast(dtype, CodeStream::at(Gpr::rdx, static_cast<std::int32_t>(8 * i))));
+    b_.assign(lane_of(dtype), results[i].reg,
+              b_.load_broadcast(dtype, CodeStream::at(Gpr::rdx, static_cast<std::int32_t>(8 * i))));
   }
   s_.mov(Gpr::rax, arg(offsetof(LoopArgs, reduced)));
   s_.binary_imm(Op::cmp, Gpr::rax, 1);

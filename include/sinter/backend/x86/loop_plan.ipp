@@ -5,6 +5,7 @@
 
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/backend/x86/lower.hpp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -16,7 +17,8 @@ namespace x86_detail {
 
 class LoopPlanner {
  public:
-  LoopPlanner(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width) : k_(kernel), schedule_(schedule), index_width_(width) {
+  LoopPlanner(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width)
+      : k_(kernel), schedule_(schedule), index_width_(width) {
     plan_.kernel = &kernel;
     plan_.isa = isa;
   }
@@ -47,9 +49,11 @@ class LoopPlanner {
     if (!reduced.empty()) plan_.near_axis = reduced.back();
     if (reduced.size() == 2) plan_.far_axis = reduced.front();
     for (const Inst& inst : k_.body) {
-      DType from = arity(inst.prim) > 0 ? k_.body[inst.args[static_cast<std::size_t>(arity(inst.prim) - 1)]].dtype : inst.dtype;
+      DType from = arity(inst.prim) > 0 ? k_.body[inst.args[as_index(arity(inst.prim) - 1)]].dtype : inst.dtype;
       if (is_reduction(inst.prim) && inst.prim != Prim::contract) continue;
-      if (inst.prim == Prim::gather || inst.prim == Prim::load || inst.prim == Prim::immediate || inst.prim == Prim::index) continue;
+      if (inst.prim == Prim::gather || inst.prim == Prim::load || inst.prim == Prim::immediate ||
+          inst.prim == Prim::index)
+        continue;
       if (std::string reason = why_not_lowered(inst, from); !reason.empty()) return reason;
     }
     return {};
@@ -62,15 +66,18 @@ class LoopPlanner {
       has_index |= inst.prim == Prim::index;
       if (inst.dtype == DType::f64) return false;
       const bool is_narrow = inst.prim == Prim::index || inst.prim == Prim::immediate ||
-                             (inst.prim == Prim::load && k_.accesses[inst.access].stride[static_cast<std::size_t>(plan_.column_axis)] == StrideClass::zero);
+                             (inst.prim == Prim::load &&
+                              k_.accesses[inst.access].stride[as_index(plan_.column_axis)] == StrideClass::zero);
       if (inst.dtype == DType::i64 && !is_narrow) return false;
       const int count = arity(inst.prim);
       int narrow = 0, indices = 0;
       for (int a = 0; a < count; ++a) {
-        const Inst& arg = k_.body[inst.args[static_cast<std::size_t>(a)]];
-        narrow += arg.dtype == DType::i64, indices += arg.prim == Prim::index;
+        const Inst& arg = k_.body[inst.args[as_index(a)]];
+        narrow += arg.dtype == DType::i64;
+        indices += arg.prim == Prim::index;
       }
-      const bool compares = inst.prim == Prim::eq || inst.prim == Prim::ne || inst.prim == Prim::lt || inst.prim == Prim::le;
+      const bool compares =
+          inst.prim == Prim::eq || inst.prim == Prim::ne || inst.prim == Prim::lt || inst.prim == Prim::le;
       const bool converts = inst.prim == Prim::convert && (inst.dtype == DType::f32 || inst.dtype == DType::i32);
       if (narrow != 0 && !((compares || converts) && indices != 0)) return false;
     }
@@ -86,7 +93,7 @@ class LoopPlanner {
       for (const Inst& inst : k_.body) largest = std::max(largest, size_of(inst.dtype));
     for (const Access& access : k_.accesses) {
       plan_.needs_count |= k_.operands[access.operand].dtype == DType::bool_;
-      plan_.needs_count |= access.stride[static_cast<std::size_t>(plan_.column_axis)] == StrideClass::any;
+      plan_.needs_count |= access.stride[as_index(plan_.column_axis)] == StrideClass::any;
     }
     for (const Inst& inst : k_.body) plan_.needs_count |= inst.prim == Prim::gather;
     plan_.lanes = vector_bytes(plan_.isa) / static_cast<int>(largest);
@@ -116,7 +123,7 @@ class LoopPlanner {
       InstPlan& p = plan_.insts[i];
       unsigned cost = static_cast<unsigned>(cost_of(inst.prim));
       for (int a = 0; a < arity(inst.prim); ++a) {
-        const std::size_t arg = inst.args[static_cast<std::size_t>(a)];
+        const std::size_t arg = inst.args[as_index(a)];
         vary[i] |= vary[arg];
         p.depth = std::max(p.depth, plan_.insts[arg].depth);
         if (plan_.insts[arg].is_vector) cost += plan_.insts[arg].cost;
@@ -125,7 +132,7 @@ class LoopPlanner {
       if (inst.prim == Prim::load || inst.prim == Prim::gather) {
         const Access& access = k_.accesses[inst.access];
         for (int a = 0; a < k_.rank(); ++a)
-          if (access.stride[static_cast<std::size_t>(a)] != StrideClass::zero) vary[i] |= axis_bit(a);
+          if (access.stride[as_index(a)] != StrideClass::zero) vary[i] |= axis_bit(a);
       }
       if (is_reduction(inst.prim)) {
         vary[i] = plan_.is_row ? varies_outer : varies_outer | varies_column;
@@ -141,13 +148,14 @@ class LoopPlanner {
 
   bool access_varies_reduced(std::size_t access) const {
     for (int a = 0; a < k_.rank(); ++a)
-      if (k_.is_reduced(a) && k_.accesses[access].stride[static_cast<std::size_t>(a)] != StrideClass::zero) return true;
+      if (k_.is_reduced(a) && k_.accesses[access].stride[as_index(a)] != StrideClass::zero) return true;
     return false;
   }
   void split_stores() {
     for (std::size_t s = 0; s < k_.stores.size(); ++s) {
       // What varies along a reduced axis can only be stored at each of its points, whatever the addresses are.
-      const bool inner = k_.kind == KernelKind::pointwise || access_varies_reduced(k_.stores[s].access) || is_inner(plan_.insts[k_.stores[s].value]);
+      const bool inner = k_.kind == KernelKind::pointwise || access_varies_reduced(k_.stores[s].access) ||
+                         is_inner(plan_.insts[k_.stores[s].value]);
       (inner ? plan_.inner_stores : plan_.outer_stores).push_back(static_cast<std::uint16_t>(s));
     }
   }
@@ -160,10 +168,11 @@ class LoopPlanner {
 
   void make_passes() {
     int last = std::max(plan_.depths - 1, 0);
-    for (std::uint16_t s : plan_.inner_stores) last = std::max(last, static_cast<int>(plan_.insts[k_.stores[s].value].depth));
-    plan_.passes.resize(static_cast<std::size_t>(last) + 1);
+    for (std::uint16_t s : plan_.inner_stores)
+      last = std::max(last, static_cast<int>(plan_.insts[k_.stores[s].value].depth));
+    plan_.passes.resize(as_index(last) + 1);
     for (int pass = 0; pass <= last; ++pass) {
-      PassPlan& p = plan_.passes[static_cast<std::size_t>(pass)];
+      PassPlan& p = plan_.passes[as_index(pass)];
       std::vector<char> needed(k_.body.size());
       for (std::size_t i = 0; i < k_.body.size(); ++i)
         if (is_reduction(k_.body[i].prim) && plan_.insts[i].depth == pass + 1) {
@@ -185,13 +194,14 @@ class LoopPlanner {
     if (needed[i] || !is_inner(p) || k_.body[i].prim == Prim::immediate) return;
     needed[i] = 1;
     if (p.first_pass == 0xFF) p.first_pass = static_cast<std::uint8_t>(pass);
-    const bool can_stash = plan_.is_row && plan_.near_axis < 0 && p.is_vector && k_.body[i].dtype != DType::bool_ && plan_.stashes < 8;
+    const bool can_stash =
+        plan_.is_row && plan_.near_axis < 0 && p.is_vector && k_.body[i].dtype != DType::bool_ && plan_.stashes < 8;
     if (p.first_pass < pass && (p.stash >= 0 || (can_stash && p.cost >= 8))) {
       if (p.stash < 0) p.stash = static_cast<std::int8_t>(plan_.stashes++);
       return;
     }
     const Inst& inst = k_.body[i];
-    for (int a = 0; a < arity(inst.prim); ++a) need(inst.args[static_cast<std::size_t>(a)], pass, needed);
+    for (int a = 0; a < arity(inst.prim); ++a) need(inst.args[as_index(a)], pass, needed);
   }
 
   void mark_outside(InstId i) {
@@ -199,7 +209,7 @@ class LoopPlanner {
     plan_.used_outside[i] = 1;
     const Inst& inst = k_.body[i];
     if (is_reduction(inst.prim)) return;
-    for (int a = 0; a < arity(inst.prim); ++a) mark_outside(inst.args[static_cast<std::size_t>(a)]);
+    for (int a = 0; a < arity(inst.prim); ++a) mark_outside(inst.args[as_index(a)]);
   }
   void find_used_outside() {
     plan_.used_outside.resize(k_.body.size());
@@ -209,7 +219,7 @@ class LoopPlanner {
       for (InstId i : p.needed) {
         const InstPlan& inst = plan_.insts[i];
         if (inst.stash >= 0 && inst.first_pass < pass) continue;
-        for (int a = 0; a < arity(k_.body[i].prim); ++a) outside_argument(k_.body[i].args[static_cast<std::size_t>(a)]);
+        for (int a = 0; a < arity(k_.body[i].prim); ++a) outside_argument(k_.body[i].args[as_index(a)]);
       }
       for (InstId i : p.reductions) outside_argument(k_.body[i].args[0]);
       if (p.stores)
@@ -223,8 +233,10 @@ class LoopPlanner {
   void choose_unroll() {
     std::size_t longest = 0;
     for (const PassPlan& p : plan_.passes) longest = std::max(longest, p.needed.size());
-    if (schedule_.unroll != 0) plan_.unroll = static_cast<int>(std::bit_floor(std::min<unsigned>(schedule_.unroll, 8u)));
-    else if (plan_.is_column) plan_.unroll = longest <= 4 && plan_.isa == Isa::avx512 ? 8 : 4;   // wide blocks visit fewer pages at a time
+    if (schedule_.unroll != 0)
+      plan_.unroll = static_cast<int>(std::bit_floor(std::min<unsigned>(schedule_.unroll, 8u)));
+    else if (plan_.is_column)
+      plan_.unroll = longest <= 4 && plan_.isa == Isa::avx512 ? 8 : 4;  // wide blocks visit fewer pages at a time
     else plan_.unroll = longest > 100 ? 1 : 2;
   }
 
@@ -241,11 +253,12 @@ SINTER_DECL bool LoopPlan::has_short_rows() const {
   for (const Inst& inst : kernel->body)
     if (inst.prim == Prim::gather) return false;
   for (const Access& access : kernel->accesses)
-    if (access.stride[static_cast<std::size_t>(column_axis)] == StrideClass::any) return false;
+    if (access.stride[as_index(column_axis)] == StrideClass::any) return false;
   return true;
 }
 
-SINTER_DECL std::optional<LoopPlan> plan_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width, std::string& why) {
+SINTER_DECL std::optional<LoopPlan> plan_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width,
+                                              std::string& why) {
   return x86_detail::LoopPlanner(kernel, schedule, isa, width).run(why);
 }
 

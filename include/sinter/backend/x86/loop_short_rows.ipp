@@ -1,9 +1,10 @@
-// Row kernels whose rows fit one vector: one masked vector per row, no blocks, and several rows side by side so that their
-// chains of reductions overlap. Lanes beyond the row hold the neutral element, as they do in the full set of lanes, whose
-// upper halves then add nothing but neutral elements to the tree: the result is the same bit by bit.
+// Row kernels whose rows fit one vector: one masked vector per row, no blocks, and several rows side by side so that
+// their chains of reductions overlap. Lanes beyond the row hold the neutral element, as they do in the full set of
+// lanes, whose upper halves then add nothing but neutral elements to the tree: the result is the same bit by bit.
 #pragma once
 
 #include <sinter/backend/x86/loop_generator.hpp>
+#include <sinter/base/index.hpp>
 
 #include <sinter/backend/x86/loop.hpp>
 #include <sinter/backend/x86/lower.hpp>
@@ -42,17 +43,19 @@ SINTER_DECL void LoopGenerator::short_rows_group(int rows, const Tail& tail) {
   body_.set_rows(rows);
   body_.reset_pointers();
   std::vector<char> computed(plan_.insts.size());
-  const std::size_t stages = std::max(plan_.passes.size(), static_cast<std::size_t>(plan_.depths) + 1);
+  const std::size_t stages = std::max(plan_.passes.size(), as_index(plan_.depths) + 1);
   for (std::size_t stage = 0; stage < stages; ++stage) {
     body_.emit_outside(Level::outer, static_cast<int>(stage), nullptr, 0);
     if (stage < plan_.passes.size()) short_rows_pass(stage, rows, tail, computed);
   }
   for (std::uint16_t s : plan_.outer_stores)
-    for (int row = 0; row < rows; ++row) body_.store_outer(plan_.kernel->stores[s], {.copy = row, .column_offset = 0, .tail = {}});
+    for (int row = 0; row < rows; ++row)
+      body_.store_outer(plan_.kernel->stores[s], {.copy = row, .column_offset = 0, .tail = {}});
 }
 
 /// What an earlier pass has computed is still in its register.
-SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, const Tail& tail, std::vector<char>& computed) {
+SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, const Tail& tail,
+                                                std::vector<char>& computed) {
   const PassPlan& p = plan_.passes[pass];
   for (InstId i : p.needed) {
     if (computed[i] || plan_.insts[i].level != Level::column) continue;
@@ -62,11 +65,12 @@ SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, cons
   for (InstId i : p.reductions) short_rows_reduce(i, rows, tail);
   if (p.stores)
     for (std::uint16_t s : plan_.inner_stores)
-      for (int row = 0; row < rows; ++row) body_.store_inner(plan_.kernel->stores[s], {.copy = row, .column_offset = 0, .tail = tail});
+      for (int row = 0; row < rows; ++row)
+        body_.store_inner(plan_.kernel->stores[s], {.copy = row, .column_offset = 0, .tail = tail});
 }
 
-/// The lanes of one row: the neutral element combined with each element. A minimum or maximum with its neutral element is
-/// the element.
+/// The lanes of one row: the neutral element combined with each element. A minimum or maximum with its neutral element
+/// is the element.
 SINTER_DECL VReg LoopGenerator::short_row_start(const Inst& inst, VReg v, const Tail& tail) {
   const Lane lane = lane_of(inst.dtype);
   const VReg none = neutral({no_vreg, inst.prim, inst.dtype});
@@ -78,7 +82,8 @@ SINTER_DECL VReg LoopGenerator::short_row_start(const Inst& inst, VReg v, const 
 SINTER_DECL void LoopGenerator::short_rows_reduce(InstId reduction, int rows, const Tail& tail) {
   const Inst& inst = plan_.kernel->body[reduction];
   const Lane lane = lane_of(inst.dtype);
-  const bool loses_nan = b_.is_avx512() && is_floating(inst.dtype) && (inst.prim == Prim::reduce_min || inst.prim == Prim::reduce_max);
+  const bool loses_nan =
+      b_.is_avx512() && is_floating(inst.dtype) && (inst.prim == Prim::reduce_min || inst.prim == Prim::reduce_max);
   auto combine_two = [&](VectorBuilder& b, VReg older, VReg newer) {
     if (!loses_nan) return combine(b, inst.prim, inst.dtype, older, newer);
     return b.number_extremum(lane, older, newer, inst.prim == Prim::reduce_min);
@@ -95,10 +100,11 @@ SINTER_DECL void LoopGenerator::short_rows_reduce(InstId reduction, int rows, co
     for (VReg& v : value) v = combine_two(narrow, v, b_.with_lanes(lanes).upper_half(lane, v));
   }
   for (int row = 0; row < rows; ++row) {
-    const auto at = static_cast<std::size_t>(row);
+    const auto at = as_index(row);
     const VReg result = b_.broadcast_first(lane, value[at]);
     if (loses_nan) restore_nan(result, lane, saw_nan[at]);
-    body_.set_value(reduction, row, inst.dtype == DType::bool_ ? x86_detail::number_to_mask(b_, result, Lane::i32) : result);
+    body_.set_value(reduction, row,
+                    inst.dtype == DType::bool_ ? x86_detail::number_to_mask(b_, result, Lane::i32) : result);
   }
 }
 

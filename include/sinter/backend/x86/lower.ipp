@@ -67,11 +67,11 @@ inline VReg divide_integers(VectorBuilder& b, Prim prim, Lane lane, VReg x, VReg
     s.emit(Op::cmp, {mem(size), immediate()}, d, -1).only_reads = true;
     s.jump(Op::je, minus_one);
     s.push({.op = Op::cqo});
-    if (size == 4) {   // 64-bit division of sign-extended numbers: one path for both widths
+    if (size == 4) {  // 64-bit division of sign-extended numbers: one path for both widths
       const int wide = s.frame(8);
       s.mov(CodeStream::slot(wide), Gpr::rdx);
       s.emit(Op::movsxd, {reg(Gpr::rdx), mem(4)}, d);
-      s.binary(Op::xor_, Gpr::rdx, CodeStream::slot(wide));   // rdx = divisor ^ sign; swapped below
+      s.binary(Op::xor_, Gpr::rdx, CodeStream::slot(wide));  // rdx = divisor ^ sign; swapped below
       s.binary(Op::xor_, CodeStream::slot(wide), Gpr::rdx);
       s.binary(Op::xor_, Gpr::rdx, CodeStream::slot(wide));
       s.emit(Op::idiv, {mem(8)}, CodeStream::slot(wide)).only_reads = true;
@@ -101,8 +101,8 @@ inline VReg divide_integers(VectorBuilder& b, Prim prim, Lane lane, VReg x, VReg
   return b.load_whole(lane, CodeStream::slot(left));
 }
 
-/// The exact remainder by x87's fprem lane by lane, then moved to the divisor's sign; a zero keeps the dividend's. Clobbers
-/// rax, r9.
+/// The exact remainder by x87's fprem lane by lane, then moved to the divisor's sign; a zero keeps the dividend's.
+/// Clobbers rax, r9.
 inline VReg divide_floats_remainder(VectorBuilder& b, Lane lane, VReg x, VReg y) {
   CodeStream& s = b.stream();
   const int size = size_of(lane), shift = size == 8 ? 3 : 2;
@@ -117,14 +117,15 @@ inline VReg divide_floats_remainder(VectorBuilder& b, Lane lane, VReg x, VReg y)
     s.bind(again);
     s.push({.op = Op::fprem});
     s.emit(Op::fnstsw, {reg(Gpr::rax, 2)}).only_reads = true;
-    s.emit(Op::test, {reg(Gpr::rax, 4), immediate()}, 0x400).only_reads = true;   // C2: not yet complete
+    s.emit(Op::test, {reg(Gpr::rax, 4), immediate()}, 0x400).only_reads = true;  // C2: not yet complete
     s.jump(Op::jne, again);
     s.emit(Op::fstp, {mem(size)}, a).only_reads = true;
     s.emit(Op::fstp, {immediate()}, 0).only_reads = true;
   });
   VReg r = b.load_whole(lane, CodeStream::slot(left)), zero = b.imm_float(lane, 0);
-  VReg has_other_sign = b.mask_and(b.compare(lane, Compare::ne, r, zero),
-                                   b.mask_xor(b.compare(lane, Compare::lt, r, zero), b.compare(lane, Compare::lt, y, zero)));
+  VReg has_other_sign =
+      b.mask_and(b.compare(lane, Compare::ne, r, zero),
+                 b.mask_xor(b.compare(lane, Compare::lt, r, zero), b.compare(lane, Compare::lt, y, zero)));
   return b.select(lane, has_other_sign, b.add(lane, r, y), r);
 }
 
@@ -146,8 +147,8 @@ inline VReg lower_convert(VectorBuilder& b, DType from, DType to, VReg a) {
   return b.convert(lane_of(from), lane_of(to), a);
 }
 
-/// Word 0 of Philox4x32-10 (ops/philox.hpp). Words live in the low halves of 64-bit lanes, where vpmuludq reads them; what
-/// gathers in the high halves is never read.
+/// Word 0 of Philox4x32-10 (ops/philox.hpp). Words live in the low halves of 64-bit lanes, where vpmuludq reads them;
+/// what gathers in the high halves is never read.
 inline VReg lower_random_bits(VectorBuilder& b, std::span<const VReg> args) {
   const Lane lane = Lane::i64;
   VReg c0 = args[2], c1 = b.shift_right(lane, args[2], 32), c2 = args[1], c3 = b.shift_right(lane, args[1], 32);
@@ -157,7 +158,8 @@ inline VReg lower_random_bits(VectorBuilder& b, std::span<const VReg> args) {
     VReg p1 = b.op2(Op::vpmuludq, Op::vpmuludq, lane, c2, b.imm_int(lane, philox_multiplier_1));
     c0 = b.bit_xor(lane, b.bit_xor(lane, b.shift_right(lane, p1, 32), c1), k0);
     c2 = b.bit_xor(lane, b.bit_xor(lane, b.shift_right(lane, p0, 32), c3), k1);
-    c1 = p1, c3 = p0;
+    c1 = p1;
+    c3 = p0;
     k0 = b.add(lane, k0, b.imm_int(lane, philox_weyl_0));
     k1 = b.add(lane, k1, b.imm_int(lane, philox_weyl_1));
   }
@@ -166,9 +168,14 @@ inline VReg lower_random_bits(VectorBuilder& b, std::span<const VReg> args) {
 
 inline VReg lower_bool(VectorBuilder& b, Prim prim, std::span<const VReg> a) {
   switch (prim) {
-    case Prim::and_: case Prim::mul: case Prim::min: return b.mask_and(a[0], a[1]);
-    case Prim::or_: case Prim::add: case Prim::max: return b.mask_or(a[0], a[1]);
-    case Prim::xor_: case Prim::ne: return b.mask_xor(a[0], a[1]);
+    case Prim::and_:
+    case Prim::mul:
+    case Prim::min: return b.mask_and(a[0], a[1]);
+    case Prim::or_:
+    case Prim::add:
+    case Prim::max: return b.mask_or(a[0], a[1]);
+    case Prim::xor_:
+    case Prim::ne: return b.mask_xor(a[0], a[1]);
     case Prim::eq: return b.mask_not(b.mask_xor(a[0], a[1]));
     case Prim::lt: return b.mask_and_not(a[0], a[1]);
     case Prim::le: return b.mask_or(b.mask_not(a[0]), a[1]);
@@ -181,13 +188,17 @@ inline VReg lower_bool(VectorBuilder& b, Prim prim, std::span<const VReg> a) {
 
 inline VReg lower_integer(VectorBuilder& b, Prim prim, Lane lane, std::span<const VReg> a) {
   switch (prim) {
-    case Prim::div: case Prim::rem: return divide_integers(b, prim, lane, a[0], a[1]);
+    case Prim::div:
+    case Prim::rem: return divide_integers(b, prim, lane, a[0], a[1]);
     case Prim::fma: return b.add(lane, b.mul(lane, a[0], a[1]), a[2]);
     case Prim::and_: return b.bit_and(lane, a[0], a[1]);
     case Prim::or_: return b.bit_or(lane, a[0], a[1]);
     case Prim::xor_: return b.bit_xor(lane, a[0], a[1]);
     case Prim::not_: return b.bit_not(lane, a[0]);
-    case Prim::floor: case Prim::ceil: case Prim::round: case Prim::trunc: return a[0];
+    case Prim::floor:
+    case Prim::ceil:
+    case Prim::round:
+    case Prim::trunc: return a[0];
     default: throw InternalError("x86: primitive not defined for integers");
   }
 }
@@ -211,17 +222,29 @@ inline VReg lower_float(VectorBuilder& b, Prim prim, Lane lane, std::span<const 
 }  // namespace x86_detail
 
 SINTER_DECL std::string why_not_lowered(const Inst& inst, DType from) {
-  const auto no = [&] { return "primitive " + std::string(name(inst.prim)) + " of " + std::string(name(from)) + " has no code generator"; };
+  const auto no = [&] {
+    return "primitive " + std::string(name(inst.prim)) + " of " + std::string(name(from)) + " has no code generator";
+  };
   if (inst.prim == Prim::contract) return no();
   if (inst.prim == Prim::random_bits) return {};
   if (from == DType::bool_) {
     switch (inst.prim) {
-      case Prim::neg: case Prim::sub: case Prim::div: case Prim::rem: case Prim::fma: case Prim::floor: case Prim::ceil:
-      case Prim::round: case Prim::trunc: case Prim::sqrt: case Prim::rsqrt: return no();
+      case Prim::neg:
+      case Prim::sub:
+      case Prim::div:
+      case Prim::rem:
+      case Prim::fma:
+      case Prim::floor:
+      case Prim::ceil:
+      case Prim::round:
+      case Prim::trunc:
+      case Prim::sqrt:
+      case Prim::rsqrt: return no();
       default: return x86_detail::is_math(inst.prim) ? no() : std::string();
     }
   }
-  if (is_integer(from) && (x86_detail::is_math(inst.prim) || inst.prim == Prim::sqrt || inst.prim == Prim::rsqrt)) return no();
+  if (is_integer(from) && (x86_detail::is_math(inst.prim) || inst.prim == Prim::sqrt || inst.prim == Prim::rsqrt))
+    return no();
   if (is_floating(from) && inst.prim >= Prim::and_ && inst.prim <= Prim::not_) return no();
   return {};
 }
@@ -239,22 +262,35 @@ SINTER_DECL VReg lower(VectorBuilder& b, const Inst& inst, DType from, std::span
     case Prim::mul: return b.mul(lane, a[0], a[1]);
     case Prim::min: return b.min(lane, a[0], a[1]);
     case Prim::max: return b.max(lane, a[0], a[1]);
-    case Prim::eq: case Prim::ne: case Prim::lt: case Prim::le:
-      return b.canonical(b.compare(lane, x86_detail::relation_of(inst.prim), a[0], a[1]), size_of(lane));
+    case Prim::eq:
+    case Prim::ne:
+    case Prim::lt:
+    case Prim::le: return b.canonical(b.compare(lane, x86_detail::relation_of(inst.prim), a[0], a[1]), size_of(lane));
     case Prim::select: return b.select(lane, b.as_element(a[0], size_of(lane)), a[1], a[2]);
-    default: return is_float(lane) ? x86_detail::lower_float(b, inst.prim, lane, a) : x86_detail::lower_integer(b, inst.prim, lane, a);
+    default:
+      return is_float(lane) ? x86_detail::lower_float(b, inst.prim, lane, a)
+                            : x86_detail::lower_integer(b, inst.prim, lane, a);
   }
 }
 
 SINTER_DECL std::uint64_t neutral_bits(Prim reduction, DType dtype) {
-  const bool add = reduction == Prim::reduce_add, mul = reduction == Prim::reduce_mul, min = reduction == Prim::reduce_min;
+  const bool add = reduction == Prim::reduce_add, mul = reduction == Prim::reduce_mul,
+             min = reduction == Prim::reduce_min;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const double number = add ? 0.0 : mul ? 1.0 : min ? infinity : -infinity;
   switch (dtype) {
     case DType::f32: return std::bit_cast<std::uint32_t>(static_cast<float>(number));
     case DType::f64: return std::bit_cast<std::uint64_t>(number);
-    case DType::i32: return static_cast<std::uint32_t>(add ? 0 : mul ? 1 : min ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int32_t>::min());
-    case DType::i64: return static_cast<std::uint64_t>(add ? 0 : mul ? 1 : min ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min());
+    case DType::i32:
+      return static_cast<std::uint32_t>(add   ? 0
+                                        : mul ? 1
+                                        : min ? std::numeric_limits<std::int32_t>::max()
+                                              : std::numeric_limits<std::int32_t>::min());
+    case DType::i64:
+      return static_cast<std::uint64_t>(add   ? 0
+                                        : mul ? 1
+                                        : min ? std::numeric_limits<std::int64_t>::max()
+                                              : std::numeric_limits<std::int64_t>::min());
     case DType::bool_: return mul || min ? 1 : 0;
   }
   return 0;
@@ -262,7 +298,9 @@ SINTER_DECL std::uint64_t neutral_bits(Prim reduction, DType dtype) {
 
 SINTER_DECL VReg combine(VectorBuilder& b, Prim reduction, DType dtype, VReg older, VReg newer) {
   const Lane lane = lane_of(dtype);
-  if (dtype == DType::bool_) return reduction == Prim::reduce_mul || reduction == Prim::reduce_min ? b.bit_and(lane, older, newer) : b.bit_or(lane, older, newer);
+  if (dtype == DType::bool_)
+    return reduction == Prim::reduce_mul || reduction == Prim::reduce_min ? b.bit_and(lane, older, newer)
+                                                                          : b.bit_or(lane, older, newer);
   switch (reduction) {
     case Prim::reduce_add: return b.add(lane, older, newer);
     case Prim::reduce_mul: return b.mul(lane, older, newer);

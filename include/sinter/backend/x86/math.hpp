@@ -1,7 +1,8 @@
-// The elementary functions over vectors, written once against MathBuilder without branches (but for the remainder of huge
-// arguments of sin and cos) or tables. Accuracy: exp and log within 1 ulp, gelu within 4.5, gauss within 3, the rest within 2 ulp,
-// over the whole domain, with C99's results for zeros, infinities, NaN and subnormals. gelu_slope: within 5 ulp but near its
-// zero at -0.75, where the error is absolute. Knows nothing of machines, registers or kernels.
+// The elementary functions over vectors, written once against MathBuilder without branches (but for the remainder of
+// huge arguments of sin and cos) or tables. Accuracy: exp and log within 1 ulp, gelu within 4.5, gauss within 3, the
+// rest within 2 ulp, over the whole domain, with C99's results for zeros, infinities, NaN and subnormals. gelu_slope:
+// within 5 ulp but near its zero at -0.75, where the error is absolute. Knows nothing of machines, registers or
+// kernels.
 #pragma once
 
 #include <sinter/backend/x86/math_builder.hpp>

@@ -18,14 +18,14 @@ namespace math_detail {
 /// What differs between f32 and f64.
 struct Format {
   int mantissa_bits;
-  int min_exponent;               // of the least normal number
-  double magic;                   // 1.5 * 2^mantissa_bits: adding it rounds to an integer, which is then in the low bits
-  double exp_lowest, exp_highest; // outside, exp is 0 or infinite
-  double tanh_end, erf_end;       // from here on the function is 1
-  double gauss_end;               // from here on e^(-x^2/2) is 0
-  double tail_slope, tail_centre; // normal_tail is in a / (1 + a * slope) - centre
-  double sin_end;                 // beyond, the quotient by pi is not right to 0.06 any more
-  std::uint64_t one, sqrt_half, infinity, sign;   // bits
+  int min_exponent;  // of the least normal number
+  double magic;      // 1.5 * 2^mantissa_bits: adding it rounds to an integer, which is then in the low bits
+  double exp_lowest, exp_highest;                // outside, exp is 0 or infinite
+  double tanh_end, erf_end;                      // from here on the function is 1
+  double gauss_end;                              // from here on e^(-x^2/2) is 0
+  double tail_slope, tail_centre;                // normal_tail is in a / (1 + a * slope) - centre
+  double sin_end;                                // beyond, the quotient by pi is not right to 0.06 any more
+  std::uint64_t one, sqrt_half, infinity, sign;  // bits
   std::span<const double> expm1, log, sin, erf, atanh, normal_tail, ln2, ln2_short, pi, two_thirds;
   double log2_e, inverse_pi;
 
@@ -36,13 +36,37 @@ struct Format {
 inline const Format& format(const MathBuilder& b) {
   namespace s = coefficients_f32;
   namespace d = coefficients_f64;
-  static constexpr Format f32{23, -126, 0x1.8p23, -104, 89, 10, 3.93, 15, 1.0 / 4, 2, 5e5, 0x3F800000, 0x3F3504F3, 0x7F800000, 0x80000000,
-                              s::expm1, s::log, s::sin, s::erf, s::atanh, s::normal_tail, s::ln2, s::ln2_short, s::pi, s::two_thirds,
-                              s::log2_e, s::inverse_pi};
-  static constexpr Format f64{52, -1022, 0x1.8p52, -746, 710, 20, 5.95, 39, 1.0 / 6, 3.5, 1e14, 0x3FF0000000000000, 0x3FE6A09E667F3BCD,
-                              0x7FF0000000000000, 0x8000000000000000,
-                              d::expm1, d::log, d::sin, d::erf, d::atanh, d::normal_tail, d::ln2, d::ln2_short, d::pi, d::two_thirds,
-                              d::log2_e, d::inverse_pi};
+  static constexpr Format f32{
+      23,     -126,     0x1.8p23,       -104,       89,           10,         3.93,          15,        1.0 / 4,
+      2,      5e5,      0x3F800000,     0x3F3504F3, 0x7F800000,   0x80000000, s::expm1,      s::log,    s::sin,
+      s::erf, s::atanh, s::normal_tail, s::ln2,     s::ln2_short, s::pi,      s::two_thirds, s::log2_e, s::inverse_pi};
+  static constexpr Format f64{52,
+                              -1022,
+                              0x1.8p52,
+                              -746,
+                              710,
+                              20,
+                              5.95,
+                              39,
+                              1.0 / 6,
+                              3.5,
+                              1e14,
+                              0x3FF0000000000000,
+                              0x3FE6A09E667F3BCD,
+                              0x7FF0000000000000,
+                              0x8000000000000000,
+                              d::expm1,
+                              d::log,
+                              d::sin,
+                              d::erf,
+                              d::atanh,
+                              d::normal_tail,
+                              d::ln2,
+                              d::ln2_short,
+                              d::pi,
+                              d::two_thirds,
+                              d::log2_e,
+                              d::inverse_pi};
   return b.is_double() ? f64 : f32;
 }
 
@@ -117,8 +141,8 @@ inline Vec exp_reduced(MathBuilder& b, Vec r) {
   return b.fma(r, b.fma(r, horner(b, format(b).expm1, r), one), one);
 }
 
-/// sin(x) from x = n * pi + r, given n and its parity (the low bit); of arguments too large for that n in another way. The
-/// square is negative, so that the sum keeps the sign of -0.
+/// sin(x) from x = n * pi + r, given n and its parity (the low bit); of arguments too large for that n in another way.
+/// The square is negative, so that the sum keeps the sign of -0.
 inline Vec sin_of_remainder(MathBuilder& b, Vec x, Vec n, Vec parity, bool is_cosine) {
   const Format& f = format(b);
   Vec r = x;
@@ -127,7 +151,7 @@ inline Vec sin_of_remainder(MathBuilder& b, Vec x, Vec n, Vec parity, bool is_co
   r = b.remainder_by_pi(r, x, f.sin_end, is_cosine);
   Vec square = b.fnma(r, r, b.imm(0));
   Vec sine = b.fma(b.mul(square, r), alternating_horner(b, f.sin, square), r);
-  return clamp(b, sine, -1, 1);   // near 1 rounding may lead beyond it
+  return clamp(b, sine, -1, 1);  // near 1 rounding may lead beyond it
 }
 
 /// A value as an unevaluated sum of two, high + low.
@@ -142,7 +166,7 @@ inline Pair fast_two_sum(MathBuilder& b, Vec a, Vec c) {
 /// a * c, the low part rounded.
 inline Pair multiply(MathBuilder& b, Pair a, Pair c) {
   Vec high = b.mul(a.high, c.high);
-  Vec rest = b.fnma(a.high, c.high, high);   // -(exact - high)
+  Vec rest = b.fnma(a.high, c.high, high);  // -(exact - high)
   return {high, b.sub(b.fma(a.high, c.low, b.mul(a.low, c.high)), rest)};
 }
 
@@ -181,7 +205,7 @@ inline Vec extended_exp(MathBuilder& b, Vec high, Vec low) {
 /// Puts C99's special cases around |x|^y.
 inline Vec finish_pow(MathBuilder& b, Vec x, Vec y, Vec power) {
   Vec zero = b.imm(0), one = b.imm(1), inf = b.imm(infinity);
-  Mask integral = b.equal(b.trunc(y), y);   // infinities are even integers
+  Mask integral = b.equal(b.trunc(y), y);  // infinities are even integers
   Vec half = b.mul(y, b.imm(0.5));
   Mask odd = b.mask_and(integral, b.mask_not(b.equal(b.trunc(half), half)));
   power = b.bit_xor(power, b.select(odd, sign_bit(b, x), zero));
@@ -196,21 +220,26 @@ inline Vec finish_pow(MathBuilder& b, Vec x, Vec y, Vec power) {
 struct Scaled {
   Vec fraction, exponent;
 };
-/// For 0 <= a <= gauss_end. With n = -a^2 / (2 ln 2), rounded, and s = a^2 + 2n ln(2) = -2r it is e^r 2^n. The square is inside a fma
-/// with an exact product, so that its rounding, which the exponential would enlarge a^2/2 times, does not occur.
+/// For 0 <= a <= gauss_end. With n = -a^2 / (2 ln 2), rounded, and s = a^2 + 2n ln(2) = -2r it is e^r 2^n. The square
+/// is inside a fma with an exact product, so that its rounding, which the exponential would enlarge a^2/2 times, does
+/// not occur.
 inline Scaled gauss_of(MathBuilder& b, Vec a) {
   const Format& f = format(b);
   Rounded n = round_product(b, b.mul(a, a), -f.log2_e / 2);
   Vec s = b.fma(a, a, b.mul(n.value, b.imm(2 * f.ln2_short[0])));
   s = b.fma(n.value, b.imm(2 * f.ln2_short[1]), s);
-  auto coefficient = [&](std::size_t i) { return b.imm(std::ldexp(i % 2 == 0 ? f.expm1[i] : -f.expm1[i], -2 - static_cast<int>(i))); };
+  auto coefficient = [&](std::size_t i) {
+    return b.imm(std::ldexp(i % 2 == 0 ? f.expm1[i] : -f.expm1[i], -2 - static_cast<int>(i)));
+  };
   Vec sum = coefficient(f.expm1.size() - 1);
   for (std::size_t i = f.expm1.size() - 1; i-- > 0;) sum = b.fma(sum, s, coefficient(i));
   return {b.fma(s, b.fma(s, sum, b.imm(-0.5)), b.imm(1)), n.value};
 }
 
 /// Phi(-a) = e^(-a^2/2) S(u) / d with d = 1 + a * slope, u = a / d and a smooth S.
-inline Vec normal_tail(MathBuilder& b, Vec u) { return horner(b, format(b).normal_tail, b.sub(u, b.imm(format(b).tail_centre))); }
+inline Vec normal_tail(MathBuilder& b, Vec u) {
+  return horner(b, format(b).normal_tail, b.sub(u, b.imm(format(b).tail_centre)));
+}
 inline Vec tail_divisor(MathBuilder& b, Vec a) { return b.fma(a, b.imm(format(b).tail_slope), b.imm(1)); }
 /// u = a / divisor, with what it lacks because both were rounded.
 inline Vec exact_quotient(MathBuilder& b, Vec a, Vec divisor) {
@@ -241,7 +270,7 @@ SINTER_DECL Vec expand_log(MathBuilder& b, Vec x) {
   Vec fraction = b.sub(parts.mantissa, b.imm(1));
   Vec sum = b.fma(e, ln2, fraction);
   Vec low = b.sub(fraction, b.fnma(e, ln2, sum));
-  if (b.is_double()) low = b.fma(e, b.imm(f.ln2[1]), low);   // f32's nearest ln(2) is right to 28 bits
+  if (b.is_double()) low = b.fma(e, b.imm(f.ln2[1]), low);  // f32's nearest ln(2) is right to 28 bits
   Vec factor = b.fma(fraction, horner(b, f.log, fraction), b.imm(-0.5));
   Vec result = b.add(sum, b.fma(b.mul(fraction, fraction), factor, low));
   result = b.select(b.less(x, b.imm(infinity)), result, x);
@@ -260,26 +289,26 @@ SINTER_DECL Vec expand_sin(MathBuilder& b, Vec x) {
 SINTER_DECL Vec expand_cos(MathBuilder& b, Vec x) {
   using namespace math_detail;
   const Format& f = format(b);
-  Vec magic = b.imm(f.magic + 1);   // the parity is that of n + 1
+  Vec magic = b.imm(f.magic + 1);  // the parity is that of n + 1
   Vec biased = b.add(b.fma(x, b.imm(f.inverse_pi), b.imm(-0.5)), magic);
   return sin_of_remainder(b, x, b.add(b.sub(biased, magic), b.imm(0.5)), biased, true);
 }
 
 /// tanh(a) = h / (h + 1) with 2h = e^(2a) - 1. a = n ln(2)/2 + r gives h = 2^n (e^(2r) - 1)/2 + (2^n - 1)/2. The
-/// denominator's rounding costs too much where h is small; there tanh(a) = h - h tanh(a), with the quotient on the right,
-/// shrinks its error by h.
+/// denominator's rounding costs too much where h is small; there tanh(a) = h - h tanh(a), with the quotient on the
+/// right, shrinks its error by h.
 SINTER_DECL Vec expand_tanh(MathBuilder& b, Vec x) {
   using namespace math_detail;
   const Format& f = format(b);
   Vec size = b.min_raw(b.imm(f.tanh_end), magnitude(b, x));
   Rounded n = round_product(b, size, 2 * f.log2_e, 1 - f.min_exponent);
-  Vec power = b.shift_left(n.biased, f.mantissa_bits);   // 2^n: the bias makes it an exponent field
-  Vec first = b.fnma(n.value, b.imm(f.ln2[0] / 2), size), r = first, reduced;   // exact
+  Vec power = b.shift_left(n.biased, f.mantissa_bits);  // 2^n: the bias makes it an exponent field
+  Vec first = b.fnma(n.value, b.imm(f.ln2[0] / 2), size), r = first, reduced;  // exact
   if (b.is_double()) {
     Vec second = b.mul(n.value, b.imm(-f.ln2[1] / 2));
     r = b.add(first, second);
     reduced = b.add(first, b.fma(b.mul(r, r), doubled_horner(b, f.expm1, r), second));
-  } else {   // f32's nearest ln(2) is right to 28 bits
+  } else {  // f32's nearest ln(2) is right to 28 bits
     reduced = b.fma(b.mul(r, r), doubled_horner(b, f.expm1, r), r);
   }
   Vec h = b.fma(power, reduced, b.fma(power, b.imm(0.5), b.imm(-0.5)));
@@ -289,8 +318,8 @@ SINTER_DECL Vec expand_tanh(MathBuilder& b, Vec x) {
 }
 
 /// erfc(a) = (1 - v/8)^8 with a smooth v = a + a P(a). 1 - (1 - v/8)^4 = u/2 = (v - v^2 (3/16 - v/64 + v^2/2048)) / 2
-/// loses precision where erf is near 1, but 1 - (1 - u/2)^2 = u - u^2/4 then takes the error away. Small arguments see two
-/// roundings that matter; the scaling keeps subnormals.
+/// loses precision where erf is near 1, but 1 - (1 - u/2)^2 = u - u^2/4 then takes the error away. Small arguments see
+/// two roundings that matter; the scaling keeps subnormals.
 SINTER_DECL Vec expand_erf(MathBuilder& b, Vec x) {
   using namespace math_detail;
   const Format& f = format(b);
@@ -317,7 +346,7 @@ SINTER_DECL Vec expand_gelu_slope(MathBuilder& b, Vec x) {
   Vec a = b.min_magnitude(x, format(b).gauss_end);
   Vec divisor = tail_divisor(b, a);
   Vec tail = b.div(normal_tail(b, b.div(a, divisor)), divisor);
-  Vec difference = b.fnma(a, b.imm(0.39894228040143267794), tail);   // 1 / sqrt(2 pi)
+  Vec difference = b.fnma(a, b.imm(0.39894228040143267794), tail);  // 1 / sqrt(2 pi)
   Scaled gauss = gauss_of(b, a);
   Vec d = b.scale(b.mul(gauss.fraction, difference), gauss.exponent);
   d = b.select(b.less(b.imm(0), x), b.sub(b.imm(1), d), d);

@@ -11,8 +11,12 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// A vector of floats (all of one width), its bits as integers of the same width, or a mask. Handles, not data.
-struct Vec { std::uint16_t id = 0xFFFF; };
-struct Mask { std::uint16_t id = 0xFFFF; };
+struct Vec {
+  std::uint16_t id = 0xFFFF;
+};
+struct Mask {
+  std::uint16_t id = 0xFFFF;
+};
 
 /// Lanes are f32 with i32, or f64 with i64, by `is_double()`. Every operation rounds once, to nearest even.
 class MathBuilder {
@@ -27,20 +31,21 @@ class MathBuilder {
   virtual Vec mul(Vec a, Vec b) = 0;
   virtual Vec div(Vec a, Vec b) = 0;
   virtual Vec sqrt(Vec a) = 0;
-  virtual Vec fma(Vec a, Vec b, Vec c) = 0;    // a * b + c
-  virtual Vec fnma(Vec a, Vec b, Vec c) = 0;   // c - a * b
-  virtual Vec min_raw(Vec a, Vec b) = 0;       // a < b ? a : b   (b when unordered)
-  virtual Vec max_raw(Vec a, Vec b) = 0;       // a > b ? a : b   (b when unordered)
+  virtual Vec fma(Vec a, Vec b, Vec c) = 0;   // a * b + c
+  virtual Vec fnma(Vec a, Vec b, Vec c) = 0;  // c - a * b
+  virtual Vec min_raw(Vec a, Vec b) = 0;      // a < b ? a : b   (b when unordered)
+  virtual Vec max_raw(Vec a, Vec b) = 0;      // a > b ? a : b   (b when unordered)
   /// |x|, but at most `limit`; any number of that range where x is NaN.
   virtual Vec min_magnitude(Vec x, double limit) = 0;
-  /// `remainder` (a value of its own, used nowhere else), but where x is finite and beyond `limit` in size s * (|x| - n pi),
-  /// rounded once: n is the nearest integer, s is (-1)^n with the sign of x. For a cosine n - 1/2 is in n's place, and the sign
-  /// of x does not matter.
+  /// `remainder` (a value of its own, used nowhere else), but where x is finite and beyond `limit` in size s * (|x| - n
+  /// pi), rounded once: n is the nearest integer, s is (-1)^n with the sign of x. For a cosine n - 1/2 is in n's place,
+  /// and the sign of x does not matter.
   virtual Vec remainder_by_pi(Vec remainder, Vec x, double limit, bool is_cosine) = 0;
   virtual Vec round_even(Vec a) = 0;
   virtual Vec floor(Vec a) = 0;
   virtual Vec trunc(Vec a) = 0;
-  /// x * 2^n for integral n, |n| < 2200 (f64) or 300 (f32), rounded once (subnormal results are right; inf on overflow).
+  /// x * 2^n for integral n, |n| < 2200 (f64) or 300 (f32), rounded once (subnormal results are right; inf on
+  /// overflow).
   virtual Vec scale(Vec x, Vec n) = 0;
   // Bits of the lanes as integers of the same width.
   virtual Vec bit_and(Vec a, Vec b) = 0;
@@ -49,9 +54,9 @@ class MathBuilder {
   virtual Vec int_add(Vec a, Vec b) = 0;
   virtual Vec int_sub(Vec a, Vec b) = 0;
   virtual Vec shift_left(Vec a, int count) = 0;
-  virtual Vec shift_right(Vec a, int count) = 0;             // logical
-  virtual Vec to_int(Vec a) = 0;       // integral float, |a| < 2^31 (f32) or 2^51 (f64), to integer
-  virtual Vec from_int(Vec a) = 0;     // the inverse, same range
+  virtual Vec shift_right(Vec a, int count) = 0;  // logical
+  virtual Vec to_int(Vec a) = 0;                  // integral float, |a| < 2^31 (f32) or 2^51 (f64), to integer
+  virtual Vec from_int(Vec a) = 0;                // the inverse, same range
   // Masks. Ordered comparisons are false for NaN.
   virtual Mask less(Vec a, Vec b) = 0;
   virtual Mask less_equal(Vec a, Vec b) = 0;

@@ -15,13 +15,13 @@ struct Place {
   enum class Kind : std::uint8_t { unused, reg, slot, pool };
   Kind kind = Kind::unused;
   std::uint8_t reg = 0;
-  std::int32_t offset = 0;   // slot: from rsp; pool: from the pool's start
+  std::int32_t offset = 0;  // slot: from rsp; pool: from the pool's start
 };
 
 struct Allocation {
-  std::vector<Place> place;            // per virtual register
+  std::vector<Place> place;  // per virtual register
   std::array<std::uint8_t, 2> scratch_vec{}, scratch_mask{};
-  int frame_bytes = 0;                 // the stream's own plus spill slots
+  int frame_bytes = 0;  // the stream's own plus spill slots
   bool aligned_frame = false;
   int spills = 0;
 };

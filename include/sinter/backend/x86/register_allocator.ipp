@@ -3,6 +3,8 @@
 
 #include <sinter/backend/x86/register_allocator.hpp>
 
+#include <sinter/base/index.hpp>
+
 #include <algorithm>
 #include <bit>
 
@@ -21,7 +23,8 @@ struct Interval {
 /// loop's end.
 class IntervalBuilder {
  public:
-  explicit IntervalBuilder(const CodeStream& stream) : stream_(stream), intervals_(stream.vregs().size()), region_at_(1) {
+  explicit IntervalBuilder(const CodeStream& stream)
+      : stream_(stream), intervals_(stream.vregs().size()), region_at_(1) {
     const auto& code = stream.code();
     for (std::uint32_t at = 0; at < code.size(); ++at) {
       follow_loops(at);
@@ -35,30 +38,33 @@ class IntervalBuilder {
  private:
   void follow_loops(std::uint32_t at) {
     const auto& loops = stream_.loops();
-    while (current_ >= 0 && loops[static_cast<std::size_t>(current_)].end <= at) leave();
+    while (current_ >= 0 && loops[as_index(current_)].end <= at) leave();
     while (next_ < loops.size() && loops[next_].begin <= at) {
       current_ = static_cast<std::int32_t>(next_++);
       frequency_ *= 8;
-      while (current_ >= 0 && loops[static_cast<std::size_t>(current_)].end <= at) leave();
+      while (current_ >= 0 && loops[as_index(current_)].end <= at) leave();
     }
   }
   void leave() {
-    current_ = stream_.loops()[static_cast<std::size_t>(current_)].parent;
+    current_ = stream_.loops()[as_index(current_)].parent;
     frequency_ /= 8;
   }
   void visit(const Instruction& i, std::uint32_t at) {
     if (i.op == Op::constants) {
-      region_at_.resize(std::max(region_at_.size(), static_cast<std::size_t>(i.imm) + 1));
-      region_at_[static_cast<std::size_t>(i.imm)] = at;
+      region_at_.resize(std::max(region_at_.size(), as_index(i.imm) + 1));
+      region_at_[as_index(i.imm)] = at;
     }
     for (int k = 0; k < i.count; ++k) {
-      const Operand& o = i.operand[static_cast<std::size_t>(k)];
+      const Operand& o = i.operand[as_index(k)];
       if (o.kind != Operand::Kind::vec && o.kind != Operand::Kind::mask) continue;
       bool defines = k == 0 && !i.only_reads;
       touch(o.id, at, defines);
       if (!defines || i.reads_first) use(o.id, at);
     }
-    if (i.mask != no_vreg) touch(i.mask, at, false), use(i.mask, at);
+    if (i.mask != no_vreg) {
+      touch(i.mask, at, false);
+      use(i.mask, at);
+    }
   }
   void touch(VReg r, std::uint32_t at, bool) {
     Interval& interval = intervals_[r];
@@ -71,9 +77,9 @@ class IntervalBuilder {
   void use(VReg r, std::uint32_t at) { intervals_[r].end = std::max(intervals_[r].end, at); }
   void stretch(Interval& interval, std::uint32_t) {
     const auto& loops = stream_.loops();
-    for (std::int32_t loop = current_; loop >= 0 && loops[static_cast<std::size_t>(loop)].begin > interval.begin;
-         loop = loops[static_cast<std::size_t>(loop)].parent)
-      interval.end = std::max(interval.end, loops[static_cast<std::size_t>(loop)].end);
+    for (std::int32_t loop = current_; loop >= 0 && loops[as_index(loop)].begin > interval.begin;
+         loop = loops[as_index(loop)].parent)
+      interval.end = std::max(interval.end, loops[as_index(loop)].end);
   }
 
   const CodeStream& stream_;
@@ -88,7 +94,10 @@ class IntervalBuilder {
 class LinearScan {
  public:
   LinearScan(const CodeStream& stream, const std::vector<Interval>& intervals, int vector_registers, int mask_registers)
-      : stream_(stream), intervals_(intervals), next_ending_(intervals.size(), no_vreg), ending_(stream.code().size() + 2, no_vreg) {
+      : stream_(stream),
+        intervals_(intervals),
+        next_ending_(intervals.size(), no_vreg),
+        ending_(stream.code().size() + 2, no_vreg) {
     free_[0] = (1u << vector_registers) - 1;
     free_[1] = ((1u << mask_registers) - 1) << 1;
     result_.place.resize(intervals.size());
@@ -101,11 +110,13 @@ class LinearScan {
       release(at);
       const Instruction& i = code[at];
       if (i.op == Op::constants) {
-        for (VReg r : constants_by_region_[static_cast<std::size_t>(i.imm)]) place(r);
+        for (VReg r : constants_by_region_[as_index(i.imm)]) place(r);
       }
       if (i.count == 0 || i.only_reads) continue;
       const Operand& o = i.operand[0];
-      if ((o.kind == Operand::Kind::vec || o.kind == Operand::Kind::mask) && result_.place[o.id].kind == Place::Kind::unused) place(o.id);
+      if ((o.kind == Operand::Kind::vec || o.kind == Operand::Kind::mask) &&
+          result_.place[o.id].kind == Place::Kind::unused)
+        place(o.id);
     }
     assign_slots();
     return std::move(result_);
@@ -118,20 +129,21 @@ class LinearScan {
     std::size_t regions = 1;
     for (const VRegInfo& v : vregs) regions = std::max(regions, std::size_t{v.region} + 1);
     for (const Instruction& i : stream_.code())
-      if (i.op == Op::constants) regions = std::max(regions, static_cast<std::size_t>(i.imm) + 1);
+      if (i.op == Op::constants) regions = std::max(regions, as_index(i.imm) + 1);
     constants_by_region_.resize(regions);
     for (std::size_t r = 0; r < vregs.size(); ++r)
-      if (vregs[r].is_constant && intervals_[r].begin != ~0u) constants_by_region_[vregs[r].region].push_back(static_cast<VReg>(r));
+      if (vregs[r].is_constant && intervals_[r].begin != ~0u)
+        constants_by_region_[vregs[r].region].push_back(static_cast<VReg>(r));
   }
   void release(std::uint32_t at) {
     for (VReg r = ending_[at]; r != no_vreg; r = next_ending_[r])
       if (result_.place[r].kind == Place::Kind::reg) {
-        auto cls = static_cast<std::size_t>(stream_.vregs()[r].is_mask);
+        auto cls = as_index(stream_.vregs()[r].is_mask);
         if (owner_[cls][result_.place[r].reg] == r) free_[cls] |= 1u << result_.place[r].reg;
       }
   }
   void place(VReg r) {
-    auto cls = static_cast<std::size_t>(stream_.vregs()[r].is_mask);
+    auto cls = as_index(stream_.vregs()[r].is_mask);
     std::uint32_t end = intervals_[r].end;
     next_ending_[r] = ending_[end];
     ending_[end] = r;
@@ -142,7 +154,10 @@ class LinearScan {
       VReg other = owner_[cls][reg];
       if (!taken(cls, reg)) continue;
       float density = intervals_[other].density();
-      if (density < lowest) lowest = density, victim = reg;
+      if (density < lowest) {
+        lowest = density;
+        victim = reg;
+      }
     }
     if (victim == 32) return spill(r);
     spill(owner_[cls][victim]);

@@ -18,7 +18,8 @@ constexpr int size_of(Lane lane) { return lane == Lane::i32 || lane == Lane::f32
 constexpr bool is_float(Lane lane) { return lane >= Lane::f32; }
 constexpr Lane lane_of(DType dtype) {
   switch (dtype) {
-    case DType::bool_: case DType::i32: return Lane::i32;
+    case DType::bool_:
+    case DType::i32: return Lane::i32;
     case DType::i64: return Lane::i64;
     case DType::f32: return Lane::f32;
     case DType::f64: return Lane::f64;
@@ -59,8 +60,12 @@ class VectorBuilder {
   VReg sub(Lane lane, VReg a, VReg b);
   VReg mul(Lane lane, VReg a, VReg b);
   VReg div(Lane lane, VReg a, VReg b) { return op2(Op::vdivps, Op::vdivpd, lane, a, b); }
-  VReg fma(Lane lane, VReg a, VReg b, VReg c) { return out(lane, size_of(lane) == 4 ? Op::fma_ps : Op::fma_pd, {a, b, c}); }
-  VReg fnma(Lane lane, VReg a, VReg b, VReg c) { return out(lane, size_of(lane) == 4 ? Op::fnma_ps : Op::fnma_pd, {a, b, c}); }
+  VReg fma(Lane lane, VReg a, VReg b, VReg c) {
+    return out(lane, size_of(lane) == 4 ? Op::fma_ps : Op::fma_pd, {a, b, c});
+  }
+  VReg fnma(Lane lane, VReg a, VReg b, VReg c) {
+    return out(lane, size_of(lane) == 4 ? Op::fnma_ps : Op::fnma_pd, {a, b, c});
+  }
   VReg sqrt(Lane lane, VReg a) { return out(lane, size_of(lane) == 4 ? Op::vsqrtps : Op::vsqrtpd, {a}); }
   /// The machine's: b when unordered.
   VReg min_raw(Lane lane, VReg a, VReg b) { return op2(Op::vminps, Op::vminpd, lane, a, b); }
@@ -82,8 +87,12 @@ class VectorBuilder {
   VReg bit_or(Lane lane, VReg a, VReg b) { return op2(Op::vorps, Op::vorpd, lane, a, b); }
   VReg bit_xor(Lane lane, VReg a, VReg b) { return op2(Op::vxorps, Op::vxorpd, lane, a, b); }
   VReg bit_not(Lane lane, VReg a) { return bit_xor(lane, a, imm_int(lane, -1)); }
-  VReg shift_left(Lane lane, VReg a, int count) { return shift(size_of(lane) == 4 ? Op::vpslld : Op::vpsllq, lane, a, count); }
-  VReg shift_right(Lane lane, VReg a, int count) { return shift(size_of(lane) == 4 ? Op::vpsrld : Op::vpsrlq, lane, a, count); }
+  VReg shift_left(Lane lane, VReg a, int count) {
+    return shift(size_of(lane) == 4 ? Op::vpslld : Op::vpsllq, lane, a, count);
+  }
+  VReg shift_right(Lane lane, VReg a, int count) {
+    return shift(size_of(lane) == 4 ? Op::vpsrld : Op::vpsrlq, lane, a, count);
+  }
 
   /// Converts elements; widths follow from the types. Floats to integers saturate, NaN gives 0.
   VReg convert(Lane from, Lane to, VReg a);
@@ -109,7 +118,8 @@ class VectorBuilder {
   VReg mask_constant(bool value);
   /// lhs op= in place, only where `tail` says: to = tail ? value : to.
   void assign_where(Lane lane, VReg to, VReg value, const Tail& tail);
-  /// Canonical mask of the first `count` elements (a register with a positive number); stores min(count, lanes) to the slot.
+  /// Canonical mask of the first `count` elements (a register with a positive number); stores min(count, lanes) to the
+  /// slot.
   Tail make_tail(Gpr count, Gpr clobbered, int count_slot, bool wants_count);
 
   // Memory. bool_ values are canonical masks.
@@ -118,9 +128,9 @@ class VectorBuilder {
   void store(DType dtype, Mem m, VReg value, const Tail& tail);
   /// Past the caches; `m` is a multiple of the vector's size. Not for bool_.
   void store_streaming(DType dtype, Mem m, VReg value);
-  /// Replaces elements of `remainder` whose x is finite and beyond `limit` in size by sign * (|x| - n pi), n the nearest integer
-  /// and sign (-1)^n with the sign of x; for a cosine n - 1/2 is in n's place, and x's sign does not matter. Exact but for the
-  /// last rounding, by a routine inside the stream (Payne and Hanek). Clobbers rax, rdx, r9.
+  /// Replaces elements of `remainder` whose x is finite and beyond `limit` in size by sign * (|x| - n pi), n the
+  /// nearest integer and sign (-1)^n with the sign of x; for a cosine n - 1/2 is in n's place, and x's sign does not
+  /// matter. Exact but for the last rounding, by a routine inside the stream (Payne and Hanek). Clobbers rax, rdx, r9.
   void remainder_by_pi(Lane lane, VReg remainder, VReg x, double limit, bool is_cosine);
   /// Jumps to `to` if no element of a mask made by compare is set. Clobbers rax.
   void jump_if_none(VReg mask, int to);
@@ -131,7 +141,9 @@ class VectorBuilder {
   /// Element 0 of an integer vector into a general register (sign-extended).
   void first_to_gpr(Lane lane, Gpr to, VReg a);
   /// A whole vector to and from memory of its own width (spills, temporaries).
-  void store_whole(Lane lane, Mem m, VReg a) { s_.emit(Op::vmovups, {mem(bytes(lane)), vec(a, bytes(lane))}, m).only_reads = true; }
+  void store_whole(Lane lane, Mem m, VReg a) {
+    s_.emit(Op::vmovups, {mem(bytes(lane)), vec(a, bytes(lane))}, m).only_reads = true;
+  }
   VReg load_whole(Lane lane, Mem m);
   /// The upper half of the lanes, as a vector of half as many.
   VReg upper_half(Lane lane, VReg a);

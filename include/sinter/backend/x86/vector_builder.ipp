@@ -3,6 +3,8 @@
 
 #include <sinter/backend/x86/vector_builder.hpp>
 
+#include <sinter/base/index.hpp>
+
 #include <bit>
 #include <limits>
 
@@ -10,14 +12,16 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 SINTER_DECL VReg VectorBuilder::imm_float(Lane lane, double value) {
-  return imm_bits(lane, lane == Lane::f32 ? std::bit_cast<std::uint32_t>(static_cast<float>(value)) : std::bit_cast<std::uint64_t>(value));
+  return imm_bits(lane, lane == Lane::f32 ? std::bit_cast<std::uint32_t>(static_cast<float>(value))
+                                          : std::bit_cast<std::uint64_t>(value));
 }
 
 SINTER_DECL VReg VectorBuilder::iota(Lane lane) {
   std::array<std::int64_t, 16> wide{};
   std::array<std::int32_t, 16> narrow{};
   for (std::size_t i = 0; i < 16; ++i) wide[i] = narrow[i] = static_cast<std::int32_t>(i);
-  return size_of(lane) == 8 ? s_.constant_vector(wide.data(), bytes(lane)) : s_.constant_vector(narrow.data(), bytes(lane));
+  return size_of(lane) == 8 ? s_.constant_vector(wide.data(), bytes(lane))
+                            : s_.constant_vector(narrow.data(), bytes(lane));
 }
 
 SINTER_DECL VReg VectorBuilder::out(Lane lane, Op op, std::initializer_list<VReg> sources) {
@@ -35,7 +39,9 @@ SINTER_DECL VReg VectorBuilder::unary(Op op, VReg a, int to_bytes, int from_byte
 }
 
 SINTER_DECL VReg VectorBuilder::copy(Lane lane, VReg a) { return out(lane, Op::vmovaps, {a}); }
-SINTER_DECL void VectorBuilder::assign(Lane lane, VReg to, VReg from) { s_.emit(Op::vmovaps, {vec(to, bytes(lane)), vec(from, bytes(lane))}); }
+SINTER_DECL void VectorBuilder::assign(Lane lane, VReg to, VReg from) {
+  s_.emit(Op::vmovaps, {vec(to, bytes(lane)), vec(from, bytes(lane))});
+}
 
 SINTER_DECL VReg VectorBuilder::shift(Op op, Lane lane, VReg a, int count) {
   VReg r = s_.new_vec(bytes(lane));
@@ -58,7 +64,8 @@ SINTER_DECL VReg VectorBuilder::mul(Lane lane, VReg a, VReg b) {
 /// Low 64 bits from three 32-bit products.
 SINTER_DECL VReg VectorBuilder::mul_i64(VReg a, VReg b) {
   const Lane lane = Lane::i64;
-  VReg cross = add(lane, out(lane, Op::vpmuludq, {shift_right(lane, a, 32), b}), out(lane, Op::vpmuludq, {a, shift_right(lane, b, 32)}));
+  VReg cross = add(lane, out(lane, Op::vpmuludq, {shift_right(lane, a, 32), b}),
+                   out(lane, Op::vpmuludq, {a, shift_right(lane, b, 32)}));
   return add(lane, out(lane, Op::vpmuludq, {a, b}), shift_left(lane, cross, 32));
 }
 
@@ -81,28 +88,31 @@ SINTER_DECL VReg VectorBuilder::extremum(Lane lane, VReg a, VReg b, bool minimum
   VReg result = number_extremum(lane, a, b, minimum);
   if (!is_avx512()) return result;
   VReg is_nan = compare(lane, Compare::unordered, a, b);
-  Instruction& i = s_.emit(lane == Lane::f32 ? Op::vaddps : Op::vaddpd, {vec(result, bytes(lane)), vec(a, bytes(lane)), vec(b, bytes(lane))});
-  i.reads_first = true;   // where either is NaN the sum is
+  Instruction& i = s_.emit(lane == Lane::f32 ? Op::vaddps : Op::vaddpd,
+                           {vec(result, bytes(lane)), vec(a, bytes(lane)), vec(b, bytes(lane))});
+  i.reads_first = true;  // where either is NaN the sum is
   i.mask = is_nan;
   return result;
 }
 
-/// The machine's operation gives its second operand when either is NaN, and between zeros: right for a constant first, but
-/// between zeros of which the constant is the one to give.
+/// The machine's operation gives its second operand when either is NaN, and between zeros: right for a constant first,
+/// but between zeros of which the constant is the one to give.
 SINTER_DECL VReg VectorBuilder::extremum_with(Lane lane, VReg constant, VReg x, bool minimum) {
-  const std::uint64_t bits = s_.constant_bits(constant), sign = lane == Lane::f32 ? 0x80000000u : std::uint64_t{1} << 63;
+  const std::uint64_t bits = s_.constant_bits(constant),
+                      sign = lane == Lane::f32 ? 0x80000000u : std::uint64_t{1} << 63;
   VReg result = minimum ? min_raw(lane, constant, x) : max_raw(lane, constant, x);
-  if (!minimum && bits == 0) return add(lane, result, constant);   // -0 + 0 is 0
+  if (!minimum && bits == 0) return add(lane, result, constant);  // -0 + 0 is 0
   if (minimum && bits == sign) return neg(lane, add(lane, neg(lane, result), imm_float(lane, 0)));
   return result;
 }
 
-/// AVX2: the operation both ways round. The two differ where one operand is NaN or both are zeros. Their or is NaN there,
-/// or the lesser zero; for the larger zero that difference is taken off again (as V8 does for WebAssembly).
+/// AVX2: the operation both ways round. The two differ where one operand is NaN or both are zeros. Their or is NaN
+/// there, or the lesser zero; for the larger zero that difference is taken off again (as V8 does for WebAssembly).
 SINTER_DECL VReg VectorBuilder::number_extremum(Lane lane, VReg a, VReg b, bool minimum) {
   if (is_avx512()) {
     VReg r = s_.new_vec(bytes(lane));
-    s_.emit(lane == Lane::f32 ? Op::vrangeps : Op::vrangepd, {vec(r, bytes(lane)), vec(a, bytes(lane)), vec(b, bytes(lane)), immediate()},
+    s_.emit(lane == Lane::f32 ? Op::vrangeps : Op::vrangepd,
+            {vec(r, bytes(lane)), vec(a, bytes(lane)), vec(b, bytes(lane)), immediate()},
             minimum ? range_minimum : range_maximum);
     return r;
   }
@@ -115,7 +125,8 @@ SINTER_DECL VReg VectorBuilder::number_extremum(Lane lane, VReg a, VReg b, bool 
 SINTER_DECL VReg VectorBuilder::min_magnitude(Lane lane, VReg x, double limit) {
   if (!is_avx512()) return min_raw(lane, abs(lane, x), imm_float(lane, limit));
   VReg r = s_.new_vec(bytes(lane));
-  s_.emit(lane == Lane::f32 ? Op::vrangeps : Op::vrangepd, {vec(r, bytes(lane)), vec(x, bytes(lane)), vec(imm_float(lane, limit), bytes(lane)), immediate()},
+  s_.emit(lane == Lane::f32 ? Op::vrangeps : Op::vrangepd,
+          {vec(r, bytes(lane)), vec(x, bytes(lane)), vec(imm_float(lane, limit), bytes(lane)), immediate()},
           range_least_magnitude);
   return r;
 }
@@ -135,7 +146,8 @@ SINTER_DECL VReg VectorBuilder::abs(Lane lane, VReg a) {
 }
 
 SINTER_DECL VReg VectorBuilder::round(Lane lane, VReg a, Rounding mode) {
-  Op op = is_avx512() ? (lane == Lane::f32 ? Op::vrndscaleps : Op::vrndscalepd) : (lane == Lane::f32 ? Op::vroundps : Op::vroundpd);
+  Op op = is_avx512() ? (lane == Lane::f32 ? Op::vrndscaleps : Op::vrndscalepd)
+                      : (lane == Lane::f32 ? Op::vroundps : Op::vroundpd);
   VReg r = s_.new_vec(bytes(lane));
   s_.emit(op, {vec(r, bytes(lane)), vec(a, bytes(lane)), immediate()}, static_cast<int>(mode));
   return r;
@@ -165,9 +177,11 @@ SINTER_DECL VReg VectorBuilder::convert(Lane from, Lane to, VReg a) {
 SINTER_DECL VReg VectorBuilder::saturate(Lane from, Lane to, VReg a) {
   const bool narrow = to == Lane::i32;
   VReg number = select(from, compare(from, Compare::unordered, a, a), imm_float(from, 0), a);
-  if (narrow && from == Lane::f64) return convert_unchecked(from, to, min_raw(from, imm_float(from, 2147483647.0), number));
+  if (narrow && from == Lane::f64)
+    return convert_unchecked(from, to, min_raw(from, imm_float(from, 2147483647.0), number));
   VReg is_above = compare(from, Compare::le, imm_float(from, narrow ? 0x1p31 : 0x1p63), a);
-  VReg largest = imm_int(to, narrow ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max());
+  VReg largest =
+      imm_int(to, narrow ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max());
   return select(to, resize_mask(is_above, size_of(from), size_of(to)), largest, convert_unchecked(from, to, number));
 }
 
@@ -207,7 +221,8 @@ SINTER_DECL VReg VectorBuilder::convert_by_lane(Lane from, Lane to, VReg a) {
       s_.emit(Op::vxorps, {vec(scalar, 16), vec(scalar, 16), vec(scalar, 16)});
       VReg converted = s_.new_vec(16);
       s_.emit(to == Lane::f32 ? Op::vcvtsi2ss : Op::vcvtsi2sd, {vec(converted, 16), vec(scalar, 16), mem(8)}, in);
-      s_.emit(to == Lane::f32 ? Op::vmovss : Op::vmovsd, {mem(size_of(to)), vec(converted, 16)}, result).only_reads = true;
+      s_.emit(to == Lane::f32 ? Op::vmovss : Op::vmovsd, {mem(size_of(to)), vec(converted, 16)}, result).only_reads =
+          true;
     } else {
       s_.emit(from == Lane::f32 ? Op::vcvttss2si : Op::vcvttsd2si, {reg(Gpr::rax), mem(size_of(from))}, in);
       s_.mov(result, Gpr::rax);
@@ -219,7 +234,7 @@ SINTER_DECL VReg VectorBuilder::convert_by_lane(Lane from, Lane to, VReg a) {
 SINTER_DECL VReg VectorBuilder::to_int(Lane lane, VReg a) {
   if (lane == Lane::f32) return unary(Op::vcvtps2dq, a, bytes(lane), bytes(lane));
   if (is_avx512()) return unary(Op::vcvtpd2qq, a, bytes(lane), bytes(lane));
-  VReg magic = imm_float(lane, 6755399441055744.0);   // 1.5 * 2^52: its last bit counts ones
+  VReg magic = imm_float(lane, 6755399441055744.0);  // 1.5 * 2^52: its last bit counts ones
   return sub(Lane::i64, add(Lane::f64, a, magic), magic);
 }
 
@@ -235,19 +250,22 @@ SINTER_DECL VReg VectorBuilder::from_int(Lane lane, VReg a) {
 SINTER_DECL VReg VectorBuilder::compare(Lane lane, Compare relation, VReg a, VReg b) {
   const int width = bytes(lane);
   if (is_float(lane)) {
-    constexpr int predicates[] = {0, 4, 17, 18, 3};   // EQ_OQ, NEQ_UQ, LT_OQ, LE_OQ, UNORD_Q
+    constexpr int predicates[] = {0, 4, 17, 18, 3};  // EQ_OQ, NEQ_UQ, LT_OQ, LE_OQ, UNORD_Q
     VReg r = is_avx512() ? s_.new_mask() : s_.new_vec(width);
-    s_.emit(lane == Lane::f32 ? Op::vcmpps : Op::vcmppd, {is_avx512() ? kreg(r) : vec(r, width), vec(a, width), vec(b, width), immediate()},
-            predicates[static_cast<std::size_t>(relation)]);
+    s_.emit(lane == Lane::f32 ? Op::vcmpps : Op::vcmppd,
+            {is_avx512() ? kreg(r) : vec(r, width), vec(a, width), vec(b, width), immediate()},
+            predicates[as_index(relation)]);
     return r;
   }
   if (is_avx512()) {
     constexpr int predicates[] = {0, 4, 1, 2, 3};
     VReg r = s_.new_mask();
-    s_.emit(lane == Lane::i32 ? Op::vpcmpd : Op::vpcmpq, {kreg(r), vec(a, width), vec(b, width), immediate()}, predicates[static_cast<std::size_t>(relation)]);
+    s_.emit(lane == Lane::i32 ? Op::vpcmpd : Op::vpcmpq, {kreg(r), vec(a, width), vec(b, width), immediate()},
+            predicates[as_index(relation)]);
     return r;
   }
-  const Op equal = lane == Lane::i32 ? Op::vpcmpeqd : Op::vpcmpeqq, greater = lane == Lane::i32 ? Op::vpcmpgtd : Op::vpcmpgtq;
+  const Op equal = lane == Lane::i32 ? Op::vpcmpeqd : Op::vpcmpeqq,
+           greater = lane == Lane::i32 ? Op::vpcmpgtd : Op::vpcmpgtq;
   switch (relation) {
     case Compare::eq: return out(lane, equal, {a, b});
     case Compare::ne: return bit_not(lane, out(lane, equal, {a, b}));
@@ -262,10 +280,12 @@ SINTER_DECL VReg VectorBuilder::select(Lane lane, VReg mask, VReg a, VReg b) {
   const int width = bytes(lane);
   VReg r = s_.new_vec(width);
   if (is_avx512()) {
-    Instruction& i = s_.emit(size_of(lane) == 4 ? Op::vblendmps : Op::vblendmpd, {vec(r, width), vec(b, width), vec(a, width)});
+    Instruction& i =
+        s_.emit(size_of(lane) == 4 ? Op::vblendmps : Op::vblendmpd, {vec(r, width), vec(b, width), vec(a, width)});
     i.mask = mask;
   } else {
-    s_.emit(size_of(lane) == 4 ? Op::vblendvps : Op::vblendvpd, {vec(r, width), vec(b, width), vec(a, width), vec(mask, width)});
+    s_.emit(size_of(lane) == 4 ? Op::vblendvps : Op::vblendvpd,
+            {vec(r, width), vec(b, width), vec(a, width), vec(mask, width)});
   }
   return r;
 }
@@ -339,8 +359,9 @@ SINTER_DECL void VectorBuilder::assign_where(Lane lane, VReg to, VReg value, con
     i.reads_first = true;
     return;
   }
-  Instruction& i = s_.emit(size_of(lane) == 4 ? Op::vblendvps : Op::vblendvpd,
-                           {vec(to, width), vec(to, width), vec(value, width), vec(as_element(tail.mask, size_of(lane)), width)});
+  Instruction& i =
+      s_.emit(size_of(lane) == 4 ? Op::vblendvps : Op::vblendvpd,
+              {vec(to, width), vec(to, width), vec(value, width), vec(as_element(tail.mask, size_of(lane)), width)});
   static_cast<void>(i);
 }
 

@@ -3,9 +3,10 @@
 // the emitter turns it into bytes. Knows nothing of kernels and nothing of the assembler.
 #pragma once
 
+#include <sinter/backend/x86/isa.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
-#include <sinter/backend/x86/isa.hpp>
+#include <sinter/base/index.hpp>
 
 #include <array>
 #include <cstdint>
@@ -20,28 +21,179 @@ namespace x86 {
 /// and choose among the 132, 213 and 231 forms when registers are known. The emitter's table is in the same order.
 enum class Op : std::uint8_t {
   // moves
-  vmovups, vmovupd, vmovaps, vmovdqu8, vmovss, vmovsd, vmovd, vmovq, vbroadcastss, vbroadcastsd, vpbroadcastd, vpbroadcastq,
-  vmaskmovps, vmaskmovpd, vmovntps, vmovmskps,
+  vmovups,
+  vmovupd,
+  vmovaps,
+  vmovdqu8,
+  vmovss,
+  vmovsd,
+  vmovd,
+  vmovq,
+  vbroadcastss,
+  vbroadcastsd,
+  vpbroadcastd,
+  vpbroadcastq,
+  vmaskmovps,
+  vmaskmovpd,
+  vmovntps,
+  vmovmskps,
   // floats
-  vaddps, vaddpd, vsubps, vsubpd, vmulps, vmulpd, vdivps, vdivpd, vminps, vminpd, vmaxps, vmaxpd, vsqrtps, vsqrtpd,
-  vandps, vandpd, vorps, vorpd, vxorps, vxorpd, vandnps, vandnpd,
-  fma_ps, fma_pd, fnma_ps, fnma_pd,
-  vroundps, vroundpd, vrndscaleps, vrndscalepd, vscalefps, vscalefpd, vrangeps, vrangepd, vcmpps, vcmppd, vblendvps, vblendvpd, vblendmps, vblendmpd,
+  vaddps,
+  vaddpd,
+  vsubps,
+  vsubpd,
+  vmulps,
+  vmulpd,
+  vdivps,
+  vdivpd,
+  vminps,
+  vminpd,
+  vmaxps,
+  vmaxpd,
+  vsqrtps,
+  vsqrtpd,
+  vandps,
+  vandpd,
+  vorps,
+  vorpd,
+  vxorps,
+  vxorpd,
+  vandnps,
+  vandnpd,
+  fma_ps,
+  fma_pd,
+  fnma_ps,
+  fnma_pd,
+  vroundps,
+  vroundpd,
+  vrndscaleps,
+  vrndscalepd,
+  vscalefps,
+  vscalefpd,
+  vrangeps,
+  vrangepd,
+  vcmpps,
+  vcmppd,
+  vblendvps,
+  vblendvpd,
+  vblendmps,
+  vblendmpd,
   // integers
-  vpaddd, vpaddq, vpsubd, vpsubq, vpmulld, vpmullq, vpmuludq, vpminsd, vpminsq, vpmaxsd, vpmaxsq, vpabsb, vpabsd, vpabsq,
-  vpslld, vpsllq, vpsrld, vpsrlq, vpcmpeqd, vpcmpeqq, vpcmpgtd, vpcmpgtq, vpcmpd, vpcmpq, vptestmb,
+  vpaddd,
+  vpaddq,
+  vpsubd,
+  vpsubq,
+  vpmulld,
+  vpmullq,
+  vpmuludq,
+  vpminsd,
+  vpminsq,
+  vpmaxsd,
+  vpmaxsq,
+  vpabsb,
+  vpabsd,
+  vpabsq,
+  vpslld,
+  vpsllq,
+  vpsrld,
+  vpsrlq,
+  vpcmpeqd,
+  vpcmpeqq,
+  vpcmpgtd,
+  vpcmpgtq,
+  vpcmpd,
+  vpcmpq,
+  vptestmb,
   // conversions and shuffles
-  vcvtdq2ps, vcvttps2dq, vcvtps2dq, vcvtps2pd, vcvtpd2ps, vcvtdq2pd, vcvttpd2dq, vcvttps2qq, vcvtqq2ps, vcvttpd2qq, vcvtqq2pd,
-  vcvtpd2qq, vpmovsxdq, vpmovqd, vpmovzxbd, vpmovzxbq, vpmovm2b, vpackssdw, vpacksswb, vextractf128, vextractf32x4, vextractf64x4,
-  vshufps, vpermilps, vpermilpd,
+  vcvtdq2ps,
+  vcvttps2dq,
+  vcvtps2dq,
+  vcvtps2pd,
+  vcvtpd2ps,
+  vcvtdq2pd,
+  vcvttpd2dq,
+  vcvttps2qq,
+  vcvtqq2ps,
+  vcvttpd2qq,
+  vcvtqq2pd,
+  vcvtpd2qq,
+  vpmovsxdq,
+  vpmovqd,
+  vpmovzxbd,
+  vpmovzxbq,
+  vpmovm2b,
+  vpackssdw,
+  vpacksswb,
+  vextractf128,
+  vextractf32x4,
+  vextractf64x4,
+  vshufps,
+  vpermilps,
+  vpermilpd,
   // masks
-  kmovw, kmovq, kandw, korw, kxorw, knotw, kandnw,
+  kmovw,
+  kmovq,
+  kandw,
+  korw,
+  kxorw,
+  knotw,
+  kandnw,
   // scalar conversions and x87 (its fprem is the exact remainder)
-  vcvtsi2ss, vcvtsi2sd, vcvttss2si, vcvttsd2si, fld, fild, fstp, fprem, fnstsw, faddp, fmul, fmulp, fldpi, fchs,
+  vcvtsi2ss,
+  vcvtsi2sd,
+  vcvttss2si,
+  vcvttsd2si,
+  fld,
+  fild,
+  fstp,
+  fprem,
+  fnstsw,
+  faddp,
+  fmul,
+  fmulp,
+  fldpi,
+  fchs,
   // general registers
-  mov, movzx, movsxd, lea, add, adc, sub, mul, imul, and_, xor_, cmp, test, neg, inc, dec, shl, shr, sar, bzhi, cqo, idiv, cmovg, cmovl,
-  jmp, je, jne, jl, jle, jg, jge, jb, jae, jp, jbe, call, near_ret,   // call and near_ret: of and in a routine of this stream
-  sfence, vzeroupper, ret,
+  mov,
+  movzx,
+  movsxd,
+  lea,
+  add,
+  adc,
+  sub,
+  mul,
+  imul,
+  and_,
+  xor_,
+  cmp,
+  test,
+  neg,
+  inc,
+  dec,
+  shl,
+  shr,
+  sar,
+  bzhi,
+  cqo,
+  idiv,
+  cmovg,
+  cmovl,
+  jmp,
+  je,
+  jne,
+  jl,
+  jle,
+  jg,
+  jge,
+  jb,
+  jae,
+  jp,
+  jbe,
+  call,
+  near_ret,  // call and near_ret: of and in a routine of this stream
+  sfence,
+  vzeroupper,
+  ret,
   // pseudo
   label,      // operand 0
   constants,  // place where the constants of region `imm` are loaded
@@ -58,20 +210,22 @@ inline constexpr VReg no_vreg = 0xFFFF;
 struct Mem {
   Gpr base = Gpr::none;
   Gpr index = Gpr::none;
-  std::uint8_t shift = 0;   // index scale: 1 << shift
-  bool pool = false;        // disp counts from the constant pool
+  std::uint8_t shift = 0;  // index scale: 1 << shift
+  bool pool = false;       // disp counts from the constant pool
   std::int32_t disp = 0;
 };
 
 struct Operand {
   enum class Kind : std::uint8_t { none, vec, mask, gpr, mem, imm, label };
   Kind kind = Kind::none;
-  std::uint8_t bytes = 0;   // register or access size
+  std::uint8_t bytes = 0;  // register or access size
   std::uint16_t id = 0;
 };
 inline Operand vec(VReg r, int bytes) { return {Operand::Kind::vec, static_cast<std::uint8_t>(bytes), r}; }
 inline Operand kreg(VReg r) { return {Operand::Kind::mask, 8, r}; }
-inline Operand reg(Gpr r, int bytes = 8) { return {Operand::Kind::gpr, static_cast<std::uint8_t>(bytes), static_cast<std::uint16_t>(r)}; }
+inline Operand reg(Gpr r, int bytes = 8) {
+  return {Operand::Kind::gpr, static_cast<std::uint8_t>(bytes), static_cast<std::uint16_t>(r)};
+}
 inline Operand mem(int bytes) { return {Operand::Kind::mem, static_cast<std::uint8_t>(bytes), 0}; }
 inline Operand immediate() { return {Operand::Kind::imm, 8, 0}; }
 inline Operand label_operand(int id) { return {Operand::Kind::label, 8, static_cast<std::uint16_t>(id)}; }
@@ -79,10 +233,10 @@ inline Operand label_operand(int id) { return {Operand::Kind::label, 8, static_c
 struct Instruction {
   Op op = Op::label;
   std::uint8_t count = 0;
-  bool reads_first = false;   // operand 0 is read as well as written (merging, accumulating)
-  bool only_reads = false;    // operand 0 is not written
-  bool zeroing = false;       // with `mask`
-  VReg mask = no_vreg;        // AVX-512 write mask
+  bool reads_first = false;  // operand 0 is read as well as written (merging, accumulating)
+  bool only_reads = false;   // operand 0 is not written
+  bool zeroing = false;      // with `mask`
+  VReg mask = no_vreg;       // AVX-512 write mask
   std::array<Operand, 4> operand{};
   Mem mem{};
   std::int64_t imm = 0;
@@ -91,9 +245,9 @@ struct Instruction {
 /// What is known of a virtual register besides its uses.
 struct VRegInfo {
   bool is_mask = false;
-  bool is_constant = false;      // lives in the pool; loaded at its region if a register is free
-  std::uint8_t element = 4;      // constants: element size of the splat; 0 for a full vector
-  std::uint8_t bytes = 64;       // register size
+  bool is_constant = false;  // lives in the pool; loaded at its region if a register is free
+  std::uint8_t element = 4;  // constants: element size of the splat; 0 for a full vector
+  std::uint8_t bytes = 64;   // register size
   std::uint16_t region = 0;
   std::int32_t pool_offset = 0;
 };
@@ -171,14 +325,16 @@ class CodeStream {
   /// Lets the instruction just made write `to` instead of `from`. False if it did not write `from`.
   bool retarget_last(VReg from, VReg to) {
     Instruction& last = code_.back();
-    if (last.count == 0 || last.only_reads || last.reads_first || last.operand[0].kind != Operand::Kind::vec || last.operand[0].id != from) return false;
+    if (last.count == 0 || last.only_reads || last.reads_first || last.operand[0].kind != Operand::Kind::vec ||
+        last.operand[0].id != from)
+      return false;
     last.operand[0].id = to;
     return true;
   }
 
   int new_label() { return labels_++; }
-  /// A routine inside this stream, named by `key`, with its own part of the frame: a new one when first asked for, which the
-  /// caller then binds. Inside it the frame lies 8 bytes higher.
+  /// A routine inside this stream, named by `key`, with its own part of the frame: a new one when first asked for,
+  /// which the caller then binds. Inside it the frame lies 8 bytes higher.
   struct Routine {
     std::uint32_t key = 0;
     int label = 0, frame = 0;
@@ -202,8 +358,8 @@ class CodeStream {
     open_loop_ = static_cast<std::int32_t>(loops_.size()) - 1;
   }
   void end_loop() {
-    loops_[static_cast<std::size_t>(open_loop_)].end = position();
-    open_loop_ = loops_[static_cast<std::size_t>(open_loop_)].parent;
+    loops_[as_index(open_loop_)].end = position();
+    open_loop_ = loops_[as_index(open_loop_)].parent;
   }
 
   // General registers.
@@ -251,8 +407,8 @@ class CodeStream {
 };
 
 inline std::int32_t CodeStream::pool_bytes(const void* data, int bytes) {
-  const auto size = static_cast<std::size_t>(bytes);
-  for (std::size_t at = 0; at + size <= pool_.size(); at += size)   // entries lie at multiples of their size
+  const auto size = as_index(bytes);
+  for (std::size_t at = 0; at + size <= pool_.size(); at += size)  // entries lie at multiples of their size
     if (std::memcmp(pool_.data() + at, data, size) == 0) return static_cast<std::int32_t>(at);
   std::size_t at = (pool_.size() + size - 1) / size * size;
   pool_.resize(at + size);
@@ -265,9 +421,12 @@ inline VReg CodeStream::constant(std::uint64_t bits, int element, int bytes) {
   for (const ConstantKey& key : constants_)
     if (key.bits == bits && key.region == region_ && key.element == element && key.bytes == bytes) return key.reg;
   std::array<std::uint8_t, 64> splat{};
-  const auto size = static_cast<std::size_t>(element);
+  const auto size = as_index(element);
   for (std::size_t at = 0; at < splat.size(); at += size) std::memcpy(splat.data() + at, &bits, size);
-  VRegInfo info{.is_constant = true, .element = static_cast<std::uint8_t>(element), .bytes = static_cast<std::uint8_t>(bytes), .region = region_};
+  VRegInfo info{.is_constant = true,
+                .element = static_cast<std::uint8_t>(element),
+                .bytes = static_cast<std::uint8_t>(bytes),
+                .region = region_};
   info.pool_offset = pool_bytes(splat.data(), isa_ == Isa::avx512 ? element : 32);
   VReg r = push_vreg(info);
   constants_.push_back({bits, region_, r, info.element, info.bytes});
@@ -278,7 +437,8 @@ inline VReg CodeStream::constant_vector(const void* data, int bytes) {
   VRegInfo info{.is_constant = true, .element = 0, .bytes = static_cast<std::uint8_t>(bytes), .region = region_};
   info.pool_offset = pool_bytes(data, bytes);
   for (std::size_t r = 0; r < vregs_.size(); ++r)
-    if (vregs_[r].is_constant && vregs_[r].element == 0 && vregs_[r].region == region_ && vregs_[r].bytes == bytes && vregs_[r].pool_offset == info.pool_offset)
+    if (vregs_[r].is_constant && vregs_[r].element == 0 && vregs_[r].region == region_ && vregs_[r].bytes == bytes &&
+        vregs_[r].pool_offset == info.pool_offset)
       return static_cast<VReg>(r);
   return push_vreg(info);
 }

@@ -63,7 +63,8 @@ SINTER_DECL void VectorBuilder::store(DType dtype, Mem m, VReg value, const Tail
     i.only_reads = true;
   } else {
     VReg mask = as_element(tail.mask, size_of(lane));
-    s_.emit(narrow ? Op::vmaskmovps : Op::vmaskmovpd, {mem(width), vec(mask, width), vec(value, width)}, m).only_reads = true;
+    s_.emit(narrow ? Op::vmaskmovps : Op::vmaskmovpd, {mem(width), vec(mask, width), vec(value, width)}, m).only_reads =
+        true;
   }
 }
 
@@ -140,7 +141,8 @@ SINTER_DECL VReg VectorBuilder::upper_half(Lane lane, VReg a) {
   const int total = lanes_ * size_of(lane);
   VReg r = s_.new_vec(std::max(16, total / 2));
   if (total == 64) s_.emit(Op::vextractf64x4, {vec(r, 32), vec(a, 64), immediate()}, 1);
-  else if (total == 32) s_.emit(is_avx512() ? Op::vextractf32x4 : Op::vextractf128, {vec(r, 16), vec(a, 32), immediate()}, 1);
+  else if (total == 32)
+    s_.emit(is_avx512() ? Op::vextractf32x4 : Op::vextractf128, {vec(r, 16), vec(a, 32), immediate()}, 1);
   else if (total == 16) s_.emit(Op::vpermilpd, {vec(r, 16), vec(a, 16), immediate()}, 1);
   else s_.emit(Op::vpermilps, {vec(r, 16), vec(a, 16), immediate()}, 1);
   return r;
@@ -193,7 +195,10 @@ SINTER_DECL void VectorBuilder::mask_to_bytes(Mem m, VReg mask, const Tail& tail
   if (is_avx512()) {
     s_.emit(Op::vpmovm2b, {vec(bytes_of_mask, 16), kreg(mask)});
     VReg ones = unary(Op::vpabsb, bytes_of_mask, 16, 16);
-    Instruction& i = s_.emit(tail.active() ? Op::vmovdqu8 : lanes_ == 16 ? Op::vmovups : Op::vmovq, {mem(tail.active() ? 16 : lanes_), vec(ones, 16)}, m);
+    Instruction& i = s_.emit(tail.active()  ? Op::vmovdqu8
+                             : lanes_ == 16 ? Op::vmovups
+                                            : Op::vmovq,
+                             {mem(tail.active() ? 16 : lanes_), vec(ones, 16)}, m);
     i.only_reads = true;
     i.mask = tail.mask;
     return;

@@ -1,6 +1,7 @@
-// Range reduction of large arguments of sine and cosine, lane by lane in general registers and x87: rare, so short rather
-// than fast. x / pi mod 2 needs only those 192 bits of 1 / pi whose product with the 53 bits of x is neither a multiple of 2
-// nor below the result's precision (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
+// Range reduction of large arguments of sine and cosine, lane by lane in general registers and x87: rare, so short
+// rather than fast. x / pi mod 2 needs only those 192 bits of 1 / pi whose product with the 53 bits of x is neither a
+// multiple of 2 nor below the result's precision (Payne and Hanek, "Radian reduction for trigonometric functions",
+// 1983).
 #pragma once
 
 #include <sinter/backend/x86/math_coefficients.hpp>
@@ -34,7 +35,8 @@ inline std::int32_t remainder_constants(CodeStream& s) {
 /// Emits the routine. Clobbers rax, rdx, r9.
 class RemainderRoutine {
  public:
-  RemainderRoutine(CodeStream& stream, int frame, int size) : s_(stream), frame_(frame), size_(size), pool_(remainder_constants(stream)) {}
+  RemainderRoutine(CodeStream& stream, int frame, int size)
+      : s_(stream), frame_(frame), size_(size), pool_(remainder_constants(stream)) {}
 
   void emit(int lanes, double limit, bool is_cosine) {
     constexpr Gpr saved[] = {Gpr::rcx, Gpr::r8, Gpr::r10, Gpr::r11};
@@ -59,13 +61,13 @@ class RemainderRoutine {
   void x87(Op op, int bytes, Mem m) { s_.emit(op, {mem(bytes)}, m).only_reads = true; }
   void shift(Op op, Gpr r, int count) { s_.binary_imm(op, r, count); }
 
-  /// The lane as f64 in `number`; r8: its 53 bits, shifted left by less than 8; r11: where the bits of 1 / pi begin that they
-  /// are multiplied with. Jumps where the lane is not beyond the limit, or not finite. Clobbers rcx, r10.
+  /// The lane as f64 in `number`; r8: its 53 bits, shifted left by less than 8; r11: where the bits of 1 / pi begin
+  /// that they are multiplied with. Jumps where the lane is not beyond the limit, or not finite. Clobbers rcx, r10.
   void take_apart(double limit, int otherwise) {
     x87(Op::fld, size_, lane_at(RemainderFrame::x));
     x87(Op::fstp, 8, at(RemainderFrame::number));
     s_.mov(Gpr::rcx, at(RemainderFrame::number));
-    s_.binary(Op::add, Gpr::rcx, Gpr::rcx);   // without the sign
+    s_.binary(Op::add, Gpr::rcx, Gpr::rcx);  // without the sign
     s_.mov_imm(Gpr::r10, static_cast<std::int64_t>(2 * std::bit_cast<std::uint64_t>(limit)));
     s_.binary(Op::cmp, Gpr::rcx, Gpr::r10);
     s_.jump(Op::jbe, otherwise);
@@ -73,12 +75,13 @@ class RemainderRoutine {
     shift(Op::shl, Gpr::r8, 11);
     shift(Op::shr, Gpr::r8, 1);
     s_.mov_imm(Gpr::r10, std::numeric_limits<std::int64_t>::min());
-    s_.binary(Op::add, Gpr::r8, Gpr::r10);    // the leading one
+    s_.binary(Op::add, Gpr::r8, Gpr::r10);  // the leading one
     shift(Op::shr, Gpr::r8, 11);
-    shift(Op::shr, Gpr::rcx, 53);             // the exponent
+    shift(Op::shr, Gpr::rcx, 53);  // the exponent
     s_.binary_imm(Op::cmp, Gpr::rcx, 2047);
     s_.jump(Op::je, otherwise);
-    // x = m 2^(e - 1075), so the bits begin (unit + 884 - e) bits up in the table: whole bytes, and m moves by the rest.
+    // x = m 2^(e - 1075), so the bits begin (unit + 884 - e) bits up in the table: whole bytes, and m moves by the
+    // rest.
     s_.emit(Op::neg, {reg(Gpr::rcx)});
     s_.binary_imm(Op::add, Gpr::rcx, inverse_pi_unit + 884);
     s_.emit(Op::lea, {reg(Gpr::r11), mem(8)}, Mem{.pool = true, .disp = pool_});
@@ -105,10 +108,10 @@ class RemainderRoutine {
     s_.binary(Op::add, Gpr::rax, Gpr::rdx);
   }
 
-  /// rax:r10 becomes the distance from the nearest integer, signed, in units of 2^-128; the sign of rdx says whether the
-  /// result changes its own: where that integer is odd, and with x but for a cosine.
+  /// rax:r10 becomes the distance from the nearest integer, signed, in units of 2^-128; the sign of rdx says whether
+  /// the result changes its own: where that integer is odd, and with x but for a cosine.
   void round_to_sign(bool is_cosine) {
-    if (is_cosine) {   // cos(pi y) = sin(pi (y + 1/2))
+    if (is_cosine) {  // cos(pi y) = sin(pi (y + 1/2))
       s_.mov_imm(Gpr::rdx, std::int64_t{1} << 62);
       s_.binary(Op::add, Gpr::rax, Gpr::rdx);
     }
@@ -155,7 +158,8 @@ SINTER_DECL void VectorBuilder::remainder_by_pi(Lane lane, VReg remainder, VReg 
   store_whole(lane, CodeStream::slot(routine.frame + Frame::x), x);
   store_whole(lane, CodeStream::slot(routine.frame + Frame::remainder), remainder);
   s_.jump(Op::call, routine.label);
-  s_.emit(Op::vmovups, {vec(remainder, bytes(lane)), mem(bytes(lane))}, CodeStream::slot(routine.frame + Frame::remainder));
+  s_.emit(Op::vmovups, {vec(remainder, bytes(lane)), mem(bytes(lane))},
+          CodeStream::slot(routine.frame + Frame::remainder));
   if (routine.is_new) {
     s_.jump(Op::jmp, is_done);
     s_.bind(routine.label);
