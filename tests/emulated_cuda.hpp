@@ -4,7 +4,7 @@
 // orders it.
 #pragma once
 
-#include <sinter/backend/cuda/source.hpp>
+#include <sinter/backend/cuda/source/source.hpp>
 #include <sinter/runtime/backend.hpp>
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Derives the coefficients of include/sinter/backend/x86/math_coefficients.hpp.
+"""Derives the coefficients of include/sinter/backend/x86/math/coefficients.hpp.
 
-Usage: pip install mpmath; tools/minimax.py > include/sinter/backend/x86/math_coefficients.hpp
+Usage: pip install mpmath; tools/minimax.py > include/sinter/backend/x86/math/coefficients.hpp
 
 Each row of TABLES is a polynomial P(t(x)) that approximates target(x) on [lo, hi]; weight(x) turns its error into the
 relative error of the function that is built from it. The Remez exchange runs on a grid of Chebyshev nodes in 50-digit

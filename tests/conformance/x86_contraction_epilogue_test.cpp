@@ -4,9 +4,9 @@
 #include "sums_in_order.hpp"
 
 #ifndef SINTER_NO_X86
-#include <sinter/backend/x86/contraction.hpp>
-#include <sinter/backend/x86/contraction_epilogue.hpp>
-#include <sinter/backend/x86/contraction_plan.hpp>
+#include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/contraction/epilogue.hpp>
+#include <sinter/backend/x86/contraction/plan.hpp>
 #include <sinter/base/threads.hpp>
 
 #include <bit>

@@ -5,8 +5,8 @@
 
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
-#include <sinter/backend/x86/contraction.hpp>
-#include <sinter/backend/x86/contraction_pack.hpp>
+#include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/contraction/pack.hpp>
 #include <sinter/base/threads.hpp>
 
 #include <cmath>

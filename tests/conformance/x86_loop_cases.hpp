@@ -4,7 +4,7 @@
 
 #include "../catch.hpp"
 
-#include <sinter/backend/x86/loop.hpp>
+#include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/runtime/backend.hpp>
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 #include "../cuda_chips.hpp"
 #include "fuzz_loop.hpp"
 
-#include <sinter/backend/cuda/driver.hpp>
-#include <sinter/backend/cuda/source.hpp>
+#include <sinter/backend/cuda/device/driver.hpp>
+#include <sinter/backend/cuda/source/source.hpp>
 
 #include <cstdio>
 

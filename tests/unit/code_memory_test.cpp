@@ -1,7 +1,7 @@
 // Code memory: code runs, pages are never writable and executable, memory comes back, fork is harmless, GDB's list.
 #include "../catch.hpp"
 
-#include <sinter/backend/x86/code_memory.hpp>
+#include <sinter/backend/x86/machine/code_memory.hpp>
 
 #include <cstdint>
 #include <cstdio>

@@ -1,11 +1,11 @@
 // Products of matrices on CUDA, without a GPU: which epilogues the library takes, and how a way is chosen and
 // remembered.
-#include <sinter/backend/cuda/choice.hpp>
+#include <sinter/backend/cuda/product/choice.hpp>
 #include <sinter/backend/cuda/cuda.hpp>
 #include <sinter/sinter.hpp>
 #ifdef SINTER_CUDA
-#include <sinter/backend/cuda/source.hpp>
-#include <sinter/backend/cuda/source_library.hpp>
+#include <sinter/backend/cuda/source/source.hpp>
+#include <sinter/backend/cuda/source/library.hpp>
 #endif
 
 #include "catch.hpp"

@@ -5,10 +5,10 @@
 #include "conformance/kernel_random.hpp"
 #include "cuda_chips.hpp"
 
-#include <sinter/backend/cuda/driver.hpp>
-#include <sinter/backend/cuda/library_product.hpp>
-#include <sinter/backend/cuda/source.hpp>
-#include <sinter/backend/cuda/source_scatter.hpp>
+#include <sinter/backend/cuda/device/driver.hpp>
+#include <sinter/backend/cuda/product/library_product.hpp>
+#include <sinter/backend/cuda/source/source.hpp>
+#include <sinter/backend/cuda/source/scatter.hpp>
 
 using namespace sinter_test;
 

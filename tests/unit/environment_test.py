@@ -13,7 +13,7 @@ READS = re.compile(r'\b(?:getenv|environment|is_set|is_switched_on|count_of_envi
 READ_LISTS = re.compile(r"for \(const char\* variable : \{([^}]*)\}\)")
 LOGS = re.compile(r'\b(?:note|warn|is_logged)\("(\w+)"')
 # Structs whose fields users read or set.
-STRUCTS = {"jit/options.hpp": ("Options", "Stats"), "jit/lazy.hpp": ("LazyStats",), "tensor/storage.hpp": ("MemoryStats",),
+STRUCTS = {"jit/options.hpp": ("Options", "Stats"), "jit/lazy/lazy.hpp": ("LazyStats",), "tensor/storage.hpp": ("MemoryStats",),
            "base/context.hpp": ("Context",),
            "expr/functions.hpp": ("LayerNormOptions", "CrossEntropyOptions", "Conv2dOptions", "AttentionOptions")}
 FIELD = re.compile(r"^  [\w:<>, ]+? (\w+)(?: = [^;]*)?;", re.MULTILINE)

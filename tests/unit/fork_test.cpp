@@ -2,7 +2,7 @@
 #include "../catch.hpp"
 
 #include <sinter/base/fork.hpp>
-#include <sinter/jit/lazy.hpp>
+#include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/sinter.hpp>
 

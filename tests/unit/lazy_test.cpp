@@ -3,7 +3,7 @@
 #include "../catch.hpp"
 #include "../checks.hpp"
 
-#include <sinter/jit/lazy.hpp>
+#include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/sinter.hpp>
 
 #include <algorithm>

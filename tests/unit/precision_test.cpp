@@ -6,7 +6,7 @@
 #include <sinter/sinter.hpp>
 
 #include <sinter/base/context.hpp>
-#include <sinter/jit/lazy.hpp>
+#include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 
 #include "plain_math_builder.hpp"
 
-#include <sinter/backend/x86/math.hpp>
+#include <sinter/backend/x86/math/math.hpp>
 
 #include <bit>
 #include <cmath>

@@ -8,7 +8,7 @@
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
-#include <sinter/jit/execute.hpp>
+#include <sinter/jit/call/execute.hpp>
 #include <sinter/passes/decompose.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>

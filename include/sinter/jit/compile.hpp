@@ -4,8 +4,8 @@
 
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/tree.hpp>
-#include <sinter/jit/arguments.hpp>
-#include <sinter/jit/call.hpp>
+#include <sinter/jit/call/arguments.hpp>
+#include <sinter/jit/call/call.hpp>
 #include <sinter/jit/options.hpp>
 
 #include <array>

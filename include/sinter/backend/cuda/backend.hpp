@@ -2,7 +2,7 @@
 // disk cache), a module, and launches on the calling thread's stream. Knows nothing of how source is generated.
 #pragma once
 
-#include <sinter/backend/cuda/device.hpp>
+#include <sinter/backend/cuda/device/device.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/runtime/backend.hpp>
 

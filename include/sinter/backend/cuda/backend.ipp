@@ -3,12 +3,12 @@
 
 #include <sinter/backend/cuda/backend.hpp>
 
-#include <sinter/backend/cuda/api.ipp>
-#include <sinter/backend/cuda/driver.hpp>
-#include <sinter/backend/cuda/product_binding.ipp>
-#include <sinter/backend/cuda/ready_list.ipp>
-#include <sinter/backend/cuda/source.hpp>
-#include <sinter/backend/cuda/source_scatter.hpp>
+#include <sinter/backend/cuda/device/api.ipp>
+#include <sinter/backend/cuda/device/driver.hpp>
+#include <sinter/backend/cuda/device/ready_list.ipp>
+#include <sinter/backend/cuda/product/product_binding.ipp>
+#include <sinter/backend/cuda/source/scatter.hpp>
+#include <sinter/backend/cuda/source/source.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>

@@ -2,7 +2,7 @@
 // without a GPU, or without the back end, is_available() is false and what needs one throws DeviceError.
 #pragma once
 
-#include <sinter/backend/cuda/driver.hpp>
+#include <sinter/backend/cuda/device/driver.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/tensor/device.hpp>

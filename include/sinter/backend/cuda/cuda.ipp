@@ -6,9 +6,9 @@
 #include <sinter/base/fork.hpp>
 
 #ifdef SINTER_CUDA
-#include <sinter/backend/cuda/api.ipp>
-#include <sinter/backend/cuda/device.hpp>
-#include <sinter/backend/cuda/driver.hpp>
+#include <sinter/backend/cuda/device/api.ipp>
+#include <sinter/backend/cuda/device/device.hpp>
+#include <sinter/backend/cuda/device/driver.hpp>
 #endif
 
 #include <atomic>

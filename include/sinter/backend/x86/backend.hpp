@@ -2,7 +2,7 @@
 // kernel and says why when it declines. No AsmJit type comes out of this folder.
 #pragma once
 
-#include <sinter/backend/x86/isa.hpp>
+#include <sinter/backend/x86/machine/isa.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/runtime/backend.hpp>

@@ -3,8 +3,8 @@
 
 #include <sinter/backend/x86/backend.hpp>
 
-#include <sinter/backend/x86/contraction.hpp>
-#include <sinter/backend/x86/loop.hpp>
+#include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/base/error.hpp>
 
 #include <asmjit/x86.h>

@@ -1,0 +1,58 @@
+// A product of matrices by cuBLASLt, as a call in a launch list, with what the library can do to the result in the same
+// go. Knows no kernels.
+#pragma once
+
+#include <sinter/backend/cuda/device/driver.hpp>
+#include <sinter/backend/cuda/device/launch.hpp>
+#include <sinter/base/config.hpp>
+#include <sinter/tensor/dtype.hpp>
+#include <sinter/tensor/precision.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+/// result[b, i, j] = scale * sum over k of left[b, i, k] * right[b, j, k] + sign * residual[b, i, j] + bias[b, j];
+/// strides in elements. Of a factor, one of `stride` and `depth_stride` is 1. Result and residual have unit stride
+/// along columns.
+struct LibraryProduct {
+  struct Factor {
+    std::uint16_t operand = 0;
+    std::int64_t byte_offset = 0;
+    std::int64_t stride = 0;  // along its own axis
+    std::int64_t depth_stride = 0;
+    std::int64_t batch_stride = 0;
+  };
+  struct Matrix {
+    int operand = -1;  // result: -1: at the start of the workspace; bias and residual: there is none
+    std::int64_t byte_offset = 0;
+    std::int64_t stride = 0;  // from row to row; a bias has none
+    std::int64_t batch_stride = 0;
+  };
+  /// In the order of the formula: another order rounds differently. Scales other than 1 and -1 come alone.
+  struct Epilogue {
+    double scale = 1, sign = 1;
+    Matrix residual, bias;
+    bool is_empty() const { return scale == 1 && residual.operand < 0 && bias.operand < 0; }
+  };
+  DType dtype = DType::f32;                          // f32 or f64
+  MatmulPrecision precision = MatmulPrecision::f32;  // tf32 is taken at its word, tf32x3 is computed in full
+  std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
+  Factor left, right;
+  Matrix result;
+  Epilogue epilogue;
+  std::size_t scratch_place = 0;  // in the workspace, for the library
+  std::size_t alignment = 16;     // of operands; less is found out when run
+};
+
+/// Can cuBLASLt be opened here? `why` receives what was tried.
+bool has_cublaslt(std::string* why = nullptr);
+/// 130000 for 13.0.0; 0 where there is none.
+std::size_t cublaslt_version();
+std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product);
+
+}  // namespace cuda
+SINTER_NAMESPACE_END

@@ -1,0 +1,288 @@
+// Descriptors are made when first needed, on the device at hand; an algorithm for operands that are less aligned than
+// was said is chosen when such a one comes.
+#pragma once
+
+#include <sinter/backend/cuda/product/library_product.hpp>
+
+#include <sinter/backend/cuda/product/cublaslt_api.ipp>
+#include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace cublaslt_detail {
+
+struct Library {
+  CublasLtApi api;
+  std::string detail;  // why it is not there
+};
+
+inline Library* open() {
+  auto* found = new Library;
+  void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}, found->detail);
+  if (library == nullptr) return found;
+#define SINTER_CUDA_FIND(name)                                                                              \
+  found->api.call_##name = reinterpret_cast<decltype(found->api.call_##name)>(find_symbol(library, #name)); \
+  if (found->api.call_##name == nullptr) found->detail = "libcublasLt has no function " #name;
+  SINTER_CUDA_CUBLASLT_FUNCTIONS(SINTER_CUDA_FIND)
+#undef SINTER_CUDA_FIND
+  return found;
+}
+
+// Never closed: plans of static storage outlive everything.
+inline const Library& library() {
+  return process_object([] { return open(); });
+}
+inline const CublasLtApi& api() { return library().api; }
+
+inline void require(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw DeviceError(
+        "matmul", std::string("cuBLASLt: ") + what + " failed with status " + std::to_string(static_cast<int>(status)));
+}
+
+/// One handle for each context; kept.
+inline cublasLtHandle_t handle() {
+  struct Table {
+    ForkSafeMutex mutex;
+    std::unordered_map<CUcontext, cublasLtHandle_t> handles;
+  };
+  Table& table = process_object<Table>();
+  CUcontext context = nullptr;
+  driver_api("matmul").call_cuCtxGetCurrent(&context);
+  std::lock_guard lock(table.mutex);
+  cublasLtHandle_t& found = table.handles[context];
+  if (found == nullptr) require(api().call_cublasLtCreate(&found), "cublasLtCreate");
+  return found;
+}
+
+/// 256, or less for an address that is a multiple of less.
+inline std::uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256;
+  return static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
+/// What NVIDIA recommends for Hopper; what an algorithm does not need is not allocated.
+inline constexpr std::size_t most_scratch = std::size_t{32} << 20;
+
+class ProductCall final : public LibraryCall {
+ public:
+  explicit ProductCall(const LibraryProduct& product) : product_(product) {}
+  ~ProductCall() override { release(); }
+
+  /// The library counts by columns: it computes the transposed result, columns times rows, from right and left.
+  void run(void* const* operands, void* workspace, void* stream) override {
+    const auto at = [&](std::uint16_t operand, std::int64_t offset) {
+      return static_cast<const char*>(operands[operand]) + offset;
+    };
+    const auto place = [&](const LibraryProduct::Matrix& matrix) {
+      return at(static_cast<std::uint16_t>(matrix.operand), matrix.byte_offset);
+    };
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    const char *left = at(product_.left.operand, product_.left.byte_offset),
+               *right = at(product_.right.operand, product_.right.byte_offset);
+    char* result =
+        product_.result.operand < 0 ? static_cast<char*>(workspace) : const_cast<char*>(place(product_.result));
+    const char* added = residual.operand < 0 ? result : place(residual);
+    std::uint32_t alignment =
+        std::min({alignment_of(left), alignment_of(right), alignment_of(result), alignment_of(added)});
+    if (bias.operand >= 0) alignment = std::min(alignment, alignment_of(place(bias)));
+    choose(alignment);
+    if (bias.operand >= 0) set_bias(place(bias));
+    const double plus = residual.operand < 0 ? 0 : sign;
+    const float scale_f = static_cast<float>(scale), plus_f = static_cast<float>(plus);
+    const bool is_double = product_.dtype == DType::f64;
+    const void *alpha = is_double ? static_cast<const void*>(&scale) : &scale_f,
+               *beta = is_double ? static_cast<const void*>(&plus) : &plus_f;
+    require(api().call_cublasLtMatmul(handle(), operation_, alpha, right, right_layout_, left, left_layout_, beta,
+                                      added, added_layout(), result, result_layout_, &algorithm_,
+                                      static_cast<char*>(workspace) + product_.scratch_place, scratch_,
+                                      static_cast<cudaStream_t>(stream)),
+            "cublasLtMatmul");
+  }
+
+  std::vector<std::string> algorithms(int most) override {
+    std::vector<std::string> list;
+    for (const cublasLtMatmulHeuristicResult_t& found : candidates(expected_alignment(), most, most_scratch))
+      list.emplace_back(reinterpret_cast<const char*>(&found.algo), sizeof found.algo);
+    return list;
+  }
+
+  bool use(const std::string& algorithm) override {
+    cublasLtMatmulHeuristicResult_t found{};
+    if (algorithm.size() != sizeof found.algo) return false;
+    prepare();
+    set_fake_bias(expected_alignment());
+    cublasLtMatmulAlgo_t wanted{};
+    std::memcpy(&wanted, algorithm.data(), sizeof wanted);
+    const cublasStatus_t status = api().call_cublasLtMatmulAlgoCheck(handle(), operation_, right_layout_, left_layout_,
+                                                                     added_layout(), result_layout_, &wanted, &found);
+    if (status != CUBLAS_STATUS_SUCCESS || found.workspaceSize > most_scratch) return false;
+    algorithm_ = wanted;
+    scratch_ = found.workspaceSize;
+    alignment_ = expected_alignment();
+    is_chosen_ = true;
+    return true;
+  }
+
+  std::size_t scratch_bytes() override {
+    if (!is_chosen_) choose(expected_alignment());
+    return scratch_;
+  }
+
+  std::string text() const override {
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    std::string text = scale == 1 ? "product" : scale == -1 ? "-product" : "scale * product";
+    if (compute_type() == CUBLAS_COMPUTE_32F_FAST_TF32) text = "TF32, " + text;
+    if (residual.operand >= 0) text += sign < 0 ? " - residual" : " + residual";
+    return text + (bias.operand >= 0 ? " + bias" : "");
+  }
+
+ private:
+  cudaDataType_t type() const { return product_.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F; }
+  /// tf32x3 in full: CUBLAS_COMPUTE_32F_EMULATED_16BFX9, which comes near it, is not documented for sm_90.
+  cublasComputeType_t compute_type() const {
+    if (product_.dtype == DType::f64) return CUBLAS_COMPUTE_64F;
+    return product_.precision == MatmulPrecision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  }
+  cublasLtMatrixLayout_t added_layout() const {
+    return residual_layout_ != nullptr ? residual_layout_ : result_layout_;
+  }
+
+  /// Of all matrices, if operands are aligned as was said.
+  std::uint32_t expected_alignment() const {
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    const auto offsets = product_.left.byte_offset | product_.right.byte_offset | product_.result.byte_offset |
+                         residual.byte_offset | bias.byte_offset;
+    const auto bits = static_cast<std::uint64_t>(offsets) | product_.alignment;
+    return static_cast<std::uint32_t>(bits & (~bits + 1));
+  }
+
+  /// Rows of the library's matrix are the direction of unit stride.
+  cublasLtMatrixLayout_t layout(std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                                std::int64_t batch_stride) const {
+    cublasLtMatrixLayout_t made = nullptr;
+    require(api().call_cublasLtMatrixLayoutCreate(&made, type(), static_cast<std::uint64_t>(rows),
+                                                  static_cast<std::uint64_t>(columns), stride),
+            "layout");
+    const auto batches = static_cast<std::int32_t>(product_.batches);
+    require(
+        api().call_cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof batches),
+        "layout");
+    require(api().call_cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                        &batch_stride, sizeof batch_stride),
+            "layout");
+    return made;
+  }
+  cublasLtMatrixLayout_t layout(const LibraryProduct::Factor& factor, std::int64_t extent) const {
+    return factor.depth_stride == 1
+               ? layout(product_.depth, extent, std::max(factor.stride, product_.depth), factor.batch_stride)
+               : layout(extent, product_.depth, std::max(factor.depth_stride, extent), factor.batch_stride);
+  }
+  cublasLtMatrixLayout_t layout(const LibraryProduct::Matrix& matrix) const {
+    return layout(product_.columns, product_.rows, matrix.stride, matrix.batch_stride);
+  }
+
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t which, const T& value) {
+    require(api().call_cublasLtMatmulDescSetAttribute(operation_, which, &value, sizeof value), "description");
+  }
+  void set_bias(const void* address) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, address); }
+  /// Whoever chooses an algorithm looks at the alignment of the bias's address alone.
+  void set_fake_bias(std::uint32_t alignment) {
+    if (product_.epilogue.bias.operand >= 0) set_bias(reinterpret_cast<const void*>(std::uintptr_t{alignment}));
+  }
+
+  void prepare() {
+    if (result_layout_ != nullptr) return;  // made last
+    release();
+    require(api().call_cublasLtMatmulDescCreate(&operation_, compute_type(), type()), "description");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, product_.right.depth_stride == 1 ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, product_.left.depth_stride == 1 ? CUBLAS_OP_N : CUBLAS_OP_T);
+    const auto& [scale, sign, residual, bias] = product_.epilogue;
+    if (bias.operand >= 0) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS));
+      set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, bias.batch_stride);
+    }
+    right_layout_ = layout(product_.right, product_.columns);
+    left_layout_ = layout(product_.left, product_.rows);
+    if (residual.operand >= 0) residual_layout_ = layout(residual);
+    result_layout_ = layout(product_.result);
+  }
+
+  /// Empty: the library cannot do it.
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates(std::uint32_t alignment, int most, std::uint64_t scratch) {
+    prepare();
+    set_fake_bias(alignment);
+    cublasLtMatmulPreference_t preference = nullptr;
+    require(api().call_cublasLtMatmulPreferenceCreate(&preference), "preference");
+    api().call_cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &scratch,
+                                                    sizeof scratch);
+    for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      api().call_cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof alignment);
+    std::vector<cublasLtMatmulHeuristicResult_t> found(as_index(most));
+    int count = 0;
+    const cublasStatus_t status =
+        api().call_cublasLtMatmulAlgoGetHeuristic(handle(), operation_, right_layout_, left_layout_, added_layout(),
+                                                  result_layout_, preference, most, found.data(), &count);
+    api().call_cublasLtMatmulPreferenceDestroy(preference);
+    found.resize(status == CUBLAS_STATUS_SUCCESS ? as_index(count) : 0);
+    std::erase_if(found, [](const cublasLtMatmulHeuristicResult_t& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
+    return found;
+  }
+
+  /// An algorithm for this alignment, in the memory that it was given if there was one before.
+  void choose(std::uint32_t alignment) {
+    if (is_chosen_ && alignment >= alignment_) return;
+    const auto found = candidates(alignment, 1, is_chosen_ ? scratch_ : most_scratch);
+    if (found.empty()) throw DeviceError("matmul", "cuBLASLt has no algorithm for this product (" + text() + ")");
+    algorithm_ = found[0].algo;
+    alignment_ = alignment;
+    if (!is_chosen_) scratch_ = found[0].workspaceSize;
+    is_chosen_ = true;
+  }
+
+  void release() {
+    if (operation_ != nullptr) api().call_cublasLtMatmulDescDestroy(operation_);
+    for (cublasLtMatrixLayout_t* made : {&left_layout_, &right_layout_, &residual_layout_, &result_layout_}) {
+      if (*made != nullptr) api().call_cublasLtMatrixLayoutDestroy(*made);
+      *made = nullptr;
+    }
+    operation_ = nullptr;
+  }
+
+  LibraryProduct product_;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatrixLayout_t left_layout_ = nullptr, right_layout_ = nullptr, residual_layout_ = nullptr,
+                         result_layout_ = nullptr;
+  cublasLtMatmulAlgo_t algorithm_{};
+  std::size_t scratch_ = 0;
+  std::uint32_t alignment_ = 256;
+  bool is_chosen_ = false;
+};
+
+}  // namespace cublaslt_detail
+
+SINTER_DECL bool has_cublaslt(std::string* why) {
+  if (why != nullptr) *why = cublaslt_detail::library().detail;
+  return cublaslt_detail::library().detail.empty();
+}
+
+SINTER_DECL std::size_t cublaslt_version() {
+  return has_cublaslt() ? cublaslt_detail::api().call_cublasLtGetVersion() : 0;
+}
+
+SINTER_DECL std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product) {
+  return std::make_unique<cublaslt_detail::ProductCall>(product);
+}
+
+}  // namespace cuda
+SINTER_NAMESPACE_END

@@ -1,0 +1,198 @@
+// Binding a step whose kernel may be a product: which way it goes, by measurement, memory of one, rule or force.
+#pragma once
+
+#include <sinter/backend/cuda/cuda.hpp>
+#include <sinter/backend/cuda/device/ready_list.ipp>
+#include <sinter/backend/cuda/product/choice.hpp>
+#include <sinter/backend/cuda/product/library_product.hpp>
+#include <sinter/backend/cuda/product/measure.ipp>
+#include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/threads.hpp>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace cuda_detail {
+
+inline std::optional<ProductWay> forced_way(ProductPolicy policy) {
+  switch (policy) {
+    case ProductPolicy::measured:
+    case ProductPolicy::by_rule: return {};
+    case ProductPolicy::fma: return ProductWay::fma;
+    case ProductPolicy::tensor_cores: return ProductWay::tensor_cores;
+    case ProductPolicy::library: return ProductWay::library;
+    case ProductPolicy::library_then_kernel: return ProductWay::library_then_kernel;
+  }
+  return {};
+}
+
+/// The choices made on a device.
+inline ProductChoices& product_choices(const Gpu& gpu) {
+  struct Table {
+    ForkSafeMutex mutex;
+    std::array<std::unique_ptr<ProductChoices>, max_devices> choices;
+  };
+  Table& table = process_object<Table>();
+  std::scoped_lock lock(table.mutex);
+  auto& place = table.choices[as_index(gpu.index())];
+  if (!place) place = std::make_unique<ProductChoices>(DiskCache::standard());
+  return *place;
+}
+
+class ProductBinder {
+ public:
+  ProductBinder(Gpu& gpu, const Kernel& kernel, const StepBinding& binding)
+      : gpu_(gpu), kernel_(kernel), binding_(binding) {}
+
+  /// `choice` receives what was chosen and why, where there was something to choose.
+  ReadyList bind(std::optional<ProductChoice>& choice) {
+    question_ = binding_.kernel->product(binding_.geometry, binding_.host_operands);
+    if (question_.ways.size() < 2) return ready({});
+    gpu_.enter();
+    const ProductPolicy policy = product_policy();
+    std::vector<ProductWay> ways = question_.ways;
+    std::string why = policy == ProductPolicy::by_rule ? "by rule" : "by rule: too small to measure";
+    if (const std::optional<ProductWay> forced = forced_way(policy)) {
+      const auto at = std::find(ways.begin(), ways.end(), *forced);
+      why = at != ways.end() ? "by SINTER_CUDA_PRODUCT or set_product_policy()"
+                             : "by rule: " + std::string(name_of(*forced)) + " is not open here";
+      if (at != ways.end()) std::rotate(ways.begin(), at, at + 1);
+    } else if (policy == ProductPolicy::measured && question_.operations >= least_measured_operations) {
+      ProductChoices& choices = product_choices(gpu_);
+      choice = choices.find(key());
+      if (!choice) return measured(choices, choice);
+      ways.insert(ways.begin(), choice->way);  // the rest, should an entry be of another machine all the same
+      why.clear();
+    }
+    return first_that_works(ways, choice, why);
+  }
+
+ private:
+  ReadyList ready(std::optional<ProductWay> way) const {
+    return ReadyList(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true, way));
+  }
+  static std::vector<std::string> algorithms(const ReadyList& list, int most) {
+    try {
+      return list.list.call->algorithms(most);
+    } catch (const DeviceError& error) {  // it cannot even be set up: another way can
+      if (is_logged("autotune")) note("autotune", error.what());
+      return {};
+    }
+  }
+  static bool works(const ReadyList& list) { return list.list.call == nullptr || !algorithms(list, 1).empty(); }
+
+  ReadyList first_that_works(const std::vector<ProductWay>& ways, std::optional<ProductChoice>& choice,
+                             const std::string& why) const {
+    for (ProductWay way : ways) {
+      ReadyList list = ready(way);
+      if (!works(list)) continue;
+      const bool is_first = way == ways.front();
+      if (!choice || choice->way != way)
+        choice = ProductChoice{
+            way, {}, is_first ? why : "by rule: " + std::string(name_of(ways.front())) + " does not work here"};
+      if (list.list.call && !choice->algorithm.empty())
+        list.list.call->use(choice->algorithm);  // else the library's first
+      return list;
+    }
+    throw InternalError("no way is open for a product");
+  }
+
+  std::string key() const {
+    return "product " SINTER_VERSION_STRING " 1 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " +
+           std::to_string(nvrtc_version()) + " driver " + std::to_string(driver_status().version) + " " + gpu_.name() +
+           " " + std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" +
+           question_.text;
+  }
+
+  /// All ways are compiled first, beside each other and beside other kernels; then they are timed, one product at a
+  /// time.
+  ReadyList measured(ProductChoices& choices, std::optional<ProductChoice>& choice) const {
+    const std::vector<ProductWay>& ways = question_.ways;
+    std::vector<std::unique_ptr<ReadyList>> lists(ways.size());
+    constexpr double compile_nanoseconds = 1e8;
+    parallel_for(static_cast<std::int64_t>(ways.size()), compile_nanoseconds,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (auto i = as_index(begin); i < as_index(end); ++i)
+                     if (ways[i] != ProductWay::library_then_kernel) lists[i] = compiled(ways[i]);
+                 });
+    std::vector<ProductCandidate> candidates;
+    std::vector<ReadyList*> list_of;
+    bool has_library = false;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      // One pass beats two: what follows is left to a kernel only where the library cannot do it. This way comes last.
+      if (ways[i] == ProductWay::library_then_kernel && !has_library) lists[i] = compiled(ways[i]);
+      if (!lists[i]) continue;
+      const bool is_call = lists[i]->list.call != nullptr;
+      constexpr int most_algorithms = 4;
+      const std::vector<std::string> found =
+          is_call ? algorithms(*lists[i], most_algorithms) : std::vector<std::string>{""};
+      has_library |= is_call && !found.empty();
+      for (std::size_t a = 0; a < found.size(); ++a) {
+        candidates.push_back(
+            {ways[i], found[a], std::string(name_of(ways[i])) + (is_call ? " " + std::to_string(a + 1) : "")});
+        list_of.push_back(lists[i].get());
+      }
+    }
+    if (candidates.size() == 1) return first_that_works(ways, choice, "the only way that works");
+    choice = choices.choose(key(), kernel_text(), candidates,
+                            [&](std::span<const ProductCandidate> all) { return times(all, list_of); });
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      if (!lists[i] || ways[i] != choice->way || !works(*lists[i])) continue;
+      if (lists[i]->list.call && !choice->algorithm.empty()) lists[i]->list.call->use(choice->algorithm);
+      return std::move(*lists[i]);
+    }
+    return first_that_works(ways, choice, "by rule");
+  }
+
+  /// Null: it does not compile. If no way does, the one that is bound then throws.
+  std::unique_ptr<ReadyList> compiled(ProductWay way) const {
+    try {
+      return std::make_unique<ReadyList>(ready(way));
+    } catch (const Error& error) {
+      if (is_logged("autotune")) note("autotune", std::string(name_of(way)) + " cannot be measured: " + error.what());
+      return nullptr;
+    }
+  }
+
+  std::vector<double> times(std::span<const ProductCandidate> candidates,
+                            const std::vector<ReadyList*>& list_of) const {
+    gpu_.enter();
+    std::size_t workspace = 0;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      LibraryCall* const call = list_of[i]->list.call.get();
+      if (call != nullptr) call->use(candidates[i].algorithm);
+      workspace = std::max(workspace, list_of[i]->list.workspace_bytes + (call != nullptr ? call->scratch_bytes() : 0));
+    }
+    ScratchOperands operands(gpu_, kernel_, binding_, workspace);
+    return medians(candidates.size(), [&](std::size_t i, int times) {
+      ReadyList& list = *list_of[i];
+      if (list.list.call && !list.list.call->use(candidates[i].algorithm))
+        throw std::runtime_error("the algorithm does not fit");
+      return operands.scratch().time([&] { operands.run(list); }, times);
+    });
+  }
+
+  std::string kernel_text() const {
+    std::string text = "product of";
+    for (int a = 0; a < kernel_.rank(); ++a)
+      text += (a == 0 ? " " : "x") + std::to_string(binding_.geometry.extent[as_index(a)]);
+    return text + " on cuda:" + std::to_string(gpu_.index());
+  }
+
+  Gpu& gpu_;
+  const Kernel& kernel_;
+  const StepBinding& binding_;
+  ProductQuestion question_;
+};
+
+}  // namespace cuda_detail
+}  // namespace cuda
+SINTER_NAMESPACE_END

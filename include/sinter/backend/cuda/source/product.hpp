@@ -1,0 +1,89 @@
+// The class that writes a product of matrices: its choices, and what the ways to compute it share (how factors are
+// fetched, what follows the product, the pieces of a cut axis). product.ipp has the kernel on the ordinary
+// units, tensor.ipp the one on tensor cores.
+#pragma once
+
+#include <sinter/backend/cuda/product/library_product.hpp>
+#include <sinter/backend/cuda/source/factor.hpp>
+#include <sinter/backend/cuda/source/library.hpp>
+#include <sinter/backend/cuda/source/writer.hpp>
+
+#include <optional>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+struct ProductShape {
+  InstId contract = no_inst;
+  int row_axis = -1, column_axis = -1, depth_axis = -1;
+  AxisList batch;
+  Factor left, right;
+  int rows = 128, columns = 128, depth = 16;  // of a tile
+  int thread_rows = 8, thread_columns = 8;
+  int teams = 1;                       // of threads: each takes its part of a tile's depth, and their sums are added
+  std::int64_t splits = 1, chunk = 0;  // of the reduced axis
+  int team_threads() const { return rows / thread_rows * (columns / thread_columns); }
+  int threads() const { return team_threads() * teams; }
+};
+
+/// Below, a product is never offered to the library: opening it takes a process a good part of a second, and a
+/// generated kernel takes some 30 microseconds.
+inline constexpr double least_library_operations = 1e9;
+
+class ProductWriter {
+ public:
+  explicit ProductWriter(Writer& writer) : w(writer), nest(writer.nest) {}
+
+  bool choose();
+  /// The ways that are open, the one preferred by the rule of thumb first.
+  std::vector<cuda::ProductWay> ways() const;
+  /// Names a product in a table of measurements.
+  std::string text() const;
+  double operations() const;
+  void run();
+  /// The product by the library; what follows it in the library's epilogue where that is wanted and fits, else in a
+  /// kernel.
+  void run_library(bool with_epilogue);
+
+ protected:
+  static std::string str(std::int64_t number) { return std::to_string(number); }
+  void choose_tile();
+  ProductAxes axes() const;
+  void choose_teams(std::int64_t blocks);
+  std::optional<cuda::LibraryProduct> library_product() const;
+  bool library_does_all(cuda::LibraryProduct& product) const;
+  std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
+  std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
+
+  void write_threads();
+  void write_place();
+  FactorWriter factor(const std::string& name) const;
+  void keep(FactorWriter& factor, const std::string& name);
+  void multiply();
+  void write_epilogue();
+  void write_staged(int rows, const std::string& first_row);
+  void add_teams(int width, const std::string& place);
+  /// Neighbouring results that a thread takes at once.
+  int result_width() const { return nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1; }
+  std::vector<bool> after_contract() const;
+  void write_results(const IndexNames& index, int width);
+  void write_finish();
+  /// A row of a factor's tile in shared memory.
+  std::string tile(const std::string& name, const std::string& depth) const {
+    return "(" + name + "_tile + (buffer * " + str(shape.depth) + " + " + depth + ") * " +
+           str((name == "left" ? shape.rows : shape.columns) + pad()) + ")";
+  }
+  int pad() const { return static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype)); }  // keeps rows aligned
+  /// Elements of shared memory that a team's results take: those of all fit where the two buffers were.
+  int staged() const { return shape.rows * (shape.columns + pad()); }
+  int row_gap() const { return shape.rows * 4 / shape.thread_rows; }
+  int column_gap() const { return shape.columns * 4 / shape.thread_columns; }
+
+  Writer& w;
+  const Nest& nest;
+  ProductShape shape;
+  IndexNames batch_index_;
+};
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END

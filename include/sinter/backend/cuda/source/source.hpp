@@ -1,0 +1,24 @@
+// From a kernel and its numbers to CUDA C and the launches of it. A pure function: needs no GPU, no driver and no
+// compiler. Must not know modules, streams, memory.
+#pragma once
+
+#include <sinter/backend/cuda/device/launch.hpp>
+#include <sinter/base/config.hpp>
+#include <sinter/kernel/kernel.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <memory>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+/// What fusion must respect: 8-byte pointers and strides fit a parameter, bodies compile in tens of milliseconds, and
+/// factors are computed on the way into products that no library call would win.
+Limits generator_limits();
+/// Null where the kernel is declined, with the reason in `why_declined` (if not null).
+std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target,
+                                                std::string* why_declined = nullptr);
+
+}  // namespace cuda
+SINTER_NAMESPACE_END

@@ -1,0 +1,60 @@
+// The way of a product on tensor cores: where it is open, and the class that writes its kernel. See tensor.ipp.
+#pragma once
+
+#include <sinter/backend/cuda/source/product.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+/// What a block and each of its warps compute, and how many tiles of the factors are in shared memory at once.
+struct TensorTile {
+  int rows = 0, columns = 0, warp_rows = 0, warp_columns = 0, stages = 0;
+  double cost = 1;  // of a result, against the best tile
+  int threads() const { return rows / warp_rows * (columns / warp_columns) * 32; }
+};
+
+class TensorWriter : public ProductWriter {
+ public:
+  explicit TensorWriter(const ProductWriter& chosen) : ProductWriter(chosen) {}
+  /// f64 anywhere, f32 in the precisions of tensor cores; from sm_80 on.
+  bool is_open() const;
+  /// Is it better than the kernel on the ordinary units, as a rule of thumb?
+  bool is_preferred() const;
+  void run();
+
+ private:
+  bool is_f32() const { return nest.inst(shape.contract).dtype == DType::f32; }
+  bool is_split() const { return nest.kernel.precision == MatmulPrecision::tf32x3; }  // every number into two
+  int pack_width() const { return is_f32() ? 4 : 2; }                                 // elements of 16 bytes
+  int row_blocks() const { return tile_.warp_rows / 16; }
+  int column_blocks() const { return tile_.warp_columns / 8; }
+  /// Places that a lane reads from, but for constants.
+  int variants(const std::string& name) const { return factor_of(name).along_depth ? 1 : pack_width(); }
+  int stage_elements() const { return (shape.rows + shape.columns) * shape.depth; }
+  std::size_t shared_bytes(const TensorTile& tile) const;
+  std::vector<TensorTile> tiles() const;
+  void choose_tile();
+
+  void write_lanes();
+  FactorWriter factor(const std::string& name) const;
+  const Factor& factor_of(const std::string& name) const { return name == "left" ? shape.left : shape.right; }
+  int extent_of(const std::string& name) const { return name == "left" ? shape.rows : shape.columns; }
+  bool is_copied(const std::string& name) const { return is_plain(nest, factor_of(name)); }
+  void declare_fragments(const std::string& name);
+  std::string place(const std::string& name, const std::string& k, const std::string& x) const;
+  void fetch(FactorWriter& factor, const std::string& name);
+  void keep(FactorWriter& factor, const std::string& name);
+  void multiply();
+  void read(const std::string& name);
+  void convert(const std::string& name);
+  void multiply_step(const std::string& sum, const std::string& left, const std::string& right);
+  void stage_results();
+  std::string loop(const std::string& variable, int count) const {
+    return "for (int " + variable + " = 0; " + variable + " < " + str(count) + "; ++" + variable + ")";
+  }
+
+  TensorTile tile_;
+};
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,135 @@
+// Writer: what all forms of kernels write alike: the parameter and its numbers, positions taken apart into indices,
+// offsets, loads and stores of one element or a vector, and instructions. The forms are the functions at the end.
+#pragma once
+
+#include <sinter/backend/cuda/device/launch.hpp>
+#include <sinter/backend/cuda/source/nest.hpp>
+#include <sinter/backend/cuda/source/scalar.hpp>
+#include <sinter/base/config.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+using cuda::GpuLaunch;
+using cuda::LaunchList;
+using cuda::ParameterPatch;
+using cuda::Target;
+
+/// How an access lies along the vector axis.
+enum class Along : std::uint8_t { constant, packed, spread };
+
+/// Names of axes' indices ("x3"), empty where an axis has none at this place.
+using IndexNames = std::array<std::string, max_axes>;
+
+class Writer {
+ public:
+  Writer(const Nest& nest, const Schedule& schedule, const Target& device, std::uint64_t by_value, bool is_aligned);
+
+  const Nest& nest;
+  const Schedule& schedule;  // 0: as the generator thinks best
+  const Target& device;
+
+  // ---- text
+  void line(const std::string& text);
+  /// A line that opens a block, and its end.
+  void open(const std::string& text) { line(text + " {"), ++indent_; }
+  void close() { --indent_, line("}"); }
+  void unroll(const std::string& loop) { line("#pragma unroll"), open(loop); }
+  static std::string str(std::int64_t number) { return std::to_string(number); }
+
+  // ---- the parameter
+  /// A number of the parameter, by name; the same name has the same value.
+  std::string number(const std::string& name, std::int64_t value);
+  /// "I": the type of indices, 32 bits where every offset fits.
+  bool is_wide() const { return is_wide_; }
+  std::string pointer(std::uint16_t access);
+  std::string extent(int axis) { return number("e" + str(axis), nest.extent(axis)); }
+  /// Begins a kernel. `blocks`: so many per processor must find room in its registers.
+  std::string entry(const std::string& suffix, int threads, int blocks = 1);
+  void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads,
+                unsigned shared_bytes = 0);
+  void add_workspace(std::int64_t bytes) { workspace_bytes_ += bytes; }
+  void set_call(std::unique_ptr<cuda::LibraryCall> call) { call_ = std::move(call); }
+  void set_way(cuda::ProductWay way) { way_ = way; }
+  bool is_aligned() const { return is_aligned_; }
+  /// Something is read or written in vectors outside set_vector.
+  void require_alignment() { needs_alignment_ = true; }
+  LaunchList finish();
+
+  // ---- positions
+  std::string divided(const std::string& dividend, const std::string& name, std::int64_t divisor);
+  /// Declares the indices of `axes` at a row-major position. `packs`: the innermost axis counts vectors of that many.
+  IndexNames decode(const std::string& position, const AxisList& axes, int packs = 1);
+  /// Elements from the pointer's place, over the axes that have a name.
+  std::string offset(std::uint16_t access, const IndexNames& index);
+
+  // ---- the vector axis
+  void set_vector(int axis, int width);
+  int vector_axis() const { return vector_axis_; }
+  int width() const { return width_; }
+  Along along(std::uint16_t access) const;
+  /// Is this access a whole vector of `width` elements along the axis, in alignment, at every multiple of `width`?
+  bool packs(std::uint16_t access, int axis, int width) const;
+  /// Accesses that are read or written whole vectors at a time under such a width.
+  int packed_accesses(int axis, int width);
+
+  // ---- values
+  std::vector<std::string> name;  // of each instruction's value at this place
+  void name_immediates();
+  std::string declaration(InstId id) const { return value_type(nest.inst(id).dtype) + " v" + str(id); }
+  /// A map, or the index of an axis (`index`), or a gather at these indices plus `j` along the vector axis.
+  std::string value_of(InstId id, const IndexNames& index, const std::string& j);
+  std::string element(std::uint16_t access, const std::string& offset, const std::string& j);
+  /// One element at `offset` as a value.
+  std::string loaded(std::uint16_t access, const std::string& place) const;
+  /// Fills target[first + 0 ... width): `first` is an expression.
+  void load_vector(InstId id, const std::string& target, const std::string& first, const IndexNames& index);
+  /// The load is done by load_vector, or (constant along the vector axis) once.
+  void store_vector(const Store& store, const std::string& source, const IndexNames& index);
+  void store_one(const Store& store, const std::string& value, const IndexNames& index, const std::string& j);
+  bool is_along(InstId id) const { return vector_axis_ >= 0 && nest.varies(id, vector_axis_); }
+
+ private:
+  struct Number {
+    std::string name;
+    std::int64_t value;
+  };
+  bool is_value(std::uint16_t access) const { return (by_value_ >> nest.kernel.accesses[access].operand & 1) != 0; }
+
+  std::uint64_t by_value_;
+  bool is_aligned_, is_wide_ = false, needs_alignment_ = false;
+  int indent_ = 0, vector_axis_ = -1, width_ = 1;
+  std::string body_;
+  std::vector<Number> numbers_;
+  std::vector<std::uint16_t> accesses_;  // that have a pointer
+  std::vector<Along> along_;
+  std::vector<GpuLaunch> launches_;
+  std::vector<std::string> entries_;
+  std::int64_t workspace_bytes_ = 0;
+  std::unique_ptr<cuda::LibraryCall> call_;
+  std::optional<cuda::ProductWay> way_;
+};
+
+/// The forms. Each writes its kernels and adds its steps.
+void write_pointwise(Writer& writer);
+void write_reduction(Writer& writer);
+/// False: nothing is read across; write_pointwise takes it.
+bool write_transpose(Writer& writer);
+/// False: not a product of two loads over rows and columns; write_reduction takes it.
+bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted);
+/// No ways where write_product would decline.
+cuda::ProductQuestion product_question(Writer& writer);
+
+inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t power_of_2_at_least(std::int64_t n) {
+  std::int64_t power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END

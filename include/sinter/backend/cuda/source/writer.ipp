@@ -1,0 +1,301 @@
+// See the header.
+#pragma once
+
+#include <sinter/backend/cuda/source/writer.hpp>
+
+#include <sinter/base/index.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+SINTER_DECL Writer::Writer(const Nest& the_nest, const Schedule& the_schedule, const Target& the_device,
+                           std::uint64_t by_value, bool is_aligned)
+    : nest(the_nest),
+      schedule(the_schedule),
+      device(the_device),
+      name(the_nest.kernel.body.size()),
+      by_value_(by_value),
+      is_aligned_(is_aligned) {
+  // Offsets are kept in 32 bits where the farthest of all accesses, twice over, fits.
+  std::int64_t farthest =
+      std::max<std::int64_t>(1, nest.points(nest.parallel)) * std::max<std::int64_t>(1, nest.points(nest.reduced));
+  if (nest.kernel.kind == KernelKind::contraction)
+    farthest = std::max(nest.points(nest.parallel), nest.points(nest.reduced));
+  for (std::uint16_t access : nest.used_accesses()) {
+    const auto& numbers = nest.geometry.accesses[access];
+    std::int64_t reach = std::abs(numbers.gather_stride) * std::max<std::int64_t>(numbers.gather_extent, 1);
+    for (int a = 0; a < nest.kernel.rank(); ++a)
+      reach += std::abs(nest.stride(access, a)) * std::max<std::int64_t>(nest.extent(a) - 1, 0);
+    farthest = std::max(farthest, reach);
+  }
+  is_wide_ = farthest >= std::int64_t{1} << 30;
+  along_.assign(nest.kernel.accesses.size(), Along::constant);
+  name_immediates();
+}
+
+// ---- text and parameter ---------------------------------------------------------------------------------------------
+
+SINTER_DECL void Writer::line(const std::string& text) {
+  if (text[0] != '#') body_.append(as_index(indent_) * 2, ' ');
+  body_ += text;
+  body_ += '\n';
+}
+
+SINTER_DECL std::string Writer::number(const std::string& field, std::int64_t value) {
+  const auto found = std::find_if(numbers_.begin(), numbers_.end(), [&](const Number& n) { return n.name == field; });
+  if (found == numbers_.end()) numbers_.push_back({field, value});
+  return "a." + field;
+}
+
+SINTER_DECL std::string Writer::pointer(std::uint16_t access) {
+  if (std::find(accesses_.begin(), accesses_.end(), access) == accesses_.end()) accesses_.push_back(access);
+  return "a.p" + str(access);
+}
+
+SINTER_DECL std::string Writer::entry(const std::string& suffix, int threads, int blocks) {
+  const std::string function = "sinter_" + suffix;
+  body_ += "\nextern \"C\" __global__ void __launch_bounds__(" + str(threads) + (blocks > 1 ? ", " + str(blocks) : "") +
+           ") " + function + "(const __grid_constant__ Arguments a) {\n";
+  indent_ = 1;
+  return function;
+}
+
+SINTER_DECL void Writer::add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads,
+                                  unsigned shared_bytes) {
+  GpuLaunch launch;
+  launch.entry = static_cast<std::uint16_t>(entries_.size());
+  launch.grid = {static_cast<std::uint32_t>(blocks), static_cast<std::uint32_t>(blocks_y), 1};
+  launch.block = {static_cast<std::uint32_t>(threads), 1, 1};
+  launch.shared_bytes = shared_bytes;
+  entries_.push_back(entry);
+  launches_.push_back(std::move(launch));
+}
+
+/// The parameter: pointers (or values of operands on the host), workspace, fault, tag, numbers.
+SINTER_DECL LaunchList Writer::finish() {
+  LaunchList list;
+  list.call = std::move(call_);
+  list.way = way_;
+  list.workspace_bytes = as_index(workspace_bytes_);
+  if (launches_.empty()) return list;
+  std::string head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" +
+                     helpers(body_, device.capability) + "\nstruct Arguments {\n";
+  std::vector<ParameterPatch> patches;
+  std::uint32_t at = 0;
+  const auto add = [&](ParameterPatch::Kind kind, std::uint16_t operand = 0, std::int64_t offset = 0) {
+    patches.push_back({kind, operand, at, offset});
+    at += 8;
+  };
+  for (std::uint16_t access : accesses_) {
+    const std::uint16_t operand = nest.kernel.accesses[access].operand;
+    const std::string type = memory_type(nest.dtype_of(access)), field = "p" + str(access) + ";\n";
+    if (is_value(access)) head += "  alignas(8) " + type + " " + field;
+    else head += "  " + std::string(nest.kernel.operands[operand].written ? "" : "const ") + type + "* " + field;
+    if (is_value(access)) add(ParameterPatch::Kind::value, operand);
+    else
+      add(ParameterPatch::Kind::operand, operand,
+          nest.geometry.accesses[access].offset * size_of(nest.dtype_of(access)));
+  }
+  head += "  unsigned char* workspace;\n  long long* fault;\n  unsigned long long tag;\n";
+  add(ParameterPatch::Kind::workspace);
+  add(ParameterPatch::Kind::fault);
+  add(ParameterPatch::Kind::tag);
+  for (const Number& number : numbers_) head += "  I " + number.name + ";\n";
+  const std::size_t number_size = is_wide_ ? 8 : 4;
+  std::vector<std::uint64_t> parameters((at + number_size * numbers_.size() + 7) / 8);
+  for (std::size_t i = 0; i < numbers_.size(); ++i)  // little endian: the low bytes come first
+    std::memcpy(reinterpret_cast<char*>(parameters.data()) + at + i * number_size, &numbers_[i].value, number_size);
+  for (GpuLaunch& launch : launches_) {
+    launch.parameters = parameters;
+    launch.patches = patches;
+  }
+  list.source = head + "};\n" + body_;
+  list.entries = std::move(entries_);
+  list.launches = std::move(launches_);
+  list.needs_alignment = needs_alignment_;
+  return list;
+}
+
+// ---- positions
+// --------------------------------------------------------------------------------------------------------
+
+/// Division by a number that the host knows: Warren, "Hacker's Delight", 10-9, for dividends below 2^31.
+SINTER_DECL std::string Writer::divided(const std::string& dividend, const std::string& field, std::int64_t divisor) {
+  if (is_wide_) return dividend + " / " + number("d" + field, divisor);
+  int shift = 0;
+  while (std::int64_t{1} << shift < divisor) ++shift;
+  const auto magic = static_cast<std::int64_t>(((std::uint64_t{1} << shift) - static_cast<std::uint64_t>(divisor)) *
+                                                   (std::uint64_t{1} << 32) / static_cast<std::uint64_t>(divisor) +
+                                               1);
+  const std::string bits = number("h" + field, shift),
+                    factor = number("m" + field, magic);  // in this order, whatever the compiler
+  return "divided(" + dividend + ", " + factor + ", " + bits + ")";
+}
+
+SINTER_DECL IndexNames Writer::decode(const std::string& position, const AxisList& axes, int packs) {
+  IndexNames names;
+  std::string left = position;
+  for (std::size_t k = axes.size(); k-- > 0;) {
+    const int axis = axes[k];
+    std::string& x = names[as_index(axis)];
+    x = "x" + str(axis);
+    const int scale = k + 1 == axes.size() ? packs : 1;
+    const std::string times = scale == 1 ? "" : " * " + str(scale);
+    if (k == 0) {
+      line("const I " + x + " = " + (times.empty() ? left : "(" + left + ")" + times) + ";");
+      break;
+    }
+    const std::int64_t count = std::max<std::int64_t>(1, quotient_up(nest.extent(axis), scale));
+    const std::string suffix = str(axis) + (scale == 1 ? "" : "p"), rest = "r" + str(axis);
+    line("const I " + rest + " = " + divided(left, suffix, count) + ";");
+    line("const I " + x + " = (" + left + " - " + rest + " * " + number("c" + suffix, count) + ")" + times + ";");
+    left = rest;
+  }
+  return names;
+}
+
+SINTER_DECL std::string Writer::offset(std::uint16_t access, const IndexNames& index) {
+  std::string sum;
+  for (int a = 0; a < nest.kernel.rank(); ++a) {
+    const std::string& x = index[as_index(a)];
+    const StrideClass known = nest.stride_class(access, a);
+    if (x.empty() || known == StrideClass::zero) continue;
+    sum += (sum.empty() ? "" : " + ") + x;
+    if (known == StrideClass::any) sum += " * " + number("s" + str(access) + "_" + str(a), nest.stride(access, a));
+  }
+  return sum.empty() ? "0" : sum;
+}
+
+// ---- the vector axis
+// --------------------------------------------------------------------------------------------------
+
+SINTER_DECL bool Writer::packs(std::uint16_t access, int axis, int width) const {
+  if (width == 1 || axis < 0 || !is_aligned_ || nest.stride_class(access, axis) != StrideClass::unit) return false;
+  const std::int64_t size = size_of(nest.dtype_of(access)), unit = std::min<std::int64_t>(16, width * size);
+  const auto& numbers = nest.geometry.accesses[access];
+  bool packs = numbers.offset * size % unit == 0 && numbers.gather_stride * size % unit == 0;
+  for (int a = 0; a < nest.kernel.rank(); ++a)
+    packs = packs && (a == axis || nest.stride(access, a) * size % unit == 0);
+  return packs;
+}
+
+SINTER_DECL int Writer::packed_accesses(int axis, int width) {
+  int count = 0;
+  for (std::uint16_t access : nest.used_accesses()) count += packs(access, axis, width);
+  return count;
+}
+
+SINTER_DECL void Writer::set_vector(int axis, int width) {
+  vector_axis_ = axis;
+  width_ = width;
+  for (std::uint16_t access : nest.used_accesses()) {
+    const bool is_constant = axis < 0 || nest.stride_class(access, axis) == StrideClass::zero;
+    along_[access] = is_constant ? Along::constant : packs(access, axis, width) ? Along::packed : Along::spread;
+    needs_alignment_ |= along_[access] == Along::packed;
+  }
+}
+
+SINTER_DECL Along Writer::along(std::uint16_t access) const { return along_[access]; }
+
+// ---- values
+// -----------------------------------------------------------------------------------------------------------
+
+SINTER_DECL void Writer::name_immediates() {
+  for (std::size_t i = 0; i < name.size(); ++i)
+    if (nest.kernel.body[i].prim == Prim::immediate) name[i] = literal(nest.kernel.body[i]);
+}
+
+SINTER_DECL std::string Writer::element(std::uint16_t access, const std::string& offset, const std::string& j) {
+  if (is_value(access)) return pointer(access);
+  std::string place = pointer(access) + "[" + offset;
+  if (!j.empty() && vector_axis_ >= 0) {
+    const StrideClass known = nest.stride_class(access, vector_axis_);
+    if (known == StrideClass::unit) place += " + " + j;
+    if (known == StrideClass::any)
+      place +=
+          " + " + j + " * " + number("s" + str(access) + "_" + str(vector_axis_), nest.stride(access, vector_axis_));
+  }
+  return place + "]";
+}
+
+SINTER_DECL std::string Writer::loaded(std::uint16_t access, const std::string& place) const {
+  return nest.dtype_of(access) == DType::bool_ ? place + " != 0" : place;
+}
+
+SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, const std::string& j) {
+  const Inst& inst = nest.inst(id);
+  if (inst.prim == Prim::load) return loaded(inst.access, element(inst.access, offset(inst.access, index), j));
+  if (inst.prim == Prim::index) {
+    const auto axis = static_cast<int>(inst.bits);
+    return "(long long)(" + index[inst.bits] + (axis == vector_axis_ && !j.empty() ? " + " + j : "") + ")";
+  }
+  if (inst.prim == Prim::gather) {
+    const std::string& at = name[inst.args[0]];
+    const auto& numbers = nest.geometry.accesses[inst.access];
+    const std::string valid =
+        "gather_ok(" + at + ", " + number("g" + str(inst.access), numbers.gather_extent) + ", a.fault, a.tag)";
+    const std::string where =
+        offset(inst.access, index) + " + (I)" + at + " * " + number("t" + str(inst.access), numbers.gather_stride);
+    const std::string zero = inst.dtype == DType::bool_ ? "false" : "(" + value_type(inst.dtype) + ")0";
+    return valid + " ? " + loaded(inst.access, element(inst.access, where, j)) + " : " + zero;
+  }
+  std::array<std::string, 3> args;
+  for (std::size_t k = 0; k < as_index(arity(inst.prim)); ++k) args[k] = name[inst.args[k]];
+  return expression(inst, nest.inst(inst.args[0]).dtype, args);
+}
+
+SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const std::string& first,
+                                     const IndexNames& index) {
+  const Inst& inst = nest.inst(id);
+  const std::uint16_t access = inst.access;
+  const std::string base = first.empty() ? "" : first + " + ";
+  std::string at = offset(access, index);
+  const bool is_gather = inst.prim == Prim::gather;
+  if (is_gather) {
+    const std::string& row = name[inst.args[0]];
+    const auto& numbers = nest.geometry.accesses[access];
+    at += " + (I)" + row + " * " + number("t" + str(access), numbers.gather_stride);
+    line("#pragma unroll");
+    line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base + "j] = 0;");
+    open("if (gather_ok(" + row + ", " + number("g" + str(access), numbers.gather_extent) + ", a.fault, a.tag))");
+  }
+  if (along(access) == Along::packed) {
+    const std::string pack = "Pack<" + memory_type(nest.dtype_of(access)) + ", " + str(width_) + ">";
+    line("const " + pack + " t" + str(id) + " = *(const " + pack + "*)(" + pointer(access) + " + " + at + ");");
+    line("#pragma unroll");
+    line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base +
+         "j] = " + loaded(access, "t" + str(id) + ".v[j]") + ";");
+  } else {
+    line("#pragma unroll");
+    line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base +
+         "j] = " + loaded(access, element(access, at, "j")) + ";");
+  }
+  if (is_gather) close();
+}
+
+SINTER_DECL void Writer::store_vector(const Store& store, const std::string& source, const IndexNames& index) {
+  const std::string at = offset(store.access, index);
+  if (along(store.access) == Along::packed) {
+    const std::string pack = "Pack<" + memory_type(nest.dtype_of(store.access)) + ", " + str(width_) + ">";
+    open("");
+    line(pack + " t;");
+    line("#pragma unroll");
+    line("for (int j = 0; j < " + str(width_) + "; ++j) t.v[j] = " + source + "[j];");
+    line("*(" + pack + "*)(" + pointer(store.access) + " + " + at + ") = t;");
+    close();
+  } else {
+    line("#pragma unroll");
+    line("for (int j = 0; j < " + str(width_) + "; ++j) " + element(store.access, at, "j") + " = " + source + "[j];");
+  }
+}
+
+SINTER_DECL void Writer::store_one(const Store& store, const std::string& value, const IndexNames& index,
+                                   const std::string& j) {
+  line(element(store.access, offset(store.access, index), j) + " = " + value + ";");
+}
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,532 @@
+// The driver. A task is one column panel of one block of rows of one batch; panels run fastest, so that successive
+// tasks share their part of A. Nothing is allocated while it runs: packed B belongs to the Launch, tile scratch to the
+// thread.
+#pragma once
+
+#include <sinter/backend/x86/contraction/contraction.hpp>
+
+#include <sinter/backend/x86/contraction/epilogue.hpp>
+#include <sinter/backend/x86/contraction/micro.hpp>
+#include <sinter/backend/x86/contraction/pack.hpp>
+#include <sinter/backend/x86/contraction/plan.hpp>
+#include <sinter/backend/x86/contraction/vector.hpp>
+#include <sinter/backend/x86/nest/loop.hpp>
+#include <sinter/base/error.hpp>
+#include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/per_thread.hpp>
+#include <sinter/base/threads.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_contraction_detail {
+
+/// Memory on a cache line, freed with its owner.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  explicit AlignedBytes(std::size_t bytes) { reserve(bytes); }
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  ~AlignedBytes() { release(); }
+  std::byte* data() const { return data_; }
+  /// At least `bytes`; what was there is lost when it grows.
+  void reserve(std::size_t bytes) {
+    if (bytes <= size_) return;
+    release();
+    data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64}));
+    size_ = bytes;
+  }
+
+ private:
+  void release() {
+    if (data_ != nullptr) ::operator delete(data_, std::align_val_t{64});
+    data_ = nullptr;
+    size_ = 0;
+  }
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Per thread: unfinished tiles, and what micro-kernels and the epilogue's code need.
+struct TileScratch {
+  AlignedBytes tile, loop, panel;
+  alignas(64) std::byte totals[max_tile_bytes];
+  LoopArgs args;
+  LoopArgs::Status status;
+};
+inline TileScratch& tile_scratch() {
+  return thread_object([] { return new TileScratch; });
+}
+
+/// The epilogue bound to extents.
+struct BoundEpilogue {
+  std::shared_ptr<const LoopCode> code;
+  LoopArgs args;  // but for bases
+  struct Base {
+    std::uint16_t operand = 0;
+    std::int64_t offset = 0;
+    std::array<std::int64_t, max_axes> batch_stride{};
+  };
+  std::vector<Base> bases;  // all accesses but the sum, which is the last
+  std::size_t args_bytes() const {
+    return offsetof(LoopArgs, pointer) + (bases.size() + 1) * sizeof(LoopArgs::Pointer);
+  }
+};
+
+inline BoundEpilogue bind_epilogue(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan,
+                                   const BoundGeometry& geometry, std::shared_ptr<const LoopCode> code) {
+  const Kernel& e = parts.epilogue;
+  BoundEpilogue bound{std::move(code), {}, {}};
+  BoundGeometry numbers;
+  numbers.extent = geometry.extent;
+  numbers.extent[as_index(e.rank())] = 0;
+  for (std::size_t i = 0; i < parts.sum; ++i) {
+    numbers.accesses.push_back(geometry.accesses[parts.access_of[i]]);
+    numbers.accesses.back().stride[as_index(e.rank())] = 0;
+  }
+  auto& sum = numbers.accesses.emplace_back();
+  sum.stride[as_index(e.rank() - 2)] = plan.width;
+  sum.stride[as_index(e.rank() - 1)] = 1;
+  fill_loop_args(bound.args, e, numbers, e.rank() - 2);
+  for (std::size_t i = 0; i < parts.sum; ++i) {
+    auto& base = bound.bases.emplace_back();
+    base.operand = e.accesses[i].operand;
+    base.offset = offset_bytes(e, numbers, i);
+    const std::int64_t element = size_of(kernel.operands[base.operand].dtype);
+    for (std::size_t axis = 0; axis < as_index(plan.batch_axes); ++axis)
+      base.batch_stride[axis] = numbers.accesses[i].stride[axis] * element;
+  }
+  return bound;
+}
+
+/// An epilogue's code: in registers where that can be (else that is null), and as a loop over scratch, which waits
+/// until extents ask for it where the other will mostly do.
+class EpilogueCode {
+ public:
+  EpilogueCode(const ContractionParts& parts, const Schedule& schedule, Isa isa)
+      : kernel_(parts.epilogue), schedule_{.vector_bits = schedule.vector_bits}, isa_(isa) {
+    if (std::optional<TileBody> tile_body = make_tile_body(kernel_, parts.sum, parts.dtype))
+      body_ = std::make_unique<BodyMicroKernels>(std::move(*tile_body));
+  }
+  const std::unique_ptr<BodyMicroKernels>& registers() const { return body_; }
+  /// Null where declined.
+  const std::shared_ptr<const LoopCode>& loop(std::string* why_declined = nullptr) {
+    const std::lock_guard lock(mutex_);
+    if (loop_ == nullptr) loop_ = compile_loop(kernel_, schedule_, isa_, why_declined);
+    return loop_;
+  }
+  std::size_t code_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return (body_ != nullptr ? body_->code_bytes() : 0) + (loop_ != nullptr ? loop_->code_bytes() : 0);
+  }
+
+ private:
+  const Kernel kernel_;
+  const Schedule schedule_;
+  const Isa isa_;
+  std::unique_ptr<BodyMicroKernels> body_;
+  mutable ForkSafeMutex mutex_;
+  std::shared_ptr<const LoopCode> loop_;
+};
+
+class ContractionLaunch final : public Launch {
+ public:
+  ContractionLaunch(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan,
+                    const BoundGeometry& geometry, Isa isa, EpilogueCode* code)
+      : plan_(plan) {
+    if (plan_.tiles == 0) return;
+    a_operand_ = kernel.accesses[parts.a].operand;
+    b_operand_ = kernel.accesses[parts.b].operand;
+    if (plan_.is_swapped) std::swap(a_operand_, b_operand_);
+    if (plan_.is_direct) c_operand_ = kernel.accesses[parts.store].operand;
+    else if (!bind_body(kernel, parts, geometry, isa, code->registers().get()))
+      bind_loop(kernel, parts, geometry, code->loop());
+    packed_.reserve(as_index(plan_.pack_bytes));
+    if (plan_.is_direct && keeps_groups()) groups_.reserve(2 * group_bytes());
+    if (plan_.method == ProductMethod::tiles && !is_in_registers_) find_functions(isa, nullptr);
+  }
+
+  void run(void* const* operands) override {
+    if (plan_.tiles == 0) return;
+    Pass pass{operands, 0, 0, 0, plan_.k};
+    for (; pass.first_batch < plan_.batches; pass.first_batch += plan_.batches_per_pack) {
+      pass.batches = std::min(plan_.batches_per_pack, plan_.batches - pass.first_batch);
+      if (plan_.packs_b && !plan_.packs_per_task) pack_all(pass);
+      // Into the output, runs of k go outermost, so that successive panels find their part of A in L2. With an epilogue
+      // they stay inside a task: unfinished sums have no other place than its scratch.
+      pass.k = 0;
+      do {
+        pass.k_end = plan_.is_direct ? plan_.end_of_run(pass.k) : plan_.k;
+        const double share = plan_.k == 0 ? 1 : static_cast<double>(pass.k_end - pass.k) / static_cast<double>(plan_.k);
+        parallel_for(pass.batches * plan_.blocks * plan_.panels, task_cost() * share,
+                     [&](std::int64_t begin, std::int64_t end) { run_tasks(pass, begin, end); });
+        pass.k = pass.k_end;
+      } while (pass.k < plan_.k);
+    }
+    if (has_bad_index_.exchange(false, std::memory_order_relaxed))
+      throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
+  }
+
+ private:
+  /// The batches whose B is packed together, and the run of k.
+  struct Pass {
+    void* const* operands;
+    std::int64_t first_batch, batches, k, k_end;
+  };
+  using BatchIndex = std::array<std::int64_t, max_axes>;
+
+  /// Whether the epilogue can run in registers, where no run of k leaves sums unfinished; if so, binds it.
+  bool bind_body(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry, Isa isa,
+                 BodyMicroKernels* body) {
+    if (body == nullptr || plan_.method != ProductMethod::tiles || plan_.k_run < plan_.k || !find_functions(isa, body))
+      return false;
+    for (const TileBody::Slot& slot : body->body().slots) {
+      const Access& access = parts.epilogue.accesses[slot.access];
+      slots_.push_back({access.operand, view_of(kernel, geometry, parts.access_of[slot.access], plan_.batch_axes,
+                                                plan_.batch_axes + 1)});
+    }
+    is_in_registers_ = true;
+    return true;
+  }
+  void bind_loop(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
+                 std::shared_ptr<const LoopCode> code) {
+    ensure(code != nullptr, "contraction: an epilogue that runs in registers but not as a loop");
+    epilogue_ = bind_epilogue(kernel, parts, plan_, geometry, std::move(code));
+  }
+  /// False where the body needs more registers than the tile leaves.
+  bool find_functions(Isa isa, BodyMicroKernels* body) {
+    std::array<MicroShape, 8> shapes;
+    std::array<MicroFunction, 8> found{};
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const bool goes_on = i / 4 == 1 && plan_.k_run < plan_.k;
+      const MicroSum sum = goes_on                       ? MicroSum::more_blocks
+                           : plan_.k > product_sum_block ? MicroSum::blocks
+                                                         : MicroSum::one_block;
+      shapes[i] = shape_of(isa, sum, i / 2 % 2 == 1, i % 2 == 1);
+    }
+    if (body == nullptr) find_micro_kernels(shapes, found);
+    else if (!body->find(shapes, found)) return false;
+    for (std::size_t i = 0; i < found.size(); ++i) functions_[i / 4][i / 2 % 2][i % 2] = found[i];
+    tail_lanes_ = static_cast<int>(plan_.tail_columns % lanes(isa, plan_.dtype));
+    return true;
+  }
+  /// What does not occur borrows the shape of what does, so that nothing unused is emitted.
+  MicroShape shape_of(Isa isa, MicroSum sum, bool is_taller, bool is_tail) const {
+    const int lane_count = lanes(isa, plan_.dtype);
+    const bool has_row_more = is_taller && plan_.taller_tiles != 0;
+    const std::int64_t columns = is_tail || plan_.panels == 1 ? plan_.tail_columns : plan_.width;
+    return {.dtype = plan_.dtype,
+            .isa = isa,
+            .rows = static_cast<std::uint8_t>(plan_.tile_rows + has_row_more),
+            .vectors = static_cast<std::uint8_t>((columns + lane_count - 1) / lane_count),
+            .is_masked = columns % lane_count != 0,
+            .walk = plan_.walk,
+            .sum = sum,
+            .prefetches_a = plan_.prefetches_a,
+            .prefetches_b = plan_.prefetches_b};
+  }
+
+  double task_cost() const {
+    double cost = plan_.nanoseconds_per_task + (plan_.packs_per_task ? pack_cost() : 0);
+    if (has_scratch_epilogue())
+      cost += epilogue_.code->nanoseconds_per_element() * static_cast<double>(plan_.m * plan_.n) /
+              static_cast<double>(plan_.blocks * plan_.panels);
+    return cost;
+  }
+
+  bool has_scratch_epilogue() const { return !plan_.is_direct && !is_in_registers_; }
+
+  BatchIndex batch_index(std::int64_t batch) const {
+    BatchIndex index{};
+    for (int axis = plan_.batch_axes; axis-- > 0;) {
+      const auto at = as_index(axis);
+      index[at] = batch % plan_.batch_extent[at];
+      batch /= plan_.batch_extent[at];
+    }
+    return index;
+  }
+  std::int64_t batch_offset(const std::array<std::int64_t, max_axes>& stride, const BatchIndex& index) const {
+    std::int64_t offset = 0;
+    for (std::size_t axis = 0; axis < as_index(plan_.batch_axes); ++axis) offset += stride[axis] * index[axis];
+    return offset;
+  }
+
+  void pack_all(const Pass& pass) {
+    const std::int64_t batches = plan_.b_is_shared ? 1 : pass.batches;
+    parallel_for(batches * plan_.panels, pack_cost(), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        const BatchIndex index = batch_index(pass.first_batch + task / plan_.panels);
+        pack_one(pass, index, task % plan_.panels, packed_.data() + task * plan_.panel_bytes(), 0, plan_.k);
+      }
+    });
+  }
+  void pack_one(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::byte* to, std::int64_t k,
+                std::int64_t k_end) const {
+    const auto* b = static_cast<const std::byte*>(pass.operands[b_operand_]) + plan_.b.offset +
+                    batch_offset(plan_.b.batch_stride, index);
+    pack_panel(to, b + panel * plan_.width * plan_.b.column_stride + k * plan_.b.row_stride, k_end - k,
+               columns_of(panel), plan_.width, plan_.b.row_stride, plan_.b.column_stride, plan_.element);
+  }
+  double pack_cost() const { return 0.25 * static_cast<double>(plan_.width * plan_.k); }
+  std::int64_t columns_of(std::int64_t panel) const {
+    return panel == plan_.panels - 1 ? plan_.tail_columns : plan_.width;
+  }
+
+  void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
+    TileScratch& scratch = tile_scratch();
+    if (has_scratch_epilogue()) prepare_epilogue(scratch);
+    if (plan_.packs_per_task) scratch.panel.reserve(as_index(plan_.width * plan_.k_run * plan_.element));
+    MicroArgs args;
+    args.totals = scratch.totals;
+    for (std::size_t i = 0; i < slots_.size(); ++i) args.slot[i].row_stride = slots_[i].view.row_stride;
+    args.a_row_stride = plan_.a.row_stride;
+    args.a_k_stride = plan_.a.column_stride;
+    args.b_k_stride = plan_.packs_b ? plan_.width * plan_.element : plan_.b.row_stride;
+    args.c_row_stride = plan_.is_direct ? plan_.c.row_stride : plan_.width * plan_.element;
+    args.set_mask(plan_.dtype, tail_lanes_);
+    std::int64_t batch = -1;
+    BatchIndex index{};
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t panel = task % plan_.panels, block = task / plan_.panels % plan_.blocks;
+      if (task / (plan_.panels * plan_.blocks) != batch) {
+        batch = task / (plan_.panels * plan_.blocks);
+        index = batch_index(pass.first_batch + batch);
+        args.a = static_cast<const char*>(pass.operands[a_operand_]) + plan_.a.offset +
+                 batch_offset(plan_.a.batch_stride, index);
+      }
+      run_block({pass, index, batch, block, panel, scratch}, args);
+    }
+    if (has_scratch_epilogue() && scratch.status.access != 0) {
+      bad_index_.store(scratch.status.index, std::memory_order_relaxed);
+      bad_extent_.store(scratch.args.pointer[scratch.status.access - 1].gather_extent, std::memory_order_relaxed);
+      has_bad_index_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  /// One task: where it is, and what its thread has for it.
+  struct Task {
+    const Pass& pass;
+    const BatchIndex& index;
+    std::int64_t batch, block, panel;
+    TileScratch& scratch;
+  };
+
+  /// All tiles of the task, a few at a time when an epilogue follows them. `args.a` is the batch's first row.
+  void run_block(const Task& task, MicroArgs& args) const {
+    const std::int64_t begin = task.block * plan_.tiles_per_block,
+                       end = std::min(begin + plan_.tiles_per_block, plan_.tiles);
+    if (is_in_registers_) {
+      args.b = panel_of_b(task, 0, plan_.k);
+      for (std::size_t i = 0; i < slots_.size(); ++i) {
+        const MatrixView& view = slots_[i].view;
+        args.slot[i].at = static_cast<char*>(task.pass.operands[slots_[i].operand]) + view.offset +
+                          batch_offset(view.batch_stride, task.index) + plan_.first_row(begin) * view.row_stride +
+                          task.panel * plan_.width * view.column_stride;
+      }
+      return run_tiles(args, begin, end, 0, plan_.k, task.panel, nullptr);
+    }
+    const std::int64_t step = plan_.is_direct ? plan_.tiles_per_block : plan_.tiles_per_epilogue;
+    for (std::int64_t first = begin; first < end; first += step) {
+      const std::int64_t last = std::min(first + step, end);
+      char* c = plan_.is_direct ? output_panel(task) + plan_.first_row(first) * plan_.c.row_stride
+                                : reinterpret_cast<char*>(task.scratch.tile.data());
+      std::int64_t k = task.pass.k;
+      do {
+        const std::int64_t k_end = plan_.end_of_run(k);
+        // Some tiles at a time and runs of k never both occur: a panel is packed once.
+        if (first == begin || plan_.k_run < plan_.k) args.b = panel_of_b(task, k, k_end);
+        if (k < product_sum_group) run_tiles(args, first, last, k, k_end, task.panel, c);
+        else run_later_group(task, args, first, last, k, k_end, c);
+        k = k_end;
+      } while (k < task.pass.k_end);
+      if (!plan_.is_direct) run_epilogue(task, first, last);
+    }
+  }
+
+  /// Bytes between rows of sums in memory of our own.
+  std::size_t row_bytes() const { return as_index(plan_.width * plan_.element); }
+  /// Whether sums of groups of k wait apart from those of the groups before. Products with a vector see to that
+  /// themselves.
+  bool keeps_groups() const { return plan_.method == ProductMethod::tiles && plan_.k > product_sum_group; }
+
+  std::size_t group_bytes() const { return as_index(plan_.batches_per_pack * plan_.panels * plan_.m) * row_bytes(); }
+
+  /// A run of any group but the first: its sums wait apart until the group is whole, and are then added to those at
+  /// `c`.
+  void run_later_group(const Task& task, MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k,
+                       std::int64_t k_end, char* c) const {
+    const std::int64_t row = plan_.first_row(first), rows = plan_.first_row(last) - row, c_stride = args.c_row_stride;
+    const auto row_of_all = as_index((task.batch * plan_.panels + task.panel) * plan_.m + row);
+    std::byte* sums =
+        plan_.is_direct ? groups_.data() + row_of_all * row_bytes() : task.scratch.tile.data() + tile_bytes();
+    std::byte* lost = sums + (plan_.is_direct ? group_bytes() : tile_bytes());
+    args.c_row_stride = static_cast<std::int64_t>(row_bytes());
+    run_tiles(args, first, last, k, k_end, task.panel, reinterpret_cast<char*>(sums));
+    if (k_end % product_sum_group != 0 && k_end != plan_.k) return;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      add_group({plan_.dtype, c, sums, lost, columns_of(task.panel), k_end, plan_.k});
+      c += c_stride;
+      sums += row_bytes();
+      lost += row_bytes();
+    }
+  }
+
+  /// B's panel from `k` on, packed if it must be.
+  const char* panel_of_b(const Task& task, std::int64_t k, std::int64_t k_end) const {
+    if (plan_.packs_per_task) {
+      pack_one(task.pass, task.index, task.panel, task.scratch.panel.data(), k, k_end);
+      return reinterpret_cast<const char*>(task.scratch.panel.data());
+    }
+    if (plan_.packs_b)
+      return reinterpret_cast<const char*>(packed_.data()) +
+             ((plan_.b_is_shared ? 0 : task.batch) * plan_.panels + task.panel) * plan_.panel_bytes() +
+             k * plan_.width * plan_.element;
+    return static_cast<const char*>(task.pass.operands[b_operand_]) + plan_.b.offset +
+           batch_offset(plan_.b.batch_stride, task.index) + task.panel * plan_.width * plan_.b.column_stride +
+           k * plan_.b.row_stride;
+  }
+  char* output_panel(const Task& task) const {
+    return static_cast<char*>(task.pass.operands[c_operand_]) + plan_.c.offset +
+           batch_offset(plan_.c.batch_stride, task.index) + task.panel * plan_.width * plan_.element;
+  }
+
+  /// Sums k to k_end into tiles [first, last), of which the first is at `c`.
+  void run_tiles(MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k, std::int64_t k_end,
+                 std::int64_t panel, char* c) const {
+    args.a += k * plan_.a.column_stride + plan_.first_row(first) * plan_.a.row_stride;
+    args.c = c;
+    args.k = k_end - k;
+    if (plan_.method == ProductMethod::tiles) {
+      const std::int64_t taller = std::clamp<std::int64_t>(plan_.taller_tiles - first, 0, last - first);
+      const auto& functions = functions_[k % product_sum_group != 0];
+      const std::size_t is_last = panel == plan_.panels - 1;
+      args.tiles = taller;
+      if (taller != 0) functions[1][is_last](&args);
+      args.tiles = last - first - taller;
+      if (args.tiles != 0) functions[0][is_last](&args);
+      return;
+    }
+    for (std::int64_t tile = first; tile < last; ++tile) {
+      const std::int64_t rows = plan_.first_row(tile + 1) - plan_.first_row(tile);
+      switch (plan_.method) {
+        case ProductMethod::tiles: break;
+        case ProductMethod::dots_of_a:
+          dot_rows({plan_.dtype, args.a, rows, args.a_row_stride, args.k, args.b, args.b_k_stride, args.c,
+                    args.c_row_stride});
+          break;
+        case ProductMethod::dots_of_b:
+          dot_rows({plan_.dtype, args.b, columns_of(panel), plan_.b.column_stride, args.k, args.a, args.a_k_stride,
+                    args.c, plan_.element});
+          break;
+        case ProductMethod::add_rows:
+          add_rows({plan_.dtype, args.b, columns_of(panel), args.b_k_stride, args.k, args.a, args.a_k_stride, args.c});
+          break;
+      }
+      args.a += rows * args.a_row_stride;
+      args.c += rows * args.c_row_stride;
+    }
+  }
+
+  /// The sums that an epilogue takes at once.
+  std::size_t tile_bytes() const { return as_index(plan_.tiles_per_epilogue * (plan_.tile_rows + 1)) * row_bytes(); }
+  void prepare_epilogue(TileScratch& scratch) const {
+    scratch.tile.reserve(tile_bytes() * (keeps_groups() ? 3 : 1));
+    scratch.loop.reserve(epilogue_.code->scratch_bytes(plan_.width));
+    std::memcpy(static_cast<void*>(&scratch.args), &epilogue_.args, epilogue_.args_bytes());
+    scratch.args.scratch = scratch.loop.data();
+    scratch.args.scratch_stride = epilogue_.code->scratch_stride(plan_.width);
+    scratch.args.status = &scratch.status;
+    scratch.status = {};
+    scratch.args.pointer[epilogue_.bases.size()].base = reinterpret_cast<char*>(scratch.tile.data());
+  }
+
+  /// The epilogue over the rows of tiles [first, last), whose sums are in scratch.
+  void run_epilogue(const Task& task, std::int64_t first, std::int64_t last) const {
+    LoopArgs& loop = task.scratch.args;
+    const auto m_axis = as_index(plan_.batch_axes), n_axis = m_axis + 1;
+    const std::int64_t column = task.panel * plan_.width, row = plan_.first_row(first);
+    loop.columns = columns_of(task.panel);
+    for (std::size_t axis = 0; axis < m_axis; ++axis) loop.index_origin[axis] = task.index[axis];
+    loop.index_origin[m_axis] = row;
+    loop.index_origin[n_axis] = column;
+    for (std::size_t i = 0; i < epilogue_.bases.size(); ++i) {
+      const BoundEpilogue::Base& base = epilogue_.bases[i];
+      loop.pointer[i].base = static_cast<char*>(task.pass.operands[base.operand]) + base.offset +
+                             batch_offset(base.batch_stride, task.index) + row * loop.pointer[i].outer_stride +
+                             column * loop.pointer[i].column_stride;
+    }
+    epilogue_.code->function()(&loop, 0, plan_.first_row(last) - row);
+  }
+
+  const ContractionPlan plan_;
+  std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
+  int tail_lanes_ = 0;
+  MicroFunction functions_[2][2][2] = {};  // [goes on in a group][one row more][last panel]
+  struct BoundSlot {
+    std::uint16_t operand;
+    MatrixView view;
+  };
+  std::vector<BoundSlot> slots_;  // with an epilogue in registers
+  bool is_in_registers_ = false;
+  BoundEpilogue epilogue_;  // else
+  AlignedBytes packed_, groups_;
+  std::atomic<bool> has_bad_index_{false};
+  std::atomic<std::int64_t> bad_index_{0}, bad_extent_{0};
+};
+
+class ContractionExecutable final : public Executable {
+ public:
+  ContractionExecutable(const Kernel& kernel, const Schedule& schedule, Isa isa, ContractionParts parts,
+                        std::unique_ptr<EpilogueCode> epilogue)
+      : kernel_(kernel), schedule_(schedule), isa_(isa), parts_(std::move(parts)), epilogue_(std::move(epilogue)) {}
+
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+    ContractionPlan plan = plan_contraction(kernel_, parts_, geometry, schedule_, isa_, thread_count());
+    return std::make_unique<ContractionLaunch>(kernel_, parts_, plan, geometry, isa_, epilogue_.get());
+  }
+  std::size_t code_bytes() const override { return epilogue_ != nullptr ? epilogue_->code_bytes() : 0; }
+  std::string listing() const override {
+    std::string text = "; product: micro-kernels shared by all contractions, chosen by extents\n";
+    if (epilogue_ == nullptr) return text;
+    if (epilogue_->registers() != nullptr)
+      text += "; epilogue: in registers, at the end of the micro-kernels\n; where these do not serve\n";
+    return text + "; epilogue\n" + epilogue_->loop()->listing();
+  }
+
+ private:
+  const Kernel kernel_;
+  const Schedule schedule_;
+  const Isa isa_;
+  const ContractionParts parts_;
+  const std::unique_ptr<EpilogueCode> epilogue_;
+};
+
+}  // namespace x86_contraction_detail
+
+SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel,
+                                                                          const Schedule& schedule, Isa isa,
+                                                                          std::string* why_declined) {
+  using namespace x86_contraction_detail;
+  std::optional<ContractionParts> parts = split_contraction(kernel, why_declined);
+  if (!parts) return nullptr;
+  std::unique_ptr<EpilogueCode> epilogue;
+  if (parts->needs_epilogue) {
+    epilogue = std::make_unique<EpilogueCode>(*parts, schedule, isa);
+    if (epilogue->registers() == nullptr && epilogue->loop(why_declined) == nullptr) return nullptr;
+  }
+  return std::make_shared<ContractionExecutable>(kernel, schedule, isa, std::move(*parts), std::move(epilogue));
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

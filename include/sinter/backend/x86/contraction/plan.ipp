@@ -1,0 +1,337 @@
+// The decisions. None of them changes a result, only its time.
+#pragma once
+
+#include <sinter/backend/x86/contraction/plan.hpp>
+
+#include <sinter/backend/x86/contraction/vector.hpp>
+#include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_contraction_detail {
+
+inline bool decline(std::string* why, std::string_view reason) {
+  if (why != nullptr) *why = "x86 contraction: " + std::string(reason);
+  return false;
+}
+
+/// Finds the contract and its factors.
+inline bool find_factors(const Kernel& kernel, ContractionParts& parts, InstId& contract, std::string* why) {
+  const auto found =
+      std::find_if(kernel.body.begin(), kernel.body.end(), [](const Inst& i) { return i.prim == Prim::contract; });
+  if (kernel.kind != KernelKind::contraction || found == kernel.body.end() || kernel.rank() < 3)
+    return decline(why, "not a contraction");
+  contract = static_cast<InstId>(found - kernel.body.begin());
+  parts.dtype = found->dtype;
+  if (parts.dtype != DType::f32 && parts.dtype != DType::f64)
+    return decline(why, "sums of " + std::string(name(parts.dtype)));
+  const Inst &left = kernel.body[found->args[0]], &right = kernel.body[found->args[1]];
+  if (left.prim != Prim::load || right.prim != Prim::load) return decline(why, "a factor is not a plain load");
+  const auto m = as_index(kernel.rank() - 3), n = m + 1;
+  auto varies = [&](const Inst& load, std::size_t axis) {
+    return kernel.accesses[load.access].stride[axis] != StrideClass::zero;
+  };
+  const bool is_exchanged = varies(left, n) || varies(right, m);
+  parts.a = is_exchanged ? right.access : left.access;
+  parts.b = is_exchanged ? left.access : right.access;
+  if (kernel.accesses[parts.a].stride[n] != StrideClass::zero ||
+      kernel.accesses[parts.b].stride[m] != StrideClass::zero)
+    return decline(why, "a factor varies over both m and n");
+  return true;
+}
+
+/// Instructions that the stores need, the contract's factors left out.
+inline std::vector<bool> needed_by_stores(const Kernel& kernel) {
+  std::vector<bool> needed(kernel.body.size());
+  for (const Store& store : kernel.stores) needed[store.value] = true;
+  for (std::size_t i = kernel.body.size(); i-- > 0;) {
+    const Inst& inst = kernel.body[i];
+    if (!needed[i] || inst.prim == Prim::contract) continue;
+    for (int arg = 0; arg < arity(inst.prim); ++arg) needed[inst.args[as_index(arg)]] = true;
+  }
+  return needed;
+}
+
+/// The rest of the body as a pointwise kernel without k, in which the contract is a load of a finished tile.
+inline bool make_epilogue(const Kernel& kernel, ContractionParts& parts, std::string* why) {
+  Kernel& e = parts.epilogue;
+  const auto k = as_index(kernel.rank() - 1);
+  e.kind = KernelKind::pointwise;
+  e.axes = kernel.axes;
+  e.axes.pop_back();
+  e.operands = kernel.operands;
+  e.operands.push_back({parts.dtype, false});
+  if (kernel.accesses.size() >= parts.access_of.size()) return decline(why, "too many accesses");
+  std::vector<int> access_map(kernel.accesses.size(), -1);
+  auto keep_access = [&](std::uint16_t access) {
+    if (access_map[access] < 0) {
+      access_map[access] = static_cast<int>(e.accesses.size());
+      parts.access_of[e.accesses.size()] = access;
+      e.accesses.push_back(kernel.accesses[access]);
+      e.accesses.back().stride[k] = StrideClass::zero;
+    }
+    return static_cast<std::uint16_t>(access_map[access]);
+  };
+  const std::vector<bool> needed = needed_by_stores(kernel);
+  std::vector<InstId> inst_map(kernel.body.size(), no_inst);
+  InstId sum_inst = no_inst;
+  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+    if (!needed[i]) continue;
+    Inst inst = kernel.body[i];
+    if (inst.prim == Prim::contract) {
+      inst = {.prim = Prim::load, .dtype = parts.dtype};
+      sum_inst = static_cast<InstId>(e.body.size());
+    } else {
+      if (inst.prim == Prim::index && inst.bits == k) return decline(why, "the epilogue asks for the index along k");
+      for (int arg = 0; arg < arity(inst.prim); ++arg) {
+        InstId& id = inst.args[as_index(arg)];
+        id = inst_map[id];
+      }
+      if (inst.prim == Prim::load || inst.prim == Prim::gather) {
+        if (kernel.accesses[inst.access].stride[k] != StrideClass::zero)
+          return decline(why, "the epilogue reads along k");
+        inst.access = keep_access(inst.access);
+      }
+    }
+    inst_map[i] = static_cast<InstId>(e.body.size());
+    e.body.push_back(inst);
+  }
+  for (const Store& store : kernel.stores) e.stores.push_back({keep_access(store.access), inst_map[store.value]});
+  parts.sum = static_cast<std::uint16_t>(e.accesses.size());
+  Access sum{.operand = static_cast<std::uint16_t>(kernel.operands.size()), .stride = {}};
+  sum.stride[k - 2] = StrideClass::any;
+  sum.stride[k - 1] = StrideClass::unit;
+  e.accesses.push_back(sum);
+  if (sum_inst != no_inst) e.body[sum_inst].access = parts.sum;
+  return true;
+}
+
+}  // namespace x86_contraction_detail
+
+SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kernel, std::string* why_declined) {
+  using namespace x86_contraction_detail;
+  ContractionParts parts;
+  InstId contract = no_inst;
+  if (!find_factors(kernel, parts, contract, why_declined)) return std::nullopt;
+  parts.is_plain = kernel.stores.size() == 1 && kernel.stores[0].value == contract;
+  if (parts.is_plain) {
+    parts.store = kernel.stores[0].access;
+    const auto& stride = kernel.accesses[parts.store].stride;
+    const auto m = as_index(kernel.rank() - 3);
+    parts.needs_epilogue = stride[m] != StrideClass::unit && stride[m + 1] != StrideClass::unit;
+  }
+  if (parts.needs_epilogue && !make_epilogue(kernel, parts, why_declined)) return std::nullopt;
+  return parts;
+}
+
+SINTER_DECL MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, std::uint16_t access, int row_axis,
+                               int column_axis) {
+  const auto& numbers = geometry.accesses[access];
+  const std::int64_t element = size_of(kernel.operands[kernel.accesses[access].operand].dtype);
+  MatrixView view;
+  view.offset = numbers.offset * element;
+  view.row_stride = numbers.stride[as_index(row_axis)] * element;
+  view.column_stride = numbers.stride[as_index(column_axis)] * element;
+  for (int axis = 0; axis < kernel.rank() - 3; ++axis)
+    view.batch_stride[as_index(axis)] = numbers.stride[as_index(axis)] * element;
+  return view;
+}
+
+namespace x86_contraction_detail {
+
+/// C^T = B^T A^T: the factors change places, and rows and columns in each.
+inline void swap_orientation(ContractionPlan& p) {
+  std::swap(p.a, p.b);
+  std::swap(p.m, p.n);
+  for (MatrixView* view : {&p.a, &p.b, &p.c}) std::swap(view->row_stride, view->column_stride);
+  p.is_swapped = true;
+}
+
+/// Size of a core's second-level cache.
+inline std::int64_t l2_bytes() {
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  static constinit std::atomic<long> known{0};
+  long bytes = known.load(std::memory_order_relaxed);
+  if (SINTER_UNLIKELY(bytes == 0))
+    known = bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);  // asks the processor, which is slow in a virtual machine
+  if (bytes > 0) return bytes;
+#endif
+  return 1 << 20;
+}
+
+/// Most rows of a register tile of `vectors` vectors per row.
+inline int most_rows(Isa isa, int vectors) {
+  int rows = max_micro_rows;
+  while (rows > 1 && !fits_registers(isa, rows, vectors)) --rows;
+  return rows;
+}
+
+/// Few rows get wide tiles, so that there are always enough sums in flight to hide the latency of fma; but a packed
+/// panel is kept narrow enough for L2.
+inline int default_vectors(Isa isa, const ContractionPlan& p) {
+  if (p.packs_b && p.m <= 3) return isa == Isa::avx512 ? 4 : p.m == 3 ? 3 : 4;
+  if (isa == Isa::avx512)
+    return p.m == 1 ? 16 : p.m <= 3 ? 8 : p.m <= 6 || (p.m >= 512 && p.walk != AWalk::unit_row) ? 4 : 2;
+  return p.m == 1 ? 12 : p.m == 2 ? 6 : p.m == 3 ? 3 : 2;
+}
+
+/// Cuts m into tiles of at most `rows`, as even as can be, and n into panels.
+inline void set_tiles(ContractionPlan& p, std::int64_t rows, std::int64_t width) {
+  p.width = width;
+  p.panels = (p.n + p.width - 1) / p.width;
+  p.tail_columns = p.n - (p.panels - 1) * p.width;
+  p.tiles = (p.m + rows - 1) / rows;
+  p.tile_rows = p.m / p.tiles;
+  p.taller_tiles = p.m - p.tile_rows * p.tiles;
+}
+
+/// Products with a vector have methods of their own.
+inline void choose_method(ContractionPlan& p) {
+  constexpr std::int64_t in_cache_bytes = 1 << 19;
+  const bool is_long_dot = p.k >= 2 * product_sum_block && p.b.row_stride == p.element;
+  if (p.n == 1 && (p.m > 1 || is_long_dot) && p.a.column_stride == p.element) p.method = ProductMethod::dots_of_a;
+  else if (p.m == 1 && p.n > 1 && p.b.row_stride == p.element && p.b.column_stride != p.element)
+    p.method = ProductMethod::dots_of_b;
+  else if (p.m == 1 && p.b.column_stride == p.element && p.n >= 64 && p.n * p.k * p.element > in_cache_bytes)
+    p.method = ProductMethod::add_rows;
+}
+
+inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
+  constexpr std::int64_t dots_at_once = 64;
+  if (p.method == ProductMethod::dots_of_a) return set_tiles(p, dots_at_once, 1);
+  if (p.method == ProductMethod::dots_of_b) return set_tiles(p, 1, dots_at_once);
+  if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, most_added_columns);
+  const std::int64_t lane_count = lanes(isa, p.dtype);
+  int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count)
+                                     : default_vectors(isa, p);
+  vectors = std::clamp(vectors, 1, max_micro_vectors);
+  vectors = static_cast<int>(std::min<std::int64_t>(vectors, (p.n + lane_count - 1) / lane_count));
+  while (!fits_registers(isa, 1, vectors)) --vectors;
+  std::int64_t rows = most_rows(isa, vectors);
+  if (schedule.tile_m != 0) rows = std::min<std::int64_t>(rows, schedule.tile_m);
+  set_tiles(p, rows, vectors * lane_count);
+}
+
+/// Long sums go in runs, so that the part of A and of B in use stays in L2 and in reach of the address cache.
+inline void choose_k_run(ContractionPlan& p) {
+  constexpr std::int64_t longest_run = 2048, run = 1024, transposed_run = 512;
+  const bool is_long = p.method == ProductMethod::tiles && p.m > 1 && p.k > (p.prefetches_a ? run : longest_run);
+  const std::int64_t runs = is_long ? (p.k + run - 1) / (p.prefetches_a ? transposed_run : run) : 1;
+  const std::int64_t in_blocks =
+      ((p.k + runs - 1) / runs + product_sum_block - 1) / product_sum_block * product_sum_block;
+  p.k_run = p.method != ProductMethod::tiles ? p.k : std::min({p.k, in_blocks, product_sum_group});
+  p.k_run = std::max<std::int64_t>(p.k_run, 1);
+}
+
+/// Blocks of rows whose part of A stays in L2 while the panels pass by, and enough of them for all threads. With B
+/// packed, blocks are larger: they decide how often a panel is packed, or read back.
+inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
+  const std::int64_t block_bytes = p.packs_b && !p.prefetches_a ? l2_bytes() : l2_bytes() / 4;
+  const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k_run * p.element);
+  p.tiles_per_block = std::clamp<std::int64_t>(block_bytes / tile_bytes, 1, p.tiles);
+  const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 8 : 1;
+  while (p.tiles_per_block > 4 &&
+         p.batches * p.panels * ((p.tiles + p.tiles_per_block - 1) / p.tiles_per_block) < wanted)
+    p.tiles_per_block = (p.tiles_per_block + 1) / 2;
+  p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
+  p.tiles_per_block = (p.tiles + p.blocks - 1) / p.blocks;
+  p.blocks = (p.tiles + p.tiles_per_block - 1) / p.tiles_per_block;
+  if (p.k_run < p.k) p.tiles_per_epilogue = p.tiles_per_block;
+  else
+    p.tiles_per_epilogue =
+        std::clamp<std::int64_t>((16 << 10) / ((p.tile_rows + 1) * p.width * p.element), 1, p.tiles_per_block);
+  // Products with a vector run at the speed of memory.
+  const double flops_per_nanosecond = (p.method != ProductMethod::tiles ? 10.0
+                                       : isa == Isa::avx512             ? 120.0
+                                                                        : 60.0) *
+                                      4 / static_cast<double>(p.element);
+  p.nanoseconds_per_task = 20 + 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) /
+                                    flops_per_nanosecond / static_cast<double>(p.panels * p.blocks);
+}
+
+/// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows.
+/// Narrow panels (AVX2) use one cache line of each row, so there rows that lie far apart are enough of a reason.
+inline void choose_packing(ContractionPlan& p, Isa isa) {
+  constexpr std::int64_t few_rows = 32, many_rows = 96, far_apart = 1024;
+  const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
+  const bool is_large = p.n * p.k * p.element > l2_bytes() / 4 * 5,
+             is_scattered = isa == Isa::avx2 && p.b.row_stride > far_apart;
+  p.packs_b = p.method == ProductMethod::tiles &&
+              (!has_unit_columns || (is_large && p.m > few_rows) || (is_scattered && p.m >= many_rows));
+  p.prefetches_a = p.walk == AWalk::unit_row && p.a.column_stride > far_apart;
+  p.prefetches_b = !p.packs_b && p.b.row_stride > far_apart && p.m > 1;
+  p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes,
+                              [](std::int64_t s) { return s == 0; });
+}
+
+/// Where packed panels go, and for how many batches at once.
+inline void choose_pack_memory(ContractionPlan& p) {
+  constexpr std::int64_t elements_at_once = 8 << 20, many_rows = 512;
+  p.batches_per_pack = p.batches;
+  if (!p.packs_b) return;
+  const bool is_packed_once = p.blocks == 1 && (!p.b_is_shared || p.batches == 1);
+  p.packs_per_task = is_packed_once || (p.m / p.blocks >= many_rows);
+  if (p.packs_per_task) return;
+  const std::int64_t one = p.panels * p.panel_bytes();
+  if (!p.b_is_shared)
+    p.batches_per_pack =
+        std::clamp<std::int64_t>(elements_at_once * p.element / std::max<std::int64_t>(one, 1), 1, p.batches);
+  p.pack_bytes = p.b_is_shared ? one : one * p.batches_per_pack;
+}
+
+}  // namespace x86_contraction_detail
+
+SINTER_DECL std::int64_t ContractionPlan::end_of_run(std::int64_t from) const {
+  if (method != ProductMethod::tiles) return k;
+  return std::min({from + k_run, (from / product_sum_group + 1) * product_sum_group, k});
+}
+
+SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts,
+                                             const BoundGeometry& geometry, const Schedule& schedule, Isa isa,
+                                             int threads) {
+  using namespace x86_contraction_detail;
+  ContractionPlan p;
+  const int m = kernel.rank() - 3, n = m + 1, k = m + 2;
+  p.dtype = parts.dtype;
+  p.element = size_of(p.dtype);
+  p.batch_axes = m;
+  for (int axis = 0; axis < m; ++axis) {
+    p.batch_extent[as_index(axis)] = geometry.extent[as_index(axis)];
+    p.batches *= geometry.extent[as_index(axis)];
+  }
+  p.m = geometry.extent[as_index(m)];
+  p.n = geometry.extent[as_index(n)];
+  p.k = geometry.extent[as_index(k)];
+  p.a = view_of(kernel, geometry, parts.a, m, k);
+  p.b = view_of(kernel, geometry, parts.b, k, n);
+  if (p.batches == 0 || p.m == 0 || p.n == 0) return p;
+  if (parts.is_plain) {
+    p.c = view_of(kernel, geometry, parts.store, m, n);
+    p.is_direct = p.c.column_stride == p.element || p.n == 1;
+    if (!p.is_direct && (p.c.row_stride == p.element || p.m == 1)) {
+      swap_orientation(p);
+      p.is_direct = true;
+    }
+  }
+  ensure(p.is_direct || parts.needs_epilogue, "contraction: strides contradict their classes");
+  p.walk = p.a.column_stride == p.element ? AWalk::unit_k
+           : p.a.row_stride == p.element  ? AWalk::unit_row
+                                          : AWalk::strided;
+  choose_method(p);
+  choose_packing(p, isa);
+  choose_tile(p, schedule, isa);
+  choose_k_run(p);
+  choose_blocks(p, isa, threads);
+  choose_pack_memory(p);
+  return p;
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

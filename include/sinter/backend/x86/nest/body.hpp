@@ -1,0 +1,110 @@
+// The straight-line part of generated loops: addresses of accesses, loads, stores, gathers, and the instructions of one
+// level of the nest, for each vector of a step. Which code surrounds it is the business of generator.hpp.
+#pragma once
+
+#include <sinter/backend/x86/nest/plan.hpp>
+#include <sinter/backend/x86/nest/vector_builder.hpp>
+#include <sinter/base/index.hpp>
+
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Registers with a fixed meaning in generated loops. rax, rdx and r9 are free for each instruction sequence.
+namespace loop_reg {
+inline constexpr Gpr args = Gpr::rdi, outer = Gpr::rsi, column = Gpr::rcx, near = Gpr::r8;
+}
+
+/// One vector of a step: which accumulator and value slot it uses, how far right of the column register it lies.
+struct Lane0 {
+  int copy = 0;
+  int column_offset = 0;  // in elements
+  Tail tail;
+};
+
+class LoopBody {
+ public:
+  LoopBody(CodeStream& stream, const LoopPlan& plan, int copies);
+
+  VectorBuilder& builder() { return b_; }
+  const LoopPlan& plan() const { return plan_; }
+
+  VReg value(InstId i, int copy);
+  void set_value(InstId i, int copy, VReg r) { values_[i * copies_ + as_index(copy)] = r; }
+
+  /// Decides which accesses are walked by pointers, and which of those lie in registers.
+  void assign_pointers();
+  /// Sets the pointers to (outer, reduced 0, column 0); those of scratch rows too.
+  void reset_pointers();
+  void advance_pointers(bool far);
+  /// After a whole walk of the near axis: back to its start.
+  void rewind_near();
+
+  /// Emits the instructions among `list` that stand at `level` with `depth`: once, or for a vector if they vary.
+  void emit_outside(Level level, int depth, const Lane0* lanes, std::size_t count);
+  /// One instruction of a loop body for one vector (or for all, when it does not vary along the columns).
+  void emit_inner(InstId i, const Lane0& lane, bool from_stash);
+  /// Makes ready what quick division by numbers of a row needs, for the divisions of the list that gain from it.
+  void prepare_divisions(const std::vector<InstId>& list);
+  void store_stash(InstId i, const Lane0& lane);
+  void store_inner(const Store& store, const Lane0& lane);
+  void store_outer(const Store& store, const Lane0& lane);
+
+  /// From here on a copy is a row, not a vector of a row: `rows` rows from the outer register on, each one vector wide.
+  void set_rows(int rows) { rows_ = rows; }
+
+  int far_slot = 0;
+  bool streams = false;  // whole vectors are stored past the caches
+
+ private:
+  /// A number of the row that vectors are divided by: its reciprocal in two parts, and the limit below.
+  struct Divisor {
+    InstId id = no_inst;
+    VReg high = no_vreg, low = no_vreg, limit = no_vreg;
+  };
+  struct Pointer {
+    enum class Kind : std::uint8_t { none, reg, slot };
+    Kind kind = Kind::none;
+    Gpr reg = Gpr::none;
+    int slot = 0;
+  };
+  const Kernel& kernel() const { return *plan_.kernel; }
+  DType dtype_of_access(std::size_t access) const { return kernel().operands[kernel().accesses[access].operand].dtype; }
+  StrideClass stride_class(std::size_t access, int axis) const {
+    return axis < 0 ? StrideClass::zero : kernel().accesses[access].stride[as_index(axis)];
+  }
+  static std::int32_t field(std::size_t access, std::size_t offset);
+
+  void use_pointer(std::size_t access);
+  Gpr pointer_in_register(std::size_t access, Gpr temporary, int row = 0);
+  Gpr row_address(std::size_t access, bool with_outer);
+  Mem address(std::size_t access, Level level, const Lane0& lane, int displacement_slot);
+  void emit_one(InstId i, Level level, const Lane0& lane);
+  VReg out_of_range(VReg x, VReg limit);
+  VReg divide(VReg x, VReg by, const Divisor& divisor, const Tail& tail);
+  VReg emit_load(InstId i, Level level, const Lane0& lane);
+  VReg emit_index(const Inst& inst, const Lane0& lane);
+  VReg narrow_number(Mem m);
+  int copy_of(InstId i, int copy) const;
+  void emit_displacements(Level level, int depth);
+  void displacement_of(InstId gather);
+  void report_bad_index(std::size_t access, Gpr status);
+  VReg load_by_element(std::size_t access, const Lane0& lane, VReg index, DType index_dtype, int displacement);
+  void store_by_element(std::size_t access, const Lane0& lane, VReg value);
+  void element_pointer(std::size_t access, const Lane0& lane, int displacement);
+  Mem stash_address(int stash, DType dtype, const Lane0& lane);
+
+  CodeStream& s_;
+  const LoopPlan& plan_;
+  VectorBuilder b_;
+  std::size_t copies_;
+  int rows_ = 0;  // 0: copies are vectors
+  std::vector<VReg> values_;
+  std::vector<Pointer> pointers_;       // accesses, then scratch rows
+  std::vector<Divisor> divisors_;       // of the current pass
+  std::vector<int> displacement_slot_;  // per instruction: gathers with a scalar index
+};
+
+}  // namespace x86
+SINTER_NAMESPACE_END

@@ -1,0 +1,517 @@
+// Addresses, loads, stores and the instructions of one level.
+#pragma once
+
+#include <sinter/backend/x86/nest/body.hpp>
+
+#include <sinter/backend/x86/machine/lower.hpp>
+#include <sinter/backend/x86/nest/loop.hpp>
+#include <sinter/base/index.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <limits>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+SINTER_DECL LoopBody::LoopBody(CodeStream& stream, const LoopPlan& plan, int copies)
+    : s_(stream),
+      plan_(plan),
+      b_(stream, plan.lanes),
+      copies_(as_index(copies)),
+      values_(plan.kernel->body.size() * copies_, no_vreg),
+      pointers_(plan.kernel->accesses.size() + as_index(plan.stashes)),
+      displacement_slot_(plan.kernel->body.size(), -1) {
+  for (std::size_t i = 0; i < kernel().body.size(); ++i) {
+    const Inst& inst = kernel().body[i];
+    if (inst.prim == Prim::gather && !plan_.insts[inst.args[0]].is_vector) displacement_slot_[i] = s_.frame(8);
+  }
+}
+
+SINTER_DECL std::int32_t LoopBody::field(std::size_t access, std::size_t offset) {
+  return static_cast<std::int32_t>(offsetof(LoopArgs, pointer) + access * sizeof(LoopArgs::Pointer) + offset);
+}
+
+SINTER_DECL VReg LoopBody::value(InstId i, int copy) {
+  const Inst& inst = kernel().body[i];
+  if (inst.prim == Prim::immediate) {
+    if (inst.dtype == DType::bool_) return b_.mask_constant(inst.bits != 0);
+    const Lane lane = lane_of(inst.dtype);
+    if (is_float(lane)) return b_.imm_float(lane, inst.number());
+    if (lane == Lane::i64 && plan_.narrow_index)
+      return b_.imm_int(Lane::i32,
+                        std::clamp<std::int64_t>(inst.integer(), -1, std::numeric_limits<std::int32_t>::max()));
+    return b_.imm_int(lane, inst.integer());
+  }
+  return values_[i * copies_ + as_index(copy_of(i, copy))];
+}
+
+/// Which of its values an instruction has for a copy: what is the same in all of them is kept once.
+SINTER_DECL int LoopBody::copy_of(InstId i, int copy) const {
+  const InstPlan& p = plan_.insts[i];
+  return p.is_vector || (rows_ > 0 && p.level != Level::kernel) ? copy : 0;
+}
+
+// Pointers -----------------------------------------------------------------------------------------------------------
+
+SINTER_DECL void LoopBody::use_pointer(std::size_t access) {
+  constexpr Gpr registers[] = {Gpr::r10, Gpr::r11, Gpr::rbx, Gpr::r12, Gpr::r13, Gpr::r14, Gpr::r15};
+  Pointer& p = pointers_[access];
+  if (p.kind != Pointer::Kind::none) return;
+  std::size_t taken = 0;
+  for (const Pointer& other : pointers_) taken += other.kind == Pointer::Kind::reg;
+  if (taken < std::size(registers)) p = {Pointer::Kind::reg, registers[taken], 0};
+  else p = {Pointer::Kind::slot, Gpr::none, s_.frame(8)};
+}
+
+SINTER_DECL void LoopBody::assign_pointers() {
+  for (const PassPlan& pass : plan_.passes)
+    for (InstId i : pass.needed)
+      if (kernel().body[i].prim == Prim::load || kernel().body[i].prim == Prim::gather)
+        use_pointer(kernel().body[i].access);
+  if (plan_.is_column)  // loads of a block of columns stand outside the passes but use the column register
+    for (std::size_t i = 0; i < kernel().body.size(); ++i)
+      if (plan_.used_outside[i] && plan_.insts[i].level == Level::column &&
+          (kernel().body[i].prim == Prim::load || kernel().body[i].prim == Prim::gather))
+        use_pointer(kernel().body[i].access);
+  for (std::uint16_t s : plan_.inner_stores) use_pointer(kernel().stores[s].access);
+  if (plan_.is_column)
+    for (std::uint16_t s : plan_.outer_stores) use_pointer(kernel().stores[s].access);
+  if (rows_ > 0) {  // nothing is kept in memory between passes; what a row has once is walked too
+    for (std::size_t i = 0; i < kernel().body.size(); ++i)
+      if (plan_.used_outside[i] && plan_.insts[i].level == Level::outer && kernel().body[i].prim == Prim::load)
+        use_pointer(kernel().body[i].access);
+    for (std::uint16_t s : plan_.outer_stores) use_pointer(kernel().stores[s].access);
+    return;
+  }
+  for (int j = 0; j < plan_.stashes; ++j) use_pointer(kernel().accesses.size() + as_index(j));
+}
+
+SINTER_DECL void LoopBody::reset_pointers() {
+  for (std::size_t a = 0; a < pointers_.size(); ++a) {
+    const Pointer& p = pointers_[a];
+    if (p.kind == Pointer::Kind::none) continue;
+    const Gpr r = p.kind == Pointer::Kind::reg ? p.reg : Gpr::rax;
+    if (a >= kernel().accesses.size()) {
+      const auto row = static_cast<std::int32_t>(a - kernel().accesses.size());
+      s_.emit(Op::imul, {reg(r), mem(8), immediate()},
+              CodeStream::at(loop_reg::args, offsetof(LoopArgs, scratch_stride)), row);
+      s_.binary(Op::add, r, CodeStream::at(loop_reg::args, offsetof(LoopArgs, scratch)));
+    } else {
+      s_.mov(r, CodeStream::at(loop_reg::args, field(a, offsetof(LoopArgs::Pointer, outer_stride))));
+      s_.binary(Op::imul, r, loop_reg::outer);
+      s_.binary(Op::add, r, CodeStream::at(loop_reg::args, field(a, offsetof(LoopArgs::Pointer, base))));
+    }
+    if (p.kind == Pointer::Kind::slot) s_.mov(CodeStream::slot(p.slot), r);
+  }
+}
+
+SINTER_DECL void LoopBody::advance_pointers(bool far) {
+  const int axis = far ? plan_.far_axis : plan_.near_axis;
+  const std::size_t which = far ? offsetof(LoopArgs::Pointer, far_stride) : offsetof(LoopArgs::Pointer, reduced_stride);
+  for (std::size_t a = 0; a < kernel().accesses.size(); ++a) {
+    const Pointer& p = pointers_[a];
+    if (p.kind == Pointer::Kind::none || stride_class(a, axis) == StrideClass::zero) continue;
+    const Mem stride = CodeStream::at(loop_reg::args, field(a, which));
+    if (p.kind == Pointer::Kind::reg) {
+      s_.binary(Op::add, p.reg, stride);
+    } else {
+      s_.mov(Gpr::rax, stride);
+      s_.binary(Op::add, CodeStream::slot(p.slot), Gpr::rax);
+    }
+  }
+}
+
+SINTER_DECL void LoopBody::rewind_near() {
+  for (std::size_t a = 0; a < kernel().accesses.size(); ++a) {
+    const Pointer& p = pointers_[a];
+    if (p.kind == Pointer::Kind::none || stride_class(a, plan_.near_axis) == StrideClass::zero) continue;
+    s_.mov(Gpr::rax, CodeStream::at(loop_reg::args, field(a, offsetof(LoopArgs::Pointer, reduced_stride))));
+    s_.binary(Op::imul, Gpr::rax, CodeStream::at(loop_reg::args, offsetof(LoopArgs, reduced)));
+    if (p.kind == Pointer::Kind::reg) s_.binary(Op::sub, p.reg, Gpr::rax);
+    else s_.binary(Op::sub, CodeStream::slot(p.slot), Gpr::rax);
+  }
+}
+
+SINTER_DECL Gpr LoopBody::pointer_in_register(std::size_t access, Gpr temporary, int row) {
+  const Pointer& p = pointers_[access];
+  if (row > 0) {
+    const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+    s_.emit(Op::imul, {reg(temporary), mem(8), immediate()}, stride, row);
+    if (p.kind == Pointer::Kind::reg) s_.binary(Op::add, temporary, p.reg);
+    else s_.binary(Op::add, temporary, CodeStream::slot(p.slot));
+    return temporary;
+  }
+  if (p.kind == Pointer::Kind::reg) return p.reg;
+  s_.mov(temporary, CodeStream::slot(p.slot));
+  return temporary;
+}
+
+/// base + outer * outer_stride in r9, for the levels above the loops.
+SINTER_DECL Gpr LoopBody::row_address(std::size_t access, bool with_outer) {
+  const Mem base = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, base)));
+  if (!with_outer) {
+    s_.mov(Gpr::r9, base);
+    return Gpr::r9;
+  }
+  s_.mov(Gpr::r9, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride))));
+  s_.binary(Op::imul, Gpr::r9, loop_reg::outer);
+  s_.binary(Op::add, Gpr::r9, base);
+  return Gpr::r9;
+}
+
+/// The address of the access's element (of its first column, for vectors). Clobbers r9.
+SINTER_DECL Mem LoopBody::address(std::size_t access, Level level, const Lane0& lane, int displacement) {
+  const bool outside = level == Level::kernel || (level == Level::outer && rows_ == 0);
+  Gpr base = outside ? row_address(access, level == Level::outer)
+                     : pointer_in_register(access, Gpr::r9, rows_ > 0 ? lane.copy : 0);
+  if (displacement >= 0) {
+    if (base != Gpr::r9) s_.mov(Gpr::r9, base);
+    s_.binary(Op::add, Gpr::r9, CodeStream::slot(displacement));
+    base = Gpr::r9;
+  }
+  if (stride_class(access, plan_.column_axis) == StrideClass::zero || rows_ > 0) return CodeStream::at(base);
+  const auto size = static_cast<unsigned>(size_of(dtype_of_access(access)));
+  return CodeStream::at(base, loop_reg::column, std::countr_zero(size),
+                        lane.column_offset * static_cast<std::int32_t>(size));
+}
+
+SINTER_DECL Mem LoopBody::stash_address(int stash, DType dtype, const Lane0& lane) {
+  const Gpr base = pointer_in_register(kernel().accesses.size() + as_index(stash), Gpr::r9);
+  const auto size = static_cast<unsigned>(size_of(dtype));
+  return CodeStream::at(base, loop_reg::column, std::countr_zero(size),
+                        lane.column_offset * static_cast<std::int32_t>(size));
+}
+
+// Instructions -------------------------------------------------------------------------------------------------------
+
+SINTER_DECL void LoopBody::emit_outside(Level level, int depth, const Lane0* lanes, std::size_t count) {
+  for (std::size_t i = 0; i < kernel().body.size(); ++i) {
+    const InstPlan& p = plan_.insts[i];
+    if (p.level != level || p.depth != depth || !plan_.used_outside[i]) continue;
+    const auto id = static_cast<InstId>(i);
+    const bool computed = !is_reduction(kernel().body[i].prim) && kernel().body[i].prim != Prim::immediate;
+    const int rows = level == Level::outer ? std::max(rows_, 1) : 1;
+    if (computed && !p.is_vector)
+      for (int row = 0; row < rows; ++row) emit_one(id, level, {.copy = row, .column_offset = 0, .tail = {}});
+    if (computed && p.is_vector)
+      for (std::size_t l = 0; l < count; ++l) emit_one(id, level, lanes[l]);
+  }
+  emit_displacements(level, depth);
+}
+
+SINTER_DECL void LoopBody::emit_displacements(Level level, int depth) {
+  for (std::size_t i = 0; i < kernel().body.size(); ++i) {
+    if (displacement_slot_[i] < 0) continue;
+    const InstPlan &index = plan_.insts[kernel().body[i].args[0]], &self = plan_.insts[i];
+    const bool same_place = self.level == index.level && self.depth == index.depth;  // then emit_load has done it
+    if (index.level == level && index.depth == depth && !same_place) displacement_of(static_cast<InstId>(i));
+  }
+}
+
+/// Notes the index in rax, which is out of range, and makes it 0. Clobbers `status`.
+SINTER_DECL void LoopBody::report_bad_index(std::size_t access, Gpr status) {
+  s_.mov(status, CodeStream::at(loop_reg::args, offsetof(LoopArgs, status)));
+  s_.mov(CodeStream::at(status, offsetof(LoopArgs::Status, index)), Gpr::rax);
+  s_.mov_imm(CodeStream::at(status, offsetof(LoopArgs::Status, access)), static_cast<std::int32_t>(access) + 1);
+  s_.mov_imm(Gpr::rax, 0);
+}
+
+/// Turns the scalar index of a gather into a byte displacement in its slot; out of range: status and 0. Clobbers rax,
+/// r9.
+SINTER_DECL void LoopBody::displacement_of(InstId gather) {
+  const Inst& inst = kernel().body[gather];
+  b_.first_to_gpr(lane_of(kernel().body[inst.args[0]].dtype), Gpr::rax, value(inst.args[0], 0));
+  const int good = s_.new_label();
+  s_.binary(Op::cmp, Gpr::rax,
+            CodeStream::at(loop_reg::args, field(inst.access, offsetof(LoopArgs::Pointer, gather_extent))));
+  s_.jump(Op::jb, good);
+  report_bad_index(inst.access, Gpr::r9);
+  s_.bind(good);
+  s_.binary(Op::imul, Gpr::rax,
+            CodeStream::at(loop_reg::args, field(inst.access, offsetof(LoopArgs::Pointer, gather_stride))));
+  s_.mov(CodeStream::slot(displacement_slot_[gather]), Gpr::rax);
+}
+
+SINTER_DECL void LoopBody::emit_inner(InstId i, const Lane0& lane, bool from_stash) {
+  const InstPlan& p = plan_.insts[i];
+  if (!from_stash) {
+    emit_one(i, p.level, lane);
+    if (p.is_vector) return;
+    for (std::size_t g = i; g < kernel().body.size(); ++g)  // gathers deeper in the nest that this is the index of
+      if (displacement_slot_[g] >= 0 && kernel().body[g].args[0] == i && plan_.insts[g].level != p.level)
+        displacement_of(static_cast<InstId>(g));
+    return;
+  }
+  const DType dtype = kernel().body[i].dtype;
+  set_value(i, lane.copy, b_.load(dtype, stash_address(p.stash, dtype, lane), lane.tail));
+}
+
+SINTER_DECL void LoopBody::store_stash(InstId i, const Lane0& lane) {
+  const DType dtype = kernel().body[i].dtype;
+  b_.store(dtype, stash_address(plan_.insts[i].stash, dtype, lane), value(i, lane.copy), lane.tail);
+}
+
+SINTER_DECL void LoopBody::emit_one(InstId i, Level level, const Lane0& lane) {
+  const Inst& inst = kernel().body[i];
+  VReg result;
+  if (inst.prim == Prim::load || inst.prim == Prim::gather) {
+    result = emit_load(i, level, lane);
+  } else if (inst.prim == Prim::index) {
+    result = emit_index(inst, lane);
+  } else {
+    std::array<VReg, 3> args{};
+    const int count = arity(inst.prim);
+    for (int a = 0; a < count; ++a) args[as_index(a)] = value(inst.args[as_index(a)], lane.copy);
+    DType from = kernel().body[inst.args[as_index(count - 1)]].dtype;
+    if (from == DType::i64 && plan_.narrow_index) from = DType::i32;
+    const Divisor* divisor = nullptr;
+    for (const Divisor& d : divisors_)
+      if (inst.prim == Prim::div && level == Level::column && d.id == inst.args[1]) divisor = &d;
+    if (divisor != nullptr) result = divide(args[0], args[1], *divisor, lane.tail);
+    else result = lower(b_, inst, from, std::span<const VReg>(args.data(), as_index(count)));
+  }
+  set_value(i, copy_of(i, lane.copy), result);
+}
+
+// Division by a number of the row ------------------------------------------------------------------------------------
+
+namespace x86_detail {
+/// Quick division takes dividends of magnitude 2^-90 to 2^90 and divisors of 2^-30 to 2^30, so that quotients are
+/// normal and remainders exact. Twice the bits of a float drops its sign; shifted so that the range starts at the least
+/// number.
+inline constexpr std::int64_t quick_lowest = std::int64_t{127 - 90} << 24, quick_highest = std::int64_t{127 + 90} << 24;
+inline constexpr std::int64_t divisor_lowest = std::int64_t{127 - 30} << 24,
+                              divisor_highest = std::int64_t{127 + 30} << 24;
+inline constexpr std::int64_t least_i32 = std::numeric_limits<std::int32_t>::min();
+}  // namespace x86_detail
+
+/// A mask of dividends beyond the range. A limit of the least number puts all of them there.
+SINTER_DECL VReg LoopBody::out_of_range(VReg x, VReg limit) {
+  const Lane lane = Lane::i32;
+  VReg place = b_.add(lane, b_.add(lane, x, x), b_.imm_int(lane, x86_detail::least_i32 + 1 - x86_detail::quick_lowest));
+  return b_.compare(lane, Compare::lt, limit, place);
+}
+
+SINTER_DECL void LoopBody::prepare_divisions(const std::vector<InstId>& list) {
+  divisors_.clear();
+  if (!b_.is_avx512() || rows_ > 0) return;  // narrow dividers are quick enough
+  const Lane lane = Lane::f32, bits = Lane::i32;
+  for (InstId i : list) {
+    const Inst& inst = kernel().body[i];
+    if (inst.prim != Prim::div || inst.dtype != DType::f32 || !plan_.insts[i].is_vector ||
+        plan_.insts[inst.args[1]].level != Level::outer)
+      continue;
+    bool is_known = false;
+    for (const Divisor& d : divisors_) is_known |= d.id == inst.args[1];
+    if (is_known) continue;
+    const VReg by = value(inst.args[1], 0), one = b_.imm_float(lane, 1);
+    Divisor d{.id = inst.args[1]};
+    d.high = b_.div(lane, one, by);
+    d.low = b_.mul(lane, b_.fnma(lane, by, d.high, one), d.high);
+    VReg place =
+        b_.add(bits, b_.add(bits, by, by), b_.imm_int(bits, x86_detail::least_i32 - x86_detail::divisor_lowest));
+    VReg fits =
+        b_.compare(bits, Compare::le, place,
+                   b_.imm_int(bits, x86_detail::least_i32 + x86_detail::divisor_highest - x86_detail::divisor_lowest));
+    d.limit = b_.select(
+        bits, fits, b_.imm_int(bits, x86_detail::least_i32 + 1 + x86_detail::quick_highest - x86_detail::quick_lowest),
+        b_.imm_int(bits, x86_detail::least_i32));
+    divisors_.push_back(d);
+  }
+}
+
+/// x / by, correctly rounded: x times the reciprocal in two parts is within one last bit of it, and one step with the
+/// exact remainder and the correctly rounded reciprocal then rounds correctly (Markstein). Four operations where the
+/// machine's division keeps its unit busy for ten cycles; where it might not hold, the machine's.
+SINTER_DECL VReg LoopBody::divide(VReg x, VReg by, const Divisor& divisor, const Tail& tail) {
+  const Lane lane = Lane::f32;
+  VReg near = b_.fma(lane, x, divisor.high, b_.mul(lane, x, divisor.low));
+  VReg remainder = b_.fnma(lane, near, by, x);
+  VReg result = b_.fma(lane, remainder, divisor.high, near);
+  VReg beyond = out_of_range(x, divisor.limit);
+  if (tail.active()) beyond = b_.mask_and(beyond, tail.mask);
+  const int quick = s_.new_label();
+  b_.jump_if_none(beyond, quick);
+  b_.assign(lane, result, b_.div(lane, x, by));
+  s_.bind(quick);
+  return result;
+}
+
+SINTER_DECL VReg LoopBody::emit_load(InstId i, Level level, const Lane0& lane) {
+  const Inst& inst = kernel().body[i];
+  const bool is_gather = inst.prim == Prim::gather;
+  if (is_gather && plan_.insts[inst.args[0]].is_vector)
+    return load_by_element(inst.access, lane, value(inst.args[0], lane.copy), kernel().body[inst.args[0]].dtype, -1);
+  if (is_gather) {
+    const InstPlan& index = plan_.insts[inst.args[0]];
+    if (index.level == plan_.insts[i].level && index.depth == plan_.insts[i].depth) displacement_of(i);
+  }
+  const StrideClass stride = stride_class(inst.access, plan_.column_axis);
+  if (stride == StrideClass::any) return load_by_element(inst.access, lane, no_vreg, inst.dtype, displacement_slot_[i]);
+  const Mem m = address(inst.access, level, lane, displacement_slot_[i]);
+  if (inst.dtype == DType::i64 && plan_.narrow_index) return narrow_number(m);
+  return stride == StrideClass::zero ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, lane.tail);
+}
+
+/// A 64-bit number in every lane as i32, for comparisons with indices: clamped to -1 and 2^31 - 1, which no index
+/// reaches.
+SINTER_DECL VReg LoopBody::narrow_number(Mem m) {
+  s_.mov(Gpr::rax, m);
+  for (const auto& [limit, replace] :
+       {std::pair<std::int64_t, Op>{-1, Op::cmovl}, {std::numeric_limits<std::int32_t>::max(), Op::cmovg}}) {
+    s_.mov_imm(Gpr::rdx, limit);
+    s_.binary(Op::cmp, Gpr::rax, Gpr::rdx);
+    s_.binary(replace, Gpr::rax, Gpr::rdx);
+  }
+  return b_.broadcast_gpr(Lane::i32, Gpr::rax);
+}
+
+SINTER_DECL VReg LoopBody::emit_index(const Inst& inst, const Lane0& lane) {
+  const Lane type = plan_.narrow_index ? Lane::i32 : Lane::i64;
+  const int axis = static_cast<int>(inst.bits);
+  if (axis == plan_.near_axis) return b_.broadcast_gpr(type, loop_reg::near);
+  if (axis == plan_.far_axis) {
+    s_.mov(Gpr::rax, CodeStream::slot(far_slot));
+    return b_.broadcast_gpr(type, Gpr::rax);
+  }
+  const auto at = static_cast<std::int32_t>(as_index(axis) * sizeof(std::int64_t));
+  const bool is_column = axis == plan_.column_axis;
+  const Mem step = CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offsetof(LoopArgs, index_step)) + at);
+  s_.mov(Gpr::rax, step);
+  s_.binary(Op::imul, Gpr::rax, loop_reg::outer);
+  for (int row = 0; rows_ > 0 && row < lane.copy; ++row) s_.binary(Op::add, Gpr::rax, step);
+  s_.binary(Op::add, Gpr::rax,
+            CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offsetof(LoopArgs, index_origin)) + at));
+  if (is_column)
+    s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(Gpr::rax, loop_reg::column, 0, lane.column_offset));
+  VReg base = b_.broadcast_gpr(type, Gpr::rax);
+  return is_column ? b_.add(type, base, b_.iota(type)) : base;
+}
+
+// Element by element -------------------------------------------------------------------------------------------------
+
+/// rdx = address of the element at the first lane's column. Clobbers r9.
+SINTER_DECL void LoopBody::element_pointer(std::size_t access, const Lane0& lane, int displacement) {
+  s_.emit(Op::lea, {reg(Gpr::rdx), mem(8)}, CodeStream::at(loop_reg::column, lane.column_offset));
+  s_.binary(Op::imul, Gpr::rdx,
+            CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
+  const Gpr base = pointer_in_register(access, Gpr::r9);
+  s_.binary(Op::add, Gpr::rdx, base);
+  if (displacement >= 0) s_.binary(Op::add, Gpr::rdx, CodeStream::slot(displacement));
+}
+
+namespace x86_detail {
+/// Moves one element between memory operands through rax.
+inline void move_element(CodeStream& s, int size, Mem to, Mem from) {
+  if (size == 1) s.emit(Op::movzx, {reg(Gpr::rax, 4), mem(1)}, from);
+  else s.emit(Op::mov, {reg(Gpr::rax, size), mem(size)}, from);
+  s.emit(Op::mov, {mem(size), reg(Gpr::rax, size)}, to).only_reads = true;
+}
+/// r9 = number of elements that exist.
+inline void load_count(CodeStream& s, const VectorBuilder& b, const Tail& tail) {
+  if (tail.active()) s.mov(Gpr::r9, CodeStream::slot(tail.count_slot));
+  else s.mov_imm(Gpr::r9, b.lanes());
+}
+}  // namespace x86_detail
+
+/// A vector put together in the frame from strided or indexed elements. Clobbers rax, rdx, r9.
+SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane, VReg index, DType index_dtype,
+                                           int displacement) {
+  const DType dtype = dtype_of_access(access);
+  const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), again = s_.new_label();
+  const Mem target = CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy);
+  const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride)));
+  auto finish = [&] {
+    return dtype == DType::bool_ ? b_.mask_from_bytes(CodeStream::slot(copy), Tail{})
+                                 : b_.load_whole(lane_of(dtype), CodeStream::slot(copy));
+  };
+  if (index == no_vreg) {
+    element_pointer(access, lane, displacement);
+    if (!lane.tail.active()) {
+      for (int l = 0; l < b_.lanes(); ++l) {
+        x86_detail::move_element(s_, size, CodeStream::slot(copy + l * size), CodeStream::at(Gpr::rdx));
+        if (l + 1 < b_.lanes()) s_.binary(Op::add, Gpr::rdx, stride);
+      }
+      return finish();
+    }
+    const int counter = s_.frame(8);
+    s_.mov_imm(Gpr::r9, 0);
+    s_.mov(Gpr::rax, CodeStream::slot(lane.tail.count_slot));
+    s_.mov(CodeStream::slot(counter), Gpr::rax);
+    s_.bind(again);
+    x86_detail::move_element(s_, size, target, CodeStream::at(Gpr::rdx));
+    s_.binary(Op::add, Gpr::rdx, stride);
+    s_.binary_imm(Op::add, Gpr::r9, 1);
+    s_.binary(Op::cmp, Gpr::r9, CodeStream::slot(counter));
+    s_.jump(Op::jl, again);
+    return finish();
+  }
+  const Lane index_lane = lane_of(index_dtype);
+  const int indices = s_.frame(64, 64), good = s_.new_label(), index_size = size_of(index_lane);
+  b_.store_whole(index_lane, CodeStream::slot(indices), index);
+  x86_detail::load_count(s_, b_, lane.tail);
+  s_.bind(again);
+  s_.binary_imm(Op::sub, Gpr::r9, 1);
+  s_.emit(index_size == 8 ? Op::mov : Op::movsxd, {reg(Gpr::rax), mem(index_size)},
+          CodeStream::at(Gpr::rsp, Gpr::r9, index_size == 8 ? 3 : 2, indices));
+  s_.binary(Op::cmp, Gpr::rax,
+            CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, gather_extent))));
+  s_.jump(Op::jb, good);
+  report_bad_index(access, Gpr::rdx);
+  s_.bind(good);
+  s_.binary(Op::imul, Gpr::rax,
+            CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, gather_stride))));
+  s_.emit(Op::lea, {reg(Gpr::rdx), mem(8)}, CodeStream::at(Gpr::r9, loop_reg::column, 0, lane.column_offset));
+  s_.binary(Op::imul, Gpr::rdx, stride);
+  s_.binary(Op::add, Gpr::rdx, Gpr::rax);
+  const Pointer& p = pointers_[access];
+  if (p.kind == Pointer::Kind::reg) s_.binary(Op::add, Gpr::rdx, p.reg);
+  else s_.binary(Op::add, Gpr::rdx, CodeStream::slot(p.slot));
+  x86_detail::move_element(s_, size, target, CodeStream::at(Gpr::rdx));
+  s_.emit(Op::test, {reg(Gpr::r9), reg(Gpr::r9)}).only_reads = true;
+  s_.jump(Op::jne, again);
+  return finish();
+}
+
+SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lane, VReg value) {
+  const DType dtype = dtype_of_access(access);
+  const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), counter = s_.frame(8),
+            again = s_.new_label();
+  if (dtype == DType::bool_) b_.mask_to_bytes(CodeStream::slot(copy), value, Tail{});
+  else b_.store_whole(lane_of(dtype), CodeStream::slot(copy), value);
+  x86_detail::load_count(s_, b_, lane.tail);
+  s_.mov(CodeStream::slot(counter), Gpr::r9);
+  element_pointer(access, lane, -1);
+  s_.mov_imm(Gpr::r9, 0);
+  s_.bind(again);
+  x86_detail::move_element(s_, size, CodeStream::at(Gpr::rdx),
+                           CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy));
+  s_.binary(Op::add, Gpr::rdx,
+            CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
+  s_.binary_imm(Op::add, Gpr::r9, 1);
+  s_.binary(Op::cmp, Gpr::r9, CodeStream::slot(counter));
+  s_.jump(Op::jl, again);
+}
+
+SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
+  const DType dtype = dtype_of_access(store.access);
+  const VReg v = value(store.value, lane.copy);
+  const StrideClass stride = stride_class(store.access, plan_.column_axis);
+  if (stride == StrideClass::any) return store_by_element(store.access, lane, v);
+  const Mem m = address(store.access, Level::near, lane, -1);
+  if (stride == StrideClass::zero) b_.store_scalar(dtype, m, v);
+  else if (streams && dtype != DType::bool_ && !lane.tail.active()) b_.store_streaming(dtype, m, v);
+  else b_.store(dtype, m, v, lane.tail);
+}
+
+/// A value of the whole row.
+SINTER_DECL void LoopBody::store_outer(const Store& store, const Lane0& lane) {
+  if (plan_.is_column) return store_inner(store, lane);
+  b_.store_scalar(dtype_of_access(store.access), address(store.access, Level::outer, lane, -1),
+                  value(store.value, lane.copy));
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

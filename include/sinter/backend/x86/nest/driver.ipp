@@ -1,0 +1,338 @@
+// The driver of generated loops: binds a kernel to extents, chooses which axis the code counts over, walks the other
+// parallel axes by shifting bases, cuts work into tasks, and runs the blocks of long rows in parallel.
+#pragma once
+
+#include <sinter/backend/x86/nest/loop.hpp>
+#include <sinter/backend/x86/nest/loop.ipp>
+#include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/per_thread.hpp>
+
+#include <sinter/base/error.hpp>
+#include <sinter/base/threads.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <new>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+namespace x86_detail {
+
+/// This thread's scratch rows; grows, and lives as long as the thread.
+inline void* thread_scratch(std::size_t bytes) {
+  struct Buffer {
+    void* data = nullptr;
+    std::size_t size = 0;
+    ~Buffer() { ::operator delete(data, std::align_val_t{64}); }
+  };
+  Buffer& buffer = thread_object([] { return new Buffer; });
+  if (buffer.size < bytes) {
+    ::operator delete(buffer.data, std::align_val_t{64});
+    buffer.data = nullptr;
+    buffer.size = 0;
+    buffer.data = ::operator new(bytes, std::align_val_t{64});
+    buffer.size = bytes;
+  }
+  return buffer.data;
+}
+
+/// What of a kernel the launches need.
+struct LoopShape {
+  Kernel kernel;
+  std::vector<char> is_indexed;  // axes that the `index` primitive reads
+  bool has_gather = false;
+  double bytes_per_element = 0;
+
+  explicit LoopShape(const Kernel& k) : kernel(k), is_indexed(as_index(k.rank())) {
+    for (const Inst& inst : k.body) {
+      if (inst.prim == Prim::index) is_indexed[inst.bits] = 1;
+      has_gather |= inst.prim == Prim::gather;
+    }
+    for (const Access& access : k.accesses) {
+      bool streams = access.stride[as_index(k.rank() - 1)] != StrideClass::zero;
+      if (streams) bytes_per_element += static_cast<double>(size_of(k.operands[access.operand].dtype));
+    }
+  }
+};
+
+class LoopLaunch final : public Launch {
+ public:
+  LoopLaunch(std::shared_ptr<const LoopCode> code, std::shared_ptr<const LoopShape> shape,
+             const BoundGeometry& geometry)
+      : code_(std::move(code)), shape_(std::move(shape)), function_(code_->function()) {
+    BoundGeometry g = geometry;
+    for (std::size_t i = 0; i < kernel().accesses.size(); ++i)
+      sources_.push_back({kernel().accesses[i].operand, offset_bytes(kernel(), g, i)});
+    check_gathers(g);
+    std::vector<int> axes = parallel_axes(g);
+    if (is_empty_) return;
+    merge_axes(g, axes);
+    choose_outer(g, axes);
+    if (outer_axis_ < 0) cut_columns(g);
+    scratch_bytes_ = code_->scratch_bytes(args_.columns);
+    if (scratch_bytes_ != 0) thread_scratch(scratch_bytes_);  // run() is to allocate nothing
+    args_.scratch_stride = code_->scratch_stride(args_.columns);
+    if (tail_) tail_->scratch_stride = args_.scratch_stride;
+    if (args_.columns >= 1 && args_.columns <= code_->short_columns()) function_ = code_->short_rows();
+    plan_split();
+    plan_streaming();
+    is_simple_ = rest_.empty() && !tail_ && !may_split_ && nanoseconds_ < serial_nanoseconds;
+  }
+
+  void run(void* const* operands) override {
+    if (is_empty_) return;
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      args_.pointer[i].base = static_cast<char*>(operands[sources_[i].operand]) + sources_[i].offset;
+    if (SINTER_LIKELY(is_simple_)) {
+      if (scratch_bytes_ != 0) args_.scratch = thread_scratch(scratch_bytes_);
+      function_(&args_, 0, outer_extent_);
+    } else {
+      run_tasks();
+    }
+    if (SINTER_UNLIKELY(status_.access != 0)) bad_index();
+  }
+
+ private:
+  struct Source {
+    std::uint16_t operand;
+    std::int64_t offset;
+  };
+  struct RestAxis {
+    int axis;
+    std::int64_t extent;
+    std::vector<std::int64_t> stride;  // bytes, per access
+  };
+  const Kernel& kernel() const { return shape_->kernel; }
+  int column_axis() const { return kernel().rank() - 1; }
+
+  [[noreturn]] SINTER_NOINLINE void bad_index() {
+    const LoopArgs::Status status = std::exchange(status_, {});
+    throw GatherError(status.index, args_.pointer[status.access - 1].gather_extent);
+  }
+  void check_gathers(const BoundGeometry& g) {
+    for (const Inst& inst : kernel().body)
+      no_source_ |= inst.prim == Prim::gather && g.accesses[inst.access].gather_extent <= 0;
+  }
+
+  std::vector<int> parallel_axes(const BoundGeometry& g) {
+    std::vector<int> axes;
+    double elements = 1;
+    for (int a = 0; a < kernel().rank(); ++a) {
+      const std::int64_t extent = g.extent[as_index(a)];
+      elements *= static_cast<double>(std::max<std::int64_t>(extent, 1));
+      if (kernel().is_reduced(a)) continue;
+      is_empty_ |= extent == 0;
+      if (a != column_axis() && extent != 1) axes.push_back(a);
+    }
+    nanoseconds_ = elements * std::max(code_->nanoseconds_per_element(), shape_->bytes_per_element * 0.02);
+    if (no_source_ && !is_empty_) throw IndexError("gather", "index into an axis of extent 0");
+    return axes;
+  }
+
+  /// Joins axes to the vector axis where every access runs on through them.
+  void merge_axes(BoundGeometry& g, std::vector<int>& axes) {
+    const auto column = as_index(column_axis());
+    if (kernel().is_reduced(column_axis()) || shape_->is_indexed[column]) return;
+    while (!axes.empty()) {
+      const auto axis = as_index(axes.back());
+      if (shape_->is_indexed[axis]) return;
+      for (const auto& access : g.accesses)
+        if (access.stride[axis] != access.stride[column] * g.extent[column]) return;
+      g.extent[column] *= g.extent[axis];
+      axes.pop_back();
+    }
+  }
+
+  void choose_outer(const BoundGeometry& g, const std::vector<int>& axes) {
+    for (int a : axes)
+      if (outer_axis_ < 0 || g.extent[as_index(a)] >= outer_extent_)
+        outer_axis_ = a, outer_extent_ = g.extent[as_index(a)];
+    fill_loop_args(args_, kernel(), g, outer_axis_);
+    args_.status = &status_;
+    for (int a : axes) {
+      if (a == outer_axis_) continue;
+      RestAxis& rest = rest_.emplace_back(RestAxis{a, g.extent[as_index(a)], {}});
+      rest_count_ *= rest.extent;
+      for (std::size_t i = 0; i < kernel().accesses.size(); ++i)
+        rest.stride.push_back(g.accesses[i].stride[as_index(a)] *
+                              size_of(kernel().operands[kernel().accesses[i].operand].dtype));
+    }
+  }
+
+  /// With the vector axis as the only parallel one, chunks of it become the outer axis.
+  void cut_columns(const BoundGeometry& g) {
+    const std::int64_t columns = g.extent[as_index(column_axis())];
+    if (kernel().is_reduced(column_axis()) || nanoseconds_ < serial_nanoseconds) return;
+    constexpr double chunk_nanoseconds = 8000;
+    auto chunk = static_cast<std::int64_t>(chunk_nanoseconds / (nanoseconds_ / static_cast<double>(columns)));
+    chunk = std::max<std::int64_t>((chunk + 255) / 256 * 256, 256);
+    if (chunk >= columns) return;
+    outer_extent_ = columns / chunk;
+    args_.columns = chunk;
+    args_.index_step[column_axis()] = chunk;
+    for (std::size_t i = 0; i < kernel().accesses.size(); ++i)
+      args_.pointer[i].outer_stride = chunk * args_.pointer[i].column_stride;
+    if (columns % chunk == 0) return;
+    tail_ = std::make_unique<LoopArgs>(args_);
+    tail_->columns = columns % chunk;
+  }
+
+  void plan_split() {
+    may_split_ = code_->blocks() != nullptr && args_.columns >= 8 * row_sum_block &&
+                 nanoseconds_ >= serial_nanoseconds && outer_extent_ * rest_count_ < 64;
+    if (may_split_)
+      partials_.resize(as_index((args_.columns + row_sum_block - 1) / row_sum_block * code_->reductions()));
+  }
+
+  /// Output larger than the caches goes past them.
+  void plan_streaming() {
+    constexpr double cache_bytes = 24e6;
+    double written = 0;
+    for (const Store& store : kernel().stores) {
+      const LoopArgs::Pointer& p = args_.pointer[store.access];
+      const std::int64_t size = size_of(kernel().operands[kernel().accesses[store.access].operand].dtype);
+      bool is_aligned = p.column_stride == size && (outer_extent_ == 1 || p.outer_stride % 64 == 0);
+      for (const RestAxis& axis : rest_) is_aligned = is_aligned && axis.stride[store.access] % 64 == 0;
+      if (!is_aligned) return;
+      stored_.push_back(store.access);
+      written += static_cast<double>(args_.columns * outer_extent_ * rest_count_ * size);
+    }
+    if (written > cache_bytes) streaming_ = code_->streaming();
+  }
+  LoopFunction choose_function() const {
+    if (streaming_ == nullptr) return function_;
+    for (std::uint16_t access : stored_)
+      if (reinterpret_cast<std::uintptr_t>(args_.pointer[access].base) % 64 != 0) return code_->function();
+    return streaming_;
+  }
+
+  std::size_t args_bytes() const { return offsetof(LoopArgs, pointer) + sources_.size() * sizeof(LoopArgs::Pointer); }
+  void copy_args(LoopArgs& to) const { std::memcpy(static_cast<void*>(&to), &args_, args_bytes()); }
+
+  /// Shifts `args` from the kernel's bases to rest index `rest`.
+  void place(LoopArgs& args, std::int64_t rest) const {
+    for (std::size_t i = 0; i < sources_.size(); ++i) args.pointer[i].base = args_.pointer[i].base;
+    for (std::size_t r = rest_.size(); r-- > 0;) {
+      const RestAxis& axis = rest_[r];
+      const std::int64_t at = rest % axis.extent;
+      rest /= axis.extent;
+      args.index_origin[axis.axis] = at;
+      for (std::size_t i = 0; i < sources_.size(); ++i) args.pointer[i].base += at * axis.stride[i];
+    }
+  }
+
+  void run_tasks() {
+    function_ = choose_function();
+    const std::int64_t units = rest_count_ * outer_extent_;
+    if (may_split_ && units < 2 * thread_count() && thread_count() > 1) return run_split(units);
+    if (tail_)
+      for (std::size_t i = 0; i < sources_.size(); ++i) tail_->pointer[i].base = args_.pointer[i].base;
+    const std::int64_t tasks = units + (tail_ ? 1 : 0);
+    parallel_for(tasks, nanoseconds_ / static_cast<double>(tasks),
+                 [&](std::int64_t begin, std::int64_t end) { run_range(begin, end, units); });
+  }
+
+  void run_range(std::int64_t begin, std::int64_t end, std::int64_t units) {
+    LoopArgs local;
+    copy_args(local);
+    if (scratch_bytes_ != 0) local.scratch = thread_scratch(scratch_bytes_);
+    if (end > units) {
+      LoopArgs last = *tail_;
+      last.scratch = local.scratch;
+      function_(&last, outer_extent_, outer_extent_ + 1);
+      end = units;
+    }
+    while (begin < end) {
+      const std::int64_t rest = begin / outer_extent_, first = begin % outer_extent_;
+      const std::int64_t last = std::min(outer_extent_, first + (end - begin));
+      if (!rest_.empty()) place(local, rest);
+      function_(&local, first, last);
+      begin += last - first;
+    }
+  }
+
+  void run_split(std::int64_t units) {
+    const auto blocks = static_cast<std::int64_t>(partials_.size()) / code_->reductions();
+    const double block_nanoseconds = nanoseconds_ / static_cast<double>(units * blocks);
+    LoopArgs local;
+    copy_args(local);
+    local.scratch = partials_.data();
+    for (std::int64_t unit = 0; unit < units; ++unit) {
+      place(local, unit / outer_extent_);
+      const std::int64_t outer = unit % outer_extent_;
+      LoopArgs row = local;
+      for (std::size_t i = 0; i < sources_.size(); ++i) row.pointer[i].base += outer * row.pointer[i].outer_stride;
+      for (std::size_t a = 0; a < max_axes; ++a) row.index_origin[a] += outer * row.index_step[a];
+      parallel_for(blocks, block_nanoseconds,
+                   [&](std::int64_t begin, std::int64_t end) { code_->blocks()(&row, begin, end); });
+      local.reduced = blocks;
+      code_->finish()(&local, outer, outer + 1);
+    }
+  }
+
+  std::shared_ptr<const LoopCode> code_;
+  std::shared_ptr<const LoopShape> shape_;
+  LoopFunction function_;
+  std::vector<Source> sources_;
+  std::vector<RestAxis> rest_;
+  std::vector<std::int64_t> partials_;
+  std::unique_ptr<LoopArgs> tail_;
+  std::vector<std::uint16_t> stored_;
+  LoopFunction streaming_ = nullptr;
+  std::int64_t outer_extent_ = 1, rest_count_ = 1;
+  LoopArgs::Status status_;
+  int outer_axis_ = -1;
+  std::size_t scratch_bytes_ = 0;
+  double nanoseconds_ = 0;
+  bool is_empty_ = false, no_source_ = false, is_simple_ = false, may_split_ = false;
+  LoopArgs args_;
+};
+
+class LoopExecutable final : public Executable {
+ public:
+  LoopExecutable(std::shared_ptr<const LoopCode> code, const Kernel& kernel, const Schedule& schedule, Isa isa)
+      : code_(std::move(code)), shape_(std::make_shared<LoopShape>(kernel)), schedule_(schedule), isa_(isa) {}
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+    return std::make_unique<LoopLaunch>(code_for(geometry), shape_, geometry);
+  }
+  std::size_t code_bytes() const override { return code_->code_bytes(); }
+  std::string listing() const override { return code_->listing(); }
+
+ private:
+  /// Where an index may not fit i32, code with 64-bit indices.
+  std::shared_ptr<const LoopCode> code_for(const BoundGeometry& g) const {
+    bool fits = true;
+    for (std::size_t a = 0; a < shape_->is_indexed.size(); ++a)
+      fits &= !shape_->is_indexed[a] || g.extent[a] <= std::numeric_limits<std::int32_t>::max();
+    if (SINTER_LIKELY(fits || !code_->has_narrow_index())) return code_;
+    const ForkSection section;
+    std::call_once(wide_once_, [this] { wide_ = compile_loop(shape_->kernel, schedule_, isa_); });
+    return wide_;
+  }
+
+  std::shared_ptr<const LoopCode> code_;
+  std::shared_ptr<const LoopShape> shape_;
+  Schedule schedule_;
+  Isa isa_;
+  mutable std::once_flag wide_once_;
+  mutable std::shared_ptr<const LoopCode> wide_;
+};
+
+}  // namespace x86_detail
+
+SINTER_DECL std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, const Schedule& schedule,
+                                                                   Isa isa, std::string* why_declined) {
+  std::shared_ptr<const LoopCode> code =
+      x86_detail::compile_loop_with(IndexWidth::narrow_if_possible, kernel, schedule, isa, why_declined);
+  if (code == nullptr) return nullptr;
+  return std::make_shared<x86_detail::LoopExecutable>(std::move(code), kernel, schedule, isa);
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

@@ -1,0 +1,128 @@
+// The control flow of generated loops: outer steps, passes, blocks and their binary counter, main loops and tails.
+// Leaves the straight-line parts to LoopBody. The order of reductions that kernel.hpp promises is kept here.
+#pragma once
+
+#include <sinter/backend/x86/nest/body.hpp>
+#include <sinter/backend/x86/nest/plan.hpp>
+
+#include <functional>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Which function of a LoopCode is written.
+enum class LoopPart : std::uint8_t { whole, streaming, blocks, finish, short_rows };
+
+class LoopGenerator {
+ public:
+  LoopGenerator(const LoopPlan& plan, LoopPart part);
+  CodeStream run();
+
+ private:
+  /// A running value of a reduction: a vector register that is overwritten.
+  struct Running {
+    VReg reg = no_vreg;
+    Prim prim = Prim::reduce_add;
+    DType dtype = DType::f32;
+  };
+  /// A loop counter: a general register or a frame slot.
+  struct Counter {
+    Gpr reg = Gpr::none;
+    int slot = 0;
+  };
+  struct Stack {
+    int pointer = 0, block = 0, base = 0;  // frame slots: byte offset of the top, number of blocks, storage
+  };
+  /// Frame memory for the blocks before the current one.
+  struct Totals {
+    int base = 0;
+    Mem sum(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value)); }
+    Mem lost(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value) + 64); }
+  };
+  /// Lanes of the current pass, per reduction. On AVX-512 minima and maxima of floats run on an instruction that loses
+  /// a NaN; `saw_nan` (a mask, seen in any vector of the block) puts it back at the block's end.
+  struct Accumulators {
+    std::vector<VReg> lanes;
+    VReg saw_nan = no_vreg;
+    VReg unseen = no_vreg;  // a vector whose NaNs are looked for together with the next one's
+  };
+  /// What a walk repeats: `light` code may be written several times.
+  enum class Items : std::uint8_t { light, heavy };
+  using Action = std::function<void()>;
+  using Content = std::function<void(int block_end)>;
+
+  // generator.ipp
+  void outer_loop(const Action& step);
+  void row_step();
+  void row_pass(std::size_t pass);
+  std::vector<Running> row_values(std::size_t pass);
+  void row_columns(std::size_t pass, std::vector<Running>& results);
+  void row_block(std::size_t pass, std::vector<Running>& results, int block_end);
+  void map_columns(std::size_t pass);
+  void vector_step(std::size_t pass, const Lane0& lane);
+  void accumulate(std::size_t pass, const Lane0& lane);
+  VReg combine_lanes(std::size_t reduction, std::size_t pass);
+  void clear_accumulators(const std::vector<Running>& results);
+  void restore_nan(VReg result, Lane lane, VReg saw_nan);
+  void accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane);
+  int accumulators_of(DType dtype, int copies) const;
+  void make_accumulators(std::size_t pass);
+  void publish(std::size_t pass, const std::vector<Running>& results);
+  void blocks_function();
+  void finish_function();
+  // short_rows.ipp
+  void short_rows_function();
+  void short_rows_group(int rows, const Tail& tail);
+  void short_rows_pass(std::size_t pass, int rows, const Tail& tail, std::vector<char>& computed);
+  void short_rows_reduce(InstId reduction, int rows, const Tail& tail);
+  VReg short_row_start(const Inst& inst, VReg v, const Tail& tail);
+  // columns.ipp
+  void column_step();
+  void column_blocks(int vectors);
+  void column_block(const std::vector<Lane0>& lanes);
+  void column_pass(std::size_t pass, const std::vector<Lane0>& lanes);
+  void emit_level(std::size_t pass, Level level, const std::vector<Lane0>& lanes);
+  std::vector<Running> column_values(std::size_t pass, const std::vector<Lane0>& lanes);
+  Items near_items(std::size_t pass) const;
+  void walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results);
+  // chain.ipp
+  void set_counter(const Counter& counter, std::int32_t value);
+  void count_up(const Counter& counter);
+  void compare_counter(const Counter& counter, Mem with);
+  void chain(const Counter& counter, Mem count, std::vector<Running>& values, const Content& content);
+  void walk(const Counter& counter, Mem count, std::vector<Running>& values, const std::vector<Running>& items,
+            Items kind, const Action& item);
+  void walk_by_eights(const Counter& counter, int block_end, const std::vector<Running>& even,
+                      const std::vector<Running>& odd, const std::vector<Running>& items, const Action& item);
+  void walk_in_turn(const Counter& counter, int block_end, const std::vector<Running>& next,
+                    const std::vector<Running>& other, const std::vector<Running>& items, const Action& item);
+  void run_loop(const Counter& counter, Mem limit, const Action& item);
+  void set_block_end(const Counter& counter, Mem count, std::int64_t length, int block_end);
+  static bool is_compensated(const Running& value);
+  void start_totals(const Totals& totals, const std::vector<Running>& values);
+  void add_to_totals(const Totals& totals, const std::vector<Running>& values);
+  void finish_totals(const Totals& totals, const std::vector<Running>& values);
+  Stack make_stack(std::size_t values);
+  void push(const Stack& stack, std::vector<Running>& values);
+  void pop_all(const Stack& stack, std::vector<Running>& values);
+  void step_of(const Running& value, VReg newer, const Tail& tail);
+  void load_stacked(const Stack& stack, const std::vector<Running>& values, std::size_t i, VReg to);
+  VReg neutral(const Running& value);
+
+  Mem arg(std::size_t offset) const { return CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offset)); }
+  std::uint16_t enter_pass();
+
+  const LoopPlan& plan_;
+  LoopPart part_;
+  CodeStream s_;
+  int row_copies_;
+  LoopBody body_;
+  VectorBuilder& b_;
+  int end_slot_ = 0, count_slot_ = 0, main_end_slot_ = 0;
+  std::uint16_t kernel_region_ = 0;
+  std::vector<Accumulators> accumulators_;  // of the current pass
+};
+
+}  // namespace x86
+SINTER_NAMESPACE_END

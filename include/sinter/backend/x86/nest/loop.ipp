@@ -1,0 +1,148 @@
+// compile_loop: plan, generate, allocate, encode, publish.
+#pragma once
+
+#include <sinter/backend/x86/nest/loop.hpp>
+
+#include <sinter/backend/x86/machine/code_memory.hpp>
+#include <sinter/backend/x86/machine/emitter.hpp>
+#include <sinter/backend/x86/machine/lower.hpp>
+#include <sinter/backend/x86/nest/generator.hpp>
+#include <sinter/backend/x86/nest/plan.hpp>
+#include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
+
+#include <mutex>
+#include <optional>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+namespace x86_detail {
+
+inline std::size_t generate_part(const LoopPlan& plan, LoopPart part, std::vector<std::byte>& bytes,
+                                 std::string* listing) {
+  CodeStream stream = LoopGenerator(plan, part).run();
+  return encode(stream, allocate_registers(stream), bytes, listing);
+}
+
+class CompiledLoop final : public LoopCode {
+ public:
+  CompiledLoop(const Kernel& kernel, const Schedule& schedule, const LoopPlan& plan)
+      : kernel_(kernel), schedule_(schedule), isa_(plan.isa) {
+    std::vector<std::byte> bytes;
+    bytes.reserve(8192);
+    const std::size_t whole = generate_part(plan, LoopPart::whole, bytes, nullptr);
+    std::size_t blocks = 0, finish = 0;
+    if (plan.splits()) {
+      blocks = generate_part(plan, LoopPart::blocks, bytes, nullptr);
+      finish = generate_part(plan, LoopPart::finish, bytes, nullptr);
+    }
+    block_ = publish_code(bytes, "sinter_loop");
+    code_bytes_ = bytes.size();
+    function_ = block_->entry<LoopFunction>(whole);
+    if (plan.splits()) {
+      blocks_ = block_->entry<LoopFunction>(blocks);
+      finish_ = block_->entry<LoopFunction>(finish);
+    }
+    if (plan.has_short_rows()) short_columns_ = plan.lanes;
+    has_narrow_index_ = plan.narrow_index;
+    reductions_ = static_cast<int>(plan.passes[0].reductions.size());
+    stashes_ = plan.stashes;
+    double work = 0;
+    for (const PassPlan& pass : plan.passes) {
+      work += 2;
+      for (InstId i : pass.needed) work += plan.insts[i].is_vector ? cost_of(kernel.body[i].prim) : 0;
+    }
+    nanoseconds_per_element_ = work / plan.lanes / 6;  // two instructions per cycle at 3 GHz
+  }
+
+  LoopFunction streaming() const override {
+    if (kernel_.kind != KernelKind::pointwise) return nullptr;
+    const ForkSection section;
+    std::call_once(later_once_,
+                   [this] { later_block_ = generate_later(LoopPart::streaming, "sinter_streaming_loop"); });
+    return later_block_->entry<LoopFunction>();
+  }
+
+  LoopFunction short_rows() const override {
+    if (short_columns_ == 0) return nullptr;
+    const ForkSection section;
+    std::call_once(later_once_, [this] { later_block_ = generate_later(LoopPart::short_rows, "sinter_short_rows"); });
+    return later_block_->entry<LoopFunction>();
+  }
+
+  std::string listing() const override {
+    std::string text, why;
+    std::optional<LoopPlan> plan = plan_loop(kernel_, schedule_, isa_, index_width(), why);
+    std::vector<std::byte> bytes;
+    if (plan) generate_part(*plan, LoopPart::whole, bytes, &text);
+    return text;
+  }
+
+ private:
+  IndexWidth index_width() const { return has_narrow_index_ ? IndexWidth::narrow_if_possible : IndexWidth::wide; }
+  std::shared_ptr<const CodeBlock> generate_later(LoopPart part, std::string_view name) const {
+    std::string why;
+    std::optional<LoopPlan> plan = plan_loop(kernel_, schedule_, isa_, index_width(), why);
+    std::vector<std::byte> bytes;
+    generate_part(*plan, part, bytes, nullptr);
+    return publish_code(bytes, name);
+  }
+
+  Kernel kernel_;
+  Schedule schedule_;
+  Isa isa_;
+  std::shared_ptr<const CodeBlock> block_;
+  mutable std::once_flag later_once_;  // a kernel has one such part at most
+  mutable std::shared_ptr<const CodeBlock> later_block_;
+};
+
+inline std::shared_ptr<const LoopCode> compile_loop_with(IndexWidth width, const Kernel& kernel,
+                                                         const Schedule& schedule, Isa isa, std::string* why_declined) {
+  std::string why;
+  std::optional<LoopPlan> plan = plan_loop(kernel, schedule, isa, width, why);
+  if (!plan) {
+    if (why_declined != nullptr) *why_declined = "x86: " + why;
+    return nullptr;
+  }
+  return std::make_shared<CompiledLoop>(kernel, schedule, *plan);
+}
+
+}  // namespace x86_detail
+
+SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                                         std::string* why_declined) {
+  return x86_detail::compile_loop_with(IndexWidth::wide, kernel, schedule, isa, why_declined);
+}
+
+SINTER_DECL std::int64_t offset_bytes(const Kernel& kernel, const BoundGeometry& geometry, std::size_t access) {
+  return geometry.accesses[access].offset * size_of(kernel.operands[kernel.accesses[access].operand].dtype);
+}
+
+SINTER_DECL void fill_loop_args(LoopArgs& args, const Kernel& kernel, const BoundGeometry& geometry, int outer_axis) {
+  const int column = kernel.rank() - 1;
+  int near = -1, far = -1;
+  for (int a = 0; a < column; ++a)
+    if (kernel.is_reduced(a)) far = near, near = a;
+  auto extent = [&](int axis) { return axis < 0 ? std::int64_t{1} : geometry.extent[as_index(axis)]; };
+  args.columns = extent(column);
+  args.reduced = extent(near);
+  args.far = extent(far);
+  for (std::size_t a = 0; a < max_axes; ++a)
+    args.index_origin[a] = 0, args.index_step[a] = static_cast<int>(a) == outer_axis;
+  for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
+    const std::int64_t size = size_of(kernel.operands[kernel.accesses[i].operand].dtype);
+    const auto& numbers = geometry.accesses[i];
+    auto stride = [&](int axis) { return axis < 0 ? std::int64_t{0} : numbers.stride[as_index(axis)] * size; };
+    LoopArgs::Pointer& p = args.pointer[i];
+    p.outer_stride = stride(outer_axis);
+    p.reduced_stride = stride(near);
+    p.far_stride = stride(far);
+    p.column_stride = stride(column);
+    p.gather_stride = numbers.gather_stride * size;
+    p.gather_extent = numbers.gather_extent;
+  }
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

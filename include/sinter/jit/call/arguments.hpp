@@ -1,0 +1,201 @@
+// Arguments of a call, taken apart: one flat list of leaves, in the order in which the tree visitor meets them. Plain
+// data on the stack.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/small_vector.hpp>
+#include <sinter/expr/functions.hpp>
+#include <sinter/expr/host.hpp>
+#include <sinter/expr/signature.hpp>
+#include <sinter/expr/tree.hpp>
+#include <sinter/jit/call/call_section.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+enum class LeafKind : std::uint8_t { tensor, scalar, fixed, variable };
+
+/// One leaf of the arguments.
+struct ArgLeaf {
+  LeafKind kind = LeafKind::tensor;
+  DTypeClass number_kind = DTypeClass::floating;  // scalar
+  const Type* type = nullptr;                     // tensor, variable
+  const Strides* strides = nullptr;
+  void* data = nullptr;
+  TensorImpl* impl = nullptr;    // null: borrowed memory
+  VariableSlot* slot = nullptr;  // variable
+  union {
+    std::int64_t integer = 0;  // scalar, fixed
+    double number;
+  };
+};
+
+struct FinishedCall;
+
+/// The leaves of one call. While it lives, the versions that the call finds stay.
+class ArgList {
+  CallSection section_;  // first: it is the last to end
+
+ public:
+  ArgList() = default;
+  ArgList(const ArgList&) = delete;
+  ArgList& operator=(const ArgList&) = delete;
+
+  std::span<const ArgLeaf> leaves() const { return leaves_; }
+  /// Stands for the C++ types of arguments and result.
+  const void* types = nullptr;
+  /// What keeps the values of Variables alive that this call reads.
+  ReadSection& reading() const { return reading_; }
+
+  /// The caller gives these handles up: memory that nobody else sees may become a result's, and then they become empty.
+  void give_up(Tensor& x) { given_.push_back(&x); }
+  bool gives_up() const { return !given_.empty(); }
+  /// The handle given up that holds `value`, if that is the only argument it enters by.
+  Tensor* given_up(const TensorImpl* value) const;
+
+  /// What tracing this call has already computed (a function that reads values).
+  mutable std::shared_ptr<FinishedCall> finished;
+
+  // Inline wherever a call is made: calls of compiled functions take no longer than their guards.
+  SINTER_ALWAYS_INLINE void tensor(const Tensor& x) { add_value(x.impl().get(), LeafKind::tensor, nullptr); }
+  void variable(const Variable& x);
+  void value(TensorImpl* x) { add_value(x, LeafKind::tensor, nullptr); }
+  void scalar(const Scalar& x) { number(x.leaf()); }
+  void number(const Leaf& x) {
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.kind = LeafKind::scalar;
+    leaf.number_kind = x.kind;
+    if (x.kind == DTypeClass::floating) leaf.number = x.number;
+    else leaf.integer = x.integer;
+  }
+  void fixed(std::int64_t value) {
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.kind = LeafKind::fixed;
+    leaf.integer = value;
+  }
+  void borrowed(const Borrowed& b) {
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.type = &b.type;
+    leaf.strides = &b.strides;
+    leaf.data = const_cast<void*>(b.data);
+  }
+
+ private:
+  SINTER_ALWAYS_INLINE void add_value(TensorImpl* impl, LeafKind kind, VariableSlot* slot) {
+    if (SINTER_UNLIKELY(!impl->is_ready())) make_ready(impl);
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.kind = kind;
+    leaf.type = &impl->type;
+    leaf.strides = &impl->strides;
+    leaf.data = impl->data();
+    leaf.impl = impl;
+    leaf.slot = slot;
+  }
+  static void make_ready(TensorImpl* impl);
+
+  mutable ReadSection reading_;
+
+  SmallVector<ArgLeaf, 16> leaves_;
+  SmallVector<Tensor*, 8> given_;
+};
+
+/// A Tensor or lent memory, decided at run time: the tensor arguments of jit::Function::into.
+struct Lent {
+  Lent(const Tensor& x) : value(x) {}
+  Lent(const Borrowed& b) : memory(b), is_memory(true) {}
+  template <EigenLike M>
+  Lent(const M& m) : memory(borrow(m)), is_memory(true) {}
+  Tensor value;
+  Borrowed memory;
+  bool is_memory = false;
+};
+
+/// How an argument of type A enters: what the caller's object is turned into before it is taken apart.
+template <class A>
+decltype(auto) as_argument(const A& arg) {
+  if constexpr (std::same_as<A, Borrowed>) return arg;
+  else if constexpr (EigenLike<A>) return borrow(arg);
+  else if constexpr (is_expr<A>) return Tensor(arg);
+  else return arg;
+}
+template <class A>
+using argument_t = std::remove_cvref_t<decltype(as_argument(std::declval<const A&>()))>;
+
+/// How the traced function sees an argument. `AsScalar`: C++ numbers become run-time Scalars.
+template <class A, bool AsScalar>
+using traced_t = std::conditional_t<std::same_as<argument_t<A>, Borrowed> || std::same_as<A, Lent>, Tensor,
+                                    std::conditional_t<Arithmetic<A> && AsScalar, Scalar, argument_t<A>>>;
+
+namespace jit_detail {
+
+using expr_detail::Signature;
+using expr_detail::takes_scalar;
+
+template <class P>
+consteval bool check_parameter() {
+  static_assert(!std::is_floating_point_v<std::remove_cvref_t<P>>,
+                "sinter: a float or double parameter would be frozen into the compiled function; declare it Scalar");
+  static_assert(
+      !(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>),
+      "sinter: a compiled function takes its arguments by value or const reference; return the new value instead");
+  return true;
+}
+template <class Parameters>
+struct CheckParameters;
+template <class... P>
+struct CheckParameters<std::tuple<P...>> {
+  static constexpr bool ok = (check_parameter<P>() && ... && true);
+};
+template <class F>
+consteval bool check_function() {
+  if constexpr (Signature<F>::is_known) return CheckParameters<typename Signature<F>::Parameters>::ok;
+  return true;
+}
+
+template <class F, class I, class... A>
+struct Call;
+template <class F, std::size_t... I, class... A>
+struct Call<F, std::index_sequence<I...>, A...> {
+  static constexpr bool fits = [] {
+    if constexpr (Signature<F>::is_known) return std::tuple_size_v<typename Signature<F>::Parameters> == sizeof...(A);
+    else return true;
+  }();
+  /// A generic lambda: numbers are run-time inputs, unless it only takes them as integers.
+  static constexpr bool takes_all_scalars = [] {
+    if constexpr (Signature<F>::is_known) return false;
+    else return std::is_invocable_v<const F&, const traced_t<A, true>&...>;
+  }();
+  template <std::size_t At, class T>
+  static constexpr bool as_scalar = [] {
+    if constexpr (!Arithmetic<T>) return false;
+    else if constexpr (Signature<F>::is_known) return takes_scalar<F, At>();
+    else return takes_all_scalars || std::is_floating_point_v<T>;
+  }();
+  using Arguments = std::tuple<traced_t<A, as_scalar<I, A>>...>;
+};
+template <class F, class... A>
+using traced_arguments_t = typename Call<F, std::index_sequence_for<A...>, A...>::Arguments;
+
+/// Takes one argument apart; `T` is its traced type.
+template <class T, class A>
+SINTER_ALWAYS_INLINE void flatten(const A& arg, ArgList& list) {
+  if constexpr (std::same_as<A, Borrowed>) list.borrowed(arg);
+  else if constexpr (std::same_as<A, Lent>) arg.is_memory ? list.borrowed(arg.memory) : list.tensor(arg.value);
+  else if constexpr (std::same_as<T, Scalar> && Arithmetic<A>) list.scalar(Scalar(arg));
+  else if constexpr (std::same_as<A, Tensor>) list.tensor(arg);
+  else tree::visit_leaves(arg, list);
+}
+
+}  // namespace jit_detail
+
+}  // namespace jit
+SINTER_NAMESPACE_END

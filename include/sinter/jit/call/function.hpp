@@ -1,0 +1,344 @@
+// The untyped half of a compiled function: traces, entries (guards + plan + where inputs and outputs go), lookup, and
+// the run of one call. The typed half (compile.hpp) only takes arguments apart and puts results together.
+#pragma once
+
+#include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
+#include <sinter/base/per_thread.hpp>
+#include <sinter/graph/eager_call.hpp>
+#include <sinter/graph/graph.hpp>
+#include <sinter/graph/record.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/jit/call/call.hpp>
+#include <sinter/jit/call/call_end.hpp>
+#include <sinter/jit/call/guards.hpp>
+#include <sinter/jit/call/recompile.hpp>
+#include <sinter/jit/call/stance.hpp>
+#include <sinter/jit/options.hpp>
+#include <sinter/runtime/plan.hpp>
+#include <sinter/tensor/call_journal.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+struct Capture;
+
+namespace jit {
+
+class FunctionTrace;
+class LiveValues;
+class TraceTree;
+class TreeCall;
+struct TracedLeaf;
+struct TracedPath;
+
+namespace jit_detail {
+inline constexpr std::string_view purity_fix =
+    "the function is traced once and does not see later changes: pass the value as an argument (Scalar or Tensor), or "
+    "hold it in a Variable";
+void add_figures(const TraceTree& tree, Stats& stats);
+std::string text_of(const TraceTree& tree);
+}  // namespace jit_detail
+/// How a trace answers the reads of values.
+struct ReadPolicy {
+  /// Behind the script: computed from this call's values, refused (fullgraph), or a sign that the function has changed.
+  enum class Beyond : std::uint8_t { compute, refuse, differs };
+  Beyond beyond = Beyond::compute;
+  MatmulPrecision precision = MatmulPrecision::f32;                  // of what is computed meanwhile
+  Fallback fallback = Fallback::refused;                             // likewise
+  std::span<const std::uint64_t> script{};                           // answers of the first reads
+  std::vector<std::shared_ptr<const EagerResults>> eager_results{};  // by cut: what eager functions gave in this call
+  std::vector<std::shared_ptr<const EagerArrival>> arrivals{};       // by cut: what the tree took them for
+  std::function<void(FunctionTrace&)> after_script{};                // called when the last of them has been given
+};
+/// A Variable that a function uses before it calls an eager function.
+struct EagerVariable {
+  std::int32_t leaf = -1;              // an argument, or
+  std::shared_ptr<VariableSlot> slot;  // captured
+  bool is_assigned = false;
+};
+/// A value that the function read, or an eager function that it called: the trace is cut here.
+struct ReadPoint {
+  Ref<TensorImpl> value;
+  std::string op;
+  Location where;
+  std::uint64_t outcome = 0;    // the bits read
+  std::size_t dims = 0;         // dim guards noted before
+  Ref<TensorImpl> last_effect;  // recorded before
+  // Or a function that was called on values:
+  std::shared_ptr<const EagerCall> eager_call;
+  std::vector<Ref<TensorImpl>> operands, stand_ins;  // of its results
+  std::shared_ptr<const EagerResults> given;         // in this call
+  std::shared_ptr<const EagerArrival> arrival;
+  std::vector<EagerVariable> variables;  // used by the function before
+};
+
+/// A trace of a user's function on symbolic arguments.
+class FunctionTrace : public Trace, public SymbolScope {
+ public:
+  /// `specs`: what is expected of the arguments, which are symbols and which are numbers (specs_of()).
+  FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs, ReadPolicy policy = {});
+  ~FunctionTrace() override;
+
+  /// The stand-in of the next tensor or number, in flattening order; fixed leaves and Variables are passed over.
+  Ref<TensorImpl> next_leaf();
+  void skip_leaf() { ++next_; }
+
+  Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
+  void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
+  std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
+  EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call,
+                            std::span<const Ref<TensorImpl>> operands) override;
+  std::int64_t value_of(SymbolId symbol) const override { return hints_[symbol]; }
+  void note(DimRelation relation, Dim lhs, Dim rhs, bool outcome) override;
+
+  struct VariableRead {
+    std::shared_ptr<VariableSlot> slot;
+    std::int32_t leaf = -1;  // argument leaf, or -1: captured by the function
+    Ref<TensorImpl> stand_in;
+    Ref<TensorImpl> seen;      // value while tracing
+    Ref<TensorImpl> assigned;  // latest value given in the trace, or null
+  };
+  std::span<const Ref<TensorImpl>> stand_ins() const { return stand_ins_; }
+  std::vector<VariableRead>& variables() { return variables_; }
+  GuardSet& guards() { return guards_; }
+  std::span<const std::int64_t> hints() const { return hints_; }
+  const std::vector<ReadPoint>& reads() const { return reads_; }
+  LiveValues& live() { return *live_; }
+  /// This call's values of results and Variables, computed now. Not before the function has returned.
+  FinishedCall finish(TracedResult result);
+  /// The graph of the path so far, cut at the reads; with a result, the last part gives it and what Variables become.
+  TracedPath path(const TracedResult* result);
+
+ private:
+  void give_arguments();
+  /// Behind the last cut that the script answers: what the tree holds becomes known.
+  void end_script();
+  /// What an eager function gave in this call: by the script, or by running it now.
+  std::shared_ptr<const EagerResults> eager_results(ReadPoint& cut);
+  /// The value in this call, as one that may be kept: lent memory is copied.
+  Ref<TensorImpl> own_value(const Ref<TensorImpl>& value) const;
+  struct PathOutputs;
+  /// What the segments are to give; fills the end of the path.
+  PathOutputs path_outputs(const TracedResult* result, TracedLeaf& leaf) const;
+  /// The graph of it, and what its inputs are. Captured statements that have not run are evaluated.
+  Capture capture_path(std::span<const Ref<TensorImpl>> outputs, TracedPath& path) const;
+
+  std::span<const ArgLeaf> args_;
+  ReadPolicy policy_;
+  std::vector<ReadPoint> reads_;
+  std::unordered_map<const TensorImpl*, std::uint64_t> outcomes_;  // a value read twice is read once
+  std::unique_ptr<LiveValues> live_;                               // this call's, while it is traced
+  bool has_arguments_ = false;                                     // live_ knows them
+  std::vector<const Storage*> lent_;
+  std::size_t next_ = 0;
+  std::vector<Ref<TensorImpl>> stand_ins_;  // per argument leaf; null for fixed leaves
+  std::vector<VariableRead> variables_;
+  std::vector<std::int64_t> hints_;
+  GuardSet guards_;
+  SymbolScope* outer_scope_;
+};
+
+/// Room for a call with Variables, places or donated memory, so that it allocates nothing.
+struct CallScratch {
+  std::vector<Ref<TensorImpl>> assigned;  // new values of Variables
+  std::vector<int> claim_of;              // per input of the plan: its Variable among the claims, or -1
+  SlotClaims claims;
+  std::vector<Tensor*> given;  // arguments whose memory an output took over
+  std::vector<VariableSlot*> slots;
+  std::vector<TensorImpl*> values;
+  CallScratch(std::size_t outputs, std::size_t inputs) {
+    assigned.reserve(outputs);
+    claim_of.reserve(inputs);
+    claims.reserve(outputs);
+    given.reserve(outputs);
+    slots.reserve(outputs);
+    values.reserve(outputs);
+  }
+  void clear() noexcept {
+    claims.clear();
+    for (auto& value : assigned) value = {};
+    given.clear();
+    slots.clear();
+    values.clear();
+  }
+};
+/// Memory of a result, kept for later calls (Mode::reduce_overhead). A value that anybody else holds is left alone.
+struct ResultRing {
+  static constexpr std::size_t capacity = 4;
+  std::array<Ref<TensorImpl>, capacity> values;
+};
+/// The sizes that a thread used last with an entry that has symbols: the guards for just these, which are quicker to
+/// check than relations are, and what the symbols are then.
+struct SizeMemo {
+  GuardSet guards;  // leaves alone
+  SmallVector<std::int64_t, 8> symbols;
+};
+/// What one thread keeps of an entry between its calls.
+struct alignas(64) EntryThread {
+  std::atomic<std::int64_t> runs{0};       // only this thread adds
+  std::int64_t next_check = 1;             // of purity: due when `runs` reaches this
+  double checking_ms = 0;                  // spent on such checks
+  std::vector<const VariableSlot*> slots;  // of the arguments, when they were last found to fit
+  std::unique_ptr<SizeMemo> sizes;         // made when the same sizes come twice in a row
+  SmallVector<std::int64_t, 8> last_symbols;
+  std::unique_ptr<CallScratch> scratch;
+  std::vector<ResultRing> rings;  // per result
+};
+
+/// One compiled version of a function.
+struct Entry : CompiledEntry {
+  GuardSet guards;
+  CallEnd end;                       // of a function that reads no value
+  HeldValues held;                   // by the traced graph; of a tree by its first segment
+  std::vector<Type> captured_types;  // what the captured Variables must still be
+  const void* types = nullptr;       // C++ types of arguments and result (types_tag)
+  GraphFunction custom;              // a registered back end's callable, in place of the plan
+  std::vector<Type> custom_outputs;  // what it must give
+  std::shared_ptr<TraceTree> tree;   // of a function that reads values; then there is no plan
+  Graph traced, optimised;
+  /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision())
+  /// that the entry serves: all, where the function's own option says it or there is no such product.
+  MatmulPrecision precision = MatmulPrecision::f32;
+  std::uint8_t precisions = all_precisions;
+  double trace_ms = 0, passes_ms = 0, codegen_ms = 0;
+  std::chrono::steady_clock::time_point made = std::chrono::steady_clock::now();
+  PerThread<EntryThread> threads;
+  mutable std::atomic<std::int64_t> other_runs{0};  // of threads without a place of their own
+  std::int64_t runs() const;
+  /// Whether code that was traced with certain Variables as arguments serves others. The function may also have
+  /// captured one of them, which a trace does not tell; a second trace does, for those places where it is given
+  /// another.
+  enum class Serves : std::uint8_t { unknown, all_variables, traced_variables };
+  mutable std::atomic<Serves> serves{Serves::unknown};
+  std::vector<const VariableSlot*> traced_slots;          // of Variables among the arguments
+  mutable std::vector<std::atomic<bool>> takes_any_slot;  // per each of them: another Variable there gave the same code
+  const Entry* next = nullptr;                            // older entry
+};
+
+namespace jit_detail {
+/// Notes sizes that the guards of the entry have been found to take.
+void remember_sizes(const Entry& entry, EntryThread& thread, std::span<const ArgLeaf> args,
+                    const SmallVector<std::int64_t, 8>& symbols);
+}  // namespace jit_detail
+
+/// The typed half's traced result on the path that was taken.
+struct TreeResult {
+  const void* shape = nullptr;
+  std::shared_ptr<const void> owner;  // of a path that is in no tree
+};
+
+class FunctionState : public std::enable_shared_from_this<FunctionState> {
+ public:
+  /// Slots of expressions take no stance, and past the limit are evaluated lazily without a word.
+  enum class Serves : std::uint8_t { function, expression };
+  FunctionState(Options options, Location where, Serves serves = Serves::function);
+  ~FunctionState();
+
+  /// The entry that fits, traced and compiled if there is none; null where the call is to run the plain function
+  /// (stance, recompile limit). No lock is held and nobody is waited for while the user's function runs: of threads
+  /// that compile the same at once, one publishes its entry and the others drop theirs. Throws RecompileError where the
+  /// stance says so.
+  const Entry* entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
+  /// Runs it; `results` receives the values. Variables are written back last.
+  void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace,
+           Ref<TensorImpl>* results, Targets targets = {});
+
+  /// The body of that, for the one caller of every typed call.
+  void run_now(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
+               const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets);
+
+  /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
+  bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
+  void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
+  /// As run(), for functions that read values: follows the tree, and traces on where it ends.
+  TreeResult run_tree(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
+                      const TraceFunction& trace, ResultPlace results, Targets targets = {});
+
+  /// Puts the values of an uncompiled call into their places.
+  void deliver_uncompiled(std::vector<Ref<TensorImpl>> values, Targets targets, const ArgList& args,
+                          const CallJournal& journal) const;
+
+  /// Checks purity and makes what calls of this thread with these arguments need besides the entry.
+  void warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+               std::span<const std::int64_t> symbols);
+
+  Stats stats() const;
+  void reset();
+  Location where() const { return where_; }
+  const Options& options() const { return options_; }
+
+ private:
+  Fallback fallback() const { return options_.allow_fallback ? Fallback::allowed : Fallback::refused; }
+  MatmulPrecision precision_now() const { return options_.matmul_precision.value_or(matmul_precision()); }
+  /// The entry serves all precisions only where it does not matter or the option says which.
+  void guard_precision(Entry& entry) const;
+  /// `unverified`: one that would fit if it serves these Variables, which is not known yet.
+  const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols,
+                    const Entry** unverified = nullptr) const;
+  const Entry* make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
+  std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace, GuardSet specs);
+  void trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
+  /// Passes and code for a traced entry.
+  void generate(Entry& entry, const ArgList& args, Graph traced);
+  /// What is decided about a call that no entry fits, under the lock.
+  struct Decision {
+    const Entry* fitting = nullptr;  // what another thread has made meanwhile; the rest is for where there is none
+    bool compiles = false;           // else the plain function runs
+    bool is_recompile = false;
+    GuardSet specs;             // for the trace
+    std::string note, warning;  // for the log, which is a function of the user
+  };
+  Decision decide(const ArgList& args, Symbols& symbols);
+  bool may_compile(const ArgList& args, Decision& decision);
+  /// Has no version been compiled for arguments with this pattern of extents 0, 1 and more?
+  bool is_first_of_its_sizes(const ArgList& args) const;
+  /// The newest entry for these C++ types, or null.
+  const Entry* newest_of(const void* types) const;
+  /// The first guard that these arguments break of the entry that they break fewest of, the newest among equals.
+  std::optional<Guard> closest_broken(const ArgList& args) const;
+  GuardSet choose_specs(const ArgList& args) const;
+  /// Counts a call; purity is checked when it is due.
+  void count_run(const Entry& entry, EntryThread* thread, const ArgList& args, const TraceFunction& trace) {
+    if (SINTER_UNLIKELY(thread == nullptr)) {
+      entry.other_runs.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    const std::int64_t runs = thread->runs.load(std::memory_order_relaxed);
+    if (SINTER_UNLIKELY(runs >= thread->next_check)) check_purity(entry, *thread, args, trace);
+    thread->runs.store(runs + 1, std::memory_order_relaxed);
+  }
+  void check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace);
+  void grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
+  FinishedCall resume(const Entry& entry, const ArgList& args, const TraceFunction& trace, TreeCall& call);
+  /// The whole call, traced and computed on the way: a tree that may hold no segment.
+  FinishedCall run_untreed(const Entry& entry, const ArgList& args, const TraceFunction& trace);
+  void check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace, const TreeCall& call);
+  void warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+                    std::span<const std::int64_t> symbols);
+
+  const Context& context_ = Context::get();
+  Options options_;
+  Location where_;
+  std::atomic<const Entry*> newest_{nullptr};
+  mutable ForkSafeMutex mutex_;                  // of what follows; the user's functions never run under it
+  std::vector<std::unique_ptr<Entry>> entries_;  // owned; reset() hands them on, for callers may still run them
+  std::int64_t compiles_ = 0, recompiles_ = 0, past_calls_ = 0;  // the last: of versions that reset() has dropped
+  double compile_ms_ = 0;
+  MissHistory misses_;
+  std::atomic<std::int64_t> plain_calls_{0};
+  bool is_noop_ = false;
+  Serves serves_;
+};
+
+}  // namespace jit
+SINTER_NAMESPACE_END

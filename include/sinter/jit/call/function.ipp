@@ -1,0 +1,440 @@
+// Entries of a compiled function: lookup, compilation, the run of a call.
+#pragma once
+
+#include <sinter/jit/call/function.hpp>
+
+#include <sinter/base/index.hpp>
+#include <sinter/expr/capture.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/jit/call/delivery.hpp>
+#include <sinter/jit/call/execute.hpp>
+#include <sinter/jit/call/making.hpp>
+#include <sinter/jit/call/marks.hpp>
+#include <sinter/jit/call/specialise.hpp>
+#include <sinter/jit/effects/custom_run.hpp>
+#include <sinter/jit/lazy/lazy.hpp>
+#include <sinter/jit/lazy/lazy_run.hpp>
+#include <sinter/jit/trace/memory_budget.hpp>
+#include <sinter/jit/trace/trace_tree.hpp>
+#include <sinter/passes/pipeline.hpp>
+#include <sinter/runtime/kernel_cache.hpp>
+#include <sinter/runtime/staged.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <ostream>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+/// Every living FunctionState, so that jit::reset() reaches them.
+struct Functions {
+  ForkSafeMutex mutex;
+  std::vector<FunctionState*> list;
+  static Functions& instance() { return process_object<Functions>(); }
+};
+
+/// Leaves out captured Variables that were read for nothing (in a region, by what it does not return): which ones these
+/// are may differ from trace to trace.
+inline bool drop_unread(TracedGraph& traced, std::vector<Ref<TensorImpl>>& known, const Capture& captured) {
+  std::vector<std::uint8_t> is_read(known.size(), 0);
+  const auto note = [&](Value v) {
+    if (const auto i = as_index(v.node); i < known.size()) is_read[i] = 1;  // inputs come first
+  };
+  for (const Node& node : captured.builder.graph().nodes())
+    for (Value v : node.inputs) note(v);
+  for (Value v : captured.outputs) note(v);
+  std::size_t kept = 0, kept_captured = 0, at_captured = 0;
+  const auto& assigned = traced.end.assignments;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const PlanInput& input = traced.end.inputs[i];
+    const bool is_captured = input.source == PlanInput::Source::captured;
+    const bool is_assigned = is_captured && std::any_of(assigned.begin(), assigned.end(),
+                                                        [&](const Assignment& a) { return a.slot == input.slot; });
+    const bool stays = !is_captured || is_assigned || is_read[i] != 0;
+    if (is_captured) {
+      if (stays) {
+        std::swap(traced.captured[kept_captured], traced.captured[at_captured]);
+        std::swap(traced.captured_types[kept_captured++], traced.captured_types[at_captured]);
+      }
+      ++at_captured;
+    }
+    if (!stays) continue;
+    std::swap(known[kept], known[i]);
+    std::swap(traced.end.inputs[kept++], traced.end.inputs[i]);
+  }
+  if (kept == known.size()) return false;
+  known.resize(kept);
+  traced.end.inputs.resize(kept);
+  traced.captured.resize(kept_captured);
+  traced.captured_types.resize(kept_captured);
+  return true;
+}
+
+/// The graph of a trace that read no value.
+SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
+  TracedGraph out;
+  out.end.results = result.values.size();
+  out.result_shape = std::move(result.shape);
+  std::vector<Ref<TensorImpl>> outputs = std::move(result.values), known;
+  for (std::size_t i = 0; i < trace.stand_ins().size(); ++i) {
+    const auto& stand_in = trace.stand_ins()[i];
+    if (!stand_in || trace.guards().leaves[i].same_slot_as >= 0) continue;
+    known.push_back(stand_in);
+    out.end.inputs.push_back({.source = PlanInput::Source::leaf, .index = static_cast<std::int32_t>(i)});
+  }
+  for (const auto& read : trace.variables()) {
+    if (read.leaf < 0) {
+      known.push_back(read.stand_in);
+      out.end.inputs.push_back({.source = PlanInput::Source::captured, .slot = read.slot});
+      out.captured.push_back(read.slot);
+      out.captured_types.push_back(read.seen->type);
+    }
+    if (!read.assigned) continue;
+    outputs.push_back(read.assigned);
+    out.end.assignments.push_back({read.leaf, read.leaf >= 0 ? nullptr : read.slot});
+  }
+  const CaptureOptions options{.trace = trace.id(), .ready = ReadyLeaf::constant, .last_effect = trace.last_effect()};
+  Capture captured = capture(outputs, known, options);
+  if (captured.inputs.size() >
+      known.size()) {  // captured statements that have not run: then they are constants as well
+    for (std::size_t i = known.size(); i < captured.inputs.size(); ++i) {
+      TensorImpl* raw = captured.inputs[i].get();
+      evaluate({&raw, 1}, "compile", where);
+    }
+    captured = capture(outputs, known, options);
+  }
+  if (!out.captured.empty() && drop_unread(out, known, captured)) captured = capture(outputs, known, options);
+  for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
+    SymbolInfo info;
+    info.hint = trace.hints()[id];
+    const SymbolSource& source = trace.guards().symbols[id];
+    info.min = source.min;
+    info.max = source.max;
+    info.axis = source.is_stride ? -1 : source.axis;  // no shape has a stride
+    for (std::size_t i = 0; i < out.end.inputs.size(); ++i) {
+      const PlanInput& input = out.end.inputs[i];
+      if (input.source == PlanInput::Source::leaf && input.index == source.leaf && !source.is_stride)
+        info.input = static_cast<std::int32_t>(i);
+    }
+    captured.builder.symbols().push_back(info);
+  }
+  out.graph = share_symbols(captured.finish());
+  out.guards = std::move(trace.guards());
+  return out;
+}
+
+}  // namespace jit_detail
+
+namespace jit_detail {
+/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before arguments given
+/// up and what an earlier segment made (1). Notes which inputs are the assigned Variables.
+SINTER_DECL std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves) {
+  std::vector<std::uint8_t> may_donate;
+  for (std::size_t i = 0; i < end.inputs.size(); ++i) {
+    const PlanInput& input = end.inputs[i];
+    const bool is_leaf = input.source == PlanInput::Source::leaf,
+               is_captured = input.source == PlanInput::Source::captured;
+    bool is_assigned = false;
+    for (Assignment& a : end.assignments) {
+      if (!(is_leaf && a.leaf == input.index) && !(is_captured && a.slot == input.slot)) continue;
+      a.input = static_cast<std::int32_t>(i);
+      is_assigned = true;
+    }
+    const bool is_tensor = is_leaf && leaves[as_index(input.index)].kind == LeafKind::tensor;
+    may_donate.push_back(is_assigned ? 2 : is_tensor || input.source == PlanInput::Source::carried ? 1 : 0);
+  }
+  return may_donate;
+}
+SINTER_DECL std::string listings(const Plan& plan) {
+  std::string text;
+  if (plan.staged() != nullptr)
+    for (const StagedPlan::Part& part : plan.staged()->parts) text += part.plan ? listings(*part.plan) : "";
+  for (const PlanStep& step : plan.steps())
+    if (step.executable)
+      text += "code of " + step.name + " [" + step.backend + "]:\n" + step.executable->listing() + "\n";
+  return text;
+}
+/// What SINTER_LOGS asks for about a new entry.
+SINTER_DECL void log_entry(const Entry& entry, Location where) {
+  std::string place = where.text() + ":\n";
+  if (is_logged("guards")) sinter::note("guards", place + entry.guards.text());
+  if (entry.tree != nullptr) return log_segments(nodes_of(*entry.tree), entry.guards, where);
+  if (is_logged("graphs")) sinter::note("graphs", place + entry.traced.text() + "\n" + entry.optimised.text());
+  if (entry.end.plan == nullptr) return;
+  if (is_logged("kernels")) sinter::note("kernels", place + entry.end.plan->text());
+  if (is_logged("asm")) sinter::note("asm", place + listings(*entry.end.plan));
+}
+}  // namespace jit_detail
+
+namespace jit_detail {
+/// Options that contradict each other, or that no enumerator stands for.
+inline void check_options(const Options& options, Location where) {
+  if (options.mode != Mode::default_ && options.mode != Mode::reduce_overhead)
+    throw UserError(
+        "compile",
+        "Options::mode has the value " + std::to_string(static_cast<int>(options.mode)) + ", which is no Mode", where,
+        "use Mode::default_ or Mode::reduce_overhead");
+  if (options.dynamic != Dynamic::automatic && options.dynamic != Dynamic::always && options.dynamic != Dynamic::never)
+    throw UserError(
+        "compile",
+        "Options::dynamic has the value " + std::to_string(static_cast<int>(options.dynamic)) + ", which is no Dynamic",
+        where, "use Dynamic::automatic, always or never");
+  if (options.mode == Mode::reduce_overhead &&
+      (options.backend == "noop" || registered_backend(options.backend) != nullptr))
+    throw UserError(
+        "compile",
+        "Mode::reduce_overhead contradicts the back end '" + options.backend + "', which makes its own results", where,
+        "leave the mode out, or use a back end of this build");
+  if (options.memory_budget < 0)
+    throw UserError("compile", "memory_budget is " + std::to_string(options.memory_budget), where,
+                    "give bytes; 0 stands for no budget");
+  if (options.memory_budget > 0 && (options.backend == "noop" || registered_backend(options.backend) != nullptr))
+    throw UserError("compile",
+                    "memory_budget contradicts the back end '" + options.backend + "', which holds memory of its own",
+                    where, "leave the budget out, or use a back end of this build");
+  if (!options.matmul_precision) return;
+  tensor_detail::check_precision(*options.matmul_precision, "compile", where);
+  if (options.backend == "noop" || registered_backend(options.backend) != nullptr)
+    throw UserError(
+        "compile",
+        "matmul_precision contradicts the back end '" + options.backend + "', which computes products in its own way",
+        where,
+        "leave the precision out, use a back end of this build, or set the default of the process with "
+        "set_matmul_precision");
+}
+}  // namespace jit_detail
+
+SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves serves)
+    : options_(std::move(options)), where_(where), serves_(serves) {
+  check_backend(options_.backend, where);
+  jit_detail::check_options(options_, where);
+  if (options_.recompile_limit < 0)
+    throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where,
+                    "0 allows the first compilation only");
+  is_noop_ = options_.backend == "noop";
+  auto& functions = jit_detail::Functions::instance();
+  std::scoped_lock lock(functions.mutex);
+  functions.list.push_back(this);
+}
+SINTER_DECL FunctionState::~FunctionState() {
+  auto& functions = jit_detail::Functions::instance();
+  std::scoped_lock lock(functions.mutex);
+  std::erase(functions.list, this);
+}
+
+SINTER_DECL std::int64_t Entry::runs() const {
+  std::int64_t total = other_runs.load(std::memory_order_relaxed);
+  threads.for_each([&](const EntryThread& thread) { total += thread.runs.load(std::memory_order_relaxed); });
+  return total;
+}
+
+SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace,
+                                                          GuardSet specs) {
+  jit_detail::Stopwatch watch;
+  ReadPolicy policy;
+  if (options_.fullgraph) policy.beyond = ReadPolicy::Beyond::refuse;
+  auto entry = std::make_unique<Entry>();
+  entry->types = args.types;
+  for (const ArgLeaf& leaf : args.leaves())
+    if (leaf.slot != nullptr) entry->traced_slots.push_back(leaf.slot);
+  entry->takes_any_slot = std::vector<std::atomic<bool>>(entry->traced_slots.size());
+  entry->precision = policy.precision = precision_now();
+  policy.fallback = fallback();
+  FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
+  TracedResult result = trace(recorder);
+  entry->trace_ms = watch.lap_ms();
+  if (recorder.reads().empty()) {
+    trace_plain(*entry, args, recorder, std::move(result));
+  } else {
+    if (jit_detail::registered_backend(options_.backend) != nullptr)
+      throw TraceError(
+          recorder.reads()[0].op,
+          "a value is read, which would cut the graph, and back end '" + options_.backend + "' takes whole graphs",
+          recorder.reads()[0].where,
+          "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it "
+          "outside");
+    grow_tree(*entry, args, recorder, std::move(result));
+    entry->codegen_ms = watch.lap_ms();
+  }
+  guard_precision(*entry);
+  return entry;
+}
+
+SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder,
+                                            TracedResult result) {
+  jit_detail::Stopwatch watch;
+  jit_detail::TracedGraph traced = jit_detail::traced_graph(recorder, std::move(result), where_);
+  entry.guards = std::move(traced.guards);
+  entry.end = std::move(traced.end);
+  entry.held.captured = std::move(traced.captured);
+  entry.captured_types = std::move(traced.captured_types);
+  entry.result_shape = std::move(traced.result_shape);
+  jit_detail::add_constants(traced.graph, entry.held.constants);
+  entry.trace_ms += watch.lap_ms();
+  generate(entry, args, std::move(traced.graph));
+  entry.codegen_ms = watch.lap_ms() - entry.passes_ms;
+}
+
+SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Graph traced) {
+  jit_detail::Stopwatch watch;
+  const BackendFunction* custom = jit_detail::registered_backend(options_.backend);
+  const std::vector<Dim> solution =
+      solve_symbols(entry.guards, args.leaves(), custom != nullptr ? Divide::no : Divide::yes);
+  check_marks(entry.guards, args.leaves(), solution);
+  Graph specialised = substitute_symbols(traced, solution, entry.guards.symbols);
+  entry.traced = std::move(traced);
+  if (custom != nullptr)
+    return jit_detail::compile_custom(entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
+  entry.optimised = jit_detail::run_passes_for(options_.backend, specialised);
+  if (options_.backend != "eager") {
+    std::vector<std::uint8_t> is_number, is_narrowed;
+    for (const PlanInput& input : entry.end.inputs)
+      is_number.push_back(input.source == PlanInput::Source::leaf &&
+                          args.leaves()[as_index(input.index)].kind == LeafKind::scalar);
+    entry.optimised = narrow_numbers(entry.optimised, is_number, is_narrowed);
+    for (std::size_t i = 0; i < entry.end.inputs.size(); ++i) entry.end.inputs[i].as_float = is_narrowed[i] != 0;
+  }
+  entry.passes_ms = watch.lap_ms();
+  std::vector<InputLayout> layouts;
+  for (const PlanInput& input : entry.end.inputs) {
+    InputLayout layout;
+    const LeafSpec* spec =
+        input.source == PlanInput::Source::leaf ? &entry.guards.leaves[as_index(input.index)] : nullptr;
+    for (std::size_t axis = 0; spec != nullptr && !spec->is_dense && axis < spec->rank; ++axis)
+      layout.push_back(spec->stride_dims[axis].substitute(solution));
+    layouts.push_back(std::move(layout));
+  }
+  PlanOptions wanted = plan_options(entry.optimised, options_.backend, std::move(layouts),
+                                    options_.fuse && !jit_detail::is_unfused_backend(options_.backend), entry.traced,
+                                    entry.precision, jit_detail::find_donors(entry.end, entry.guards.leaves));
+  wanted.as_one = options_.mode == Mode::reduce_overhead;
+  wanted.allow_fallback |= options_.allow_fallback;
+  entry.optimised = fit_memory(entry.optimised, options_.memory_budget, wanted, where_);
+  entry.end.plan = build_plan(entry.optimised, wanted);
+}
+
+SINTER_DECL void FunctionState::guard_precision(Entry& entry) const {
+  const bool matters = entry.end.plan == nullptr ||
+                       entry.end.plan->depends_on_precision();  // trees grow, and others' plans are their own
+  entry.precisions = options_.matmul_precision || !matters ? all_precisions : precision_bit(entry.precision);
+}
+
+namespace jit_detail {
+SINTER_DECL void count_regions(const Graph& graph, std::vector<const Graph*>& bodies, std::int64_t& calls) {
+  for (const Node& node : graph.nodes()) {
+    calls += node.op->is_call;
+    for (const auto& body : node.attrs.bodies) {
+      if (std::find(bodies.begin(), bodies.end(), body.get()) != bodies.end()) continue;
+      if (node.op->is_call) bodies.push_back(body.get());
+      count_regions(*body, bodies, calls);
+    }
+  }
+}
+}  // namespace jit_detail
+
+SINTER_DECL Stats FunctionState::stats() const {
+  std::scoped_lock lock(mutex_);
+  Stats stats;
+  stats.calls = past_calls_;
+  for (const auto& entry : entries_) {
+    stats.calls += entry->runs();
+    if (entry->tree != nullptr) jit_detail::add_figures(*entry->tree, stats);
+  }
+  stats.compiles = compiles_;
+  stats.recompiles = recompiles_;
+  stats.compile_ms = compile_ms_;
+  stats.eager_calls = plain_calls_.load(std::memory_order_relaxed);
+  stats.recompile_reasons = misses_.reasons();
+  const Entry* newest = newest_.load(std::memory_order_acquire);
+  if (newest != nullptr && newest->end.plan) {
+    stats.kernels = static_cast<std::int64_t>(newest->end.plan->kernel_count());
+    stats.peak_bytes = newest->end.plan->held_bytes();
+  }
+  if (newest != nullptr) {
+    std::vector<const Graph*> bodies;
+    jit_detail::count_regions(newest->optimised, bodies, stats.region_calls);
+    stats.regions = static_cast<std::int64_t>(bodies.size());
+  }
+  return stats;
+}
+
+SINTER_DECL void FunctionState::reset() {
+  auto retired = std::make_shared<std::vector<std::unique_ptr<Entry>>>();
+  {
+    std::scoped_lock lock(mutex_);
+    newest_.store(nullptr, std::memory_order_release);
+    for (const auto& entry : entries_) past_calls_ += entry->runs();
+    retired->swap(entries_);
+    compiles_ = recompiles_ = 0;
+    compile_ms_ = 0;
+    misses_ = {};
+    plain_calls_.store(0, std::memory_order_relaxed);
+  }
+  destroy_after_calls(std::move(retired));  // with what earlier resets had to leave to calls that have ended since
+}
+
+SINTER_DECL bool is_compiling() { return Trace::current() != nullptr; }
+
+SINTER_DECL std::ostream& operator<<(std::ostream& out, const Explanation& e) { return out << e.text(); }
+
+namespace jit_detail {
+/// How long the entry took to compile, and what its symbols are in this call.
+inline std::string ending_text(const Entry& entry, std::span<const std::int64_t> symbols) {
+  char times[160];
+  if (entry.tree != nullptr)
+    std::snprintf(times, sizeof times,
+                  "compile time of the first path: trace %.3f ms, passes, fusion and code %.3f ms\n", entry.trace_ms,
+                  entry.codegen_ms);
+  else
+    std::snprintf(times, sizeof times, "compile time: trace %.3f ms, passes %.3f ms, fusion and code %.3f ms\n",
+                  entry.trace_ms, entry.passes_ms, entry.codegen_ms);
+  std::string text;
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const std::int64_t divisor = entry.guards.symbols[i].divisor;
+    text += "s" + std::to_string(i) + " = " + std::to_string(symbols[i] * divisor) + " in this call";
+    text += divisor == 1 ? "\n"
+                         : "; " + std::to_string(symbols[i]) + " times " + std::to_string(divisor) +
+                               ", which the optimised graph calls s" + std::to_string(i) + "\n";
+  }
+  return text + times;
+}
+}  // namespace jit_detail
+
+SINTER_DECL Explanation explain(const CompiledEntry* compiled, std::span<const std::int64_t> symbols) {
+  if (compiled == nullptr)
+    return Explanation(
+        "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its "
+        "recompile limit\n");
+  const auto& entry = static_cast<const Entry&>(*compiled);
+  std::string text = "guards:\n" + entry.guards.text();
+  if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))
+    text +=
+        "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
+        (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
+  if (entry.tree != nullptr)
+    return Explanation(text + jit_detail::text_of(*entry.tree) + jit_detail::ending_text(entry, symbols));
+  text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
+  if (entry.end.plan) text += "plan:\n" + entry.end.plan->text() + "\n" + jit_detail::listings(*entry.end.plan);
+  else text += "plan: a registered back end runs the graph\n";
+  return Explanation(text + jit_detail::ending_text(entry, symbols));
+}
+
+SINTER_DECL void reset() {
+  std::vector<std::shared_ptr<FunctionState>> living;  // their own locks are taken when this one is free again
+  {
+    auto& functions = jit_detail::Functions::instance();
+    std::scoped_lock lock(functions.mutex);
+    for (FunctionState* function : functions.list)
+      if (auto alive = function->weak_from_this().lock()) living.push_back(std::move(alive));
+  }
+  for (const auto& function : living) function->reset();
+  clear_lazy_cache();
+  clear_kernel_cache();
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END

@@ -1,0 +1,335 @@
+// Messages with values, the print sink, and callbacks between Tensors and memory.
+#pragma once
+
+#include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/jit/effects/effects.hpp>
+#include <sinter/jit/effects/host_functions.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+#include <mutex>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace effects_detail {
+
+SINTER_DECL void collect(std::vector<Returned>& out, Tensor value, Returned::Kind kind) {
+  out.push_back({std::move(value), kind});
+}
+SINTER_DECL void collect(std::vector<Returned>& out, std::vector<Tensor> values) {
+  for (Tensor& value : values) out.push_back({std::move(value)});
+}
+
+struct Sink {
+  ForkSafeMutex mutex;
+  std::shared_ptr<const PrintSink> sink;  // null: std::cout
+  ForkSafeMutex standard_output;          // lines of two threads do not mix
+  static Sink& instance() { return process_object<Sink>(); }
+};
+
+inline void write_line(std::string line) {
+  Sink& state = Sink::instance();
+  std::shared_ptr<const PrintSink> sink;
+  {
+    std::scoped_lock lock(state.mutex);
+    sink = state.sink;
+  }
+  if (sink) return (*sink)(line);
+  std::scoped_lock lock(state.standard_output);
+  std::cout << line.append("\n") << std::flush;
+}
+
+/// Walks a format: `literal(text)` for what stands as it is, `place(name)` for each "{name}". False if a brace is
+/// alone.
+template <class L, class P>
+bool for_each_piece(std::string_view format, L&& literal, P&& place) {
+  for (std::size_t at = 0; at < format.size();) {
+    const std::size_t brace = std::min(format.find_first_of("{}", at), format.size());
+    if (brace > at) literal(format.substr(at, brace - at));
+    if (brace == format.size()) return true;
+    if (brace + 1 < format.size() && format[brace + 1] == format[brace]) {
+      literal(format.substr(brace, 1));
+      at = brace + 2;
+      continue;
+    }
+    const std::size_t end = format.find('}', brace);
+    if (format[brace] == '}' || end == std::string_view::npos) return false;
+    place(format.substr(brace + 1, end - brace - 1));
+    at = end + 1;
+  }
+  return true;
+}
+
+inline std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) out.append(c == '{' || c == '}' ? 2 : 1, c);
+  return out;
+}
+
+SINTER_DECL Word word_of(std::string_view text) {
+  Word word;
+  word.text = text;
+  return word;
+}
+SINTER_DECL Word word_of(Dim dim) {
+  if (dim.is_static()) return word_of(std::string_view(std::to_string(dim.value())));
+  Word word;
+  word.dim = dim;
+  word.kind = Word::Kind::dim;
+  return word;
+}
+SINTER_DECL Word word_of(Leaf value) {
+  if (!value.value && value.kind == DTypeClass::floating) return word_of_number(DType::f64, &value.number);
+  if (!value.value)
+    return value.kind == DTypeClass::integer ? word_of_number(DType::i64, &value.integer)
+                                             : word_of(std::string_view(value.integer != 0 ? "True" : "False"));
+  Word word;
+  word.leaf = std::move(value);
+  word.kind = Word::Kind::value;
+  return word;
+}
+SINTER_DECL Word word_of_number(DType dtype, const void* number) {
+  const Ref<Storage> storage = Storage::wrap(const_cast<void*>(number), as_index(size_of(dtype)), nullptr);
+  return word_of(
+      std::string_view(to_string(In(Tensor(TensorImpl::make_ready({dtype, Device::cpu(), {}}, storage)), Location()))));
+}
+
+/// What a message needs when it is written: the format with text filled in ("{}": a value, "{n}": extent n), the
+/// values, and the extents.
+struct Message {
+  std::string format;
+  std::vector<Leaf> values;
+  Shape extents;
+};
+
+inline Message make_message(std::string_view op, const Format& format, std::span<Word> words) {
+  Message message;
+  std::size_t used = 0;
+  bool is_plain = true;
+  const bool is_whole = for_each_piece(
+      format.text, [&](std::string_view text) { message.format += escaped(text); },
+      [&](std::string_view name) {
+        is_plain = is_plain && name.empty();
+        if (used++ >= words.size()) return;
+        Word& word = words[used - 1];
+        if (word.kind == Word::Kind::text) {
+          message.format += escaped(word.text);
+        } else if (word.kind == Word::Kind::dim) {
+          message.format += "{" + std::to_string(message.extents.rank()) + "}";
+          message.extents.push_back(word.dim, format.where);
+        } else {
+          message.format += "{}";
+          message.values.push_back(std::move(word.leaf));
+        }
+      });
+  if (!is_whole || !is_plain)
+    throw UserError(op, "the format \"" + format.text + "\" has a brace that is no place", format.where,
+                    "write {} for a value, {{ and }} for braces");
+  if (used != words.size())
+    throw UserError(op,
+                    "the format \"" + format.text + "\" has " + std::to_string(used) + " places, and " +
+                        std::to_string(words.size()) + " values are given",
+                    format.where, "write {} for each value");
+  return message;
+}
+
+/// A value that looks at memory which outlives it.
+inline Tensor look_at(const HostView& view) {
+  return Tensor(
+      TensorImpl::make_ready({view.dtype, Device::cpu(), view.shape}, Storage::wrap(view.data, view.bytes(), nullptr)));
+}
+
+inline std::string fill(const HostCall& call, std::span<const HostView> values) {
+  std::string out;
+  std::size_t next = 0;
+  for_each_piece(
+      call.attrs.text, [&](std::string_view text) { out += text; },
+      [&](std::string_view name) {
+        if (name.empty()) out += to_string(In(look_at(values[next++]), call.where));
+        else out += std::to_string(call.value_of(call.attrs.shape[std::stoi(std::string(name))]));
+      });
+  return out;
+}
+
+/// Functions that carry nothing: one is as good as another.
+template <class Self>
+class PlainFunction : public HostFunction {
+ public:
+  bool is_a(TypeKey type) const override { return type == type_key<Self>() || HostFunction::is_a(type); }
+  bool same_as(const Payload& other) const override { return other.is_a(type_key<Self>()); }
+  /// One line, or one check, for the whole batch.
+  void batch(const BatchArgs& args, BatchedList& results) const override {
+    ops_detail::batch_as_whole(args, args.attrs, results);
+  }
+};
+
+class PrintFunction final : public PlainFunction<PrintFunction> {
+ public:
+  std::string name() const override { return "print"; }
+  void run(HostCall& call, std::span<const HostView> in, std::span<const HostView>) const override {
+    const TracePause outside;
+    write_line(fill(call, in));
+  }
+};
+
+class CheckFunction final : public PlainFunction<CheckFunction> {
+ public:
+  std::string name() const override { return "check"; }
+  void run(HostCall& call, std::span<const HostView> in, std::span<const HostView>) const override {
+    const HostView& condition = in[0];
+    const auto* holds = condition.as<const bool>();
+    const auto* end = holds + condition.numel;
+    const auto* first = std::find(holds, end, false);
+    if (SINTER_LIKELY(first == end)) return;
+    const TracePause outside;
+    std::string text = fill(call, in.subspan(1));
+    if (condition.shape.rank() > 0)
+      text += " (" + std::to_string(std::count(first, end, false)) + " of " + std::to_string(condition.numel) +
+              " elements, the first at " + index_text(condition.shape, first - holds) + ")";
+    throw CheckError("check", text, call.where);
+  }
+
+ private:
+  static std::string index_text(const Shape& shape, std::int64_t position) {
+    std::string text;
+    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+      text = std::to_string(position % shape[axis].value()) + (text.empty() ? "" : ", ") + text;
+      position /= shape[axis].value();
+    }
+    return "(" + text + ")";
+  }
+};
+
+inline Attrs message_attrs(Message& message, std::shared_ptr<const Payload> payload) {
+  Attrs attrs;
+  attrs.text = std::move(message.format);
+  attrs.shape = message.extents;
+  attrs.payload = std::move(payload);
+  return attrs;
+}
+
+SINTER_DECL void print(const Format& format, std::span<Word> words) {
+  Message message = make_message("print", format, words);
+  record_effect(op_info<ops::Print>, message.values, message_attrs(message, std::make_shared<PrintFunction>()),
+                format.where);
+}
+
+SINTER_DECL void check(const In& condition, const Format& format, std::span<Word> words) {
+  Message message = make_message("check", format, words);
+  Ref<TensorImpl> holds = condition.tensor();
+  if (holds->type.dtype != DType::bool_)
+    throw DTypeError("check", "the condition is " + holds->type.text() + ", it must be bool", format.where,
+                     "compare it: jit::check(x != 0, ...)");
+  std::vector<Leaf> operands{Leaf(std::move(holds))};
+  for (Leaf& value : message.values) operands.push_back(std::move(value));
+  record_effect(op_info<ops::Check>, operands, message_attrs(message, std::make_shared<CheckFunction>()), format.where);
+}
+
+/// A user's function on Tensors.
+class CallbackFunction final : public HostFunction {
+ public:
+  CallbackFunction(CallbackRecord record,
+                   std::function<std::vector<Tensor>(std::span<const Tensor>, const Tensor&, const Tensor&)> derivative)
+      : record_(std::move(record)), derivative_(std::move(derivative)) {}
+
+  std::string name() const override { return "callback"; }
+  bool is_a(TypeKey type) const override { return type == type_key<CallbackFunction>() || HostFunction::is_a(type); }
+  bool same_as(const Payload& other) const override {
+    const auto* function = payload_cast<CallbackFunction>(&other);
+    return this == function ||
+           (function != nullptr && is_plain() && function->is_plain() && record_.kind == function->record_.kind);
+  }
+  bool may_be_retrace_of(const Payload& other) const override {
+    const auto* function = payload_cast<CallbackFunction>(&other);
+    return function != nullptr && record_.kind == function->record_.kind && !derivative_ == !function->derivative_;
+  }
+  void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
+    const TracePause outside;
+    std::vector<Tensor> arguments;
+    for (const HostView& view : in)
+      arguments.push_back(
+          expr_detail::copy_strided({view.dtype, Device::cpu(), view.shape}, view.data, dense_strides(view.shape)));
+    std::vector<Returned> results;
+    record_.run(arguments, results);
+    if (results.size() != out.size())
+      throw UserError("callback",
+                      "the function gave " + std::to_string(results.size()) + " results, " +
+                          std::to_string(out.size()) + " were declared",
+                      call.where);
+    for (std::size_t i = 0; i < out.size(); ++i) deliver(std::move(results[i]), i, out[i], call.where);
+  }
+  void batch(const BatchArgs& args, BatchedList& results) const override {
+    custom_detail::batch_by_example(args, results);
+  }
+  ValList vjp(const VjpArgs& args) const override {
+    if (!derivative_) return HostFunction::vjp(args);
+    return custom_detail::traced_vjp(
+        args, name(), [&](std::span<const Tensor> in, std::span<const Tensor> out, std::span<const Tensor> dout) {
+          return derivative_(in, out[0], dout[0]);
+        });
+  }
+
+ private:
+  bool is_plain() const { return record_.is_stateless && !derivative_; }
+
+  static void deliver(Returned result, std::size_t index, const HostView& to, Location where) {
+    if (result.kind == Returned::Kind::number && to.numel == 1)
+      result.value = result.value.to(to.dtype).reshape(to.shape);
+    if (result.kind == Returned::Kind::elements && result.value.numel() == to.numel)
+      result.value = result.value.reshape(to.shape);
+    const Ref<TensorImpl> value = dense_value(In(result.value, where), "callback");
+    if (value->type.dtype != to.dtype || !identical(value->type.shape, to.shape))
+      throw UserError("callback",
+                      "result " + std::to_string(index) + " is " + value->type.text() + ", declared was " +
+                          Type{to.dtype, {}, to.shape}.text(),
+                      where);
+    if (to.numel > 0) std::memcpy(to.data, value->data(), to.bytes());
+  }
+
+  CallbackRecord record_;
+  std::function<std::vector<Tensor>(std::span<const Tensor>, const Tensor&, const Tensor&)> derivative_;
+};
+
+SINTER_DECL std::vector<Tensor> callback(CallbackRecord record, std::span<const ResultSpec> results,
+                                         std::span<const In> args, Location where) {
+  bool is_pure = !results.empty(), has_derivative = false;
+  Attrs attrs;
+  for (const ResultSpec& result : results) {
+    is_pure = is_pure && result.pure;
+    has_derivative = has_derivative || result.vjp;
+    static_cast<void>(result.shape.numel(where));
+    attrs.types.push_back({result.dtype, Device::cpu(), result.shape});
+  }
+  if (has_derivative && results.size() > 1)
+    throw UserError("callback", "a callback with " + std::to_string(results.size()) + " results has no derivative",
+                    where, "use jit::custom_op");
+  attrs.payload = std::make_shared<CallbackFunction>(std::move(record), has_derivative ? results[0].vjp : nullptr);
+  std::vector<Leaf> operands;
+  for (const In& arg : args) operands.emplace_back(arg.tensor());
+  std::vector<Ref<TensorImpl>> values = custom_detail::record_host_function(
+      is_pure ? op_info<ops::PureCallback> : op_info<ops::Callback>, operands, std::move(attrs), where);
+  std::vector<Tensor> out;
+  for (auto& value : values) out.emplace_back(std::move(value));
+  return out;
+}
+
+}  // namespace effects_detail
+
+SINTER_DECL PrintSink set_print_sink(PrintSink sink) {
+  auto& state = effects_detail::Sink::instance();
+  std::shared_ptr<const PrintSink> fresh = sink ? std::make_shared<const PrintSink>(std::move(sink)) : nullptr;
+  std::scoped_lock lock(state.mutex);
+  std::swap(state.sink, fresh);
+  return fresh ? *fresh : PrintSink();
+}
+
+SINTER_DECL ResultSpec like(const In& x) {
+  const Ref<TensorImpl> value = x.tensor();
+  return {.shape = value->type.shape, .dtype = value->type.dtype};
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END

@@ -1,0 +1,383 @@
+// The evaluator. Graphs are captured from shared records, plans are found, and values become ready, under one lock;
+// plans are made and run outside it.
+#pragma once
+
+#include <sinter/base/index.hpp>
+#include <sinter/jit/lazy/lazy.hpp>
+#include <sinter/jit/lazy/lazy_run.hpp>
+
+#include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
+#include <sinter/expr/capture.hpp>
+#include <sinter/graph/instance.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/jit/call/execute.hpp>
+#include <sinter/jit/lazy/lazy_extents.hpp>
+#include <sinter/passes/pipeline.hpp>
+#include <sinter/runtime/executor.hpp>
+#include <sinter/tensor/call_journal.hpp>
+#include <sinter/tensor/device_memory.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+
+/// Evaluates values of several devices, one device after the other; false if there is only one.
+inline bool evaluated_by_device(std::span<TensorImpl* const> values, std::string_view what, Location where) {
+  std::vector<TensorImpl*> first, others;
+  for (TensorImpl* value : values) (value->type.device == values[0]->type.device ? first : others).push_back(value);
+  if (others.empty()) return false;
+  evaluate(first, what, where);
+  evaluate(others, what, where);
+  return true;
+}
+
+struct LazyPlan {
+  LazyGraph key;  // never changed
+  std::shared_ptr<const Plan> plan;
+  std::int64_t runs = 0;
+  bool is_fused = false;
+  std::uint8_t precisions =
+      0;  // a bit for each MatmulPrecision that the plan serves: all, where it has no product of f32
+  std::int64_t bytes = 0;
+  std::uint64_t last_run = 0;  // by the clock of the cache
+};
+
+/// The plans for graphs that differ in extents only.
+struct LazyFamily {
+  static constexpr std::size_t most_general = 8;
+  static constexpr int most_failures = 4;
+  std::weak_ptr<LazyPlan> latest;                // for one size
+  std::vector<std::weak_ptr<LazyPlan>> general;  // for many
+  int failures = 0;                              // to make one for many
+  bool is_gone() const {
+    return latest.expired() &&
+           std::all_of(general.begin(), general.end(), [](const auto& plan) { return plan.expired(); });
+  }
+};
+
+struct LazyCache {
+  ForkSafeMutex mutex;
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<LazyPlan>> plans;  // by the hash of their graphs
+  std::unordered_map<std::uint64_t, LazyFamily> families;                   // by the hash without extents
+  LazyStats stats;
+  std::uint64_t clock = 0;
+  static LazyCache& instance() { return process_object<LazyCache>(); }
+};
+
+/// Plans are kept up to this size; then the half that has not run for longest goes.
+inline constexpr std::int64_t most_lazy_bytes = std::int64_t{128} << 20;
+/// A plan is taken to hold its arena, and this for each node: two graphs, steps, code.
+inline constexpr std::int64_t bytes_of_lazy_node = 4096;
+
+inline void limit_lazy_plans(LazyCache& cache) {
+  while (cache.stats.bytes > most_lazy_bytes && !cache.plans.empty()) {
+    std::vector<std::uint64_t> runs;
+    for (const auto& [hash, plan] : cache.plans) runs.push_back(plan->last_run);
+    const auto middle = runs.begin() + static_cast<std::ptrdiff_t>((runs.size() - 1) / 2);
+    std::nth_element(runs.begin(), middle, runs.end());
+    std::erase_if(cache.plans, [&](const auto& kept) {
+      const bool goes = kept.second->last_run <= *middle;
+      if (goes) cache.stats.bytes -= kept.second->bytes;
+      cache.stats.dropped += goes;
+      return goes;
+    });
+    std::erase_if(cache.families, [](const auto& family) { return family.second.is_gone(); });
+  }
+}
+
+/// Work beyond which interpreting op by op costs more than compiling, in elements written.
+inline constexpr std::int64_t worth_compiling = 1 << 20;
+
+inline bool is_large(const Graph& graph) {
+  std::int64_t elements = 0;
+  for (const Node& node : graph.nodes())
+    if (node.op->kind != OpKind::leaf && node.op->kind != OpKind::view && !node.inputs.empty())
+      for (const Type& type : node.types) elements += type.shape.numel().value();
+  return elements >= worth_compiling;
+}
+
+struct RunnablePlan {
+  std::shared_ptr<const Plan> plan;
+  SmallVector<std::int64_t, 8> symbols;  // their values
+};
+
+/// One look for the plan of a graph. The cache is locked but while a plan is made.
+class LazyLookup {
+ public:
+  LazyLookup(LazyCache& cache, std::unique_lock<ForkSafeMutex>& lock, LazyGraph wanted, MatmulPrecision precision,
+             Fallback fallback)
+      : cache_(cache),
+        lock_(lock),
+        wanted_(std::move(wanted)),
+        precision_(precision),
+        fallback_(fallback),
+        hash_(wanted_.graph.hash().low) {}
+
+  RunnablePlan run() {
+    std::shared_ptr<LazyPlan> plan = find();
+    if (plan == nullptr || (!plan->is_fused && wants_fusion(plan.get()))) plan = make(plan);
+    ++plan->runs;
+    plan->last_run = ++cache_.clock;
+    return {plan->plan, symbols_};
+  }
+
+ private:
+  bool wants_fusion(const LazyPlan* plan) const {
+    const Context& context = Context::get();
+    if (context.is_eager) return false;
+    if (context.compiles_at_once || (plan != nullptr && plan->runs >= context.hot)) return true;
+    const bool has_own_size = plan != nullptr && plan->key.symbols.empty();  // which was small when the plan was made
+    return !has_own_size && is_large(wanted_.graph);
+  }
+  bool serves(const LazyPlan& plan) const { return (plan.precisions & precision_bit(precision_)) != 0; }
+
+  /// The plan for this graph, or for all of its sizes; null if there is none.
+  std::shared_ptr<LazyPlan> find() {
+    symbols_.clear();
+    auto [first, last] = cache_.plans.equal_range(hash_);
+    for (auto it = first; it != last; ++it) {
+      const LazyPlan& plan = *it->second;
+      if (plan.key.symbols.empty() && serves(plan) && plan.key.layouts == wanted_.layouts &&
+          structurally_equal(plan.key.graph, wanted_.graph))
+        return it->second;
+    }
+    if (!family_) family_ = hash_without_extents(wanted_.graph).low;
+    const auto family = cache_.families.find(*family_);
+    if (family == cache_.families.end()) return nullptr;
+    for (const auto& general : family->second.general)
+      if (const auto plan = general.lock(); plan != nullptr && serves(*plan) && plan->key.takes(wanted_, symbols_))
+        return plan;
+    symbols_.clear();
+    return nullptr;
+  }
+
+  /// A plan for this graph at other sizes, from which one for all sizes may be made; or null.
+  std::shared_ptr<LazyPlan> relative() const {
+    const auto family = cache_.families.find(*family_);
+    if (family == cache_.families.end() || family->second.failures >= LazyFamily::most_failures) return nullptr;
+    if (family->second.general.size() >= LazyFamily::most_general) return nullptr;
+    const auto fits = [&](const std::shared_ptr<LazyPlan>& plan) {
+      return plan != nullptr && differ_in_extents_only(plan->key.graph, wanted_.graph) &&
+             plan->key.layouts.size() == wanted_.layouts.size();
+    };
+    for (auto it = family->second.general.rbegin(); it != family->second.general.rend(); ++it)
+      if (auto plan = it->lock(); fits(plan)) return plan;
+    auto plan = family->second.latest.lock();
+    return fits(plan) ? plan : nullptr;
+  }
+
+  bool has_other_inputs(const LazyPlan& plan) const {
+    const Graph &a = plan.key.graph, &b = wanted_.graph;
+    return !std::equal(a.inputs().begin(), a.inputs().end(), b.inputs().begin(), b.inputs().end(),
+                       [&](Value x, Value y) { return identical(a.type(x), b.type(y)); });
+  }
+
+  /// Makes the plan, or one with fusion in place of `plan`, and publishes it. Other threads evaluate meanwhile; of
+  /// those that make the same, one publishes.
+  std::shared_ptr<LazyPlan> make(const std::shared_ptr<LazyPlan>& plan) {
+    const std::shared_ptr<LazyPlan> known = plan == nullptr ? relative() : nullptr;
+    const bool fuses = wants_fusion(plan.get());
+    lock_.unlock();
+    auto made = std::make_shared<LazyPlan>();
+    std::optional<LazyGraph> general = known != nullptr ? generalised(known->key, wanted_) : std::nullopt;
+    const bool has_failed = known != nullptr && !general && has_other_inputs(*known);
+    if (plan != nullptr) made->key = plan->key;
+    else made->key = general ? *std::move(general) : wanted_;
+    compile(*made, fuses);
+    lock_.lock();
+    if (has_failed) ++cache_.families[*family_].failures;
+    std::shared_ptr<LazyPlan> place = find();
+    if (place == nullptr) return insert(std::move(made));
+    if (!place->is_fused && made->is_fused && place->key.symbols.size() == made->key.symbols.size()) {
+      place->plan = std::move(made->plan);
+      place->precisions = made->precisions;
+      place->is_fused = true;
+      ++cache_.stats.fused;
+      cache_.stats.bytes += made->bytes - std::exchange(place->bytes, made->bytes);
+    }
+    return place;
+  }
+
+  void compile(LazyPlan& made, bool fuses) const {
+    const Graph optimised = run_pipeline(made.key.graph);
+    PlanOptions how = plan_options(optimised, {}, made.key.layouts, fuses, made.key.graph, precision_);
+    how.allow_fallback |= fallback_ == Fallback::allowed;
+    made.plan = build_plan(optimised, how);
+    made.precisions = made.plan->depends_on_precision() ? precision_bit(precision_) : all_precisions;
+    made.is_fused = fuses;
+    made.bytes =
+        made.plan->held_bytes() + bytes_of_lazy_node * static_cast<std::int64_t>(made.key.graph.nodes().size());
+  }
+
+  std::shared_ptr<LazyPlan> insert(std::shared_ptr<LazyPlan> made) {
+    limit_lazy_plans(cache_);
+    const bool is_general = !made->key.symbols.empty();
+    cache_.plans.emplace(is_general ? *family_ : hash_, made);
+    LazyFamily& family = cache_.families[*family_];
+    if (is_general) {
+      std::erase_if(family.general, [](const auto& plan) { return plan.expired(); });
+      family.general.push_back(made);
+      made->key.takes(wanted_, symbols_);
+    } else {
+      family.latest = made;
+    }
+    ++cache_.stats.graphs;
+    cache_.stats.dynamic += is_general;
+    cache_.stats.fused += made->is_fused;
+    cache_.stats.bytes += made->bytes;
+    return made;
+  }
+
+  LazyCache& cache_;
+  std::unique_lock<ForkSafeMutex>& lock_;
+  LazyGraph wanted_;
+  MatmulPrecision precision_;
+  Fallback fallback_;
+  std::uint64_t hash_;
+  std::optional<std::uint64_t> family_;  // known once there is no plan for this size alone
+  SmallVector<std::int64_t, 8> symbols_;
+};
+
+inline LazyGraph lazy_graph(Graph graph, std::span<const Ref<TensorImpl>> inputs) {
+  LazyGraph made{std::move(graph), {}, {}, {}};
+  for (const auto& input : inputs) made.layouts.push_back(layout_of(*input));
+  return made;
+}
+
+/// What depends on numbers alone is computed where its graph says, which may be elsewhere than where it was recorded.
+inline void move_to(Device device, TensorImpl& computed) {
+  const Device from = computed.type.device;
+  if (SINTER_LIKELY(from == device)) return;
+  ensure(computed.is_dense(), "lazy: a view on another device");
+  const auto bytes = as_index(computed.type.shape.numel().value() * size_of(computed.type.dtype));
+  Ref<Storage> storage = Storage::allocate(bytes, device);
+  if (bytes > 0)
+    device_memory(device == Device::cpu() ? from : device, "eval")
+        .copy(storage->data(), device, computed.data(), from, bytes);
+  computed.storage = std::move(storage);
+  computed.offset = 0;
+}
+
+/// Equal graphs share a plan, which knows the lines of the first. For an error that names one they run once more, by a
+/// plan of their own.
+SINTER_NOINLINE inline void run_with_own_lines(std::span<const Ref<TensorImpl>> outputs) {
+  std::unique_lock lock(LazyCache::instance().mutex);
+  Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input});
+  const std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
+  const LazyGraph own = lazy_graph(captured.finish(), inputs);
+  lock.unlock();
+  const Graph optimised = run_pipeline(own.graph);
+  execute(*build_plan(optimised, plan_options(optimised, {}, own.layouts, false, own.graph, matmul_precision())),
+          inputs);
+}
+
+inline void become_ready(TensorImpl& value, TensorImpl& computed) {
+  move_to(value.type.device, computed);
+  value.storage = computed.storage;
+  value.offset = computed.offset;
+  value.strides = computed.strides;
+  Record* record =
+      value.tape.load(std::memory_order_relaxed) == TapeState::node ? nullptr : std::exchange(value.record, nullptr);
+  value.state.store(TensorState::ready, std::memory_order_release);
+  if (record != nullptr) release_record(record);
+}
+
+}  // namespace jit_detail
+
+SINTER_DECL LazyStats lazy_stats() {
+  auto& cache = jit_detail::LazyCache::instance();
+  std::scoped_lock lock(cache.mutex);
+  return cache.stats;
+}
+SINTER_DECL void clear_lazy_cache() {
+  auto& cache = jit_detail::LazyCache::instance();
+  std::scoped_lock lock(cache.mutex);
+  cache.plans.clear();
+  cache.families.clear();
+  cache.stats = {};
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs,
+                                                    MatmulPrecision precision, Fallback fallback) {
+  jit_detail::RunnablePlan found;
+  {
+    auto& cache = jit_detail::LazyCache::instance();
+    std::unique_lock lock(cache.mutex);
+    found = jit_detail::LazyLookup(cache, lock, jit_detail::lazy_graph(std::move(graph), inputs), precision, fallback)
+                .run();
+    ++cache.stats.evaluations;
+  }
+  return execute(*found.plan, found.symbols, inputs);
+}
+
+}  // namespace jit
+
+SINTER_DECL ForkSafeMutex& evaluation_mutex() { return jit::jit_detail::LazyCache::instance().mutex; }
+
+SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where) {
+  for (TensorImpl* value : values) {
+    if (value->is_ready() || value->trace == 0) continue;
+    bool is_active = Trace::find(value->trace) != nullptr;
+    if (where.line == 0) where = written_at(*value);
+    throw TraceError(what,
+                     is_active ? "a value is read while its function is traced"
+                               : "a traced tensor is used outside the trace it belongs to",
+                     where,
+                     is_active ? "values are known only after the call: return the tensor and read it there, or choose "
+                                 "with where(condition, a, b)"
+                               : "return it from the compiled function instead of storing it in a captured variable");
+  }
+  if (std::all_of(values.begin(), values.end(), [](const TensorImpl* value) { return value->is_ready(); })) return;
+  if (jit::jit_detail::evaluated_by_device(values, what, where)) return;
+  // The trace of the caller, if any, must not see what happens here.
+  SymbolScope* scope = std::exchange(SymbolScope::current(), nullptr);
+  struct Restore {
+    SymbolScope* scope;
+    ~Restore() { SymbolScope::current() = scope; }
+  } restore{scope};
+  auto& cache = jit::jit_detail::LazyCache::instance();
+  std::unique_lock lock(cache.mutex);
+  std::vector<Ref<TensorImpl>> outputs;
+  for (TensorImpl* value : values)
+    if (!value->is_ready()) outputs.push_back(Ref<TensorImpl>::share(value));
+  if (outputs.empty()) return;
+  std::vector<Ref<TensorImpl>> inputs;
+  {
+    Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input, .finds_kept = true});
+    for (std::size_t i = 0; i < captured.kept.size(); ++i) {
+      outputs.push_back(captured.kept[i]);
+      captured.outputs.push_back(captured.kept_values[i]);
+    }
+    inputs = std::move(captured.inputs);
+    if (CallJournal* journal = CallJournal::current())
+      for (const auto& input : inputs) journal->note_read(input);
+    using namespace jit::jit_detail;
+    const RunnablePlan found =
+        LazyLookup(cache, lock, lazy_graph(captured.finish(), inputs), matmul_precision(), jit::Fallback::refused)
+            .run();
+    ++cache.stats.evaluations;
+    lock.unlock();  // functions of the user may run now, and evaluate
+    std::vector<Ref<TensorImpl>> results;
+    try {
+      results = execute(*found.plan, found.symbols, inputs);
+    } catch (const IndexError&) {
+      jit::jit_detail::run_with_own_lines(outputs);
+      throw;
+    }
+    lock.lock();
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (!outputs[i]->is_ready()) jit::jit_detail::become_ready(*outputs[i], *results[i]);  // else somebody was faster
+  }
+}
+
+SINTER_NAMESPACE_END

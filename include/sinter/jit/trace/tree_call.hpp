@@ -1,0 +1,80 @@
+// TreeCall: one call that follows a trace tree: runs a segment, reads its outcome, goes to the child, up to a leaf or
+// to an outcome that was not seen. Holds what is carried between segments. Allocates the carried values and nothing
+// else.
+#pragma once
+
+#include <sinter/base/index.hpp>
+#include <sinter/jit/trace/trace_tree.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+/// Some values; the first few in place.
+class ValueTable {
+ public:
+  explicit ValueTable(std::size_t count) : many_(count > few_.size() ? count : 0) {}
+  Ref<TensorImpl>* data() { return many_.empty() ? few_.data() : many_.data(); }
+  Ref<TensorImpl>& operator[](std::size_t i) { return data()[i]; }
+
+ private:
+  std::array<Ref<TensorImpl>, 16> few_;
+  std::vector<Ref<TensorImpl>> many_;
+};
+}  // namespace jit_detail
+
+class TreeCall {
+ public:
+  TreeCall(const TraceTree::Version& version, const ArgList& args, std::span<const std::int64_t> symbols)
+      : version_(version),
+        node_(version.root.get()),
+        args_(args),
+        symbols_(symbols),
+        table_(as_index(version.places)) {}
+
+  /// Runs the segments up to a leaf, which is not run yet (true), or to an outcome without a child (false).
+  bool run();
+  /// Runs the leaf and delivers what it makes.
+  void run_leaf(EntryThread* thread, Mode mode, Location where, Ref<TensorImpl>* results, Targets targets);
+  /// Runs the leaf for what it makes ready; delivers nothing.
+  void try_leaf();
+
+  const TreeNode& node() const { return *node_; }
+  std::span<const TreeNode* const> nodes() const { return nodes_; }
+  std::span<const std::uint64_t> outcomes() const { return outcomes_; }
+  const Ref<TensorImpl>& carried(std::int32_t place) { return table_[as_index(place)]; }
+  /// The value that a captured Variable has in this call, or null if it was not needed yet.
+  TensorImpl* seen(const VariableSlot* slot) const;
+  /// A trace that follows this call: its outcomes and what eager functions gave.
+  void script(ReadPolicy& policy) const;
+
+ private:
+  void place_inputs(CallPlaces& places);
+  std::uint64_t run_segment();
+  /// Runs the function behind the segment on its first outputs.
+  void run_eager_call(std::span<const Ref<TensorImpl>> made);
+  TensorImpl* variable(const std::shared_ptr<VariableSlot>& slot);
+
+  const TraceTree::Version& version_;
+  const TreeNode* node_;
+  const ArgList& args_;
+  std::span<const std::int64_t> symbols_;
+  jit_detail::ValueTable table_;
+  struct SeenVariable {
+    const VariableSlot* slot;
+    TensorImpl* value;      // alive while the call reads Variables
+    Ref<TensorImpl> owned;  // one that was laid out anew
+  };
+  std::vector<SeenVariable> variables_;  // captured ones, as this call sees them
+  SmallVector<const TreeNode*, 16> nodes_;
+  SmallVector<std::uint64_t, 16> outcomes_;
+  std::vector<std::shared_ptr<const EagerResults>> eager_results_;  // by cut, as far as eager functions were called
+};
+
+}  // namespace jit
+SINTER_NAMESPACE_END

@@ -1,0 +1,323 @@
+// Following a tree, and what happens where it ends.
+#pragma once
+
+#include <sinter/jit/trace/tree_call.hpp>
+
+#include <sinter/base/context.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/expr/host.hpp>
+#include <sinter/jit/call/delivery.ipp>  // run_end
+#include <sinter/jit/call/execute.hpp>
+#include <sinter/jit/call/making.hpp>
+#include <sinter/jit/call/marks.hpp>
+#include <sinter/jit/call/specialise.hpp>
+#include <sinter/jit/trace/live_values.hpp>
+
+#include <limits>
+#include <set>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+SINTER_DECL TensorImpl* TreeCall::seen(const VariableSlot* slot) const {
+  for (const SeenVariable& variable : variables_)
+    if (variable.slot == slot) return variable.value;
+  return nullptr;
+}
+
+SINTER_DECL TensorImpl* TreeCall::variable(const std::shared_ptr<VariableSlot>& slot) {
+  VariableSlot* own = slot->here();
+  if (TensorImpl* known = seen(own)) return known;
+  SeenVariable variable{own, own->peek(args_.reading()), {}};
+  if (!variable.value->is_ready() || !variable.value->is_dense()) {
+    variable.owned = dense_value(In(Tensor(Ref<TensorImpl>::share(variable.value)), Location()), "compiled call");
+    variable.value = variable.owned.get();
+  }
+  variables_.push_back(std::move(variable));
+  return variables_.back().value;
+}
+
+SINTER_DECL void TreeCall::place_inputs(CallPlaces& places) {
+  std::span<const PlanInput> inputs = node_->end.inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const PlanInput& input = inputs[i];
+    const auto index = as_index(input.index);
+    TensorImpl* value = nullptr;
+    switch (input.source) {
+      case PlanInput::Source::leaf: jit_detail::place_argument(args_.leaves()[index], input, i, places); continue;
+      case PlanInput::Source::captured: value = variable(input.slot); break;
+      case PlanInput::Source::carried: value = table_[index].get(); break;
+      case PlanInput::Source::eager: value = eager_results_[index]->values[as_index(input.result)].get(); break;
+    }
+    places.values[i] = value;
+    places.inputs[i] = value->data();
+  }
+}
+
+SINTER_DECL std::uint64_t TreeCall::run_segment() {
+  const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
+  CallPlaces& places = frame->places();
+  place_inputs(places);
+  std::span<const FrameOutput> outputs = frame->outputs();
+  const EagerCall* eager = node_->traced->eager_call.get();
+  const bool is_on_host =
+      eager == nullptr && outputs[0].type.device == Device::cpu();  // then the outcome needs no memory of its own
+  std::uint64_t outcome = 0;
+  jit_detail::ValueTable made(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (i > 0 || !is_on_host) made[i] = jit_detail::fresh_result(outputs[i]);
+    places.outputs[i] = made[i] ? made[i]->storage->data() : &outcome;
+  }
+  frame->run(places.inputs, places.outputs);
+  if (!is_on_host && eager == nullptr) outcome = element_bits(*made[0]);
+  for (std::int32_t place : node_->releases) table_[as_index(place)] = {};
+  for (TreeNode::Store store : node_->stores) table_[as_index(store.place)] = made[as_index(store.output)];
+  if (eager != nullptr) run_eager_call({made.data(), node_->traced->outputs.size()});
+  return outcome;
+}
+
+SINTER_DECL void TreeCall::run_eager_call(std::span<const Ref<TensorImpl>> made) {
+  std::vector<EagerSection::Use> uses;
+  for (const EagerVariable& used : node_->traced->eager_variables)
+    uses.push_back({used.leaf >= 0 ? args_.leaves()[as_index(used.leaf)].slot : used.slot->here(), used.is_assigned});
+  const EagerCall& eager = *node_->traced->eager_call;
+  EagerSection section(uses, eager);
+  auto results = std::make_shared<const EagerResults>(eager.run(made, symbols_));
+  eager_results_.resize(nodes_.size());
+  eager_results_.back() = std::move(results);
+}
+
+SINTER_DECL void TreeCall::script(ReadPolicy& policy) const {
+  policy.script = outcomes_;
+  policy.eager_results = eager_results_;
+  for (std::size_t i = 1; i < nodes_.size(); ++i) policy.arrivals.push_back(nodes_[i]->traced->arrival);
+}
+
+SINTER_DECL bool TreeCall::run() {
+  while (node_->leaf == nullptr) {
+    nodes_.push_back(node_);
+    outcomes_.push_back(run_segment());
+    const EagerResults* given = node_->traced->eager_call ? eager_results_.back().get() : nullptr;
+    const auto* next = TraceTree::child(*node_, outcomes_.back(), given, symbols_, args_.leaves());
+    if (next == nullptr) return false;
+    node_ = next->get();
+  }
+  nodes_.push_back(node_);
+  return true;
+}
+
+SINTER_DECL void TreeCall::run_leaf(EntryThread* thread, Mode mode, Location where, Ref<TensorImpl>* results,
+                                    Targets targets) {
+  const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
+  place_inputs(frame->places());
+  const std::span<Ref<TensorImpl>> carried{table_.data(), as_index(version_.places)};
+  jit_detail::run_end({node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried}, results,
+                      targets);
+}
+
+SINTER_DECL void TreeCall::try_leaf() {
+  const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
+  CallPlaces& places = frame->places();
+  place_inputs(places);
+  std::span<const PlanOutput> outputs = node_->end.plan->outputs();
+  jit_detail::ValueTable made(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    places.outputs[i] = nullptr;
+    if (outputs[i].source != BufferKind::output || outputs[i].index != static_cast<std::int32_t>(i)) continue;
+    made[i] = jit_detail::fresh_result(frame->outputs()[i]);
+    places.outputs[i] = made[i]->storage->data();
+  }
+  frame->run(places.inputs, places.outputs);
+}
+
+namespace jit_detail {
+
+inline void log_breaks(const FunctionTrace& trace, std::size_t seen, Location where) {
+  if (!is_logged("graph_breaks")) return;
+  for (std::size_t i = seen; i < trace.reads().size(); ++i) {
+    const ReadPoint& read = trace.reads()[i];
+    note("graph_breaks", where.text() + ": the trace is cut where " +
+                             cut_text(read.op, !read.eager_call && read.value->type.dtype == DType::bool_,
+                                      read.eager_call.get(), read.where));
+  }
+}
+
+}  // namespace jit_detail
+
+SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder,
+                                          TracedResult result) {
+  args.finished = std::make_shared<FinishedCall>(recorder.finish(result));
+  entry.result_shape = result.shape;
+  TracedPath path = recorder.path(&result);
+  add_held(path, args.finished->held);
+  entry.guards = std::move(recorder.guards());
+  check_marks(entry.guards, args.leaves(), solve_symbols(entry.guards, args.leaves(), Divide::no));
+  entry.guards.dims = path.segments.front()->dims;
+  for (const VariableUse& use : path.segments.front()->variables) {
+    entry.held.captured.push_back(use.slot);
+    entry.captured_types.push_back(use.type);
+  }
+  entry.tree = std::make_shared<TraceTree>(
+      entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision,
+      TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
+  SmallVector<std::int64_t, 8> symbols(recorder.hints());
+  args.finished->taken = entry.tree->insert(path, symbols, args.leaves()).taken;
+  jit_detail::log_breaks(recorder, 0, where_);
+}
+
+SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+                                               TreeCall& call) {
+  const Stance stance = current_stance();
+  const Location at = call.node().traced->where;
+  if (stance == Stance::fail_on_recompile)
+    throw RecompileError("compile",
+                         (call.node().traced->eager_call ? "what the function called at " + at.text() + " gave"
+                                                         : "the outcome of the read at " + at.text()) +
+                             " was not seen before, and the stance is fail_on_recompile",
+                         where_, "call warm_up(args...) with arguments that take this path before the stance is set");
+  const bool may_grow = stance != Stance::eager_on_recompile && entry.tree->may_grow_at(call.node());
+  ReadPolicy policy;
+  policy.precision = entry.precision;
+  policy.fallback = fallback();
+  call.script(policy);
+  policy.after_script = [&](FunctionTrace& recorder) {
+    std::vector<const TracedSegment*> before;
+    for (const TreeNode* node : call.nodes()) before.push_back(node->traced.get());
+    TracedPath prefix = recorder.path(nullptr);
+    Location where = where_;
+    if (std::string op = path_difference(before, prefix, where); !op.empty())
+      throw TraceError("compile", "captured value changed at " + op, where, jit_detail::purity_fix);
+    for (std::size_t i = 0; i < prefix.walked.size(); ++i)
+      if (jit_detail::is_token(prefix.graph, prefix.walked_values[i]))
+        recorder.live().set_done(Ref<TensorImpl>::share(prefix.walked[i]));
+    const std::set<Value> walked(prefix.walked_values.begin(), prefix.walked_values.end());
+    for (std::size_t i = 0; i < prefix.walked.size(); ++i) {
+      const auto value = Ref<TensorImpl>::share(prefix.walked[i]);
+      const Value place = prefix.walked_values[i];
+      for (const TreeNode::Carried& carried : call.node().live) {
+        if (carried.value == place) recorder.live().set(value, call.carried(carried.place));
+        // Another result of its record, which no read needed, may be used from here on.
+        else if (carried.value.node == place.node && value->record->results > 1 && !walked.contains(carried.value))
+          recorder.live().set_result(value, as_index(carried.value.result), call.carried(carried.place));
+      }
+    }
+    for (const FunctionTrace::VariableRead& read : recorder.variables())
+      if (TensorImpl* seen = read.leaf < 0 ? call.seen(read.slot->here()) : nullptr)
+        recorder.live().set(read.stand_in, Ref<TensorImpl>::share(seen));
+  };
+  FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
+  TracedResult result = trace(recorder);
+  if (recorder.reads().size() < call.outcomes().size())
+    throw TraceError("compile", "captured value changed at the number of values read", where_, jit_detail::purity_fix);
+  FinishedCall finished = recorder.finish(result);
+  const TracedPath path = recorder.path(&result);
+  add_held(path, finished.held);
+  if (may_grow) {
+    SmallVector<std::int64_t, 8> symbols(recorder.hints());
+    TraceTree::Inserted inserted;
+    {
+      std::scoped_lock lock(mutex_);
+      jit_detail::Stopwatch watch;
+      inserted = entry.tree->insert(path, symbols, args.leaves());
+      compile_ms_ += watch.lap_ms();
+    }
+    finished.taken = std::move(inserted.taken);
+    jit_detail::log_breaks(recorder, call.outcomes().size(), where_);
+    jit_detail::log_segments(inserted.made, entry.guards, where_);
+  } else {
+    finished.taken = {call.node().traced, &call.node().traced->lazy_calls};
+    entry.tree->unbounded_calls.fetch_add(1, std::memory_order_relaxed);
+    if (is_logged("graph_breaks") && stance != Stance::eager_on_recompile)
+      note("graph_breaks", where_.text() + ": " +
+                               (call.node().reads_outcome()
+                                    ? std::to_string(entry.tree->segments()) + " segments (Options::max_breaks)"
+                                    : std::to_string(call.node().children.size()) + " values (Options::max_values)") +
+                               " are compiled: this call goes on lazily behind the " +
+                               (call.node().traced->eager_call ? "call" : "read") + " at " + at.text());
+  }
+  return finished;
+}
+
+SINTER_DECL FinishedCall FunctionState::run_untreed(const Entry& entry, const ArgList& args,
+                                                    const TraceFunction& trace) {
+  ReadPolicy policy;
+  policy.precision = entry.precision;
+  policy.fallback = fallback();
+  FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
+  TracedResult result = trace(recorder);
+  FinishedCall finished = recorder.finish(result);
+  add_held(recorder.path(&result), finished.held);
+  entry.tree->unbounded_calls.fetch_add(1, std::memory_order_relaxed);
+  return finished;
+}
+
+SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+                                           const TreeCall& call) {
+  const TracedLeaf& leaf = *call.node().leaf;
+  std::int64_t due = leaf.next_check.load(std::memory_order_relaxed);
+  if (SINTER_LIKELY(due == std::numeric_limits<std::int64_t>::max())) return;
+  const std::int64_t runs =
+      leaf.runs.fetch_add(1, std::memory_order_relaxed) + 1;  // the first call of a path is its trace
+  if (runs < due || !leaf.next_check.compare_exchange_strong(due, std::numeric_limits<std::int64_t>::max())) return;
+  struct Next {  // a check that fails or throws is due again at once
+    const TracedLeaf& leaf;
+    std::int64_t runs;
+    ~Next() { leaf.next_check.store(runs, std::memory_order_relaxed); }
+  } next{leaf, due};
+  ReadPolicy policy;
+  policy.beyond = ReadPolicy::Beyond::differs;
+  call.script(policy);
+  FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
+  TracedResult result = trace(recorder);
+  std::vector<const TracedSegment*> before;
+  for (const TreeNode* node : call.nodes()) before.push_back(node->traced.get());
+  Location where = where_;
+  if (std::string op = path_difference(before, recorder.path(&result), where); !op.empty())
+    throw TraceError("compile", "captured value changed at " + op, where, jit_detail::purity_fix);
+  next.runs = jit_detail::next_purity_check(due);
+}
+
+SINTER_DECL void FunctionState::warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+                                             std::span<const std::int64_t> symbols) {
+  args.finished.reset();
+  const TraceTree::Version* version = entry.tree->current();
+  if (version == nullptr) return;
+  TreeCall call(*version, args, symbols);
+  if (!call.run()) return static_cast<void>(resume(entry, args, trace, call));
+  check_path(entry, args, trace, call);
+  call.node().leaf->next_check.store(std::numeric_limits<std::int64_t>::max(), std::memory_order_relaxed);
+  call.try_leaf();
+}
+
+SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList& args,
+                                               std::span<const std::int64_t> symbols, const TraceFunction& trace,
+                                               ResultPlace results, Targets targets) {
+  EntryThread* thread = entry.threads.get();
+  if (thread != nullptr)
+    thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  else entry.other_runs.fetch_add(1, std::memory_order_relaxed);
+  const TraceTree::Version* version = entry.tree->current();
+  const auto delivered = [&](FinishedCall call) -> TreeResult {
+    if (version != nullptr && !targets.empty()) {  // other paths hold values, too
+      call.held.constants.insert(call.held.constants.end(), version->held.constants.begin(),
+                                 version->held.constants.end());
+      call.held.captured.insert(call.held.captured.end(), version->held.captured.begin(), version->held.captured.end());
+    }
+    jit_detail::deliver(call, results, targets, args, call.held, where_);
+    if (call.taken) call.taken->add();
+    return {call.shape.get(), call.shape};
+  };
+  // This call was the first of its kind: tracing has computed it.
+  if (args.finished != nullptr) return delivered(std::move(*std::exchange(args.finished, nullptr)));
+  if (version == nullptr) return delivered(run_untreed(entry, args, trace));
+  TreeCall call(*version, args, symbols);
+  if (!call.run()) return delivered(resume(entry, args, trace, call));
+  const TracedLeaf& leaf = *call.node().leaf;
+  check_path(entry, args, trace, call);
+  call.run_leaf(thread, options_.mode, where_, results.make(leaf.results), targets);
+  leaf.calls.add();
+  return {leaf.result_shape.get(), nullptr};
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
