@@ -45,6 +45,8 @@ struct KernelFacts {
 };
 
 KernelFacts facts_of(const Kernel& kernel);
+/// The axes whose index the body reads.
+AxisMask indexed_axes(const Kernel& kernel);
 /// The live reductions that pass `pass` finishes.
 InstList reductions_of(const Kernel& kernel, const KernelFacts& facts, int pass);
 /// What pass `pass` computes at each point, arguments first: what its reductions, and in the last one the inner stores,

@@ -38,12 +38,19 @@ inline bool walks_reduced_axes(const Kernel& kernel, const KernelFacts& facts, c
 
 }  // namespace kernel_detail
 
+SINTER_DECL AxisMask indexed_axes(const Kernel& kernel) {
+  AxisMask axes = 0;
+  for (const Inst& inst : kernel.body)
+    if (inst.prim == Prim::index) axes |= axis_bit(static_cast<int>(inst.bits));
+  return axes;
+}
+
 SINTER_DECL KernelFacts facts_of(const Kernel& kernel) {
   KernelFacts facts;
+  facts.indexed = indexed_axes(kernel);
   for (int a = 0; a < kernel.rank(); ++a)
     if (kernel.is_reduced(a)) facts.reduced |= axis_bit(a);
   for (const Inst& inst : kernel.body) {
-    if (inst.prim == Prim::index) facts.indexed |= axis_bit(static_cast<int>(inst.bits));
     facts.has_gather |= inst.prim == Prim::gather;
     facts.values.push_back(kernel_detail::value_facts(kernel, facts, inst));
   }

@@ -64,7 +64,7 @@ class EpilogueReader {
   }
   bool is_load(InstId id) const {
     return nest_.inst(id).prim == Prim::load && nest_.inst(id).dtype == nest_.inst(axes_.contract).dtype &&
-           !nest_.is_inner[id];
+           !nest_.is_inner(id);
   }
   bool is_bias(InstId id) const {
     if (!is_load(id)) return false;

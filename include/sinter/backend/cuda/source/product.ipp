@@ -19,7 +19,7 @@ namespace cuda_source_detail {
 
 SINTER_DECL bool ProductWriter::choose() {
   const std::vector<InstId> reductions = nest.reductions_of(0);
-  if (nest.depths != 1 || reductions.size() != 1 || nest.reduced.size() != 1 || !nest.inner_stores.empty())
+  if (nest.depths() != 1 || reductions.size() != 1 || nest.reduced.size() != 1 || !nest.inner_stores.empty())
     return false;
   shape.contract = reductions[0];
   shape.depth_axis = nest.reduced[0];
