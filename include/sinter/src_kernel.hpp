@@ -3,10 +3,10 @@
 // kernel
 #include <sinter/kernel/fusion.ipp>
 #include <sinter/kernel/fusion_merge.ipp>
+#include <sinter/kernel/fusion_node.ipp>
+#include <sinter/kernel/fusion_node_views.ipp>
 #include <sinter/kernel/fusion_prologue.ipp>
 #include <sinter/kernel/index_map.ipp>
-#include <sinter/kernel/item_views.ipp>
-#include <sinter/kernel/items.ipp>
 #include <sinter/kernel/kernel.ipp>
 #include <sinter/kernel/kernel_simplify.ipp>
 #include <sinter/kernel/lowering.ipp>
