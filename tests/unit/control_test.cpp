@@ -2,7 +2,7 @@
 // captures.
 #include "catch.hpp"
 
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/sinter.hpp>
 

@@ -7,7 +7,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
-#include <sinter/graph/record.hpp>  // constants are values, whose counts it defines
+#include <sinter/graph/pending_node.hpp>  // constants are values, whose counts it defines
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/fusion_node.hpp>
 #include <sinter/kernel/lowering.hpp>

@@ -4,7 +4,7 @@
 #include <sinter/jit/call/call.hpp>
 
 #include <sinter/base/context.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/stance.ipp>  // stance_of_thread
 

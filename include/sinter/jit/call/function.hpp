@@ -7,7 +7,7 @@
 #include <sinter/base/per_thread.hpp>
 #include <sinter/graph/eager_call.hpp>
 #include <sinter/graph/graph.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/call.hpp>
 #include <sinter/jit/call/call_end.hpp>

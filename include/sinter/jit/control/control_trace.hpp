@@ -1,5 +1,5 @@
-// The untyped half of control flow: the trace of a body, what it captured, and the records of the nodes. The typed half
-// (control.hpp) only takes values apart and puts results together.
+// The untyped half of control flow: the trace of a body, what it captured, and the pending nodes it gives. The typed
+// half (control.hpp) only takes values apart and puts results together.
 #pragma once
 
 #include <sinter/expr/functions.hpp>
@@ -83,13 +83,13 @@ std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index,
 std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, BodyValues init,
                                           const AssignedVariables& assigned);
 
-struct ScanRecord {
+struct ScanSpec {
   Dim length;
   bool is_reversed = false;
 };
 /// Carries at the end, then the stacked ys.
 std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, BodyValues init,
-                                         std::span<const Ref<TensorImpl>> xs, const ScanRecord& scan,
+                                         std::span<const Ref<TensorImpl>> xs, const ScanSpec& scan,
                                          const AssignedVariables& assigned);
 /// The common length of the first axes. Throws ShapeError where they differ or there is none.
 Dim scan_length(std::span<const Ref<TensorImpl>> xs, std::int64_t given, Location where);

@@ -5,7 +5,7 @@
 
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/expr/capture.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -378,7 +378,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody
 
 SINTER_DECL std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body,
                                                      BodyValues init, std::span<const Ref<TensorImpl>> xs,
-                                                     const ScanRecord& scan, const AssignedVariables& assigned) {
+                                                     const ScanSpec& scan, const AssignedVariables& assigned) {
   const std::size_t own_carries = init.values.size();
   add_variables(init, assigned);
   settle_carries(op, body, init, where);

@@ -196,8 +196,9 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
       const Value place = prefix.walked_values[i];
       for (const TreeNode::Carried& carried : call.node().live) {
         if (carried.value == place) recorder.live().set(value, call.carried(carried.place));
-        // Another result of its record, which no read needed, may be used from here on.
-        else if (carried.value.node == place.node && value->record->results > 1 && !walked.contains(carried.value))
+        // Another result of its pending node, which no read needed, may be used from here on.
+        else if (carried.value.node == place.node && value->pending_node->results > 1 &&
+                 !walked.contains(carried.value))
           recorder.live().set_result(value, as_index(carried.value.result), call.carried(carried.place));
       }
     }
