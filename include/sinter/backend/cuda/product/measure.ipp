@@ -1,5 +1,5 @@
-// Timing the ways of a product on a device: on scratch memory of the operands' sizes, on a stream of its own, so that
-// nothing of the user's is read, written or waited for. Knows no steps.
+// Timing the GEMM algorithms of a product on a device: on scratch memory of the operands' sizes, on a stream of its
+// own, so that nothing of the user's is read, written or waited for. Knows no steps.
 #pragma once
 
 #include <sinter/backend/cuda/device/ready_list.ipp>

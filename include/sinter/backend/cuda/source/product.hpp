@@ -1,6 +1,6 @@
-// The class that writes a product of matrices: its choices, and what the ways to compute it share (how factors are
-// fetched, what follows the product, the pieces of a cut axis). product.ipp has the kernel on the ordinary
-// units, tensor.ipp the one on tensor cores.
+// The class that writes a product of matrices: its choices, and what the algorithms to compute it share (how factors
+// are fetched, what follows the product, the pieces of a cut axis). product.ipp has the kernel on the ordinary units,
+// tensor.ipp the one on tensor cores.
 #pragma once
 
 #include <sinter/backend/cuda/product/library_product.hpp>
@@ -35,8 +35,8 @@ class ProductWriter {
   explicit ProductWriter(Writer& writer) : w(writer), nest(writer.nest) {}
 
   bool choose();
-  /// The ways that are open, the one preferred by the rule of thumb first.
-  std::vector<cuda::ProductWay> ways() const;
+  /// The GEMM algorithms that are open, the one preferred by the rule of thumb first.
+  std::vector<cuda::GemmAlgorithm> algorithms() const;
   /// Names a product in a table of measurements.
   std::string text() const;
   double operations() const;

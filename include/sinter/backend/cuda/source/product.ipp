@@ -384,21 +384,21 @@ SINTER_DECL double ProductWriter::operations() const {
   return 2.0 * static_cast<double>(nest.points(nest.parallel)) * static_cast<double>(nest.extent(shape.depth_axis));
 }
 
-SINTER_DECL std::vector<cuda::ProductWay> ProductWriter::ways() const {
-  std::vector<cuda::ProductWay> open{cuda::ProductWay::fma};
+SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::algorithms() const {
+  std::vector<cuda::GemmAlgorithm> open{cuda::GemmAlgorithm::fma};
   if (const TensorWriter tensor(*this); tensor.is_open())
-    open.insert(tensor.is_preferred() ? open.begin() : open.end(), cuda::ProductWay::tensor_cores);
+    open.insert(tensor.is_preferred() ? open.begin() : open.end(), cuda::GemmAlgorithm::tensor_cores);
   std::optional<cuda::LibraryProduct> product =
       operations() < least_library_operations ? std::nullopt : library_product();
   if (!product || !cuda::has_cublaslt()) return open;  // opened when first of use: it is large
-  open.insert(operations() < library_operations ? open.end() : open.begin(), cuda::ProductWay::library);
+  open.insert(operations() < library_operations ? open.end() : open.begin(), cuda::GemmAlgorithm::library);
   if (library_does_all(*product) && !product->epilogue.is_empty())
-    open.push_back(cuda::ProductWay::library_then_kernel);
+    open.push_back(cuda::GemmAlgorithm::library_then_kernel);
   return open;
 }
 
-/// What decides how fast each way is: extents to two digits after the first (in binary), and what they and strides are
-/// multiples of.
+/// What decides how fast each algorithm is: extents to two digits after the first (in binary), and what they and
+/// strides are multiples of.
 SINTER_DECL std::string ProductWriter::text() const {
   const auto rounded = [](std::int64_t number) {
     std::int64_t step = 1;
@@ -422,21 +422,22 @@ SINTER_DECL std::string ProductWriter::text() const {
 SINTER_DECL cuda::ProductQuestion product_question(Writer& writer) {
   ProductWriter product(writer);
   if (!product.choose()) return {};
-  return {product.ways(), product.text(), product.operations()};
+  return {product.algorithms(), product.text(), product.operations()};
 }
 
-SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted) {
+SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm> wanted) {
   ProductWriter product(writer);
   if (!product.choose()) return false;
-  const std::vector<cuda::ProductWay> ways = product.ways();
-  const cuda::ProductWay way =
-      wanted && std::find(ways.begin(), ways.end(), *wanted) != ways.end() ? *wanted : ways.front();
-  writer.set_way(way);
-  switch (way) {
-    case cuda::ProductWay::library: product.run_library(true); break;
-    case cuda::ProductWay::library_then_kernel: product.run_library(false); break;
-    case cuda::ProductWay::tensor_cores: TensorWriter(product).run(); break;
-    case cuda::ProductWay::fma: product.run(); break;
+  const std::vector<cuda::GemmAlgorithm> algorithms = product.algorithms();
+  const cuda::GemmAlgorithm algorithm =
+      wanted && std::find(algorithms.begin(), algorithms.end(), *wanted) != algorithms.end() ? *wanted
+                                                                                             : algorithms.front();
+  writer.set_algorithm(algorithm);
+  switch (algorithm) {
+    case cuda::GemmAlgorithm::library: product.run_library(true); break;
+    case cuda::GemmAlgorithm::library_then_kernel: product.run_library(false); break;
+    case cuda::GemmAlgorithm::tensor_cores: TensorWriter(product).run(); break;
+    case cuda::GemmAlgorithm::fma: product.run(); break;
   }
   return true;
 }

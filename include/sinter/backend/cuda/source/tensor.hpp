@@ -1,4 +1,4 @@
-// The way of a product on tensor cores: where it is open, and the class that writes its kernel. See tensor.ipp.
+// A product on tensor cores: where this algorithm is open, and the class that writes its kernel. See tensor.ipp.
 #pragma once
 
 #include <sinter/backend/cuda/source/product.hpp>
