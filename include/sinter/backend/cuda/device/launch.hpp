@@ -106,7 +106,7 @@ struct LaunchList {
 };
 
 /// A product of matrices and the GEMM algorithms open for it; all compute within what the kernel's precision allows.
-struct ProductQuestion {
+struct GemmProblem {
   std::vector<GemmAlgorithm> algorithms;  // the generator's preference first
   /// What decides how fast each of them is: the kernel and its extents, rounded, so that sizes which differ little
   /// share one measurement.
@@ -125,7 +125,7 @@ class GeneratedKernel {
   virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true,
                           std::optional<GemmAlgorithm> algorithm = {}) const = 0;
   /// What is to choose about a product of these extents. No algorithms: it is none.
-  virtual ProductQuestion product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const {
+  virtual GemmProblem product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const {
     return {};
   }
 };

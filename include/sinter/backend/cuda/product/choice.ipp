@@ -86,10 +86,10 @@ SINTER_DECL ProductChoice ProductChoices::choose(const std::string& key, std::st
   std::scoped_lock one(measuring_);
   if (auto known = find(key)) return *known;
   std::vector<double> times;
-  std::string problem = "nothing to measure";
+  std::string reason = "nothing to measure";
   try {
     if (!candidates.empty()) times = measure(candidates);
-  } catch (const std::exception& error) { problem = error.what(); }
+  } catch (const std::exception& error) { reason = error.what(); }
   times.resize(candidates.size());
   std::size_t best = candidates.size();
   std::string list;
@@ -106,7 +106,7 @@ SINTER_DECL ProductChoice ProductChoices::choose(const std::string& key, std::st
     choice.why = "measured: " + choice.why;
   } else {
     if (!candidates.empty()) choice.algorithm = candidates[0].algorithm;
-    choice.why = "by rule, for it could not be measured: " + problem;
+    choice.why = "by rule, for it could not be measured: " + reason;
   }
   if (is_logged("autotune")) note("autotune", std::string(name) + ": " + choice.why);
   std::scoped_lock lock(mutex_);

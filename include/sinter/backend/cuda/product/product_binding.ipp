@@ -55,18 +55,18 @@ class ProductBinder {
 
   /// `choice` receives what was chosen and why, where there was something to choose.
   ReadyList bind(std::optional<ProductChoice>& choice) {
-    question_ = binding_.kernel->product(binding_.geometry, binding_.host_operands);
-    if (question_.algorithms.size() < 2) return ready({});
+    problem_ = binding_.kernel->product(binding_.geometry, binding_.host_operands);
+    if (problem_.algorithms.size() < 2) return ready({});
     gpu_.enter();
     const ProductPolicy policy = product_policy();
-    std::vector<GemmAlgorithm> algorithms = question_.algorithms;
+    std::vector<GemmAlgorithm> algorithms = problem_.algorithms;
     std::string why = policy == ProductPolicy::by_rule ? "by rule" : "by rule: too small to measure";
     if (const std::optional<GemmAlgorithm> forced = forced_algorithm(policy)) {
       const auto at = std::find(algorithms.begin(), algorithms.end(), *forced);
       why = at != algorithms.end() ? "by SINTER_CUDA_PRODUCT or set_product_policy()"
                                    : "by rule: " + std::string(name_of(*forced)) + " is not open here";
       if (at != algorithms.end()) std::rotate(algorithms.begin(), at, at + 1);
-    } else if (policy == ProductPolicy::measured && question_.operations >= least_measured_operations) {
+    } else if (policy == ProductPolicy::measured && problem_.operations >= least_measured_operations) {
       ProductChoices& choices = product_choices(gpu_);
       choice = choices.find(key());
       if (!choice) return measured(choices, choice);
@@ -113,13 +113,13 @@ class ProductBinder {
     return "product " SINTER_VERSION_STRING " 2 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " +
            std::to_string(nvrtc_version()) + " driver " + std::to_string(driver_status().version) + " " + gpu_.name() +
            " " + std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" +
-           question_.text;
+           problem_.text;
   }
 
   /// All algorithms are compiled first, beside each other and beside other kernels; then they are timed, one product at
   /// a time.
   ReadyList measured(ProductChoices& choices, std::optional<ProductChoice>& choice) const {
-    const std::vector<GemmAlgorithm>& algorithms = question_.algorithms;
+    const std::vector<GemmAlgorithm>& algorithms = problem_.algorithms;
     std::vector<std::unique_ptr<ReadyList>> lists(algorithms.size());
     constexpr double compile_nanoseconds = 1e8;
     parallel_for(static_cast<std::int64_t>(algorithms.size()), compile_nanoseconds,
@@ -197,7 +197,7 @@ class ProductBinder {
   Gpu& gpu_;
   const Kernel& kernel_;
   const StepBinding& binding_;
-  ProductQuestion question_;
+  GemmProblem problem_;
 };
 
 }  // namespace cuda_detail

@@ -419,7 +419,7 @@ SINTER_DECL std::string ProductWriter::text() const {
   return text;
 }
 
-SINTER_DECL cuda::ProductQuestion product_question(Writer& writer) {
+SINTER_DECL cuda::GemmProblem gemm_problem(Writer& writer) {
   ProductWriter product(writer);
   if (!product.choose()) return {};
   return {product.algorithms(), product.text(), product.operations()};

@@ -33,11 +33,11 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
     else write_reduction(writer);
     return writer.finish();
   }
-  cuda::ProductQuestion product(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
+  cuda::GemmProblem product(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
     if (kernel_.kind != KernelKind::contraction || is_empty(geometry)) return {};
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, schedule_, target_, by_value, is_aligned);
-    return product_question(writer);
+    return gemm_problem(writer);
   }
 
  private:

@@ -122,7 +122,7 @@ bool write_transpose(Writer& writer);
 /// False: not a product of two loads over rows and columns; write_reduction takes it.
 bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm> wanted);
 /// No algorithms where write_product would decline.
-cuda::ProductQuestion product_question(Writer& writer);
+cuda::GemmProblem gemm_problem(Writer& writer);
 
 inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t power_of_2_at_least(std::int64_t n) {
