@@ -245,7 +245,7 @@ class EmulatedCuda final : public sinter::Backend {
       : algorithm_(algorithm) {
     target_.multiprocessors = multiprocessors;
   }
-  /// Of the largest product that takes what computes its factors in.
+  /// Of the largest product that takes what computes its operands in.
   std::int64_t prologue_operations = sinter::cuda::generator_limits().prologue_operations;
   std::string_view name() const override { return "emulated cuda"; }
   std::string cache_key() const override { return "emulated cuda " + std::to_string(target_.multiprocessors); }

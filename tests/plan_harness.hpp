@@ -42,7 +42,7 @@ struct OtherBackend : Backend {
   }
 };
 
-/// The reference back end, whose products take what computes their factors in.
+/// The reference back end, whose products take what computes their operands in.
 struct PrologueBackend final : OtherBackend {
   Limits limits() const override {
     Limits limits = reference()->limits();

@@ -22,7 +22,7 @@ struct ProductRow {
 };
 constexpr auto f32 = MatmulPrecision::f32, tf32 = MatmulPrecision::tf32, tf32x3 = MatmulPrecision::tf32x3;
 const ProductRow rows[] = {
-    // Neither, the right, the left, both of the factors transposed; vectors.
+    // Neither, the right, the left, both of the operands transposed; vectors.
     {"graph(%x: f32[s0, s1], %w: f32[s1, s2]) { return matmul(%x, %w) }", tf32, 1, {300, 100, 264}},
     {"graph(%x: f32[s0, s1], %w: f32[s2, s1]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
      tf32,

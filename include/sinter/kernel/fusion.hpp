@@ -39,7 +39,7 @@ struct FusionLimits {
   int max_reduced_axes = 2;              // after neighbours have merged
   bool random = true;                    // false: random bits stay in kernels of their own
   std::int64_t max_row = 1 << 16;        // elements of a row that is walked several times
-  std::int64_t prologue_operations = 0;  // of the largest product whose factors are computed in its kernel; 0: none is
+  std::int64_t prologue_operations = 0;  // of the largest product whose operands are computed in its kernel; 0: none is
 };
 
 struct FusionOptions {

@@ -53,7 +53,7 @@ class GroupMerger {
   bool extend(FusionGroup& group, std::span<const std::int32_t> added, const SharedRead* shared) const;
   /// Index map of what operand `edge` is a view of, from the user's; through views that keep every element.
   std::optional<IndexMap> walked_operand(Space& space, const FusionMember& user, int operand) const;
-  /// Index map of an operand of a member; a factor of a contraction runs along the contracted axis.
+  /// Index map of an operand of a member; an operand of a contraction runs along the contracted axis.
   IndexMap operand_map(const FusionGroup& group, const FusionMember& member, int operand) const;
   /// Can the value be read at `map`, from memory or by computing it on the spot?
   bool can_read(Space& space, const FusionGroup& group, int node, const IndexMap& map) const;

@@ -140,7 +140,7 @@ class FusionGraph {
   void make_operands_readable(FusionNode& node);
   int before_barrier(int node);
   int make_memory(int node);
-  int make_factor(int node);
+  int make_operand(int node);
   int make_dense(int node);
   int node_of(Value v) const;
   bool may_inline_scalar(const FusionNode& node) const;

@@ -170,7 +170,7 @@ SINTER_DECL int FusionGraph::make_memory(int node) {
 }
 
 /// The same value, such that a product can read it from memory; the kernel of the product might compute it instead.
-SINTER_DECL int FusionGraph::make_factor(int node) {
+SINTER_DECL int FusionGraph::make_operand(int node) {
   const int read = make_readable(before_barrier(node)), base = base_of(read);
   const bool may_be_computed = options_.prologues && (*this)[base].kind == NodeKind::map && !(*this)[base].is_inlined &&
                                layout_of(read) != nullptr;
@@ -233,7 +233,7 @@ SINTER_DECL void FusionGraph::build_node(std::int32_t id, const FusionGraphOptio
       node.inputs[1] = make_readable(node.inputs[1]);
       break;
     case NodeKind::contract:
-      for (std::int32_t& input : node.inputs) input = make_factor(input);
+      for (std::int32_t& input : node.inputs) input = make_operand(input);
       break;
     case NodeKind::scatter_add:
       for (std::int32_t& input : node.inputs) input = make_memory(input);

@@ -2,8 +2,8 @@
 // reader computes what it needs on the way in. The rule weighs bytes:
 //   saved    the group's kernel (launching one takes as long as moving `bytes_of_a_launch`), its reads, its writes, and
 //            the readers' reads of what it wrote;
-//   added    what the readers read instead, and their arithmetic. A factor's element is loaded, and computed, once for
-//            each tile of the product along the other factor's axis.
+//   added    what the readers read instead, and their arithmetic. An operand's element is loaded, and computed, once
+//            for each tile of the product along the other operand's axis.
 // A dear function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it
 // is: it may be a library's, which takes no prologue (FusionLimits::prologue_operations).
 #pragma once
@@ -35,7 +35,7 @@ SINTER_DECL bool Fuser::collect_prologue(int node, int home, Prologue& prologue)
   return true;
 }
 
-/// How often a product loads elements of a factor, all in all.
+/// How often a product loads elements of an operand, all in all.
 SINTER_DECL std::int64_t Fuser::visits(const FusionGroup& product, int operand) const {
   const Shape &result = nodes_[product.contraction].shape, &left = nodes_[nodes_[product.contraction].inputs[0]].shape;
   const std::int64_t rows = nodes_.estimate(result[result.rank() - 2]),
@@ -83,7 +83,7 @@ SINTER_DECL bool Fuser::weigh_prologue(const Prologue& prologue, int home) const
       for (std::int32_t read : prologue.reads) {
         if (std::find(own.begin(), own.end(), read) != own.end() && nodes_[edge.user].kind != NodeKind::contract)
           continue;
-        // What is much smaller than the factor (a bias, a scale) stays in the first cache.
+        // What is much smaller than the operand (a bias, a scale) stays in the first cache.
         if (nodes_.estimate_elements(read) * 8 > nodes_.estimate_elements(value))
           added += times * size_of(nodes_[read].dtype);
       }

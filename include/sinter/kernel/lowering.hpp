@@ -35,7 +35,7 @@ struct LoweredKernel {
 LoweredKernel lower(const FusionGraph& nodes, const Fusion& fusion, const FusionGroup& group,
                     std::vector<PlanNumber>& numbers, MatmulPrecision precision);
 
-/// The fusion nodes that compute the factors of the group's product inside its kernel, arguments first.
+/// The fusion nodes that compute the operands of the group's product inside its kernel, arguments first.
 SmallVector<std::int32_t, 16> prologue_of(const FusionGraph& nodes, const FusionGroup& group);
 /// "fused_mul_add_tanh": the ops of the group, shortened.
 std::string kernel_name(const FusionGraph& nodes, const FusionGroup& group);

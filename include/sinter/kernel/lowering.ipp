@@ -261,7 +261,7 @@ SINTER_DECL SmallVector<std::int32_t, 16> prologue_of(const FusionGraph& nodes, 
     before.push_back(base);
   };
   if (group.contraction >= 0)
-    for (std::int32_t factor : nodes[group.contraction].inputs) add_producers(add_producers, factor);
+    for (std::int32_t operand : nodes[group.contraction].inputs) add_producers(add_producers, operand);
   return before;
 }
 

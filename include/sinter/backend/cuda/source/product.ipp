@@ -1,4 +1,4 @@
-// Contractions in tiles, in full precision of their dtype: a block computes a tile of rows by columns; both factors
+// Contractions in tiles, in full precision of their dtype: a block computes a tile of rows by columns; both operands
 // pass through shared memory, two buffers deep, while the next pieces are on their way to registers; whatever follows
 // the product is computed from the accumulators in registers. For a short list of tiles the reduced axis is cut, and a
 // second kernel adds the pieces in order.
@@ -25,21 +25,21 @@ SINTER_DECL bool ProductWriter::choose() {
   shape.depth_axis = nest.reduced[0];
   const Inst& contract = nest.inst(shape.contract);
   if (contract.prim != Prim::contract || contract.dtype == DType::bool_) return false;
-  Factor factors[2];
+  GemmOperand operands[2];
   AxisList own[2];
   for (std::size_t k = 0; k < 2; ++k) {
-    factors[k].value = contract.args[k];
-    factors[k].depth_axis = shape.depth_axis;
-    if (!nest.varies(factors[k].value, shape.depth_axis)) return false;
+    operands[k].value = contract.args[k];
+    operands[k].depth_axis = shape.depth_axis;
+    if (!nest.varies(operands[k].value, shape.depth_axis)) return false;
   }
   for (int a : nest.parallel)
     for (std::size_t k = 0; k < 2; ++k)
-      if (nest.varies(factors[k].value, a) && !nest.varies(factors[1 - k].value, a)) own[k].push_back(a);
+      if (nest.varies(operands[k].value, a) && !nest.varies(operands[1 - k].value, a)) own[k].push_back(a);
   if (own[0].empty() || own[1].empty()) return false;
   // Columns are the later axis: what is stored has unit stride there.
   const std::size_t right = own[0].back() > own[1].back() ? 0 : 1;
-  shape.left = factors[1 - right];
-  shape.right = factors[right];
+  shape.left = operands[1 - right];
+  shape.right = operands[right];
   shape.row_axis = own[1 - right].back();
   shape.column_axis = own[right].back();
   for (int a : nest.parallel)
@@ -47,7 +47,8 @@ SINTER_DECL bool ProductWriter::choose() {
   if (nest.extent(shape.row_axis) < 8 || nest.extent(shape.column_axis) < 8) return false;
   shape.left.axis = shape.row_axis;
   shape.right.axis = shape.column_axis;
-  if (!choose_factor(w, shape.left, shape.column_axis) || !choose_factor(w, shape.right, shape.row_axis)) return false;
+  if (!choose_operand(w, shape.left, shape.column_axis) || !choose_operand(w, shape.right, shape.row_axis))
+    return false;
   return true;
 }
 
@@ -129,17 +130,17 @@ SINTER_DECL void ProductWriter::write_place() {
   }
 }
 
-SINTER_DECL FactorWriter ProductWriter::factor(const std::string& name) const {
+SINTER_DECL GemmOperandWriter ProductWriter::operand(const std::string& name) const {
   const bool is_left = name == "left";
-  const FactorTile tile{name, is_left ? shape.rows : shape.columns, shape.depth, shape.threads(),
-                        is_left ? "first_row" : "first_column"};
-  return FactorWriter(w, is_left ? shape.left : shape.right, tile, batch_index_);
+  const GemmOperandTile tile{name, is_left ? shape.rows : shape.columns, shape.depth, shape.threads(),
+                             is_left ? "first_row" : "first_column"};
+  return GemmOperandWriter(w, is_left ? shape.left : shape.right, tile, batch_index_);
 }
 
-/// What has arrived of a factor goes to its tile, a row for each position along the reduced axis.
-SINTER_DECL void ProductWriter::keep(FactorWriter& factor, const std::string& name) {
-  const Factor& read = name == "left" ? shape.left : shape.right;
-  factor.keep([&](const std::string& depth, const std::string& place, const std::string& values) {
+/// What has arrived of an operand goes to its tile, a row for each position along the reduced axis.
+SINTER_DECL void ProductWriter::keep(GemmOperandWriter& operand, const std::string& name) {
+  const GemmOperand& read = name == "left" ? shape.left : shape.right;
+  operand.keep([&](const std::string& depth, const std::string& place, const std::string& values) {
     const std::string across = tile(name, depth) + " + " + place;
     if (read.along_depth) {
       w.line("#pragma unroll");
@@ -183,8 +184,8 @@ SINTER_DECL void ProductWriter::multiply() {
 
 SINTER_DECL void ProductWriter::run() {
   choose_tile();
-  // Two blocks at a time share a processor, unless more than the two factors is on its way in registers.
-  const bool has_room = factor("left").words() + factor("right").words() <= 24;
+  // Two blocks at a time share a processor, unless more than the two operands is on its way in registers.
+  const bool has_room = operand("left").words() + operand("right").words() <= 24;
   const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 && has_room ? 2 : 1);
   write_threads();
   write_place();
@@ -192,7 +193,7 @@ SINTER_DECL void ProductWriter::run() {
   w.line("__shared__ __align__(16) " + type() + " left_tile[" +
          str(2 * shape.depth * (shape.rows + pad() + shape.columns + pad())) + "];");
   w.line(type() + "* const right_tile = left_tile + " + str(2 * shape.depth * (shape.rows + pad())) + ";");
-  FactorWriter left = factor("left"), right = factor("right");
+  GemmOperandWriter left = operand("left"), right = operand("right");
   left.declare();
   right.declare();
   w.line(type() + " sum[" + str(shape.thread_rows) + "][" + str(shape.thread_columns) + "] = {};");
@@ -294,7 +295,7 @@ SINTER_DECL void ProductWriter::add_teams(int width, const std::string& place) {
   w.close();
 }
 
-/// Instructions that the stores need beside the product: its factors' are done with.
+/// Instructions that the stores need beside the product: its operands' are done with.
 SINTER_DECL std::vector<bool> ProductWriter::after_contract() const {
   std::vector<bool> needed(nest.kernel.body.size());
   for (const Store& store : nest.kernel.stores) needed[store.value] = true;
