@@ -50,15 +50,15 @@ std::string text_of(const TraceTree& tree);
 }  // namespace jit_detail
 /// How a trace answers the reads of values.
 struct ReadPolicy {
-  /// Behind the script: computed from this call's values, refused (fullgraph), or a sign that the function has changed.
+  /// After the replay log: computed from this call's values, refused (fullgraph), or a sign that the function has changed.
   enum class Beyond : std::uint8_t { compute, refuse, differs };
   Beyond beyond = Beyond::compute;
   MatmulPrecision precision = MatmulPrecision::f32;                  // of what is computed meanwhile
   Fallback fallback = Fallback::refused;                             // likewise
-  std::span<const std::uint64_t> script{};                           // answers of the first reads
+  std::span<const std::uint64_t> replay_log{};                       // answers of the first reads
   std::vector<std::shared_ptr<const EagerResults>> eager_results{};  // by cut: what eager functions gave in this call
   std::vector<std::shared_ptr<const EagerArrival>> arrivals{};       // by cut: what the tree took them for
-  std::function<void(FunctionTrace&)> after_script{};                // called when the last of them has been given
+  std::function<void(FunctionTrace&)> after_replay{};                // called when the last of them has been given
 };
 /// A Variable that a function uses before it calls an eager function.
 struct EagerVariable {
@@ -121,9 +121,9 @@ class FunctionTrace : public Trace, public SymbolScope {
 
  private:
   void give_arguments();
-  /// Behind the last cut that the script answers: what the tree holds becomes known.
-  void end_script();
-  /// What an eager function gave in this call: by the script, or by running it now.
+  /// After the last cut that the replay log answers: what the tree holds becomes known.
+  void end_replay();
+  /// What an eager function gave in this call: by the replay log, or by running it now.
   std::shared_ptr<const EagerResults> eager_results(ReadPoint& cut);
   /// The value in this call, as one that may be kept: lent memory is copied.
   Ref<TensorImpl> own_value(const Ref<TensorImpl>& value) const;

@@ -98,8 +98,8 @@ SINTER_DECL std::uint64_t FunctionTrace::read_value(const Ref<TensorImpl>& value
   read.where = where;
   read.dims = guards_.dims.size();
   read.last_effect = last_effect();
-  if (reads_.size() < policy_.script.size()) {
-    read.outcome = policy_.script[reads_.size()];
+  if (reads_.size() < policy_.replay_log.size()) {
+    read.outcome = policy_.replay_log[reads_.size()];
   } else if (policy_.beyond == ReadPolicy::Beyond::differs) {
     throw TraceError("compile", "captured value changed at " + std::string(op), where, jit_detail::purity_fix);
   } else if (policy_.beyond == ReadPolicy::Beyond::refuse) {
@@ -113,23 +113,23 @@ SINTER_DECL std::uint64_t FunctionTrace::read_value(const Ref<TensorImpl>& value
   }
   outcomes_.emplace(value.get(), read.outcome);
   reads_.push_back(read);
-  end_script();
+  end_replay();
   return read.outcome;
 }
 
-SINTER_DECL void FunctionTrace::end_script() {
-  if (reads_.size() != policy_.script.size() || !policy_.after_script) return;
+SINTER_DECL void FunctionTrace::end_replay() {
+  if (reads_.size() != policy_.replay_log.size() || !policy_.after_replay) return;
   give_arguments();
-  policy_.after_script(*this);
+  policy_.after_replay(*this);
 }
 
 SINTER_DECL std::shared_ptr<const EagerResults> FunctionTrace::eager_results(ReadPoint& cut) {
   const std::size_t i = reads_.size();
-  if (i < policy_.script.size() && i < policy_.eager_results.size() && policy_.eager_results[i]) {
+  if (i < policy_.replay_log.size() && i < policy_.eager_results.size() && policy_.eager_results[i]) {
     if (i < policy_.arrivals.size()) cut.arrival = policy_.arrivals[i];
     return policy_.eager_results[i];
   }
-  if (i < policy_.script.size() || policy_.beyond == ReadPolicy::Beyond::differs)
+  if (i < policy_.replay_log.size() || policy_.beyond == ReadPolicy::Beyond::differs)
     throw TraceError("compile", "captured value changed at disable", cut.where, jit_detail::purity_fix);
   if (policy_.beyond == ReadPolicy::Beyond::refuse)
     throw TraceError(
@@ -177,7 +177,7 @@ SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const
   EagerResults results = *cut.given;
   results.values = cut.stand_ins;
   reads_.push_back(std::move(cut));
-  end_script();
+  end_replay();
   return results;
 }
 
