@@ -87,9 +87,9 @@ R from_values(Ref<TensorImpl>*& values) {
 
 // What each call does is typed, unlike what only tracing does: visitors that the compiler sees through.
 /// The Tensors of an argument that is an rvalue.
-struct GiveUpVisitor {
+struct DonateVisitor {
   ArgList& list;
-  void tensor(Tensor& x) { list.give_up(x); }
+  void tensor(Tensor& x) { list.donate(x); }
   void tensor(const Tensor&) {}  // keys of maps
   void scalar(const Scalar&) {}
   void variable(const Variable&) {}
@@ -116,10 +116,10 @@ SINTER_ALWAYS_INLINE R filled_result(const void* shape, Ref<TensorImpl>* values,
 }
 
 template <class A, class T>
-void give_up(T& arg, ArgList& list) {
+void donate(T& arg, ArgList& list) {
   if constexpr (!std::is_reference_v<A> && !std::is_const_v<A> && std::same_as<argument_t<T>, T> &&
                 !std::same_as<T, Borrowed> && !std::same_as<T, Lent> && !Arithmetic<T>) {
-    GiveUpVisitor visitor{list};
+    DonateVisitor visitor{list};
     tree::visit_leaves(arg, visitor);
   }
 }
@@ -256,7 +256,7 @@ SINTER_NOINLINE R call_function(FunctionState& function, const Callee<R, Argumen
   if (SINTER_UNLIKELY(kind != CallKind::compiled))
     return call_plain(function, kind, callee, as_argument(std::as_const(args))...);
   ArgList list;
-  (give_up<A>(args, list), ...);
+  (donate<A>(args, list), ...);
   return call_compiled(function, callee, list, as_argument(std::as_const(args))...);
 }
 template <class R, class Arguments, class... A>

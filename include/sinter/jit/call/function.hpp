@@ -153,21 +153,21 @@ struct CallScratch {
   std::vector<Ref<TensorImpl>> assigned;  // new values of Variables
   std::vector<int> claim_of;              // per input of the plan: its Variable among the claims, or -1
   SlotClaims claims;
-  std::vector<Tensor*> given;  // arguments whose memory an output took over
+  std::vector<Tensor*> donated;  // arguments whose memory an output took over
   std::vector<VariableSlot*> slots;
   std::vector<TensorImpl*> values;
   CallScratch(std::size_t outputs, std::size_t inputs) {
     assigned.reserve(outputs);
     claim_of.reserve(inputs);
     claims.reserve(outputs);
-    given.reserve(outputs);
+    donated.reserve(outputs);
     slots.reserve(outputs);
     values.reserve(outputs);
   }
   void clear() noexcept {
     claims.clear();
     for (auto& value : assigned) value = {};
-    given.clear();
+    donated.clear();
     slots.clear();
     values.clear();
   }

@@ -130,8 +130,8 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
 }  // namespace jit_detail
 
 namespace jit_detail {
-/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before arguments given
-/// up and what an earlier segment made (1). Notes which inputs are the assigned Variables.
+/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before
+/// donated arguments and what an earlier segment made (1). Notes which inputs are the assigned Variables.
 SINTER_DECL std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves) {
   std::vector<std::uint8_t> may_donate;
   for (std::size_t i = 0; i < end.inputs.size(); ++i) {

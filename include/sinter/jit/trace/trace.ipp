@@ -16,11 +16,11 @@ SINTER_DECL void ArgList::variable(const Variable& x) {
   add_value(slot->peek(reading_), LeafKind::variable, slot);
 }
 
-SINTER_DECL Tensor* ArgList::given_up(const TensorImpl* value) const {
+SINTER_DECL Tensor* ArgList::donated(const TensorImpl* value) const {
   int uses = 0;
   for (const ArgLeaf& leaf : leaves_) uses += leaf.impl == value;
   if (uses != 1) return nullptr;
-  for (Tensor* handle : given_)
+  for (Tensor* handle : donated_)
     if (handle->impl().get() == value) return handle;
   return nullptr;
 }
