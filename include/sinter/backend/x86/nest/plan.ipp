@@ -188,7 +188,7 @@ class LoopPlanner {
     }
   }
 
-  /// What was computed in an earlier pass and is dear comes back from a scratch row.
+  /// What was computed in an earlier pass and is expensive comes back from a scratch row.
   void need(InstId i, int pass, std::vector<char>& needed) {
     InstPlan& p = plan_.insts[i];
     if (needed[i] || !is_inner(p) || k_.body[i].prim == Prim::immediate) return;
