@@ -1,5 +1,5 @@
 // compile(): the one entry point, and the typed half of compiled functions: taking arguments apart, calling the user's
-// function on stand-ins, and putting results together.
+// function on placeholders, and putting results together.
 #pragma once
 
 #include <sinter/expr/host.hpp>
@@ -145,7 +145,7 @@ T plain(const A& arg) {
   else if constexpr (std::same_as<T, Tensor> && (std::same_as<A, Borrowed> || EigenLike<A>)) return copy_of(arg);
   else return T(arg);
 }
-/// What the stand-ins are put into: the argument itself, for its static parts.
+/// What the placeholders are put into: the argument itself, for its static parts.
 template <class T, class A>
 T unfilled(const A& arg) {
   if constexpr (std::same_as<T, Tensor> || std::same_as<T, Scalar>) return T();
@@ -193,7 +193,7 @@ struct TypedCall {
     Arguments traced(unfilled<std::tuple_element_t<I, Arguments>>(std::get<I>(args))...);
     const std::array<TracedArgument, sizeof...(A)> parts{TracedArgument{
         tree::part_of(std::get<I>(traced)), names_of<std::tuple_element_t<I, Arguments>>(std::get<I>(args))}...};
-    stand_in(recorder, parts);
+    insert_placeholders(recorder, parts);
     std::shared_ptr<const void> value = share(callee.invoke(callee.function, traced));
     const tree::View view = tree::view_of(*static_cast<const R*>(value.get()));
     return result_of_trace(std::move(value), view);

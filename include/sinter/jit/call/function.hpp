@@ -50,7 +50,8 @@ std::string text_of(const TraceTree& tree);
 }  // namespace jit_detail
 /// How a trace answers the reads of values.
 struct ReadPolicy {
-  /// After the replay log: computed from this call's values, refused (fullgraph), or a sign that the function has changed.
+  /// After the replay log: computed from this call's values, refused (fullgraph), or a sign that the function has
+  /// changed.
   enum class Beyond : std::uint8_t { compute, refuse, differs };
   Beyond beyond = Beyond::compute;
   MatmulPrecision precision = MatmulPrecision::f32;                  // of what is computed meanwhile
@@ -76,8 +77,8 @@ struct ReadPoint {
   Ref<TensorImpl> last_effect;  // recorded before
   // Or a function that was called on values:
   std::shared_ptr<const EagerCall> eager_call;
-  std::vector<Ref<TensorImpl>> operands, stand_ins;  // of its results
-  std::shared_ptr<const EagerResults> given;         // in this call
+  std::vector<Ref<TensorImpl>> operands, placeholders;  // of its results
+  std::shared_ptr<const EagerResults> given;            // in this call
   std::shared_ptr<const EagerArrival> arrival;
   std::vector<EagerVariable> variables;  // used by the function before
 };
@@ -89,7 +90,7 @@ class FunctionTrace : public Trace, public SymbolScope {
   FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs, ReadPolicy policy = {});
   ~FunctionTrace() override;
 
-  /// The stand-in of the next tensor or number, in flattening order; fixed leaves and Variables are passed over.
+  /// The placeholder of the next tensor or number, in flattening order; fixed leaves and Variables are passed over.
   Ref<TensorImpl> next_leaf();
   void skip_leaf() { ++next_; }
 
@@ -104,11 +105,11 @@ class FunctionTrace : public Trace, public SymbolScope {
   struct VariableRead {
     std::shared_ptr<VariableSlot> slot;
     std::int32_t leaf = -1;  // argument leaf, or -1: captured by the function
-    Ref<TensorImpl> stand_in;
+    Ref<TensorImpl> placeholder;
     Ref<TensorImpl> seen;      // value while tracing
     Ref<TensorImpl> assigned;  // latest value given in the trace, or null
   };
-  std::span<const Ref<TensorImpl>> stand_ins() const { return stand_ins_; }
+  std::span<const Ref<TensorImpl>> placeholders() const { return placeholders_; }
   std::vector<VariableRead>& variables() { return variables_; }
   GuardSet& guards() { return guards_; }
   std::span<const std::int64_t> hints() const { return hints_; }
@@ -141,7 +142,7 @@ class FunctionTrace : public Trace, public SymbolScope {
   bool has_arguments_ = false;                                     // live_ knows them
   std::vector<const Storage*> lent_;
   std::size_t next_ = 0;
-  std::vector<Ref<TensorImpl>> stand_ins_;  // per argument leaf; null for fixed leaves
+  std::vector<Ref<TensorImpl>> placeholders_;  // per argument leaf; null for fixed leaves
   std::vector<VariableRead> variables_;
   std::vector<std::int64_t> hints_;
   GuardSet guards_;

@@ -1,6 +1,6 @@
 // Control flow that stays in the graph: cond, switch_, while_loop, fori_loop and scan, over user functions of tensors,
-// Scalars, tuples and structs. The functions are traced on stand-ins, once each; what they use from outside becomes an
-// operand of the node. Works inside compile() and grad, in each other, and outside any trace.
+// Scalars, tuples and structs. The functions are traced on placeholders, once each; what they use from outside becomes
+// an operand of the node. Works inside compile() and grad, in each other, and outside any trace.
 #pragma once
 
 #include <sinter/autodiff/transforms.hpp>
@@ -124,8 +124,8 @@ template <class F, class... P>
 using raw_result_t = std::remove_cvref_t<std::invoke_result_t<const F&, const P&...>>;
 
 template <class... P>
-void stand_in_all(OpenBody& trace, std::tuple<P...>& parameters) {
-  std::apply([&](auto&... parts) { (trace.stand_in(tree::part_of(parts)), ...); }, parameters);
+void insert_all_placeholders(OpenBody& trace, std::tuple<P...>& parameters) {
+  std::apply([&](auto&... parts) { (trace.insert_placeholders(tree::part_of(parts)), ...); }, parameters);
 }
 
 /// The common type of what several functions give.
@@ -138,12 +138,12 @@ struct CommonOf<R> {
 template <class A, class B, class... Rest>
 struct CommonOf<A, B, Rest...> : CommonOf<typename Common<A, B>::type, Rest...> {};
 
-/// Traces `f` on stand-ins for `parameters`; `shape` receives what it gave, as R.
+/// Traces `f` on placeholders for `parameters`; `shape` receives what it gave, as R.
 template <class R, class F, class... P>
 TracedBody trace_body(std::string_view op, Location where, const F& f, std::tuple<P...> parameters,
                       std::optional<R>& shape, AssignedVariables& assigned) {
   OpenBody trace(op, where, assigned);
-  stand_in_all(trace, parameters);
+  insert_all_placeholders(trace, parameters);
   trace.add_variables();
   shape.emplace(hold<R>(std::apply(f, std::as_const(parameters))));
   BodyValues results = flatten(*shape);
@@ -197,7 +197,7 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
   {
     OpenBody trace("while_loop", where, assigned);
     auto parameters = carries;
-    stand_in_all(trace, parameters);
+    insert_all_placeholders(trace, parameters);
     trace.add_variables();
     BodyValues result;
     result.values.push_back(
@@ -231,9 +231,9 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
     OpenBody trace(op, where, assigned);
     H carry = init;
     X slice = xs;
-    trace.stand_in(tree::part_of(carry));
+    trace.insert_placeholders(tree::part_of(carry));
     trace.add_variables();
-    trace.stand_in(tree::part_of(slice), true);
+    trace.insert_placeholders(tree::part_of(slice), true);
     const auto raw = f(std::as_const(carry), std::as_const(slice));
     shape.emplace(hold<H>(std::get<0>(raw)), hold<Y>(std::get<1>(raw)));
     body = trace.finish(flatten(*shape), flatten(shape->first).values.size());

@@ -25,7 +25,7 @@ struct BodyValues {
 /// A run-time number as a value: f64, i64 or bool of shape (), weak.
 Ref<TensorImpl> scalar_value(const Scalar& x);
 
-/// A body that was traced: what it gives, in terms of its stand-ins and of values outside it.
+/// A body that was traced: what it gives, in terms of its placeholders and of values outside it.
 struct TracedBody {
   std::uint64_t trace = 0;
   std::vector<Ref<TensorImpl>> parameters;
@@ -51,9 +51,9 @@ class OpenBody {
   OpenBody(const OpenBody&) = delete;
   OpenBody& operator=(const OpenBody&) = delete;
   ~OpenBody();
-  /// Replaces the leaves of a value, or of the values that it is a slice of along their first axes, by stand-ins.
-  void stand_in(tree::Part part, bool is_slice = false);
-  /// Stand-ins for the Variables known to be assigned, at this place among the parameters.
+  /// Replaces the leaves of a value, or of the values that it is a slice of along their first axes, by placeholders.
+  void insert_placeholders(tree::Part part, bool is_slice = false);
+  /// Placeholders for the Variables known to be assigned, at this place among the parameters.
   void add_variables();
   /// The traced body; the new values of Variables come behind the first `before` results.
   TracedBody finish(BodyValues results, std::size_t before) const;

@@ -21,7 +21,7 @@ class BodyTrace : public Trace {
       : Trace(op), where_(where), assigned_(assigned) {}
   /// Stands for `value`, or for a slice of it along its first axis.
   Ref<TensorImpl> parameter(const Ref<TensorImpl>& value, bool is_slice);
-  /// Stand-ins for the Variables known to be assigned, at this place among the parameters.
+  /// Placeholders for the Variables known to be assigned, at this place among the parameters.
   void add_variables();
   /// The traced body; the new values of Variables come behind the first `before` results.
   TracedBody finish(BodyValues results, std::size_t before) const;
@@ -79,9 +79,9 @@ SINTER_DECL TracedBody OpenBody::finish_condition(BodyValues results) const {
   return trace_->finish_condition(std::move(results));
 }
 
-SINTER_DECL void OpenBody::stand_in(tree::Part part, bool is_slice) {
-  struct StandIn final : tree::Editor {
-    StandIn(BodyTrace& open, bool of_slice) : trace(open), is_slice(of_slice) {}
+SINTER_DECL void OpenBody::insert_placeholders(tree::Part part, bool is_slice) {
+  struct PlaceholderInserter final : tree::Editor {
+    PlaceholderInserter(BodyTrace& open, bool of_slice) : trace(open), is_slice(of_slice) {}
     BodyTrace& trace;
     bool is_slice;
     using Editor::scalar, Editor::tensor;

@@ -204,7 +204,7 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
     }
     for (const FunctionTrace::VariableRead& read : recorder.variables())
       if (TensorImpl* seen = read.leaf < 0 ? call.seen(read.slot->here()) : nullptr)
-        recorder.live().set(read.stand_in, Ref<TensorImpl>::share(seen));
+        recorder.live().set(read.placeholder, Ref<TensorImpl>::share(seen));
   };
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   TracedResult result = trace(recorder);
