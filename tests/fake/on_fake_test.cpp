@@ -45,7 +45,7 @@ TEST_CASE("on the fake device, work waits until it is waited for, and addresses 
   CHECK_THROWS_AS(sinter_test::FakeMemory::here(&host), InternalError);
 }
 
-TEST_CASE("on a device, loops with known trip counts wait for nothing; a condition is waited for once a turn") {
+TEST_CASE("on a device, loops with known trip counts wait for nothing; a condition is waited for once per iteration") {
   auto counted =
       jit::compile([](Tensor x) { return jit::fori_loop(0, 50, [](Scalar k, Tensor y) { return y + k; }, x); });
   auto stacked = jit::compile([](Tensor xs) {

@@ -190,7 +190,7 @@ TEST_CASE("host steps: effects around reads run in order, once, on every path") 
   auto bounded = jit::compile(
       [](Tensor x) {
         while (item(sum(x)) > 1) {
-          note_value(x, "turn");
+          note_value(x, "iteration");
           x = x - 1;
         }
         return x;

@@ -23,7 +23,7 @@ namespace jit {
 
 struct ScanOptions {
   bool reverse = false;      // from the last slice to the first; ys[i] still belongs to xs[i]
-  std::int64_t length = -1;  // number of turns where xs holds no tensor
+  std::int64_t length = -1;  // number of iterations where xs holds no tensor
 };
 
 /// A bound of fori_loop: an integer or a Dim (then the loop has a gradient), or a run-time Scalar or integer tensor.
@@ -191,9 +191,10 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
   const std::tuple<held_t<I>...> carries{hold<held_t<I>>(init)...};
   const BodyValues first = flatten(carries);
   std::optional<R> shape;
-  TracedBody test, turn;
+  TracedBody test, iteration;
   AssignedVariables assigned;
-  trace_until_settled(assigned, [&] { turn = trace_body<R>("while_loop", where, body, carries, shape, assigned); });
+  trace_until_settled(assigned,
+                      [&] { iteration = trace_body<R>("while_loop", where, body, carries, shape, assigned); });
   {
     OpenBody trace("while_loop", where, assigned);
     auto parameters = carries;
@@ -204,7 +205,8 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
         condition_value("while_loop", In(std::apply(condition, std::as_const(parameters)), where), where));
     test = trace.finish_condition(std::move(result));
   }
-  const std::vector<Ref<TensorImpl>> results = record_while(where, std::move(test), std::move(turn), first, assigned);
+  const std::vector<Ref<TensorImpl>> results =
+      record_while(where, std::move(test), std::move(iteration), first, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -313,13 +315,13 @@ auto while_loop(const C& condition, const B& body, const I0& first, const I1& se
 }
 
 namespace control_detail {
-/// Where the turns of a loop are counted. Numbers on the host join work anywhere.
+/// Where the iterations of a loop are counted. Numbers on the host join work anywhere.
 Device device_of_carries(std::span<const Ref<TensorImpl>> carries);
 }  // namespace control_detail
 
 /// carry = init; for each slice x of xs along axis 0: {carry, y} = f(carry, x). Gives {carry, the ys stacked along a
 /// new axis 0}. carry, xs and y are tensors, tuples or structs of them (y of std::tuple<>: none). Differentiable; what
-/// a turn needs for the gradient is computed again from the carries, which are kept.
+/// an iteration needs for the gradient is computed again from the carries, which are kept.
 template <class F, class Init, class Xs>
 auto scan(const F& f, const Init& init, const Xs& xs, ScanOptions options = {},
           Location where = std::source_location::current()) {
@@ -338,24 +340,24 @@ auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, co
   using H = held_t<Init>;
   if (lower.is_dim() && upper.is_dim()) {
     const H start = hold<H>(init);
-    Tensor turns = arange(trip_count(lower.dim(), upper.dim(), where),
-                          {.dtype = DType::i64, .device = device_of_carries(flatten(start).values)}, where);
-    const Dim length = turns.shape()[0];
-    if (!identical(lower.dim(), Dim(0))) turns = turns + Tensor(Scalar(lower.dim()));
-    auto turn = [&](const H& carry, const Tensor& k) {
+    Tensor iterations = arange(trip_count(lower.dim(), upper.dim(), where),
+                               {.dtype = DType::i64, .device = device_of_carries(flatten(start).values)}, where);
+    const Dim length = iterations.shape()[0];
+    if (!identical(lower.dim(), Dim(0))) iterations = iterations + Tensor(Scalar(lower.dim()));
+    auto iteration = [&](const H& carry, const Tensor& k) {
       k.impl()->is_weak = true;
       return std::tuple<H, std::tuple<>>{hold<H>(body(Scalar(k.impl()), carry)), {}};
     };
-    return scan_over("fori_loop", where, turn, start, turns, length, false).first;
+    return scan_over("fori_loop", where, iteration, start, iterations, length, false).first;
   }
   const Tensor end = upper.tensor();
   auto goes_on = [&](const Tensor& k, const H&) { return k < end; };
-  auto turn = [&](const Tensor& k, const H& carry) {
+  auto iteration = [&](const Tensor& k, const H& carry) {
     Ref<TensorImpl> number = Tensor(k + 0).impl();
     number->is_weak = true;
     return std::tuple<Tensor, H>{Tensor(k + 1), hold<H>(body(Scalar(number), carry))};
   };
-  return std::get<1>(while_over(where, goes_on, turn, lower.tensor(), hold<H>(init)));
+  return std::get<1>(while_over(where, goes_on, iteration, lower.tensor(), hold<H>(init)));
 }
 
 }  // namespace jit

@@ -93,7 +93,7 @@ std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, Tr
                                          const AssignedVariables& assigned);
 /// The common length of the first axes. Throws ShapeError where they differ or there is none.
 Dim scan_length(std::span<const Ref<TensorImpl>> xs, std::int64_t given, Location where);
-/// Turns of a loop with these bounds. Throws UserError for a negative number.
+/// Iterations of a loop with these bounds. Throws UserError for a negative number.
 Dim trip_count(Dim lower, Dim upper, Location where);
 
 /// Throws unless a body gave the carries back in the structure of the first ones.

@@ -63,10 +63,10 @@ SINTER_DECL void TensorWriter::choose_tile() {
     const std::int64_t blocks = batches * quotient_up(rows, tile.rows) * quotient_up(columns, tile.columns);
     const std::int64_t pieces = std::max<std::int64_t>(1, std::min(steps / 4, processors / blocks)),
                        chunk = quotient_up(steps, pieces);
-    const std::int64_t in_turn = quotient_up(blocks * quotient_up(steps, chunk), processors);
+    const std::int64_t in_sequence = quotient_up(blocks * quotient_up(steps, chunk), processors);
     // A block takes some steps to start and to end; pieces pass through memory.
     const double cost =
-        static_cast<double>(in_turn * tile.rows * tile.columns * (chunk + (pieces > 1 ? 8 : 4))) * tile.cost;
+        static_cast<double>(in_sequence * tile.rows * tile.columns * (chunk + (pieces > 1 ? 8 : 4))) * tile.cost;
     if (tile_.rows != 0 && cost >= least) continue;
     least = cost;
     tile_ = tile;

@@ -72,7 +72,7 @@ class MicroEmitter {
     as_.mov(arg(offsetof(MicroArgs, c)), b_);
   }
 
-  static constexpr int unroll = 4;  // k steps per turn
+  static constexpr int unroll = 4;  // k steps per iteration
   static constexpr int rows_per_pointer = 4;
 
   Register vec(int index) const {
@@ -175,17 +175,17 @@ class MicroEmitter {
 
   /// As many steps as the counter says: by `unroll`, then the rest one by one.
   void emit_k_loops() {
-    aj::Label turns = as_.newLabel(), rest = as_.newLabel(), rest_loop = as_.newLabel(), done = as_.newLabel();
+    aj::Label main_loop = as_.newLabel(), rest = as_.newLabel(), rest_loop = as_.newLabel(), done = as_.newLabel();
     as_.sub(counter_, unroll);
     as_.jl(rest);
     as_.align(aj::AlignMode::kCode, 32);
-    as_.bind(turns);
+    as_.bind(main_loop);
     for (int step = 0; step < unroll; ++step) {
       emit_step(step);
       emit_advance(step == unroll - 1 ? unroll : 0);
     }
     as_.sub(counter_, unroll);
-    as_.jge(turns);
+    as_.jge(main_loop);
     as_.bind(rest);
     as_.add(counter_, unroll);
     as_.jle(done);
