@@ -2,7 +2,7 @@
 // compiled functions are made with. In the header-only library and the single header these names come with sinter.hpp.
 #pragma once
 
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/pipeline.hpp>

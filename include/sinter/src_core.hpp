@@ -21,4 +21,4 @@
 #include <sinter/graph/attrs.ipp>
 #include <sinter/graph/eager_call.ipp>
 #include <sinter/graph/graph.ipp>
-#include <sinter/graph/record.ipp>
+#include <sinter/graph/pending_node.ipp>

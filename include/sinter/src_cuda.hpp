@@ -13,7 +13,7 @@
 #include <sinter/backend/cuda/product/choice.ipp>
 #include <sinter/backend/cuda/product/cublaslt_api.ipp>
 #include <sinter/backend/cuda/product/library_product.ipp>
-#include <sinter/backend/cuda/source/factor.ipp>
+#include <sinter/backend/cuda/source/gemm_operand.ipp>
 #include <sinter/backend/cuda/source/nest.ipp>
 #include <sinter/backend/cuda/source/pointwise.ipp>
 #include <sinter/backend/cuda/source/product.ipp>

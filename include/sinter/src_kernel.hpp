@@ -4,10 +4,10 @@
 #include <sinter/kernel/facts.ipp>
 #include <sinter/kernel/fusion.ipp>
 #include <sinter/kernel/fusion_merge.ipp>
+#include <sinter/kernel/fusion_node.ipp>
+#include <sinter/kernel/fusion_node_views.ipp>
 #include <sinter/kernel/fusion_prologue.ipp>
 #include <sinter/kernel/index_map.ipp>
-#include <sinter/kernel/item_views.ipp>
-#include <sinter/kernel/items.ipp>
 #include <sinter/kernel/kernel.ipp>
 #include <sinter/kernel/kernel_simplify.ipp>
 #include <sinter/kernel/loop_nest/builder.ipp>

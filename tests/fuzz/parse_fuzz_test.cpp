@@ -3,7 +3,7 @@
 #include "../catch.hpp"
 #include "fuzz_loop.hpp"
 
-#include <sinter/graph/record.hpp>  // the definitions that TensorImpl is completed by
+#include <sinter/graph/pending_node.hpp>  // the definitions that TensorImpl is completed by
 #include <sinter/passes/pipeline.hpp>
 
 #include <cstdio>

@@ -4,7 +4,7 @@
 
 #include "../catch.hpp"
 
-#include <sinter/graph/record.hpp>  // the definitions that TensorImpl is completed by
+#include <sinter/graph/pending_node.hpp>  // the definitions that TensorImpl is completed by
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/pipeline.hpp>
 

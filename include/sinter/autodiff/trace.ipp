@@ -47,9 +47,9 @@ SINTER_DECL void fill_values(tree::Part result, const Ref<TensorImpl>* values) {
   result.edit(fill);
 }
 
-SINTER_DECL void stand_in(TransformTrace& trace, tree::Part parameter) {
-  struct StandIn final : tree::Editor {
-    explicit StandIn(TransformTrace& open) : trace(open) {}
+SINTER_DECL void insert_placeholders(TransformTrace& trace, tree::Part parameter) {
+  struct PlaceholderInserter final : tree::Editor {
+    explicit PlaceholderInserter(TransformTrace& open) : trace(open) {}
     TransformTrace& trace;
     using Editor::scalar, Editor::tensor;
     void tensor(Tensor& x) override {
@@ -76,9 +76,9 @@ SINTER_DECL Ref<TensorImpl> TransformTrace::parameter(const Ref<TensorImpl>& val
 
 SINTER_DECL Ref<TensorImpl> TransformTrace::variable_parameter(const std::shared_ptr<VariableSlot>& slot,
                                                                const Ref<TensorImpl>& value, const Type& type) {
-  Ref<TensorImpl> stand_in = parameter(value, type);
-  read_.emplace_back(slot, stand_in);
-  return stand_in;
+  Ref<TensorImpl> placeholder = parameter(value, type);
+  read_.emplace_back(slot, placeholder);
+  return placeholder;
 }
 
 SINTER_DECL Ref<TensorImpl> TransformTrace::read_outside(const std::shared_ptr<VariableSlot>& slot) const {

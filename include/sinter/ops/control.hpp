@@ -53,9 +53,9 @@ struct BasicSwitch {
 using Switch = BasicSwitch<ops_detail::Tokens::none>;
 using SwitchWithEffects = BasicSwitch<ops_detail::Tokens::one>;
 
-/// while_loop(carries..., captures...): attrs.integer carries; body 0 gives the condition for the first turn, body 1
-/// the new carries and the condition for the next turn. Results: the carries at the end. Its derivative is one of
-/// forward mode alone.
+/// while_loop(carries..., captures...): attrs.integer carries; body 0 gives the condition for the first iteration, body
+/// 1 the new carries and the condition for the next iteration. Results: the carries at the end. Its derivative is one
+/// of forward mode alone.
 template <ops_detail::Tokens tokens>
 struct BasicWhileLoop {
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
@@ -72,7 +72,7 @@ struct BasicWhileLoop {
 using WhileLoop = BasicWhileLoop<ops_detail::Tokens::none>;
 using WhileLoopWithEffects = BasicWhileLoop<ops_detail::Tokens::one>;
 
-/// The gradient of a while_loop, which nobody can compute: how many turns there are is known only when it runs. It
+/// The gradient of a while_loop, which nobody can compute: how many iterations there are is known only when it runs. It
 /// stands for the linear map from the gradients of the floating carries (operands behind those of the loop) to those of
 /// the operands that attrs.steps lists; forward mode differentiates it by the former, which gives a loop with tangents.
 /// A derivative in which it remains is refused.
@@ -85,10 +85,10 @@ struct WhileGradient {
   [[noreturn]] static void refuse(Location where);
 };
 
-/// scan(carries..., xs..., captures...): attrs.shape[0] turns of body 0, which takes the carries, one slice of each of
-/// the xs and the captures, and gives the new carries and one slice of each of the ys. attrs.steps = {number of
+/// scan(carries..., xs..., captures...): attrs.shape[0] iterations of body 0, which takes the carries, one slice of
+/// each of the xs and the captures, and gives the new carries and one slice of each of the ys. attrs.steps = {number of
 /// carries, number of xs, 1 to go from the last slice to the first}. Results: the carries at the end, the stacked ys,
-/// and for each number in attrs.axes that carry as it was before each turn, stacked (what the derivative needs).
+/// and for each number in attrs.axes that carry as it was before each iteration, stacked (what the derivative needs).
 template <ops_detail::Tokens tokens>
 struct BasicScan {
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;

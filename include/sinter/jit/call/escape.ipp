@@ -6,7 +6,7 @@
 #include <sinter/jit/call/escape.hpp>
 
 #include <sinter/expr/host.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include <sinter/base/per_thread.hpp>
 #include <sinter/graph/eager_call.hpp>
 #include <sinter/graph/graph.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/call.hpp>
 #include <sinter/jit/call/call_end.hpp>
@@ -50,15 +50,16 @@ std::string text_of(const TraceTree& tree);
 }  // namespace jit_detail
 /// How a trace answers the reads of values.
 struct ReadPolicy {
-  /// Behind the script: computed from this call's values, refused (fullgraph), or a sign that the function has changed.
+  /// After the replay log: computed from this call's values, refused (fullgraph), or a sign that the function has
+  /// changed.
   enum class Beyond : std::uint8_t { compute, refuse, differs };
   Beyond beyond = Beyond::compute;
   MatmulPrecision precision = MatmulPrecision::f32;                  // of what is computed meanwhile
   Fallback fallback = Fallback::refused;                             // likewise
-  std::span<const std::uint64_t> script{};                           // answers of the first reads
+  std::span<const std::uint64_t> replay_log{};                       // answers of the first reads
   std::vector<std::shared_ptr<const EagerResults>> eager_results{};  // by cut: what eager functions gave in this call
   std::vector<std::shared_ptr<const EagerArrival>> arrivals{};       // by cut: what the tree took them for
-  std::function<void(FunctionTrace&)> after_script{};                // called when the last of them has been given
+  std::function<void(FunctionTrace&)> after_replay{};                // called when the last of them has been given
 };
 /// A Variable that a function uses before it calls an eager function.
 struct EagerVariable {
@@ -76,8 +77,8 @@ struct ReadPoint {
   Ref<TensorImpl> last_effect;  // recorded before
   // Or a function that was called on values:
   std::shared_ptr<const EagerCall> eager_call;
-  std::vector<Ref<TensorImpl>> operands, stand_ins;  // of its results
-  std::shared_ptr<const EagerResults> given;         // in this call
+  std::vector<Ref<TensorImpl>> operands, placeholders;  // of its results
+  std::shared_ptr<const EagerResults> given;            // in this call
   std::shared_ptr<const EagerArrival> arrival;
   std::vector<EagerVariable> variables;  // used by the function before
 };
@@ -89,7 +90,7 @@ class FunctionTrace : public Trace, public SymbolScope {
   FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs, ReadPolicy policy = {});
   ~FunctionTrace() override;
 
-  /// The stand-in of the next tensor or number, in flattening order; fixed leaves and Variables are passed over.
+  /// The placeholder of the next tensor or number, in flattening order; fixed leaves and Variables are passed over.
   Ref<TensorImpl> next_leaf();
   void skip_leaf() { ++next_; }
 
@@ -104,11 +105,11 @@ class FunctionTrace : public Trace, public SymbolScope {
   struct VariableRead {
     std::shared_ptr<VariableSlot> slot;
     std::int32_t leaf = -1;  // argument leaf, or -1: captured by the function
-    Ref<TensorImpl> stand_in;
+    Ref<TensorImpl> placeholder;
     Ref<TensorImpl> seen;      // value while tracing
     Ref<TensorImpl> assigned;  // latest value given in the trace, or null
   };
-  std::span<const Ref<TensorImpl>> stand_ins() const { return stand_ins_; }
+  std::span<const Ref<TensorImpl>> placeholders() const { return placeholders_; }
   std::vector<VariableRead>& variables() { return variables_; }
   GuardSet& guards() { return guards_; }
   std::span<const std::int64_t> hints() const { return hints_; }
@@ -121,9 +122,9 @@ class FunctionTrace : public Trace, public SymbolScope {
 
  private:
   void give_arguments();
-  /// Behind the last cut that the script answers: what the tree holds becomes known.
-  void end_script();
-  /// What an eager function gave in this call: by the script, or by running it now.
+  /// After the last cut that the replay log answers: what the tree holds becomes known.
+  void end_replay();
+  /// What an eager function gave in this call: by the replay log, or by running it now.
   std::shared_ptr<const EagerResults> eager_results(ReadPoint& cut);
   /// The value in this call, as one that may be kept: lent memory is copied.
   Ref<TensorImpl> own_value(const Ref<TensorImpl>& value) const;
@@ -141,7 +142,7 @@ class FunctionTrace : public Trace, public SymbolScope {
   bool has_arguments_ = false;                                     // live_ knows them
   std::vector<const Storage*> lent_;
   std::size_t next_ = 0;
-  std::vector<Ref<TensorImpl>> stand_ins_;  // per argument leaf; null for fixed leaves
+  std::vector<Ref<TensorImpl>> placeholders_;  // per argument leaf; null for fixed leaves
   std::vector<VariableRead> variables_;
   std::vector<std::int64_t> hints_;
   GuardSet guards_;
@@ -153,21 +154,21 @@ struct CallScratch {
   std::vector<Ref<TensorImpl>> assigned;  // new values of Variables
   std::vector<int> claim_of;              // per input of the plan: its Variable among the claims, or -1
   SlotClaims claims;
-  std::vector<Tensor*> given;  // arguments whose memory an output took over
+  std::vector<Tensor*> donated;  // arguments whose memory an output took over
   std::vector<VariableSlot*> slots;
   std::vector<TensorImpl*> values;
   CallScratch(std::size_t outputs, std::size_t inputs) {
     assigned.reserve(outputs);
     claim_of.reserve(inputs);
     claims.reserve(outputs);
-    given.reserve(outputs);
+    donated.reserve(outputs);
     slots.reserve(outputs);
     values.reserve(outputs);
   }
   void clear() noexcept {
     claims.clear();
     for (auto& value : assigned) value = {};
-    given.clear();
+    donated.clear();
     slots.clear();
     values.clear();
   }

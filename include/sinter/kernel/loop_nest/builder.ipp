@@ -230,12 +230,12 @@ class NestBuilder {
 
   std::size_t open_variant(VariantKind kind) {
     nest_.variants.push_back(kind);
-    return open({.kind = NodeKind::variant, .first = static_cast<std::uint16_t>(nest_.variants.size() - 1)});
+    return open({.kind = NestNodeKind::variant, .first = static_cast<std::uint16_t>(nest_.variants.size() - 1)});
   }
-  std::size_t open_stage() { return open({.kind = NodeKind::stage}); }
+  std::size_t open_stage() { return open({.kind = NestNodeKind::stage}); }
   std::size_t open_loop(const Loop& loop) {
     nest_.loops.push_back(loop);
-    return open({.kind = NodeKind::loop, .first = static_cast<std::uint16_t>(nest_.loops.size() - 1)});
+    return open({.kind = NestNodeKind::loop, .first = static_cast<std::uint16_t>(nest_.loops.size() - 1)});
   }
   std::size_t open_outer(int copies = 1) {
     return open_loop({.axes = outer_axes(),
@@ -254,32 +254,32 @@ class NestBuilder {
 
   /// A node of ids: `take(id)` says which of the list it has. Nothing where it has none.
   template <class Take>
-  void add_ids(NodeKind kind, std::span<const InstId> list, Take&& take) {
+  void add_ids(NestNodeKind kind, std::span<const InstId> list, Take&& take) {
     const std::size_t first = nest_.ids.size();
     for (const InstId id : list)
       if (take(id)) nest_.ids.push_back(id);
     add_ids_since(kind, first);
   }
-  void add_ids_since(NodeKind kind, std::size_t first) {
+  void add_ids_since(NestNodeKind kind, std::size_t first) {
     if (nest_.ids.size() == first) return;
     add({.kind = kind,
          .first = static_cast<std::uint16_t>(first),
          .count = static_cast<std::uint16_t>(nest_.ids.size() - first)});
   }
   void add_steps(const Pass& pass) {
-    add_ids(NodeKind::step, in(pass.reductions), [](InstId) { return true; });
+    add_ids(NestNodeKind::step, in(pass.reductions), [](InstId) { return true; });
   }
   std::size_t open_fold(const Pass& pass, int axis, FoldPart part = FoldPart::whole) {
     const std::size_t first = nest_.ids.size();
     for (const InstId id : in(pass.reductions)) nest_.ids.push_back(id);
-    return open({.kind = NodeKind::fold,
+    return open({.kind = NestNodeKind::fold,
                  .part = part,
                  .first = static_cast<std::uint16_t>(first),
                  .count = static_cast<std::uint16_t>(pass.reductions.count),
                  .axis = static_cast<std::uint16_t>(axis)});
   }
   void add_stores(const StoreList& stores) {
-    for (const std::uint16_t s : stores) add({.kind = NodeKind::store, .first = s});
+    for (const std::uint16_t s : stores) add({.kind = NestNodeKind::store, .first = s});
   }
 
   /// A gather whose index is the same in all lanes, and is known at another place than the gather's.
@@ -289,7 +289,7 @@ class NestBuilder {
     return !nest_.places[index].is_vector && (nest_.places[index].level != nest_.places[gather].level ||
                                               facts_.values[index].depth != facts_.values[gather].depth);
   }
-  void add_check(InstId gather) { add({.kind = NodeKind::check, .first = gather}); }
+  void add_check(InstId gather) { add({.kind = NestNodeKind::check, .first = gather}); }
 
   /// What stands at `level` above the innermost loops and is known after `depth` reductions.
   void add_outside(NestLevel level, int depth) {
@@ -300,7 +300,7 @@ class NestBuilder {
     for (std::size_t i = 0; i < k_.body.size(); ++i)
       if (used_outside_[i] && stands_here(i) && !is_reduction(k_.body[i].prim) && k_.body[i].prim != Prim::immediate)
         nest_.ids.push_back(static_cast<InstId>(i));
-    add_ids_since(NodeKind::compute, first);
+    add_ids_since(NestNodeKind::compute, first);
     if (!facts_.has_gather) return;
     for (std::size_t i = 0; i < k_.body.size(); ++i)
       if (has_check(static_cast<InstId>(i)) && stands_here(k_.body[i].args[0])) add_check(static_cast<InstId>(i));
@@ -314,12 +314,12 @@ class NestBuilder {
       nest_.ids.push_back(id);
       for (std::size_t g = id; facts_.has_gather && g < k_.body.size(); ++g)
         if (has_check(static_cast<InstId>(g)) && k_.body[g].args[0] == id && nest_.places[g].level != level) {
-          add_ids_since(NodeKind::compute, first);
+          add_ids_since(NestNodeKind::compute, first);
           first = nest_.ids.size();
           add_check(static_cast<InstId>(g));
         }
     }
-    add_ids_since(NodeKind::compute, first);
+    add_ids_since(NestNodeKind::compute, first);
   }
 
   void build_whole() {
@@ -366,11 +366,11 @@ class NestBuilder {
       const bool fetches = is_fetched(id, number);
       if (!fetches) nest_.ids.push_back(id);
       if (tile_[id] < 0) continue;
-      add_ids_since(NodeKind::compute, first);
+      add_ids_since(NestNodeKind::compute, first);
       first = nest_.ids.size();
-      add({.kind = fetches ? NodeKind::fetch : NodeKind::keep, .first = static_cast<std::uint16_t>(tile_[id])});
+      add({.kind = fetches ? NestNodeKind::fetch : NestNodeKind::keep, .first = static_cast<std::uint16_t>(tile_[id])});
     }
-    add_ids_since(NodeKind::compute, first);
+    add_ids_since(NestNodeKind::compute, first);
     add_steps(pass);
     if (pass.stores) add_stores(inner_stores_);
     close(loop);
@@ -390,7 +390,7 @@ class NestBuilder {
 
   void add_both(const Pass& pass, NestLevel level) {
     add_uniform(pass, level);
-    add_ids(NodeKind::compute, in(pass.needs),
+    add_ids(NestNodeKind::compute, in(pass.needs),
             [&](InstId id) { return nest_.places[id].level == level && nest_.places[id].is_vector; });
   }
 
@@ -453,7 +453,7 @@ class NestBuilder {
       is_computed[id] = true;
       nest_.ids.push_back(id);
     }
-    add_ids_since(NodeKind::compute, first);
+    add_ids_since(NestNodeKind::compute, first);
     add_steps(pass);
     if (pass.stores) add_stores(inner_stores_);
     close(loop);
@@ -475,7 +475,7 @@ class NestBuilder {
     for (const InstId r : in(pass.reductions)) {
       nest_.buffers.push_back(
           {r, static_cast<AxisMask>(outer_axes() | axis_bit(nest_.vector_axis)), BufferSpace::workspace});
-      add({.kind = NodeKind::keep, .first = static_cast<std::uint16_t>(nest_.buffers.size() - 1)});
+      add({.kind = NestNodeKind::keep, .first = static_cast<std::uint16_t>(nest_.buffers.size() - 1)});
     }
     close(tasks);
     close(outer);
@@ -491,7 +491,8 @@ class NestBuilder {
   }
   void build_block_walk(const Pass& pass) {
     const std::size_t loop = open_vector(fold_copies_, LoopRange::block);
-    add_ids(NodeKind::compute, in(pass.needs), [&](InstId id) { return nest_.places[id].level == NestLevel::column; });
+    add_ids(NestNodeKind::compute, in(pass.needs),
+            [&](InstId id) { return nest_.places[id].level == NestLevel::column; });
     add_steps(pass);
     close(loop);
   }
@@ -503,7 +504,7 @@ class NestBuilder {
     const std::size_t fold = open_fold(pass, nest_.vector_axis, FoldPart::finish);
     const std::size_t loop = open_loop(block_loop(LoopMode::serial));
     for (std::size_t r = 0; r < pass.reductions.count; ++r)
-      add({.kind = NodeKind::fetch, .first = static_cast<std::uint16_t>(first_buffer + r)});
+      add({.kind = NestNodeKind::fetch, .first = static_cast<std::uint16_t>(first_buffer + r)});
     add_steps(pass);
     close(loop);
     close(fold);

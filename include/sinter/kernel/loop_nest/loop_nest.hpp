@@ -49,7 +49,7 @@ struct Buffer {
   BufferSpace space = BufferSpace::tile;
 };
 
-enum class NodeKind : std::uint8_t {
+enum class NestNodeKind : std::uint8_t {
   variant,  // what runs where its Variant holds; has stages
   stage,    // its end is a join of all tasks: what later stages read was written before
   loop,     // of Loop `first`
@@ -67,7 +67,7 @@ enum class FoldPart : std::uint8_t { whole, blocks, finish };
 
 /// One record of a nest, in pre-order: its subtree lies behind it, up to `end`.
 struct NestNode {
-  NodeKind kind = NodeKind::stage;
+  NestNodeKind kind = NestNodeKind::stage;
   FoldPart part = FoldPart::whole;  // fold
   std::uint16_t first = 0;          // a loop, a buffer, a store, a variant; fold, step, compute: place of the first id
   std::uint16_t count = 0;          // fold, step, compute: number of ids

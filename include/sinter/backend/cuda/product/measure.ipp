@@ -1,5 +1,5 @@
-// Timing the ways of a product on a device: on scratch memory of the operands' sizes, on a stream of its own, so that
-// nothing of the user's is read, written or waited for. Knows no steps.
+// Timing the GEMM algorithms of a product on a device: on scratch memory of the operands' sizes, on a stream of its
+// own, so that nothing of the user's is read, written or waited for. Knows no steps.
 #pragma once
 
 #include <sinter/backend/cuda/device/ready_list.ipp>
@@ -205,8 +205,8 @@ class ScratchOperands {
   std::vector<void*> operands_;
 };
 
-/// Medians, in microseconds, of runs in turns, so that what else goes on meets all alike; who is far behind after a
-/// round leaves.
+/// Medians, in microseconds, of runs that alternate, so that what else goes on meets all alike; who is far behind after
+/// a round leaves.
 inline std::vector<double> medians(std::size_t count,
                                    const std::function<double(std::size_t candidate, int times)>& time) {
   using Clock = std::chrono::steady_clock;

@@ -54,7 +54,7 @@ class Writer {
                 unsigned shared_bytes = 0);
   void add_workspace(std::int64_t bytes) { workspace_bytes_ += bytes; }
   void set_call(std::unique_ptr<cuda::LibraryCall> call) { call_ = std::move(call); }
-  void set_way(cuda::ProductWay way) { way_ = way; }
+  void set_algorithm(cuda::GemmAlgorithm algorithm) { algorithm_ = algorithm; }
   bool is_aligned() const { return is_aligned_; }
   /// Something is read or written in vectors outside set_vector.
   void require_alignment() { needs_alignment_ = true; }
@@ -111,7 +111,7 @@ class Writer {
   std::vector<std::string> entries_;
   std::int64_t workspace_bytes_ = 0;
   std::unique_ptr<cuda::LibraryCall> call_;
-  std::optional<cuda::ProductWay> way_;
+  std::optional<cuda::GemmAlgorithm> algorithm_;
 };
 
 /// The forms. Each writes its kernels and adds its steps.
@@ -120,9 +120,9 @@ void write_reduction(Writer& writer);
 /// False: nothing is read across; write_pointwise takes it.
 bool write_transpose(Writer& writer);
 /// False: not a product of two loads over rows and columns; write_reduction takes it.
-bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted);
-/// No ways where write_product would decline.
-cuda::ProductQuestion product_question(Writer& writer);
+bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm> wanted);
+/// No algorithms where write_product would decline.
+cuda::GemmProblem gemm_problem(Writer& writer);
 
 inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t power_of_2_at_least(std::int64_t n) {

@@ -67,7 +67,7 @@ SINTER_DECL void LoopBody::use_pointer(std::size_t access) {
 
 SINTER_DECL void LoopBody::use_loads(std::size_t place, NestLevel lowest, NestLevel highest) {
   for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
-    if (nest_.nest.nodes[n].kind != NodeKind::compute) continue;
+    if (nest_.nest.nodes[n].kind != NestNodeKind::compute) continue;
     for (const InstId id : nest_.nest.ids_of(nest_.nest.nodes[n])) {
       const Inst& inst = kernel().body[id];
       const NestLevel level = nest_.place(id).level;
@@ -82,10 +82,10 @@ SINTER_DECL void LoopBody::use_stores(std::size_t place, bool inner) {
   std::size_t inner_end = 0;
   for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
     const NestNode& node = nest_.nest.nodes[n];
-    const bool is_loop = node.kind == NodeKind::loop && nest_.nest.loop_of(node).mode != LoopMode::task;
+    const bool is_loop = node.kind == NestNodeKind::loop && nest_.nest.loop_of(node).mode != LoopMode::task;
     const bool holds_passes = nest_.is_column() && is_loop && nest_.nest.loop_of(node).mode == LoopMode::vector;
     if (is_loop && !holds_passes) inner_end = std::max<std::size_t>(inner_end, node.end);
-    if (node.kind == NodeKind::store && (n < inner_end) == inner) use_pointer(kernel().stores[node.first].access);
+    if (node.kind == NestNodeKind::store && (n < inner_end) == inner) use_pointer(kernel().stores[node.first].access);
   }
 }
 

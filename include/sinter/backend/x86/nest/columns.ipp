@@ -35,7 +35,7 @@ SINTER_DECL void LoopGenerator::column_blocks(std::size_t loop, int vectors) {
 
 SINTER_DECL void LoopGenerator::column_step(std::size_t outer) {
   nest_.for_each_child(outer, [&](std::size_t child) {
-    if (node(child).kind == NodeKind::loop) columns(child);
+    if (node(child).kind == NestNodeKind::loop) columns(child);
     else render_outside(child, {});
   });
 }
@@ -63,7 +63,7 @@ SINTER_DECL void LoopGenerator::column_block(std::size_t loop, const std::vector
   int passes = passes_in(loop);
   body_.reset_pointers();
   nest_.for_each_child(loop, [&](std::size_t child) {
-    if (node(child).kind == NodeKind::store) {
+    if (node(child).kind == NestNodeKind::store) {
       for (const Lane0& lane : lanes) body_.store_outer(kernel_.stores[node(child).first], lane);
     } else if (is_pass(child)) {
       column_pass(loop, child, lanes);
@@ -77,8 +77,8 @@ SINTER_DECL void LoopGenerator::column_block(std::size_t loop, const std::vector
 /// What a point of the reduced axes has: what is the same in all lanes once, the rest for each vector.
 SINTER_DECL void LoopGenerator::emit_point(std::size_t place, const std::vector<Lane0>& lanes) {
   const NestNode& n = node(place);
-  if (n.kind == NodeKind::check) body_.check_index(n.first);
-  if (n.kind != NodeKind::compute) return;
+  if (n.kind == NestNodeKind::check) body_.check_index(n.first);
+  if (n.kind != NestNodeKind::compute) return;
   const std::span<const InstId> ids = nest_.ids_of(n);
   const bool is_vector = nest_.places[ids[0]].is_vector;
   for (std::size_t l = 0; l < (is_vector ? lanes.size() : 1); ++l)
@@ -105,8 +105,8 @@ SINTER_DECL void LoopGenerator::walk_near(std::size_t pass, const std::vector<La
   walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, items, kind, [&] {
     nest_.for_each_child(loop, [&](std::size_t child) {
       emit_point(child, lanes);
-      if (node(child).kind == NodeKind::step) take_in(nest_.ids_of(node(child)), lanes, items);
-      if (node(child).kind == NodeKind::store)
+      if (node(child).kind == NestNodeKind::step) take_in(nest_.ids_of(node(child)), lanes, items);
+      if (node(child).kind == NestNodeKind::store)
         for (const Lane0& lane : lanes) body_.store_inner(kernel_.stores[node(child).first], lane);
     });
     body_.advance_pointers(false);

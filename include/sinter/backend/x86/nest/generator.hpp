@@ -61,12 +61,12 @@ class LoopGenerator {
   int copies_of_part() const;
   /// What a pass is: a fold, or a loop that folds nothing. `loop_of` is the place of its loop.
   bool is_pass(std::size_t place) const {
-    return node(place).kind == NodeKind::fold || node(place).kind == NodeKind::loop;
+    return node(place).kind == NestNodeKind::fold || node(place).kind == NestNodeKind::loop;
   }
   int passes_in(std::size_t parent) const;
-  std::size_t loop_of(std::size_t pass) const { return node(pass).kind == NodeKind::fold ? pass + 1 : pass; }
+  std::size_t loop_of(std::size_t pass) const { return node(pass).kind == NestNodeKind::fold ? pass + 1 : pass; }
   Reductions reductions_of(std::size_t pass) const {
-    return node(pass).kind == NodeKind::fold ? nest_.ids_of(node(pass)) : Reductions{};
+    return node(pass).kind == NestNodeKind::fold ? nest_.ids_of(node(pass)) : Reductions{};
   }
   void render_stage(std::size_t stage);
   void render_outside(std::size_t place, std::span<const Lane0> lanes);

@@ -48,7 +48,7 @@ SINTER_DECL int LoopGenerator::copies_of_part() const {
   int copies = 1;
   const std::size_t stage = stage_of_part();
   for (std::size_t n = stage; n < nest_.nodes[stage].end; ++n)
-    if (node(n).kind == NodeKind::loop && nest_.loop_of(node(n)).mode != LoopMode::serial)
+    if (node(n).kind == NestNodeKind::loop && nest_.loop_of(node(n)).mode != LoopMode::serial)
       copies = std::max<int>(copies, nest_.loop_of(node(n)).copies);
   return copies;
 }
@@ -65,7 +65,7 @@ SINTER_DECL CodeStream LoopGenerator::run() {
 SINTER_DECL void LoopGenerator::render_stage(std::size_t stage) {
   body_.assign_pointers(stage);
   nest_.for_each_child(stage, [&](std::size_t child) {
-    if (node(child).kind != NodeKind::loop) return render_outside(child, {});
+    if (node(child).kind != NestNodeKind::loop) return render_outside(child, {});
     if (part_ == LoopPart::blocks) return blocks_function(child);
     if (part_ == LoopPart::short_rows) return short_rows_function(child);
     outer_loop([&] {
@@ -78,8 +78,8 @@ SINTER_DECL void LoopGenerator::render_stage(std::size_t stage) {
 
 /// What stands above the innermost loops; `lanes` are the vectors of a block of columns.
 SINTER_DECL void LoopGenerator::render_outside(std::size_t place, std::span<const Lane0> lanes) {
-  if (node(place).kind == NodeKind::compute) body_.emit_outside(nest_.ids_of(node(place)), lanes);
-  if (node(place).kind == NodeKind::check) body_.check_index(node(place).first);
+  if (node(place).kind == NestNodeKind::compute) body_.emit_outside(nest_.ids_of(node(place)), lanes);
+  if (node(place).kind == NestNodeKind::check) body_.check_index(node(place).first);
 }
 
 SINTER_DECL void LoopGenerator::outer_loop(const Action& step) {
@@ -102,7 +102,7 @@ SINTER_DECL std::uint16_t LoopGenerator::enter_pass(std::size_t parent) {
 SINTER_DECL void LoopGenerator::row_step(std::size_t outer) {
   bool is_first = true;
   nest_.for_each_child(outer, [&](std::size_t child) {
-    if (node(child).kind == NodeKind::store) return body_.store_outer(kernel_.stores[node(child).first], Lane0{});
+    if (node(child).kind == NestNodeKind::store) return body_.store_outer(kernel_.stores[node(child).first], Lane0{});
     if (!is_pass(child)) return render_outside(child, {});
     if (is_first || nest_.near_axis >= 0) body_.reset_pointers();
     is_first = false;
@@ -144,7 +144,7 @@ SINTER_DECL void LoopGenerator::row_pass(std::size_t pass) {
 SINTER_DECL void LoopGenerator::prepare_divisions(std::size_t pass) {
   std::vector<InstId> computed;
   for (std::size_t n = pass; n < node(pass).end; ++n)
-    if (node(n).kind == NodeKind::compute) {
+    if (node(n).kind == NestNodeKind::compute) {
       const auto ids = nest_.ids_of(node(n));
       computed.insert(computed.end(), ids.begin(), ids.end());
     }
@@ -278,12 +278,12 @@ SINTER_DECL void LoopGenerator::restore_nan(VReg result, Lane lane, VReg saw_nan
 SINTER_DECL void LoopGenerator::vector_step(std::size_t loop, const Lane0& lane) {
   nest_.for_each_child(loop, [&](std::size_t child) {
     const NestNode& n = node(child);
-    if (n.kind == NodeKind::compute)
+    if (n.kind == NestNodeKind::compute)
       for (const InstId id : nest_.ids_of(n)) body_.emit(id, lane);
-    if (n.kind == NodeKind::fetch) body_.fetch(n.first, lane);
-    if (n.kind == NodeKind::keep) body_.keep(n.first, lane);
-    if (n.kind == NodeKind::step) accumulate(nest_.ids_of(n), lane);
-    if (n.kind == NodeKind::store) body_.store_inner(kernel_.stores[n.first], lane);
+    if (n.kind == NestNodeKind::fetch) body_.fetch(n.first, lane);
+    if (n.kind == NestNodeKind::keep) body_.keep(n.first, lane);
+    if (n.kind == NestNodeKind::step) accumulate(nest_.ids_of(n), lane);
+    if (n.kind == NestNodeKind::store) body_.store_inner(kernel_.stores[n.first], lane);
   });
 }
 
@@ -336,7 +336,7 @@ SINTER_DECL void LoopGenerator::blocks_function(std::size_t outer) {
   s_.mov(CodeStream::slot(block), loop_reg::outer);
   s_.mov_imm(loop_reg::outer, 0);
   nest_.for_each_child(outer, [&](std::size_t child) {
-    if (node(child).kind != NodeKind::loop) return render_outside(child, {});
+    if (node(child).kind != NestNodeKind::loop) return render_outside(child, {});
     const std::size_t fold = child + 1;
     body_.reset_pointers();
     std::vector<Running> results = row_values(reductions_of(fold));
@@ -372,7 +372,7 @@ SINTER_DECL void LoopGenerator::store_block(int block, const std::vector<Running
 /// One outer step from the block values in scratch; args.reduced is their number (at least one).
 SINTER_DECL void LoopGenerator::finish_function(std::size_t outer) {
   nest_.for_each_child(outer, [&](std::size_t child) {
-    if (node(child).kind == NodeKind::store) return body_.store_outer(kernel_.stores[node(child).first], Lane0{});
+    if (node(child).kind == NestNodeKind::store) return body_.store_outer(kernel_.stores[node(child).first], Lane0{});
     if (!is_pass(child)) return render_outside(child, {});
     body_.reset_pointers();
     std::vector<Running> results = row_values(reductions_of(child));

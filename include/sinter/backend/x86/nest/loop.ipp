@@ -93,12 +93,12 @@ class CompiledLoop final : public LoopCode {
     const int innermost = prepared.is_column() ? nest.near_axis : nest.vector_axis;
     for (std::size_t n = first; n < nest.nodes[first].end; ++n) {
       const NestNode& node = nest.nodes[n];
-      if (node.kind == NodeKind::fold && reductions_ == 0) reductions_ = node.count;
-      if (node.kind == NodeKind::loop && nest.loop_of(node).axes == axis_bit(innermost)) {
+      if (node.kind == NestNodeKind::fold && reductions_ == 0) reductions_ = node.count;
+      if (node.kind == NestNodeKind::loop && nest.loop_of(node).axes == axis_bit(innermost)) {
         work += 2;
         loop_end = node.end;
       }
-      if (node.kind == NodeKind::compute && n < loop_end)
+      if (node.kind == NestNodeKind::compute && n < loop_end)
         for (const InstId id : nest.ids_of(node))
           work += nest.places[id].is_vector ? cost_of(kernel_.body[id].prim) : 0;
     }

@@ -57,7 +57,7 @@ SINTER_DECL std::optional<PreparedNest> prepare_nest(const Kernel& kernel, const
   for (const Buffer& buffer : prepared.nest.buffers) prepared.tiles += buffer.space == BufferSpace::tile;
   prepared.is_checked.resize(kernel.body.size());
   for (const NestNode& node : prepared.nest.nodes)
-    if (node.kind == NodeKind::check) prepared.is_checked[node.first] = 1;
+    if (node.kind == NestNodeKind::check) prepared.is_checked[node.first] = 1;
   return prepared;
 }
 

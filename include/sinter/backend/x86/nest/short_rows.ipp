@@ -44,7 +44,7 @@ SINTER_DECL void LoopGenerator::short_rows_group(std::size_t outer, int rows, co
   body_.reset_pointers();
   nest_.for_each_child(outer, [&](std::size_t child) {
     if (is_pass(child)) return short_rows_pass(child, rows, tail);
-    if (node(child).kind != NodeKind::store) return render_outside(child, {});
+    if (node(child).kind != NestNodeKind::store) return render_outside(child, {});
     for (int row = 0; row < rows; ++row)
       body_.store_outer(kernel_.stores[node(child).first], {.copy = row, .column_offset = 0, .tail = {}});
   });
@@ -54,12 +54,12 @@ SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, cons
   const auto lane = [&](int row) { return Lane0{.copy = row, .column_offset = 0, .tail = tail}; };
   nest_.for_each_child(loop_of(pass), [&](std::size_t child) {
     const NestNode& n = node(child);
-    if (n.kind == NodeKind::compute)
+    if (n.kind == NestNodeKind::compute)
       for (const InstId id : nest_.ids_of(n))
         for (int row = 0; row < rows; ++row) body_.emit(id, lane(row));
-    if (n.kind == NodeKind::step)
+    if (n.kind == NestNodeKind::step)
       for (const InstId id : nest_.ids_of(n)) short_rows_reduce(id, rows, tail);
-    if (n.kind == NodeKind::store)
+    if (n.kind == NestNodeKind::store)
       for (int row = 0; row < rows; ++row) body_.store_inner(kernel_.stores[n.first], lane(row));
   });
 }
