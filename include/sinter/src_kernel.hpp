@@ -10,6 +10,7 @@
 #include <sinter/kernel/index_map.ipp>
 #include <sinter/kernel/kernel.ipp>
 #include <sinter/kernel/kernel_simplify.ipp>
+#include <sinter/kernel/loop_nest/binding.ipp>
 #include <sinter/kernel/loop_nest/builder.ipp>
 #include <sinter/kernel/loop_nest/loop_nest.ipp>
 #include <sinter/kernel/lowering.ipp>

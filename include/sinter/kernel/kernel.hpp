@@ -31,6 +31,31 @@ inline constexpr std::int64_t product_sum_group = 32 * product_sum_block;
 
 enum class AxisRole : std::uint8_t { parallel, reduced };
 
+/// How the values of blocks are combined.
+///   pairwise     by a binary counter: after block i (counting from 0) is pushed on a stack, the top two are combined
+///                (older first) once for each trailing one-bit of i; what is left at the end is combined from the top
+///                down
+///   compensated  in order. What rounding loses when a block is added to a sum of floats (exactly, by Knuth's two-sum)
+///                is added up beside, and added at the end unless it is NaN
+enum class BlockOrder : std::uint8_t { pairwise, compensated };
+
+/// The order in which values along a reduced axis are combined: part of what a kernel computes, equal on every ISA and
+/// for any number of threads. The axis runs in blocks of `block` elements. Inside one, element j goes to lane
+/// j % lanes, each lane in order starting from the neutral element; lanes are combined in halves (lane i with lane
+/// i + half, half = lanes/2, lanes/4, ..., 1). Blocks are combined as `above` says; where `group` is not 0, blocks of
+/// one group of so many elements are added in order first, and `above` combines the groups.
+struct Order {
+  std::uint32_t block = 0;
+  std::uint16_t lane_bytes = 0;  // of all lanes together; 0: there are `lanes` of them, whatever an element's size
+  std::uint16_t lanes = 1;
+  BlockOrder above = BlockOrder::compensated;
+  std::uint32_t group = 0;
+  friend bool operator==(const Order&, const Order&) = default;
+
+  int lanes_of(DType dtype) const { return lane_bytes != 0 ? lane_bytes / static_cast<int>(size_of(dtype)) : lanes; }
+  std::string text() const;
+};
+
 /// What is known of a stride when the kernel is compiled. `any` is a run-time number (it may turn out 0 or 1).
 enum class StrideClass : std::uint8_t { zero, unit, any };
 
@@ -68,21 +93,11 @@ enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
 
 /// One fusion group. Axes run from outermost to innermost; the last axis is the one to vectorise.
 ///
-/// Order of reductions (part of the semantics; equal on every ISA and for any number of threads, f32 and f64):
-/// a reduced axis that is the vector axis runs in blocks of row_sum_block elements; inside a block, element j goes to
-/// lane j % lanes, lanes = 256 bytes / size of the element (64 for f32, 32 for f64), each lane in order starting from
-/// the neutral element; lanes are combined in halves (lane i with lane i + half, half = lanes/2, lanes/4, ..., 1);
-/// blocks are combined pairwise by a binary counter: after block i (counting from 0) is pushed on a stack, the top two
-/// are combined (older first) once for each trailing one-bit of i; what is left at the end is combined from the top
-/// down. A reduced axis that is not the vector axis runs in blocks of column_sum_block with two lanes: element j of a
-/// block goes to lane j % 2, and the lanes are combined at its end. If there are several blocks, they are combined in
-/// order. Sums of floats are compensated there: what rounding loses when a block is added (exactly, by Knuth's two-sum)
-/// is added up beside, and added at the end unless it is NaN. With several reduced axes the innermost is reduced first
-/// and its result enters the next outer one.
-/// A contraction cuts k into blocks of product_sum_block: inside one, a * b is added by fma in order of k, starting
-/// from zero. Sums of blocks are added in order, starting from the first, within a group of product_sum_group of k.
-/// Sums of groups are added to the first one in order, compensated as above. One chain over all of k would lose
-/// accuracy with its length.
+/// With several reduced axes the innermost is reduced first and its result enters the next outer one. Each has its
+/// Order. Those of today's kernels are the standard ones: lanes of 256 bytes in blocks of 4096, combined pairwise, along
+/// the vector axis; two lanes in blocks of 64, compensated, along other axes. A contraction adds a * b by fma in order of
+/// k, starting from zero, in blocks of 256, which are added in order within groups of 8192; sums of groups are
+/// compensated. One chain over all of k would lose accuracy with its length.
 /// `fma` never arises by itself: add and mul contract only where the body says `fma`.
 struct Kernel {
   KernelKind kind = KernelKind::pointwise;
@@ -91,6 +106,8 @@ struct Kernel {
   std::vector<Access> accesses;
   std::vector<Inst> body;
   std::vector<Store> stores;
+  /// The orders of the reduced axes, outermost first. Empty: the standard ones.
+  SmallVector<Order, 2> orders;
   /// How the product of a contraction of f32 may be computed; f32 (in full) for every other kernel, so that those are
   /// shared whatever a plan permits.
   MatmulPrecision precision = MatmulPrecision::f32;
@@ -98,6 +115,8 @@ struct Kernel {
 
   int rank() const { return static_cast<int>(axes.size()); }
   bool is_reduced(int axis) const { return axes[as_index(axis)] == AxisRole::reduced; }
+  /// The order of a reduced axis.
+  Order order(int axis) const;
   Hash128 hash() const;
   /// Readable form for explain(), logs and tests.
   std::string text() const;
@@ -127,6 +146,9 @@ struct Geometry {
 };
 using SymbolicGeometry = Geometry<Dim>;
 using BoundGeometry = Geometry<std::int64_t>;
+
+/// The order that a kernel's reduced axis has unless the kernel gives another.
+Order standard_order(KernelKind kind, bool is_vector_axis);
 
 BoundGeometry bind(const SymbolicGeometry& geometry, std::span<const std::int64_t> symbols);
 

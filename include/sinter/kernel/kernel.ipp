@@ -31,8 +31,32 @@ SINTER_DECL Hash128 Kernel::hash() const {
   }
   h.add(stores.size());
   for (const Store& s : stores) h.add(std::uint64_t{s.access} << 16 | s.value);
+  for (const Order& o : orders) {
+    h.add(std::uint64_t{o.block} << 32 | std::uint64_t{o.lane_bytes} << 16 | o.lanes);
+    h.add(std::uint64_t{o.group} << 8 | static_cast<std::uint64_t>(o.above));
+  }
   if (precision != MatmulPrecision::f32) h.add(static_cast<std::uint64_t>(precision));
   return h.finish();
+}
+
+SINTER_DECL Order standard_order(KernelKind kind, bool is_vector_axis) {
+  if (kind == KernelKind::contraction) return {.block = product_sum_block, .group = product_sum_group};
+  if (is_vector_axis) return {.block = row_sum_block, .lane_bytes = 256, .above = BlockOrder::pairwise};
+  return {.block = column_sum_block, .lanes = 2};
+}
+
+SINTER_DECL Order Kernel::order(int axis) const {
+  if (orders.empty()) return standard_order(kind, axis == rank() - 1);
+  return orders[as_index(std::count(axes.begin(), axes.begin() + axis, AxisRole::reduced))];
+}
+
+SINTER_DECL std::string Order::text() const {
+  std::string text = lane_bytes != 0 ? "lanes of " + std::to_string(lane_bytes) + " bytes, "
+                     : lanes > 1     ? std::to_string(lanes) + " lanes, "
+                                     : "";
+  text += "blocks of " + std::to_string(block);
+  if (group != 0) text += ", groups of " + std::to_string(group);
+  return text + (above == BlockOrder::pairwise ? ", pairwise" : ", compensated");
 }
 
 SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
@@ -88,6 +112,17 @@ inline void verify_operands(const Kernel& kernel, const Inst& contract) {
 }
 }  // namespace kernel_detail
 
+namespace kernel_detail {
+inline void verify_order(const Order& order) {
+  const auto is_power_of_two = [](std::uint32_t x) { return x != 0 && (x & (x - 1)) == 0; };
+  ensure(is_power_of_two(order.lane_bytes != 0 ? order.lane_bytes / 8u : order.lanes),
+         "kernel: the lanes of an order are a power of two");
+  ensure(order.block != 0 && order.block % (order.lane_bytes != 0 ? order.lane_bytes : order.lanes) == 0,
+         "kernel: the blocks of an order are made of whole rounds of its lanes");
+  ensure(order.group % order.block == 0, "kernel: the groups of an order are made of whole blocks");
+}
+}  // namespace kernel_detail
+
 SINTER_DECL void verify(const Kernel& kernel) {
   ensure(kernel.rank() >= 1 && kernel.rank() <= max_axes, "kernel: rank out of range");
   int contracts = 0, reductions = 0;
@@ -112,8 +147,10 @@ SINTER_DECL void verify(const Kernel& kernel) {
   }
   ensure(kernel.precision == MatmulPrecision::f32 || is_product_of_f32(kernel),
          "kernel: a precision without a product of f32");
-  bool has_reduced = false;
-  for (int a = 0; a < kernel.rank(); ++a) has_reduced |= kernel.is_reduced(a);
+  const auto reduced = as_index(std::count(kernel.axes.begin(), kernel.axes.end(), AxisRole::reduced));
+  const bool has_reduced = reduced != 0;
+  ensure(kernel.orders.empty() || kernel.orders.size() == reduced, "kernel: not one order for each reduced axis");
+  for (const Order& order : kernel.orders) kernel_detail::verify_order(order);
   switch (kernel.kind) {
     case KernelKind::pointwise: ensure(!has_reduced && reductions == 0, "kernel: pointwise with a reduction"); break;
     case KernelKind::row:
@@ -163,7 +200,8 @@ SINTER_DECL std::string Kernel::text() const {
   if (precision != MatmulPrecision::f32) text += " in " + std::string(name(precision));
   text += " axes(";
   for (int a = 0; a < rank(); ++a)
-    text += std::string(a ? ", " : "") + (is_reduced(a) ? "reduced a" : "a") + std::to_string(a);
+    text += std::string(a ? ", " : "") + (is_reduced(a) ? "reduced a" : "a") + std::to_string(a) +
+            (is_reduced(a) && !orders.empty() ? " (" + order(a).text() + ")" : "");
   text += ") operands(";
   for (std::size_t i = 0; i < operands.size(); ++i)
     text += std::string(i ? ", " : "") + (operands[i].written ? "out p" : "p") + std::to_string(i) + ": " +

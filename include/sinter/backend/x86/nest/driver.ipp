@@ -7,6 +7,7 @@
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
+#include <sinter/kernel/loop_nest/binding.hpp>
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/threads.hpp>
@@ -45,20 +46,14 @@ inline void* thread_scratch(std::size_t bytes) {
 /// What of a kernel the launches need.
 struct LoopShape {
   Kernel kernel;
-  std::vector<char> is_indexed;  // axes that the `index` primitive reads
+  NestBinder binder;
   bool has_gather = false;
-  double bytes_per_element = 0;
 
-  explicit LoopShape(const Kernel& k) : kernel(k), is_indexed(as_index(k.rank())) {
-    for (const Inst& inst : k.body) {
-      if (inst.prim == Prim::index) is_indexed[inst.bits] = 1;
-      has_gather |= inst.prim == Prim::gather;
-    }
-    for (const Access& access : k.accesses) {
-      bool streams = access.stride[as_index(k.rank() - 1)] != StrideClass::zero;
-      if (streams) bytes_per_element += static_cast<double>(size_of(k.operands[access.operand].dtype));
-    }
+  explicit LoopShape(const Kernel& k) : kernel(k), binder(kernel) {
+    for (const Inst& inst : k.body) has_gather |= inst.prim == Prim::gather;
   }
+  LoopShape(const LoopShape&) = delete;  // the binder refers to the kernel
+  LoopShape& operator=(const LoopShape&) = delete;
 };
 
 class LoopLaunch final : public Launch {
@@ -66,15 +61,15 @@ class LoopLaunch final : public Launch {
   LoopLaunch(std::shared_ptr<const LoopCode> code, std::shared_ptr<const LoopShape> shape,
              const BoundGeometry& geometry)
       : code_(std::move(code)), shape_(std::move(shape)), function_(code_->function()) {
-    BoundGeometry g = geometry;
     for (std::size_t i = 0; i < kernel().accesses.size(); ++i)
-      sources_.push_back({kernel().accesses[i].operand, offset_bytes(kernel(), g, i)});
-    check_gathers(g);
-    std::vector<int> axes = parallel_axes(g);
+      sources_.push_back({kernel().accesses[i].operand, offset_bytes(kernel(), geometry, i)});
+    const NestBinding binding = shape_->binder.bind(
+        geometry,
+        {.nanoseconds_per_element = code_->nanoseconds_per_element(), .serial_nanoseconds = serial_nanoseconds});
+    is_empty_ = binding.is_empty;
+    check_gathers(geometry);
     if (is_empty_) return;
-    merge_axes(g, axes);
-    choose_outer(g, axes);
-    if (outer_axis_ < 0) cut_columns(g);
+    take(binding, geometry);
     scratch_bytes_ = code_->scratch_bytes(args_.columns);
     if (scratch_bytes_ != 0) thread_scratch(scratch_bytes_);  // run() is to allocate nothing
     args_.scratch_stride = code_->scratch_stride(args_.columns);
@@ -109,78 +104,43 @@ class LoopLaunch final : public Launch {
     std::vector<std::int64_t> stride;  // bytes, per access
   };
   const Kernel& kernel() const { return shape_->kernel; }
-  int column_axis() const { return kernel().rank() - 1; }
 
   [[noreturn]] SINTER_NOINLINE void bad_index() {
     const LoopArgs::Status status = std::exchange(status_, {});
     throw GatherError(status.index, args_.pointer[status.access - 1].gather_extent);
   }
-  void check_gathers(const BoundGeometry& g) {
+  void check_gathers(const BoundGeometry& g) const {
+    if (!shape_->has_gather || is_empty_) return;
     for (const Inst& inst : kernel().body)
-      no_source_ |= inst.prim == Prim::gather && g.accesses[inst.access].gather_extent <= 0;
+      if (inst.prim == Prim::gather && g.accesses[inst.access].gather_extent <= 0)
+        throw IndexError("gather", "index into an axis of extent 0");
   }
 
-  std::vector<int> parallel_axes(const BoundGeometry& g) {
-    std::vector<int> axes;
-    double elements = 1;
-    for (int a = 0; a < kernel().rank(); ++a) {
-      const std::int64_t extent = g.extent[as_index(a)];
-      elements *= static_cast<double>(std::max<std::int64_t>(extent, 1));
-      if (kernel().is_reduced(a)) continue;
-      is_empty_ |= extent == 0;
-      if (a != column_axis() && extent != 1) axes.push_back(a);
-    }
-    nanoseconds_ = elements * std::max(code_->nanoseconds_per_element(), shape_->bytes_per_element * 0.02);
-    if (no_source_ && !is_empty_) throw IndexError("gather", "index into an axis of extent 0");
-    return axes;
-  }
-
-  /// Joins axes to the vector axis where every access runs on through them.
-  void merge_axes(BoundGeometry& g, std::vector<int>& axes) {
-    const auto column = as_index(column_axis());
-    if (kernel().is_reduced(column_axis()) || shape_->is_indexed[column]) return;
-    while (!axes.empty()) {
-      const auto axis = as_index(axes.back());
-      if (shape_->is_indexed[axis]) return;
-      for (const auto& access : g.accesses)
-        if (access.stride[axis] != access.stride[column] * g.extent[column]) return;
-      g.extent[column] *= g.extent[axis];
-      axes.pop_back();
-    }
-  }
-
-  void choose_outer(const BoundGeometry& g, const std::vector<int>& axes) {
-    for (int a : axes)
-      if (outer_axis_ < 0 || g.extent[as_index(a)] >= outer_extent_)
-        outer_axis_ = a, outer_extent_ = g.extent[as_index(a)];
-    fill_loop_args(args_, kernel(), g, outer_axis_);
+  void take(const NestBinding& binding, const BoundGeometry& geometry) {
+    nanoseconds_ = binding.nanoseconds;
+    outer_extent_ = binding.outer.extent;
+    rest_count_ = binding.rest_points;
+    fill_loop_args(args_, kernel(), geometry, binding.outer.axis);
+    args_.columns = binding.columns;
     args_.status = &status_;
-    for (int a : axes) {
-      if (a == outer_axis_) continue;
-      RestAxis& rest = rest_.emplace_back(RestAxis{a, g.extent[as_index(a)], {}});
-      rest_count_ *= rest.extent;
+    for (const NestBinding::Axis& axis : binding.rest) {
+      RestAxis& rest = rest_.emplace_back(RestAxis{axis.axis, axis.extent, {}});
       for (std::size_t i = 0; i < kernel().accesses.size(); ++i)
-        rest.stride.push_back(g.accesses[i].stride[as_index(a)] *
+        rest.stride.push_back(geometry.accesses[i].stride[as_index(axis.axis)] *
                               size_of(kernel().operands[kernel().accesses[i].operand].dtype));
     }
+    if (binding.chunk != 0) walk_chunks(binding);
   }
 
-  /// With the vector axis as the only parallel one, chunks of it become the outer axis.
-  void cut_columns(const BoundGeometry& g) {
-    const std::int64_t columns = g.extent[as_index(column_axis())];
-    if (kernel().is_reduced(column_axis()) || nanoseconds_ < serial_nanoseconds) return;
-    constexpr double chunk_nanoseconds = 8000;
-    auto chunk = static_cast<std::int64_t>(chunk_nanoseconds / (nanoseconds_ / static_cast<double>(columns)));
-    chunk = std::max<std::int64_t>((chunk + 255) / 256 * 256, 256);
-    if (chunk >= columns) return;
-    outer_extent_ = columns / chunk;
-    args_.columns = chunk;
-    args_.index_step[column_axis()] = chunk;
+  /// The outer axis counts chunks of the vector axis.
+  void walk_chunks(const NestBinding& binding) {
+    args_.columns = binding.chunk;
+    args_.index_step[kernel().rank() - 1] = binding.chunk;
     for (std::size_t i = 0; i < kernel().accesses.size(); ++i)
-      args_.pointer[i].outer_stride = chunk * args_.pointer[i].column_stride;
-    if (columns % chunk == 0) return;
+      args_.pointer[i].outer_stride = binding.chunk * args_.pointer[i].column_stride;
+    if (binding.last_chunk == 0) return;
     tail_ = std::make_unique<LoopArgs>(args_);
-    tail_->columns = columns % chunk;
+    tail_->columns = binding.last_chunk;
   }
 
   void plan_split() {
@@ -287,10 +247,9 @@ class LoopLaunch final : public Launch {
   LoopFunction streaming_ = nullptr;
   std::int64_t outer_extent_ = 1, rest_count_ = 1;
   LoopArgs::Status status_;
-  int outer_axis_ = -1;
   std::size_t scratch_bytes_ = 0;
   double nanoseconds_ = 0;
-  bool is_empty_ = false, no_source_ = false, is_simple_ = false, may_split_ = false;
+  bool is_empty_ = false, is_simple_ = false, may_split_ = false;
   LoopArgs args_;
 };
 
@@ -308,8 +267,9 @@ class LoopExecutable final : public Executable {
   /// Where an index may not fit i32, code with 64-bit indices.
   std::shared_ptr<const LoopCode> code_for(const BoundGeometry& g) const {
     bool fits = true;
-    for (std::size_t a = 0; a < shape_->is_indexed.size(); ++a)
-      fits &= !shape_->is_indexed[a] || g.extent[a] <= std::numeric_limits<std::int32_t>::max();
+    for (int a = 0; a < shape_->kernel.rank(); ++a)
+      fits &=
+          (shape_->binder.indexed >> a & 1) == 0 || g.extent[as_index(a)] <= std::numeric_limits<std::int32_t>::max();
     if (SINTER_LIKELY(fits || !code_->has_narrow_index())) return code_;
     const ForkSection section;
     std::call_once(wide_once_, [this] { wide_ = compile_loop(shape_->kernel, schedule_, isa_); });

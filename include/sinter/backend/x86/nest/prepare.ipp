@@ -16,6 +16,9 @@ namespace x86_detail {
 
 inline std::string why_not_generated(const Kernel& kernel) {
   if (kernel.accesses.size() > max_accesses) return "more than " + std::to_string(max_accesses) + " accesses";
+  for (int a = 0; a < kernel.rank(); ++a)
+    if (kernel.is_reduced(a) && !(kernel.order(a) == standard_order(kernel.kind, a == kernel.rank() - 1)))
+      return "reductions in the order: " + kernel.order(a).text();
   for (const Inst& inst : kernel.body) {
     if (is_reduction(inst.prim) || inst.prim == Prim::gather || inst.prim == Prim::load ||
         inst.prim == Prim::immediate || inst.prim == Prim::index)
