@@ -2,6 +2,7 @@
 #pragma once
 // kernel
 #include <sinter/kernel/fusion.ipp>
+#include <sinter/kernel/fusion_limits.ipp>
 #include <sinter/kernel/fusion_merge.ipp>
 #include <sinter/kernel/fusion_prologue.ipp>
 #include <sinter/kernel/index_map.ipp>
@@ -9,6 +10,7 @@
 #include <sinter/kernel/items.ipp>
 #include <sinter/kernel/kernel.ipp>
 #include <sinter/kernel/kernel_simplify.ipp>
+#include <sinter/kernel/limits.ipp>
 #include <sinter/kernel/lowering.ipp>
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/kernel/memory_plan.ipp>

@@ -5,7 +5,7 @@
 //   added    what the readers read instead, and their arithmetic. A factor's element is loaded, and computed, once for
 //            each tile of the product along the other factor's axis.
 // A dear function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it
-// is: it may be a library's, which takes no prologue (FusionLimits::prologue_operations).
+// is: it may be a library's, which takes no prologue (Limits::prologue_operations).
 #pragma once
 
 #include <sinter/kernel/fusion.ipp>
@@ -66,7 +66,7 @@ SINTER_DECL bool Fuser::weigh_prologue(const Prologue& prologue, int home) const
         const Shape& left = items_[items_[edge.user].inputs[0]].shape;
         const double work = 2.0 * static_cast<double>(items_.estimate_elements(edge.user)) *
                             static_cast<double>(items_.estimate(left[left.rank() - 1]));
-        if (work > static_cast<double>(options_.limits.prologue_operations)) return false;
+        if (work > static_cast<double>(limits_of(reader).prologue_operations)) return false;
       } else if (group_of(edge.user) == home) {
         continue;
       } else {
@@ -160,7 +160,7 @@ SINTER_DECL bool Fuser::absorb(int home) {
     prologue.values.push_back(member.item);
     for (const UseEdge& edge : merger_.users(member.item)) {
       const int id = group_of(edge.user);
-      if (id < 0 || group(id).is_host) return false;
+      if (id < 0 || group(id).is_host || group(id).taker != producer.taker) return false;
       has_product |= items_[edge.user].form == Form::contract;
       if (id != home && std::find(prologue.readers.begin(), prologue.readers.end(), id) == prologue.readers.end())
         prologue.readers.push_back(id);
@@ -188,7 +188,7 @@ SINTER_DECL bool Fuser::absorb(int home) {
 }
 
 SINTER_DECL void Fuser::absorb_prologues() {
-  if (options_.limits.prologue_operations == 0) return;
+  if (options_.limits.front().prologue_operations == 0) return;
   for (std::size_t id = 0; id < result_.groups.size(); ++id) absorb(static_cast<int>(id));
 }
 

@@ -172,8 +172,8 @@ SINTER_DECL void Frame::bind_steps() {
   };
   const auto count = static_cast<std::int64_t>(steps.size());
   constexpr double compile_nanoseconds = 1e7;
-  if (plan_->backend() != nullptr && plan_->backend()->compiles_in_parallel())
-    parallel_for(count, compile_nanoseconds, bind);  // binding may compile
+  if (plan_->backend() != nullptr && plan_->backend()->compiles_when_bound())
+    parallel_for(count, compile_nanoseconds, bind);
   else bind(0, count);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (made[i] != nullptr) add_step(steps[i], std::move(made[i]));

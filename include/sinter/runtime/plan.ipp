@@ -6,7 +6,6 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
-#include <sinter/base/threads.hpp>
 #include <sinter/graph/record.hpp>  // constants are values, whose counts it defines
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/items.hpp>
@@ -25,20 +24,23 @@ class PlanBuilder {
   PlanBuilder(const Graph& graph, const PlanOptions& options)
       : graph_(graph),
         options_(options),
+        limits_(limits_of(options.backends)),
         items_(graph, {.fuse = options.fuse,
                        .own_outputs = options.own_outputs,
-                       .prologues = options.fuse && !options.backends.empty() &&
-                                    options.backends.front()->limits().prologue_operations > 0,
-                       .input_strides = options.input_strides}) {
-    ensure(!options.backends.empty(), "plan: no back end");
-  }
+                       .prologues = options.fuse && limits_.front().prologue_operations > 0,
+                       .input_strides = options.input_strides}) {}
 
   std::shared_ptr<Plan> run();
   /// After run().
   MemoryTimeline timeline() const;
 
  private:
-  FusionOptions fusion_options() const;
+  static std::vector<Limits> limits_of(std::span<Backend* const> backends) {
+    ensure(!backends.empty(), "plan: no back end");
+    std::vector<Limits> limits;
+    for (const Backend* backend : backends) limits.push_back(backend->limits());
+    return limits;
+  }
   void add_inputs();
   void add_outputs();
   void add_step(std::int32_t group);
@@ -47,7 +49,6 @@ class PlanBuilder {
   /// False: all declined.
   bool compile_by(PlanStep& step, std::span<Backend* const> backends);
   std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body);
-  void compile_in_parallel();
   BufferRef buffer_of(const OperandRef& operand) const {
     if (operand.item < 0) return {BufferKind::number, operand.number};
     return memory_.buffer_of[as_index(operand.item)];
@@ -55,6 +56,7 @@ class PlanBuilder {
 
   const Graph& graph_;
   const PlanOptions& options_;
+  std::vector<Limits> limits_;  // of the back ends that are tried
   ItemGraph items_;
   Fusion fusion_;
   std::vector<LoweredKernel> kernels_;
@@ -62,20 +64,6 @@ class PlanBuilder {
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
   std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Plan>>> bodies_;  // planned so far
 };
-
-/// Kernels are cut for the back end that is tried first.
-SINTER_DECL FusionOptions PlanBuilder::fusion_options() const {
-  const Limits limits = options_.backends.front()->limits();
-  FusionOptions options;
-  options.fuse = options_.fuse;
-  options.limits.max_operands = limits.max_operands;
-  options.limits.max_accesses = limits.max_accesses;
-  options.limits.max_body = limits.max_body;
-  options.limits.max_reduced_axes = limits.max_reduced_axes;
-  options.limits.random = limits.random;
-  options.limits.prologue_operations = limits.prologue_operations;
-  return options;
-}
 
 SINTER_DECL void PlanBuilder::add_inputs() {
   for (Value v : graph_.inputs()) {
@@ -113,8 +101,8 @@ SINTER_DECL void PlanBuilder::add_outputs() {
 
 SINTER_DECL bool PlanBuilder::compile_by(PlanStep& step, std::span<Backend* const> backends) {
   for (Backend* backend : backends) {
-    std::string reason;
-    step.executable = compiled_kernel(*backend, step.kernel, &reason);
+    std::string reason = why_not_taken(backend->limits(), step.kernel);
+    if (reason.empty()) step.executable = compiled_kernel(*backend, step.kernel, {}, &reason);
     if (!step.executable) {
       step.declined += (step.declined.empty() ? "" : "; ") + std::string(backend->name()) + ": " + reason;
       continue;
@@ -235,7 +223,7 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
 }
 
 SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
-  fusion_ = fuse(items_, fusion_options());
+  fusion_ = fuse(items_, {options_.fuse, limits_});
   if (is_logged("fusion")) note("fusion", fusion_.text(items_));
   for (const FusionGroup& group : fusion_.groups)
     kernels_.push_back(group.is_host ? LoweredKernel{}
@@ -245,25 +233,9 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   plan_->slots_ = memory_.slots;
   add_inputs();
   add_outputs();
-  compile_in_parallel();
   for (std::int32_t group : memory_.order) add_step(group);
   mark_outputs_that_outlive_failure();
   return plan_;
-}
-
-/// All kernels at once where that is worth it; each then finds its own in the cache.
-SINTER_DECL void PlanBuilder::compile_in_parallel() {
-  Backend* backend = options_.backends.front();
-  if (!backend->compiles_in_parallel() || !options_.with_code) return;
-  std::vector<const Kernel*> kernels;
-  for (const LoweredKernel& lowered : kernels_)
-    if (!lowered.kernel.stores.empty()) kernels.push_back(&lowered.kernel);
-  constexpr double compile_nanoseconds = 1e7;
-  parallel_for(static_cast<std::int64_t>(kernels.size()), compile_nanoseconds,
-               [&](std::int64_t begin, std::int64_t end) {
-                 std::string reason;
-                 for (std::int64_t i = begin; i < end; ++i) compiled_kernel(*backend, *kernels[as_index(i)], &reason);
-               });
 }
 
 SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
