@@ -3,14 +3,13 @@
 // runtime
 #include <sinter/runtime/dependences.ipp>
 #include <sinter/runtime/device_ops.ipp>
-#include <sinter/runtime/device_split.ipp>
 #include <sinter/runtime/disk_cache.ipp>
 #include <sinter/runtime/executor.ipp>
 #include <sinter/runtime/fallback.ipp>
 #include <sinter/runtime/frame.ipp>
 #include <sinter/runtime/host_ops.ipp>
 #include <sinter/runtime/kernel_cache.ipp>
+#include <sinter/runtime/partition.ipp>
+#include <sinter/runtime/partition_plan.ipp>
 #include <sinter/runtime/plan.ipp>
-#include <sinter/runtime/staged.ipp>
-#include <sinter/runtime/stages.ipp>
 #include <sinter/runtime/threads.ipp>

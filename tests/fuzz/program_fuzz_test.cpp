@@ -8,7 +8,7 @@
 #include "random_program.hpp"
 
 #include <sinter/jit/backends.hpp>
-#include <sinter/runtime/device_split.hpp>
+#include <sinter/runtime/partition.hpp>
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
 #endif

@@ -11,9 +11,9 @@
 #include <sinter/kernel/items.hpp>
 #include <sinter/kernel/lowering.hpp>
 #include <sinter/ops/take.hpp>
-#include <sinter/runtime/device_split.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
-#include <sinter/runtime/staged.hpp>
+#include <sinter/runtime/partition.hpp>
+#include <sinter/runtime/partition_plan.hpp>
 
 #include <algorithm>
 
@@ -162,7 +162,7 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.host_backends = options_.host_backends;
   options.allow_fallback = options_.allow_fallback;
   const Device device = options_.backends.front()->device();
-  if (device == Device::cpu() && !needs_stages(*body, {}) && device_of(*body, {}) == device)
+  if (device == Device::cpu() && is_on_host(*body, {}))
     return bodies_.emplace_back(body, build_plan(*body, options)).second;
   options.output_devices.assign(body->outputs().size(), device);
   return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
@@ -235,6 +235,11 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   add_outputs();
   for (std::int32_t group : memory_.order) add_step(group);
   mark_outputs_that_outlive_failure();
+  if (Backend* backend = options_.backends.front(); backend->device() != Device::cpu()) {
+    plan_->backend_ = backend;
+    plan_->runs_as_one_ = options_.as_one;
+    plan_->allows_fallback_ = options_.allow_fallback;
+  }
   return plan_;
 }
 
@@ -271,7 +276,7 @@ SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
 }
 
 SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options) {
-  ensure(device_of(graph, options.output_devices) == Device::cpu(), "timeline: plans of the host only");
+  ensure(first_device_of(graph, options.output_devices) == Device::cpu(), "timeline: plans of the host only");
   PlanOptions measured = options;
   measured.with_code = false;
   PlanBuilder builder(graph, measured);
@@ -279,56 +284,13 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& op
   return builder.timeline();
 }
 
-/// Puts the plans of a graph's two sides together.
-struct PlanJoiner {
-  static std::shared_ptr<const Plan> join(const Graph& graph, const DeviceSplit& split, const PlanOptions& options) {
-    PlanOptions device_options = options;
-    device_options.input_strides.resize(split.device.inputs().size());
-    device_options.own_outputs |= split.copies_outputs;
-    std::shared_ptr<Plan> plan = PlanBuilder(split.device, device_options).run();
-    plan->backend_ = options.backends.front();
-    plan->runs_as_one_ = options.as_one;
-    plan->allows_fallback_ = options.allow_fallback;
-    plan->inputs_.resize(graph.inputs().size());
-    plan->input_names_.resize(graph.inputs().size());
-    plan->symbols_ = graph.symbols();
-    std::vector<PlanOutput> outputs(graph.outputs().size());
-    for (std::size_t i = 0; i < split.device_outputs.size(); ++i) {
-      PlanOutput& output = outputs[as_index(split.device_outputs[i])] = plan->outputs_[i];
-      if (output.source == BufferKind::output) output.index = split.device_outputs[as_index(output.index)];
-      output.type.device =
-          output.source == BufferKind::input ? plan->inputs_[as_index(output.index)].device : plan->device();
-      if (output.donor >= 0 && plan->inputs_[as_index(output.donor)].device != plan->device())
-        output.donor = -1;  // a number on the host
-    }
-    plan->device_outputs_ = split.device_outputs;
-    if (!split.host.outputs().empty() ||
-        split.host.nodes().size() > split.host.inputs().size()) {  // effects give nothing
-      PlanOptions host_options = options;
-      host_options.backends = options.host_backends;
-      host_options.own_outputs = true;
-      host_options.may_donate = {};
-      plan->host_part_ = PlanBuilder(split.host, host_options).run();
-      plan->host_outputs_ = split.host_outputs;
-      plan->host_numbers_ = as_index(split.numbers);
-      for (std::size_t i = 0; i < split.host_outputs.size(); ++i) {
-        PlanOutput& output = outputs[as_index(split.host_outputs[i])] = plan->host_part_->outputs()[i];
-        output.index = split.host_outputs[i];
-        output.type.device = Device::cpu();
-      }
-    }
-    plan->outputs_ = std::move(outputs);
-    return plan;
-  }
-};
+SINTER_DECL std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options) {
+  return PlanBuilder(graph, options).run();
+}
 
 SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {
-  if (needs_stages(graph, options.output_devices)) return build_staged_plan(graph, options);
-  const Device device = device_of(graph, options.output_devices);
-  if (device == Device::cpu()) return PlanBuilder(graph, options).run();
-  ensure(!options.backends.empty() && options.backends.front()->device() == device,
-         "plan: back ends for another device");
-  return PlanJoiner::join(graph, split_by_device(graph, options.output_devices, device), options);
+  if (is_on_host(graph, options.output_devices)) return build_part_plan(graph, options);
+  return build_partition_plan(graph, options);
 }
 
 SINTER_DECL std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols) const {
@@ -339,13 +301,13 @@ SINTER_DECL std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols
 
 SINTER_DECL std::size_t Plan::kernel_count() const {
   std::size_t count = steps_.size();
-  if (staged_)
-    for (const StagedPlan::Part& part : staged_->parts) count += part.plan ? part.plan->kernel_count() : 0;
+  if (parts_)
+    for (const PartitionPlan::Part& part : parts_->parts) count += part.plan ? part.plan->kernel_count() : 0;
   return count;
 }
 
 SINTER_DECL std::int64_t Plan::held_bytes(std::span<const std::int64_t> symbols) const {
-  if (staged_) return staged_->held_bytes(symbols);
+  if (parts_) return parts_->held_bytes(symbols);
   std::int64_t total = arena_bytes(symbols);
   std::vector<const Plan*> counted;
   for (const PlanStep& step : steps_) {
@@ -371,8 +333,8 @@ SINTER_DECL bool Plan::depends_on_precision() const {
     return std::any_of(step.host->bodies.begin(), step.host->bodies.end(),
                        [](const auto& body) { return body->depends_on_precision(); });
   };
-  if (staged_)
-    for (const StagedPlan::Part& part : staged_->parts)
+  if (parts_)
+    for (const PartitionPlan::Part& part : parts_->parts)
       if (part.plan && part.plan->depends_on_precision()) return true;
   return std::any_of(steps_.begin(), steps_.end(), depends) || (host_part_ && host_part_->depends_on_precision());
 }
@@ -429,12 +391,11 @@ inline std::string step_text(const PlanStep& step) {
 }  // namespace runtime_detail
 
 SINTER_DECL std::string Plan::text() const {
-  std::string text = host_part_
-                         ? "on the host before it, for " + std::to_string(host_outputs_.size()) + " outputs and " +
-                               std::to_string(host_numbers_) + " numbers:\n" + host_part_->text()
-                         : "";
-  if (staged_)
-    text += "plan in parts: " + std::to_string(kernel_count()) + " kernels\n" + staged_->text() + "together:\n";
+  std::string text = host_part_ ? "on the host before it, " + std::to_string(host_numbers_) +
+                                      " numbers of its outputs for " + device().text() + ":\n" + host_part_->text()
+                                : "";
+  if (parts_)
+    text += "plan in parts: " + std::to_string(kernel_count()) + " kernels\n" + parts_->text() + "together:\n";
   else
     text += "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
   for (std::size_t i = 0; i < inputs_.size(); ++i)
