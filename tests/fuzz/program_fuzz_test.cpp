@@ -8,7 +8,7 @@
 #include "random_program.hpp"
 
 #include <sinter/jit/backends.hpp>
-#include <sinter/runtime/partition.hpp>
+#include <sinter/runtime/graph_devices.hpp>
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
 #endif

@@ -52,14 +52,7 @@ struct PartitionOptions {
   std::function<bool(std::int32_t)> is_dense = nullptr;  // of an input; null: all are
 };
 
-/// A device other than the host that the graph needs, or the host.
-Device first_device_of(const Graph& graph, std::span<const Device> wanted);
-/// Nothing of the graph concerns another device: it needs no partition.
-bool is_on_host(const Graph& graph, std::span<const Device> wanted);
 /// Throws DeviceError where an operation has operands on different devices.
 Partition partition(const Graph& graph, const PartitionOptions& options);
-
-/// The body of control flow that runs on a device, where all that it is given lies: numbers, too.
-Graph with_inputs_on(const Graph& body, Device device);
 
 SINTER_NAMESPACE_END

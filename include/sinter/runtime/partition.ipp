@@ -7,8 +7,9 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
-#include <sinter/ops/leaf.hpp>
 #include <sinter/passes/outline.hpp>
+#include <sinter/runtime/graph_devices.hpp>
+#include <sinter/runtime/part_builder.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -20,28 +21,6 @@
 SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
-
-inline bool is_given(const Node& node) { return node.op->name == "input" || node.op->name == "constant"; }
-
-template <class F>
-void for_each_device(const Graph& graph, std::span<const Device> wanted, F&& visit) {
-  for (const Node& node : graph.nodes()) {
-    if (is_given(node)) visit(node.types[0].device);
-    if (node.op->is_transfer) visit(node.attrs.device);
-  }
-  for (std::size_t j = 0; j < graph.outputs().size(); ++j)
-    visit(wanted.empty() ? graph.type(graph.outputs()[j]).device : wanted[j]);
-}
-
-inline bool has_transfers(const Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return node.op->is_transfer; });
-}
-/// In the body of a call, or of a call in it.
-inline bool has_transfers_in_calls(const Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
-    return node.op->is_call && (has_transfers(*node.attrs.bodies[0]) || has_transfers_in_calls(*node.attrs.bodies[0]));
-  });
-}
 
 class Partitioner {
  public:
@@ -436,81 +415,6 @@ SINTER_DECL std::int32_t Partitioner::output_value(std::size_t j) {
 
 // ---- graphs
 
-/// Copies into one part what is computed there.
-class PartBuilder {
- public:
-  /// `imported` gives the number of the value that crosses into the part, or `here`, or `elsewhere`: in no memory.
-  PartBuilder(const Graph& graph, const Partition& partition, PartitionPart& part, std::function<Value(Value)> resolve,
-              std::function<std::int32_t(Value)> imported)
-      : graph_(graph),
-        partition_(partition),
-        part_(part),
-        resolve_(std::move(resolve)),
-        imported_(std::move(imported)),
-        builder_(graph),
-        made_(graph.nodes().size()) {
-    for (Value v : graph.inputs()) made_[as_index(v.node)] = builder_.copy(graph.node(v), {});
-  }
-
-  Value copy(Value asked) {
-    const Value wanted = resolve_(asked);
-    if (const Value known = find(wanted)) return known;
-    std::vector<std::int32_t> waiting{wanted.node};
-    while (!waiting.empty()) {  // a long chain must not overflow the stack
-      const std::int32_t id = waiting.back();
-      const Node& node = graph_.node(id);
-      Values inputs;
-      bool is_complete = true;
-      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-        const Value operand = resolve_(node.inputs[i]);
-        Value made = find(operand);
-        if (!made && node.op->kind == OpKind::effect && i + 1 == node.inputs.size() && imported_(operand) == elsewhere)
-          made = token();
-        if (!made) {
-          waiting.push_back(operand.node);
-          is_complete = false;
-        }
-        inputs.push_back(made);
-      }
-      if (!is_complete) continue;
-      waiting.pop_back();
-      if (!made_[as_index(id)]) made_[as_index(id)] = builder_.copy(node, inputs);
-    }
-    return find(wanted);
-  }
-  Graph finish(std::span<const Value> outputs) { return builder_.finish(outputs); }
-
-  static constexpr std::int32_t here = -1, elsewhere = -2;
-
- private:
-  /// The value in this part's graph, if it is there or comes from outside.
-  Value find(Value v) {
-    if (const auto known = imports_.find(v); known != imports_.end()) return known->second;
-    if (const std::int32_t number = imported_(v); number >= 0) {
-      part_.inputs.push_back(number);
-      return imports_[v] = builder_.input(partition_.values[as_index(number)].type, {}, graph_.node(v).where);
-    }
-    const Value made = made_[as_index(v.node)];
-    return made ? Value{made.node, made.result + v.result} : Value{};
-  }
-  /// What stands for an effect of an earlier part: it has happened.
-  Value token() {
-    if (!token_)
-      token_ = builder_.add(op_info<ops::Full>, {}, Attrs{.integer = 1, .dtype = DType::bool_, .has_dtype = true});
-    return token_;
-  }
-
-  const Graph& graph_;
-  const Partition& partition_;
-  PartitionPart& part_;
-  std::function<Value(Value)> resolve_;
-  std::function<std::int32_t(Value)> imported_;
-  GraphBuilder builder_;
-  std::vector<Value> made_;
-  std::map<Value, Value> imports_;
-  Value token_;
-};
-
 SINTER_DECL void Partitioner::build_part(std::int32_t number) {
   PartitionPart& part = result_.parts[at(number)];
   const bool is_host = part.device == Device::cpu();
@@ -542,19 +446,6 @@ SINTER_DECL Partition Partitioner::cut() {
 
 }  // namespace runtime_detail
 
-SINTER_DECL Device first_device_of(const Graph& graph, std::span<const Device> wanted) {
-  Device found;
-  runtime_detail::for_each_device(graph, wanted, [&](Device device) {
-    if (found == Device::cpu()) found = device;
-  });
-  return found;
-}
-
-SINTER_DECL bool is_on_host(const Graph& graph, std::span<const Device> wanted) {
-  return !runtime_detail::has_transfers_in_calls(graph) && first_device_of(graph, wanted) == Device::cpu() &&
-         !runtime_detail::has_transfers(graph);
-}
-
 SINTER_DECL Partition partition(const Graph& graph, const PartitionOptions& options) {
   using namespace runtime_detail;
   if (!has_transfers_in_calls(graph)) {
@@ -565,29 +456,6 @@ SINTER_DECL Partition partition(const Graph& graph, const PartitionOptions& opti
   Partitioner partitioner(inlined, options);
   ensure(partitioner.find_places(), "partition: a call of several devices");
   return partitioner.cut();
-}
-
-SINTER_DECL Graph with_inputs_on(const Graph& body, Device device) {
-  GraphBuilder builder(body);
-  std::vector<Value> made(body.nodes().size());
-  const auto moved = [&](Value v) {
-    return Value{made[as_index(v.node)].node, made[as_index(v.node)].result + v.result};
-  };
-  for (Value v : body.inputs()) {
-    const Node& node = body.node(v);
-    Type type = node.types[0];
-    type.device = device;
-    made[as_index(v.node)] = builder.input(type, node.attrs.text, node.where);
-  }
-  for (std::size_t i = 0; i < body.nodes().size(); ++i) {
-    if (made[i]) continue;
-    Values inputs;
-    for (Value v : body.nodes()[i].inputs) inputs.push_back(moved(v));
-    made[i] = builder.copy(body.nodes()[i], inputs);
-  }
-  std::vector<Value> outputs;
-  for (Value v : body.outputs()) outputs.push_back(moved(v));
-  return builder.finish(outputs);
 }
 
 SINTER_NAMESPACE_END

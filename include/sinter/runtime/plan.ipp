@@ -11,8 +11,8 @@
 #include <sinter/kernel/items.hpp>
 #include <sinter/kernel/lowering.hpp>
 #include <sinter/ops/take.hpp>
+#include <sinter/runtime/graph_devices.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
-#include <sinter/runtime/partition.hpp>
 #include <sinter/runtime/partition_plan.hpp>
 
 #include <algorithm>
