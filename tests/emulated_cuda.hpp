@@ -254,13 +254,10 @@ class EmulatedCuda final : public sinter::Backend {
     limits.prologue_operations = prologue_operations;
     return limits;
   }
-  std::vector<sinter::Schedule> schedules(const sinter::Kernel& kernel, std::string* why) const override {
-    if (sinter::cuda::generate(kernel, {}, target_, why) == nullptr) return {};
-    return {sinter::Schedule{}};
-  }
-  std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel,
-                                                    const sinter::Schedule& schedule) override {
-    return std::make_shared<const Compiled>(sinter::cuda::generate(kernel, schedule, target_), algorithm_);
+  std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule,
+                                                    std::string* why) override {
+    auto generated = sinter::cuda::generate(kernel, schedule, target_, why);
+    return generated ? std::make_shared<const Compiled>(std::move(generated), way_) : nullptr;
   }
 
  private:

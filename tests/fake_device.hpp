@@ -173,14 +173,11 @@ class FakeBackend final : public sinter::Backend {
   std::string cache_key() const override { return "fake:" + std::to_string(index_); }
   sinter::Limits limits() const override { return reference_->limits(); }
   sinter::Device device() const override { return sinter::Device::cuda(index_); }
-  std::vector<sinter::Schedule> schedules(const sinter::Kernel& kernel, std::string* why) const override {
+  std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule,
+                                                    std::string* why) override {
     const std::string reason = declines ? declines(kernel) : "";
-    if (reason.empty()) return reference_->schedules(kernel, why);
     if (why != nullptr) *why = reason;
-    return {};
-  }
-  std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel,
-                                                    const sinter::Schedule& schedule) override {
+    if (!reason.empty()) return nullptr;
     return std::make_shared<const Compiled>(memory_, index_, kernel, reference_->compile(kernel, schedule));
   }
   bool can_group(const sinter::Launch& launch) const override {

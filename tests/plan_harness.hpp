@@ -34,11 +34,9 @@ struct OtherBackend : Backend {
   std::string_view name() const override { return "other"; }
   std::string cache_key() const override { return "other"; }
   Limits limits() const override { return reference()->limits(); }
-  std::vector<Schedule> schedules(const Kernel& kernel, std::string* why) const override {
-    return reference()->schedules(kernel, why);
-  }
-  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override {
-    return reference()->compile(kernel, schedule);
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
+                                            std::string* why_declined) override {
+    return reference()->compile(kernel, schedule, why_declined);
   }
 };
 

@@ -3,6 +3,7 @@
 // kernel
 #include <sinter/kernel/facts.ipp>
 #include <sinter/kernel/fusion.ipp>
+#include <sinter/kernel/fusion_limits.ipp>
 #include <sinter/kernel/fusion_merge.ipp>
 #include <sinter/kernel/fusion_node.ipp>
 #include <sinter/kernel/fusion_node_views.ipp>
@@ -10,9 +11,7 @@
 #include <sinter/kernel/index_map.ipp>
 #include <sinter/kernel/kernel.ipp>
 #include <sinter/kernel/kernel_simplify.ipp>
-#include <sinter/kernel/loop_nest/binding.ipp>
-#include <sinter/kernel/loop_nest/builder.ipp>
-#include <sinter/kernel/loop_nest/loop_nest.ipp>
+#include <sinter/kernel/limits.ipp>
 #include <sinter/kernel/lowering.ipp>
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/kernel/memory_plan.ipp>

@@ -213,22 +213,19 @@ inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_
   Outcome outcome;
   const auto facts = judge_body(test_case);
   if (!facts) return outcome;
-  const std::vector<Schedule> schedules = tested.schedules(test_case.kernel, &outcome.reason);
-  const std::vector<Schedule> oracle_schedules = oracle.schedules(test_case.kernel, &outcome.reason);
-  if (schedules.empty() || oracle_schedules.empty()) {
-    outcome.is_declined = true;
-    return outcome;
-  }
+  const std::vector<Schedule> schedules = tested.schedules(test_case.kernel);
   const Schedule& schedule = schedules[test_case.seed % schedules.size()];
   std::snprintf(compare_detail::crash_text, sizeof compare_detail::crash_text, "back end %s, %s, %s",
                 tested.cache_key().c_str(), schedule.text().c_str(), describe(test_case).c_str());
   const auto old_segv = std::signal(SIGSEGV, compare_detail::on_crash),
              old_ill = std::signal(SIGILL, compare_detail::on_crash);
   try {
-    const auto right = oracle.compile(test_case.kernel, oracle_schedules.front()),
-               code = tested.compile(test_case.kernel, schedule);
-    std::vector<BoundGeometry> geometries{test_case.geometry};
-    if (test_case.seed % 2 == 0) geometries.push_back(smaller_geometry(test_case));
+    const auto right = oracle.compile(test_case.kernel, {}, &outcome.reason),
+               code = right ? tested.compile(test_case.kernel, schedule, &outcome.reason) : nullptr;
+    outcome.is_declined = code == nullptr;
+    std::vector<BoundGeometry> geometries;
+    if (code) geometries.push_back(test_case.geometry);
+    if (code && test_case.seed % 2 == 0) geometries.push_back(smaller_geometry(test_case));
     for (const BoundGeometry& geometry : geometries) {
       OperandMemory expected = make_operands(test_case);
       right->bind(geometry)->run(expected.base.data());

@@ -170,9 +170,8 @@ class NaiveBackend final : public Backend {
  public:
   std::string_view name() const override { return "naive"; }
   std::string cache_key() const override { return "naive"; }
-  Limits limits() const override { return {.random = true}; }
-  std::vector<Schedule> schedules(const Kernel&, std::string*) const override { return {Schedule{}}; }
-  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule&) override {
+  Limits limits() const override { return {}; }
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule&, std::string*) override {
     return std::make_shared<naive::NaiveExecutable>(kernel);
   }
 };

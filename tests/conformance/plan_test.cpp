@@ -236,15 +236,51 @@ TEST_CASE("plans whose outputs own their memory", "[plan]") {
 
 TEST_CASE("plans on small limits split, and stay right", "[plan]") {
   struct Small : OtherBackend {
-    Limits limits() const override {
-      return {.max_operands = 4, .max_body = 6, .max_reduced_axes = 1, .random = false};
-    }
+    Limits limits() const override { return {.max_operands = 4, .max_body = 6, .max_reduced_axes = 1}; }
   } small;
   for (const PlanRow& row : plan_rows) {
     const Graph graph = prepared(row.text);
     const auto plan = build_plan(graph, fused({&small}));
     INFO(row.name << "\n" << graph.text() << plan->text());
     CHECK(first_difference(*plan, graph, random_inputs(graph, symbol_sets(graph)[0])) == "");
+  }
+}
+
+TEST_CASE("plans are cut around what a back end lacks, and stay right", "[plan]") {
+  struct Lacking final : OtherBackend {
+    Limits own;
+    mutable int kernels = 0;
+    Limits limits() const override { return own; }
+    std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
+                                              std::string* why) override {
+      ++kernels;
+      if (const std::string lacks = why_not_taken(own, kernel); !lacks.empty()) throw InternalError(lacks);
+      return OtherBackend::compile(kernel, schedule, why);
+    }
+  } lacking;
+  EnumSet<Prim> few = EnumSet<Prim>::all();
+  for (Prim prim : {Prim::exp, Prim::tanh, Prim::convert, Prim::gather, Prim::random_bits, Prim::index})
+    few.remove(prim);
+  const Limits cases[] = {
+      {.kinds = {KernelKind::pointwise}},
+      {.kinds = {KernelKind::row}},
+      {.kinds = {KernelKind::contraction, KernelKind::column}},
+      {.primitives = few},
+      {.dtypes = {DType::f32}},
+      {.dtypes = {DType::f64, DType::i64, DType::bool_}},
+      {.product_dtypes = {}},
+  };
+  for (const Limits& limits : cases) {
+    lacking.own = limits;
+    lacking.kernels = 0;
+    for (const PlanRow& row : plan_rows) {
+      clear_kernel_cache();
+      const Graph graph = prepared(row.text);
+      const auto plan = build_plan(graph, fused({&lacking, reference()}));
+      INFO(row.name << "\n" << graph.text() << plan->text());
+      CHECK(first_difference(*plan, graph, random_inputs(graph, symbol_sets(graph)[0])) == "");
+    }
+    CHECK(lacking.kernels > 0);
   }
 }
 
@@ -492,10 +528,11 @@ TEST_CASE("equal kernels are compiled once", "[plan]") {
 
 TEST_CASE("a back end that declines hands over to the next, and the plan says why", "[plan]") {
   struct Picky : OtherBackend {
-    std::vector<Schedule> schedules(const Kernel& kernel, std::string* why) const override {
-      if (kernel.kind == KernelKind::pointwise) return {Schedule{}};
+    std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
+                                              std::string* why) override {
+      if (kernel.kind == KernelKind::pointwise) return OtherBackend::compile(kernel, schedule, why);
       if (why != nullptr) *why = "only pointwise kernels";
-      return {};
+      return nullptr;
     }
   } picky;
   const auto plan = build_plan(prepared("graph(%x: f32[3, 4], %w: f32[4, 5]) { return exp(exp(slice(matmul(%x, %w)) "

@@ -448,11 +448,11 @@ TEST_CASE("the back end names itself, its choices and its reasons", "[x86][backe
   X86Backend none(std::nullopt), avx2(Isa::avx2);
   Case<float> c({.m = 31, .n = 31, .k = 31});
   std::string why;
-  CHECK(none.schedules(c.kernel, &why).empty());
+  CHECK(none.compile(c.kernel, {}, &why) == nullptr);
   CHECK(why.find("AVX2") != std::string::npos);
   CHECK(avx2.name() == "x86");
   CHECK(avx2.cache_key() != X86Backend(Isa::avx512).cache_key());
-  std::vector<Schedule> choices = avx2.schedules(c.kernel, &why);
+  std::vector<Schedule> choices = avx2.schedules(c.kernel);
   REQUIRE(!choices.empty());
   for (const Schedule& schedule : choices) {
     std::vector<std::vector<float>> out = c.data;
@@ -463,8 +463,9 @@ TEST_CASE("the back end names itself, its choices and its reasons", "[x86][backe
   Kernel integers = c.kernel;
   for (auto& operand : integers.operands) operand.dtype = DType::i32;
   for (auto& inst : integers.body) inst.dtype = DType::i32;
-  CHECK(avx2.schedules(integers, &why).empty());
+  CHECK(avx2.compile(integers, {}, &why) == nullptr);
   CHECK(why.find("i32") != std::string::npos);
+  CHECK(why_not_taken(avx2.limits(), integers) == "it has no products of i32");
 }
 
 TEST_CASE("SINTER_ISA lowers the instruction set", "[x86][backend]") {

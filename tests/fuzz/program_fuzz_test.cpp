@@ -8,7 +8,7 @@
 #include "random_program.hpp"
 
 #include <sinter/jit/backends.hpp>
-#include <sinter/runtime/device_split.hpp>
+#include <sinter/runtime/graph_devices.hpp>
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
 #endif
@@ -157,10 +157,11 @@ TEST_CASE("random programs agree with the oracle on every back end") {
 TEST_CASE("a wrong result is found and shrinks to the operation that is wrong") {
   // The reference back end with its results spoilt whenever a kernel has a tanh.
   struct Spoilt : OtherBackend {
-    std::vector<Schedule> schedules(const Kernel& kernel, std::string* why) const override {
+    std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
+                                              std::string* why) override {
       for (const Inst& inst : kernel.body)
         if (inst.prim == Prim::tanh) throw InternalError("spoilt");
-      return OtherBackend::schedules(kernel, why);
+      return OtherBackend::compile(kernel, schedule, why);
     }
   } spoilt;
   Way way{"spoilt", fused({&spoilt})};

@@ -1,4 +1,4 @@
-// Back ends by name: the stages for bisecting, registered ones, and what wrong ones are told.
+// Back ends by name: those for bisecting, registered ones, and what wrong ones are told.
 #include "../catch.hpp"
 #include "../checks.hpp"
 
@@ -20,7 +20,7 @@ bool is_listed(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("backends: all stages agree") {
+TEST_CASE("backends: all of them agree") {
   for (const char* name : {"reference", "eager", "aot_eager", "noop"}) CHECK(is_listed(name));
   Tensor x = reshape(arange(12), {3, 4}).to(DType::f32) / 5, w = reshape(arange(8), {4, 2}).to(DType::f32) - 3;
   auto body = [](Tensor a, Tensor b, Scalar s) {

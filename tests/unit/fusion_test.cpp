@@ -284,9 +284,7 @@ TEST_CASE("what computes an operand goes into the product's kernel", "[fusion]")
 
 TEST_CASE("limits of the back end cut kernels", "[fusion]") {
   struct Small : OtherBackend {
-    Limits limits() const override {
-      return {.max_operands = 4, .max_body = 10, .max_reduced_axes = 1, .random = true};
-    }
+    Limits limits() const override { return {.max_operands = 4, .max_body = 10, .max_reduced_axes = 1}; }
   } small;
   const Graph graph = prepared(
       "graph(%a: f32[99], %b: f32[99], %c: f32[99], %d: f32[99], %e: f32[99]) { return exp(add(%e, exp(add(%d, "
@@ -298,6 +296,71 @@ TEST_CASE("limits of the back end cut kernels", "[fusion]") {
     CHECK(step.kernel.body.size() <= 10);
   }
   CHECK(build_plan(graph, fused())->kernel_count() == 1);
+}
+
+TEST_CASE("kernels are cut around what the first back end lacks", "[fusion]") {
+  struct Row {
+    const char* name;
+    Limits limits;
+    const char* text;
+    const char* takers;  // of the kernels in order
+  };
+  EnumSet<Prim> no_exp = EnumSet<Prim>::all();
+  no_exp.remove(Prim::exp);
+  const Row rows[] = {
+      {"all of it", {}, "graph(%x: f32[64, 64]) { return exp(softmax(tanh(%x)) {axes=[1]}) }", "other row"},
+      {"a reduction is for the next",
+       {.kinds = {KernelKind::pointwise}},
+       "graph(%x: f32[64, 64]) { return mul(tanh(add(%x, 1)), sum(%x) {axes=[1], keepdim}) }",
+       "reference row, other pointwise"},
+      {"what the next would compute goes into a reduction of the first",
+       {.kinds = {KernelKind::row, KernelKind::column}},
+       "graph(%x: f32[64, 64]) { return sum(tanh(add(%x, 1))) {axes=[1]} }",
+       "other row"},
+      {"near miss: the next does not take over what is for the first",
+       {.kinds = {KernelKind::pointwise}},
+       "graph(%x: f32[64, 64]) { return sum(tanh(add(%x, 1))) {axes=[1]} }",
+       "other pointwise, reference row"},
+      {"a primitive in the middle of a chain",
+       {.primitives = no_exp},
+       "graph(%x: f32[64, 64]) { return tanh(tanh(exp(tanh(tanh(%x))))) }",
+       "other pointwise, reference pointwise, other pointwise"},
+      {"a primitive in an epilogue",
+       {.primitives = no_exp},
+       "graph(%x: f32[64, 64], %y: f32[64, 64]) { return exp(tanh(matmul(%x, %y))) }",
+       "other contraction, reference pointwise"},
+      {"a scalar that would be computed by its readers is stored",
+       {.primitives = no_exp},
+       "graph(%x: f32[64, 64], %s: f32[]) { return tanh(mul(%x, exp(%s))) }",
+       "reference pointwise, other pointwise"},
+      {"a dtype",
+       {.dtypes = {DType::f32}},
+       "graph(%x: f32[64, 64]) { return tanh(cast(tanh(cast(tanh(%x)) {dtype=f64})) {dtype=f32}) }",
+       "other pointwise, reference pointwise, other pointwise"},
+      {"products of integers",
+       {.product_dtypes = {DType::f32}},
+       "graph(%x: i32[64, 64], %y: i32[64, 64]) { return add(matmul(%x, %y), 1) }",
+       "reference contraction, other pointwise"},
+      {"products of floats",
+       {.product_dtypes = {DType::f32}},
+       "graph(%x: f32[64, 64], %y: f32[64, 64]) { return add(matmul(%x, %y), 1) }",
+       "other contraction"},
+  };
+  struct Lacking final : OtherBackend {
+    Limits own;
+    Limits limits() const override { return own; }
+  } lacking;
+  for (const Row& row : rows) {
+    lacking.own = row.limits;
+    const Graph graph = prepared(row.text);
+    const auto plan = build_plan(graph, fused({&lacking, reference()}));
+    INFO(row.name << "\n" << plan->text());
+    std::string takers;
+    for (const PlanStep& step : plan->steps())
+      takers += (takers.empty() ? "" : ", ") + step.backend + " " + std::string(name(step.kernel.kind));
+    CHECK(takers == row.takers);
+    CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
+  }
 }
 
 TEST_CASE("views of one operand are one pointer, but an access each", "[fusion]") {

@@ -72,11 +72,11 @@ TEST_CASE("rewriting reaches the end of long chains", "[passes]") {
   expect_pass(Simplify{}, "%x: f32[3]", nodes + "return %a298", "neg(%x)");
 }
 
-TEST_CASE("every stage of the pipeline has a name of its own and a reason", "[passes]") {
+TEST_CASE("every pass of the pipeline has a name of its own and a reason", "[passes]") {
   std::set<std::string_view> names;
-  for (const Stage& stage : pipeline) {
-    CHECK(names.insert(stage.name).second);
-    CHECK_FALSE(stage.reason.empty());
+  for (const PipelinePass& pass : pipeline) {
+    CHECK(names.insert(pass.name).second);
+    CHECK_FALSE(pass.reason.empty());
   }
 }
 

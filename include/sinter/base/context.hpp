@@ -22,7 +22,6 @@ struct Context {
   std::int64_t hot = 10;          // SINTER_HOT: runs before a lazy graph is compiled
   std::int64_t threads = 0;  // SINTER_THREADS: for large kernels, when the pool starts; 0: the processors we may run on
   std::string logs;          // SINTER_LOGS: comma-separated topics
-  std::string isa;           // SINTER_ISA: highest instruction set to use
   /// Receives every log line; replaceable. The default writes to std::clog.
   std::function<void(std::string_view topic, std::string_view line)> sink;
 

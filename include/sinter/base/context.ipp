@@ -72,7 +72,6 @@ inline Context* make_context() {
   context->hot = count_of_environment("SINTER_HOT", context->hot);
   context->threads = count_of_environment("SINTER_THREADS", context->threads);
   context->logs = logs_of_environment();
-  context->isa = environment("SINTER_ISA");
   context->sink = [](std::string_view topic, std::string_view line) {
     std::clog << "[sinter:" << topic << "] " << line << "\n";
   };

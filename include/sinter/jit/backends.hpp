@@ -1,6 +1,6 @@
 // The back ends of this build, those that users register, and how a name in Options is resolved. A back end by name is
-// one of three things: kernels (x86, reference; eager and aot_eager choose how much happens before them), a user's
-// function from graph to callable, or noop, which traces nothing.
+// one of three things: kernels (x86, reference, a user's; eager and aot_eager choose how much happens before them), a
+// user's function from graph to callable, or noop, which traces nothing.
 #pragma once
 
 #include <sinter/base/error.hpp>
@@ -8,6 +8,7 @@
 #include <sinter/tensor/tensor.hpp>
 
 #include <functional>
+#include <memory>
 #include <source_location>
 #include <span>
 #include <string>
@@ -29,17 +30,22 @@ using BackendFunction = std::function<GraphFunction(const Graph& graph, std::spa
 
 /// Makes `compile` known as a value of Options::backend. Throws UserError if the name is taken or `compile` is empty.
 void register_backend(std::string name, BackendFunction compile, Location where = std::source_location::current());
-/// Names for Options::backend: kernels best first, then the stages for bisecting, then registered ones by name.
+/// Makes a back end for kernels known under its name(), as a value of Options::backend; see Backend in
+/// <sinter/graphs.hpp>. Fusion cuts kernels by its limits(); those that it does not take, or declines, go to the
+/// reference back end. It lives as long as the process. Throws UserError if there is none, its name is empty or taken,
+/// it is for another device than the CPU, or its limits leave it no kernel.
+void register_kernel_backend(std::unique_ptr<Backend> backend, Location where = std::source_location::current());
+/// Names for Options::backend: kernels best first, then those for bisecting, then registered ones by name.
 std::vector<std::string> list_backends();
 /// A graph made runnable by passes and kernels of this build: for back ends that change a graph and hand it on, or that
-/// take only some graphs. `backend` is "", "x86", "reference", "eager" or "aot_eager".
+/// take only some graphs. `backend` is "", "x86", "reference", "eager", "aot_eager" or a registered one for kernels.
 GraphFunction compile_graph(const Graph& graph, std::string_view backend = {},
                             Location where = std::source_location::current());
 
 /// Back ends for the host, best first; the last accepts every kernel. Made once, never destroyed.
 const std::vector<Backend*>& host_backends();
 /// The kernel back ends to try on a device for Options::backend: on the CPU that one with the reference back end behind
-/// it, or all; elsewhere the device's own.
+/// it, or all of this build; elsewhere the device's own.
 std::vector<Backend*> backends_for(std::string_view name, Device device = Device::cpu());
 /// Throws UserError with the list if there is no back end of that name.
 void check_backend(std::string_view name, Location where);

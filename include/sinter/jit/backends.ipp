@@ -20,8 +20,10 @@
 #include <sinter/backend/cuda/backend.hpp>
 #endif
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,20 +63,52 @@ inline Backend* backend_of(Device device) {
   throw DeviceError("compile", "device " + device.text() + " has memory but no back end");
 }
 
-/// Names that are stages of the one way rather than kernels of their own.
-inline constexpr std::array<std::string_view, 3> stage_backends{"eager", "aot_eager", "noop"};
+/// Names that say how much happens before kernels are made, for bisecting.
+inline constexpr std::array<std::string_view, 3> bisecting_backends{"eager", "aot_eager", "noop"};
 
 /// What users registered. Entries are never removed, so that a compiled function may keep a pointer.
 struct RegisteredBackends {
   ForkSafeMutex mutex;
   std::map<std::string, BackendFunction, std::less<>> functions;
+  std::map<std::string, std::unique_ptr<Backend>, std::less<>> kernels;
   static RegisteredBackends& instance() { return process_object<RegisteredBackends>(); }
 };
+
+/// The user's kernel back end of that name, or null.
+inline Backend* registered_kernels(std::string_view name) {
+  auto& registered = RegisteredBackends::instance();
+  std::scoped_lock lock(registered.mutex);
+  const auto found = registered.kernels.find(name);
+  return found == registered.kernels.end() ? nullptr : found->second.get();
+}
 
 inline std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
+}
+
+inline void check_new_name(std::string_view function, const std::string& name, Location where) {
+  if (name.empty()) throw UserError(function, "the name is empty", where);
+  const std::vector<std::string> known = list_backends();
+  if (std::find(known.begin(), known.end(), name) != known.end())
+    throw UserError(function, "there is a back end '" + name + "' already", where, "names in use: " + joined(known));
+}
+
+/// What is wrong with the limits of a back end, and what to do; empty: nothing.
+inline std::pair<std::string, std::string> fault_of(const Limits& limits) {
+  if (limits.kinds.is_empty())
+    return {"has no kind of kernel in its limits", "name one: Limits{.kinds = {KernelKind::pointwise}}"};
+  if (limits.dtypes.is_empty()) return {"has no dtype in its limits", "name one: Limits{.dtypes = {DType::f32}}"};
+  if (limits.max_operands < 2 || limits.max_accesses < 2 || limits.max_body < 1)
+    return {"has limits of " + std::to_string(limits.max_operands) + " operands, " +
+                std::to_string(limits.max_accesses) + " accesses and " + std::to_string(limits.max_body) +
+                " instructions",
+            "a kernel reads one operand and writes one, with an instruction at least"};
+  const auto has = [&](Prim prim) { return limits.primitives.has(prim); };
+  if (has(Prim::mul) && has(Prim::add) && !has(Prim::fma))
+    return {"has mul and add in its limits, and no fma", "a * b + c is one fma in a kernel: std::fma will do"};
+  return {};
 }
 
 /// Throws unless `value` is what input `i` of a graph takes; gives it ready and dense.
@@ -109,6 +143,7 @@ SINTER_DECL std::vector<Backend*> backends_for(std::string_view wanted, Device d
   const auto& all = host_backends();
   if (wanted.empty()) return all;
   std::vector<Backend*> list;
+  if (Backend* registered = jit_detail::registered_kernels(wanted)) list.push_back(registered);
   for (Backend* backend : all)
     if (backend->name() == wanted) list.push_back(backend);
   if (list.empty() || list.back() != all.back()) list.push_back(all.back());
@@ -118,23 +153,37 @@ SINTER_DECL std::vector<Backend*> backends_for(std::string_view wanted, Device d
 SINTER_DECL std::vector<std::string> list_backends() {
   std::vector<std::string> names;
   for (const Backend* backend : host_backends()) names.emplace_back(backend->name());
-  for (std::string_view stage : jit_detail::stage_backends) names.emplace_back(stage);
+  for (std::string_view name : jit_detail::bisecting_backends) names.emplace_back(name);
+  const auto first = static_cast<std::ptrdiff_t>(names.size());
   auto& registered = jit_detail::RegisteredBackends::instance();
   std::scoped_lock lock(registered.mutex);
   for (const auto& [name, function] : registered.functions) names.push_back(name);
+  for (const auto& [name, backend] : registered.kernels) names.push_back(name);
+  std::sort(names.begin() + first, names.end());
   return names;
 }
 
 SINTER_DECL void register_backend(std::string name, BackendFunction compile, Location where) {
-  if (name.empty()) throw UserError("register_backend", "the name is empty", where);
+  jit_detail::check_new_name("register_backend", name, where);
   if (!compile) throw UserError("register_backend", "the function of back end '" + name + "' is empty", where);
-  for (const std::string& known : list_backends())
-    if (known == name)
-      throw UserError("register_backend", "there is a back end '" + name + "' already", where,
-                      "names in use: " + jit_detail::joined(list_backends()));
   auto& registered = jit_detail::RegisteredBackends::instance();
   std::scoped_lock lock(registered.mutex);
   registered.functions.emplace(std::move(name), std::move(compile));
+}
+
+SINTER_DECL void register_kernel_backend(std::unique_ptr<Backend> backend, Location where) {
+  constexpr std::string_view function = "register_kernel_backend";
+  if (backend == nullptr) throw UserError(function, "there is no back end: the pointer is null", where);
+  std::string name(backend->name());
+  jit_detail::check_new_name(function, name, where);
+  if (backend->device() != Device::cpu())
+    throw UserError(function, "back end '" + name + "' is for " + backend->device().text(), where,
+                    "kernel back ends that are registered run on the cpu");
+  if (const auto [fault, fix] = jit_detail::fault_of(backend->limits()); !fault.empty())
+    throw UserError(function, "back end '" + name + "' " + fault, where, fix);
+  auto& registered = jit_detail::RegisteredBackends::instance();
+  std::scoped_lock lock(registered.mutex);
+  registered.kernels.emplace(std::move(name), std::move(backend));
 }
 
 SINTER_DECL void check_backend(std::string_view wanted, Location where) {
@@ -143,14 +192,15 @@ SINTER_DECL void check_backend(std::string_view wanted, Location where) {
   for (const std::string& name : known)
     if (name == wanted) return;
   throw UserError("compile", "there is no back end '" + std::string(wanted) + "'", where,
-                  "this program has: " + jit_detail::joined(known) + "; jit::register_backend adds one");
+                  "this program has: " + jit_detail::joined(known) +
+                      "; jit::register_backend and jit::register_kernel_backend add one");
 }
 
 SINTER_DECL GraphFunction compile_graph(const Graph& graph, std::string_view backend, Location where) {
   check_backend(backend, where);
   if (backend == "noop" || jit_detail::registered_backend(backend) != nullptr)
     throw UserError("compile_graph", "back end '" + std::string(backend) + "' has no kernels", where,
-                    "use \"\", x86, reference, eager or aot_eager");
+                    "use \"\", x86, reference, eager, aot_eager or a registered back end for kernels");
   const Graph prepared = jit_detail::run_passes_for(backend, graph);
   std::shared_ptr<const Plan> plan =
       make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend), graph, matmul_precision());

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
-#include <sinter/kernel/fusion_node.hpp>
+#include <sinter/kernel/items.hpp>
+#include <sinter/kernel/limits.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,21 +32,12 @@ struct FusionGroup {
   bool has_reduction = false;
   bool is_multipass = false;  // something varies over the reduced axes and depends on a reduction over them
   bool is_host = false;       // no kernel expresses it
-};
-
-struct FusionLimits {
-  int max_operands = 24;
-  int max_accesses = 48;
-  int max_body = 256;
-  int max_reduced_axes = 2;              // after neighbours have merged
-  bool random = true;                    // false: random bits stay in kernels of their own
-  std::int64_t max_row = 1 << 16;        // elements of a row that is walked several times
-  std::int64_t prologue_operations = 0;  // of the largest product whose operands are computed in its kernel; 0: none is
+  std::int32_t taker = 0;     // number of the first back end that takes it; behind the last: none does
 };
 
 struct FusionOptions {
-  bool fuse = true;  // false: one kernel per node
-  FusionLimits limits;
+  bool fuse = true;                // false: one kernel per item
+  std::span<const Limits> limits;  // of the back ends, in the order in which they are asked; at least one
 };
 
 struct Fusion {

@@ -42,7 +42,11 @@ class Fuser {
   bool fits(const FusionGroup& group) const;
   bool accesses_fit(const FusionGroup& group, int operands) const;
   void add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const;
-  bool has_random(const FusionGroup& group) const;
+  const Limits& limits_of(const FusionGroup& group) const;
+  bool computes(const Limits& limits, int item) const;
+  std::int32_t first_taker(int item) const;
+  bool choose_taker(FusionGroup& merged, const FusionGroup& left, const FusionGroup& right) const;
+  void store_what_not_all_compute();
   bool depends_on(const FusionGroup& group, int a, int b);
   void raise_horizon(int id, std::int32_t reach);
   void absorb_prologues();
@@ -62,8 +66,9 @@ class Fuser {
   bool is_read_outside(int node, int home) const;
   bool is_read_outside(int node, const FusionGroup& merged) const;
   bool stores_once(const FusionGroup& merged) const;
-  void drop_unused(SmallVector<std::int32_t, 16> nodes);
-  int instructions(int node) const;
+  void drop_unused(SmallVector<std::int32_t, 16> items);
+  std::vector<Inst> body_of(int item) const;
+  int instructions(int item) const;
   /// Memory that the group reads, by owner; inlined values count as what they are made of.
   void add_reads(const FusionGroup& group, int input, SmallVector<std::int32_t, 16>& reads) const;
   SmallVector<std::int32_t, 16> reads_of(const FusionGroup& group) const;
@@ -84,22 +89,6 @@ class Fuser {
 };
 
 // ---- limits ---------------------------------------------------------------------------------------------------------
-
-SINTER_DECL int Fuser::instructions(int node) const {
-  const FusionNode& it = nodes_[node];
-  if (it.kind != NodeKind::map) return it.kind == NodeKind::random ? 4 : 2;
-  const Node& graph_node = *nodes_.graph_node(node);
-  for (const auto& [op, size] : sizes_)
-    if (op == graph_node.op) return size;
-  ScalarBuilder builder;
-  SmallVector<ScalarValue, 4> operands;
-  for (std::int32_t input : it.inputs)
-    operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), nodes_[input].dtype));
-  graph_node.op->lower(builder, operands, graph_node.attrs);
-  const int size = std::max(1, static_cast<int>(builder.body().size() - operands.size()));
-  sizes_.emplace_back(graph_node.op, size);
-  return size;
-}
 
 /// Is the value needed in a group other than `home`, there or inside something that is computed there?
 SINTER_DECL bool Fuser::is_read_outside(int node, int home) const {
@@ -154,46 +143,7 @@ SINTER_DECL int Fuser::body_size(const FusionGroup& group) const {
   return size;
 }
 
-SINTER_DECL bool Fuser::has_random(const FusionGroup& group) const {
-  for (const FusionMember& member : group.members)
-    if (nodes_[member.node].kind == NodeKind::random) return true;
-  return false;
-}
-
-SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
-  int operands = static_cast<int>(reads_of(group).size());
-  for (const FusionMember& member : group.members) {
-    const FusionNode& it = nodes_[member.node];
-    bool is_written = it.is_in_memory;
-    for (const UseEdge& edge : merger_.users(member.node))
-      is_written |= !it.is_inlined && find_member(group, edge.user) == nullptr;
-    operands += is_written;
-  }
-  const int body = body_size(group);
-  return operands <= options_.limits.max_operands && body <= options_.limits.max_body &&
-         (operands + body < options_.limits.max_accesses || accesses_fit(group, operands));
-}
-
-/// Views of one operand are one pointer, but an access each.
-SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) const {
-  std::vector<std::int32_t> views;
-  for (const FusionMember& member : group.members)
-    for (std::int32_t input : nodes_[member.node].inputs) add_views(group, input, views);
-  std::sort(views.begin(), views.end());
-  const auto reads = as_index(std::unique(views.begin(), views.end()) - views.begin());
-  const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1);
-  return reads + writes <= as_index(options_.limits.max_accesses);
-}
-
-SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const {
-  const int base = nodes_.base_of(input);
-  const FusionNode& it = nodes_[base];
-  if (is_generator(it.kind) || it.kind == NodeKind::empty || find_member(group, base) != nullptr) return;
-  if (!it.is_inlined) return views.push_back(input);
-  for (std::int32_t operand : it.inputs) add_views(group, operand, views);
-}
-
-/// Calls visit(node, flat index over the leaves) for each value that members read from memory.
+/// Calls visit(item, flat index over the leaves) for each value that members read from memory.
 template <class Visit>
 void Fuser::for_each_read(FusionGroup& group, Visit&& visit) const {
   for (const FusionMember& member : group.members) {
@@ -215,7 +165,7 @@ SINTER_DECL int Fuser::reduced_axes(FusionGroup& group) const {
   for (int a = 0; a < group.space.size(); ++a)
     if (group.space[a].is_leaf() && group.space[a].is_reduced && !is_number(group.space[a].extent, 1))
       leaves.push_back(a);
-  if (static_cast<int>(leaves.size()) <= options_.limits.max_reduced_axes) return static_cast<int>(leaves.size());
+  if (static_cast<int>(leaves.size()) <= limits_of(group).max_reduced_axes) return static_cast<int>(leaves.size());
   std::vector<AxisIndex> reads;
   for_each_read(group, [&](int, const AxisIndex& flat) { reads.push_back(flat); });
   const auto stride = [](const AxisIndex& flat, std::int32_t leaf) {
@@ -243,9 +193,9 @@ SINTER_DECL int Fuser::reduced_axes(FusionGroup& group) const {
 SINTER_DECL bool Fuser::row_pays(FusionGroup& group) const {
   std::int64_t row = 1, rows = 1, along_row = 0, across = 0;
   for (const SpaceAxis& axis : group.space.axes)
-    if (axis.is_leaf()) (axis.is_reduced ? row : rows) *= nodes_.estimate(axis.extent);
-  if (row > options_.limits.max_row || (rows < 2 && row > 8192)) return false;
-  for_each_read(group, [&](int node, const AxisIndex& flat) {
+    if (axis.is_leaf()) (axis.is_reduced ? row : rows) *= items_.estimate(axis.extent);
+  if (row > limits_of(group).max_row || (rows < 2 && row > 8192)) return false;
+  for_each_read(group, [&](int item, const AxisIndex& flat) {
     for (const IndexTerm& term : flat.terms)
       if (is_number(term.factor, 1))
         (group.space[term.axis].is_reduced ? along_row : across) += nodes_.estimate_elements(node);
@@ -280,8 +230,7 @@ SINTER_DECL bool Fuser::stores_once(const FusionGroup& merged) const {
 
 SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
   if (!fits(group) || !stores_once(group)) return false;
-  if (!options_.limits.random && has_random(group)) return false;
-  if (group.has_reduction && reduced_axes(group) > options_.limits.max_reduced_axes) return false;
+  if (group.has_reduction && reduced_axes(group) > limits_of(group).max_reduced_axes) return false;
   return !group.is_multipass || row_pays(group);
 }
 
@@ -350,8 +299,10 @@ SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
                        (right.contraction < 0 && left.members.size() >= right.members.size());
   FusionGroup merged = a_grows ? left : right;
   SmallVector<std::int32_t, 16> added;
-  for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.node);
-  if (!merger_.extend(merged, added, shared) || !is_acceptable(merged) || depends_on(merged, a, b)) return false;
+  for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.item);
+  if (!choose_taker(merged, left, right) || !merger_.extend(merged, added, shared) || !is_acceptable(merged) ||
+      depends_on(merged, a, b))
+    return false;
   const std::int32_t reach = std::max(horizon_[as_index(a)], horizon_[as_index(b)]);
   for (std::int32_t node : added) result_.group_of[as_index(node)] = a_grows ? a : b;
   group(a_grows ? a : b) = std::move(merged);
@@ -428,7 +379,7 @@ SINTER_DECL bool Fuser::try_recompute(int node) {
   const std::int64_t bytes = nodes_.estimate_bytes(node);
   std::int64_t saved = bytes, added = 0;
   for (std::int32_t id : readers) {
-    if (group(id).is_host) return false;
+    if (group(id).is_host || group(id).taker != group(group_of(item)).taker) return false;
     saved += bytes;
     std::int64_t points = 1;
     for (const SpaceAxis& axis : group(id).space.axes)
@@ -534,20 +485,22 @@ SINTER_DECL void Fuser::merge_siblings() {
 }
 
 SINTER_DECL Fusion Fuser::run() {
-  for (int node = 0; node < nodes_.size(); ++node) {
-    const FusionNode& it = nodes_[node];
-    if (!is_computed(it.kind) || (it.is_inlined && !it.is_in_memory)) continue;
-    if (it.kind == NodeKind::host_result) {  // a member beside the host node
+  store_what_not_all_compute();
+  for (int item = 0; item < items_.size(); ++item) {
+    const Item& it = items_[item];
+    if (!is_computed(it.form) || (it.is_inlined && !it.is_in_memory)) continue;
+    if (it.form == Form::host_result) {  // a member beside the host item
       const int home = group_of(it.inputs[0]);
       result_.group_of[as_index(node)] = home;
       group(home).members.push_back({node, group(home).members[0].shared_map});
       horizon_[as_index(home)] = node;  // nobody who depends on it has a group yet
       continue;
     }
-    result_.group_of[as_index(node)] = static_cast<std::int32_t>(result_.groups.size());
-    result_.groups.push_back(merger_.alone(node));
-    horizon_.push_back(node);  // the last so far
-    if (options_.fuse && it.kind != NodeKind::contract && !is_host(it.kind)) join_producers(node);
+    result_.group_of[as_index(item)] = static_cast<std::int32_t>(result_.groups.size());
+    result_.groups.push_back(merger_.alone(item));
+    if (!is_host(it.form)) result_.groups.back().taker = first_taker(item);
+    horizon_.push_back(item);  // the last so far
+    if (options_.fuse && it.form != Form::contract && !is_host(it.form)) join_producers(item);
   }
   if (options_.fuse) {
     absorb_prologues();

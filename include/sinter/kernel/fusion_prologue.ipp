@@ -2,10 +2,10 @@
 // reader computes what it needs on the way in. The rule weighs bytes:
 //   saved    the group's kernel (launching one takes as long as moving `bytes_of_a_launch`), its reads, its writes, and
 //            the readers' reads of what it wrote;
-//   added    what the readers read instead, and their arithmetic. An operand's element is loaded, and computed, once
-//            for each tile of the product along the other operand's axis.
-// An expensive function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays
-// as it is: it may be a library's, which takes no prologue (FusionLimits::prologue_operations).
+//   added    what the readers read instead, and their arithmetic. A factor's element is loaded, and computed, once for
+//            each tile of the product along the other factor's axis.
+// A dear function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it
+// is: it may be a library's, which takes no prologue (Limits::prologue_operations).
 #pragma once
 
 #include <sinter/kernel/fusion.ipp>
@@ -63,10 +63,10 @@ SINTER_DECL bool Fuser::weigh_prologue(const Prologue& prologue, int home) const
         const std::int64_t other = nodes_.estimate(result[result.rank() - (edge.operand == 0 ? 1 : 2)]);
         times = visits(reader, edge.operand);
         is_once = other <= least_tile;
-        const Shape& left = nodes_[nodes_[edge.user].inputs[0]].shape;
-        const double work = 2.0 * static_cast<double>(nodes_.estimate_elements(edge.user)) *
-                            static_cast<double>(nodes_.estimate(left[left.rank() - 1]));
-        if (work > static_cast<double>(options_.limits.prologue_operations)) return false;
+        const Shape& left = items_[items_[edge.user].inputs[0]].shape;
+        const double work = 2.0 * static_cast<double>(items_.estimate_elements(edge.user)) *
+                            static_cast<double>(items_.estimate(left[left.rank() - 1]));
+        if (work > static_cast<double>(limits_of(reader).prologue_operations)) return false;
       } else if (group_of(edge.user) == home) {
         continue;
       } else {
@@ -161,8 +161,8 @@ SINTER_DECL bool Fuser::absorb(int home) {
     prologue.values.push_back(member.node);
     for (const UseEdge& edge : merger_.users(member.node)) {
       const int id = group_of(edge.user);
-      if (id < 0 || group(id).is_host) return false;
-      has_product |= nodes_[edge.user].kind == NodeKind::contract;
+      if (id < 0 || group(id).is_host || group(id).taker != producer.taker) return false;
+      has_product |= items_[edge.user].form == Form::contract;
       if (id != home && std::find(prologue.readers.begin(), prologue.readers.end(), id) == prologue.readers.end())
         prologue.readers.push_back(id);
     }
@@ -189,7 +189,7 @@ SINTER_DECL bool Fuser::absorb(int home) {
 }
 
 SINTER_DECL void Fuser::absorb_prologues() {
-  if (options_.limits.prologue_operations == 0) return;
+  if (options_.limits.front().prologue_operations == 0) return;
   for (std::size_t id = 0; id < result_.groups.size(); ++id) absorb(static_cast<int>(id));
 }
 

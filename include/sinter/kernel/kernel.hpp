@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -90,6 +91,10 @@ struct Store {
 ///                m and n, each another; the rest of the body depends on the contract's result and other loads over
 ///                [batch..., m, n] (the epilogue). An operand has the value that it would have if it were stored first
 enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
+constexpr std::string_view name(KernelKind kind) {
+  constexpr std::array<std::string_view, 4> names{"pointwise", "row", "column", "contraction"};
+  return names[as_index(kind)];
+}
 
 /// One fusion group. Axes run from outermost to innermost; the last axis is the one to vectorise.
 ///

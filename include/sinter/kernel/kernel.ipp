@@ -195,8 +195,7 @@ inline std::string inst_text(const Kernel& kernel, const Inst& inst) {
 }  // namespace kernel_detail
 
 SINTER_DECL std::string Kernel::text() const {
-  constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction"};
-  std::string text = std::string("kernel ") + kinds[as_index(kind)];
+  std::string text = "kernel " + std::string(name(kind));
   if (precision != MatmulPrecision::f32) text += " in " + std::string(name(precision));
   text += " axes(";
   for (int a = 0; a < rank(); ++a)

@@ -1,4 +1,4 @@
-// to: the same values on another device. The runtime cuts a graph into parts at these nodes (runtime/stages.hpp); no
+// to: the same values on another device. The runtime cuts a graph into parts at these nodes (runtime/partition.hpp); no
 // kernel expresses them.
 #pragma once
 

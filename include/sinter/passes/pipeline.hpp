@@ -1,4 +1,4 @@
-// The passes in order. Each stage carries the reason for its place.
+// The passes in order. Each carries the reason for its place.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -28,7 +28,7 @@ struct PipelineOptions {
   std::function<void(std::string_view pass, const Graph& graph, double seconds)> observe;
 };
 
-struct Stage {
+struct PipelinePass {
   std::string_view name;
   Graph (*run)(const Graph& graph, const PipelineOptions& options);
   std::string_view reason;
@@ -40,7 +40,7 @@ template <class Pass>
 Graph run_pass(const Graph& graph, const PipelineOptions&) {
   return Pass{}(graph);
 }
-/// Sub-graphs go through the same stages. One that several nodes share is still shared afterwards.
+/// Sub-graphs go through the same passes. One that several nodes share is still shared afterwards.
 Graph run_on_bodies(const Graph& graph, const PipelineOptions& options);
 inline Graph run_outline(const Graph& graph, const PipelineOptions&) {
   return Context::get().outlines ? Outline{}(graph) : inline_calls(graph);
@@ -50,7 +50,7 @@ inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) {
 }
 }  // namespace passes_detail
 
-inline constexpr Stage pipeline[] = {
+inline constexpr PipelinePass pipeline[] = {
     {"drop derivatives", passes_detail::run_pass<DropDerivatives>,
      "all derivatives have been taken; what only they asked for dies in the next pass"},
     {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them",

@@ -1,4 +1,4 @@
-// Runs the stages: checked, timed and observed.
+// Runs the passes: checked, timed and observed.
 #pragma once
 
 #include <sinter/passes/pipeline.hpp>
@@ -32,7 +32,7 @@ SINTER_DECL Graph run_on_bodies(const Graph& graph, const PipelineOptions& optio
 }  // namespace passes_detail
 
 namespace passes_detail {
-/// Nothing but leaves and calls: the stages that know ops have nothing to do.
+/// Nothing but leaves and calls: the passes that know ops have nothing to do.
 inline bool is_only_calls(const Graph& graph) {
   return std::all_of(graph.nodes().begin(), graph.nodes().end(),
                      [](const Node& node) { return node.op->kind == OpKind::leaf || node.op->is_call; });
@@ -43,13 +43,13 @@ SINTER_DECL Graph run_pipeline(const Graph& graph, const PipelineOptions& option
   using Clock = std::chrono::steady_clock;
   if (options.checks) passes_detail::verify_after("tracing", graph);
   Graph current = graph;
-  for (const Stage& stage : pipeline) {
-    if (stage.works_on_maths && passes_detail::is_only_calls(current)) continue;
+  for (const PipelinePass& pass : pipeline) {
+    if (pass.works_on_maths && passes_detail::is_only_calls(current)) continue;
     const auto start = Clock::now();
-    current = stage.run(current, options);
+    current = pass.run(current, options);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    if (options.checks) passes_detail::verify_after(stage.name, current);
-    if (options.observe) options.observe(stage.name, current, seconds);
+    if (options.checks) passes_detail::verify_after(pass.name, current);
+    if (options.observe) options.observe(pass.name, current, seconds);
   }
   return current;
 }

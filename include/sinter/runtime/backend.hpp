@@ -6,6 +6,7 @@
 #include <sinter/base/error.hpp>
 #include <sinter/base/type_key.hpp>
 #include <sinter/kernel/kernel.hpp>
+#include <sinter/kernel/limits.hpp>
 #include <sinter/tensor/device.hpp>
 
 #include <cstdint>
@@ -16,18 +17,6 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
-
-/// What fusion must respect.
-struct Limits {
-  int max_operands = 24;     // pointers per kernel
-  int max_accesses = 48;     // views of operands, and places that are written
-  int max_body = 256;        // scalar instructions per kernel
-  int max_reduced_axes = 2;  // after collapsing
-  bool random = false;       // has random_bits
-  /// Products of at most so many operations (2 m n k, over all batches) take what computes an operand in with them; 0:
-  /// none do.
-  std::int64_t prologue_operations = 0;
-};
 
 /// An index out of range that a kernel met. A frame, which knows the operation and its line, makes it an IndexError of
 /// theirs.
@@ -92,20 +81,24 @@ class Executable {
   virtual std::string listing() const { return {}; }
 };
 
+/// Makes kernels run. Its functions may be called by several threads at once.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
   /// ISA or GPU, driver, flags: whatever makes two compilations of one kernel differ.
   virtual std::string cache_key() const = 0;
+  /// Kernels beyond them are not given to compile().
   virtual Limits limits() const = 0;
   /// Where its kernels run.
   virtual Device device() const { return Device::cpu(); }
-  /// compile() may be called by several threads at once, and is worth it.
-  virtual bool compiles_in_parallel() const { return false; }
-  /// Legal choices, best guess first; empty: declined. `why_declined` (if not null) receives the reason.
-  virtual std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const = 0;
-  virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) = 0;
+  /// The choices that compile() has for a kernel, the default first: for tuning and for tests of all of them.
+  virtual std::vector<Schedule> schedules(const Kernel&) const { return {Schedule{}}; }
+  /// Null: declined; `why_declined` (if not null) receives the reason, and the next back end is asked.
+  virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
+                                                    std::string* why_declined = nullptr) = 0;
+  /// Code is made for the extents by Executable::bind, so that binding many at once is worth it.
+  virtual bool compiles_when_bound() const { return false; }
   /// May this launch be one of a group?
   virtual bool can_group(const Launch&) const { return false; }
   /// One enqueue for these launches, which outlive the group and are not run beside it.

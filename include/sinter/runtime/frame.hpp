@@ -32,7 +32,7 @@ struct CallPlaces {
   std::vector<void*> outputs;
 };
 
-class StagedFrame;  // staged.hpp
+class PartitionFrame;  // partition_plan.hpp
 
 class Frame {
  public:
@@ -96,7 +96,7 @@ class Frame {
   bool has_only_fresh_outputs_ = true, has_host_steps_ = false;
   CallPlaces places_;
   Ref<Storage> arena_;
-  std::unique_ptr<StagedFrame> staged_;     // of a plan in parts: then there is nothing else
+  std::unique_ptr<PartitionFrame> parts_;   // of a plan in parts: then there is nothing else
   std::unique_ptr<Frame> host_part_;        // of a plan on another device
   std::vector<std::int64_t> host_numbers_;  // what it computes for the device: one element in each
   std::vector<void*> host_pointers_;

@@ -7,7 +7,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/runtime/device_ops.hpp>
-#include <sinter/runtime/staged.hpp>
+#include <sinter/runtime/partition_plan.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -84,8 +84,8 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
     host_numbers_.resize(plan.host_numbers());
     if (plan.host_part() != nullptr) host_part_ = std::make_unique<Frame>(*plan.host_part(), symbols);
   }
-  if (plan.staged() != nullptr) {
-    staged_ = std::make_unique<StagedFrame>(*plan.staged(), symbols);
+  if (plan.parts() != nullptr) {
+    parts_ = std::make_unique<PartitionFrame>(*plan.parts(), symbols);
     has_host_steps_ = true;  // parts behind one that has written may fail
   }
   bind_steps();
@@ -147,7 +147,7 @@ namespace runtime_detail {
 inline const Plan* directly_callable_body(const PlanStep& step) {
   if (!step.host || !step.host->is_call) return nullptr;
   const Plan& body = *step.host->bodies[0];
-  if (body.backend() != nullptr || body.staged() != nullptr || !body.slots().empty() || !body.numbers().empty())
+  if (body.backend() != nullptr || body.parts() != nullptr || !body.slots().empty() || !body.numbers().empty())
     return nullptr;
   for (const PlanStep& inner : body.steps())
     if (inner.host || inner.runs_on_host) return nullptr;
@@ -172,8 +172,8 @@ SINTER_DECL void Frame::bind_steps() {
   };
   const auto count = static_cast<std::int64_t>(steps.size());
   constexpr double compile_nanoseconds = 1e7;
-  if (plan_->backend() != nullptr && plan_->backend()->compiles_in_parallel())
-    parallel_for(count, compile_nanoseconds, bind);  // binding may compile
+  if (plan_->backend() != nullptr && plan_->backend()->compiles_when_bound())
+    parallel_for(count, compile_nanoseconds, bind);
   else bind(0, count);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (made[i] != nullptr) add_step(steps[i], std::move(made[i]));
@@ -298,8 +298,8 @@ SINTER_DECL StepContext Frame::context_of(const PlanStep& step) const {
 
 SINTER_DECL void Frame::run_host_part(std::span<void* const> inputs, std::span<void* const> outputs) {
   host_pointers_.clear();
-  for (std::int32_t output : plan_->host_outputs()) host_pointers_.push_back(outputs[as_index(output)]);
-  for (std::int64_t& number : host_numbers_) host_pointers_.push_back(&number);
+  for (std::int32_t output : plan_->host_outputs())
+    host_pointers_.push_back(output >= 0 ? outputs[as_index(output)] : &host_numbers_[as_index(~output)]);
   host_part_->run(inputs, host_pointers_);
 }
 
@@ -311,10 +311,10 @@ SINTER_DECL void Frame::follow_queue() {
   last_queue_ = queue;
 }
 
-SINTER_DECL std::size_t Frame::arena_bytes() const { return staged_ ? staged_->bytes() : arena_ ? arena_->bytes() : 0; }
+SINTER_DECL std::size_t Frame::arena_bytes() const { return parts_ ? parts_->bytes() : arena_ ? arena_->bytes() : 0; }
 
 SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const> outputs) {
-  if (SINTER_UNLIKELY(staged_ != nullptr)) return staged_->run(inputs, outputs);
+  if (SINTER_UNLIKELY(parts_ != nullptr)) return parts_->run(inputs, outputs);
   if (SINTER_UNLIKELY(memory_ != nullptr)) {
     follow_queue();
     if (host_part_) run_host_part(inputs, outputs);

@@ -20,12 +20,10 @@ struct KernelCacheStats {
   std::int64_t compile_nanoseconds = 0;  // sum over all compilations
 };
 
-/// The executable of the kernel under a schedule; compiled if there is none. Concurrent callers of one key wait for one
-/// compilation.
-std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, const Schedule& schedule);
-/// The same under the schedule that the back end guesses to be best; null if it declines, with the reason. A back end
-/// is asked once: a kernel that is known costs it nothing.
-std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, std::string* why_declined);
+/// The executable of the kernel under a schedule; compiled if there is none. Null if the back end declines, with the
+/// reason. Concurrent callers of one key wait for one compilation. A kernel that is known costs the back end nothing.
+std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel, const Schedule& schedule = {},
+                                                  std::string* why_declined = nullptr);
 
 KernelCacheStats kernel_cache_stats();
 /// Drops the cache's references; plans keep theirs.

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -20,7 +19,7 @@ SINTER_NAMESPACE_BEGIN
 namespace runtime_detail {
 struct CachedKernel {
   Kernel kernel;
-  std::optional<Schedule> schedule;  // none: the back end's first choice
+  Schedule schedule;
   std::string backend_key;
   ForkSafeMutex compiling;  // guards the three below
   std::shared_ptr<const Executable> executable;
@@ -33,9 +32,9 @@ class KernelCache {
  public:
   static KernelCache& instance() { return process_object<KernelCache>(); }
 
-  std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const std::optional<Schedule>& schedule,
+  std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const Schedule& schedule,
                                         std::string* why_declined) {
-    const std::string backend_key = backend.cache_key();
+    const std::string backend_key = std::string(backend.name()) + " " + backend.cache_key();
     const Hash128 hash =
         Hasher{}.add(kernel.hash()).add(std::string_view(backend_key)).add(schedule_word(schedule)).finish();
     std::shared_ptr<CachedKernel> entry = find(hash, kernel, schedule, backend_key);
@@ -68,27 +67,26 @@ class KernelCache {
  private:
   using Table = std::unordered_multimap<Hash128, std::shared_ptr<CachedKernel>, Hash128Hash>;
 
-  static std::uint64_t schedule_word(const std::optional<Schedule>& s) {
-    return s ? std::uint64_t{s->vector_bits} << 48 | std::uint64_t{s->unroll} << 32 | std::uint64_t{s->tile_m} << 16 |
-                   s->tile_n
-             : ~std::uint64_t{0};
+  static std::uint64_t schedule_word(const Schedule& s) {
+    return std::uint64_t{s.vector_bits} << 48 | std::uint64_t{s.unroll} << 32 | std::uint64_t{s.tile_m} << 16 |
+           s.tile_n;
   }
 
-  std::shared_ptr<CachedKernel> find_locked(const Hash128& hash, const Kernel& kernel,
-                                            const std::optional<Schedule>& schedule, const std::string& key) const {
+  std::shared_ptr<CachedKernel> find_locked(const Hash128& hash, const Kernel& kernel, const Schedule& schedule,
+                                            const std::string& key) const {
     auto [begin, end] = table_.equal_range(hash);
     for (auto it = begin; it != end; ++it)
       if (it->second->kernel == kernel && it->second->schedule == schedule && it->second->backend_key == key)
         return it->second;
     return nullptr;
   }
-  std::shared_ptr<CachedKernel> find(const Hash128& hash, const Kernel& kernel, const std::optional<Schedule>& schedule,
+  std::shared_ptr<CachedKernel> find(const Hash128& hash, const Kernel& kernel, const Schedule& schedule,
                                      const std::string& key) const {
     std::shared_lock lock(mutex_);
     return find_locked(hash, kernel, schedule, key);
   }
-  std::shared_ptr<CachedKernel> insert(const Hash128& hash, const Kernel& kernel,
-                                       const std::optional<Schedule>& schedule, const std::string& key) {
+  std::shared_ptr<CachedKernel> insert(const Hash128& hash, const Kernel& kernel, const Schedule& schedule,
+                                       const std::string& key) {
     std::unique_lock lock(mutex_);
     if (auto found = find_locked(hash, kernel, schedule, key)) return found;
     auto entry = std::make_shared<CachedKernel>();
@@ -103,15 +101,9 @@ class KernelCache {
   /// caller tries again.
   void compile(Backend& backend, CachedKernel& entry) {
     const auto start = std::chrono::steady_clock::now();
-    std::shared_ptr<const Executable> made;
-    if (entry.schedule) {
-      made = backend.compile(entry.kernel, *entry.schedule);
-    } else {
-      const std::vector<Schedule> schedules = backend.schedules(entry.kernel, &entry.why_declined);
-      entry.is_declined = schedules.empty();
-      if (!entry.is_declined) made = backend.compile(entry.kernel, schedules.front());
-      else if (entry.why_declined.empty()) entry.why_declined = "declined";
-    }
+    std::shared_ptr<const Executable> made = backend.compile(entry.kernel, entry.schedule, &entry.why_declined);
+    entry.is_declined = made == nullptr;
+    if (entry.is_declined && entry.why_declined.empty()) entry.why_declined = "declined";
     const auto spent = std::chrono::steady_clock::now() - start;
     entry.executable = std::move(made);
     misses_.fetch_add(1, std::memory_order_relaxed);
@@ -152,12 +144,8 @@ class KernelCache {
 }  // namespace runtime_detail
 
 SINTER_DECL std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel,
-                                                              const Schedule& schedule) {
-  return runtime_detail::KernelCache::instance().get(backend, kernel, schedule, nullptr);
-}
-SINTER_DECL std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel& kernel,
-                                                              std::string* why_declined) {
-  return runtime_detail::KernelCache::instance().get(backend, kernel, std::nullopt, why_declined);
+                                                              const Schedule& schedule, std::string* why_declined) {
+  return runtime_detail::KernelCache::instance().get(backend, kernel, schedule, why_declined);
 }
 SINTER_DECL KernelCacheStats kernel_cache_stats() { return runtime_detail::KernelCache::instance().stats(); }
 SINTER_DECL void clear_kernel_cache() { runtime_detail::KernelCache::instance().clear(); }

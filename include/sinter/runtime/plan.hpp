@@ -27,14 +27,14 @@ struct PlanOptions {
   std::vector<Backend*> backends;
   /// For what the host computes of a graph on another device.
   std::vector<Backend*> host_backends = {};
-  /// Those of a device, for graphs on several (stages.hpp). Null: the lists above are all there is.
+  /// Those of a device, for the parts of a graph (partition.hpp). Null: the lists above are all there is.
   std::function<std::vector<Backend*>(Device)> find_backends = nullptr;
   /// A kernel that no back end of the device takes is run by the host instead, on copies of its operands; else it is an
   /// error.
   bool allow_fallback = false;
   /// Enqueue a run's launches as one, where the back end can (CUDA graphs).
   bool as_one = false;
-  /// Where each output is wanted; empty: where its type says. See device_split.hpp.
+  /// Where each output is wanted; empty: where its type says. See partition.hpp.
   std::vector<Device> output_devices = {};
   /// What products of f32 matrices may be computed in.
   MatmulPrecision precision = MatmulPrecision::f32;
@@ -83,7 +83,7 @@ struct PlanStep {
 
 class Frame;
 class Plan;
-struct StagedPlan;  // staged.hpp
+struct PartitionPlan;  // partition_plan.hpp
 
 /// Gives the frame back to its plan.
 struct FrameReturn {
@@ -125,12 +125,13 @@ class Plan {
   bool allows_fallback() const { return allows_fallback_; }
   /// The back end of a plan on a device other than the CPU.
   Backend* backend() const { return backend_; }
-  /// What the host computes before a plan on another device runs: outputs `host_outputs`, then numbers that the plan
-  /// takes as inputs behind its own. Null: nothing.
+  /// What the host computes before a plan on another device runs. Null: nothing.
   const Plan* host_part() const { return host_part_.get(); }
-  /// Of a graph on several devices: the plans of its parts. Then it has no steps of its own.
-  const StagedPlan* staged() const { return staged_.get(); }
+  /// What each output of the host part is: an output of the plan, or, as ~i, number i of those that the plan takes as
+  /// inputs behind its own.
   std::span<const std::int32_t> host_outputs() const { return host_outputs_; }
+  /// The plans of the parts of a graph on several devices. Then it has no steps of its own.
+  const PartitionPlan* parts() const { return parts_.get(); }
   std::size_t host_numbers() const { return host_numbers_; }
   /// Number of the graph's output that the steps mean by output `index`.
   std::size_t output_number(std::size_t index) const {
@@ -154,8 +155,7 @@ class Plan {
  private:
   friend std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
   friend MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options);
-  friend struct PlanJoiner;
-  friend struct StagedPlanBuilder;
+  friend class PartitionPlanner;
   friend struct FrameReturn;
   friend class PlanBuilder;
   void release(Frame* frame) const noexcept;
@@ -171,9 +171,10 @@ class Plan {
   std::vector<std::string> input_names_;
   Backend* backend_ = nullptr;
   bool runs_as_one_ = false, allows_fallback_ = false;
-  std::shared_ptr<const StagedPlan> staged_;
+  std::shared_ptr<const PartitionPlan> parts_;
   std::shared_ptr<const Plan> host_part_;
-  std::vector<std::int32_t> host_outputs_, device_outputs_;  // numbers of the graph's outputs
+  std::vector<std::int32_t> host_outputs_;
+  std::vector<std::int32_t> device_outputs_;  // numbers of the graph's outputs
   std::size_t host_numbers_ = 0;
   PerThread<IdleFrames> idle_;
 };

@@ -6,15 +6,14 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
-#include <sinter/base/threads.hpp>
-#include <sinter/graph/pending_node.hpp>  // constants are values, whose counts it defines
+#include <sinter/graph/record.hpp>  // constants are values, whose counts it defines
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/fusion_node.hpp>
 #include <sinter/kernel/lowering.hpp>
 #include <sinter/ops/take.hpp>
-#include <sinter/runtime/device_split.hpp>
+#include <sinter/runtime/graph_devices.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
-#include <sinter/runtime/staged.hpp>
+#include <sinter/runtime/partition_plan.hpp>
 
 #include <algorithm>
 
@@ -25,20 +24,23 @@ class PlanBuilder {
   PlanBuilder(const Graph& graph, const PlanOptions& options)
       : graph_(graph),
         options_(options),
-        nodes_(graph, {.fuse = options.fuse,
+        limits_(limits_of(options.backends)),
+        items_(graph, {.fuse = options.fuse,
                        .own_outputs = options.own_outputs,
-                       .prologues = options.fuse && !options.backends.empty() &&
-                                    options.backends.front()->limits().prologue_operations > 0,
-                       .input_strides = options.input_strides}) {
-    ensure(!options.backends.empty(), "plan: no back end");
-  }
+                       .prologues = options.fuse && limits_.front().prologue_operations > 0,
+                       .input_strides = options.input_strides}) {}
 
   std::shared_ptr<Plan> run();
   /// After run().
   MemoryTimeline timeline() const;
 
  private:
-  FusionOptions fusion_options() const;
+  static std::vector<Limits> limits_of(std::span<Backend* const> backends) {
+    ensure(!backends.empty(), "plan: no back end");
+    std::vector<Limits> limits;
+    for (const Backend* backend : backends) limits.push_back(backend->limits());
+    return limits;
+  }
   void add_inputs();
   void add_outputs();
   void add_step(std::int32_t group);
@@ -47,7 +49,6 @@ class PlanBuilder {
   /// False: all declined.
   bool compile_by(PlanStep& step, std::span<Backend* const> backends);
   std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body);
-  void compile_in_parallel();
   BufferRef buffer_of(const OperandRef& operand) const {
     if (operand.node < 0) return {BufferKind::number, operand.number};
     return memory_.buffer_of[as_index(operand.node)];
@@ -55,27 +56,14 @@ class PlanBuilder {
 
   const Graph& graph_;
   const PlanOptions& options_;
-  FusionGraph nodes_;
+  std::vector<Limits> limits_;  // of the back ends that are tried
+  ItemGraph items_;
   Fusion fusion_;
   std::vector<LoweredKernel> kernels_;
   MemoryPlan memory_;
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
   std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Plan>>> bodies_;  // planned so far
 };
-
-/// Kernels are cut for the back end that is tried first.
-SINTER_DECL FusionOptions PlanBuilder::fusion_options() const {
-  const Limits limits = options_.backends.front()->limits();
-  FusionOptions options;
-  options.fuse = options_.fuse;
-  options.limits.max_operands = limits.max_operands;
-  options.limits.max_accesses = limits.max_accesses;
-  options.limits.max_body = limits.max_body;
-  options.limits.max_reduced_axes = limits.max_reduced_axes;
-  options.limits.random = limits.random;
-  options.limits.prologue_operations = limits.prologue_operations;
-  return options;
-}
 
 SINTER_DECL void PlanBuilder::add_inputs() {
   for (Value v : graph_.inputs()) {
@@ -113,8 +101,8 @@ SINTER_DECL void PlanBuilder::add_outputs() {
 
 SINTER_DECL bool PlanBuilder::compile_by(PlanStep& step, std::span<Backend* const> backends) {
   for (Backend* backend : backends) {
-    std::string reason;
-    step.executable = compiled_kernel(*backend, step.kernel, &reason);
+    std::string reason = why_not_taken(backend->limits(), step.kernel);
+    if (reason.empty()) step.executable = compiled_kernel(*backend, step.kernel, {}, &reason);
     if (!step.executable) {
       step.declined += (step.declined.empty() ? "" : "; ") + std::string(backend->name()) + ": " + reason;
       continue;
@@ -174,7 +162,7 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.host_backends = options_.host_backends;
   options.allow_fallback = options_.allow_fallback;
   const Device device = options_.backends.front()->device();
-  if (device == Device::cpu() && !needs_stages(*body, {}) && device_of(*body, {}) == device)
+  if (device == Device::cpu() && is_on_host(*body, {}))
     return bodies_.emplace_back(body, build_plan(*body, options)).second;
   options.output_devices.assign(body->outputs().size(), device);
   return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
@@ -235,8 +223,8 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
 }
 
 SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
-  fusion_ = fuse(nodes_, fusion_options());
-  if (is_logged("fusion")) note("fusion", fusion_.text(nodes_));
+  fusion_ = fuse(items_, {options_.fuse, limits_});
+  if (is_logged("fusion")) note("fusion", fusion_.text(items_));
   for (const FusionGroup& group : fusion_.groups)
     kernels_.push_back(group.is_host ? LoweredKernel{}
                                      : lower(nodes_, fusion_, group, plan_->numbers_, options_.precision));
@@ -245,25 +233,14 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   plan_->slots_ = memory_.slots;
   add_inputs();
   add_outputs();
-  compile_in_parallel();
   for (std::int32_t group : memory_.order) add_step(group);
   mark_outputs_that_outlive_failure();
+  if (Backend* backend = options_.backends.front(); backend->device() != Device::cpu()) {
+    plan_->backend_ = backend;
+    plan_->runs_as_one_ = options_.as_one;
+    plan_->allows_fallback_ = options_.allow_fallback;
+  }
   return plan_;
-}
-
-/// All kernels at once where that is worth it; each then finds its own in the cache.
-SINTER_DECL void PlanBuilder::compile_in_parallel() {
-  Backend* backend = options_.backends.front();
-  if (!backend->compiles_in_parallel() || !options_.with_code) return;
-  std::vector<const Kernel*> kernels;
-  for (const LoweredKernel& lowered : kernels_)
-    if (!lowered.kernel.stores.empty()) kernels.push_back(&lowered.kernel);
-  constexpr double compile_nanoseconds = 1e7;
-  parallel_for(static_cast<std::int64_t>(kernels.size()), compile_nanoseconds,
-               [&](std::int64_t begin, std::int64_t end) {
-                 std::string reason;
-                 for (std::int64_t i = begin; i < end; ++i) compiled_kernel(*backend, *kernels[as_index(i)], &reason);
-               });
 }
 
 SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
@@ -299,7 +276,7 @@ SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
 }
 
 SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options) {
-  ensure(device_of(graph, options.output_devices) == Device::cpu(), "timeline: plans of the host only");
+  ensure(first_device_of(graph, options.output_devices) == Device::cpu(), "timeline: plans of the host only");
   PlanOptions measured = options;
   measured.with_code = false;
   PlanBuilder builder(graph, measured);
@@ -307,56 +284,13 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& op
   return builder.timeline();
 }
 
-/// Puts the plans of a graph's two sides together.
-struct PlanJoiner {
-  static std::shared_ptr<const Plan> join(const Graph& graph, const DeviceSplit& split, const PlanOptions& options) {
-    PlanOptions device_options = options;
-    device_options.input_strides.resize(split.device.inputs().size());
-    device_options.own_outputs |= split.copies_outputs;
-    std::shared_ptr<Plan> plan = PlanBuilder(split.device, device_options).run();
-    plan->backend_ = options.backends.front();
-    plan->runs_as_one_ = options.as_one;
-    plan->allows_fallback_ = options.allow_fallback;
-    plan->inputs_.resize(graph.inputs().size());
-    plan->input_names_.resize(graph.inputs().size());
-    plan->symbols_ = graph.symbols();
-    std::vector<PlanOutput> outputs(graph.outputs().size());
-    for (std::size_t i = 0; i < split.device_outputs.size(); ++i) {
-      PlanOutput& output = outputs[as_index(split.device_outputs[i])] = plan->outputs_[i];
-      if (output.source == BufferKind::output) output.index = split.device_outputs[as_index(output.index)];
-      output.type.device =
-          output.source == BufferKind::input ? plan->inputs_[as_index(output.index)].device : plan->device();
-      if (output.donor >= 0 && plan->inputs_[as_index(output.donor)].device != plan->device())
-        output.donor = -1;  // a number on the host
-    }
-    plan->device_outputs_ = split.device_outputs;
-    if (!split.host.outputs().empty() ||
-        split.host.nodes().size() > split.host.inputs().size()) {  // effects give nothing
-      PlanOptions host_options = options;
-      host_options.backends = options.host_backends;
-      host_options.own_outputs = true;
-      host_options.may_donate = {};
-      plan->host_part_ = PlanBuilder(split.host, host_options).run();
-      plan->host_outputs_ = split.host_outputs;
-      plan->host_numbers_ = as_index(split.numbers);
-      for (std::size_t i = 0; i < split.host_outputs.size(); ++i) {
-        PlanOutput& output = outputs[as_index(split.host_outputs[i])] = plan->host_part_->outputs()[i];
-        output.index = split.host_outputs[i];
-        output.type.device = Device::cpu();
-      }
-    }
-    plan->outputs_ = std::move(outputs);
-    return plan;
-  }
-};
+SINTER_DECL std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options) {
+  return PlanBuilder(graph, options).run();
+}
 
 SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {
-  if (needs_stages(graph, options.output_devices)) return build_staged_plan(graph, options);
-  const Device device = device_of(graph, options.output_devices);
-  if (device == Device::cpu()) return PlanBuilder(graph, options).run();
-  ensure(!options.backends.empty() && options.backends.front()->device() == device,
-         "plan: back ends for another device");
-  return PlanJoiner::join(graph, split_by_device(graph, options.output_devices, device), options);
+  if (is_on_host(graph, options.output_devices)) return build_part_plan(graph, options);
+  return build_partition_plan(graph, options);
 }
 
 SINTER_DECL std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols) const {
@@ -367,13 +301,13 @@ SINTER_DECL std::int64_t Plan::arena_bytes(std::span<const std::int64_t> symbols
 
 SINTER_DECL std::size_t Plan::kernel_count() const {
   std::size_t count = steps_.size();
-  if (staged_)
-    for (const StagedPlan::Part& part : staged_->parts) count += part.plan ? part.plan->kernel_count() : 0;
+  if (parts_)
+    for (const PartitionPlan::Part& part : parts_->parts) count += part.plan ? part.plan->kernel_count() : 0;
   return count;
 }
 
 SINTER_DECL std::int64_t Plan::held_bytes(std::span<const std::int64_t> symbols) const {
-  if (staged_) return staged_->held_bytes(symbols);
+  if (parts_) return parts_->held_bytes(symbols);
   std::int64_t total = arena_bytes(symbols);
   std::vector<const Plan*> counted;
   for (const PlanStep& step : steps_) {
@@ -399,8 +333,8 @@ SINTER_DECL bool Plan::depends_on_precision() const {
     return std::any_of(step.host->bodies.begin(), step.host->bodies.end(),
                        [](const auto& body) { return body->depends_on_precision(); });
   };
-  if (staged_)
-    for (const StagedPlan::Part& part : staged_->parts)
+  if (parts_)
+    for (const PartitionPlan::Part& part : parts_->parts)
       if (part.plan && part.plan->depends_on_precision()) return true;
   return std::any_of(steps_.begin(), steps_.end(), depends) || (host_part_ && host_part_->depends_on_precision());
 }
@@ -457,12 +391,11 @@ inline std::string step_text(const PlanStep& step) {
 }  // namespace runtime_detail
 
 SINTER_DECL std::string Plan::text() const {
-  std::string text = host_part_
-                         ? "on the host before it, for " + std::to_string(host_outputs_.size()) + " outputs and " +
-                               std::to_string(host_numbers_) + " numbers:\n" + host_part_->text()
-                         : "";
-  if (staged_)
-    text += "plan in parts: " + std::to_string(kernel_count()) + " kernels\n" + staged_->text() + "together:\n";
+  std::string text = host_part_ ? "on the host before it, " + std::to_string(host_numbers_) +
+                                      " numbers of its outputs for " + device().text() + ":\n" + host_part_->text()
+                                : "";
+  if (parts_)
+    text += "plan in parts: " + std::to_string(kernel_count()) + " kernels\n" + parts_->text() + "together:\n";
   else
     text += "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
   for (std::size_t i = 0; i < inputs_.size(); ++i)

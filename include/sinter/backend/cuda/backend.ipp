@@ -212,16 +212,10 @@ SINTER_DECL CudaBackend::CudaBackend(Gpu& gpu)
 
 SINTER_DECL Limits CudaBackend::limits() const { return cuda::generator_limits(); }
 
-SINTER_DECL std::vector<Schedule> CudaBackend::schedules(const Kernel& kernel, std::string* why_declined) const {
-  const Schedule first;
-  if (generate(kernel, first, gpu_.target(), why_declined) == nullptr) return {};
-  return {first};
-}
-
-SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel& kernel, const Schedule& schedule) {
-  std::string why;
-  std::shared_ptr<const GeneratedKernel> generated = generate(kernel, schedule, gpu_.target(), &why);
-  if (generated == nullptr) throw InternalError("compile of a declined kernel: " + why);
+SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel& kernel, const Schedule& schedule,
+                                                                   std::string* why_declined) {
+  std::shared_ptr<const GeneratedKernel> generated = generate(kernel, schedule, gpu_.target(), why_declined);
+  if (generated == nullptr) return nullptr;
   return std::make_shared<const cuda_detail::CudaExecutable>(gpu_, kernel, std::move(generated));
 }
 

@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -18,9 +17,9 @@ class ReferenceBackend final : public Backend {
   std::string_view name() const override { return "reference"; }
   std::string cache_key() const override { return "reference"; }
   Limits limits() const override;
-  std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const override;
   /// Throws InternalError on a malformed kernel.
-  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override;
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
+                                            std::string* why_declined = nullptr) override;
 };
 
 std::unique_ptr<Backend> make_reference_backend();

@@ -23,14 +23,11 @@ class ReferenceExecutable final : public Executable {
 }  // namespace reference_detail
 
 SINTER_DECL Limits ReferenceBackend::limits() const {
-  return {.max_operands = 64, .max_accesses = 256, .max_body = 1024, .max_reduced_axes = max_axes, .random = true};
+  return {.max_operands = 64, .max_accesses = 256, .max_body = 1024, .max_reduced_axes = max_axes};
 }
 
-SINTER_DECL std::vector<Schedule> ReferenceBackend::schedules(const Kernel&, std::string*) const {
-  return {Schedule{}};
-}
-
-SINTER_DECL std::shared_ptr<const Executable> ReferenceBackend::compile(const Kernel& kernel, const Schedule&) {
+SINTER_DECL std::shared_ptr<const Executable> ReferenceBackend::compile(const Kernel& kernel, const Schedule&,
+                                                                        std::string*) {
   return std::make_shared<const reference_detail::ReferenceExecutable>(kernel);
 }
 

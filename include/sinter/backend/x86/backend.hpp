@@ -4,12 +4,9 @@
 
 #include <sinter/backend/x86/machine/isa.hpp>
 #include <sinter/base/config.hpp>
-#include <sinter/base/fork.hpp>
 #include <sinter/runtime/backend.hpp>
 
-#include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,24 +27,13 @@ class X86Backend final : public Backend {
   std::string_view name() const override { return "x86"; }
   std::string cache_key() const override;
   Limits limits() const override;
-  std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined = nullptr) const override;
-  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override;
+  std::vector<Schedule> schedules(const Kernel& kernel) const override;
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
+                                            std::string* why_declined = nullptr) override;
   std::optional<Isa> isa() const { return isa_; }
 
  private:
-  std::shared_ptr<const Executable> generate(const Kernel& kernel, const Schedule& schedule,
-                                             std::string* why_declined) const;
-  Schedule default_schedule() const;
-
   std::optional<Isa> isa_;
-  // Whether a kernel can be done is known when it has been generated: what schedules() made, compile() takes.
-  struct Generated {
-    Kernel kernel;
-    Schedule schedule;
-    std::shared_ptr<const Executable> executable;
-  };
-  mutable ForkSafeMutex mutex_;
-  mutable std::vector<Generated> generated_;
 };
 
 }  // namespace x86

@@ -9,7 +9,6 @@
 
 #include <asmjit/x86.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -25,8 +24,6 @@ inline std::optional<Isa> best_isa() {
       features.hasAVX512_F() && features.hasAVX512_DQ() && features.hasAVX512_BW() && features.hasAVX512_VL();
   return has_avx512 ? Isa::avx512 : Isa::avx2;
 }
-
-inline constexpr std::size_t kept_generated = 16;  // between schedules() and compile()
 
 }  // namespace x86_backend_detail
 
@@ -50,55 +47,28 @@ SINTER_DECL std::string X86Backend::cache_key() const {
 }
 
 SINTER_DECL Limits X86Backend::limits() const {
-  return {.max_operands = 24, .max_accesses = max_accesses, .max_body = 256, .max_reduced_axes = 2, .random = true};
+  return {.product_dtypes = {DType::f32, DType::f64}, .max_operands = 24, .max_accesses = max_accesses};
 }
 
-SINTER_DECL Schedule X86Backend::default_schedule() const {
-  return {.vector_bits = static_cast<std::uint16_t>(*isa_ == Isa::avx512 ? 512 : 256)};
-}
-
-SINTER_DECL std::shared_ptr<const Executable> X86Backend::generate(const Kernel& kernel, const Schedule& schedule,
-                                                                   std::string* why_declined) const {
-  return kernel.kind == KernelKind::contraction ? make_contraction_executable(kernel, schedule, *isa_, why_declined)
-                                                : make_loop_executable(kernel, schedule, *isa_, why_declined);
-}
-
-SINTER_DECL std::vector<Schedule> X86Backend::schedules(const Kernel& kernel, std::string* why_declined) const {
-  if (!isa_) {
-    if (why_declined != nullptr) *why_declined = "x86: this processor lacks AVX2, FMA or BMI2";
-    return {};
-  }
-  std::vector<Schedule> choices{default_schedule()};
-  std::shared_ptr<const Executable> executable = generate(kernel, choices[0], why_declined);
-  if (executable == nullptr) return {};
-  if (kernel.kind == KernelKind::contraction)  // other register tiles, for tuning
+SINTER_DECL std::vector<Schedule> X86Backend::schedules(const Kernel& kernel) const {
+  std::vector<Schedule> choices{Schedule{}};
+  const bool is_wide = isa_ == Isa::avx512;
+  if (kernel.kind == KernelKind::contraction)  // other register tiles
     for (auto [rows, vectors] : {std::pair{14, 2}, {6, 4}, {3, 8}})
-      if (*isa_ == Isa::avx512 || vectors == 2)
-        choices.push_back({.vector_bits = choices[0].vector_bits,
-                           .tile_m = static_cast<std::uint16_t>(rows),
-                           .tile_n = static_cast<std::uint16_t>(vectors * choices[0].vector_bits / 32)});
-  std::lock_guard lock(mutex_);
-  if (generated_.size() >= x86_backend_detail::kept_generated) generated_.erase(generated_.begin());
-  generated_.push_back({kernel, choices[0], std::move(executable)});
+      if (is_wide || vectors == 2)
+        choices.push_back({.tile_m = static_cast<std::uint16_t>(rows),
+                           .tile_n = static_cast<std::uint16_t>(vectors * (is_wide ? 16 : 8))});
   return choices;
 }
 
-SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& kernel, const Schedule& schedule) {
-  {
-    std::lock_guard lock(mutex_);
-    auto found = std::find_if(generated_.begin(), generated_.end(),
-                              [&](const Generated& g) { return g.schedule == schedule && g.kernel == kernel; });
-    if (found != generated_.end()) {
-      std::shared_ptr<const Executable> executable = std::move(found->executable);
-      generated_.erase(found);
-      return executable;
-    }
+SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& kernel, const Schedule& schedule,
+                                                                  std::string* why_declined) {
+  if (!isa_) {
+    if (why_declined != nullptr) *why_declined = "x86: this processor lacks AVX2, FMA or BMI2";
+    return nullptr;
   }
-  ensure(isa_.has_value(), "x86: compile without an instruction set");
-  std::string why;
-  std::shared_ptr<const Executable> executable = generate(kernel, schedule, &why);
-  if (executable == nullptr) throw InternalError("compile of a declined kernel: " + why);
-  return executable;
+  return kernel.kind == KernelKind::contraction ? make_contraction_executable(kernel, schedule, *isa_, why_declined)
+                                                : make_loop_executable(kernel, schedule, *isa_, why_declined);
 }
 
 }  // namespace x86

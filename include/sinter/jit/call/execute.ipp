@@ -9,7 +9,7 @@
 #include <sinter/jit/call/delivery.ipp>  // run_end
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/effects/custom_run.hpp>
-#include <sinter/runtime/stages.hpp>
+#include <sinter/runtime/graph_devices.hpp>
 
 #include <cstring>
 #include <limits>

@@ -18,7 +18,7 @@
 #include <sinter/jit/trace/trace_tree.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
-#include <sinter/runtime/staged.hpp>
+#include <sinter/runtime/partition_plan.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -151,8 +151,8 @@ SINTER_DECL std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const 
 }
 SINTER_DECL std::string listings(const Plan& plan) {
   std::string text;
-  if (plan.staged() != nullptr)
-    for (const StagedPlan::Part& part : plan.staged()->parts) text += part.plan ? listings(*part.plan) : "";
+  if (plan.parts() != nullptr)
+    for (const PartitionPlan::Part& part : plan.parts()->parts) text += part.plan ? listings(*part.plan) : "";
   for (const PlanStep& step : plan.steps())
     if (step.executable)
       text += "code of " + step.name + " [" + step.backend + "]:\n" + step.executable->listing() + "\n";

@@ -1,4 +1,4 @@
-// Solving what a trace learned about symbols: equalities become substitutions, so that later stages compare dims by
+// Solving what a trace learned about symbols: equalities become substitutions, so that later passes compare dims by
 // structure alone.
 #pragma once
 

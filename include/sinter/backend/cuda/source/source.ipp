@@ -61,7 +61,6 @@ SINTER_DECL Limits generator_limits() {
           .max_accesses = static_cast<int>(cuda_source_detail::most_accesses),
           .max_body = 256,
           .max_reduced_axes = 2,
-          .random = true,
           .prologue_operations = 500'000'000};
 }
 

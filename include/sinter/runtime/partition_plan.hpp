@@ -1,10 +1,11 @@
-// The plan of a graph on several devices: a plan for each part, the copies between them, and the order of both. Its
-// frame holds the parts' frames and the memory of what crosses. Must not know how graphs are cut.
+// The plan of a partitioned graph. On one device it is that device's plan, with what the host computes before it. Else it
+// has a plan for each part, the copies between them, and the order of both; its frame holds the parts' frames and the
+// memory of what crosses. Must not know how graphs are cut.
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/runtime/partition.hpp>
 #include <sinter/runtime/plan.hpp>
-#include <sinter/runtime/stages.hpp>
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/storage.hpp>
 
@@ -16,10 +17,10 @@
 
 SINTER_NAMESPACE_BEGIN
 
-struct StagedPlan {
+struct PartitionPlan {
   struct Part {
     std::shared_ptr<const Plan> plan;           // null: nothing to do
-    std::vector<std::int32_t> inputs, outputs;  // as of StagePart
+    std::vector<std::int32_t> inputs, outputs;  // as of PartitionPart
     Device device;
   };
   /// Runs a part, or copies into a value.
@@ -27,7 +28,7 @@ struct StagedPlan {
     bool is_copy = false;
     std::int32_t index = -1;
   };
-  std::vector<StageValue> values;  // constants lie where they are read
+  std::vector<PartitionValue> values;  // constants lie where they are read
   std::vector<Part> parts;
   std::vector<Action> actions;
 
@@ -35,12 +36,12 @@ struct StagedPlan {
   std::string text() const;
 };
 
-class StagedFrame {
+class PartitionFrame {
  public:
-  StagedFrame(const StagedPlan& plan, std::span<const std::int64_t> symbols);
-  ~StagedFrame();
-  StagedFrame(const StagedFrame&) = delete;
-  StagedFrame& operator=(const StagedFrame&) = delete;
+  PartitionFrame(const PartitionPlan& plan, std::span<const std::int64_t> symbols);
+  ~PartitionFrame();
+  PartitionFrame(const PartitionFrame&) = delete;
+  PartitionFrame& operator=(const PartitionFrame&) = delete;
 
   /// As Frame::run.
   void run(std::span<void* const> inputs, std::span<void* const> outputs);
@@ -54,10 +55,10 @@ class StagedFrame {
     std::uint64_t first = 0, last = 0;
   };
   void follow_queues();
-  void copy(const StageValue& value, std::size_t index);
+  void copy(const PartitionValue& value, std::size_t index);
   void run_part(std::size_t index, std::span<void* const> inputs);
 
-  const StagedPlan* plan_;
+  const PartitionPlan* plan_;
   std::vector<std::unique_ptr<Frame>> frames_;  // by part
   std::vector<Ref<Storage>> memory_;            // by value, of those that lie in no memory of the caller
   std::vector<std::size_t> bytes_;              // by value
@@ -67,7 +68,10 @@ class StagedFrame {
   std::size_t held_ = 0;
 };
 
-/// Cuts the graph, and plans its parts. The plan has the graph's inputs and outputs, and no steps of its own.
-std::shared_ptr<const Plan> build_staged_plan(const Graph& graph, const PlanOptions& options);
+/// The plan of a graph on the device of `options.backends`, whatever its types say; single elements among its inputs may
+/// lie on the host.
+std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options);
+/// Cuts the graph, and plans its parts.
+std::shared_ptr<const Plan> build_partition_plan(const Graph& graph, const PlanOptions& options);
 
 SINTER_NAMESPACE_END

@@ -1,0 +1,126 @@
+// Fusion and the limits of back ends: which of them takes a group, and how much it may hold. A group goes to the first
+// back end that takes it; groups of different ones stay apart, unless a reduction or a product can take in what a later
+// back end would compute.
+#pragma once
+
+#include <sinter/kernel/fusion.ipp>
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+SINTER_DECL std::vector<Inst> Fuser::body_of(int item) const {
+  ScalarBuilder builder;
+  SmallVector<ScalarValue, 4> operands;
+  for (std::int32_t input : items_[item].inputs)
+    operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), items_[input].dtype));
+  items_.node(item)->op->lower(builder, operands, items_.node(item)->attrs);
+  return builder.take();
+}
+
+SINTER_DECL int Fuser::instructions(int item) const {
+  const Item& it = items_[item];
+  if (it.form != Form::map) return it.form == Form::random ? 4 : 2;
+  const OpInfo* const wanted = items_.node(item)->op;
+  for (const auto& [op, size] : sizes_)
+    if (op == wanted) return size;
+  const int size = std::max(1, static_cast<int>(body_of(item).size()) - static_cast<int>(it.inputs.size()));
+  sizes_.emplace_back(wanted, size);
+  return size;
+}
+
+SINTER_DECL const Limits& Fuser::limits_of(const FusionGroup& group) const {
+  return options_.limits[std::min(as_index(group.taker), options_.limits.size() - 1)];
+}
+
+/// Has a back end all that the item is made of?
+SINTER_DECL bool Fuser::computes(const Limits& limits, int item) const {
+  const Item& it = items_[item];
+  const auto has = [&](Prim prim) { return limits.primitives.has(prim); };
+  if (it.form == Form::contract && !limits.product_dtypes.has(it.dtype)) return false;
+  if (limits.primitives == EnumSet<Prim>::all() && limits.dtypes == EnumSet<DType>::all()) return true;
+  if (!limits.dtypes.has(it.dtype)) return false;
+  for (std::int32_t input : it.inputs) {
+    const Item& base = items_[items_.base_of(input)];
+    if (!limits.dtypes.has(base.dtype)) return false;
+    if (base.form == Form::iota && (!has(Prim::index) || !limits.dtypes.has(DType::i64))) return false;
+    if (base.form == Form::iota && base.dtype != DType::i64 && !has(Prim::convert)) return false;
+  }
+  if (it.form == Form::contract) return has(Prim::contract);
+  if (it.form == Form::reduce) return has(static_cast<Prim>(items_.node(item)->op->reduction));
+  if (it.form == Form::take) return has(Prim::gather);
+  if (it.form == Form::random) return has(Prim::random_bits) && has(Prim::index);
+  if (it.form != Form::map) return true;
+  const std::vector<Inst> body = body_of(item);
+  return std::all_of(body.begin(), body.end(), [&](const Inst& inst) {
+    return limits.dtypes.has(inst.dtype) && (inst.prim == Prim::load || inst.prim == Prim::immediate || has(inst.prim));
+  });
+}
+
+SINTER_DECL std::int32_t Fuser::first_taker(int item) const {
+  const Form form = items_[item].form;
+  std::int32_t number = 0;
+  for (const Limits& limits : options_.limits) {
+    const bool has_kind = form == Form::contract ? limits.kinds.has(KernelKind::contraction)
+                          : form == Form::reduce
+                              ? limits.kinds.has(KernelKind::row) || limits.kinds.has(KernelKind::column)
+                              : limits.kinds.has(KernelKind::pointwise);
+    if (has_kind && computes(limits, item)) return number;
+    ++number;
+  }
+  return number;
+}
+
+/// A scalar that some back end cannot compute is not recomputed by its readers.
+SINTER_DECL void Fuser::store_what_not_all_compute() {
+  for (int item = 0; item < items_.size(); ++item)
+    if (items_[item].is_inlined)
+      for (const Limits& limits : options_.limits) items_[item].is_inlined &= computes(limits, item);
+}
+
+/// False: the groups stay apart.
+SINTER_DECL bool Fuser::choose_taker(FusionGroup& merged, const FusionGroup& left, const FusionGroup& right) const {
+  merged.taker = std::min(left.taker, right.taker);
+  if (left.taker == right.taker) return as_index(left.taker) < options_.limits.size();
+  const FusionGroup &first = left.taker < right.taker ? left : right, &second = left.taker < right.taker ? right : left;
+  if (!first.has_reduction && first.contraction < 0) return false;
+  const bool is_plain = !second.has_reduction && second.contraction < 0;
+  return is_plain && std::all_of(second.members.begin(), second.members.end(),
+                                 [&](const FusionMember& member) { return computes(limits_of(first), member.item); });
+}
+
+SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
+  int operands = static_cast<int>(reads_of(group).size());
+  for (const FusionMember& member : group.members) {
+    const Item& it = items_[member.item];
+    bool is_written = it.is_in_memory;
+    for (const UseEdge& edge : merger_.users(member.item))
+      is_written |= !it.is_inlined && find_member(group, edge.user) == nullptr;
+    operands += is_written;
+  }
+  const int body = body_size(group);
+  const Limits& limits = limits_of(group);
+  return operands <= limits.max_operands && body <= limits.max_body &&
+         (operands + body < limits.max_accesses || accesses_fit(group, operands));
+}
+
+/// Views of one operand are one pointer, but an access each.
+SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) const {
+  std::vector<std::int32_t> views;
+  for (const FusionMember& member : group.members)
+    for (std::int32_t input : items_[member.item].inputs) add_views(group, input, views);
+  std::sort(views.begin(), views.end());
+  const auto reads = as_index(std::unique(views.begin(), views.end()) - views.begin());
+  const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1);
+  return reads + writes <= as_index(limits_of(group).max_accesses);
+}
+
+SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const {
+  const int base = items_.base_of(input);
+  const Item& it = items_[base];
+  if (is_generator(it.form) || it.form == Form::empty || find_member(group, base) != nullptr) return;
+  if (!it.is_inlined) return views.push_back(input);
+  for (std::int32_t operand : it.inputs) add_views(group, operand, views);
+}
+
+}  // namespace kernel_detail
+SINTER_NAMESPACE_END
