@@ -4,7 +4,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
-#include <sinter/kernel/items.hpp>
+#include <sinter/kernel/fusion_node.hpp>
 #include <sinter/kernel/limits.hpp>
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct FusionGroup {
 };
 
 struct FusionOptions {
-  bool fuse = true;                // false: one kernel per item
+  bool fuse = true;                // false: one kernel per node
   std::span<const Limits> limits;  // of the back ends, in the order in which they are asked; at least one
 };
 

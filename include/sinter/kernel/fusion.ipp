@@ -43,8 +43,8 @@ class Fuser {
   bool accesses_fit(const FusionGroup& group, int operands) const;
   void add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const;
   const Limits& limits_of(const FusionGroup& group) const;
-  bool computes(const Limits& limits, int item) const;
-  std::int32_t first_taker(int item) const;
+  bool computes(const Limits& limits, int node) const;
+  std::int32_t first_taker(int node) const;
   bool choose_taker(FusionGroup& merged, const FusionGroup& left, const FusionGroup& right) const;
   void store_what_not_all_compute();
   bool depends_on(const FusionGroup& group, int a, int b);
@@ -67,8 +67,8 @@ class Fuser {
   bool is_read_outside(int node, const FusionGroup& merged) const;
   bool stores_once(const FusionGroup& merged) const;
   void drop_unused(SmallVector<std::int32_t, 16> items);
-  std::vector<Inst> body_of(int item) const;
-  int instructions(int item) const;
+  std::vector<Inst> body_of(int node) const;
+  int instructions(int node) const;
   /// Memory that the group reads, by owner; inlined values count as what they are made of.
   void add_reads(const FusionGroup& group, int input, SmallVector<std::int32_t, 16>& reads) const;
   SmallVector<std::int32_t, 16> reads_of(const FusionGroup& group) const;
@@ -143,7 +143,7 @@ SINTER_DECL int Fuser::body_size(const FusionGroup& group) const {
   return size;
 }
 
-/// Calls visit(item, flat index over the leaves) for each value that members read from memory.
+/// Calls visit(node, flat index over the leaves) for each value that members read from memory.
 template <class Visit>
 void Fuser::for_each_read(FusionGroup& group, Visit&& visit) const {
   for (const FusionMember& member : group.members) {
@@ -193,9 +193,9 @@ SINTER_DECL int Fuser::reduced_axes(FusionGroup& group) const {
 SINTER_DECL bool Fuser::row_pays(FusionGroup& group) const {
   std::int64_t row = 1, rows = 1, along_row = 0, across = 0;
   for (const SpaceAxis& axis : group.space.axes)
-    if (axis.is_leaf()) (axis.is_reduced ? row : rows) *= items_.estimate(axis.extent);
+    if (axis.is_leaf()) (axis.is_reduced ? row : rows) *= nodes_.estimate(axis.extent);
   if (row > limits_of(group).max_row || (rows < 2 && row > 8192)) return false;
-  for_each_read(group, [&](int item, const AxisIndex& flat) {
+  for_each_read(group, [&](int node, const AxisIndex& flat) {
     for (const IndexTerm& term : flat.terms)
       if (is_number(term.factor, 1))
         (group.space[term.axis].is_reduced ? along_row : across) += nodes_.estimate_elements(node);
@@ -299,7 +299,7 @@ SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
                        (right.contraction < 0 && left.members.size() >= right.members.size());
   FusionGroup merged = a_grows ? left : right;
   SmallVector<std::int32_t, 16> added;
-  for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.item);
+  for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.node);
   if (!choose_taker(merged, left, right) || !merger_.extend(merged, added, shared) || !is_acceptable(merged) ||
       depends_on(merged, a, b))
     return false;
@@ -379,7 +379,7 @@ SINTER_DECL bool Fuser::try_recompute(int node) {
   const std::int64_t bytes = nodes_.estimate_bytes(node);
   std::int64_t saved = bytes, added = 0;
   for (std::int32_t id : readers) {
-    if (group(id).is_host || group(id).taker != group(group_of(item)).taker) return false;
+    if (group(id).is_host || group(id).taker != group(group_of(node)).taker) return false;
     saved += bytes;
     std::int64_t points = 1;
     for (const SpaceAxis& axis : group(id).space.axes)
@@ -486,21 +486,21 @@ SINTER_DECL void Fuser::merge_siblings() {
 
 SINTER_DECL Fusion Fuser::run() {
   store_what_not_all_compute();
-  for (int item = 0; item < items_.size(); ++item) {
-    const Item& it = items_[item];
-    if (!is_computed(it.form) || (it.is_inlined && !it.is_in_memory)) continue;
-    if (it.form == Form::host_result) {  // a member beside the host item
+  for (int node = 0; node < nodes_.size(); ++node) {
+    const FusionNode& it = nodes_[node];
+    if (!is_computed(it.kind) || (it.is_inlined && !it.is_in_memory)) continue;
+    if (it.kind == NodeKind::host_result) {  // a member beside the host node
       const int home = group_of(it.inputs[0]);
       result_.group_of[as_index(node)] = home;
       group(home).members.push_back({node, group(home).members[0].shared_map});
       horizon_[as_index(home)] = node;  // nobody who depends on it has a group yet
       continue;
     }
-    result_.group_of[as_index(item)] = static_cast<std::int32_t>(result_.groups.size());
-    result_.groups.push_back(merger_.alone(item));
-    if (!is_host(it.form)) result_.groups.back().taker = first_taker(item);
-    horizon_.push_back(item);  // the last so far
-    if (options_.fuse && it.form != Form::contract && !is_host(it.form)) join_producers(item);
+    result_.group_of[as_index(node)] = static_cast<std::int32_t>(result_.groups.size());
+    result_.groups.push_back(merger_.alone(node));
+    if (!is_host(it.kind)) result_.groups.back().taker = first_taker(node);
+    horizon_.push_back(node);  // the last so far
+    if (options_.fuse && it.kind != NodeKind::contract && !is_host(it.kind)) join_producers(node);
   }
   if (options_.fuse) {
     absorb_prologues();

@@ -8,22 +8,22 @@
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
 
-SINTER_DECL std::vector<Inst> Fuser::body_of(int item) const {
+SINTER_DECL std::vector<Inst> Fuser::body_of(int node) const {
   ScalarBuilder builder;
   SmallVector<ScalarValue, 4> operands;
-  for (std::int32_t input : items_[item].inputs)
-    operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), items_[input].dtype));
-  items_.node(item)->op->lower(builder, operands, items_.node(item)->attrs);
+  for (std::int32_t input : nodes_[node].inputs)
+    operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), nodes_[input].dtype));
+  nodes_.graph_node(node)->op->lower(builder, operands, nodes_.graph_node(node)->attrs);
   return builder.take();
 }
 
-SINTER_DECL int Fuser::instructions(int item) const {
-  const Item& it = items_[item];
-  if (it.form != Form::map) return it.form == Form::random ? 4 : 2;
-  const OpInfo* const wanted = items_.node(item)->op;
+SINTER_DECL int Fuser::instructions(int node) const {
+  const FusionNode& it = nodes_[node];
+  if (it.kind != NodeKind::map) return it.kind == NodeKind::random ? 4 : 2;
+  const OpInfo* const wanted = nodes_.graph_node(node)->op;
   for (const auto& [op, size] : sizes_)
     if (op == wanted) return size;
-  const int size = std::max(1, static_cast<int>(body_of(item).size()) - static_cast<int>(it.inputs.size()));
+  const int size = std::max(1, static_cast<int>(body_of(node).size()) - static_cast<int>(it.inputs.size()));
   sizes_.emplace_back(wanted, size);
   return size;
 }
@@ -32,39 +32,39 @@ SINTER_DECL const Limits& Fuser::limits_of(const FusionGroup& group) const {
   return options_.limits[std::min(as_index(group.taker), options_.limits.size() - 1)];
 }
 
-/// Has a back end all that the item is made of?
-SINTER_DECL bool Fuser::computes(const Limits& limits, int item) const {
-  const Item& it = items_[item];
+/// Has a back end all that the node is made of?
+SINTER_DECL bool Fuser::computes(const Limits& limits, int node) const {
+  const FusionNode& it = nodes_[node];
   const auto has = [&](Prim prim) { return limits.primitives.has(prim); };
-  if (it.form == Form::contract && !limits.product_dtypes.has(it.dtype)) return false;
+  if (it.kind == NodeKind::contract && !limits.product_dtypes.has(it.dtype)) return false;
   if (limits.primitives == EnumSet<Prim>::all() && limits.dtypes == EnumSet<DType>::all()) return true;
   if (!limits.dtypes.has(it.dtype)) return false;
   for (std::int32_t input : it.inputs) {
-    const Item& base = items_[items_.base_of(input)];
+    const FusionNode& base = nodes_[nodes_.base_of(input)];
     if (!limits.dtypes.has(base.dtype)) return false;
-    if (base.form == Form::iota && (!has(Prim::index) || !limits.dtypes.has(DType::i64))) return false;
-    if (base.form == Form::iota && base.dtype != DType::i64 && !has(Prim::convert)) return false;
+    if (base.kind == NodeKind::iota && (!has(Prim::index) || !limits.dtypes.has(DType::i64))) return false;
+    if (base.kind == NodeKind::iota && base.dtype != DType::i64 && !has(Prim::convert)) return false;
   }
-  if (it.form == Form::contract) return has(Prim::contract);
-  if (it.form == Form::reduce) return has(static_cast<Prim>(items_.node(item)->op->reduction));
-  if (it.form == Form::take) return has(Prim::gather);
-  if (it.form == Form::random) return has(Prim::random_bits) && has(Prim::index);
-  if (it.form != Form::map) return true;
-  const std::vector<Inst> body = body_of(item);
+  if (it.kind == NodeKind::contract) return has(Prim::contract);
+  if (it.kind == NodeKind::reduce) return has(static_cast<Prim>(nodes_.graph_node(node)->op->reduction));
+  if (it.kind == NodeKind::take) return has(Prim::gather);
+  if (it.kind == NodeKind::random) return has(Prim::random_bits) && has(Prim::index);
+  if (it.kind != NodeKind::map) return true;
+  const std::vector<Inst> body = body_of(node);
   return std::all_of(body.begin(), body.end(), [&](const Inst& inst) {
     return limits.dtypes.has(inst.dtype) && (inst.prim == Prim::load || inst.prim == Prim::immediate || has(inst.prim));
   });
 }
 
-SINTER_DECL std::int32_t Fuser::first_taker(int item) const {
-  const Form form = items_[item].form;
+SINTER_DECL std::int32_t Fuser::first_taker(int node) const {
+  const NodeKind form = nodes_[node].kind;
   std::int32_t number = 0;
   for (const Limits& limits : options_.limits) {
-    const bool has_kind = form == Form::contract ? limits.kinds.has(KernelKind::contraction)
-                          : form == Form::reduce
+    const bool has_kind = form == NodeKind::contract ? limits.kinds.has(KernelKind::contraction)
+                          : form == NodeKind::reduce
                               ? limits.kinds.has(KernelKind::row) || limits.kinds.has(KernelKind::column)
                               : limits.kinds.has(KernelKind::pointwise);
-    if (has_kind && computes(limits, item)) return number;
+    if (has_kind && computes(limits, node)) return number;
     ++number;
   }
   return number;
@@ -72,9 +72,9 @@ SINTER_DECL std::int32_t Fuser::first_taker(int item) const {
 
 /// A scalar that some back end cannot compute is not recomputed by its readers.
 SINTER_DECL void Fuser::store_what_not_all_compute() {
-  for (int item = 0; item < items_.size(); ++item)
-    if (items_[item].is_inlined)
-      for (const Limits& limits : options_.limits) items_[item].is_inlined &= computes(limits, item);
+  for (int node = 0; node < nodes_.size(); ++node)
+    if (nodes_[node].is_inlined)
+      for (const Limits& limits : options_.limits) nodes_[node].is_inlined &= computes(limits, node);
 }
 
 /// False: the groups stay apart.
@@ -85,15 +85,15 @@ SINTER_DECL bool Fuser::choose_taker(FusionGroup& merged, const FusionGroup& lef
   if (!first.has_reduction && first.contraction < 0) return false;
   const bool is_plain = !second.has_reduction && second.contraction < 0;
   return is_plain && std::all_of(second.members.begin(), second.members.end(),
-                                 [&](const FusionMember& member) { return computes(limits_of(first), member.item); });
+                                 [&](const FusionMember& member) { return computes(limits_of(first), member.node); });
 }
 
 SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
   int operands = static_cast<int>(reads_of(group).size());
   for (const FusionMember& member : group.members) {
-    const Item& it = items_[member.item];
+    const FusionNode& it = nodes_[member.node];
     bool is_written = it.is_in_memory;
-    for (const UseEdge& edge : merger_.users(member.item))
+    for (const UseEdge& edge : merger_.users(member.node))
       is_written |= !it.is_inlined && find_member(group, edge.user) == nullptr;
     operands += is_written;
   }
@@ -107,7 +107,7 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
 SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) const {
   std::vector<std::int32_t> views;
   for (const FusionMember& member : group.members)
-    for (std::int32_t input : items_[member.item].inputs) add_views(group, input, views);
+    for (std::int32_t input : nodes_[member.node].inputs) add_views(group, input, views);
   std::sort(views.begin(), views.end());
   const auto reads = as_index(std::unique(views.begin(), views.end()) - views.begin());
   const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1);
@@ -115,9 +115,9 @@ SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) con
 }
 
 SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const {
-  const int base = items_.base_of(input);
-  const Item& it = items_[base];
-  if (is_generator(it.form) || it.form == Form::empty || find_member(group, base) != nullptr) return;
+  const int base = nodes_.base_of(input);
+  const FusionNode& it = nodes_[base];
+  if (is_generator(it.kind) || it.kind == NodeKind::empty || find_member(group, base) != nullptr) return;
   if (!it.is_inlined) return views.push_back(input);
   for (std::int32_t operand : it.inputs) add_views(group, operand, views);
 }

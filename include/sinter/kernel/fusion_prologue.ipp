@@ -63,9 +63,9 @@ SINTER_DECL bool Fuser::weigh_prologue(const Prologue& prologue, int home) const
         const std::int64_t other = nodes_.estimate(result[result.rank() - (edge.operand == 0 ? 1 : 2)]);
         times = visits(reader, edge.operand);
         is_once = other <= least_tile;
-        const Shape& left = items_[items_[edge.user].inputs[0]].shape;
-        const double work = 2.0 * static_cast<double>(items_.estimate_elements(edge.user)) *
-                            static_cast<double>(items_.estimate(left[left.rank() - 1]));
+        const Shape& left = nodes_[nodes_[edge.user].inputs[0]].shape;
+        const double work = 2.0 * static_cast<double>(nodes_.estimate_elements(edge.user)) *
+                            static_cast<double>(nodes_.estimate(left[left.rank() - 1]));
         if (work > static_cast<double>(limits_of(reader).prologue_operations)) return false;
       } else if (group_of(edge.user) == home) {
         continue;
@@ -162,7 +162,7 @@ SINTER_DECL bool Fuser::absorb(int home) {
     for (const UseEdge& edge : merger_.users(member.node)) {
       const int id = group_of(edge.user);
       if (id < 0 || group(id).is_host || group(id).taker != producer.taker) return false;
-      has_product |= items_[edge.user].form == Form::contract;
+      has_product |= nodes_[edge.user].kind == NodeKind::contract;
       if (id != home && std::find(prologue.readers.begin(), prologue.readers.end(), id) == prologue.readers.end())
         prologue.readers.push_back(id);
     }

@@ -6,7 +6,7 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
-#include <sinter/graph/record.hpp>  // constants are values, whose counts it defines
+#include <sinter/graph/pending_node.hpp>  // constants are values, whose counts it defines
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/fusion_node.hpp>
 #include <sinter/kernel/lowering.hpp>
@@ -25,7 +25,7 @@ class PlanBuilder {
       : graph_(graph),
         options_(options),
         limits_(limits_of(options.backends)),
-        items_(graph, {.fuse = options.fuse,
+        nodes_(graph, {.fuse = options.fuse,
                        .own_outputs = options.own_outputs,
                        .prologues = options.fuse && limits_.front().prologue_operations > 0,
                        .input_strides = options.input_strides}) {}
@@ -57,7 +57,7 @@ class PlanBuilder {
   const Graph& graph_;
   const PlanOptions& options_;
   std::vector<Limits> limits_;  // of the back ends that are tried
-  ItemGraph items_;
+  FusionGraph nodes_;
   Fusion fusion_;
   std::vector<LoweredKernel> kernels_;
   MemoryPlan memory_;
@@ -223,8 +223,8 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
 }
 
 SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
-  fusion_ = fuse(items_, {options_.fuse, limits_});
-  if (is_logged("fusion")) note("fusion", fusion_.text(items_));
+  fusion_ = fuse(nodes_, {options_.fuse, limits_});
+  if (is_logged("fusion")) note("fusion", fusion_.text(nodes_));
   for (const FusionGroup& group : fusion_.groups)
     kernels_.push_back(group.is_host ? LoweredKernel{}
                                      : lower(nodes_, fusion_, group, plan_->numbers_, options_.precision));
