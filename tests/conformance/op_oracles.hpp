@@ -312,8 +312,8 @@ inline Numbers log_softmax(Values row) {
   return result;
 }
 
-/// The exponent is rounded before exp sees it: an error of ulp(|x - max|) / 2 there is a relative one behind. Hence the
-/// small domain. log_softmax adds and takes away numbers of the size of x, whatever is left.
+/// The exponent is rounded before exp sees it: an error of ulp(|x - max|) / 2 there is a relative one after it. Hence
+/// the small domain. log_softmax adds and takes away numbers of the size of x, whatever is left.
 inline constexpr RowRow row_rows[] = {
     {"softmax", softmax, {-4, 4}, {12, 13}},
     {"log_softmax", log_softmax, {-4, 4}, {4, 5, 8}},

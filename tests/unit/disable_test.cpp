@@ -180,7 +180,7 @@ TEST_CASE("disable: a compiled function that it calls, recursion, exceptions, th
   CHECK(floats(fails(zeros({2}))) == std::vector<float>{1, 1});
 }
 
-TEST_CASE("disable: Variables that the call has changed or read are not used behind its back") {
+TEST_CASE("disable: Variables that the call has changed or read are not used without its knowledge") {
   Variable w(ones({2}), "w"), other(ones({2}), "other");
   auto reads = jit::disable([&](const Tensor& x) { return Tensor(x + w.value()); });
   auto assigns = jit::disable([&](const Tensor& x) { w.set(x); });

@@ -81,7 +81,7 @@ TEST_CASE("a damaged cache file is a miss") {
     std::string rubbish(random() % 600, '\0');
     for (char& c : rubbish) c = static_cast<char>(random());
     if (round % 2 == 0)
-      rubbish.replace(0, std::min<std::size_t>(rubbish.size(), 48), whole, 0, 48);  // behind a good header
+      rubbish.replace(0, std::min<std::size_t>(rubbish.size(), 48), whole, 0, 48);  // after a good header
     write_file(path, rubbish);
     CHECK_FALSE(cache.find(key));
   }

@@ -454,7 +454,7 @@ TEST_CASE("trees: threads take all branches at once") {
   CHECK(f.stats().graph_breaks == 8);
 }
 
-TEST_CASE("trees: effects before a read run once, also where what they gave is used behind it") {
+TEST_CASE("trees: effects before a read run once, also where what they gave is used after it") {
   int calls = 0;
   const auto counted = [&calls](const Tensor& x) { return ++calls, x * 2; };
   const auto given = [&](Tensor x) { return jit::callback(counted, jit::like(x), x); };

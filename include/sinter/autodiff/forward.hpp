@@ -23,7 +23,7 @@ std::vector<Value> push_forward(GraphBuilder& builder, std::span<const Value> ou
 /// parameters.
 Graph jvp_graph(const Graph& forward, std::size_t parameters, std::size_t results);
 
-/// A function in two halves. `forward`: the function's inputs and outputs; behind the outputs what the backward half
+/// A function in two halves. `forward`: the function's inputs and outputs; after the outputs what the backward half
 /// wants of it. `backward`: those values, then a gradient for each of the first `results` outputs; gives the gradients
 /// of the first `parameters` inputs.
 struct ForwardBackward {

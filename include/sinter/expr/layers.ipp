@@ -178,7 +178,7 @@ SINTER_DECL Tensor cast(const In& x, DType dtype) {
   return expr_detail::record<ops::Cast>({Leaf(std::move(value))}, std::move(attrs), x.where);
 }
 namespace expr_detail {
-/// The elements from the first to behind the last one, on another device, in the same layout.
+/// The elements from the first to the last one, on another device, in the same layout.
 inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
   const Type type{value.type.dtype, device, value.type.shape};
   std::int64_t span = type.shape.numel().value() == 0 ? 0 : 1;

@@ -195,7 +195,7 @@ Part part_of(T& object) {
   return {&object, &detail::edit_leaves<T>};
 }
 
-/// Visitors that want to know where they are: enter(step) before a part, leave() behind it; structure("size", n) in
+/// Visitors that want to know where they are: enter(step) before a part, leave() after it; structure("size", n) in
 /// place of fixed(n) for sizes of containers and the presence of optionals.
 template <class V>
 concept KnowsPath = requires(V& visitor) {

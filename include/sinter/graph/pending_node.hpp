@@ -76,7 +76,7 @@ inline std::vector<Ref<TensorImpl>> record_results(const OpInfo& op, std::span<L
                                                    Location where) {
   return record_shared_results(op, leaves, std::move(attrs), where);
 }
-/// Records an effect behind those that this trace has recorded before: the token of the last one becomes its last
+/// Records an effect after those that this trace has recorded before: the token of the last one becomes its last
 /// operand, and its own last result, which is not among the values given back, is the token for the next. Outside a
 /// trace it runs at once.
 std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where);

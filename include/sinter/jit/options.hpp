@@ -29,7 +29,7 @@ struct Options {
   bool fuse = true;        // false: one kernel per operation, to find out where a wrong result arises
   std::int64_t recompile_limit =
       8;  // compiled versions beyond the first; past it the stance decides (jit/call/stance.hpp)
-  std::int64_t max_breaks = 256;   // segments of a function that reads values; behind them calls go on lazily
+  std::int64_t max_breaks = 256;   // segments of a function that reads values; after them calls go on lazily
   std::int64_t max_values = 16;    // compiled continuations of one read of an exact value
   std::int64_t memory_budget = 0;  // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
   std::optional<MatmulPrecision> matmul_precision =

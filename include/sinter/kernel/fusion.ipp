@@ -240,7 +240,7 @@ SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
 SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
   visited_.resize(result_.groups.size());
   ++search_;
-  // Whoever reads a member stands behind it, so nothing that ends before the first member depends on one.
+  // Whoever reads a member comes after it, so nothing that ends before the first member depends on one.
   const std::int32_t first = merged.members.front().node;
   SmallVector<std::int32_t, 32> pending;
   const auto visit_inputs = [&](const FusionGroup& from, bool is_start) {
@@ -400,7 +400,7 @@ SINTER_DECL bool Fuser::try_recompute(int node) {
   SmallVector<std::int32_t, 16> marked;
   for (std::int32_t at : inner)
     if (!nodes_[at].is_inlined) nodes_[at].is_inlined = true, marked.push_back(at);
-  // Looking may split axes; what does not come about must leave none behind.
+  // Looking may split axes; what does not come about must leave no split.
   std::vector<Space> spaces;
   bool fits_all = true;
   for (std::int32_t id : readers) {

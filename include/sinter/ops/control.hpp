@@ -73,7 +73,7 @@ using WhileLoop = BasicWhileLoop<ops_detail::Tokens::none>;
 using WhileLoopWithEffects = BasicWhileLoop<ops_detail::Tokens::one>;
 
 /// The gradient of a while_loop, which nobody can compute: how many iterations there are is known only when it runs. It
-/// stands for the linear map from the gradients of the floating carries (operands behind those of the loop) to those of
+/// stands for the linear map from the gradients of the floating carries (operands after those of the loop) to those of
 /// the operands that attrs.steps lists; forward mode differentiates it by the former, which gives a loop with tangents.
 /// A derivative in which it remains is refused.
 struct WhileGradient {

@@ -1,4 +1,4 @@
-// Of a graph that runs in two parts (forward and backward, before and behind a point of a schedule): which values of
+// Of a graph that runs in two parts (forward and backward, before and after a point of a schedule): which values of
 // the early part are kept for the late one, and which it computes again. A minimum cut decides between the bytes that
 // are kept and the work that is repeated (as AOTAutograd's min-cut partitioner; Chen et al. 2016, arXiv 1604.06174, for
 // the idea of trading work for memory). Knows what operations cost, no schedules and no kernels.

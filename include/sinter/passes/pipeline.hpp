@@ -58,7 +58,7 @@ inline constexpr PipelinePass pipeline[] = {
     {"prune", passes_detail::run_pass<Prune>,
      "what nobody reads of a loop or branch goes before its sub-graph is worked on"},
     {"outline", passes_detail::run_outline,
-     "what repeats is found while the user's operations are whole; everything behind this pays for one block", false},
+     "what repeats is found while the user's operations are whole; everything after this pays for one block", false},
     {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished", false},
     {"decompose", passes_detail::run_decompose, "composites hide structure that every later pass wants to see"},
     {"canonicalise", passes_detail::run_pass<Canonicalise>,

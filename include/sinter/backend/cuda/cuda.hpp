@@ -85,7 +85,7 @@ class Stream {
 class Event {
  public:
   explicit Event(Device device = Device::cuda(0), Location where = std::source_location::current());
-  /// Marks the place behind what the stream holds now (default: the current stream of the event's device).
+  /// Marks the place after what the stream holds now (default: the current stream of the event's device).
   void record();
   void record(const Stream& stream);
   void synchronize() const;

@@ -45,7 +45,7 @@ struct Assignment {
 struct CallEnd {
   std::shared_ptr<const Plan> plan;
   std::vector<PlanInput> inputs;        // of the plan, in order
-  std::vector<Assignment> assignments;  // outputs of the plan behind the results
+  std::vector<Assignment> assignments;  // outputs of the plan after the results
   std::size_t results = 0;
 };
 

@@ -110,7 +110,7 @@ class PathCompiler {
     std::reverse(made_.begin(), made_.end());
     return below;
   }
-  /// The nodes whose code was made for it, a segment before those behind it.
+  /// The nodes whose code was made for it, a segment before those after it.
   std::vector<std::shared_ptr<const TreeNode>>& made() { return made_; }
 
  private:
