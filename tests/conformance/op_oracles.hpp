@@ -266,7 +266,7 @@ inline double sum_of_sizes(Values x) {
 inline double mean_of_sizes(Values x) { return sum_of_sizes(x) / static_cast<double>(x.size()); }
 inline double no_magnitude(Values) { return 0; }
 
-/// Pairwise sums over leaves of 4096 in 64 lanes: each element passes at most about 64 + 6 + log2(n / 4096) additions,
+/// Pairwise sums over blocks of 4096 in 64 lanes: each element passes at most about 64 + 6 + log2(n / 4096) additions,
 /// of which rounding errors mostly cancel; a plain sum of few elements is covered too.
 inline constexpr ReductionRow reduction_rows[] = {
     {"sum", sum, sum_of_sizes, {-2, 2}, {8, 8}, 0, 0, Takes::numbers},
