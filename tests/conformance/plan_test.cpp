@@ -526,7 +526,7 @@ TEST_CASE("equal kernels are compiled once", "[plan]") {
             random_inputs(prepared("graph(%x: f32[30, 40], %y: f32[30, 40]) { return exp(add(%x, %y)) }"))) == "");
 }
 
-TEST_CASE("a back end that declines hands over to the next, and the plan says why", "[plan]") {
+TEST_CASE("after a back end that declines comes the next, and the plan says why", "[plan]") {
   struct Picky : OtherBackend {
     std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                               std::string* why) override {

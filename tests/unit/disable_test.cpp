@@ -242,8 +242,8 @@ TEST_CASE("disable: what cannot be, and where") {
   auto g = jit::compile([&](Tensor x) { return x * variable(); });
   CHECK(has(message_of<TraceError>([&] { g(ones({1})); }), "holds Variables"));
   auto captured = jit::compile([&](Tensor x) {
-    auto sneaky = jit::disable([&] { return Tensor(x + 1); });  // not an argument, and still noticed
-    return sneaky();
+    auto capturing = jit::disable([&] { return Tensor(x + 1); });  // not an argument, and still noticed
+    return capturing();
   });
   CHECK(has(message_of<TraceError>([&] { captured(ones({2})); }), "outside the trace it belongs to"));
 }

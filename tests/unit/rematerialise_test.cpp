@@ -262,7 +262,7 @@ TEST_CASE("memory budget: each piece of a function that reads values") {
   CHECK_THROWS_WITH(impossible(x, weights), Catch::Contains("memory_budget is 1000 bytes"));
 }
 
-TEST_CASE("rematerialise: bodies whose symbols the graph does not list are weighed all the same") {
+TEST_CASE("rematerialise: bodies whose symbols the graph does not list are weighed as well") {
   const Graph body = parse_graph("graph(%x: f32[s0, s1]) { return tanh(%x), sum(%x) {axes=[0]} }").with_symbols({});
   for (const Node& node : body.nodes()) {
     if (node.op->kind == OpKind::leaf) continue;

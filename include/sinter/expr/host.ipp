@@ -359,7 +359,7 @@ SINTER_DECL Ref<TensorImpl> dense_value(const In& x, std::string_view function) 
   evaluate({&raw, 1}, function, x.where);
   if (value->is_dense()) return value;
   const Device device = value->type.device;
-  if (device != Device::cpu())  // rare: by way of the host
+  if (device != Device::cpu())  // rare: through the host
     return expr_detail::moved_now(In(Tensor(host_value(In(Tensor(std::move(value)), x.where), function)), x.where),
                                   device, function);
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();

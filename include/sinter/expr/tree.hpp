@@ -129,7 +129,7 @@ struct Step {
   std::string text() const;
 };
 
-/// Reads the leaves of an object of any type: what code that does not know the type gives to visit_leaves() by way of a
+/// Reads the leaves of an object of any type: what code that does not know the type gives to visit_leaves() through a
 /// View.
 class Reader {
  public:

@@ -42,7 +42,7 @@ void synchronize(Device device = Device::cuda(0), Location where = std::source_l
 /// Who computes a product of matrices, where several GEMM algorithms are open.
 enum class ProductPolicy : std::uint8_t {
   measured,      // the fastest on this device; measured when such a product is first bound, and remembered on disk
-  by_rule,       // by a rule of thumb, nothing is measured
+  by_rule,       // by a heuristic, nothing is measured
   fma,           // always that one, where it is open: a generated kernel on the ordinary units,
   tensor_cores,  // a generated kernel on tensor cores,
   library,       // cuBLASLt, with its epilogue where that fits,

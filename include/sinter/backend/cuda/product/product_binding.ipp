@@ -71,7 +71,7 @@ class ProductBinder {
       choice = choices.find(key());
       if (!choice) return measured(choices, choice);
       algorithms.insert(algorithms.begin(),
-                        choice->algorithm);  // the rest, should an entry be of another machine all the same
+                        choice->algorithm);  // the rest, in case an entry is of another machine after all
       why.clear();
     }
     return first_that_works(algorithms, choice, why);

@@ -110,7 +110,7 @@ SINTER_DECL std::string TensorWriter::place(const std::string& name, const std::
          b + " % " + e;
 }
 
-/// Where a lane reads in a stage. Flat, the swizzle tells apart blocks of 8 elements along the own axis; deep, steps
+/// Where a lane reads in a stage. Flat, the swizzle separates blocks of 8 elements along the own axis; deep, steps
 /// along the reduced one change bits of the vector's number alone. The rest is added as a constant.
 SINTER_DECL void TensorWriter::declare_fragments(const std::string& name) {
   const bool is_left = name == "left";

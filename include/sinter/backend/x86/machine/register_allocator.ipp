@@ -1,4 +1,4 @@
-// Linear scan over the stream: live intervals from uses and loops, then one walk that hands out registers.
+// Linear scan over the stream: live intervals from uses and loops, then one walk that assigns registers.
 #pragma once
 
 #include <sinter/backend/x86/machine/register_allocator.hpp>
