@@ -40,7 +40,7 @@ struct CaptureOptions {
 };
 
 /// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs after them, or
-/// constants. Pending values of no trace that are met as leaves are the caller's business (they become inputs).
+/// constants. Pending values of no trace that are met as leaves become inputs, which the caller evaluates.
 Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known,
                 const CaptureOptions& options);
 

@@ -1,7 +1,7 @@
 // Control flow that stays in the graph: switch (and cond, a switch over a bool), while_loop and scan. A node carries
 // its branches or its step as sub-graphs; the host runs them as plans of their own, inside one step of the plan. Each
-// op has a twin for bodies with effects, whose last operand and last result are tokens. Must not know how bodies were
-// traced.
+// op has a second version for bodies with effects, whose last operand and last result are tokens. Must not know how
+// bodies were traced.
 #pragma once
 
 #include <sinter/ops/infer.hpp>

@@ -1,5 +1,5 @@
 // Ops whose work is a function of the user that the host runs: print, check, callbacks, and ops of the user's own. Each
-// has the function as its payload; how such functions are written and called is the jit layer's business.
+// has the function as its payload; the jit layer says how such functions are written and called.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -16,7 +16,7 @@ SINTER_NAMESPACE_BEGIN
 
 /// Costs are in sixteenths of the time that a byte takes to memory and back into a register.
 inline constexpr std::int64_t cost_of_byte = 16;
-/// What must not be done at any price.
+/// The cost of what must not be done.
 inline constexpr std::int64_t cost_unlimited = std::int64_t{1} << 60;
 
 /// May products and calls of sub-graphs be computed again?

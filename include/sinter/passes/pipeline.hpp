@@ -24,7 +24,7 @@ struct PipelineOptions {
   bool (*keep)(const Node& node) = nullptr;
   /// Verifies the graph before the first pass and after each.
   bool checks = Context::get().checks;
-  /// Told of each graph on its way: the pass that made it and the seconds that it took.
+  /// Called with each graph after a pass: the pass that made it and the seconds that it took.
   std::function<void(std::string_view pass, const Graph& graph, double seconds)> observe;
 };
 

@@ -90,7 +90,7 @@ struct FrameReturn {
   const Plan* plan = nullptr;
   void operator()(Frame* frame) const noexcept;
 };
-/// A frame on loan to the thread that took it; the plan must outlive it.
+/// A frame in use by the thread that took it; the plan must outlive it.
 using FrameLease = std::unique_ptr<Frame, FrameReturn>;
 
 /// The idle frames of one thread, the one used last first.

@@ -1,6 +1,6 @@
 // Marks: what the user knows about the axes of a tensor. A mark belongs to a value: it travels with copies of the
-// handle, and not to what is computed from it. It speaks when a compiled function compiles for that value; a call that
-// some compiled version fits runs it, marks or not.
+// handle, and not to what is computed from it. It takes effect when a compiled function compiles for that value; a call
+// that some compiled version fits runs it, marks or not.
 #pragma once
 
 #include <sinter/tensor/tensor.hpp>

@@ -2,7 +2,7 @@
 // what one trace saw; it is cut at its reads and those calls into segments. A node of the tree is a segment with its
 // plan, and one child for each outcome that was seen; a leaf has the results. Nodes are immutable: a new path copies
 // those above it and publishes a new root, so calls follow the tree without a lock. Work goes to the first segment
-// whose read needs it; what no read needs sinks to the leaves.
+// whose read needs it; what no read needs moves to the leaves.
 #pragma once
 
 #include <sinter/base/per_thread.hpp>
