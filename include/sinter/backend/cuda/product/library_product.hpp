@@ -1,5 +1,5 @@
 // A product of matrices by cuBLASLt, as a call in a launch list, with what the library can do to the result in the same
-// go. Knows no kernels.
+// pass. Knows no kernels.
 #pragma once
 
 #include <sinter/backend/cuda/device/driver.hpp>

@@ -131,8 +131,8 @@ class ProductBinder {
     std::vector<ReadyList*> list_of;
     bool has_library = false;
     for (std::size_t i = 0; i < algorithms.size(); ++i) {
-      // One pass beats two: what follows is left to a kernel only where the library cannot do it. This algorithm comes
-      // last.
+      // One pass is faster than two: what follows is left to a kernel only where the library cannot do it. This
+      // algorithm comes last.
       if (algorithms[i] == GemmAlgorithm::library_then_kernel && !has_library) lists[i] = compiled(algorithms[i]);
       if (!lists[i]) continue;
       const bool is_call = lists[i]->list.call != nullptr;
