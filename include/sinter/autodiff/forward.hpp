@@ -1,7 +1,7 @@
 // What can be made of a function's reverse-mode derivative: the derivative along a direction (forward mode), and
 // matrices of first derivatives. All of it on graphs. Forward mode needs no rules of its own: the reverse derivative is
 // linear in the gradients that it is given, so its own reverse derivative is the forward one; dead code elimination
-// removes the rest.
+// removes what they share.
 #pragma once
 
 #include <sinter/base/config.hpp>
