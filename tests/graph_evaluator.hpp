@@ -149,7 +149,7 @@ inline Number converted(Number x, sinter::DType to) {
   return std::clamp(std::trunc(x), low, high);
 }
 
-/// How comparisons see two floating values that rounding alone tells apart. Equal ones are equal in each way.
+/// How comparisons see two floating values that differ by rounding alone. Equal ones are equal in each way.
 enum class NearTies : std::uint8_t { as_they_are, equal, the_other_way };
 inline NearTies& near_ties() {
   static thread_local NearTies ties = NearTies::as_they_are;

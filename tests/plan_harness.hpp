@@ -50,7 +50,7 @@ struct PrologueBackend final : OtherBackend {
 };
 
 /// What plans are tested on: the reference back end, with and without prologues, and each other with the reference back
-/// end behind it.
+/// end after it.
 inline std::vector<std::vector<Backend*>> backend_lists() {
   static PrologueBackend prologues;
   std::vector<std::vector<Backend*>> lists{{reference()}, {&prologues}};

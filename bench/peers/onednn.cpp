@@ -1,6 +1,6 @@
 // Rows by oneDNN (versions 2 and 3), on one thread: products, convolution, row kernels, elementwise functions, sums.
 // Operands are laid out as ours are, row by row, except in convolutions, which take the layouts that oneDNN prefers,
-// made beforehand.
+// made before.
 #include "peer.hpp"
 
 #include <dnnl.hpp>

@@ -1,4 +1,4 @@
-// Empty tensors: every kind of op, with each of its extents 0, behind views that the kernels read through and given as
+// Empty tensors: every kind of op, with each of its extents 0, after views that the kernels read through and given as
 // views, with gradients, compiled for fixed and for symbolic extents, against what runs uncompiled.
 #include "../catch.hpp"
 
@@ -262,5 +262,5 @@ TEST_CASE("empty tensors: rows that a sum of nothing scales", "[empty]") {
 }
 
 TEST_CASE("empty tensors: every op, dense", "[empty]") { check_placement(Placement::dense); }
-TEST_CASE("empty tensors: every op behind permutes", "[empty]") { check_placement(Placement::view_inside); }
+TEST_CASE("empty tensors: every op after permutes", "[empty]") { check_placement(Placement::view_inside); }
 TEST_CASE("empty tensors: every op on permuted arguments", "[empty]") { check_placement(Placement::view_given); }

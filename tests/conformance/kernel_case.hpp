@@ -68,7 +68,7 @@ struct Facts {
   double low = 0, high = 0;
   double error = 0;
   bool integral = false;  // whole numbers (floats)
-  bool special = false;   // NaN or infinity may turn up
+  bool special = false;   // NaN or infinity may occur
   bool signless = false;  // the sign of a zero is not determined
 
   bool is_exact() const { return error == 0; }

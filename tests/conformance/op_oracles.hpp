@@ -266,7 +266,7 @@ inline double sum_of_sizes(Values x) {
 inline double mean_of_sizes(Values x) { return sum_of_sizes(x) / static_cast<double>(x.size()); }
 inline double no_magnitude(Values) { return 0; }
 
-/// Pairwise sums over leaves of 4096 in 64 lanes: each element passes at most about 64 + 6 + log2(n / 4096) additions,
+/// Pairwise sums over blocks of 4096 in 64 lanes: each element passes at most about 64 + 6 + log2(n / 4096) additions,
 /// of which rounding errors mostly cancel; a plain sum of few elements is covered too.
 inline constexpr ReductionRow reduction_rows[] = {
     {"sum", sum, sum_of_sizes, {-2, 2}, {8, 8}, 0, 0, Takes::numbers},
@@ -312,8 +312,8 @@ inline Numbers log_softmax(Values row) {
   return result;
 }
 
-/// The exponent is rounded before exp sees it: an error of ulp(|x - max|) / 2 there is a relative one behind. Hence the
-/// small domain. log_softmax adds and takes away numbers of the size of x, whatever is left.
+/// The exponent is rounded before exp sees it: an error of ulp(|x - max|) / 2 there is a relative one after it. Hence
+/// the small domain. log_softmax adds and takes away numbers of the size of x, whatever is left.
 inline constexpr RowRow row_rows[] = {
     {"softmax", softmax, {-4, 4}, {12, 13}},
     {"log_softmax", log_softmax, {-4, 4}, {4, 5, 8}},

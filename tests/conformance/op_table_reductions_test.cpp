@@ -199,7 +199,7 @@ TEST_CASE("op table: reductions of longer and odder shapes") {
         check_row(row);
       }
     }
-  for (DType dtype : {DType::f32, DType::f64}) {  // several leaves of the fixed order of sums
+  for (DType dtype : {DType::f32, DType::f64}) {  // several blocks of the fixed order of sums
     Row row = reduction(reduction_calls[0], dtype, {20011}, {}, Keep::no);
     row.strided = Strided::distinct;  // the errors of equal numbers all go one way
     check_row(row);

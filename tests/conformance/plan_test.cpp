@@ -396,7 +396,7 @@ TEST_CASE("an update takes over a buffer that the caller donates", "[plan]") {
   CHECK(difference(to_array(*second), inputs[0], 0) == "");
 }
 
-TEST_CASE("an updated slice leaves the rest of a given-up buffer where it is", "[plan]") {
+TEST_CASE("an updated slice leaves the rest of a donated buffer where it is", "[plan]") {
   const Graph graph = prepared(
       "graph(%x: f32[50, 4], %y: f32[2, 4]) { return update_slice(%x, exp(%y)) {shape=[7, 0], steps=[3, 1]} }");
   PlanOptions options = fused();
@@ -526,7 +526,7 @@ TEST_CASE("equal kernels are compiled once", "[plan]") {
             random_inputs(prepared("graph(%x: f32[30, 40], %y: f32[30, 40]) { return exp(add(%x, %y)) }"))) == "");
 }
 
-TEST_CASE("a back end that declines hands over to the next, and the plan says why", "[plan]") {
+TEST_CASE("after a back end that declines comes the next, and the plan says why", "[plan]") {
   struct Picky : OtherBackend {
     std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                               std::string* why) override {

@@ -26,7 +26,7 @@ inline std::vector<x86::Isa> isas() {
   return list;
 }
 
-/// A buffer of elements of one dtype, with a guard behind its end.
+/// A buffer of elements of one dtype, with a guard after its end.
 struct Buffer {
   DType dtype;
   std::vector<std::byte> bytes;

@@ -103,7 +103,7 @@ TEST_CASE("fallback: views, gathers, numbers of the host, several results, resul
   check(std::get<5>(there), std::get<5>(here));
 }
 
-TEST_CASE("fallback: errors of the host's kernel have the user's line, and nothing is left behind") {
+TEST_CASE("fallback: errors of the host's kernel have the user's line, and nothing stays") {
   Declining declining(anything);
   auto f = jit::compile([](Tensor v, Tensor at) { return take(v, at) * 2; }, allowed);
   const Tensor x = tensor({1.f, 1.f, 1.f});
@@ -111,7 +111,7 @@ TEST_CASE("fallback: errors of the host's kernel have the user's line, and nothi
   CHECK(to_vector<float>(f(x, tensor({std::int64_t{1}}))) == Floats{2});
 }
 
-TEST_CASE("fallback: in loops, behind reads of values, in lazy statements by the switch of the process") {
+TEST_CASE("fallback: in loops, after reads of values, in lazy statements by the switch of the process") {
   Declining declining(reduces);
   auto f = jit::compile(
       [](Tensor x) { return jit::fori_loop(0, 3, [](Scalar, Tensor y) { return y + sum(y, 1, keepdim); }, x); },

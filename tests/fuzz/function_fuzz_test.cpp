@@ -249,7 +249,7 @@ class FunctionFuzzer {
     bool fails = false;  // with an error of the user's
   };
 
-  /// What the function makes of these values uncompiled; the Variables' new values stand behind the results.
+  /// What the function makes of these values uncompiled; the Variables' new values come after the results.
   template <class K>
   static Arrays uncompiled(const Side& twin, const Case& now, const K& kind) {
     twin.set(now.before);
@@ -344,7 +344,7 @@ class FunctionFuzzer {
       for (const Tensor& result : results) results_.push_back(result), kept_.push_back(array_of(result));
     if (way < 2) return;
     subject.set(now.before);
-    if (reads_) {  // the first call of a path runs lazily behind the read, which may round otherwise
+    if (reads_) {  // the first call of a path runs lazily after the read, which may round otherwise
       plainly = arrays_of(tensors_of(f(x, a, b, kind)));
       variables = subject.values();
       check(plainly, now.results, rounding, "again");

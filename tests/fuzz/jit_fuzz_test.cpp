@@ -71,7 +71,7 @@ std::string tree_disagreement(const Graph& graph, const Tensors& inputs, const A
   auto f = jit::compile([&graph](const Tensors& x, Scalar a, Scalar b) {
     Tensors y = replayed(graph, x);
     if (!(item(measure(y.front())) > a)) std::reverse(y.begin(), y.end());
-    Tensors z = replayed(graph, x);  // work behind the cut
+    Tensors z = replayed(graph, x);  // work after the cut
     bool is_reversed = true;
     if (item(measure(z.back())) > b) is_reversed = false;
     if (is_reversed) std::reverse(y.begin(), y.end());

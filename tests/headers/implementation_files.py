@@ -34,7 +34,7 @@ def includes(root, path):
 
 
 def reached_from(root, start):
-    """Files included by way of lists and .ipp files; other headers lead no further."""
+    """Files included through lists and .ipp files; other headers lead no further."""
     seen, waiting = set(), [start]
     while waiting:
         path = waiting.pop()

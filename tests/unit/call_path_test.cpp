@@ -148,7 +148,7 @@ TEST_CASE("call path: which Variables a function holds shows only where the argu
          {std::pair(v, q), {v, p}, {w, p}, {p, w}, {w, v}, {p, v}, {p, w}, {v, v}, {p, p}, {q, q}, {w, p}})
       is_right(f, a, b);
   }
-  SECTION("held behind a read") {
+  SECTION("held after a read") {
     auto f = jit::compile([v](const Variable& a, const Variable& b) {
       a += 1;
       if (item(sum(a.value())) > 1e6f) return Tensor(a + b);
@@ -357,7 +357,7 @@ TEST_CASE("call path: a tree may hold no segment at all") {
   CHECK(f.stats().segments == 0);
 }
 
-TEST_CASE("call path: a symbol may stand behind any number of leaves") {
+TEST_CASE("call path: a symbol may be the extent of any number of leaves") {
   auto f = jit::compile([](const std::string& text, Tensor x) { return x * static_cast<float>(text.size()); },
                         {.dynamic = jit::Dynamic::always});
   const std::string text(40000, 'x');

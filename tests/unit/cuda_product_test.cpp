@@ -247,7 +247,7 @@ TEST_CASE("a damaged entry is measured again") {
   { ProductChoices(disk).choose("key", "", three, times({3, 2, 1})); }
   {
     std::ofstream file(disk.path_of("key"), std::ios::binary | std::ios::trunc);
-    file << "rubbish";
+    file << "garbage";
   }
   CHECK_FALSE(ProductChoices(disk).find("key").has_value());
   CHECK(ProductChoices(disk).choose("key", "", three, times({3, 1, 2})).library_algorithm == "b");

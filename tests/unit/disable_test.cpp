@@ -180,7 +180,7 @@ TEST_CASE("disable: a compiled function that it calls, recursion, exceptions, th
   CHECK(floats(fails(zeros({2}))) == std::vector<float>{1, 1});
 }
 
-TEST_CASE("disable: Variables that the call has changed or read are not used behind its back") {
+TEST_CASE("disable: Variables that the call has changed or read are not used without its knowledge") {
   Variable w(ones({2}), "w"), other(ones({2}), "other");
   auto reads = jit::disable([&](const Tensor& x) { return Tensor(x + w.value()); });
   auto assigns = jit::disable([&](const Tensor& x) { w.set(x); });
@@ -242,8 +242,8 @@ TEST_CASE("disable: what cannot be, and where") {
   auto g = jit::compile([&](Tensor x) { return x * variable(); });
   CHECK(has(message_of<TraceError>([&] { g(ones({1})); }), "holds Variables"));
   auto captured = jit::compile([&](Tensor x) {
-    auto sneaky = jit::disable([&] { return Tensor(x + 1); });  // not an argument, and still noticed
-    return sneaky();
+    auto capturing = jit::disable([&] { return Tensor(x + 1); });  // not an argument, and still noticed
+    return capturing();
   });
   CHECK(has(message_of<TraceError>([&] { captured(ones({2})); }), "outside the trace it belongs to"));
 }

@@ -77,12 +77,12 @@ TEST_CASE("a damaged cache file is a miss") {
     write_file(path, whole.substr(0, size));
     CHECK_FALSE(cache.find(key));
   }
-  for (int round = 0; round < 200; ++round) {  // rubbish of any length
-    std::string rubbish(random() % 600, '\0');
-    for (char& c : rubbish) c = static_cast<char>(random());
+  for (int round = 0; round < 200; ++round) {  // garbage of any length
+    std::string garbage(random() % 600, '\0');
+    for (char& c : garbage) c = static_cast<char>(random());
     if (round % 2 == 0)
-      rubbish.replace(0, std::min<std::size_t>(rubbish.size(), 48), whole, 0, 48);  // behind a good header
-    write_file(path, rubbish);
+      garbage.replace(0, std::min<std::size_t>(garbage.size(), 48), whole, 0, 48);  // after a good header
+    write_file(path, garbage);
     CHECK_FALSE(cache.find(key));
   }
   write_file(path, whole + "x");

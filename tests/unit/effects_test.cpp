@@ -391,7 +391,7 @@ TEST_CASE("random numbers: each call draws new ones, in order, also under grad a
   }
 }
 
-TEST_CASE("effects: where a value that is read cuts the trace, those before and behind the cut run once") {
+TEST_CASE("effects: where a value that is read cuts the trace, those before and after the cut run once") {
   Printed printed;
   int calls = 0;
   auto f = jit::compile([&calls](Tensor x) -> Tensor {

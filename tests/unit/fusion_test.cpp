@@ -421,7 +421,7 @@ TEST_CASE("multiply and add contract once, and only where the product has no oth
   CHECK(count("graph(%a: i64[9], %b: i64[9], %c: i64[9]) { return add(mul(%a, %b), %c) }", Prim::fma) == 0);
 }
 
-TEST_CASE("the order of steps: who reads a given-up input runs before who overwrites it", "[fusion]") {
+TEST_CASE("the order of steps: who reads a donated input runs before who overwrites it", "[fusion]") {
   const Graph graph =
       prepared("graph(%w: f32[16, 16], %g: f32[16, 16]) { %u = sub(%w, %g) %m = matmul(%w, %g) return %u, %m }");
   PlanOptions options = fused();

@@ -199,6 +199,6 @@ TEST_CASE("host steps: effects around reads run in order, once, on every path") 
   for (int round = 0; round < 3; ++round) {
     effect_log().clear();
     CHECK(item<float>(bounded(full({}, 4.f))) == 1);
-    CHECK(effect_log() == std::vector<std::string>{"turn4", "turn3", "turn2"});
+    CHECK(effect_log() == std::vector<std::string>{"iteration4", "iteration3", "iteration2"});
   }
 }

@@ -157,7 +157,7 @@ TEST_CASE("lazy sizes: a number of the user that varies with an extent is never 
   }
 }
 
-TEST_CASE("lazy sizes: branches on sizes inside an operation are told apart") {
+TEST_CASE("lazy sizes: branches on sizes inside an operation are distinguished") {
   // Convolutions and windows ask whether an extent is long enough, broadcasting whether it is 1.
   const auto image = [](std::int64_t n) { return ramp({1, 2, n, n}); };
   const Tensor kernel = ramp({3, 2, 3, 3});

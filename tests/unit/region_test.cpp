@@ -314,7 +314,7 @@ TEST_CASE("region: a value read inside decides each call for itself", "[region]"
     check_close(f(down, up), full({2}, -2.f + 20));
     check_close(f(up, up), full({2}, 22.f));
   }
-  SECTION("in a nested region, behind a derivative") {
+  SECTION("in a nested region, after a derivative") {
     auto outer = jit::region([&](Tensor x) { return block(x) * 3; });
     auto g = jit::compile([&](Tensor x, Tensor y) {
       return jit::grad([&](Tensor a, Tensor b) { return sum(outer(a) + outer(b)); })(x, y);
@@ -429,7 +429,7 @@ TEST_CASE("region: gradients at symbolic extents", "[region]") {
       check_close(g(x), jit::grad(plain)(x));
     }
   }
-  SECTION("with a read behind it, at other sizes than the first path was traced at") {
+  SECTION("with a read after it, at other sizes than the first path was traced at") {
     const auto twice = [=](Tensor x) -> Tensor {
       const Tensor slope = jit::grad([=](Tensor y) { return sum(block(block(y) * y)); })(x);
       if (item(sum(x)) > 0) return slope;

@@ -72,7 +72,7 @@ TEST_CASE("minimum cut: the smallest of several, and the one nearest to the sink
   network.add_edge(c, FlowNetwork::sink, 7);
   CHECK(network.cut() == 7);
   CHECK_FALSE(network.is_sink_side(a));
-  CHECK_FALSE(network.is_sink_side(c));  // the edge behind c is as small as the two in front of it
+  CHECK_FALSE(network.is_sink_side(c));  // the edge after c is as small as the two before it
   FlowNetwork endless;
   endless.add_edge(FlowNetwork::source, FlowNetwork::sink, FlowNetwork::unlimited);
   CHECK(endless.cut() == FlowNetwork::unlimited);
@@ -105,9 +105,9 @@ TEST_CASE("rematerialise: what is cheap comes again behind a barrier", "[passes]
 
 TEST_CASE("rematerialise leaves what must not or need not run again", "[passes]") {
   const char* in = "%x: f32[64, 8], %w: f32[8, 8]";
-  const char* behind =
+  const char* rest =
       "%p = matmul(%e, %w); %q = exp(%p); %r = matmul(%q, %w); %s = matmul(%r, %w); return add(matmul(%s, %w), %e)";
-  const auto program = [&](const char* value) { return std::string(value) + behind; };
+  const auto program = [&](const char* value) { return std::string(value) + rest; };
   // At no price nothing runs twice.
   expect_unchanged(Rematerialise{.price = 0}, in, program("%e = exp(%x); "));
   // A product stays, unless it is asked for.
@@ -262,7 +262,7 @@ TEST_CASE("memory budget: each piece of a function that reads values") {
   CHECK_THROWS_WITH(impossible(x, weights), Catch::Contains("memory_budget is 1000 bytes"));
 }
 
-TEST_CASE("rematerialise: bodies whose symbols the graph does not list are weighed all the same") {
+TEST_CASE("rematerialise: bodies whose symbols the graph does not list are weighed as well") {
   const Graph body = parse_graph("graph(%x: f32[s0, s1]) { return tanh(%x), sum(%x) {axes=[0]} }").with_symbols({});
   for (const Node& node : body.nodes()) {
     if (node.op->kind == OpKind::leaf) continue;

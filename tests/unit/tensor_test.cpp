@@ -200,7 +200,7 @@ TEST_CASE("storage: the limit throws, and all is well afterwards") {
     Ref<Storage> fits = Storage::allocate(4 << 20);
     CHECK_THROWS_AS(Storage::allocate(5 << 20), OutOfMemory);
   }
-  // What is cached makes way for a block of another size.
+  // What is cached is freed for a block of another size.
   Ref<Storage> other = Storage::allocate(6 << 20);
   CHECK(memory_stats().in_use >= start.in_use + (6 << 20));
   CHECK_THROWS_AS(Storage::allocate(std::size_t{1} << 50), OutOfMemory);

@@ -317,7 +317,7 @@ TEST_CASE("trees: fullgraph makes a read an error that names the line and the fi
         return x;
       },
       {.fullgraph = true});
-  const std::string line = std::to_string(__LINE__ - 5);
+  const std::string line = std::to_string(__LINE__ - 4);
   std::string text = message_of<TraceError>([&] { f(vec({1})); });
   CHECK(has(text,
             "sinter::TraceError: Predicate: a value is read, which would cut the graph, and Options::fullgraph is set "
@@ -454,7 +454,7 @@ TEST_CASE("trees: threads take all branches at once") {
   CHECK(f.stats().graph_breaks == 8);
 }
 
-TEST_CASE("trees: effects before a read run once, also where what they gave is used behind it") {
+TEST_CASE("trees: effects before a read run once, also where what they gave is used after it") {
   int calls = 0;
   const auto counted = [&calls](const Tensor& x) { return ++calls, x * 2; };
   const auto given = [&](Tensor x) { return jit::callback(counted, jit::like(x), x); };

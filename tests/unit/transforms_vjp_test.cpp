@@ -239,7 +239,7 @@ TEST_CASE("derivatives with extents that change") {
   CHECK(f.stats().compiles == 2);
 }
 
-TEST_CASE("jvp leaves nothing of the reverse pass behind") {
+TEST_CASE("nothing of the reverse pass stays after jvp") {
   auto f =
       jit::compile([](Tensor x, Tensor t) { return jit::jvp([](Tensor v) { return exp(v) * sin(v); }, x, t).second; });
   const std::string text = f.explain(ones({8}), ones({8})).text();

@@ -52,7 +52,7 @@ double ulps(T got, Wide<T> expected) {
   int exponent = 0;
   std::frexp(expected, &exponent);
   const Wide<T> ulp = std::ldexp(Wide<T>(1), std::max(exponent, Limits::min_exponent) - Limits::digits);
-  // An overflow stands for the power of two behind the largest number.
+  // An overflow stands for the power of two after the largest number.
   const Wide<T> value =
       std::isinf(got) ? std::copysign(std::ldexp(Wide<T>(1), Limits::max_exponent), Wide<T>(got)) : got;
   return static_cast<double>(std::abs(value - expected) / ulp);

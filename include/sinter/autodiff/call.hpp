@@ -14,7 +14,7 @@
 SINTER_NAMESPACE_BEGIN
 
 struct CallDerivative {
-  std::shared_ptr<const Graph> forward;  // the body's outputs, and more behind them
+  std::shared_ptr<const Graph> forward;  // the body's outputs, and more after them
   std::vector<std::uint32_t> saved;      // outputs of `forward` that `backward` needs
   /// Inputs: the call's operands named by `operands`, then the saved values, then the gradients of the results that
   /// have one. Outputs: gradients of the operands named by `gradients`.

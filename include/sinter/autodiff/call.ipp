@@ -165,7 +165,7 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
 
 SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::span<const std::uint8_t> wanted,
                                                    std::span<const std::uint8_t> given) {
-  // Composites are opened first, so that their insides are shared between the two halves.
+  // Composites are opened first, so that their parts are shared between the two halves.
   const Graph body = Cse{}(Decompose{.symbols = Decompose::Symbols::unsolved}(original));
   GraphBuilder builder(body);
   for (const Node& node : body.nodes()) builder.copy(node, node.inputs);  // ids stay

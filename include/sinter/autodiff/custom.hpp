@@ -1,5 +1,5 @@
 // Derivatives that the user decides on: checkpoint (compute again instead of keeping) and custom_vjp (a rule of one's
-// own). Both record the function as it is, and behind it a node that says where gradients go instead.
+// own). Both record the function as it is, and after it a node that says where gradients go instead.
 #pragma once
 
 #include <sinter/autodiff/transforms.hpp>

@@ -1,4 +1,4 @@
-// The nodes behind which gradients go their own way, and the sub-graphs that say where.
+// The nodes that give gradients a path of their own, and the sub-graphs that say which.
 #pragma once
 
 #include <sinter/autodiff/custom.hpp>

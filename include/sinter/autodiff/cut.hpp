@@ -1,4 +1,4 @@
-// Cutting a graph in two: the part behind given values becomes a graph of its own, with those values as inputs.
+// Cutting a graph in two: the part after given values becomes a graph of its own, with those values as inputs.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -16,7 +16,7 @@ struct CutGraph {
 };
 
 /// The part of `graph` that computes `outputs`. Values for which `is_given` holds become inputs where that part needs
-/// them; behind them come `last_inputs`, needed or not. Inputs of `graph` must be given. Effects come along where
+/// them; after them come `last_inputs`, needed or not. Inputs of `graph` must be given. Effects come along where
 /// `keeps_effect` holds.
 CutGraph cut_graph(const Graph& graph, std::span<const Value> outputs, std::span<const Value> last_inputs,
                    const std::function<bool(Value)>& is_given,

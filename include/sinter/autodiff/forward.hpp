@@ -1,6 +1,7 @@
 // What can be made of a function's reverse-mode derivative: the derivative along a direction (forward mode), and
 // matrices of first derivatives. All of it on graphs. Forward mode needs no rules of its own: the reverse derivative is
-// linear in the gradients that it is given, so its own reverse derivative is the forward one; what they share dies.
+// linear in the gradients that it is given, so its own reverse derivative is the forward one; dead code elimination
+// removes what they share.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -23,7 +24,7 @@ std::vector<Value> push_forward(GraphBuilder& builder, std::span<const Value> ou
 /// parameters.
 Graph jvp_graph(const Graph& forward, std::size_t parameters, std::size_t results);
 
-/// A function in two halves. `forward`: the function's inputs and outputs; behind the outputs what the backward half
+/// A function in two halves. `forward`: the function's inputs and outputs; after the outputs what the backward half
 /// wants of it. `backward`: those values, then a gradient for each of the first `results` outputs; gives the gradients
 /// of the first `parameters` inputs.
 struct ForwardBackward {

@@ -1,4 +1,4 @@
-// backward(): the tape is captured as a graph, differentiated, and what it does not have yet is recorded behind it.
+// backward(): the tape is captured as a graph, differentiated, and what it does not have yet is recorded after it.
 #pragma once
 
 #include <sinter/autodiff/cut.hpp>

@@ -44,8 +44,8 @@ class TransformTrace : public Trace {
 
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
-  /// Computed outside, from the values behind the parameters: the transform is that of the side taken. Refused where a
-  /// parameter stands for many values (vmap).
+  /// Computed outside, from the values that the parameters stand for: the transform is that of the side taken. Refused
+  /// where a parameter stands for many values (vmap).
   std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
   /// In the enclosing trace, or now; refused where an operand belongs to this trace, for the function has no
   /// derivative.

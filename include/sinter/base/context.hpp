@@ -16,7 +16,7 @@ struct Context {
   bool is_eager = false;          // SINTER_EAGER=1: evaluate each op at once
   bool checks = false;            // SINTER_CHECK=1: verifier after every pass, more purity checks
   bool is_disabled = false;       // SINTER_DISABLE=1: compile() runs the plain function
-  bool compiles_at_once = false;  // SINTER_COMPILE=1: lazy graphs compile at first sight
+  bool compiles_at_once = false;  // SINTER_COMPILE=1: lazy graphs compile when they are first run
   bool outlines = true;           // SINTER_OUTLINE=0: the whole graph as one plan, no calls of regions
   bool allows_fallback = false;   // SINTER_FALLBACK=1: what the back end of a device declines runs on the CPU
   std::int64_t hot = 10;          // SINTER_HOT: runs before a lazy graph is compiled
@@ -32,7 +32,7 @@ struct Context {
 bool is_logged(std::string_view topic);
 /// Sends one line to the sink if the topic is logged.
 void note(std::string_view topic, std::string_view line);
-/// Sends one line to the sink whatever SINTER_LOGS says: for what must not pass in silence. Rare by nature.
+/// Sends one line to the sink whatever SINTER_LOGS says: for what a user must see. Such lines are rare.
 void warn(std::string_view topic, std::string_view line);
 
 SINTER_NAMESPACE_END

@@ -1,5 +1,5 @@
-// Errors with blame. Every exception Sinter throws is one of these; each says which op, what was given, what is
-// required and the user's line. Must not know tensors.
+// Errors that say who must act. Every exception Sinter throws is one of these; each says which op, what was given, what
+// is required and the user's line. Must not know tensors.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -85,7 +85,7 @@ class CheckError : public UserError {
 class OutOfMemory : public Error {
  public:
   OutOfMemory(std::string_view device, std::uint64_t bytes, std::string_view detail);
-  /// With this text, which tells all.
+  /// An error whose whole message is this text.
   explicit OutOfMemory(const std::string& text) : Error(text) {}
 };
 /// A device is missing, was used in a way it does not support, or failed.

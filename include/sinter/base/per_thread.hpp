@@ -107,9 +107,9 @@ struct ThreadObject {
 };
 }  // namespace base_detail
 
-/// This thread's own object that `make` returns a pointer to: made at its first use, gone with the thread. Whoever asks
-/// after that, as static destructors do on the main thread, gets a new one, which stays. There is one for each type of
-/// `make`.
+/// This thread's own object that `make` returns a pointer to: made at its first use, destroyed with the thread. Whoever
+/// asks after that, as static destructors do on the main thread, gets a new one, which stays. There is one for each
+/// type of `make`.
 template <class Make>
 auto& thread_object(Make make) {
   using Object = base_detail::ThreadObject<std::remove_pointer_t<decltype(make())>, Make>;

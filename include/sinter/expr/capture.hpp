@@ -39,12 +39,12 @@ struct CaptureOptions {
   std::function<bool(const TensorImpl&)> is_leaf{};  // recorded values at which the walk stops
 };
 
-/// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs behind them, or
-/// constants. Pending values of no trace that are met as leaves are the caller's business (they become inputs).
+/// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs after them, or
+/// constants. Pending values of no trace that are met as leaves become inputs, which the caller evaluates.
 Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known,
                 const CaptureOptions& options);
 
-/// Records all nodes of `graph` on `inputs`; gives its outputs. Effects come behind those of the trace that records.
+/// Records all nodes of `graph` on `inputs`; gives its outputs. Effects come after those of the trace that records.
 std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<const Ref<TensorImpl>> inputs);
 
 SINTER_NAMESPACE_END

@@ -135,7 +135,7 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
     return *this;
   }
 
-  /// The value of this expression, recorded at first use. A named Expr keeps its leaves, a temporary gives them away.
+  /// The value of this expression, recorded at first use. A named Expr keeps its leaves, a temporary moves them.
   Ref<TensorImpl> record() const& {
     if (Ref<TensorImpl> known = recorded_.usable()) return known;
     auto leaves = leaves_;

@@ -1,6 +1,6 @@
 // The functions users call. Elementwise ones give an Expr; everything else gives a Tensor and is defined in the .ipp.
 // Names and argument order follow PyTorch and NumPy. Every function checks shapes and dtypes when it is called and
-// blames the caller's line.
+// names the caller's line in errors.
 #pragma once
 
 #include <sinter/expr/equality.hpp>
@@ -111,7 +111,7 @@ Tensor index(const In& x, std::span<const Index> positions);
 /// `base` with the part at `positions` replaced by `value` (broadcast to that part).
 Tensor update(const In& base, std::span<const Index> positions, const In& value);
 
-// Putting together and taking apart.
+// Joins and parts.
 Tensor concat(std::span<const Tensor> parts, int axis, Location where = std::source_location::current());
 Tensor concat(std::initializer_list<Tensor> parts, int axis, Location where = std::source_location::current());
 Tensor stack(std::span<const Tensor> parts, int axis, Location where = std::source_location::current());

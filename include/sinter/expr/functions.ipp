@@ -140,7 +140,7 @@ SINTER_DECL Tensor flatten(const In& x, int first, int last) {
   return reshape(x, out);
 }
 
-// ---- putting together and taking apart
+// ---- joins and parts
 
 SINTER_DECL Tensor concat(std::span<const Tensor> parts, int axis, Location where) {
   if (parts.empty()) throw ShapeError("concat", "no tensors were given", where);

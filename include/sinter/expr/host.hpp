@@ -151,7 +151,7 @@ Tensor from_blob(std::shared_ptr<const void> owner, const void* data, const Shap
                  Location where = std::source_location::current());
 namespace expr_detail {
 Tensor literal(DType dtype, const Shape& shape, const void* data);
-/// `bytes` of each row one behind the other; rows of different lengths are refused.
+/// `bytes` of each row one after the other; rows of different lengths are refused.
 class LiteralRows {
  public:
   LiteralRows(std::size_t rows, std::size_t columns, DType dtype, Location where);

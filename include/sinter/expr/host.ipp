@@ -144,7 +144,7 @@ SINTER_DECL Tensor copy_strided(const Type& type, const void* data, const Stride
 inline constexpr int printed_digits = 8;
 
 /// The shortest text that reads back as `x`, in fixed or scientific notation, with at most `printed_digits` digits
-/// behind the point; the point always stays ("1.", "1.e+10").
+/// after the point; the point always stays ("1.", "1.e+10").
 template <class T>
 std::string shortest_text(T x, std::chars_format format) {
   char buffer[400];
@@ -227,7 +227,7 @@ class NumberFormat {
 
  private:
   struct Columns {
-    std::size_t whole = 0, fraction = 0, exponent = 0;  // characters before the point, behind it, and from the e on
+    std::size_t whole = 0, fraction = 0, exponent = 0;  // characters before the point, after it, and from the e on
   };
   static void measure(Columns& columns, const std::string& text) {
     std::size_t exponent = std::min(text.find('e'), text.size()), point = text.find('.');
@@ -301,7 +301,7 @@ class Printer {
       if (axes_left > 1) {
         if (!is_first) out.append(",").append(as_index(axes_left - 1), '\n').append(indent);
       } else if (!is_first) {
-        // The first line begins behind the indent that whoever called writes.
+        // The first line begins after the indent that whoever called writes.
         std::size_t used = out.size() - line_start + (line_start == 0 ? indent.size() - 1 : 0) + 2;
         if (used + item.size() > width) {
           out.append(",\n");
@@ -359,7 +359,7 @@ SINTER_DECL Ref<TensorImpl> dense_value(const In& x, std::string_view function) 
   evaluate({&raw, 1}, function, x.where);
   if (value->is_dense()) return value;
   const Device device = value->type.device;
-  if (device != Device::cpu())  // rare: by way of the host
+  if (device != Device::cpu())  // rare: through the host
     return expr_detail::moved_now(In(Tensor(host_value(In(Tensor(std::move(value)), x.where), function)), x.where),
                                   device, function);
   return expr_detail::copy_strided(value->type, value->data(), value->strides).impl();

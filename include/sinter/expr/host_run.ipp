@@ -1,4 +1,4 @@
-// A host operation outside of plans: effects of code that is not compiled run where they stand.
+// A host operation outside of plans: effects of code that is not compiled run at their place in the program.
 #pragma once
 
 #include <sinter/base/index.hpp>

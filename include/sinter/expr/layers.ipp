@@ -112,7 +112,7 @@ SINTER_DECL Tensor mse_loss(const In& prediction, const In& target) {
   return expr_detail::record<ops::MseLoss>({Leaf(prediction.tensor()), Leaf(target.tensor())}, {}, prediction.where);
 }
 namespace expr_detail {
-/// That a window of `size` fits symbolic axes; static ones are the op's business.
+/// That a window of `size` fits symbolic axes; the op checks static ones.
 inline void require_window(const Shape& image, int axis, std::int64_t size, std::int64_t padding, std::string_view op,
                            Location where) {
   if (image.rank() != 4 || image[axis].is_static() || is_at_most(size, image[axis] + Dim(2 * padding))) return;
@@ -178,7 +178,7 @@ SINTER_DECL Tensor cast(const In& x, DType dtype) {
   return expr_detail::record<ops::Cast>({Leaf(std::move(value))}, std::move(attrs), x.where);
 }
 namespace expr_detail {
-/// The elements from the first to behind the last one, on another device, in the same layout.
+/// The elements from the first to the last one, on another device, in the same layout.
 inline Ref<TensorImpl> moved(const TensorImpl& value, Device device) {
   const Type type{value.type.dtype, device, value.type.shape};
   std::int64_t span = type.shape.numel().value() == 0 ? 0 : 1;

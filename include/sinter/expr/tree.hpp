@@ -129,7 +129,7 @@ struct Step {
   std::string text() const;
 };
 
-/// Reads the leaves of an object of any type: what code that does not know the type gives to visit_leaves() by way of a
+/// Reads the leaves of an object of any type: what code that does not know the type gives to visit_leaves() through a
 /// View.
 class Reader {
  public:
@@ -195,7 +195,7 @@ Part part_of(T& object) {
   return {&object, &detail::edit_leaves<T>};
 }
 
-/// Visitors that want to know where they are: enter(step) before a part, leave() behind it; structure("size", n) in
+/// Visitors that want to know where they are: enter(step) before a part, leave() after it; structure("size", n) in
 /// place of fixed(n) for sizes of containers and the presence of optionals.
 template <class V>
 concept KnowsPath = requires(V& visitor) {

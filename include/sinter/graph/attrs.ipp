@@ -16,7 +16,7 @@ SINTER_NAMESPACE_BEGIN
 
 namespace graph_detail {
 
-/// Constants up to this many elements are told apart by content; larger ones by the memory that they view.
+/// Constants up to this many elements are distinguished by content; larger ones by the memory that they view.
 inline constexpr std::int64_t content_compared_elements = 1024;
 
 inline bool is_content_compared(const Type& type) {

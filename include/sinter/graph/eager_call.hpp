@@ -51,7 +51,7 @@ class EagerCall {
   const Location disabled_at;  // of the function
 };
 
-/// What the results of a call must be like for the code behind it: types whose extents may be symbolic, and C++ values.
+/// What the results of a call must be like for the code after it: types whose extents may be symbolic, and C++ values.
 struct EagerArrival {
   std::vector<Type> types;
   std::vector<std::uint8_t> is_weak;
@@ -64,7 +64,7 @@ struct EagerArrival {
 };
 
 /// While it lives, a function runs on this thread in the middle of a compiled call. What the call assigns to Variables
-/// is written behind it, and what it reads was read in front: the function must neither read the ones nor assign the
+/// is written after it, and what it reads was read before: the function must neither read the ones nor assign the
 /// others.
 class [[nodiscard]] EagerSection {
  public:

@@ -150,7 +150,7 @@ class GraphBuilder {
   Value add_typed(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, TypeList types, Location where);
   /// Copies a node of another graph, with its inputs replaced and its types kept (no inference).
   Value copy(const Node& node, std::span<const Value> inputs);
-  /// Gives a call another body, which has the old one's outputs first and may have more behind them.
+  /// Gives a call another body, which has the old one's outputs first and may have more after them.
   void extend_call(std::int32_t node, std::shared_ptr<const Graph> body);
   /// Inlines `graph` with its inputs replaced; gives its outputs. Types are inferred again where an input's type
   /// differs.

@@ -57,7 +57,7 @@ class HostCall {
   // these alone; for every other op they are in the memory of the host.
   /// Memory for values that sub-graphs read and write, as `scratch`.
   virtual void* place(std::size_t slot, std::size_t bytes) { return scratch(slot, bytes); }
-  /// Behind what sub-graphs called so far write, and before what those called later read.
+  /// After what sub-graphs called so far write, and before what those called later read.
   virtual void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   /// A number of at most 8 bytes where the host can read it, until the next such call; waits for what writes it.
   virtual const void* on_host(const void* number, std::size_t) { return number; }

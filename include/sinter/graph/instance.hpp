@@ -12,7 +12,7 @@
 SINTER_NAMESPACE_BEGIN
 
 /// Equal for graphs that differ in extents only, where extents of inputs that are 0 or 1 are the same ones: those are
-/// told apart by many operations. Nodes count in the order in which they stand.
+/// distinguished by many operations. Nodes are compared in their order.
 Hash128 hash_without_extents(const Graph& graph);
 /// Are the two equal, node by node, but for extents? Never where there are sub-graphs.
 bool differ_in_extents_only(const Graph& a, const Graph& b);

@@ -76,7 +76,7 @@ inline std::vector<Ref<TensorImpl>> record_results(const OpInfo& op, std::span<L
                                                    Location where) {
   return record_shared_results(op, leaves, std::move(attrs), where);
 }
-/// Records an effect behind those that this trace has recorded before: the token of the last one becomes its last
+/// Records an effect after those that this trace has recorded before: the token of the last one becomes its last
 /// operand, and its own last result, which is not among the values given back, is the token for the next. Outside a
 /// trace it runs at once.
 std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::span<Leaf> leaves, Attrs attrs, Location where);
@@ -89,8 +89,8 @@ inline Type token_type() { return {DType::bool_, Device::cpu(), {}}; }
 /// The same value as an object of its own, of the trace that `value` belongs to.
 Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value);
 
-/// How much an operand has to say about the dtype of a result: a number (also a Scalar) less than a tensor of rank 0,
-/// and that less than one with axes. What has less to say only lifts the class: it never widens within it.
+/// How much weight an operand has for the dtype of a result: a number (also a Scalar) less than a tensor of rank 0,
+/// and that less than one with axes. What has less weight only lifts the class: it never widens within it.
 enum class PromotionRank : std::uint8_t { number, single, tensor };
 inline PromotionRank promotion_rank(bool is_weak, int rank) {
   return is_weak ? PromotionRank::number : rank == 0 ? PromotionRank::single : PromotionRank::tensor;

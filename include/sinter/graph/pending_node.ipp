@@ -20,7 +20,7 @@ SINTER_NAMESPACE_BEGIN
 
 namespace graph_detail {
 
-/// Pending nodes alive on this thread, which nobody has run; bounds how much work can pile up.
+/// Pending nodes alive on this thread, which nobody has run; bounds how much work can accumulate.
 inline std::int64_t& pending_nodes() noexcept {
   static thread_local constinit std::int64_t count = 0;
   return count;
@@ -166,7 +166,7 @@ struct StatementScope {
 
 inline constexpr std::int64_t max_pending = 4096;
 
-/// Runs the value at once under SINTER_EAGER, or when too much has piled up.
+/// Runs the value at once under SINTER_EAGER, or when too much has accumulated.
 inline void after_recording(const Ref<TensorImpl>& value, std::string_view op, Location where) {
   if (value->trace != 0) return;
   if (SINTER_LIKELY(!Context::get().is_eager && pending_nodes() <= max_pending)) return;

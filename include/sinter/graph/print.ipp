@@ -1,5 +1,5 @@
-// The text form of a graph, as parse_graph reads it. Nodes keep their numbers, so that a text can be held against a
-// dump of the same graph; inputs stand in the head, wherever they are among the nodes. What has its default value is
+// The text form of a graph, as parse_graph reads it. Nodes keep their numbers, so that a text can be compared with a
+// dump of the same graph; inputs are in the head, wherever they are among the nodes. What has its default value is
 // not written. Constants of up to 1024 elements carry their data; of larger ones only the type is written, and such a
 // text does not parse.
 #pragma once

@@ -37,15 +37,15 @@ void register_backend(std::string name, BackendFunction compile, Location where 
 void register_kernel_backend(std::unique_ptr<Backend> backend, Location where = std::source_location::current());
 /// Names for Options::backend: kernels best first, then those for bisecting, then registered ones by name.
 std::vector<std::string> list_backends();
-/// A graph made runnable by passes and kernels of this build: for back ends that change a graph and hand it on, or that
+/// A graph made runnable by passes and kernels of this build: for back ends that change a graph and pass it on, or that
 /// take only some graphs. `backend` is "", "x86", "reference", "eager", "aot_eager" or a registered one for kernels.
 GraphFunction compile_graph(const Graph& graph, std::string_view backend = {},
                             Location where = std::source_location::current());
 
 /// Back ends for the host, best first; the last accepts every kernel. Made once, never destroyed.
 const std::vector<Backend*>& host_backends();
-/// The kernel back ends to try on a device for Options::backend: on the CPU that one with the reference back end behind
-/// it, or all of this build; elsewhere the device's own.
+/// The kernel back ends to try on a device for Options::backend: on the CPU that one and then the reference back
+/// end, or all of this build; elsewhere the device's own.
 std::vector<Backend*> backends_for(std::string_view name, Device device = Device::cpu());
 /// Throws UserError with the list if there is no back end of that name.
 void check_backend(std::string_view name, Location where);

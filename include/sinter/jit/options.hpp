@@ -25,13 +25,12 @@ struct Options {
   Mode mode = Mode::default_;
   std::string backend = {};  // "": the best there is; see jit::list_backends() and docs/debugging.md
   Dynamic dynamic = Dynamic::automatic;
-  bool fullgraph = false;  // reading a value while tracing is an error
-  bool fuse = true;        // false: one kernel per operation, to find out where a wrong result arises
-  std::int64_t recompile_limit =
-      8;  // compiled versions beyond the first; past it the stance decides (jit/call/stance.hpp)
-  std::int64_t max_breaks = 256;   // segments of a function that reads values; behind them calls go on lazily
-  std::int64_t max_values = 16;    // compiled continuations of one read of an exact value
-  std::int64_t memory_budget = 0;  // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
+  bool fullgraph = false;            // reading a value while tracing is an error
+  bool fuse = true;                  // false: one kernel per operation, to find out where a wrong result arises
+  std::int64_t recompile_limit = 8;  // compiled versions beyond the first; then the stance decides (stance.hpp)
+  std::int64_t max_breaks = 256;     // segments of a function that reads values; after them calls go on lazily
+  std::int64_t max_values = 16;      // compiled continuations of one read of an exact value
+  std::int64_t memory_budget = 0;    // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
   std::optional<MatmulPrecision> matmul_precision =
       {};  // what products of f32 may be computed in; unset: the default of the process
   bool allow_fallback =

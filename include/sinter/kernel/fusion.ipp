@@ -18,7 +18,7 @@
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
 
-/// Elementwise values that only products read, and what computing them on the spot takes.
+/// Elementwise values that only products read, and what computing them in place takes.
 struct Prologue {
   SmallVector<std::int32_t, 16> values, inner, reads;  // stored so far; to be inlined; memory
   SmallVector<std::int32_t, 8> readers;                // groups
@@ -240,7 +240,7 @@ SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
 SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
   visited_.resize(result_.groups.size());
   ++search_;
-  // Whoever reads a member stands behind it, so nothing that ends before the first member depends on one.
+  // Whoever reads a member comes after it, so nothing that ends before the first member depends on one.
   const std::int32_t first = merged.members.front().node;
   SmallVector<std::int32_t, 32> pending;
   const auto visit_inputs = [&](const FusionGroup& from, bool is_start) {
@@ -332,7 +332,7 @@ SINTER_DECL void Fuser::join_producers(int node) {
 
 // ---- recomputation --------------------------------------------------------------------------------------------------
 
-/// What computing `node` on the spot takes: unstored nodes (`inner`) and memory (`reads`). False if it is not cheap.
+/// What computing `node` in place takes: unstored nodes (`inner`) and memory (`reads`). False if it is not cheap.
 SINTER_DECL bool Fuser::collect_cone(int node, SmallVector<std::int32_t, 16>& inner,
                                      SmallVector<std::int32_t, 16>& reads) const {
   if (std::find(inner.begin(), inner.end(), node) != inner.end()) return true;
@@ -400,7 +400,7 @@ SINTER_DECL bool Fuser::try_recompute(int node) {
   SmallVector<std::int32_t, 16> marked;
   for (std::int32_t at : inner)
     if (!nodes_[at].is_inlined) nodes_[at].is_inlined = true, marked.push_back(at);
-  // Looking may split axes; what does not come about must leave none behind.
+  // The search may split axes; a merge that fails must leave no split.
   std::vector<Space> spaces;
   bool fits_all = true;
   for (std::int32_t id : readers) {

@@ -55,7 +55,7 @@ class GroupMerger {
   std::optional<IndexMap> walked_operand(Space& space, const FusionMember& user, int operand) const;
   /// Index map of an operand of a member; an operand of a contraction runs along the contracted axis.
   IndexMap operand_map(const FusionGroup& group, const FusionMember& member, int operand) const;
-  /// Can the value be read at `map`, from memory or by computing it on the spot?
+  /// Can the value be read at `map`, from memory or by computing it in place?
   bool can_read(Space& space, const FusionGroup& group, int node, const IndexMap& map) const;
   IndexMap result_of(const FusionMember& member) const {
     return nodes_[member.node].kind == NodeKind::reduce ? nodes_.reduced_map(member.node, member.map()) : member.map();

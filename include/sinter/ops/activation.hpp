@@ -39,7 +39,7 @@ struct Gauss {
 struct GeluSlope {
   static constexpr OpInfo info{.name = "gelu_slope", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.gelu_slope(x); }
-  /// d/dx = phi(x) * (2 - x^2). The density is 0 long before the bound, which keeps infinity away.
+  /// d/dx = phi(x) * (2 - x^2). The density is 0 long before the bound, so that no infinity occurs.
   static ValList vjp(const VjpArgs& a) {
     constexpr double scale = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
     const Val density = apply(op_info<Gauss>, {a.in[0]}) * scale;

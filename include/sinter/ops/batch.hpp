@@ -8,7 +8,7 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-/// `shape` behind an axis of extent `first`.
+/// `shape` after an axis of extent `first`.
 inline Shape batched_shape(Dim first, const Shape& shape) {
   Shape out{first};
   for (Dim dim : shape.dims()) out.push_back(dim);
@@ -30,7 +30,7 @@ inline IntVector steps_past_batch(const IntVector& steps) {
 
 /// Operand `operand` with the batch as its first axis, stretched there if it has none.
 Val with_batch(const BatchArgs& args, std::size_t operand);
-/// A batched value with extents of 1 behind the batch until it has rank `rank`: aligned for broadcasting.
+/// A batched value with extents of 1 after the batch until it has rank `rank`: aligned for broadcasting.
 Val with_rank(Val x, int rank);
 /// Axis `from` of x at place `to`, the others in their order.
 Val move_axis(Val x, int from, int to);

@@ -1,7 +1,7 @@
 // Control flow that stays in the graph: switch (and cond, a switch over a bool), while_loop and scan. A node carries
 // its branches or its step as sub-graphs; the host runs them as plans of their own, inside one step of the plan. Each
-// op has a twin for bodies with effects, whose last operand and last result are tokens. Must not know how bodies were
-// traced.
+// op has a second version for bodies with effects, whose last operand and last result are tokens. Must not know how
+// bodies were traced.
 #pragma once
 
 #include <sinter/ops/infer.hpp>
@@ -73,7 +73,7 @@ using WhileLoop = BasicWhileLoop<ops_detail::Tokens::none>;
 using WhileLoopWithEffects = BasicWhileLoop<ops_detail::Tokens::one>;
 
 /// The gradient of a while_loop, which nobody can compute: how many iterations there are is known only when it runs. It
-/// stands for the linear map from the gradients of the floating carries (operands behind those of the loop) to those of
+/// stands for the linear map from the gradients of the floating carries (operands after those of the loop) to those of
 /// the operands that attrs.steps lists; forward mode differentiates it by the former, which gives a loop with tangents.
 /// A derivative in which it remains is refused.
 struct WhileGradient {

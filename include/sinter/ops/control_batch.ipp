@@ -1,4 +1,4 @@
-// Control flow over a batch: the same nodes on batched bodies. Where examples go different ways, all branches are
+// Control flow over a batch: the same nodes on batched bodies. Where examples take different branches, all of them are
 // computed and chosen from, and a loop goes on until the last example is done.
 #pragma once
 

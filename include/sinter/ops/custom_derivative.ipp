@@ -68,7 +68,7 @@ SINTER_DECL void CustomDerivative::batch(const BatchArgs& a, BatchedList& result
 
 SINTER_DECL Batched Barrier::batch(const BatchArgs& a) {
   if (a.is_batched(0)) return ops_detail::batch_elementwise(a);
-  const Val token = reshape(slice_axis(a.in[1], 0, 0, 1), {});  // any example's will do
+  const Val token = reshape(slice_axis(a.in[1], 0, 0, 1), {});  // any example's is right
   return {apply(a.op, {a.in[0], token}), false};
 }
 

@@ -1,5 +1,5 @@
 // Ops whose work is a function of the user that the host runs: print, check, callbacks, and ops of the user's own. Each
-// has the function as its payload; how such functions are written and called is the jit layer's business.
+// has the function as its payload; the jit layer says how such functions are written and called.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -9,7 +9,7 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// The user's function behind a node.
+/// The user's function of a node.
 class HostFunction : public Payload {
  public:
   /// What errors call it.
@@ -34,7 +34,7 @@ bool runs_on_devices(const Attrs& attrs);
 void run_host_function(HostCall& call);
 void run_host_effect(HostCall& call);
 void infer_host_function(const InferArgs& args, TypeList& out);
-/// As infer_host_function, with the token behind the results.
+/// As infer_host_function, with the token after the results.
 void infer_host_effect(const InferArgs& args, TypeList& out);
 ValList host_function_vjp(const VjpArgs& args);
 ValList host_effect_vjp(const VjpArgs& args);

@@ -1,4 +1,4 @@
-// Handing over to the payload.
+// Calls of the payload.
 #pragma once
 
 #include <sinter/ops/host_function.hpp>

@@ -1,4 +1,4 @@
-// Matrix product. Everything that contracts (convolution, attention) comes down to it.
+// Matrix product. Everything that contracts (convolution, attention) is computed by it.
 #pragma once
 
 #include <sinter/ops/infer.hpp>

@@ -1,5 +1,5 @@
 // The names of the ops that expressions are made of, and how the OpInfo of an op is reached by its name alone: users'
-// files name ops, and never read what one is. That stands in the file of its family.
+// files name ops, and never read what one is. That is defined in the file of its family.
 #pragma once
 
 #include <sinter/base/config.hpp>

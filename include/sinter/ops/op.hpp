@@ -1,5 +1,5 @@
 // How an op is written down: a struct with `info` and the functions it has; describe<Op>() turns it into the OpInfo
-// that everybody asks. Also Val, the handle in whose terms derivatives and decompositions are written as algebra.
+// that all other code asks. Also Val, the handle in whose terms derivatives and decompositions are written as algebra.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -74,7 +74,7 @@ struct BatchArgs {
 };
 /// A result over the batch, which is its first axis; or, where it is the same for all examples, without it.
 struct Batched {
-  Val value{};  // empty: the rule does not cover this case, the decomposition will do
+  Val value{};  // empty: the rule does not cover this case, the decomposition is used
   bool is_batched = true;
   Batched() = default;
   Batched(Val v, bool has_batch = true) : value(v), is_batched(has_batch) {}

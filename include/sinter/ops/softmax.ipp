@@ -1,4 +1,4 @@
-// Shape rules and decompositions of softmax and its relatives.
+// Shape rules and decompositions of softmax and related ops.
 #pragma once
 
 #include <sinter/ops/softmax.hpp>

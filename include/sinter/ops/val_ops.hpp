@@ -18,7 +18,7 @@ inline Val apply(const OpInfo& op, std::initializer_list<Val> in, Attrs attrs = 
   return apply(op, std::span<const Val>(in.begin(), in.size()), std::move(attrs));
 }
 
-// Values out of nothing, in the builder and with the line of `context`.
+// Values without operands, in the builder and with the line of `context`.
 Val full(Val context, const Shape& shape, DType dtype, double value);
 /// A scalar of `like`'s dtype.
 Val number(Val like, double value);

@@ -1,4 +1,4 @@
-// A decomposition may name further composites; the pass goes round until a sweep finds none.
+// A decomposition may name further composites; the pass repeats until a sweep finds none.
 #pragma once
 
 #include <sinter/base/index.hpp>

@@ -20,7 +20,7 @@ struct Literal {
   std::int64_t integer = 0;
 };
 
-/// The value of `op` on these operands, or nothing when it is not for the compiler to say.
+/// The value of `op` on these operands, or nothing when it must be computed at run time.
 std::optional<Literal> evaluate(const OpInfo& op, std::span<const Literal> operands, const Attrs& attrs);
 
 SINTER_NAMESPACE_END

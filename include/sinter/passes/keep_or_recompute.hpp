@@ -1,4 +1,4 @@
-// Of a graph that runs in two parts (forward and backward, before and behind a point of a schedule): which values of
+// Of a graph that runs in two parts (forward and backward, before and after a point of a schedule): which values of
 // the early part are kept for the late one, and which it computes again. A minimum cut decides between the bytes that
 // are kept and the work that is repeated (as AOTAutograd's min-cut partitioner; Chen et al. 2016, arXiv 1604.06174, for
 // the idea of trading work for memory). Knows what operations cost, no schedules and no kernels.
@@ -16,7 +16,7 @@ SINTER_NAMESPACE_BEGIN
 
 /// Costs are in sixteenths of the time that a byte takes to memory and back into a register.
 inline constexpr std::int64_t cost_of_byte = 16;
-/// What must not be done at any price.
+/// The cost of what must not be done.
 inline constexpr std::int64_t cost_unlimited = std::int64_t{1} << 60;
 
 /// May products and calls of sub-graphs be computed again?

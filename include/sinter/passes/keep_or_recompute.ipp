@@ -1,4 +1,4 @@
-// A node is a vertex that is cut off the source when it is computed again; each of its results is a vertex behind it,
+// A node is a vertex that is cut off the source when it is computed again; each of its results is a vertex after it,
 // cut off the node when it is kept. What a node computed again reads must be there again: that edge has no limit.
 #pragma once
 

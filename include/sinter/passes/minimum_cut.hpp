@@ -1,5 +1,5 @@
 // Minimum cut of a flow network with integral capacities (Dinic 1970: blocking flows on layered networks). Knows
-// numbers only: what vertices and capacities mean is the business of whoever builds the network.
+// numbers only: what vertices and capacities mean is known to whoever builds the network.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -115,7 +115,7 @@ SINTER_DECL void Outliner::number_kinds() {
   for (Value v : graph_.outputs()) last_use_[as_index(v.node)] = count_;
 }
 
-/// Do nodes a < b do the same in blocks that begin at `block_begin` and (b - a) behind it? Operands agree when they are
+/// Do nodes a < b do the same in blocks that begin at `block_begin` and (b - a) after it? Operands agree when they are
 /// made at the same place of the two blocks, or come from outside of them with the same type.
 SINTER_DECL bool Outliner::is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const {
   if (kind_[as_index(a)] != kind_[as_index(b)] || stays_outside(a)) return false;
@@ -198,7 +198,7 @@ SINTER_DECL std::optional<BlockRun> Outliner::best_cut(BlockRun run) const {
     std::int32_t at = run.begin + run.period + shift;
     if (at >= run.end() || is_leaf(at) || is_literal(at)) continue;
     const int crossing = crossing_values(at, run);
-    std::int32_t first = at;  // behind views: what reads the crossing values
+    std::int32_t first = at;  // after views: what reads the crossing values
     while (first + 1 < run.end() && (node(first).op->kind == OpKind::view || is_leaf(first) || is_literal(first)))
       ++first;
     if (!is_heavy(first) || crossing >= 3 || crossing > fewest) continue;

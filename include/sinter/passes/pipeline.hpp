@@ -24,7 +24,7 @@ struct PipelineOptions {
   bool (*keep)(const Node& node) = nullptr;
   /// Verifies the graph before the first pass and after each.
   bool checks = Context::get().checks;
-  /// Told of each graph on its way: the pass that made it and the seconds that it took.
+  /// Called with each graph after a pass: the pass that made it and the seconds that it took.
   std::function<void(std::string_view pass, const Graph& graph, double seconds)> observe;
 };
 
@@ -53,12 +53,12 @@ inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) {
 inline constexpr PipelinePass pipeline[] = {
     {"drop derivatives", passes_detail::run_pass<DropDerivatives>,
      "all derivatives have been taken; what only they asked for dies in the next pass"},
-    {"dce", passes_detail::run_pass<Dce>, "a trace and its gradient leave dead nodes; nothing after this pays for them",
-     false},
+    {"dce", passes_detail::run_pass<Dce>,
+     "a trace and its gradient leave dead nodes; no later pass spends time on them", false},
     {"prune", passes_detail::run_pass<Prune>,
      "what nobody reads of a loop or branch goes before its sub-graph is worked on"},
     {"outline", passes_detail::run_outline,
-     "what repeats is found while the user's operations are whole; everything behind this pays for one block", false},
+     "what repeats is found while the user's operations are whole; every later pass works on one block", false},
     {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished", false},
     {"decompose", passes_detail::run_decompose, "composites hide structure that every later pass wants to see"},
     {"canonicalise", passes_detail::run_pass<Canonicalise>,

@@ -1,6 +1,6 @@
 // Drops results of nodes with sub-graphs that nobody reads, and operands that their sub-graphs do not read: what a loop
-// keeps for a derivative that is not asked for, captures that only an unused result needs. What goes is the op's own
-// rule.
+// keeps for a derivative that is not asked for, captures that only an unused result needs. The op's own rule says what
+// is removed.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,5 +1,5 @@
 // Rematerialisation: values that are held over the point of a program where most memory is held are computed again
-// behind it, where a minimum cut (keep_or_recompute.hpp) finds that cheaper than holding them. In a training step that
+// after it, where a minimum cut (keep_or_recompute.hpp) finds that cheaper than holding them. In a training step that
 // point lies between forward and backward part, so that the two are planned together. What is computed again stands
 // behind a barrier: nobody merges it with the first computation, and it does not run early. Bits stay: random numbers
 // come from the same counters, and products that contract with a sum stay with it. Runs last, on primitive operations;

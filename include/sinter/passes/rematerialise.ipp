@@ -63,10 +63,10 @@ class RematerialiseQuestion {
   const MemoryTimeline& timeline_;
   std::size_t count_, results_ = 0;
   std::int32_t last_step_ = 0,
-               last_early_ = 0;  // what the step behind the peak reads is there anyway: that step is early too
-  std::vector<std::size_t> first_result_;                                                       // per node
+               last_early_ = 0;            // what the step after the peak reads is there anyway: that step is early too
+  std::vector<std::size_t> first_result_;  // per node
   std::vector<std::uint8_t> is_early_, is_late_, is_output_, must_not_repeat_, must_not_keep_;  // per node
-  std::vector<std::uint8_t> is_read_at_once_;  // per value: by the step behind the peak
+  std::vector<std::uint8_t> is_read_at_once_;  // per value: by the step after the peak
   std::vector<std::int32_t> next_use_,
       next_late_use_;  // per value: the first late step that reads it or something made of it; that reads it
 };

@@ -67,7 +67,7 @@ class Match {
   std::array<Value, 5> bound_{};
 };
 
-/// The `full` behind a value, as a number.
+/// The `full` that a value is a view of, as a number.
 std::optional<Literal> literal_of(const GraphBuilder& builder, Value value);
 /// Attributes of a `full` of that number.
 Attrs full_attrs(const Literal& literal, const Shape& shape);

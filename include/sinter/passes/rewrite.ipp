@@ -11,7 +11,7 @@
 SINTER_NAMESPACE_BEGIN
 namespace rewrite {
 
-/// Rules that undo each other would go round forever; no sound chain of rewrites at one node is this long.
+/// Rules that undo each other would be applied forever; no sound chain of rewrites at one node is this long.
 inline constexpr int most_steps_per_node = 64;
 inline constexpr int deepest_replacement = 16;
 

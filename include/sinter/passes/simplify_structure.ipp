@@ -44,7 +44,7 @@ inline Value joined_slice(Match& m) {
               end = inner.shape[axis] + (outer.limits[axis] - 1) * step + 1;  // just past the last element taken
     const Dim whole = m.type(m[x]).shape[axis];
     if (end.is_static() && whole.is_static() && end.value() > whole.value())
-      return {};  // no value of the symbols fits: not ours to say
+      return {};  // no value of the symbols fits: no rewrite
     attrs.shape.push_back(inner.shape[axis] + outer.shape[axis] * step);
     attrs.limits.push_back(end);
     attrs.steps.push_back(inner.steps[a] * outer.steps[a]);

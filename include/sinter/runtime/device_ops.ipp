@@ -82,7 +82,7 @@ class HostRoundTrip final : public Launch {
         inputs_(op.inputs),
         tokens_(op.is_effect ? 1 : 0) {
     for (std::size_t i = 0; i < op.types.size();
-         ++i) {  // elements from the start of the operand to behind the last one
+         ++i) {  // elements from the start of the operand to the end of the last one
       std::int64_t count = 1;
       for (Dim extent : op.types[i].shape) count *= extent.evaluate(symbols);
       if (i < op.inputs) count += op.offsets[i].evaluate(symbols);

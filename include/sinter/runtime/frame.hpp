@@ -27,7 +27,7 @@ struct FrameOutput {
 /// Room for one call's pointers, so that a call of any size allocates nothing: one of each per input or output.
 struct CallPlaces {
   std::vector<void*> inputs;
-  std::vector<TensorImpl*> values;  // behind the inputs
+  std::vector<TensorImpl*> values;  // after the inputs
   std::vector<float> numbers;       // inputs that are numbers
   std::vector<void*> outputs;
 };

@@ -86,7 +86,7 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   }
   if (plan.parts() != nullptr) {
     parts_ = std::make_unique<PartitionFrame>(*plan.parts(), symbols);
-    has_host_steps_ = true;  // parts behind one that has written may fail
+    has_host_steps_ = true;  // parts after one that has written may fail
   }
   bind_steps();
   const std::size_t inputs = plan.inputs().size();

@@ -1,4 +1,4 @@
-// The table behind the kernel cache.
+// The table of the kernel cache.
 #pragma once
 
 #include <sinter/runtime/kernel_cache.hpp>

@@ -92,7 +92,7 @@ SINTER_DECL PlanOptions PartitionPlanner::options_of(const PartitionPart& part) 
   return of;
 }
 
-/// The device's plan, which takes what the host computes as inputs behind its own.
+/// The device's plan, which takes what the host computes as inputs after its own.
 SINTER_DECL void PartitionPlanner::join_host_and_device() {
   const PartitionPart *host = nullptr, *device = nullptr;
   for (const PartitionPart& part : partition_.parts) (part.device == Device::cpu() ? host : device) = &part;

@@ -90,7 +90,7 @@ struct FrameReturn {
   const Plan* plan = nullptr;
   void operator()(Frame* frame) const noexcept;
 };
-/// A frame on loan to the thread that took it; the plan must outlive it.
+/// A frame in use by the thread that took it; the plan must outlive it.
 using FrameLease = std::unique_ptr<Frame, FrameReturn>;
 
 /// The idle frames of one thread, the one used last first.
@@ -128,7 +128,7 @@ class Plan {
   /// What the host computes before a plan on another device runs. Null: nothing.
   const Plan* host_part() const { return host_part_.get(); }
   /// What each output of the host part is: an output of the plan, or, as ~i, number i of those that the plan takes as
-  /// inputs behind its own.
+  /// inputs after its own.
   std::span<const std::int32_t> host_outputs() const { return host_outputs_; }
   /// The plans of the parts of a graph on several devices. Then it has no steps of its own.
   const PartitionPlan* parts() const { return parts_.get(); }

@@ -1,6 +1,6 @@
-// The pool behind parallel_for. A job sits in one of a few slots; helpers (tasks enqueued into a TBB arena of our own)
-// look for open slots, claim chunks, and spin for a short while before they hand their thread back to TBB. TBB does not
-// survive fork(): the child starts a new pool, whose helpers are threads of our own.
+// The pool that runs parallel_for. A job sits in one of a few slots; helpers (tasks enqueued into a TBB arena of our
+// own) look for open slots, claim chunks, and spin for a short while before they return their thread to TBB. TBB
+// does not survive fork(): the child starts a new pool, whose helpers are threads of our own.
 #pragma once
 
 #include <sinter/base/threads.hpp>

@@ -1,6 +1,6 @@
-// CallJournal: what a call that runs uncompiled does to Variables and which values it reads, so that it can fail
-// without a trace and its results can be kept off what it read, as compiled calls do. One chain for each thread. Knows
-// nothing of calls.
+// CallJournal: what a call that runs uncompiled does to Variables and which values it reads, so that it can be
+// undone when it fails and its results can be kept apart from what it read, as compiled calls do. One chain for each
+// thread. Knows nothing of calls.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -30,7 +30,7 @@ class [[nodiscard]] CallJournal {
   /// This thread's innermost one, or null.
   static CallJournal* current() noexcept;
 
-  /// The Variable had this value until now. Journals around this one hear of it, too.
+  /// The Variable had this value until now. Journals around this one note it, too.
   void note_assigned(VariableSlot& slot, const Ref<TensorImpl>& old) noexcept;
   /// A ready value is an operand of something that runs.
   void note_read(const Ref<TensorImpl>& value);

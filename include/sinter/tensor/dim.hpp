@@ -79,8 +79,8 @@ class Dim {
   friend std::strong_ordering operator<=>(Dim a, Dim b) {
     return a.is_static() && b.is_static() ? a.value() <=> b.value() : ask_order(a, b);
   }
-  /// Of their own, not through <=>, which asks more: "not less" must not become the guard "equal" where the two are
-  /// equal now.
+  /// They are defined by themselves and not through <=>, which asks more: "not less" must not become the guard "equal"
+  /// where the two are equal now.
   friend bool operator<(Dim a, Dim b) {
     return a.is_static() && b.is_static() ? a.value() < b.value() : ask_less(a, b);
   }

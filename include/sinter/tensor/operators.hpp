@@ -51,7 +51,7 @@ template <class T>
 held_t<T> hold(T&& operand, Location where);
 }  // namespace tensor_detail
 
-/// The tensor-side operand of an operator, with the place it was written. Lvalues and temporaries are told apart so
+/// The tensor-side operand of an operator, with the place it was written. Lvalues and temporaries are distinguished so
 /// that a named expression becomes a leaf and a temporary is moved.
 template <class Self>
 struct LocatedLvalue {

@@ -18,8 +18,8 @@ SINTER_NAMESPACE_BEGIN
 
 /// Of products of f32 matrices (matmul, conv2d, attention and their gradients); nothing else is concerned.
 ///   f32     full precision
-///   tf32x3  factors in two parts of 10 bits of mantissa each, three products on tensor cores: near full precision
-///   tf32    factors rounded to 10 bits of mantissa, sums in f32: relative error about 1e-3
+///   tf32x3  operands in two parts of 10 bits of mantissa each, three products on tensor cores: near full precision
+///   tf32    operands rounded to 10 bits of mantissa, sums in f32: relative error about 1e-3
 enum class MatmulPrecision : std::uint8_t { f32, tf32x3, tf32 };
 
 constexpr std::string_view name(MatmulPrecision precision) {

@@ -221,7 +221,7 @@ struct StorageAccess {
     DeviceMemory& memory = device_memory(device, "Storage");
     try {
       return memory.allocate(bytes, device);
-    } catch (const OutOfMemory& error) {  // the device's own words, and what holds most
+    } catch (const OutOfMemory& error) {  // the device's own text, and what holds most
       throw OutOfMemory(explained(error.what(), device));
     }
   }

@@ -42,7 +42,7 @@ void synchronize(Device device = Device::cuda(0), Location where = std::source_l
 /// Who computes a product of matrices, where several GEMM algorithms are open.
 enum class ProductPolicy : std::uint8_t {
   measured,      // the fastest on this device; measured when such a product is first bound, and remembered on disk
-  by_rule,       // by a rule of thumb, nothing is measured
+  by_rule,       // by a heuristic, nothing is measured
   fma,           // always that one, where it is open: a generated kernel on the ordinary units,
   tensor_cores,  // a generated kernel on tensor cores,
   library,       // cuBLASLt, with its epilogue where that fits,
@@ -85,7 +85,7 @@ class Stream {
 class Event {
  public:
   explicit Event(Device device = Device::cuda(0), Location where = std::source_location::current());
-  /// Marks the place behind what the stream holds now (default: the current stream of the event's device).
+  /// Marks the place after what the stream holds now (default: the current stream of the event's device).
   void record();
   void record(const Stream& stream);
   void synchronize() const;

@@ -1,4 +1,4 @@
-// Blocks, loads, stores and the three ways through a kernel: parallel lanes, reduced lanes, matrix product.
+// Blocks, loads, stores and the three methods to run a kernel: parallel lanes, reduced lanes, matrix product.
 #pragma once
 
 #include <sinter/backend/reference/interpreter.hpp>
@@ -81,7 +81,7 @@ SINTER_DECL void Interpreter::run(void* const* operands) {
   if (index_out_of_range_) throw GatherError(bad_index_, bad_extent_);
 }
 
-// ---- the three ways -----------------------------------------------------------------------------------------------
+// ---- the three methods --------------------------------------------------------------------------------------------
 
 SINTER_DECL void Interpreter::run_with_parallel_lanes() {
   Position at{};

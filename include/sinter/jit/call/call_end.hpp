@@ -45,7 +45,7 @@ struct Assignment {
 struct CallEnd {
   std::shared_ptr<const Plan> plan;
   std::vector<PlanInput> inputs;        // of the plan, in order
-  std::vector<Assignment> assignments;  // outputs of the plan behind the results
+  std::vector<Assignment> assignments;  // outputs of the plan after the results
   std::size_t results = 0;
 };
 
@@ -55,7 +55,7 @@ struct HeldValues {
   std::vector<std::shared_ptr<VariableSlot>> captured;  // captured Variables
 };
 
-/// Values of a call that is over but for its delivery.
+/// Values of a call of which only the delivery is left.
 struct FinishedCall {
   std::vector<Ref<TensorImpl>> results;
   std::vector<std::pair<std::shared_ptr<VariableSlot>, Ref<TensorImpl>>> assigned;

@@ -1,6 +1,6 @@
 // What calls of compiled functions may still see is destroyed once they have ended: a call opens a section, and whoever
-// takes versions out of reach hands them over here. A section costs a few plain stores; the other side pays with a
-// barrier in all threads. Knows nothing of versions.
+// removes versions passes them to this file. A section costs a few plain stores; the other side needs a barrier
+// in all threads. Knows nothing of versions.
 #pragma once
 
 #include <sinter/base/config.hpp>

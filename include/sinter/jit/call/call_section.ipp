@@ -87,7 +87,8 @@ SINTER_DECL void destroy_after_calls(std::shared_ptr<const void> what) {
   const bool is_ordered =
       pass_barrier_everywhere();  // a section that this does not see begins later, and finds nothing
   auto& all = process_object<CallMarks>();
-  std::vector<std::shared_ptr<const void>> done;  // destroyed behind the lock: it may hold objects of the user
+  std::vector<std::shared_ptr<const void>>
+      done;  // destroyed after the lock is released: it may hold objects of the user
   std::scoped_lock lock(all.mutex);
   CallMarks::Waiting& added = all.waiting.emplace_back();
   added.what = std::move(what);

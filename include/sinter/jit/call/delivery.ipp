@@ -21,7 +21,7 @@ inline bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::siz
   return first < second + b_bytes && second < first + a_bytes;
 }
 
-/// Bytes from the first to behind the last element.
+/// Bytes from the start of the first element to the end of the last.
 inline std::size_t extent_bytes(const Type& type, const Strides& strides) {
   std::int64_t last = 0;
   for (int i = 0; i < type.shape.rank(); ++i) {
@@ -232,7 +232,7 @@ class CallOutputs {
     const Assignment& a = call_.end.assignments[assignment];
     return a.leaf >= 0 ? call_.args.leaves()[as_index(a.leaf)].slot : a.slot->here();
   }
-  /// The Variable behind an input, or null.
+  /// The Variable that an input reads, or null.
   VariableSlot* slot_of_input(std::size_t i) const {
     const PlanInput& input = call_.end.inputs[i];
     switch (input.source) {
@@ -243,7 +243,7 @@ class CallOutputs {
     }
     __builtin_unreachable();
   }
-  /// The claim on the Variable behind an input, or -1.
+  /// The claim on the Variable that an input reads, or -1.
   int held_claim(std::int32_t input) const {
     const int claim = input >= 0 ? scratch_->claim_of[as_index(input)] : -1;
     return claim >= 0 && scratch_->claims.holds(as_index(claim)) ? claim : -1;

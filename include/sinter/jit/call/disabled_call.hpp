@@ -53,7 +53,7 @@ struct DisabledArguments {
 };
 /// Takes the traced leaves out of an argument: nothing of the trace outlives it.
 void take_operands(tree::Part argument, DisabledArguments& out);
-/// Puts this call's values there; both are moved behind what the argument needs.
+/// Puts this call's values there; both are moved after what the argument needs.
 void put_operands(tree::Part argument, const std::uint8_t*& is_operand, const Ref<TensorImpl>*& values);
 /// Takes a result apart.
 void read_result(tree::View result, EagerResults& out, Location where);

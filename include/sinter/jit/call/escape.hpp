@@ -1,4 +1,4 @@
-// Ways round the tracer: functions that are not to be traced, and functions that must be traced whole. Wrappers that
+// What bypasses the tracer: functions that are not to be traced, and functions that must be traced whole. Wrappers that
 // are called like what they wrap.
 #pragma once
 
@@ -18,7 +18,7 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-/// What disable() returns. Calls of up to four arguments know the line they stand in.
+/// What disable() returns. Calls of up to four arguments know their line.
 template <class F>
 class Disabled {
  public:

@@ -173,7 +173,7 @@ struct CallScratch {
     values.clear();
   }
 };
-/// Memory of a result, kept for later calls (Mode::reduce_overhead). A value that anybody else holds is left alone.
+/// Memory of a result, kept for later calls (Mode::reduce_overhead). A value that anybody else holds is not used.
 struct ResultRing {
   static constexpr std::size_t capacity = 4;
   std::array<Ref<TensorImpl>, capacity> values;
@@ -240,7 +240,7 @@ struct TreeResult {
 
 class FunctionState : public std::enable_shared_from_this<FunctionState> {
  public:
-  /// Slots of expressions take no stance, and past the limit are evaluated lazily without a word.
+  /// Slots of expressions take no stance, and past the limit are evaluated lazily without a message.
   enum class Serves : std::uint8_t { function, expression };
   FunctionState(Options options, Location where, Serves serves = Serves::function);
   ~FunctionState();

@@ -1,6 +1,6 @@
 // Marks: what the user knows about the axes of a tensor. A mark belongs to a value: it travels with copies of the
-// handle, and not to what is computed from it. It speaks when a compiled function compiles for that value; a call that
-// some compiled version fits runs it, marks or not.
+// handle, and not to what is computed from it. It takes effect when a compiled function compiles for that value; a call
+// that some compiled version fits runs it, marks or not.
 #pragma once
 
 #include <sinter/tensor/tensor.hpp>
@@ -18,7 +18,7 @@ struct ExtentRange {
 };
 
 /// The extent of `axis` will vary within `range`: functions called with `x` compile with a symbol there from the start.
-/// (Extents 0 and 1 are versions of their own all the same.) `x` becomes a handle of the marked value; evaluates. Takes
+/// (Extents 0 and 1 are versions of their own nevertheless.) `x` becomes a handle of the marked value; evaluates. Takes
 /// precedence over Options::dynamic, and replaces earlier marks of the axis. Throws IndexError for an axis that x has
 /// not, UserError for an empty range or an extent outside it; the compiling call throws UserError, with this line, if
 /// the function needs one particular extent.

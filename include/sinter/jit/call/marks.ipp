@@ -1,4 +1,4 @@
-// Setting marks, and holding traces to them.
+// Setting marks, and checking traces against them.
 #pragma once
 
 #include <sinter/jit/call/marks.hpp>

@@ -1,4 +1,5 @@
-// The purity check: a function is traced again now and then, and must do what it did, or a captured value has changed.
+// The purity check: a function is traced again from time to time, and must do what it did, or a captured value has
+// changed.
 #pragma once
 
 #include <sinter/jit/call/function.hpp>
@@ -21,7 +22,7 @@ inline std::string first_difference(const Graph& before, const Graph& now, Locat
     const Node &a = before.nodes()[i], &b = now.nodes()[i];
     if (a.inputs == b.inputs && may_be_retrace(a, b)) continue;
     where = b.where;
-    // A changed number is a node of its own; blame the operation that uses it.
+    // A changed number is a node of its own; name the operation that uses it.
     for (std::size_t user = i + 1; user < now.nodes().size() && b.inputs.empty(); ++user) {
       const Node& candidate = now.nodes()[user];
       for (Value v : candidate.inputs)
@@ -53,7 +54,7 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, EntryThread& th
   const auto now = std::chrono::steady_clock::now();
   const double age_ms = std::chrono::duration<double, std::milli>(now - entry.made).count();
   if (due > 1 && entry.trace_ms > long_trace_ms && thread.checking_ms + entry.trace_ms > share * age_ms) return;
-  struct Again {  // a check that fails or throws is due again at once: wrong values must not come in silence
+  struct Again {  // a check that fails or throws is due again at once: wrong values must not go unnoticed
     EntryThread& thread;
     std::int64_t due;
     std::chrono::steady_clock::time_point begin;

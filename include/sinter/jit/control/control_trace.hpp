@@ -33,7 +33,7 @@ struct TracedBody {
   Ref<TensorImpl> last_effect;
 };
 
-/// Variables that the bodies of a node assign: they become carries (of a branch: operands and results) behind those of
+/// Variables that the bodies of a node assign: they become carries (of a branch: operands and results) after those of
 /// the user. Which ones is known only when a body was traced, so bodies are traced again until none is new.
 struct AssignedVariables {
   std::vector<std::shared_ptr<VariableSlot>> slots;
@@ -55,7 +55,7 @@ class OpenBody {
   void insert_placeholders(tree::Part part, bool is_slice = false);
   /// Placeholders for the Variables known to be assigned, at this place among the parameters.
   void add_variables();
-  /// The traced body; the new values of Variables come behind the first `before` results.
+  /// The traced body; the new values of Variables come after the first `before` results.
   TracedBody finish(BodyValues results, std::size_t before) const;
   /// The traced condition of a loop, which must not assign Variables.
   TracedBody finish_condition(BodyValues results) const;
@@ -64,7 +64,7 @@ class OpenBody {
   BodyTrace* trace_;
 };
 BodyValues values_of_leaves(tree::View value);
-/// Puts results into the leaves; `values` is moved behind the last of them.
+/// Puts results into the leaves; `values` is moved after the last of them.
 void fill_leaves(tree::Part part, const Ref<TensorImpl>*& values);
 
 /// Traces the bodies of a node until no Variable is assigned that was not one of `assigned` before.

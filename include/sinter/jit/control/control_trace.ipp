@@ -23,7 +23,7 @@ class BodyTrace : public Trace {
   Ref<TensorImpl> parameter(const Ref<TensorImpl>& value, bool is_slice);
   /// Placeholders for the Variables known to be assigned, at this place among the parameters.
   void add_variables();
-  /// The traced body; the new values of Variables come behind the first `before` results.
+  /// The traced body; the new values of Variables come after the first `before` results.
   TracedBody finish(BodyValues results, std::size_t before) const;
   /// The traced condition of a loop, which must not assign Variables.
   TracedBody finish_condition(BodyValues results) const;

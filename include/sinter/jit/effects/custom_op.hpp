@@ -112,7 +112,7 @@ namespace custom_detail {
 using Shapes = std::vector<Shape>;
 using TensorFunction = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 
-/// A CustomOp with its types worn away.
+/// A CustomOp without its types.
 struct Definition {
   std::string name;
   Location where;  // of custom_op(...)

@@ -99,7 +99,7 @@ struct Returned {
   Tensor value;
   enum class Kind : std::uint8_t { tensor, number, elements } kind = Kind::tensor;
 };
-/// A callback with its types worn away.
+/// A callback without its types.
 struct CallbackSpec {
   std::function<void(std::span<const Tensor> in, std::vector<Returned>& out)> run;
   TypeKey kind = nullptr;  // of the function

@@ -154,7 +154,7 @@ inline std::string fill(const HostCall& call, std::span<const HostView> values) 
   return out;
 }
 
-/// Functions that carry nothing: one is as good as another.
+/// Functions that carry nothing: any of them may replace another.
 template <class Self>
 class PlainFunction : public HostFunction {
  public:

@@ -16,7 +16,7 @@ struct LazyStats {
   std::int64_t graphs = 0;   // different graphs that plans were made for
   std::int64_t dynamic = 0;  // of them, for many sizes: extents of inputs are symbols
   std::int64_t fused = 0;    // of them, compiled with fusion
-  std::int64_t dropped = 0;  // plans that went because all together held too much
+  std::int64_t dropped = 0;  // plans that were dropped because all together held too much
   std::int64_t bytes = 0;    // that the plans kept are taken to hold now
 };
 LazyStats lazy_stats();

@@ -74,7 +74,7 @@ struct LazyCache {
   static LazyCache& instance() { return process_object<LazyCache>(); }
 };
 
-/// Plans are kept up to this size; then the half that has not run for longest goes.
+/// Plans are kept up to this size; then the half that has not run for longest is dropped.
 inline constexpr std::int64_t most_lazy_bytes = std::int64_t{128} << 20;
 /// A plan is taken to hold its arena, and this for each node: two graphs, steps, code.
 inline constexpr std::int64_t bytes_of_lazy_node = 4096;
@@ -377,7 +377,8 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     }
     lock.lock();
     for (std::size_t i = 0; i < outputs.size(); ++i)
-      if (!outputs[i]->is_ready()) jit::jit_detail::become_ready(*outputs[i], *results[i]);  // else somebody was faster
+      if (!outputs[i]->is_ready())
+        jit::jit_detail::become_ready(*outputs[i], *results[i]);  // else another thread was first
   }
 }
 

@@ -133,7 +133,7 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
   forget_unused();
 }
 
-/// Lets go of what only statements that have run refer to: a long loop holds no more than it would untraced.
+/// Releases what only statements that have run refer to: a long loop holds no more than it would untraced.
 SINTER_DECL void LiveValues::forget_unused() {
   std::erase_if(known_, [this](const auto& item) {
     const Known& known = item.second;

@@ -26,7 +26,7 @@ inline std::string bytes_text(std::int64_t bytes) {
 }  // namespace jit_detail
 
 namespace jit_detail {
-/// How a search goes about it: how much of the peak it takes away in one round at most (what comes again behind the
+/// How a search goes about it: how much of the peak it takes away in one round at most (what comes again after the
 /// peak makes the next one), and Rematerialise::parts.
 struct Approach {
   std::int64_t share;  // 1 / share of the peak
@@ -59,7 +59,7 @@ inline bool search_under(std::int64_t budget, const Approach& approach, const Pl
     lowest = std::min(lowest, best);
     if (is_logged("memory"))
       note("memory", where.text() + ": round " + std::to_string(round + 1) + " in " + std::to_string(approach.parts) +
-                         " parts: " + bytes_text(timeline.bytes) + " of " + bytes_text(budget) + ", most behind step " +
+                         " parts: " + bytes_text(timeline.bytes) + " of " + bytes_text(budget) + ", most after step " +
                          std::to_string(timeline.peak) + "; " + std::to_string(graph.nodes().size()) + " nodes");
   }
   return timeline.bytes <= budget;

@@ -51,7 +51,7 @@ struct RegionBody {
   std::vector<std::int64_t> fixed;
   std::vector<std::shared_ptr<VariableSlot>> slots;        // of the arguments; null where they are no Variables
   std::vector<std::uint8_t> takes_any_slot;                // per argument: another Variable there gave the same body
-  std::vector<Ref<TensorImpl>> extra;                      // operands behind the arguments
+  std::vector<Ref<TensorImpl>> extra;                      // operands after the arguments
   std::vector<std::shared_ptr<VariableSlot>> extra_slots;  // read again at each call where not null
   std::vector<std::shared_ptr<VariableSlot>> assigned;
   std::vector<std::uint8_t> is_weak_result;

@@ -2,7 +2,7 @@
 // what one trace saw; it is cut at its reads and those calls into segments. A node of the tree is a segment with its
 // plan, and one child for each outcome that was seen; a leaf has the results. Nodes are immutable: a new path copies
 // those above it and publishes a new root, so calls follow the tree without a lock. Work goes to the first segment
-// whose read needs it; what no read needs sinks to the leaves.
+// whose read needs it; what no read needs moves to the leaves.
 #pragma once
 
 #include <sinter/base/per_thread.hpp>
@@ -65,13 +65,13 @@ struct TracedSegment {
   std::shared_ptr<const EagerCall> eager_call;  // called at its end
   std::vector<EagerVariable> eager_variables;   // used before that
   std::shared_ptr<const EagerArrival> arrival;  // of the eager function called before it
-  CallCount lazy_calls;                         // that went on lazily behind it
+  CallCount lazy_calls;                         // that went on lazily after it
 };
 
 /// The end of a path.
 struct TracedLeaf {
   std::size_t results = 0;
-  std::vector<Assignment> assignments;  // outputs behind the results
+  std::vector<Assignment> assignments;  // outputs after the results
   std::shared_ptr<const void> result_shape;
   mutable std::atomic<std::int64_t> runs{0}, next_check{1};  // the purity check, as in EntryThread
   CallCount calls;
@@ -204,11 +204,11 @@ class TraceTree {
 namespace jit_detail {
 /// The last result of an effect orders it before the next one; segments keep that order by themselves.
 bool is_token(const Graph& graph, Value v);
-/// "item reads an exact value at train.cpp:41": why a trace is cut behind a segment.
+/// "item reads an exact value at train.cpp:41": why a trace is cut after a segment.
 std::string cut_text(std::string_view op, bool is_outcome, const EagerCall* eager, Location where);
 /// What SINTER_LOGS asks for about new segments of a function at `where`.
 void log_segments(std::span<const std::shared_ptr<const TreeNode>> nodes, const GuardSet& guards, Location where);
-/// All segments of the tree, as far as there is one, a segment before those behind it.
+/// All segments of the tree, as far as there is one, a segment before those after it.
 std::vector<std::shared_ptr<const TreeNode>> nodes_of(const TraceTree& tree);
 }  // namespace jit_detail
 /// Adds what a path holds.

@@ -110,7 +110,7 @@ class PathCompiler {
     std::reverse(made_.begin(), made_.end());
     return below;
   }
-  /// The nodes whose code was made for it, a segment before those behind it.
+  /// The nodes whose code was made for it, a segment before those after it.
   std::vector<std::shared_ptr<const TreeNode>>& made() { return made_; }
 
  private:
@@ -441,7 +441,7 @@ SINTER_DECL std::string path_difference(std::span<const TracedSegment* const> be
     for (std::size_t n = 0; n < std::min(a.nodes.size(), b.nodes.size()); ++n) {
       if (jit_detail::same_traced(a.nodes[n], b.nodes[n])) continue;
       where = b.nodes[n].where;
-      // A changed number is a node of its own; blame the operation that uses it.
+      // A changed number is a node of its own; name the operation that uses it.
       const std::int32_t id = b.first + static_cast<std::int32_t>(n);
       for (std::size_t user = n + 1; user < b.nodes.size() && b.nodes[n].inputs.empty(); ++user)
         for (Value v : b.nodes[user].inputs)

@@ -56,7 +56,7 @@ class TreeCall {
  private:
   void place_inputs(CallPlaces& places);
   std::uint64_t run_segment();
-  /// Runs the function behind the segment on its first outputs.
+  /// Runs the function after the segment on its first outputs.
   void run_eager_call(std::span<const Ref<TensorImpl>> made);
   TensorImpl* variable(const std::shared_ptr<VariableSlot>& slot);
 

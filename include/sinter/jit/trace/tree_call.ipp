@@ -233,7 +233,7 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
                                (call.node().reads_outcome()
                                     ? std::to_string(entry.tree->segments()) + " segments (Options::max_breaks)"
                                     : std::to_string(call.node().children.size()) + " values (Options::max_values)") +
-                               " are compiled: this call goes on lazily behind the " +
+                               " are compiled: this call goes on lazily after the " +
                                (call.node().traced->eager_call ? "call" : "read") + " at " + at.text());
   }
   return finished;

@@ -29,7 +29,7 @@ struct StreamState {
   CUstream_st* handle = nullptr;
   int device = 0;
   std::uint64_t id = 0;  // never 0
-  /// Streams whose work this one's was ordered behind (bits of fault records): a synchronisation reports what went
+  /// Streams whose work this one's was ordered after (bits of fault records): a synchronisation reports what went
   /// wrong there, too.
   mutable std::atomic<std::uint64_t> follows{0};
 };
@@ -119,7 +119,7 @@ class Gpu {
   const StreamState& default_stream() const { return *default_stream_; }
   const StreamState& stream_of(std::uint64_t id) const;
   const StreamState& acquire_stream();
-  /// Notes that work on `later` is ordered behind what is on `earlier`.
+  /// Notes that work on `later` is ordered after what is on `earlier`.
   static void note_order(const StreamState& earlier, const StreamState& later) noexcept {
     if (earlier.device == later.device)
       later.follows.fetch_or(

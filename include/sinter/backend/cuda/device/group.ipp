@@ -264,7 +264,7 @@ class CudaGroup final : public LaunchGroup {
       }
       if (fewest == 0) return best;
     }
-    const bool is_cheap = best != nullptr && fewest * 4 <= best->size();  // a number of the call, say
+    const bool is_cheap = best != nullptr && fewest * 4 <= best->size();  // for example a number of the call
     return is_cheap || graphs_.size() == most ? best : nullptr;
   }
 
@@ -272,7 +272,7 @@ class CudaGroup final : public LaunchGroup {
     if (graphs_.size() == most) graphs_.erase(graphs_.begin());
     auto graph = std::make_unique<GroupGraph>(gpu_, lists_);
     if (!graph->build(launches_, operands, addresses_, recorder_)) {
-      refuses_calls_ = ++refusals_ > 8;  // now and then another thread is to blame
+      refuses_calls_ = ++refusals_ > 8;  // sometimes another thread causes it
       return run_one_by_one(operands);
     }
     graph->launch();

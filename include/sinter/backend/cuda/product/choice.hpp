@@ -22,7 +22,8 @@ namespace cuda {
 
 /// From here on, in additions and multiplications, measuring is worth it. Smaller products take about as long as
 /// launching them, so algorithms differ by a few microseconds a call, and measuring costs some milliseconds, and the
-/// algorithms that lose 10 to 100 ms each of a compiler's time: it would pay after tens of thousands of calls.
+/// algorithms that lose 10 to 100 ms each of a compiler's time: it would be worth it only after tens of thousands of
+/// calls.
 inline constexpr double least_measured_operations = 2e8;
 
 /// Something to be timed.
@@ -55,7 +56,7 @@ class ProductChoices {
   void forget(DiskCache disk);
 
   static std::string text_of(const ProductChoice& choice);
-  /// Nothing: it is damaged, or of another time.
+  /// Nothing: it is damaged, or of another version.
   static std::optional<ProductChoice> choice_of(std::string_view text);
 
  private:

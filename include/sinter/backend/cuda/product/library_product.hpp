@@ -1,5 +1,5 @@
 // A product of matrices by cuBLASLt, as a call in a launch list, with what the library can do to the result in the same
-// go. Knows no kernels.
+// pass. Knows no kernels.
 #pragma once
 
 #include <sinter/backend/cuda/device/driver.hpp>
@@ -39,7 +39,7 @@ struct LibraryProduct {
     bool is_empty() const { return scale == 1 && residual.operand < 0 && bias.operand < 0; }
   };
   DType dtype = DType::f32;                          // f32 or f64
-  MatmulPrecision precision = MatmulPrecision::f32;  // tf32 is taken at its word, tf32x3 is computed in full
+  MatmulPrecision precision = MatmulPrecision::f32;  // tf32 is computed as tf32, tf32x3 in full precision
   std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
   Operand left, right;
   Matrix result;

@@ -1,4 +1,4 @@
-// Descriptors are made when first needed, on the device at hand; an algorithm for operands that are less aligned than
+// Descriptors are made when first needed, on the current device; an algorithm for operands that are less aligned than
 // was said is chosen when such a one comes.
 #pragma once
 

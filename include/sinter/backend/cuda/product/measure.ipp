@@ -54,7 +54,7 @@ class Scratch {
         throw std::runtime_error(std::to_string(bytes) + " bytes of scratch memory are too much");
       capture_ = CU_STREAM_CAPTURE_MODE_RELAXED;
       require_done(api().call_cuThreadExchangeStreamCaptureMode(&capture_),
-                   "the mode of capture");  // a capture of the user's goes on unharmed
+                   "the mode of capture");  // a capture of the user's is not disturbed
       is_exchanged_ = true;
       for (CUevent& event : events_)
         require_done(api().call_cuEventCreate(&event, CU_EVENT_DEFAULT), "making an event");
@@ -205,8 +205,8 @@ class ScratchOperands {
   std::vector<void*> operands_;
 };
 
-/// Medians, in microseconds, of runs that alternate, so that what else goes on meets all alike; who is far behind after
-/// a round leaves.
+/// Medians, in microseconds, of runs that alternate, so that what else goes on meets all alike; what is much slower
+/// after a round leaves.
 inline std::vector<double> medians(std::size_t count,
                                    const std::function<double(std::size_t candidate, int times)>& time) {
   using Clock = std::chrono::steady_clock;

@@ -71,7 +71,7 @@ class ProductBinder {
       choice = choices.find(key());
       if (!choice) return measured(choices, choice);
       algorithms.insert(algorithms.begin(),
-                        choice->algorithm);  // the rest, should an entry be of another machine all the same
+                        choice->algorithm);  // the rest, in case an entry is of another machine after all
       why.clear();
     }
     return first_that_works(algorithms, choice, why);
@@ -131,8 +131,8 @@ class ProductBinder {
     std::vector<ReadyList*> list_of;
     bool has_library = false;
     for (std::size_t i = 0; i < algorithms.size(); ++i) {
-      // One pass beats two: what follows is left to a kernel only where the library cannot do it. This algorithm comes
-      // last.
+      // One pass is faster than two: what follows is left to a kernel only where the library cannot do it. This
+      // algorithm comes last.
       if (algorithms[i] == GemmAlgorithm::library_then_kernel && !has_library) lists[i] = compiled(algorithms[i]);
       if (!lists[i]) continue;
       const bool is_call = lists[i]->list.call != nullptr;

@@ -49,12 +49,13 @@ class GemmOperandWriter {
 
   /// Before the loop over tiles: registers, pointers, and what no tile changes.
   void declare();
-  /// Loads this thread's share of the tile at `t`; whoever computes something before keep() hides the way from memory.
+  /// Loads this thread's share of the tile at `t`; whoever computes something before keep() hides the latency of
+  /// memory.
   void fetch();
   /// For each of the thread's places i (an unrolled loop), `write` emits what stores `width` elements: names of the
   /// first element's position along depth and along the own axis, both inside the tile, and of an array of `width`
   /// values aligned to 16 bytes (or to its size). They are neighbours along depth or along the own axis:
-  /// Factor::along_depth.
+  /// GemmOperand::along_depth.
   using Write = std::function<void(const std::string& depth, const std::string& place, const std::string& values)>;
   void keep(const Write& write);
   /// In place of both, where the tile is copied: `to` names the place of `width` elements in shared memory.

@@ -22,8 +22,8 @@ struct ProductAxes {
 /// treatment of NaN and infinities; nothing where there is none.
 std::optional<cuda::LibraryProduct::Epilogue> library_epilogue(const Nest& nest, const ProductAxes& axes);
 
-/// How a matrix of the result's shape lies behind an access; nothing where its columns have no unit stride or rows
-/// overlap.
+/// How a matrix of the result's shape lies in the memory of an access; nothing where its columns have no unit stride or
+/// rows overlap.
 std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nest& nest, std::uint16_t access,
                                                            const ProductAxes& axes);
 

@@ -1,4 +1,4 @@
-// Nest: a kernel with its numbers, brought to its essence: axes of extent 1 dropped, neighbours merged where every
+// Nest: a kernel with its numbers, simplified: axes of extent 1 dropped, neighbours merged where every
 // access allows it, the class of each stride known. Two kernels that are run alike become equal. Knows nothing of CUDA.
 #pragma once
 
@@ -40,7 +40,7 @@ struct Nest {
   bool is_inner(std::size_t id) const { return facts.is_inner(static_cast<InstId>(id)); }
   int depth(std::size_t id) const { return facts.values[id].depth; }
   int depths() const { return facts.depth; }
-  /// Weights of a norm, say: caches hold them.
+  /// For example the weights of a norm: caches hold them.
   bool is_shared_by_rows(InstId id) const {
     return !parallel.empty() &&
            std::none_of(parallel.begin(), parallel.end(), [&](int axis) { return varies(id, axis); });

@@ -26,7 +26,7 @@ struct ProductShape {
   int threads() const { return team_threads() * teams; }
 };
 
-/// Below, a product is never offered to the library: opening it takes a process a good part of a second, and a
+/// Below, a product is never offered to the library: opening it takes a process some tenths of a second, and a
 /// generated kernel takes some 30 microseconds.
 inline constexpr double least_library_operations = 1e9;
 
@@ -35,7 +35,7 @@ class ProductWriter {
   explicit ProductWriter(Writer& writer) : w(writer), nest(writer.nest) {}
 
   bool choose();
-  /// The GEMM algorithms that are open, the one preferred by the rule of thumb first.
+  /// The GEMM algorithms that are open, the one preferred by the heuristic first.
   std::vector<cuda::GemmAlgorithm> algorithms() const;
   /// Names a product in a table of measurements.
   std::string text() const;

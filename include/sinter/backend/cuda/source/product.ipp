@@ -378,7 +378,7 @@ SINTER_DECL void ProductWriter::write_finish() {
   w.add_step(entry, quotient_up(items, threads), 1, threads);
 }
 
-/// From here on the library's product is worth a second pass over the result, as a rule of thumb.
+/// From here on the library's product is worth a second pass over the result, by a heuristic.
 inline constexpr double library_operations = 2e9;
 
 SINTER_DECL double ProductWriter::operations() const {

@@ -265,7 +265,7 @@ class ReductionWriter {
     return bytes;
   }
 
-  /// Pays where at least half of a row finds room: its block has the processor to itself.
+  /// It is worth it where at least half of a row fits: its block has the processor to itself.
   Shared find_shared() const {
     if (shape.is_column || shape.is_resident || shape.splits > 1 || shape.lanes != 1024) return {};
     Shared shared;

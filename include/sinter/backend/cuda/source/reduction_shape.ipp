@@ -34,7 +34,7 @@ inline int full_walks(const Nest& nest) {
 
 inline void choose_row(const Nest& nest, const Target& device, const Schedule& schedule, ReductionShape& shape) {
   const std::int64_t vectors = quotient_up(shape.length, shape.width);
-  if (schedule.unroll > 0 && full_walks(nest) > 1) {  // as told: so many accesses per thread
+  if (schedule.unroll > 0 && full_walks(nest) > 1) {  // as the schedule says: so many accesses per thread
     shape.lanes =
         static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(quotient_up(vectors, schedule.unroll)), 1, 1024));
     shape.steps = static_cast<int>(quotient_up(vectors, shape.lanes));

@@ -1,6 +1,6 @@
-// Two ways, chosen by an estimate of their time. By places: a warp owns one place of the axis and 128 elements of what
-// lies inside it, looks through all indices 32 at a time, and adds what is meant for it. In order: a thread owns one
-// element outside and inside the axis and goes through all indices, adding in memory.
+// Two methods, chosen by an estimate of their time. By places: a warp owns one place of the axis and 128 elements of
+// what lies inside it, looks through all indices 32 at a time, and adds what is meant for it. In order: a thread owns
+// one element outside and inside the axis and goes through all indices, adding in memory.
 #pragma once
 
 #include <sinter/backend/cuda/source/scatter.hpp>

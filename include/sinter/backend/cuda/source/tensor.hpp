@@ -18,7 +18,7 @@ class TensorWriter : public ProductWriter {
   explicit TensorWriter(const ProductWriter& chosen) : ProductWriter(chosen) {}
   /// f64 anywhere, f32 in the precisions of tensor cores; from sm_80 on.
   bool is_open() const;
-  /// Is it better than the kernel on the ordinary units, as a rule of thumb?
+  /// Is it better than the kernel on the ordinary units, by a heuristic?
   bool is_preferred() const;
   void run();
 

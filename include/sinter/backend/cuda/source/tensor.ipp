@@ -110,7 +110,7 @@ SINTER_DECL std::string TensorWriter::place(const std::string& name, const std::
          b + " % " + e;
 }
 
-/// Where a lane reads in a stage. Flat, the swizzle tells apart blocks of 8 elements along the own axis; deep, steps
+/// Where a lane reads in a stage. Flat, the swizzle separates blocks of 8 elements along the own axis; deep, steps
 /// along the reduced one change bits of the vector's number alone. The rest is added as a constant.
 SINTER_DECL void TensorWriter::declare_fragments(const std::string& name) {
   const bool is_left = name == "left";
@@ -134,7 +134,7 @@ SINTER_DECL void TensorWriter::declare_fragments(const std::string& name) {
   w.line(loop("v", variants(name)) + " " + name + "_lane[v] = " + start + text + ";");
 }
 
-/// A thread's share of the tile at `t` sets out to the stage `filled`.
+/// Starts to copy a thread's share of the tile at `t` to the stage `filled`.
 SINTER_DECL void TensorWriter::fetch(GemmOperandWriter& operand, const std::string& name) {
   if (is_copied(name)) operand.copy([&](const std::string& k, const std::string& x) { return place(name, k, x); });
   else operand.fetch();
@@ -203,7 +203,7 @@ SINTER_DECL void TensorWriter::multiply_step(const std::string& sum, const std::
 }
 
 /// Adds the product of the tiles in stage `now`. In 3xTF32 a tile has sums of its own: tensor cores round towards zero
-/// when they add, which would tell in long sums.
+/// when they add, which would be visible in long sums.
 SINTER_DECL void TensorWriter::multiply() {
   const std::string rows = "[" + str(row_blocks()) + "][4]", columns = "[" + str(column_blocks()) + "][2]";
   if (is_split()) w.line("float part[" + str(row_blocks()) + "][" + str(column_blocks()) + "][4] = {};");

@@ -221,7 +221,7 @@ class ContractionLaunch final : public Launch {
     tail_lanes_ = static_cast<int>(plan_.tail_columns % lanes(isa, plan_.dtype));
     return true;
   }
-  /// What does not occur borrows the shape of what does, so that nothing unused is emitted.
+  /// What does not occur has the shape of what does, so that nothing unused is emitted.
   MicroShape shape_of(Isa isa, MicroSum sum, bool is_taller, bool is_tail) const {
     const int lane_count = lanes(isa, plan_.dtype);
     const bool has_row_more = is_taller && plan_.taller_tiles != 0;

@@ -43,7 +43,7 @@ class BodyEmitter : public MicroEmitter {
  public:
   BodyEmitter(aj::x86::Assembler& as, const MicroShape& shape, const TileBody& body)
       : MicroEmitter(as, shape), body_(body) {}
-  /// False where registers did not suffice; what was emitted is then of no use.
+  /// False where registers did not suffice; what was emitted is then not used.
   bool emit_whole() {
     constants_label_ = as_.newLabel();
     emit();
@@ -60,7 +60,7 @@ class BodyEmitter : public MicroEmitter {
     int index = 0;
   };
 
-  /// With one output, all rows are read before any is stored: a masked store would hold up the reading of the row after
+  /// With one output, all rows are read before any is stored: a masked store would delay the reading of the row after
   /// it.
   void emit_finish() override {
     results_.clear();

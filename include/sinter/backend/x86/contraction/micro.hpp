@@ -76,7 +76,7 @@ struct MicroArgs {
     char* at;
     std::int64_t row_stride;
   };
-  Slot slot[max_micro_slots];  // operands of an epilogue in registers; `c` is then of no use
+  Slot slot[max_micro_slots];  // operands of an epilogue in registers; `c` is then not used
   /// Makes the last vector's first `used` lanes take part.
   void set_mask(DType dtype, int used);
 };

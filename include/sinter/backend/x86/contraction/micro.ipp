@@ -273,7 +273,7 @@ class MicroEmitter {
   const Gp totals_ = aj::x86::rsi;
 };
 
-/// Functions found by shape without a lock. Code lives as long as the process: its blocks hang on a list.
+/// Functions found by shape without a lock. Code lives as long as the process: its blocks are kept in a list.
 struct MicroTable {
   struct Kept {
     std::shared_ptr<const CodeBlock> block;
@@ -358,7 +358,7 @@ SINTER_DECL void find_micro_kernels(std::span<const MicroShape> shapes, std::spa
   std::vector<std::size_t> entries;
   std::shared_ptr<const CodeBlock> block = emit_micro_kernels(missing, entries);
   table.keep(block);
-  // Two threads may emit the same shape at once: either function will do.
+  // Two threads may emit the same shape at once: either function may be used.
   for (std::size_t i = 0; i < missing.size(); ++i)
     table.functions[MicroTable::index(missing[i])].store(block->entry<MicroFunction>(entries[i]),
                                                          std::memory_order_release);

@@ -51,7 +51,7 @@ inline constexpr std::size_t arena_pages = 4096;  // 16 MiB of address space
 
 struct CodeMemory {
   ForkSafeMutex mutex;
-  std::map<std::byte*, std::size_t> free_runs;  // start -> pages; no access rights, no memory behind them
+  std::map<std::byte*, std::size_t> free_runs;  // start -> pages; no access rights, no memory
   CodeMemoryStats stats;
 };
 

@@ -1,4 +1,5 @@
-// From a stream with registers to bytes. The only door to the assembler library: nothing of it shows here.
+// From a stream with registers to bytes. The only place that uses the assembler library, of which nothing is visible
+// here.
 #pragma once
 
 #include <sinter/backend/x86/machine/register_allocator.hpp>

@@ -1,4 +1,4 @@
-// Linear scan over the stream: live intervals from uses and loops, then one walk that hands out registers.
+// Linear scan over the stream: live intervals from uses and loops, then one walk that assigns registers.
 #pragma once
 
 #include <sinter/backend/x86/machine/register_allocator.hpp>
@@ -90,7 +90,7 @@ class IntervalBuilder {
   float frequency_ = 1;
 };
 
-/// The walk. `mask_registers` says how many of k1..k7 may be handed out.
+/// The walk. `mask_registers` says how many of k1..k7 may be assigned.
 class LinearScan {
  public:
   LinearScan(const CodeStream& stream, const std::vector<Interval>& intervals, int vector_registers, int mask_registers)
