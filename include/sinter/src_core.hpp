@@ -19,6 +19,13 @@
 #include <sinter/tensor/storage.ipp>
 // graph
 #include <sinter/graph/attrs.ipp>
+#include <sinter/graph/builder.ipp>
 #include <sinter/graph/eager_call.ipp>
 #include <sinter/graph/graph.ipp>
+#include <sinter/graph/hash.ipp>
+#include <sinter/graph/instance.ipp>
+#include <sinter/graph/lexer.ipp>
+#include <sinter/graph/parse.ipp>
+#include <sinter/graph/print.ipp>
 #include <sinter/graph/record.ipp>
+#include <sinter/graph/verify.ipp>

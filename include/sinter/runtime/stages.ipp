@@ -6,6 +6,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/leaf.hpp>
 #include <sinter/passes/outline.hpp>
 #include <sinter/runtime/device_split.hpp>

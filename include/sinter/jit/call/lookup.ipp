@@ -5,6 +5,7 @@
 #include <sinter/jit/call/function.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/graph/hash.hpp>
 #include <sinter/jit/call/making.hpp>
 #include <sinter/jit/call/marks.hpp>
 #include <sinter/jit/trace/trace_tree.hpp>

@@ -4,6 +4,7 @@
 #include <sinter/jit/call/function.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/graph/hash.hpp>
 #include <sinter/jit/call/making.hpp>
 
 #include <algorithm>

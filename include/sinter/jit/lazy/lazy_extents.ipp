@@ -9,6 +9,7 @@
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/sort_few.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/graph/instance.hpp>
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/ops/registry.hpp>

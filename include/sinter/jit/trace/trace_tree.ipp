@@ -5,6 +5,8 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/capture.hpp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/graph/hash.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/delivery.hpp>
 #include <sinter/jit/call/execute.hpp>
