@@ -6,6 +6,7 @@
 #include <sinter/base/error.ipp>
 #include <sinter/base/fork.ipp>
 #include <sinter/base/per_thread.ipp>
+#include <sinter/base/threads.ipp>
 // tensor
 #include <sinter/tensor/call_journal.ipp>
 #include <sinter/tensor/device.ipp>

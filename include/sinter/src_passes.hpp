@@ -28,3 +28,4 @@
 #include <sinter/passes/rematerialise.ipp>
 #include <sinter/passes/rewrite.ipp>
 #include <sinter/passes/simplify.ipp>
+#include <sinter/passes/simplify_structure.ipp>

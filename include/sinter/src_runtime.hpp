@@ -13,4 +13,3 @@
 #include <sinter/runtime/plan.ipp>
 #include <sinter/runtime/staged.ipp>
 #include <sinter/runtime/stages.ipp>
-#include <sinter/runtime/threads.ipp>
