@@ -85,5 +85,10 @@ class ProductWriter {
   IndexNames batch_index_;
 };
 
+/// False: not a product of two loads over rows and columns; write_reduction takes it.
+bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted);
+/// No ways where write_product would decline.
+cuda::ProductQuestion product_question(Writer& writer);
+
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
