@@ -7,7 +7,7 @@
 #include <sinter/jit/call/call.ipp>
 #include <sinter/jit/call/call_section.ipp>
 #include <sinter/jit/call/delivery.ipp>
-#include <sinter/jit/call/escape.ipp>
+#include <sinter/jit/call/disabled_call.ipp>
 #include <sinter/jit/call/execute.ipp>
 #include <sinter/jit/call/function.ipp>
 #include <sinter/jit/call/guard_text.ipp>

@@ -107,9 +107,14 @@ def wrong_edges(root):
     return edges, files
 
 
-def without_header(files):
-    """The .ipp files of a list of paths that have no .hpp beside them."""
-    return [path for path in files if path.endswith(".ipp") and path[:-len("ipp")] + "hpp" not in files]
+def without_header(texts):
+    """Of files by path: .ipp files that have no .hpp beside them, or do not include it."""
+    for path in sorted(path for path in texts if path.endswith(".ipp")):
+        header = path[:-len("ipp")] + "hpp"
+        if header not in texts:
+            yield f"{path} has no header beside it that declares what it defines"
+        elif f"#include <sinter/{header}>" not in texts[path]:
+            yield f"{path} does not include {header}"
 
 
 # ---- declarations and definitions
@@ -184,7 +189,12 @@ def self_test():
 
 
 def test_headers():
-    assert without_header(["a/x.hpp", "a/x.ipp", "a/y.ipp", "b/y.hpp"]) == ["a/y.ipp"]
+    beside = {"a/x.hpp": "", "a/x.ipp": "#include <sinter/a/x.hpp>\n", "b/y.hpp": ""}
+    assert list(without_header(beside)) == []
+    assert list(without_header({**beside, "a/y.ipp": ""})) == [
+        "a/y.ipp has no header beside it that declares what it defines"]
+    assert list(without_header({**beside, "b/y.ipp": "#include <sinter/a/x.hpp>\n"})) == [
+        "b/y.ipp does not include b/y.hpp"]
 
 
 def test_definitions():
@@ -242,8 +252,7 @@ def main():
     texts = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*.[hi]pp")}
     texts = {path: text for path, text in texts.items()
              if path.endswith(".hpp") or not path.startswith(tuple(WITHOUT_HEADER))}
-    faults = [f"{path} has no header beside it that declares what it defines" for path in sorted(without_header(texts))]
-    faults += wrong_definitions(texts, DEFINED_ABOVE)
+    faults = [*without_header(texts), *wrong_definitions(texts, DEFINED_ABOVE)]
     stale = [f"{a} -> {b}" for a, b in ALLOWED if not (root / a).exists() or not (root / b).exists()]
     for line in edges + faults:
         print(line)

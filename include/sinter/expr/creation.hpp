@@ -1,4 +1,5 @@
-// Tensors from nothing: constants, ranges and random numbers; and eval.
+// Tensors from nothing: constants, ranges and random numbers; and eval. creation.ipp also defines
+// VariableSlot::of_this_thread() (tensor/slot.hpp): the slots that each thread has its own of are the generators'.
 #pragma once
 
 #include <sinter/base/config.hpp>
