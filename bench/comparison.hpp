@@ -91,7 +91,7 @@ std::int64_t calls_per_slice(F&& call) {
 }
 
 /// Seconds and calls of ours and of the peer within one repetition.
-class Turns {
+class Alternation {
  public:
   void add_ours(double seconds, double count) {
     ours_ += seconds;
@@ -114,36 +114,36 @@ class Turns {
   double ours_count_ = 0, peer_count_ = 0;
 };
 
-/// Times ours, in turns with the peer, a slice of about a millisecond each. A call of ours counts as `steps`
+/// Times ours, alternating with the peer, a slice of about a millisecond each. A call of ours counts as `steps`
 /// iterations. All iterations are one batch, so that their number is what the library asked for: it must be the same in
 /// every repetition.
 template <class Ours, class Peer>
 void alternate(benchmark::State& state, const char* peer_name, Ours&& ours, Peer&& peer, std::int64_t steps = 1) {
   const std::int64_t ours_calls = calls_per_slice(ours), peer_calls = calls_per_slice(peer),
                      iterations = state.max_iterations;
-  Turns turns;
+  Alternation alternation;
   while (state.KeepRunningBatch(iterations)) {
     for (std::int64_t left = (iterations + steps - 1) / steps; left > 0; left -= ours_calls) {
       const std::int64_t calls = std::min(left, ours_calls);
-      turns.add_ours(seconds_of(ours, calls), static_cast<double>(calls * steps));
-      turns.add_peer(seconds_of(peer, peer_calls), static_cast<double>(peer_calls));
+      alternation.add_ours(seconds_of(ours, calls), static_cast<double>(calls * steps));
+      alternation.add_peer(seconds_of(peer, peer_calls), static_cast<double>(peer_calls));
     }
-    state.SetIterationTime(turns.ours_per_count() * static_cast<double>(iterations));
+    state.SetIterationTime(alternation.ours_per_count() * static_cast<double>(iterations));
   }
-  turns.report(state, peer_name);
+  alternation.report(state, peer_name);
 }
 
 /// The same for callables that return the seconds they are to be charged with.
 template <class Ours, class Peer>
 void alternate_seconds(benchmark::State& state, const char* peer_name, Ours&& ours_seconds, Peer&& peer_seconds) {
-  Turns turns;
+  Alternation alternation;
   while (state.KeepRunning()) {
     const double seconds = ours_seconds();
     state.SetIterationTime(seconds);
-    turns.add_ours(seconds, 1);
-    turns.add_peer(peer_seconds(), 1);
+    alternation.add_ours(seconds, 1);
+    alternation.add_peer(peer_seconds(), 1);
   }
-  turns.report(state, peer_name);
+  alternation.report(state, peer_name);
 }
 
 /// Times a callable that has no peer here; its first calls are not timed. A call counts as `steps` iterations.

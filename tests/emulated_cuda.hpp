@@ -239,12 +239,13 @@ inline bool has_host_compiler() {
 
 class EmulatedCuda final : public sinter::Backend {
  public:
-  /// `multiprocessors`: what the generator is told; 2 runs small sizes as large ones are. `way`: of products, where it
-  /// is open.
-  explicit EmulatedCuda(int multiprocessors = 132, std::optional<sinter::cuda::ProductWay> way = {}) : way_(way) {
+  /// `multiprocessors`: what the generator is told; 2 runs small sizes as large ones are. `algorithm`: of products,
+  /// where it is open.
+  explicit EmulatedCuda(int multiprocessors = 132, std::optional<sinter::cuda::GemmAlgorithm> algorithm = {})
+      : algorithm_(algorithm) {
     target_.multiprocessors = multiprocessors;
   }
-  /// Of the largest product that takes what computes its factors in.
+  /// Of the largest product that takes what computes its operands in.
   std::int64_t prologue_operations = sinter::cuda::generator_limits().prologue_operations;
   std::string_view name() const override { return "emulated cuda"; }
   std::string cache_key() const override { return "emulated cuda " + std::to_string(target_.multiprocessors); }
@@ -259,22 +260,23 @@ class EmulatedCuda final : public sinter::Backend {
   }
   std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel,
                                                     const sinter::Schedule& schedule) override {
-    return std::make_shared<const Compiled>(sinter::cuda::generate(kernel, schedule, target_), way_);
+    return std::make_shared<const Compiled>(sinter::cuda::generate(kernel, schedule, target_), algorithm_);
   }
 
  private:
-  using Way = std::optional<sinter::cuda::ProductWay>;
+  using Algorithm = std::optional<sinter::cuda::GemmAlgorithm>;
   class Run final : public sinter::Launch {
    public:
-    Run(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, const sinter::BoundGeometry& geometry, Way way)
-        : kernel_(std::move(kernel)), geometry_(geometry), way_(way) {}
+    Run(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, const sinter::BoundGeometry& geometry,
+        Algorithm algorithm)
+        : kernel_(std::move(kernel)), geometry_(geometry), algorithm_(algorithm) {}
     void run(void* const* operands) override {
-      sinter::cuda::LaunchList list = kernel_->bind(geometry_, 0, true, way_);
+      sinter::cuda::LaunchList list = kernel_->bind(geometry_, 0, true, algorithm_);
       for (const sinter::cuda::GpuLaunch& launch : list.launches)
         for (const sinter::cuda::ParameterPatch& patch : launch.patches)
           if (list.needs_alignment && patch.kind == Kind::operand &&
               reinterpret_cast<std::uintptr_t>(operands[patch.index]) % 16 != 0)
-            return run(kernel_->bind(geometry_, 0, false, way_), operands);
+            return run(kernel_->bind(geometry_, 0, false, algorithm_), operands);
       run(std::move(list), operands);
     }
 
@@ -307,21 +309,21 @@ class EmulatedCuda final : public sinter::Backend {
     }
     std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel_;
     sinter::BoundGeometry geometry_;
-    Way way_;
+    Algorithm algorithm_;
   };
   class Compiled final : public sinter::Executable {
    public:
-    Compiled(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, Way way)
-        : kernel_(std::move(kernel)), way_(way) {}
+    Compiled(std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel, Algorithm algorithm)
+        : kernel_(std::move(kernel)), algorithm_(algorithm) {}
     std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry) const override {
-      return std::make_unique<Run>(kernel_, geometry, way_);
+      return std::make_unique<Run>(kernel_, geometry, algorithm_);
     }
 
    private:
     std::shared_ptr<const sinter::cuda::GeneratedKernel> kernel_;
-    Way way_;
+    Algorithm algorithm_;
   };
-  Way way_;
+  Algorithm algorithm_;
   sinter::cuda::Target target_;
 };
 

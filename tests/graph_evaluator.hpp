@@ -517,8 +517,8 @@ inline std::vector<Array> evaluate_control(const sinter::Node& node, const std::
   std::vector<Array> stacked;
   for (std::size_t r = carries; r < node.types.size(); ++r)
     stacked.push_back(Array::zeros(node.types[r].dtype, numbers(node.types[r].shape, symbols)));
-  for (std::int64_t turn = 0; turn < length; ++turn) {
-    const std::int64_t i = node.attrs.steps[2] != 0 ? length - 1 - turn : turn;
+  for (std::int64_t iteration = 0; iteration < length; ++iteration) {
+    const std::int64_t i = node.attrs.steps[2] != 0 ? length - 1 - iteration : iteration;
     for (std::size_t x = carries; x < carries + xs; ++x) now[x] = slice_of(in[x], i);
     for (std::size_t s = 0; s < node.attrs.axes.size(); ++s)
       put_slice(stacked[ys + s], i, now[static_cast<std::size_t>(node.attrs.axes[s])]);

@@ -9,7 +9,7 @@
 #include <sinter/backend/x86/backend.hpp>
 #endif
 #include <sinter/graph/parse.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
 #include <sinter/tensor/device_memory.hpp>
@@ -43,7 +43,7 @@ struct OtherBackend : Backend {
   }
 };
 
-/// The reference back end, whose products take what computes their factors in.
+/// The reference back end, whose products take what computes their operands in.
 struct PrologueBackend final : OtherBackend {
   Limits limits() const override {
     Limits limits = reference()->limits();

@@ -1,5 +1,5 @@
 // Which rows of long tables a run takes. By itself all of them; where time is short, SINTER_SAMPLE=3 takes every third,
-// and SINTER_SAMPLE_SEED says which. CI makes the seed of the commit, so that all rows are met in turn.
+// and SINTER_SAMPLE_SEED says which. CI makes the seed of the commit, so that all rows are met in time.
 #pragma once
 
 #include <cstddef>

@@ -27,6 +27,6 @@
 #include <sinter/graph/instance.ipp>
 #include <sinter/graph/lexer.ipp>
 #include <sinter/graph/parse.ipp>
+#include <sinter/graph/pending_node.ipp>
 #include <sinter/graph/print.ipp>
-#include <sinter/graph/record.ipp>
 #include <sinter/graph/verify.ipp>

@@ -16,7 +16,7 @@
 #include <sinter/backend/cuda/product/library_product.ipp>
 #include <sinter/backend/cuda/product/measure.ipp>
 #include <sinter/backend/cuda/product/product_binding.ipp>
-#include <sinter/backend/cuda/source/factor.ipp>
+#include <sinter/backend/cuda/source/gemm_operand.ipp>
 #include <sinter/backend/cuda/source/library.ipp>
 #include <sinter/backend/cuda/source/nest.ipp>
 #include <sinter/backend/cuda/source/pointwise.ipp>

@@ -22,7 +22,7 @@
 #include <sinter/backend/x86/nest/driver.ipp>
 #include <sinter/backend/x86/nest/generator.ipp>
 #include <sinter/backend/x86/nest/loop.ipp>
-#include <sinter/backend/x86/nest/plan.ipp>
+#include <sinter/backend/x86/nest/prepare.ipp>
 #include <sinter/backend/x86/nest/short_rows.ipp>
 #include <sinter/backend/x86/nest/vector_builder.ipp>
 #include <sinter/backend/x86/nest/vector_memory.ipp>

@@ -198,7 +198,7 @@ class FactJudge {
     return inst.prim != Prim::contract || case_.kernel.precision == MatmulPrecision::f32 ||
            std::max(arg(inst, 0).magnitude(), arg(inst, 1).magnitude()) <= 2048;
   }
-  /// Of a product of two factors in less than their precision, relative; with what adding towards zero costs more.
+  /// Of a product of two operands in less than their precision, relative; with what adding towards zero costs more.
   double product_error(const Inst& inst) const {
     if (inst.prim != Prim::contract || case_.kernel.precision == MatmulPrecision::f32) return 0;
     return (case_.kernel.precision == MatmulPrecision::tf32 ? 0x1.01p-10 : 0x1p-20) +

@@ -302,24 +302,24 @@ class KernelGenerator {
     for (;;) {
       case_.data.clear(), case_.geometry.accesses.clear(), kernel().operands.clear(), kernel().accesses.clear(),
           kernel().body.clear(), facts_.clear();
-      std::array<InstId, 3> factors{no_inst, no_inst, no_inst};
+      std::array<InstId, 3> operands{no_inst, no_inst, no_inst};
       for (std::size_t i = 0; i < 2; ++i) {
         const Mask mask = (i == 0 ? m : n) | k | (random_.chance(70) ? batch : 0);
         if (has_prologue && random_.chance(60)) {
-          factors[i] = add_computed_factor(dtype, mask);
+          operands[i] = add_computed_operand(dtype, mask);
           continue;
         }
         const std::uint16_t operand = add_operand(dtype, false);
-        factors[i] = push({.prim = Prim::load, .dtype = dtype, .access = add_access(operand, mask, false)});
+        operands[i] = push({.prim = Prim::load, .dtype = dtype, .access = add_access(operand, mask, false)});
       }
-      if (factors[0] == no_inst || factors[1] == no_inst) continue;
-      contract_ = push({.prim = Prim::contract, .dtype = dtype, .args = factors});
+      if (operands[0] == no_inst || operands[1] == no_inst) continue;
+      contract_ = push({.prim = Prim::contract, .dtype = dtype, .args = operands});
       if (contract_ != no_inst) return;
     }
   }
 
   /// Maps of loads over (parts of) the axes of `mask`; no_inst where back ends might disagree about one.
-  InstId add_computed_factor(DType dtype, Mask mask) {
+  InstId add_computed_operand(DType dtype, Mask mask) {
     const auto load = [&](DType type, Mask over) {
       return push({.prim = Prim::load, .dtype = type, .access = add_access(add_operand(type, false), over, false)});
     };

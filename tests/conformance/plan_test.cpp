@@ -328,7 +328,7 @@ TEST_CASE("inputs of any layout", "[plan]") {
   }
 }
 
-TEST_CASE("an update takes over a buffer that the caller gives up", "[plan]") {
+TEST_CASE("an update takes over a buffer that the caller donates", "[plan]") {
   const Graph graph = prepared(
       "graph(%w: f32[8, 6], %x: f32[4, 8], %g: f32[4, 6], %lr: f32[]) {"
       " %d = matmul(permute(%x) {axes=[1, 0]}, %g) return sub(%w, mul(%lr, %d)), sum(matmul(%x, %w)) {axes=[0, 1]} }");
@@ -339,16 +339,16 @@ TEST_CASE("an update takes over a buffer that the caller gives up", "[plan]") {
   REQUIRE(plan->outputs()[0].donor == 0);
   const auto inputs = random_inputs(graph);
   const auto wanted = oracle::evaluate(graph, inputs);
-  for (bool gives_up : {true, false}) {
+  for (bool is_donated : {true, false}) {
     std::vector<Ref<TensorImpl>> values;
     for (const auto& input : inputs) values.push_back(to_value(input));
     const void* before = values[0]->data();
-    const std::uint8_t flags[] = {gives_up, 0, 0, 0};
+    const std::uint8_t flags[] = {is_donated, 0, 0, 0};
     const auto found = execute(*plan, values, flags);
-    CHECK((found[0]->data() == before) == gives_up);
+    CHECK((found[0]->data() == before) == is_donated);
     CHECK(difference(to_array(*found[0]), wanted[0], 2e-5) == "");
     CHECK(difference(to_array(*found[1]), wanted[1], 2e-5) == "");
-    if (!gives_up) CHECK(difference(to_array(*values[0]), inputs[0], 0) == "");
+    if (!is_donated) CHECK(difference(to_array(*values[0]), inputs[0], 0) == "");
   }
   // A second handle keeps the buffer.
   std::vector<Ref<TensorImpl>> values;

@@ -141,10 +141,10 @@ struct Case {
           for (std::size_t at = 0; at < values.size(); ++at) {
             const Inst& inst = kernel.body[at];
             if (inst.prim == Prim::contract) {
-              const auto factor = [&](std::size_t access) {
+              const auto operand = [&](std::size_t access) {
                 return [&, access](std::int64_t k) { return value_at(access, data, {b, i, j, k}); };
               };
-              values[at] = sinter_test::product_in_order<T>(shape.k, factor(0), factor(1));
+              values[at] = sinter_test::product_in_order<T>(shape.k, operand(0), operand(1));
             } else if (inst.prim == Prim::load) {
               values[at] = inst.access < 2 ? T(0) : value_at(inst.access, data, {b, i, j, 0});
             } else {

@@ -140,11 +140,11 @@ struct Case {
     for (std::int64_t b = 0; b < p.batch; ++b)
       for (std::int64_t i = 0; i < p.m; ++i)
         for (std::int64_t j = 0; j < p.n; ++j) {
-          const auto factor = [&](std::size_t access) {
+          const auto operand = [&](std::size_t access) {
             return
                 [&, access](std::int64_t k) { return data[access][static_cast<std::size_t>(at(access, b, i, j, k))]; };
           };
-          finish(out, b, i, j, sinter_test::product_in_order<T>(p.k, factor(0), factor(1)));
+          finish(out, b, i, j, sinter_test::product_in_order<T>(p.k, operand(0), operand(1)));
         }
     return out;
   }
@@ -431,7 +431,7 @@ TEST_CASE("what is no product of two loads is declined, with the reason", "[x86]
   verify(c.kernel);
   std::string why;
   CHECK(make_contraction_executable(c.kernel, {}, Isa::avx2, &why) == nullptr);
-  CHECK(why.find("factor") != std::string::npos);
+  CHECK(why.find("operand") != std::string::npos);
 }
 
 TEST_CASE("NaN and infinity go through products", "[x86][contraction]") {

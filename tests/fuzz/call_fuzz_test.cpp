@@ -1,4 +1,4 @@
-// Fuzzing of calls: random programs compiled once and called with arguments of every layout, given up or kept, into
+// Fuzzing of calls: random programs compiled once and called with arguments of every layout, donated or kept, into
 // memory of the caller, with results held over several calls, and as steps that assign Variables; all compared with the
 // oracle. What a call must not write to (arguments, other handles, held results, old values of Variables) is looked at
 // afterwards.
@@ -164,7 +164,7 @@ class CallFuzzer {
           require_unchanged(inputs, test_case);
           break;
         }
-        case 1: give_up(f, std::move(inputs), test_case); break;
+        case 1: donate(f, std::move(inputs), test_case); break;
         default: into(f, inputs, test_case); break;
       }
     }
@@ -184,8 +184,8 @@ class CallFuzzer {
   }
 
   template <class F>
-  void give_up(const F& f, Tensors inputs, Case test_case) {
-    test_case.name += ", given up";
+  void donate(const F& f, Tensors inputs, Case test_case) {
+    test_case.name += ", donated";
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (draw(3) == 0)
         held_.push_back({inputs[i], test_case.inputs[i], test_case.name + ", a handle of input " + std::to_string(i)});

@@ -35,7 +35,7 @@ constexpr const char* graphs[] = {
     "graph(%x: f64[s0, 64], %w: f64[128, 64]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
     "graph(%x: f32[s0, 1000], %w: f32[1000], %b: f32[1000]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-05} }",
 };
-/// Factors that are computed on the way into the product: each is one kernel (two where the reduced axis is cut).
+/// Operands that are computed on the way into the product: each is one kernel (two where the reduced axis is cut).
 constexpr const char* prologues[] = {
     "graph(%x: f32[s0, 64], %s: f32[64], %b: f32[64], %w: f32[64, 96]) { return matmul(add(mul(relu(%x), "
     "%s), %b), %w) }",  // 0 * x + b outside the tile
@@ -45,7 +45,7 @@ constexpr const char* prologues[] = {
     "{dtype=f32}), %w) }",
     "graph(%x: i32[s0, 64], %w: f32[64, 96]) { return matmul(cast(%x) {dtype=f32}, %w) }",
     "graph(%x: f64[s0, 64], %w: bool[64, 95]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) "
-    "}",  // both factors, 8-byte loads
+    "}",  // both operands, 8-byte loads
     "graph(%x: f32[s0, 64], %w: f64[64, 96]) { return matmul(cast(%x) {dtype=f64}, add(%w, 1)) }",
     "graph(%x: f32[300, s0], %g: f32[300, 40], %h: f32[300, 40]) { return matmul(permute(%x) {axes=[1, "
     "0]}, mul(%g, cast(gt(%h, 0)) {dtype=f32})) }",  // backward; cut
@@ -81,7 +81,7 @@ TEST_CASE("emulated CUDA C with prologues agrees with the oracle") {
         const auto inputs = random_inputs(graph, std::vector<std::int64_t>{rows});
         CHECK(first_difference(*plan, graph, inputs) == "");
         if (multiprocessors == 2) continue;
-        // A factor has the bits that it would have in memory.
+        // An operand has the bits that it would have in memory.
         EmulatedCuda apart(multiprocessors);
         apart.prologue_operations = 0;
         const auto stored = build_plan(run_pipeline(graph), fused({&apart}));

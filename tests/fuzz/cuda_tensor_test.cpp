@@ -22,7 +22,7 @@ struct ProductRow {
 };
 constexpr auto f32 = MatmulPrecision::f32, tf32 = MatmulPrecision::tf32, tf32x3 = MatmulPrecision::tf32x3;
 const ProductRow rows[] = {
-    // Neither, the right, the left, both of the factors transposed; vectors.
+    // Neither, the right, the left, both of the operands transposed; vectors.
     {"graph(%x: f32[s0, s1], %w: f32[s1, s2]) { return matmul(%x, %w) }", tf32, 1, {300, 100, 264}},
     {"graph(%x: f32[s0, s1], %w: f32[s2, s1]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
      tf32,
@@ -96,15 +96,16 @@ PlanOptions options_for(EmulatedCuda& emulated, MatmulPrecision precision) {
 TEST_CASE("products on emulated tensor cores agree with the oracle") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
   for (const ProductRow& row : rows) {
-    EmulatedCuda emulated(row.multiprocessors, cuda::ProductWay::tensor_cores);
+    EmulatedCuda emulated(row.multiprocessors, cuda::GemmAlgorithm::tensor_cores);
     const Graph graph = parse_graph(row.graph);
     const auto plan = build_plan(run_pipeline(graph), options_for(emulated, row.precision));
     INFO(row.graph << " in " << name(row.precision) << " on " << row.multiprocessors << " processors");
     auto inputs = random_inputs(graph, row.sizes);
     make_short(inputs);
     const PlanStep& last = plan->steps().back();
-    CHECK(cuda::generate(last.kernel, {}, cuda::Target{})->product(sinter::bind(last.geometry, row.sizes), 0).ways[0] ==
-          cuda::ProductWay::tensor_cores);
+    CHECK(cuda::generate(last.kernel, {}, cuda::Target{})
+              ->product(sinter::bind(last.geometry, row.sizes), 0)
+              .algorithms[0] == cuda::GemmAlgorithm::tensor_cores);
     CHECK(first_difference(*plan, graph, inputs) == "");
   }
 }
@@ -113,7 +114,7 @@ TEST_CASE("emulated 3xTF32 is nearly as exact as f32") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
   const Graph graph = parse_graph("graph(%x: f32[40, 500], %w: f32[500, 72]) { return matmul(%x, %w) }");
   for (const MatmulPrecision precision : {tf32x3, tf32}) {
-    EmulatedCuda emulated(1, cuda::ProductWay::tensor_cores);
+    EmulatedCuda emulated(1, cuda::GemmAlgorithm::tensor_cores);
     const auto plan = build_plan(run_pipeline(graph), options_for(emulated, precision));
     auto inputs = random_inputs(graph);
     for (auto& input : inputs)
@@ -147,7 +148,7 @@ TEST_CASE("emulated 3xTF32: infinities, NaN, huge and small numbers are what f32
     inputs[0].data[i * rows * depth + meeting] = special[i];
     for (std::size_t j = 0; j < columns; ++j) inputs[1].data[(i * depth + meeting) * columns + j] = partner[j];
   }
-  EmulatedCuda emulated(132, cuda::ProductWay::tensor_cores);
+  EmulatedCuda emulated(132, cuda::GemmAlgorithm::tensor_cores);
   const auto found = run(*build_plan(run_pipeline(graph), options_for(emulated, tf32x3)), inputs)[0];
   for (std::size_t at = 0; at < found.data.size(); ++at) {
     const std::size_t i = at / (rows * columns), row = at / columns % rows, j = at % columns;
@@ -174,11 +175,11 @@ TEST_CASE("random products on emulated tensor cores agree with the reference bac
   int agreed = 0;
   fuzz_loop(1300000, [&](std::uint64_t seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();
-    EmulatedCuda emulated(seed % 2 == 0 ? 2 : 132, cuda::ProductWay::tensor_cores);
+    EmulatedCuda emulated(seed % 2 == 0 ? 2 : 132, cuda::GemmAlgorithm::tensor_cores);
     const auto generated = cuda::generate(test_case.kernel, {}, cuda::Target{});
-    const auto ways =
-        generated == nullptr ? std::vector<cuda::ProductWay>() : generated->product(test_case.geometry, 0).ways;
-    if (std::find(ways.begin(), ways.end(), cuda::ProductWay::tensor_cores) == ways.end()) return;
+    const auto algorithms = generated == nullptr ? std::vector<cuda::GemmAlgorithm>()
+                                                 : generated->product(test_case.geometry, 0).algorithms;
+    if (std::find(algorithms.begin(), algorithms.end(), cuda::GemmAlgorithm::tensor_cores) == algorithms.end()) return;
     const Outcome outcome = compare(*reference(), emulated, test_case, Agreement::within_error);
     INFO("seed " << seed << "\n" << describe(test_case) << outcome.difference);
     REQUIRE((outcome.is_declined || static_cast<bool>(outcome)));

@@ -335,7 +335,7 @@ class FunctionFuzzer {
       refuse(f, subject, now, x, a, b, kind, places);
       if (!now.fails && draw(2)) return;
     }
-    if (way == 3) return check(arrays_of(tensors_of(f(std::move(x), a, b, kind))), now.results, rounding, "given up");
+    if (way == 3) return check(arrays_of(tensors_of(f(std::move(x), a, b, kind))), now.results, rounding, "donated");
     const Tensors results = tensors_of(f(x, a, b, kind));
     Arrays plainly = arrays_of(results), variables = subject.values();
     check(plainly, now.results, rounding, "plain");

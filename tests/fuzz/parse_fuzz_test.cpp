@@ -5,7 +5,7 @@
 
 #include <sinter/graph/hash.hpp>
 #include <sinter/graph/parse.hpp>
-#include <sinter/graph/record.hpp>  // the definitions that TensorImpl is completed by
+#include <sinter/graph/pending_node.hpp>  // the definitions that TensorImpl is completed by
 #include <sinter/graph/verify.hpp>
 #include <sinter/passes/pipeline.hpp>
 

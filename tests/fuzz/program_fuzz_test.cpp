@@ -25,7 +25,7 @@ struct Way {
   PlanOptions options;
 };
 
-#ifdef SINTER_TEST_ON_DEVICE  // tests/gpu, tests/stand_in: default tensors are made on a device, if there is one
+#ifdef SINTER_TEST_ON_DEVICE  // tests/gpu, tests/fake: default tensors are made on a device, if there is one
 std::vector<Way> ways() {
   if (default_device() == Device::cpu()) return {};
   const std::vector<Backend*> backends = jit::backends_for("", default_device());

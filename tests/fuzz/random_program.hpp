@@ -183,9 +183,9 @@ class ProgramGenerator {
     const Type type = builder_.type(a.value), counter{DType::i64, Device::cpu(), {}};
     const Type types[] = {type, counter, type};
     Body condition = body_of(types), body = body_of(types);
-    const int turns = pick(5);
+    const int iterations = pick(5);
     auto goes_on = [&](Body& in, Value count) {
-      return in.builder.add(op_info<ops::Lt>, {count, integer(in.builder, turns)});
+      return in.builder.add(op_info<ops::Lt>, {count, integer(in.builder, iterations)});
     };
     Attrs attrs;
     attrs.integer = 2;

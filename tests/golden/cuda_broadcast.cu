@@ -1,11 +1,6 @@
 typedef int I;
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T v[N];
-};
-static __device__ __forceinline__ int divided(int n, int magic, int shift) {
-  return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift);
-}
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
+static __device__ __forceinline__ int divided(int n, int magic, int shift) { return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift); }
 
 struct Arguments {
   const float* p0;
@@ -54,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(256) sinter_pointwise(const __grid_
         const float v2 = v0[u * 4 + j] + v1[u * 4 + j];
         s0[j] = v2;
       }
-      {
+       {
         Pack<float, 4> t;
 #pragma unroll
         for (int j = 0; j < 4; ++j) t.v[j] = s0[j];

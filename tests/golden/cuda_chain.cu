@@ -1,8 +1,5 @@
 typedef int I;
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T v[N];
-};
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
 
 struct Arguments {
   const float* p0;
@@ -43,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(128) sinter_pointwise(const __grid_
         const float v3 = tanhf(v2);
         s0[j] = v3;
       }
-      {
+       {
         Pack<float, 4> t;
 #pragma unroll
         for (int j = 0; j < 4; ++j) t.v[j] = s0[j];

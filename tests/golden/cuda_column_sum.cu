@@ -1,8 +1,5 @@
 typedef int I;
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T v[N];
-};
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
 
 struct Arguments {
   const float* p0;
@@ -36,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(512) sinter_columns(const __grid_co
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const I e = t + i * 16 + lane;
-      {
+       {
         const I x0 = e;
         const Pack<float, 4> t0 = *(const Pack<float, 4>*)(a.p0 + x0 * a.s0_0 + x1);
 #pragma unroll
@@ -46,16 +43,18 @@ extern "C" __global__ void __launch_bounds__(512) sinter_columns(const __grid_co
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const I e = t + i * 16 + lane;
-      {
+       {
         const I x0 = e;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) { sum1[j] = sum1[j] + v0[i * 4 + j]; }
+        for (int j = 0; j < 4; ++j) {
+          sum1[j] = sum1[j] + v0[i * 4 + j];
+        }
       }
     }
   }
   float v1[4];
   __shared__ __align__(16) unsigned char scratch[16384];
-  {
+   {
     float* const mine = (float*)scratch + threadIdx.x;
     __syncthreads();
 #pragma unroll
@@ -89,8 +88,7 @@ extern "C" __global__ void __launch_bounds__(128) sinter_finish(const __grid_con
   for (I s = lane; s < a.splits; s += 64) {
     float piece[2];
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
-      piece[i] = s + i * 32 < a.splits ? ((float*)(a.workspace + a.w1))[(s + i * 32) * a.outputs + item] : 0.0f;
+    for (int i = 0; i < 2; ++i) piece[i] = s + i * 32 < a.splits ? ((float*)(a.workspace + a.w1))[(s + i * 32) * a.outputs + item] : 0.0f;
 #pragma unroll
     for (int i = 0; i < 2; ++i) sum1 = sum1 + piece[i];
   }
@@ -101,5 +99,7 @@ extern "C" __global__ void __launch_bounds__(128) sinter_finish(const __grid_con
   }
   const float v1 = sum1;
   __syncwarp();
-  if (lane == 0 && is_live) { a.p1[x1] = v1; }
+  if (lane == 0 && is_live) {
+    a.p1[x1] = v1;
+  }
 }

@@ -1,11 +1,6 @@
 typedef int I;
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T v[N];
-};
-static __device__ __forceinline__ int divided(int n, int magic, int shift) {
-  return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift);
-}
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
+static __device__ __forceinline__ int divided(int n, int magic, int shift) { return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift); }
 static __device__ __forceinline__ float gauss_of(float x) {
   const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, half = -0.5f * a, product = half * a;
   const float power = expf(product);
@@ -17,20 +12,24 @@ static __device__ __forceinline__ double gauss_of(double x) {
   return x != x ? x : fma(power, fma(half, a, -product), power);
 }
 static __device__ __forceinline__ float normal_tail(float u) {
-  const float c[] = {0.18882129f,   -0.07598708f,    0.024196023f,  -0.005828823f,  0.0009438896f,
-                     -5.88329e-05f, -1.3789819e-05f, 3.072555e-06f, 1.9616664e-07f, -5.9806034e-08f};
+  const float c[] = {
+      0.18882129f, -0.07598708f, 0.024196023f, -0.005828823f, 0.0009438896f, -5.88329e-05f, -1.3789819e-05f,
+      3.072555e-06f, 1.9616664e-07f, -5.9806034e-08f
+  };
   float sum = c[9];
 #pragma unroll
   for (int i = 8; i >= 0; --i) sum = fmaf(sum, u - 2.0f, c[i]);
   return sum;
 }
 static __device__ __forceinline__ double normal_tail(double u) {
-  const double c[] = {0.11243234107996752,     -0.030078757024269386,  0.007414871421400444,    -0.0016757609406718086,
-                      0.00034475127369549164,  -6.391448512141667e-05, 1.0518800136811728e-05,  -1.5002183489525782e-06,
-                      1.7751052666781037e-07,  -1.577975595209943e-08, 7.129061209944667e-10,   5.982335044883662e-11,
-                      -1.5490263871244672e-11, 1.1628616611412204e-12, 6.255998925375528e-14,   -2.1654445895246112e-14,
-                      1.2254748699446428e-15,  2.194220245660333e-16,  -3.9140861314846504e-17, -2.7004655754639313e-18,
-                      5.529306374573129e-19,   4.958789593375845e-20};
+  const double c[] = {
+      0.11243234107996752, -0.030078757024269386, 0.007414871421400444, -0.0016757609406718086,
+      0.00034475127369549164, -6.391448512141667e-05, 1.0518800136811728e-05, -1.5002183489525782e-06,
+      1.7751052666781037e-07, -1.577975595209943e-08, 7.129061209944667e-10, 5.982335044883662e-11,
+      -1.5490263871244672e-11, 1.1628616611412204e-12, 6.255998925375528e-14, -2.1654445895246112e-14,
+      1.2254748699446428e-15, 2.194220245660333e-16, -3.9140861314846504e-17, -2.7004655754639313e-18,
+      5.529306374573129e-19, 4.958789593375845e-20
+  };
   double sum = c[21];
 #pragma unroll
   for (int i = 20; i >= 0; --i) sum = fma(sum, u - 3.5, c[i]);
@@ -110,13 +109,11 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
 #pragma unroll
     for (int i = 0; i < 1; ++i) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        (left_tile + (buffer * 16 + left_depth + j) * 68)[left_place + i * 64] = left_next[i][j];
+      for (int j = 0; j < 4; ++j) (left_tile + (buffer * 16 + left_depth + j) * 68)[left_place + i * 64] = left_next[i][j];
     }
 #pragma unroll
     for (int i = 0; i < 1; ++i) {
-      *(Pack<float, 4>*)((right_tile + (buffer * 16 + right_depth + i * 16) * 68) + right_place) =
-          *(const Pack<float, 4>*)right_next[i];
+      *(Pack<float, 4>*)((right_tile + (buffer * 16 + right_depth + i * 16) * 68) + right_place) = *(const Pack<float, 4>*)right_next[i];
     }
     __syncthreads();
     t += 16;
@@ -146,11 +143,9 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
     for (int k = 0; k < 16; ++k) {
       __align__(16) float left[4], right[4];
 #pragma unroll
-      for (int i = 0; i < 1; ++i)
-        *(Pack<float, 4>*)(left + 4 * i) = *(const Pack<float, 4>*)(left_now + k * 68 + i * 64);
+      for (int i = 0; i < 1; ++i) *(Pack<float, 4>*)(left + 4 * i) = *(const Pack<float, 4>*)(left_now + k * 68 + i * 64);
 #pragma unroll
-      for (int i = 0; i < 1; ++i)
-        *(Pack<float, 4>*)(right + 4 * i) = *(const Pack<float, 4>*)(right_now + k * 68 + i * 64);
+      for (int i = 0; i < 1; ++i) *(Pack<float, 4>*)(right + 4 * i) = *(const Pack<float, 4>*)(right_now + k * 68 + i * 64);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
 #pragma unroll
@@ -190,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
           const float v5 = gelu_of(v4);
           s0[j] = v5;
         }
-        {
+         {
           Pack<float, 4> t;
 #pragma unroll
           for (int j = 0; j < 4; ++j) t.v[j] = s0[j];

@@ -1,58 +1,13 @@
 typedef int I;
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T v[N];
-};
-static __device__ __forceinline__ int divided(int n, int magic, int shift) {
-  return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift);
-}
-static __device__ __forceinline__ unsigned char* dynamic_shared() {
-  extern __shared__ __align__(128) unsigned char dynamic_memory[];
-  return dynamic_memory;
-}
-template <int bytes>
-static __device__ __forceinline__ void copy_async(void* to, const void* from, bool is_inside) {
-  const unsigned place = (unsigned)__cvta_generic_to_shared(to);
-  if (bytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 :
-                 : "r"(place), "l"(from), "r"(is_inside ? 16 : 0)
-                 : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 :
-                 : "r"(place), "l"(from), "n"(bytes), "r"(is_inside ? bytes : 0)
-                 : "memory");
-}
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
+static __device__ __forceinline__ int divided(int n, int magic, int shift) { return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift); }
+static __device__ __forceinline__ unsigned char* dynamic_shared() { extern __shared__ __align__(128) unsigned char dynamic_memory[]; return dynamic_memory; }
+template <int bytes> static __device__ __forceinline__ void copy_async(void* to, const void* from, bool is_inside) { const unsigned place = (unsigned)__cvta_generic_to_shared(to); if (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(place), "l"(from), "r"(is_inside ? 16 : 0) : "memory"); else asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" : : "r"(place), "l"(from), "n"(bytes), "r"(is_inside ? bytes : 0) : "memory"); }
 static __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
-template <int pending>
-static __device__ __forceinline__ void copy_async_wait() {
-  asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
-}
-static __device__ __forceinline__ void read_matrices(float (&r)[4], const float* row) {
-  unsigned a, b, c, d;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
-               : "r"((unsigned)__cvta_generic_to_shared(row))
-               : "memory");
-  r[0] = __uint_as_float(a);
-  r[1] = __uint_as_float(b);
-  r[2] = __uint_as_float(c);
-  r[3] = __uint_as_float(d);
-}
-static __device__ __forceinline__ void mma_tf32(float (&c)[4], const float (&a)[4], const float (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
-        "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
-}
-static __device__ __forceinline__ float to_tf32(float x) {
-  unsigned bits;
-  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-  return __uint_as_float(bits);
-}
+template <int pending> static __device__ __forceinline__ void copy_async_wait() { asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory"); }
+static __device__ __forceinline__ void read_matrices(float (&r)[4], const float* row) { unsigned a, b, c, d; asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory"); r[0] = __uint_as_float(a), r[1] = __uint_as_float(b), r[2] = __uint_as_float(c), r[3] = __uint_as_float(d); }
+static __device__ __forceinline__ void mma_tf32(float (&c)[4], const float (&a)[4], const float (&b)[2]) { asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1]))); }
+static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x)); return __uint_as_float(bits); }
 static __device__ __forceinline__ float gauss_of(float x) {
   const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, half = -0.5f * a, product = half * a;
   const float power = expf(product);
@@ -64,20 +19,24 @@ static __device__ __forceinline__ double gauss_of(double x) {
   return x != x ? x : fma(power, fma(half, a, -product), power);
 }
 static __device__ __forceinline__ float normal_tail(float u) {
-  const float c[] = {0.18882129f,   -0.07598708f,    0.024196023f,  -0.005828823f,  0.0009438896f,
-                     -5.88329e-05f, -1.3789819e-05f, 3.072555e-06f, 1.9616664e-07f, -5.9806034e-08f};
+  const float c[] = {
+      0.18882129f, -0.07598708f, 0.024196023f, -0.005828823f, 0.0009438896f, -5.88329e-05f, -1.3789819e-05f,
+      3.072555e-06f, 1.9616664e-07f, -5.9806034e-08f
+  };
   float sum = c[9];
 #pragma unroll
   for (int i = 8; i >= 0; --i) sum = fmaf(sum, u - 2.0f, c[i]);
   return sum;
 }
 static __device__ __forceinline__ double normal_tail(double u) {
-  const double c[] = {0.11243234107996752,     -0.030078757024269386,  0.007414871421400444,    -0.0016757609406718086,
-                      0.00034475127369549164,  -6.391448512141667e-05, 1.0518800136811728e-05,  -1.5002183489525782e-06,
-                      1.7751052666781037e-07,  -1.577975595209943e-08, 7.129061209944667e-10,   5.982335044883662e-11,
-                      -1.5490263871244672e-11, 1.1628616611412204e-12, 6.255998925375528e-14,   -2.1654445895246112e-14,
-                      1.2254748699446428e-15,  2.194220245660333e-16,  -3.9140861314846504e-17, -2.7004655754639313e-18,
-                      5.529306374573129e-19,   4.958789593375845e-20};
+  const double c[] = {
+      0.11243234107996752, -0.030078757024269386, 0.007414871421400444, -0.0016757609406718086,
+      0.00034475127369549164, -6.391448512141667e-05, 1.0518800136811728e-05, -1.5002183489525782e-06,
+      1.7751052666781037e-07, -1.577975595209943e-08, 7.129061209944667e-10, 5.982335044883662e-11,
+      -1.5490263871244672e-11, 1.1628616611412204e-12, 6.255998925375528e-14, -2.1654445895246112e-14,
+      1.2254748699446428e-15, 2.194220245660333e-16, -3.9140861314846504e-17, -2.7004655754639313e-18,
+      5.529306374573129e-19, 4.958789593375845e-20
+  };
   double sum = c[21];
 #pragma unroll
   for (int i = 20; i >= 0; --i) sum = fma(sum, u - 3.5, c[i]);
@@ -133,9 +92,7 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
   for (int v = 0; v < 1; ++v) left_lane[v] = (warp_row + lane % 8 + lane / 8 % 2 * 8) * 32 + (lane / 16 ^ lane % 8) * 4;
   int right_lane[4];
 #pragma unroll
-  for (int v = 0; v < 4; ++v)
-    right_lane[v] =
-        4096 + lane_depth * 128 + warp_column + ((v * 2 + lane_row / 4) ^ lane_depth * 2) * 4 + lane_row % 4;
+  for (int v = 0; v < 4; ++v) right_lane[v] = 4096 + lane_depth * 128 + warp_column + ((v * 2 + lane_row / 4) ^ lane_depth * 2) * 4 + lane_row % 4;
   float sum[4][4][4] = {};
   int stage = 0;
 #pragma unroll 1
@@ -151,16 +108,12 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const I k = t + left_depth, x = first_row + left_place + i * 32;
-        copy_async<16>(
-            filled + (left_place + i * 32) * 32 + ((left_depth) / 4 ^ (left_place + i * 32) % 8) * 4 + (left_depth) % 4,
-            left_from + x * a.s0_0 + k, k < end && x < a.e0);
+        copy_async<16>(filled + (left_place + i * 32) * 32 + ((left_depth) / 4 ^ (left_place + i * 32) % 8) * 4 + (left_depth) % 4, left_from + x * a.s0_0 + k, k < end && x < a.e0);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const I k = t + right_depth + i * 8, x = first_column + right_place;
-        copy_async<16>(filled + 4096 + (right_depth + i * 8) * 128 +
-                           ((right_place) / 4 ^ (right_depth + i * 8) % 4 * 2) * 4 + (right_place) % 4,
-                       right_from + x + k * a.s1_2, k < end && x < a.e1);
+        copy_async<16>(filled + 4096 + (right_depth + i * 8) * 128 + ((right_place) / 4 ^ (right_depth + i * 8) % 4 * 2) * 4 + (right_place) % 4, right_from + x + k * a.s1_2, k < end && x < a.e1);
       }
     }
     copy_async_commit();
@@ -203,8 +156,7 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const Pack<float, 2> p = {{sum[b][c][i * 2], sum[b][c][i * 2 + 1]}};
-        *(Pack<float, 2>*)(left_tile + (warp_row + b * 16 + i * 8 + lane_row) * 132 + warp_column + c * 8 +
-                           lane_depth * 2) = p;
+        *(Pack<float, 2>*)(left_tile + (warp_row + b * 16 + i * 8 + lane_row) * 132 + warp_column + c * 8 + lane_depth * 2) = p;
       }
     }
   }
@@ -225,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(256) sinter_product(const __grid_co
         const float v5 = gelu_of(v4);
         s0[j] = v5;
       }
-      {
+       {
         Pack<float, 4> t;
 #pragma unroll
         for (int j = 0; j < 4; ++j) t.v[j] = s0[j];

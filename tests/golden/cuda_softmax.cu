@@ -1,24 +1,10 @@
 typedef int I;
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T v[N];
-};
-template <class T>
-static __device__ __forceinline__ bool has_sign(T) {
-  return false;
-}
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
+template <class T> static __device__ __forceinline__ bool has_sign(T) { return false; }
 static __device__ __forceinline__ bool has_sign(float a) { return copysignf(1.0f, a) < 0; }
 static __device__ __forceinline__ bool has_sign(double a) { return copysign(1.0, a) < 0; }
-template <class T>
-static __device__ __forceinline__ T greater(T a, T b) {
-  return a > b || a != a || (a == b && has_sign(b)) ? a : b;
-}
-template <>
-__device__ __forceinline__ float greater(float a, float b) {
-  float r;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
+template <class T> static __device__ __forceinline__ T greater(T a, T b) { return a > b || a != a || (a == b && has_sign(b)) ? a : b; }
+template <> __device__ __forceinline__ float greater(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 
 struct Arguments {
   const float* p0;
@@ -46,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_const
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const I e = t + (i * 64 + lane) * 4;
-    {
+     {
       const I x1 = e;
       const Pack<float, 4> t0 = *(const Pack<float, 4>*)(a.p0 + x0 * a.s0_0 + x1);
 #pragma unroll
@@ -56,10 +42,12 @@ extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_const
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const I e = t + (i * 64 + lane) * 4;
-    {
+     {
       const I x1 = e;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) { sum1 = greater<float>(sum1, v0[i * 4 + j]); }
+      for (int j = 0; j < 4; ++j) {
+        sum1 = greater<float>(sum1, v0[i * 4 + j]);
+      }
     }
   }
 #pragma unroll
@@ -80,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_const
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const I e = t + (i * 64 + lane) * 4;
-    {
+     {
       const I x1 = e;
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
@@ -108,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_const
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const I e = t + (i * 64 + lane) * 4;
-    {
+     {
       const I x1 = e;
       float s0[4];
 #pragma unroll
@@ -117,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(128) sinter_rows(const __grid_const
         s0[j] = v7;
       }
       if (is_live) {
-        {
+         {
           Pack<float, 4> t;
 #pragma unroll
           for (int j = 0; j < 4; ++j) t.v[j] = s0[j];

@@ -1,28 +1,11 @@
 typedef int I;
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T v[N];
-};
-static __device__ __forceinline__ unsigned char* dynamic_shared() {
-  extern __shared__ __align__(128) unsigned char dynamic_memory[];
-  return dynamic_memory;
-}
-template <class T>
-static __device__ __forceinline__ bool has_sign(T) {
-  return false;
-}
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
+static __device__ __forceinline__ unsigned char* dynamic_shared() { extern __shared__ __align__(128) unsigned char dynamic_memory[]; return dynamic_memory; }
+template <class T> static __device__ __forceinline__ bool has_sign(T) { return false; }
 static __device__ __forceinline__ bool has_sign(float a) { return copysignf(1.0f, a) < 0; }
 static __device__ __forceinline__ bool has_sign(double a) { return copysign(1.0, a) < 0; }
-template <class T>
-static __device__ __forceinline__ T greater(T a, T b) {
-  return a > b || a != a || (a == b && has_sign(b)) ? a : b;
-}
-template <>
-__device__ __forceinline__ float greater(float a, float b) {
-  float r;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
+template <class T> static __device__ __forceinline__ T greater(T a, T b) { return a > b || a != a || (a == b && has_sign(b)) ? a : b; }
+template <> __device__ __forceinline__ float greater(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 
 struct Arguments {
   const float* p0;
@@ -54,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const I e = t + (i * 1024 + lane) * 4;
-      {
+       {
         const I x1 = e;
         const Pack<float, 4> t0 = *(const Pack<float, 4>*)(a.p0 + x0 * a.s0_0 + x1);
 #pragma unroll
@@ -65,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const I e = t + (i * 1024 + lane) * 4;
-        {
+         {
           const I x1 = e;
           Pack<float, 4> p0;
 #pragma unroll
@@ -79,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const I e = t + (i * 1024 + lane) * 4;
-      {
+       {
         const I x1 = e;
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -93,10 +76,12 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const I e = t + (i * 1024 + lane) * 4;
-      {
+       {
         const I x1 = e;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) { sum4 = sum4 + expf(x[i * 4 + j] - shift); }
+        for (int j = 0; j < 4; ++j) {
+          sum4 = sum4 + expf(x[i * 4 + j] - shift);
+        }
       }
     }
   }
@@ -139,18 +124,19 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const I e = t + (i * 1024 + lane) * 4;
-        {
+         {
           const I x1 = e;
           const Pack<float, 4> p0 = kept0[((int)t / 16384 * 4 + i) * 1024];
 #pragma unroll
           for (int j = 0; j < 4; ++j) v0[i * 4 + j] = p0.v[j];
         }
       }
-    } else {
+    }
+    else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const I e = t + (i * 1024 + lane) * 4;
-        {
+         {
           const I x1 = e;
           const Pack<float, 4> t0 = *(const Pack<float, 4>*)(a.p0 + x0 * a.s0_0 + x1);
 #pragma unroll
@@ -161,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const I e = t + (i * 1024 + lane) * 4;
-      {
+       {
         const I x1 = e;
         float s0[4];
 #pragma unroll
@@ -172,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(1024) sinter_rows(const __grid_cons
           s0[j] = v7;
         }
         if (is_live) {
-          {
+           {
             Pack<float, 4> t;
 #pragma unroll
             for (int j = 0; j < 4; ++j) t.v[j] = s0[j];

@@ -1,18 +1,9 @@
 typedef int I;
-template <class T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
-  T v[N];
-};
-static __device__ __forceinline__ int divided(int n, int magic, int shift) {
-  return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift);
-}
-static __device__ __forceinline__ bool gather_ok(long long index, long long extent, long long* fault,
-                                                 unsigned long long tag) {
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
+static __device__ __forceinline__ int divided(int n, int magic, int shift) { return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift); }
+static __device__ __forceinline__ bool gather_ok(long long index, long long extent, long long* fault, unsigned long long tag) {
   if ((unsigned long long)index < (unsigned long long)extent) return true;
-  if (atomicCAS((unsigned long long*)fault, 0ull, tag) == 0) {
-    fault[1] = index;
-    fault[2] = extent;
-  }
+  if (atomicCAS((unsigned long long*)fault, 0ull, tag) == 0) fault[1] = index, fault[2] = extent;
   return false;
 }
 
@@ -62,8 +53,10 @@ extern "C" __global__ void __launch_bounds__(128) sinter_pointwise(const __grid_
       }
       float s0[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) { s0[j] = v1[j]; }
-      {
+      for (int j = 0; j < 4; ++j) {
+        s0[j] = v1[j];
+      }
+       {
         Pack<float, 4> t;
 #pragma unroll
         for (int j = 0; j < 4; ++j) t.v[j] = s0[j];

@@ -1,7 +1,5 @@
 typedef int I;
-static __device__ __forceinline__ int divided(int n, int magic, int shift) {
-  return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift);
-}
+static __device__ __forceinline__ int divided(int n, int magic, int shift) { return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift); }
 
 struct Arguments {
   const float* p0;
@@ -32,7 +30,9 @@ extern "C" __global__ void __launch_bounds__(256) sinter_transpose(const __grid_
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const I x0 = first_row + tx, x1 = first_column + ty + i * 8;
-    if (x0 < a.e0 && x1 < a.e1) { square0[ty + i * 8][tx] = a.p0[x0 + x1 * a.s0_1]; }
+    if (x0 < a.e0 && x1 < a.e1) {
+      square0[ty + i * 8][tx] = a.p0[x0 + x1 * a.s0_1];
+    }
   }
   __syncthreads();
 #pragma unroll

@@ -57,26 +57,28 @@ void together(std::vector<std::function<std::string()>> work) {
 
 /// A little training on one device, by compiled functions in both modes, with memory that comes and goes; empty, or
 /// what is wrong.
-std::string work_on(Device device, int turns, const Tensor& want_sum, const Tensor& want_step) {
+std::string work_on(Device device, int iterations, const Tensor& want_sum, const Tensor& want_step) {
   auto chain = jit::compile([](Tensor x, Tensor w, Scalar s) { return sum(gelu(matmul(x, w)) * s, 0); });
   auto step = jit::compile(
       [](Tensor x, Tensor w) { return w - 0.01f * jit::grad([&](Tensor v) { return mean(square(matmul(x, v))); })(w); },
       {.mode = jit::Mode::reduce_overhead});
   const Tensor x = host({64, 48}).to(device), w = host({48, 32}, -0.3f).to(device);
-  for (int turn = 0; turn < turns; ++turn) {
+  for (int iteration = 0; iteration < iterations; ++iteration) {
     const Tensor y = chain(x, w, 0.5f);
     if (y.device() != device) return "a result on " + y.device().text();
     const double error = difference(y, want_sum);
     if (!(error < 1e-4))
-      return "turn " + std::to_string(turn) + " on " + device.text() + ": the sum differs by " + std::to_string(error);
+      return "iteration " + std::to_string(iteration) + " on " + device.text() + ": the sum differs by " +
+             std::to_string(error);
     Tensor v = w;
     for (int i = 0; i < 5; ++i) v = step(x, v);
     const double off = difference(v, want_step);
     if (!(off < 1e-4))
-      return "turn " + std::to_string(turn) + " on " + device.text() + ": the weights differ by " + std::to_string(off);
-    const Tensor scratch = zeros({1000 + 137 * turn}, {.device = device}) + 1;
-    if (item<float>(sum(scratch)) != static_cast<float>(1000 + 137 * turn))
-      return "turn " + std::to_string(turn) + ": a sum of ones is wrong";
+      return "iteration " + std::to_string(iteration) + " on " + device.text() + ": the weights differ by " +
+             std::to_string(off);
+    const Tensor scratch = zeros({1000 + 137 * iteration}, {.device = device}) + 1;
+    if (item<float>(sum(scratch)) != static_cast<float>(1000 + 137 * iteration))
+      return "iteration " + std::to_string(iteration) + ": a sum of ones is wrong";
   }
   return "";
 }
@@ -173,7 +175,7 @@ TEST_CASE("two threads on one GPU share compiled functions, and hand each other 
       cuda::StreamGuard guard(stream);
       for (int i = 0; i < 50; ++i)
         if (const double error = difference(f(x, w), want); !(error < 1e-4))
-          return "turn " + std::to_string(i) + " differs by " + std::to_string(error);
+          return "iteration " + std::to_string(i) + " differs by " + std::to_string(error);
       handed[own] = f(x, w);
       stream.synchronize();
       return "";
@@ -193,7 +195,7 @@ TEST_CASE("an index out of range on one stream is no error of another thread's")
   f(x, good);
   eval(x);
   cuda::synchronize();
-  std::atomic<int> turns{0};
+  std::atomic<int> iterations{0};
   together({[&]() -> std::string {
               cuda::Stream stream;
               cuda::StreamGuard guard(stream);
@@ -202,7 +204,7 @@ TEST_CASE("an index out of range on one stream is no error of another thread's")
                 try {
                   to_vector<float>(y);
                   return "no error in turn " + std::to_string(i);
-                } catch (const IndexError&) { ++turns; }
+                } catch (const IndexError&) { ++iterations; }
               }
               return "";
             },
@@ -213,7 +215,7 @@ TEST_CASE("an index out of range on one stream is no error of another thread's")
                 if (to_vector<float>(f(x, good)) != Floats{2, 2}) return "wrong in turn " + std::to_string(i);
               return "";
             }});
-  CHECK(turns == 20);
+  CHECK(iterations == 20);
   // Who waits for the stream learns of it.
   cuda::Stream stream;
   Tensor y;
@@ -311,11 +313,11 @@ TEST_CASE("threads on two GPUs pass tensors to and fro") {
   const auto work = [&](Device one, Device two) {
     return [&start, &want, one, two]() -> std::string {
       auto f = jit::compile([](Tensor x) { return x * 2 + 1; });
-      for (int turn = 0; turn < 20; ++turn) {
+      for (int iteration = 0; iteration < 20; ++iteration) {
         Tensor x = start.to(one);
         for (int i = 0; i < 4; ++i) x = f(x).to(i % 2 == 0 ? two : one);
         if (const double error = difference(x, want); !(error < 1e-5))
-          return "turn " + std::to_string(turn) + " differs by " + std::to_string(error);
+          return "iteration " + std::to_string(iteration) + " differs by " + std::to_string(error);
       }
       return "";
     };

@@ -1,4 +1,4 @@
-// Products of matrices on a GPU: the library's epilogues, and the choice among ways by force and by measurement.
+// Products of matrices on a GPU: the library's epilogues, and the choice among algorithms by force and by measurement.
 #include "catch.hpp"
 #include "device_checks.hpp"
 
@@ -34,7 +34,7 @@ Tensor noise(const std::vector<std::int64_t>& shape, DType dtype, int seed) {
   return dtype == DType::f32 ? made : Tensor(cast(made, dtype));
 }
 
-constexpr std::int64_t m = 1024, k = 1024, n = 768;    // above 1e9 operations, so that all ways are open
+constexpr std::int64_t m = 1024, k = 1024, n = 768;    // above 1e9 operations, so that all algorithms are open
 constexpr double close_f32 = 2e-3, close_f64 = 1e-10;  // sums of 1024 products of numbers below 1
 }  // namespace
 
@@ -99,7 +99,7 @@ TEST_CASE("products of batches, transposed and cut-out operands by the library")
   CHECK(largest_difference(f(x, w, b, r), function(x.to(cpu), w.to(cpu), b.to(cpu), r.to(cpu))) < close_f32);
 }
 
-TEST_CASE("every way of a product gives the same numbers, and explain says which it was") {
+TEST_CASE("every algorithm of a product gives the same numbers, and explain says which it was") {
   if (is_missing()) SINTER_SKIP("no GPU");
   const Tensor x = noise({m, k}, DType::f32, 1), w = noise({k, n}, DType::f32, 2), b = noise({n}, DType::f32, 3);
   const Tensor expected = Tensor(matmul(x.to(Device::cpu()), w.to(Device::cpu())) + b.to(Device::cpu()));
@@ -153,7 +153,7 @@ TEST_CASE("NaN and infinities pass through a product, its bias and relu") {
   }
 }
 
-TEST_CASE("the fastest way is measured once, and remembered by later kernels and processes") {
+TEST_CASE("the fastest algorithm is measured once, and remembered by later kernels and processes") {
   if (is_missing()) SINTER_SKIP("no GPU");
   const std::string folder =
       (std::filesystem::temp_directory_path() / ("sinter_products_" + std::to_string(::getpid()))).string();

@@ -1,4 +1,4 @@
-// Factors of products that are computed in the product's kernel, on a GPU: one kernel each, and the values of the CPU.
+// Operands of products that are computed in the product's kernel, on a GPU: one kernel each, and the values of the CPU.
 #include "catch.hpp"
 #include "checks.hpp"
 #include "device_checks.hpp"
@@ -27,7 +27,7 @@ const Row rows[] = {
     {"mask", [](Operands x, Operands w, Operands, Operands, Operands y) { return matmul(where(y > 0, x, 0.0f), w); }},
     {"cast", [](Operands x, Operands w, Operands, Operands,
                 Operands y) { return matmul(Tensor(x + cast(cast(y * 9, DType::i32), DType::f32)), w); }},
-    {"both factors",
+    {"both operands",
      [](Operands x, Operands w, Operands s, Operands, Operands) {
        return matmul(Tensor(x * 0.5f - 1), Tensor(w * reshape(s, {s.size(0), Dim(1)})));
      }},
@@ -43,7 +43,7 @@ const Row rows[] = {
 };
 }  // namespace
 
-TEST_CASE("factors are computed on the way into a product, and agree with the CPU") {
+TEST_CASE("operands are computed on the way into a product, and agree with the CPU") {
   if (!cuda::is_available()) return;
   // Whole tiles, odd extents, a deep one that is cut, a large tile, hardly any rows.
   const std::int64_t shapes[][3] = {{128, 256, 128}, {65, 131, 67}, {64, 5000, 96}, {1500, 96, 1100}, {3, 257, 40}};
@@ -58,7 +58,7 @@ TEST_CASE("factors are computed on the way into a product, and agree with the CP
       const Tensor found = f(x.to(gpu), w.to(gpu), s.to(gpu), b.to(gpu), y.to(gpu));
       const double close = 1e-4 * std::sqrt(static_cast<double>(k)) + 1e-5 * static_cast<double>(k);
       CHECK(largest_difference(found, wanted) < close);
-      // The rule weighs re-reading: a small product has its factors computed in its kernel.
+      // The rule weighs re-reading: a small product has its operands computed in its kernel.
       if (std::string(row.name) != "before and after" && std::string(row.name) != "transposed gradient" &&
           2.0 * static_cast<double>(m * k * n) < 2e8) {
         const std::string text = f.explain(x.to(gpu), w.to(gpu), s.to(gpu), b.to(gpu), y.to(gpu)).text();
@@ -70,7 +70,7 @@ TEST_CASE("factors are computed on the way into a product, and agree with the CP
   }
 }
 
-TEST_CASE("a factor computed from a view without alignment") {
+TEST_CASE("an operand computed from a view without alignment") {
   if (!cuda::is_available()) return;
   const Tensor x = noise({129, 256}, 1), w = noise({257, 130}, 2);
   const auto f = [](Tensor x, Tensor w) { return matmul(Tensor(relu(x) + 1), w); };

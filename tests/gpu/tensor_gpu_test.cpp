@@ -62,7 +62,7 @@ double worst_error(const Tensor& found, const Tensor& x, const Tensor& w) {
 Tensor noise(Shape shape, DType dtype) { return randn(shape, {.dtype = dtype, .device = gpu}); }
 }  // namespace
 
-TEST_CASE("tensor cores: products of all shapes, either factor transposed or not") {
+TEST_CASE("tensor cores: products of all shapes, either operand transposed or not") {
   if (is_missing()) SINTER_SKIP("no GPU");
   const OnTensorCores forced;
   for (const KindRow& kind : kinds) {

@@ -160,7 +160,7 @@ class ContinuousIntegration(InFolder):
         require() { :; }
         main_suite() { echo main; }
         stage() { echo "stage $*"; }
-        stage_of_turn() { echo "turn $*"; }
+        rotating_stage() { echo "rotating $*"; }
         syntax_suite() { echo "syntax $*"; }
         distro_suite() { echo "distro $*"; }
         sleep() { command sleep 0.05; }
@@ -175,7 +175,7 @@ class ContinuousIntegration(InFolder):
 
     def test_one_configuration_in_full_and_the_others_read(self):
         output = self.run_ci("clang19")
-        for line in ("main", "stage asan -LE fuzz", "stage tsan -LE fuzz", "syntax clang", "syntax reference", "turn clang19"):
+        for line in ("main", "stage asan -LE fuzz", "stage tsan -LE fuzz", "syntax clang", "syntax reference", "rotating clang19"):
             self.assertIn(f"\n{line}\n", "\n" + output)
         self.assertNotIn("syntax clang19", output)
         self.assertRegex(output, r"minutes per stage\n +0.0  GCC, main suite\n")
@@ -183,16 +183,16 @@ class ContinuousIntegration(InFolder):
 
     def test_late_configurations_are_left_out(self):
         output = self.run_ci("clang", "ci_last_start=0")
-        self.assertNotIn("turn clang", output)
+        self.assertNotIn("rotating clang", output)
         self.assertIn("clang, in full (of clang clang19 trixie header-only reference): left out after 0 minutes", output)
 
     def test_what_runs_too_long_is_stopped(self):
-        output = self.run_ci("clang", "ci_end=0; stage_of_turn() { command sleep 1000 & command sleep 1000; }")
+        output = self.run_ci("clang", "ci_end=0; rotating_stage() { command sleep 1000 & command sleep 1000; }")
         self.assertIn("which had begun: left out after 0 minutes", output)
 
     def test_failures_are_counted_and_the_rest_goes_on(self):
         output = self.run_ci("clang", "main_suite() { exit 1; }")
-        self.assertIn("turn clang", output)
+        self.assertIn("rotating clang", output)
         self.assertTrue((self.folder / "GCC__main_suite.does_not_build").exists())
 
 

@@ -73,10 +73,11 @@ TEST_CASE("attention: a query that sees nothing gets zeros, and so do gradients,
 TEST_CASE("attention: causal with unequal lengths asks how queries and keys are aligned") {
   const Tensor k = rows(4, 0), v = rows(4, 1), two = rows(2, -1), six = rows(6, -1);
   const std::string text = message_of<ShapeError>([&] { scaled_dot_product_attention(two, k, v, {.causal = true}); });
+  const std::string line = std::to_string(__LINE__ - 1);
   CHECK(has(text,
             "scaled_dot_product_attention: causal attention of 2 queries to 4 keys: q is (1, 2, 2), k is (1, 4, 2) "
             "[attention_test.cpp:" +
-                std::to_string(__LINE__ - 1) + "]"));
+                line + "]"));
   CHECK(has(text, "Causal::to_end"));
   CHECK(has(text, "Causal::from_start"));
   auto masked = [](Tensor q, Tensor keys, Tensor values, int first) {  // query i sees keys up to first + i

@@ -302,7 +302,7 @@ TEST_CASE("call path: functions that read values take memory over, keep results'
     if (item(sum(u)) > 1e6f) return u * 2;
     return u + a * u;
   };
-  SECTION("an argument given up") {
+  SECTION("a donated argument") {
     auto step = jit::compile(body);
     Tensor u = ones({32});
     eval(u);

@@ -1,4 +1,4 @@
-// What a call does with memory: results kept between calls, arguments given up, Variables updated in place, and what
+// What a call does with memory: results kept between calls, donated arguments, Variables updated in place, and what
 // must never be overwritten.
 #include "../catch.hpp"
 
@@ -14,7 +14,7 @@ const void* address(const Variable& v) { return address(v.value()); }
 std::vector<float> filled(std::size_t count, float value) { return std::vector<float>(count, value); }
 }  // namespace
 
-TEST_CASE("calls: an argument given up lends its memory to the result", "[calls]") {
+TEST_CASE("calls: a donated argument gives its memory to the result", "[calls]") {
   auto step = jit::compile([](Tensor u, Scalar a) { return u + a * u; });
   Tensor u = ones({32});
   eval(u);
@@ -64,7 +64,7 @@ TEST_CASE("calls: memory that somebody else sees is not taken over", "[calls]") 
   }
   SECTION("the same handle twice") {
     auto add = jit::compile([](Tensor a, Tensor b) { return a(slice(0, 31)) + b(slice(1, 32)); });
-    Tensor y = add(std::move(u), u);  // NOLINT: read before it is given up
+    Tensor y = add(std::move(u), u);  // NOLINT: read before it is donated
     CHECK(to_vector<float>(y) == filled(31, 2));
     CHECK(to_vector<float>(u) == filled(32, 1));
   }
@@ -80,7 +80,7 @@ TEST_CASE("calls: a result that reads elsewhere than it writes gets memory of it
   CHECK(to_vector<float>(y) == expected);
 }
 
-TEST_CASE("calls: after an exception an argument given up is as it was", "[calls]") {
+TEST_CASE("calls: after an exception a donated argument is as it was", "[calls]") {
   auto pick = jit::compile([](Tensor u, Tensor index) { return take(u * 2, index, 0) + u; });
   Tensor u = ones({4}), bad = copy_of(std::vector<std::int64_t>{0, 1, 2, 9}, {4});
   eval(u);
@@ -88,7 +88,7 @@ TEST_CASE("calls: after an exception an argument given up is as it was", "[calls
   CHECK(to_vector<float>(u) == filled(4, 1));
 }
 
-TEST_CASE("calls: structs and containers can be given up", "[calls]") {
+TEST_CASE("calls: structs and containers can be donated", "[calls]") {
   auto step = jit::compile([](std::vector<Tensor> v, std::map<std::string, Tensor> m) {
     for (Tensor& x : v) x = x + 1;
     for (auto& [key, x] : m) x = x * 2;

@@ -2,7 +2,7 @@
 // captures.
 #include "catch.hpp"
 
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/sinter.hpp>
 
@@ -142,7 +142,7 @@ TEST_CASE("while_loop: runs until the condition fails") {
   auto [y, n] = f(numbers(4));
   CHECK(to_vector<float>(y) == Floats{0, 32, 64, 96});
   CHECK(item<std::int64_t>(n) == 5);
-  auto [z, m] = compiled(numbers(4) * 50);  // not one turn
+  auto [z, m] = compiled(numbers(4) * 50);  // not one iteration
   CHECK(to_vector<float>(z) == Floats{0, 50, 100, 150});
   CHECK(item<std::int64_t>(m) == 0);
 }
@@ -187,8 +187,8 @@ TEST_CASE("scan: carry and stacked outputs, forwards and backwards") {
 
 TEST_CASE("scan: errors") {
   auto step = [](Tensor c, std::tuple<Tensor, Tensor> x) { return std::tuple{c, std::get<0>(x)}; };
-  CHECK(
-      contains(error_of([&] { jit::scan(step, zeros({}), std::tuple{zeros({2}), zeros({3})}); }), "2 turns are made"));
+  CHECK(contains(error_of([&] { jit::scan(step, zeros({}), std::tuple{zeros({2}), zeros({3})}); }),
+                 "2 iterations are made"));
   CHECK(
       contains(error_of([&] { jit::scan(step, zeros({}), std::tuple{zeros({}), zeros({})}); }), "no axis to go along"));
   CHECK(contains(error_of([] { jit::fori_loop(3, 1, [](Scalar, Tensor x) { return x; }, zeros({})); }),
@@ -211,7 +211,7 @@ TEST_CASE("fori_loop: static, dynamic and run-time bounds") {
   CHECK(to_vector<float>(f(zeros({2}), -1)) == Floats{0, 0});
 }
 
-TEST_CASE("control flow: 10,000 turns, and none allocates") {
+TEST_CASE("control flow: 10,000 iterations, and none allocates") {
   auto f =
       jit::compile([](Tensor x) { return jit::fori_loop(0, 10000, [](Scalar, Tensor y) { return y * 0.5f + 1; }, x); });
   Tensor x = numbers(8);
@@ -219,14 +219,14 @@ TEST_CASE("control flow: 10,000 turns, and none allocates") {
   CHECK(to_vector<float>(f(x)) == Floats(8, 2));
 }
 
-TEST_CASE("control flow: effects in bodies run in order, once a turn, in the branch taken") {
+TEST_CASE("control flow: effects in bodies run in order, once per iteration, in the branch taken") {
   using Log = std::vector<std::string>;
   auto f = [](Tensor x) {
     note_value(sum(x), "before ");
     Tensor y = jit::fori_loop(
         0, 2,
         [](Scalar, Tensor t) {
-          note_value(sum(t), "turn ");
+          note_value(sum(t), "iteration ");
           return jit::cond(
               sum(t) > 5,
               [](Tensor u) {
@@ -239,7 +239,7 @@ TEST_CASE("control flow: effects in bodies run in order, once a turn, in the bra
     note_value(sum(y), "after ");
     return sum(y * y);
   };
-  const Log want{"before 3", "turn 3", "turn 9", "large 9", "after 18"};
+  const Log want{"before 3", "iteration 3", "iteration 9", "large 9", "after 18"};
   auto compiled = jit::compile(f);
   auto gradient = jit::compile([&](Tensor x) { return jit::grad(f)(x); });
   for (int i = 0; i < 2; ++i) {
@@ -253,11 +253,11 @@ TEST_CASE("control flow: effects in bodies run in order, once a turn, in the bra
   effect_log().clear();
   Tensor outside = jit::while_loop([](Tensor t) { return sum(t) < 5; },
                                    [](Tensor t) {
-                                     note_value(sum(t), "turn ");
+                                     note_value(sum(t), "iteration ");
                                      return t * 2;
                                    },
                                    numbers(3));
-  CHECK(effect_log() == Log{"turn 3"});
+  CHECK(effect_log() == Log{"iteration 3"});
   CHECK(to_vector<float>(outside) == Floats{0, 2, 4});
 }
 
@@ -328,7 +328,7 @@ TEST_CASE("control flow: Variables that bodies assign are carries of the loop") 
         }) != "no error");
 }
 
-TEST_CASE("control flow: random numbers in a body are new in each turn, and the same as in a loop of C++") {
+TEST_CASE("control flow: random numbers in a body are new in each iteration, and the same as in a loop of C++") {
   auto walk = [](Tensor x) {
     return jit::scan(
                [](Tensor t, std::tuple<>) {

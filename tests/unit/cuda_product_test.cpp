@@ -1,11 +1,11 @@
-// Products of matrices on CUDA, without a GPU: which epilogues the library takes, and how a way is chosen and
+// Products of matrices on CUDA, without a GPU: which epilogues the library takes, and how an algorithm is chosen and
 // remembered.
-#include <sinter/backend/cuda/product/choice.hpp>
 #include <sinter/backend/cuda/cuda.hpp>
+#include <sinter/backend/cuda/product/choice.hpp>
 #include <sinter/sinter.hpp>
 #ifdef SINTER_CUDA
-#include <sinter/backend/cuda/source/source.hpp>
 #include <sinter/backend/cuda/source/library.hpp>
+#include <sinter/backend/cuda/source/source.hpp>
 #endif
 
 #include "catch.hpp"
@@ -21,10 +21,10 @@
 using namespace sinter;
 
 #ifdef SINTER_CUDA
+using cuda::GemmAlgorithm;
 using cuda::ProductCandidate;
 using cuda::ProductChoice;
 using cuda::ProductChoices;
-using cuda::ProductWay;
 
 namespace {
 struct TemporaryFolder {
@@ -34,9 +34,9 @@ struct TemporaryFolder {
   ~TemporaryFolder() { std::filesystem::remove_all(path); }
 };
 
-const std::vector<ProductCandidate> three = {{ProductWay::library, std::string("a\0\xff", 3), "library 1"},
-                                             {ProductWay::library, "b", "library 2"},
-                                             {ProductWay::fma, "", "fma"}};
+const std::vector<ProductCandidate> three = {{GemmAlgorithm::library, std::string("a\0\xff", 3), "library 1"},
+                                             {GemmAlgorithm::library, "b", "library 2"},
+                                             {GemmAlgorithm::fma, "", "fma"}};
 
 cuda::ProductMeasurer times(std::vector<double> microseconds, int* calls = nullptr) {
   return [=](std::span<const ProductCandidate>) {
@@ -189,49 +189,50 @@ TEST_CASE("sizes that differ little are one product to the choice, others are no
   CHECK(fast != text(1040));
 }
 
-TEST_CASE("the fastest way is chosen and remembered, in the process and on disk") {
+TEST_CASE("the fastest algorithm is chosen and remembered, in the process and on disk") {
   const TemporaryFolder folder;
   int calls = 0;
   {
     ProductChoices choices{DiskCache(folder.path)};
     CHECK_FALSE(choices.find("key").has_value());
     const ProductChoice choice = choices.choose("key", "a product", three, times({30, 20, 25}, &calls));
-    CHECK(choice.way == ProductWay::library);
-    CHECK(choice.algorithm == "b");
+    CHECK(choice.algorithm == GemmAlgorithm::library);
+    CHECK(choice.library_algorithm == "b");
     CHECK(choice.why == "measured: library 2 (library 1 30.0 us, library 2 20.0 us, fma 25.0 us)");
-    CHECK(choices.choose("key", "a product", three, times({1, 2, 3}, &calls)).algorithm == "b");
+    CHECK(choices.choose("key", "a product", three, times({1, 2, 3}, &calls)).library_algorithm == "b");
     CHECK(calls == 1);
   }
   ProductChoices later{DiskCache(folder.path)};
   const auto known = later.find("key");
   REQUIRE(known);
-  CHECK(known->way == ProductWay::library);
-  CHECK(known->algorithm == "b");
+  CHECK(known->algorithm == GemmAlgorithm::library);
+  CHECK(known->library_algorithm == "b");
   CHECK(known->why == "remembered: library 2 (library 1 30.0 us, library 2 20.0 us, fma 25.0 us)");
   CHECK_FALSE(later.find("another").has_value());
   later.forget(DiskCache(""));
   CHECK_FALSE(later.find("key").has_value());
 }
 
-TEST_CASE("bytes of an algorithm survive as text") {
-  const ProductChoice choice{ProductWay::tensor_cores, three[0].algorithm, "why"};
+TEST_CASE("bytes of a library's algorithm survive as text") {
+  const ProductChoice choice{GemmAlgorithm::tensor_cores, three[0].library_algorithm, "why"};
   const auto read = ProductChoices::choice_of(ProductChoices::text_of(choice));
   REQUIRE(read);
-  CHECK(read->way == choice.way);
   CHECK(read->algorithm == choice.algorithm);
+  CHECK(read->library_algorithm == choice.library_algorithm);
 }
 
 TEST_CASE("what fails is not chosen, and measuring that fails leaves the rule") {
   const TemporaryFolder folder;
   ProductChoices choices{DiskCache(folder.path)};
-  CHECK(choices.choose("a", "", three, times({-1, 0, 25})).way == ProductWay::fma);
-  CHECK(choices.choose("b", "", three, times({20.1, 20, 25})).algorithm ==
-        three[0].algorithm);  // as good as equal: the preferred one
-  CHECK(choices.choose("c", "", three, times({1})).algorithm == three[0].algorithm);  // the rest was not timed
+  CHECK(choices.choose("a", "", three, times({-1, 0, 25})).algorithm == GemmAlgorithm::fma);
+  CHECK(choices.choose("b", "", three, times({20.1, 20, 25})).library_algorithm ==
+        three[0].library_algorithm);  // as good as equal: the preferred one
+  CHECK(choices.choose("c", "", three, times({1})).library_algorithm ==
+        three[0].library_algorithm);  // the rest was not timed
   const ProductChoice none =
       choices.choose("d", "", three, [](auto) -> std::vector<double> { throw std::runtime_error("no memory"); });
-  CHECK(none.way == ProductWay::library);
-  CHECK(none.algorithm.empty());
+  CHECK(none.algorithm == GemmAlgorithm::library);
+  CHECK(none.library_algorithm.empty());
   CHECK(none.why == "by rule, for it could not be measured: no memory");
   CHECK(choices.choose("e", "", three, times({-1, -1, -1})).why.find("by rule") == 0);
   CHECK(choices.find("d")->why == none.why);  // not tried again and again
@@ -249,11 +250,12 @@ TEST_CASE("a damaged entry is measured again") {
     file << "rubbish";
   }
   CHECK_FALSE(ProductChoices(disk).find("key").has_value());
-  CHECK(ProductChoices(disk).choose("key", "", three, times({3, 1, 2})).algorithm == "b");
-  for (const char* text :
-       {"", "way library\n", "way magic\nalgorithm \nmeasured x\n", "way library\nalgorithm 0g\nmeasured x\n",
-        "way library\nalgorithm 012\nmeasured x\n", "way library\nalgorithm 01\nmeasured x\nmore\n",
-        "algorithm 01\nway library\nmeasured x\n"}) {
+  CHECK(ProductChoices(disk).choose("key", "", three, times({3, 1, 2})).library_algorithm == "b");
+  for (const char* text : {"", "algorithm library\n", "algorithm magic\nlibrary_algorithm \nmeasured x\n",
+                           "algorithm library\nlibrary_algorithm 0g\nmeasured x\n",
+                           "algorithm library\nlibrary_algorithm 012\nmeasured x\n",
+                           "algorithm library\nlibrary_algorithm 01\nmeasured x\nmore\n",
+                           "library_algorithm 01\nalgorithm library\nmeasured x\n"}) {
     disk.store("key", text);  // whole, but not ours
     INFO(text);
     CHECK_FALSE(ProductChoices(disk).find("key").has_value());
@@ -273,8 +275,9 @@ TEST_CASE("threads that need one product measure it once, and never at the same 
   std::vector<std::thread> threads;
   std::atomic<int> right{0};
   for (int t = 0; t < 8; ++t)
-    threads.emplace_back(
-        [&, t] { right += choices.choose(t % 2 == 0 ? "even" : "odd", "", three, slow).way == ProductWay::fma; });
+    threads.emplace_back([&, t] {
+      right += choices.choose(t % 2 == 0 ? "even" : "odd", "", three, slow).algorithm == GemmAlgorithm::fma;
+    });
   for (std::thread& thread : threads) thread.join();
   CHECK(right == 8);
   CHECK(calls == 2);

@@ -107,13 +107,13 @@ TEST_CASE("large products go to the library where there is one") {
     test_case.geometry.accesses[0].stride = {size, 0, 1}, test_case.geometry.accesses[1].stride = {0, 1, size};
     test_case.geometry.accesses[2].stride = {size, 1, 0};
   };
-  const auto bound_at = [&](std::int64_t size, std::optional<cuda::ProductWay> way = {}) {
+  const auto bound_at = [&](std::int64_t size, std::optional<cuda::GemmAlgorithm> algorithm = {}) {
     set_size(size);
-    return cuda::generate(kernel, {}, target)->bind(test_case.geometry, 0, true, way);
+    return cuda::generate(kernel, {}, target)->bind(test_case.geometry, 0, true, algorithm);
   };
-  const auto ways_at = [&](std::int64_t size) {
+  const auto algorithms_at = [&](std::int64_t size) {
     set_size(size);
-    return cuda::generate(kernel, {}, target)->product(test_case.geometry, 0).ways;
+    return cuda::generate(kernel, {}, target)->product(test_case.geometry, 0).algorithms;
   };
   CHECK(bound_at(4096).call == nullptr);  // not by default
   if (!cuda::has_cublaslt()) SINTER_SKIP("no cuBLASLt");
@@ -122,14 +122,15 @@ TEST_CASE("large products go to the library where there is one") {
   const cuda::LaunchList plain = bound_at(4096);
   CHECK(plain.call != nullptr);
   CHECK(plain.launches.empty());
-  CHECK(plain.way == cuda::ProductWay::library);
-  using Ways = std::vector<cuda::ProductWay>;
-  CHECK(ways_at(512) == Ways{cuda::ProductWay::fma});
-  CHECK(ways_at(896) == Ways{cuda::ProductWay::fma, cuda::ProductWay::library});
-  CHECK(ways_at(4096) == Ways{cuda::ProductWay::library, cuda::ProductWay::fma});
-  CHECK(bound_at(4096, cuda::ProductWay::fma).call == nullptr);
-  CHECK(bound_at(896, cuda::ProductWay::library).call != nullptr);
-  CHECK(bound_at(256, cuda::ProductWay::library).way == cuda::ProductWay::fma);  // not open: as the generator prefers
+  CHECK(plain.algorithm == cuda::GemmAlgorithm::library);
+  using Algorithms = std::vector<cuda::GemmAlgorithm>;
+  CHECK(algorithms_at(512) == Algorithms{cuda::GemmAlgorithm::fma});
+  CHECK(algorithms_at(896) == Algorithms{cuda::GemmAlgorithm::fma, cuda::GemmAlgorithm::library});
+  CHECK(algorithms_at(4096) == Algorithms{cuda::GemmAlgorithm::library, cuda::GemmAlgorithm::fma});
+  CHECK(bound_at(4096, cuda::GemmAlgorithm::fma).call == nullptr);
+  CHECK(bound_at(896, cuda::GemmAlgorithm::library).call != nullptr);
+  CHECK(bound_at(256, cuda::GemmAlgorithm::library).algorithm ==
+        cuda::GemmAlgorithm::fma);  // not open: as the generator prefers
   kernel.body.push_back({.prim = Prim::tanh, .dtype = DType::f32, .args = {2, no_inst, no_inst}});
   kernel.stores[0].value = 3;
   const cuda::LaunchList followed = bound_at(4096);

@@ -30,7 +30,7 @@ AtExit at_exit;
 
 bool evaluates() {
   Tensor x = full({40, 60}, 0.5);
-  for (int i = 0; i < 30; ++i) x = x * 1 + 0;  // a chain of records
+  for (int i = 0; i < 30; ++i) x = x * 1 + 0;  // a chain of pending nodes
   if (item<float>(sum(tanh(x) * 0 + x)) != 1200) return false;
   return item<float>(sum(rand({10}))) >= 0;
 }

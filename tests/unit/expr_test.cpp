@@ -3,7 +3,7 @@
 #include "../catch.hpp"
 #include "../checks.hpp"
 
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/sinter.hpp>
 
 #include <cmath>
@@ -43,7 +43,7 @@ TEST_CASE("expr: a named expression is recorded once") {
   CHECK_FALSE(e.is_recorded());
   Tensor x = e * 2, y = e * 3;
   CHECK(e.is_recorded());
-  CHECK(x.impl()->record->leaves()[0].value == y.impl()->record->leaves()[0].value);
+  CHECK(x.impl()->pending_node->leaves()[0].value == y.impl()->pending_node->leaves()[0].value);
   Tensor first = e, second = e;
   CHECK(is_same(first, second));
   CHECK(floats(x) == std::vector<float>{8, 12});

@@ -126,8 +126,8 @@ TEST_CASE("what stays apart", "[fusion]") {
        "graph(%x: f32[1000, 1000]) { return div(%x, sum(%x) {axes=[0, 1]}) }", "row pointwise"},
       {"columns are not walked twice", "graph(%x: f32[640, 320]) { return div(%x, sum(%x) {axes=[0]}) }",
        "column pointwise"},
-      {"a dear value that is repeated along rows", "graph(%x: f32[64, 32], %y: f32[32]) { return mul(%x, erf(%y)) }",
-       "pointwise pointwise"},
+      {"an expensive value that is repeated along rows",
+       "graph(%x: f32[64, 32], %y: f32[32]) { return mul(%x, erf(%y)) }", "pointwise pointwise"},
       {"unrelated shapes", "graph(%x: f32[64, 32], %y: f32[63, 32]) { return exp(%x), exp(%y) }",
        "pointwise pointwise"},
       {"a value and its own transpose",
@@ -217,7 +217,7 @@ TEST_CASE("cheap values are computed again instead of stored", "[fusion]") {
     for (const Operand& operand : step.kernel.operands) CHECK(operand.dtype != DType::bool_);
 }
 
-TEST_CASE("what computes a factor goes into the product's kernel", "[fusion]") {
+TEST_CASE("what computes an operand goes into the product's kernel", "[fusion]") {
   PrologueBackend backend;
   struct Row {
     const char* name;
@@ -232,7 +232,7 @@ TEST_CASE("what computes a factor goes into the product's kernel", "[fusion]") {
       {"a mask of bool",
        "graph(%x: f32[64, 32], %m: bool[64, 32], %w: f32[32, 48]) { return matmul(mul(%x, cast(%m) {dtype=f32}), %w) }",
        "contraction"},
-      {"both factors",
+      {"both operands",
        "graph(%x: i32[64, 32], %w: f64[32, 48]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) }",
        "contraction"},
       {"a transposed gradient",
@@ -257,7 +257,7 @@ TEST_CASE("what computes a factor goes into the product's kernel", "[fusion]") {
        "pointwise contraction"},
       {"a large product", "graph(%x: f32[512, 512], %w: f32[512, 512]) { return matmul(relu(%x), %w) }",
        "pointwise contraction"},
-      {"a factor of a row's reduction",
+      {"an operand of a row's reduction",
        "graph(%x: f32[64, 32], %w: f32[32, 48]) { return matmul(softmax(%x) {axes=[1]}, %w) }", "row contraction"},
       {"gathered rows",
        "graph(%t: f32[99, 32], %i: i64[64], %w: f32[32, 48]) { return matmul(relu(take(%t, %i) {axes=[0]}), %w) }",

@@ -2,7 +2,7 @@
 #include "catch.hpp"
 
 #include <sinter/graph/parse.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/sinter.hpp>
 
@@ -191,7 +191,7 @@ TEST_CASE("host steps: effects around reads run in order, once, on every path") 
   auto bounded = jit::compile(
       [](Tensor x) {
         while (item(sum(x)) > 1) {
-          note_value(x, "turn");
+          note_value(x, "iteration");
           x = x - 1;
         }
         return x;

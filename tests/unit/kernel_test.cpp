@@ -49,7 +49,7 @@ Kernel linear() {
   return k;
 }
 
-/// c = (a * scale + shift) b: two more operands, over k and over m and k, in the left factor.
+/// c = (a * scale + shift) b: two more buffers, over k and over m and k, in the left operand.
 Kernel with_prologue() {
   Kernel k;
   k.kind = KernelKind::contraction;
@@ -121,12 +121,12 @@ TEST_CASE("kernel: verify names what is wrong") {
 
 TEST_CASE("kernel: verify knows what may come before a product") {
   const Kernel product = with_prologue();
-  // Varying over less is fine; over the other factor's axis is not.
+  // Varying over less is fine; over the other operand's axis is not.
   CHECK(error_after(product, [](Kernel& k) { k.accesses[3].stride[2] = zero; }).empty());
   CHECK(error_after(product, [](Kernel& k) { k.accesses[3].stride[1] = any_stride; }) ==
-        "a computed factor varies over both m and n");
+        "a computed operand varies over both m and n");
   CHECK(error_after(product, [](Kernel& k) { k.accesses[0].stride = k.accesses[3].stride = k.accesses[1].stride; }) ==
-        "a computed factor varies over the other factor's axis");
+        "a computed operand varies over the other operand's axis");
   CHECK(error_after(product, [](Kernel& k) {
           k.body.insert(k.body.begin(), Inst{.prim = Prim::immediate, .dtype = DType::i64});
           for (std::size_t i = 1; i < k.body.size(); ++i)
@@ -134,7 +134,7 @@ TEST_CASE("kernel: verify knows what may come before a product") {
           k.body[2].prim = Prim::gather;
           k.body[2].args[0] = 0;
           ++k.stores[0].value;
-        }) == "a factor with a gather");
+        }) == "an operand with a gather");
 }
 
 TEST_CASE("kernel: text") {

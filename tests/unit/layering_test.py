@@ -36,7 +36,7 @@ DEFINED_ABOVE = {
         Predicate::operator_bool operator! operator& operator| tensor_detail::compare""",
     ("ops tensor", "expr"): "operator+ operator- operator* operator/",   # of Scalars; ops has those of Vals
     ("tensor", "autodiff"): "Variable::grad Variable::requires_grad Variable::zero_grad release_tape_leaf",
-    ("tensor", "graph"): "retain_record release_record",   # a value holds the record that it comes from
+    ("tensor", "graph"): "retain_pending_node release_pending_node",   # which a value holds
     ("tensor", "jit"): "find_device_memory",               # the table of back ends is the uppermost
     # What recording calls: the table of ops, host operations, the tape.
     ("graph", "ops"): "find_op",

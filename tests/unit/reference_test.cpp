@@ -328,7 +328,7 @@ TEST_CASE("reference: contraction with bias and relu, over tile borders, transpo
   }
 }
 
-TEST_CASE("reference: contraction with factors that are computed first") {
+TEST_CASE("reference: contraction with operands that are computed first") {
   constexpr std::int64_t m = 65, n = 19, depth = 70;
   std::vector<float> a = ramp(m * depth), scale = ramp(depth, 0.3f, 11), shift = ramp(m),
                      b = ramp(n * depth, 0.11f, 29), out(m * n);
@@ -343,10 +343,10 @@ TEST_CASE("reference: contraction with factors that are computed first") {
     for (std::int64_t j = 0; j < n; ++j) {
       double total = 0;
       for (std::int64_t p = 0; p < depth; ++p) {
-        const float factor = std::fma(a[static_cast<std::size_t>(i * depth + p)], scale[static_cast<std::size_t>(p)],
-                                      shift[static_cast<std::size_t>(i)]);
-        total += static_cast<double>(factor) * (b[static_cast<std::size_t>(j * depth + p)] *
-                                                static_cast<float>(mask[static_cast<std::size_t>(j * depth + p)]));
+        const float operand = std::fma(a[static_cast<std::size_t>(i * depth + p)], scale[static_cast<std::size_t>(p)],
+                                       shift[static_cast<std::size_t>(i)]);
+        total += static_cast<double>(operand) * (b[static_cast<std::size_t>(j * depth + p)] *
+                                                 static_cast<float>(mask[static_cast<std::size_t>(j * depth + p)]));
       }
       REQUIRE(out[static_cast<std::size_t>(i * n + j)] == Approx(total).epsilon(1e-6).margin(1e-6));
     }

@@ -232,7 +232,7 @@ TEST_CASE("storage: blocks freed by another thread") {
     std::thread([moved = std::move(blocks)]() mutable { moved.clear(); }).join();
   }
   CHECK(memory_stats().in_use == start.in_use);
-  // Values and records too.
+  // Values and pending nodes too.
   std::vector<Tensor> values;
   for (int i = 0; i < 2000; ++i) values.push_back(ones({4}) + i);
   std::thread([moved = std::move(values)]() mutable {

@@ -317,11 +317,12 @@ TEST_CASE("trees: fullgraph makes a read an error that names the line and the fi
         return x;
       },
       {.fullgraph = true});
+  const std::string line = std::to_string(__LINE__ - 5);
   std::string text = message_of<TraceError>([&] { f(vec({1})); });
   CHECK(has(text,
             "sinter::TraceError: Predicate: a value is read, which would cut the graph, and Options::fullgraph is set "
             "[trace_tree_test.cpp:" +
-                std::to_string(__LINE__ - 4) + "]"));
+                line + "]"));
   CHECK(has(text, "where(condition, a, b)"));
   auto unequal = jit::compile([](Tensor x) { return item(x) != 0 ? Tensor(x * 2) : x; }, {.fullgraph = true});
   text = message_of<TraceError>([&] { unequal(full({}, 1)); });

@@ -2,7 +2,7 @@
 #
 # Each run: everything with GCC, the address and undefined-behaviour sanitizers, the thread sanitizer on the core of the tests.
 # Of the other configurations one runs in full, and the compilers of the others read a part of the files; which ones, and
-# which rows of long tables the slow configurations take, moves with the commit, so that all are met in turn.
+# which rows of long tables the slow configurations take, moves with the commit, so that all are met in time.
 
 ci_aim=60          # minutes that a run should take on a machine of two cores
 ci_last_start=65   # from then on no configuration is begun
@@ -51,9 +51,9 @@ in_time() {
   wait $process 2>/dev/null || true
 }
 
-# configuration NAME: one of those that take turns, in full.
+# configuration NAME: one of those that rotate, in full.
 configuration() {
-  if [ "$1" = trixie ]; then distro_suite trixie; else stage_of_turn "$1"; fi
+  if [ "$1" = trixie ]; then distro_suite trixie; else rotating_stage "$1"; fi
 }
 
 ci_suite() {

@@ -49,10 +49,10 @@ struct CustomVjp {
     OpenTrace backward("custom_vjp");
     auto parameters = originals;
     auto value = result, gradient = result;
-    stand_in(*backward, tree::part_of(parameters));
+    insert_placeholders(*backward, tree::part_of(parameters));
     const std::size_t count = placeholders_of(*backward);
-    stand_in(*backward, tree::part_of(value));
-    stand_in(*backward, tree::part_of(gradient));
+    insert_placeholders(*backward, tree::part_of(value));
+    insert_placeholders(*backward, tree::part_of(gradient));
     const auto given =
         call_held(rule, std::tuple_cat(std::move(parameters), std::tuple(std::move(value), std::move(gradient))));
     std::vector<Ref<TensorImpl>> gradients = directions_in(tree::view_of(given));

@@ -1,7 +1,7 @@
 // Tape style: Variables that require gradients, loss.backward(), .grad(). There is no tape beside the program: what was
-// recorded is it. Values computed from such a Variable keep their record, and with it what it was computed from, until
-// backward() has used it, evaluated or not. A Variable's gradient is a slot of its own, so that nothing here forms a
-// cycle; inside compile() it is read and written back as any Variable is.
+// recorded is it. Values computed from such a Variable keep their pending node, and with it what it was computed from,
+// until backward() has used it, evaluated or not. A Variable's gradient is a slot of its own, so that nothing here
+// forms a cycle; inside compile() it is read and written back as any Variable is.
 #pragma once
 
 #include <sinter/expr/functions.hpp>

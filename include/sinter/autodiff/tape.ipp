@@ -96,16 +96,17 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
 
 /// Values of the tape forget what they were computed from.
 inline void use_up(const std::map<Value, Ref<TensorImpl>>& known) {
-  std::vector<Record*> records;  // freed outside the lock
+  std::vector<PendingNode*> pending_nodes;  // freed outside the lock
   {
     std::scoped_lock lock(evaluation_mutex());
     for (const auto& [v, value] : known) {
       TapeState node = TapeState::node;
       if (!value->tape.compare_exchange_strong(node, TapeState::spent)) continue;
-      if (value->is_ready() && value->record != nullptr) records.push_back(std::exchange(value->record, nullptr));
+      if (value->is_ready() && value->pending_node != nullptr)
+        pending_nodes.push_back(std::exchange(value->pending_node, nullptr));
     }
   }
-  for (Record* record : records) release_record(record);
+  for (PendingNode* pending_node : pending_nodes) release_pending_node(pending_node);
 }
 
 }  // namespace jit::autodiff_detail

@@ -44,7 +44,7 @@ std::vector<Ref<TensorImpl>> values_in(tree::View result);
 /// Puts values into it.
 void fill_values(tree::Part result, const Ref<TensorImpl>* values);
 /// Replaces the floating leaves of parameters by placeholders of the trace.
-void stand_in(TransformTrace& trace, tree::Part parameter);
+void insert_placeholders(TransformTrace& trace, tree::Part parameter);
 /// Placeholders made so far.
 std::size_t placeholders_of(const TransformTrace& trace);
 

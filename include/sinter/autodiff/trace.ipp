@@ -50,9 +50,9 @@ SINTER_DECL void fill_values(tree::Part result, const Ref<TensorImpl>* values) {
   result.edit(fill);
 }
 
-SINTER_DECL void stand_in(TransformTrace& trace, tree::Part parameter) {
-  struct StandIn final : tree::Editor {
-    explicit StandIn(TransformTrace& open) : trace(open) {}
+SINTER_DECL void insert_placeholders(TransformTrace& trace, tree::Part parameter) {
+  struct PlaceholderInserter final : tree::Editor {
+    explicit PlaceholderInserter(TransformTrace& open) : trace(open) {}
     TransformTrace& trace;
     using Editor::scalar, Editor::tensor;
     void tensor(Tensor& x) override {

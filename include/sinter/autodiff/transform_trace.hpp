@@ -6,7 +6,7 @@
 #include <sinter/autodiff/trace.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/graph/graph.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 
 #include <memory>
 #include <span>

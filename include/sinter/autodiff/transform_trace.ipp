@@ -19,9 +19,9 @@ SINTER_DECL Ref<TensorImpl> TransformTrace::parameter(const Ref<TensorImpl>& val
 
 SINTER_DECL Ref<TensorImpl> TransformTrace::variable_parameter(const std::shared_ptr<VariableSlot>& slot,
                                                                const Ref<TensorImpl>& value, const Type& type) {
-  Ref<TensorImpl> stand_in = parameter(value, type);
-  read_.emplace_back(slot, stand_in);
-  return stand_in;
+  Ref<TensorImpl> placeholder = parameter(value, type);
+  read_.emplace_back(slot, placeholder);
+  return placeholder;
 }
 
 SINTER_DECL Ref<TensorImpl> TransformTrace::read_outside(const std::shared_ptr<VariableSlot>& slot) const {

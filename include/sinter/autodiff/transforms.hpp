@@ -107,7 +107,7 @@ using wrt_sequence = std::conditional_t<sizeof...(Wrt) == 0, std::index_sequence
 /// Runs `f` in a new trace with the parameters Wrt replaced by placeholders; gives the held result.
 template <std::size_t... Wrt, class F, class Parameters>
 SINTER_COLD auto trace_call(TransformTrace& trace, const F& f, std::index_sequence<Wrt...>, Parameters parameters) {
-  (stand_in(trace, tree::part_of(std::get<Wrt>(parameters))), ...);
+  (insert_placeholders(trace, tree::part_of(std::get<Wrt>(parameters))), ...);
   return call_held(f, std::as_const(parameters));
 }
 
@@ -144,7 +144,7 @@ void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t
       if constexpr (!std::same_as<P, Scalar>)
         if (const Type type{parameter.dtype(), parameter.device(), parameter.shape()}; !is_floating(type.dtype))
           refuse_number(i, &type, where);
-      stand_in(trace, tree::part_of(parameter));
+      insert_placeholders(trace, tree::part_of(parameter));
     } else {
       refuse_number(i, nullptr, where);
     }

@@ -1,5 +1,5 @@
-// Thread-local free lists of small blocks of one size: in steady state values, records and statements cost no call of
-// the system's allocator. Blocks may be freed by another thread than the one that made them.
+// Thread-local free lists of small blocks of one size: in steady state values, pending nodes and statements cost no
+// call of the system's allocator. Blocks may be freed by another thread than the one that made them.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,12 +1,12 @@
-// From records to a Graph and back. capture() walks recorded statements and builds the graph that makes given values;
-// replay() records the nodes of a graph again on other operands. Expressions are opened into their ops here, and the
-// dtype of every number is settled.
+// From pending nodes to a Graph and back. capture() walks recorded statements and builds the graph that makes given
+// values; replay() records the nodes of a graph again on other operands. Expressions are opened into their ops here,
+// and the dtype of every number is settled.
 #pragma once
 
 #include <sinter/base/config.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/graph.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -22,7 +22,7 @@ struct Capture {
   GraphBuilder builder;
   std::vector<Ref<TensorImpl>> inputs;  // value of each graph input, in order
   std::vector<Value> outputs;           // of the values asked for, in order
-  std::vector<Ref<TensorImpl>> kept;    // intermediates that somebody outside the walked records still holds
+  std::vector<Ref<TensorImpl>> kept;    // intermediates that somebody outside the walked nodes still holds
   std::vector<Value> kept_values;
   std::vector<std::int32_t> ends;   // number of nodes after each of the outputs, in order
   std::vector<TensorImpl*> walked;  // recorded values that were opened, operands first, if asked for
@@ -31,7 +31,7 @@ struct Capture {
 };
 
 struct CaptureOptions {
-  std::uint64_t trace = 0;  // only records of this trace are walked; other values are leaves
+  std::uint64_t trace = 0;  // only pending nodes of this trace are walked; other values are leaves
   ReadyLeaf ready = ReadyLeaf::input;
   bool finds_kept = false;        // fill `kept`
   Ref<TensorImpl> last_effect{};  // token of the last effect that the graph is to hold, or null

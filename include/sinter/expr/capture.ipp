@@ -1,4 +1,4 @@
-// The walk is iterative (recorded chains can be long) and visits each record once.
+// The walk is iterative (recorded chains can be long) and visits each pending node once.
 #pragma once
 
 #include <sinter/expr/capture.hpp>
@@ -45,15 +45,15 @@ class Capturer {
         stack.pop_back();
         continue;
       }
-      if (const Value* known =
-              top->record->results > 1 ? records_.find(top->record) : nullptr) {  // another result of it
+      if (const Value* known = top->pending_node->results > 1 ? pending_nodes_.find(top->pending_node)
+                                                              : nullptr) {  // another result of it
         values_[top] = {known->node, top->result};
         order_.push_back(top);
         stack.pop_back();
         continue;
       }
       std::size_t before = stack.size();
-      for (const Leaf& leaf : top->record->leaves())
+      for (const Leaf& leaf : top->pending_node->leaves())
         if (leaf.value && !values_.contains(leaf.value.get())) stack.push_back(leaf.value.get());
       if (stack.size() > before) continue;
       const Value opened = open(*top);
@@ -69,13 +69,13 @@ class Capturer {
     for (TensorImpl* value : order_) out_.walked_values.push_back(*values_.find(value));
   }
 
-  /// Walked values with handles beyond the walked records and `outputs`.
+  /// Walked values with handles beyond the walked pending nodes and `outputs`.
   void find_kept(std::span<const Ref<TensorImpl>> outputs) {
     PointerMap<std::uint32_t> references(order_.size());
-    PointerMap<bool> is_counted(order_.size());  // a record with several results refers to its operands once
+    PointerMap<bool> is_counted(order_.size());  // a node with several results refers to its operands once
     for (TensorImpl* value : order_)
-      if (!std::exchange(is_counted[value->record], true))
-        for (const Leaf& leaf : value->record->leaves())
+      if (!std::exchange(is_counted[value->pending_node], true))
+        for (const Leaf& leaf : value->pending_node->leaves())
           if (leaf.value) ++references[leaf.value.get()];
     PointerMap<bool> is_output(outputs.size());
     for (const auto& output : outputs) is_output[output.get()] = true;
@@ -113,38 +113,39 @@ class Capturer {
   }
 
   Value open(const TensorImpl& value) {
-    const Record& record = *value.record;
-    if (record.structure != nullptr) return open_expression(value, record);
+    const PendingNode& pending_node = *value.pending_node;
+    if (pending_node.structure != nullptr) return open_expression(value, pending_node);
     SmallVector<OpenOperand, 8> args;
-    for (const Leaf& leaf : record.leaves()) args.push_back(operand_of(leaf));
-    if (record.op->kind == OpKind::elementwise) {
-      if (needs_no_casts(*record.op, args)) return typed(*record.op, args, record.attrs, value.type, record.where);
-      return apply(*record.op, args, record.attrs, record.where).value;
+    for (const Leaf& leaf : pending_node.leaves()) args.push_back(operand_of(leaf));
+    if (pending_node.op->kind == OpKind::elementwise) {
+      if (needs_no_casts(*pending_node.op, args))
+        return typed(*pending_node.op, args, pending_node.attrs, value.type, pending_node.where);
+      return apply(*pending_node.op, args, pending_node.attrs, pending_node.where).value;
     }
     const bool has_numbers =
         std::any_of(args.begin(), args.end(), [](const OpenOperand& arg) { return arg.number != nullptr; });
-    if (record.results == 1 && !has_numbers && value.type.device == Device::cpu())
-      return typed(*record.op, args, record.attrs, value.type, record.where);
-    if (const Value* known = records_.find(&record)) return {known->node, value.result};
+    if (pending_node.results == 1 && !has_numbers && value.type.device == Device::cpu())
+      return typed(*pending_node.op, args, pending_node.attrs, value.type, pending_node.where);
+    if (const Value* known = pending_nodes_.find(&pending_node)) return {known->node, value.result};
     Values inputs;
     for (const OpenOperand& arg : args)
-      inputs.push_back(arg.number != nullptr ? literal(*arg.number, default_dtype(arg.dtype), record.where)
+      inputs.push_back(arg.number != nullptr ? literal(*arg.number, default_dtype(arg.dtype), pending_node.where)
                                              : arg.value);
-    const Value made = out_.builder.add_shared(*record.op, inputs, record.attrs, record.where);
-    records_[&record] = made;
+    const Value made = out_.builder.add_shared(*pending_node.op, inputs, pending_node.attrs, pending_node.where);
+    pending_nodes_[&pending_node] = made;
     return {made.node, value.result};
   }
 
-  Value open_expression(const TensorImpl& value, const Record& record) {
+  Value open_expression(const TensorImpl& value, const PendingNode& pending_node) {
     // Where all tensors and the result have one floating type, so has every step that reads a tensor.
-    bool is_uniform = keeps_float_type(*record.structure) && is_floating(value.type.dtype) &&
+    bool is_uniform = keeps_float_type(*pending_node.structure) && is_floating(value.type.dtype) &&
                       value.type.device == Device::cpu() && !value.is_weak;
-    for (const Leaf& leaf : record.leaves())
+    for (const Leaf& leaf : pending_node.leaves())
       is_uniform = is_uniform && (!leaf.value || (!leaf.value->is_weak && identical(leaf.value->type, value.type)));
     stack_.clear();
-    for (const ExprStep& step : record.structure->steps) {
+    for (const ExprStep& step : pending_node.structure->steps) {
       if (step.op == nullptr) {
-        stack_.push_back(operand_of(record.leaves()[step.leaf]));
+        stack_.push_back(operand_of(pending_node.leaves()[step.leaf]));
         continue;
       }
       const std::span<OpenOperand> args(stack_.data() + stack_.size() - step.arity, step.arity);
@@ -154,10 +155,10 @@ class Capturer {
       if (is_uniform && reads_tensor) {
         for (OpenOperand& arg : args)
           if (arg.number != nullptr || arg.dtype != value.type.dtype)
-            arg = {as(arg, value.type.dtype, record.where), nullptr, value.type.dtype, false};
-        result = {typed(*step.op, args, {}, value.type, record.where), nullptr, value.type.dtype, false};
+            arg = {as(arg, value.type.dtype, pending_node.where), nullptr, value.type.dtype, false};
+        result = {typed(*step.op, args, {}, value.type, pending_node.where), nullptr, value.type.dtype, false};
       } else {
-        result = apply(*step.op, args, {}, record.where);
+        result = apply(*step.op, args, {}, pending_node.where);
       }
       stack_.resize(stack_.size() - step.arity);
       stack_.push_back(result);
@@ -238,7 +239,7 @@ class Capturer {
   Capture& out_;
   const CaptureOptions& options_;
   PointerMap<Value> values_;
-  PointerMap<Value> records_;  // of several results, or with numbers among the operands
+  PointerMap<Value> pending_nodes_;  // of several results, or with numbers among the operands
   std::vector<TensorImpl*> order_;
   std::vector<OpenOperand> stack_;
 };

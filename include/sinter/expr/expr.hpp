@@ -36,7 +36,7 @@ template <class Op, class... A>
 struct StepWriter<Expr<Op, A...>> {
   static constexpr void write(auto& steps, std::size_t& at, std::uint16_t& leaf) {
     (StepWriter<A>::write(steps, at, leaf), ...);
-    steps[at++] = ExprStep{&OpRecord<Op>::info, sizeof...(A), 0};
+    steps[at++] = ExprStep{&OpInfoOf<Op>::info, sizeof...(A), 0};
   }
 };
 

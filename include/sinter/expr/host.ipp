@@ -3,7 +3,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/scalar_meaning.hpp>
 

@@ -6,7 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/host_call.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/host_function.hpp>
 #include <sinter/tensor/call_journal.hpp>
 #include <sinter/tensor/device_memory.hpp>

@@ -1,9 +1,9 @@
-// What the definitions of user-facing functions share: from normalised arguments to records. Only .ipp files include
-// it.
+// What the definitions of user-facing functions share: from normalised arguments to pending nodes. Only .ipp files
+// include it.
 #pragma once
 
 #include <sinter/expr/functions.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/tensor/device_memory.hpp>
 

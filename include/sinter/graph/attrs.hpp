@@ -65,7 +65,8 @@ struct Attrs {
 };
 bool identical(const Attrs& a, const Attrs& b);
 
-/// Attributes as records and nodes hold them: shared and never changed, so that a copy of a node costs one count.
+/// Attributes as pending nodes and nodes of a graph hold them: shared and never changed, so that a copy of a node costs
+/// one count.
 class SharedAttrs {
  public:
   SharedAttrs() = default;  // all at their defaults

@@ -1,6 +1,6 @@
 // GraphBuilder: makes a graph node by node, inferring and checking types. Everything that makes or changes graphs goes
-// through it. A mistake of the caller's program (shapes, dtypes) is a UserError from the op's own rule; a mistake of the
-// code that builds (arity, unknown values) is an InternalError.
+// through it. A mistake of the caller's program (shapes, dtypes) is a UserError from the op's own rule; a mistake of
+// the code that builds (arity, unknown values) is an InternalError.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -31,7 +31,7 @@ class GraphBuilder {
   Value constant(Ref<TensorImpl> data, Location where = {});
   Value add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs = {}, Location where = {});
   Value add(const OpInfo& op, std::initializer_list<Value> inputs, Attrs attrs = {}, Location where = {});
-  /// As add, with attributes that another node or record has.
+  /// As add, with attributes that another node, pending or of a graph, has.
   Value add_shared(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, Location where);
   /// Adds a node whose types are known: of a value that was recorded, or of an equal node.
   Value add_typed(const OpInfo& op, std::span<const Value> inputs, SharedAttrs attrs, TypeList types, Location where);

@@ -24,7 +24,7 @@ struct VariableSlot;
 /// What one run of such a function gave.
 struct EagerResults {
   std::vector<Ref<TensorImpl>>
-      values;  // tensors and numbers known at run time: ready and row-major, or stand-ins of a trace
+      values;  // tensors and numbers known at run time: ready and row-major, or placeholders of a trace
   std::vector<std::int64_t> fixed;     // C++ values and sizes in it, by their bits
   std::shared_ptr<const void> object;  // the result as it was returned
   bool is_opaque = false;              // it cannot be taken apart: compared as a whole

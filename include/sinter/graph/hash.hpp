@@ -1,8 +1,8 @@
 // Equality of graphs, and of two traces of one program. The hash that agrees with it is Graph::hash(), which hash.ipp
-// defines. Nodes are numbered in the order in which a depth-first walk from the effects and outputs leaves them, so that
-// neither the order of unrelated nodes nor dead nodes matter; sharing does. Names of inputs, locations, addresses and the
-// hints of symbols take no part. Constants: by type and content up to 1024 elements; larger ones by type in the hash, and
-// by identity of the viewed memory in the equality.
+// defines. Nodes are numbered in the order in which a depth-first walk from the effects and outputs leaves them, so
+// that neither the order of unrelated nodes nor dead nodes matter; sharing does. Names of inputs, locations, addresses
+// and the hints of symbols take no part. Constants: by type and content up to 1024 elements; larger ones by type in the
+// hash, and by identity of the viewed memory in the equality.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,5 +1,5 @@
-// OpInfo: everything the library knows of one operation, as a constexpr record of facts and functions. The records are
-// made in ops/, one file per op; every other part asks the record instead of switching over ops.
+// OpInfo: everything the library knows of one operation, as a constexpr table of facts and functions. OpInfos are
+// made in ops/, one file per op; every other part asks the OpInfo instead of switching over ops.
 #pragma once
 
 #include <sinter/base/config.hpp>

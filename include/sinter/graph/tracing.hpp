@@ -1,5 +1,5 @@
 // What users' files need of recording: the structure of expressions, whether this thread traces, and guards that say
-// how. Knows operations by the addresses of their records alone.
+// how. Knows operations by the addresses of their OpInfos alone.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -15,7 +15,7 @@ SINTER_NAMESPACE_BEGIN
 
 struct OpInfo;
 class SymbolScope;
-class Trace;  // graph/record.hpp
+class Trace;  // graph/pending_node.hpp
 
 /// One step of an expression in postfix order: push leaf number `leaf` (op null), or apply `op` to the top `arity`
 /// values.

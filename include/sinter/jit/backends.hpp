@@ -53,7 +53,7 @@ bool is_unfused_backend(std::string_view name);
 Graph run_passes_for(std::string_view backend, const Graph& graph);
 /// From now on they are the devices of this kind, one back end for each: for tests of what runs on a device, on
 /// machines that have none.
-void set_stand_in(DeviceKind kind, DeviceMemory& memory, std::span<Backend* const> backends);
+void set_fake_device(DeviceKind kind, DeviceMemory& memory, std::span<Backend* const> backends);
 }  // namespace jit_detail
 
 }  // namespace jit

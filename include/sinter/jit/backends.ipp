@@ -41,19 +41,20 @@ inline std::vector<Backend*>* make_backends() {
   return list;
 }
 
-struct StandIn {
+struct FakeDevice {
   std::atomic<DeviceMemory*> memory{nullptr};
   std::array<std::atomic<Backend*>, 2> backends{};  // by number of the device
-  static StandIn& of(DeviceKind kind) {
-    static constinit std::array<StandIn, 2> all;
+  static FakeDevice& of(DeviceKind kind) {
+    static constinit std::array<FakeDevice, 2> all;
     return all[as_index(kind)];
   }
 };
 
 /// The back end of a device other than the CPU; finding the device's memory has said what is wrong where there is none.
 inline Backend* backend_of(Device device) {
-  const auto& stand_ins = StandIn::of(device.kind).backends;
-  if (Backend* backend = device.index < stand_ins.size() ? stand_ins[device.index].load() : nullptr) return backend;
+  const auto& fake_devices = FakeDevice::of(device.kind).backends;
+  if (Backend* backend = device.index < fake_devices.size() ? fake_devices[device.index].load() : nullptr)
+    return backend;
 #ifdef SINTER_CUDA
   if (device.kind == DeviceKind::cuda) return &cuda::backend(device);
 #endif
@@ -179,11 +180,11 @@ SINTER_DECL const BackendFunction* registered_backend(std::string_view name) {
 
 SINTER_DECL bool is_unfused_backend(std::string_view name) { return name == "eager" || name == "aot_eager"; }
 
-SINTER_DECL void set_stand_in(DeviceKind kind, DeviceMemory& memory, std::span<Backend* const> backends) {
-  StandIn& stand_in = StandIn::of(kind);
-  ensure(backends.size() <= stand_in.backends.size(), "stand-in: too many devices");
-  stand_in.memory = &memory;
-  for (std::size_t i = 0; i < backends.size(); ++i) stand_in.backends[i] = backends[i];
+SINTER_DECL void set_fake_device(DeviceKind kind, DeviceMemory& memory, std::span<Backend* const> backends) {
+  FakeDevice& fake = FakeDevice::of(kind);
+  ensure(backends.size() <= fake.backends.size(), "fake device: too many devices");
+  fake.memory = &memory;
+  for (std::size_t i = 0; i < backends.size(); ++i) fake.backends[i] = backends[i];
 }
 
 /// Kernels are made of primitive operations only, in sub-graphs as well.
@@ -200,7 +201,8 @@ SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
 }  // namespace jit
 
 SINTER_DECL DeviceMemory* find_device_memory(DeviceKind kind) {
-  if (DeviceMemory* memory = jit::jit_detail::StandIn::of(kind).memory.load(std::memory_order_relaxed)) return memory;
+  if (DeviceMemory* memory = jit::jit_detail::FakeDevice::of(kind).memory.load(std::memory_order_relaxed))
+    return memory;
 #ifdef SINTER_CUDA
   if (kind == DeviceKind::cuda) return &cuda::memory();
 #endif

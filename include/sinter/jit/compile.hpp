@@ -1,5 +1,5 @@
 // compile(): the one entry point, and the typed half of compiled functions: taking arguments apart, calling the user's
-// function on stand-ins, and putting results together.
+// function on placeholders, and putting results together.
 #pragma once
 
 #include <sinter/expr/host.hpp>
@@ -87,9 +87,9 @@ R from_values(Ref<TensorImpl>*& values) {
 
 // What each call does is typed, unlike what only tracing does: visitors that the compiler sees through.
 /// The Tensors of an argument that is an rvalue.
-struct GiveUpVisitor {
+struct DonateVisitor {
   ArgList& list;
-  void tensor(Tensor& x) { list.give_up(x); }
+  void tensor(Tensor& x) { list.donate(x); }
   void tensor(const Tensor&) {}  // keys of maps
   void scalar(const Scalar&) {}
   void variable(const Variable&) {}
@@ -116,10 +116,10 @@ SINTER_ALWAYS_INLINE R filled_result(const void* shape, Ref<TensorImpl>* values,
 }
 
 template <class A, class T>
-void give_up(T& arg, ArgList& list) {
+void donate(T& arg, ArgList& list) {
   if constexpr (!std::is_reference_v<A> && !std::is_const_v<A> && std::same_as<argument_t<T>, T> &&
                 !std::same_as<T, Borrowed> && !std::same_as<T, Lent> && !Arithmetic<T>) {
-    GiveUpVisitor visitor{list};
+    DonateVisitor visitor{list};
     tree::visit_leaves(arg, visitor);
   }
 }
@@ -145,7 +145,7 @@ T plain(const A& arg) {
   else if constexpr (std::same_as<T, Tensor> && (std::same_as<A, Borrowed> || EigenLike<A>)) return copy_of(arg);
   else return T(arg);
 }
-/// What the stand-ins are put into: the argument itself, for its static parts.
+/// What the placeholders are put into: the argument itself, for its static parts.
 template <class T, class A>
 T unfilled(const A& arg) {
   if constexpr (std::same_as<T, Tensor> || std::same_as<T, Scalar>) return T();
@@ -193,7 +193,7 @@ struct TypedCall {
     Arguments traced(unfilled<std::tuple_element_t<I, Arguments>>(std::get<I>(args))...);
     const std::array<TracedArgument, sizeof...(A)> parts{TracedArgument{
         tree::part_of(std::get<I>(traced)), names_of<std::tuple_element_t<I, Arguments>>(std::get<I>(args))}...};
-    stand_in(recorder, parts);
+    insert_placeholders(recorder, parts);
     std::shared_ptr<const void> value = share(callee.invoke(callee.function, traced));
     const tree::View view = tree::view_of(*static_cast<const R*>(value.get()));
     return result_of_trace(std::move(value), view);
@@ -256,7 +256,7 @@ SINTER_NOINLINE R call_function(FunctionState& function, const Callee<R, Argumen
   if (SINTER_UNLIKELY(kind != CallKind::compiled))
     return call_plain(function, kind, callee, as_argument(std::as_const(args))...);
   ArgList list;
-  (give_up<A>(args, list), ...);
+  (donate<A>(args, list), ...);
   return call_compiled(function, callee, list, as_argument(std::as_const(args))...);
 }
 template <class R, class Arguments, class... A>

@@ -1,5 +1,5 @@
 // The policy of fusion, in four steps, greedy in each:
-//   1. items in topological order join the groups of their producers, those with most traffic first;
+//   1. nodes in topological order join the groups of their producers, those with most traffic first;
 //   2. elementwise groups that products read go into these, where that pays (fusion_prologue.ipp);
 //   3. cheap values that another group reads are recomputed there when that moves fewer bytes;
 //   4. groups that walk the same domain and read the same value merge (horizontal fusion).
@@ -26,13 +26,13 @@ struct Prologue {
 
 class Fuser {
  public:
-  Fuser(ItemGraph& items, const FusionOptions& options) : items_(items), options_(options), merger_(items) {
-    result_.group_of.assign(as_index(items.size()), -1);
+  Fuser(FusionGraph& nodes, const FusionOptions& options) : nodes_(nodes), options_(options), merger_(nodes) {
+    result_.group_of.assign(as_index(nodes.size()), -1);
   }
   Fusion run();
 
  private:
-  void join_producers(int item);
+  void join_producers(int node);
   bool join(int a, int b, const SharedRead* shared);
   bool is_acceptable(FusionGroup& group) const;
   template <class Visit>
@@ -47,65 +47,65 @@ class Fuser {
   void raise_horizon(int id, std::int32_t reach);
   void absorb_prologues();
   bool absorb(int home);
-  bool collect_prologue(int item, int home, Prologue& prologue) const;
+  bool collect_prologue(int node, int home, Prologue& prologue) const;
   bool weigh_prologue(const Prologue& prologue, int home) const;
   std::int64_t visits(const FusionGroup& product, int operand) const;
   bool reads_merge(const Space& before, FusionGroup& group) const;
-  bool add_flat_reads(FusionGroup& group, int item, IndexMap map, std::vector<AxisIndex>& flats) const;
+  bool add_flat_reads(FusionGroup& group, int node, IndexMap map, std::vector<AxisIndex>& flats) const;
   void recompute_cheap_values();
-  bool try_recompute(int item);
-  bool collect_cone(int item, SmallVector<std::int32_t, 16>& inner, SmallVector<std::int32_t, 16>& reads) const;
-  bool recompute_is_readable(int item, FusionGroup& group) const;
+  bool try_recompute(int node);
+  bool collect_cone(int node, SmallVector<std::int32_t, 16>& inner, SmallVector<std::int32_t, 16>& reads) const;
+  bool recompute_is_readable(int node, FusionGroup& group) const;
   void merge_siblings();
-  bool reads_whole(FusionGroup& group, int item, IndexMap& map) const;
-  bool is_stored(int item) const;
-  bool is_read_outside(int item, int home) const;
-  bool is_read_outside(int item, const FusionGroup& merged) const;
+  bool reads_whole(FusionGroup& group, int node, IndexMap& map) const;
+  bool is_stored(int node) const;
+  bool is_read_outside(int node, int home) const;
+  bool is_read_outside(int node, const FusionGroup& merged) const;
   bool stores_once(const FusionGroup& merged) const;
-  void drop_unused(SmallVector<std::int32_t, 16> items);
-  int instructions(int item) const;
+  void drop_unused(SmallVector<std::int32_t, 16> nodes);
+  int instructions(int node) const;
   /// Memory that the group reads, by owner; inlined values count as what they are made of.
   void add_reads(const FusionGroup& group, int input, SmallVector<std::int32_t, 16>& reads) const;
   SmallVector<std::int32_t, 16> reads_of(const FusionGroup& group) const;
   int body_size(const FusionGroup& group) const;
   int inlined_size(const FusionGroup& group, int input) const;
-  int group_of(int item) const { return result_.group_of[as_index(item)]; }
+  int group_of(int node) const { return result_.group_of[as_index(node)]; }
   FusionGroup& group(int id) { return result_.groups[as_index(id)]; }
   const FusionGroup& group(int id) const { return result_.groups[as_index(id)]; }
 
-  ItemGraph& items_;
+  FusionGraph& nodes_;
   const FusionOptions& options_;
   GroupMerger merger_;
   Fusion result_;
   std::vector<std::int32_t> visited_;  // per group: the search that saw it last
   std::int32_t search_ = 0;
-  std::vector<std::int32_t> horizon_;  // per group: the last item of it and of all that it depends on
+  std::vector<std::int32_t> horizon_;  // per group: the last node of it and of all that it depends on
   mutable std::vector<std::pair<const OpInfo*, int>> sizes_;
 };
 
 // ---- limits ---------------------------------------------------------------------------------------------------------
 
-SINTER_DECL int Fuser::instructions(int item) const {
-  const Item& it = items_[item];
-  if (it.form != Form::map) return it.form == Form::random ? 4 : 2;
-  const Node& node = *items_.node(item);
+SINTER_DECL int Fuser::instructions(int node) const {
+  const FusionNode& it = nodes_[node];
+  if (it.kind != NodeKind::map) return it.kind == NodeKind::random ? 4 : 2;
+  const Node& graph_node = *nodes_.graph_node(node);
   for (const auto& [op, size] : sizes_)
-    if (op == node.op) return size;
+    if (op == graph_node.op) return size;
   ScalarBuilder builder;
   SmallVector<ScalarValue, 4> operands;
   for (std::int32_t input : it.inputs)
-    operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), items_[input].dtype));
-  node.op->lower(builder, operands, node.attrs);
+    operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), nodes_[input].dtype));
+  graph_node.op->lower(builder, operands, graph_node.attrs);
   const int size = std::max(1, static_cast<int>(builder.body().size() - operands.size()));
-  sizes_.emplace_back(node.op, size);
+  sizes_.emplace_back(graph_node.op, size);
   return size;
 }
 
 /// Is the value needed in a group other than `home`, there or inside something that is computed there?
-SINTER_DECL bool Fuser::is_read_outside(int item, int home) const {
-  for (const UseEdge& edge : merger_.users(item)) {
+SINTER_DECL bool Fuser::is_read_outside(int node, int home) const {
+  for (const UseEdge& edge : merger_.users(node)) {
     const int id = group_of(edge.user);
-    if (items_[edge.user].is_inlined) {
+    if (nodes_[edge.user].is_inlined) {
       if ((id >= 0 && id != home) || is_read_outside(edge.user, home)) return true;
     } else if (id != home) {
       return true;
@@ -114,15 +114,15 @@ SINTER_DECL bool Fuser::is_read_outside(int item, int home) const {
   return false;
 }
 
-SINTER_DECL bool Fuser::is_stored(int item) const {
-  const Item& it = items_[item];
-  return it.is_in_memory || (!it.is_inlined && is_read_outside(item, group_of(item)));
+SINTER_DECL bool Fuser::is_stored(int node) const {
+  const FusionNode& it = nodes_[node];
+  return it.is_in_memory || (!it.is_inlined && is_read_outside(node, group_of(node)));
 }
 
 SINTER_DECL void Fuser::add_reads(const FusionGroup& group, int input, SmallVector<std::int32_t, 16>& reads) const {
-  const int base = items_.base_of(input);
-  const Item& it = items_[base];
-  if (is_generator(it.form) || it.form == Form::empty || find_member(group, base) != nullptr) return;
+  const int base = nodes_.base_of(input);
+  const FusionNode& it = nodes_[base];
+  if (is_generator(it.kind) || it.kind == NodeKind::empty || find_member(group, base) != nullptr) return;
   if (it.is_inlined) {
     for (std::int32_t operand : it.inputs) add_reads(group, operand, reads);
     return;
@@ -133,39 +133,39 @@ SINTER_DECL void Fuser::add_reads(const FusionGroup& group, int input, SmallVect
 SINTER_DECL SmallVector<std::int32_t, 16> Fuser::reads_of(const FusionGroup& group) const {
   SmallVector<std::int32_t, 16> reads;
   for (const FusionMember& member : group.members)
-    for (std::int32_t input : items_[member.item].inputs) add_reads(group, input, reads);
+    for (std::int32_t input : nodes_[member.node].inputs) add_reads(group, input, reads);
   return reads;
 }
 
 SINTER_DECL int Fuser::inlined_size(const FusionGroup& group, int input) const {
-  const int base = items_.base_of(input);
-  if (find_member(group, base) != nullptr || !items_[base].is_inlined) return 1;  // a load or an immediate
+  const int base = nodes_.base_of(input);
+  if (find_member(group, base) != nullptr || !nodes_[base].is_inlined) return 1;  // a load or an immediate
   int size = instructions(base);
-  for (std::int32_t operand : items_[base].inputs) size += inlined_size(group, operand);
+  for (std::int32_t operand : nodes_[base].inputs) size += inlined_size(group, operand);
   return size;
 }
 
 SINTER_DECL int Fuser::body_size(const FusionGroup& group) const {
   int size = 0;
   for (const FusionMember& member : group.members) {
-    size += instructions(member.item);
-    for (std::int32_t input : items_[member.item].inputs) size += inlined_size(group, input);
+    size += instructions(member.node);
+    for (std::int32_t input : nodes_[member.node].inputs) size += inlined_size(group, input);
   }
   return size;
 }
 
 SINTER_DECL bool Fuser::has_random(const FusionGroup& group) const {
   for (const FusionMember& member : group.members)
-    if (items_[member.item].form == Form::random) return true;
+    if (nodes_[member.node].kind == NodeKind::random) return true;
   return false;
 }
 
 SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
   int operands = static_cast<int>(reads_of(group).size());
   for (const FusionMember& member : group.members) {
-    const Item& it = items_[member.item];
+    const FusionNode& it = nodes_[member.node];
     bool is_written = it.is_in_memory;
-    for (const UseEdge& edge : merger_.users(member.item))
+    for (const UseEdge& edge : merger_.users(member.node))
       is_written |= !it.is_inlined && find_member(group, edge.user) == nullptr;
     operands += is_written;
   }
@@ -178,7 +178,7 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
 SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) const {
   std::vector<std::int32_t> views;
   for (const FusionMember& member : group.members)
-    for (std::int32_t input : items_[member.item].inputs) add_views(group, input, views);
+    for (std::int32_t input : nodes_[member.node].inputs) add_views(group, input, views);
   std::sort(views.begin(), views.end());
   const auto reads = as_index(std::unique(views.begin(), views.end()) - views.begin());
   const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1);
@@ -186,24 +186,24 @@ SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) con
 }
 
 SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const {
-  const int base = items_.base_of(input);
-  const Item& it = items_[base];
-  if (is_generator(it.form) || it.form == Form::empty || find_member(group, base) != nullptr) return;
+  const int base = nodes_.base_of(input);
+  const FusionNode& it = nodes_[base];
+  if (is_generator(it.kind) || it.kind == NodeKind::empty || find_member(group, base) != nullptr) return;
   if (!it.is_inlined) return views.push_back(input);
   for (std::int32_t operand : it.inputs) add_views(group, operand, views);
 }
 
-/// Calls visit(item, flat index over the leaves) for each value that members read from memory.
+/// Calls visit(node, flat index over the leaves) for each value that members read from memory.
 template <class Visit>
 void Fuser::for_each_read(FusionGroup& group, Visit&& visit) const {
   for (const FusionMember& member : group.members) {
-    const Item& it = items_[member.item];
+    const FusionNode& it = nodes_[member.node];
     for (std::size_t k = 0; k < it.inputs.size(); ++k) {
-      const int base = items_.base_of(it.inputs[k]);
-      if ((it.form == Form::take && k == 0) || it.form == Form::contract) continue;
-      if (is_generator(items_[base].form) || items_[base].is_inlined || find_member(group, base) != nullptr) continue;
+      const int base = nodes_.base_of(it.inputs[k]);
+      if ((it.kind == NodeKind::take && k == 0) || it.kind == NodeKind::contract) continue;
+      if (is_generator(nodes_[base].kind) || nodes_[base].is_inlined || find_member(group, base) != nullptr) continue;
       const auto at =
-          items_.locate(group.space, it.inputs[k], items_.operand_map(member.item, static_cast<int>(k), member.map()));
+          nodes_.locate(group.space, it.inputs[k], nodes_.operand_map(member.node, static_cast<int>(k), member.map()));
       if (at) visit(it.inputs[k], expand_leaves(group.space, at->flat));
     }
   }
@@ -225,7 +225,7 @@ SINTER_DECL int Fuser::reduced_axes(FusionGroup& group) const {
   };
   if (!reads.empty())
     sort_few(leaves.begin(), leaves.end(), [&](std::int32_t a, std::int32_t b) {
-      return items_.estimate(stride(reads[0], a)) > items_.estimate(stride(reads[0], b));
+      return nodes_.estimate(stride(reads[0], a)) > nodes_.estimate(stride(reads[0], b));
     });
   int count = 1;
   for (std::size_t i = 1; i < leaves.size(); ++i) {
@@ -243,21 +243,21 @@ SINTER_DECL int Fuser::reduced_axes(FusionGroup& group) const {
 SINTER_DECL bool Fuser::row_pays(FusionGroup& group) const {
   std::int64_t row = 1, rows = 1, along_row = 0, across = 0;
   for (const SpaceAxis& axis : group.space.axes)
-    if (axis.is_leaf()) (axis.is_reduced ? row : rows) *= items_.estimate(axis.extent);
+    if (axis.is_leaf()) (axis.is_reduced ? row : rows) *= nodes_.estimate(axis.extent);
   if (row > options_.limits.max_row || (rows < 2 && row > 8192)) return false;
-  for_each_read(group, [&](int item, const AxisIndex& flat) {
+  for_each_read(group, [&](int node, const AxisIndex& flat) {
     for (const IndexTerm& term : flat.terms)
       if (is_number(term.factor, 1))
-        (group.space[term.axis].is_reduced ? along_row : across) += items_.estimate_elements(item);
+        (group.space[term.axis].is_reduced ? along_row : across) += nodes_.estimate_elements(node);
   });
   return along_row >= across;
 }
 
 /// is_read_outside(), for a group that is not formed yet.
-SINTER_DECL bool Fuser::is_read_outside(int item, const FusionGroup& merged) const {
-  for (const UseEdge& edge : merger_.users(item)) {
+SINTER_DECL bool Fuser::is_read_outside(int node, const FusionGroup& merged) const {
+  for (const UseEdge& edge : merger_.users(node)) {
     if (find_member(merged, edge.user) != nullptr) continue;
-    if (!items_[edge.user].is_inlined || is_read_outside(edge.user, merged)) return true;
+    if (!nodes_[edge.user].is_inlined || is_read_outside(edge.user, merged)) return true;
   }
   return false;
 }
@@ -273,7 +273,7 @@ SINTER_DECL bool Fuser::stores_once(const FusionGroup& merged) const {
   for (const FusionMember& member : merged.members) {
     const std::uint64_t own = leaves_of(merged.space, merger_.result_of(member)) & reduced;
     if (own == 0 || own == reduced) continue;
-    if (items_[member.item].is_in_memory || is_read_outside(member.item, merged)) return false;
+    if (nodes_[member.node].is_in_memory || is_read_outside(member.node, merged)) return false;
   }
   return true;
 }
@@ -292,13 +292,13 @@ SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
   visited_.resize(result_.groups.size());
   ++search_;
   // Whoever reads a member stands behind it, so nothing that ends before the first member depends on one.
-  const std::int32_t first = merged.members.front().item;
+  const std::int32_t first = merged.members.front().node;
   SmallVector<std::int32_t, 32> pending;
   const auto visit_inputs = [&](const FusionGroup& from, bool is_start) {
     const auto visit = [&](const auto& self, int input) -> bool {
-      const int base = items_.base_of(input);
-      if (items_[base].is_inlined)
-        for (std::int32_t operand : items_[base].inputs)
+      const int base = nodes_.base_of(input);
+      if (nodes_[base].is_inlined)
+        for (std::int32_t operand : nodes_[base].inputs)
           if (!self(self, operand)) return false;
       const int id = group_of(base);
       if (id < 0) return true;
@@ -309,9 +309,9 @@ SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
       return true;
     };
     for (const FusionMember& member : from.members) {
-      for (std::int32_t input : items_[member.item].inputs)
+      for (std::int32_t input : nodes_[member.node].inputs)
         if (!visit(visit, input)) return false;
-      if (items_[member.item].base >= 0 && !visit(visit, items_[member.item].base)) return false;
+      if (nodes_[member.node].base >= 0 && !visit(visit, nodes_[member.node].base)) return false;
     }
     return true;
   };
@@ -324,17 +324,17 @@ SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {
   return false;
 }
 
-/// The group, and all that depend on it, now reach as far as item `reach`.
+/// The group, and all that depend on it, now reach as far as node `reach`.
 SINTER_DECL void Fuser::raise_horizon(int id, std::int32_t reach) {
   if (horizon_[as_index(id)] >= reach) return;
   horizon_[as_index(id)] = reach;
-  const auto visit = [&](const auto& self, int item) -> void {
-    for (const UseEdge& edge : merger_.users(item)) {
-      if (items_[edge.user].is_inlined) self(self, edge.user);
+  const auto visit = [&](const auto& self, int node) -> void {
+    for (const UseEdge& edge : merger_.users(node)) {
+      if (nodes_[edge.user].is_inlined) self(self, edge.user);
       if (group_of(edge.user) >= 0) raise_horizon(group_of(edge.user), reach);
     }
   };
-  for (const FusionMember& member : group(id).members) visit(visit, member.item);
+  for (const FusionMember& member : group(id).members) visit(visit, member.node);
 }
 
 // ---- joining --------------------------------------------------------------------------------------------------------
@@ -350,10 +350,10 @@ SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
                        (right.contraction < 0 && left.members.size() >= right.members.size());
   FusionGroup merged = a_grows ? left : right;
   SmallVector<std::int32_t, 16> added;
-  for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.item);
+  for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.node);
   if (!merger_.extend(merged, added, shared) || !is_acceptable(merged) || depends_on(merged, a, b)) return false;
   const std::int32_t reach = std::max(horizon_[as_index(a)], horizon_[as_index(b)]);
-  for (std::int32_t item : added) result_.group_of[as_index(item)] = a_grows ? a : b;
+  for (std::int32_t node : added) result_.group_of[as_index(node)] = a_grows ? a : b;
   group(a_grows ? a : b) = std::move(merged);
   group(a_grows ? b : a).members.clear();
   horizon_[as_index(a_grows ? a : b)] = -1;  // whoever depends on either hears of it
@@ -361,38 +361,38 @@ SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
   return true;
 }
 
-SINTER_DECL void Fuser::join_producers(int item) {
+SINTER_DECL void Fuser::join_producers(int node) {
   struct Candidate {
     std::int64_t bytes;
     std::int32_t producer;
   };
   SmallVector<Candidate, 8> candidates;
-  for (std::int32_t input : items_[item].inputs) {
-    const int base = items_.base_of(input);
-    if (group_of(base) >= 0 && !items_[base].is_inlined) candidates.push_back({items_.estimate_bytes(base), base});
+  for (std::int32_t input : nodes_[node].inputs) {
+    const int base = nodes_.base_of(input);
+    if (group_of(base) >= 0 && !nodes_[base].is_inlined) candidates.push_back({nodes_.estimate_bytes(base), base});
   }
   sort_few(candidates.begin(), candidates.end(),
            [](const Candidate& a, const Candidate& b) { return a.bytes > b.bytes; });
   for (const Candidate& candidate : candidates) {
-    const int from = group_of(candidate.producer), to = group_of(item);
+    const int from = group_of(candidate.producer), to = group_of(node);
     if (from != to) join(from, to, nullptr);
   }
 }
 
 // ---- recomputation --------------------------------------------------------------------------------------------------
 
-/// What computing `item` on the spot takes: unstored items (`inner`) and memory (`reads`). False if it is not cheap.
-SINTER_DECL bool Fuser::collect_cone(int item, SmallVector<std::int32_t, 16>& inner,
+/// What computing `node` on the spot takes: unstored nodes (`inner`) and memory (`reads`). False if it is not cheap.
+SINTER_DECL bool Fuser::collect_cone(int node, SmallVector<std::int32_t, 16>& inner,
                                      SmallVector<std::int32_t, 16>& reads) const {
-  if (std::find(inner.begin(), inner.end(), item) != inner.end()) return true;
-  const Item& it = items_[item];
-  if (it.form != Form::map || !items_.node(item)->op->is_cheap || inner.size() >= 12) return false;
-  inner.push_back(item);
+  if (std::find(inner.begin(), inner.end(), node) != inner.end()) return true;
+  const FusionNode& it = nodes_[node];
+  if (it.kind != NodeKind::map || !nodes_.graph_node(node)->op->is_cheap || inner.size() >= 12) return false;
+  inner.push_back(node);
   for (std::int32_t input : it.inputs) {
-    const int base = items_.base_of(input);
-    const Form form = items_[base].form;
-    if (is_generator(form)) continue;
-    if (form == Form::input || form == Form::constant || form == Form::empty || is_stored(base)) {
+    const int base = nodes_.base_of(input);
+    const NodeKind kind = nodes_[base].kind;
+    if (is_generator(kind)) continue;
+    if (kind == NodeKind::input || kind == NodeKind::constant || kind == NodeKind::empty || is_stored(base)) {
       if (std::find(reads.begin(), reads.end(), base) == reads.end()) reads.push_back(base);
     } else if (!collect_cone(base, inner, reads)) {
       return false;
@@ -401,12 +401,12 @@ SINTER_DECL bool Fuser::collect_cone(int item, SmallVector<std::int32_t, 16>& in
   return true;
 }
 
-/// Can every use of `item` in the group be computed from the item's operands? (The item is marked inlined.)
-SINTER_DECL bool Fuser::recompute_is_readable(int item, FusionGroup& group) const {
+/// Can every use of `node` in the group be computed from the node's operands? (The node is marked inlined.)
+SINTER_DECL bool Fuser::recompute_is_readable(int node, FusionGroup& group) const {
   for (const FusionMember& member : group.members) {
-    const Item& it = items_[member.item];
+    const FusionNode& it = nodes_[member.node];
     for (std::size_t k = 0; k < it.inputs.size(); ++k) {
-      if (items_.base_of(it.inputs[k]) != item) continue;
+      if (nodes_.base_of(it.inputs[k]) != node) continue;
       if (!merger_.can_read(group.space, group, it.inputs[k], merger_.operand_map(group, member, static_cast<int>(k))))
         return false;
     }
@@ -414,84 +414,84 @@ SINTER_DECL bool Fuser::recompute_is_readable(int item, FusionGroup& group) cons
   return true;
 }
 
-SINTER_DECL bool Fuser::try_recompute(int item) {
-  Item& it = items_[item];
-  if (it.form != Form::map || it.is_inlined || it.is_in_memory) return false;
+SINTER_DECL bool Fuser::try_recompute(int node) {
+  FusionNode& it = nodes_[node];
+  if (it.kind != NodeKind::map || it.is_inlined || it.is_in_memory) return false;
   SmallVector<std::int32_t, 8> readers;
-  for (const UseEdge& edge : merger_.users(item)) {
+  for (const UseEdge& edge : merger_.users(node)) {
     const int id = group_of(edge.user);
-    if (id < 0 || items_[edge.user].form == Form::contract) return false;
-    if (id != group_of(item) && std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
+    if (id < 0 || nodes_[edge.user].kind == NodeKind::contract) return false;
+    if (id != group_of(node) && std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
   }
   SmallVector<std::int32_t, 16> inner, reads;
-  if (readers.empty() || !collect_cone(item, inner, reads)) return false;
-  const std::int64_t bytes = items_.estimate_bytes(item);
+  if (readers.empty() || !collect_cone(node, inner, reads)) return false;
+  const std::int64_t bytes = nodes_.estimate_bytes(node);
   std::int64_t saved = bytes, added = 0;
   for (std::int32_t id : readers) {
     if (group(id).is_host) return false;
     saved += bytes;
     std::int64_t points = 1;
     for (const SpaceAxis& axis : group(id).space.axes)
-      if (axis.is_leaf()) points *= items_.estimate(axis.extent);
-    if (points > 4 * items_.estimate_elements(item) && inner.size() > 2) return false;
+      if (axis.is_leaf()) points *= nodes_.estimate(axis.extent);
+    if (points > 4 * nodes_.estimate_elements(node) && inner.size() > 2) return false;
     const auto own = reads_of(group(id));
     for (std::int32_t read : reads)
       if (std::find(own.begin(), own.end(), read) == own.end())
-        added += std::min(items_.estimate_bytes(read), bytes * 2);
+        added += std::min(nodes_.estimate_bytes(read), bytes * 2);
   }
   // A group that stores nothing else goes away, and its reads with it.
   bool is_last = true;
-  for (const FusionMember& member : group(group_of(item)).members)
-    is_last &= member.item == item || !is_stored(member.item);
+  for (const FusionMember& member : group(group_of(node)).members)
+    is_last &= member.node == node || !is_stored(member.node);
   if (is_last)
-    for (std::int32_t read : reads_of(group(group_of(item)))) saved += items_.estimate_bytes(read);
+    for (std::int32_t read : reads_of(group(group_of(node)))) saved += nodes_.estimate_bytes(read);
   if (added >= saved) return false;
   SmallVector<std::int32_t, 16> marked;
   for (std::int32_t at : inner)
-    if (!items_[at].is_inlined) items_[at].is_inlined = true, marked.push_back(at);
+    if (!nodes_[at].is_inlined) nodes_[at].is_inlined = true, marked.push_back(at);
   // Looking may split axes; what does not come about must leave none behind.
   std::vector<Space> spaces;
   bool fits_all = true;
   for (std::int32_t id : readers) {
     spaces.push_back(group(id).space);
-    fits_all = fits_all && fits(group(id)) && recompute_is_readable(item, group(id));
+    fits_all = fits_all && fits(group(id)) && recompute_is_readable(node, group(id));
   }
   if (fits_all) {
     drop_unused(inner);
     return true;
   }
   for (std::size_t i = 0; i < spaces.size(); ++i) group(readers[i]).space = spaces[i];
-  for (std::int32_t at : marked) items_[at].is_inlined = false;
+  for (std::int32_t at : marked) nodes_[at].is_inlined = false;
   return false;
 }
 
-/// Inlined items leave the group in which nothing uses them any more.
+/// Inlined nodes leave the group in which nothing uses them any more.
 SINTER_DECL void Fuser::drop_unused(SmallVector<std::int32_t, 16> dropped) {
   std::sort(dropped.begin(), dropped.end(), [](std::int32_t a, std::int32_t b) { return a > b; });
-  for (std::int32_t item : dropped) {
-    const int home = group_of(item);
-    if (home < 0 || items_[item].is_in_memory) continue;
+  for (std::int32_t node : dropped) {
+    const int home = group_of(node);
+    if (home < 0 || nodes_[node].is_in_memory) continue;
     bool is_used = false;
-    for (const UseEdge& edge : merger_.users(item)) is_used |= group_of(edge.user) == home;
+    for (const UseEdge& edge : merger_.users(node)) is_used |= group_of(edge.user) == home;
     if (is_used) continue;
-    std::erase_if(group(home).members, [&](const FusionMember& member) { return member.item == item; });
-    result_.group_of[as_index(item)] = -1;
+    std::erase_if(group(home).members, [&](const FusionMember& member) { return member.node == node; });
+    result_.group_of[as_index(node)] = -1;
   }
 }
 
 SINTER_DECL void Fuser::recompute_cheap_values() {
-  for (int item = 0; item < items_.size(); ++item)
-    if (group_of(item) >= 0) try_recompute(item);
+  for (int node = 0; node < nodes_.size(); ++node)
+    if (group_of(node) >= 0) try_recompute(node);
 }
 
 // ---- siblings -------------------------------------------------------------------------------------------------------
 
 /// Does the group read each element of the value exactly once per point of its domain? Gives the map.
-SINTER_DECL bool Fuser::reads_whole(FusionGroup& group, int item, IndexMap& map) const {
+SINTER_DECL bool Fuser::reads_whole(FusionGroup& group, int node, IndexMap& map) const {
   for (const FusionMember& member : group.members) {
-    const Item& it = items_[member.item];
+    const FusionNode& it = nodes_[member.node];
     for (std::size_t k = 0; k < it.inputs.size(); ++k) {
-      if (items_.base_of(it.inputs[k]) != item) continue;
+      if (nodes_.base_of(it.inputs[k]) != node) continue;
       auto found = merger_.walked_operand(group.space, member, static_cast<int>(k));
       if (!found || leaves_of(group.space, *found) != (leaf_mask(group.space, false) | leaf_mask(group.space, true)))
         continue;
@@ -503,13 +503,13 @@ SINTER_DECL bool Fuser::reads_whole(FusionGroup& group, int item, IndexMap& map)
 }
 
 SINTER_DECL void Fuser::merge_siblings() {
-  for (int item = 0; item < items_.size(); ++item) {
-    const Form form = items_[item].form;
-    if (!(form == Form::input || form == Form::constant || (is_computed(form) && is_stored(item)))) continue;
+  for (int node = 0; node < nodes_.size(); ++node) {
+    const NodeKind kind = nodes_[node].kind;
+    if (!(kind == NodeKind::input || kind == NodeKind::constant || (is_computed(kind) && is_stored(node)))) continue;
     SmallVector<std::int32_t, 8> readers;
-    for (const UseEdge& edge : merger_.users(item)) {
+    for (const UseEdge& edge : merger_.users(node)) {
       const int id = group_of(edge.user);
-      if (id < 0 || id == group_of(item) || group(id).members.empty() || group(id).contraction >= 0 ||
+      if (id < 0 || id == group_of(node) || group(id).members.empty() || group(id).contraction >= 0 ||
           group(id).is_host)
         continue;
       if (std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
@@ -517,13 +517,13 @@ SINTER_DECL void Fuser::merge_siblings() {
     for (std::size_t i = 0; i < readers.size(); ++i) {
       for (std::size_t j = i + 1; j < readers.size(); ++j) {
         SharedRead shared;
-        shared.item = item;
+        shared.node = node;
         IndexMap other;
         if (group(readers[i]).members.empty() || group(readers[j]).members.empty()) continue;
         const bool j_has_more = group(readers[j]).has_reduction && !group(readers[i]).has_reduction;
         const int into = j_has_more ? readers[j] : readers[i], from = j_has_more ? readers[i] : readers[j];
         const Space into_space = group(into).space, from_space = group(from).space;
-        if (reads_whole(group(into), item, shared.map) && reads_whole(group(from), item, other) &&
+        if (reads_whole(group(into), node, shared.map) && reads_whole(group(from), node, other) &&
             join(into, from, &shared))
           continue;
         group(into).space = into_space;
@@ -534,42 +534,42 @@ SINTER_DECL void Fuser::merge_siblings() {
 }
 
 SINTER_DECL Fusion Fuser::run() {
-  for (int item = 0; item < items_.size(); ++item) {
-    const Item& it = items_[item];
-    if (!is_computed(it.form) || (it.is_inlined && !it.is_in_memory)) continue;
-    if (it.form == Form::host_result) {  // a member beside the host item
+  for (int node = 0; node < nodes_.size(); ++node) {
+    const FusionNode& it = nodes_[node];
+    if (!is_computed(it.kind) || (it.is_inlined && !it.is_in_memory)) continue;
+    if (it.kind == NodeKind::host_result) {  // a member beside the host node
       const int home = group_of(it.inputs[0]);
-      result_.group_of[as_index(item)] = home;
-      group(home).members.push_back({item, group(home).members[0].shared_map});
-      horizon_[as_index(home)] = item;  // nobody who depends on it has a group yet
+      result_.group_of[as_index(node)] = home;
+      group(home).members.push_back({node, group(home).members[0].shared_map});
+      horizon_[as_index(home)] = node;  // nobody who depends on it has a group yet
       continue;
     }
-    result_.group_of[as_index(item)] = static_cast<std::int32_t>(result_.groups.size());
-    result_.groups.push_back(merger_.alone(item));
-    horizon_.push_back(item);  // the last so far
-    if (options_.fuse && it.form != Form::contract && !is_host(it.form)) join_producers(item);
+    result_.group_of[as_index(node)] = static_cast<std::int32_t>(result_.groups.size());
+    result_.groups.push_back(merger_.alone(node));
+    horizon_.push_back(node);  // the last so far
+    if (options_.fuse && it.kind != NodeKind::contract && !is_host(it.kind)) join_producers(node);
   }
   if (options_.fuse) {
     absorb_prologues();
     recompute_cheap_values();
     merge_siblings();
   }
-  result_.is_stored.resize(as_index(items_.size()));
-  for (int item = 0; item < items_.size(); ++item)
-    result_.is_stored[as_index(item)] = group_of(item) >= 0 && is_stored(item);
+  result_.is_stored.resize(as_index(nodes_.size()));
+  for (int node = 0; node < nodes_.size(); ++node)
+    result_.is_stored[as_index(node)] = group_of(node) >= 0 && is_stored(node);
   return std::move(result_);
 }
 
 }  // namespace kernel_detail
 
-SINTER_DECL Fusion fuse(ItemGraph& items, const FusionOptions& options) {
-  Fusion fusion = kernel_detail::Fuser(items, options).run();
+SINTER_DECL Fusion fuse(FusionGraph& nodes, const FusionOptions& options) {
+  Fusion fusion = kernel_detail::Fuser(nodes, options).run();
   // Groups that were merged away, or whose values everybody recomputes, are dropped.
   std::vector<std::int32_t> number(fusion.groups.size(), -1);
   std::size_t kept = 0;
   for (std::size_t g = 0; g < fusion.groups.size(); ++g) {
     bool is_needed = false;
-    for (const FusionMember& member : fusion.groups[g].members) is_needed |= fusion.is_stored[as_index(member.item)];
+    for (const FusionMember& member : fusion.groups[g].members) is_needed |= fusion.is_stored[as_index(member.node)];
     if (!is_needed) continue;
     number[g] = static_cast<std::int32_t>(kept);
     if (kept != g) fusion.groups[kept] = std::move(fusion.groups[g]);
@@ -581,7 +581,7 @@ SINTER_DECL Fusion fuse(ItemGraph& items, const FusionOptions& options) {
   return fusion;
 }
 
-SINTER_DECL std::string Fusion::text(const ItemGraph& items) const {
+SINTER_DECL std::string Fusion::text(const FusionGraph& nodes) const {
   std::string text;
   for (const FusionGroup& group : groups) {
     text += group.is_host            ? "host:"
@@ -589,8 +589,8 @@ SINTER_DECL std::string Fusion::text(const ItemGraph& items) const {
             : group.has_reduction    ? "reduction:"
                                      : "pointwise:";
     for (const FusionMember& member : group.members) {
-      text += " " + std::string(items.name(member.item));
-      if (is_stored[as_index(member.item)]) text += "*";
+      text += " " + std::string(nodes.name(member.node));
+      if (is_stored[as_index(member.node)]) text += "*";
     }
     text += "\n";
   }

@@ -1,10 +1,10 @@
-// GroupMerger: adds items to a group if one walk over the group's axes can compute them. Structure only; whether it
+// GroupMerger: adds nodes to a group if one walk over the group's axes can compute them. Structure only; whether it
 // pays and whether it would close a cycle is decided in fusion.ipp.
 #pragma once
 
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/fusion.hpp>
-#include <sinter/kernel/item_views.ipp>
+#include <sinter/kernel/fusion_node_views.ipp>
 
 #include <algorithm>
 
@@ -18,13 +18,13 @@ struct UseEdge {
 
 /// A value in memory that both sides of a merge read: its index map in the group that grows.
 struct SharedRead {
-  std::int32_t item = -1;
+  std::int32_t node = -1;
   IndexMap map;
 };
 
-inline const FusionMember* find_member(const FusionGroup& group, int item) {
+inline const FusionMember* find_member(const FusionGroup& group, int node) {
   for (const FusionMember& member : group.members)
-    if (member.item == item) return &member;
+    if (member.node == node) return &member;
   return nullptr;
 }
 
@@ -37,65 +37,66 @@ inline std::uint64_t leaf_mask(const Space& space, bool is_reduced) {
 
 class GroupMerger {
  public:
-  explicit GroupMerger(const ItemGraph& items) : items_(items), users_(as_index(items.size())) {
-    for (int w = 0; w < items.size(); ++w) {
-      if (!is_computed(items[w].form)) continue;
-      for (std::size_t k = 0; k < items[w].inputs.size(); ++k)
-        users_[as_index(items.base_of(items[w].inputs[k]))].push_back({w, static_cast<std::int32_t>(k)});
-      if (items[w].base >= 0) users_[as_index(items.base_of(items[w].base))].push_back({w, -1});
+  explicit GroupMerger(const FusionGraph& nodes) : nodes_(nodes), users_(as_index(nodes.size())) {
+    for (int w = 0; w < nodes.size(); ++w) {
+      if (!is_computed(nodes[w].kind)) continue;
+      for (std::size_t k = 0; k < nodes[w].inputs.size(); ++k)
+        users_[as_index(nodes.base_of(nodes[w].inputs[k]))].push_back({w, static_cast<std::int32_t>(k)});
+      if (nodes[w].base >= 0) users_[as_index(nodes.base_of(nodes[w].base))].push_back({w, -1});
     }
   }
 
-  const SmallVector<UseEdge, 4>& users(int item) const { return users_[as_index(item)]; }
+  const SmallVector<UseEdge, 4>& users(int node) const { return users_[as_index(node)]; }
 
-  FusionGroup alone(int item) const;
-  /// Adds the items, or leaves the group in an unspecified state and returns false.
+  FusionGroup alone(int node) const;
+  /// Adds the nodes, or leaves the group in an unspecified state and returns false.
   bool extend(FusionGroup& group, std::span<const std::int32_t> added, const SharedRead* shared) const;
   /// Index map of what operand `edge` is a view of, from the user's; through views that keep every element.
   std::optional<IndexMap> walked_operand(Space& space, const FusionMember& user, int operand) const;
-  /// Index map of an operand of a member; a factor of a contraction runs along the contracted axis.
+  /// Index map of an operand of a member; an operand of a contraction runs along the contracted axis.
   IndexMap operand_map(const FusionGroup& group, const FusionMember& member, int operand) const;
   /// Can the value be read at `map`, from memory or by computing it on the spot?
-  bool can_read(Space& space, const FusionGroup& group, int item, const IndexMap& map) const;
+  bool can_read(Space& space, const FusionGroup& group, int node, const IndexMap& map) const;
   IndexMap result_of(const FusionMember& member) const {
-    return items_[member.item].form == Form::reduce ? items_.reduced_map(member.item, member.map()) : member.map();
+    return nodes_[member.node].kind == NodeKind::reduce ? nodes_.reduced_map(member.node, member.map()) : member.map();
   }
 
  private:
   enum class Outcome { done, later, impossible };
-  Outcome assign(FusionGroup& group, int item, const SharedRead* shared) const;
-  bool collect_from_operands(FusionGroup& group, int item, const SharedRead* shared, IndexMap& partial,
+  Outcome assign(FusionGroup& group, int node, const SharedRead* shared) const;
+  bool collect_from_operands(FusionGroup& group, int node, const SharedRead* shared, IndexMap& partial,
                              bool& any) const;
-  bool collect_from_users(FusionGroup& group, int item, IndexMap& partial, bool& any) const;
+  bool collect_from_users(FusionGroup& group, int node, IndexMap& partial, bool& any) const;
   bool unify(const Space& space, IndexMap& partial, const IndexMap& more, bool& any) const;
-  bool fill_unknown(FusionGroup& group, int item, IndexMap& map) const;
-  bool mark_reduced(FusionGroup& group, int item, const IndexMap& map) const;
+  bool fill_unknown(FusionGroup& group, int node, IndexMap& map) const;
+  bool mark_reduced(FusionGroup& group, int node, const IndexMap& map) const;
   bool operands_are_readable(FusionGroup& group, const FusionMember& member, bool only_inlined) const;
   void mark_passes(FusionGroup& group) const;
-  const Shape& walked_shape(int item) const {
-    const Form form = items_[item].form;
-    return form == Form::reduce || form == Form::place ? items_[items_[item].inputs[0]].shape : items_[item].shape;
+  const Shape& walked_shape(int node) const {
+    const NodeKind kind = nodes_[node].kind;
+    return kind == NodeKind::reduce || kind == NodeKind::place ? nodes_[nodes_[node].inputs[0]].shape
+                                                               : nodes_[node].shape;
   }
 
-  const ItemGraph& items_;
+  const FusionGraph& nodes_;
   std::vector<SmallVector<UseEdge, 4>> users_;
 };
 
-SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
+SINTER_DECL FusionGroup GroupMerger::alone(int node) const {
   FusionGroup group;
-  const Item& it = items_[item];
+  const FusionNode& it = nodes_[node];
   FusionMember member;
-  member.item = item;
-  member.shared_map = std::make_shared<const IndexMap>(fresh_map(group.space, walked_shape(item)));
-  if (it.form == Form::contract) {
-    const Shape& left = items_[it.inputs[0]].shape;
-    group.contraction = item;
+  member.node = node;
+  member.shared_map = std::make_shared<const IndexMap>(fresh_map(group.space, walked_shape(node)));
+  if (it.kind == NodeKind::contract) {
+    const Shape& left = nodes_[it.inputs[0]].shape;
+    group.contraction = node;
     group.contracted_axis = group.space.add(left[left.rank() - 1], true);
-  } else if (it.form == Form::reduce) {
-    mark_reduced(group, item, member.map());
+  } else if (it.kind == NodeKind::reduce) {
+    mark_reduced(group, node, member.map());
     group.has_reduction = true;
   }
-  group.is_host = is_host(it.form);
+  group.is_host = is_host(it.kind);
   if (!group.is_host)
     operands_are_readable(group, member, false);  // they are; this splits the axes that they need split
   group.members.push_back(std::move(member));
@@ -103,7 +104,7 @@ SINTER_DECL FusionGroup GroupMerger::alone(int item) const {
 }
 
 SINTER_DECL IndexMap GroupMerger::operand_map(const FusionGroup& group, const FusionMember& member, int operand) const {
-  if (items_[member.item].form != Form::contract) return items_.operand_map(member.item, operand, member.map());
+  if (nodes_[member.node].kind != NodeKind::contract) return nodes_.operand_map(member.node, operand, member.map());
   IndexMap map = member.map();
   map[map.rank - (operand == 0 ? 1 : 2)] = AxisIndex::of(group.contracted_axis);
   return map;
@@ -111,17 +112,18 @@ SINTER_DECL IndexMap GroupMerger::operand_map(const FusionGroup& group, const Fu
 
 SINTER_DECL std::optional<IndexMap> GroupMerger::walked_operand(Space& space, const FusionMember& user,
                                                                 int operand) const {
-  const Item& item = items_[user.item];
-  if (operand < 0 || item.form == Form::contract || is_host(item.form) || (item.form == Form::take && operand == 0))
+  const FusionNode& node = nodes_[user.node];
+  if (operand < 0 || node.kind == NodeKind::contract || is_host(node.kind) ||
+      (node.kind == NodeKind::take && operand == 0))
     return std::nullopt;
-  IndexMap map = items_.operand_map(user.item, operand, user.map());
-  int at = item.inputs[as_index(operand)];
-  while (is_view(items_[at].form)) {
-    if (items_[at].form == Form::slice || items_[at].form == Form::windows) return std::nullopt;
-    auto next = items_.input_of_view(space, at, map);
+  IndexMap map = nodes_.operand_map(user.node, operand, user.map());
+  int at = node.inputs[as_index(operand)];
+  while (is_view(nodes_[at].kind)) {
+    if (nodes_[at].kind == NodeKind::slice || nodes_[at].kind == NodeKind::windows) return std::nullopt;
+    auto next = nodes_.input_of_view(space, at, map);
     if (!next) return std::nullopt;
     map = *next;
-    at = items_[at].inputs[0];
+    at = nodes_[at].inputs[0];
   }
   return map;
 }
@@ -140,24 +142,24 @@ SINTER_DECL bool GroupMerger::unify(const Space& space, IndexMap& partial, const
   return true;
 }
 
-SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int item, const SharedRead* shared,
+SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int node, const SharedRead* shared,
                                                     IndexMap& partial, bool& any) const {
-  const Item& it = items_[item];
-  if (it.base >= 0 && find_member(group, items_.base_of(it.base)) != nullptr) return false;
+  const FusionNode& it = nodes_[node];
+  if (it.base >= 0 && find_member(group, nodes_.base_of(it.base)) != nullptr) return false;
   for (std::size_t k = 0; k < it.inputs.size(); ++k) {
     SmallVector<std::int32_t, 8> views;
     int base = it.inputs[k];
-    for (; is_view(items_[base].form); base = items_[base].inputs[0]) views.push_back(base);
+    for (; is_view(nodes_[base].kind); base = nodes_[base].inputs[0]) views.push_back(base);
     const FusionMember* member = find_member(group, base);
-    const bool is_shared = shared != nullptr && shared->item == base;
+    const bool is_shared = shared != nullptr && shared->node == base;
     if (member == nullptr && !is_shared) continue;
-    if (member != nullptr && items_[base].form == Form::place) return false;  // this walk writes only a part of it
+    if (member != nullptr && nodes_[base].kind == NodeKind::place) return false;  // this walk writes only a part of it
     std::optional<IndexMap> map = member != nullptr ? result_of(*member) : shared->map;
     while (map && !views.empty()) {
-      map = items_.view_of_input(group.space, views.back(), *map);
+      map = nodes_.view_of_input(group.space, views.back(), *map);
       views.pop_back();
     }
-    if (map) map = items_.result_map(item, static_cast<int>(k), *map);
+    if (map) map = nodes_.result_map(node, static_cast<int>(k), *map);
     if (!map) {
       if (member == nullptr) continue;  // reads the shared value in some other way as well
       return false;
@@ -167,17 +169,17 @@ SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int item
   return true;
 }
 
-SINTER_DECL bool GroupMerger::collect_from_users(FusionGroup& group, int item, IndexMap& partial, bool& any) const {
-  for (const UseEdge& edge : users(item)) {
+SINTER_DECL bool GroupMerger::collect_from_users(FusionGroup& group, int node, IndexMap& partial, bool& any) const {
+  for (const UseEdge& edge : users(node)) {
     const FusionMember* user = find_member(group, edge.user);
     if (user == nullptr) continue;
-    if (items_[item].form == Form::place) return false;
+    if (nodes_[node].kind == NodeKind::place) return false;
     auto map = walked_operand(group.space, *user, edge.operand);
     if (!map) return false;
-    if (items_[item].form == Form::reduce) {
-      const Attrs& attrs = items_.node(item)->attrs;
+    if (nodes_[node].kind == NodeKind::reduce) {
+      const Attrs& attrs = nodes_.graph_node(node)->attrs;
       IndexMap operand;
-      operand.rank = walked_shape(item).rank();
+      operand.rank = walked_shape(node).rank();
       for (int i = 0, j = 0; i < operand.rank; ++i) {
         const bool is_reduced = is_reduced_axis(attrs, i);
         operand[i] = is_reduced ? AxisIndex::unknown() : (*map)[j];
@@ -191,9 +193,9 @@ SINTER_DECL bool GroupMerger::collect_from_users(FusionGroup& group, int item, I
 }
 
 /// Axes that a broadcast left open run along the group's reduced axes of that extent; a reduction may bring new ones.
-SINTER_DECL bool GroupMerger::fill_unknown(FusionGroup& group, int item, IndexMap& map) const {
-  const Shape& shape = walked_shape(item);
-  const bool is_reduction = items_[item].form == Form::reduce;
+SINTER_DECL bool GroupMerger::fill_unknown(FusionGroup& group, int node, IndexMap& map) const {
+  const Shape& shape = walked_shape(node);
+  const bool is_reduction = nodes_[node].kind == NodeKind::reduce;
   std::uint64_t used = leaves_of(group.space, map);
   for (int i = 0; i < map.rank; ++i) {
     if (map[i].is_known) continue;
@@ -202,7 +204,7 @@ SINTER_DECL bool GroupMerger::fill_unknown(FusionGroup& group, int item, IndexMa
       continue;
     }
     int found = -1;
-    const bool is_kept = is_reduction && !is_reduced_axis(items_.node(item)->attrs, i);
+    const bool is_kept = is_reduction && !is_reduced_axis(nodes_.graph_node(node)->attrs, i);
     if (group.contraction < 0 && !is_kept) {
       for (int a = 0; a < group.space.size() && found < 0; ++a) {
         if (!group.space[a].is_reduced || !identical(group.space[a].extent, shape[i])) continue;
@@ -219,9 +221,9 @@ SINTER_DECL bool GroupMerger::fill_unknown(FusionGroup& group, int item, IndexMa
   return true;
 }
 
-SINTER_DECL bool GroupMerger::mark_reduced(FusionGroup& group, int item, const IndexMap& map) const {
-  const Attrs& attrs = items_.node(item)->attrs;
-  const Shape& shape = walked_shape(item);
+SINTER_DECL bool GroupMerger::mark_reduced(FusionGroup& group, int node, const IndexMap& map) const {
+  const Attrs& attrs = nodes_.graph_node(node)->attrs;
+  const Shape& shape = walked_shape(node);
   std::uint64_t reduced = 0, kept = 0;
   for (int i = 0; i < map.rank; ++i) {
     IndexMap one;
@@ -243,54 +245,54 @@ SINTER_DECL bool GroupMerger::mark_reduced(FusionGroup& group, int item, const I
   return true;
 }
 
-SINTER_DECL GroupMerger::Outcome GroupMerger::assign(FusionGroup& group, int item, const SharedRead* shared) const {
-  if (items_[item].form == Form::contract || is_host(items_[item].form)) return Outcome::impossible;
+SINTER_DECL GroupMerger::Outcome GroupMerger::assign(FusionGroup& group, int node, const SharedRead* shared) const {
+  if (nodes_[node].kind == NodeKind::contract || is_host(nodes_[node].kind)) return Outcome::impossible;
   IndexMap map;
   bool any = false;
-  if (!collect_from_operands(group, item, shared, map, any) || !collect_from_users(group, item, map, any))
+  if (!collect_from_operands(group, node, shared, map, any) || !collect_from_users(group, node, map, any))
     return Outcome::impossible;
   if (!any) return Outcome::later;
-  if (!fill_unknown(group, item, map) || !enumerates(group.space, map, walked_shape(item))) return Outcome::impossible;
-  if (items_[item].form == Form::reduce && (group.contraction >= 0 || !mark_reduced(group, item, map)))
+  if (!fill_unknown(group, node, map) || !enumerates(group.space, map, walked_shape(node))) return Outcome::impossible;
+  if (nodes_[node].kind == NodeKind::reduce && (group.contraction >= 0 || !mark_reduced(group, node, map)))
     return Outcome::impossible;
   FusionMember member;
-  member.item = item;
+  member.node = node;
   member.shared_map = std::make_shared<const IndexMap>(map);
   if (!operands_are_readable(group, member, false)) return Outcome::impossible;
   group.members.push_back(std::move(member));
   return Outcome::done;
 }
 
-SINTER_DECL bool GroupMerger::can_read(Space& space, const FusionGroup& group, int item, const IndexMap& given) const {
+SINTER_DECL bool GroupMerger::can_read(Space& space, const FusionGroup& group, int node, const IndexMap& given) const {
   IndexMap map = given;
-  const int base = items_.base_of(item);
+  const int base = nodes_.base_of(node);
   const FusionMember* member = find_member(group, base);
-  const bool is_made_here = is_generator(items_[base].form) || items_[base].is_inlined;
-  if (!is_made_here && member == nullptr) return items_.locate(space, item, map).has_value();
-  if (member != nullptr && items_[base].form == Form::place)
+  const bool is_made_here = is_generator(nodes_[base].kind) || nodes_[base].is_inlined;
+  if (!is_made_here && member == nullptr) return nodes_.locate(space, node, map).has_value();
+  if (member != nullptr && nodes_[base].kind == NodeKind::place)
     return false;  // it walks the part that it writes, not the whole
-  while (item != base) {
-    auto next = items_.input_of_view(space, item, map);
+  while (node != base) {
+    auto next = nodes_.input_of_view(space, node, map);
     if (!next) return false;
     map = *next;
-    item = items_[item].inputs[0];
+    node = nodes_[node].inputs[0];
   }
-  if (is_generator(items_[base].form) || (member != nullptr && equal_map(space, result_of(*member), map))) return true;
+  if (is_generator(nodes_[base].kind) || (member != nullptr && equal_map(space, result_of(*member), map))) return true;
   if (!is_made_here) return false;  // a member, but not made at this place
-  for (std::size_t k = 0; k < items_[base].inputs.size(); ++k)
-    if (!can_read(space, group, items_[base].inputs[k], items_.operand_map(base, static_cast<int>(k), map)))
+  for (std::size_t k = 0; k < nodes_[base].inputs.size(); ++k)
+    if (!can_read(space, group, nodes_[base].inputs[k], nodes_.operand_map(base, static_cast<int>(k), map)))
       return false;
   return true;
 }
 
 SINTER_DECL bool GroupMerger::operands_are_readable(FusionGroup& group, const FusionMember& member,
                                                     bool only_inlined) const {
-  const Item& item = items_[member.item];
-  for (std::size_t k = 0; k < item.inputs.size(); ++k) {
-    if (item.form == Form::take && k == 0) continue;
-    const bool is_inlined = items_[items_.base_of(item.inputs[k])].is_inlined;
-    if ((item.form == Form::contract || only_inlined) && !is_inlined) continue;
-    if (!can_read(group.space, group, item.inputs[k], operand_map(group, member, static_cast<int>(k)))) return false;
+  const FusionNode& node = nodes_[member.node];
+  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+    if (node.kind == NodeKind::take && k == 0) continue;
+    const bool is_inlined = nodes_[nodes_.base_of(node.inputs[k])].is_inlined;
+    if ((node.kind == NodeKind::contract || only_inlined) && !is_inlined) continue;
+    if (!can_read(group.space, group, node.inputs[k], operand_map(group, member, static_cast<int>(k)))) return false;
   }
   return true;
 }
@@ -300,9 +302,9 @@ SINTER_DECL void GroupMerger::mark_passes(FusionGroup& group) const {
   group.is_multipass = false;
   for (FusionMember& member : group.members) {
     member.is_after_reduction = false;
-    for (std::int32_t input : items_[member.item].inputs) {
-      const FusionMember* from = find_member(group, items_.base_of(input));
-      if (from != nullptr && (from->is_after_reduction || items_[from->item].form == Form::reduce))
+    for (std::int32_t input : nodes_[member.node].inputs) {
+      const FusionMember* from = find_member(group, nodes_.base_of(input));
+      if (from != nullptr && (from->is_after_reduction || nodes_[from->node].kind == NodeKind::reduce))
         member.is_after_reduction = true;
     }
     if (member.is_after_reduction && (leaves_of(group.space, member.map()) & reduced) != 0) group.is_multipass = true;
@@ -314,10 +316,10 @@ SINTER_DECL bool GroupMerger::extend(FusionGroup& group, std::span<const std::in
   SmallVector<std::int32_t, 16> left(added);
   while (!left.empty()) {
     SmallVector<std::int32_t, 16> later;
-    for (std::int32_t item : left) {
-      switch (assign(group, item, shared)) {
+    for (std::int32_t node : left) {
+      switch (assign(group, node, shared)) {
         case Outcome::done: break;
-        case Outcome::later: later.push_back(item); break;
+        case Outcome::later: later.push_back(node); break;
         case Outcome::impossible: return false;
       }
     }
@@ -333,7 +335,7 @@ SINTER_DECL bool GroupMerger::extend(FusionGroup& group, std::span<const std::in
   for (const FusionMember& member : group.members)
     if (!operands_are_readable(group, member, true)) return false;
   std::sort(group.members.begin(), group.members.end(),
-            [](const FusionMember& a, const FusionMember& b) { return a.item < b.item; });
+            [](const FusionMember& a, const FusionMember& b) { return a.node < b.node; });
   if (group.contraction < 0 && group.has_reduction) mark_passes(group);
   return true;
 }

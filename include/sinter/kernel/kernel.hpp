@@ -60,10 +60,10 @@ struct Store {
 ///   row          reduced axes are the innermost; several reductions and maps over one row (a full reduction is one
 ///                row)
 ///   column       the innermost axis is parallel, reduced axes lie outside it
-///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; its factors are loads,
-///                or maps of loads, indices and immediates (a prologue) that vary over [batch..., k] and one of m and n,
-///                each another; the rest of the body depends on the contract's result and other loads over
-///                [batch..., m, n] (the epilogue). A factor has the value that it would have if it were stored first
+///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; its operands are
+///                loads, or maps of loads, indices and immediates (a prologue) that vary over [batch..., k] and one of
+///                m and n, each another; the rest of the body depends on the contract's result and other loads over
+///                [batch..., m, n] (the epilogue). An operand has the value that it would have if it were stored first
 enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
 
 /// One fusion group. Axes run from outermost to innermost; the last axis is the one to vectorise.

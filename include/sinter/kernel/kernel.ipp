@@ -69,22 +69,22 @@ SINTER_DECL std::vector<bool> instructions_under(const std::vector<Inst>& body, 
 }
 
 namespace kernel_detail {
-/// Factors that are computed: which axes they may vary over.
-inline void verify_factors(const Kernel& kernel, const Inst& contract) {
+/// Operands that are computed: which axes they may vary over.
+inline void verify_operands(const Kernel& kernel, const Inst& contract) {
   const std::vector<std::uint32_t> masks = varying_axes(kernel);
   const std::uint32_t m = 1u << (kernel.rank() - 3), n = 1u << (kernel.rank() - 2);
   const auto is_computed = [&](InstId id) { return kernel.body[id].prim != Prim::load; };
   const InstId a = contract.args[0], b = contract.args[1];
-  for (InstId factor : {a, b}) {
-    ensure(kernel.body[factor].dtype == contract.dtype, "kernel: a factor of another dtype");
-    if (!is_computed(factor)) continue;
-    const std::vector<bool> under = instructions_under(kernel.body, factor);
+  for (InstId operand : {a, b}) {
+    ensure(kernel.body[operand].dtype == contract.dtype, "kernel: an operand of another dtype");
+    if (!is_computed(operand)) continue;
+    const std::vector<bool> under = instructions_under(kernel.body, operand);
     for (std::size_t i = 0; i < under.size(); ++i)
-      ensure(!under[i] || kernel.body[i].prim != Prim::gather, "kernel: a factor with a gather");
-    ensure((masks[factor] & (m | n)) != (m | n), "kernel: a computed factor varies over both m and n");
+      ensure(!under[i] || kernel.body[i].prim != Prim::gather, "kernel: an operand with a gather");
+    ensure((masks[operand] & (m | n)) != (m | n), "kernel: a computed operand varies over both m and n");
   }
   if (is_computed(a) || is_computed(b))
-    ensure((masks[a] & masks[b] & (m | n)) == 0, "kernel: a computed factor varies over the other factor's axis");
+    ensure((masks[a] & masks[b] & (m | n)) == 0, "kernel: a computed operand varies over the other operand's axis");
 }
 }  // namespace kernel_detail
 
@@ -128,7 +128,7 @@ SINTER_DECL void verify(const Kernel& kernel) {
       break;
   }
   for (const Inst& inst : kernel.body)
-    if (inst.prim == Prim::contract) kernel_detail::verify_factors(kernel, inst);
+    if (inst.prim == Prim::contract) kernel_detail::verify_operands(kernel, inst);
 }
 
 namespace kernel_detail {

@@ -1,4 +1,4 @@
-// Lowering: a fusion group becomes a Kernel and its symbolic Geometry. Knows graphs through items; no back ends.
+// Lowering: a fusion group becomes a Kernel and its symbolic Geometry. Knows graphs through fusion nodes; no back ends.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -18,9 +18,9 @@ struct PlanNumber {
   DType dtype = DType::i64;
 };
 
-/// What a kernel's operand is: the memory of an item, or one of the plan's numbers.
+/// What a kernel's operand is: the memory of a fusion node, or one of the plan's numbers.
 struct OperandRef {
-  std::int32_t item = -1;
+  std::int32_t node = -1;
   std::int32_t number = -1;
   friend bool operator==(const OperandRef&, const OperandRef&) = default;
 };
@@ -32,12 +32,12 @@ struct LoweredKernel {
 };
 
 /// `numbers` collects the symbolic numbers that bodies need as operands; `precision` is what products of f32 may be in.
-LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group,
+LoweredKernel lower(const FusionGraph& nodes, const Fusion& fusion, const FusionGroup& group,
                     std::vector<PlanNumber>& numbers, MatmulPrecision precision);
 
-/// The items that compute the factors of the group's product inside its kernel, arguments first.
-SmallVector<std::int32_t, 16> prologue_of(const ItemGraph& items, const FusionGroup& group);
+/// The fusion nodes that compute the operands of the group's product inside its kernel, arguments first.
+SmallVector<std::int32_t, 16> prologue_of(const FusionGraph& nodes, const FusionGroup& group);
 /// "fused_mul_add_tanh": the ops of the group, shortened.
-std::string kernel_name(const ItemGraph& items, const FusionGroup& group);
+std::string kernel_name(const FusionGraph& nodes, const FusionGroup& group);
 
 SINTER_NAMESPACE_END

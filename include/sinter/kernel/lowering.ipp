@@ -13,36 +13,36 @@ namespace kernel_detail {
 
 class BodyEmitter {
  public:
-  BodyEmitter(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group)
-      : items_(items), fusion_(fusion), group_(group), space_(group.space) {}
+  BodyEmitter(const FusionGraph& nodes, const Fusion& fusion, const FusionGroup& group)
+      : nodes_(nodes), fusion_(fusion), group_(group), space_(group.space) {}
 
   Draft run();
 
  private:
   struct Made {
-    std::int32_t item;
+    std::int32_t node;
     IndexMap map;
     ScalarValue value;
     bool is_member;  // at the member's own map; `map` is not set
   };
 
-  ScalarValue emit(int item, const IndexMap& map);
+  ScalarValue emit(int node, const IndexMap& map);
   ScalarValue emit_member(const FusionMember& member);
-  ScalarValue compute(int item, const IndexMap& map);
-  ScalarValue load(int item, const IndexMap& map);
-  ScalarValue take(int item, const IndexMap& map);
-  ScalarValue contract(int item, const IndexMap& map);
-  int product_operand(int item) const;
-  ScalarValue multiply_add(int item, int product_operand, const IndexMap& map);
+  ScalarValue compute(int node, const IndexMap& map);
+  ScalarValue load(int node, const IndexMap& map);
+  ScalarValue take(int node, const IndexMap& map);
+  ScalarValue contract(int node, const IndexMap& map);
+  int product_operand(int node) const;
+  ScalarValue multiply_add(int node, int product_operand, const IndexMap& map);
   ScalarValue position(const AxisIndex& flat);
-  ScalarValue constant(const Node& node);
+  ScalarValue constant(const Node& graph_node);
   std::uint16_t access(DraftAccess wanted);
   void store(const FusionMember& member);
   IndexMap result_of(const FusionMember& member) const {
-    return items_[member.item].form == Form::reduce ? items_.reduced_map(member.item, member.map()) : member.map();
+    return nodes_[member.node].kind == NodeKind::reduce ? nodes_.reduced_map(member.node, member.map()) : member.map();
   }
 
-  const ItemGraph& items_;
+  const FusionGraph& nodes_;
   const Fusion& fusion_;
   const FusionGroup& group_;
   Space space_;  // reading may split axes further
@@ -72,41 +72,42 @@ SINTER_DECL ScalarValue BodyEmitter::position(const AxisIndex& flat) {
   return builder_.push({.prim = Prim::index, .dtype = DType::i64, .bits = access(std::move(wanted))});
 }
 
-SINTER_DECL ScalarValue BodyEmitter::load(int item, const IndexMap& map) {
-  auto at = items_.locate(space_, item, map);
+SINTER_DECL ScalarValue BodyEmitter::load(int node, const IndexMap& map) {
+  auto at = nodes_.locate(space_, node, map);
   ensure(at.has_value(), "lowering: a value cannot be addressed");
   DraftAccess wanted;
-  wanted.operand.item = at->owner;
-  wanted.dtype = items_[item].dtype;
+  wanted.operand.node = at->owner;
+  wanted.dtype = nodes_[node].dtype;
   wanted.flat = at->flat;
-  return builder_.load(access(std::move(wanted)), items_[item].dtype);
+  return builder_.load(access(std::move(wanted)), nodes_[node].dtype);
 }
 
-SINTER_DECL ScalarValue BodyEmitter::constant(const Node& node) {
-  const DType dtype = node.types[0].dtype;
-  return is_floating(dtype) ? builder_.imm(node.attrs.value, dtype) : builder_.imm_int(node.attrs.integer, dtype);
+SINTER_DECL ScalarValue BodyEmitter::constant(const Node& graph_node) {
+  const DType dtype = graph_node.types[0].dtype;
+  return is_floating(dtype) ? builder_.imm(graph_node.attrs.value, dtype)
+                            : builder_.imm_int(graph_node.attrs.integer, dtype);
 }
 
-SINTER_DECL ScalarValue BodyEmitter::emit(int item, const IndexMap& given) {
-  const int base = items_.base_of(item);
-  const Item& it = items_[base];
+SINTER_DECL ScalarValue BodyEmitter::emit(int node, const IndexMap& given) {
+  const int base = nodes_.base_of(node);
+  const FusionNode& it = nodes_[base];
   const FusionMember* member = find_member(group_, base);
-  const bool is_made_here = member != nullptr || is_generator(it.form) || it.is_inlined;
-  if (!is_made_here) return load(item, given);
+  const bool is_made_here = member != nullptr || is_generator(it.kind) || it.is_inlined;
+  if (!is_made_here) return load(node, given);
   IndexMap map = given;
-  while (item != base) {
-    auto next = items_.input_of_view(space_, item, map);
+  while (node != base) {
+    auto next = nodes_.input_of_view(space_, node, map);
     ensure(next.has_value(), "lowering: a view cannot be addressed");
     map = *next;
-    item = items_[item].inputs[0];
+    node = nodes_[node].inputs[0];
   }
-  ensure(member == nullptr || it.form != Form::place,
+  ensure(member == nullptr || it.kind != NodeKind::place,
          "lowering: a tensor is read in the walk that writes a part of it");
   if (member != nullptr && equal_map(space_, result_of(*member), map)) return emit_member(*member);
-  ensure(is_generator(it.form) || it.is_inlined,
+  ensure(is_generator(it.kind) || it.is_inlined,
          "lowering: a value of the group is used at another place than it is made");
   for (const Made& made : made_)
-    if (made.item == base && !made.is_member && equal_map(space_, made.map, map)) return made.value;
+    if (made.node == base && !made.is_member && equal_map(space_, made.map, map)) return made.value;
   const ScalarValue value = compute(base, map);
   made_.push_back({base, map, value, false});
   return value;
@@ -114,22 +115,22 @@ SINTER_DECL ScalarValue BodyEmitter::emit(int item, const IndexMap& given) {
 
 SINTER_DECL ScalarValue BodyEmitter::emit_member(const FusionMember& member) {
   for (const Made& made : made_)
-    if (made.item == member.item && made.is_member) return made.value;
-  const ScalarValue value = compute(member.item, member.map());
-  made_.push_back({member.item, {}, value, true});
+    if (made.node == member.node && made.is_member) return made.value;
+  const ScalarValue value = compute(member.node, member.map());
+  made_.push_back({member.node, {}, value, true});
   return value;
 }
 
-SINTER_DECL ScalarValue BodyEmitter::take(int item, const IndexMap& map) {
-  const Item& it = items_[item];
-  const Layout* table = items_.layout_of(it.inputs[0]);
+SINTER_DECL ScalarValue BodyEmitter::take(int node, const IndexMap& map) {
+  const FusionNode& it = nodes_[node];
+  const Layout* table = nodes_.layout_of(it.inputs[0]);
   ensure(table != nullptr, "lowering: the table of a take is not in memory");
-  const int axis = take_axis(items_, item), index_axes = items_[it.inputs[1]].shape.rank() - shared_axes(items_, item);
+  const int axis = take_axis(nodes_, node), index_axes = nodes_[it.inputs[1]].shape.rank() - shared_axes(nodes_, node);
   DraftAccess wanted;
-  wanted.operand.item = table->owner;
+  wanted.operand.node = table->owner;
   wanted.dtype = it.dtype;
   wanted.flat.offset = table->offset;
-  const Shape& shape = items_[it.inputs[0]].shape;
+  const Shape& shape = nodes_[it.inputs[0]].shape;
   for (int i = 0; i < shape.rank(); ++i) {
     const Dim stride = table->strides[as_index(i)];
     if (i == axis) {
@@ -137,12 +138,12 @@ SINTER_DECL ScalarValue BodyEmitter::take(int item, const IndexMap& map) {
       wanted.gather_extent = shape[i];
     } else add_scaled(wanted.flat, map[i < axis ? i : i - 1 + index_axes], stride);
   }
-  const ScalarValue index = emit(it.inputs[1], items_.operand_map(item, 1, map));
+  const ScalarValue index = emit(it.inputs[1], nodes_.operand_map(node, 1, map));
   return builder_.gather(access(std::move(wanted)), it.dtype, index);
 }
 
-SINTER_DECL ScalarValue BodyEmitter::contract(int item, const IndexMap& map) {
-  const Item& it = items_[item];
+SINTER_DECL ScalarValue BodyEmitter::contract(int node, const IndexMap& map) {
+  const FusionNode& it = nodes_[node];
   IndexMap left = map, right = map;
   const AxisIndex inner = AxisIndex::of(group_.contracted_axis);
   left[map.rank - 1] = inner;
@@ -156,40 +157,41 @@ SINTER_DECL ScalarValue BodyEmitter::contract(int item, const IndexMap& map) {
 /// The operand of an addition that becomes the product of an fma, or -1. This depends on the graph and the fusion of
 /// all of it, never on what else one kernel computes: a sum that several kernels compute has the same bits in each, or
 /// comparing it with its own maximum would find no element.
-SINTER_DECL int BodyEmitter::product_operand(int item) const {
-  const Node* node = items_.node(item);
-  if (node->op != &op_info<ops::Add> || !is_floating(items_[item].dtype)) return -1;
+SINTER_DECL int BodyEmitter::product_operand(int node) const {
+  const Node* graph_node = nodes_.graph_node(node);
+  if (graph_node->op != &op_info<ops::Add> || !is_floating(nodes_[node].dtype)) return -1;
   for (int k = 0; k < 2; ++k) {
-    const int operand = items_[item].inputs[as_index(k)];
-    const Item& product = items_[operand];
-    if (product.form == Form::map && items_.node(operand)->op == &op_info<ops::Mul> && product.uses == 1 &&
+    const int operand = nodes_[node].inputs[as_index(k)];
+    const FusionNode& product = nodes_[operand];
+    if (product.kind == NodeKind::map && nodes_.graph_node(operand)->op == &op_info<ops::Mul> && product.uses == 1 &&
         !fusion_.is_stored[as_index(operand)])
       return k;
   }
   return -1;
 }
 
-SINTER_DECL ScalarValue BodyEmitter::multiply_add(int item, int product_operand, const IndexMap& map) {
-  const auto& operands = items_[item].inputs;
+SINTER_DECL ScalarValue BodyEmitter::multiply_add(int node, int product_operand, const IndexMap& map) {
+  const auto& operands = nodes_[node].inputs;
   const int product = operands[as_index(product_operand)], other = 1 - product_operand;
-  const IndexMap inner = items_.operand_map(item, product_operand, map);
-  const ScalarValue a = emit(items_[product].inputs[0], items_.operand_map(product, 0, inner));
-  const ScalarValue b = emit(items_[product].inputs[1], items_.operand_map(product, 1, inner));
-  return builder_.fma(a, b, emit(operands[as_index(other)], items_.operand_map(item, other, map)));
+  const IndexMap inner = nodes_.operand_map(node, product_operand, map);
+  const ScalarValue a = emit(nodes_[product].inputs[0], nodes_.operand_map(product, 0, inner));
+  const ScalarValue b = emit(nodes_[product].inputs[1], nodes_.operand_map(product, 1, inner));
+  return builder_.fma(a, b, emit(operands[as_index(other)], nodes_.operand_map(node, other, map)));
 }
 
-SINTER_DECL ScalarValue BodyEmitter::compute(int item, const IndexMap& map) {
-  const Item& it = items_[item];
-  const Node* node = items_.node(item);
-  switch (it.form) {
-    case Form::full: return constant(*node);
-    case Form::iota: return builder_.convert(position(map[static_cast<int>(node->attrs.axes[0])]), it.dtype);
-    case Form::copy:
-    case Form::place: return emit(it.inputs[0], map);
-    case Form::reduce: return builder_.reduce(static_cast<Prim>(node->op->reduction), emit(it.inputs[0], map));
-    case Form::take: return take(item, map);
-    case Form::contract: return contract(item, map);
-    case Form::random: {
+SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
+  const FusionNode& it = nodes_[node];
+  const Node* graph_node = nodes_.graph_node(node);
+  switch (it.kind) {
+    case NodeKind::full: return constant(*graph_node);
+    case NodeKind::iota: return builder_.convert(position(map[static_cast<int>(graph_node->attrs.axes[0])]), it.dtype);
+    case NodeKind::copy:
+    case NodeKind::place: return emit(it.inputs[0], map);
+    case NodeKind::reduce:
+      return builder_.reduce(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map));
+    case NodeKind::take: return take(node, map);
+    case NodeKind::contract: return contract(node, map);
+    case NodeKind::random: {
       const ScalarValue key = emit(it.inputs[0], {}), counter = emit(it.inputs[1], {});
       AxisIndex flat;
       const auto strides = dense_dim_strides(it.shape);
@@ -198,25 +200,25 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int item, const IndexMap& map) {
     }
     default: break;
   }
-  if (const int product = product_operand(item); product >= 0) return multiply_add(item, product, map);
+  if (const int product = product_operand(node); product >= 0) return multiply_add(node, product, map);
   SmallVector<ScalarValue, 4> operands;
   for (std::size_t k = 0; k < it.inputs.size(); ++k)
-    operands.push_back(emit(it.inputs[k], items_.operand_map(item, static_cast<int>(k), map)));
-  return node->op->lower(builder_, operands, node->attrs);
+    operands.push_back(emit(it.inputs[k], nodes_.operand_map(node, static_cast<int>(k), map)));
+  return graph_node->op->lower(builder_, operands, graph_node->attrs);
 }
 
 SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
-  const Item& it = items_[member.item];
+  const FusionNode& it = nodes_[member.node];
   DraftAccess wanted;
-  wanted.operand.item = member.item;
+  wanted.operand.node = member.node;
   wanted.dtype = it.dtype;
   wanted.is_written = true;
   IndexMap map = result_of(member);
   const auto strides = dense_dim_strides(it.shape);
   for (int i = 0; i < map.rank; ++i) {
     AxisIndex index = map[i];
-    if (it.form == Form::place) {
-      const Attrs& attrs = items_.node(member.item)->attrs;
+    if (it.kind == NodeKind::place) {
+      const Attrs& attrs = nodes_.graph_node(member.node)->attrs;
       index = AxisIndex{};
       index.offset = attrs.shape[i];
       add_scaled(index, map[i], attrs.steps.empty() ? Dim(1) : Dim(attrs.steps[as_index(i)]));
@@ -229,7 +231,7 @@ SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
 
 SINTER_DECL Draft BodyEmitter::run() {
   for (const FusionMember& member : group_.members)
-    if (fusion_.is_stored[as_index(member.item)]) store(member);
+    if (fusion_.is_stored[as_index(member.node)]) store(member);
   draft_.body = builder_.take();
   draft_.space = space_;
   for (DraftAccess& access : draft_.accesses) access.flat = expand_leaves(space_, access.flat);
@@ -238,45 +240,45 @@ SINTER_DECL Draft BodyEmitter::run() {
 
 }  // namespace kernel_detail
 
-SINTER_DECL LoweredKernel lower(const ItemGraph& items, const Fusion& fusion, const FusionGroup& group,
+SINTER_DECL LoweredKernel lower(const FusionGraph& nodes, const Fusion& fusion, const FusionGroup& group,
                                 std::vector<PlanNumber>& numbers, MatmulPrecision precision) {
   using namespace kernel_detail;
-  const Draft draft = BodyEmitter(items, fusion, group).run();
-  const AxisChoice choice = choose_axes(items, group, draft);
+  const Draft draft = BodyEmitter(nodes, fusion, group).run();
+  const AxisChoice choice = choose_axes(nodes, group, draft);
   LoweredKernel lowered = KernelWriter(draft, choice, numbers).run();
   if (is_product_of_f32(lowered.kernel)) lowered.kernel.precision = precision;
   return lowered;
 }
 
-SINTER_DECL SmallVector<std::int32_t, 16> prologue_of(const ItemGraph& items, const FusionGroup& group) {
+SINTER_DECL SmallVector<std::int32_t, 16> prologue_of(const FusionGraph& nodes, const FusionGroup& group) {
   SmallVector<std::int32_t, 16> before;
   const auto add_producers = [&](const auto& self, int input) -> void {
-    const int base = items.base_of(input);
-    if (items[base].form != Form::map || !items[base].is_inlined ||
+    const int base = nodes.base_of(input);
+    if (nodes[base].kind != NodeKind::map || !nodes[base].is_inlined ||
         std::find(before.begin(), before.end(), base) != before.end())
       return;
-    for (std::int32_t operand : items[base].inputs) self(self, operand);
+    for (std::int32_t operand : nodes[base].inputs) self(self, operand);
     before.push_back(base);
   };
   if (group.contraction >= 0)
-    for (std::int32_t factor : items[group.contraction].inputs) add_producers(add_producers, factor);
+    for (std::int32_t operand : nodes[group.contraction].inputs) add_producers(add_producers, operand);
   return before;
 }
 
-SINTER_DECL std::string kernel_name(const ItemGraph& items, const FusionGroup& group) {
-  const auto before = prologue_of(items, group);
+SINTER_DECL std::string kernel_name(const FusionGraph& nodes, const FusionGroup& group) {
+  const auto before = prologue_of(nodes, group);
   std::string name = group.is_host ? "host" : group.members.size() + before.size() > 1 ? "fused" : "";
   std::size_t shown = 0;
-  for (std::int32_t item : before)
-    if (++shown <= 3) name += "_" + std::string(items.name(item));
+  for (std::int32_t node : before)
+    if (++shown <= 3) name += "_" + std::string(nodes.name(node));
   shown = 0;
   for (const FusionMember& member : group.members) {
-    if (items[member.item].form == Form::host_result) continue;
+    if (nodes[member.node].kind == NodeKind::host_result) continue;
     if (++shown > 6) {
       name += "_and_" + std::to_string(group.members.size() - 6) + "_more";
       break;
     }
-    name += (name.empty() ? "" : "_") + std::string(items.name(member.item));
+    name += (name.empty() ? "" : "_") + std::string(nodes.name(member.node));
   }
   return name;
 }

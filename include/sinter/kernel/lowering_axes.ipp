@@ -53,8 +53,8 @@ struct AxisChoice {
 
 class AxisChooser {
  public:
-  AxisChooser(const ItemGraph& items, const FusionGroup& group, const Draft& draft)
-      : items_(items), group_(group), draft_(draft) {
+  AxisChooser(const FusionGraph& nodes, const FusionGroup& group, const Draft& draft)
+      : nodes_(nodes), group_(group), draft_(draft) {
     const std::vector<bool> live = live_instructions(draft.body, draft.stores);
     is_used_.assign(draft.accesses.size(), false);
     for (std::size_t i = 0; i < draft.body.size(); ++i) {
@@ -93,7 +93,7 @@ class AxisChooser {
     return leaves_of(draft_.space, map);
   }
 
-  const ItemGraph& items_;
+  const FusionGraph& nodes_;
   const FusionGroup& group_;
   const Draft& draft_;
   std::vector<bool> is_used_;
@@ -125,7 +125,7 @@ SINTER_DECL std::int64_t AxisChooser::unit_votes(int leaf) const {
     const DraftAccess& access = draft_.accesses[i];
     if (!is_used_[i] || access.is_position || !is_number(access.stride(leaf), 1)) continue;
     std::int64_t elements = 1;
-    for (const IndexTerm& term : access.flat.terms) elements *= items_.estimate(draft_.space[term.axis].extent);
+    for (const IndexTerm& term : access.flat.terms) elements *= nodes_.estimate(draft_.space[term.axis].extent);
     votes += elements * (access.is_written ? 3 : 2);
   }
   return votes;
@@ -158,7 +158,7 @@ SINTER_DECL const DraftAccess* AxisChooser::guide(bool want_store) const {
 SINTER_DECL void AxisChooser::sort_by_stride(Leaves& leaves, const DraftAccess* guide) const {
   if (guide == nullptr) return;
   const auto step = [&](int leaf) {
-    const std::int64_t stride = items_.estimate(guide->stride(leaf));
+    const std::int64_t stride = nodes_.estimate(guide->stride(leaf));
     return stride == 0 ? std::int64_t{1} << 62 : stride;
   };
   sort_few(leaves.begin(), leaves.end(), [&](std::int32_t a, std::int32_t b) { return step(a) > step(b); });
@@ -278,7 +278,7 @@ SINTER_DECL AxisChoice AxisChooser::contraction() {
     if (runs.empty()) runs.emplace_back();
     std::size_t longest = 0;
     for (std::size_t i = 1; i < runs.size(); ++i)
-      if (items_.estimate(runs[i].extent) >= items_.estimate(runs[longest].extent)) longest = i;
+      if (nodes_.estimate(runs[i].extent) >= nodes_.estimate(runs[longest].extent)) longest = i;
     MergedAxis kept = std::move(runs[longest]);
     runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(longest));
     for (MergedAxis& run : runs) choice.axes.push_back(std::move(run));
@@ -295,8 +295,8 @@ SINTER_DECL AxisChoice AxisChooser::contraction() {
   return choice;
 }
 
-SINTER_DECL AxisChoice choose_axes(const ItemGraph& items, const FusionGroup& group, const Draft& draft) {
-  AxisChoice choice = AxisChooser(items, group, draft).run();
+SINTER_DECL AxisChoice choose_axes(const FusionGraph& nodes, const FusionGroup& group, const Draft& draft) {
+  AxisChoice choice = AxisChooser(nodes, group, draft).run();
   ensure(choice.axes.size() <= max_axes, "lowering: too many axes");
   return choice;
 }

@@ -29,14 +29,14 @@ struct ArenaSlot {
 
 struct MemoryPlan {
   std::vector<std::int32_t> order;      // groups, as they run
-  std::vector<BufferRef> buffer_of;     // per item
-  std::vector<std::int32_t> constants;  // items, by number of the constant
+  std::vector<BufferRef> buffer_of;     // per fusion node
+  std::vector<std::int32_t> constants;  // fusion nodes, by number of the constant
   std::vector<ArenaSlot> slots;
   std::vector<std::int32_t> donor;  // per output: the input whose buffer it may take over, or -1
 };
 
 /// `kernels` has one entry per group (an empty one for groups that the host runs).
-MemoryPlan plan_memory(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels,
+MemoryPlan plan_memory(const FusionGraph& nodes, const Fusion& fusion, std::span<const LoweredKernel> kernels,
                        std::span<const std::uint8_t> may_donate);
 
 inline constexpr std::int64_t arena_alignment = 64;

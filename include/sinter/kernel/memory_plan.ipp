@@ -13,7 +13,7 @@
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
 
-/// What a group reads and writes, as items that own memory.
+/// What a group reads and writes, as fusion nodes that own memory.
 struct StepUse {
   SmallVector<std::int32_t, 16> reads, writes;
   bool may_fail = false;  // an index may be out of range
@@ -62,9 +62,9 @@ inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::siz
 
 class MemoryPlanner {
  public:
-  MemoryPlanner(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels,
+  MemoryPlanner(const FusionGraph& nodes, const Fusion& fusion, std::span<const LoweredKernel> kernels,
                 std::span<const std::uint8_t> may_donate)
-      : items_(items), fusion_(fusion), kernels_(kernels), may_donate_(may_donate) {}
+      : nodes_(nodes), fusion_(fusion), kernels_(kernels), may_donate_(may_donate) {}
 
   MemoryPlan run() {
     collect_uses();
@@ -89,22 +89,22 @@ class MemoryPlanner {
   void assign_slots();
   int reusable_slot(int root, int step);
 
-  int root_of(int item) const {
-    while (items_[item].base >= 0) item = items_[item].base;
-    return item;
+  int root_of(int node) const {
+    while (nodes_[node].base >= 0) node = nodes_[node].base;
+    return node;
   }
-  int group_of(int item) const { return fusion_.group_of[as_index(item)]; }
-  Dim bytes_of(int item) const { return items_[item].shape.numel() * Dim(size_of(items_[item].dtype)); }
+  int group_of(int node) const { return fusion_.group_of[as_index(node)]; }
+  Dim bytes_of(int node) const { return nodes_[node].shape.numel() * Dim(size_of(nodes_[node].dtype)); }
   StepUse& use(int group) { return uses_[as_index(group)]; }
 
-  const ItemGraph& items_;
+  const FusionGraph& nodes_;
   const Fusion& fusion_;
   std::span<const LoweredKernel> kernels_;
   std::span<const std::uint8_t> may_donate_;
   std::vector<StepUse> uses_;                         // per group
   std::vector<SmallVector<std::int32_t, 8>> before_;  // per group: groups that must run earlier
   std::vector<std::int32_t> donation_step_;           // per output
-  std::vector<std::int32_t> first_, last_;            // per item that is a root: steps
+  std::vector<std::int32_t> first_, last_;            // per node that is a root: steps
   MemoryPlan plan_;
 };
 
@@ -113,16 +113,16 @@ SINTER_DECL void MemoryPlanner::collect_uses() {
   for (std::size_t g = 0; g < uses_.size(); ++g) {
     StepUse& use = uses_[g];
     if (fusion_.groups[g].is_host) {
-      const int item = fusion_.groups[g].members[0].item;
-      for (std::int32_t input : items_[item].inputs) use.reads.push_back(items_.base_of(input));
-      for (const FusionMember& member : fusion_.groups[g].members) use.writes.push_back(member.item);
+      const int node = fusion_.groups[g].members[0].node;
+      for (std::int32_t input : nodes_[node].inputs) use.reads.push_back(nodes_.base_of(input));
+      for (const FusionMember& member : fusion_.groups[g].members) use.writes.push_back(member.node);
       use.may_fail = true;
       continue;
     }
     const LoweredKernel& lowered = kernels_[g];
     for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
-      if (lowered.operands[o].item < 0) continue;
-      (lowered.kernel.operands[o].written ? use.writes : use.reads).push_back(lowered.operands[o].item);
+      if (lowered.operands[o].node < 0) continue;
+      (lowered.kernel.operands[o].written ? use.writes : use.reads).push_back(lowered.operands[o].node);
     }
     for (const Inst& inst : lowered.kernel.body) use.may_fail |= inst.prim == Prim::gather;
   }
@@ -131,13 +131,13 @@ SINTER_DECL void MemoryPlanner::collect_uses() {
 SINTER_DECL void MemoryPlanner::add_dependencies() {
   before_.resize(uses_.size());
   for (std::size_t g = 0; g < uses_.size(); ++g) {
-    const auto depend = [&](int item) {
-      const int maker = group_of(item);
+    const auto depend = [&](int node) {
+      const int maker = group_of(node);
       if (maker >= 0 && maker != static_cast<int>(g)) before_[g].push_back(maker);
     };
-    for (std::int32_t item : uses_[g].reads) depend(item);
-    for (std::int32_t item : uses_[g].writes)
-      if (items_[item].base >= 0) depend(items_[item].base);
+    for (std::int32_t node : uses_[g].reads) depend(node);
+    for (std::int32_t node : uses_[g].writes)
+      if (nodes_[node].base >= 0) depend(nodes_[node].base);
   }
 }
 
@@ -158,28 +158,28 @@ SINTER_DECL bool MemoryPlanner::reaches(int from, int to) const {
 /// An output may take over an input's buffer if the step that first writes it reads the input at the same points, and
 /// everybody else can read the input before.
 SINTER_DECL void MemoryPlanner::choose_donor(std::size_t j, std::uint8_t preference) {
-  const OutputSource& output = items_.outputs()[j];
+  const OutputSource& output = nodes_.outputs()[j];
   if (output.is_alias || output.same_as >= 0) return;
-  const int root = root_of(output.item), writer = group_of(root);
+  const int root = root_of(output.node), writer = group_of(root);
   if (writer < 0 || fusion_.groups[as_index(writer)].is_host) return;
   const LoweredKernel& lowered = kernels_[as_index(writer)];
   for (const Store& store : lowered.kernel.stores) {
-    if (lowered.operands[lowered.kernel.accesses[store.access].operand].item != root) continue;
+    if (lowered.operands[lowered.kernel.accesses[store.access].operand].node != root) continue;
     for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
-      const int item = lowered.operands[o].item;
-      if (item < 0 || items_[item].form != Form::input) continue;
-      const auto input = static_cast<std::int32_t>(items_.node(item)->attrs.integer);
+      const int node = lowered.operands[o].node;
+      if (node < 0 || nodes_[node].kind != NodeKind::input) continue;
+      const auto input = static_cast<std::int32_t>(nodes_.graph_node(node)->attrs.integer);
       if (as_index(input) >= may_donate_.size() || may_donate_[as_index(input)] != preference) continue;
       if (std::find(plan_.donor.begin(), plan_.donor.end(), input) != plan_.donor.end()) continue;
       bool is_aliased = false;  // an output that is a view of the input keeps it
-      for (const OutputSource& other : items_.outputs())
-        is_aliased |= other.is_alias && items_.base_of(other.item) == item;
-      if (is_aliased || !identical(bytes_of(item), bytes_of(root)) || !may_overwrite(lowered, store, o)) continue;
+      for (const OutputSource& other : nodes_.outputs())
+        is_aliased |= other.is_alias && nodes_.base_of(other.node) == node;
+      if (is_aliased || !identical(bytes_of(node), bytes_of(root)) || !may_overwrite(lowered, store, o)) continue;
       SmallVector<std::int32_t, 16> readers;
       bool is_possible = true;
       for (std::size_t g = 0; g < uses_.size(); ++g) {
         if (static_cast<int>(g) == writer ||
-            std::find(uses_[g].reads.begin(), uses_[g].reads.end(), item) == uses_[g].reads.end())
+            std::find(uses_[g].reads.begin(), uses_[g].reads.end(), node) == uses_[g].reads.end())
           continue;
         readers.push_back(static_cast<std::int32_t>(g));
         is_possible = is_possible && !reaches(writer, static_cast<int>(g));
@@ -194,8 +194,8 @@ SINTER_DECL void MemoryPlanner::choose_donor(std::size_t j, std::uint8_t prefere
 }
 
 SINTER_DECL void MemoryPlanner::choose_donors() {
-  plan_.donor.assign(items_.outputs().size(), -1);
-  donation_step_.assign(items_.outputs().size(), -1);
+  plan_.donor.assign(nodes_.outputs().size(), -1);
+  donation_step_.assign(nodes_.outputs().size(), -1);
   if (may_donate_.empty()) return;
   for (const std::uint8_t preference : {std::uint8_t{2}, std::uint8_t{1}})
     for (std::size_t j = 0; j < plan_.donor.size(); ++j)
@@ -205,7 +205,7 @@ SINTER_DECL void MemoryPlanner::choose_donors() {
 /// What running a group next adds to the memory held, and the queue of those that are ready.
 class StepQueue {
  public:
-  StepQueue(std::span<const StepUse> uses, const Fusion& fusion, const std::function<int(int item)>& root_of,
+  StepQueue(std::span<const StepUse> uses, const Fusion& fusion, const std::function<int(int node)>& root_of,
             const std::function<std::int64_t(int root)>& bytes)
       : uses_(uses), fusion_(fusion), root_of_(root_of), bytes_(bytes), growth_(uses.size()), is_ready_(uses.size()) {
     for (std::size_t g = 0; g < uses.size(); ++g) {
@@ -217,7 +217,7 @@ class StepQueue {
   }
   void push(std::size_t g) {
     is_ready_[g] = 1;
-    (growth_[g] < 0 ? freeing_ : ready_).emplace(fusion_.groups[g].members.back().item, static_cast<std::int32_t>(g));
+    (growth_[g] < 0 ? freeing_ : ready_).emplace(fusion_.groups[g].members.back().node, static_cast<std::int32_t>(g));
   }
   /// The next group; nothing if none is ready.
   std::int32_t pop() {
@@ -241,10 +241,10 @@ class StepQueue {
 
  private:
   template <class F>
-  void for_each_root(const SmallVector<std::int32_t, 16>& items, const F& f) const {
+  void for_each_root(const SmallVector<std::int32_t, 16>& nodes, const F& f) const {
     SmallVector<std::int32_t, 16> roots;
-    for (std::int32_t item : items) {
-      const int root = root_of_(item);
+    for (std::int32_t node : nodes) {
+      const int root = root_of_(node);
       if (bytes_(root) == 0 || std::find(roots.begin(), roots.end(), root) != roots.end()) continue;
       roots.push_back(root);
       f(root);
@@ -276,13 +276,13 @@ SINTER_DECL void MemoryPlanner::sort_steps() {
     missing[g] = static_cast<std::int32_t>(before.size());
     for (std::int32_t earlier : before) after[as_index(earlier)].push_back(static_cast<std::int32_t>(g));
   }
-  std::vector<std::uint8_t> is_outside(as_index(items_.size()));  // memory that the arena does not have
-  for (int item = 0; item < items_.size(); ++item)
-    is_outside[as_index(item)] = items_[item].form == Form::input || items_[item].form == Form::constant;
-  for (const OutputSource& output : items_.outputs()) is_outside[as_index(root_of(output.item))] = 1;
-  const std::function<int(int)> root = [&](int item) { return root_of(item); };
-  const std::function<std::int64_t(int)> bytes = [&](int item) {
-    return is_outside[as_index(item)] ? 0 : items_.estimate_bytes(item);
+  std::vector<std::uint8_t> is_outside(as_index(nodes_.size()));  // memory that the arena does not have
+  for (int node = 0; node < nodes_.size(); ++node)
+    is_outside[as_index(node)] = nodes_[node].kind == NodeKind::input || nodes_[node].kind == NodeKind::constant;
+  for (const OutputSource& output : nodes_.outputs()) is_outside[as_index(root_of(output.node))] = 1;
+  const std::function<int(int)> root = [&](int node) { return root_of(node); };
+  const std::function<std::int64_t(int)> bytes = [&](int node) {
+    return is_outside[as_index(node)] ? 0 : nodes_.estimate_bytes(node);
   };
   StepQueue queue(uses_, fusion_, root, bytes);
   for (std::size_t g = 0; g < count; ++g)
@@ -308,20 +308,20 @@ SINTER_DECL void MemoryPlanner::check_donors() {
 }
 
 SINTER_DECL void MemoryPlanner::assign_fixed() {
-  plan_.buffer_of.resize(as_index(items_.size()));
-  for (int item = 0; item < items_.size(); ++item) {
-    BufferRef& buffer = plan_.buffer_of[as_index(item)];
-    if (items_[item].form == Form::input)
-      buffer = {BufferKind::input, static_cast<std::int32_t>(items_.node(item)->attrs.integer)};
-    if (items_[item].form == Form::constant) {
+  plan_.buffer_of.resize(as_index(nodes_.size()));
+  for (int node = 0; node < nodes_.size(); ++node) {
+    BufferRef& buffer = plan_.buffer_of[as_index(node)];
+    if (nodes_[node].kind == NodeKind::input)
+      buffer = {BufferKind::input, static_cast<std::int32_t>(nodes_.graph_node(node)->attrs.integer)};
+    if (nodes_[node].kind == NodeKind::constant) {
       buffer = {BufferKind::constant, static_cast<std::int32_t>(plan_.constants.size())};
-      plan_.constants.push_back(item);
+      plan_.constants.push_back(node);
     }
   }
-  for (std::size_t j = 0; j < items_.outputs().size(); ++j) {
-    const OutputSource& output = items_.outputs()[j];
+  for (std::size_t j = 0; j < nodes_.outputs().size(); ++j) {
+    const OutputSource& output = nodes_.outputs()[j];
     if (!output.is_alias && output.same_as < 0)
-      plan_.buffer_of[as_index(root_of(output.item))] = {BufferKind::output, static_cast<std::int32_t>(j)};
+      plan_.buffer_of[as_index(root_of(output.node))] = {BufferKind::output, static_cast<std::int32_t>(j)};
   }
 }
 
@@ -331,18 +331,18 @@ SINTER_DECL int MemoryPlanner::reusable_slot(int root, int step) {
   if (fusion_.groups[as_index(g)].is_host) return -1;
   const LoweredKernel& lowered = kernels_[as_index(g)];
   for (const Store& store : lowered.kernel.stores) {
-    if (lowered.operands[lowered.kernel.accesses[store.access].operand].item != root) continue;
+    if (lowered.operands[lowered.kernel.accesses[store.access].operand].node != root) continue;
     for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
-      const int item = lowered.operands[o].item;
-      if (item < 0 || lowered.kernel.operands[o].written) continue;
-      const int other = root_of(item);
+      const int node = lowered.operands[o].node;
+      if (node < 0 || lowered.kernel.operands[o].written) continue;
+      const int other = root_of(node);
       const BufferRef buffer = plan_.buffer_of[as_index(other)];
       if (buffer.kind != BufferKind::arena || last_[as_index(other)] != step) continue;
       ArenaSlot& slot = plan_.slots[as_index(buffer.index)];
       if (slot.last > step || !identical(slot.bytes, bytes_of(root)) || !may_overwrite(lowered, store, o)) continue;
       int same_memory = 0;  // operands of this kernel in that slot
       for (const OperandRef& ref : lowered.operands)
-        same_memory += ref.item >= 0 && plan_.buffer_of[as_index(root_of(ref.item))] == buffer;
+        same_memory += ref.node >= 0 && plan_.buffer_of[as_index(root_of(ref.node))] == buffer;
       if (same_memory == 1) return buffer.index;
     }
   }
@@ -350,20 +350,20 @@ SINTER_DECL int MemoryPlanner::reusable_slot(int root, int step) {
 }
 
 SINTER_DECL void MemoryPlanner::assign_slots() {
-  first_.assign(as_index(items_.size()), -1);
+  first_.assign(as_index(nodes_.size()), -1);
   last_ = first_;
   for (std::size_t step = 0; step < plan_.order.size(); ++step) {
-    const auto touch = [&](int item) {
-      const auto root = as_index(root_of(item));
+    const auto touch = [&](int node) {
+      const auto root = as_index(root_of(node));
       if (first_[root] < 0) first_[root] = static_cast<std::int32_t>(step);
       last_[root] = static_cast<std::int32_t>(step);
     };
-    for (std::int32_t item : use(plan_.order[step]).reads) touch(item);
-    for (std::int32_t item : use(plan_.order[step]).writes) touch(item);
+    for (std::int32_t node : use(plan_.order[step]).reads) touch(node);
+    for (std::int32_t node : use(plan_.order[step]).writes) touch(node);
   }
   for (std::size_t step = 0; step < plan_.order.size(); ++step) {
-    const auto assign = [&](int item) {
-      const int root = root_of(item);
+    const auto assign = [&](int node) {
+      const int root = root_of(node);
       BufferRef& buffer = plan_.buffer_of[as_index(root)];
       if (buffer.kind != BufferKind::none || first_[as_index(root)] != static_cast<std::int32_t>(step)) return;
       int slot = reusable_slot(root, static_cast<int>(step));
@@ -374,18 +374,18 @@ SINTER_DECL void MemoryPlanner::assign_slots() {
       plan_.slots[as_index(slot)].last = std::max(plan_.slots[as_index(slot)].last, last_[as_index(root)]);
       buffer = {BufferKind::arena, slot};
     };
-    for (std::int32_t item : use(plan_.order[step]).reads) assign(item);  // memory that nobody wrote
-    for (std::int32_t item : use(plan_.order[step]).writes) assign(item);
+    for (std::int32_t node : use(plan_.order[step]).reads) assign(node);  // memory that nobody wrote
+    for (std::int32_t node : use(plan_.order[step]).writes) assign(node);
   }
-  for (int item = 0; item < items_.size(); ++item)
-    if (items_[item].base >= 0) plan_.buffer_of[as_index(item)] = plan_.buffer_of[as_index(root_of(item))];
+  for (int node = 0; node < nodes_.size(); ++node)
+    if (nodes_[node].base >= 0) plan_.buffer_of[as_index(node)] = plan_.buffer_of[as_index(root_of(node))];
 }
 
 }  // namespace kernel_detail
 
-SINTER_DECL MemoryPlan plan_memory(const ItemGraph& items, const Fusion& fusion, std::span<const LoweredKernel> kernels,
-                                   std::span<const std::uint8_t> may_donate) {
-  return kernel_detail::MemoryPlanner(items, fusion, kernels, may_donate).run();
+SINTER_DECL MemoryPlan plan_memory(const FusionGraph& nodes, const Fusion& fusion,
+                                   std::span<const LoweredKernel> kernels, std::span<const std::uint8_t> may_donate) {
+  return kernel_detail::MemoryPlanner(nodes, fusion, kernels, may_donate).run();
 }
 
 SINTER_DECL std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span<const std::int64_t> bytes,

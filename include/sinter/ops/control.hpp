@@ -48,9 +48,9 @@ struct BasicSwitch {
 using Switch = BasicSwitch<ops_detail::Tokens::none>;
 using SwitchWithEffects = BasicSwitch<ops_detail::Tokens::one>;
 
-/// while_loop(carries..., captures...): attrs.integer carries; body 0 gives the condition for the first turn, body 1
-/// the new carries and the condition for the next turn. Results: the carries at the end. Its derivative is one of
-/// forward mode alone.
+/// while_loop(carries..., captures...): attrs.integer carries; body 0 gives the condition for the first iteration, body
+/// 1 the new carries and the condition for the next iteration. Results: the carries at the end. Its derivative is one
+/// of forward mode alone.
 template <ops_detail::Tokens tokens>
 struct BasicWhileLoop {
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
@@ -67,10 +67,10 @@ struct BasicWhileLoop {
 using WhileLoop = BasicWhileLoop<ops_detail::Tokens::none>;
 using WhileLoopWithEffects = BasicWhileLoop<ops_detail::Tokens::one>;
 
-/// scan(carries..., xs..., captures...): attrs.shape[0] turns of body 0, which takes the carries, one slice of each of
-/// the xs and the captures, and gives the new carries and one slice of each of the ys. attrs.steps = {number of
+/// scan(carries..., xs..., captures...): attrs.shape[0] iterations of body 0, which takes the carries, one slice of
+/// each of the xs and the captures, and gives the new carries and one slice of each of the ys. attrs.steps = {number of
 /// carries, number of xs, 1 to go from the last slice to the first}. Results: the carries at the end, the stacked ys,
-/// and for each number in attrs.axes that carry as it was before each turn, stacked (what the derivative needs).
+/// and for each number in attrs.axes that carry as it was before each iteration, stacked (what the derivative needs).
 template <ops_detail::Tokens tokens>
 struct BasicScan {
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;

@@ -114,12 +114,12 @@ SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   const auto goes_on = [&] { return *static_cast<const bool*>(call.on_host(condition, sizeof(bool))); };
   for (std::size_t i = 0; i < operands; ++i) inputs[i] = call.in[i].data;
   call.run_body(0, {inputs, operands}, {&condition, 1});
-  bool in_results = false;  // where the carries are, once there was a turn
-  bool turns = goes_on();
-  if (turns)
+  bool in_results = false;  // where the carries are, once there was an iteration
+  bool continues = goes_on();
+  if (continues)
     for (std::size_t c = 0; c < carries; ++c) outputs[c] = call.out[c].data;
   outputs[carries] = condition;
-  for (bool is_first = true; turns; turns = goes_on()) {
+  for (bool is_first = true; continues; continues = goes_on()) {
     call.run_body(1, {inputs, operands}, {outputs, carries + 1});  // the last output is the condition
     for (std::size_t c = 0; c < carries; ++c) {
       std::swap(inputs[c], outputs[c]);
@@ -165,7 +165,7 @@ SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens)
   const Dim length = args.attrs.shape[0];
   ensure(is_count(args.attrs.steps[1], operands - at.carries) && body.inputs().size() == operands,
          "scan: the body takes carries, slices and captures");
-  ensure(!length.is_static() || length.value() >= 0, "scan: the number of turns is negative");
+  ensure(!length.is_static() || length.value() >= 0, "scan: the number of iterations is negative");
   for (std::int64_t c : args.attrs.axes)
     ensure(c >= 0 && is_count(c + 1, at.carries), "scan: only carries are stacked");
   auto stacked = [&](Type type) {
@@ -189,7 +189,7 @@ SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens)
 }
 
 /// The memory that a carry of a scan goes through: a stack of all its values if one is wanted, else the result and
-/// memory of the loop in turn, such that the last turn writes the result.
+/// memory of the loop in turn, such that the last iteration writes the result.
 class CarryPlaces {
  public:
   CarryPlaces(HostCall& call, std::size_t carry, std::int64_t length, void* stack)
@@ -199,14 +199,14 @@ class CarryPlaces {
         stack_(static_cast<char*>(stack)) {
     if (stack_ == nullptr && length > 1) other_ = static_cast<char*>(call.place(1 + carry, call.out[carry].bytes()));
   }
-  /// Where turn number `turn`, which is not the first, reads it; `slice` is the number of its slice.
-  void* input(std::int64_t turn, std::int64_t slice) const {
+  /// Where iteration number `iteration`, which is not the first, reads it; `slice` is the number of its slice.
+  void* input(std::int64_t iteration, std::int64_t slice) const {
     if (stack_ != nullptr) return stack_ + slice * bytes_;
-    return (length_ - turn) % 2 == 0 ? result_ : other_;
+    return (length_ - iteration) % 2 == 0 ? result_ : other_;
   }
-  void* output(std::int64_t turn, std::int64_t next_slice) const {
-    if (turn + 1 == length_) return result_;
-    return input(turn + 1, next_slice);
+  void* output(std::int64_t iteration, std::int64_t next_slice) const {
+    if (iteration + 1 == length_) return result_;
+    return input(iteration + 1, next_slice);
   }
 
  private:
@@ -241,10 +241,10 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
   auto slice_of = [&](const HostView& view, std::int64_t i) {
     return static_cast<char*>(view.data) + i * (static_cast<std::int64_t>(view.bytes()) / length);
   };
-  for (std::int64_t turn = 0, i = first; turn < length; ++turn, i += direction) {
+  for (std::int64_t iteration = 0, i = first; iteration < length; ++iteration, i += direction) {
     for (std::size_t c = 0; c < at.carries; ++c) {
-      if (turn > 0) inputs[c] = places[c].input(turn, i);
-      outputs[c] = places[c].output(turn, i + direction);
+      if (iteration > 0) inputs[c] = places[c].input(iteration, i);
+      outputs[c] = places[c].output(iteration, i + direction);
     }
     for (std::size_t x = at.carries; x < at.carries + at.xs; ++x) inputs[x] = slice_of(call.in[x], i);
     for (std::size_t y = at.carries; y < outputs_count; ++y) outputs[y] = slice_of(call.out[y], i);

@@ -1,5 +1,5 @@
-// Control flow over a batch: the same nodes on batched bodies. Where examples go different ways, all branches are computed
-// and chosen from, and a loop goes on until the last example is done.
+// Control flow over a batch: the same nodes on batched bodies. Where examples go different ways, all branches are
+// computed and chosen from, and a loop goes on until the last example is done.
 #pragma once
 
 #include <sinter/base/config.hpp>

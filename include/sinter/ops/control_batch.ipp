@@ -124,14 +124,14 @@ SINTER_DECL void batch_switch(const BatchArgs& args, BatchedList& results) {
     results.push_back(result);
 }
 
-/// Which operands of a loop are over the batch when the carries that a turn makes so are counted in.
-template <class Turn>
-std::vector<bool> settled(const BatchArgs& args, std::size_t carries, const Turn& turn) {
+/// Which operands of a loop are over the batch when the carries that an iteration makes so are counted in.
+template <class Iteration>
+std::vector<bool> settled(const BatchArgs& args, std::size_t carries, const Iteration& iteration) {
   std::vector<bool> batched;
   for (std::size_t i = 0; i < args.in.size(); ++i) batched.push_back(args.is_batched(i));
   for (bool changed = true; changed;) {
     changed = false;
-    const std::vector<bool> after = turn(batched);
+    const std::vector<bool> after = iteration(batched);
     for (std::size_t c = 0; c < carries; ++c)
       if (after[c] && !batched[c]) batched[c] = changed = true;
   }
@@ -148,11 +148,11 @@ inline std::vector<bool> batched_outputs(const BatchArgs& args, const Graph& bod
 SINTER_DECL void batch_while(const BatchArgs& args, BatchedList& results) {
   require_no_effects(args);
   const auto carries = as_index(args.attrs.integer);
-  const Graph &condition = *args.attrs.bodies[0], &turn = *args.attrs.bodies[1];
-  bool one_by_one = false;  // examples stop at different turns: then every carry is over the batch
+  const Graph &condition = *args.attrs.bodies[0], &iteration = *args.attrs.bodies[1];
+  bool one_by_one = false;  // examples stop at different iterations: then every carry is over the batch
   const std::vector<bool> batched = settled(args, carries, [&](const std::vector<bool>& now) {
     one_by_one = batched_outputs(args, condition, now)[0];
-    std::vector<bool> after = batched_outputs(args, turn, now);
+    std::vector<bool> after = batched_outputs(args, iteration, now);
     if (one_by_one) after.assign(after.size(), true);
     return after;
   });
@@ -161,12 +161,12 @@ SINTER_DECL void batch_while(const BatchArgs& args, BatchedList& results) {
   };
   Attrs attrs;
   attrs.integer = args.attrs.integer;
-  GraphBuilder first(condition), next(turn);
+  GraphBuilder first(condition), next(iteration);
   const Val test =
       any_of(args.vectorise(first, condition, batched_inputs(first, condition, batched, args), args.size)[0]);
   attrs.bodies.push_back(finished(first, {&test, 1}));
-  std::vector<Batched> inputs = batched_inputs(next, turn, batched, args);
-  std::vector<Batched> made = args.vectorise(next, turn, inputs, args.size);
+  std::vector<Batched> inputs = batched_inputs(next, iteration, batched, args);
+  std::vector<Batched> made = args.vectorise(next, iteration, inputs, args.size);
   std::vector<Val> outputs;
   for (std::size_t c = 0; c < carries; ++c)
     outputs.push_back(batched[c] ? over_batch(made[c], args.size) : made[c].value);

@@ -1,5 +1,5 @@
-// What the ops with sub-graphs share: tokens, where the operands of a scan lie, and cutting unused values and effects out
-// of a sub-graph.
+// What the ops with sub-graphs share: tokens, where the operands of a scan lie, and cutting unused values and effects
+// out of a sub-graph.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,5 +1,5 @@
-// Derivatives of control flow: nodes of the same kinds whose bodies are the gradients of the bodies. Forward values inside
-// a body are computed again there; of a scan only the carries before each turn are kept.
+// Derivatives of control flow: nodes of the same kinds whose bodies are the gradients of the bodies. Forward values
+// inside a body are computed again there; of a scan only the carries before each iteration are kept.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -18,7 +18,7 @@ ValList differentiate_scan(const VjpArgs& a, Tokens tokens);
 
 namespace ops {
 
-/// The gradient of a while_loop, which nobody can compute: how many turns there are is known only when it runs. It
+/// The gradient of a while_loop, which nobody can compute: how many iterations there are is known only when it runs. It
 /// stands for the linear map from the gradients of the floating carries (operands behind those of the loop) to those of
 /// the operands that attrs.steps lists; forward mode differentiates it by the former, which gives a loop with tangents.
 /// A derivative in which it remains is refused.

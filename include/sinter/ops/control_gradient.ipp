@@ -77,10 +77,10 @@ SINTER_DECL ValList differentiate_switch(const VjpArgs& a, Tokens tokens) {
 // ---- while_loop: in forward mode only
 
 /// Numbers of the floating carries.
-inline std::vector<std::size_t> floating_carries(const Graph& turn, std::size_t carries) {
+inline std::vector<std::size_t> floating_carries(const Graph& iteration, std::size_t carries) {
   std::vector<std::size_t> floating;
   for (std::size_t c = 0; c < carries; ++c)
-    if (is_floating(turn.type(turn.inputs()[c]).dtype)) floating.push_back(c);
+    if (is_floating(iteration.type(iteration.inputs()[c]).dtype)) floating.push_back(c);
   return floating;
 }
 
@@ -104,10 +104,10 @@ SINTER_DECL ValList differentiate_while(const VjpArgs& a, Tokens tokens) {
   return grads;
 }
 
-/// A turn of the loop that carries tangents: carries, their tangents, captures, tangents of captures -> the new
+/// An iteration of the loop that carries tangents: carries, their tangents, captures, tangents of captures -> the new
 /// carries, their tangents, the condition. `moving` are the operands with tangents.
-inline Graph tangent_turn(const VjpArgs& a, std::size_t carries, std::span<const std::size_t> floating,
-                          std::span<const std::size_t> captured) {
+inline Graph tangent_iteration(const VjpArgs& a, std::size_t carries, std::span<const std::size_t> floating,
+                               std::span<const std::size_t> captured) {
   const Graph& forward = *a.attrs.bodies[1];
   GradientBody body(forward, a.where);
   auto input = [&](std::size_t i) { return body.input(forward.type(forward.inputs()[i])); };
@@ -153,12 +153,13 @@ SINTER_DECL void WhileGradient::infer(const InferArgs& args, TypeList& out) {
 }
 
 SINTER_DECL void WhileGradient::refuse(Location where) {
-  throw UserError("while_loop",
-                  "it has no gradient in reverse mode: how many turns it makes is known only when it runs, and each "
-                  "would have to be kept",
-                  where,
-                  "use jit::fori_loop with fixed bounds, or jit::scan; turns that are not needed can keep the carry "
-                  "with where(...)");
+  throw UserError(
+      "while_loop",
+      "it has no gradient in reverse mode: how many iterations it makes is known only when it runs, and each "
+      "would have to be kept",
+      where,
+      "use jit::fori_loop with fixed bounds, or jit::scan; iterations that are not needed can keep the carry "
+      "with where(...)");
 }
 
 SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
@@ -183,15 +184,16 @@ SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
   for (std::size_t i : captured) inputs.push_back(tangent_of[i].value);
   Attrs attrs;
   attrs.integer = static_cast<std::int64_t>(carries + floating.size());
-  const Graph turn = ops_detail::tangent_turn(a, carries, floating, captured);
-  ops_detail::GradientBody first(turn, a.where);  // the condition does not look at tangents
+  const Graph iteration = ops_detail::tangent_iteration(a, carries, floating, captured);
+  ops_detail::GradientBody first(iteration, a.where);  // the condition does not look at tangents
   std::vector<Value> args;
-  for (Value v : turn.inputs()) args.push_back(first.input(turn.type(v)));
+  for (Value v : iteration.inputs()) args.push_back(first.input(iteration.type(v)));
   std::vector<Value> own(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(carries));
   const auto captures = args.begin() + static_cast<std::ptrdiff_t>(carries + floating.size());
   own.insert(own.end(), captures, captures + static_cast<std::ptrdiff_t>(operands - carries));
   const std::vector<Value> condition = first.builder.inline_graph(*a.attrs.bodies[0], own);
-  attrs.bodies = {std::make_shared<const Graph>(first.builder.finish(condition)), std::make_shared<const Graph>(turn)};
+  attrs.bodies = {std::make_shared<const Graph>(first.builder.finish(condition)),
+                  std::make_shared<const Graph>(iteration)};
   const std::vector<Val> results =
       ops_detail::results_of(a, a.in[0].builder->add(op_info<WhileLoop>, inputs, std::move(attrs), a.where));
   ValList grads;
@@ -227,9 +229,9 @@ struct ScanGradient {
   std::vector<std::size_t> ys, saved;              // results whose gradients are known
 };
 
-/// Takes the gradients of the carries after the turn and those of the captures so far, then slices: all carries before
-/// the turn, the xs, the gradients of ys and saved carries; then the captures. Gives the gradients of the carries
-/// before the turn and of the captures, and slices of those of the xs.
+/// Takes the gradients of the carries after the iteration and those of the captures so far, then slices: all carries
+/// before the iteration, the xs, the gradients of ys and saved carries; then the captures. Gives the gradients of the
+/// carries before the iteration and of the captures, and slices of those of the xs.
 inline Graph scan_gradient_body(const VjpArgs& a, const ScanGradient& part) {
   const ScanLayout& at = part.at;
   const Graph& forward = *a.attrs.bodies[0];
@@ -270,7 +272,7 @@ inline Graph scan_gradient_body(const VjpArgs& a, const ScanGradient& part) {
   return body.builder.finish(found);
 }
 
-/// All carries before each turn: results of the forward scan, or of another one that keeps them.
+/// All carries before each iteration: results of the forward scan, or of another one that keeps them.
 inline std::vector<Val> saved_carries(const VjpArgs& a, const ScanLayout& at) {
   std::vector<Val> saved(at.carries);
   for (std::size_t s = 0; s < a.attrs.axes.size(); ++s)

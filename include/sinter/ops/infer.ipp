@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sinter/base/index.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/infer.hpp>
 
 SINTER_NAMESPACE_BEGIN

@@ -1,4 +1,4 @@
-// The names of the ops that expressions are made of, and how the record of an op is reached by its name alone: users'
+// The names of the ops that expressions are made of, and how the OpInfo of an op is reached by its name alone: users'
 // files name ops, and never read what one is. That stands in the file of its family.
 #pragma once
 
@@ -8,9 +8,9 @@ SINTER_NAMESPACE_BEGIN
 
 struct OpInfo;
 
-/// The one record of op `Op`; its address is the op's identity. Defined in ops/op.hpp.
+/// The one OpInfo of op `Op`; its address is the op's identity. Defined in ops/op.hpp.
 template <class Op>
-struct OpRecord {
+struct OpInfoOf {
   static const OpInfo info;
 };
 
@@ -28,10 +28,10 @@ SINTER_EXPRESSION_OPS(SINTER_DECLARE_OP)
 #undef SINTER_DECLARE_OP
 }  // namespace ops
 
-#ifdef SINTER_SEPARATE_COMPILATION  // the library has their records: see ops/registry.ipp
-#define SINTER_DECLARE_RECORD(Op) extern template struct OpRecord<ops::Op>;
-SINTER_EXPRESSION_OPS(SINTER_DECLARE_RECORD)
-#undef SINTER_DECLARE_RECORD
+#ifdef SINTER_SEPARATE_COMPILATION  // the library has their OpInfos: see ops/registry.ipp
+#define SINTER_DECLARE_OP_INFO(Op) extern template struct OpInfoOf<ops::Op>;
+SINTER_EXPRESSION_OPS(SINTER_DECLARE_OP_INFO)
+#undef SINTER_DECLARE_OP_INFO
 #endif
 
 SINTER_NAMESPACE_END

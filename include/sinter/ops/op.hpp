@@ -96,7 +96,7 @@ Batched batch_elementwise(const BatchArgs& args);
 Batched batch_along_axes(const BatchArgs& args);
 }  // namespace ops_detail
 
-/// The complete record of an op, from its struct. Members it may have:
+/// The complete OpInfo of an op, from its struct. Members it may have:
 ///   static constexpr OpInfo info{.name = ..., .arity = ..., .kind = ...};
 ///   static Type infer(const InferArgs&);                       // not needed for elementwise ops
 ///   static ScalarValue lower(ScalarBuilder&, ScalarValue...);  // elementwise; may take `const Attrs&` last
@@ -145,10 +145,10 @@ constexpr OpInfo describe() {
 }
 
 template <class Op>
-constexpr OpInfo OpRecord<Op>::info = describe<Op>();
+constexpr OpInfo OpInfoOf<Op>::info = describe<Op>();
 
-/// The one record of op `Op`; its address is the op's identity.
+/// The one OpInfo of op `Op`; its address is the op's identity.
 template <class Op>
-inline constexpr const OpInfo& op_info = OpRecord<Op>::info;
+inline constexpr const OpInfo& op_info = OpInfoOf<Op>::info;
 
 SINTER_NAMESPACE_END

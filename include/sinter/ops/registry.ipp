@@ -12,13 +12,13 @@ namespace ops_detail {
 template <class... Ops>
 constexpr auto sorted_by_name() {
   constexpr std::size_t count = sizeof...(Ops);
-  const std::array<const OpInfo*, count> records{&op_info<Ops>...};
-  const std::array<std::string_view, count> names{Ops::info.name...};  // a record itself is no constant expression
+  const std::array<const OpInfo*, count> infos{&op_info<Ops>...};
+  const std::array<std::string_view, count> names{Ops::info.name...};  // an OpInfo itself is no constant expression
   std::array<std::size_t, count> order{};
   for (std::size_t i = 0; i < count; ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return names[a] < names[b]; });
   std::array<const OpInfo*, count> table{};
-  for (std::size_t i = 0; i < count; ++i) table[i] = records[order[i]];
+  for (std::size_t i = 0; i < count; ++i) table[i] = infos[order[i]];
   return table;
 }
 
@@ -51,9 +51,9 @@ inline constexpr auto op_table = sorted_by_name<
 }  // namespace ops_detail
 
 #ifdef SINTER_SEPARATE_COMPILATION
-#define SINTER_DEFINE_RECORD(Op) template struct OpRecord<ops::Op>;
-SINTER_EXPRESSION_OPS(SINTER_DEFINE_RECORD)
-#undef SINTER_DEFINE_RECORD
+#define SINTER_DEFINE_OP_INFO(Op) template struct OpInfoOf<ops::Op>;
+SINTER_EXPRESSION_OPS(SINTER_DEFINE_OP_INFO)
+#undef SINTER_DEFINE_OP_INFO
 #endif
 
 SINTER_DECL std::span<const OpInfo* const> all_ops() { return ops_detail::op_table; }

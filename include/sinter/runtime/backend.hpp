@@ -24,7 +24,7 @@ struct Limits {
   int max_body = 256;        // scalar instructions per kernel
   int max_reduced_axes = 2;  // after collapsing
   bool random = false;       // has random_bits
-  /// Products of at most so many operations (2 m n k, over all batches) take what computes a factor in with them; 0:
+  /// Products of at most so many operations (2 m n k, over all batches) take what computes an operand in with them; 0:
   /// none do.
   std::int64_t prologue_operations = 0;
 };

@@ -34,14 +34,14 @@ inline Ref<TensorImpl> view_of(const Type& type, const TensorImpl& base, const P
 }  // namespace runtime_detail
 
 SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, std::span<const Ref<TensorImpl>> inputs,
-                                                 std::span<const std::uint8_t> gives_up) {
+                                                 std::span<const std::uint8_t> is_donated) {
   ensure(inputs.size() == plan.inputs().size(), "plan: wrong number of inputs");
-  return execute(plan, symbol_values(plan, inputs), inputs, gives_up);
+  return execute(plan, symbol_values(plan, inputs), inputs, is_donated);
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, const SmallVector<std::int64_t, 8>& symbols,
                                                  std::span<const Ref<TensorImpl>> inputs,
-                                                 std::span<const std::uint8_t> gives_up) {
+                                                 std::span<const std::uint8_t> is_donated) {
   ensure(inputs.size() == plan.inputs().size(), "plan: wrong number of inputs");
   SmallVector<void*, 16> input_pointers, output_pointers;
   for (const auto& input : inputs) input_pointers.push_back(input->data());
@@ -59,7 +59,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> execute(const Plan& plan, const SmallVe
       results.push_back(results[source]);
     } else {
       const auto donor = as_index(output.donor);
-      const bool takes_over = output.donor >= 0 && donor < gives_up.size() && gives_up[donor] != 0 &&
+      const bool takes_over = output.donor >= 0 && donor < is_donated.size() && is_donated[donor] != 0 &&
                               inputs[donor]->use_count() == 1 && inputs[donor]->storage->use_count() == 1 &&
                               inputs[donor]->storage->is_ours();
       if (takes_over) results.push_back(TensorImpl::make_ready(type, inputs[donor]->storage, inputs[donor]->offset));

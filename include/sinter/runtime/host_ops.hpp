@@ -5,7 +5,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/graph/host_call.hpp>
-#include <sinter/kernel/items.hpp>
+#include <sinter/kernel/fusion_node.hpp>
 #include <sinter/runtime/backend.hpp>
 
 #include <memory>
@@ -38,8 +38,8 @@ struct HostOp {
   std::vector<std::shared_ptr<const Plan>> bodies;  // of attrs.bodies; outputs in memory of their own
 };
 
-/// What the item does, with the layouts of its operands. Bodies are the caller's to add.
-HostOp make_host_op(const ItemGraph& items, int item);
+/// What the fusion node does, with the layouts of its operands. Bodies are the caller's to add.
+HostOp make_host_op(const FusionGraph& nodes, int node);
 /// run() of a scatter_add throws IndexError when an index is out of range; else whatever the op throws.
 std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols);
 

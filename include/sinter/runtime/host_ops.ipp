@@ -164,15 +164,15 @@ class HostLaunch : public Launch, protected HostCall {
   std::vector<FrameLease> frames_;  // of the bodies that this run has called
 };
 
-inline ScatterOp make_scatter(const ItemGraph& items, int item) {
-  const Item& it = items[item];
+inline ScatterOp make_scatter(const FusionGraph& nodes, int node) {
+  const FusionNode& it = nodes[node];
   ScatterOp op;
   op.dtype = it.dtype;
-  op.index_dtype = items[it.inputs[0]].dtype;
-  op.axis = static_cast<int>(items.node(item)->attrs.axes[0]);
-  op.index_shape = items[it.inputs[0]].shape;
+  op.index_dtype = nodes[it.inputs[0]].dtype;
+  op.axis = static_cast<int>(nodes.graph_node(node)->attrs.axes[0]);
+  op.index_shape = nodes[it.inputs[0]].shape;
   op.result_shape = it.shape;
-  const Layout *index = items.layout_of(it.inputs[0]), *value = items.layout_of(it.inputs[1]);
+  const Layout *index = nodes.layout_of(it.inputs[0]), *value = nodes.layout_of(it.inputs[1]);
   ensure(index != nullptr && value != nullptr, "host op: an operand is not in memory");
   op.index = *index;
   op.value = *value;
@@ -180,30 +180,30 @@ inline ScatterOp make_scatter(const ItemGraph& items, int item) {
 }
 }  // namespace runtime_detail
 
-SINTER_DECL HostOp make_host_op(const ItemGraph& items, int item) {
-  const Item& it = items[item];
-  const Node& node = *items.node(item);
+SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
+  const FusionNode& it = nodes[node];
+  const Node& graph_node = *nodes.graph_node(node);
   HostOp op;
-  if (it.form == Form::scatter_add) {
-    op.scatter = runtime_detail::make_scatter(items, item);
+  if (it.kind == NodeKind::scatter_add) {
+    op.scatter = runtime_detail::make_scatter(nodes, node);
     return op;
   }
-  ensure(it.form == Form::host, "host op: not one");
-  op.run = node.op->run_on_host;
-  op.attrs = node.shared_attrs();
-  op.where = node.where;
+  ensure(it.kind == NodeKind::host, "host op: not one");
+  op.run = graph_node.op->run_on_host;
+  op.attrs = graph_node.shared_attrs();
+  op.where = graph_node.where;
   op.inputs = it.inputs.size();
-  op.is_call = node.op->is_call;
-  op.is_effect = node.op->kind == OpKind::effect;
-  op.types.reserve(op.inputs + node.types.size());
+  op.is_call = graph_node.op->is_call;
+  op.is_effect = graph_node.op->kind == OpKind::effect;
+  op.types.reserve(op.inputs + graph_node.types.size());
   op.offsets.reserve(op.inputs);
   for (std::int32_t input : it.inputs) {
-    const Layout* layout = items.layout_of(input);
+    const Layout* layout = nodes.layout_of(input);
     ensure(layout != nullptr, "host op: an operand is not in memory");
-    op.types.push_back({items[input].dtype, Device::cpu(), items[input].shape});
+    op.types.push_back({nodes[input].dtype, Device::cpu(), nodes[input].shape});
     op.offsets.push_back(layout->offset);
   }
-  for (const Type& type : node.types) op.types.push_back(type);
+  for (const Type& type : graph_node.types) op.types.push_back(type);
   return op;
 }
 

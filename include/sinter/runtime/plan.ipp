@@ -1,5 +1,5 @@
-// From a graph to a plan: items, fusion, lowering, memory, compilation of each kernel by the first back end that takes
-// it.
+// From a graph to a plan: fusion nodes, fusion, lowering, memory, compilation of each kernel by the first back end that
+// takes it.
 #pragma once
 
 #include <sinter/runtime/plan.hpp>
@@ -7,9 +7,9 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
-#include <sinter/graph/record.hpp>  // constants are values, whose counts it defines
+#include <sinter/graph/pending_node.hpp>  // constants are values, whose counts it defines
 #include <sinter/kernel/fusion.hpp>
-#include <sinter/kernel/items.hpp>
+#include <sinter/kernel/fusion_node.hpp>
 #include <sinter/kernel/lowering.hpp>
 #include <sinter/ops/take.hpp>
 #include <sinter/runtime/device_split.hpp>
@@ -25,7 +25,7 @@ class PlanBuilder {
   PlanBuilder(const Graph& graph, const PlanOptions& options)
       : graph_(graph),
         options_(options),
-        items_(graph, {.fuse = options.fuse,
+        nodes_(graph, {.fuse = options.fuse,
                        .own_outputs = options.own_outputs,
                        .prologues = options.fuse && !options.backends.empty() &&
                                     options.backends.front()->limits().prologue_operations > 0,
@@ -49,13 +49,13 @@ class PlanBuilder {
   std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body);
   void compile_in_parallel();
   BufferRef buffer_of(const OperandRef& operand) const {
-    if (operand.item < 0) return {BufferKind::number, operand.number};
-    return memory_.buffer_of[as_index(operand.item)];
+    if (operand.node < 0) return {BufferKind::number, operand.number};
+    return memory_.buffer_of[as_index(operand.node)];
   }
 
   const Graph& graph_;
   const PlanOptions& options_;
-  ItemGraph items_;
+  FusionGraph nodes_;
   Fusion fusion_;
   std::vector<LoweredKernel> kernels_;
   MemoryPlan memory_;
@@ -82,13 +82,13 @@ SINTER_DECL void PlanBuilder::add_inputs() {
     plan_->inputs_.push_back(graph_.type(v));
     plan_->input_names_.push_back(graph_.node(v).attrs.text);
   }
-  for (std::int32_t item : memory_.constants) plan_->constants_.push_back(items_.node(item)->attrs.constant);
+  for (std::int32_t node : memory_.constants) plan_->constants_.push_back(nodes_.graph_node(node)->attrs.constant);
 }
 
 SINTER_DECL void PlanBuilder::add_outputs() {
   std::span<const Value> values = graph_.outputs();
   for (std::size_t j = 0; j < values.size(); ++j) {
-    const OutputSource& source = items_.outputs()[j];
+    const OutputSource& source = nodes_.outputs()[j];
     PlanOutput output;
     output.type = graph_.type(values[j]);
     output.strides = dense_dim_strides(output.type.shape);
@@ -97,7 +97,7 @@ SINTER_DECL void PlanBuilder::add_outputs() {
     if (same_as >= 0) {
       output = plan_->outputs_[as_index(same_as)];
     } else if (source.is_alias) {
-      const Layout& layout = *items_.layout_of(source.item);
+      const Layout& layout = *nodes_.layout_of(source.node);
       const BufferRef buffer = memory_.buffer_of[as_index(layout.owner)];
       output.source = buffer.kind;
       output.index = buffer.index;
@@ -183,25 +183,25 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
 SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
   const FusionGroup& group = fusion_.groups[as_index(id)];
   PlanStep step;
-  step.name = kernel_name(items_, group);
-  for (std::int32_t item : prologue_of(items_, group)) {
-    step.nodes.push_back(items_[item].node);
-    if (items_.node(item)->where.file != nullptr) step.where.push_back(items_.node(item)->where);
+  step.name = kernel_name(nodes_, group);
+  for (std::int32_t node : prologue_of(nodes_, group)) {
+    step.nodes.push_back(nodes_[node].graph_node);
+    if (nodes_.graph_node(node)->where.file != nullptr) step.where.push_back(nodes_.graph_node(node)->where);
   }
   for (const FusionMember& member : group.members) {
-    const Node* node = items_.node(member.item);
-    if (node == nullptr) continue;
-    step.nodes.push_back(items_[member.item].node);
-    if (node->where.file != nullptr) step.where.push_back(node->where);
-    if (node->op == &op_info<ops::Take>) step.takes.push_back(node->where);
+    const Node* graph_node = nodes_.graph_node(member.node);
+    if (graph_node == nullptr) continue;
+    step.nodes.push_back(nodes_[member.node].graph_node);
+    if (graph_node->where.file != nullptr) step.where.push_back(graph_node->where);
+    if (graph_node->op == &op_info<ops::Take>) step.takes.push_back(graph_node->where);
   }
   if (group.is_host) {
-    const int item = group.members[0].item;
-    step.host = make_host_op(items_, item);
+    const int node = group.members[0].node;
+    step.host = make_host_op(nodes_, node);
     step.backend = "host";
-    for (const std::int32_t input : items_[item].inputs)
-      step.operands.push_back(memory_.buffer_of[as_index(items_.layout_of(input)->owner)]);
-    for (const FusionMember& member : group.members) step.operands.push_back(memory_.buffer_of[as_index(member.item)]);
+    for (const std::int32_t input : nodes_[node].inputs)
+      step.operands.push_back(memory_.buffer_of[as_index(nodes_.layout_of(input)->owner)]);
+    for (const FusionMember& member : group.members) step.operands.push_back(memory_.buffer_of[as_index(member.node)]);
     for (const auto& body : step.host->attrs->bodies) step.host->bodies.push_back(body_plan(body));
   } else {
     LoweredKernel& lowered = kernels_[as_index(id)];
@@ -235,12 +235,12 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
 }
 
 SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
-  fusion_ = fuse(items_, fusion_options());
-  if (is_logged("fusion")) note("fusion", fusion_.text(items_));
+  fusion_ = fuse(nodes_, fusion_options());
+  if (is_logged("fusion")) note("fusion", fusion_.text(nodes_));
   for (const FusionGroup& group : fusion_.groups)
     kernels_.push_back(group.is_host ? LoweredKernel{}
-                                     : lower(items_, fusion_, group, plan_->numbers_, options_.precision));
-  memory_ = plan_memory(items_, fusion_, kernels_, options_.may_donate);
+                                     : lower(nodes_, fusion_, group, plan_->numbers_, options_.precision));
+  memory_ = plan_memory(nodes_, fusion_, kernels_, options_.may_donate);
   plan_->symbols_ = graph_.symbols();
   plan_->slots_ = memory_.slots;
   add_inputs();
@@ -273,17 +273,17 @@ SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
   for (std::size_t step = 0; step < memory_.order.size(); ++step) {
     const auto id = as_index(memory_.order[step]);
     for (const FusionMember& member : fusion_.groups[id].members) {
-      const std::int32_t node = items_[member.item].node;
-      if (node < 0) continue;
-      timeline.step[as_index(node)] = static_cast<std::int32_t>(step);
-      if (fusion_.is_stored[as_index(member.item)]) timeline.is_stored[as_index(node)] = 1;
-      if (fusion_.groups[id].is_host) timeline.traffic += items_.estimate_bytes(member.item);
+      const std::int32_t graph_node = nodes_[member.node].graph_node;
+      if (graph_node < 0) continue;
+      timeline.step[as_index(graph_node)] = static_cast<std::int32_t>(step);
+      if (fusion_.is_stored[as_index(member.node)]) timeline.is_stored[as_index(graph_node)] = 1;
+      if (fusion_.groups[id].is_host) timeline.traffic += nodes_.estimate_bytes(member.node);
     }
     if (fusion_.groups[id].is_host)
-      for (std::int32_t input : items_[fusion_.groups[id].members[0].item].inputs)
-        timeline.traffic += items_.estimate_bytes(input);
+      for (std::int32_t input : nodes_[fusion_.groups[id].members[0].node].inputs)
+        timeline.traffic += nodes_.estimate_bytes(input);
     for (const OperandRef& operand : kernels_[id].operands)
-      if (operand.item >= 0) timeline.traffic += items_.estimate_bytes(operand.item);
+      if (operand.node >= 0) timeline.traffic += nodes_.estimate_bytes(operand.node);
   }
   std::vector<std::int64_t> hints, held(memory_.order.size() + 1);
   for (const SymbolInfo& symbol : graph_.symbols()) hints.push_back(symbol.hint);

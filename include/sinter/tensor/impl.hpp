@@ -1,7 +1,7 @@
 // TensorImpl: what a Tensor handle points at. One value, in one of three states: ready (has data), pending (a recorded
-// statement will make it), placeholder (an input of a trace). Records themselves are the graph layer's; here they are
-// only held. A value never changes state back, and evaluated values drop their record unless
-// a tape holds them.
+// statement will make it), placeholder (an input of a trace). Pending nodes themselves are the graph layer's; here they
+// are only held. A value never changes state back, and evaluated values drop their pending node unless a tape holds
+// them.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -16,9 +16,9 @@
 
 SINTER_NAMESPACE_BEGIN
 
-class Record;  // graph/record.hpp
-void retain_record(const Record* record) noexcept;
-void release_record(const Record* record) noexcept;
+class PendingNode;  // graph/pending_node.hpp
+void retain_pending_node(const PendingNode* pending_node) noexcept;
+void release_pending_node(const PendingNode* pending_node) noexcept;
 
 /// What the user said about the axes of a value (jit::mark_dynamic, jit::mark_static). Fixed once the value has it.
 struct AxisMarks {
@@ -34,7 +34,7 @@ struct AxisMarks {
 /// What a value is to tape-style differentiation, see autodiff/tape.hpp.
 enum class TapeState : std::uint8_t {
   none,   // nothing that it was computed from requires a gradient
-  node,   // computed from a leaf: keeps its record after evaluation
+  node,   // computed from a leaf: keeps its pending node after evaluation
   leaf,   // the value of a Variable that requires a gradient
   spent,  // was a node until a backward() used it up
 };
@@ -50,7 +50,7 @@ class TensorImpl : public RefCounted<TensorImpl> {
   /// A C++ number or a Scalar: takes part in dtype promotion by class only.
   bool is_weak = false;
   std::atomic<TapeState> tape{TapeState::none};
-  std::uint16_t result = 0;  // pending: which result of the record
+  std::uint16_t result = 0;  // pending: which result of the node
   std::uint64_t trace = 0;   // id of the trace it belongs to; 0: none (ready, or lazy outside compile)
 
   // ready
@@ -58,8 +58,8 @@ class TensorImpl : public RefCounted<TensorImpl> {
   std::int64_t offset = 0;  // elements from the start of the storage
   Strides strides{};        // elements
 
-  // pending, or ready on a tape: owned count of the record
-  Record* record = nullptr;
+  // pending, or ready on a tape: owned count of the node
+  PendingNode* pending_node = nullptr;
   TapeLeaf* tape_leaf = nullptr;  // owned
 
   const AxisMarks* marks() const {  // null: none

@@ -29,8 +29,9 @@ SINTER_DECL Ref<TensorImpl> TensorImpl::make_ready(const Type& type, Ref<Storage
 SINTER_DECL void TensorImpl::destroy(TensorImpl* impl) noexcept {
   Extras* extras = impl->extras_.load(std::memory_order_relaxed);
   const auto has = [](const void* part) { return reinterpret_cast<std::uintptr_t>(part); };
-  if ((has(impl->record) | has(impl->tape_leaf) | has(extras)) != 0) {  // one branch: a computed value has none of them
-    if (impl->record != nullptr) release_record(impl->record);
+  if ((has(impl->pending_node) | has(impl->tape_leaf) | has(extras)) !=
+      0) {  // one branch: a computed value has none of them
+    if (impl->pending_node != nullptr) release_pending_node(impl->pending_node);
     if (impl->tape_leaf != nullptr) release_tape_leaf(impl->tape_leaf);
     if (extras != nullptr) release_extras(extras);
   }

@@ -14,7 +14,7 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// An operand of a record: a value, or a C++ number.
+/// An operand of a pending node: a value, or a C++ number.
 struct Leaf {
   Ref<TensorImpl> value;  // null: a number
   DTypeClass kind = DTypeClass::floating;

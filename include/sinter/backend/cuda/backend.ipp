@@ -65,9 +65,9 @@ class CudaLaunch final : public Launch {
   /// The source, and how a product is computed.
   std::string listing() const {
     const LaunchList& list = aligned_.list;
-    if (!choice_ || !list.way) return list.source;
+    if (!choice_ || !list.algorithm) return list.source;
     const std::string call = list.call ? " (" + list.call->text() + ")" : "";
-    return "// product by " + std::string(name_of(*list.way)) + call + ", " + choice_->why + "\n" + list.source;
+    return "// product by " + std::string(name_of(*list.algorithm)) + call + ", " + choice_->why + "\n" + list.source;
   }
   /// What a library call of that list depends on: addresses, and numbers of the host.
   void addresses(const ReadyList& ready, void* const* operands, std::vector<std::uint64_t>& places) const {
@@ -103,7 +103,7 @@ class CudaLaunch final : public Launch {
     if (SINTER_LIKELY(!aligned_.list.needs_alignment || is_aligned(operands))) return aligned_;
     if (!unaligned_)
       unaligned_ = std::make_unique<ReadyList>(
-          gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false, aligned_.list.way));
+          gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false, aligned_.list.algorithm));
     return *unaligned_;
   }
   bool is_aligned(void* const* operands) const {

@@ -39,7 +39,7 @@ DeviceInfo device_info(Device device = Device::cuda(0), Location where = std::so
 /// the kernels launched last, IndexError for an index out of range in a gather.
 void synchronize(Device device = Device::cuda(0), Location where = std::source_location::current());
 
-/// Who computes a product of matrices, where several ways are open.
+/// Who computes a product of matrices, where several GEMM algorithms are open.
 enum class ProductPolicy : std::uint8_t {
   measured,      // the fastest on this device; measured when such a product is first bound, and remembered on disk
   by_rule,       // by a rule of thumb, nothing is measured

@@ -31,7 +31,7 @@ inline ProductPolicy policy_of_environment() {
       {"library_then_kernel", ProductPolicy::library_then_kernel}};
   for (const auto& [name, policy] : policies)
     if (value == name) return policy;
-  throw UserError("SINTER_CUDA_PRODUCT", "\"" + value + "\" is no way to choose among products", {},
+  throw UserError("SINTER_CUDA_PRODUCT", "\"" + value + "\" is no policy for products", {},
                   "set it to measure, rule, fma, tensor_cores, library or library_then_kernel");
 }
 inline std::atomic<ProductPolicy>& policy_place() {

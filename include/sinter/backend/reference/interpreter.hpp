@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -40,7 +41,7 @@ class Interpreter final : public Launch {
   void run_product_rows(const Position& batch, std::int64_t row, std::int64_t column, std::int64_t rows,
                         std::int64_t columns);
 
-  void evaluate(const std::vector<InstId>& list, const Block& block);
+  void evaluate(std::span<const InstId> list, const Block& block);
   void evaluate_one(InstId id, const Block& block);
   void load(InstId id, const Block& block);
   void gather(InstId id, const Block& block);

@@ -16,19 +16,12 @@ namespace reference_detail {
 // A row shorter than this does not fill a block; then rows side by side do.
 inline constexpr std::int64_t long_row = 48;
 
-inline std::uint32_t indexed_axes(const Kernel& kernel) {
-  std::uint32_t mask = 0;
-  for (const Inst& inst : kernel.body)
-    if (inst.prim == Prim::index) mask |= 1u << inst.bits;
-  return mask;
-}
-
 SINTER_DECL Interpreter::Interpreter(std::shared_ptr<const Program> program, const BoundGeometry& geometry)
     : program_(std::move(program)), geometry_(geometry) {
   const Kernel& kernel = program_->kernel;
   ensure(geometry.accesses.size() == kernel.accesses.size(), "geometry: not one entry per access");
   for (int a = 0; a < kernel.rank(); ++a) ensure(geometry.extent[as_index(a)] >= 0, "geometry: negative extent");
-  const std::uint32_t indexed = indexed_axes(kernel);
+  const AxisMask indexed = program_->facts.indexed;
   product_ = make_product(*program_, geometry);
   const Simplify simplify = product_ ? Simplify::no : Simplify::yes;
   Space parallel = make_space(kernel, geometry, AxisRole::parallel, indexed, simplify);
@@ -187,7 +180,7 @@ SINTER_DECL void Interpreter::run_product_rows(const Position& batch, std::int64
 
 // ---- instructions -------------------------------------------------------------------------------------------------
 
-SINTER_DECL void Interpreter::evaluate(const std::vector<InstId>& list, const Block& block) {
+SINTER_DECL void Interpreter::evaluate(std::span<const InstId> list, const Block& block) {
   for (InstId id : list) evaluate_one(id, block);
 }
 

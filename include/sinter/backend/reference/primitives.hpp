@@ -290,7 +290,7 @@ Accumulator<T> neutral(Prim reduction) {
   return 0;
 }
 
-/// One step of a reduction (b: the second factor of `contract`).
+/// One step of a reduction (b: the second operand of `contract`).
 template <Prim reduction, class A>
 A reduce_step(A sum, A a, A b) {
   if constexpr (reduction == Prim::reduce_add) return Add{}(sum, a);

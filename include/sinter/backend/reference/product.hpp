@@ -1,4 +1,4 @@
-// Product: the matrix product inside a contraction, tile by tile: tiles of both factors are widened (f32 and f64 to
+// Product: the matrix product inside a contraction, tile by tile: tiles of both operands are widened (f32 and f64 to
 // double, integers to 64 bits) and multiplied through Eigen. Knows nothing of the epilogue.
 #pragma once
 
@@ -16,22 +16,22 @@ inline constexpr std::int64_t product_rows = 64, product_columns = 128, product_
 class Product {
  public:
   virtual ~Product() = default;
-  /// Accesses of the factors that vary over rows and over columns.
+  /// Accesses of the operands that vary over rows and over columns.
   std::uint16_t left_access() const { return left_.access; }
   std::uint16_t right_access() const { return right_.access; }
-  /// One tile, from the addresses of its first row of the left and first column of the right factor.
+  /// One tile, from the addresses of its first row of the left and first column of the right operand.
   virtual void compute(const char* left, const char* right, std::int64_t rows, std::int64_t columns) = 0;
   /// Copies a row of the tile, as accumulators.
   virtual void copy_row(std::int64_t row, std::int64_t columns, void* sums) const = 0;
 
  protected:
   friend std::unique_ptr<Product> make_product(const Program& program, const BoundGeometry& geometry);
-  struct Factor {
+  struct Operand {
     std::uint16_t access = 0;
     std::int64_t stride = 0;        // along rows (left) or columns (right), in elements
     std::int64_t depth_stride = 0;  // along the reduced axis
   };
-  Factor left_, right_;
+  Operand left_, right_;
   std::int64_t depth_ = 0;
 };
 

@@ -91,7 +91,7 @@ SINTER_DECL std::unique_ptr<Product> make_product(const Program& program, const 
 
   const auto k = as_index(kernel.rank() - 1);
   const auto stride = [&](const Inst& load, std::size_t axis) {
-    return bound_stride(kernel.accesses[load.access].stride[axis], geometry.accesses[load.access].stride[axis]);
+    return known_stride(kernel.accesses[load.access].stride[axis], geometry.accesses[load.access].stride[axis]);
   };
   const auto is_pair = [&](const Inst& left, const Inst& right) {
     return stride(left, k - 1) == 0 && stride(right, k - 2) == 0;

@@ -5,6 +5,7 @@
 
 #include <sinter/backend/reference/primitives.hpp>
 #include <sinter/base/config.hpp>
+#include <sinter/kernel/facts.hpp>
 #include <sinter/kernel/kernel.hpp>
 
 #include <string>
@@ -15,9 +16,9 @@ namespace reference_detail {
 
 /// One walk over the reduced axes.
 struct Pass {
-  std::vector<InstId> outer;       // before the walk, once per outer point: what does not vary over reduced axes
-  std::vector<InstId> inner;       // at each point of the walk
-  std::vector<InstId> reductions;  // fed at each point of the walk
+  std::vector<InstId> outer;  // before the walk, once per outer point: what does not vary over reduced axes
+  InstList inner;             // at each point of the walk
+  InstList reductions;        // fed at each point of the walk
 };
 
 /// How one instruction is computed.
@@ -29,6 +30,7 @@ struct Step {
 
 struct Program {
   Kernel kernel;
+  KernelFacts facts;
   std::vector<Step> steps;          // one per instruction
   std::vector<Pass> passes;         // at least one
   std::vector<Store> inner_stores;  // at each point of the last walk

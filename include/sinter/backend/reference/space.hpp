@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/kernel/facts.hpp>
 #include <sinter/kernel/kernel.hpp>
 
 #include <algorithm>
@@ -48,37 +49,25 @@ struct Space {
   }
 };
 
-/// The number that a stride class fixes, else the one given.
-inline std::int64_t bound_stride(StrideClass known, std::int64_t given) {
-  return known == StrideClass::zero ? 0 : known == StrideClass::unit ? 1 : given;
-}
-
-/// Axes of one role. Simplified: without axes of extent 1, and with neighbours joined where every access allows it
-/// (`indexed`: axes whose index the body reads, which stay as they are).
-inline Space make_space(const Kernel& kernel, const BoundGeometry& geometry, AxisRole role, std::uint32_t indexed,
+/// Axes of one role. Simplified: without axes of extent 1, and with neighbours merged where every access allows it
+/// (`apart`: axes that stay as they are).
+inline Space make_space(const Kernel& kernel, const BoundGeometry& geometry, AxisRole role, AxisMask apart,
                         Simplify simplify) {
   Space space;
-  const std::size_t accesses = kernel.accesses.size();
-  space.stride.resize(accesses);
-  const auto stride_of = [&](std::size_t access, int axis) {
-    return bound_stride(kernel.accesses[access].stride[as_index(axis)],
-                        geometry.accesses[access].stride[as_index(axis)]);
-  };
+  space.stride.resize(kernel.accesses.size());
+  MergedAxes axes;
+  if (simplify == Simplify::yes) axes = merge_axes(kernel, geometry, role, apart);
   for (int a = 0; a < kernel.rank(); ++a) {
     if (kernel.axes[as_index(a)] != role) continue;
-    const std::int64_t extent = geometry.extent[as_index(a)];
-    space.points *= extent;
-    const bool is_indexed = (indexed >> a & 1) != 0;
-    if (simplify == Simplify::yes && extent == 1 && !is_indexed) continue;
-    const int last = space.rank - 1;
-    bool joins =
-        simplify == Simplify::yes && last >= 0 && !is_indexed && (indexed >> space.axis[as_index(last)] & 1) == 0;
-    for (std::size_t i = 0; i < accesses && joins; ++i)
-      joins = space.stride[i][as_index(last)] == extent * stride_of(i, a);
-    const auto d = as_index(joins ? last : space.rank++);
-    space.axis[d] = a;
-    space.extent[d] = joins ? space.extent[d] * extent : extent;
-    for (std::size_t i = 0; i < accesses; ++i) space.stride[i][d] = stride_of(i, a);
+    space.points *= geometry.extent[as_index(a)];
+    if (simplify == Simplify::no) axes.push_back({a, geometry.extent[as_index(a)]});
+  }
+  for (const MergedAxis& merged : axes) {
+    const auto d = as_index(space.rank++);
+    space.axis[d] = merged.axis;
+    space.extent[d] = merged.extent;
+    for (std::size_t i = 0; i < kernel.accesses.size(); ++i)
+      space.stride[i][d] = stride_of(kernel, geometry, i, merged.axis);
   }
   if (space.rank == 0) {
     space.rank = 1;

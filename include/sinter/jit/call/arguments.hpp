@@ -56,11 +56,11 @@ class ArgList {
   /// What keeps the values of Variables alive that this call reads.
   ReadSection& reading() const { return reading_; }
 
-  /// The caller gives these handles up: memory that nobody else sees may become a result's, and then they become empty.
-  void give_up(Tensor& x) { given_.push_back(&x); }
-  bool gives_up() const { return !given_.empty(); }
-  /// The handle given up that holds `value`, if that is the only argument it enters by.
-  Tensor* given_up(const TensorImpl* value) const;
+  /// The caller donates these handles: memory that nobody else sees may become a result's, and then they become empty.
+  void donate(Tensor& x) { donated_.push_back(&x); }
+  bool has_donations() const { return !donated_.empty(); }
+  /// The donated handle that holds `value`, if that is the only argument it enters by.
+  Tensor* donated(const TensorImpl* value) const;
 
   /// What tracing this call has already computed (a function that reads values).
   mutable std::shared_ptr<FinishedCall> finished;
@@ -105,7 +105,7 @@ class ArgList {
   mutable ReadSection reading_;
 
   SmallVector<ArgLeaf, 16> leaves_;
-  SmallVector<Tensor*, 8> given_;
+  SmallVector<Tensor*, 8> donated_;
 };
 
 /// A Tensor or lent memory, decided at run time: the tensor arguments of jit::Function::into.

@@ -1,9 +1,9 @@
-// Arguments that are Variables, that are not computed yet, or that the caller gives up.
+// Arguments that are Variables, that are not computed yet, or that the caller donates.
 #pragma once
 
 #include <sinter/jit/call/arguments.hpp>
 
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/call/call_end.hpp>
 
 SINTER_NAMESPACE_BEGIN
@@ -14,11 +14,11 @@ SINTER_DECL void ArgList::variable(const Variable& x) {
   add_value(slot->peek(reading_), LeafKind::variable, slot);
 }
 
-SINTER_DECL Tensor* ArgList::given_up(const TensorImpl* value) const {
+SINTER_DECL Tensor* ArgList::donated(const TensorImpl* value) const {
   int uses = 0;
   for (const ArgLeaf& leaf : leaves_) uses += leaf.impl == value;
   if (uses != 1) return nullptr;
-  for (Tensor* handle : given_)
+  for (Tensor* handle : donated_)
     if (handle->impl().get() == value) return handle;
   return nullptr;
 }

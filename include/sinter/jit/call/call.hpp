@@ -158,8 +158,8 @@ struct TracedArgument {
   tree::Part value;
   tree::View names;
 };
-/// Names the leaves of the arguments and replaces them by the trace's stand-ins.
-void stand_in(FunctionTrace& trace, std::span<const TracedArgument> arguments);
+/// Names the leaves of the arguments and replaces them by the trace's placeholders.
+void insert_placeholders(FunctionTrace& trace, std::span<const TracedArgument> arguments);
 /// The result of a trace; `view` sees what `value` owns.
 TracedResult result_of_trace(std::shared_ptr<const void> value, tree::View view);
 /// Memory of a Tensor that nobody else sees.

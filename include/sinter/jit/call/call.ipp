@@ -4,7 +4,7 @@
 #include <sinter/jit/call/call.hpp>
 
 #include <sinter/base/context.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/stance.ipp>  // stance_of_thread
 #include <sinter/jit/trace/trace.hpp>
@@ -56,9 +56,9 @@ SINTER_DECL void run_tree(FunctionState& function, const CompiledEntry& entry, c
   values.owner = std::move(done.owner);
 }
 
-SINTER_DECL void stand_in(FunctionTrace& trace, std::span<const TracedArgument> arguments) {
-  struct StandIn final : tree::Editor {
-    explicit StandIn(FunctionTrace& open) : trace(open) {}
+SINTER_DECL void insert_placeholders(FunctionTrace& trace, std::span<const TracedArgument> arguments) {
+  struct PlaceholderInserter final : tree::Editor {
+    explicit PlaceholderInserter(FunctionTrace& open) : trace(open) {}
     FunctionTrace& trace;
     using Editor::scalar, Editor::tensor;
     void tensor(Tensor& x) override { x = Tensor(trace.next_leaf()); }

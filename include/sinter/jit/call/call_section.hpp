@@ -13,9 +13,9 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 namespace jit_detail {
-/// Of one thread. `turns` is odd while its outermost section is open.
+/// Of one thread. `epoch` is odd while its outermost section is open.
 struct alignas(64) CallMark {
-  std::atomic<std::uint64_t> turns{0};
+  std::atomic<std::uint64_t> epoch{0};
   int depth = 0;
 };
 inline CallMark*& own_call_mark() noexcept {
@@ -30,7 +30,7 @@ class CallSection {
  public:
   CallSection() : mark_(jit_detail::own_call_mark()) {
     if (SINTER_UNLIKELY(mark_ == nullptr)) mark_ = jit_detail::take_call_mark();
-    if (mark_->depth++ == 0) turn(std::memory_order_relaxed);
+    if (mark_->depth++ == 0) advance(std::memory_order_relaxed);
     std::atomic_signal_fence(
         std::memory_order_seq_cst);  // against the compiler; destroy_after_calls() sees to the processor
   }
@@ -38,12 +38,12 @@ class CallSection {
   CallSection& operator=(const CallSection&) = delete;
   ~CallSection() {
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (--mark_->depth == 0) turn(std::memory_order_release);
+    if (--mark_->depth == 0) advance(std::memory_order_release);
   }
 
  private:
-  void turn(std::memory_order order) noexcept {
-    mark_->turns.store(mark_->turns.load(std::memory_order_relaxed) + 1, order);
+  void advance(std::memory_order order) noexcept {
+    mark_->epoch.store(mark_->epoch.load(std::memory_order_relaxed) + 1, order);
   }
   jit_detail::CallMark* mark_;
 };

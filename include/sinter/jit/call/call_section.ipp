@@ -24,7 +24,7 @@ namespace jit_detail {
 struct CallMarks {
   struct Waiting {
     std::shared_ptr<const void> what;
-    std::vector<std::pair<CallMark*, std::uint64_t>> calls;  // open when it came: the turn they were in
+    std::vector<std::pair<CallMark*, std::uint64_t>> calls;  // open when it came: the epoch they were in
   };
   ForkSafeMutex mutex;
   std::vector<std::unique_ptr<CallMark>> marks;
@@ -48,7 +48,7 @@ struct CallMarkLease {
 inline void forget_calls_of_others() {
   const CallMark* own = own_call_mark();
   for (const auto& mark : process_object<CallMarks>().marks)
-    if (mark.get() != own && mark->turns.load() % 2 != 0) mark->depth = 0, mark->turns.fetch_add(1);
+    if (mark.get() != own && mark->epoch.load() % 2 != 0) mark->depth = 0, mark->epoch.fetch_add(1);
 }
 
 SINTER_DECL CallMark* take_call_mark() {
@@ -93,11 +93,11 @@ SINTER_DECL void destroy_after_calls(std::shared_ptr<const void> what) {
   added.what = std::move(what);
   if (!is_ordered) added.calls.emplace_back(nullptr, 0);
   for (const auto& mark : all.marks)
-    if (const std::uint64_t turn = mark->turns.load(std::memory_order_acquire); turn % 2 != 0)
-      added.calls.emplace_back(mark.get(), turn);
+    if (const std::uint64_t epoch = mark->epoch.load(std::memory_order_acquire); epoch % 2 != 0)
+      added.calls.emplace_back(mark.get(), epoch);
   std::erase_if(all.waiting, [&](CallMarks::Waiting& waiting) {
     std::erase_if(waiting.calls, [](const auto& call) {
-      return call.first != nullptr && call.first->turns.load(std::memory_order_acquire) != call.second;
+      return call.first != nullptr && call.first->epoch.load(std::memory_order_acquire) != call.second;
     });
     if (waiting.calls.empty()) done.push_back(std::move(waiting.what));
     return waiting.calls.empty();

@@ -187,9 +187,9 @@ class CallOutputs {
     }
   }
 
-  /// Arguments given up become empty, Variables get their values.
+  /// Donated arguments become empty, Variables get their values.
   void commit() noexcept {
-    for (Tensor* handle : scratch_->given) *handle = Tensor();
+    for (Tensor* handle : scratch_->donated) *handle = Tensor();
     call_.args.reading().end();
     for (std::size_t i = 0; i < call_.end.assignments.size(); ++i) {
       Ref<TensorImpl>& value = scratch_->assigned[i];
@@ -282,9 +282,9 @@ class CallOutputs {
       const Ref<TensorImpl>& made = call_.carried[as_index(call_.end.inputs[donor].index)];
       if (made.get() != value || !is_sole(*value, 1) || !value->is_dense()) return false;
     } else {
-      Tensor* handle = call_.args.given_up(value);
+      Tensor* handle = call_.args.donated(value);
       if (handle == nullptr || !is_sole(*value, 1) || !value->is_dense() || is_lent(*value)) return false;
-      scratch_->given.push_back(handle);
+      scratch_->donated.push_back(handle);
     }
     const FrameOutput& bound = call_.frame.outputs()[i];
     value_at(i) = TensorImpl::make_ready(bound.type, value->storage, value->offset, &bound.strides);
@@ -325,7 +325,7 @@ SINTER_NOINLINE inline void end_with_care(const EndingCall& call, Ref<TensorImpl
 
 /// Runs the plan into memory that is fresh, kept, donated, or the caller's, and gives Variables their values.
 inline void run_end(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
-  if (SINTER_UNLIKELY(!targets.empty() || !call.end.assignments.empty() || call.args.gives_up() ||
+  if (SINTER_UNLIKELY(!targets.empty() || !call.end.assignments.empty() || call.args.has_donations() ||
                       !call.frame.has_only_fresh_outputs()))
     return end_with_care(call, results, targets);
   CallPlaces& places = call.frame.places();

@@ -5,7 +5,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
-// The untyped half of a compiled function: entries (guards + plan + where inputs and outputs go), lookup, and the run of
-// one call. The typed half (compile.hpp) only takes arguments apart and puts results together. FunctionState's steps are
-// defined by subject: lookup.ipp finds entries, function.ipp makes them, execute.ipp runs them, purity.ipp checks them,
-// trace/tree_call.ipp does the same for functions that read values.
+// The untyped half of a compiled function: entries (guards + plan + where inputs and outputs go), lookup, and the run
+// of one call. The typed half (compile.hpp) only takes arguments apart and puts results together. FunctionState's steps
+// are defined by subject: lookup.ipp finds entries, function.ipp makes them, execute.ipp runs them, purity.ipp checks
+// them, trace/tree_call.ipp does the same for functions that read values.
 #pragma once
 
 #include <sinter/base/context.hpp>
@@ -9,7 +9,7 @@
 #include <sinter/base/per_thread.hpp>
 #include <sinter/graph/eager_call.hpp>
 #include <sinter/graph/graph.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/call.hpp>
 #include <sinter/jit/call/call_end.hpp>
@@ -43,21 +43,21 @@ struct CallScratch {
   std::vector<Ref<TensorImpl>> assigned;  // new values of Variables
   std::vector<int> claim_of;              // per input of the plan: its Variable among the claims, or -1
   SlotClaims claims;
-  std::vector<Tensor*> given;  // arguments whose memory an output took over
+  std::vector<Tensor*> donated;  // arguments whose memory an output took over
   std::vector<VariableSlot*> slots;
   std::vector<TensorImpl*> values;
   CallScratch(std::size_t outputs, std::size_t inputs) {
     assigned.reserve(outputs);
     claim_of.reserve(inputs);
     claims.reserve(outputs);
-    given.reserve(outputs);
+    donated.reserve(outputs);
     slots.reserve(outputs);
     values.reserve(outputs);
   }
   void clear() noexcept {
     claims.clear();
     for (auto& value : assigned) value = {};
-    given.clear();
+    donated.clear();
     slots.clear();
     values.clear();
   }

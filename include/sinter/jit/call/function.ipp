@@ -83,15 +83,15 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
   out.end.results = result.values.size();
   out.result_shape = std::move(result.shape);
   std::vector<Ref<TensorImpl>> outputs = std::move(result.values), known;
-  for (std::size_t i = 0; i < trace.stand_ins().size(); ++i) {
-    const auto& stand_in = trace.stand_ins()[i];
-    if (!stand_in || trace.guards().leaves[i].same_slot_as >= 0) continue;
-    known.push_back(stand_in);
+  for (std::size_t i = 0; i < trace.placeholders().size(); ++i) {
+    const auto& placeholder = trace.placeholders()[i];
+    if (!placeholder || trace.guards().leaves[i].same_slot_as >= 0) continue;
+    known.push_back(placeholder);
     out.end.inputs.push_back({.source = PlanInput::Source::leaf, .index = static_cast<std::int32_t>(i)});
   }
   for (const auto& read : trace.variables()) {
     if (read.leaf < 0) {
-      known.push_back(read.stand_in);
+      known.push_back(read.placeholder);
       out.end.inputs.push_back({.source = PlanInput::Source::captured, .slot = read.slot});
       out.captured.push_back(read.slot);
       out.captured_types.push_back(read.seen->type);
@@ -133,8 +133,8 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
 }  // namespace jit_detail
 
 namespace jit_detail {
-/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before arguments given
-/// up and what an earlier segment made (1). Notes which inputs are the assigned Variables.
+/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before
+/// donated arguments and what an earlier segment made (1). Notes which inputs are the assigned Variables.
 SINTER_DECL std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves) {
   std::vector<std::uint8_t> may_donate;
   for (std::size_t i = 0; i < end.inputs.size(); ++i) {

@@ -1,5 +1,5 @@
-// Guards in words: the broken ones with what was expected and what came, and the list for explain(). guard_text.ipp also
-// defines GuardSet::broken() and GuardSet::text() (guards.hpp) and the names of GuardKind (options.hpp).
+// Guards in words: the broken ones with what was expected and what came, and the list for explain(). guard_text.ipp
+// also defines GuardSet::broken() and GuardSet::text() (guards.hpp) and the names of GuardKind (options.hpp).
 #pragma once
 
 #include <sinter/base/config.hpp>

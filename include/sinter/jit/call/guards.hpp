@@ -1,4 +1,4 @@
-// Guards: what a compiled entry relies on, as typed records compared against the arguments of a call. The fast check is
+// Guards: what a compiled entry relies on, as typed entries compared against the arguments of a call. The fast check is
 // a plain walk over specs held by value; when it fails, broken() says which guards and why.
 #pragma once
 

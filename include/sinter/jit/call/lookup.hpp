@@ -1,6 +1,6 @@
 // Which entry serves a call: lookup, and what happens where none does. lookup.ipp defines the members of FunctionState
-// for that, and entry_for() of call.hpp. The user's function runs under no lock, so two threads may compile the same; the
-// one that publishes last drops its own. Besides, what makes lookup quick for sizes that come again.
+// for that, and entry_for() of call.hpp. The user's function runs under no lock, so two threads may compile the same;
+// the one that publishes last drops its own. Besides, what makes lookup quick for sizes that come again.
 #pragma once
 
 #include <sinter/base/config.hpp>

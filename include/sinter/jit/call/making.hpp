@@ -40,8 +40,8 @@ struct TracedGraph {
 
 /// The graph of a trace that read no value.
 TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where);
-/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before arguments given
-/// up and what an earlier segment made (1). Notes which inputs are the assigned Variables.
+/// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before
+/// donated arguments and what an earlier segment made (1). Notes which inputs are the assigned Variables.
 std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves);
 /// What SINTER_LOGS asks for about a new entry.
 void log_entry(const Entry& entry, Location where);

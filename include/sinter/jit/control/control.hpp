@@ -1,6 +1,6 @@
 // Control flow that stays in the graph: cond, switch_, while_loop, fori_loop and scan, over user functions of tensors,
-// Scalars, tuples and structs. The functions are traced on stand-ins, once each; what they use from outside becomes an
-// operand of the node. Works inside compile() and grad, in each other, and outside any trace.
+// Scalars, tuples and structs. The functions are traced on placeholders, once each; what they use from outside becomes
+// an operand of the node. Works inside compile() and grad, in each other, and outside any trace.
 #pragma once
 
 #include <sinter/autodiff/transforms.hpp>
@@ -23,7 +23,7 @@ namespace jit {
 
 struct ScanOptions {
   bool reverse = false;      // from the last slice to the first; ys[i] still belongs to xs[i]
-  std::int64_t length = -1;  // number of turns where xs holds no tensor
+  std::int64_t length = -1;  // number of iterations where xs holds no tensor
 };
 
 /// A bound of fori_loop: an integer or a Dim (then the loop has a gradient), or a run-time Scalar or integer tensor.
@@ -124,8 +124,8 @@ template <class F, class... P>
 using raw_result_t = std::remove_cvref_t<std::invoke_result_t<const F&, const P&...>>;
 
 template <class... P>
-void stand_in_all(OpenBody& trace, std::tuple<P...>& parameters) {
-  std::apply([&](auto&... parts) { (trace.stand_in(tree::part_of(parts)), ...); }, parameters);
+void insert_all_placeholders(OpenBody& trace, std::tuple<P...>& parameters) {
+  std::apply([&](auto&... parts) { (trace.insert_placeholders(tree::part_of(parts)), ...); }, parameters);
 }
 
 /// The common type of what several functions give.
@@ -138,12 +138,12 @@ struct CommonOf<R> {
 template <class A, class B, class... Rest>
 struct CommonOf<A, B, Rest...> : CommonOf<typename Common<A, B>::type, Rest...> {};
 
-/// Traces `f` on stand-ins for `parameters`; `shape` receives what it gave, as R.
+/// Traces `f` on placeholders for `parameters`; `shape` receives what it gave, as R.
 template <class R, class F, class... P>
 TracedBody trace_body(std::string_view op, Location where, const F& f, std::tuple<P...> parameters,
                       std::optional<R>& shape, AssignedVariables& assigned) {
   OpenBody trace(op, where, assigned);
-  stand_in_all(trace, parameters);
+  insert_all_placeholders(trace, parameters);
   trace.add_variables();
   shape.emplace(hold<R>(std::apply(f, std::as_const(parameters))));
   BodyValues results = flatten(*shape);
@@ -191,20 +191,22 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
   const std::tuple<held_t<I>...> carries{hold<held_t<I>>(init)...};
   const BodyValues first = flatten(carries);
   std::optional<R> shape;
-  TracedBody test, turn;
+  TracedBody test, iteration;
   AssignedVariables assigned;
-  trace_until_settled(assigned, [&] { turn = trace_body<R>("while_loop", where, body, carries, shape, assigned); });
+  trace_until_settled(assigned,
+                      [&] { iteration = trace_body<R>("while_loop", where, body, carries, shape, assigned); });
   {
     OpenBody trace("while_loop", where, assigned);
     auto parameters = carries;
-    stand_in_all(trace, parameters);
+    insert_all_placeholders(trace, parameters);
     trace.add_variables();
     BodyValues result;
     result.values.push_back(
         condition_value("while_loop", In(std::apply(condition, std::as_const(parameters)), where), where));
     test = trace.finish_condition(std::move(result));
   }
-  const std::vector<Ref<TensorImpl>> results = record_while(where, std::move(test), std::move(turn), first, assigned);
+  const std::vector<Ref<TensorImpl>> results =
+      record_while(where, std::move(test), std::move(iteration), first, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -231,9 +233,9 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
     OpenBody trace(op, where, assigned);
     H carry = init;
     X slice = xs;
-    trace.stand_in(tree::part_of(carry));
+    trace.insert_placeholders(tree::part_of(carry));
     trace.add_variables();
-    trace.stand_in(tree::part_of(slice), true);
+    trace.insert_placeholders(tree::part_of(slice), true);
     const auto raw = f(std::as_const(carry), std::as_const(slice));
     shape.emplace(hold<H>(std::get<0>(raw)), hold<Y>(std::get<1>(raw)));
     body = trace.finish(flatten(*shape), flatten(shape->first).values.size());
@@ -313,13 +315,13 @@ auto while_loop(const C& condition, const B& body, const I0& first, const I1& se
 }
 
 namespace control_detail {
-/// Where the turns of a loop are counted. Numbers on the host join work anywhere.
+/// Where the iterations of a loop are counted. Numbers on the host join work anywhere.
 Device device_of_carries(std::span<const Ref<TensorImpl>> carries);
 }  // namespace control_detail
 
 /// carry = init; for each slice x of xs along axis 0: {carry, y} = f(carry, x). Gives {carry, the ys stacked along a
 /// new axis 0}. carry, xs and y are tensors, tuples or structs of them (y of std::tuple<>: none). Differentiable; what
-/// a turn needs for the gradient is computed again from the carries, which are kept.
+/// an iteration needs for the gradient is computed again from the carries, which are kept.
 template <class F, class Init, class Xs>
 auto scan(const F& f, const Init& init, const Xs& xs, ScanOptions options = {},
           Location where = std::source_location::current()) {
@@ -338,24 +340,24 @@ auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, co
   using H = held_t<Init>;
   if (lower.is_dim() && upper.is_dim()) {
     const H start = hold<H>(init);
-    Tensor turns = arange(trip_count(lower.dim(), upper.dim(), where),
-                          {.dtype = DType::i64, .device = device_of_carries(flatten(start).values)}, where);
-    const Dim length = turns.shape()[0];
-    if (!identical(lower.dim(), Dim(0))) turns = turns + Tensor(Scalar(lower.dim()));
-    auto turn = [&](const H& carry, const Tensor& k) {
+    Tensor iterations = arange(trip_count(lower.dim(), upper.dim(), where),
+                               {.dtype = DType::i64, .device = device_of_carries(flatten(start).values)}, where);
+    const Dim length = iterations.shape()[0];
+    if (!identical(lower.dim(), Dim(0))) iterations = iterations + Tensor(Scalar(lower.dim()));
+    auto iteration = [&](const H& carry, const Tensor& k) {
       k.impl()->is_weak = true;
       return std::tuple<H, std::tuple<>>{hold<H>(body(Scalar(k.impl()), carry)), {}};
     };
-    return scan_over("fori_loop", where, turn, start, turns, length, false).first;
+    return scan_over("fori_loop", where, iteration, start, iterations, length, false).first;
   }
   const Tensor end = upper.tensor();
   auto goes_on = [&](const Tensor& k, const H&) { return k < end; };
-  auto turn = [&](const Tensor& k, const H& carry) {
+  auto iteration = [&](const Tensor& k, const H& carry) {
     Ref<TensorImpl> number = Tensor(k + 0).impl();
     number->is_weak = true;
     return std::tuple<Tensor, H>{Tensor(k + 1), hold<H>(body(Scalar(number), carry))};
   };
-  return std::get<1>(while_over(where, goes_on, turn, lower.tensor(), hold<H>(init)));
+  return std::get<1>(while_over(where, goes_on, iteration, lower.tensor(), hold<H>(init)));
 }
 
 }  // namespace jit

@@ -1,5 +1,5 @@
-// The untyped half of control flow: the trace of a body, what it captured, and the records of the nodes. The typed half
-// (control.hpp) only takes values apart and puts results together.
+// The untyped half of control flow: the trace of a body, what it captured, and the pending nodes it gives. The typed
+// half (control.hpp) only takes values apart and puts results together.
 #pragma once
 
 #include <sinter/expr/functions.hpp>
@@ -25,7 +25,7 @@ struct BodyValues {
 /// A run-time number as a value: f64, i64 or bool of shape (), weak.
 Ref<TensorImpl> scalar_value(const Scalar& x);
 
-/// A body that was traced: what it gives, in terms of its stand-ins and of values outside it.
+/// A body that was traced: what it gives, in terms of its placeholders and of values outside it.
 struct TracedBody {
   std::uint64_t trace = 0;
   std::vector<Ref<TensorImpl>> parameters;
@@ -51,9 +51,9 @@ class OpenBody {
   OpenBody(const OpenBody&) = delete;
   OpenBody& operator=(const OpenBody&) = delete;
   ~OpenBody();
-  /// Replaces the leaves of a value, or of the values that it is a slice of along their first axes, by stand-ins.
-  void stand_in(tree::Part part, bool is_slice = false);
-  /// Stand-ins for the Variables known to be assigned, at this place among the parameters.
+  /// Replaces the leaves of a value, or of the values that it is a slice of along their first axes, by placeholders.
+  void insert_placeholders(tree::Part part, bool is_slice = false);
+  /// Placeholders for the Variables known to be assigned, at this place among the parameters.
   void add_variables();
   /// The traced body; the new values of Variables come behind the first `before` results.
   TracedBody finish(BodyValues results, std::size_t before) const;
@@ -83,17 +83,17 @@ std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index,
 std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, BodyValues init,
                                           const AssignedVariables& assigned);
 
-struct ScanRecord {
+struct ScanSpec {
   Dim length;
   bool is_reversed = false;
 };
 /// Carries at the end, then the stacked ys.
 std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, BodyValues init,
-                                         std::span<const Ref<TensorImpl>> xs, const ScanRecord& scan,
+                                         std::span<const Ref<TensorImpl>> xs, const ScanSpec& scan,
                                          const AssignedVariables& assigned);
 /// The common length of the first axes. Throws ShapeError where they differ or there is none.
 Dim scan_length(std::span<const Ref<TensorImpl>> xs, std::int64_t given, Location where);
-/// Turns of a loop with these bounds. Throws UserError for a negative number.
+/// Iterations of a loop with these bounds. Throws UserError for a negative number.
 Dim trip_count(Dim lower, Dim upper, Location where);
 
 /// Throws unless a body gave the carries back in the structure of the first ones.

@@ -6,7 +6,7 @@
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/graph/builder.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class BodyTrace : public Trace {
       : Trace(op), where_(where), assigned_(assigned) {}
   /// Stands for `value`, or for a slice of it along its first axis.
   Ref<TensorImpl> parameter(const Ref<TensorImpl>& value, bool is_slice);
-  /// Stand-ins for the Variables known to be assigned, at this place among the parameters.
+  /// Placeholders for the Variables known to be assigned, at this place among the parameters.
   void add_variables();
   /// The traced body; the new values of Variables come behind the first `before` results.
   TracedBody finish(BodyValues results, std::size_t before) const;
@@ -80,9 +80,9 @@ SINTER_DECL TracedBody OpenBody::finish_condition(BodyValues results) const {
   return trace_->finish_condition(std::move(results));
 }
 
-SINTER_DECL void OpenBody::stand_in(tree::Part part, bool is_slice) {
-  struct StandIn final : tree::Editor {
-    StandIn(BodyTrace& open, bool of_slice) : trace(open), is_slice(of_slice) {}
+SINTER_DECL void OpenBody::insert_placeholders(tree::Part part, bool is_slice) {
+  struct PlaceholderInserter final : tree::Editor {
+    PlaceholderInserter(BodyTrace& open, bool of_slice) : trace(open), is_slice(of_slice) {}
     BodyTrace& trace;
     bool is_slice;
     using Editor::scalar, Editor::tensor;
@@ -274,7 +274,7 @@ inline void add_variables(BodyValues& init, const AssignedVariables& assigned) {
 
 SINTER_DECL void check_carry_structure(std::string_view op, const BodyValues& given, const BodyValues& init,
                                        Location where) {
-  check_fixed(op, given.fixed, init.fixed, "the carries before and after a turn differ", where);
+  check_fixed(op, given.fixed, init.fixed, "the carries before and after an iteration differ", where);
   if (given.values.size() != init.values.size())
     throw UserError(op,
                     "the body gives " + std::to_string(given.values.size()) + " values for " +
@@ -360,14 +360,14 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody
                     "pass what the loop changes as initial values");
   const TracedBody both[] = {std::move(condition), std::move(body)};
   CapturedBodies bodies = capture_bodies(both);
-  // A turn gives the condition for the next one as well: one plan a turn instead of two.
-  GraphBuilder turn;
+  // An iteration gives the condition for the next one as well: one plan per iteration instead of two.
+  GraphBuilder iteration;
   std::vector<Value> operands;
-  for (Value v : bodies.graphs[1]->inputs()) operands.push_back(turn.input(bodies.graphs[1]->type(v)));
-  std::vector<Value> outputs = turn.inline_graph(*bodies.graphs[1], operands);
+  for (Value v : bodies.graphs[1]->inputs()) operands.push_back(iteration.input(bodies.graphs[1]->type(v)));
+  std::vector<Value> outputs = iteration.inline_graph(*bodies.graphs[1], operands);
   std::copy(outputs.begin(), outputs.end(), operands.begin());
-  outputs.push_back(turn.inline_graph(*bodies.graphs[0], operands)[0]);
-  bodies.graphs[1] = std::make_shared<const Graph>(turn.finish(outputs));
+  outputs.push_back(iteration.inline_graph(*bodies.graphs[0], operands)[0]);
+  bodies.graphs[1] = std::make_shared<const Graph>(iteration.finish(outputs));
   Attrs attrs;
   attrs.integer = static_cast<std::int64_t>(carries);
   attrs.bodies = bodies.graphs;
@@ -379,7 +379,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody
 
 SINTER_DECL std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body,
                                                      BodyValues init, std::span<const Ref<TensorImpl>> xs,
-                                                     const ScanRecord& scan, const AssignedVariables& assigned) {
+                                                     const ScanSpec& scan, const AssignedVariables& assigned) {
   const std::size_t own_carries = init.values.size();
   add_variables(init, assigned);
   settle_carries(op, body, init, where);
@@ -407,21 +407,21 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Locati
 SINTER_DECL Dim scan_length(std::span<const Ref<TensorImpl>> xs, std::int64_t given, Location where) {
   constexpr std::string_view op = "scan";
   if (given < 0 && given != -1)
-    throw UserError(op, "the length is " + std::to_string(given), where, "a number of turns is not negative");
+    throw UserError(op, "the length is " + std::to_string(given), where, "a number of iterations is not negative");
   if (xs.empty() && given < 0)
-    throw UserError(op, "xs holds no tensor, so the number of turns is not known", where,
+    throw UserError(op, "xs holds no tensor, so the number of iterations is not known", where,
                     "give it: scan(f, init, std::tuple{}, {.length = n})");
   Dim length = given;
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const Type& type = xs[i]->type;
     if (type.shape.rank() == 0)
       throw ShapeError(op, "xs " + std::to_string(i) + " is " + type.text() + ", which has no axis to go along", where,
-                       "capture what does not change from turn to turn");
+                       "capture what does not change from iteration to iteration");
     if (i == 0 && given < 0) length = type.shape[0];
     else if (!(type.shape[0] == length))
-      throw ShapeError(op,
-                       "xs " + std::to_string(i) + " is " + type.text() + ", but " + length.text() + " turns are made",
-                       where, "all xs have the same extent in axis 0");
+      throw ShapeError(
+          op, "xs " + std::to_string(i) + " is " + type.text() + ", but " + length.text() + " iterations are made",
+          where, "all xs have the same extent in axis 0");
   }
   return length;
 }

@@ -41,22 +41,22 @@ class PartTrace final : public Trace {
 inline Graph trace_part(std::span<const Type> types, const TensorFunction& function, const std::string& name,
                         Location where, std::vector<Tensor>* outputs = nullptr) {
   PartTrace trace(name, where);
-  std::vector<Ref<TensorImpl>> stand_ins, results;
+  std::vector<Ref<TensorImpl>> placeholders, results;
   std::vector<Tensor> operands;
-  for (const Type& type : types) operands.emplace_back(stand_ins.emplace_back(trace.placeholder(type)));
+  for (const Type& type : types) operands.emplace_back(placeholders.emplace_back(trace.placeholder(type)));
   std::vector<Tensor> values = function(operands);
   for (const Tensor& value : values) results.push_back(value.impl());
   const CaptureOptions options{.trace = trace.id(), .ready = ReadyLeaf::constant, .last_effect = trace.last_effect()};
-  Capture captured = capture(results, stand_ins, options);
-  if (captured.inputs.size() > stand_ins.size()) {
-    for (std::size_t i = stand_ins.size(); i < captured.inputs.size(); ++i) {
+  Capture captured = capture(results, placeholders, options);
+  if (captured.inputs.size() > placeholders.size()) {
+    for (std::size_t i = placeholders.size(); i < captured.inputs.size(); ++i) {
       TensorImpl* raw = captured.inputs[i].get();
       if (raw->trace != 0 && !raw->is_ready())
         throw TraceError(name, "its derivative or decomposition uses a traced tensor that is no operand", where,
                          "make it an operand of the op");
       evaluate({&raw, 1}, name, where);
     }
-    captured = capture(results, stand_ins, options);
+    captured = capture(results, placeholders, options);
   }
   if (outputs != nullptr) *outputs = std::move(values);
   return captured.finish();

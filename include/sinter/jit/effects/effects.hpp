@@ -101,12 +101,12 @@ struct Returned {
   enum class Kind : std::uint8_t { tensor, number, elements } kind = Kind::tensor;
 };
 /// A callback with its types worn away.
-struct CallbackRecord {
+struct CallbackSpec {
   std::function<void(std::span<const Tensor> in, std::vector<Returned>& out)> run;
   TypeKey kind = nullptr;  // of the function
   bool is_stateless = false;
 };
-std::vector<Tensor> callback(CallbackRecord record, std::span<const ResultSpec> results, std::span<const In> args,
+std::vector<Tensor> callback(CallbackSpec spec, std::span<const ResultSpec> results, std::span<const In> args,
                              Location where);
 
 void collect(std::vector<Returned>& out, Tensor value, Returned::Kind kind = Returned::Kind::tensor);
@@ -148,15 +148,15 @@ decltype(auto) invoke(const F& fn, std::span<const Tensor> in, std::index_sequen
 template <class F, std::size_t N, std::size_t R>
 std::vector<Tensor> call_back(F fn, const std::array<ResultSpec, R>& results, const std::array<In, N>& args,
                               Location where) {
-  CallbackRecord record;
-  record.kind = type_key<F>();
-  record.is_stateless = std::is_empty_v<F>;
-  record.run = [fn = std::move(fn)](std::span<const Tensor> in, std::vector<Returned>& out) {
+  CallbackSpec spec;
+  spec.kind = type_key<F>();
+  spec.is_stateless = std::is_empty_v<F>;
+  spec.run = [fn = std::move(fn)](std::span<const Tensor> in, std::vector<Returned>& out) {
     using Result = decltype(invoke(fn, in, std::make_index_sequence<N>{}));
     if constexpr (std::is_void_v<Result>) invoke(fn, in, std::make_index_sequence<N>{});
     else collect(out, std::remove_cvref_t<Result>(invoke(fn, in, std::make_index_sequence<N>{})));
   };
-  return callback(std::move(record), results, args, where);
+  return callback(std::move(spec), results, args, where);
 }
 template <class F, std::size_t N>
 Tensor call_back(F fn, const ResultSpec& result, const std::array<In, N>& args, Location where) {

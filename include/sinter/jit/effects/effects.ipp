@@ -231,20 +231,20 @@ SINTER_DECL void check(const In& condition, const Format& format, std::span<Word
 /// A user's function on Tensors.
 class CallbackFunction final : public HostFunction {
  public:
-  CallbackFunction(CallbackRecord record,
+  CallbackFunction(CallbackSpec spec,
                    std::function<std::vector<Tensor>(std::span<const Tensor>, const Tensor&, const Tensor&)> derivative)
-      : record_(std::move(record)), derivative_(std::move(derivative)) {}
+      : spec_(std::move(spec)), derivative_(std::move(derivative)) {}
 
   std::string name() const override { return "callback"; }
   bool is_a(TypeKey type) const override { return type == type_key<CallbackFunction>() || HostFunction::is_a(type); }
   bool same_as(const Payload& other) const override {
     const auto* function = payload_cast<CallbackFunction>(&other);
     return this == function ||
-           (function != nullptr && is_plain() && function->is_plain() && record_.kind == function->record_.kind);
+           (function != nullptr && is_plain() && function->is_plain() && spec_.kind == function->spec_.kind);
   }
   bool may_be_retrace_of(const Payload& other) const override {
     const auto* function = payload_cast<CallbackFunction>(&other);
-    return function != nullptr && record_.kind == function->record_.kind && !derivative_ == !function->derivative_;
+    return function != nullptr && spec_.kind == function->spec_.kind && !derivative_ == !function->derivative_;
   }
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
     const TracePause outside;
@@ -253,7 +253,7 @@ class CallbackFunction final : public HostFunction {
       arguments.push_back(
           expr_detail::copy_strided({view.dtype, Device::cpu(), view.shape}, view.data, dense_strides(view.shape)));
     std::vector<Returned> results;
-    record_.run(arguments, results);
+    spec_.run(arguments, results);
     if (results.size() != out.size())
       throw UserError("callback",
                       "the function gave " + std::to_string(results.size()) + " results, " +
@@ -273,7 +273,7 @@ class CallbackFunction final : public HostFunction {
   }
 
  private:
-  bool is_plain() const { return record_.is_stateless && !derivative_; }
+  bool is_plain() const { return spec_.is_stateless && !derivative_; }
 
   static void deliver(Returned result, std::size_t index, const HostView& to, Location where) {
     if (result.kind == Returned::Kind::number && to.numel == 1)
@@ -289,11 +289,11 @@ class CallbackFunction final : public HostFunction {
     if (to.numel > 0) std::memcpy(to.data, value->data(), to.bytes());
   }
 
-  CallbackRecord record_;
+  CallbackSpec spec_;
   std::function<std::vector<Tensor>(std::span<const Tensor>, const Tensor&, const Tensor&)> derivative_;
 };
 
-SINTER_DECL std::vector<Tensor> callback(CallbackRecord record, std::span<const ResultSpec> results,
+SINTER_DECL std::vector<Tensor> callback(CallbackSpec spec, std::span<const ResultSpec> results,
                                          std::span<const In> args, Location where) {
   bool is_pure = !results.empty(), has_derivative = false;
   Attrs attrs;
@@ -306,7 +306,7 @@ SINTER_DECL std::vector<Tensor> callback(CallbackRecord record, std::span<const 
   if (has_derivative && results.size() > 1)
     throw UserError("callback", "a callback with " + std::to_string(results.size()) + " results has no derivative",
                     where, "use jit::custom_op");
-  attrs.payload = std::make_shared<CallbackFunction>(std::move(record), has_derivative ? results[0].vjp : nullptr);
+  attrs.payload = std::make_shared<CallbackFunction>(std::move(spec), has_derivative ? results[0].vjp : nullptr);
   std::vector<Leaf> operands;
   for (const In& arg : args) operands.emplace_back(arg.tensor());
   std::vector<Ref<TensorImpl>> values = custom_detail::record_host_function(

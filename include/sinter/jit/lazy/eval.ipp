@@ -44,10 +44,10 @@ SINTER_DECL Tensor run_expression(std::atomic<FunctionState*>& place, const Expr
                        where, "return it from the compiled function instead of storing it in a captured variable");
   }
   auto trace = [&](FunctionTrace& recorder) {
-    std::vector<Leaf> stand_ins;
-    for (std::size_t i = 0; i < leaves.size(); ++i) stand_ins.emplace_back(recorder.next_leaf());
+    std::vector<Leaf> placeholders;
+    for (std::size_t i = 0; i < leaves.size(); ++i) placeholders.emplace_back(recorder.next_leaf());
     TracedResult result;
-    result.values.push_back(sinter::record_expression(structure, stand_ins, where));
+    result.values.push_back(sinter::record_expression(structure, placeholders, where));
     return result;
   };
   SmallVector<std::int64_t, 8> symbols;

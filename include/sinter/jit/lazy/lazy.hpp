@@ -1,6 +1,6 @@
-// Lazy evaluation: what happens when a recorded value is needed. The records behind it become a graph; a graph seen for
-// the first time runs op by op (its kernels are mostly known already), a hot one is fused. At a second size it becomes
-// one graph for all sizes.
+// Lazy evaluation: what happens when a recorded value is needed. The pending nodes that give it become a graph; a graph
+// seen for the first time runs op by op (its kernels are mostly known already), a hot one is fused. At a second size it
+// becomes one graph for all sizes.
 #pragma once
 
 #include <sinter/base/config.hpp>

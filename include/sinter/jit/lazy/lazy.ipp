@@ -1,5 +1,5 @@
-// The evaluator. Graphs are captured from shared records, plans are found, and values become ready, under one lock;
-// plans are made and run outside it.
+// The evaluator. Graphs are captured from shared pending nodes, plans are found, and values become ready, under one
+// lock; plans are made and run outside it.
 #pragma once
 
 #include <sinter/base/index.hpp>
@@ -287,10 +287,11 @@ inline void become_ready(TensorImpl& value, TensorImpl& computed) {
   value.storage = computed.storage;
   value.offset = computed.offset;
   value.strides = computed.strides;
-  Record* record =
-      value.tape.load(std::memory_order_relaxed) == TapeState::node ? nullptr : std::exchange(value.record, nullptr);
+  PendingNode* pending_node = value.tape.load(std::memory_order_relaxed) == TapeState::node
+                                  ? nullptr
+                                  : std::exchange(value.pending_node, nullptr);
   value.state.store(TensorState::ready, std::memory_order_release);
-  if (record != nullptr) release_record(record);
+  if (pending_node != nullptr) release_pending_node(pending_node);
 }
 
 }  // namespace jit_detail

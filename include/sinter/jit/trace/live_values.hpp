@@ -1,10 +1,10 @@
 // LiveValues: the first call along a path runs piece by piece while it is traced. When the function reads a value, what
 // that value needs, and what the user's handles still hold, is computed from this call's arguments; every recorded
-// statement runs once. Knows records and lazy plans; nothing of guards and trees.
+// statement runs once. Knows pending nodes and lazy plans; nothing of guards and trees.
 #pragma once
 
 #include <sinter/expr/capture.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/precision.hpp>
@@ -25,7 +25,7 @@ class LiveValues {
 
   /// In this call the traced `value` is `concrete`, which may be pending outside any trace.
   void set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete);
-  /// The record that gives `value` has run in this call: its result number `result` is `concrete`.
+  /// The pending node that gives `value` has run in this call: its result number `result` is `concrete`.
   void set_result(const Ref<TensorImpl>& value, std::size_t result, Ref<TensorImpl> concrete);
   bool knows(const TensorImpl& value) const { return find(value) != nullptr; }
   /// Computes those of `wanted` that are not known yet, after running the effects up to the one with this token (or
@@ -42,28 +42,28 @@ class LiveValues {
     Ref<TensorImpl> traced, concrete;
   };
   struct Used {
-    Ref<TensorImpl> value;  // so that nothing else takes its address, and its record stays
+    Ref<TensorImpl> value;  // so that nothing else takes its address, and its pending node stays
     std::uint32_t references = 0;
   };
-  /// Result number `result` of a record, which a captured graph has as `value`.
-  struct RecordResult {
-    const Record* record;
+  /// Result number `result` of a pending node, which a captured graph has as `value`.
+  struct PendingResult {
+    const PendingNode* pending_node;
     std::size_t result;
     Value value;
   };
   const Ref<TensorImpl>* find(const TensorImpl& value) const;
   Used& hold(const Ref<TensorImpl>& value);
-  std::vector<RecordResult> note_run(const Capture& captured);
-  void keep(const Record* record, std::size_t result, Ref<TensorImpl> concrete);
+  std::vector<PendingResult> note_run(const Capture& captured);
+  void keep(const PendingNode* pending_node, std::size_t result, Ref<TensorImpl> concrete);
   void forget_unused();
 
   std::uint64_t trace_;
   MatmulPrecision precision_;
   Fallback fallback_;
   std::unordered_map<const TensorImpl*, Known> known_;
-  std::unordered_map<const TensorImpl*, Used> used_;      // by statements that have run, as operands and results
-  std::unordered_map<const Record*, std::uint32_t> ran_;  // and how many of its results are in `used_`
-  std::unordered_map<const Record*, std::vector<Ref<TensorImpl>>> others_;  // results that nobody asked for yet
+  std::unordered_map<const TensorImpl*, Used> used_;           // by statements that have run, as operands and results
+  std::unordered_map<const PendingNode*, std::uint32_t> ran_;  // and how many of its results are in `used_`
+  std::unordered_map<const PendingNode*, std::vector<Ref<TensorImpl>>> others_;  // results that nobody asked for yet
 };
 
 }  // namespace jit

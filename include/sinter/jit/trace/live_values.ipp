@@ -31,30 +31,30 @@ SINTER_DECL LiveValues::Used& LiveValues::hold(const Ref<TensorImpl>& value) {
   auto [place, is_new] = used_.try_emplace(value.get());
   if (!is_new) return place->second;
   place->second.value = value;
-  if (value->trace != trace_ || value->record == nullptr) return place->second;
-  if (auto other = others_.find(value->record); other != others_.end() && other->second[value->result])
+  if (value->trace != trace_ || value->pending_node == nullptr) return place->second;
+  if (auto other = others_.find(value->pending_node); other != others_.end() && other->second[value->result])
     set(value, std::exchange(other->second[value->result], {}));
-  if (auto ran = ran_.find(value->record); ran != ran_.end()) ++ran->second;
+  if (auto ran = ran_.find(value->pending_node); ran != ran_.end()) ++ran->second;
   return place->second;
 }
 
-SINTER_DECL void LiveValues::keep(const Record* record, std::size_t result, Ref<TensorImpl> concrete) {
-  std::vector<Ref<TensorImpl>>& others = others_[record];
-  others.resize(record->results);
+SINTER_DECL void LiveValues::keep(const PendingNode* pending_node, std::size_t result, Ref<TensorImpl> concrete) {
+  std::vector<Ref<TensorImpl>>& others = others_[pending_node];
+  others.resize(pending_node->results);
   others[result] = std::move(concrete);
 }
 
 SINTER_DECL void LiveValues::set_result(const Ref<TensorImpl>& value, std::size_t result, Ref<TensorImpl> concrete) {
-  ran_.try_emplace(value->record);
+  ran_.try_emplace(value->pending_node);
   hold(value);
-  keep(value->record, result, std::move(concrete));
+  keep(value->pending_node, result, std::move(concrete));
 }
 
 /// The value in this call, or null if it is not known.
 SINTER_DECL const Ref<TensorImpl>* LiveValues::find(const TensorImpl& value) const {
   if (auto known = known_.find(&value); known != known_.end()) return &known->second.concrete;
-  if (value.trace != trace_ || value.record == nullptr || value.record->results == 1) return nullptr;
-  auto other = others_.find(value.record);
+  if (value.trace != trace_ || value.pending_node == nullptr || value.pending_node->results == 1) return nullptr;
+  auto other = others_.find(value.pending_node);
   return other != others_.end() && other->second[value.result] ? &other->second[value.result] : nullptr;
 }
 
@@ -69,27 +69,29 @@ SINTER_DECL Ref<TensorImpl> LiveValues::at(const Ref<TensorImpl>& value) const {
   return concrete;
 }
 
-/// Counts what the captured records refer to, each record once: it may give several of the values. Gives the results
-/// that were not captured and may live: nothing leads to them from here, and who holds them will ask for them.
-SINTER_DECL std::vector<LiveValues::RecordResult> LiveValues::note_run(const Capture& captured) {
-  std::vector<RecordResult> several;
+/// Counts what the captured pending nodes refer to, each node once: it may give several of the values. Gives the
+/// results that were not captured and may live: nothing leads to them from here, and who holds them will ask for them.
+SINTER_DECL std::vector<LiveValues::PendingResult> LiveValues::note_run(const Capture& captured) {
+  std::vector<PendingResult> several;
   for (std::size_t i = 0; i < captured.walked.size(); ++i) {
-    const Record* record = captured.walked[i]->record;
-    if (!ran_.try_emplace(record).second) continue;
-    if (record->results > 1) several.push_back({record, 0, captured.walked_values[i]});
-    for (const Leaf& leaf : record->leaves())
+    const PendingNode* pending_node = captured.walked[i]->pending_node;
+    if (!ran_.try_emplace(pending_node).second) continue;
+    if (pending_node->results > 1) several.push_back({pending_node, 0, captured.walked_values[i]});
+    for (const Leaf& leaf : pending_node->leaves())
       if (leaf.value) ++hold(leaf.value).references;
   }
   for (TensorImpl* value : captured.walked) hold(Ref<TensorImpl>::share(value));
-  std::erase_if(several, [this](const RecordResult& first) { return first.record->use_count() <= ran_[first.record]; });
+  std::erase_if(several, [this](const PendingResult& first) {
+    return first.pending_node->use_count() <= ran_[first.pending_node];
+  });
   if (several.empty()) return several;
-  std::vector<RecordResult> others;
+  std::vector<PendingResult> others;
   const std::set<Value> walked(captured.walked_values.begin(), captured.walked_values.end());
-  for (const auto& [record, first, value] : several) {
-    const bool has_token = record->op->kind == OpKind::effect;
-    for (std::size_t result = 0; result + has_token < record->results; ++result) {
+  for (const auto& [pending_node, first, value] : several) {
+    const bool has_token = pending_node->op->kind == OpKind::effect;
+    for (std::size_t result = 0; result + has_token < pending_node->results; ++result) {
       const Value other{value.node, static_cast<std::int32_t>(result)};
-      if (!walked.contains(other)) others.push_back({record, result, other});
+      if (!walked.contains(other)) others.push_back({pending_node, result, other});
     }
   }
   return others;
@@ -115,8 +117,8 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
     missing.push_back(captured.kept[i]);
     captured.outputs.push_back(captured.kept_values[i]);
   }
-  const std::vector<RecordResult> others = note_run(captured);
-  for (const RecordResult& other : others) captured.outputs.push_back(other.value);
+  const std::vector<PendingResult> others = note_run(captured);
+  for (const PendingResult& other : others) captured.outputs.push_back(other.value);
   std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
   std::vector<Dim> numbers;
   for (std::int64_t symbol : symbols) numbers.emplace_back(symbol);
@@ -126,7 +128,7 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
   std::vector<Ref<TensorImpl>> results = run_lazily(std::move(graph), inputs, precision_, fallback_);
   for (std::size_t i = 0; i < missing.size(); ++i) set(missing[i], std::move(results[i]));
   for (std::size_t i = 0; i < others.size(); ++i)
-    keep(others[i].record, others[i].result, std::move(results[missing.size() + i]));
+    keep(others[i].pending_node, others[i].result, std::move(results[missing.size() + i]));
   if (has_effects) set_done(last_effect);
   forget_unused();
 }

@@ -54,7 +54,7 @@ const RegionBody* find_region(const RegionKey& key, const RegionArguments& argum
 std::vector<Ref<TensorImpl>> call_region(const RegionBody& body, const RegionArguments& arguments, Location where);
 /// A trace of a region's body: every argument is a placeholder; Variables that the body captures become operands.
 autodiff_detail::OpenTrace open_region();
-void stand_in_region(autodiff_detail::TransformTrace& trace, tree::Part arguments);
+void insert_region_placeholders(autodiff_detail::TransformTrace& trace, tree::Part arguments);
 /// Ends the trace, which gave `result`, and records the call: of a body that an equal call has made before, or of a new
 /// one. Bodies with effects, which stay in order only outside of regions, and those with a cut are written out.
 std::vector<Ref<TensorImpl>> record_region(const RegionKey& key, const std::string& name,
@@ -99,7 +99,7 @@ class Region {
         return autodiff_detail::with_values(*static_cast<const R*>(result_of(*body)),
                                             call_region(*body, arguments, where_));
     autodiff_detail::OpenTrace trace = open_region();
-    stand_in_region(*trace, tree::part_of(parameters));
+    insert_region_placeholders(*trace, tree::part_of(parameters));
     const std::shared_ptr<const void> owner =
         share(R(autodiff_detail::call_held(compiled_.function(), std::as_const(parameters))));
     const R& result = *static_cast<const R*>(owner.get());

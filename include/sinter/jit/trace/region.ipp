@@ -6,7 +6,7 @@
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/graph/hash.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 
@@ -82,9 +82,9 @@ SINTER_DECL RegionArguments take_apart(tree::View arguments) {
 
 SINTER_DECL autodiff_detail::OpenTrace open_region() { return autodiff_detail::OpenTrace(new RegionTrace("region")); }
 
-SINTER_DECL void stand_in_region(autodiff_detail::TransformTrace& trace, tree::Part arguments) {
-  struct StandIn final : tree::Editor {
-    explicit StandIn(autodiff_detail::TransformTrace& open) : trace(open) {}
+SINTER_DECL void insert_region_placeholders(autodiff_detail::TransformTrace& trace, tree::Part arguments) {
+  struct PlaceholderInserter final : tree::Editor {
+    explicit PlaceholderInserter(autodiff_detail::TransformTrace& open) : trace(open) {}
     autodiff_detail::TransformTrace& trace;
     using Editor::scalar, Editor::tensor;
     void tensor(Tensor& x) override { x = Tensor(trace.parameter(x.impl())); }

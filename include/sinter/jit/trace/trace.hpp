@@ -1,11 +1,11 @@
-// FunctionTrace: one run of a user's function on symbolic arguments: placeholders for arguments and Variables, hints and
-// guards for symbols, and the values that the function reads meanwhile. What the trace of a function that read values
-// leaves at its end is in trace_path.hpp.
+// FunctionTrace: one run of a user's function on symbolic arguments: placeholders for arguments and Variables, hints
+// and guards for symbols, and the values that the function reads meanwhile. What the trace of a function that read
+// values leaves at its end is in trace_path.hpp.
 #pragma once
 
 #include <sinter/base/config.hpp>
 #include <sinter/graph/eager_call.hpp>
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/graph/tracing.hpp>
 #include <sinter/jit/call/arguments.hpp>
 #include <sinter/jit/call/call.hpp>
@@ -37,15 +37,16 @@ struct TracedPath;
 
 /// How a trace answers the reads of values.
 struct ReadPolicy {
-  /// Behind the script: computed from this call's values, refused (fullgraph), or a sign that the function has changed.
+  /// After the replay log: computed from this call's values, refused (fullgraph), or a sign that the function has
+  /// changed.
   enum class Beyond : std::uint8_t { compute, refuse, differs };
   Beyond beyond = Beyond::compute;
   MatmulPrecision precision = MatmulPrecision::f32;                  // of what is computed meanwhile
   Fallback fallback = Fallback::refused;                             // likewise
-  std::span<const std::uint64_t> script{};                           // answers of the first reads
+  std::span<const std::uint64_t> replay_log{};                       // answers of the first reads
   std::vector<std::shared_ptr<const EagerResults>> eager_results{};  // by cut: what eager functions gave in this call
   std::vector<std::shared_ptr<const EagerArrival>> arrivals{};       // by cut: what the tree took them for
-  std::function<void(FunctionTrace&)> after_script{};                // called when the last of them has been given
+  std::function<void(FunctionTrace&)> after_replay{};                // called when the last of them has been given
 };
 /// A Variable that a function uses before it calls an eager function.
 struct EagerVariable {
@@ -63,8 +64,8 @@ struct ReadPoint {
   Ref<TensorImpl> last_effect;  // recorded before
   // Or a function that was called on values:
   std::shared_ptr<const EagerCall> eager_call;
-  std::vector<Ref<TensorImpl>> operands, stand_ins;  // of its results
-  std::shared_ptr<const EagerResults> given;         // in this call
+  std::vector<Ref<TensorImpl>> operands, placeholders;  // of its results
+  std::shared_ptr<const EagerResults> given;            // in this call
   std::shared_ptr<const EagerArrival> arrival;
   std::vector<EagerVariable> variables;  // used by the function before
 };
@@ -76,7 +77,7 @@ class FunctionTrace : public Trace, public SymbolScope {
   FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs, ReadPolicy policy = {});
   ~FunctionTrace() override;
 
-  /// The stand-in of the next tensor or number, in flattening order; fixed leaves and Variables are passed over.
+  /// The placeholder of the next tensor or number, in flattening order; fixed leaves and Variables are passed over.
   Ref<TensorImpl> next_leaf();
   void skip_leaf() { ++next_; }
 
@@ -91,11 +92,11 @@ class FunctionTrace : public Trace, public SymbolScope {
   struct VariableRead {
     std::shared_ptr<VariableSlot> slot;
     std::int32_t leaf = -1;  // argument leaf, or -1: captured by the function
-    Ref<TensorImpl> stand_in;
+    Ref<TensorImpl> placeholder;
     Ref<TensorImpl> seen;      // value while tracing
     Ref<TensorImpl> assigned;  // latest value given in the trace, or null
   };
-  std::span<const Ref<TensorImpl>> stand_ins() const { return stand_ins_; }
+  std::span<const Ref<TensorImpl>> placeholders() const { return placeholders_; }
   std::vector<VariableRead>& variables() { return variables_; }
   GuardSet& guards() { return guards_; }
   std::span<const std::int64_t> hints() const { return hints_; }
@@ -108,9 +109,9 @@ class FunctionTrace : public Trace, public SymbolScope {
 
  private:
   void give_arguments();
-  /// Behind the last cut that the script answers: what the tree holds becomes known.
-  void end_script();
-  /// What an eager function gave in this call: by the script, or by running it now.
+  /// After the last cut that the replay log answers: what the tree holds becomes known.
+  void end_replay();
+  /// What an eager function gave in this call: by the replay log, or by running it now.
   std::shared_ptr<const EagerResults> eager_results(ReadPoint& cut);
   /// The value in this call, as one that may be kept: lent memory is copied.
   Ref<TensorImpl> own_value(const Ref<TensorImpl>& value) const;
@@ -128,7 +129,7 @@ class FunctionTrace : public Trace, public SymbolScope {
   bool has_arguments_ = false;                                     // live_ knows them
   std::vector<const Storage*> lent_;
   std::size_t next_ = 0;
-  std::vector<Ref<TensorImpl>> stand_ins_;  // per argument leaf; null for fixed leaves
+  std::vector<Ref<TensorImpl>> placeholders_;  // per argument leaf; null for fixed leaves
   std::vector<VariableRead> variables_;
   std::vector<std::int64_t> hints_;
   GuardSet guards_;

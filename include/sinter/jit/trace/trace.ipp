@@ -24,48 +24,48 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
   for (const SymbolSource& source : guards_.symbols) hints_.push_back(jit::value_of(source, args));
   for (std::size_t i = 0; i < args.size(); ++i) {
     const LeafSpec& spec = guards_.leaves[i];
-    Ref<TensorImpl> stand_in;
+    Ref<TensorImpl> made;
     if (spec.kind == LeafKind::scalar) {
       const DType dtype = spec.number_kind == DTypeClass::floating  ? DType::f64
                           : spec.number_kind == DTypeClass::integer ? DType::i64
                                                                     : DType::bool_;
-      stand_in = placeholder({dtype, Device::cpu(), {}});
-      stand_in->is_weak = true;
+      made = placeholder({dtype, Device::cpu(), {}});
+      made->is_weak = true;
     } else if (spec.kind != LeafKind::fixed) {
       if (spec.same_slot_as >= 0) {
-        stand_in = stand_ins_[as_index(spec.same_slot_as)];
+        made = placeholders_[as_index(spec.same_slot_as)];
       } else {
         Type type{spec.dtype, spec.device, {}};
         for (std::size_t axis = 0; axis < spec.rank; ++axis) type.shape.push_back(spec.extents[axis]);
-        stand_in = placeholder(type);
-        stand_in->strides = spec.strides;
+        made = placeholder(type);
+        made->strides = spec.strides;
       }
     }
     if (spec.kind == LeafKind::variable && spec.same_slot_as < 0) {
       // Shared with whoever else holds the Variable; the caller's handle keeps it alive during the trace.
       variables_.push_back({std::shared_ptr<VariableSlot>(std::shared_ptr<void>(), args[i].slot),
                             static_cast<std::int32_t>(i),
-                            stand_in,
+                            made,
                             {},
                             {}});
     }
-    stand_ins_.push_back(std::move(stand_in));
+    placeholders_.push_back(std::move(made));
   }
 }
 
 SINTER_DECL FunctionTrace::~FunctionTrace() { SymbolScope::current() = outer_scope_; }
 
-SINTER_DECL Ref<TensorImpl> FunctionTrace::next_leaf() { return stand_ins_[next_++]; }
+SINTER_DECL Ref<TensorImpl> FunctionTrace::next_leaf() { return placeholders_[next_++]; }
 
 SINTER_DECL Ref<TensorImpl> FunctionTrace::read_variable(const std::shared_ptr<VariableSlot>& slot) {
   for (const VariableRead& read : variables_)
-    if (read.slot.get() == slot.get()) return read.assigned ? read.assigned : read.stand_in;
+    if (read.slot.get() == slot.get()) return read.assigned ? read.assigned : read.placeholder;
   VariableRead read;
   read.slot = slot;
   read.seen = slot->value();
-  read.stand_in = placeholder(read.seen->type);
+  read.placeholder = placeholder(read.seen->type);
   variables_.push_back(read);
-  return read.stand_in;
+  return read.placeholder;
 }
 
 SINTER_DECL void FunctionTrace::note_assignment(const std::shared_ptr<VariableSlot>& slot,
@@ -83,8 +83,8 @@ SINTER_DECL std::uint64_t FunctionTrace::read_value(const Ref<TensorImpl>& value
   read.where = where;
   read.dims = guards_.dims.size();
   read.last_effect = last_effect();
-  if (reads_.size() < policy_.script.size()) {
-    read.outcome = policy_.script[reads_.size()];
+  if (reads_.size() < policy_.replay_log.size()) {
+    read.outcome = policy_.replay_log[reads_.size()];
   } else if (policy_.beyond == ReadPolicy::Beyond::differs) {
     throw TraceError("compile", "captured value changed at " + std::string(op), where, jit_detail::purity_fix);
   } else if (policy_.beyond == ReadPolicy::Beyond::refuse) {
@@ -98,23 +98,23 @@ SINTER_DECL std::uint64_t FunctionTrace::read_value(const Ref<TensorImpl>& value
   }
   outcomes_.emplace(value.get(), read.outcome);
   reads_.push_back(read);
-  end_script();
+  end_replay();
   return read.outcome;
 }
 
-SINTER_DECL void FunctionTrace::end_script() {
-  if (reads_.size() != policy_.script.size() || !policy_.after_script) return;
+SINTER_DECL void FunctionTrace::end_replay() {
+  if (reads_.size() != policy_.replay_log.size() || !policy_.after_replay) return;
   give_arguments();
-  policy_.after_script(*this);
+  policy_.after_replay(*this);
 }
 
 SINTER_DECL std::shared_ptr<const EagerResults> FunctionTrace::eager_results(ReadPoint& cut) {
   const std::size_t i = reads_.size();
-  if (i < policy_.script.size() && i < policy_.eager_results.size() && policy_.eager_results[i]) {
+  if (i < policy_.replay_log.size() && i < policy_.eager_results.size() && policy_.eager_results[i]) {
     if (i < policy_.arrivals.size()) cut.arrival = policy_.arrivals[i];
     return policy_.eager_results[i];
   }
-  if (i < policy_.script.size() || policy_.beyond == ReadPolicy::Beyond::differs)
+  if (i < policy_.replay_log.size() || policy_.beyond == ReadPolicy::Beyond::differs)
     throw TraceError("compile", "captured value changed at disable", cut.where, jit_detail::purity_fix);
   if (policy_.beyond == ReadPolicy::Beyond::refuse)
     throw TraceError(
@@ -147,22 +147,22 @@ SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const
     std::vector<Dim> extents;  // those of the operands first: they are the likelier ones
     for (const auto& operand : operands)
       extents.insert(extents.end(), operand->type.shape.begin(), operand->type.shape.end());
-    for (const auto& argument : stand_ins_)
+    for (const auto& argument : placeholders_)
       if (argument) extents.insert(extents.end(), argument->type.shape.begin(), argument->type.shape.end());
     cut.arrival = std::make_shared<const EagerArrival>(EagerArrival::of(*cut.given, extents, hints_));
   }
   for (std::size_t i = 0; i < cut.given->values.size(); ++i) {
-    Ref<TensorImpl> stand_in = placeholder(cut.arrival->types[i]);
-    stand_in->is_weak = cut.arrival->is_weak[i] != 0;
-    live_->set(stand_in, cut.given->values[i]);
-    cut.stand_ins.push_back(std::move(stand_in));
+    Ref<TensorImpl> made = placeholder(cut.arrival->types[i]);
+    made->is_weak = cut.arrival->is_weak[i] != 0;
+    live_->set(made, cut.given->values[i]);
+    cut.placeholders.push_back(std::move(made));
   }
   for (const VariableRead& read : variables_)
     cut.variables.push_back({read.leaf, read.leaf < 0 ? read.slot : nullptr, read.assigned != nullptr});
   EagerResults results = *cut.given;
-  results.values = cut.stand_ins;
+  results.values = cut.placeholders;
   reads_.push_back(std::move(cut));
-  end_script();
+  end_replay();
   return results;
 }
 
@@ -170,23 +170,23 @@ SINTER_DECL void FunctionTrace::give_arguments() {
   if (!has_arguments_) {
     for (std::size_t i = 0; i < args_.size(); ++i) {
       const ArgLeaf& arg = args_[i];
-      if (!stand_ins_[i] || guards_.leaves[i].same_slot_as >= 0) continue;
+      if (!placeholders_[i] || guards_.leaves[i].same_slot_as >= 0) continue;
       if (arg.impl != nullptr) {
-        live_->set(stand_ins_[i], Ref<TensorImpl>::share(arg.impl));
+        live_->set(placeholders_[i], Ref<TensorImpl>::share(arg.impl));
       } else if (arg.kind == LeafKind::scalar) {
         Ref<Storage> storage = Storage::allocate(sizeof(std::int64_t));
         std::memcpy(storage->data(), &arg.integer, sizeof(std::int64_t));
-        live_->set(stand_ins_[i], TensorImpl::make_ready(stand_ins_[i]->type, std::move(storage)));
+        live_->set(placeholders_[i], TensorImpl::make_ready(placeholders_[i]->type, std::move(storage)));
       } else {
         Ref<Storage> storage = Storage::wrap(arg.data, 0, nullptr);
         lent_.push_back(storage.get());
-        live_->set(stand_ins_[i], TensorImpl::make_ready(*arg.type, std::move(storage), 0, arg.strides));
+        live_->set(placeholders_[i], TensorImpl::make_ready(*arg.type, std::move(storage), 0, arg.strides));
       }
     }
     has_arguments_ = true;
   }
   for (const VariableRead& read : variables_)
-    if (read.leaf < 0 && !live_->knows(*read.stand_in)) live_->set(read.stand_in, read.seen);
+    if (read.leaf < 0 && !live_->knows(*read.placeholder)) live_->set(read.placeholder, read.seen);
 }
 
 SINTER_DECL void FunctionTrace::note(DimRelation relation, Dim lhs, Dim rhs, bool outcome) {

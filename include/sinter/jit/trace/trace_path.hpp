@@ -1,5 +1,6 @@
-// A path: what one trace of a function that reads values saw, cut at the reads into segments. trace_path.ipp makes it from
-// a FunctionTrace (trace.hpp), whose members for the end of a trace it defines; trace_tree.hpp puts paths together.
+// A path: what one trace of a function that reads values saw, cut at the reads into segments. trace_path.ipp makes it
+// from a FunctionTrace (trace.hpp), whose members for the end of a trace it defines; trace_tree.hpp puts paths
+// together.
 #pragma once
 
 #include <sinter/base/per_thread.hpp>

@@ -38,12 +38,12 @@ SINTER_DECL Ref<TensorImpl> FunctionTrace::own_value(const Ref<TensorImpl>& valu
 }
 
 namespace jit_detail {
-/// The cut and the place among its results of an eager function's stand-in, as an input of a path.
+/// The cut and the place among its results of an eager function's placeholder, as an input of a path.
 inline bool find_eager_result(const std::vector<ReadPoint>& cuts, const Ref<TensorImpl>& value,
                               TracedPath::Input& input) {
   for (std::size_t i = 0; i < cuts.size(); ++i)
-    for (std::size_t r = 0; r < cuts[i].stand_ins.size(); ++r) {
-      if (cuts[i].stand_ins[r] != value) continue;
+    for (std::size_t r = 0; r < cuts[i].placeholders.size(); ++r) {
+      if (cuts[i].placeholders[r] != value) continue;
       input.cut = static_cast<std::int32_t>(i);
       input.result = static_cast<std::int32_t>(r);
       return true;
@@ -103,9 +103,9 @@ SINTER_DECL FunctionTrace::PathOutputs FunctionTrace::path_outputs(const TracedR
 
 SINTER_DECL Capture FunctionTrace::capture_path(std::span<const Ref<TensorImpl>> outputs, TracedPath& path) const {
   std::vector<Ref<TensorImpl>> known;
-  for (std::size_t i = 0; i < stand_ins_.size(); ++i) {
-    if (!stand_ins_[i] || guards_.leaves[i].same_slot_as >= 0) continue;
-    known.push_back(stand_ins_[i]);
+  for (std::size_t i = 0; i < placeholders_.size(); ++i) {
+    if (!placeholders_[i] || guards_.leaves[i].same_slot_as >= 0) continue;
+    known.push_back(placeholders_[i]);
     path.inputs.push_back({static_cast<std::int32_t>(i), nullptr});
   }
   const CaptureOptions options{.trace = id(), .ready = ReadyLeaf::constant, .lists_walked = true};
@@ -121,7 +121,7 @@ SINTER_DECL Capture FunctionTrace::capture_path(std::span<const Ref<TensorImpl>>
   for (std::size_t i = known.size(); i < captured.inputs.size(); ++i) {
     TracedPath::Input input;
     for (const VariableRead& read : variables_)
-      if (read.stand_in == captured.inputs[i]) input.slot = read.slot;
+      if (read.placeholder == captured.inputs[i]) input.slot = read.slot;
     if (input.slot || jit_detail::find_eager_result(reads_, captured.inputs[i], input))
       path.inputs.push_back(std::move(input));
   }

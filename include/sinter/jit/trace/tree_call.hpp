@@ -52,7 +52,7 @@ class TreeCall {
   /// The value that a captured Variable has in this call, or null if it was not needed yet.
   TensorImpl* seen(const VariableSlot* slot) const;
   /// A trace that follows this call: its outcomes and what eager functions gave.
-  void script(ReadPolicy& policy) const;
+  void replay(ReadPolicy& policy) const;
 
  private:
   void place_inputs(CallPlaces& places);

@@ -90,8 +90,8 @@ SINTER_DECL void TreeCall::run_eager_call(std::span<const Ref<TensorImpl>> made)
   eager_results_.back() = std::move(results);
 }
 
-SINTER_DECL void TreeCall::script(ReadPolicy& policy) const {
-  policy.script = outcomes_;
+SINTER_DECL void TreeCall::replay(ReadPolicy& policy) const {
+  policy.replay_log = outcomes_;
   policy.eager_results = eager_results_;
   for (std::size_t i = 1; i < nodes_.size(); ++i) policy.arrivals.push_back(nodes_[i]->traced->arrival);
 }
@@ -182,8 +182,8 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
   ReadPolicy policy;
   policy.precision = entry.precision;
   policy.fallback = fallback();
-  call.script(policy);
-  policy.after_script = [&](FunctionTrace& recorder) {
+  call.replay(policy);
+  policy.after_replay = [&](FunctionTrace& recorder) {
     std::vector<const TracedSegment*> before;
     for (const TreeNode* node : call.nodes()) before.push_back(node->traced.get());
     TracedPath prefix = recorder.path(nullptr);
@@ -199,14 +199,15 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
       const Value place = prefix.walked_values[i];
       for (const TreeNode::Carried& carried : call.node().live) {
         if (carried.value == place) recorder.live().set(value, call.carried(carried.place));
-        // Another result of its record, which no read needed, may be used from here on.
-        else if (carried.value.node == place.node && value->record->results > 1 && !walked.contains(carried.value))
+        // Another result of its pending node, which no read needed, may be used from here on.
+        else if (carried.value.node == place.node && value->pending_node->results > 1 &&
+                 !walked.contains(carried.value))
           recorder.live().set_result(value, as_index(carried.value.result), call.carried(carried.place));
       }
     }
     for (const FunctionTrace::VariableRead& read : recorder.variables())
       if (TensorImpl* seen = read.leaf < 0 ? call.seen(read.slot->here()) : nullptr)
-        recorder.live().set(read.stand_in, Ref<TensorImpl>::share(seen));
+        recorder.live().set(read.placeholder, Ref<TensorImpl>::share(seen));
   };
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   TracedResult result = trace(recorder);
@@ -269,7 +270,7 @@ SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& ar
   } next{leaf, due};
   ReadPolicy policy;
   policy.beyond = ReadPolicy::Beyond::differs;
-  call.script(policy);
+  call.replay(policy);
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   TracedResult result = trace(recorder);
   std::vector<const TracedSegment*> before;

@@ -1,5 +1,5 @@
-// A trace tree in words, for explain() and SINTER_LOGS: where the function is cut and why, the segments and their order,
-// and what each of them compiles to. tree_text.ipp also defines TraceTree::text(). Decides nothing.
+// A trace tree in words, for explain() and SINTER_LOGS: where the function is cut and why, the segments and their
+// order, and what each of them compiles to. tree_text.ipp also defines TraceTree::text(). Decides nothing.
 #pragma once
 
 #include <sinter/base/config.hpp>

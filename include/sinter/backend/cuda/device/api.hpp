@@ -1,6 +1,6 @@
-// The functions of the driver and of NVRTC, as this back end calls them: api().call_cuMemAlloc(...). The tables' types are
-// complete in api.ipp, which includes the toolkit's headers, and which .ipp files of this back end include to call a
-// function; headers do without, so that they compile where there is no toolkit.
+// The functions of the driver and of NVRTC, as this back end calls them: api().call_cuMemAlloc(...). The tables' types
+// are complete in api.ipp, which includes the toolkit's headers, and which .ipp files of this back end include to call
+// a function; headers do without, so that they compile where there is no toolkit.
 #pragma once
 
 #include <sinter/base/config.hpp>

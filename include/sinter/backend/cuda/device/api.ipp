@@ -1,5 +1,5 @@
-// The tables of the driver's and NVRTC's functions, with the types of the toolkit's headers. Only .ipp files of this back
-// end include it.
+// The tables of the driver's and NVRTC's functions, with the types of the toolkit's headers. Only .ipp files of this
+// back end include it.
 #pragma once
 
 #include <sinter/backend/cuda/device/api.hpp>

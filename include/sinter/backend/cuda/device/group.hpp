@@ -1,6 +1,6 @@
-// CUDA graphs: launches of a frame that are enqueued as one. A graph is built from the launches' own data; library calls
-// alone are recorded, each as a small graph of its own inside. What must wait for what is told by the frame; the rest may
-// run side by side. Knows launches, nothing of plans.
+// CUDA graphs: launches of a frame that are enqueued as one. A graph is built from the launches' own data; library
+// calls alone are recorded, each as a small graph of its own inside. What must wait for what is told by the frame; the
+// rest may run side by side. Knows launches, nothing of plans.
 #pragma once
 
 #include <sinter/backend/cuda/device/device.hpp>

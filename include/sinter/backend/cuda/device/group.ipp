@@ -195,8 +195,8 @@ class GroupGraph {
   CUgraphExec exec_ = nullptr;
 };
 
-/// A few graphs of the same launches: calls whose addresses alternate (turns of a loop, results that are held) find one
-/// that knows them already.
+/// A few graphs of the same launches: calls whose addresses alternate (iterations of a loop, results that are held)
+/// find one that knows them already.
 class CudaGroup final : public LaunchGroup {
  public:
   CudaGroup(Gpu& gpu, std::vector<GroupedLaunch> launches)

@@ -32,13 +32,13 @@ struct Target {
 /// Who computes a product of matrices: a generated kernel on the ordinary units, one on tensor cores, or cuBLASLt,
 /// which also computes what follows where it can (LibraryProduct::Epilogue); where it can, it may also leave that to a
 /// kernel.
-enum class ProductWay : std::uint8_t { fma, tensor_cores, library, library_then_kernel };
-constexpr std::string_view name_of(ProductWay way) {
-  switch (way) {
-    case ProductWay::fma: return "fma";
-    case ProductWay::tensor_cores: return "tensor_cores";
-    case ProductWay::library: return "library";
-    case ProductWay::library_then_kernel: return "library_then_kernel";
+enum class GemmAlgorithm : std::uint8_t { fma, tensor_cores, library, library_then_kernel };
+constexpr std::string_view name_of(GemmAlgorithm algorithm) {
+  switch (algorithm) {
+    case GemmAlgorithm::fma: return "fma";
+    case GemmAlgorithm::tensor_cores: return "tensor_cores";
+    case GemmAlgorithm::library: return "library";
+    case GemmAlgorithm::library_then_kernel: return "library_then_kernel";
   }
   return "?";
 }
@@ -79,7 +79,7 @@ class LibraryCall {
   /// `stream` is a CUstream. `operands` as for Launch::run; `workspace` has LaunchList::workspace_bytes, then
   /// scratch_bytes().
   virtual void run(void* const* operands, void* workspace, void* stream) = 0;
-  /// At most so many ways in which the library can do it, its best guess first, as bytes that also a later process
+  /// At most so many of the library's own algorithms for it, its best guess first, as bytes that also a later process
   /// understands.
   /// None: it cannot do it.
   virtual std::vector<std::string> algorithms(int most) = 0;
@@ -101,13 +101,13 @@ struct LaunchList {
   std::vector<GpuLaunch> launches;
   std::size_t workspace_bytes = 0;  // scratch, its contents undefined at the start, 256-byte aligned
   bool needs_alignment = false;     // operands' addresses must be multiples of 16; else bind again without `is_aligned`
-  std::unique_ptr<LibraryCall> call;  // runs before the launches
-  std::optional<ProductWay> way;      // of a product of matrices
+  std::unique_ptr<LibraryCall> call;       // runs before the launches
+  std::optional<GemmAlgorithm> algorithm;  // of a product of matrices
 };
 
-/// A product of matrices and the ways open for it; all compute within what the kernel's precision allows.
-struct ProductQuestion {
-  std::vector<ProductWay> ways;  // the generator's preference first
+/// A product of matrices and the GEMM algorithms open for it; all compute within what the kernel's precision allows.
+struct GemmProblem {
+  std::vector<GemmAlgorithm> algorithms;  // the generator's preference first
   /// What decides how fast each of them is: the kernel and its extents, rounded, so that sizes which differ little
   /// share one measurement.
   std::string text;
@@ -120,12 +120,12 @@ class GeneratedKernel {
   virtual ~GeneratedKernel() = default;
   /// From geometry to text and launches, in tens of microseconds. `by_value` bit i: operand i is on the host and must
   /// be passed by value; only ever set for operands that are read, never written, through accesses whose strides are
-  /// all zero. `way`: how a product is computed, where that way is open; else, and by default, the generator's own
-  /// preference.
+  /// all zero. `algorithm`: how a product is computed, where that one is open; else, and by default, the generator's
+  /// own preference.
   virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true,
-                          std::optional<ProductWay> way = {}) const = 0;
-  /// What is to choose about a product of these extents. No ways: it is none.
-  virtual ProductQuestion product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const {
+                          std::optional<GemmAlgorithm> algorithm = {}) const = 0;
+  /// What is to choose about a product of these extents. No algorithms: it is none.
+  virtual GemmProblem product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const {
     return {};
   }
 };

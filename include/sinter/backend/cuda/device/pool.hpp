@@ -1,5 +1,5 @@
-// The caching allocator of a GPU, and its staging memory: page-locked, for copies from and to the host. Knows streams and
-// the driver, no devices.
+// The caching allocator of a GPU, and its staging memory: page-locked, for copies from and to the host. Knows streams
+// and the driver, no devices.
 #pragma once
 
 #include <sinter/backend/cuda/device/stream.hpp>

@@ -21,21 +21,21 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
 /// From here on, in additions and multiplications, measuring is worth it. Smaller products take about as long as
-/// launching them, so ways differ by a few microseconds a call, and measuring costs some milliseconds, and the ways
-/// that lose 10 to 100 ms each of a compiler's time: it would pay after tens of thousands of calls.
+/// launching them, so algorithms differ by a few microseconds a call, and measuring costs some milliseconds, and the
+/// algorithms that lose 10 to 100 ms each of a compiler's time: it would pay after tens of thousands of calls.
 inline constexpr double least_measured_operations = 2e8;
 
 /// Something to be timed.
 struct ProductCandidate {
-  ProductWay way = ProductWay::fma;
-  std::string algorithm;  // of the library
-  std::string name;       // "library 2"
+  GemmAlgorithm algorithm = GemmAlgorithm::fma;
+  std::string library_algorithm;  // of the library
+  std::string name;               // "library 2"
 };
 
 struct ProductChoice {
-  ProductWay way = ProductWay::fma;
-  std::string algorithm;  // of the library; empty: its own first choice
-  std::string why;        // "measured: library 1 103.2 us, fma 155.0 us"
+  GemmAlgorithm algorithm = GemmAlgorithm::fma;
+  std::string library_algorithm;  // of the library; empty: its own first choice
+  std::string why;                // "measured: library 1 103.2 us, fma 155.0 us"
 };
 
 /// Microseconds of each candidate; 0 or less where it failed. May throw.

@@ -49,18 +49,19 @@ inline std::string microseconds(double time) {
 }  // namespace choice_detail
 
 SINTER_DECL std::string ProductChoices::text_of(const ProductChoice& choice) {
-  return "way " + std::string(name_of(choice.way)) + "\nalgorithm " + choice_detail::hex(choice.algorithm) +
-         "\nmeasured " + choice.why + "\n";
+  return "algorithm " + std::string(name_of(choice.algorithm)) + "\nlibrary_algorithm " +
+         choice_detail::hex(choice.library_algorithm) + "\nmeasured " + choice.why + "\n";
 }
 
 SINTER_DECL std::optional<ProductChoice> ProductChoices::choice_of(std::string_view text) {
-  const auto way = choice_detail::take_line(text, "way"), algorithm = choice_detail::take_line(text, "algorithm"),
+  const auto algorithm = choice_detail::take_line(text, "algorithm"),
+             library_algorithm = choice_detail::take_line(text, "library_algorithm"),
              why = choice_detail::take_line(text, "measured");
-  if (!way || !algorithm || !why || !text.empty()) return {};
-  const auto bytes = choice_detail::bytes_of(*algorithm);
-  for (ProductWay known :
-       {ProductWay::fma, ProductWay::tensor_cores, ProductWay::library, ProductWay::library_then_kernel})
-    if (*way == name_of(known) && bytes) return ProductChoice{known, *bytes, std::string(*why)};
+  if (!algorithm || !library_algorithm || !why || !text.empty()) return {};
+  const auto bytes = choice_detail::bytes_of(*library_algorithm);
+  for (GemmAlgorithm known :
+       {GemmAlgorithm::fma, GemmAlgorithm::tensor_cores, GemmAlgorithm::library, GemmAlgorithm::library_then_kernel})
+    if (*algorithm == name_of(known) && bytes) return ProductChoice{known, *bytes, std::string(*why)};
   return {};
 }
 
@@ -85,10 +86,10 @@ SINTER_DECL ProductChoice ProductChoices::choose(const std::string& key, std::st
   std::scoped_lock one(measuring_);
   if (auto known = find(key)) return *known;
   std::vector<double> times;
-  std::string problem = "nothing to measure";
+  std::string reason = "nothing to measure";
   try {
     if (!candidates.empty()) times = measure(candidates);
-  } catch (const std::exception& error) { problem = error.what(); }
+  } catch (const std::exception& error) { reason = error.what(); }
   times.resize(candidates.size());
   std::size_t best = candidates.size();
   std::string list;
@@ -99,12 +100,13 @@ SINTER_DECL ProductChoice ProductChoices::choose(const std::string& key, std::st
   }
   ProductChoice choice;
   if (best < candidates.size()) {
-    choice = {candidates[best].way, candidates[best].algorithm, candidates[best].name + " (" + list + ")"};
+    choice = {candidates[best].algorithm, candidates[best].library_algorithm,
+              candidates[best].name + " (" + list + ")"};
     disk_.store(key, text_of(choice));
     choice.why = "measured: " + choice.why;
   } else {
-    if (!candidates.empty()) choice.way = candidates[0].way;
-    choice.why = "by rule, for it could not be measured: " + problem;
+    if (!candidates.empty()) choice.algorithm = candidates[0].algorithm;
+    choice.why = "by rule, for it could not be measured: " + reason;
   }
   if (is_logged("autotune")) note("autotune", std::string(name) + ": " + choice.why);
   std::scoped_lock lock(mutex_);

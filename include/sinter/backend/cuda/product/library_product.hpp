@@ -16,10 +16,10 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
 /// result[b, i, j] = scale * sum over k of left[b, i, k] * right[b, j, k] + sign * residual[b, i, j] + bias[b, j];
-/// strides in elements. Of a factor, one of `stride` and `depth_stride` is 1. Result and residual have unit stride
+/// strides in elements. Of an operand, one of `stride` and `depth_stride` is 1. Result and residual have unit stride
 /// along columns.
 struct LibraryProduct {
-  struct Factor {
+  struct Operand {
     std::uint16_t operand = 0;
     std::int64_t byte_offset = 0;
     std::int64_t stride = 0;  // along its own axis
@@ -41,7 +41,7 @@ struct LibraryProduct {
   DType dtype = DType::f32;                          // f32 or f64
   MatmulPrecision precision = MatmulPrecision::f32;  // tf32 is taken at its word, tf32x3 is computed in full
   std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
-  Factor left, right;
+  Operand left, right;
   Matrix result;
   Epilogue epilogue;
   std::size_t scratch_place = 0;  // in the workspace, for the library

@@ -160,10 +160,10 @@ class ProductCall final : public LibraryCall {
             "layout");
     return made;
   }
-  cublasLtMatrixLayout_t layout(const LibraryProduct::Factor& factor, std::int64_t extent) const {
-    return factor.depth_stride == 1
-               ? layout(product_.depth, extent, std::max(factor.stride, product_.depth), factor.batch_stride)
-               : layout(extent, product_.depth, std::max(factor.depth_stride, extent), factor.batch_stride);
+  cublasLtMatrixLayout_t layout(const LibraryProduct::Operand& operand, std::int64_t extent) const {
+    return operand.depth_stride == 1
+               ? layout(product_.depth, extent, std::max(operand.stride, product_.depth), operand.batch_stride)
+               : layout(extent, product_.depth, std::max(operand.depth_stride, extent), operand.batch_stride);
   }
   cublasLtMatrixLayout_t layout(const LibraryProduct::Matrix& matrix) const {
     return layout(product_.columns, product_.rows, matrix.stride, matrix.batch_stride);

@@ -203,8 +203,8 @@ class ScratchOperands {
   std::vector<void*> operands_;
 };
 
-/// Medians, in microseconds, of runs in turns, so that what else goes on meets all alike; who is far behind after a
-/// round leaves.
+/// Medians, in microseconds, of runs that alternate, so that what else goes on meets all alike; who is far behind after
+/// a round leaves.
 inline std::vector<double> medians(std::size_t count,
                                    const std::function<double(std::size_t candidate, int times)>& time) {
   using Clock = std::chrono::steady_clock;

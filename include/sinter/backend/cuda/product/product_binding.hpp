@@ -1,4 +1,5 @@
-// Binding a step whose kernel may be a product: which way it goes, by measurement, memory of one, rule or force.
+// Binding a step whose kernel may be a product: which GEMM algorithm computes it, by measurement, by what was measured
+// before, by rule or by force.
 #pragma once
 
 #include <sinter/backend/cuda/device/device.hpp>

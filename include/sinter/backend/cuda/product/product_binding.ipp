@@ -1,4 +1,4 @@
-// From the ways that are open to the list of the one that is taken.
+// From the GEMM algorithms that are open to the list of the one that is taken.
 #pragma once
 
 #include <sinter/backend/cuda/product/product_binding.hpp>
@@ -24,14 +24,14 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 namespace cuda_detail {
 
-inline std::optional<ProductWay> forced_way(ProductPolicy policy) {
+inline std::optional<GemmAlgorithm> forced_algorithm(ProductPolicy policy) {
   switch (policy) {
     case ProductPolicy::measured:
     case ProductPolicy::by_rule: return {};
-    case ProductPolicy::fma: return ProductWay::fma;
-    case ProductPolicy::tensor_cores: return ProductWay::tensor_cores;
-    case ProductPolicy::library: return ProductWay::library;
-    case ProductPolicy::library_then_kernel: return ProductWay::library_then_kernel;
+    case ProductPolicy::fma: return GemmAlgorithm::fma;
+    case ProductPolicy::tensor_cores: return GemmAlgorithm::tensor_cores;
+    case ProductPolicy::library: return GemmAlgorithm::library;
+    case ProductPolicy::library_then_kernel: return GemmAlgorithm::library_then_kernel;
   }
   return {};
 }
@@ -54,110 +54,116 @@ class ProductBinder {
       : gpu_(gpu), kernel_(kernel), binding_(binding) {}
 
   ReadyList bind(std::optional<ProductChoice>& choice) {
-    question_ = binding_.kernel->product(binding_.geometry, binding_.host_operands);
-    if (question_.ways.size() < 2) return ready({});
+    problem_ = binding_.kernel->product(binding_.geometry, binding_.host_operands);
+    if (problem_.algorithms.size() < 2) return ready({});
     gpu_.enter();
     const ProductPolicy policy = product_policy();
-    std::vector<ProductWay> ways = question_.ways;
+    std::vector<GemmAlgorithm> algorithms = problem_.algorithms;
     std::string why = policy == ProductPolicy::by_rule ? "by rule" : "by rule: too small to measure";
-    if (const std::optional<ProductWay> forced = forced_way(policy)) {
-      const auto at = std::find(ways.begin(), ways.end(), *forced);
-      why = at != ways.end() ? "by SINTER_CUDA_PRODUCT or set_product_policy()"
-                             : "by rule: " + std::string(name_of(*forced)) + " is not open here";
-      if (at != ways.end()) std::rotate(ways.begin(), at, at + 1);
-    } else if (policy == ProductPolicy::measured && question_.operations >= least_measured_operations) {
+    if (const std::optional<GemmAlgorithm> forced = forced_algorithm(policy)) {
+      const auto at = std::find(algorithms.begin(), algorithms.end(), *forced);
+      why = at != algorithms.end() ? "by SINTER_CUDA_PRODUCT or set_product_policy()"
+                                   : "by rule: " + std::string(name_of(*forced)) + " is not open here";
+      if (at != algorithms.end()) std::rotate(algorithms.begin(), at, at + 1);
+    } else if (policy == ProductPolicy::measured && problem_.operations >= least_measured_operations) {
       ProductChoices& choices = product_choices(gpu_);
       choice = choices.find(key());
       if (!choice) return measured(choices, choice);
-      ways.insert(ways.begin(), choice->way);  // the rest, should an entry be of another machine all the same
+      algorithms.insert(algorithms.begin(),
+                        choice->algorithm);  // the rest, should an entry be of another machine all the same
       why.clear();
     }
-    return first_that_works(ways, choice, why);
+    return first_that_works(algorithms, choice, why);
   }
 
  private:
-  ReadyList ready(std::optional<ProductWay> way) const {
-    return ReadyList(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true, way));
+  ReadyList ready(std::optional<GemmAlgorithm> algorithm) const {
+    return ReadyList(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true, algorithm));
   }
-  static std::vector<std::string> algorithms(const ReadyList& list, int most) {
+  static std::vector<std::string> library_algorithms(const ReadyList& list, int most) {
     try {
       return list.list.call->algorithms(most);
-    } catch (const DeviceError& error) {  // it cannot even be set up: another way can
+    } catch (const DeviceError& error) {  // it cannot even be set up: another algorithm can
       if (is_logged("autotune")) note("autotune", error.what());
       return {};
     }
   }
-  static bool works(const ReadyList& list) { return list.list.call == nullptr || !algorithms(list, 1).empty(); }
+  static bool works(const ReadyList& list) { return list.list.call == nullptr || !library_algorithms(list, 1).empty(); }
 
-  ReadyList first_that_works(const std::vector<ProductWay>& ways, std::optional<ProductChoice>& choice,
+  ReadyList first_that_works(const std::vector<GemmAlgorithm>& algorithms, std::optional<ProductChoice>& choice,
                              const std::string& why) const {
-    for (ProductWay way : ways) {
-      ReadyList list = ready(way);
+    for (GemmAlgorithm algorithm : algorithms) {
+      ReadyList list = ready(algorithm);
       if (!works(list)) continue;
-      const bool is_first = way == ways.front();
-      if (!choice || choice->way != way)
+      const bool is_first = algorithm == algorithms.front();
+      if (!choice || choice->algorithm != algorithm)
         choice = ProductChoice{
-            way, {}, is_first ? why : "by rule: " + std::string(name_of(ways.front())) + " does not work here"};
-      if (list.list.call && !choice->algorithm.empty())
-        list.list.call->use(choice->algorithm);  // else the library's first
+            algorithm,
+            {},
+            is_first ? why : "by rule: " + std::string(name_of(algorithms.front())) + " does not work here"};
+      if (list.list.call && !choice->library_algorithm.empty())
+        list.list.call->use(choice->library_algorithm);  // else the library's first
       return list;
     }
-    throw InternalError("no way is open for a product");
+    throw InternalError("no GEMM algorithm is open for a product");
   }
 
   std::string key() const {
-    return "product " SINTER_VERSION_STRING " 1 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " +
+    return "product " SINTER_VERSION_STRING " 2 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " +
            std::to_string(nvrtc_version()) + " driver " + std::to_string(driver_status().version) + " " + gpu_.name() +
            " " + std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" +
-           question_.text;
+           problem_.text;
   }
 
-  /// All ways are compiled first, beside each other and beside other kernels; then they are timed, one product at a
-  /// time.
+  /// All algorithms are compiled first, beside each other and beside other kernels; then they are timed, one product at
+  /// a time.
   ReadyList measured(ProductChoices& choices, std::optional<ProductChoice>& choice) const {
-    const std::vector<ProductWay>& ways = question_.ways;
-    std::vector<std::unique_ptr<ReadyList>> lists(ways.size());
+    const std::vector<GemmAlgorithm>& algorithms = problem_.algorithms;
+    std::vector<std::unique_ptr<ReadyList>> lists(algorithms.size());
     constexpr double compile_nanoseconds = 1e8;
-    parallel_for(static_cast<std::int64_t>(ways.size()), compile_nanoseconds,
+    parallel_for(static_cast<std::int64_t>(algorithms.size()), compile_nanoseconds,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (auto i = as_index(begin); i < as_index(end); ++i)
-                     if (ways[i] != ProductWay::library_then_kernel) lists[i] = compiled(ways[i]);
+                     if (algorithms[i] != GemmAlgorithm::library_then_kernel) lists[i] = compiled(algorithms[i]);
                  });
     std::vector<ProductCandidate> candidates;
     std::vector<ReadyList*> list_of;
     bool has_library = false;
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-      // One pass beats two: what follows is left to a kernel only where the library cannot do it. This way comes last.
-      if (ways[i] == ProductWay::library_then_kernel && !has_library) lists[i] = compiled(ways[i]);
+    for (std::size_t i = 0; i < algorithms.size(); ++i) {
+      // One pass beats two: what follows is left to a kernel only where the library cannot do it. This algorithm comes
+      // last.
+      if (algorithms[i] == GemmAlgorithm::library_then_kernel && !has_library) lists[i] = compiled(algorithms[i]);
       if (!lists[i]) continue;
       const bool is_call = lists[i]->list.call != nullptr;
       constexpr int most_algorithms = 4;
       const std::vector<std::string> found =
-          is_call ? algorithms(*lists[i], most_algorithms) : std::vector<std::string>{""};
+          is_call ? library_algorithms(*lists[i], most_algorithms) : std::vector<std::string>{""};
       has_library |= is_call && !found.empty();
       for (std::size_t a = 0; a < found.size(); ++a) {
-        candidates.push_back(
-            {ways[i], found[a], std::string(name_of(ways[i])) + (is_call ? " " + std::to_string(a + 1) : "")});
+        candidates.push_back({algorithms[i], found[a],
+                              std::string(name_of(algorithms[i])) + (is_call ? " " + std::to_string(a + 1) : "")});
         list_of.push_back(lists[i].get());
       }
     }
-    if (candidates.size() == 1) return first_that_works(ways, choice, "the only way that works");
+    if (candidates.size() == 1) return first_that_works(algorithms, choice, "the only algorithm that works");
     choice = choices.choose(key(), kernel_text(), candidates,
                             [&](std::span<const ProductCandidate> all) { return times(all, list_of); });
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-      if (!lists[i] || ways[i] != choice->way || !works(*lists[i])) continue;
-      if (lists[i]->list.call && !choice->algorithm.empty()) lists[i]->list.call->use(choice->algorithm);
+    for (std::size_t i = 0; i < algorithms.size(); ++i) {
+      if (!lists[i] || algorithms[i] != choice->algorithm || !works(*lists[i])) continue;
+      if (lists[i]->list.call && !choice->library_algorithm.empty())
+        lists[i]->list.call->use(choice->library_algorithm);
       return std::move(*lists[i]);
     }
-    return first_that_works(ways, choice, "by rule");
+    return first_that_works(algorithms, choice, "by rule");
   }
 
-  /// Null: it does not compile. If no way does, the one that is bound then throws.
-  std::unique_ptr<ReadyList> compiled(ProductWay way) const {
+  /// Null: it does not compile. If no algorithm does, the one that is bound then throws.
+  std::unique_ptr<ReadyList> compiled(GemmAlgorithm algorithm) const {
     try {
-      return std::make_unique<ReadyList>(ready(way));
+      return std::make_unique<ReadyList>(ready(algorithm));
     } catch (const Error& error) {
-      if (is_logged("autotune")) note("autotune", std::string(name_of(way)) + " cannot be measured: " + error.what());
+      if (is_logged("autotune"))
+        note("autotune", std::string(name_of(algorithm)) + " cannot be measured: " + error.what());
       return nullptr;
     }
   }
@@ -168,13 +174,13 @@ class ProductBinder {
     std::size_t workspace = 0;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       LibraryCall* const call = list_of[i]->list.call.get();
-      if (call != nullptr) call->use(candidates[i].algorithm);
+      if (call != nullptr) call->use(candidates[i].library_algorithm);
       workspace = std::max(workspace, list_of[i]->list.workspace_bytes + (call != nullptr ? call->scratch_bytes() : 0));
     }
     return measure(gpu_, kernel_, binding_, workspace, candidates.size(), [&](std::size_t i) -> ReadyList& {
       ReadyList& list = *list_of[i];
-      if (list.list.call && !list.list.call->use(candidates[i].algorithm))
-        throw std::runtime_error("the algorithm does not fit");
+      if (list.list.call && !list.list.call->use(candidates[i].library_algorithm))
+        throw std::runtime_error("the library's algorithm does not fit");
       return list;
     });
   }
@@ -189,7 +195,7 @@ class ProductBinder {
   Gpu& gpu_;
   const Kernel& kernel_;
   const StepBinding& binding_;
-  ProductQuestion question_;
+  GemmProblem problem_;
 };
 
 SINTER_DECL ReadyList bind_product(Gpu& gpu, const Kernel& kernel, const StepBinding& binding,

@@ -64,7 +64,7 @@ class EpilogueReader {
   }
   bool is_load(InstId id) const {
     return nest_.inst(id).prim == Prim::load && nest_.inst(id).dtype == nest_.inst(axes_.contract).dtype &&
-           !nest_.is_inner[id];
+           !nest_.is_inner(id);
   }
   bool is_bias(InstId id) const {
     if (!is_load(id)) return false;
@@ -122,11 +122,11 @@ SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::library_product()
   product.depth = nest.extent(shape.depth_axis);
   if (!w.device.uses_library || !is_floating(product.dtype) || product.depth == 0 || shape.batch.size() > 1) return {};
   if (!is_plain(nest, shape.left) || !is_plain(nest, shape.right)) return {};
-  const auto fill = [&](const Factor& factor, cuda::LibraryProduct::Factor& to, int extent_axis) {
-    const std::uint16_t access = nest.inst(factor.value).access;
+  const auto fill = [&](const GemmOperand& operand, cuda::LibraryProduct::Operand& to, int extent_axis) {
+    const std::uint16_t access = nest.inst(operand.value).access;
     to.operand = nest.kernel.accesses[access].operand;
     to.byte_offset = nest.geometry.accesses[access].offset * size_of(product.dtype);
-    to.stride = nest.stride(access, factor.axis);
+    to.stride = nest.stride(access, operand.axis);
     to.depth_stride = nest.stride(access, shape.depth_axis);
     to.batch_stride = shape.batch.empty() ? 0 : nest.stride(access, shape.batch[0]);
     return (to.depth_stride == 1 && to.stride >= product.depth) ||

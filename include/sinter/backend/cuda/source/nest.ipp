@@ -10,13 +10,6 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-inline std::int64_t known_stride(const Kernel& kernel, const BoundGeometry& geometry, std::size_t access, int axis) {
-  const StrideClass known = kernel.accesses[access].stride[as_index(axis)];
-  return known == StrideClass::zero   ? 0
-         : known == StrideClass::unit ? 1
-                                      : geometry.accesses[access].stride[as_index(axis)];
-}
-
 /// The kernel's axes that stay: an axis of one point has index 0 wherever it is read. One reduced axis always stays
 /// where there is a reduction.
 inline AxisList kept_axes(const Kernel& kernel, const BoundGeometry& geometry) {
@@ -33,47 +26,8 @@ inline AxisList kept_axes(const Kernel& kernel, const BoundGeometry& geometry) {
   return kept;
 }
 
-inline bool merges(const Kernel& kernel, const BoundGeometry& geometry, int outer, int inner,
-                   std::int64_t inner_extent) {
-  for (std::size_t i = 0; i < kernel.accesses.size(); ++i)
-    if (known_stride(kernel, geometry, i, outer) != inner_extent * known_stride(kernel, geometry, i, inner))
-      return false;
-  return true;
-}
-
-/// Live instructions, and which of them a reduction stands before.
-inline void analyse(Nest& nest) {
-  const Kernel& kernel = nest.kernel;
-  const std::size_t count = kernel.body.size();
-  nest.varying = varying_axes(kernel);
-  nest.is_live.assign(count, false);
-  nest.is_inner.assign(count, false);
-  nest.depth.assign(count, 0);
-  std::uint32_t reduced = 0;
-  for (int a : nest.reduced) reduced |= 1u << a;
-  for (std::size_t i = 0; i < count; ++i) {
-    nest.is_inner[i] = (nest.varying[i] & reduced) != 0;
-    for (int k = 0; k < arity(kernel.body[i].prim); ++k)
-      nest.depth[i] = std::max(nest.depth[i], nest.depth[kernel.body[i].args[as_index(k)]]);
-    nest.depth[i] += is_reduction(kernel.body[i].prim);
-  }
-  for (const Store& store : kernel.stores) nest.is_live[store.value] = true;
-  for (std::size_t i = count; i-- > 0;) {
-    if (!nest.is_live[i]) continue;
-    nest.depths = std::max(nest.depths, nest.depth[i]);
-    for (int k = 0; k < arity(kernel.body[i].prim); ++k) nest.is_live[kernel.body[i].args[as_index(k)]] = true;
-  }
-  for (const Store& store : kernel.stores) {
-    bool is_inner = nest.is_inner[store.value];
-    for (int a : nest.reduced) is_inner |= nest.stride_class(store.access, a) != StrideClass::zero;
-    (is_inner ? nest.inner_stores : nest.outer_stores).push_back(store);
-  }
-}
-
 SINTER_DECL Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry) {
-  std::uint32_t indexed = 0;
-  for (const Inst& inst : kernel.body)
-    if (inst.prim == Prim::index) indexed |= 1u << inst.bits;
+  const AxisMask indexed = indexed_axes(kernel);
   Nest nest;
   nest.kernel = kernel;
   nest.kernel.axes.clear();
@@ -86,7 +40,7 @@ SINTER_DECL Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry) 
     const int role = kernel.is_reduced(a);
     const std::int64_t extent = geometry.extent[as_index(a)];
     const bool joins = last[role] >= 0 && ((indexed >> a | indexed >> last_old[role]) & 1) == 0 && last_old[role] < a &&
-                       merges(kernel, geometry, last_old[role], a, extent);
+                       runs_on(kernel, geometry, last_old[role], a, extent);
     const int axis = joins ? last[role] : static_cast<int>(nest.kernel.axes.size());
     const auto at = as_index(axis);
     if (!joins) {
@@ -95,7 +49,7 @@ SINTER_DECL Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry) 
     }
     nest.geometry.extent[at] = joins ? nest.geometry.extent[at] * extent : extent;
     for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
-      const std::int64_t stride = known_stride(kernel, geometry, i, a);
+      const std::int64_t stride = stride_of(kernel, geometry, i, a);
       nest.geometry.accesses[i].stride[at] = stride;
       nest.kernel.accesses[i].stride[at] = stride == 0   ? StrideClass::zero
                                            : stride == 1 ? StrideClass::unit
@@ -113,14 +67,16 @@ SINTER_DECL Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry) 
     if (axis < 0) inst = {.prim = Prim::immediate, .dtype = DType::i64};
     else inst.bits = static_cast<std::uint64_t>(axis);
   }
-  analyse(nest);
+  nest.facts = facts_of(nest.kernel);
+  for (const std::uint16_t s : nest.facts.inner_stores) nest.inner_stores.push_back(nest.kernel.stores[s]);
+  for (const std::uint16_t s : nest.facts.outer_stores) nest.outer_stores.push_back(nest.kernel.stores[s]);
   return nest;
 }
 
 SINTER_DECL std::vector<std::uint16_t> Nest::used_accesses() const {
   std::vector<std::uint16_t> used;
   for (std::size_t i = 0; i < kernel.body.size(); ++i)
-    if (is_live[i] && (kernel.body[i].prim == Prim::load || kernel.body[i].prim == Prim::gather))
+    if (is_live(i) && (kernel.body[i].prim == Prim::load || kernel.body[i].prim == Prim::gather))
       used.push_back(kernel.body[i].access);
   for (const Store& store : kernel.stores) used.push_back(store.access);
   std::sort(used.begin(), used.end());
@@ -128,44 +84,21 @@ SINTER_DECL std::vector<std::uint16_t> Nest::used_accesses() const {
   return used;
 }
 
-SINTER_DECL std::vector<InstId> Nest::reductions_of(int pass) const {
-  std::vector<InstId> list;
-  for (std::size_t i = 0; i < kernel.body.size(); ++i)
-    if (is_live[i] && is_reduction(kernel.body[i].prim) && depth[i] == pass + 1) list.push_back(static_cast<InstId>(i));
-  return list;
-}
-
-SINTER_DECL std::vector<InstId> Nest::inner_of(int pass) const {
-  std::vector<bool> needed(kernel.body.size());
-  for (InstId reduction : reductions_of(pass))
-    for (int k = 0; k < arity(inst(reduction).prim); ++k) needed[inst(reduction).args[as_index(k)]] = true;
-  if (pass == depths)
-    for (const Store& store : inner_stores) needed[store.value] = true;
-  std::vector<InstId> list;
-  for (std::size_t i = kernel.body.size(); i-- > 0;) {
-    if (!needed[i] || !is_inner[i]) continue;
-    list.push_back(static_cast<InstId>(i));
-    for (int k = 0; k < arity(kernel.body[i].prim); ++k) needed[kernel.body[i].args[as_index(k)]] = true;
-  }
-  std::reverse(list.begin(), list.end());
-  return list;
-}
-
 SINTER_DECL Nest::KeptWalks Nest::kept_walks() const {
   KeptWalks walks;
   const std::size_t count = kernel.body.size();
   walks.is_kept.assign(count, false);
   std::vector<int> first(count, -1), last(count, -1);
-  for (int pass = 0; pass <= depths; ++pass) {
+  for (int pass = 0; pass <= depths(); ++pass) {
     std::vector<InstId>& fresh = walks.fresh.emplace_back();
     if (!is_full_walk(pass)) continue;
     std::vector<bool> needed(count);
     for (InstId reduction : reductions_of(pass))
       for (int k = 0; k < arity(inst(reduction).prim); ++k) needed[inst(reduction).args[as_index(k)]] = true;
-    if (pass == depths)
+    if (pass == depths())
       for (const Store& store : inner_stores) needed[store.value] = true;
     for (std::size_t i = count; i-- > 0;) {
-      if (!needed[i] || !is_inner[i]) continue;
+      if (!needed[i] || !is_inner(i)) continue;
       last[i] = pass;
       if (first[i] >= 0) continue;  // made by an earlier walk
       first[i] = pass;
@@ -175,7 +108,7 @@ SINTER_DECL Nest::KeptWalks Nest::kept_walks() const {
     std::reverse(fresh.begin(), fresh.end());
   }
   for (std::size_t i = 0; i < count; ++i) walks.is_kept[i] = last[i] > first[i];
-  for (int pass = 0; pass <= depths; ++pass) {
+  for (int pass = 0; pass <= depths(); ++pass) {
     int words = 0, shared_words = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const bool is_held = first[i] >= 0 && first[i] < pass && last[i] >= pass,

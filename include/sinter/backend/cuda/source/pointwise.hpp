@@ -1,5 +1,5 @@
-// Pointwise kernels: a thread takes `width` neighbours along the last axis, at `steps` places; all loads come before the
-// first store, so that several are in flight.
+// Pointwise kernels: a thread takes `width` neighbours along the last axis, at `steps` places; all loads come before
+// the first store, so that several are in flight.
 #pragma once
 
 #include <sinter/backend/cuda/source/writer.hpp>

@@ -49,7 +49,7 @@ class PointwiseWriter {
     // Enough bytes in flight for one processor, without leaving others idle.
     int loads = 0;
     for (std::size_t i = 0; i < nest.kernel.body.size(); ++i)
-      loads += nest.is_live[i] && nest.kernel.body[i].prim == Prim::load && w.is_along(static_cast<InstId>(i));
+      loads += nest.is_live(i) && nest.kernel.body[i].prim == Prim::load && w.is_along(static_cast<InstId>(i));
     const std::int64_t enough = std::int64_t{w.device.multiprocessors} * 2048 * 4;
     steps_ = loads <= 2 && items >= enough * 4 ? (loads <= 1 ? 4 : 2) : 1;
     threads_ = items < std::int64_t{w.device.multiprocessors} * 1024 ? 128 : 256;
@@ -71,7 +71,7 @@ class PointwiseWriter {
   void close_item() { w.close(), w.close(); }
   std::string in_range(const std::string& j) const { return index_[as_index(axis_)] + " + " + j + " < "; }
 
-  bool is_plain_load(InstId id) const { return nest.is_live[id] && nest.inst(id).prim == Prim::load; }
+  bool is_plain_load(InstId id) const { return nest.is_live(id) && nest.inst(id).prim == Prim::load; }
 
   void load_all(std::int64_t items) {
     bool has_loads = false;
@@ -112,7 +112,7 @@ class PointwiseWriter {
     for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
       const auto id = static_cast<InstId>(i);
       const Inst& inst = nest.inst(id);
-      if (!nest.is_live[i] || inst.prim == Prim::immediate) continue;
+      if (!nest.is_live(i) || inst.prim == Prim::immediate) continue;
       const std::string v = "v" + Writer::str(id);
       if (inst.prim == Prim::load) {
         w.name[i] = w.is_along(id) ? v + "[u * " + Writer::str(width_) + " + j]" : v + "[u]";

@@ -1,10 +1,10 @@
-// The class that writes a product of matrices: its choices, and what the ways to compute it share (how factors are
-// fetched, what follows the product, the pieces of a cut axis). product.ipp has the kernel on the ordinary
-// units, tensor.ipp the one on tensor cores.
+// The class that writes a product of matrices: its choices, and what the algorithms to compute it share (how operands
+// are fetched, what follows the product, the pieces of a cut axis). product.ipp has the kernel on the ordinary units,
+// tensor.ipp the one on tensor cores.
 #pragma once
 
 #include <sinter/backend/cuda/product/library_product.hpp>
-#include <sinter/backend/cuda/source/factor.hpp>
+#include <sinter/backend/cuda/source/gemm_operand.hpp>
 #include <sinter/backend/cuda/source/library.hpp>
 #include <sinter/backend/cuda/source/writer.hpp>
 
@@ -17,7 +17,7 @@ struct ProductShape {
   InstId contract = no_inst;
   int row_axis = -1, column_axis = -1, depth_axis = -1;
   AxisList batch;
-  Factor left, right;
+  GemmOperand left, right;
   int rows = 128, columns = 128, depth = 16;  // of a tile
   int thread_rows = 8, thread_columns = 8;
   int teams = 1;                       // of threads: each takes its part of a tile's depth, and their sums are added
@@ -35,8 +35,8 @@ class ProductWriter {
   explicit ProductWriter(Writer& writer) : w(writer), nest(writer.nest) {}
 
   bool choose();
-  /// The ways that are open, the one preferred by the rule of thumb first.
-  std::vector<cuda::ProductWay> ways() const;
+  /// The GEMM algorithms that are open, the one preferred by the rule of thumb first.
+  std::vector<cuda::GemmAlgorithm> algorithms() const;
   /// Names a product in a table of measurements.
   std::string text() const;
   double operations() const;
@@ -57,8 +57,8 @@ class ProductWriter {
 
   void write_threads();
   void write_place();
-  FactorWriter factor(const std::string& name) const;
-  void keep(FactorWriter& factor, const std::string& name);
+  GemmOperandWriter operand(const std::string& name) const;
+  void keep(GemmOperandWriter& operand, const std::string& name);
   void multiply();
   void write_epilogue();
   void write_staged(int rows, const std::string& first_row);
@@ -68,7 +68,7 @@ class ProductWriter {
   std::vector<bool> after_contract() const;
   void write_results(const IndexNames& index, int width);
   void write_finish();
-  /// A row of a factor's tile in shared memory.
+  /// A row of an operand's tile in shared memory.
   std::string tile(const std::string& name, const std::string& depth) const {
     return "(" + name + "_tile + (buffer * " + str(shape.depth) + " + " + depth + ") * " +
            str((name == "left" ? shape.rows : shape.columns) + pad()) + ")";
@@ -86,9 +86,9 @@ class ProductWriter {
 };
 
 /// False: not a product of two loads over rows and columns; write_reduction takes it.
-bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted);
-/// No ways where write_product would decline.
-cuda::ProductQuestion product_question(Writer& writer);
+bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm> wanted);
+/// No algorithms where write_product would decline.
+cuda::GemmProblem gemm_problem(Writer& writer);
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

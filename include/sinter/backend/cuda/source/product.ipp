@@ -1,4 +1,4 @@
-// Contractions in tiles, in full precision of their dtype: a block computes a tile of rows by columns; both factors
+// Contractions in tiles, in full precision of their dtype: a block computes a tile of rows by columns; both operands
 // pass through shared memory, two buffers deep, while the next pieces are on their way to registers; whatever follows
 // the product is computed from the accumulators in registers. For a short list of tiles the reduced axis is cut, and a
 // second kernel adds the pieces in order.
@@ -21,27 +21,27 @@ namespace cuda_source_detail {
 
 SINTER_DECL bool ProductWriter::choose() {
   const std::vector<InstId> reductions = nest.reductions_of(0);
-  if (nest.depths != 1 || reductions.size() != 1 || nest.reduced.size() != 1 || !nest.inner_stores.empty())
+  if (nest.depths() != 1 || reductions.size() != 1 || nest.reduced.size() != 1 || !nest.inner_stores.empty())
     return false;
   shape.contract = reductions[0];
   shape.depth_axis = nest.reduced[0];
   const Inst& contract = nest.inst(shape.contract);
   if (contract.prim != Prim::contract || contract.dtype == DType::bool_) return false;
-  Factor factors[2];
+  GemmOperand operands[2];
   AxisList own[2];
   for (std::size_t k = 0; k < 2; ++k) {
-    factors[k].value = contract.args[k];
-    factors[k].depth_axis = shape.depth_axis;
-    if (!nest.varies(factors[k].value, shape.depth_axis)) return false;
+    operands[k].value = contract.args[k];
+    operands[k].depth_axis = shape.depth_axis;
+    if (!nest.varies(operands[k].value, shape.depth_axis)) return false;
   }
   for (int a : nest.parallel)
     for (std::size_t k = 0; k < 2; ++k)
-      if (nest.varies(factors[k].value, a) && !nest.varies(factors[1 - k].value, a)) own[k].push_back(a);
+      if (nest.varies(operands[k].value, a) && !nest.varies(operands[1 - k].value, a)) own[k].push_back(a);
   if (own[0].empty() || own[1].empty()) return false;
   // Columns are the later axis: what is stored has unit stride there.
   const std::size_t right = own[0].back() > own[1].back() ? 0 : 1;
-  shape.left = factors[1 - right];
-  shape.right = factors[right];
+  shape.left = operands[1 - right];
+  shape.right = operands[right];
   shape.row_axis = own[1 - right].back();
   shape.column_axis = own[right].back();
   for (int a : nest.parallel)
@@ -49,7 +49,8 @@ SINTER_DECL bool ProductWriter::choose() {
   if (nest.extent(shape.row_axis) < 8 || nest.extent(shape.column_axis) < 8) return false;
   shape.left.axis = shape.row_axis;
   shape.right.axis = shape.column_axis;
-  if (!choose_factor(w, shape.left, shape.column_axis) || !choose_factor(w, shape.right, shape.row_axis)) return false;
+  if (!choose_operand(w, shape.left, shape.column_axis) || !choose_operand(w, shape.right, shape.row_axis))
+    return false;
   return true;
 }
 
@@ -131,17 +132,17 @@ SINTER_DECL void ProductWriter::write_place() {
   }
 }
 
-SINTER_DECL FactorWriter ProductWriter::factor(const std::string& name) const {
+SINTER_DECL GemmOperandWriter ProductWriter::operand(const std::string& name) const {
   const bool is_left = name == "left";
-  const FactorTile tile{name, is_left ? shape.rows : shape.columns, shape.depth, shape.threads(),
-                        is_left ? "first_row" : "first_column"};
-  return FactorWriter(w, is_left ? shape.left : shape.right, tile, batch_index_);
+  const GemmOperandTile tile{name, is_left ? shape.rows : shape.columns, shape.depth, shape.threads(),
+                             is_left ? "first_row" : "first_column"};
+  return GemmOperandWriter(w, is_left ? shape.left : shape.right, tile, batch_index_);
 }
 
-/// What has arrived of a factor goes to its tile, a row for each position along the reduced axis.
-SINTER_DECL void ProductWriter::keep(FactorWriter& factor, const std::string& name) {
-  const Factor& read = name == "left" ? shape.left : shape.right;
-  factor.keep([&](const std::string& depth, const std::string& place, const std::string& values) {
+/// What has arrived of an operand goes to its tile, a row for each position along the reduced axis.
+SINTER_DECL void ProductWriter::keep(GemmOperandWriter& operand, const std::string& name) {
+  const GemmOperand& read = name == "left" ? shape.left : shape.right;
+  operand.keep([&](const std::string& depth, const std::string& place, const std::string& values) {
     const std::string across = tile(name, depth) + " + " + place;
     if (read.along_depth) {
       w.line("#pragma unroll");
@@ -185,8 +186,8 @@ SINTER_DECL void ProductWriter::multiply() {
 
 SINTER_DECL void ProductWriter::run() {
   choose_tile();
-  // Two blocks at a time share a processor, unless more than the two factors is on its way in registers.
-  const bool has_room = factor("left").words() + factor("right").words() <= 24;
+  // Two blocks at a time share a processor, unless more than the two operands is on its way in registers.
+  const bool has_room = operand("left").words() + operand("right").words() <= 24;
   const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 && has_room ? 2 : 1);
   write_threads();
   write_place();
@@ -194,7 +195,7 @@ SINTER_DECL void ProductWriter::run() {
   w.line("__shared__ __align__(16) " + type() + " left_tile[" +
          str(2 * shape.depth * (shape.rows + pad() + shape.columns + pad())) + "];");
   w.line(type() + "* const right_tile = left_tile + " + str(2 * shape.depth * (shape.rows + pad())) + ";");
-  FactorWriter left = factor("left"), right = factor("right");
+  GemmOperandWriter left = operand("left"), right = operand("right");
   left.declare();
   right.declare();
   w.line(type() + " sum[" + str(shape.thread_rows) + "][" + str(shape.thread_columns) + "] = {};");
@@ -296,7 +297,7 @@ SINTER_DECL void ProductWriter::add_teams(int width, const std::string& place) {
   w.close();
 }
 
-/// Instructions that the stores need beside the product: its factors' are done with.
+/// Instructions that the stores need beside the product: its operands' are done with.
 SINTER_DECL std::vector<bool> ProductWriter::after_contract() const {
   std::vector<bool> needed(nest.kernel.body.size());
   for (const Store& store : nest.kernel.stores) needed[store.value] = true;
@@ -386,21 +387,21 @@ SINTER_DECL double ProductWriter::operations() const {
   return 2.0 * static_cast<double>(nest.points(nest.parallel)) * static_cast<double>(nest.extent(shape.depth_axis));
 }
 
-SINTER_DECL std::vector<cuda::ProductWay> ProductWriter::ways() const {
-  std::vector<cuda::ProductWay> open{cuda::ProductWay::fma};
+SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::algorithms() const {
+  std::vector<cuda::GemmAlgorithm> open{cuda::GemmAlgorithm::fma};
   if (const TensorWriter tensor(*this); tensor.is_open())
-    open.insert(tensor.is_preferred() ? open.begin() : open.end(), cuda::ProductWay::tensor_cores);
+    open.insert(tensor.is_preferred() ? open.begin() : open.end(), cuda::GemmAlgorithm::tensor_cores);
   std::optional<cuda::LibraryProduct> product =
       operations() < least_library_operations ? std::nullopt : library_product();
   if (!product || !cuda::has_cublaslt()) return open;  // opened when first of use: it is large
-  open.insert(operations() < library_operations ? open.end() : open.begin(), cuda::ProductWay::library);
+  open.insert(operations() < library_operations ? open.end() : open.begin(), cuda::GemmAlgorithm::library);
   if (library_does_all(*product) && !product->epilogue.is_empty())
-    open.push_back(cuda::ProductWay::library_then_kernel);
+    open.push_back(cuda::GemmAlgorithm::library_then_kernel);
   return open;
 }
 
-/// What decides how fast each way is: extents to two digits after the first (in binary), and what they and strides are
-/// multiples of.
+/// What decides how fast each algorithm is: extents to two digits after the first (in binary), and what they and
+/// strides are multiples of.
 SINTER_DECL std::string ProductWriter::text() const {
   const auto rounded = [](std::int64_t number) {
     std::int64_t step = 1;
@@ -421,24 +422,25 @@ SINTER_DECL std::string ProductWriter::text() const {
   return text;
 }
 
-SINTER_DECL cuda::ProductQuestion product_question(Writer& writer) {
+SINTER_DECL cuda::GemmProblem gemm_problem(Writer& writer) {
   ProductWriter product(writer);
   if (!product.choose()) return {};
-  return {product.ways(), product.text(), product.operations()};
+  return {product.algorithms(), product.text(), product.operations()};
 }
 
-SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::ProductWay> wanted) {
+SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm> wanted) {
   ProductWriter product(writer);
   if (!product.choose()) return false;
-  const std::vector<cuda::ProductWay> ways = product.ways();
-  const cuda::ProductWay way =
-      wanted && std::find(ways.begin(), ways.end(), *wanted) != ways.end() ? *wanted : ways.front();
-  writer.set_way(way);
-  switch (way) {
-    case cuda::ProductWay::library: product.run_library(true); break;
-    case cuda::ProductWay::library_then_kernel: product.run_library(false); break;
-    case cuda::ProductWay::tensor_cores: TensorWriter(product).run(); break;
-    case cuda::ProductWay::fma: product.run(); break;
+  const std::vector<cuda::GemmAlgorithm> algorithms = product.algorithms();
+  const cuda::GemmAlgorithm algorithm =
+      wanted && std::find(algorithms.begin(), algorithms.end(), *wanted) != algorithms.end() ? *wanted
+                                                                                             : algorithms.front();
+  writer.set_algorithm(algorithm);
+  switch (algorithm) {
+    case cuda::GemmAlgorithm::library: product.run_library(true); break;
+    case cuda::GemmAlgorithm::library_then_kernel: product.run_library(false); break;
+    case cuda::GemmAlgorithm::tensor_cores: TensorWriter(product).run(); break;
+    case cuda::GemmAlgorithm::fma: product.run(); break;
   }
   return true;
 }

@@ -24,7 +24,7 @@ class ReductionWriter {
     shared_ = find_shared();
     declare_shared();
     online_ = shape.is_column || shape.is_resident || shape.splits > 1 ? Online{} : find_online();
-    for (int pass = 0; pass <= nest.depths; ++pass) {
+    for (int pass = 0; pass <= nest.depths(); ++pass) {
       if (pass > 0 && !(online_.sum != no_inst && pass == 1)) write_outer(pass);
       if (online_.sum != no_inst && pass == 0) write_online();
       else if (nest.is_full_walk(pass) && !(online_.sum != no_inst && pass == 1)) write_walk(pass);
@@ -69,8 +69,8 @@ class ReductionWriter {
     for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
       const auto id = static_cast<InstId>(i);
       const Prim prim = nest.inst(id).prim;
-      if (!nest.is_live[i] || nest.is_inner[i] || prim == Prim::immediate || is_reduction(prim) ||
-          nest.depth[i] != pass)
+      if (!nest.is_live(i) || nest.is_inner(i) || prim == Prim::immediate || is_reduction(prim) ||
+          nest.depth(i) != pass)
         continue;
       const std::string v = "v" + str(id);
       if (!is_array(id)) {
@@ -189,7 +189,7 @@ class ReductionWriter {
 
   void write_values(int pass, const std::vector<InstId>& insts, const std::vector<InstId>& reductions) {
     const IndexNames index = open_steps();
-    const bool stores = pass == nest.depths;
+    const bool stores = pass == nest.depths();
     if (stores)
       for (std::size_t s = 0; s < nest.inner_stores.size(); ++s)
         w.line(memory_type(nest.inst(nest.inner_stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" +
@@ -279,7 +279,7 @@ class ReductionWriter {
     return shared;
   }
   bool is_read_again(InstId id) const {
-    for (int pass = 1; pass <= nest.depths; ++pass) {
+    for (int pass = 1; pass <= nest.depths(); ++pass) {
       if (!nest.is_full_walk(pass)) continue;
       const std::vector<InstId> later = nest.inner_of(pass);
       if (std::find(later.begin(), later.end(), id) != later.end()) return true;
@@ -345,14 +345,14 @@ class ReductionWriter {
   };
 
   Online find_online() const {
-    const std::vector<InstId> sums = nest.depths >= 2 ? nest.reductions_of(1) : std::vector<InstId>{};
+    const std::vector<InstId> sums = nest.depths() >= 2 ? nest.reductions_of(1) : std::vector<InstId>{};
     if (sums.size() != 1 || nest.inst(sums[0]).prim != Prim::reduce_add || !is_floating(nest.inst(sums[0]).dtype))
       return {};
     const Inst& exponential = nest.inst(nest.inst(sums[0]).args[0]);
     if (exponential.prim != Prim::exp) return {};
     const Inst& shifted = nest.inst(exponential.args[0]);
     if (shifted.prim != Prim::sub) return {};
-    if (nest.is_inner[shifted.args[1]] || nest.depth[shifted.args[1]] != 1) return {};
+    if (nest.is_inner(shifted.args[1]) || nest.depth(shifted.args[1]) != 1) return {};
     for (InstId greatest : nest.reductions_of(0))
       if (nest.inst(greatest).prim == Prim::reduce_max && nest.inst(greatest).args[0] == shifted.args[0])
         return {shifted.args[0], greatest, shifted.args[1], sums[0]};

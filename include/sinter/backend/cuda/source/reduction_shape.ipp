@@ -28,7 +28,7 @@ inline bool goes_by_columns(const Nest& nest) {
 
 inline int full_walks(const Nest& nest) {
   int walks = 0;
-  for (int pass = 0; pass <= nest.depths; ++pass) walks += nest.is_full_walk(pass);
+  for (int pass = 0; pass <= nest.depths(); ++pass) walks += nest.is_full_walk(pass);
   return walks;
 }
 
@@ -92,7 +92,7 @@ inline void choose_splits(const Nest& nest, const Target& device, ReductionShape
   shape.chunk = std::max<std::int64_t>(shape.length, 1);
   const std::int64_t blocks = quotient_up(shape.items, shape.groups),
                      wanted = std::int64_t{device.multiprocessors} * 2048 / shape.threads();
-  if (nest.depths != 1 || !nest.inner_stores.empty() || shape.is_resident || blocks * 2 > wanted) return;
+  if (nest.depths() != 1 || !nest.inner_stores.empty() || shape.is_resident || blocks * 2 > wanted) return;
   const std::int64_t tiles = quotient_up(shape.length, shape.tile());
   const std::int64_t splits = std::min({tiles / 2, wanted / blocks, std::int64_t{2048}});
   if (splits < 2) return;

@@ -14,7 +14,7 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
 /// What fusion must respect: 8-byte pointers and strides fit a parameter, bodies compile in tens of milliseconds, and
-/// factors are computed on the way into products that no library call would win.
+/// operands are computed on the way into products that no library call would win.
 Limits generator_limits();
 /// Null where the kernel is declined, with the reason in `why_declined` (if not null).
 std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target,

@@ -22,21 +22,21 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
       : kernel_(kernel), schedule_(schedule), target_(target) {}
 
   cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned,
-                        std::optional<cuda::ProductWay> way) const override {
+                        std::optional<cuda::GemmAlgorithm> algorithm) const override {
     if (is_empty(geometry)) return {};
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, schedule_, target_, by_value, is_aligned);
-    if (kernel_.kind == KernelKind::contraction && write_product(writer, way)) return writer.finish();
+    if (kernel_.kind == KernelKind::contraction && write_product(writer, algorithm)) return writer.finish();
     if (nest.reduced.empty() && write_transpose(writer)) return writer.finish();
     if (nest.reduced.empty()) write_pointwise(writer);
     else write_reduction(writer);
     return writer.finish();
   }
-  cuda::ProductQuestion product(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
+  cuda::GemmProblem product(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
     if (kernel_.kind != KernelKind::contraction || is_empty(geometry)) return {};
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, schedule_, target_, by_value, is_aligned);
-    return product_question(writer);
+    return gemm_problem(writer);
   }
 
  private:

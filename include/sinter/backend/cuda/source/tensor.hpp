@@ -1,4 +1,4 @@
-// The way of a product on tensor cores: where it is open, and the class that writes its kernel. See tensor.ipp.
+// A product on tensor cores: where this algorithm is open, and the class that writes its kernel. See tensor.ipp.
 #pragma once
 
 #include <sinter/backend/cuda/source/product.hpp>
@@ -6,7 +6,7 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-/// What a block and each of its warps compute, and how many tiles of the factors are in shared memory at once.
+/// What a block and each of its warps compute, and how many tiles of the operands are in shared memory at once.
 struct TensorTile {
   int rows = 0, columns = 0, warp_rows = 0, warp_columns = 0, stages = 0;
   double cost = 1;  // of a result, against the best tile
@@ -29,21 +29,21 @@ class TensorWriter : public ProductWriter {
   int row_blocks() const { return tile_.warp_rows / 16; }
   int column_blocks() const { return tile_.warp_columns / 8; }
   /// Places that a lane reads from, but for constants.
-  int variants(const std::string& name) const { return factor_of(name).along_depth ? 1 : pack_width(); }
+  int variants(const std::string& name) const { return operand_of(name).along_depth ? 1 : pack_width(); }
   int stage_elements() const { return (shape.rows + shape.columns) * shape.depth; }
   std::size_t shared_bytes(const TensorTile& tile) const;
   std::vector<TensorTile> tiles() const;
   void choose_tile();
 
   void write_lanes();
-  FactorWriter factor(const std::string& name) const;
-  const Factor& factor_of(const std::string& name) const { return name == "left" ? shape.left : shape.right; }
+  GemmOperandWriter operand(const std::string& name) const;
+  const GemmOperand& operand_of(const std::string& name) const { return name == "left" ? shape.left : shape.right; }
   int extent_of(const std::string& name) const { return name == "left" ? shape.rows : shape.columns; }
-  bool is_copied(const std::string& name) const { return is_plain(nest, factor_of(name)); }
+  bool is_copied(const std::string& name) const { return is_plain(nest, operand_of(name)); }
   void declare_fragments(const std::string& name);
   std::string place(const std::string& name, const std::string& k, const std::string& x) const;
-  void fetch(FactorWriter& factor, const std::string& name);
-  void keep(FactorWriter& factor, const std::string& name);
+  void fetch(GemmOperandWriter& operand, const std::string& name);
+  void keep(GemmOperandWriter& operand, const std::string& name);
   void multiply();
   void read(const std::string& name);
   void convert(const std::string& name);

@@ -1,10 +1,10 @@
 // Products on tensor cores: f64 exactly, f32 in TF32 or, with every number split in two, in nearly full precision
-// (3xTF32). Tiles of both factors stand in a ring in shared memory, filled some tiles ahead by asynchronous copies;
+// (3xTF32). Tiles of both operands stand in a ring in shared memory, filled some tiles ahead by asynchronous copies;
 // what follows the product is ProductWriter's.
 //
-// A factor keeps the order that it has in memory, so that it is copied in whole vectors of 16 bytes (E elements):
+// An operand keeps the order that it has in memory, so that it is copied in whole vectors of 16 bytes (E elements):
 // "deep", rows of 128 bytes along the reduced axis, or "flat", rows along its own axis. Lane 4 g + t of a warp needs,
-// for each instruction, elements g (and g + 8) along the factor's own axis by t and t + 4 along the reduced one: deep
+// for each instruction, elements g (and g + 8) along the operand's own axis by t and t + 4 along the reduced one: deep
 // f32 by `ldmatrix`, which takes rows of 16 bytes, all else one by one.
 //
 // Swizzle: vector c of row x of a deep tile stands at c ^ x % 8 (f32) or c ^ x % 4 * 2 (f64), vector c of row k of a
@@ -63,10 +63,10 @@ SINTER_DECL void TensorWriter::choose_tile() {
     const std::int64_t blocks = batches * quotient_up(rows, tile.rows) * quotient_up(columns, tile.columns);
     const std::int64_t pieces = std::max<std::int64_t>(1, std::min(steps / 4, processors / blocks)),
                        chunk = quotient_up(steps, pieces);
-    const std::int64_t in_turn = quotient_up(blocks * quotient_up(steps, chunk), processors);
+    const std::int64_t in_sequence = quotient_up(blocks * quotient_up(steps, chunk), processors);
     // A block takes some steps to start and to end; pieces pass through memory.
     const double cost =
-        static_cast<double>(in_turn * tile.rows * tile.columns * (chunk + (pieces > 1 ? 8 : 4))) * tile.cost;
+        static_cast<double>(in_sequence * tile.rows * tile.columns * (chunk + (pieces > 1 ? 8 : 4))) * tile.cost;
     if (tile_.rows != 0 && cost >= least) continue;
     least = cost;
     tile_ = tile;
@@ -91,11 +91,11 @@ SINTER_DECL void TensorWriter::write_lanes() {
          " * " + str(tile_.warp_columns) + ";");
 }
 
-SINTER_DECL FactorWriter TensorWriter::factor(const std::string& name) const {
-  const FactorTile tile{
+SINTER_DECL GemmOperandWriter TensorWriter::operand(const std::string& name) const {
+  const GemmOperandTile tile{
       name,           extent_of(name), shape.depth, shape.threads(), name == "left" ? "first_row" : "first_column",
       is_copied(name)};
-  return FactorWriter(w, factor_of(name), tile, batch_index_);
+  return GemmOperandWriter(w, operand_of(name), tile, batch_index_);
 }
 
 /// An element's place in the stage `filled`; k and x are positions in the tile.
@@ -103,7 +103,7 @@ SINTER_DECL std::string TensorWriter::place(const std::string& name, const std::
   const std::string e = str(pack_width()),
                     start = name == "left" ? "filled + " : "filled + " + str(shape.rows * shape.depth) + " + ",
                     a = "(" + k + ")", b = "(" + x + ")";
-  if (factor_of(name).along_depth)
+  if (operand_of(name).along_depth)
     return start + b + " * " + str(shape.depth) + " + (" + a + " / " + e + " ^ " + b +
            (is_f32() ? " % 8" : " % 4 * 2") + ") * " + e + " + " + a + " % " + e;
   return start + a + " * " + str(extent_of(name)) + " + (" + b + " / " + e + " ^ " + a + " % 4 * 2) * " + e + " + " +
@@ -118,7 +118,7 @@ SINTER_DECL void TensorWriter::declare_fragments(const std::string& name) {
                     start = is_left ? "" : str(shape.rows * shape.depth) + " + ", depth = str(shape.depth),
                     e = str(pack_width());
   std::string text;
-  if (!factor_of(name).along_depth) {
+  if (!operand_of(name).along_depth) {
     text = "lane_depth * " + str(extent_of(name)) + " + " + base + " + ((v * " + str(8 / pack_width()) +
            " + lane_row / " + e + ") ^ lane_depth * 2) * " + e + " + lane_row % " + e;
   } else if (
@@ -135,16 +135,16 @@ SINTER_DECL void TensorWriter::declare_fragments(const std::string& name) {
 }
 
 /// A thread's share of the tile at `t` sets out to the stage `filled`.
-SINTER_DECL void TensorWriter::fetch(FactorWriter& factor, const std::string& name) {
-  if (is_copied(name)) factor.copy([&](const std::string& k, const std::string& x) { return place(name, k, x); });
-  else factor.fetch();
+SINTER_DECL void TensorWriter::fetch(GemmOperandWriter& operand, const std::string& name) {
+  if (is_copied(name)) operand.copy([&](const std::string& k, const std::string& x) { return place(name, k, x); });
+  else operand.fetch();
 }
 
 /// What passes through registers arrives there.
-SINTER_DECL void TensorWriter::keep(FactorWriter& factor, const std::string& name) {
+SINTER_DECL void TensorWriter::keep(GemmOperandWriter& operand, const std::string& name) {
   if (is_copied(name)) return;
-  const int width = factor_of(name).width;
-  factor.keep([&](const std::string& k, const std::string& x, const std::string& values) {
+  const int width = operand_of(name).width;
+  operand.keep([&](const std::string& k, const std::string& x, const std::string& values) {
     w.line(pack(width) + " kept;");
     w.line("#pragma unroll");
     w.line(loop("j", width) +
@@ -159,7 +159,7 @@ SINTER_DECL void TensorWriter::read(const std::string& name) {
   const bool is_left = name == "left";
   const std::string from = "now + " + name + "_lane";
   const int blocks = is_left ? row_blocks() : column_blocks(), registers = is_left ? 4 : 2;
-  if (factor_of(name).along_depth && is_f32()) {
+  if (operand_of(name).along_depth && is_f32()) {
     const int at_once = is_left ? 1 : 2;
     w.line("#pragma unroll");
     w.line(loop("b", blocks / at_once) + " read_matrices(" + name + (is_left ? "[b]" : "[b * 2], right[b * 2 + 1]") +
@@ -170,7 +170,7 @@ SINTER_DECL void TensorWriter::read(const std::string& name) {
   const std::string block = is_left ? "(b * 2 + r % 2)" : "b", half = is_left ? "r / 2" : "r";
   w.unroll(loop("b", blocks));
   w.line("#pragma unroll");
-  if (factor_of(name).along_depth)
+  if (operand_of(name).along_depth)
     w.line(loop("r", registers) + " " + name + "[b][r] = *(now + (" + name + "_lane[0] ^ (d * 2 + " + half +
            ") * 4) + " + block + " * " + str(8 * shape.depth) + ");");
   else
@@ -238,7 +238,7 @@ SINTER_DECL void TensorWriter::run() {
   write_place();
   write_lanes();
   w.line(type() + "* const left_tile = (" + type() + "*)dynamic_shared();");
-  FactorWriter left = factor("left"), right = factor("right");
+  GemmOperandWriter left = operand("left"), right = operand("right");
   left.declare();
   right.declare();
   declare_fragments("left");

@@ -19,7 +19,7 @@ class TransposeWriter {
     column_ = nest.parallel.back();
     for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
       const Inst& inst = nest.kernel.body[i];
-      if (!nest.is_live[i] || inst.prim != Prim::load || nest.stride_class(inst.access, column_) != StrideClass::any)
+      if (!nest.is_live(i) || inst.prim != Prim::load || nest.stride_class(inst.access, column_) != StrideClass::any)
         continue;
       for (int a : nest.parallel) {
         if (a == column_ || nest.stride_class(inst.access, a) != StrideClass::unit || (row_ >= 0 && row_ != a))
@@ -78,7 +78,7 @@ class TransposeWriter {
   void compute() {
     for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
       const auto id = static_cast<InstId>(i);
-      if (!nest.is_live[i] || nest.inst(id).prim == Prim::immediate) continue;
+      if (!nest.is_live(i) || nest.inst(id).prim == Prim::immediate) continue;
       const bool is_crossed = std::find(crossed_.begin(), crossed_.end(), id) != crossed_.end();
       const std::string value = is_crossed ? w.loaded(nest.inst(id).access, "square" + str(id) + "[tx][ty + i * 8]")
                                            : w.value_of(id, index_, "");

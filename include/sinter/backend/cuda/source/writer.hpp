@@ -55,7 +55,7 @@ class Writer {
                 unsigned shared_bytes = 0);
   void add_workspace(std::int64_t bytes) { workspace_bytes_ += bytes; }
   void set_call(std::unique_ptr<cuda::LibraryCall> call) { call_ = std::move(call); }
-  void set_way(cuda::ProductWay way) { way_ = way; }
+  void set_algorithm(cuda::GemmAlgorithm algorithm) { algorithm_ = algorithm; }
   bool is_aligned() const { return is_aligned_; }
   /// Something is read or written in vectors outside set_vector.
   void require_alignment() { needs_alignment_ = true; }
@@ -112,7 +112,7 @@ class Writer {
   std::vector<std::string> entries_;
   std::int64_t workspace_bytes_ = 0;
   std::unique_ptr<cuda::LibraryCall> call_;
-  std::optional<cuda::ProductWay> way_;
+  std::optional<cuda::GemmAlgorithm> algorithm_;
 };
 
 inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

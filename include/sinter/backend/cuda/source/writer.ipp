@@ -78,7 +78,7 @@ SINTER_DECL void Writer::add_step(const std::string& entry, std::int64_t blocks,
 SINTER_DECL LaunchList Writer::finish() {
   LaunchList list;
   list.call = std::move(call_);
-  list.way = way_;
+  list.algorithm = algorithm_;
   list.workspace_bytes = as_index(workspace_bytes_);
   if (launches_.empty()) return list;
   std::string head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" +

@@ -15,7 +15,7 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// A contraction kernel as an Executable. Null where declined; `why_declined` (if given) then says why. f32 and f64,
-/// both factors plain loads.
+/// both operands plain loads.
 /// Schedule: tile_m, tile_n bound the register tile; zeros choose by extents.
 std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                               std::string* why_declined = nullptr);

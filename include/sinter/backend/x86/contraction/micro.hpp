@@ -48,7 +48,7 @@ inline constexpr int max_tile_bytes = 32 * 64;  // every register an accumulator
 
 /// Elements per vector register.
 constexpr int lanes(Isa isa, DType dtype) { return static_cast<int>((isa == Isa::avx512 ? 64 : 32) / size_of(dtype)); }
-/// Accumulators, one row or column of factors and two temporaries must fit the register file.
+/// Accumulators, one row or column of operands and two temporaries must fit the register file.
 constexpr bool fits_registers(Isa isa, int rows, int vectors) {
   const int registers = isa == Isa::avx512 ? 32 : 15;  // AVX2 keeps one for the mask
   return rows >= 1 && rows <= max_micro_rows && vectors >= 1 && vectors <= max_micro_vectors &&

@@ -1,4 +1,4 @@
-// Emission of micro-kernels. Registers are assigned by hand: accumulators from vector 0 up, then the factors. Every
+// Emission of micro-kernels. Registers are assigned by hand: accumulators from vector 0 up, then the operands. Every
 // output is one accumulator, to which the products of a block of k are added by fma in order; the sums of finished
 // blocks wait in a tile of scratch, which stays in L1. No shape, width or mask changes a bit.
 #pragma once
@@ -72,7 +72,7 @@ class MicroEmitter {
     as_.mov(arg(offsetof(MicroArgs, c)), b_);
   }
 
-  static constexpr int unroll = 4;  // k steps per turn
+  static constexpr int unroll = 4;  // k steps per iteration
   static constexpr int rows_per_pointer = 4;
 
   Register vec(int index) const {
@@ -80,7 +80,7 @@ class MicroEmitter {
     return aj::x86::Ymm(static_cast<std::uint32_t>(index));
   }
   Register accumulator(int row, int vector) const { return vec(row * shape_.vectors + vector); }
-  Register factor(int index) const { return vec(shape_.rows * shape_.vectors + index); }
+  Register operand(int index) const { return vec(shape_.rows * shape_.vectors + index); }
   Register lane_mask() const { return vec(15); }
   int pointer_count() const {
     return shape_.walk == AWalk::unit_row ? 1 : (shape_.rows + rows_per_pointer - 1) / rows_per_pointer;
@@ -175,17 +175,17 @@ class MicroEmitter {
 
   /// As many steps as the counter says: by `unroll`, then the rest one by one.
   void emit_k_loops() {
-    aj::Label turns = as_.newLabel(), rest = as_.newLabel(), rest_loop = as_.newLabel(), done = as_.newLabel();
+    aj::Label main_loop = as_.newLabel(), rest = as_.newLabel(), rest_loop = as_.newLabel(), done = as_.newLabel();
     as_.sub(counter_, unroll);
     as_.jl(rest);
     as_.align(aj::AlignMode::kCode, 32);
-    as_.bind(turns);
+    as_.bind(main_loop);
     for (int step = 0; step < unroll; ++step) {
       emit_step(step);
       emit_advance(step == unroll - 1 ? unroll : 0);
     }
     as_.sub(counter_, unroll);
-    as_.jge(turns);
+    as_.jge(main_loop);
     as_.bind(rest);
     as_.add(counter_, unroll);
     as_.jle(done);
@@ -213,18 +213,18 @@ class MicroEmitter {
       for (int at = 0; at < shape_.vectors * vector_bytes_; at += 64)
         as_.prefetcht0(aj::x86::ptr(b_, b_stride_, 3, at));  // 8 rows ahead
     if (shape_.rows <= shape_.vectors) {
-      for (int r = 0; r < shape_.rows; ++r) emit_broadcast(factor(r), a_element(r, step));
+      for (int r = 0; r < shape_.rows; ++r) emit_broadcast(operand(r), a_element(r, step));
       for (int v = 0; v < shape_.vectors; ++v) {
-        Register b = factor(shape_.rows);
+        Register b = operand(shape_.rows);
         emit_load(b, v);
-        for (int r = 0; r < shape_.rows; ++r) emit_fma(accumulator(r, v), factor(r), b);
+        for (int r = 0; r < shape_.rows; ++r) emit_fma(accumulator(r, v), operand(r), b);
       }
     } else {
-      for (int v = 0; v < shape_.vectors; ++v) emit_load(factor(v), v);
+      for (int v = 0; v < shape_.vectors; ++v) emit_load(operand(v), v);
       for (int r = 0; r < shape_.rows; ++r) {
-        Register a = factor(shape_.vectors);
+        Register a = operand(shape_.vectors);
         emit_broadcast(a, a_element(r, step));
-        for (int v = 0; v < shape_.vectors; ++v) emit_fma(accumulator(r, v), a, factor(v));
+        for (int v = 0; v < shape_.vectors; ++v) emit_fma(accumulator(r, v), a, operand(v));
       }
     }
   }

@@ -1,4 +1,4 @@
-// What a contraction decides: from the structure, where its factors, its store and its epilogue are; from the extents,
+// What a contraction decides: from the structure, where its operands, its store and its epilogue are; from the extents,
 // the register tile, the panels, the blocks of rows, and whether B is packed. Pure data; runs nothing.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace x86 {
 /// The parts of a contraction kernel. Axes are [batch..., m, n, k].
 struct ContractionParts {
   DType dtype = DType::f32;
-  std::uint16_t a = 0, b = 0;  // accesses of the factors
+  std::uint16_t a = 0, b = 0;  // accesses of the operands
   std::uint16_t store = 0;     // access of the only store, when it stores the contract itself
   bool is_plain = false;       // ... which is so
   bool needs_epilogue = true;  // false: every geometry can store straight from the micro-kernel

@@ -22,8 +22,8 @@ inline bool decline(std::string* why, std::string_view reason) {
   return false;
 }
 
-/// Finds the contract and its factors.
-inline bool find_factors(const Kernel& kernel, ContractionParts& parts, InstId& contract, std::string* why) {
+/// Finds the contract and its operands.
+inline bool find_operands(const Kernel& kernel, ContractionParts& parts, InstId& contract, std::string* why) {
   const auto found =
       std::find_if(kernel.body.begin(), kernel.body.end(), [](const Inst& i) { return i.prim == Prim::contract; });
   if (kernel.kind != KernelKind::contraction || found == kernel.body.end() || kernel.rank() < 3)
@@ -33,7 +33,7 @@ inline bool find_factors(const Kernel& kernel, ContractionParts& parts, InstId& 
   if (parts.dtype != DType::f32 && parts.dtype != DType::f64)
     return decline(why, "sums of " + std::string(name(parts.dtype)));
   const Inst &left = kernel.body[found->args[0]], &right = kernel.body[found->args[1]];
-  if (left.prim != Prim::load || right.prim != Prim::load) return decline(why, "a factor is not a plain load");
+  if (left.prim != Prim::load || right.prim != Prim::load) return decline(why, "an operand is not a plain load");
   const auto m = as_index(kernel.rank() - 3), n = m + 1;
   auto varies = [&](const Inst& load, std::size_t axis) {
     return kernel.accesses[load.access].stride[axis] != StrideClass::zero;
@@ -43,11 +43,11 @@ inline bool find_factors(const Kernel& kernel, ContractionParts& parts, InstId& 
   parts.b = is_exchanged ? left.access : right.access;
   if (kernel.accesses[parts.a].stride[n] != StrideClass::zero ||
       kernel.accesses[parts.b].stride[m] != StrideClass::zero)
-    return decline(why, "a factor varies over both m and n");
+    return decline(why, "an operand varies over both m and n");
   return true;
 }
 
-/// Instructions that the stores need, the contract's factors left out.
+/// Instructions that the stores need, the contract's operands left out.
 inline std::vector<bool> needed_by_stores(const Kernel& kernel) {
   std::vector<bool> needed(kernel.body.size());
   for (const Store& store : kernel.stores) needed[store.value] = true;
@@ -119,7 +119,7 @@ SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kern
   using namespace x86_contraction_detail;
   ContractionParts parts;
   InstId contract = no_inst;
-  if (!find_factors(kernel, parts, contract, why_declined)) return std::nullopt;
+  if (!find_operands(kernel, parts, contract, why_declined)) return std::nullopt;
   parts.is_plain = kernel.stores.size() == 1 && kernel.stores[0].value == contract;
   if (parts.is_plain) {
     parts.store = kernel.stores[0].access;
@@ -146,7 +146,7 @@ SINTER_DECL MatrixView view_of(const Kernel& kernel, const BoundGeometry& geomet
 
 namespace x86_contraction_detail {
 
-/// C^T = B^T A^T: the factors change places, and rows and columns in each.
+/// C^T = B^T A^T: the operands change places, and rows and columns in each.
 inline void swap_orientation(ContractionPlan& p) {
   std::swap(p.a, p.b);
   std::swap(p.m, p.n);

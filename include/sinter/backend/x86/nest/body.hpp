@@ -2,10 +2,11 @@
 // level of the nest, for each vector of a step. Which code surrounds it is the business of generator.hpp.
 #pragma once
 
-#include <sinter/backend/x86/nest/plan.hpp>
+#include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/backend/x86/nest/vector_builder.hpp>
 #include <sinter/base/index.hpp>
 
+#include <span>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -25,29 +26,32 @@ struct Lane0 {
 
 class LoopBody {
  public:
-  LoopBody(CodeStream& stream, const LoopPlan& plan, int copies);
+  LoopBody(CodeStream& stream, const PreparedNest& nest, int copies);
 
   VectorBuilder& builder() { return b_; }
-  const LoopPlan& plan() const { return plan_; }
 
   VReg value(InstId i, int copy);
   void set_value(InstId i, int copy, VReg r) { values_[i * copies_ + as_index(copy)] = r; }
 
-  /// Decides which accesses are walked by pointers, and which of those lie in registers.
-  void assign_pointers();
-  /// Sets the pointers to (outer, reduced 0, column 0); those of scratch rows too.
+  /// Decides which accesses under the node at `place` are walked by pointers, and which of those lie in registers.
+  void assign_pointers(std::size_t place);
+  /// Sets the pointers to (outer, reduced 0, column 0); those of tiles too.
   void reset_pointers();
   void advance_pointers(bool far);
   /// After a whole walk of the near axis: back to its start.
   void rewind_near();
 
-  /// Emits the instructions among `list` that stand at `level` with `depth`: once, or for a vector if they vary.
-  void emit_outside(Level level, int depth, const Lane0* lanes, std::size_t count);
-  /// One instruction of a loop body for one vector (or for all, when it does not vary along the columns).
-  void emit_inner(InstId i, const Lane0& lane, bool from_stash);
+  /// Instructions above the innermost loops: each for all rows or vectors that are done side by side.
+  void emit_outside(std::span<const InstId> list, std::span<const Lane0> lanes);
+  /// One instruction for one vector, or for all of them when it does not vary along the vector axis.
+  void emit(InstId id, const Lane0& lane);
+  /// Turns the scalar index of a gather into a byte displacement in its slot; out of range: status and 0. Clobbers rax,
+  /// r9.
+  void check_index(InstId gather);
   /// Makes ready what quick division by numbers of a row needs, for the divisions of the list that gain from it.
-  void prepare_divisions(const std::vector<InstId>& list);
-  void store_stash(InstId i, const Lane0& lane);
+  void prepare_divisions(std::span<const InstId> list);
+  void keep(std::size_t tile, const Lane0& lane);
+  void fetch(std::size_t tile, const Lane0& lane);
   void store_inner(const Store& store, const Lane0& lane);
   void store_outer(const Store& store, const Lane0& lane);
 
@@ -69,7 +73,7 @@ class LoopBody {
     Gpr reg = Gpr::none;
     int slot = 0;
   };
-  const Kernel& kernel() const { return *plan_.kernel; }
+  const Kernel& kernel() const { return nest_.kernel(); }
   DType dtype_of_access(std::size_t access) const { return kernel().operands[kernel().accesses[access].operand].dtype; }
   StrideClass stride_class(std::size_t access, int axis) const {
     return axis < 0 ? StrideClass::zero : kernel().accesses[access].stride[as_index(axis)];
@@ -77,31 +81,30 @@ class LoopBody {
   static std::int32_t field(std::size_t access, std::size_t offset);
 
   void use_pointer(std::size_t access);
+  void use_loads(std::size_t place, NestLevel lowest, NestLevel highest);
+  void use_stores(std::size_t place, bool inner);
   Gpr pointer_in_register(std::size_t access, Gpr temporary, int row = 0);
   Gpr row_address(std::size_t access, bool with_outer);
-  Mem address(std::size_t access, Level level, const Lane0& lane, int displacement_slot);
-  void emit_one(InstId i, Level level, const Lane0& lane);
+  Mem address(std::size_t access, NestLevel level, const Lane0& lane, int displacement_slot);
   VReg out_of_range(VReg x, VReg limit);
   VReg divide(VReg x, VReg by, const Divisor& divisor, const Tail& tail);
-  VReg emit_load(InstId i, Level level, const Lane0& lane);
+  VReg emit_load(InstId i, const Lane0& lane);
   VReg emit_index(const Inst& inst, const Lane0& lane);
   VReg narrow_number(Mem m);
   int copy_of(InstId i, int copy) const;
-  void emit_displacements(Level level, int depth);
-  void displacement_of(InstId gather);
   void report_bad_index(std::size_t access, Gpr status);
   VReg load_by_element(std::size_t access, const Lane0& lane, VReg index, DType index_dtype, int displacement);
   void store_by_element(std::size_t access, const Lane0& lane, VReg value);
   void element_pointer(std::size_t access, const Lane0& lane, int displacement);
-  Mem stash_address(int stash, DType dtype, const Lane0& lane);
+  Mem tile_address(std::size_t tile, DType dtype, const Lane0& lane);
 
   CodeStream& s_;
-  const LoopPlan& plan_;
+  const PreparedNest& nest_;
   VectorBuilder b_;
   std::size_t copies_;
   int rows_ = 0;  // 0: copies are vectors
   std::vector<VReg> values_;
-  std::vector<Pointer> pointers_;       // accesses, then scratch rows
+  std::vector<Pointer> pointers_;       // accesses, then tiles
   std::vector<Divisor> divisors_;       // of the current pass
   std::vector<int> displacement_slot_;  // per instruction: gathers with a scalar index
 };

@@ -15,17 +15,17 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-SINTER_DECL LoopBody::LoopBody(CodeStream& stream, const LoopPlan& plan, int copies)
+SINTER_DECL LoopBody::LoopBody(CodeStream& stream, const PreparedNest& nest, int copies)
     : s_(stream),
-      plan_(plan),
-      b_(stream, plan.lanes),
+      nest_(nest),
+      b_(stream, nest.nest.lanes),
       copies_(as_index(copies)),
-      values_(plan.kernel->body.size() * copies_, no_vreg),
-      pointers_(plan.kernel->accesses.size() + as_index(plan.stashes)),
-      displacement_slot_(plan.kernel->body.size(), -1) {
+      values_(nest.kernel().body.size() * copies_, no_vreg),
+      pointers_(nest.kernel().accesses.size() + as_index(nest.tiles)),
+      displacement_slot_(nest.kernel().body.size(), -1) {
   for (std::size_t i = 0; i < kernel().body.size(); ++i) {
     const Inst& inst = kernel().body[i];
-    if (inst.prim == Prim::gather && !plan_.insts[inst.args[0]].is_vector) displacement_slot_[i] = s_.frame(8);
+    if (inst.prim == Prim::gather && !nest_.place(inst.args[0]).is_vector) displacement_slot_[i] = s_.frame(8);
   }
 }
 
@@ -39,7 +39,7 @@ SINTER_DECL VReg LoopBody::value(InstId i, int copy) {
     if (inst.dtype == DType::bool_) return b_.mask_constant(inst.bits != 0);
     const Lane lane = lane_of(inst.dtype);
     if (is_float(lane)) return b_.imm_float(lane, inst.number());
-    if (lane == Lane::i64 && plan_.narrow_index)
+    if (lane == Lane::i64 && nest_.nest.narrow_index)
       return b_.imm_int(Lane::i32,
                         std::clamp<std::int64_t>(inst.integer(), -1, std::numeric_limits<std::int32_t>::max()));
     return b_.imm_int(lane, inst.integer());
@@ -49,8 +49,8 @@ SINTER_DECL VReg LoopBody::value(InstId i, int copy) {
 
 /// Which of its values an instruction has for a copy: what is the same in all of them is kept once.
 SINTER_DECL int LoopBody::copy_of(InstId i, int copy) const {
-  const InstPlan& p = plan_.insts[i];
-  return p.is_vector || (rows_ > 0 && p.level != Level::kernel) ? copy : 0;
+  const ValuePlace& place = nest_.place(i);
+  return place.is_vector || (rows_ > 0 && place.level != NestLevel::kernel) ? copy : 0;
 }
 
 // Pointers -----------------------------------------------------------------------------------------------------------
@@ -65,27 +65,40 @@ SINTER_DECL void LoopBody::use_pointer(std::size_t access) {
   else p = {Pointer::Kind::slot, Gpr::none, s_.frame(8)};
 }
 
-SINTER_DECL void LoopBody::assign_pointers() {
-  for (const PassPlan& pass : plan_.passes)
-    for (InstId i : pass.needed)
-      if (kernel().body[i].prim == Prim::load || kernel().body[i].prim == Prim::gather)
-        use_pointer(kernel().body[i].access);
-  if (plan_.is_column)  // loads of a block of columns stand outside the passes but use the column register
-    for (std::size_t i = 0; i < kernel().body.size(); ++i)
-      if (plan_.used_outside[i] && plan_.insts[i].level == Level::column &&
-          (kernel().body[i].prim == Prim::load || kernel().body[i].prim == Prim::gather))
-        use_pointer(kernel().body[i].access);
-  for (std::uint16_t s : plan_.inner_stores) use_pointer(kernel().stores[s].access);
-  if (plan_.is_column)
-    for (std::uint16_t s : plan_.outer_stores) use_pointer(kernel().stores[s].access);
-  if (rows_ > 0) {  // nothing is kept in memory between passes; what a row has once is walked too
-    for (std::size_t i = 0; i < kernel().body.size(); ++i)
-      if (plan_.used_outside[i] && plan_.insts[i].level == Level::outer && kernel().body[i].prim == Prim::load)
-        use_pointer(kernel().body[i].access);
-    for (std::uint16_t s : plan_.outer_stores) use_pointer(kernel().stores[s].access);
-    return;
+SINTER_DECL void LoopBody::use_loads(std::size_t place, NestLevel lowest, NestLevel highest) {
+  for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
+    if (nest_.nest.nodes[n].kind != NestNodeKind::compute) continue;
+    for (const InstId id : nest_.nest.ids_of(nest_.nest.nodes[n])) {
+      const Inst& inst = kernel().body[id];
+      const NestLevel level = nest_.place(id).level;
+      if ((inst.prim == Prim::load || inst.prim == Prim::gather) && lowest <= level && level <= highest)
+        use_pointer(inst.access);
+    }
   }
-  for (int j = 0; j < plan_.stashes; ++j) use_pointer(kernel().accesses.size() + as_index(j));
+}
+
+/// Stores inside or outside the loops below the task's.
+SINTER_DECL void LoopBody::use_stores(std::size_t place, bool inner) {
+  std::size_t inner_end = 0;
+  for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
+    const NestNode& node = nest_.nest.nodes[n];
+    const bool is_loop = node.kind == NestNodeKind::loop && nest_.nest.loop_of(node).mode != LoopMode::task;
+    const bool holds_passes = nest_.is_column() && is_loop && nest_.nest.loop_of(node).mode == LoopMode::vector;
+    if (is_loop && !holds_passes) inner_end = std::max<std::size_t>(inner_end, node.end);
+    if (node.kind == NestNodeKind::store && (n < inner_end) == inner) use_pointer(kernel().stores[node.first].access);
+  }
+}
+
+/// The innermost loops come first, while there are registers. Rows side by side keep nothing in memory, and what a row
+/// has once is walked too.
+SINTER_DECL void LoopBody::assign_pointers(std::size_t place) {
+  const bool has_rows = rows_ > 0;
+  use_loads(place, nest_.is_column() ? NestLevel::far : NestLevel::column, NestLevel::near);
+  if (nest_.is_column()) use_loads(place, NestLevel::column, NestLevel::column);
+  use_stores(place, true);
+  if (has_rows) use_loads(place, NestLevel::outer, NestLevel::outer);
+  if (nest_.is_column() || has_rows) use_stores(place, false);
+  for (int tile = 0; !has_rows && tile < nest_.tiles; ++tile) use_pointer(kernel().accesses.size() + as_index(tile));
 }
 
 SINTER_DECL void LoopBody::reset_pointers() {
@@ -108,7 +121,7 @@ SINTER_DECL void LoopBody::reset_pointers() {
 }
 
 SINTER_DECL void LoopBody::advance_pointers(bool far) {
-  const int axis = far ? plan_.far_axis : plan_.near_axis;
+  const int axis = far ? nest_.nest.far_axis : nest_.nest.near_axis;
   const std::size_t which = far ? offsetof(LoopArgs::Pointer, far_stride) : offsetof(LoopArgs::Pointer, reduced_stride);
   for (std::size_t a = 0; a < kernel().accesses.size(); ++a) {
     const Pointer& p = pointers_[a];
@@ -126,7 +139,7 @@ SINTER_DECL void LoopBody::advance_pointers(bool far) {
 SINTER_DECL void LoopBody::rewind_near() {
   for (std::size_t a = 0; a < kernel().accesses.size(); ++a) {
     const Pointer& p = pointers_[a];
-    if (p.kind == Pointer::Kind::none || stride_class(a, plan_.near_axis) == StrideClass::zero) continue;
+    if (p.kind == Pointer::Kind::none || stride_class(a, nest_.nest.near_axis) == StrideClass::zero) continue;
     s_.mov(Gpr::rax, CodeStream::at(loop_reg::args, field(a, offsetof(LoopArgs::Pointer, reduced_stride))));
     s_.binary(Op::imul, Gpr::rax, CodeStream::at(loop_reg::args, offsetof(LoopArgs, reduced)));
     if (p.kind == Pointer::Kind::reg) s_.binary(Op::sub, p.reg, Gpr::rax);
@@ -162,23 +175,23 @@ SINTER_DECL Gpr LoopBody::row_address(std::size_t access, bool with_outer) {
 }
 
 /// The address of the access's element (of its first column, for vectors). Clobbers r9.
-SINTER_DECL Mem LoopBody::address(std::size_t access, Level level, const Lane0& lane, int displacement) {
-  const bool outside = level == Level::kernel || (level == Level::outer && rows_ == 0);
-  Gpr base = outside ? row_address(access, level == Level::outer)
+SINTER_DECL Mem LoopBody::address(std::size_t access, NestLevel level, const Lane0& lane, int displacement) {
+  const bool outside = level == NestLevel::kernel || (level == NestLevel::outer && rows_ == 0);
+  Gpr base = outside ? row_address(access, level == NestLevel::outer)
                      : pointer_in_register(access, Gpr::r9, rows_ > 0 ? lane.copy : 0);
   if (displacement >= 0) {
     if (base != Gpr::r9) s_.mov(Gpr::r9, base);
     s_.binary(Op::add, Gpr::r9, CodeStream::slot(displacement));
     base = Gpr::r9;
   }
-  if (stride_class(access, plan_.column_axis) == StrideClass::zero || rows_ > 0) return CodeStream::at(base);
+  if (stride_class(access, nest_.nest.vector_axis) == StrideClass::zero || rows_ > 0) return CodeStream::at(base);
   const auto size = static_cast<unsigned>(size_of(dtype_of_access(access)));
   return CodeStream::at(base, loop_reg::column, std::countr_zero(size),
                         lane.column_offset * static_cast<std::int32_t>(size));
 }
 
-SINTER_DECL Mem LoopBody::stash_address(int stash, DType dtype, const Lane0& lane) {
-  const Gpr base = pointer_in_register(kernel().accesses.size() + as_index(stash), Gpr::r9);
+SINTER_DECL Mem LoopBody::tile_address(std::size_t tile, DType dtype, const Lane0& lane) {
+  const Gpr base = pointer_in_register(kernel().accesses.size() + tile, Gpr::r9);
   const auto size = static_cast<unsigned>(size_of(dtype));
   return CodeStream::at(base, loop_reg::column, std::countr_zero(size),
                         lane.column_offset * static_cast<std::int32_t>(size));
@@ -186,27 +199,13 @@ SINTER_DECL Mem LoopBody::stash_address(int stash, DType dtype, const Lane0& lan
 
 // Instructions -------------------------------------------------------------------------------------------------------
 
-SINTER_DECL void LoopBody::emit_outside(Level level, int depth, const Lane0* lanes, std::size_t count) {
-  for (std::size_t i = 0; i < kernel().body.size(); ++i) {
-    const InstPlan& p = plan_.insts[i];
-    if (p.level != level || p.depth != depth || !plan_.used_outside[i]) continue;
-    const auto id = static_cast<InstId>(i);
-    const bool computed = !is_reduction(kernel().body[i].prim) && kernel().body[i].prim != Prim::immediate;
-    const int rows = level == Level::outer ? std::max(rows_, 1) : 1;
-    if (computed && !p.is_vector)
-      for (int row = 0; row < rows; ++row) emit_one(id, level, {.copy = row, .column_offset = 0, .tail = {}});
-    if (computed && p.is_vector)
-      for (std::size_t l = 0; l < count; ++l) emit_one(id, level, lanes[l]);
-  }
-  emit_displacements(level, depth);
-}
-
-SINTER_DECL void LoopBody::emit_displacements(Level level, int depth) {
-  for (std::size_t i = 0; i < kernel().body.size(); ++i) {
-    if (displacement_slot_[i] < 0) continue;
-    const InstPlan &index = plan_.insts[kernel().body[i].args[0]], &self = plan_.insts[i];
-    const bool same_place = self.level == index.level && self.depth == index.depth;  // then emit_load has done it
-    if (index.level == level && index.depth == depth && !same_place) displacement_of(static_cast<InstId>(i));
+SINTER_DECL void LoopBody::emit_outside(std::span<const InstId> list, std::span<const Lane0> lanes) {
+  for (const InstId id : list) {
+    const int rows = nest_.place(id).level == NestLevel::outer ? std::max(rows_, 1) : 1;
+    if (nest_.place(id).is_vector)
+      for (const Lane0& lane : lanes) emit(id, lane);
+    else
+      for (int row = 0; row < rows; ++row) emit(id, {.copy = row, .column_offset = 0, .tail = {}});
   }
 }
 
@@ -218,9 +217,7 @@ SINTER_DECL void LoopBody::report_bad_index(std::size_t access, Gpr status) {
   s_.mov_imm(Gpr::rax, 0);
 }
 
-/// Turns the scalar index of a gather into a byte displacement in its slot; out of range: status and 0. Clobbers rax,
-/// r9.
-SINTER_DECL void LoopBody::displacement_of(InstId gather) {
+SINTER_DECL void LoopBody::check_index(InstId gather) {
   const Inst& inst = kernel().body[gather];
   b_.first_to_gpr(lane_of(kernel().body[inst.args[0]].dtype), Gpr::rax, value(inst.args[0], 0));
   const int good = s_.new_label();
@@ -234,30 +231,23 @@ SINTER_DECL void LoopBody::displacement_of(InstId gather) {
   s_.mov(CodeStream::slot(displacement_slot_[gather]), Gpr::rax);
 }
 
-SINTER_DECL void LoopBody::emit_inner(InstId i, const Lane0& lane, bool from_stash) {
-  const InstPlan& p = plan_.insts[i];
-  if (!from_stash) {
-    emit_one(i, p.level, lane);
-    if (p.is_vector) return;
-    for (std::size_t g = i; g < kernel().body.size(); ++g)  // gathers deeper in the nest that this is the index of
-      if (displacement_slot_[g] >= 0 && kernel().body[g].args[0] == i && plan_.insts[g].level != p.level)
-        displacement_of(static_cast<InstId>(g));
-    return;
-  }
-  const DType dtype = kernel().body[i].dtype;
-  set_value(i, lane.copy, b_.load(dtype, stash_address(p.stash, dtype, lane), lane.tail));
+SINTER_DECL void LoopBody::keep(std::size_t tile, const Lane0& lane) {
+  const InstId id = nest_.nest.buffers[tile].value;
+  const DType dtype = kernel().body[id].dtype;
+  b_.store(dtype, tile_address(tile, dtype, lane), value(id, lane.copy), lane.tail);
 }
 
-SINTER_DECL void LoopBody::store_stash(InstId i, const Lane0& lane) {
-  const DType dtype = kernel().body[i].dtype;
-  b_.store(dtype, stash_address(plan_.insts[i].stash, dtype, lane), value(i, lane.copy), lane.tail);
+SINTER_DECL void LoopBody::fetch(std::size_t tile, const Lane0& lane) {
+  const InstId id = nest_.nest.buffers[tile].value;
+  const DType dtype = kernel().body[id].dtype;
+  set_value(id, lane.copy, b_.load(dtype, tile_address(tile, dtype, lane), lane.tail));
 }
 
-SINTER_DECL void LoopBody::emit_one(InstId i, Level level, const Lane0& lane) {
+SINTER_DECL void LoopBody::emit(InstId i, const Lane0& lane) {
   const Inst& inst = kernel().body[i];
   VReg result;
   if (inst.prim == Prim::load || inst.prim == Prim::gather) {
-    result = emit_load(i, level, lane);
+    result = emit_load(i, lane);
   } else if (inst.prim == Prim::index) {
     result = emit_index(inst, lane);
   } else {
@@ -265,10 +255,10 @@ SINTER_DECL void LoopBody::emit_one(InstId i, Level level, const Lane0& lane) {
     const int count = arity(inst.prim);
     for (int a = 0; a < count; ++a) args[as_index(a)] = value(inst.args[as_index(a)], lane.copy);
     DType from = kernel().body[inst.args[as_index(count - 1)]].dtype;
-    if (from == DType::i64 && plan_.narrow_index) from = DType::i32;
+    if (from == DType::i64 && nest_.nest.narrow_index) from = DType::i32;
     const Divisor* divisor = nullptr;
     for (const Divisor& d : divisors_)
-      if (inst.prim == Prim::div && level == Level::column && d.id == inst.args[1]) divisor = &d;
+      if (inst.prim == Prim::div && nest_.place(i).level == NestLevel::column && d.id == inst.args[1]) divisor = &d;
     if (divisor != nullptr) result = divide(args[0], args[1], *divisor, lane.tail);
     else result = lower(b_, inst, from, std::span<const VReg>(args.data(), as_index(count)));
   }
@@ -294,14 +284,14 @@ SINTER_DECL VReg LoopBody::out_of_range(VReg x, VReg limit) {
   return b_.compare(lane, Compare::lt, limit, place);
 }
 
-SINTER_DECL void LoopBody::prepare_divisions(const std::vector<InstId>& list) {
+SINTER_DECL void LoopBody::prepare_divisions(std::span<const InstId> list) {
   divisors_.clear();
   if (!b_.is_avx512() || rows_ > 0) return;  // narrow dividers are quick enough
   const Lane lane = Lane::f32, bits = Lane::i32;
   for (InstId i : list) {
     const Inst& inst = kernel().body[i];
-    if (inst.prim != Prim::div || inst.dtype != DType::f32 || !plan_.insts[i].is_vector ||
-        plan_.insts[inst.args[1]].level != Level::outer)
+    if (inst.prim != Prim::div || inst.dtype != DType::f32 || !nest_.place(i).is_vector ||
+        nest_.place(inst.args[1]).level != NestLevel::outer)
       continue;
     bool is_known = false;
     for (const Divisor& d : divisors_) is_known |= d.id == inst.args[1];
@@ -339,19 +329,16 @@ SINTER_DECL VReg LoopBody::divide(VReg x, VReg by, const Divisor& divisor, const
   return result;
 }
 
-SINTER_DECL VReg LoopBody::emit_load(InstId i, Level level, const Lane0& lane) {
+SINTER_DECL VReg LoopBody::emit_load(InstId i, const Lane0& lane) {
   const Inst& inst = kernel().body[i];
   const bool is_gather = inst.prim == Prim::gather;
-  if (is_gather && plan_.insts[inst.args[0]].is_vector)
+  if (is_gather && nest_.place(inst.args[0]).is_vector)
     return load_by_element(inst.access, lane, value(inst.args[0], lane.copy), kernel().body[inst.args[0]].dtype, -1);
-  if (is_gather) {
-    const InstPlan& index = plan_.insts[inst.args[0]];
-    if (index.level == plan_.insts[i].level && index.depth == plan_.insts[i].depth) displacement_of(i);
-  }
-  const StrideClass stride = stride_class(inst.access, plan_.column_axis);
+  if (is_gather && !nest_.is_checked[i]) check_index(i);
+  const StrideClass stride = stride_class(inst.access, nest_.nest.vector_axis);
   if (stride == StrideClass::any) return load_by_element(inst.access, lane, no_vreg, inst.dtype, displacement_slot_[i]);
-  const Mem m = address(inst.access, level, lane, displacement_slot_[i]);
-  if (inst.dtype == DType::i64 && plan_.narrow_index) return narrow_number(m);
+  const Mem m = address(inst.access, nest_.place(i).level, lane, displacement_slot_[i]);
+  if (inst.dtype == DType::i64 && nest_.nest.narrow_index) return narrow_number(m);
   return stride == StrideClass::zero ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, lane.tail);
 }
 
@@ -369,15 +356,15 @@ SINTER_DECL VReg LoopBody::narrow_number(Mem m) {
 }
 
 SINTER_DECL VReg LoopBody::emit_index(const Inst& inst, const Lane0& lane) {
-  const Lane type = plan_.narrow_index ? Lane::i32 : Lane::i64;
+  const Lane type = nest_.nest.narrow_index ? Lane::i32 : Lane::i64;
   const int axis = static_cast<int>(inst.bits);
-  if (axis == plan_.near_axis) return b_.broadcast_gpr(type, loop_reg::near);
-  if (axis == plan_.far_axis) {
+  if (axis == nest_.nest.near_axis) return b_.broadcast_gpr(type, loop_reg::near);
+  if (axis == nest_.nest.far_axis) {
     s_.mov(Gpr::rax, CodeStream::slot(far_slot));
     return b_.broadcast_gpr(type, Gpr::rax);
   }
   const auto at = static_cast<std::int32_t>(as_index(axis) * sizeof(std::int64_t));
-  const bool is_column = axis == plan_.column_axis;
+  const bool is_column = axis == nest_.nest.vector_axis;
   const Mem step = CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offsetof(LoopArgs, index_step)) + at);
   s_.mov(Gpr::rax, step);
   s_.binary(Op::imul, Gpr::rax, loop_reg::outer);
@@ -498,9 +485,9 @@ SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lan
 SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
   const DType dtype = dtype_of_access(store.access);
   const VReg v = value(store.value, lane.copy);
-  const StrideClass stride = stride_class(store.access, plan_.column_axis);
+  const StrideClass stride = stride_class(store.access, nest_.nest.vector_axis);
   if (stride == StrideClass::any) return store_by_element(store.access, lane, v);
-  const Mem m = address(store.access, Level::near, lane, -1);
+  const Mem m = address(store.access, NestLevel::near, lane, -1);
   if (stride == StrideClass::zero) b_.store_scalar(dtype, m, v);
   else if (streams && dtype != DType::bool_ && !lane.tail.active()) b_.store_streaming(dtype, m, v);
   else b_.store(dtype, m, v, lane.tail);
@@ -508,8 +495,8 @@ SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
 
 /// A value of the whole row.
 SINTER_DECL void LoopBody::store_outer(const Store& store, const Lane0& lane) {
-  if (plan_.is_column) return store_inner(store, lane);
-  b_.store_scalar(dtype_of_access(store.access), address(store.access, Level::outer, lane, -1),
+  if (nest_.is_column()) return store_inner(store, lane);
+  b_.store_scalar(dtype_of_access(store.access), address(store.access, NestLevel::outer, lane, -1),
                   value(store.value, lane.copy));
 }
 

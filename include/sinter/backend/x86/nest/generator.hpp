@@ -1,11 +1,12 @@
-// The control flow of generated loops: outer steps, passes, blocks and their binary counter, main loops and tails.
+// The control flow of generated loops: a nest is walked node by node; loops become main loops and tails, folds become
+// blocks and their binary counter.
 // Leaves the straight-line parts to LoopBody. The order of reductions that kernel.hpp promises is kept here.
 #pragma once
 
 #include <sinter/backend/x86/nest/body.hpp>
-#include <sinter/backend/x86/nest/plan.hpp>
 
 #include <functional>
+#include <span>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -16,7 +17,7 @@ enum class LoopPart : std::uint8_t { whole, streaming, blocks, finish, short_row
 
 class LoopGenerator {
  public:
-  LoopGenerator(const LoopPlan& plan, LoopPart part);
+  LoopGenerator(const PreparedNest& nest, LoopPart part);
   CodeStream run();
 
  private:
@@ -52,39 +53,60 @@ class LoopGenerator {
   using Action = std::function<void()>;
   using Content = std::function<void(int block_end)>;
 
+  using Reductions = std::span<const InstId>;
+
   // generator.ipp
+  const NestNode& node(std::size_t place) const { return nest_.nodes[place]; }
+  std::size_t stage_of_part() const;
+  int copies_of_part() const;
+  /// What a pass is: a fold, or a loop that folds nothing. `loop_of` is the place of its loop.
+  bool is_pass(std::size_t place) const {
+    return node(place).kind == NestNodeKind::fold || node(place).kind == NestNodeKind::loop;
+  }
+  int passes_in(std::size_t parent) const;
+  std::size_t loop_of(std::size_t pass) const { return node(pass).kind == NestNodeKind::fold ? pass + 1 : pass; }
+  Reductions reductions_of(std::size_t pass) const {
+    return node(pass).kind == NestNodeKind::fold ? nest_.ids_of(node(pass)) : Reductions{};
+  }
+  void render_stage(std::size_t stage);
+  void render_outside(std::size_t place, std::span<const Lane0> lanes);
   void outer_loop(const Action& step);
-  void row_step();
+  void row_step(std::size_t outer);
   void row_pass(std::size_t pass);
-  std::vector<Running> row_values(std::size_t pass);
+  std::vector<Running> row_values(Reductions reductions);
   void row_columns(std::size_t pass, std::vector<Running>& results);
   void row_block(std::size_t pass, std::vector<Running>& results, int block_end);
-  void map_columns(std::size_t pass);
-  void vector_step(std::size_t pass, const Lane0& lane);
-  void accumulate(std::size_t pass, const Lane0& lane);
-  VReg combine_lanes(std::size_t reduction, std::size_t pass);
+  void map_columns(std::size_t loop);
+  void vector_step(std::size_t loop, const Lane0& lane);
+  void accumulate(Reductions reductions, const Lane0& lane);
+  void prepare_divisions(std::size_t pass);
+  VReg combine_lanes(const Inst& inst, std::size_t reduction);
   void clear_accumulators(const std::vector<Running>& results);
   void restore_nan(VReg result, Lane lane, VReg saw_nan);
   void accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane);
   int accumulators_of(DType dtype, int copies) const;
-  void make_accumulators(std::size_t pass);
-  void publish(std::size_t pass, const std::vector<Running>& results);
-  void blocks_function();
-  void finish_function();
+  void make_accumulators(Reductions reductions);
+  void publish(Reductions reductions, const std::vector<Running>& results);
+  void blocks_function(std::size_t outer);
+  void start_block(int block, int block_end);
+  void store_block(int block, const std::vector<Running>& results);
+  void finish_function(std::size_t outer);
+  void combine_blocks(std::vector<Running>& results);
   // short_rows.ipp
-  void short_rows_function();
-  void short_rows_group(int rows, const Tail& tail);
-  void short_rows_pass(std::size_t pass, int rows, const Tail& tail, std::vector<char>& computed);
+  void short_rows_function(std::size_t outer);
+  void short_rows_group(std::size_t outer, int rows, const Tail& tail);
+  void short_rows_pass(std::size_t pass, int rows, const Tail& tail);
   void short_rows_reduce(InstId reduction, int rows, const Tail& tail);
   VReg short_row_start(const Inst& inst, VReg v, const Tail& tail);
   // columns.ipp
-  void column_step();
-  void column_blocks(int vectors);
-  void column_block(const std::vector<Lane0>& lanes);
-  void column_pass(std::size_t pass, const std::vector<Lane0>& lanes);
-  void emit_level(std::size_t pass, Level level, const std::vector<Lane0>& lanes);
-  std::vector<Running> column_values(std::size_t pass, const std::vector<Lane0>& lanes);
-  Items near_items(std::size_t pass) const;
+  void column_step(std::size_t outer);
+  void columns(std::size_t loop);
+  void column_blocks(std::size_t loop, int vectors);
+  void column_block(std::size_t loop, const std::vector<Lane0>& lanes);
+  void column_pass(std::size_t parent, std::size_t pass, const std::vector<Lane0>& lanes);
+  void take_in(Reductions reductions, const std::vector<Lane0>& lanes, std::vector<Running>& items);
+  void emit_point(std::size_t place, const std::vector<Lane0>& lanes);
+  std::vector<Running> column_values(Reductions reductions, const std::vector<Lane0>& lanes);
   void walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results);
   // chain.ipp
   void set_counter(const Counter& counter, std::int32_t value);
@@ -111,9 +133,11 @@ class LoopGenerator {
   VReg neutral(const Running& value);
 
   Mem arg(std::size_t offset) const { return CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offset)); }
-  std::uint16_t enter_pass();
+  std::uint16_t enter_pass(std::size_t parent);
 
-  const LoopPlan& plan_;
+  const PreparedNest& prepared_;
+  const LoopNest& nest_;
+  const Kernel& kernel_;
   LoopPart part_;
   CodeStream s_;
   int row_copies_;

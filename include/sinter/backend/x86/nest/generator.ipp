@@ -16,34 +16,14 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-namespace x86_detail {
-/// Rows that the variant for short rows does side by side.
-inline int short_rows_at_once(const LoopPlan& plan) {
-  std::size_t cost = 0;
-  for (const Inst& inst : plan.kernel->body) cost += as_index(cost_of(inst.prim));
-  return plan.isa == Isa::avx512 && cost <= 120 ? 4 : 2;
-}
-
-/// Vectors per step of a reducing row loop: as many as the 256 bytes of lanes need for the widest reduction.
-inline int row_copies(const LoopPlan& plan) {
-  int copies = plan.unroll;
-  for (const PassPlan& pass : plan.passes)
-    for (InstId i : pass.reductions) {
-      const DType dtype = plan.kernel->body[i].dtype;
-      copies = std::max(copies, is_floating(dtype) ? 256 / static_cast<int>(size_of(dtype)) / plan.lanes : 4);
-    }
-  return copies;
-}
-}  // namespace x86_detail
-
-SINTER_DECL LoopGenerator::LoopGenerator(const LoopPlan& plan, LoopPart part)
-    : plan_(plan),
+SINTER_DECL LoopGenerator::LoopGenerator(const PreparedNest& nest, LoopPart part)
+    : prepared_(nest),
+      nest_(nest.nest),
+      kernel_(nest.kernel()),
       part_(part),
-      s_(plan.isa),
-      row_copies_(part == LoopPart::short_rows ? x86_detail::short_rows_at_once(plan)
-                  : plan.is_row                ? x86_detail::row_copies(plan)
-                                               : plan.unroll),
-      body_(s_, plan, row_copies_),
+      s_(nest.isa),
+      row_copies_(copies_of_part()),
+      body_(s_, nest, row_copies_),
       b_(body_.builder()) {
   if (part == LoopPart::short_rows) body_.set_rows(row_copies_);
   end_slot_ = s_.frame(8);
@@ -53,77 +33,125 @@ SINTER_DECL LoopGenerator::LoopGenerator(const LoopPlan& plan, LoopPart part)
   body_.streams = part == LoopPart::streaming;
 }
 
+/// The stage that the part renders.
+SINTER_DECL std::size_t LoopGenerator::stage_of_part() const {
+  const bool is_split = part_ == LoopPart::blocks || part_ == LoopPart::finish;
+  const VariantKind kind = is_split                        ? VariantKind::split
+                           : part_ == LoopPart::short_rows ? VariantKind::short_rows
+                                                           : VariantKind::whole;
+  const std::size_t first = nest_.find(kind) + 1;
+  return part_ == LoopPart::finish ? nest_.nodes[first].end : first;
+}
+
+/// Values that an instruction has at most: one for each vector, or row, that is done side by side.
+SINTER_DECL int LoopGenerator::copies_of_part() const {
+  int copies = 1;
+  const std::size_t stage = stage_of_part();
+  for (std::size_t n = stage; n < nest_.nodes[stage].end; ++n)
+    if (node(n).kind == NestNodeKind::loop && nest_.loop_of(node(n)).mode != LoopMode::serial)
+      copies = std::max<int>(copies, nest_.loop_of(node(n)).copies);
+  return copies;
+}
+
 SINTER_DECL CodeStream LoopGenerator::run() {
   s_.mov(CodeStream::slot(end_slot_), Gpr::rdx);
   kernel_region_ = s_.open_region();
-  body_.assign_pointers();
-  body_.emit_outside(Level::kernel, 0, nullptr, 0);
-  if (part_ == LoopPart::blocks) blocks_function();
-  else if (part_ == LoopPart::short_rows) short_rows_function();
-  else
-    outer_loop([&] {
-      if (part_ == LoopPart::finish) finish_function();
-      else if (plan_.is_column) column_step();
-      else row_step();
-    });
+  render_stage(stage_of_part());
   if (body_.streams) s_.push({.op = Op::sfence});
   s_.push({.op = Op::ret});
   return std::move(s_);
+}
+
+SINTER_DECL void LoopGenerator::render_stage(std::size_t stage) {
+  body_.assign_pointers(stage);
+  nest_.for_each_child(stage, [&](std::size_t child) {
+    if (node(child).kind != NestNodeKind::loop) return render_outside(child, {});
+    if (part_ == LoopPart::blocks) return blocks_function(child);
+    if (part_ == LoopPart::short_rows) return short_rows_function(child);
+    outer_loop([&] {
+      if (part_ == LoopPart::finish) finish_function(child);
+      else if (prepared_.is_column()) column_step(child);
+      else row_step(child);
+    });
+  });
+}
+
+/// What stands above the innermost loops; `lanes` are the vectors of a block of columns.
+SINTER_DECL void LoopGenerator::render_outside(std::size_t place, std::span<const Lane0> lanes) {
+  if (node(place).kind == NestNodeKind::compute) body_.emit_outside(nest_.ids_of(node(place)), lanes);
+  if (node(place).kind == NestNodeKind::check) body_.check_index(node(place).first);
 }
 
 SINTER_DECL void LoopGenerator::outer_loop(const Action& step) {
   run_loop({.reg = loop_reg::outer}, CodeStream::slot(end_slot_), step);
 }
 
+SINTER_DECL int LoopGenerator::passes_in(std::size_t parent) const {
+  int passes = 0;
+  nest_.for_each_child(parent, [&](std::size_t child) { passes += is_pass(child); });
+  return passes;
+}
+
 /// Constants of a pass are loaded where it starts, unless it is the only one: then where the function starts.
-SINTER_DECL std::uint16_t LoopGenerator::enter_pass() {
+SINTER_DECL std::uint16_t LoopGenerator::enter_pass(std::size_t parent) {
   const std::uint16_t outside = s_.region();
-  if (plan_.passes.size() > 1) s_.open_region();
+  if (passes_in(parent) > 1) s_.open_region();
   return outside;
 }
 
-SINTER_DECL void LoopGenerator::row_step() {
-  const std::size_t stages = std::max(plan_.passes.size(), as_index(plan_.depths) + 1);
-  for (std::size_t stage = 0; stage < stages; ++stage) {
-    body_.emit_outside(Level::outer, static_cast<int>(stage), nullptr, 0);
-    if (stage >= plan_.passes.size()) continue;
-    if (stage == 0 || plan_.near_axis >= 0) body_.reset_pointers();
-    const std::uint16_t outside = enter_pass();
-    row_pass(stage);
+SINTER_DECL void LoopGenerator::row_step(std::size_t outer) {
+  bool is_first = true;
+  nest_.for_each_child(outer, [&](std::size_t child) {
+    if (node(child).kind == NestNodeKind::store) return body_.store_outer(kernel_.stores[node(child).first], Lane0{});
+    if (!is_pass(child)) return render_outside(child, {});
+    if (is_first || nest_.near_axis >= 0) body_.reset_pointers();
+    is_first = false;
+    const std::uint16_t outside = enter_pass(outer);
+    row_pass(child);
     s_.use_region(outside);
-  }
-  for (std::uint16_t s : plan_.outer_stores) body_.store_outer(plan_.kernel->stores[s], Lane0{});
+  });
 }
 
-SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::row_values(std::size_t pass) {
+SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::row_values(Reductions reductions) {
   std::vector<Running> values;
-  for (InstId i : plan_.passes[pass].reductions) {
-    const Inst& inst = plan_.kernel->body[i];
+  for (const InstId i : reductions) {
+    const Inst& inst = kernel_.body[i];
     values.push_back({s_.new_vec(b_.bytes(lane_of(inst.dtype))), inst.prim, inst.dtype});
   }
   return values;
 }
 
 SINTER_DECL void LoopGenerator::row_pass(std::size_t pass) {
-  std::vector<Running> results = row_values(pass);
-  make_accumulators(pass);
-  body_.prepare_divisions(plan_.passes[pass].needed);
-  if (plan_.near_axis < 0) {
+  const Reductions reductions = reductions_of(pass);
+  std::vector<Running> results = row_values(reductions);
+  make_accumulators(reductions);
+  prepare_divisions(pass);
+  if (nest_.near_axis < 0) {
     row_columns(pass, results);
   } else {
-    std::vector<Running> rows = row_values(pass);
+    std::vector<Running> rows = row_values(reductions);
     walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, rows, Items::heavy, [&] {
-      for (InstId i : plan_.passes[pass].needed)
-        if (plan_.insts[i].level == Level::near) body_.emit_inner(i, Lane0{}, false);
-      row_columns(pass, rows);
+      nest_.for_each_child(loop_of(pass), [&](std::size_t child) {
+        if (is_pass(child)) row_columns(child, rows);
+        else render_outside(child, {});
+      });
       body_.advance_pointers(false);
     });
   }
-  publish(pass, results);
+  publish(reductions, results);
 }
 
-SINTER_DECL void LoopGenerator::publish(std::size_t pass, const std::vector<Running>& results) {
-  const auto& reductions = plan_.passes[pass].reductions;
+SINTER_DECL void LoopGenerator::prepare_divisions(std::size_t pass) {
+  std::vector<InstId> computed;
+  for (std::size_t n = pass; n < node(pass).end; ++n)
+    if (node(n).kind == NestNodeKind::compute) {
+      const auto ids = nest_.ids_of(node(n));
+      computed.insert(computed.end(), ids.begin(), ids.end());
+    }
+  body_.prepare_divisions(computed);
+}
+
+SINTER_DECL void LoopGenerator::publish(Reductions reductions, const std::vector<Running>& results) {
   for (std::size_t i = 0; i < reductions.size(); ++i)
     body_.set_value(
         reductions[i], 0,
@@ -131,24 +159,24 @@ SINTER_DECL void LoopGenerator::publish(std::size_t pass, const std::vector<Runn
 }
 
 SINTER_DECL void LoopGenerator::row_columns(std::size_t pass, std::vector<Running>& results) {
-  if (results.empty()) return map_columns(pass);
+  if (results.empty()) return map_columns(loop_of(pass));
   chain({.reg = loop_reg::column}, arg(offsetof(LoopArgs, columns)), results,
         [&](int block_end) { row_block(pass, results, block_end); });
 }
 
 /// Floats have 256 bytes of lanes by definition; for integers any number gives the same result.
 SINTER_DECL int LoopGenerator::accumulators_of(DType dtype, int copies) const {
-  return is_floating(dtype) ? 256 / static_cast<int>(size_of(dtype)) / plan_.lanes : std::min(copies, 4);
+  return is_floating(dtype) ? 256 / static_cast<int>(size_of(dtype)) / nest_.lanes : std::min(copies, 4);
 }
 
-SINTER_DECL void LoopGenerator::make_accumulators(std::size_t pass) {
+SINTER_DECL void LoopGenerator::make_accumulators(Reductions reductions) {
   accumulators_.clear();
-  for (InstId i : plan_.passes[pass].reductions) {
-    const DType dtype = plan_.kernel->body[i].dtype;
+  for (const InstId i : reductions) {
+    const DType dtype = kernel_.body[i].dtype;
     Accumulators& into = accumulators_.emplace_back();
     for (int a = 0; a < accumulators_of(dtype, row_copies_); ++a)
       into.lanes.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
-    const Prim prim = plan_.kernel->body[i].prim;
+    const Prim prim = kernel_.body[i].prim;
     if (b_.is_avx512() && is_floating(dtype) && (prim == Prim::reduce_min || prim == Prim::reduce_max))
       into.saw_nan = s_.new_mask();
   }
@@ -180,7 +208,9 @@ SINTER_DECL void LoopGenerator::accumulate_extremum(Accumulators& into, const In
 
 /// One block of a row: rcx to block_end, in steps of row_copies_ vectors, the rest vector by vector under masks.
 SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>& results, int block_end) {
-  const int step = row_copies_ * plan_.lanes, top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
+  const Reductions reductions = reductions_of(pass);
+  const std::size_t loop = loop_of(pass);
+  const int step = row_copies_ * nest_.lanes, top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
   clear_accumulators(results);
   s_.mov(Gpr::rax, CodeStream::slot(block_end));
   s_.binary(Op::sub, Gpr::rax, loop_reg::column);
@@ -190,7 +220,7 @@ SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>
   s_.mov(CodeStream::slot(main_end_slot_), Gpr::rax);
   s_.begin_loop();
   s_.bind(top);
-  for (int u = 0; u < row_copies_; ++u) vector_step(pass, {.copy = u, .column_offset = u * plan_.lanes, .tail = {}});
+  for (int u = 0; u < row_copies_; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
   s_.binary_imm(Op::add, loop_reg::column, step);
   s_.binary(Op::cmp, loop_reg::column, CodeStream::slot(main_end_slot_));
   s_.jump(Op::jl, top);
@@ -201,22 +231,21 @@ SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>
     s_.binary(Op::sub, Gpr::rax, loop_reg::column);
     s_.jump(Op::jle, done);
     vector_step(
-        pass,
-        {.copy = u, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)});
-    s_.binary_imm(Op::add, loop_reg::column, plan_.lanes);
+        loop,
+        {.copy = u, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, prepared_.needs_count)});
+    s_.binary_imm(Op::add, loop_reg::column, nest_.lanes);
   }
   s_.bind(done);
   for (std::size_t r = 0; r < results.size(); ++r) {
     const Lane lane = lane_of(results[r].dtype);
-    VReg value = combine_lanes(r, pass);
+    VReg value = combine_lanes(kernel_.body[reductions[r]], r);
     if (!s_.retarget_last(value, results[r].reg)) b_.assign(lane, results[r].reg, value);
     if (accumulators_[r].saw_nan != no_vreg) restore_nan(results[r].reg, lane, accumulators_[r].saw_nan);
   }
 }
 
 /// Lane i with lane i + half, half = all lanes / 2, ..., 1; the result in every lane.
-SINTER_DECL VReg LoopGenerator::combine_lanes(std::size_t reduction, std::size_t pass) {
-  const Inst& inst = plan_.kernel->body[plan_.passes[pass].reductions[reduction]];
+SINTER_DECL VReg LoopGenerator::combine_lanes(const Inst& inst, std::size_t reduction) {
   const Lane lane = lane_of(inst.dtype);
   std::vector<VReg> parts = accumulators_[reduction].lanes;
   const VReg saw_nan = accumulators_[reduction].saw_nan;
@@ -230,7 +259,7 @@ SINTER_DECL VReg LoopGenerator::combine_lanes(std::size_t reduction, std::size_t
     parts.resize(half);
   }
   VReg value = parts[0];
-  for (int lanes = plan_.lanes; lanes > 1; lanes /= 2) {
+  for (int lanes = nest_.lanes; lanes > 1; lanes /= 2) {
     VReg upper = b_.with_lanes(lanes).upper_half(lane, value);
     VectorBuilder narrow = b_.with_lanes(lanes / 2);
     value = combine_two(narrow, value, upper);
@@ -245,25 +274,22 @@ SINTER_DECL void LoopGenerator::restore_nan(VReg result, Lane lane, VReg saw_nan
   s_.bind(none);
 }
 
-/// One vector of a pass: loads and arithmetic, then the reductions, then the stores.
-SINTER_DECL void LoopGenerator::vector_step(std::size_t pass, const Lane0& lane) {
-  const PassPlan& p = plan_.passes[pass];
-  for (InstId i : p.needed) {
-    const InstPlan& inst = plan_.insts[i];
-    if (inst.level != Level::column) continue;
-    const bool kept = inst.stash >= 0 && inst.first_pass < pass;
-    body_.emit_inner(i, lane, kept);
-    if (inst.stash >= 0 && inst.first_pass == pass) body_.store_stash(i, lane);
-  }
-  accumulate(pass, lane);
-  if (p.stores)
-    for (std::uint16_t s : plan_.inner_stores) body_.store_inner(plan_.kernel->stores[s], lane);
+/// One vector of the innermost loop.
+SINTER_DECL void LoopGenerator::vector_step(std::size_t loop, const Lane0& lane) {
+  nest_.for_each_child(loop, [&](std::size_t child) {
+    const NestNode& n = node(child);
+    if (n.kind == NestNodeKind::compute)
+      for (const InstId id : nest_.ids_of(n)) body_.emit(id, lane);
+    if (n.kind == NestNodeKind::fetch) body_.fetch(n.first, lane);
+    if (n.kind == NestNodeKind::keep) body_.keep(n.first, lane);
+    if (n.kind == NestNodeKind::step) accumulate(nest_.ids_of(n), lane);
+    if (n.kind == NestNodeKind::store) body_.store_inner(kernel_.stores[n.first], lane);
+  });
 }
 
-SINTER_DECL void LoopGenerator::accumulate(std::size_t pass, const Lane0& lane) {
-  const auto& reductions = plan_.passes[pass].reductions;
+SINTER_DECL void LoopGenerator::accumulate(Reductions reductions, const Lane0& lane) {
   for (std::size_t r = 0; r < reductions.size(); ++r) {
-    const Inst& inst = plan_.kernel->body[reductions[r]];
+    const Inst& inst = kernel_.body[reductions[r]];
     VReg v = body_.value(inst.args[0], lane.copy);
     if (inst.dtype == DType::bool_) v = x86_detail::mask_to_number(b_, v, Lane::i32);
     Accumulators& into = accumulators_[r];
@@ -272,8 +298,8 @@ SINTER_DECL void LoopGenerator::accumulate(std::size_t pass, const Lane0& lane) 
   }
 }
 
-SINTER_DECL void LoopGenerator::map_columns(std::size_t pass) {
-  const int step = plan_.unroll * plan_.lanes;
+SINTER_DECL void LoopGenerator::map_columns(std::size_t loop) {
+  const int copies = nest_.loop_of(node(loop)).copies, step = copies * nest_.lanes;
   const int top = s_.new_label(), tails = s_.new_label(), tail_top = s_.new_label(), done = s_.new_label();
   s_.mov(Gpr::rax, arg(offsetof(LoopArgs, columns)));
   s_.mov_imm(loop_reg::column, 0);
@@ -282,7 +308,7 @@ SINTER_DECL void LoopGenerator::map_columns(std::size_t pass) {
   s_.mov(CodeStream::slot(main_end_slot_), Gpr::rax);
   s_.begin_loop();
   s_.bind(top);
-  for (int u = 0; u < plan_.unroll; ++u) vector_step(pass, {.copy = u, .column_offset = u * plan_.lanes, .tail = {}});
+  for (int u = 0; u < copies; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
   s_.binary_imm(Op::add, loop_reg::column, step);
   s_.binary(Op::cmp, loop_reg::column, CodeStream::slot(main_end_slot_));
   s_.jump(Op::jl, top);
@@ -294,48 +320,68 @@ SINTER_DECL void LoopGenerator::map_columns(std::size_t pass) {
   s_.binary(Op::sub, Gpr::rax, loop_reg::column);
   s_.jump(Op::jle, done);
   vector_step(
-      pass, {.copy = 0, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count)});
-  s_.binary_imm(Op::add, loop_reg::column, plan_.lanes);
+      loop,
+      {.copy = 0, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, prepared_.needs_count)});
+  s_.binary_imm(Op::add, loop_reg::column, nest_.lanes);
   s_.jump(Op::jmp, tail_top);
   s_.end_loop();
   s_.bind(done);
 }
 
-// Leaves apart
-// ---------------------------------------------------------------------------------------------------------
+// Rows in blocks that are tasks --------------------------------------------------------------------------------------
 
 /// begin and end count blocks of the row at outer 0. Block values go to scratch, 8 bytes each, block-major.
-SINTER_DECL void LoopGenerator::blocks_function() {
+SINTER_DECL void LoopGenerator::blocks_function(std::size_t outer) {
   const int block = s_.frame(8), block_end = s_.frame(8);
   s_.mov(CodeStream::slot(block), loop_reg::outer);
   s_.mov_imm(loop_reg::outer, 0);
-  body_.emit_outside(Level::outer, 0, nullptr, 0);
-  body_.reset_pointers();
-  std::vector<Running> results = row_values(0);
-  make_accumulators(0);
-  run_loop({.reg = Gpr::none, .slot = block}, CodeStream::slot(end_slot_), [&] {
-    s_.emit(Op::imul, {reg(loop_reg::column), mem(8), immediate()}, CodeStream::slot(block), row_sum_block);
-    s_.emit(Op::lea, {reg(Gpr::rax), mem(8)},
-            CodeStream::at(loop_reg::column, static_cast<std::int32_t>(row_sum_block)));
-    s_.mov(Gpr::rdx, arg(offsetof(LoopArgs, columns)));
-    s_.binary(Op::cmp, Gpr::rax, Gpr::rdx);
-    s_.binary(Op::cmovg, Gpr::rax, Gpr::rdx);
-    s_.mov(CodeStream::slot(block_end), Gpr::rax);
-    row_block(0, results, block_end);
-    s_.emit(Op::imul, {reg(Gpr::rdx), mem(8), immediate()}, CodeStream::slot(block),
-            static_cast<std::int64_t>(8 * results.size()));
-    s_.binary(Op::add, Gpr::rdx, arg(offsetof(LoopArgs, scratch)));
-    for (std::size_t i = 0; i < results.size(); ++i)
-      b_.store_scalar(results[i].dtype == DType::bool_ ? DType::i32 : results[i].dtype,
-                      CodeStream::at(Gpr::rdx, static_cast<std::int32_t>(8 * i)), results[i].reg);
+  nest_.for_each_child(outer, [&](std::size_t child) {
+    if (node(child).kind != NestNodeKind::loop) return render_outside(child, {});
+    const std::size_t fold = child + 1;
+    body_.reset_pointers();
+    std::vector<Running> results = row_values(reductions_of(fold));
+    make_accumulators(reductions_of(fold));
+    run_loop({.reg = Gpr::none, .slot = block}, CodeStream::slot(end_slot_), [&] {
+      start_block(block, block_end);
+      row_block(fold, results, block_end);
+      store_block(block, results);
+    });
   });
 }
 
+/// The column register and the end of block number `block`. Clobbers rax, rdx.
+SINTER_DECL void LoopGenerator::start_block(int block, int block_end) {
+  s_.emit(Op::imul, {reg(loop_reg::column), mem(8), immediate()}, CodeStream::slot(block), row_sum_block);
+  s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(loop_reg::column, static_cast<std::int32_t>(row_sum_block)));
+  s_.mov(Gpr::rdx, arg(offsetof(LoopArgs, columns)));
+  s_.binary(Op::cmp, Gpr::rax, Gpr::rdx);
+  s_.binary(Op::cmovg, Gpr::rax, Gpr::rdx);
+  s_.mov(CodeStream::slot(block_end), Gpr::rax);
+}
+
+/// Clobbers rdx.
+SINTER_DECL void LoopGenerator::store_block(int block, const std::vector<Running>& results) {
+  s_.emit(Op::imul, {reg(Gpr::rdx), mem(8), immediate()}, CodeStream::slot(block),
+          static_cast<std::int64_t>(8 * results.size()));
+  s_.binary(Op::add, Gpr::rdx, arg(offsetof(LoopArgs, scratch)));
+  for (std::size_t i = 0; i < results.size(); ++i)
+    b_.store_scalar(results[i].dtype == DType::bool_ ? DType::i32 : results[i].dtype,
+                    CodeStream::at(Gpr::rdx, static_cast<std::int32_t>(8 * i)), results[i].reg);
+}
+
 /// One outer step from the block values in scratch; args.reduced is their number (at least one).
-SINTER_DECL void LoopGenerator::finish_function() {
-  body_.emit_outside(Level::outer, 0, nullptr, 0);
-  body_.reset_pointers();
-  std::vector<Running> results = row_values(0);
+SINTER_DECL void LoopGenerator::finish_function(std::size_t outer) {
+  nest_.for_each_child(outer, [&](std::size_t child) {
+    if (node(child).kind == NestNodeKind::store) return body_.store_outer(kernel_.stores[node(child).first], Lane0{});
+    if (!is_pass(child)) return render_outside(child, {});
+    body_.reset_pointers();
+    std::vector<Running> results = row_values(reductions_of(child));
+    combine_blocks(results);
+    publish(reductions_of(child), results);
+  });
+}
+
+SINTER_DECL void LoopGenerator::combine_blocks(std::vector<Running>& results) {
   const Stack stack = make_stack(results.size());
   const int done = s_.new_label(), top = s_.new_label();
   s_.mov_imm(loop_reg::near, 0);
@@ -360,9 +406,6 @@ SINTER_DECL void LoopGenerator::finish_function() {
   s_.end_loop();
   pop_all(stack, results);
   s_.bind(done);
-  publish(0, results);
-  for (int stage = 1; stage <= plan_.depths; ++stage) body_.emit_outside(Level::outer, stage, nullptr, 0);
-  for (std::uint16_t s : plan_.outer_stores) body_.store_outer(plan_.kernel->stores[s], Lane0{});
 }
 
 }  // namespace x86

@@ -71,7 +71,7 @@ class LoopCode {
   bool has_narrow_index() const { return has_narrow_index_; }
   int reductions() const { return reductions_; }
   std::int64_t scratch_stride(std::int64_t columns) const { return (columns * 8 + 127) / 64 * 64; }
-  std::size_t scratch_bytes(std::int64_t columns) const { return as_index(stashes_ * scratch_stride(columns)); }
+  std::size_t scratch_bytes(std::int64_t columns) const { return as_index(tiles_ * scratch_stride(columns)); }
   std::size_t code_bytes() const { return code_bytes_; }
   /// A guess at the time one element takes in cache, for the cost model of threads.
   double nanoseconds_per_element() const { return nanoseconds_per_element_; }
@@ -79,7 +79,7 @@ class LoopCode {
 
  protected:
   LoopFunction function_ = nullptr, blocks_ = nullptr, finish_ = nullptr;
-  int reductions_ = 0, stashes_ = 0, short_columns_ = 0;
+  int reductions_ = 0, tiles_ = 0, short_columns_ = 0;
   bool has_narrow_index_ = false;
   std::size_t code_bytes_ = 0;
   double nanoseconds_per_element_ = 0.1;

@@ -7,7 +7,7 @@
 #include <sinter/backend/x86/machine/emitter.hpp>
 #include <sinter/backend/x86/machine/lower.hpp>
 #include <sinter/backend/x86/nest/generator.hpp>
-#include <sinter/backend/x86/nest/plan.hpp>
+#include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 
@@ -19,41 +19,36 @@ namespace x86 {
 
 namespace x86_detail {
 
-inline std::size_t generate_part(const LoopPlan& plan, LoopPart part, std::vector<std::byte>& bytes,
+inline std::size_t generate_part(const PreparedNest& nest, LoopPart part, std::vector<std::byte>& bytes,
                                  std::string* listing) {
-  CodeStream stream = LoopGenerator(plan, part).run();
+  CodeStream stream = LoopGenerator(nest, part).run();
   return encode(stream, allocate_registers(stream), bytes, listing);
 }
 
 class CompiledLoop final : public LoopCode {
  public:
-  CompiledLoop(const Kernel& kernel, const Schedule& schedule, const LoopPlan& plan)
-      : kernel_(kernel), schedule_(schedule), isa_(plan.isa) {
+  CompiledLoop(const Kernel& kernel, const Schedule& schedule, const PreparedNest& nest)
+      : kernel_(kernel), schedule_(schedule), isa_(nest.isa) {
     std::vector<std::byte> bytes;
     bytes.reserve(8192);
-    const std::size_t whole = generate_part(plan, LoopPart::whole, bytes, nullptr);
+    const std::size_t whole = generate_part(nest, LoopPart::whole, bytes, nullptr);
     std::size_t blocks = 0, finish = 0;
-    if (plan.splits()) {
-      blocks = generate_part(plan, LoopPart::blocks, bytes, nullptr);
-      finish = generate_part(plan, LoopPart::finish, bytes, nullptr);
+    const bool splits = nest.nest.has(VariantKind::split);
+    if (splits) {
+      blocks = generate_part(nest, LoopPart::blocks, bytes, nullptr);
+      finish = generate_part(nest, LoopPart::finish, bytes, nullptr);
     }
     block_ = publish_code(bytes, "sinter_loop");
     code_bytes_ = bytes.size();
     function_ = block_->entry<LoopFunction>(whole);
-    if (plan.splits()) {
+    if (splits) {
       blocks_ = block_->entry<LoopFunction>(blocks);
       finish_ = block_->entry<LoopFunction>(finish);
     }
-    if (plan.has_short_rows()) short_columns_ = plan.lanes;
-    has_narrow_index_ = plan.narrow_index;
-    reductions_ = static_cast<int>(plan.passes[0].reductions.size());
-    stashes_ = plan.stashes;
-    double work = 0;
-    for (const PassPlan& pass : plan.passes) {
-      work += 2;
-      for (InstId i : pass.needed) work += plan.insts[i].is_vector ? cost_of(kernel.body[i].prim) : 0;
-    }
-    nanoseconds_per_element_ = work / plan.lanes / 6;  // two instructions per cycle at 3 GHz
+    if (nest.nest.has(VariantKind::short_rows)) short_columns_ = nest.nest.lanes;
+    has_narrow_index_ = nest.nest.narrow_index;
+    tiles_ = nest.tiles;
+    estimate(nest);
   }
 
   LoopFunction streaming() const override {
@@ -73,9 +68,9 @@ class CompiledLoop final : public LoopCode {
 
   std::string listing() const override {
     std::string text, why;
-    std::optional<LoopPlan> plan = plan_loop(kernel_, schedule_, isa_, index_width(), why);
+    const std::optional<PreparedNest> nest = prepare_nest(kernel_, schedule_, isa_, index_width(), why);
     std::vector<std::byte> bytes;
-    if (plan) generate_part(*plan, LoopPart::whole, bytes, &text);
+    if (nest) generate_part(*nest, LoopPart::whole, bytes, &text);
     return text;
   }
 
@@ -83,10 +78,31 @@ class CompiledLoop final : public LoopCode {
   IndexWidth index_width() const { return has_narrow_index_ ? IndexWidth::narrow_if_possible : IndexWidth::wide; }
   std::shared_ptr<const CodeBlock> generate_later(LoopPart part, std::string_view name) const {
     std::string why;
-    std::optional<LoopPlan> plan = plan_loop(kernel_, schedule_, isa_, index_width(), why);
+    const std::optional<PreparedNest> nest = prepare_nest(kernel_, schedule_, isa_, index_width(), why);
     std::vector<std::byte> bytes;
-    generate_part(*plan, part, bytes, nullptr);
+    generate_part(*nest, part, bytes, nullptr);
     return publish_code(bytes, name);
+  }
+
+  /// Reductions, and what an element costs: two instructions per cycle at 3 GHz.
+  void estimate(const PreparedNest& prepared) {
+    const LoopNest& nest = prepared.nest;
+    double work = 0;
+    std::size_t loop_end = 0;
+    const std::size_t first = nest.find(VariantKind::whole);
+    const int innermost = prepared.is_column() ? nest.near_axis : nest.vector_axis;
+    for (std::size_t n = first; n < nest.nodes[first].end; ++n) {
+      const NestNode& node = nest.nodes[n];
+      if (node.kind == NestNodeKind::fold && reductions_ == 0) reductions_ = node.count;
+      if (node.kind == NestNodeKind::loop && nest.loop_of(node).axes == axis_bit(innermost)) {
+        work += 2;
+        loop_end = node.end;
+      }
+      if (node.kind == NestNodeKind::compute && n < loop_end)
+        for (const InstId id : nest.ids_of(node))
+          work += nest.places[id].is_vector ? cost_of(kernel_.body[id].prim) : 0;
+    }
+    nanoseconds_per_element_ = work / nest.lanes / 6;
   }
 
   Kernel kernel_;
@@ -100,12 +116,12 @@ class CompiledLoop final : public LoopCode {
 inline std::shared_ptr<const LoopCode> compile_loop_with(IndexWidth width, const Kernel& kernel,
                                                          const Schedule& schedule, Isa isa, std::string* why_declined) {
   std::string why;
-  std::optional<LoopPlan> plan = plan_loop(kernel, schedule, isa, width, why);
-  if (!plan) {
+  const std::optional<PreparedNest> nest = prepare_nest(kernel, schedule, isa, width, why);
+  if (!nest) {
     if (why_declined != nullptr) *why_declined = "x86: " + why;
     return nullptr;
   }
-  return std::make_shared<CompiledLoop>(kernel, schedule, *plan);
+  return std::make_shared<CompiledLoop>(kernel, schedule, *nest);
 }
 
 }  // namespace x86_detail

@@ -13,17 +13,17 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// Groups of row_copies_ rows, then the rest row by row.
-SINTER_DECL void LoopGenerator::short_rows_function() {
+SINTER_DECL void LoopGenerator::short_rows_function(std::size_t outer) {
   const int top = s_.new_label(), rest = s_.new_label(), rest_top = s_.new_label(), done = s_.new_label();
   s_.mov(Gpr::rax, arg(offsetof(LoopArgs, columns)));
   s_.mov_imm(loop_reg::column, 0);
-  const Tail tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, plan_.needs_count);
+  const Tail tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, prepared_.needs_count);
   s_.begin_loop();
   s_.bind(top);
   s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(loop_reg::outer, row_copies_));
   s_.binary(Op::cmp, Gpr::rax, CodeStream::slot(end_slot_));
   s_.jump(Op::jg, rest);
-  short_rows_group(row_copies_, tail);
+  short_rows_group(outer, row_copies_, tail);
   s_.binary_imm(Op::add, loop_reg::outer, row_copies_);
   s_.jump(Op::jmp, top);
   s_.end_loop();
@@ -32,41 +32,36 @@ SINTER_DECL void LoopGenerator::short_rows_function() {
   s_.bind(rest_top);
   s_.binary(Op::cmp, loop_reg::outer, CodeStream::slot(end_slot_));
   s_.jump(Op::jge, done);
-  short_rows_group(1, tail);
+  short_rows_group(outer, 1, tail);
   s_.binary_imm(Op::add, loop_reg::outer, 1);
   s_.jump(Op::jmp, rest_top);
   s_.end_loop();
   s_.bind(done);
 }
 
-SINTER_DECL void LoopGenerator::short_rows_group(int rows, const Tail& tail) {
+SINTER_DECL void LoopGenerator::short_rows_group(std::size_t outer, int rows, const Tail& tail) {
   body_.set_rows(rows);
   body_.reset_pointers();
-  std::vector<char> computed(plan_.insts.size());
-  const std::size_t stages = std::max(plan_.passes.size(), as_index(plan_.depths) + 1);
-  for (std::size_t stage = 0; stage < stages; ++stage) {
-    body_.emit_outside(Level::outer, static_cast<int>(stage), nullptr, 0);
-    if (stage < plan_.passes.size()) short_rows_pass(stage, rows, tail, computed);
-  }
-  for (std::uint16_t s : plan_.outer_stores)
+  nest_.for_each_child(outer, [&](std::size_t child) {
+    if (is_pass(child)) return short_rows_pass(child, rows, tail);
+    if (node(child).kind != NestNodeKind::store) return render_outside(child, {});
     for (int row = 0; row < rows; ++row)
-      body_.store_outer(plan_.kernel->stores[s], {.copy = row, .column_offset = 0, .tail = {}});
+      body_.store_outer(kernel_.stores[node(child).first], {.copy = row, .column_offset = 0, .tail = {}});
+  });
 }
 
-/// What an earlier pass has computed is still in its register.
-SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, const Tail& tail,
-                                                std::vector<char>& computed) {
-  const PassPlan& p = plan_.passes[pass];
-  for (InstId i : p.needed) {
-    if (computed[i] || plan_.insts[i].level != Level::column) continue;
-    computed[i] = 1;
-    for (int row = 0; row < rows; ++row) body_.emit_inner(i, {.copy = row, .column_offset = 0, .tail = tail}, false);
-  }
-  for (InstId i : p.reductions) short_rows_reduce(i, rows, tail);
-  if (p.stores)
-    for (std::uint16_t s : plan_.inner_stores)
-      for (int row = 0; row < rows; ++row)
-        body_.store_inner(plan_.kernel->stores[s], {.copy = row, .column_offset = 0, .tail = tail});
+SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, const Tail& tail) {
+  const auto lane = [&](int row) { return Lane0{.copy = row, .column_offset = 0, .tail = tail}; };
+  nest_.for_each_child(loop_of(pass), [&](std::size_t child) {
+    const NestNode& n = node(child);
+    if (n.kind == NestNodeKind::compute)
+      for (const InstId id : nest_.ids_of(n))
+        for (int row = 0; row < rows; ++row) body_.emit(id, lane(row));
+    if (n.kind == NestNodeKind::step)
+      for (const InstId id : nest_.ids_of(n)) short_rows_reduce(id, rows, tail);
+    if (n.kind == NestNodeKind::store)
+      for (int row = 0; row < rows; ++row) body_.store_inner(kernel_.stores[n.first], lane(row));
+  });
 }
 
 /// The lanes of one row: the neutral element combined with each element. A minimum or maximum with its neutral element
@@ -80,7 +75,7 @@ SINTER_DECL VReg LoopGenerator::short_row_start(const Inst& inst, VReg v, const 
 }
 
 SINTER_DECL void LoopGenerator::short_rows_reduce(InstId reduction, int rows, const Tail& tail) {
-  const Inst& inst = plan_.kernel->body[reduction];
+  const Inst& inst = kernel_.body[reduction];
   const Lane lane = lane_of(inst.dtype);
   const bool loses_nan =
       b_.is_avx512() && is_floating(inst.dtype) && (inst.prim == Prim::reduce_min || inst.prim == Prim::reduce_max);
@@ -95,7 +90,7 @@ SINTER_DECL void LoopGenerator::short_rows_reduce(InstId reduction, int rows, co
     value.push_back(short_row_start(inst, v, tail));
     if (loses_nan) saw_nan.push_back(b_.compare(lane, Compare::unordered, value.back(), value.back()));
   }
-  for (int lanes = plan_.lanes; lanes > 1; lanes /= 2) {
+  for (int lanes = nest_.lanes; lanes > 1; lanes /= 2) {
     VectorBuilder narrow = b_.with_lanes(lanes / 2);
     for (VReg& v : value) v = combine_two(narrow, v, b_.with_lanes(lanes).upper_half(lane, v));
   }

@@ -2,7 +2,7 @@
 // whose leaves agree; iterative destruction; the trace stack.
 #pragma once
 
-#include <sinter/graph/record.hpp>
+#include <sinter/graph/pending_node.hpp>
 
 #include <sinter/base/block_pool.hpp>
 #include <sinter/base/context.hpp>
@@ -20,22 +20,22 @@ SINTER_NAMESPACE_BEGIN
 
 namespace graph_detail {
 
-/// Records alive on this thread that nobody has run; bounds how much work can pile up.
-inline std::int64_t& pending_records() noexcept {
+/// Pending nodes alive on this thread, which nobody has run; bounds how much work can pile up.
+inline std::int64_t& pending_nodes() noexcept {
   static thread_local constinit std::int64_t count = 0;
   return count;
 }
 
 inline constexpr std::size_t small_leaves = 4, large_leaves = 16;
-inline constexpr std::size_t small_bytes = sizeof(Record) + small_leaves * sizeof(Leaf);
-inline constexpr std::size_t large_bytes = sizeof(Record) + large_leaves * sizeof(Leaf);
+inline constexpr std::size_t small_bytes = sizeof(PendingNode) + small_leaves * sizeof(Leaf);
+inline constexpr std::size_t large_bytes = sizeof(PendingNode) + large_leaves * sizeof(Leaf);
 
-inline void* allocate_record(std::size_t leaves) {
+inline void* allocate_pending_node(std::size_t leaves) {
   if (leaves <= small_leaves) return BlockPool<small_bytes>::allocate();
   if (leaves <= large_leaves) return BlockPool<large_bytes>::allocate();
-  return ::operator new(sizeof(Record) + leaves * sizeof(Leaf), std::align_val_t{16});
+  return ::operator new(sizeof(PendingNode) + leaves * sizeof(Leaf), std::align_val_t{16});
 }
-inline void free_record(void* block, std::size_t leaves) noexcept {
+inline void free_pending_node(void* block, std::size_t leaves) noexcept {
   if (leaves <= small_leaves) BlockPool<small_bytes>::release(block);
   else if (leaves <= large_leaves) BlockPool<large_bytes>::release(block);
   else ::operator delete(block, std::align_val_t{16});
@@ -141,13 +141,13 @@ inline bool is_on_tape(const Type& type, std::span<const Leaf> leaves) {
   return false;
 }
 
-inline Ref<TensorImpl> make_pending(const Type& type, Ref<Record> record, std::uint16_t result) {
+inline Ref<TensorImpl> make_pending(const Type& type, Ref<PendingNode> pending_node, std::uint16_t result) {
   Ref<TensorImpl> impl = TensorImpl::make(type);
-  if (is_on_tape(type, record->leaves())) impl->tape.store(TapeState::node, std::memory_order_relaxed);
-  impl->trace = record->trace;
+  if (is_on_tape(type, pending_node->leaves())) impl->tape.store(TapeState::node, std::memory_order_relaxed);
+  impl->trace = pending_node->trace;
   impl->result = result;
   impl->state.store(TensorState::pending, std::memory_order_relaxed);
-  impl->record = record.detach();
+  impl->pending_node = pending_node.detach();
   return impl;
 }
 
@@ -169,7 +169,7 @@ inline constexpr std::int64_t max_pending = 4096;
 /// Runs the value at once under SINTER_EAGER, or when too much has piled up.
 inline void after_recording(const Ref<TensorImpl>& value, std::string_view op, Location where) {
   if (value->trace != 0) return;
-  if (SINTER_LIKELY(!Context::get().is_eager && pending_records() <= max_pending)) return;
+  if (SINTER_LIKELY(!Context::get().is_eager && pending_nodes() <= max_pending)) return;
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, op, where);
 }
@@ -181,35 +181,35 @@ SINTER_DECL bool& is_tape_on() noexcept {
   return is_on;
 }
 
-SINTER_DECL void retain_record(const Record* record) noexcept { record->retain(); }
-SINTER_DECL void release_record(const Record* record) noexcept { record->release(); }
+SINTER_DECL void retain_pending_node(const PendingNode* pending_node) noexcept { pending_node->retain(); }
+SINTER_DECL void release_pending_node(const PendingNode* pending_node) noexcept { pending_node->release(); }
 
-SINTER_DECL Ref<Record> Record::make(std::span<Leaf> leaves) {
-  auto* record = new (graph_detail::allocate_record(leaves.size())) Record;
-  record->leaf_count = static_cast<std::uint16_t>(leaves.size());
-  Leaf* out = reinterpret_cast<Leaf*>(record + 1);
+SINTER_DECL Ref<PendingNode> PendingNode::make(std::span<Leaf> leaves) {
+  auto* pending_node = new (graph_detail::allocate_pending_node(leaves.size())) PendingNode;
+  pending_node->leaf_count = static_cast<std::uint16_t>(leaves.size());
+  Leaf* out = reinterpret_cast<Leaf*>(pending_node + 1);
   for (Leaf& leaf : leaves) new (out++) Leaf(std::move(leaf));
-  ++graph_detail::pending_records();
-  return Ref<Record>::adopt(record);
+  ++graph_detail::pending_nodes();
+  return Ref<PendingNode>::adopt(pending_node);
 }
 
-SINTER_DECL void Record::destroy(Record* record) noexcept {
-  // Freeing leaves can free further records; they queue here instead of nesting, each with the next one in `trace`.
+SINTER_DECL void PendingNode::destroy(PendingNode* pending_node) noexcept {
+  // Freeing leaves can free further nodes; they queue here instead of nesting, each with the next one in `trace`.
   struct Queue {
-    Record* first = nullptr;
+    PendingNode* first = nullptr;
     bool is_running = false;
   };
   static thread_local constinit Queue queue;
-  record->trace = reinterpret_cast<std::uintptr_t>(std::exchange(queue.first, record));
+  pending_node->trace = reinterpret_cast<std::uintptr_t>(std::exchange(queue.first, pending_node));
   if (std::exchange(queue.is_running, true)) return;
   while (queue.first != nullptr) {
-    record = queue.first;
-    queue.first = reinterpret_cast<Record*>(static_cast<std::uintptr_t>(record->trace));
-    std::size_t leaves = record->leaf_count;
-    for (Leaf& leaf : record->leaves()) leaf.~Leaf();
-    record->~Record();
-    graph_detail::free_record(record, leaves);
-    --graph_detail::pending_records();
+    pending_node = queue.first;
+    queue.first = reinterpret_cast<PendingNode*>(static_cast<std::uintptr_t>(pending_node->trace));
+    std::size_t leaves = pending_node->leaf_count;
+    for (Leaf& leaf : pending_node->leaves()) leaf.~Leaf();
+    pending_node->~PendingNode();
+    graph_detail::free_pending_node(pending_node, leaves);
+    --graph_detail::pending_nodes();
   }
   queue.is_running = false;
 }
@@ -310,24 +310,24 @@ inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, con
   return types;
 }
 
-inline Ref<Record> make_record(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
-  Ref<Record> record = Record::make(leaves);
-  record->op = &op;
-  record->where = where;
-  record->attrs = std::move(attrs);
-  record->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
-  return record;
+inline Ref<PendingNode> make_pending_node(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
+  Ref<PendingNode> pending_node = PendingNode::make(leaves);
+  pending_node->op = &op;
+  pending_node->where = where;
+  pending_node->attrs = std::move(attrs);
+  pending_node->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
+  return pending_node;
 }
 
 inline std::vector<Ref<TensorImpl>> record_all(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs,
                                                Location where) {
   bool is_weak = false;
   TypeList types = result_types(op, leaves, *attrs, where, is_weak);
-  Ref<Record> record = make_record(op, leaves, std::move(attrs), where);
-  record->results = static_cast<std::uint16_t>(types.size());
+  Ref<PendingNode> pending_node = make_pending_node(op, leaves, std::move(attrs), where);
+  pending_node->results = static_cast<std::uint16_t>(types.size());
   std::vector<Ref<TensorImpl>> values;
   for (std::size_t i = 0; i < types.size(); ++i)
-    values.push_back(make_pending(types[i], record, static_cast<std::uint16_t>(i)));
+    values.push_back(make_pending(types[i], pending_node, static_cast<std::uint16_t>(i)));
   return values;
 }
 }  // namespace graph_detail
@@ -336,7 +336,7 @@ SINTER_DECL Ref<TensorImpl> record_shared(const OpInfo& op, std::span<Leaf> leav
   bool is_weak = false;
   TypeList types = graph_detail::result_types(op, leaves, *attrs, where, is_weak);
   Ref<TensorImpl> value =
-      graph_detail::make_pending(types[0], graph_detail::make_record(op, leaves, std::move(attrs), where), 0);
+      graph_detail::make_pending(types[0], graph_detail::make_pending_node(op, leaves, std::move(attrs), where), 0);
   value->is_weak = is_weak;
   graph_detail::after_recording(value, op.name, where);
   return value;
@@ -357,7 +357,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_effect(const OpInfo& op, std::sp
   if (trace == nullptr && attrs.bodies.empty()) {
     bool is_weak = false;
     const TypeList types = graph_detail::result_types(op, operands, attrs, where, is_weak);
-    if (types.size() == 1 || !is_tape_on()) {  // results on the tape need a record
+    if (types.size() == 1 || !is_tape_on()) {  // results on the tape need a pending node
       std::vector<Ref<TensorImpl>> results = run_host_op(op, operands, types, attrs, where);
       results.pop_back();
       return results;
@@ -410,11 +410,11 @@ SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, st
     if (SINTER_UNLIKELY(type.device != Device::cpu())) graph_detail::settle_numbers(leaves, op, where);
   }
   static_cast<void>(type.shape.numel(where));
-  Ref<Record> record = Record::make(leaves);
-  record->structure = &structure;
-  record->where = where;
-  record->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
-  Ref<TensorImpl> value = graph_detail::make_pending(type, std::move(record), 0);
+  Ref<PendingNode> pending_node = PendingNode::make(leaves);
+  pending_node->structure = &structure;
+  pending_node->where = where;
+  pending_node->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
+  Ref<TensorImpl> value = graph_detail::make_pending(type, std::move(pending_node), 0);
   value->is_weak = is_weak;
   graph_detail::after_recording(value, op, where);
   return value;
@@ -427,11 +427,11 @@ SINTER_DECL Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value) {
     return alias;
   }
   Leaf leaf(value);
-  Ref<Record> record = Record::make({&leaf, 1});
-  record->op = &process_object([] { return find_op("reshape"); });
-  record->attrs = Attrs{.shape = value->type.shape};
-  record->trace = value->trace;
-  Ref<TensorImpl> alias = graph_detail::make_pending(value->type, std::move(record), 0);
+  Ref<PendingNode> pending_node = PendingNode::make({&leaf, 1});
+  pending_node->op = &process_object([] { return find_op("reshape"); });
+  pending_node->attrs = Attrs{.shape = value->type.shape};
+  pending_node->trace = value->trace;
+  Ref<TensorImpl> alias = graph_detail::make_pending(value->type, std::move(pending_node), 0);
   alias->is_weak = value->is_weak;
   return alias;
 }
@@ -504,18 +504,18 @@ SINTER_DECL bool graph_detail::is_traced_value_usable(const TensorImpl& value) n
 }
 
 SINTER_DECL Location line_of(const TensorImpl& value, Location otherwise) {
-  std::scoped_lock lock(evaluation_mutex());  // another thread may be evaluating it, and then frees the record
+  std::scoped_lock lock(evaluation_mutex());  // another thread may be evaluating it, and then frees the node
   const bool is_pending = value.state.load(std::memory_order_acquire) == TensorState::pending;
-  return is_pending && value.record->where.file != nullptr ? value.record->where : otherwise;
+  return is_pending && value.pending_node->where.file != nullptr ? value.pending_node->where : otherwise;
 }
 
 SINTER_DECL Location written_at(const TensorImpl& value) {
   std::scoped_lock lock(evaluation_mutex());
   const TensorImpl* at = &value;
   while (at != nullptr && at->state.load(std::memory_order_acquire) == TensorState::pending) {
-    if (at->record->where.line != 0) return at->record->where;
+    if (at->pending_node->where.line != 0) return at->pending_node->where;
     const TensorImpl* operand = nullptr;
-    for (const Leaf& leaf : at->record->leaves())
+    for (const Leaf& leaf : at->pending_node->leaves())
       if (operand == nullptr) operand = leaf.value.get();
     at = operand;
   }

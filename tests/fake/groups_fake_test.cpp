@@ -1,8 +1,8 @@
-// Calls that are enqueued as one (reduce_overhead), on the stand-in device, which runs a group in any order that it
+// Calls that are enqueued as one (reduce_overhead), on the fake device, which runs a group in any order that it
 // allows.
 #include "catch.hpp"
 #include "device_checks.hpp"
-#include "stand_in_device.hpp"
+#include "fake_device.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 using namespace sinter;
+using sinter_test::fake_device;
 using sinter_test::Network;
-using sinter_test::stand_in_device;
 using sinter_test::training_step;
 using Floats = std::vector<float>;
 
@@ -22,9 +22,9 @@ jit::Options as_one() { return {.mode = jit::Mode::reduce_overhead}; }
 /// How many groups a call enqueued.
 template <class F>
 int groups_of(F&& f) {
-  const int before = stand_in_device().groups;
+  const int before = fake_device().groups;
   f();
-  return stand_in_device().groups - before;
+  return fake_device().groups - before;
 }
 }  // namespace
 
@@ -148,8 +148,8 @@ TEST_CASE("what waits for nothing as kernels waits for nothing as groups, and an
       as_one());
   eval(x);
   g(x);
-  const int waits = stand_in_device().waits;
+  const int waits = fake_device().waits;
   const Tensor y = g(x);
-  CHECK(stand_in_device().waits == waits);
+  CHECK(fake_device().waits == waits);
   CHECK(to_vector<float>(y).size() == 1);
 }

@@ -1,6 +1,6 @@
-// Record: one statement that has been written but not run. Holds the operation (or the structure of an expression) and
-// its leaves; results point back at it. Records refer to values, never to Variables, so nothing here can form a cycle.
-// Also the trace stack: which trace, if any, this thread is recording into.
+// PendingNode: one statement that has been written but not run. Holds the operation (or the structure of an expression)
+// and its leaves; results point back at it. Pending nodes refer to values, never to Variables, so nothing here can form
+// a cycle. Also the trace stack: which trace, if any, this thread is recording into.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -28,7 +28,7 @@ SINTER_NAMESPACE_BEGIN
 
 struct VariableSlot;  // tensor/tensor.hpp
 
-class Record : public RefCounted<Record> {
+class PendingNode : public RefCounted<PendingNode> {
  public:
   const OpInfo* op = nullptr;                // a single operation, or
   const ExprStructure* structure = nullptr;  // a whole expression
@@ -42,13 +42,13 @@ class Record : public RefCounted<Record> {
   std::span<Leaf> leaves() { return {reinterpret_cast<Leaf*>(this + 1), leaf_count}; }
   std::span<const Leaf> leaves() const { return {reinterpret_cast<const Leaf*>(this + 1), leaf_count}; }
 
-  /// One block holds the record and its leaves, which are moved from.
-  static Ref<Record> make(std::span<Leaf> leaves);
-  static void destroy(Record* record) noexcept;  // iterative: a long chain must not overflow the stack
+  /// One block holds the node and its leaves, which are moved from.
+  static Ref<PendingNode> make(std::span<Leaf> leaves);
+  static void destroy(PendingNode* pending_node) noexcept;  // iterative: a long chain must not overflow the stack
 
  private:
-  Record() = default;
-  ~Record() = default;
+  PendingNode() = default;
+  ~PendingNode() = default;
 };
 
 /// Records one operation; types are inferred and checked now, nothing runs. Leaves are moved from.
@@ -106,7 +106,8 @@ void check_takes_bool(const OpInfo& op, DType result, Location where);
 /// Throws TraceError (naming `what` and the line) for values of a trace.
 void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where);
 
-/// Lazy evaluation holds it: whoever follows records of ready values must, too. Defined by the jit layer.
+/// Lazy evaluation holds it: whoever follows pending nodes of ready values (on a tape) must, too. Defined by the jit
+/// layer.
 ForkSafeMutex& evaluation_mutex();
 /// `value` as a leaf of the tape whose gradient goes to the gradient slot of `slot`: an object of its own, as others
 /// may hold the value for other purposes. Defined by autodiff.
@@ -116,7 +117,7 @@ Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::shared_ptr<Va
 std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_view op, Location where);
 /// The bits of a ready value of one element, wherever it is.
 std::uint64_t element_bits(const TensorImpl& value);
-/// Where the statement behind a value was written, as far as its records know.
+/// Where the statement that gives a value was written, as far as its pending nodes know.
 Location written_at(const TensorImpl& value);
 /// The line of the statement that gives a pending value, or `otherwise`.
 Location line_of(const TensorImpl& value, Location otherwise);

@@ -1,9 +1,9 @@
-// How the elements of items depend on each other: views, broadcasts, reductions, windows, in both directions; and the
-// strides that views have in memory.
+// How the elements of fusion nodes depend on each other: views, broadcasts, reductions, windows, in both directions;
+// and the strides that views have in memory.
 #pragma once
 
 #include <sinter/base/index.hpp>
-#include <sinter/kernel/items.hpp>
+#include <sinter/kernel/fusion_node.hpp>
 
 #include <algorithm>
 
@@ -44,47 +44,47 @@ inline bool is_stretched(const Shape& from, const Shape& to, int to_axis) {
 }
 }  // namespace kernel_detail
 
-SINTER_DECL int ItemGraph::base_of(int item) const {
-  while (is_view((*this)[item].form)) item = (*this)[item].inputs[0];
-  return item;
+SINTER_DECL int FusionGraph::base_of(int node) const {
+  while (is_view((*this)[node].kind)) node = (*this)[node].inputs[0];
+  return node;
 }
 
-SINTER_DECL const Layout* ItemGraph::layout_of(int id) const {
+SINTER_DECL const Layout* FusionGraph::layout_of(int id) const {
   const auto at = as_index(id);
   if (layout_state_[at] != 0) return layout_state_[at] == 1 ? &layouts_[at] : nullptr;
-  const Item& item = (*this)[id];
+  const FusionNode& node = (*this)[id];
   Layout out;
   bool is_expressible = true;
-  if (!is_view(item.form)) {
+  if (!is_view(node.kind)) {
     out.owner = id;
-    const Node* from = node(id);
-    if (item.form == Form::input && !options_.input_strides.empty() &&
+    const Node* from = graph_node(id);
+    if (node.kind == NodeKind::input && !options_.input_strides.empty() &&
         !options_.input_strides[as_index(from->attrs.integer)].empty()) {
       for (Dim stride : options_.input_strides[as_index(from->attrs.integer)]) out.strides.push_back(stride);
-    } else if (item.form == Form::constant) {
-      for (int a = 0; a < item.shape.rank(); ++a)
+    } else if (node.kind == NodeKind::constant) {
+      for (int a = 0; a < node.shape.rank(); ++a)
         out.strides.push_back(Dim(from->attrs.constant->strides[as_index(a)]));
     } else {
-      out.strides = dense_dim_strides(item.shape);
+      out.strides = dense_dim_strides(node.shape);
     }
-  } else if (const Layout* base = layout_of(item.inputs[0])) {
-    const Attrs& attrs = node(id)->attrs;
-    const Shape& from = (*this)[item.inputs[0]].shape;
+  } else if (const Layout* base = layout_of(node.inputs[0])) {
+    const Attrs& attrs = graph_node(id)->attrs;
+    const Shape& from = (*this)[node.inputs[0]].shape;
     out.owner = base->owner;
     out.offset = base->offset;
     const auto stride = [&](std::int64_t axis) { return base->strides[as_index(axis)]; };
-    switch (item.form) {
-      case Form::reshape: is_expressible = kernel_detail::reshape_strides(*base, from, item.shape, out); break;
-      case Form::permute:
+    switch (node.kind) {
+      case NodeKind::reshape: is_expressible = kernel_detail::reshape_strides(*base, from, node.shape, out); break;
+      case NodeKind::permute:
         for (std::int64_t axis : attrs.axes) out.strides.push_back(stride(axis));
         break;
-      case Form::expand:
-        for (int j = 0; j < item.shape.rank(); ++j)
-          out.strides.push_back(kernel_detail::is_stretched(from, item.shape, j)
+      case NodeKind::expand:
+        for (int j = 0; j < node.shape.rank(); ++j)
+          out.strides.push_back(kernel_detail::is_stretched(from, node.shape, j)
                                     ? Dim(0)
-                                    : stride(j - (item.shape.rank() - from.rank())));
+                                    : stride(j - (node.shape.rank() - from.rank())));
         break;
-      case Form::slice:
+      case NodeKind::slice:
         for (int i = 0; i < from.rank(); ++i) {
           out.offset += attrs.shape[i] * stride(i);
           out.strides.push_back(stride(i) * Dim(attrs.steps[as_index(i)]));
@@ -107,22 +107,22 @@ SINTER_DECL const Layout* ItemGraph::layout_of(int id) const {
   return is_expressible ? &layouts_[at] : nullptr;
 }
 
-SINTER_DECL std::optional<IndexMap> ItemGraph::input_of_view(Space& space, int id, const IndexMap& map) const {
-  const Item& item = (*this)[id];
-  const Attrs& attrs = node(id)->attrs;
-  const Shape& from = (*this)[item.inputs[0]].shape;
-  if (item.form == Form::reshape) return reshape_map(space, item.shape, map, from);
+SINTER_DECL std::optional<IndexMap> FusionGraph::input_of_view(Space& space, int id, const IndexMap& map) const {
+  const FusionNode& node = (*this)[id];
+  const Attrs& attrs = graph_node(id)->attrs;
+  const Shape& from = (*this)[node.inputs[0]].shape;
+  if (node.kind == NodeKind::reshape) return reshape_map(space, node.shape, map, from);
   IndexMap out;
   out.rank = from.rank();
-  switch (item.form) {
-    case Form::permute:
+  switch (node.kind) {
+    case NodeKind::permute:
       for (int j = 0; j < map.rank; ++j) out[static_cast<int>(attrs.axes[as_index(j)])] = map[j];
       break;
-    case Form::expand:
+    case NodeKind::expand:
       for (int j = 0; j < map.rank; ++j)
-        if (!kernel_detail::is_stretched(from, item.shape, j)) out[j - (map.rank - from.rank())] = map[j];
+        if (!kernel_detail::is_stretched(from, node.shape, j)) out[j - (map.rank - from.rank())] = map[j];
       break;
-    case Form::slice:
+    case NodeKind::slice:
       for (int i = 0; i < from.rank(); ++i) {
         out[i].offset = attrs.shape[i];
         add_scaled(out[i], map[i], Dim(attrs.steps[as_index(i)]));
@@ -142,21 +142,21 @@ SINTER_DECL std::optional<IndexMap> ItemGraph::input_of_view(Space& space, int i
   return out;
 }
 
-SINTER_DECL std::optional<IndexMap> ItemGraph::view_of_input(Space& space, int id, const IndexMap& map) const {
-  const Item& item = (*this)[id];
-  const Attrs& attrs = node(id)->attrs;
-  const Shape& from = (*this)[item.inputs[0]].shape;
-  if (item.form == Form::reshape) return reshape_map(space, from, map, item.shape);
+SINTER_DECL std::optional<IndexMap> FusionGraph::view_of_input(Space& space, int id, const IndexMap& map) const {
+  const FusionNode& node = (*this)[id];
+  const Attrs& attrs = graph_node(id)->attrs;
+  const Shape& from = (*this)[node.inputs[0]].shape;
+  if (node.kind == NodeKind::reshape) return reshape_map(space, from, map, node.shape);
   IndexMap out;
-  out.rank = item.shape.rank();
-  if (item.form == Form::permute) {
+  out.rank = node.shape.rank();
+  if (node.kind == NodeKind::permute) {
     for (int j = 0; j < out.rank; ++j) out[j] = map[static_cast<int>(attrs.axes[as_index(j)])];
     return out;
   }
-  if (item.form == Form::expand) {
+  if (node.kind == NodeKind::expand) {
     for (int j = 0; j < out.rank; ++j)
       out[j] =
-          kernel_detail::is_stretched(from, item.shape, j) ? AxisIndex::unknown() : map[j - (out.rank - from.rank())];
+          kernel_detail::is_stretched(from, node.shape, j) ? AxisIndex::unknown() : map[j - (out.rank - from.rank())];
     return out;
   }
   return std::nullopt;  // a part of the elements, or some of them several times
@@ -164,58 +164,60 @@ SINTER_DECL std::optional<IndexMap> ItemGraph::view_of_input(Space& space, int i
 
 namespace kernel_detail {
 /// Axes of a take's result: those of the table before the axis, the index's, those of the table after.
-inline int take_axis(const ItemGraph& items, int id) { return static_cast<int>(items.node(id)->attrs.axes[0]); }
+inline int take_axis(const FusionGraph& nodes, int id) { return static_cast<int>(nodes.graph_node(id)->attrs.axes[0]); }
 /// How many first axes the table and the index of a take share.
-inline int shared_axes(const ItemGraph& items, int id) { return static_cast<int>(items.node(id)->attrs.integer); }
+inline int shared_axes(const FusionGraph& nodes, int id) {
+  return static_cast<int>(nodes.graph_node(id)->attrs.integer);
+}
 /// The axis of a take's result that axis `i` of its index is.
-inline int taken_axis(const ItemGraph& items, int id, int i) {
-  const int shared = shared_axes(items, id);
-  return i < shared ? i : take_axis(items, id) + i - shared;
+inline int taken_axis(const FusionGraph& nodes, int id, int i) {
+  const int shared = shared_axes(nodes, id);
+  return i < shared ? i : take_axis(nodes, id) + i - shared;
 }
 }  // namespace kernel_detail
 
-SINTER_DECL IndexMap ItemGraph::operand_map(int id, int number, const IndexMap& map) const {
-  const Item& item = (*this)[id];
-  const Shape& from = (*this)[item.inputs[as_index(number)]].shape;
+SINTER_DECL IndexMap FusionGraph::operand_map(int id, int number, const IndexMap& map) const {
+  const FusionNode& node = (*this)[id];
+  const Shape& from = (*this)[node.inputs[as_index(number)]].shape;
   IndexMap out;
   out.rank = from.rank();
-  switch (item.form) {
-    case Form::map:
+  switch (node.kind) {
+    case NodeKind::map:
       for (int j = 0; j < map.rank; ++j) {
         const int axis = j - (map.rank - from.rank());
-        if (!kernel_detail::is_stretched(from, item.shape, j)) out[axis] = map[j];
+        if (!kernel_detail::is_stretched(from, node.shape, j)) out[axis] = map[j];
       }
       break;
-    case Form::take:
+    case NodeKind::take:
       for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::taken_axis(*this, id, i)];
       break;
-    case Form::random: break;  // scalars
-    default: return map;       // copy, reduce (its operand's map), place (its value's)
+    case NodeKind::random: break;  // scalars
+    default: return map;           // copy, reduce (its operand's map), place (its value's)
   }
   return out;
 }
 
-SINTER_DECL std::optional<IndexMap> ItemGraph::result_map(int id, int number, const IndexMap& operand) const {
-  const Item& item = (*this)[id];
-  if (item.form == Form::copy || item.form == Form::reduce || item.form == Form::place) return operand;
-  const Shape& from = (*this)[item.inputs[as_index(number)]].shape;
+SINTER_DECL std::optional<IndexMap> FusionGraph::result_map(int id, int number, const IndexMap& operand) const {
+  const FusionNode& node = (*this)[id];
+  if (node.kind == NodeKind::copy || node.kind == NodeKind::reduce || node.kind == NodeKind::place) return operand;
+  const Shape& from = (*this)[node.inputs[as_index(number)]].shape;
   IndexMap out;
-  out.rank = item.shape.rank();
-  for (int j = 0; j < out.rank; ++j) out[j] = is_number(item.shape[j], 1) ? AxisIndex{} : AxisIndex::unknown();
-  if (item.form == Form::map) {
+  out.rank = node.shape.rank();
+  for (int j = 0; j < out.rank; ++j) out[j] = is_number(node.shape[j], 1) ? AxisIndex{} : AxisIndex::unknown();
+  if (node.kind == NodeKind::map) {
     for (int j = 0; j < out.rank; ++j)
-      if (!kernel_detail::is_stretched(from, item.shape, j)) out[j] = operand[j - (out.rank - from.rank())];
+      if (!kernel_detail::is_stretched(from, node.shape, j)) out[j] = operand[j - (out.rank - from.rank())];
     return out;
   }
-  if (item.form == Form::take && number == 1) {
+  if (node.kind == NodeKind::take && number == 1) {
     for (int i = 0; i < from.rank(); ++i) out[kernel_detail::taken_axis(*this, id, i)] = operand[i];
     return out;
   }
   return std::nullopt;
 }
 
-SINTER_DECL IndexMap ItemGraph::reduced_map(int id, const IndexMap& operand) const {
-  const Attrs& attrs = node(id)->attrs;
+SINTER_DECL IndexMap FusionGraph::reduced_map(int id, const IndexMap& operand) const {
+  const Attrs& attrs = graph_node(id)->attrs;
   IndexMap out;
   for (int i = 0; i < operand.rank; ++i) {
     if (!kernel_detail::is_reduced_axis(attrs, i)) out.push_back(operand[i]);
@@ -224,7 +226,7 @@ SINTER_DECL IndexMap ItemGraph::reduced_map(int id, const IndexMap& operand) con
   return out;
 }
 
-SINTER_DECL std::optional<MemoryIndex> ItemGraph::locate(Space& space, int id, IndexMap map) const {
+SINTER_DECL std::optional<MemoryIndex> FusionGraph::locate(Space& space, int id, IndexMap map) const {
   for (;;) {
     if (const Layout* layout = layout_of(id)) {
       MemoryIndex index{layout->owner, {}};

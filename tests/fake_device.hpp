@@ -22,7 +22,7 @@
 
 namespace sinter_test {
 
-class StandInMemory final : public sinter::DeviceMemory {
+class FakeMemory final : public sinter::DeviceMemory {
  public:
   static constexpr int devices = 2;
   int waits = 0, copies_from_host = 0, groups = 0, copies_across = 0;  // counted; across: from one device to the other
@@ -32,13 +32,13 @@ class StandInMemory final : public sinter::DeviceMemory {
   }
   static void* here(const void* device) {
     const auto address = reinterpret_cast<std::uintptr_t>(device);
-    if ((address & (far | far << 1)) == 0) throw sinter::InternalError("stand-in device: an address of the host");
+    if ((address & (far | far << 1)) == 0) throw sinter::InternalError("fake device: an address of the host");
     return reinterpret_cast<void*>(address & ~(far | far << 1));
   }
   /// For work on device `index`: memory of the other is out of its reach.
   static void* here(const void* device, int index) {
     if ((reinterpret_cast<std::uintptr_t>(device) & far << index) == 0)
-      throw sinter::InternalError("stand-in device: an address of another device");
+      throw sinter::InternalError("fake device: an address of another device");
     return here(device);
   }
 
@@ -103,10 +103,10 @@ class StandInMemory final : public sinter::DeviceMemory {
 };
 
 /// A launch of the reference back end, enqueued.
-class StandInLaunch final : public sinter::Launch {
+class FakeLaunch final : public sinter::Launch {
  public:
-  StandInLaunch(StandInMemory& memory, std::unique_ptr<sinter::Launch> launch, std::vector<std::size_t> bytes,
-                std::uint64_t host_operands, int index = 0)
+  FakeLaunch(FakeMemory& memory, std::unique_ptr<sinter::Launch> launch, std::vector<std::size_t> bytes,
+             std::uint64_t host_operands, int index = 0)
       : memory_(memory),
         launch_(std::move(launch)),
         bytes_(std::move(bytes)),
@@ -117,7 +117,7 @@ class StandInLaunch final : public sinter::Launch {
     std::vector<std::int64_t> numbers(bytes_.size());
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
       const bool is_number = (host_operands_ >> i & 1) != 0;
-      places.push_back(is_number || operands[i] == nullptr ? nullptr : StandInMemory::here(operands[i], index_));
+      places.push_back(is_number || operands[i] == nullptr ? nullptr : FakeMemory::here(operands[i], index_));
       if (is_number) std::memcpy(&numbers[i], operands[i], bytes_[i]);  // now: the host may change it
     }
     memory_.enqueue([launch = launch_, places, numbers, host_operands = host_operands_]() mutable {
@@ -128,7 +128,7 @@ class StandInLaunch final : public sinter::Launch {
   }
 
  private:
-  StandInMemory& memory_;
+  FakeMemory& memory_;
   std::shared_ptr<sinter::Launch> launch_;  // may be gone before its work is done
   std::vector<std::size_t> bytes_;
   std::uint64_t host_operands_;
@@ -136,9 +136,9 @@ class StandInLaunch final : public sinter::Launch {
 };
 
 /// The launches in any order that the group allows.
-class StandInGroup final : public sinter::LaunchGroup {
+class FakeGroup final : public sinter::LaunchGroup {
  public:
-  StandInGroup(StandInMemory& memory, std::vector<sinter::GroupedLaunch> launches)
+  FakeGroup(FakeMemory& memory, std::vector<sinter::GroupedLaunch> launches)
       : memory_(memory), launches_(std::move(launches)) {}
   void run(std::span<void* const* const> operands) override {
     ++memory_.groups;
@@ -157,20 +157,20 @@ class StandInGroup final : public sinter::LaunchGroup {
   }
 
  private:
-  StandInMemory& memory_;
+  FakeMemory& memory_;
   std::vector<sinter::GroupedLaunch> launches_;
   std::minstd_rand random_{7};
 };
 
-class StandInBackend final : public sinter::Backend {
+class FakeBackend final : public sinter::Backend {
  public:
-  explicit StandInBackend(StandInMemory& memory, int index = 0)
+  explicit FakeBackend(FakeMemory& memory, int index = 0)
       : memory_(memory), index_(index), reference_(sinter::make_reference_backend()) {}
   /// Kernels that it does not take, by what it says of them; empty: it takes all.
   std::function<std::string(const sinter::Kernel&)> declines;
 
-  std::string_view name() const override { return "stand-in"; }
-  std::string cache_key() const override { return "stand-in:" + std::to_string(index_); }
+  std::string_view name() const override { return "fake"; }
+  std::string cache_key() const override { return "fake:" + std::to_string(index_); }
   sinter::Limits limits() const override { return reference_->limits(); }
   sinter::Device device() const override { return sinter::Device::cuda(index_); }
   std::vector<sinter::Schedule> schedules(const sinter::Kernel& kernel, std::string* why) const override {
@@ -184,23 +184,23 @@ class StandInBackend final : public sinter::Backend {
     return std::make_shared<const Compiled>(memory_, index_, kernel, reference_->compile(kernel, schedule));
   }
   bool can_group(const sinter::Launch& launch) const override {
-    return dynamic_cast<const StandInLaunch*>(&launch) != nullptr;
+    return dynamic_cast<const FakeLaunch*>(&launch) != nullptr;
   }
   std::unique_ptr<sinter::LaunchGroup> group(std::vector<sinter::GroupedLaunch> launches) override {
-    return std::make_unique<StandInGroup>(memory_, std::move(launches));
+    return std::make_unique<FakeGroup>(memory_, std::move(launches));
   }
   std::unique_ptr<sinter::Launch> bind_host_op(const sinter::HostOp& op, std::span<const std::int64_t> symbols,
                                                const sinter::StepContext& step) override {
     if (op.run != nullptr) return nullptr;
     const auto size = static_cast<std::size_t>(size_of(op.scatter.dtype));
-    return std::make_unique<StandInLaunch>(memory_, sinter::bind_host_op(op, symbols),
-                                           std::vector<std::size_t>{8, size, size}, step.host_operands, index_);
+    return std::make_unique<FakeLaunch>(memory_, sinter::bind_host_op(op, symbols),
+                                        std::vector<std::size_t>{8, size, size}, step.host_operands, index_);
   }
 
  private:
   class Compiled final : public sinter::Executable {
    public:
-    Compiled(StandInMemory& memory, int index, const sinter::Kernel& kernel,
+    Compiled(FakeMemory& memory, int index, const sinter::Kernel& kernel,
              std::shared_ptr<const sinter::Executable> executable)
         : memory_(memory), index_(index), executable_(std::move(executable)) {
       for (const sinter::Operand& operand : kernel.operands)
@@ -211,35 +211,35 @@ class StandInBackend final : public sinter::Backend {
     }
     std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry,
                                          const sinter::StepContext& step) const override {
-      return std::make_unique<StandInLaunch>(memory_, executable_->bind(geometry), bytes_, step.host_operands, index_);
+      return std::make_unique<FakeLaunch>(memory_, executable_->bind(geometry), bytes_, step.host_operands, index_);
     }
 
    private:
-    StandInMemory& memory_;
+    FakeMemory& memory_;
     int index_;
     std::shared_ptr<const sinter::Executable> executable_;
     std::vector<std::size_t> bytes_;
   };
 
-  StandInMemory& memory_;
+  FakeMemory& memory_;
   int index_;
   std::unique_ptr<sinter::Backend> reference_;
 };
 
-struct StandIns {
-  StandInMemory memory;
-  StandInBackend first{memory, 0}, second{memory, 1};
+struct FakeDevices {
+  FakeMemory memory;
+  FakeBackend first{memory, 0}, second{memory, 1};
 };
-/// Makes cuda:0 and cuda:1 the stand-ins, for the rest of the process.
-inline StandIns& stand_ins() {
-  static StandIns* all = [] {
-    auto* made = new StandIns;
+/// Makes cuda:0 and cuda:1 the fake devices, for the rest of the process.
+inline FakeDevices& fake_devices() {
+  static FakeDevices* all = [] {
+    auto* made = new FakeDevices;
     sinter::Backend* const backends[] = {&made->first, &made->second};
-    sinter::jit::jit_detail::set_stand_in(sinter::DeviceKind::cuda, made->memory, backends);
+    sinter::jit::jit_detail::set_fake_device(sinter::DeviceKind::cuda, made->memory, backends);
     return made;
   }();
   return *all;
 }
-inline StandInMemory& stand_in_device() { return stand_ins().memory; }
+inline FakeMemory& fake_device() { return fake_devices().memory; }
 
 }  // namespace sinter_test

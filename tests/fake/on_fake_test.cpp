@@ -1,9 +1,9 @@
-// What makes this program run on the stand-in device: tensors that name no device are made there. And what the stand-in
+// What makes this program run on the fake device: tensors that name no device are made there. And what the fake device
 // itself promises.
 // Listeners need more of Catch2 than tests do: this file is built without the precompiled header.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include "catch.hpp"
-#include "stand_in_device.hpp"
+#include "fake_device.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -13,39 +13,39 @@
 #include <vector>
 
 using namespace sinter;
-using sinter_test::stand_in_device;
+using sinter_test::fake_device;
 using Floats = std::vector<float>;
 
 namespace {
-struct OnStandIn : Catch::TestEventListenerBase {
+struct OnFake : Catch::TestEventListenerBase {
   using Catch::TestEventListenerBase::TestEventListenerBase;
   void testRunStarting(const Catch::TestRunInfo&) override {
-    stand_in_device();
+    fake_device();
     set_default_device(Device::cuda(0));
   }
 };
-CATCH_REGISTER_LISTENER(OnStandIn)
+CATCH_REGISTER_LISTENER(OnFake)
 
 /// How often the host waited for the device.
 template <class F>
 int waits_of(F&& f) {
-  const int before = stand_in_device().waits;
+  const int before = fake_device().waits;
   f();
-  return stand_in_device().waits - before;
+  return fake_device().waits - before;
 }
 }  // namespace
 
-TEST_CASE("on the stand-in, work waits until it is waited for, and addresses are not those of the host") {
+TEST_CASE("on the fake device, work waits until it is waited for, and addresses are not those of the host") {
   const Tensor x = ones({4}) * 2;
   CHECK(waits_of([&] { eval(x); }) == 0);
   CHECK(x.device() == Device::cuda(0));
   CHECK(to_vector<float>(x) == Floats(4, 2));
   CHECK_THROWS_AS(x.data<float>(), DeviceError);
   int host = 0;
-  CHECK_THROWS_AS(sinter_test::StandInMemory::here(&host), InternalError);
+  CHECK_THROWS_AS(sinter_test::FakeMemory::here(&host), InternalError);
 }
 
-TEST_CASE("on a device, loops with known trip counts wait for nothing; a condition is waited for once a turn") {
+TEST_CASE("on a device, loops with known trip counts wait for nothing; a condition is waited for once per iteration") {
   auto counted =
       jit::compile([](Tensor x) { return jit::fori_loop(0, 50, [](Scalar k, Tensor y) { return y + k; }, x); });
   auto stacked = jit::compile([](Tensor xs) {
@@ -93,9 +93,7 @@ TEST_CASE("on a device, an operand of control flow in host memory is refused wit
   try {
     f(ones({4}), table);
     FAIL("not refused");
-  } catch (const DeviceError& error) {
-    CHECK(std::string(error.what()).find("on_stand_in_test.cpp") != std::string::npos);
-  }
+  } catch (const DeviceError& error) { CHECK(std::string(error.what()).find("on_fake_test.cpp") != std::string::npos); }
 }
 
 TEST_CASE("on a device, repeated blocks run as regions") {
@@ -124,10 +122,10 @@ TEST_CASE("on a device, repeated blocks run as regions") {
 
 TEST_CASE("on a device, a custom op with a function for it enqueues; one without is run by the host") {
   const auto double_there = [](auto in, auto out, void* stream) {
-    REQUIRE(stream == &stand_in_device());
-    stand_in_device().enqueue([from = in[0].data, to = out.data, n = out.numel] {
-      const float* x = static_cast<const float*>(sinter_test::StandInMemory::here(from));
-      for (std::int64_t i = 0; i < n; ++i) static_cast<float*>(sinter_test::StandInMemory::here(to))[i] = 2 * x[i];
+    REQUIRE(stream == &fake_device());
+    fake_device().enqueue([from = in[0].data, to = out.data, n = out.numel] {
+      const float* x = static_cast<const float*>(sinter_test::FakeMemory::here(from));
+      for (std::int64_t i = 0; i < n; ++i) static_cast<float*>(sinter_test::FakeMemory::here(to))[i] = 2 * x[i];
     });
   };
   auto doubled =

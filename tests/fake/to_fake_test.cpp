@@ -1,7 +1,7 @@
 // Copies between the host and devices inside compiled functions and lazy statements; functions on several devices. On
-// the stand-in.
+// the fake device.
 #include "catch.hpp"
-#include "stand_in_device.hpp"
+#include "fake_device.hpp"
 
 #include <sinter/graph/hash.hpp>
 #include <sinter/graph/parse.hpp>
@@ -15,7 +15,7 @@
 #include <vector>
 
 using namespace sinter;
-using sinter_test::stand_in_device;
+using sinter_test::fake_device;
 using Floats = std::vector<float>;
 
 namespace {
@@ -25,7 +25,7 @@ Tensor host(const Shape& shape, float first = 1) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + static_cast<float>(i);
   return copy_of(values, shape).to(here);
 }
-int waits() { return stand_in_device().waits; }
+int waits() { return fake_device().waits; }
 bool is_close(const Tensor& a, const Tensor& b) {
   const Floats x = to_vector<float>(a), y = to_vector<float>(b);
   bool is_equal = x.size() == y.size();
@@ -52,7 +52,7 @@ TEST_CASE("to: the host's tensor goes to the device, and the result comes back")
   CHECK(has(text, "= to(%"));
   CHECK(has(text, "copy to cuda:0: input 0 -> "));
   CHECK(has(text, "copy to cpu: "));
-  CHECK(has(text, "to_stand_in_test.cpp:"));
+  CHECK(has(text, "to_fake_test.cpp:"));
 }
 
 TEST_CASE("to: one wait for one copy to the host, none for what stays") {
@@ -192,10 +192,10 @@ TEST_CASE("to: from device to device, inside a function") {
   const Tensor a = host({4}, 0), b = host({4}, 5);
   f(a.to(there), b.to(other));
   const Tensor a0 = a.to(there), b1 = b.to(other);
-  const int before = waits(), across = stand_in_device().copies_across;
+  const int before = waits(), across = fake_device().copies_across;
   const auto [y, z] = f(a0, b1);
   CHECK(waits() == before);  // the host waits for nothing
-  CHECK(stand_in_device().copies_across == across + 1);
+  CHECK(fake_device().copies_across == across + 1);
   CHECK(y.device() == other);
   CHECK(z.device() == there);
   CHECK(is_close(y, exp(a) + b));
@@ -213,7 +213,7 @@ TEST_CASE("to: operands of one operation on two devices are refused with the lin
     CHECK(has(text, "cuda:0"));
     CHECK(has(text, "cuda:1"));
     CHECK(has(text, ".to(device)"));
-    CHECK(has(text, "to_stand_in_test.cpp"));
+    CHECK(has(text, "to_fake_test.cpp"));
   }
   auto g = jit::compile([](Tensor x) { return x.to(Device::cuda(7)); });
   CHECK_THROWS_AS(g(host({3})), DeviceError);
@@ -225,9 +225,9 @@ TEST_CASE("to: a captured tensor of the host is copied once, not at each call") 
   const Tensor x = host({5}).to(there);
   f(x);
   f(x);
-  const int before = stand_in_device().copies_from_host;
+  const int before = fake_device().copies_from_host;
   const Tensor y = f(x);
-  CHECK(stand_in_device().copies_from_host == before);
+  CHECK(fake_device().copies_from_host == before);
   CHECK(to_vector<float>(y) == Floats{2, 6, 12, 20, 30});
 }
 

@@ -1,6 +1,7 @@
-// A factor of a product on its way from memory into a tile in shared memory: a thread's share of a tile is loaded into
-// registers, and, once it has arrived, what stands between memory and the product (a mask, a cast, a scale) is computed
-// from them. Used by every form of generated product; knows nothing of the product itself or of how a tile is laid out.
+// An operand of a product on its way from memory into a tile in shared memory: a thread's share of a tile is loaded
+// into registers, and, once it has arrived, what stands between memory and the product (a mask, a cast, a scale) is
+// computed from them. Used by every form of generated product; knows nothing of the product itself or of how a tile is
+// laid out.
 #pragma once
 
 #include <sinter/backend/cuda/source/writer.hpp>
@@ -13,8 +14,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-/// Which value a factor is, and in what order a block's threads read it.
-struct Factor {
+/// Which value an operand is, and in what order a block's threads read it.
+struct GemmOperand {
   InstId value = no_inst;  // a load, or maps of loads
   int axis = -1;           // the parallel axis of its own
   int depth_axis = -1;
@@ -22,29 +23,29 @@ struct Factor {
   int width = 1;            // elements per access, along the axis that neighbouring threads follow
 };
 
-/// Chooses order and width. False: no product's factor, since it varies over the other factor's axis or asks for what a
-/// tile cannot give (a gather).
-bool choose_factor(Writer& writer, Factor& factor, int other_axis);
+/// Chooses order and width. False: no product's operand, since it varies over the other operand's axis or asks for what
+/// a tile cannot give (a gather).
+bool choose_operand(Writer& writer, GemmOperand& operand, int other_axis);
 /// Is it read as it is?
-bool is_plain(const Nest& nest, const Factor& factor);
+bool is_plain(const Nest& nest, const GemmOperand& operand);
 /// The instructions that it is made of, arguments first, immediates left out.
-std::vector<InstId> instructions_of(const Nest& nest, const Factor& factor);
+std::vector<InstId> instructions_of(const Nest& nest, const GemmOperand& operand);
 
-/// The tile that a block of threads takes of a factor, and the names of the text around it.
-struct FactorTile {
-  std::string name;           // of the factor: "left"
-  int extent = 0, depth = 0;  // elements along the factor's own axis, along the reduced axis
+/// The tile that a block of threads takes of an operand, and the names of the text around it.
+struct GemmOperandTile {
+  std::string name;           // of the operand: "left"
+  int extent = 0, depth = 0;  // elements along the operand's own axis, along the reduced axis
   int threads = 0;            // threads * width divides extent * depth
-  std::string first;          // a variable: the tile's first index along the factor's own axis
-  bool is_copied = false;     // by asynchronous copies, past registers: of a plain factor
+  std::string first;          // a variable: the tile's first index along the operand's own axis
+  bool is_copied = false;     // by asynchronous copies, past registers: of a plain operand
 };
 
 /// Writes the text. The kernel has variables `t` (the tile's first index along the reduced axis) and `end` (no element
 /// from there on counts), of type I. Elements of a tile that lie outside the product are 0, whatever is computed from
 /// nothing.
-class FactorWriter {
+class GemmOperandWriter {
  public:
-  FactorWriter(Writer& writer, const Factor& factor, const FactorTile& tile, const IndexNames& batch);
+  GemmOperandWriter(Writer& writer, const GemmOperand& operand, const GemmOperandTile& tile, const IndexNames& batch);
 
   /// Before the loop over tiles: registers, pointers, and what no tile changes.
   void declare();
@@ -70,14 +71,14 @@ class FactorWriter {
     bool is_fixed = false;                   // no tile changes it
   };
   static std::string str(std::int64_t number) { return std::to_string(number); }
-  std::string type() const { return value_type(nest.inst(factor_.value).dtype); }
-  int vector_axis() const { return factor_.along_depth ? factor_.depth_axis : factor_.axis; }
-  int run() const { return (factor_.along_depth ? tile_.depth : tile_.extent) / factor_.width; }
+  std::string type() const { return value_type(nest.inst(operand_.value).dtype); }
+  int vector_axis() const { return operand_.along_depth ? operand_.depth_axis : operand_.axis; }
+  int run() const { return (operand_.along_depth ? tile_.depth : tile_.extent) / operand_.width; }
   int step() const { return tile_.threads / run(); }
-  int places() const { return tile_.extent * tile_.depth / (tile_.threads * factor_.width); }
-  std::string depth_of() const { return tile_.name + "_depth" + (factor_.along_depth ? "" : " + i * " + str(step())); }
-  std::string place_of() const { return tile_.name + "_place" + (factor_.along_depth ? " + i * " + str(step()) : ""); }
-  bool is_once(InstId id) const { return !nest.varies(id, factor_.axis) && !nest.varies(id, factor_.depth_axis); }
+  int places() const { return tile_.extent * tile_.depth / (tile_.threads * operand_.width); }
+  std::string depth_of() const { return tile_.name + "_depth" + (operand_.along_depth ? "" : " + i * " + str(step())); }
+  std::string place_of() const { return tile_.name + "_place" + (operand_.along_depth ? " + i * " + str(step()) : ""); }
+  bool is_once(InstId id) const { return !nest.varies(id, operand_.axis) && !nest.varies(id, operand_.depth_axis); }
   std::string suffix(InstId id) const { return is_plain_ ? std::string() : str(id); }
   std::string registers_of(InstId id) const { return tile_.name + "_next" + suffix(id); }
   std::string memory_of(InstId id) const { return tile_.name + "_from" + suffix(id); }
@@ -87,8 +88,8 @@ class FactorWriter {
 
   Writer& w;
   const Nest& nest;
-  Factor factor_;
-  FactorTile tile_;
+  GemmOperand operand_;
+  GemmOperandTile tile_;
   IndexNames batch_;
   bool is_plain_;
   std::vector<InstId> body_;

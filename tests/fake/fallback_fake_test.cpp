@@ -1,6 +1,7 @@
-// Kernels that the back end of a device declines: an error, or, where it is allowed, run by the host. On the stand-in.
+// Kernels that the back end of a device declines: an error, or, where it is allowed, run by the host. On the fake
+// device.
 #include "catch.hpp"
-#include "stand_in_device.hpp"
+#include "fake_device.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -11,25 +12,25 @@
 #include <vector>
 
 using namespace sinter;
-using sinter_test::stand_ins;
+using sinter_test::fake_devices;
 using Floats = std::vector<float>;
 
 namespace {
-/// While it lives the first stand-in declines such kernels, and log lines are kept.
+/// While it lives the first fake device declines such kernels, and log lines are kept.
 struct Declining {
   std::vector<std::string> log;
   std::function<void(std::string_view, std::string_view)> sink = Context::get().sink;
   explicit Declining(std::function<bool(const Kernel&)> which) {
     jit::reset();
-    stand_ins().first.declines = [which = std::move(which)](const Kernel& kernel) {
-      return which(kernel) ? std::string("a stand-in's whim") : std::string();
+    fake_devices().first.declines = [which = std::move(which)](const Kernel& kernel) {
+      return which(kernel) ? std::string("declined by the fake device") : std::string();
     };
     Context::get().sink = [this](std::string_view topic, std::string_view line) {
       log.push_back(std::string(topic) + ": " + std::string(line));
     };
   }
   ~Declining() {
-    stand_ins().first.declines = nullptr;
+    fake_devices().first.declines = nullptr;
     Context::get().sink = sink;
     jit::reset();
   }
@@ -49,9 +50,9 @@ TEST_CASE("fallback: a declined kernel is an error with its line and the way out
   } catch (const DeviceError& error) {
     const std::string text = error.what();
     INFO(text);
-    CHECK(has(text, "a stand-in's whim"));
+    CHECK(has(text, "declined by the fake device"));
     CHECK(has(text, "Options::allow_fallback"));
-    CHECK(has(text, "fallback_stand_in_test.cpp"));
+    CHECK(has(text, "fallback_fake_test.cpp"));
   }
   CHECK(declining.log.empty());
 }
@@ -67,8 +68,8 @@ TEST_CASE("fallback: where it is allowed the host runs the kernel, the log and e
   REQUIRE(!declining.log.empty());
   CHECK(has(declining.log[0], "fallback: "));
   CHECK(has(declining.log[0], "runs on the CPU"));
-  CHECK(has(declining.log[0], "a stand-in's whim"));
-  CHECK(has(declining.log[0], "fallback_stand_in_test.cpp"));
+  CHECK(has(declining.log[0], "declined by the fake device"));
+  CHECK(has(declining.log[0], "fallback_fake_test.cpp"));
   CHECK(has(f.explain(ones({3, 4})).text(), "on the cpu, with copies of its operands"));
 }
 
@@ -86,7 +87,7 @@ TEST_CASE("fallback: views, gathers, numbers of the host, several results, resul
       },
       allowed);
   const auto there = f(x, index, 2);
-  stand_ins().first.declines = nullptr;
+  fake_devices().first.declines = nullptr;
   const auto here = f(x.to(Device::cpu()), index.to(Device::cpu()), 2);
   const auto check = [](const Tensor& a, const Tensor& b) {
     CHECK(a.device() == Device::cuda(0));

@@ -1,0 +1,130 @@
+// LoopNest: how a kernel is computed. Loops, passes over reduced axes, what is kept from one pass to the next, and where
+// the work joins, as flat arrays of plain records; the scalars stay in Kernel::body. Extents are parameters: one nest
+// serves every size. Back ends render it, the interpreter runs it, the verifier checks it. Knows kernels; no machine code.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/small_vector.hpp>
+#include <sinter/kernel/facts.hpp>
+#include <sinter/kernel/kernel.hpp>
+
+#include <cstdint>
+#include <span>
+
+SINTER_NAMESPACE_BEGIN
+
+/// How a loop's iterations run. `task`: independent of each other, shared out over threads when the kernel is bound.
+/// `vector`: `step` neighbouring iterations at once, one in each lane.
+enum class LoopMode : std::uint8_t { serial, vector, task };
+
+/// What becomes of the iterations that are left when no whole step is. `mask`: a step whose lanes beyond the end do
+/// nothing. `stepwise`: one iteration at a time.
+enum class LoopTail : std::uint8_t { none, mask, stepwise };
+
+/// Which points of its axes a loop walks. `single` promises that one step covers them all.
+enum class LoopRange : std::uint8_t {
+  all,     // of each axis
+  single,  // of an axis no longer than `step`
+  block,   // those of one block of the fold's order, the block being an iteration of a loop outside
+  blocks,  // the axis in blocks of `step`: an iteration is a block
+};
+
+struct Loop {
+  AxisMask axes = 0;  // a task loop walks several at once, in an order that is chosen when the kernel is bound
+  LoopMode mode = LoopMode::serial;
+  LoopTail tail = LoopTail::none;
+  LoopRange range = LoopRange::all;
+  std::uint8_t copies = 1;  // steps that are done side by side
+  std::uint16_t step = 1;   // iterations that a vector holds, or that a block has
+};
+
+/// `workspace` outlives a stage; `tile` belongs to a task; `reg` to the steps of a loop that has one step.
+enum class BufferSpace : std::uint8_t { workspace, tile, reg };
+
+/// Room for one value of the body at every point of some axes.
+struct Buffer {
+  InstId value = no_inst;
+  AxisMask axes = 0;
+  BufferSpace space = BufferSpace::tile;
+};
+
+enum class NestNodeKind : std::uint8_t {
+  variant,  // what runs where its Variant holds; has stages
+  stage,    // its end is a join of all tasks: what later stages read was written before
+  loop,     // of Loop `first`
+  fold,     // reductions `ids` over axis `axis`, in the Kernel's order; has the loops that feed it
+  step,     // what the reductions `ids` take in at a point
+  compute,  // the instructions `ids`, in order
+  check,    // gather `first`: its index, which is one for all lanes, is checked and made an offset
+  keep,     // a value, put into Buffer `first`
+  fetch,    // a value, taken back from Buffer `first`
+  store,    // Kernel::stores[first]
+};
+
+/// What a fold does. `blocks`: it leaves the values of blocks; `finish`: it takes in such values, in order.
+enum class FoldPart : std::uint8_t { whole, blocks, finish };
+
+/// One record of a nest, in pre-order: its subtree lies behind it, up to `end`.
+struct NestNode {
+  NestNodeKind kind = NestNodeKind::stage;
+  FoldPart part = FoldPart::whole;  // fold
+  std::uint16_t first = 0;          // a loop, a buffer, a store, a variant; fold, step, compute: place of the first id
+  std::uint16_t count = 0;          // fold, step, compute: number of ids
+  std::uint16_t axis = 0;           // fold
+  std::uint32_t end = 0;
+};
+static_assert(sizeof(NestNode) == 12);
+
+/// Where a variant of the nest applies; the driver chooses by the numbers that it binds.
+enum class VariantKind : std::uint8_t {
+  whole,       // everywhere
+  short_rows,  // rows no longer than one vector
+  split,       // a few long rows: the blocks of a row are tasks
+};
+
+/// The loop inside which a value is computed, outermost first. Pointwise and row kernels: outside all loops, in the loop
+/// over outer points, along the outer of two reduced axes, along the vector axis. Column kernels: a vector of columns
+/// comes before the reduced axes.
+enum class NestLevel : std::uint8_t { kernel, outer, column, far, near };
+
+struct ValuePlace {
+  NestLevel level = NestLevel::kernel;
+  bool is_vector = false;  // it varies along the vector axis
+};
+
+/// What of a machine decides the shape of a nest.
+struct Machine {
+  int vector_bytes = 64;
+  bool has_masks = true;        // lanes switched off at no cost
+  int (*cost)(Prim) = nullptr;  // instructions for a vector, roughly
+  int most_tiles = 8;           // values kept along a row
+  int least_cost_to_keep = 8;   // cheaper ones are computed again
+};
+
+struct LoopNest {
+  const Kernel* kernel = nullptr;
+  std::vector<NestNode> nodes;
+  std::vector<InstId> ids;
+  SmallVector<Loop, 16> loops;
+  SmallVector<Buffer, 16> buffers;
+  SmallVector<VariantKind, 4> variants;
+  SmallVector<ValuePlace, 64> places;  // one per instruction
+  int lanes = 1;                       // elements of a vector
+  int vector_axis = 0, near_axis = -1, far_axis = -1;
+  bool narrow_index = false;  // indices are i32: see can_narrow_index
+
+  std::span<const InstId> ids_of(const NestNode& node) const { return std::span(ids).subspan(node.first, node.count); }
+  const Loop& loop_of(const NestNode& node) const { return loops[node.first]; }
+  const Buffer& buffer_of(const NestNode& node) const { return buffers[node.first]; }
+  /// Calls visit(place of a child) for each child of the node at `place`, in order.
+  template <class Visit>
+  void for_each_child(std::size_t place, Visit&& visit) const {
+    for (std::size_t child = place + 1; child < nodes[place].end; child = nodes[child].end) visit(child);
+  }
+  /// The place of a variant's node; nodes.size() where the nest has none of that kind.
+  std::size_t find(VariantKind kind) const;
+  bool has(VariantKind kind) const { return find(kind) < nodes.size(); }
+};
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,2 @@
+// Control flow, on the fake device.
+#include "../unit/control_test.cpp"

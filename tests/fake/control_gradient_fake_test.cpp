@@ -1,0 +1,2 @@
+// Derivatives of control flow, on the fake device.
+#include "../unit/control_gradient_test.cpp"

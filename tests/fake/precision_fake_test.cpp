@@ -1,0 +1,2 @@
+// The precision of products, on the fake device.
+#include "../unit/precision_test.cpp"

@@ -1,2 +1,0 @@
-// Control flow, on the stand-in device.
-#include "../unit/control_test.cpp"
