@@ -317,7 +317,7 @@ TEST_CASE("trees: fullgraph makes a read an error that names the line and the fi
         return x;
       },
       {.fullgraph = true});
-  const std::string line = std::to_string(__LINE__ - 5);
+  const std::string line = std::to_string(__LINE__ - 4);
   std::string text = message_of<TraceError>([&] { f(vec({1})); });
   CHECK(has(text,
             "sinter::TraceError: Predicate: a value is read, which would cut the graph, and Options::fullgraph is set "
