@@ -3,6 +3,7 @@
 // everything else is written here anew, for reading and not for speed.
 #pragma once
 
+#include <sinter/graph/builder.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/ops/philox.hpp>
 #include <sinter/ops/registry.hpp>

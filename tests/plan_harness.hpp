@@ -8,6 +8,7 @@
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
 #endif
+#include <sinter/graph/parse.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>

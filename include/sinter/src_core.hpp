@@ -6,6 +6,7 @@
 #include <sinter/base/error.ipp>
 #include <sinter/base/fork.ipp>
 #include <sinter/base/per_thread.ipp>
+#include <sinter/base/threads.ipp>
 // tensor
 #include <sinter/tensor/call_journal.ipp>
 #include <sinter/tensor/device.ipp>
@@ -19,6 +20,13 @@
 #include <sinter/tensor/storage.ipp>
 // graph
 #include <sinter/graph/attrs.ipp>
+#include <sinter/graph/builder.ipp>
 #include <sinter/graph/eager_call.ipp>
 #include <sinter/graph/graph.ipp>
+#include <sinter/graph/hash.ipp>
+#include <sinter/graph/instance.ipp>
+#include <sinter/graph/lexer.ipp>
+#include <sinter/graph/parse.ipp>
 #include <sinter/graph/pending_node.ipp>
+#include <sinter/graph/print.ipp>
+#include <sinter/graph/verify.ipp>

@@ -3,6 +3,7 @@
 // expr
 #include <sinter/expr/capture.ipp>
 #include <sinter/expr/creation.ipp>
+#include <sinter/expr/expr.ipp>
 #include <sinter/expr/functions.ipp>
 #include <sinter/expr/handles.ipp>
 #include <sinter/expr/host.ipp>

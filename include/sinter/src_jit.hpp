@@ -3,14 +3,16 @@
 #pragma once
 // jit
 #include <sinter/jit/backends.ipp>
+#include <sinter/jit/call/arguments.ipp>
 #include <sinter/jit/call/call.ipp>
 #include <sinter/jit/call/call_section.ipp>
 #include <sinter/jit/call/delivery.ipp>
-#include <sinter/jit/call/escape.ipp>
+#include <sinter/jit/call/disabled_call.ipp>
 #include <sinter/jit/call/execute.ipp>
 #include <sinter/jit/call/function.ipp>
 #include <sinter/jit/call/guard_text.ipp>
 #include <sinter/jit/call/guards.ipp>
+#include <sinter/jit/call/leaf_names.ipp>
 #include <sinter/jit/call/lookup.ipp>
 #include <sinter/jit/call/marks.ipp>
 #include <sinter/jit/call/purity.ipp>

@@ -4,6 +4,9 @@
 #include <sinter/ops/attention.ipp>
 #include <sinter/ops/batch.ipp>
 #include <sinter/ops/control.ipp>
+#include <sinter/ops/control_batch.ipp>
+#include <sinter/ops/control_bodies.ipp>
+#include <sinter/ops/control_gradient.ipp>
 #include <sinter/ops/conv.ipp>
 #include <sinter/ops/custom_derivative.ipp>
 #include <sinter/ops/host_function.ipp>

@@ -9,6 +9,7 @@
 #include <sinter/autodiff/reverse.ipp>
 #include <sinter/autodiff/tape.ipp>
 #include <sinter/autodiff/trace.ipp>
+#include <sinter/autodiff/transform_trace.ipp>
 #include <sinter/autodiff/transforms.ipp>
 #include <sinter/autodiff/vectorise.ipp>
 #include <sinter/autodiff/vmap.ipp>
@@ -28,3 +29,4 @@
 #include <sinter/passes/rematerialise.ipp>
 #include <sinter/passes/rewrite.ipp>
 #include <sinter/passes/simplify.ipp>
+#include <sinter/passes/simplify_structure.ipp>

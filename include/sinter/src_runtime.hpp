@@ -14,4 +14,3 @@
 #include <sinter/runtime/partition.ipp>
 #include <sinter/runtime/partition_plan.ipp>
 #include <sinter/runtime/plan.ipp>
-#include <sinter/runtime/threads.ipp>

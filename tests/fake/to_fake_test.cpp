@@ -3,6 +3,9 @@
 #include "catch.hpp"
 #include "fake_device.hpp"
 
+#include <sinter/graph/hash.hpp>
+#include <sinter/graph/parse.hpp>
+#include <sinter/graph/verify.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/sinter.hpp>
 

@@ -5,6 +5,8 @@
 #include "fuzz_loop.hpp"
 #include "random_program.hpp"
 
+#include <sinter/graph/verify.hpp>
+
 #include <cstdio>
 
 using namespace sinter_test;

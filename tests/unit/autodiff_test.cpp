@@ -4,6 +4,8 @@
 #include "../graph_evaluator.hpp"
 
 #include <sinter/autodiff/reverse.hpp>
+#include <sinter/graph/parse.hpp>
+#include <sinter/graph/verify.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <cmath>

@@ -2,6 +2,7 @@
 #include "../catch.hpp"
 #include "../checks.hpp"
 
+#include <sinter/graph/parse.hpp>
 #include <sinter/sinter.hpp>
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 #include "cuda_chips.hpp"
 
 #include <sinter/backend/cuda/device/driver.hpp>
+#include <sinter/backend/cuda/product/cublaslt_api.hpp>
 #include <sinter/backend/cuda/product/library_product.hpp>
 #include <sinter/backend/cuda/source/scatter.hpp>
 #include <sinter/backend/cuda/source/source.hpp>

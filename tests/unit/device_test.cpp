@@ -2,6 +2,7 @@
 #include "catch.hpp"
 
 #include <sinter/graph/graph.hpp>
+#include <sinter/graph/parse.hpp>
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

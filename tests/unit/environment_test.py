@@ -15,8 +15,8 @@ LOGS = re.compile(r'\b(?:note|warn|is_logged)\("(\w+)"')
 # Structs whose fields users read or set.
 STRUCTS = {"jit/options.hpp": ("Options", "Stats"), "jit/lazy/lazy.hpp": ("LazyStats",), "tensor/storage.hpp": ("MemoryStats",),
            "base/context.hpp": ("Context",),
-           "expr/functions.hpp": ("LayerNormOptions", "CrossEntropyOptions", "Conv2dOptions", "AttentionOptions")}
-FIELD = re.compile(r"^  [\w:<>, ]+? (\w+)(?: = [^;]*)?;", re.MULTILINE)
+           "expr/layers.hpp": ("LayerNormOptions", "CrossEntropyOptions", "Conv2dOptions", "AttentionOptions")}
+FIELD = re.compile(r"^  [\w:<>][\w:<>, ]*? (\w+)(?:\s*=[^;]*)?;", re.MULTILINE)
 SET_BY_TOOLS = {"SINTER_LONG_FUZZ_SECONDS"}
 SET_BY_TESTS = {"SINTER_UPDATE_GOLDEN", "TMPDIR", "CXX"}   # of CONTRIBUTING.md's concern, or the system's
 

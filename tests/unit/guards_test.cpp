@@ -109,7 +109,7 @@ TEST_CASE("guards: questions about sizes are told with who asked") {
         return x.size(0) > 10 ? z * 2 : z;
       },
       {.dynamic = jit::Dynamic::always});
-  const int line = __LINE__ - 5;
+  const int line = __LINE__ - 4;
   f(ones({4}), ones({4}));
   std::string text = why([&] { f(ones({20}), ones({20})); });
   contains(text, "guard 'relation' failed");

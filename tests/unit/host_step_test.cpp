@@ -1,6 +1,7 @@
 // Steps that the host runs between kernels: several results, sub-graphs, effects in order.
 #include "catch.hpp"
 
+#include <sinter/graph/parse.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/sinter.hpp>

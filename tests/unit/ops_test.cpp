@@ -3,6 +3,8 @@
 #include "../catch.hpp"
 #include "../graph_evaluator.hpp"
 
+#include <sinter/graph/parse.hpp>
+#include <sinter/graph/verify.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <cmath>

@@ -3,6 +3,9 @@
 #include "catch.hpp"
 
 #include <sinter/autodiff/call.hpp>
+#include <sinter/graph/hash.hpp>
+#include <sinter/graph/parse.hpp>
+#include <sinter/graph/verify.hpp>
 #include <sinter/passes/outline.hpp>
 #include <sinter/sinter.hpp>
 

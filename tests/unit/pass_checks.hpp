@@ -4,7 +4,10 @@
 
 #include "../catch.hpp"
 
+#include <sinter/graph/hash.hpp>
+#include <sinter/graph/parse.hpp>
 #include <sinter/graph/pending_node.hpp>  // the definitions that TensorImpl is completed by
+#include <sinter/graph/verify.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/pipeline.hpp>
 

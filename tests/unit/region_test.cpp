@@ -2,6 +2,9 @@
 // extents, near misses.
 #include "catch.hpp"
 
+#include <sinter/graph/hash.hpp>
+#include <sinter/graph/parse.hpp>
+#include <sinter/graph/verify.hpp>
 #include <sinter/passes/outline.hpp>
 #include <sinter/sinter.hpp>
 

@@ -3,6 +3,10 @@
 #include "../graph_evaluator.hpp"
 #include "pass_checks.hpp"
 
+#include <sinter/passes/fold.hpp>
+#include <sinter/passes/simplify.hpp>
+#include <sinter/passes/simplify_structure.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

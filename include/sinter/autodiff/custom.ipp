@@ -5,6 +5,7 @@
 #include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 

@@ -4,6 +4,7 @@
 #include <sinter/autodiff/cut.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 
 #include <algorithm>
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/graph/graph.hpp>
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <sinter/autodiff/forward.hpp>
 #include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/vectorise.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/outline.hpp>

@@ -6,6 +6,7 @@
 #include <sinter/autodiff/call.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 

@@ -7,6 +7,7 @@
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/expr/capture.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <map>

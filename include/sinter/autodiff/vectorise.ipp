@@ -5,6 +5,7 @@
 #include <sinter/autodiff/vectorise.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/outline.hpp>
 

@@ -4,6 +4,7 @@
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/autodiff/vectorise.hpp>
 #include <sinter/autodiff/vmap.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/passes/dce.hpp>
 

@@ -20,10 +20,10 @@ void set_thread_count(int count);
 /// Work below this many nanoseconds is not worth a second thread.
 inline constexpr double serial_nanoseconds = 30'000;
 
-namespace runtime_detail {
+namespace base_detail {
 using ChunkFunction = void (*)(void* context, std::int64_t begin, std::int64_t end);
 void parallel_run(std::int64_t tasks, double nanoseconds_per_task, ChunkFunction function, void* context);
-}  // namespace runtime_detail
+}  // namespace base_detail
 
 /// Calls fn(begin, end) on disjoint ranges that together cover [0, tasks), and returns when all are done. Ranges may
 /// run on several threads at once. Nested calls run on the caller alone. The first
@@ -36,7 +36,7 @@ void parallel_for(std::int64_t tasks, double nanoseconds_per_task, F&& fn) {
     return;
   }
   using Function = std::remove_reference_t<F>;
-  runtime_detail::parallel_run(
+  base_detail::parallel_run(
       tasks, nanoseconds_per_task,
       [](void* context, std::int64_t begin, std::int64_t end) { (*static_cast<Function*>(context))(begin, end); },
       const_cast<void*>(static_cast<const void*>(std::addressof(fn))));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/graph/pending_node.hpp>
 

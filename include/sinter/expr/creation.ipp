@@ -1,5 +1,7 @@
-// Tensors from nothing: constants, ranges and random numbers; and eval.
+// Attributes of what is made from nothing, and the generators of threads.
 #pragma once
+
+#include <sinter/expr/creation.hpp>
 
 #include <sinter/base/per_thread.hpp>
 #include <sinter/expr/recording.hpp>

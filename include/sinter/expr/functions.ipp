@@ -1,6 +1,8 @@
 // Reductions, views, joins and parts: normalises axes and broadcasting, fills Attrs, and leaves shape rules to the ops.
 #pragma once
 
+#include <sinter/expr/functions.hpp>
+
 #include <sinter/base/index.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/ops/scalar_meaning.hpp>

@@ -88,8 +88,6 @@ Lent lend(S& source, const Shape& shape, std::string_view function, Location whe
   return {host_type(dtype_of<T>(), shape, available, function, where), dense_strides(shape), first};
 }
 Tensor copy_strided(const Type& type, const void* data, const Strides& strides);
-/// The value, computed now, as data on the device.
-Ref<TensorImpl> moved_now(const In& x, Device device, std::string_view function);
 /// The ready tensor, or its copy where tensors are made now.
 Tensor on_default_device(Tensor x);
 }  // namespace expr_detail

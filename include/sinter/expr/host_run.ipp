@@ -1,5 +1,7 @@
-// A host operation outside of plans: effects of code that is not compiled run at their place in the program.
+// The operands in memory, the call, and its results.
 #pragma once
+
+#include <sinter/expr/host_run.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>

@@ -1,5 +1,7 @@
-// Basic indexing: from positions and slices to the region that they read, or that an update replaces.
+// Regions, gathers, and the updates behind assignments to slots.
 #pragma once
+
+#include <sinter/expr/indexing.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/recording.hpp>

@@ -1,5 +1,7 @@
-// Products, gathers, layers, casts and moves between devices, recorded as their ops.
+// Attributes and checks of each.
 #pragma once
+
+#include <sinter/expr/layers.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>

@@ -1,45 +1,14 @@
-// GraphBuilder: appends nodes, inferring and checking types. A mistake of the caller's program (shapes, dtypes) is a
-// UserError from the op's own rule; a mistake of the code that builds (arity, unknown values) is an InternalError.
+// Appending nodes, and the rules that operands and result types follow.
 #pragma once
+
+#include <sinter/graph/builder.hpp>
 
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
-#include <sinter/graph/graph.hpp>
 
-#include <algorithm>
-#include <memory>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
-
-SINTER_DECL Node::Node() : attrs(*shared_) {}
-SINTER_DECL Node::Node(const Node& other) : Node(other, other.inputs) {}
-SINTER_DECL Node::Node(const Node& other, std::span<const Value> operands)
-    : shared_(other.shared_), attrs(*shared_), op(other.op), inputs(operands), types(other.types), where(other.where) {}
-SINTER_DECL Node::Node(const OpInfo& op_info, std::span<const Value> operands, SharedAttrs attributes,
-                       TypeList result_types, Location location)
-    : shared_(std::move(attributes)),
-      attrs(*shared_),
-      op(&op_info),
-      inputs(operands),
-      types(std::move(result_types)),
-      where(location) {}
-SINTER_DECL Node::Node(Node&& other) noexcept
-    : shared_(std::move(other.shared_)),
-      attrs(*shared_),
-      op(other.op),
-      inputs(std::move(other.inputs)),
-      types(std::move(other.types)),
-      where(other.where) {}
-SINTER_DECL Node& Node::operator=(const Node& other) { return *this = Node(other); }
-SINTER_DECL Node& Node::operator=(Node&& other) noexcept {
-  if (this == &other) return *this;
-  std::destroy_at(this);  // a reference is bound once
-  return *std::construct_at(this, std::move(other));
-}
-SINTER_DECL Node::~Node() = default;
-
-SINTER_DECL Graph::Graph() : nodes_(std::make_shared<std::vector<Node>>()) {}
 
 SINTER_DECL GraphBuilder::GraphBuilder(const Graph& like) { graph_.symbols_ = like.symbols_; }
 SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::span<const Value> inputs, Attrs attrs, Location where) {
@@ -58,10 +27,10 @@ inline const OpInfo& required_op(std::string_view name) {
   ensure(op != nullptr, "a leaf op is not registered");
   return *op;
 }
-inline const OpInfo& input_op() {
+SINTER_DECL const OpInfo& input_op() {
   return process_object([] { return &required_op("input"); });
 }
-inline const OpInfo& constant_op() {
+SINTER_DECL const OpInfo& constant_op() {
   return process_object([] { return &required_op("constant"); });
 }
 
@@ -86,8 +55,7 @@ inline void check_operand_dtypes(const OpInfo& op, std::span<const Type> in, Loc
     throw DTypeError(op.name, "the operand is " + in[first].text() + ", it must be bool or integer", where);
 }
 
-/// Result types by the op's own rule.
-inline TypeList infer_types(const OpInfo& op, std::span<const Type> in, const Attrs& attrs, Location where) {
+SINTER_DECL TypeList infer_types(const OpInfo& op, std::span<const Type> in, const Attrs& attrs, Location where) {
   if (op.arity >= 0 && in.size() != as_index(op.arity))
     throw InternalError(std::string(op.name) + " takes " + std::to_string(op.arity) + " operands, not " +
                         std::to_string(in.size()));
@@ -200,25 +168,6 @@ SINTER_DECL Graph GraphBuilder::finish(std::span<const Value> outputs) {
   return done;
 }
 
-SINTER_DECL std::int64_t Graph::estimate(Dim extent) const {
-  if (extent.is_static()) return extent.value();
-  SmallVector<std::int64_t, 8> hints;
-  for (const SymbolInfo& symbol : symbols_) hints.push_back(std::max<std::int64_t>(symbol.hint, 2));
-  return extent.estimate({hints.data(), hints.size()}, unknown_extent);
-}
-
-SINTER_DECL std::int64_t Graph::estimate_elements(const Shape& shape) const {
-  std::int64_t count = 1;
-  for (Dim extent : shape) count *= estimate(extent);
-  return count;
-}
-
-SINTER_DECL Graph Graph::with_symbols(std::vector<SymbolInfo> symbols) const {
-  Graph changed = *this;
-  changed.symbols_ = std::move(symbols);
-  return changed;
-}
-
 namespace graph_detail {
 /// What map_bodies has made of sub-graphs, and of the attributes that hold them.
 struct BodyChanges {
@@ -258,14 +207,6 @@ map_bodies(const Graph& graph,
     else builder.add_typed(*node.op, node.inputs, attrs_for(node.shared_attrs()), node.types, node.where);
   }
   return builder.finish(graph.outputs());
-}
-
-SINTER_DECL std::vector<std::int32_t> use_counts(const Graph& graph) {
-  std::vector<std::int32_t> counts(graph.nodes().size(), 0);
-  for (const Node& node : graph.nodes())
-    for (Value v : node.inputs) ++counts[as_index(v.node)];
-  for (Value v : graph.outputs()) ++counts[as_index(v.node)];
-  return counts;
 }
 
 SINTER_NAMESPACE_END

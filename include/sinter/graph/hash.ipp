@@ -1,13 +1,11 @@
-// Canonical hash and equality of graphs. Nodes are numbered in the order in which a depth-first walk from the effects
-// and outputs leaves them, so that neither the order of unrelated nodes nor dead nodes matter; sharing does. Names of
-// inputs, locations, addresses and the hints of symbols take no part. Constants: by type and content up to 1024
-// elements; larger ones by type in the hash, and by identity of the viewed memory in the equality.
+// The canonical order of nodes, and what walks it.
 #pragma once
+
+#include <sinter/graph/hash.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/graph/attrs.ipp>
-#include <sinter/graph/builder.ipp>
-#include <sinter/graph/graph.hpp>
+#include <sinter/graph/builder.hpp>
 
 #include <algorithm>
 

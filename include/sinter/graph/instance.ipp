@@ -4,7 +4,7 @@
 #include <sinter/graph/instance.hpp>
 
 #include <sinter/graph/attrs.ipp>
-#include <sinter/graph/builder.ipp>
+#include <sinter/graph/builder.hpp>
 
 #include <algorithm>
 #include <bit>

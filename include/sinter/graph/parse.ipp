@@ -1,14 +1,12 @@
-// Reads the text form. Besides what Graph::text() writes it takes, for tests and bug reports: labels of any
-// name, nodes without a written type, operands that are calls or numbers themselves (`mul(exp(%0), 2)`; a number takes
-// the dtype of the first operand that is none), `;` between nodes and `#` comments. Never trusts the text: every fault
-// in it is a UserError that names line and column, whatever the depth of nesting or the size of its numbers.
+// The parser: recursive descent over the words that the lexer gives.
 #pragma once
 
+#include <sinter/graph/parse.hpp>
+
 #include <sinter/base/index.hpp>
-#include <sinter/graph/attrs.ipp>
-#include <sinter/graph/builder.ipp>
-#include <sinter/graph/graph.hpp>
-#include <sinter/graph/lexer.ipp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/graph/lexer.hpp>
+#include <sinter/tensor/storage.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -1,12 +1,10 @@
-// The text form of a graph, as parse_graph reads it. Nodes keep their numbers, so that a text can be compared with a
-// dump of the same graph; inputs are in the head, wherever they are among the nodes. What has its default value is
-// not written. Constants of up to 1024 elements carry their data; of larger ones only the type is written, and such a
-// text does not parse.
+// Writing a graph.
 #pragma once
 
+#include <sinter/graph/print.hpp>
+
 #include <sinter/graph/attrs.ipp>
-#include <sinter/graph/builder.ipp>
-#include <sinter/graph/graph.hpp>
+#include <sinter/graph/builder.hpp>
 
 #include <charconv>
 #include <cmath>

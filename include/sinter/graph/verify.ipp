@@ -1,9 +1,10 @@
-// The verifier: what every graph promises. Runs after each pass when checks are on.
+// The checks, node by node.
 #pragma once
 
+#include <sinter/graph/verify.hpp>
+
 #include <sinter/base/index.hpp>
-#include <sinter/graph/builder.ipp>
-#include <sinter/graph/graph.hpp>
+#include <sinter/graph/builder.hpp>
 
 SINTER_NAMESPACE_BEGIN
 

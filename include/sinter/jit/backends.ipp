@@ -18,6 +18,7 @@
 #endif
 #ifdef SINTER_CUDA
 #include <sinter/backend/cuda/backend.hpp>
+#include <sinter/graph/builder.hpp>
 #endif
 
 #include <algorithm>

@@ -4,32 +4,27 @@
 // bodies were traced.
 #pragma once
 
+#include <sinter/base/config.hpp>
+#include <sinter/ops/control_batch.hpp>
+#include <sinter/ops/control_bodies.hpp>
+#include <sinter/ops/control_gradient.hpp>
 #include <sinter/ops/infer.hpp>
 #include <sinter/ops/val_ops.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-/// How many of the last operands and results are tokens.
-enum class Tokens : std::uint8_t { none = 0, one = 1 };
-
 void infer_switch(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_switch(HostCall& call, Tokens tokens);
-ValList differentiate_switch(const VjpArgs& a, Tokens tokens);
 void prune_switch(const PruneArgs& args, Tokens tokens);
-void batch_switch(const BatchArgs& args, BatchedList& results);
 
 void infer_while(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_while(HostCall& call, Tokens tokens);
-ValList differentiate_while(const VjpArgs& a, Tokens tokens);
 void prune_while(const PruneArgs& args, Tokens tokens);
-void batch_while(const BatchArgs& args, BatchedList& results);
 
 void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_scan(HostCall& call, Tokens tokens);
-ValList differentiate_scan(const VjpArgs& a, Tokens tokens);
 void prune_scan(const PruneArgs& args, Tokens tokens);
-void batch_scan(const BatchArgs& args, BatchedList& results);
 
 }  // namespace ops_detail
 
@@ -71,19 +66,6 @@ struct BasicWhileLoop {
 };
 using WhileLoop = BasicWhileLoop<ops_detail::Tokens::none>;
 using WhileLoopWithEffects = BasicWhileLoop<ops_detail::Tokens::one>;
-
-/// The gradient of a while_loop, which nobody can compute: how many iterations there are is known only when it runs. It
-/// stands for the linear map from the gradients of the floating carries (operands after those of the loop) to those of
-/// the operands that attrs.steps lists; forward mode differentiates it by the former, which gives a loop with tangents.
-/// A derivative in which it remains is refused.
-struct WhileGradient {
-  static constexpr OpInfo info{
-      .name = "while_loop_gradient", .arity = -1, .kind = OpKind::composite, .is_cheap = false};
-  static void infer(const InferArgs& args, TypeList& out);
-  static Val decompose(const DecomposeArgs& args) { refuse(args.where), __builtin_unreachable(); }
-  static ValList vjp(const VjpArgs& a);
-  [[noreturn]] static void refuse(Location where);
-};
 
 /// scan(carries..., xs..., captures...): attrs.shape[0] iterations of body 0, which takes the carries, one slice of
 /// each of the xs and the captures, and gives the new carries and one slice of each of the ys. attrs.steps = {number of

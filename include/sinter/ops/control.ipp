@@ -1,12 +1,10 @@
-// Shape rules, runs and pruning of control flow. Derivatives are in control_gradient.ipp.
+// Shape rules, runs and pruning of control flow.
 #pragma once
 
 #include <sinter/ops/control.hpp>
 
 #include <sinter/base/index.hpp>
-#include <sinter/ops/control_batch.ipp>
-#include <sinter/ops/control_bodies.ipp>
-#include <sinter/ops/control_gradient.ipp>
+#include <sinter/ops/control_bodies.hpp>
 
 #include <algorithm>
 #include <string>

@@ -1,14 +1,15 @@
-// Control flow over a batch: the same nodes on batched bodies. Where examples take different branches, all of them are
-// computed and chosen from, and a loop goes on until the last example is done.
+// Bodies over a batch, and the choice between branches.
 #pragma once
 
+#include <sinter/ops/control_batch.hpp>
+
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/comparison.hpp>
 #include <sinter/ops/control.hpp>
+#include <sinter/ops/control_bodies.hpp>
 #include <sinter/ops/statistics.hpp>
-
-#include <sinter/ops/control_bodies.ipp>
 
 #include <memory>
 #include <vector>

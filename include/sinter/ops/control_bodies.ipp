@@ -1,7 +1,10 @@
-// What the ops with sub-graphs share: where the operands of a scan lie, and cutting unused values out of a sub-graph.
+// Cutting sub-graphs, by liveness.
 #pragma once
 
+#include <sinter/ops/control_bodies.hpp>
+
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/control.hpp>
 #include <sinter/ops/leaf.hpp>
 
@@ -11,18 +14,6 @@
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
-
-/// The operands of a scan are its carries, xs and captures; the results its carries, ys and saved carries.
-struct ScanLayout {
-  ScanLayout(const Attrs& attrs, std::size_t operand_count)
-      : carries(as_index(attrs.steps[0])),
-        xs(as_index(attrs.steps[1])),
-        operands(operand_count),
-        ys(attrs.bodies[0]->outputs().size() - carries),
-        is_reversed(attrs.steps[2] != 0) {}
-  std::size_t carries, xs, operands, ys;
-  bool is_reversed;
-};
 
 /// Nodes that the outputs to keep, or effects, depend on.
 inline std::vector<bool> live_nodes(const Graph& body, const std::vector<bool>& keeps_output) {
@@ -37,15 +28,14 @@ inline std::vector<bool> live_nodes(const Graph& body, const std::vector<bool>& 
   return live;
 }
 
-inline void mark_used_inputs(const Graph& body, const std::vector<bool>& keeps_output, std::vector<bool>& used) {
+SINTER_DECL void mark_used_inputs(const Graph& body, const std::vector<bool>& keeps_output, std::vector<bool>& used) {
   const std::vector<bool> live = live_nodes(body, keeps_output);
   for (std::size_t i = 0; i < used.size(); ++i)
     if (live[as_index(body.inputs()[i].node)]) used[i] = true;
 }
 
-/// The body with these outputs and inputs only, and what they need.
-inline std::shared_ptr<const Graph> cut_body(const Graph& body, const std::vector<bool>& keeps_output,
-                                             const std::vector<bool>& keeps_input) {
+SINTER_DECL std::shared_ptr<const Graph> cut_body(const Graph& body, const std::vector<bool>& keeps_output,
+                                                  const std::vector<bool>& keeps_input) {
   const std::vector<bool> live = live_nodes(body, keeps_output);
   GraphBuilder builder(body);
   std::vector<std::int32_t> moved(body.nodes().size(), -1);
@@ -67,15 +57,14 @@ inline std::shared_ptr<const Graph> cut_body(const Graph& body, const std::vecto
   return std::make_shared<const Graph>(builder.finish(outputs));
 }
 
-/// Drops operands from number `first` on, as far as the list goes.
-inline void keep_operands(Node& node, std::size_t first, const std::vector<bool>& keeps) {
+SINTER_DECL void keep_operands(Node& node, std::size_t first, const std::vector<bool>& keeps) {
   Values kept;
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
     if (i < first || i - first >= keeps.size() || keeps[i - first]) kept.push_back(node.inputs[i]);
   node.inputs = kept;
 }
 
-inline void keep_results(const PruneArgs& args, std::vector<bool> keeps, Tokens tokens) {
+SINTER_DECL void keep_results(const PruneArgs& args, std::vector<bool> keeps, Tokens tokens) {
   if (tokens == Tokens::one) keeps.push_back(true);
   TypeList types;
   for (std::size_t r = 0; r < keeps.size(); ++r) {
@@ -98,8 +87,6 @@ inline bool has_effects(const Graph& graph) {
                      [](const Node& node) { return node.op->kind == OpKind::effect; });
 }
 
-inline Graph without_effects(const Graph& body);
-
 /// Control flow whose own bodies have lost their effects is no effect any more.
 inline Node without_effects(Node node) {
   const OpInfo* twin = twin_without_effects(*node.op);
@@ -118,8 +105,7 @@ inline Node without_effects(Node node) {
   return node;
 }
 
-/// The body without effects that no output needs: for derivatives, which compute it a second time.
-inline Graph without_effects(const Graph& body) {
+SINTER_DECL Graph without_effects(const Graph& body) {
   if (!has_effects(body)) return body;
   std::vector<bool> live(body.nodes().size(), false);
   for (Value v : body.outputs()) live[as_index(v.node)] = true;

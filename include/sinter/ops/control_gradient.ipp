@@ -1,11 +1,12 @@
-// Derivatives of control flow: nodes of the same kinds whose bodies are the gradients of the bodies. Forward values
-// inside a body are computed again there; of a scan only the carries before each iteration are kept.
+// The gradients of each kind's bodies.
 #pragma once
 
-#include <sinter/base/index.hpp>
-#include <sinter/ops/control.hpp>
+#include <sinter/ops/control_gradient.hpp>
 
-#include <sinter/ops/control_bodies.ipp>
+#include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/ops/control.hpp>
+#include <sinter/ops/control_bodies.hpp>
 
 #include <memory>
 #include <vector>

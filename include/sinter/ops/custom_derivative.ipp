@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/custom_derivative.hpp>
 #include <sinter/ops/reduction.hpp>

@@ -5,6 +5,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 
 SINTER_NAMESPACE_BEGIN
 

@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/graph/host_call.hpp>
 #include <sinter/graph/op_info.hpp>

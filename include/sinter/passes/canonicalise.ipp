@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/fork.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/canonicalise.hpp>
 #include <sinter/passes/commutative.hpp>

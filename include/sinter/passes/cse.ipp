@@ -2,6 +2,8 @@
 #pragma once
 
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/graph/hash.hpp>
 #include <sinter/passes/commutative.hpp>
 #include <sinter/passes/cse.hpp>
 

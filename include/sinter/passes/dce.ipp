@@ -4,6 +4,7 @@
 #include <sinter/passes/dce.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 
 SINTER_NAMESPACE_BEGIN
 

@@ -6,6 +6,8 @@
 #include <sinter/passes/outline.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/graph/hash.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>

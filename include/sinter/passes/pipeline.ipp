@@ -3,6 +3,10 @@
 
 #include <sinter/passes/pipeline.hpp>
 
+#include <sinter/graph/builder.hpp>
+#include <sinter/graph/hash.hpp>
+#include <sinter/graph/verify.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>

@@ -4,6 +4,7 @@
 #include <sinter/passes/prune.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 
 #include <algorithm>
 #include <memory>

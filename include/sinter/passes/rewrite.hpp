@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/passes/evaluate.hpp>
 #include <sinter/passes/pattern.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/rewrite.hpp>

@@ -18,9 +18,8 @@ struct Simplify {
 };
 
 namespace rewrite {
-/// Rules of scalar algebra, and of views, reductions and casts.
+/// Rules of scalar algebra. Those of views, reductions and casts are in simplify_structure.hpp.
 void add_algebra_rules(RuleSet& rules);
-void add_structure_rules(RuleSet& rules);
 }  // namespace rewrite
 
 SINTER_NAMESPACE_END

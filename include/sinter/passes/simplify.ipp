@@ -1,12 +1,14 @@
-// The pass, and the rules of scalar algebra. Those of views, reductions and casts are in simplify_structure.ipp.
+// The pass, and the rules of scalar algebra.
 #pragma once
+
+#include <sinter/passes/simplify.hpp>
 
 #include <sinter/base/fork.hpp>
 #include <sinter/ops/registry.hpp>
-#include <sinter/passes/canonicalise.ipp>
-#include <sinter/passes/fold.ipp>
-#include <sinter/passes/simplify.hpp>
-#include <sinter/passes/simplify_structure.ipp>
+#include <sinter/passes/canonicalise.hpp>
+#include <sinter/passes/evaluate.hpp>
+#include <sinter/passes/fold.hpp>
+#include <sinter/passes/simplify_structure.hpp>
 
 #include <cmath>
 #include <limits>

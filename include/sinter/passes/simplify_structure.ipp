@@ -1,12 +1,15 @@
-// Simplification of views, reductions, casts and updates: two of a kind become one, and what covers everything or
-// nothing goes away.
+// The rules, and what they replace by.
 #pragma once
+
+#include <sinter/passes/simplify_structure.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
-#include <sinter/passes/simplify.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace rewrite {

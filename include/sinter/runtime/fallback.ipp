@@ -1,9 +1,9 @@
-// The host in the place of a device's back end, where that has declined a kernel or has no form of an operation.
+// What a launch touches, and the copies.
 #pragma once
 
-#include <sinter/base/index.hpp>
-#include <sinter/runtime/device_ops.hpp>
+#include <sinter/runtime/fallback.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>

@@ -7,6 +7,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/runtime/device_ops.hpp>
+#include <sinter/runtime/fallback.hpp>
 #include <sinter/runtime/partition_plan.hpp>
 
 #include <algorithm>

@@ -7,6 +7,8 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/ops/leaf.hpp>
 #include <sinter/passes/outline.hpp>
 #include <sinter/runtime/graph_devices.hpp>
 #include <sinter/runtime/part_builder.hpp>

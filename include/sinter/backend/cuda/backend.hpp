@@ -30,7 +30,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                             std::string* why_declined = nullptr) override;
   bool can_group(const Launch& launch) const override;
-  std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch> launches) override;  // group.ipp
+  std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch> launches) override;
   std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols,
                                        const StepContext& step) override;
 

@@ -5,8 +5,9 @@
 
 #include <sinter/backend/cuda/device/api.ipp>
 #include <sinter/backend/cuda/device/driver.hpp>
-#include <sinter/backend/cuda/device/ready_list.ipp>
-#include <sinter/backend/cuda/product/product_binding.ipp>
+#include <sinter/backend/cuda/device/group.hpp>
+#include <sinter/backend/cuda/device/ready_list.hpp>
+#include <sinter/backend/cuda/product/product_binding.hpp>
 #include <sinter/backend/cuda/source/scatter.hpp>
 #include <sinter/backend/cuda/source/source.hpp>
 #include <sinter/base/context.hpp>
@@ -31,7 +32,7 @@ class CudaLaunch final : public Launch {
       : gpu_(gpu),
         label_(label_of(step)),
         binding_(std::move(binding)),
-        aligned_(ProductBinder(gpu, kernel, binding_).bind(choice_)) {}
+        aligned_(bind_product(gpu, kernel, binding_, choice_)) {}
   CudaLaunch(Gpu& gpu, LaunchList list, const StepContext& step, std::vector<std::uint8_t> operand_bytes)
       : gpu_(gpu),
         label_(label_of(step)),
@@ -217,6 +218,14 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
   std::shared_ptr<const GeneratedKernel> generated = generate(kernel, schedule, gpu_.target(), why_declined);
   if (generated == nullptr) return nullptr;
   return std::make_shared<const cuda_detail::CudaExecutable>(gpu_, kernel, std::move(generated));
+}
+
+SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const {
+  return launch.type() == type_key<cuda_detail::CudaLaunch>();
+}
+
+SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::vector<GroupedLaunch> launches) {
+  return cuda_detail::make_group(gpu_, std::move(launches));
 }
 
 SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols,

@@ -7,6 +7,7 @@
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/stance.ipp>  // stance_of_thread
+#include <sinter/jit/trace/trace.hpp>
 
 #include <utility>
 

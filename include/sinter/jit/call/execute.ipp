@@ -8,6 +8,7 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/delivery.ipp>  // run_end
 #include <sinter/jit/call/function.hpp>
+#include <sinter/jit/call/lookup.hpp>
 #include <sinter/jit/effects/custom_run.hpp>
 #include <sinter/runtime/graph_devices.hpp>
 

@@ -8,6 +8,7 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/delivery.hpp>
 #include <sinter/jit/call/execute.hpp>
+#include <sinter/jit/call/guard_text.hpp>
 #include <sinter/jit/call/making.hpp>
 #include <sinter/jit/call/marks.hpp>
 #include <sinter/jit/call/specialise.hpp>
@@ -15,7 +16,9 @@
 #include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/jit/lazy/lazy_run.hpp>
 #include <sinter/jit/trace/memory_budget.hpp>
+#include <sinter/jit/trace/trace.hpp>
 #include <sinter/jit/trace/trace_tree.hpp>
+#include <sinter/jit/trace/tree_text.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/runtime/partition_plan.hpp>
@@ -415,8 +418,7 @@ SINTER_DECL Explanation explain(const CompiledEntry* compiled, std::span<const s
     text +=
         "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
         (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
-  if (entry.tree != nullptr)
-    return Explanation(text + jit_detail::text_of(*entry.tree) + jit_detail::ending_text(entry, symbols));
+  if (entry.tree != nullptr) return Explanation(text + entry.tree->text() + jit_detail::ending_text(entry, symbols));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
   if (entry.end.plan) text += "plan:\n" + entry.end.plan->text() + "\n" + jit_detail::listings(*entry.end.plan);
   else text += "plan: a registered back end runs the graph\n";

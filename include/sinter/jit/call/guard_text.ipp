@@ -1,12 +1,13 @@
-// Guards in words: the broken ones with what was expected and what came, and the list for explain().
+// Finding what is broken, kind by kind, and the words for it.
 #pragma once
 
-#include <sinter/base/index.hpp>
-#include <sinter/jit/call/call.hpp>
-#include <sinter/jit/call/guards.hpp>
+#include <sinter/jit/call/guard_text.hpp>
 
-#include <sinter/jit/call/guards.ipp>
-#include <sinter/jit/call/making.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/jit/call/guards.ipp>  // the comparisons
+
+#include <algorithm>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -29,50 +30,6 @@ SINTER_DECL std::string_view name(GuardKind kind) {
     case GuardKind::precision: return "precision";
   }
   __builtin_unreachable();
-}
-
-namespace jit_detail {
-/// Names the leaves of the arguments, in the order in which ArgList has them.
-struct NameVisitor final : tree::Reader {
-  explicit NameVisitor(LeafNames& list) : names(list) {}
-  LeafNames& names;
-  std::int32_t at = -1;
-
-  void enter(tree::Step step) {
-    names.parts_.push_back({at, std::move(step)});
-    at = static_cast<std::int32_t>(names.parts_.size()) - 1;
-  }
-  bool knows_path() const override { return true; }
-  void enter_part(tree::Step::Kind kind, std::uint32_t index, std::string_view fields) override {
-    enter({kind, index, fields, {}});
-  }
-  void enter_key(std::string key) override { enter({tree::Step::Kind::key, 0, {}, std::move(key)}); }
-  void leave_part() override { at = names.parts_[as_index(at)].whole; }
-  void tensor(const Tensor&) override { leaf(); }
-  void scalar(const Scalar&) override { leaf(); }
-  void variable(const Variable&) override { leaf(); }
-  void fixed(std::int64_t) override { leaf(); }
-  void dim(const Dim&) override { leaf(); }
-  void structure(const char* what, std::int64_t) override { names.leaves_.push_back({at, what}); }
-  void leaf() { names.leaves_.push_back({at, nullptr}); }
-};
-
-SINTER_DECL void name_leaves(LeafNames& names, std::span<const TracedArgument> arguments) {
-  NameVisitor visitor(names);
-  for (std::uint32_t position = 0; position < arguments.size(); ++position) {
-    visitor.enter({tree::Step::Kind::argument, position, {}, {}});
-    if (arguments[position].names.visit == nullptr) visitor.leaf();
-    else arguments[position].names.read(visitor);
-    visitor.leave_part();
-  }
-}
-}  // namespace jit_detail
-
-SINTER_DECL std::string LeafNames::text(std::size_t leaf) const {
-  std::string text;
-  for (std::int32_t part = leaves_[leaf].part; part >= 0; part = parts_[as_index(part)].whole)
-    text = parts_[as_index(part)].step.text() + text;
-  return leaves_[leaf].structure != nullptr ? leaves_[leaf].structure + (" of " + text) : text;
 }
 
 namespace jit_detail {
@@ -109,8 +66,7 @@ SINTER_DECL std::string relation_text(const DimGuard& guard) {
   else text += ", which the function asked";
   return guard.where.file != nullptr ? text + " [" + guard.where.text() + "]" : text;
 }
-/// "extent of axis 0 of argument 1", "stride of ...".
-inline std::string source_text(const GuardSet& guards, const SymbolSource& source) {
+SINTER_DECL std::string source_text(const GuardSet& guards, const SymbolSource& source) {
   return (source.is_stride ? "stride of axis " : "extent of axis ") + std::to_string(source.axis) + " of " +
          leaf_name(guards, as_index(source.leaf));
 }

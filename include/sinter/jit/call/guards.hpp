@@ -26,9 +26,6 @@ struct Guard {
   std::string argument{}, expected{}, got{};  // the parts of it; empty where it is about no argument
 };
 
-/// The default of the process is another than that which the function was compiled for.
-Guard broken_precision(MatmulPrecision expected, MatmulPrecision got);
-
 /// What is expected of one leaf. Layouts come in two classes: dense (row-major without gaps), and strided, where each
 /// stride is a number, an expression over extents (a transposed matrix), or a symbol of its own (a slice).
 struct LeafSpec {

@@ -1,10 +1,12 @@
-// Which entry serves a call: lookup, and what happens where none does. The user's function runs under no lock, so two
-// threads may compile the same; the one that publishes last drops its own.
+// Guards, Variables and C++ types against entries, newest first.
 #pragma once
 
-#include <sinter/jit/call/function.hpp>
+#include <sinter/jit/call/lookup.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/graph/hash.hpp>
+#include <sinter/jit/call/function.hpp>
+#include <sinter/jit/call/guard_text.hpp>
 #include <sinter/jit/call/making.hpp>
 #include <sinter/jit/call/marks.hpp>
 #include <sinter/jit/trace/trace_tree.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/jit/call/function.hpp>
+#include <sinter/jit/trace/trace.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -42,16 +43,10 @@ TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location whe
 /// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before
 /// donated arguments and what an earlier segment made (1). Notes which inputs are the assigned Variables.
 std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves);
-/// The number of calls after which purity is checked again.
-std::int64_t next_purity_check(std::int64_t due);
 /// What SINTER_LOGS asks for about a new entry.
 void log_entry(const Entry& entry, Location where);
 /// The generated code of a plan.
 std::string listings(const Plan& plan);
-/// A question about sizes and its answer, with who asked: "s0 < s1, as concat needs it [train.cpp:41]".
-std::string relation_text(const DimGuard& guard);
-/// "s0 = 5: extent of axis 0 of argument 1" for each symbol that the guard mentions.
-std::string mentioned_symbols(const GuardSet& guards, const DimGuard& guard, std::span<const std::int64_t> values);
 /// Calls of regions in the graph and, once for each body, in the bodies.
 void count_regions(const Graph& graph, std::vector<const Graph*>& bodies, std::int64_t& calls);
 

@@ -5,7 +5,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/functions.hpp>
-#include <sinter/jit/call/guard_text.ipp>
+#include <sinter/jit/call/guard_text.hpp>
 
 #include <algorithm>
 #include <memory>

@@ -1,11 +1,13 @@
-// The purity check: a function is traced again from time to time, and must do what it did, or a captured value has
-// changed.
+// Tracing again, and the comparison.
 #pragma once
 
-#include <sinter/jit/call/function.hpp>
+#include <sinter/jit/call/purity.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/graph/hash.hpp>
+#include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/making.hpp>
+#include <sinter/jit/trace/trace.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -35,8 +37,6 @@ inline std::string first_difference(const Graph& before, const Graph& now, Locat
 
 inline constexpr std::int64_t never_again = std::numeric_limits<std::int64_t>::max();
 
-/// Calls before the check that follows the one made after `due` calls: checks come with calls 2, 4, 8, ..., 1024, with
-/// checks on for ever.
 SINTER_DECL std::int64_t next_purity_check(std::int64_t due) {
   if (due >= 1023 && !Context::get().checks) return never_again;
   return 2 * due + 1;

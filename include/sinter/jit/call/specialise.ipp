@@ -4,6 +4,7 @@
 #include <sinter/jit/call/specialise.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/expr/capture.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 

@@ -2,6 +2,7 @@
 // function is compiled, differentiated or run as it stands. Outside a trace they run at once.
 #pragma once
 
+#include <sinter/base/type_key.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
 

@@ -3,6 +3,7 @@
 // compiles nothing.
 #pragma once
 
+#include <sinter/expr/creation.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/graph/tracing.hpp>
 

@@ -5,6 +5,7 @@
 
 #include <sinter/base/fork.hpp>
 #include <sinter/jit/call/function.hpp>
+#include <sinter/jit/trace/trace.hpp>
 
 #include <memory>
 #include <mutex>
@@ -19,7 +20,7 @@ struct ExpressionSlots {
   std::vector<std::shared_ptr<FunctionState>> list;
 };
 
-SINTER_NOINLINE SINTER_DECL FunctionState& make_slot(std::atomic<FunctionState*>& place) {
+SINTER_NOINLINE inline FunctionState& make_slot(std::atomic<FunctionState*>& place) {
   auto& slots = process_object<ExpressionSlots>();
   std::scoped_lock lock(slots.mutex);
   FunctionState* known = place.load(std::memory_order_relaxed);

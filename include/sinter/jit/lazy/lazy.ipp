@@ -9,6 +9,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/expr/capture.hpp>
+#include <sinter/graph/hash.hpp>
 #include <sinter/graph/instance.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/execute.hpp>

@@ -9,6 +9,7 @@
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/sort_few.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/graph/instance.hpp>
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/ops/registry.hpp>
@@ -147,7 +148,7 @@ class Generaliser : public SymbolScope {
   /// An expression that has given `p` and gives `q`: a class, a multiple or a product of classes, or one next to a
   /// class.
   Dim guessed(std::int64_t p, std::int64_t q) const {
-    const auto ratio = [](std::int64_t a, std::int64_t b, std::int64_t p, std::int64_t q) -> std::int64_t {
+    const auto ratio = [p, q](std::int64_t a, std::int64_t b) -> std::int64_t {
       return a > 0 && b > 0 && p % a == 0 && q % b == 0 && p / a == q / b ? p / a : 0;
     };
     for (const Class& c : classes_)
@@ -158,11 +159,10 @@ class Generaliser : public SymbolScope {
         nearest = &c;
     if (nearest != nullptr && p != q) return nearest->dim + Dim(q - nearest->now);
     for (const Class& c : classes_)
-      if (const std::int64_t k = ratio(c.before, c.now, p, q); k > 0) return c.dim * Dim(k);
+      if (const std::int64_t k = ratio(c.before, c.now); k > 0) return c.dim * Dim(k);
     for (const Class& c : classes_)
       for (const Class& d : classes_)
-        if (const std::int64_t k = ratio(c.before * d.before, c.now * d.now, p, q); k > 0)
-          return c.dim * d.dim * Dim(k);
+        if (const std::int64_t k = ratio(c.before * d.before, c.now * d.now); k > 0) return c.dim * d.dim * Dim(k);
     return q;
   }
   Shape shape_for(const Shape& known, const Shape& now) const {

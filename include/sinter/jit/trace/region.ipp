@@ -5,6 +5,7 @@
 
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/graph/hash.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>

@@ -1,31 +1,16 @@
-// The tracer: placeholders for arguments and Variables, hints and guards for symbols.
+// Placeholders, reads and relations as they come.
 #pragma once
 
-#include <sinter/base/index.hpp>
-#include <sinter/jit/call/function.hpp>
+#include <sinter/jit/trace/trace.hpp>
 
+#include <sinter/base/index.hpp>
+#include <sinter/jit/call/purity.hpp>
 #include <sinter/jit/trace/live_values.hpp>
 
 #include <cstring>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
-
-SINTER_DECL void ArgList::variable(const Variable& x) {
-  VariableSlot* slot = x.slot().get();
-  add_value(slot->peek(reading_), LeafKind::variable, slot);
-}
-
-SINTER_DECL Tensor* ArgList::donated(const TensorImpl* value) const {
-  int uses = 0;
-  for (const ArgLeaf& leaf : leaves_) uses += leaf.impl == value;
-  if (uses != 1) return nullptr;
-  for (Tensor* handle : donated_)
-    if (handle->impl().get() == value) return handle;
-  return nullptr;
-}
-
-SINTER_DECL void ArgList::make_ready(TensorImpl* impl) { evaluate({&impl, 1}, "compiled call", {}); }
 
 SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const ArgLeaf> args, GuardSet specs,
                                          ReadPolicy policy)

@@ -1,11 +1,14 @@
-// The end of a trace that read values: this call's results, and the path's graph cut at the reads.
+// The graph of a path, cut at the reads, and the comparison of two.
 #pragma once
 
-#include <sinter/base/index.hpp>
-#include <sinter/jit/trace/trace_tree.hpp>
+#include <sinter/jit/trace/trace_path.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/graph/hash.hpp>
+#include <sinter/jit/call/delivery.hpp>
 #include <sinter/jit/trace/live_values.hpp>
 #include <sinter/ops/registry.hpp>
 
@@ -172,6 +175,68 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
     path.segments.push_back(std::move(segment));
   }
   return path;
+}
+
+namespace jit_detail {
+SINTER_DECL bool is_token(const Graph& graph, Value v) {
+  const Node& node = graph.node(v);
+  return node.op->kind == OpKind::effect && as_index(v.result) + 1 == node.types.size();
+}
+
+inline bool same_constant_data(const Ref<TensorImpl>& a, const Ref<TensorImpl>& b) {
+  if (a == b) return true;
+  auto alone = [](const Ref<TensorImpl>& data) {
+    GraphBuilder builder;
+    Value value = builder.constant(data);
+    return builder.finish({&value, 1});
+  };
+  return structurally_equal(alone(a), alone(b));
+}
+
+/// Nodes of two traces at the same place.
+inline bool same_traced(const Node& a, const Node& b) {
+  if (a.op != b.op || !(a.inputs == b.inputs) || a.types.size() != b.types.size()) return false;
+  for (std::size_t i = 0; i < a.types.size(); ++i)
+    if (!identical(a.types[i], b.types[i])) return false;
+  if (a.op == &op_info<ops::Constant>) return same_constant_data(a.attrs.constant, b.attrs.constant);
+  return may_be_retrace(a, b);
+}
+SINTER_DECL bool same_traced(const TracedSegment& a, const TracedSegment& b) {
+  if ((a.eager_call == nullptr) != (b.eager_call == nullptr) || (a.eager_call && !a.eager_call->is_same(*b.eager_call)))
+    return false;
+  return a.first == b.first && a.outputs == b.outputs &&
+         std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
+                    [](const Node& x, const Node& y) { return same_traced(x, y); });
+}
+}  // namespace jit_detail
+
+SINTER_DECL void add_held(const TracedPath& path, HeldValues& held) {
+  jit_detail::add_constants(path.graph, held.constants);
+  for (const TracedPath::Input& input : path.inputs)
+    if (input.slot && std::find(held.captured.begin(), held.captured.end(), input.slot) == held.captured.end())
+      held.captured.push_back(input.slot);
+}
+
+SINTER_DECL std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now,
+                                        Location& where) {
+  for (std::size_t i = 0; i < std::min(before.size(), now.segments.size()); ++i) {
+    const TracedSegment &a = *before[i], &b = *now.segments[i];
+    for (std::size_t n = 0; n < std::min(a.nodes.size(), b.nodes.size()); ++n) {
+      if (jit_detail::same_traced(a.nodes[n], b.nodes[n])) continue;
+      where = b.nodes[n].where;
+      // A changed number is a node of its own; blame the operation that uses it.
+      const std::int32_t id = b.first + static_cast<std::int32_t>(n);
+      for (std::size_t user = n + 1; user < b.nodes.size() && b.nodes[n].inputs.empty(); ++user)
+        for (Value v : b.nodes[user].inputs)
+          if (v.node == id) return std::string(b.nodes[user].op->name);
+      return std::string(b.nodes[n].op->name);
+    }
+    if (!jit_detail::same_traced(a, b)) {
+      where = b.where;
+      return b.op.empty() ? "the number of operations" : b.op;
+    }
+  }
+  return before.size() == now.segments.size() ? "" : "the number of values read";
 }
 
 }  // namespace jit

@@ -5,9 +5,10 @@
 // whose read needs it; what no read needs moves to the leaves.
 #pragma once
 
-#include <sinter/base/per_thread.hpp>
+#include <sinter/base/config.hpp>
 #include <sinter/jit/call/call_end.hpp>
 #include <sinter/jit/call/function.hpp>
+#include <sinter/jit/trace/trace_path.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -21,77 +22,6 @@
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
-
-/// How many calls went a certain way.
-class CallCount {
- public:
-  void add() const {
-    if (Own* own = own_.get())
-      own->calls.store(own->calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    else others_.fetch_add(1, std::memory_order_relaxed);
-  }
-  std::int64_t total() const {
-    std::int64_t total = others_.load(std::memory_order_relaxed);
-    own_.for_each([&](const Own& own) { total += own.calls.load(std::memory_order_relaxed); });
-    return total;
-  }
-
- private:
-  struct alignas(64) Own {
-    std::atomic<std::int64_t> calls{0};  // only its thread adds
-  };
-  PerThread<Own> own_;
-  mutable std::atomic<std::int64_t> others_{0};  // of threads without a place of their own
-};
-
-/// A Variable that a segment captured, and what its value must still be.
-struct VariableUse {
-  std::shared_ptr<VariableSlot> slot;
-  Type type;
-};
-
-/// What lies between two reads of a path, as it was traced. Ids are those of the path's graph; equal for all paths that
-/// share it, because a path's graph is captured read by read.
-struct TracedSegment {
-  std::int32_t first = 0;  // id of the first node
-  std::vector<Node> nodes;
-  std::vector<Value>
-      outputs;  // the value read, or operands of the eager function; at a leaf, results and then what Variables become
-  std::vector<DimGuard> dims;          // asked in it
-  std::vector<VariableUse> variables;  // met first in it
-  std::string op;                      // that read
-  Location where;
-  DType dtype = DType::f32;                     // of the value read
-  std::shared_ptr<const EagerCall> eager_call;  // called at its end
-  std::vector<EagerVariable> eager_variables;   // used before that
-  std::shared_ptr<const EagerArrival> arrival;  // of the eager function called before it
-  CallCount lazy_calls;                         // that went on lazily after it
-};
-
-/// The end of a path.
-struct TracedLeaf {
-  std::size_t results = 0;
-  std::vector<Assignment> assignments;  // outputs after the results
-  std::shared_ptr<const void> result_shape;
-  mutable std::atomic<std::int64_t> runs{0}, next_check{1};  // the purity check, as in EntryThread
-  CallCount calls;
-};
-
-struct TracedPath {
-  struct Input {
-    std::int32_t leaf = -1;              // argument, or
-    std::shared_ptr<VariableSlot> slot;  // captured Variable, or
-    std::int32_t cut = -1, result = -1;  // of the eager function called there
-  };
-  Graph graph;
-  std::vector<Input> inputs;  // of the graph, by position
-  std::vector<std::shared_ptr<const TracedSegment>> segments;
-  std::vector<std::uint64_t> outcomes;                             // of the reads
-  std::vector<std::shared_ptr<const EagerResults>> eager_results;  // by cut, in this call; null: a read
-  std::shared_ptr<const TracedLeaf> leaf;
-  std::vector<TensorImpl*> walked;  // values of the trace and what they are in the graph; valid while the trace is
-  std::vector<Value> walked_values;
-};
 
 /// A compiled segment; equal segments share it.
 struct SegmentCode {
@@ -202,19 +132,9 @@ class TraceTree {
 };
 
 namespace jit_detail {
-/// The last result of an effect orders it before the next one; segments keep that order by themselves.
-bool is_token(const Graph& graph, Value v);
-/// "item reads an exact value at train.cpp:41": why a trace is cut after a segment.
-std::string cut_text(std::string_view op, bool is_outcome, const EagerCall* eager, Location where);
-/// What SINTER_LOGS asks for about new segments of a function at `where`.
-void log_segments(std::span<const std::shared_ptr<const TreeNode>> nodes, const GuardSet& guards, Location where);
-/// All segments of the tree, as far as there is one, a segment before those after it.
-std::vector<std::shared_ptr<const TreeNode>> nodes_of(const TraceTree& tree);
+/// Adds what the tree counts to the figures of its function.
+void add_figures(const TraceTree& tree, Stats& stats);
 }  // namespace jit_detail
-/// Adds what a path holds.
-void add_held(const TracedPath& path, HeldValues& held);
-/// The operation in which two traces of a path differ, or "".
-std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now, Location& where);
 
 }  // namespace jit
 SINTER_NAMESPACE_END

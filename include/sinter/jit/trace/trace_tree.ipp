@@ -5,6 +5,8 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/capture.hpp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/graph/hash.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/delivery.hpp>
 #include <sinter/jit/call/execute.hpp>
@@ -22,32 +24,6 @@ namespace jit {
 
 namespace jit_detail {
 
-inline bool same_constant_data(const Ref<TensorImpl>& a, const Ref<TensorImpl>& b) {
-  if (a == b) return true;
-  auto alone = [](const Ref<TensorImpl>& data) {
-    GraphBuilder builder;
-    Value value = builder.constant(data);
-    return builder.finish({&value, 1});
-  };
-  return structurally_equal(alone(a), alone(b));
-}
-
-/// Nodes of two traces at the same place.
-inline bool same_traced(const Node& a, const Node& b) {
-  if (a.op != b.op || !(a.inputs == b.inputs) || a.types.size() != b.types.size()) return false;
-  for (std::size_t i = 0; i < a.types.size(); ++i)
-    if (!identical(a.types[i], b.types[i])) return false;
-  if (a.op == &op_info<ops::Constant>) return same_constant_data(a.attrs.constant, b.attrs.constant);
-  return may_be_retrace(a, b);
-}
-inline bool same_traced(const TracedSegment& a, const TracedSegment& b) {
-  if ((a.eager_call == nullptr) != (b.eager_call == nullptr) || (a.eager_call && !a.eager_call->is_same(*b.eager_call)))
-    return false;
-  return a.first == b.first && a.outputs == b.outputs &&
-         std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
-                    [](const Node& x, const Node& y) { return same_traced(x, y); });
-}
-
 inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64_t> symbols,
                         std::span<const ArgLeaf> args) {
   for (const DimGuard& guard : segment.dims) {
@@ -64,10 +40,6 @@ inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64
   return true;
 }
 
-SINTER_DECL bool is_token(const Graph& graph, Value v) {
-  const Node& node = graph.node(v);
-  return node.op->kind == OpKind::effect && as_index(v.result) + 1 == node.types.size();
-}
 /// Made again in each segment that needs it, instead of carried: numbers, constants, and views.
 inline bool is_made_again(const Node& node) {
   if (node.op->kind == OpKind::effect) return false;
@@ -421,39 +393,16 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   return code;
 }
 
+SINTER_DECL std::int64_t TreeNode::calls() const {
+  std::int64_t total = traced->lazy_calls.total() + (leaf ? leaf->calls.total() : 0);
+  for (const Child& child : children) total += child.node->calls();
+  return total;
+}
+
 SINTER_DECL void TraceTree::count_regions(Stats& stats) const {
   std::vector<const Graph*> bodies;
   for (const auto& [hash, code] : codes_) jit_detail::count_regions(code->optimised, bodies, stats.region_calls);
   stats.regions += static_cast<std::int64_t>(bodies.size());
-}
-
-SINTER_DECL void add_held(const TracedPath& path, HeldValues& held) {
-  jit_detail::add_constants(path.graph, held.constants);
-  for (const TracedPath::Input& input : path.inputs)
-    if (input.slot && std::find(held.captured.begin(), held.captured.end(), input.slot) == held.captured.end())
-      held.captured.push_back(input.slot);
-}
-
-SINTER_DECL std::string path_difference(std::span<const TracedSegment* const> before, const TracedPath& now,
-                                        Location& where) {
-  for (std::size_t i = 0; i < std::min(before.size(), now.segments.size()); ++i) {
-    const TracedSegment &a = *before[i], &b = *now.segments[i];
-    for (std::size_t n = 0; n < std::min(a.nodes.size(), b.nodes.size()); ++n) {
-      if (jit_detail::same_traced(a.nodes[n], b.nodes[n])) continue;
-      where = b.nodes[n].where;
-      // A changed number is a node of its own; name the operation that uses it.
-      const std::int32_t id = b.first + static_cast<std::int32_t>(n);
-      for (std::size_t user = n + 1; user < b.nodes.size() && b.nodes[n].inputs.empty(); ++user)
-        for (Value v : b.nodes[user].inputs)
-          if (v.node == id) return std::string(b.nodes[user].op->name);
-      return std::string(b.nodes[n].op->name);
-    }
-    if (!jit_detail::same_traced(a, b)) {
-      where = b.where;
-      return b.op.empty() ? "the number of operations" : b.op;
-    }
-  }
-  return before.size() == now.segments.size() ? "" : "the number of values read";
 }
 
 SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/base/index.hpp>
+#include <sinter/jit/trace/trace.hpp>
 #include <sinter/jit/trace/trace_tree.hpp>
 
 #include <array>

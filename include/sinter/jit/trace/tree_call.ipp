@@ -10,8 +10,11 @@
 #include <sinter/jit/call/execute.hpp>
 #include <sinter/jit/call/making.hpp>
 #include <sinter/jit/call/marks.hpp>
+#include <sinter/jit/call/purity.hpp>
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/jit/trace/live_values.hpp>
+#include <sinter/jit/trace/trace.hpp>
+#include <sinter/jit/trace/tree_text.hpp>
 
 #include <limits>
 #include <set>

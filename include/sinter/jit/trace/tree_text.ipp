@@ -1,10 +1,10 @@
-// A trace tree in words, for explain() and SINTER_LOGS: where the function is cut and why, the segments and their
-// order, and what each of them compiles to. Decides nothing.
+// Segments, breaks and counts as lines of text.
 #pragma once
 
-#include <sinter/jit/trace/trace_tree.hpp>
+#include <sinter/jit/trace/tree_text.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/jit/call/guard_text.hpp>
 #include <sinter/jit/call/making.hpp>
 
 #include <algorithm>
@@ -140,15 +140,7 @@ SINTER_DECL void log_segments(std::span<const std::shared_ptr<const TreeNode>> n
     if (is_logged("asm")) sinter::note("asm", place + listings(*node->code->plan));
   }
 }
-
-SINTER_DECL std::string text_of(const TraceTree& tree) { return tree.text(); }
 }  // namespace jit_detail
-
-SINTER_DECL std::int64_t TreeNode::calls() const {
-  std::int64_t total = traced->lazy_calls.total() + (leaf ? leaf->calls.total() : 0);
-  for (const Child& child : children) total += child.node->calls();
-  return total;
-}
 
 SINTER_DECL std::string TraceTree::text() const {
   const auto nodes = jit_detail::nodes_of(*this);

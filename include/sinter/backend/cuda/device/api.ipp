@@ -1,8 +1,10 @@
 // The tables of the driver's and NVRTC's functions, with the types of the toolkit's headers. Only .ipp files of this
-// folder include it.
+// back end include it.
 #pragma once
 
-#include <sinter/base/config.hpp>
+#include <sinter/backend/cuda/device/api.hpp>
+
+#include <sinter/backend/cuda/device/driver.hpp>
 #include <sinter/base/error.hpp>
 
 #include <string>
@@ -22,10 +24,11 @@ namespace cuda {
   X(cuDriverGetVersion)                                                                                              \
   X(cuDeviceGetCount)                                                                                                \
   X(cuDeviceGet)                                                                                                     \
-  X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDeviceGetUuid) X(cuDevicePrimaryCtxRetain)      \
-      X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxSynchronize) X(cuGetErrorName) X(cuGetErrorString) X(cuMemAlloc)  \
-          X(cuMemFree) X(cuMemGetInfo) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer)               \
-              X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpyPeerAsync) X(cuMemsetD8Async) \
+  X(cuDeviceGetName)                                                                                                 \
+  X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDeviceGetUuid) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent)      \
+      X(cuCtxGetCurrent) X(cuCtxSynchronize) X(cuGetErrorName) X(cuGetErrorString) X(cuMemAlloc) X(cuMemFree)        \
+          X(cuMemGetInfo) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) X(cuMemcpyHtoDAsync)       \
+              X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemcpyPeerAsync) X(cuMemsetD8Async)                      \
                   X(cuPointerGetAttribute) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute)           \
                       X(cuMemPoolGetAttribute) X(cuMemPoolTrimTo) X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync)       \
                           X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery)   \
@@ -62,15 +65,10 @@ struct NvrtcApi {
 #undef SINTER_CUDA_MEMBER
 };
 
-// driver.hpp declares it, and ends with definitions that need these tables: it cannot come first.
-const DriverApi& driver_api(std::string_view op, Location where);
-
 namespace cuda_detail {
-inline constexpr int max_devices = 64;
+SINTER_DECL const DriverApi& api() { return driver_api("cuda", Location()); }
 
-inline const DriverApi& api() { return driver_api("cuda", Location()); }
-
-inline std::string result_text(int result) {
+SINTER_DECL std::string result_text(int result) {
   const char *name = nullptr, *text = nullptr;
   api().call_cuGetErrorName(static_cast<CUresult>(result), &name);
   api().call_cuGetErrorString(static_cast<CUresult>(result), &text);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <sinter/backend/cuda/device/launch.hpp>
+#include <sinter/backend/cuda/device/pool.hpp>
+#include <sinter/backend/cuda/device/stream.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
@@ -14,25 +16,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 struct CUctx_st;
-struct CUstream_st;
-struct CUevent_st;
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
-
-/// A stream of a device. Objects live as long as the process; the streams of handles that are gone are used again.
-struct StreamState {
-  CUstream_st* handle = nullptr;
-  int device = 0;
-  std::uint64_t id = 0;  // never 0
-  /// Streams whose work this one's was ordered after (bits of fault records): a synchronisation reports what went
-  /// wrong there, too.
-  mutable std::atomic<std::uint64_t> follows{0};
-};
 
 /// What error messages say of a launch; kept as long as the process.
 struct LaunchLabel {
@@ -42,61 +31,6 @@ struct LaunchLabel {
   std::string text() const;  // "fused_mul_add (train.cpp:41, train.cpp:42)"
 };
 const LaunchLabel& label_of(const StepContext& step);
-
-/// A piece of the pool.
-struct PoolBlock {
-  void* data = nullptr;
-  std::size_t bytes = 0;
-  std::uint32_t size_class = 0;
-  const StreamState* home = nullptr;  // work on this stream may use it again at once
-  CUevent_st* last_use = nullptr;     // freed while another stream was current: reuse waits for this
-};
-
-/// Caching allocator of one device. Free blocks wait by stream and size class.
-class Pool {
- public:
-  explicit Pool(int device) : device_(device) {}
-  PoolBlock* allocate(std::size_t bytes, const StreamState& stream);
-  void free(PoolBlock* block, const StreamState& current) noexcept;
-  /// Gives free blocks back to the driver.
-  void trim();
-  MemoryStats stats() const;
-  void set_limit(std::int64_t bytes);
-  void reset_peak();
-
- private:
-  using FreeList = std::unordered_map<std::uint64_t, std::vector<PoolBlock*>>;  // key: stream id and size class
-  static std::uint64_t key(const StreamState& stream, std::uint32_t size_class) { return stream.id << 16 | size_class; }
-  PoolBlock* take_cached(std::uint32_t size_class, const StreamState& stream);
-  PoolBlock* take_from_driver(std::uint32_t size_class, const StreamState& stream);
-  void trim_locked();
-
-  int device_;
-  mutable ForkSafeMutex mutex_;
-  FreeList free_;
-  MemoryStats stats_;
-};
-
-/// Page-locked memory through which pageable host memory is copied, in pieces that overlap.
-class Staging {
- public:
-  void to_device(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
-  /// Returns when the data have arrived.
-  void to_host(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
-
- private:
-  static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
-  static constexpr std::size_t pieces = 4;
-  struct Piece {
-    void* data = nullptr;
-    CUevent_st* done = nullptr;
-    bool is_pending = false;
-  };
-  Piece& next();
-  ForkSafeMutex mutex_;
-  std::array<Piece, pieces> ring_;
-  std::size_t at_ = 0;
-};
 
 class Gpu {
  public:

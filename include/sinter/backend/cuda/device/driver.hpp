@@ -1,8 +1,8 @@
-// The CUDA driver, NVRTC and cuBLASLt, opened at run time: one binary runs with and without them. Owns the tables of
-// function pointers and the messages that say what was looked for; knows no kernels and no memory. The tables' types
-// are complete in api.ipp, which alone includes the toolkit's headers.
+// The CUDA driver and NVRTC, opened at run time: one binary runs with and without them. Owns the tables of
+// function pointers and the messages that say what was looked for; knows no kernels and no memory.
 #pragma once
 
+#include <sinter/backend/cuda/device/api.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 
@@ -12,10 +12,6 @@
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
-
-struct DriverApi;    // api.ipp
-struct NvrtcApi;     // api.ipp
-struct CublasLtApi;  // cublaslt_api.ipp
 
 /// What this process found when it first asked.
 struct DriverStatus {

@@ -1,9 +1,10 @@
-// CUDA graphs: launches of a frame that are enqueued as one. A graph is built from the launches' own data; library
-// calls alone are recorded, each as a small graph of its own inside. What must wait for what is told by the frame; the
-// rest may run side by side. Knows launches, nothing of plans.
+// Recorded calls, graphs and their updates, and the choice among a few graphs.
 #pragma once
 
+#include <sinter/backend/cuda/device/group.hpp>
+
 #include <sinter/backend/cuda/backend.ipp>  // CudaLaunch
+#include <sinter/backend/cuda/device/api.ipp>
 
 #include <algorithm>
 #include <limits>
@@ -289,15 +290,10 @@ class CudaGroup final : public LaunchGroup {
   int refusals_ = 0;
 };
 
+SINTER_DECL std::unique_ptr<LaunchGroup> make_group(Gpu& gpu, std::vector<GroupedLaunch> launches) {
+  return std::make_unique<CudaGroup>(gpu, std::move(launches));
+}
+
 }  // namespace cuda_detail
-
-SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const {
-  return launch.type() == type_key<cuda_detail::CudaLaunch>();
-}
-
-SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::vector<GroupedLaunch> launches) {
-  return std::make_unique<cuda_detail::CudaGroup>(gpu_, std::move(launches));
-}
-
 }  // namespace cuda
 SINTER_NAMESPACE_END

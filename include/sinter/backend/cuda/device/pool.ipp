@@ -1,9 +1,10 @@
-// The caching allocator of a GPU and its staging memory.
+// Size classes, lists of free blocks, and copies in pieces.
 #pragma once
 
-#include <sinter/backend/cuda/device/device.hpp>
+#include <sinter/backend/cuda/device/pool.hpp>
 
 #include <sinter/backend/cuda/device/api.ipp>
+#include <sinter/backend/cuda/device/device.hpp>
 #include <sinter/backend/cuda/device/driver.hpp>
 
 #include <algorithm>

@@ -48,10 +48,6 @@ struct LibraryProduct {
   std::size_t alignment = 16;     // of operands; less is found out when run
 };
 
-/// Can cuBLASLt be opened here? `why` receives what was tried.
-bool has_cublaslt(std::string* why = nullptr);
-/// 130000 for 13.0.0; 0 where there is none.
-std::size_t cublaslt_version();
 std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product);
 
 }  // namespace cuda

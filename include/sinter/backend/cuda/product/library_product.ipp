@@ -19,28 +19,7 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 namespace cublaslt_detail {
 
-struct Library {
-  CublasLtApi api;
-  std::string detail;  // why it is not there
-};
-
-inline Library* open() {
-  auto* found = new Library;
-  void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}, found->detail);
-  if (library == nullptr) return found;
-#define SINTER_CUDA_FIND(name)                                                                              \
-  found->api.call_##name = reinterpret_cast<decltype(found->api.call_##name)>(find_symbol(library, #name)); \
-  if (found->api.call_##name == nullptr) found->detail = "libcublasLt has no function " #name;
-  SINTER_CUDA_CUBLASLT_FUNCTIONS(SINTER_CUDA_FIND)
-#undef SINTER_CUDA_FIND
-  return found;
-}
-
-// Never closed: plans of static storage outlive everything.
-inline const Library& library() {
-  return process_object([] { return open(); });
-}
-inline const CublasLtApi& api() { return library().api; }
+inline const CublasLtApi& api() { return cublaslt_api(); }
 
 inline void require(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -270,15 +249,6 @@ class ProductCall final : public LibraryCall {
 };
 
 }  // namespace cublaslt_detail
-
-SINTER_DECL bool has_cublaslt(std::string* why) {
-  if (why != nullptr) *why = cublaslt_detail::library().detail;
-  return cublaslt_detail::library().detail.empty();
-}
-
-SINTER_DECL std::size_t cublaslt_version() {
-  return has_cublaslt() ? cublaslt_detail::api().call_cublasLtGetVersion() : 0;
-}
 
 SINTER_DECL std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product) {
   return std::make_unique<cublaslt_detail::ProductCall>(product);

@@ -1,12 +1,10 @@
-// Timing the GEMM algorithms of a product on a device: on scratch memory of the operands' sizes, on a stream of its
-// own, so that nothing of the user's is read, written or waited for. Knows no steps.
+// Scratch memory, the operands in it, and the rounds.
 #pragma once
 
-#include <sinter/backend/cuda/device/ready_list.ipp>
-#include <sinter/backend/cuda/product/choice.hpp>
-#include <sinter/base/index.hpp>
+#include <sinter/backend/cuda/product/measure.hpp>
 
 #include <sinter/backend/cuda/device/api.ipp>
+#include <sinter/base/index.hpp>
 
 #include <algorithm>
 #include <array>
@@ -239,6 +237,16 @@ inline std::vector<double> medians(std::size_t count,
     }
   }
   return middle;
+}
+
+SINTER_DECL std::vector<double> measure(Gpu& gpu, const Kernel& kernel, const StepBinding& binding,
+                                        std::size_t workspace_bytes, std::size_t count,
+                                        const std::function<ReadyList&(std::size_t)>& candidate) {
+  ScratchOperands operands(gpu, kernel, binding, workspace_bytes);
+  return medians(count, [&](std::size_t i, int times) {
+    ReadyList& list = candidate(i);
+    return operands.scratch().time([&] { operands.run(list); }, times);
+  });
 }
 
 }  // namespace cuda_detail

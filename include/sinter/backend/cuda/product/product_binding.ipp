@@ -1,12 +1,12 @@
-// Binding a step whose kernel may be a product: which GEMM algorithm computes it, by measurement, by what was measured
-// before, by rule or by force.
+// From the GEMM algorithms that are open to the list of the one that is taken.
 #pragma once
 
+#include <sinter/backend/cuda/product/product_binding.hpp>
+
 #include <sinter/backend/cuda/cuda.hpp>
-#include <sinter/backend/cuda/device/ready_list.ipp>
-#include <sinter/backend/cuda/product/choice.hpp>
-#include <sinter/backend/cuda/product/library_product.hpp>
-#include <sinter/backend/cuda/product/measure.ipp>
+#include <sinter/backend/cuda/device/driver.hpp>
+#include <sinter/backend/cuda/product/cublaslt_api.hpp>
+#include <sinter/backend/cuda/product/measure.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
@@ -16,6 +16,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,7 @@ inline std::optional<GemmAlgorithm> forced_algorithm(ProductPolicy policy) {
   return {};
 }
 
-/// The choices made on a device.
-inline ProductChoices& product_choices(const Gpu& gpu) {
+SINTER_DECL ProductChoices& product_choices(const Gpu& gpu) {
   struct Table {
     ForkSafeMutex mutex;
     std::array<std::unique_ptr<ProductChoices>, max_devices> choices;
@@ -53,7 +53,6 @@ class ProductBinder {
   ProductBinder(Gpu& gpu, const Kernel& kernel, const StepBinding& binding)
       : gpu_(gpu), kernel_(kernel), binding_(binding) {}
 
-  /// `choice` receives what was chosen and why, where there was something to choose.
   ReadyList bind(std::optional<ProductChoice>& choice) {
     problem_ = binding_.kernel->product(binding_.geometry, binding_.host_operands);
     if (problem_.algorithms.size() < 2) return ready({});
@@ -178,12 +177,11 @@ class ProductBinder {
       if (call != nullptr) call->use(candidates[i].library_algorithm);
       workspace = std::max(workspace, list_of[i]->list.workspace_bytes + (call != nullptr ? call->scratch_bytes() : 0));
     }
-    ScratchOperands operands(gpu_, kernel_, binding_, workspace);
-    return medians(candidates.size(), [&](std::size_t i, int times) {
+    return measure(gpu_, kernel_, binding_, workspace, candidates.size(), [&](std::size_t i) -> ReadyList& {
       ReadyList& list = *list_of[i];
       if (list.list.call && !list.list.call->use(candidates[i].library_algorithm))
         throw std::runtime_error("the library's algorithm does not fit");
-      return operands.scratch().time([&] { operands.run(list); }, times);
+      return list;
     });
   }
 
@@ -199,6 +197,11 @@ class ProductBinder {
   const StepBinding& binding_;
   GemmProblem problem_;
 };
+
+SINTER_DECL ReadyList bind_product(Gpu& gpu, const Kernel& kernel, const StepBinding& binding,
+                                   std::optional<ProductChoice>& choice) {
+  return ProductBinder(gpu, kernel, binding).bind(choice);
+}
 
 }  // namespace cuda_detail
 }  // namespace cuda

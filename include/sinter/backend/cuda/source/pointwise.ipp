@@ -1,8 +1,8 @@
-// Pointwise kernels: a thread takes `width` neighbours along the last axis, at `steps` places; all loads come before
-// the first store, so that several are in flight.
+// The choice of a width, and the kernel.
 #pragma once
 
-#include <sinter/backend/cuda/source/writer.hpp>
+#include <sinter/backend/cuda/source/pointwise.hpp>
+
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
@@ -20,8 +20,7 @@ inline int widest(const Nest& nest) {
   return largest == 1 ? 16 : smallest == 8 ? 2 : 4;
 }
 
-/// The width at which most accesses go by whole vectors; 1 where none does.
-inline int best_width(Writer& writer, int axis, bool may_have_tail) {
+SINTER_DECL int best_width(Writer& writer, int axis, bool may_have_tail) {
   int best = 1, most = 0;
   if (axis < 0) return 1;
   for (int width = widest(writer.nest); width > 1; width /= 2) {

@@ -85,5 +85,10 @@ class ProductWriter {
   IndexNames batch_index_;
 };
 
+/// False: not a product of two loads over rows and columns; write_reduction takes it.
+bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm> wanted);
+/// No algorithms where write_product would decline.
+cuda::GemmProblem gemm_problem(Writer& writer);
+
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

@@ -4,8 +4,10 @@
 // second kernel adds the pieces in order.
 #pragma once
 
-#include <sinter/backend/cuda/source/library.ipp>
 #include <sinter/backend/cuda/source/product.hpp>
+
+#include <sinter/backend/cuda/product/cublaslt_api.hpp>
+#include <sinter/backend/cuda/source/library.hpp>
 #include <sinter/backend/cuda/source/tensor.hpp>
 #include <sinter/base/index.hpp>
 

@@ -1,10 +1,9 @@
-// The kernels. A walk goes over the reduced points in tiles: all loads of a tile, then its
-// values, which feed accumulators; lanes then put theirs together in a fixed tree.
+// The kernels, walk by walk.
 #pragma once
 
 #include <sinter/backend/cuda/source/reduction.hpp>
 
-#include <sinter/backend/cuda/source/reduction_shape.ipp>
+#include <sinter/backend/cuda/source/reduction_shape.hpp>
 #include <sinter/base/index.hpp>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // The choice of a shape.
 #pragma once
 
-#include <sinter/backend/cuda/source/reduction.hpp>
+#include <sinter/backend/cuda/source/reduction_shape.hpp>
 
-#include <sinter/backend/cuda/source/pointwise.ipp>  // best_width
+#include <sinter/backend/cuda/source/pointwise.hpp>
 
 #include <algorithm>
 

@@ -3,11 +3,10 @@
 
 #include <sinter/backend/cuda/source/source.hpp>
 
-#include <sinter/backend/cuda/source/pointwise.ipp>  // the forms, which have no headers of their own
-#include <sinter/backend/cuda/source/product.ipp>
-#include <sinter/backend/cuda/source/reduction.ipp>
-#include <sinter/backend/cuda/source/tensor.ipp>
-#include <sinter/backend/cuda/source/transpose.ipp>
+#include <sinter/backend/cuda/source/pointwise.hpp>
+#include <sinter/backend/cuda/source/product.hpp>
+#include <sinter/backend/cuda/source/reduction.hpp>
+#include <sinter/backend/cuda/source/transpose.hpp>
 #include <sinter/backend/cuda/source/writer.hpp>
 #include <sinter/base/index.hpp>
 

@@ -1,8 +1,8 @@
-// Pointwise kernels that read some operand across: with unit stride along another axis than the last. A block takes a
-// square of both axes; what is read across passes through shared memory, so that all memory is touched in whole lines.
+// The choice of the axes, and the kernel.
 #pragma once
 
-#include <sinter/backend/cuda/source/writer.hpp>
+#include <sinter/backend/cuda/source/transpose.hpp>
+
 #include <sinter/base/index.hpp>
 
 #include <algorithm>

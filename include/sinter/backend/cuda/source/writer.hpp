@@ -1,5 +1,6 @@
 // Writer: what all forms of kernels write alike: the parameter and its numbers, positions taken apart into indices,
-// offsets, loads and stores of one element or a vector, and instructions. The forms are the functions at the end.
+// offsets, loads and stores of one element or a vector, and instructions. A form (pointwise.hpp, transpose.hpp,
+// reduction.hpp, product.hpp) writes its kernels with one, and adds its steps.
 #pragma once
 
 #include <sinter/backend/cuda/device/launch.hpp>
@@ -113,16 +114,6 @@ class Writer {
   std::unique_ptr<cuda::LibraryCall> call_;
   std::optional<cuda::GemmAlgorithm> algorithm_;
 };
-
-/// The forms. Each writes its kernels and adds its steps.
-void write_pointwise(Writer& writer);
-void write_reduction(Writer& writer);
-/// False: nothing is read across; write_pointwise takes it.
-bool write_transpose(Writer& writer);
-/// False: not a product of two loads over rows and columns; write_reduction takes it.
-bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm> wanted);
-/// No algorithms where write_product would decline.
-cuda::GemmProblem gemm_problem(Writer& writer);
 
 inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t power_of_2_at_least(std::int64_t n) {

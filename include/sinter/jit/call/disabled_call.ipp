@@ -1,10 +1,9 @@
-// See the headers.
+// Taking arguments of such a call apart, and reading what the function gave.
 #pragma once
 
-#include <sinter/base/index.hpp>
 #include <sinter/jit/call/disabled_call.hpp>
-#include <sinter/jit/call/escape.hpp>
 
+#include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/pending_node.hpp>
 

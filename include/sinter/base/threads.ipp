@@ -29,7 +29,7 @@
 
 SINTER_NAMESPACE_BEGIN
 
-namespace runtime_detail {
+namespace base_detail {
 
 inline void spin_pause() {
 #if defined(__x86_64__)
@@ -130,7 +130,7 @@ struct ThreadPool {
     while (living < wanted) {
       if (!helpers.compare_exchange_weak(living, living + 1)) continue;
       try {
-        if (SINTER_LIKELY(arena != nullptr)) arena->enqueue([] { runtime_detail::help_from_pool(); });
+        if (SINTER_LIKELY(arena != nullptr)) arena->enqueue([] { base_detail::help_from_pool(); });
         else own_helpers->call(*this);
       } catch (...) {
         helpers.fetch_sub(1);  // no memory for a task, or no thread: the caller finishes alone
@@ -268,9 +268,9 @@ SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, C
   if (std::exception_ptr error = run_in_slot(pool, *slot, threads)) std::rethrow_exception(error);
 }
 
-}  // namespace runtime_detail
+}  // namespace base_detail
 
-SINTER_DECL int thread_count() { return runtime_detail::thread_pool().count.load(std::memory_order_relaxed); }
-SINTER_DECL void set_thread_count(int count) { runtime_detail::thread_pool().count = std::max(1, count); }
+SINTER_DECL int thread_count() { return base_detail::thread_pool().count.load(std::memory_order_relaxed); }
+SINTER_DECL void set_thread_count(int count) { base_detail::thread_pool().count = std::max(1, count); }
 
 SINTER_NAMESPACE_END

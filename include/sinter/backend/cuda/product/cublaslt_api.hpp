@@ -1,0 +1,23 @@
+// cuBLASLt, opened when it is first asked for: it is large. The table's type is complete in cublaslt_api.ipp, which
+// includes the toolkit's header, and which .ipp files of this back end include to call a function.
+#pragma once
+
+#include <sinter/base/config.hpp>
+
+#include <cstddef>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+struct CublasLtApi;
+
+/// Can cuBLASLt be opened here? `why` receives what was tried.
+bool has_cublaslt(std::string* why = nullptr);
+/// 130000 for 13.0.0; 0 where there is none.
+std::size_t cublaslt_version();
+/// The library's functions, once has_cublaslt() has said that they are there.
+const CublasLtApi& cublaslt_api();
+
+}  // namespace cuda
+SINTER_NAMESPACE_END

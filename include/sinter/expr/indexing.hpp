@@ -1,0 +1,17 @@
+// Basic indexing: from positions and slices to the region that they read, or that an update replaces. indexing.ipp also
+// defines what tensor.hpp declares of it: Index, IndexList, SlotRef and Tensor::at.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <span>
+
+SINTER_NAMESPACE_BEGIN
+
+/// The part of `x` at `positions`, which may be fewer than its axes.
+Tensor index(const In& x, std::span<const Index> positions);
+/// `base` with the part at `positions` replaced by `value` (broadcast to that part).
+Tensor update(const In& base, std::span<const Index> positions, const In& value);
+
+SINTER_NAMESPACE_END

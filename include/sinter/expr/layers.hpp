@@ -1,0 +1,81 @@
+// Products, gathers, layers, casts and moves between devices, recorded as their ops.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <string_view>
+
+SINTER_NAMESPACE_BEGIN
+
+/// Matrix product; batch axes broadcast; rank-1 operands are vectors, as in NumPy.
+Tensor matmul(const In& a, const In& b);
+/// The slices of `x` along `axis` at `indices` (i32 or i64, any shape). Out of range: IndexError when it runs.
+Tensor take(const In& x, const In& indices, int axis = 0);
+/// Rows of `table` [n, d] at `indices`.
+Tensor embedding(const In& indices, const In& table);
+Tensor one_hot(const In& indices, Dim classes, DType dtype = DType::f32);
+Tensor softmax(const In& x, int axis);
+Tensor log_softmax(const In& x, int axis);
+struct LayerNormOptions {
+  double eps = 1e-5;
+};
+/// Normalises over the last axes, whose extents are `shape`, then scales and shifts by `weight` and `bias` of that
+/// shape.
+Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias, LayerNormOptions options = {});
+/// What becomes of the losses of single rows.
+enum class LossReduction : std::uint8_t { mean, sum, none };
+struct CrossEntropyOptions {
+  std::optional<Tensor> weight = {};  // [c]: of each class; the mean is divided by the sum of the targets' weights
+  std::int64_t ignore_index = -100;   // rows with this target do not count
+  double label_smoothing = 0;         // in [0, 1]: so much of the target is spread over all classes
+  LossReduction reduction = LossReduction::mean;  // of no row that counts: NaN
+};
+/// -log softmax(logits)[target] of each row; logits [n, c], target [n] (i32 or i64). A target that is neither a class
+/// nor ignored: IndexError when it runs.
+Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
+Tensor mse_loss(const In& prediction, const In& target);
+struct Conv2dOptions {
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+};
+/// x [n, c, h, w], weight [o, c, kh, kw] to [n, o, h', w'].
+Tensor conv2d(const In& x, const In& weight, Conv2dOptions options = {});
+Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);  // stride 0: the size
+Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);
+/// Which keys a query sees in causal attention. `true` is for as many queries as keys: query i sees keys up to i.
+/// Otherwise say how they are aligned: from_start, also up to key i, or to_end, so that the last query sees all keys,
+/// as with a cache of keys.
+class Causal {
+ public:
+  enum Alignment : std::uint8_t { no, equal_lengths, from_start, to_end };
+  constexpr Causal(Alignment alignment) : alignment_(alignment) {}
+  constexpr Causal(bool is_causal) : alignment_(is_causal ? equal_lengths : no) {}
+  constexpr Alignment alignment() const { return alignment_; }
+
+ private:
+  Alignment alignment_;
+};
+struct AttentionOptions {
+  Causal causal = false;
+  std::optional<Tensor> mask =
+      {};  // broadcasts to [batch..., l, s]. bool: true is seen. Of q's dtype: added to the scores
+};
+/// softmax(q k^T / sqrt(d)) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key
+/// gets zeros.
+Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options = {});
+Tensor cast(const In& x, DType dtype);
+Tensor to_device(const In& x, Device device);
+/// Where tensors are made from now on, in all threads, unless they name a device. Throws DeviceError if it cannot be
+/// used.
+void set_default_device(Device device, Location where = std::source_location::current());
+
+namespace expr_detail {
+/// The value, computed now, as data on the device.
+Ref<TensorImpl> moved_now(const In& x, Device device, std::string_view function);
+}  // namespace expr_detail
+
+SINTER_NAMESPACE_END
