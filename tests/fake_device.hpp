@@ -168,10 +168,11 @@ class FakeBackend final : public sinter::Backend {
       : memory_(memory), index_(index), reference_(sinter::make_reference_backend()) {}
   /// Kernels that it does not take, by what it says of them; empty: it takes all.
   std::function<std::string(const sinter::Kernel&)> declines;
+  sinter::Limits own_limits = sinter::make_reference_backend()->limits();
 
   std::string_view name() const override { return "fake"; }
   std::string cache_key() const override { return "fake:" + std::to_string(index_); }
-  sinter::Limits limits() const override { return reference_->limits(); }
+  sinter::Limits limits() const override { return own_limits; }
   sinter::Device device() const override { return sinter::Device::cuda(index_); }
   std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule,
                                                     std::string* why) override {

@@ -6,6 +6,7 @@
 #include <sinter/sinter.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -55,6 +56,29 @@ TEST_CASE("fallback: a declined kernel is an error with its line and the way out
     CHECK(has(text, "fallback_fake_test.cpp"));
   }
   CHECK(declining.log.empty());
+}
+
+TEST_CASE("fallback: kernels are cut around what the device lacks") {
+  struct Lacking {
+    Limits before = fake_devices().first.own_limits;
+    ~Lacking() {
+      fake_devices().first.own_limits = before;
+      jit::reset();
+    }
+  } lacking;
+  const Declining none([](const Kernel&) { return false; });
+  Limits& limits = fake_devices().first.own_limits;
+  auto body = [](Tensor x) { return tanh(exp(exp(1 - x * 2))) * 3 + 1; };
+  limits.primitives.remove(Prim::exp);
+  try {
+    jit::compile(body)(ones({3, 4}));
+    FAIL("not refused");
+  } catch (const DeviceError& error) { CHECK(has(error.what(), "fake: it has no exp")); }
+  auto f = jit::compile(body, allowed);
+  const float expected = std::tanh(std::exp(std::exp(-1.f))) * 3 + 1;
+  for (float y : to_vector<float>(f(ones({3, 4})))) CHECK(y == Approx(expected));
+  CHECK(f.stats().kernels == 3);  // both exponentials are one kernel of the host
+  CHECK(none.log.size() == 1);
 }
 
 TEST_CASE("fallback: where it is allowed the host runs the kernel, the log and explain() say so") {

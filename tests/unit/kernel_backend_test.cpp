@@ -74,8 +74,8 @@ TEST_CASE("kernel back ends: the kernels within its limits, and the reference ba
   int compiled = 0;
   jit::register_kernel_backend(
       std::make_unique<Counting>("pointwise only", Limits{.kinds = {KernelKind::pointwise}}, &compiled));
-  const auto all = jit::list_backends();
-  CHECK(std::find(all.begin(), all.end(), "pointwise only") != all.end());
+  const auto names = jit::list_backends();
+  CHECK(std::find(names.begin(), names.end(), "pointwise only") != names.end());
 
   const Tensor x = reshape(arange(12), {3, 4}).to(DType::f32) / 12, w = ones({4, 5}) / 4;
   auto f = jit::compile(softmax_of_layer(), {.backend = "pointwise only"});
@@ -149,6 +149,6 @@ TEST_CASE("kernel back ends: what is refused") {
   auto elsewhere = std::make_unique<Counting>("elsewhere", Limits{});
   elsewhere->where = Device::cuda(0);
   CHECK(has(refusal(std::move(elsewhere)), "back end 'elsewhere' is for cuda:0"));
-  const auto all = jit::list_backends();
-  CHECK(std::find(all.begin(), all.end(), "nothing") == all.end());
+  const auto names = jit::list_backends();
+  CHECK(std::find(names.begin(), names.end(), "nothing") == names.end());
 }

@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/enum_set.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/ops/scalar.hpp>
 #include <sinter/tensor/dtype.hpp>
@@ -12,6 +13,8 @@
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
+
+static_assert(as_index(Prim::contract) < 64, "primitives are members of an EnumSet");
 
 /// What a back end takes; by default everything. `max_operands`, `max_body` and `max_reduced_axes` bound what fusion
 /// puts together: a single operation may have more, and Backend::compile may decline it.

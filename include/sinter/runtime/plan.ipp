@@ -24,7 +24,7 @@ class PlanBuilder {
   PlanBuilder(const Graph& graph, const PlanOptions& options)
       : graph_(graph),
         options_(options),
-        limits_(limits_of(options.backends)),
+        limits_(limits_of(options)),
         nodes_(graph, {.fuse = options.fuse,
                        .own_outputs = options.own_outputs,
                        .prologues = options.fuse && limits_.front().prologue_operations > 0,
@@ -35,10 +35,12 @@ class PlanBuilder {
   MemoryTimeline timeline() const;
 
  private:
-  static std::vector<Limits> limits_of(std::span<Backend* const> backends) {
-    ensure(!backends.empty(), "plan: no back end");
+  static std::vector<Limits> limits_of(const PlanOptions& options) {
+    ensure(!options.backends.empty(), "plan: no back end");
     std::vector<Limits> limits;
-    for (const Backend* backend : backends) limits.push_back(backend->limits());
+    for (const Backend* backend : options.backends) limits.push_back(backend->limits());
+    if (options.allow_fallback)
+      for (const Backend* backend : options.host_backends) limits.push_back(backend->limits());
     return limits;
   }
   void add_inputs();
