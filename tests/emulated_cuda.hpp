@@ -257,7 +257,7 @@ class EmulatedCuda final : public sinter::Backend {
   std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule,
                                                     std::string* why) override {
     auto generated = sinter::cuda::generate(kernel, schedule, target_, why);
-    return generated ? std::make_shared<const Compiled>(std::move(generated), way_) : nullptr;
+    return generated ? std::make_shared<const Compiled>(std::move(generated), algorithm_) : nullptr;
   }
 
  private:
