@@ -196,7 +196,10 @@ struct alignas(64) EntryThread {
 };
 
 /// One compiled version of a function.
-struct Entry : CompiledEntry {
+struct Entry {
+  std::shared_ptr<const void> result_shape;  // the traced result, for its static parts
+  std::size_t results = 0;
+  bool is_tree = false;  // of a function that reads values
   GuardSet guards;
   CallEnd end;                       // of a function that reads no value
   HeldValues held;                   // by the traced graph; of a tree by its first segment
@@ -226,6 +229,8 @@ struct Entry : CompiledEntry {
 };
 
 namespace jit_detail {
+/// What explain() says of the entry that a call uses; null: the call runs uncompiled.
+Explanation explanation_of(const Entry* entry, std::span<const std::int64_t> symbols);
 /// Notes sizes that the guards of the entry have been found to take.
 void remember_sizes(const Entry& entry, EntryThread& thread, std::span<const ArgLeaf> args,
                     const SmallVector<std::int64_t, 8>& symbols);
@@ -253,7 +258,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace,
            Ref<TensorImpl>* results, Targets targets = {});
 
-  /// The body of that, for the one caller of every typed call.
+  /// The body of that, inline for the guarded call.
   void run_now(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
                const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets);
 
