@@ -1,6 +1,7 @@
 // Trees: how arguments and results of any shape (tensors, tuples, containers, user structs) are taken apart into
-// leaves. One visitor serves tracing, guards, gradients and results. Aggregates up to 16 fields work unaided; other
-// classes name their fields with SINTER_FIELDS(a, b, ...).
+// leaves. Tracing, guards, gradients and results go by one constant for each type, its Layout, and are code without
+// types (tree_walk.hpp); visit_leaves() is for visitors of users. Aggregates up to 16 fields work unaided; other classes
+// name their fields with SINTER_FIELDS(a, b, ...).
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -147,7 +148,8 @@ consteval Kind kind_of() {
   else if constexpr (is_vector<T>) return Kind::elements;
   else if constexpr (is_map<T>) return Kind::map;
   else if constexpr (is_optional<T>) return Kind::optional;
-  else if constexpr (HasFields<T> || TupleLike<T> || std::is_empty_v<T> || (std::is_aggregate_v<T> && std::is_class_v<T>))
+  else if constexpr (HasFields<T> || TupleLike<T> || std::is_empty_v<T> ||
+                     (std::is_aggregate_v<T> && std::is_class_v<T>))
     return Kind::fields;
   else return Kind::none;
 }
@@ -155,9 +157,8 @@ template <class T>
 consteval void require_visitable() {
   static_assert(!std::is_floating_point_v<T>,
                 "sinter: a float or double would be frozen into the compiled function; declare it Scalar");
-  static_assert(
-      kind_of<T>() != Kind::none || std::is_floating_point_v<T>,
-      "sinter: this type cannot be taken apart; write SINTER_FIELDS(member, ...) in it, or pass its tensors");
+  static_assert(kind_of<T>() != Kind::none || std::is_floating_point_v<T>,
+                "sinter: this type cannot be taken apart; write SINTER_FIELDS(member, ...) in it, or pass its tensors");
 }
 
 /// One step on the way to a leaf: a member, an element, a key or what it stands for. Its text is made only when it is
@@ -219,6 +220,7 @@ struct Layout {
   Kind kind = Kind::none;
   bool is_const = false;                 // its leaves are only shown
   bool is_signed = false;                // a number
+  bool is_row = false;                   // fields: nothing but Tensors, one behind the other
   std::uint32_t size = 0;                // of the object, in bytes
   std::uint32_t count = 0;               // fields
   const Layout* const* parts = nullptr;  // of the fields; of the elements, or the value; of key and value
@@ -275,6 +277,12 @@ struct FieldList {
   static constexpr std::size_t count = sizeof...(F);
   static constexpr const Layout* layouts[count + 1] = {&LayoutOf<F>::value..., nullptr};
 };
+/// Fields of a plain aggregate lie in their order; with no room between them their places are known.
+template <class T, class... F>
+consteval bool is_row_of_tensors(FieldList<F...>) {
+  return !HasFields<T> && !TupleLike<T> && sizeof...(F) > 0 && (std::same_as<F, Tensor> && ...) &&
+         sizeof(T) == sizeof...(F) * sizeof(Tensor);
+}
 struct ListFields {
   template <class... F>
   FieldList<F...> operator()(F&...) const {
@@ -340,6 +348,7 @@ consteval Layout layout_of() {
     layout.count = fields_t<Plain>::count;
     layout.parts = fields_t<Plain>::layouts;
     layout.names = field_names<Plain>();
+    layout.is_row = is_row_of_tensors<Plain>(fields_t<Plain>{});
     layout.fields = &addresses_of_fields<Plain>;
   }
   return layout;
@@ -464,7 +473,8 @@ template <class T>
 consteval bool can_visit() {
   constexpr Kind kind = kind_of<T>();
   if constexpr (kind == Kind::elements || kind == Kind::optional) return can_visit<typename T::value_type>();
-  else if constexpr (kind == Kind::map) return can_visit<typename T::key_type>() && can_visit<typename T::mapped_type>();
+  else if constexpr (kind == Kind::map)
+    return can_visit<typename T::key_type>() && can_visit<typename T::mapped_type>();
   else if constexpr (kind != Kind::fields) return kind != Kind::none;
   else if constexpr (detail::has_too_many_fields<T>()) return false;
   else return detail::can_visit_all(detail::fields_t<T>{});

@@ -24,6 +24,7 @@ inline std::string field_name(std::string_view names, std::size_t index) {
 }
 
 struct ReadLeaves {
+  static constexpr bool has_path = true;
   Reader& to;
   void tensor(const Tensor& x, bool) { to.tensor(x); }
   void scalar(const Scalar& x, bool) { to.scalar(x); }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -54,9 +55,19 @@ SINTER_NOINLINE void walk_many_fields(void* object, const Layout& layout, V& vis
   layout.fields(object, fields.data());
   walk_fields_at(fields.data(), layout, visitor, is_const);
 }
+template <class V>
+SINTER_ALWAYS_INLINE void walk_row(void* object, std::size_t count, V& visitor, bool is_const, std::string_view names) {
+  auto* const tensors = static_cast<Tensor*>(object);
+  for (std::size_t i = 0; i < count; ++i) {
+    visitor.enter(Step::Kind::field, static_cast<std::uint32_t>(i), names);
+    visitor.tensor(tensors[i], is_const);
+    visitor.leave();
+  }
+}
 /// No allocation for a few of them.
 template <class V>
 SINTER_ALWAYS_INLINE void walk_fields(void* object, const Layout& layout, V& visitor, bool is_const) {
+  if (SINTER_LIKELY(layout.is_row)) return walk_row(object, layout.count, visitor, is_const, layout.names);
   std::array<void*, 16> fields;
   if (SINTER_UNLIKELY(layout.count > fields.size())) return walk_many_fields(object, layout, visitor, is_const);
   layout.fields(object, fields.data());
@@ -68,6 +79,7 @@ void walk_elements(void* object, const Layout& layout, V& visitor, bool is_const
   const auto [first, count] = layout.elements(object);
   visitor.structure("size", static_cast<std::int64_t>(count));
   const Layout& part = *layout.parts[0];
+  if (!V::has_path && part.is_row) return walk_row(first, count * part.count, visitor, is_const, {});
   for (std::size_t i = 0; i < count; ++i) {
     visitor.enter(Step::Kind::item, static_cast<std::uint32_t>(i), {});
     walk_part(static_cast<std::byte*>(first) + i * part.size, part, visitor, is_const);
@@ -94,7 +106,7 @@ void walk_entries(void* object, const Layout& layout, V& visitor, bool is_const)
 }
 
 /// V: tensor(Tensor&, is_const), scalar(Scalar&, is_const), variable(const Variable&), dim(Dim&, is_const),
-/// fixed(std::int64_t), structure(what, value); and around each part enter(kind, index, names) or enter_key(before,
+/// fixed(std::int64_t), structure(what, value); where it has_path, around each part enter(kind, index, names) or enter_key(before,
 /// text, key), and leave().
 template <class V>
 void walk(void* object, const Layout& layout, V& visitor, bool is_const) {
@@ -140,6 +152,7 @@ SINTER_NOINLINE void walk_other(void* object, const Layout& layout, V& visitor, 
 
 /// For visitors that do not ask where they are.
 struct WithoutPath {
+  static constexpr bool has_path = false;
   void enter(Step::Kind, std::uint32_t, std::string_view) {}
   void enter_key(const char*, std::string (*)(const void*), const void*) {}
   void leave() {}

@@ -76,6 +76,11 @@ class ArgList {
     if (x.kind == DTypeClass::floating) leaf.number = x.number;
     else leaf.integer = x.integer;
   }
+  void floating(double value) {
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.kind = LeafKind::scalar;
+    leaf.number = value;
+  }
   void fixed(std::int64_t value) {
     ArgLeaf& leaf = leaves_.emplace_back();
     leaf.kind = LeafKind::fixed;

@@ -96,8 +96,8 @@ struct CallTypes {
 struct CallRequest {
   FunctionState& function;
   const CallTypes& types;
-  const void* callee;         // the user's function
-  void (*invoke)();           // calls that: R (*)(const void* callee, const T&... arguments)
+  const void* callee;          // the user's function
+  void (*invoke)();            // calls that: R (*)(const void* callee, const T&... arguments)
   const void* const* objects;  // the arguments
 };
 

@@ -52,19 +52,20 @@ struct AddLeaves : tree::detail::WithoutPath {
   void structure(const char*, std::int64_t value) { list.fixed(value); }
 };
 
-inline Leaf number_in(const void* object, const ArgumentType& type) {
+inline Leaf integer_in(const void* object, const ArgumentType& type) {
   if (type.is_boolean) return Leaf::of_number(*static_cast<const bool*>(object));
-  if (type.is_floating) {
-    if (type.size == sizeof(float)) return Leaf::of_number(*static_cast<const float*>(object));
-    if (type.size == sizeof(double)) return Leaf::of_number(*static_cast<const double*>(object));
-    return Leaf::of_number(*static_cast<const long double*>(object));
-  }
   if (type.size == sizeof(std::uint64_t) && !type.is_signed)
     return Leaf::of_number(*static_cast<const std::uint64_t*>(object));
   tree::Layout layout;
   layout.is_signed = type.is_signed;
   layout.size = type.size;
   return Leaf::of_number(tree::detail::number_at(object, layout));
+}
+inline void add_number(const void* object, const ArgumentType& type, ArgList& list) {
+  if (!type.is_floating) list.number(integer_in(object, type));
+  else if (type.size == sizeof(float)) list.floating(*static_cast<const float*>(object));
+  else if (type.size == sizeof(double)) list.floating(*static_cast<const double*>(object));
+  else list.floating(static_cast<double>(*static_cast<const long double*>(object)));
 }
 
 inline void add_argument(const void* object, const ArgumentType& type, ArgList& list) {
@@ -74,7 +75,7 @@ inline void add_argument(const void* object, const ArgumentType& type, ArgList& 
       AddLeaves add(list, type.is_given_up);
       return tree::detail::walk(const_cast<void*>(object), *type.layout, add);
     }
-    case ArgumentType::Kind::number: return list.number(number_in(object, type));
+    case ArgumentType::Kind::number: return add_number(object, type, list);
     case ArgumentType::Kind::borrowed: return list.borrowed(*static_cast<const Borrowed*>(object));
     case ArgumentType::Kind::lent: {
       const auto& lent = *static_cast<const Lent*>(object);
@@ -133,15 +134,23 @@ inline std::shared_ptr<void> result_of_function(const CallRequest& call, Functio
   return {call.types.call_on_copies(call, trace), call.types.destroy_result};
 }
 /// Leaves only the static parts: then copies of a traced result count no references.
-inline void drop_values(tree::Part result) {
+inline void drop_values(tree::Part result, Location where) {
   struct Drop final : tree::Editor {
-    using Editor::dim, Editor::scalar, Editor::tensor;
+    explicit Drop(Location at) : where(at) {}
+    Location where;
+    using Editor::dim;
     void tensor(Tensor& x) override { x = Tensor(); }
     void scalar(Scalar& x) override { x = Scalar(); }
     void variable(const Variable&) override {}
     void dim(Dim&) override {}
     void dim(const Dim&) override {}
-  } drop;
+    void tensor(const Tensor&) override { refuse(); }
+    void scalar(const Scalar&) override { refuse(); }
+    [[noreturn]] void refuse() const {
+      throw UserError("compile", "the result has a const member, which takes no value when the compiled code has run",
+                      where, "declare the member without const");
+    }
+  } drop(where);
   result.edit(drop);
 }
 inline TraceFunction tracer(const CallRequest& call) {
@@ -149,7 +158,7 @@ inline TraceFunction tracer(const CallRequest& call) {
             const auto& traced = *static_cast<const CallRequest*>(object);
             const std::shared_ptr<void> result = result_of_function(traced, &trace);
             std::vector<Ref<TensorImpl>> values = values_of_result({result.get(), traced.types.result});
-            drop_values({result.get(), traced.types.result});
+            drop_values({result.get(), traced.types.result}, traced.function.where());
             return TracedResult{std::move(values), result};
           }};
 }
@@ -288,7 +297,8 @@ SINTER_DECL Explanation explain(const CallRequest& call) {
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
-  return explanation_of(call.function.entry_for(args, tracer(call), symbols), symbols);
+  const Entry* entry = call.function.entry_for(args, tracer(call), symbols);
+  return explanation_of(entry, symbols);
 }
 
 }  // namespace jit_detail

@@ -414,8 +414,7 @@ SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::i
     text +=
         "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
         (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
-  if (entry.tree != nullptr)
-    return Explanation(text + text_of(*entry.tree) + ending_text(entry, symbols));
+  if (entry.tree != nullptr) return Explanation(text + text_of(*entry.tree) + ending_text(entry, symbols));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
   if (entry.end.plan) text += "plan:\n" + entry.end.plan->text() + "\n" + listings(*entry.end.plan);
   else text += "plan: a registered back end runs the graph\n";
