@@ -7,6 +7,7 @@
 #include <sinter/expr/tree.hpp>
 
 #include <concepts>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -94,10 +95,14 @@ struct Held<std::pair<A, B>> {
 template <class R>
 using held_result_t = typename Held<std::remove_cvref_t<R>>::type;
 /// Calls `f` on the parameters of a tuple.
-template <class F, class Parameters>
-SINTER_COLD auto call_held(const F& f, const Parameters& parameters) {
-  using R = std::remove_cvref_t<decltype(std::apply(f, parameters))>;
-  return Held<R>::make(R(std::apply(f, parameters)));
+template <class F, class... T>
+SINTER_COLD auto call_held(const F& f, const std::tuple<T...>& parameters) {
+  using R = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
+  return [&]<std::size_t... I>(std::index_sequence<I...>) -> held_result_t<R> {
+    if constexpr (std::is_member_pointer_v<F>) return Held<R>::make(R(std::invoke(f, std::get<I>(parameters)...)));
+    else if constexpr (std::same_as<held_result_t<R>, R>) return f(std::get<I>(parameters)...);
+    else return Held<R>::make(R(f(std::get<I>(parameters)...)));
+  }(std::index_sequence_for<T...>{});
 }
 
 template <class R>

@@ -54,8 +54,27 @@ struct Derivatives {
   std::vector<Ref<TensorImpl>> results;  // of the function
   std::vector<Tensor> gradients;         // one per parameter, in order
 };
-/// Gradients of results[0], the loss.
-Derivatives differentiate_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results, Location where);
+/// A call of a function that is differentiated, without types: its parameters are opened, the function is called on
+/// them, its result is closed, and the parameters take the gradients.
+class GradientCall {
+ public:
+  explicit GradientCall(Location where);
+  GradientCall(const GradientCall&) = delete;
+  GradientCall& operator=(const GradientCall&) = delete;
+  ~GradientCall();
+  TransformTrace& trace() { return *trace_; }
+  /// Replaces the floating leaves of a parameter by placeholders.
+  void open(tree::Part parameter);
+  /// Ends the trace, and puts what the function returned into the result. Its first value is the loss.
+  void close(tree::Part result);
+  Tensor loss() const { return Tensor(derivatives_.results[0]); }
+  std::vector<Tensor>& gradients() { return derivatives_.gradients; }
+
+ private:
+  OpenTrace trace_;
+  Location where_;
+  Derivatives derivatives_{};
+};
 /// Matrices of the derivatives of results[0].
 Derivatives jacobian_call(OpenTrace trace, const Ref<TensorImpl>& result, Location where);
 
@@ -78,8 +97,9 @@ void put_gradients(tree::Part parameter, const Tensor*& gradients, Grads* by_var
 /// The floating leaves of tangents.
 std::vector<Ref<TensorImpl>> directions_in(tree::View tangents);
 
+/// The gradient of a parameter, made of that.
 template <class P>
-auto gradient_of(P parameter, const Tensor*& gradients) {
+auto gradient_of(P& parameter, const Tensor*& gradients) {
   if constexpr (std::same_as<P, Variable>) {
     const Tensor gradient = *gradients;
     put_gradients(tree::part_of(parameter), gradients, nullptr);
@@ -90,12 +110,12 @@ auto gradient_of(P parameter, const Tensor*& gradients) {
     return grads;
   } else {
     put_gradients(tree::part_of(parameter), gradients, nullptr);
-    return parameter;
+    return std::move(parameter);
   }
 }
 /// The gradient of one parameter, or a tuple of those of several.
 template <class... P>
-auto gradients_of(const std::vector<Tensor>& gradients, const P&... parameters) {
+auto gradients_of(const std::vector<Tensor>& gradients, P&... parameters) {
   const Tensor* next = gradients.data();
   if constexpr (sizeof...(P) == 1) return gradient_of(parameters..., next);
   else return std::tuple{gradient_of(parameters, next)...};  // braces: in order
@@ -116,22 +136,22 @@ inline constexpr bool is_single = std::same_as<R, Tensor> || std::same_as<R, Sca
 
 /// The value of a function whose first result is the loss: a Tensor, or the pair or tuple that it returned.
 template <class R>
-auto value_with(const R& result, std::span<const Ref<TensorImpl>> values) {
-  if constexpr (is_single<R>) return Tensor(values[0]);
-  else return with_values(result, values);
+auto value_of(GradientCall& call, R& result) {
+  static_assert(is_single<R> || tree::TupleLike<R>,
+                "sinter: a differentiated function returns its loss, or a pair or tuple that begins with it");
+  call.close(tree::part_of(result));
+  if constexpr (is_single<R>) return call.loss();
+  else return std::move(result);
 }
 
 template <class F, class... A, std::size_t... Wrt>
-SINTER_COLD auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
-  parameters_t<F, A...> originals{args...};  // before the trace: expressions among them belong outside
-  OpenTrace trace("grad");
-  const auto result = trace_call(*trace, f, wrt, originals);
-  using R = std::remove_cvref_t<decltype(result)>;
-  static_assert(is_single<R> || tree::TupleLike<R>,
-                "sinter: a differentiated function returns its loss, or a pair or tuple that begins with it");
-  auto derivatives = differentiate_call(std::move(trace), values_of(result), where);
-  return std::pair(value_with(result, derivatives.results),
-                   gradients_of(derivatives.gradients, std::get<Wrt>(originals)...));
+SINTER_COLD auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...>, const A&... args) {
+  parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
+  GradientCall call(where);
+  (call.open(tree::part_of(std::get<Wrt>(parameters))), ...);
+  auto result = call_held(f, parameters);
+  auto value = value_of(call, result);
+  return std::pair(std::move(value), gradients_of(call.gradients(), std::get<Wrt>(parameters)...));
 }
 
 /// Puts a placeholder in the place of argument `number` of a tuple.
@@ -159,15 +179,12 @@ void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t
 template <class F, class... A>
 auto value_and_listed_gradients(const F& f, Location where, const ArgumentNumbers& wrt, const A&... args) {
   parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
-  OpenTrace trace("grad");
+  GradientCall call(where);
   for (std::size_t number : checked_numbers(wrt, sizeof...(A), where))
-    replace_argument(*trace, parameters, number, where);
-  const auto result = call_held(f, std::as_const(parameters));
-  using R = std::remove_cvref_t<decltype(result)>;
-  static_assert(is_single<R> || tree::TupleLike<R>,
-                "sinter: a differentiated function returns its loss, or a pair or tuple that begins with it");
-  auto derivatives = differentiate_call(std::move(trace), values_of(result), where);
-  return std::pair(value_with(result, derivatives.results), std::move(derivatives.gradients));
+    replace_argument(call.trace(), parameters, number, where);
+  auto result = call_held(f, parameters);
+  auto value = value_of(call, result);
+  return std::pair(std::move(value), std::move(call.gradients()));
 }
 template <class F>
 struct ValueAndListedGrad {
@@ -292,8 +309,8 @@ class Pullback {
  private:
   auto run(std::vector<Ref<TensorImpl>> gradients, Location where) const {
     const std::vector<Tensor> pulled = autodiff_detail::pull_back(*call_, std::move(gradients), where);
-    return std::apply([&](const P&... parameters) { return autodiff_detail::gradients_of(pulled, parameters...); },
-                      parameters_);
+    auto parameters = parameters_;
+    return std::apply([&](P&... each) { return autodiff_detail::gradients_of(pulled, each...); }, parameters);
   }
   std::shared_ptr<const autodiff_detail::BackwardCall> call_;
   std::tuple<P...> parameters_;

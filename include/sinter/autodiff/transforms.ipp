@@ -114,18 +114,24 @@ inline Derivatives split_results(const TracedCall& call, std::vector<Ref<TensorI
   return out;
 }
 
-SINTER_DECL Derivatives differentiate_call(OpenTrace trace, std::span<const Ref<TensorImpl>> results, Location where) {
-  require_parameters("grad", trace->parameters(), where);
+SINTER_DECL GradientCall::GradientCall(Location where) : trace_("grad"), where_(where) {}
+SINTER_DECL GradientCall::~GradientCall() = default;
+SINTER_DECL void GradientCall::open(tree::Part parameter) { insert_placeholders(*trace_, parameter); }
+
+SINTER_DECL void GradientCall::close(tree::Part result) {
+  require_parameters("grad", trace_->parameters(), where_);
+  const std::vector<Ref<TensorImpl>> results = values_in({result.object, result.layout});
   const Type& loss = results[0]->type;
   if (!is_floating(loss.dtype) || loss.shape.rank() != 0)
-    throw ShapeError("grad", "the function returned " + loss.text() + "; a floating scalar is required", where,
+    throw ShapeError("grad", "the function returned " + loss.text() + "; a floating scalar is required", where_,
                      "use sum or mean of it");
-  const TracedCall call = TransformTrace::end(std::move(trace), results);
+  const TracedCall call = TransformTrace::end(std::move(trace_), results);
   std::vector<std::int32_t> wrt(call.parameters);
   for (std::size_t i = 0; i < wrt.size(); ++i) wrt[i] = static_cast<std::int32_t>(i);
   const Graph live = Dce{}(call.graph);
-  return split_results(call,
-                       replay_call(call, differentiate(Context::get().outlines ? Outline{}(live) : live, wrt, 0)));
+  const Graph graph = differentiate(Context::get().outlines ? Outline{}(live) : live, wrt, 0);
+  derivatives_ = split_results(call, replay_call(call, graph));
+  fill_values(result, derivatives_.results.data());
 }
 
 SINTER_DECL Derivatives jacobian_call(OpenTrace trace, const Ref<TensorImpl>& result, Location where) {

@@ -80,8 +80,8 @@ class SmallVector {
     data()[size_++] = item;
   }
   /// Adds an element made in its place: cheaper than a copy where T is large.
-  T& emplace_back() {
-    if (size_ == capacity_) reserve(std::size_t{capacity_} * 2);
+  SINTER_ALWAYS_INLINE T& emplace_back() {
+    if (SINTER_UNLIKELY(size_ == capacity_)) grow();
     return *new (data() + size_++) T{};
   }
   void pop_back() { --size_; }
@@ -134,6 +134,7 @@ class SmallVector {
     std::memmove(static_cast<void*>(data()), items, count * sizeof(T));
     size_ = static_cast<std::uint32_t>(count);
   }
+  SINTER_NOINLINE void grow() { reserve(std::size_t{capacity_} * 2); }
   void free_heap() noexcept {
     if (SINTER_UNLIKELY(heap_ != nullptr)) release_pooled(heap_, capacity_ * sizeof(T));
   }

@@ -1,6 +1,7 @@
 // Trees: how arguments and results of any shape (tensors, tuples, containers, user structs) are taken apart into
-// leaves. One visitor serves tracing, guards, gradients and results. Aggregates up to 16 fields work unaided; other
-// classes name their fields with SINTER_FIELDS(a, b, ...).
+// leaves. Tracing, guards, gradients and results go by one constant for each type, its Layout, and are code without
+// types (tree_walk.hpp); visit_leaves() is for visitors of users. Aggregates up to 16 fields work unaided; other classes
+// name their fields with SINTER_FIELDS(a, b, ...).
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -10,6 +11,7 @@
 #include <concepts>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,11 +52,14 @@ template <class T, std::size_t... I>
 consteval bool takes_fields(std::index_sequence<I...>) {
   return requires { T{(static_cast<void>(I), AnyField{})...}; };
 }
-template <class T, std::size_t N = 17>
+/// The most values that `T{...}` takes, of up to 17. Where it takes some it takes all numbers up to the most: a member
+/// without a default needs those before it, too.
+template <class T, std::size_t N = 0>
 consteval std::size_t field_count() {
-  if constexpr (takes_fields<T>(std::make_index_sequence<N>{})) return N;
-  else if constexpr (N == 0) return 0;
-  else return field_count<T, N - 1>();
+  if constexpr (N == 17) return takes_fields<T>(std::make_index_sequence<N>{}) ? N : 0;
+  else if constexpr (!takes_fields<T>(std::make_index_sequence<N>{})) return field_count<T, N + 1>();
+  else if constexpr (!takes_fields<T>(std::make_index_sequence<N + 1>{})) return N;
+  else return field_count<T, N + 1>();
 }
 
 /// Calls `visit(field...)` with the fields of an aggregate.
@@ -115,8 +120,46 @@ decltype(auto) with_fields(T& object, F&& visit) {
   }
 }
 
-template <class T, class V>
-void visit_leaves(T& object, V& visitor);
+/// Calls `visit(field...)` with what a class of any kind is made of.
+template <class T, class F>
+decltype(auto) for_fields(T& object, F&& visit) {
+  using Plain = std::remove_const_t<T>;
+  if constexpr (HasFields<T>) return object.sinter_fields(std::forward<F>(visit));
+  else if constexpr (TupleLike<Plain>)
+    return [&]<std::size_t... I>(std::index_sequence<I...>) -> decltype(auto) {
+      using std::get;
+      return visit(get<I>(object)...);
+    }(std::make_index_sequence<std::tuple_size_v<Plain>>{});
+  else if constexpr (std::is_empty_v<Plain>) return visit();
+  else return with_fields(object, std::forward<F>(visit));
+}
+
+/// What an object is to whoever takes it apart.
+enum class Kind : std::uint8_t { tensor, scalar, variable, dim, number, text, elements, map, optional, fields, none };
+template <class T>
+consteval Kind kind_of() {
+  if constexpr (std::same_as<T, Tensor>) return Kind::tensor;
+  else if constexpr (std::same_as<T, Scalar>) return Kind::scalar;
+  else if constexpr (std::same_as<T, Variable>) return Kind::variable;
+  else if constexpr (std::same_as<T, Dim>) return Kind::dim;
+  else if constexpr (std::is_enum_v<T> || std::is_integral_v<T>) return Kind::number;
+  else if constexpr (std::is_floating_point_v<T>) return Kind::none;
+  else if constexpr (std::same_as<T, std::string>) return Kind::text;
+  else if constexpr (is_vector<T>) return Kind::elements;
+  else if constexpr (is_map<T>) return Kind::map;
+  else if constexpr (is_optional<T>) return Kind::optional;
+  else if constexpr (HasFields<T> || TupleLike<T> || std::is_empty_v<T> ||
+                     (std::is_aggregate_v<T> && std::is_class_v<T>))
+    return Kind::fields;
+  else return Kind::none;
+}
+template <class T>
+consteval void require_visitable() {
+  static_assert(!std::is_floating_point_v<T>,
+                "sinter: a float or double would be frozen into the compiled function; declare it Scalar");
+  static_assert(kind_of<T>() != Kind::none || std::is_floating_point_v<T>,
+                "sinter: this type cannot be taken apart; write SINTER_FIELDS(member, ...) in it, or pass its tensors");
+}
 
 /// One step on the way to a leaf: a member, an element, a key or what it stands for. Its text is made only when it is
 /// asked for.
@@ -129,8 +172,7 @@ struct Step {
   std::string text() const;
 };
 
-/// Reads the leaves of an object of any type: what code that does not know the type gives to visit_leaves() through a
-/// View.
+/// Reads the leaves of an object of any type: what code that does not know the type gives to a View.
 class Reader {
  public:
   virtual void tensor(const Tensor& x) = 0;
@@ -165,43 +207,167 @@ class Editor {
  protected:
   ~Editor() = default;
 };
-/// An object, and how its leaves are visited. Valid as long as the object.
+/// How the objects of a type are taken apart, for code that does not know the type: one constant for each type, so that
+/// a type costs the compiler one table and hardly a function, however many places visit its objects.
+struct Layout {
+  /// Of a std::vector.
+  struct Elements {
+    void* first;
+    std::size_t count;
+  };
+  using EachEntry = void (*)(void* context, void* key, void* value);
+
+  Kind kind = Kind::none;
+  bool is_const = false;                 // its leaves are only shown
+  bool is_signed = false;                // a number
+  bool is_row = false;                   // fields: nothing but Tensors, one behind the other
+  std::uint32_t size = 0;                // of the object, in bytes
+  std::uint32_t count = 0;               // fields
+  const Layout* const* parts = nullptr;  // of the fields; of the elements, or the value; of key and value
+  std::string_view names{};              // of the fields: "w, bias_, ..."; without, fields are numbered
+  // What its kind needs: addresses of the parts of an object.
+  void (*fields)(void* object, void** addresses) = nullptr;
+  Elements (*elements)(void* object) = nullptr;
+  void* (*value)(void* object) = nullptr;  // null: it holds none
+  void (*entries)(void* object, void* context, EachEntry each) = nullptr;
+  std::string (*key_text)(const void* key) = nullptr;
+};
+template <class T>
+struct LayoutOf {
+  static const Layout value;
+};
+
+/// An object whose leaves can be read, whatever its type. Valid as long as the object.
 struct View {
   const void* object = nullptr;
-  void (*visit)(const void* object, Reader& reader) = nullptr;
-  void read(Reader& reader) const { visit(object, reader); }
+  const Layout* layout = nullptr;
+  void read(Reader& reader) const;
 };
+/// As that, for objects whose leaves are replaced.
 struct Part {
   void* object = nullptr;
-  void (*visit)(void* object, Editor& editor) = nullptr;
-  void edit(Editor& editor) const { visit(object, editor); }
+  const Layout* layout = nullptr;
+  void edit(Editor& editor) const;
 };
-namespace detail {
-template <class T>
-SINTER_COLD void read_leaves(const void* object, Reader& reader) {
-  visit_leaves(*static_cast<const T*>(object), reader);
-}
-template <class T>
-void edit_leaves(void* object, Editor& editor) {
-  visit_leaves(*static_cast<T*>(object), editor);
-}
-}  // namespace detail
 template <class T>
 View view_of(const T& object) {
-  return {&object, &detail::read_leaves<T>};
+  return {std::addressof(object), &LayoutOf<T>::value};
 }
 template <class T>
 Part part_of(T& object) {
-  return {&object, &detail::edit_leaves<T>};
+  return {std::addressof(object), &LayoutOf<T>::value};
 }
 
-/// Visitors that want to know where they are: enter(step) before a part, leave() after it; structure("size", n) in
+namespace detail {
+template <class K>
+std::string key_text(const K& key) {
+  if constexpr (std::is_convertible_v<const K&, std::string>) return "[\"" + std::string(key) + "\"]";
+  else if constexpr (std::is_integral_v<K>) return "[" + std::to_string(key) + "]";
+  else return "[...]";
+}
+template <class T>
+constexpr std::string_view field_names() {
+  if constexpr (requires { T::sinter_field_names(); }) return T::sinter_field_names();
+  else return {};
+}
+
+/// The types of fields; const where they are.
+template <class... F>
+struct FieldList {
+  static constexpr std::size_t count = sizeof...(F);
+  static constexpr const Layout* layouts[count + 1] = {&LayoutOf<F>::value..., nullptr};
+};
+/// Fields of a plain aggregate lie in their order; with no room between them their places are known.
+template <class T, class... F>
+consteval bool is_row_of_tensors(FieldList<F...>) {
+  return !HasFields<T> && !TupleLike<T> && sizeof...(F) > 0 && (std::same_as<F, Tensor> && ...) &&
+         sizeof(T) == sizeof...(F) * sizeof(Tensor);
+}
+struct ListFields {
+  template <class... F>
+  FieldList<F...> operator()(F&...) const {
+    return {};
+  }
+};
+template <class T>
+using fields_t = decltype(for_fields(std::declval<T&>(), ListFields{}));
+
+struct StoreAddresses {
+  void** addresses;
+  template <class... F>
+  void operator()(F&... fields) const {
+    void** next = addresses;
+    ((*next++ = const_cast<void*>(static_cast<const void*>(std::addressof(fields)))), ...);
+  }
+};
+template <class T>
+void addresses_of_fields(void* object, void** addresses) {
+  for_fields(*static_cast<T*>(object), StoreAddresses{addresses});
+}
+template <class T>
+Layout::Elements elements_of(void* object) {
+  auto& list = *static_cast<T*>(object);
+  return {list.data(), list.size()};
+}
+template <class T>
+void* value_of(void* object) {
+  auto& optional = *static_cast<T*>(object);
+  return optional.has_value() ? std::addressof(*optional) : nullptr;
+}
+template <class T>
+void visit_entries(void* object, void* context, Layout::EachEntry each) {
+  for (auto& [key, value] : *static_cast<T*>(object))
+    each(context, const_cast<void*>(static_cast<const void*>(std::addressof(key))), std::addressof(value));
+}
+template <class K>
+std::string text_of_key(const void* key) {
+  return key_text(*static_cast<const K*>(key));
+}
+
+template <class T>
+consteval Layout layout_of() {
+  using Plain = std::remove_const_t<T>;
+  require_visitable<Plain>();
+  constexpr Kind kind = kind_of<Plain>();
+  Layout layout{.kind = kind, .is_const = std::is_const_v<T>, .size = sizeof(Plain)};
+  if constexpr (std::is_enum_v<Plain>) {
+    layout.is_signed = std::is_signed_v<std::underlying_type_t<Plain>>;
+  } else if constexpr (kind == Kind::number) {
+    layout.is_signed = std::is_signed_v<Plain>;
+  } else if constexpr (kind == Kind::elements) {
+    layout.parts = FieldList<typename Plain::value_type>::layouts;
+    layout.elements = &elements_of<Plain>;
+  } else if constexpr (kind == Kind::optional) {
+    layout.parts = FieldList<typename Plain::value_type>::layouts;
+    layout.value = &value_of<Plain>;
+  } else if constexpr (kind == Kind::map) {
+    layout.parts = FieldList<const typename Plain::key_type, typename Plain::mapped_type>::layouts;
+    layout.entries = &visit_entries<Plain>;
+    layout.key_text = &text_of_key<typename Plain::key_type>;
+  } else if constexpr (kind == Kind::fields) {
+    layout.count = fields_t<Plain>::count;
+    layout.parts = fields_t<Plain>::layouts;
+    layout.names = field_names<Plain>();
+    layout.is_row = is_row_of_tensors<Plain>(fields_t<Plain>{});
+    layout.fields = &addresses_of_fields<Plain>;
+  }
+  return layout;
+}
+}  // namespace detail
+
+template <class T>
+constinit const Layout LayoutOf<T>::value = detail::layout_of<T>();
+
+/// Visitors that want to know where they are: enter(step) before a part, leave() behind it; structure("size", n) in
 /// place of fixed(n) for sizes of containers and the presence of optionals.
 template <class V>
 concept KnowsPath = requires(V& visitor) {
   visitor.enter(Step());
   visitor.leave();
 };
+
+template <class T, class V>
+void visit_leaves(T& object, V& visitor);
 
 namespace detail {
 /// `key`: the text of a key of a map, or null.
@@ -212,42 +378,20 @@ void visit_part(T& object, V& visitor, Step::Kind kind, std::uint32_t index, std
     else visitor.enter(Step{kind, index, names, key()});
     visit_leaves(object, visitor);
     visitor.leave();
-  } else if constexpr (std::same_as<V, Reader>) {
-    if constexpr (std::is_null_pointer_v<Key>) visitor.enter_part(kind, index, names);
-    else if (visitor.knows_path()) visitor.enter_key(key());
-    visit_leaves(object, visitor);
-    visitor.leave_part();
   } else {
     visit_leaves(object, visitor);
   }
 }
 template <class V>
 void visit_structure(V& visitor, const char* what, std::int64_t value) {
-  if constexpr (KnowsPath<V> || std::same_as<V, Reader>) visitor.structure(what, value);
+  if constexpr (KnowsPath<V>) visitor.structure(what, value);
   else visitor.fixed(value);
-}
-template <class T>
-constexpr std::string_view field_names() {
-  if constexpr (requires { T::sinter_field_names(); }) return T::sinter_field_names();
-  else return {};
-}
-/// "names": of SINTER_FIELDS; without, fields are numbered.
-template <class V, class... F>
-void visit_fields(V& visitor, [[maybe_unused]] std::string_view names, F&... fields) {
-  [[maybe_unused]] std::uint32_t index = 0;
-  (visit_part(fields, visitor, Step::Kind::field, index++, names, nullptr), ...);
 }
 /// An extent stays symbolic for visitors that have .dim(Dim&); for others it is a static value.
 template <class D, class V>
 void visit_dim(D& object, V& visitor) {
   if constexpr (requires { visitor.dim(object); }) visitor.dim(object);
   else visitor.fixed(static_cast<std::int64_t>(object));
-}
-template <class K>
-std::string key_text(const K& key) {
-  if constexpr (std::is_convertible_v<const K&, std::string>) return "[\"" + std::string(key) + "\"]";
-  else if constexpr (std::is_integral_v<K>) return "[" + std::to_string(key) + "]";
-  else return "[...]";
 }
 }  // namespace detail
 
@@ -262,116 +406,78 @@ std::string key_text(const K& key) {
 template <class T, class V>
 void visit_leaves(T& object, V& visitor) {
   using Plain = std::remove_const_t<T>;
-  if constexpr (std::same_as<Plain, Tensor>) visitor.tensor(object);
-  else if constexpr (std::same_as<Plain, Variable>) visitor.variable(object);
-  else if constexpr (std::same_as<Plain, Scalar>) visitor.scalar(object);
-  else if constexpr (std::is_enum_v<Plain>) visitor.fixed(static_cast<std::int64_t>(object));
-  else if constexpr (std::is_integral_v<Plain>) visitor.fixed(static_cast<std::int64_t>(object));
-  else if constexpr (std::is_floating_point_v<Plain>)
-    static_assert(always_false<T>,
-                  "sinter: a float or double would be frozen into the compiled function; declare it Scalar");
-  else if constexpr (std::same_as<Plain, Dim>) detail::visit_dim(object, visitor);
-  else if constexpr (std::same_as<Plain, std::string>) {
+  require_visitable<Plain>();
+  constexpr Kind kind = kind_of<Plain>();
+  if constexpr (kind == Kind::tensor) visitor.tensor(object);
+  else if constexpr (kind == Kind::variable) visitor.variable(object);
+  else if constexpr (kind == Kind::scalar) visitor.scalar(object);
+  else if constexpr (kind == Kind::number) visitor.fixed(static_cast<std::int64_t>(object));
+  else if constexpr (kind == Kind::dim) detail::visit_dim(object, visitor);
+  else if constexpr (kind == Kind::text) {
     visitor.fixed(static_cast<std::int64_t>(object.size()));
     for (char c : object) visitor.fixed(c);
-  } else if constexpr (is_vector<Plain>) {
+  } else if constexpr (kind == Kind::elements) {
     detail::visit_structure(visitor, "size", static_cast<std::int64_t>(object.size()));
     [[maybe_unused]] std::uint32_t index = 0;
     for (auto& item : object) detail::visit_part(item, visitor, Step::Kind::item, index++, {}, nullptr);
-  } else if constexpr (is_map<Plain>) {
+  } else if constexpr (kind == Kind::map) {
     detail::visit_structure(visitor, "size", static_cast<std::int64_t>(object.size()));
     for (auto& [key, item] : object) {
       detail::visit_part(key, visitor, Step::Kind::key, 0, {}, [&] { return " key " + detail::key_text(key); });
       detail::visit_part(item, visitor, Step::Kind::key, 0, {}, [&] { return detail::key_text(key); });
     }
-  } else if constexpr (is_optional<Plain>) {
+  } else if constexpr (kind == Kind::optional) {
     detail::visit_structure(visitor, "presence", object.has_value());
     if (object.has_value()) visit_leaves(*object, visitor);
-  } else if constexpr (HasFields<T>) {
-    object.sinter_fields(
-        [&](auto&... fields) { detail::visit_fields(visitor, detail::field_names<Plain>(), fields...); });
-  } else if constexpr (TupleLike<Plain>) {
-    std::apply([&](auto&... items) { detail::visit_fields(visitor, {}, items...); }, object);
-  } else if constexpr (std::is_empty_v<Plain>) {
-  } else if constexpr (std::is_aggregate_v<Plain>) {
-    with_fields(object, [&](auto&... fields) { detail::visit_fields(visitor, {}, fields...); });
-  } else {
-    static_assert(
-        always_false<T>,
-        "sinter: this type cannot be taken apart; write SINTER_FIELDS(member, ...) in it, or pass its tensors");
+  } else if constexpr (kind == Kind::fields) {
+    for_fields(object, [&](auto&... fields) {
+      [[maybe_unused]] std::uint32_t index = 0;
+      constexpr std::string_view names = detail::field_names<Plain>();
+      (detail::visit_part(fields, visitor, Step::Kind::field, index++, names, nullptr), ...);
+    });
   }
 }
 
 /// True when T has a Variable somewhere inside.
 template <class T>
 consteval bool has_variables();
-
-namespace detail {
-template <class... T>
-consteval bool any_has_variables() {
-  return (has_variables<std::remove_cvref_t<T>>() || ...);
-}
-template <class T>
-struct FieldTypes {
-  template <class... F>
-  static std::bool_constant<any_has_variables<F...>()> collect(F&...) {
-    return {};
-  }
-};
-}  // namespace detail
-
-template <class T>
-consteval bool has_variables() {
-  if constexpr (std::same_as<T, Variable>) return true;
-  else if constexpr (std::same_as<T, Tensor> || std::same_as<T, Scalar> || std::is_arithmetic_v<T> ||
-                     std::is_enum_v<T> || std::same_as<T, std::string> || std::same_as<T, Dim>)
-    return false;
-  else if constexpr (is_vector<T> || is_optional<T>) return has_variables<typename T::value_type>();
-  else if constexpr (is_map<T>) return has_variables<typename T::mapped_type>();
-  else if constexpr (TupleLike<T>)
-    return decltype(std::apply([](auto&... items) { return detail::FieldTypes<T>::collect(items...); },
-                               std::declval<T&>()))::value;
-  else if constexpr (HasFields<T>)
-    return decltype(std::declval<T&>().sinter_fields(
-        [](auto&... fields) { return detail::FieldTypes<T>::collect(fields...); }))::value;
-  else if constexpr (std::is_empty_v<T>) return false;
-  else if constexpr (std::is_aggregate_v<T>)
-    return decltype(with_fields(std::declval<T&>(),
-                                [](auto&... fields) { return detail::FieldTypes<T>::collect(fields...); }))::value;
-  else return false;
-}
-
 /// True when visit_leaves() takes a T apart.
 template <class T>
 consteval bool can_visit();
 
 namespace detail {
-template <class... T>
-consteval bool can_visit_all() {
-  return (can_visit<std::remove_cvref_t<T>>() && ...);
+template <class... F>
+consteval bool any_has_variables(FieldList<F...>) {
+  return (has_variables<std::remove_const_t<F>>() || ...);
 }
-struct CanVisitFields {
-  template <class... F>
-  std::bool_constant<can_visit_all<F...>()> operator()(F&...) const {
-    return {};
-  }
-};
+template <class... F>
+consteval bool can_visit_all(FieldList<F...>) {
+  return (can_visit<std::remove_const_t<F>>() && ...);
+}
+template <class T>
+consteval bool has_too_many_fields() {
+  if constexpr (HasFields<T> || TupleLike<T> || std::is_empty_v<T>) return false;
+  else return field_count<T>() > 16;
+}
 }  // namespace detail
 
 template <class T>
+consteval bool has_variables() {
+  constexpr Kind kind = kind_of<T>();
+  if constexpr (kind == Kind::elements || kind == Kind::optional) return has_variables<typename T::value_type>();
+  else if constexpr (kind == Kind::map) return has_variables<typename T::mapped_type>();
+  else if constexpr (kind == Kind::fields) return detail::any_has_variables(detail::fields_t<T>{});
+  else return kind == Kind::variable;
+}
+template <class T>
 consteval bool can_visit() {
-  if constexpr (std::same_as<T, Tensor> || std::same_as<T, Variable> || std::same_as<T, Scalar> || std::is_enum_v<T> ||
-                std::is_integral_v<T> || std::same_as<T, std::string> || std::same_as<T, Dim>)
-    return true;
-  else if constexpr (std::is_floating_point_v<T>) return false;
-  else if constexpr (is_vector<T> || is_optional<T>) return can_visit<typename T::value_type>();
-  else if constexpr (is_map<T>) return can_visit<typename T::key_type>() && can_visit<typename T::mapped_type>();
-  else if constexpr (HasFields<T>) return decltype(std::declval<T&>().sinter_fields(detail::CanVisitFields{}))::value;
-  else if constexpr (TupleLike<T>) return decltype(std::apply(detail::CanVisitFields{}, std::declval<T&>()))::value;
-  else if constexpr (std::is_empty_v<T>) return true;
-  else if constexpr (std::is_aggregate_v<T> && std::is_class_v<T> && field_count<T>() <= 16)
-    return decltype(with_fields(std::declval<T&>(), detail::CanVisitFields{}))::value;
-  else return false;
+  constexpr Kind kind = kind_of<T>();
+  if constexpr (kind == Kind::elements || kind == Kind::optional) return can_visit<typename T::value_type>();
+  else if constexpr (kind == Kind::map)
+    return can_visit<typename T::key_type>() && can_visit<typename T::mapped_type>();
+  else if constexpr (kind != Kind::fields) return kind != Kind::none;
+  else if constexpr (detail::has_too_many_fields<T>()) return false;
+  else return detail::can_visit_all(detail::fields_t<T>{});
 }
 
 }  // namespace tree

@@ -122,6 +122,13 @@ Location written_at(const TensorImpl& value);
 /// The line of the statement that gives a pending value, or `otherwise`.
 Location line_of(const TensorImpl& value, Location otherwise);
 
+namespace graph_detail {
+inline Trace*& innermost_trace() noexcept {
+  static thread_local constinit Trace* trace = nullptr;
+  return trace;
+}
+}  // namespace graph_detail
+
 /// A function being traced on this thread. Traces nest (grad inside compile); the innermost records.
 class Trace {
  public:

@@ -436,13 +436,6 @@ SINTER_DECL Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value) {
   return alias;
 }
 
-namespace graph_detail {
-inline Trace*& innermost_trace() noexcept {
-  static thread_local constinit Trace* trace = nullptr;
-  return trace;
-}
-}  // namespace graph_detail
-
 SINTER_DECL Trace::Trace(std::string_view name) : outer_(graph_detail::innermost_trace()), name_(name) {
   static constinit std::atomic<std::uint64_t> next{1};
   id_ = next.fetch_add(1, std::memory_order_relaxed);

@@ -1,5 +1,6 @@
-// compile(): the one entry point, and the typed half of compiled functions: taking arguments apart, calling the user's
-// function on placeholders, and putting results together.
+// compile(): the one entry point, and the typed half of compiled functions: it says what the types of a call are, calls
+// the user's function on placeholders, and gives results their type. All else is done without types (call.hpp), so that
+// a call of new types costs the compiler little.
 #pragma once
 
 #include <sinter/expr/host.hpp>
@@ -85,201 +86,81 @@ R from_values(Ref<TensorImpl>*& values) {
     }(std::type_identity<R>{});
 }
 
-// What each call does is typed, unlike what only tracing does: visitors that the compiler sees through.
-/// The Tensors of an argument that is an rvalue.
-struct DonateVisitor {
-  ArgList& list;
-  void tensor(Tensor& x) { list.donate(x); }
-  void tensor(const Tensor&) {}  // keys of maps
-  void scalar(const Scalar&) {}
-  void variable(const Variable&) {}
-  void fixed(std::int64_t) {}
-};
-/// Puts the values of a call, and the extents of its symbols, into a copy of the traced result.
-struct FillVisitor {
-  Ref<TensorImpl>* values;
-  std::span<const std::int64_t> symbols;
-  void tensor(Tensor& x) { x = Tensor(std::move(*values++)); }
-  void scalar(Scalar& x) { x = item(In(Tensor(std::move(*values++)), Location())); }
-  void variable(const Variable&) { ++values; }
-  void dim(Dim& x) { x = Dim(x.evaluate(symbols)); }
-  void dim(const Dim&) {}  // keys of maps
-  void fixed(std::int64_t) {}
-};
-template <class R>
-SINTER_ALWAYS_INLINE R filled_result(const void* shape, Ref<TensorImpl>* values,
-                                     std::span<const std::int64_t> symbols) {
-  R result = *static_cast<const R*>(shape);
-  FillVisitor fill{values, symbols};
-  if constexpr (!std::same_as<R, Nothing>) tree::visit_leaves(result, fill);
-  return result;
-}
-
-template <class A, class T>
-void donate(T& arg, ArgList& list) {
-  if constexpr (!std::is_reference_v<A> && !std::is_const_v<A> && std::same_as<argument_t<T>, T> &&
-                !std::same_as<T, Borrowed> && !std::same_as<T, Lent> && !Arithmetic<T>) {
-    DonateVisitor visitor{list};
-    tree::visit_leaves(arg, visitor);
-  }
-}
-
 inline BorrowedMut as_target(const BorrowedMut& target, Location = {}) { return target; }
 template <EigenLike M>
 BorrowedMut as_target(M& m, Location = {}) {
   return borrow_mut(m);
 }
 
-/// The user's function without its type: what is generated for a call depends on the types of arguments and result
-/// alone.
-template <class R, class Arguments>
-struct Callee {
-  const void* function;
-  R (*invoke)(const void* function, const Arguments& arguments);
-};
-
-/// How an argument is handed to a function that runs uncompiled.
+/// What a function that runs on copies of its arguments gets in the place of one of type A.
 template <class T, class A>
-T plain(const A& arg) {
-  if constexpr (std::same_as<A, Lent>) return arg.is_memory ? copy_of(arg.memory) : arg.value;
-  else if constexpr (std::same_as<T, Tensor> && (std::same_as<A, Borrowed> || EigenLike<A>)) return copy_of(arg);
+T copy_of_argument(const void* object, bool is_traced) {
+  const A& arg = *static_cast<const A*>(object);
+  if constexpr (std::same_as<A, Borrowed> || std::same_as<A, Lent>) return is_traced ? T() : T(owned_copy(arg));
   else return T(arg);
 }
-/// What the placeholders are put into: the argument itself, for its static parts.
-template <class T, class A>
-T unfilled(const A& arg) {
-  if constexpr (std::same_as<T, Tensor> || std::same_as<T, Scalar>) return T();
-  else return arg;
-}
 
-/// A call on `A...`, of which the traced types are in Arguments. Knows neither the function nor whether it is compiled.
-template <class R, class Arguments, class... A>
-struct TypedCall {
-  const Callee<R, Arguments>& callee;
-  std::tuple<const A&...> args;
+/// The function that calls the user's. What is generated depends on the types of arguments and result alone.
+template <class R, class Arguments>
+struct OnCopies;
+template <class R, class... T>
+struct OnCopies<R, std::tuple<T...>> {
+  using Invoke = R (*)(const void* callee, const T&... arguments);
 
-  R invoke_plain() const { return invoke_plain(std::index_sequence_for<A...>{}); }
-  SINTER_ALWAYS_INLINE void flatten(ArgList& list) const { flatten(list, std::index_sequence_for<A...>{}); }
-  TraceFunction trace() const {
-    return {const_cast<TypedCall*>(this), [](void* call, FunctionTrace& recorder) {
-              return static_cast<const TypedCall*>(call)->trace_on(recorder, std::index_sequence_for<A...>{});
-            }};
+  SINTER_COLD static void* run(const CallRequest& call, FunctionTrace* trace, T... copies) {
+    if (trace != nullptr) {
+      void* const objects[sizeof...(T) + 1] = {std::addressof(copies)..., nullptr};
+      put_placeholders(*trace, call, objects);
+    }
+    return new R(reinterpret_cast<Invoke>(call.invoke)(call.callee, copies...));
   }
-  /// Takes the arguments apart, and finds or makes the entry.
-  const CompiledEntry* find(FunctionState& function, ArgList& list, Symbols& symbols) const {
-    flatten(list);
-    list.types = &types_tag<R, Arguments>;
-    return entry_for(function, list, trace(), symbols);
+  template <class... A>
+  SINTER_COLD static void* call(const CallRequest& call, FunctionTrace* trace) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return run(call, trace, copy_of_argument<T, A>(call.objects[I], trace != nullptr)...);
+    }(std::index_sequence_for<A...>{});
   }
-
- private:
-  template <std::size_t... I>
-  R invoke_plain(std::index_sequence<I...>) const {
-    return callee.invoke(callee.function, Arguments(plain<std::tuple_element_t<I, Arguments>>(std::get<I>(args))...));
-  }
-  template <std::size_t... I>
-  SINTER_ALWAYS_INLINE void flatten(ArgList& list, std::index_sequence<I...>) const {
-    (jit_detail::flatten<std::tuple_element_t<I, Arguments>>(std::get<I>(args), list), ...);
-  }
-  template <class T, class B>
-  static tree::View names_of(const B& arg) {
-    if constexpr (std::same_as<B, Borrowed> || std::same_as<B, Lent> || std::same_as<T, Scalar> ||
-                  std::same_as<T, Tensor>)
-      return {};
-    else return tree::view_of(arg);
-  }
-  template <std::size_t... I>
-  SINTER_COLD TracedResult trace_on(FunctionTrace& recorder, std::index_sequence<I...>) const {
-    Arguments traced(unfilled<std::tuple_element_t<I, Arguments>>(std::get<I>(args))...);
-    const std::array<TracedArgument, sizeof...(A)> parts{TracedArgument{
-        tree::part_of(std::get<I>(traced)), names_of<std::tuple_element_t<I, Arguments>>(std::get<I>(args))}...};
-    insert_placeholders(recorder, parts);
-    std::shared_ptr<const void> value = share(callee.invoke(callee.function, traced));
-    const tree::View view = tree::view_of(*static_cast<const R*>(value.get()));
-    return result_of_trace(std::move(value), view);
-  }
+  /// `A`: as given, for lvalues a reference.
+  template <class... A>
+  struct Types {
+    static constexpr ArgumentType arguments[sizeof...(A) + 1] = {argument_type<T, A>()..., ArgumentType()};
+    static constexpr CallTypes value{&types_tag<R, std::tuple<T...>>,
+                                     arguments,
+                                     sizeof...(A),
+                                     &tree::LayoutOf<R>::value,
+                                     &call<argument_t<std::remove_cvref_t<A>>...>,
+                                     &destroy<R>};
+  };
 };
 
-template <class R, class Arguments, class... A>
-SINTER_NOINLINE SINTER_COLD R call_uncompiled(FunctionState& function, const TypedCall<R, Arguments, A...>& call) {
-  PlainCall plain(function);
-  R result = call.invoke_plain();
-  plain.keep();
-  return result;
+/// A function and the types of a call of it.
+struct TypedCallee {
+  FunctionState& function;
+  const CallTypes& types;
+  const void* callee;
+  void (*invoke)();
+};
+/// use(the request that these arguments make).
+template <class Use, class... A>
+auto with_request(const TypedCallee& callee, const Use& use, const A&... args) {
+  const void* const objects[sizeof...(A) + 1] = {std::addressof(args)..., nullptr};
+  return use(CallRequest{callee.function, callee.types, callee.callee, callee.invoke, objects});
 }
-template <class R, class Arguments, class... A>
-SINTER_NOINLINE SINTER_COLD void into_uncompiled(FunctionState& function, const TypedCall<R, Arguments, A...>& call,
-                                                 const ArgList& list, Targets targets) {
-  PlainCallInto plain(function);
-  const R result = call.invoke_plain();
-  plain.deliver(tree::view_of(result), targets, list);
-}
-
-/// A function that reads values: what comes back, static values too, is that of the path taken.
-template <class R, class Call>
-SINTER_NOINLINE R call_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& list,
-                            std::span<const std::int64_t> symbols, const Call& call) {
-  TreeValues tree;
-  run_tree(function, entry, list, symbols, call.trace(), {}, tree);
-  return filled_result<R>(tree.shape, tree.values.data(), symbols);
-}
-
-template <class R, class Arguments, class... A>
-SINTER_ALWAYS_INLINE R call_compiled(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list,
-                                     const A&... args) {
-  const TypedCall<R, Arguments, A...> call{callee, {args...}};
-  Symbols symbols;
-  const CompiledEntry* entry = call.find(function, list, symbols);
-  if (SINTER_UNLIKELY(entry == nullptr)) return call_uncompiled(function, call);
+/// One call. Functions with the same types share it.
+template <class R, class... A>
+SINTER_NOINLINE R call_function(const TypedCallee& callee, const A&... args) {
+  const void* const objects[sizeof...(A) + 1] = {std::addressof(args)..., nullptr};
+  const CallRequest request{callee.function, callee.types, callee.callee, callee.invoke, objects};
   if constexpr (is_only_tensors<R>) {
     std::array<Ref<TensorImpl>, tensor_count<R>()> values;
-    run(function, *entry, list, symbols, call.trace(), values.data(), {});
+    call_for_tensors(request, values.data());
     Ref<TensorImpl>* at = values.data();
     return from_values<R>(at);
   } else {
-    if (SINTER_UNLIKELY(entry->is_tree)) return call_tree<R>(function, *entry, list, symbols, call);
-    ResultValues values(entry->results);
-    run(function, *entry, list, symbols, call.trace(), values.data(), {});
-    return filled_result<R>(entry->result_shape.get(), values.data(), symbols);
-  }
-}
-template <class R, class Arguments, class... A>
-SINTER_NOINLINE SINTER_COLD R call_plain(FunctionState& function, CallKind kind, const Callee<R, Arguments>& callee,
-                                         const A&... args) {
-  const TypedCall<R, Arguments, A...> call{callee, {args...}};
-  return kind == CallKind::in_trace ? call.invoke_plain() : call_uncompiled(function, call);
-}
-/// One call, whatever becomes of it. Functions on the same types share it.
-template <class R, class Arguments, class... A>
-SINTER_NOINLINE R call_function(FunctionState& function, const Callee<R, Arguments>& callee, A&&... args) {
-  const CallKind kind = kind_of_call(function);
-  if (SINTER_UNLIKELY(kind != CallKind::compiled))
-    return call_plain(function, kind, callee, as_argument(std::as_const(args))...);
-  ArgList list;
-  (donate<A>(args, list), ...);
-  return call_compiled(function, callee, list, as_argument(std::as_const(args))...);
-}
-template <class R, class Arguments, class... A>
-void call_compiled_into(FunctionState& function, const Callee<R, Arguments>& callee, ArgList& list, Targets targets,
-                        const A&... args) {
-  const TypedCall<R, Arguments, A...> call{callee, {args...}};
-  if (SINTER_UNLIKELY(runs_plain(function))) {
-    call.flatten(list);
-    return into_uncompiled(function, call, list, targets);
-  }
-  Symbols symbols;
-  const CompiledEntry* entry = call.find(function, list, symbols);
-  if (SINTER_UNLIKELY(entry == nullptr)) return into_uncompiled(function, call, list, targets);
-  if (SINTER_UNLIKELY(entry->is_tree)) {
-    TreeValues tree;
-    return run_tree(function, *entry, list, symbols, call.trace(), targets, tree);
-  }
-  if constexpr (is_only_tensors<R>) {
-    std::array<Ref<TensorImpl>, tensor_count<R>()> values;
-    run(function, *entry, list, symbols, call.trace(), values.data(), targets);
-  } else {
-    ResultValues values(entry->results);
-    run(function, *entry, list, symbols, call.trace(), values.data(), targets);
+    OpenCall call(request);
+    R result = *static_cast<const R*>(call.shape());
+    call.fill(&result);
+    return result;
   }
 }
 
@@ -298,10 +179,10 @@ class Compiled {
   template <class... A>
     requires(jit_detail::Call<F, std::index_sequence_for<A...>, std::remove_cvref_t<A>...>::fits)
   auto operator()(A&&... args) const {
-    const auto callee = this->callee<std::remove_cvref_t<A>...>();
-    if constexpr (std::same_as<result_t<std::remove_cvref_t<A>...>, jit_detail::Nothing>)
-      static_cast<void>(jit_detail::call_function(*state_, callee, std::forward<A>(args)...));
-    else return jit_detail::call_function(*state_, callee, std::forward<A>(args)...);
+    using R = result_t<std::remove_cvref_t<A>...>;
+    if constexpr (std::same_as<R, jit_detail::Nothing>)
+      jit_detail::call_function<R>(callee<A...>(), as_argument(std::as_const(args))...);
+    else return jit_detail::call_function<R>(callee<A...>(), as_argument(std::as_const(args))...);
   }
 
   /// f.into(out...)(args...): results go into the given memory (BorrowedMut, Eigen objects, Tensors nobody else holds).
@@ -315,36 +196,19 @@ class Compiled {
   /// arguments like these compile nothing, take no lock and allocate nothing (see docs/calls.md for the exact terms).
   template <class... A>
   void warm_up(const A&... args) const {
-    if (jit_detail::runs_plain(*state_)) return;
-    with_call(
-        [&](const auto& call) {
-          ArgList list;
-          Symbols symbols;
-          if (const CompiledEntry* entry = call.find(*state_, list, symbols))
-            jit_detail::warm_up(*state_, *entry, list, call.trace(), symbols);
-        },
-        as_argument(args)...);
+    with_request([](const jit_detail::CallRequest& call) { jit_detail::warm_up(call); }, args...);
   }
 
   /// What the call with these arguments compiles to: graph, guards, kernels, memory, code.
   template <class... A>
   Explanation explain(const A&... args) const {
-    if (jit_detail::runs_plain(*state_)) return jit::explain(nullptr, {});
-    return with_call(
-        [&](const auto& call) {
-          ArgList list;
-          Symbols symbols;
-          const CompiledEntry* entry = call.find(*state_, list, symbols);
-          return jit::explain(entry, symbols);
-        },
-        as_argument(args)...);
+    return with_request([](const jit_detail::CallRequest& call) { return jit_detail::explain(call); }, args...);
   }
 
   /// As into(), with the targets in a list.
   template <class... A>
   void call_into(Targets targets, const A&... args) const {
-    ArgList list;
-    jit_detail::call_compiled_into(*state_, callee<A...>(), list, targets, as_argument(args)...);
+    with_request([&](const jit_detail::CallRequest& call) { jit_detail::call_into(call, targets); }, args...);
   }
 
   Stats stats() const { return jit_detail::stats_of(*state_); }
@@ -359,25 +223,34 @@ class Compiled {
   template <class... A>
   using result_t = jit_detail::result_of_t<raw_t<A...>>;
 
+  /// For arguments as they are given: lvalues are references.
   template <class... A>
-  jit_detail::Callee<result_t<A...>, arguments_t<A...>> callee() const {
-    return {f_.get(), &invoke<result_t<A...>, raw_t<A...>, arguments_t<A...>>};
+  jit_detail::TypedCallee callee() const {
+    using Invoked = Invoke<raw_t<std::remove_cvref_t<A>...>, arguments_t<std::remove_cvref_t<A>...>>;
+    return {*state_, Invoked::OnCopies::template Types<A...>::value, f_.get(),
+            reinterpret_cast<void (*)()>(&Invoked::call)};
   }
-  template <class R, class Raw, class Arguments>
-  SINTER_COLD static R invoke(const void* function, const Arguments& arguments) {
-    const F& f = *static_cast<const F*>(function);
-    if constexpr (std::is_void_v<Raw>) return std::apply(f, arguments), R();
-    else return jit_detail::Result<Raw>::make(std::apply(f, arguments));
-  }
+  template <class Raw, class Arguments>
+  struct Invoke;
+  template <class Raw, class... T>
+  struct Invoke<Raw, std::tuple<T...>> {
+    using R = jit_detail::result_of_t<Raw>;
+    using OnCopies = jit_detail::OnCopies<R, std::tuple<T...>>;
+    SINTER_COLD static R call(const void* function, const T&... arguments) {
+      const F& f = *static_cast<const F*>(function);
+      if constexpr (std::is_void_v<Raw>) {
+        f(arguments...);
+        return R();
+      } else if constexpr (std::same_as<R, Raw>) {
+        return f(arguments...);
+      } else {
+        return jit_detail::Result<Raw>::make(f(arguments...));
+      }
+    }
+  };
   template <class Use, class... A>
-  auto with_call(const Use& use, const A&... args) const {
-    const auto callee = this->callee<A...>();
-    return use(typed_call(callee, args...));
-  }
-  template <class R, class Arguments, class... A>
-  static jit_detail::TypedCall<R, Arguments, A...> typed_call(const jit_detail::Callee<R, Arguments>& callee,
-                                                              const A&... args) {
-    return {callee, {args...}};
+  auto with_request(const Use& use, const A&... args) const {
+    return jit_detail::with_request(callee<const A&...>(), use, as_argument(args)...);
   }
   std::shared_ptr<const void> f_;  // an F
   std::shared_ptr<FunctionState> state_;

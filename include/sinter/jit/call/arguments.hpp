@@ -65,7 +65,6 @@ class ArgList {
   /// What tracing this call has already computed (a function that reads values).
   mutable std::shared_ptr<FinishedCall> finished;
 
-  // Inline wherever a call is made: calls of compiled functions take no longer than their guards.
   SINTER_ALWAYS_INLINE void tensor(const Tensor& x) { add_value(x.impl().get(), LeafKind::tensor, nullptr); }
   void variable(const Variable& x);
   void value(TensorImpl* x) { add_value(x, LeafKind::tensor, nullptr); }
@@ -76,6 +75,11 @@ class ArgList {
     leaf.number_kind = x.kind;
     if (x.kind == DTypeClass::floating) leaf.number = x.number;
     else leaf.integer = x.integer;
+  }
+  void floating(double value) {
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.kind = LeafKind::scalar;
+    leaf.number = value;
   }
   void fixed(std::int64_t value) {
     ArgLeaf& leaf = leaves_.emplace_back();
@@ -185,14 +189,42 @@ struct Call<F, std::index_sequence<I...>, A...> {
 template <class F, class... A>
 using traced_arguments_t = typename Call<F, std::index_sequence_for<A...>, A...>::Arguments;
 
-/// Takes one argument apart; `T` is its traced type.
+/// How an argument enters a call: what its type and that of the parameter say.
+struct ArgumentType {
+  enum class Kind : std::uint8_t { tensor, tree, number, borrowed, lent };
+  Kind kind = Kind::tree;
+  bool is_donated = false;  // an rvalue: its memory may become a result's
+  // A C++ number that is a run-time input:
+  bool is_floating = false;
+  bool is_boolean = false;
+  bool is_signed = false;
+  std::uint8_t size = 0;
+  const tree::Layout* layout = nullptr;  // of the argument, if that is a tree
+  const tree::Layout* traced = nullptr;  // of what the traced function gets
+};
+/// `T`: how the traced function sees it; `A`: as it was given, for lvalues a reference.
 template <class T, class A>
-SINTER_ALWAYS_INLINE void flatten(const A& arg, ArgList& list) {
-  if constexpr (std::same_as<A, Borrowed>) list.borrowed(arg);
-  else if constexpr (std::same_as<A, Lent>) arg.is_memory ? list.borrowed(arg.memory) : list.tensor(arg.value);
-  else if constexpr (std::same_as<T, Scalar> && Arithmetic<A>) list.scalar(Scalar(arg));
-  else if constexpr (std::same_as<A, Tensor>) list.tensor(arg);
-  else tree::visit_leaves(arg, list);
+consteval ArgumentType argument_type() {
+  using Given = std::remove_cvref_t<A>;
+  using B = argument_t<Given>;
+  using Kind = ArgumentType::Kind;
+  ArgumentType type{.traced = &tree::LayoutOf<T>::value};
+  if constexpr (std::same_as<B, Borrowed>) {
+    type.kind = Kind::borrowed;
+  } else if constexpr (std::same_as<B, Lent>) {
+    type.kind = Kind::lent;
+  } else if constexpr (std::same_as<T, Scalar> && Arithmetic<B>) {
+    type.kind = Kind::number;
+    type.is_floating = std::is_floating_point_v<B>;
+    type.is_boolean = std::same_as<B, bool>;
+    type.is_signed = std::is_signed_v<B>;
+    type.size = sizeof(B);
+  } else {
+    type.kind = std::same_as<B, Tensor> ? Kind::tensor : Kind::tree;
+    type.layout = &tree::LayoutOf<B>::value;
+    type.is_donated = std::same_as<Given, B> && std::same_as<A, Given> && !Arithmetic<B>;
+  }
+  return type;
 }
 
 }  // namespace jit_detail

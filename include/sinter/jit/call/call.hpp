@@ -1,13 +1,11 @@
 // What the typed half of a compiled function (compile.hpp) asks of the untyped one (function.hpp), which it knows by
-// name only: find or make the entry for some arguments, run it, and leave the call to the plain function where nothing
-// compiled may run.
+// name only: to make a call. Of the types a call has, the untyped half knows constants that say how their objects are
+// taken apart, and one function that calls the user's.
 #pragma once
 
 #include <sinter/expr/tree.hpp>
 #include <sinter/jit/call/arguments.hpp>
-#include <sinter/jit/call/stance.hpp>
 #include <sinter/jit/options.hpp>
-#include <sinter/tensor/call_journal.hpp>
 
 #include <array>
 #include <cstddef>
@@ -67,105 +65,6 @@ SINTER_COLD std::shared_ptr<const void> share(T&& value) {
 }
 }  // namespace jit_detail
 
-/// What the typed half sees of a compiled version.
-struct CompiledEntry {
-  std::shared_ptr<const void> result_shape;  // the traced result, for its static parts
-  std::size_t results = 0;
-  bool is_tree = false;  // of a function that reads values: run_tree() runs it
-};
-
-using Symbols = SmallVector<std::int64_t, 8>;
-
-namespace jit_detail {
-
-std::shared_ptr<FunctionState> make_function(Options options, Location where);
-Location where_of(const FunctionState& function);
-
-/// What becomes of a call: it uses compiled code, is part of the trace that encloses it, or runs the plain function.
-enum class CallKind : std::uint8_t { compiled, in_trace, plain };
-CallKind kind_of_call(const FunctionState& function);
-/// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
-bool runs_plain(const FunctionState& function);
-
-/// The entry that fits, traced and compiled if there is none; null where the call is to run the plain function (stance,
-/// recompile limit). Throws RecompileError where the stance says so.
-const CompiledEntry* entry_for(FunctionState& function, const ArgList& args, const TraceFunction& trace,
-                               Symbols& symbols);
-
-/// Runs it; `results` receives the values, of which there are as many as the entry says, or the types. Variables are
-/// written back last.
-void run(FunctionState& function, const CompiledEntry& entry, const ArgList& args,
-         std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets);
-
-/// Room for the values of a call's results; no allocation for a few of them.
-class ResultValues {
- public:
-  explicit ResultValues(std::size_t count) {
-    if (SINTER_UNLIKELY(count > few_.size())) many_ = new Ref<TensorImpl>[count];
-  }
-  ResultValues(const ResultValues&) = delete;
-  ResultValues& operator=(const ResultValues&) = delete;
-  ~ResultValues() {
-    if (SINTER_UNLIKELY(many_ != nullptr)) delete[] many_;
-  }
-  Ref<TensorImpl>* data() { return SINTER_LIKELY(many_ == nullptr) ? few_.data() : many_; }
-
- private:
-  std::array<Ref<TensorImpl>, 8> few_;
-  Ref<TensorImpl>* many_ = nullptr;
-};
-/// Of a function that reads values: how many there are depends on the path.
-struct TreeValues {
-  std::vector<Ref<TensorImpl>> values;
-  const void* shape = nullptr;        // the traced result on this path, for its static parts
-  std::shared_ptr<const void> owner;  // of a path that is in no tree
-  TreeValues();
-  ~TreeValues();
-};
-void run_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& args,
-              std::span<const std::int64_t> symbols, const TraceFunction& trace, Targets targets, TreeValues& values);
-/// Checks purity and makes what calls of this thread with these arguments need besides the entry.
-void warm_up(FunctionState& function, const CompiledEntry& entry, const ArgList& args, const TraceFunction& trace,
-             std::span<const std::int64_t> symbols);
-Stats stats_of(const FunctionState& function);
-void reset(FunctionState& function);
-
-/// An uncompiled call: Variables are as before unless it is kept.
-class PlainCall {
- public:
-  explicit PlainCall(FunctionState& function);
-  void keep() noexcept { journal_.keep(); }
-
- private:
-  CallJournal journal_;
-};
-/// As that, with results in given memory. Compiled functions that it calls run uncompiled, too, so that all they read
-/// is seen.
-class PlainCallInto {
- public:
-  explicit PlainCallInto(FunctionState& function);
-  /// Puts the values of the call into their places, and keeps it.
-  void deliver(tree::View result, Targets targets, const ArgList& args);
-
- private:
-  FunctionState& function_;
-  StanceGuard eager_;
-  CallJournal journal_;
-};
-
-/// An argument as the traced function gets it. `names`: where its leaves get their names from; without, it is one leaf.
-struct TracedArgument {
-  tree::Part value;
-  tree::View names;
-};
-/// Names the leaves of the arguments and replaces them by the trace's placeholders.
-void insert_placeholders(FunctionTrace& trace, std::span<const TracedArgument> arguments);
-/// The result of a trace; `view` sees what `value` owns.
-TracedResult result_of_trace(std::shared_ptr<const void> value, tree::View view);
-/// Memory of a Tensor that nobody else sees.
-BorrowedMut as_target(Tensor& x, Location where = {});
-}  // namespace jit_detail
-
 /// Text of explain(): graph, guards, passes, kernels, memory, code.
 class Explanation {
  public:
@@ -176,8 +75,77 @@ class Explanation {
  private:
   std::string text_;
 };
-/// Of the entry that a call uses; null: the call runs uncompiled.
-Explanation explain(const CompiledEntry* entry, std::span<const std::int64_t> symbols);
+using Symbols = SmallVector<std::int64_t, 8>;
+
+namespace jit_detail {
+
+struct CallRequest;
+
+/// What the types of a call say: one constant for the calls that have them in common.
+struct CallTypes {
+  const void* tag;  // stands for the types of arguments and result
+  const ArgumentType* arguments;
+  std::uint32_t count;         // of arguments
+  const tree::Layout* result;  // of the function
+  /// Calls the function on copies of the arguments. With a trace, its placeholders are put into them first; the result
+  /// is a new object, to be destroyed by the function below.
+  void* (*call_on_copies)(const CallRequest& call, FunctionTrace* trace);
+  void (*destroy_result)(void* result);
+};
+/// A call of a compiled function, without types.
+struct CallRequest {
+  FunctionState& function;
+  const CallTypes& types;
+  const void* callee;          // the user's function
+  void (*invoke)();            // calls that: R (*)(const void* callee, const T&... arguments)
+  const void* const* objects;  // the arguments
+};
+
+std::shared_ptr<FunctionState> make_function(Options options, Location where);
+Location where_of(const FunctionState& function);
+
+/// The call of a function that gives nothing but Tensors: finds or makes the entry that fits and runs it, or the plain
+/// function where nothing compiled may run. Variables are written back last. Throws RecompileError where the stance
+/// says so.
+void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results);
+/// As that, with results in given memory.
+void call_into(const CallRequest& call, Targets targets);
+/// As that, for results of any type: `shape` is a result of the same type and with the same static parts; a copy of it
+/// that is filled is the result of this call.
+class OpenCall {
+ public:
+  explicit OpenCall(const CallRequest& call);
+  OpenCall(const OpenCall&) = delete;
+  OpenCall& operator=(const OpenCall&) = delete;
+  ~OpenCall();
+  const void* shape() const { return shape_; }
+  void fill(void* copy);
+
+ private:
+  const CallRequest& call_;
+  ArgList args_;
+  Symbols symbols_;
+  const void* shape_ = nullptr;
+  std::shared_ptr<const void> owner_{};  // of a shape that is in no entry
+  Ref<TensorImpl>* values_ = nullptr;    // null: nothing is to be filled in
+  std::array<Ref<TensorImpl>, 8> few_;
+  std::unique_ptr<std::vector<Ref<TensorImpl>>> many_{};
+};
+
+/// Compiles, checks purity and makes what calls of this thread with these arguments need besides the entry.
+void warm_up(const CallRequest& call);
+Explanation explain(const CallRequest& call);
+Stats stats_of(const FunctionState& function);
+void reset(FunctionState& function);
+
+/// Names the leaves of the arguments and replaces those of the copies by the trace's placeholders.
+void put_placeholders(FunctionTrace& trace, const CallRequest& call, void* const* copies);
+/// What is lent as a Tensor, for functions that run uncompiled.
+Tensor owned_copy(const Lent& x);
+inline Tensor owned_copy(const Borrowed& x) { return copy_of(x); }
+/// Memory of a Tensor that nobody else sees.
+BorrowedMut as_target(Tensor& x, Location where = {});
+}  // namespace jit_detail
 
 /// Forgets every compiled function, kernel and lazy plan. Functions stay usable and compile again when called.
 void reset();

@@ -1,29 +1,27 @@
-// What the typed half of compiled functions calls; most of it is passed on to FunctionState.
+// Calls of compiled functions, without types: what the typed half (compile.hpp) hands over is taken apart here, an entry
+// is found or made for it and run, or the plain function where nothing compiled may run.
 #pragma once
 
 #include <sinter/jit/call/call.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/expr/tree_walk.hpp>
 #include <sinter/graph/pending_node.hpp>
+#include <sinter/jit/call/execute.ipp>  // run_now
 #include <sinter/jit/call/function.hpp>
+#include <sinter/jit/call/leaf_names.hpp>
 #include <sinter/jit/call/stance.ipp>  // stance_of_thread
 #include <sinter/jit/trace/trace.hpp>
+#include <sinter/tensor/call_journal.hpp>
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 namespace jit_detail {
-
-SINTER_DECL PlainCall::PlainCall(FunctionState& function) : journal_(CallJournal::Reads::ignored) {
-  function.count_plain_call();
-}
-
-SINTER_DECL PlainCallInto::PlainCallInto(FunctionState& function)
-    : function_(function), eager_(Stance::force_eager), journal_(CallJournal::Reads::noted) {
-  function.count_plain_call();
-}
 
 SINTER_DECL std::shared_ptr<const void> share(void* object, void (*destroy)(void* object)) {
   return std::shared_ptr<void>(object, destroy);
@@ -33,32 +31,76 @@ SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Locati
   return std::make_shared<FunctionState>(std::move(options), where);
 }
 SINTER_DECL Location where_of(const FunctionState& function) { return function.where(); }
-SINTER_DECL bool runs_plain(const FunctionState& function) { return function.runs_plain(stance_of_thread()); }
-SINTER_DECL CallKind kind_of_call(const FunctionState& function) {
-  if (SINTER_UNLIKELY(current_trace() != nullptr)) return CallKind::in_trace;
-  return SINTER_UNLIKELY(function.runs_plain(stance_of_thread())) ? CallKind::plain : CallKind::compiled;
-}
-SINTER_DECL void warm_up(FunctionState& function, const CompiledEntry& entry, const ArgList& args,
-                         const TraceFunction& trace, std::span<const std::int64_t> symbols) {
-  function.warm_up(static_cast<const Entry&>(entry), args, trace, symbols);
-}
 SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
 SINTER_DECL void reset(FunctionState& function) { function.reset(); }
+SINTER_DECL Tensor owned_copy(const Lent& x) { return x.is_memory ? copy_of(x.memory) : x.value; }
 
-SINTER_DECL TreeValues::TreeValues() = default;
-SINTER_DECL TreeValues::~TreeValues() = default;
-SINTER_DECL void run_tree(FunctionState& function, const CompiledEntry& entry, const ArgList& args,
-                          std::span<const std::int64_t> symbols, const TraceFunction& trace, Targets targets,
-                          TreeValues& values) {
-  TreeResult done =
-      function.run_tree(static_cast<const Entry&>(entry), args, symbols, trace, {nullptr, &values.values}, targets);
-  values.shape = done.shape;
-  values.owner = std::move(done.owner);
+// ---- arguments ------------------------------------------------------------------------------------------------------
+
+/// Adds the leaves of an argument to a list.
+struct AddLeaves : tree::detail::WithoutPath {
+  AddLeaves(ArgList& to, bool donates) : list(to), is_donated(donates) {}
+  ArgList& list;
+  bool is_donated;
+  SINTER_ALWAYS_INLINE void tensor(Tensor& x, bool is_const) {
+    if (SINTER_UNLIKELY(is_donated && !is_const)) list.donate(x);
+    list.tensor(x);
+  }
+  void scalar(const Scalar& x, bool) { list.scalar(x); }
+  void variable(const Variable& x) { list.variable(x); }
+  void dim(const Dim& x, bool) { list.fixed(static_cast<std::int64_t>(x)); }
+  void fixed(std::int64_t value) { list.fixed(value); }
+  void structure(const char*, std::int64_t value) { list.fixed(value); }
+};
+
+inline Leaf integer_in(const void* object, const ArgumentType& type) {
+  if (type.is_boolean) return Leaf::of_number(*static_cast<const bool*>(object));
+  if (type.size == sizeof(std::uint64_t) && !type.is_signed)
+    return Leaf::of_number(*static_cast<const std::uint64_t*>(object));
+  tree::Layout layout;
+  layout.is_signed = type.is_signed;
+  layout.size = type.size;
+  return Leaf::of_number(tree::detail::number_at(object, layout));
+}
+inline void add_number(const void* object, const ArgumentType& type, ArgList& list) {
+  if (!type.is_floating) list.number(integer_in(object, type));
+  else if (type.size == sizeof(float)) list.floating(*static_cast<const float*>(object));
+  else if (type.size == sizeof(double)) list.floating(*static_cast<const double*>(object));
+  else list.floating(static_cast<double>(*static_cast<const long double*>(object)));
 }
 
-SINTER_DECL void insert_placeholders(FunctionTrace& trace, std::span<const TracedArgument> arguments) {
-  struct PlaceholderInserter final : tree::Editor {
-    explicit PlaceholderInserter(FunctionTrace& open) : trace(open) {}
+inline void add_argument(const void* object, const ArgumentType& type, ArgList& list) {
+  switch (type.kind) {
+    case ArgumentType::Kind::tensor:
+    case ArgumentType::Kind::tree: {
+      AddLeaves add(list, type.is_donated);
+      return tree::detail::walk(const_cast<void*>(object), *type.layout, add);
+    }
+    case ArgumentType::Kind::number: return add_number(object, type, list);
+    case ArgumentType::Kind::borrowed: return list.borrowed(*static_cast<const Borrowed*>(object));
+    case ArgumentType::Kind::lent: {
+      const auto& lent = *static_cast<const Lent*>(object);
+      return lent.is_memory ? list.borrowed(lent.memory) : list.tensor(lent.value);
+    }
+  }
+}
+/// Takes the arguments apart.
+SINTER_ALWAYS_INLINE void add_arguments(const CallRequest& call, ArgList& list) {
+  const CallTypes& types = call.types;
+  list.types = types.tag;
+  for (std::uint32_t i = 0; i < types.count; ++i) {
+    const ArgumentType& type = types.arguments[i];
+    if (SINTER_LIKELY(type.kind == ArgumentType::Kind::tensor && !type.is_donated))
+      list.tensor(*static_cast<const Tensor*>(call.objects[i]));
+    else add_argument(call.objects[i], type, list);
+  }
+}
+
+// ---- tracing --------------------------------------------------------------------------------------------------------
+
+SINTER_DECL void put_placeholders(FunctionTrace& trace, const CallRequest& call, void* const* copies) {
+  struct PutPlaceholders final : tree::Editor {
+    explicit PutPlaceholders(FunctionTrace& open) : trace(open) {}
     FunctionTrace& trace;
     using Editor::scalar, Editor::tensor;
     void tensor(Tensor& x) override { x = Tensor(trace.next_leaf()); }
@@ -67,12 +109,16 @@ SINTER_DECL void insert_placeholders(FunctionTrace& trace, std::span<const Trace
     void fixed(std::int64_t) override { trace.skip_leaf(); }
     void tensor(const Tensor&) override { trace.skip_leaf(); }  // keys of maps
     void scalar(const Scalar&) override { trace.skip_leaf(); }
-  } replace(trace);
+  } put(trace);
+  std::vector<tree::View> arguments;
+  for (std::uint32_t i = 0; i < call.types.count; ++i)
+    arguments.push_back({call.objects[i], call.types.arguments[i].layout});
   name_leaves(trace.guards().names, arguments);
-  for (const TracedArgument& argument : arguments) argument.value.edit(replace);
+  for (std::uint32_t i = 0; i < call.types.count; ++i) tree::Part{copies[i], call.types.arguments[i].traced}.edit(put);
 }
 
-SINTER_DECL TracedResult result_of_trace(std::shared_ptr<const void> value, tree::View view) {
+/// The values of a result, in order.
+inline std::vector<Ref<TensorImpl>> values_of_result(tree::View result) {
   struct Collect final : tree::Reader {
     std::vector<Ref<TensorImpl>> values;
     void tensor(const Tensor& x) override { values.push_back(x.impl()); }
@@ -80,13 +126,180 @@ SINTER_DECL TracedResult result_of_trace(std::shared_ptr<const void> value, tree
     void variable(const Variable& x) override { values.push_back(x.value().impl()); }
     void dim(const Dim&) override {}
   } collect;
-  view.read(collect);
-  return {std::move(collect.values), std::move(value)};
+  result.read(collect);
+  return std::move(collect.values);
 }
 
-SINTER_DECL void PlainCallInto::deliver(tree::View result, Targets targets, const ArgList& args) {
-  function_.deliver_uncompiled(std::move(result_of_trace(nullptr, result).values), targets, args, journal_);
-  journal_.keep();
+/// Calls the function on copies of the arguments, with placeholders in them if there is a trace.
+inline std::shared_ptr<void> result_of_function(const CallRequest& call, FunctionTrace* trace) {
+  return {call.types.call_on_copies(call, trace), call.types.destroy_result};
+}
+/// Leaves only the static parts: then copies of a traced result count no references.
+inline void drop_values(tree::Part result, Location where) {
+  struct Drop final : tree::Editor {
+    explicit Drop(Location at) : where(at) {}
+    Location where;
+    using Editor::dim;
+    void tensor(Tensor& x) override { x = Tensor(); }
+    void scalar(Scalar& x) override { x = Scalar(); }
+    void variable(const Variable&) override {}
+    void dim(Dim&) override {}
+    void dim(const Dim&) override {}
+    void tensor(const Tensor&) override { refuse(); }
+    void scalar(const Scalar&) override { refuse(); }
+    [[noreturn]] void refuse() const {
+      throw UserError("compile", "the result has a const member, which takes no value when the compiled code has run",
+                      where, "declare the member without const");
+    }
+  } drop(where);
+  result.edit(drop);
+}
+inline TraceFunction tracer(const CallRequest& call) {
+  return {const_cast<CallRequest*>(&call), [](void* object, FunctionTrace& trace) {
+            const auto& traced = *static_cast<const CallRequest*>(object);
+            const std::shared_ptr<void> result = result_of_function(traced, &trace);
+            std::vector<Ref<TensorImpl>> values = values_of_result({result.get(), traced.types.result});
+            drop_values({result.get(), traced.types.result}, traced.function.where());
+            return TracedResult{std::move(values), result};
+          }};
+}
+
+// ---- calls that run the plain function ------------------------------------------------------------------------------
+
+inline bool runs_plain(const FunctionState& function) { return function.runs_plain(stance_of_thread()); }
+/// Whether a call is part of a trace that encloses it, or must not use compiled code.
+inline bool is_uncompiled(const FunctionState& function) {
+  return graph_detail::innermost_trace() != nullptr || runs_plain(function);
+}
+
+/// The function's own result. Outside a trace Variables are as before unless the function returns.
+SINTER_NOINLINE SINTER_COLD inline std::shared_ptr<const void> uncompiled_result(const CallRequest& call) {
+  if (graph_detail::innermost_trace() != nullptr) return result_of_function(call, nullptr);
+  CallJournal journal(CallJournal::Reads::ignored);
+  call.function.count_plain_call();
+  std::shared_ptr<const void> result = result_of_function(call, nullptr);
+  journal.keep();
+  return result;
+}
+SINTER_NOINLINE SINTER_COLD inline void uncompiled_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+  const std::shared_ptr<const void> result = uncompiled_result(call);
+  for (Ref<TensorImpl>& value : values_of_result({result.get(), call.types.result})) *results++ = std::move(value);
+}
+/// Compiled functions that the function calls run uncompiled, too, so that all it reads is seen.
+SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call, Targets targets, const ArgList& args) {
+  StanceGuard eager(Stance::force_eager);
+  CallJournal journal(CallJournal::Reads::noted);
+  call.function.count_plain_call();
+  const std::shared_ptr<const void> result = result_of_function(call, nullptr);
+  call.function.deliver_uncompiled(values_of_result({result.get(), call.types.result}), targets, args, journal);
+  journal.keep();
+}
+
+// ---- calls ----------------------------------------------------------------------------------------------------------
+
+SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+  FunctionState& function = call.function;
+  if (SINTER_UNLIKELY(is_uncompiled(function))) return uncompiled_tensors(call, results);
+  ArgList args;
+  add_arguments(call, args);
+  Symbols symbols;
+  const TraceFunction trace = tracer(call);
+  const Entry* entry = function.entry_for(args, trace, symbols);
+  if (SINTER_UNLIKELY(entry == nullptr)) uncompiled_tensors(call, results);
+  else if (SINTER_LIKELY(!entry->is_tree)) function.run_now(*entry, args, symbols, trace, results, {});
+  else function.run_tree(*entry, args, symbols, trace, {results, nullptr});
+}
+
+SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
+  FunctionState& function = call.function;
+  ArgList args;
+  add_arguments(call, args);
+  if (SINTER_UNLIKELY(runs_plain(function))) return uncompiled_into(call, targets, args);
+  Symbols symbols;
+  const TraceFunction trace = tracer(call);
+  const Entry* entry = function.entry_for(args, trace, symbols);
+  if (SINTER_UNLIKELY(entry == nullptr)) return uncompiled_into(call, targets, args);
+  std::array<Ref<TensorImpl>, 8> few;
+  std::vector<Ref<TensorImpl>> many;
+  if (SINTER_UNLIKELY(entry->is_tree)) {
+    function.run_tree(*entry, args, symbols, trace, {nullptr, &many}, targets);
+    return;
+  }
+  if (SINTER_UNLIKELY(entry->results > few.size())) many.resize(entry->results);
+  function.run(*entry, args, symbols, trace, many.empty() ? few.data() : many.data(), targets);
+}
+
+SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
+  FunctionState& function = call.function;
+  const Entry* entry = nullptr;
+  const TraceFunction trace = tracer(call);
+  if (SINTER_LIKELY(!is_uncompiled(function))) {
+    add_arguments(call, args_);
+    entry = function.entry_for(args_, trace, symbols_);
+  }
+  if (SINTER_UNLIKELY(entry == nullptr)) {
+    owner_ = uncompiled_result(call);
+    shape_ = owner_.get();
+  } else if (SINTER_UNLIKELY(entry->is_tree)) {
+    many_ = std::make_unique<std::vector<Ref<TensorImpl>>>();
+    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, many_.get()});
+    shape_ = done.shape;
+    owner_ = std::move(done.owner);
+    values_ = many_->empty() ? few_.data() : many_->data();
+  } else {
+    values_ = few_.data();
+    if (SINTER_UNLIKELY(entry->results > few_.size())) {
+      many_ = std::make_unique<std::vector<Ref<TensorImpl>>>(entry->results);
+      values_ = many_->data();
+    }
+    function.run_now(*entry, args_, symbols_, trace, values_, {});
+    shape_ = entry->result_shape.get();
+  }
+}
+SINTER_DECL OpenCall::~OpenCall() = default;
+
+/// Puts the values of a call, and the extents of its symbols, into a copy of the traced result.
+struct FillLeaves : tree::detail::WithoutPath {
+  FillLeaves(Ref<TensorImpl>* first, std::span<const std::int64_t> of_symbols) : values(first), symbols(of_symbols) {}
+  Ref<TensorImpl>* values;
+  std::span<const std::int64_t> symbols;
+  SINTER_ALWAYS_INLINE void tensor(Tensor& x, bool is_const) {
+    Ref<TensorImpl>& value = *values++;
+    if (SINTER_LIKELY(!is_const)) x = Tensor(std::move(value));
+  }
+  void scalar(Scalar& x, bool is_const) {
+    Ref<TensorImpl>& value = *values++;
+    if (SINTER_LIKELY(!is_const)) x = item(In(Tensor(std::move(value)), Location()));
+  }
+  void variable(const Variable&) { ++values; }
+  void dim(Dim& x, bool is_const) {
+    if (!is_const) x = Dim(x.evaluate(symbols));
+  }
+  void fixed(std::int64_t) {}
+  void structure(const char*, std::int64_t) {}
+};
+SINTER_DECL void OpenCall::fill(void* copy) {
+  if (SINTER_UNLIKELY(values_ == nullptr)) return;  // it is filled, or nothing is to be
+  FillLeaves fill(values_, symbols_);
+  tree::detail::walk(copy, *call_.types.result, fill);
+}
+
+SINTER_DECL void warm_up(const CallRequest& call) {
+  if (runs_plain(call.function)) return;
+  ArgList args;
+  add_arguments(call, args);
+  Symbols symbols;
+  const TraceFunction trace = tracer(call);
+  if (const Entry* entry = call.function.entry_for(args, trace, symbols))
+    call.function.warm_up(*entry, args, trace, symbols);
+}
+SINTER_DECL Explanation explain(const CallRequest& call) {
+  if (runs_plain(call.function)) return explanation_of(nullptr, {});
+  ArgList args;
+  add_arguments(call, args);
+  Symbols symbols;
+  const Entry* entry = call.function.entry_for(args, tracer(call), symbols);
+  return explanation_of(entry, symbols);
 }
 
 }  // namespace jit_detail

@@ -71,22 +71,37 @@ SINTER_DECL void place_argument(const ArgLeaf& leaf, const PlanInput& input, std
   place_leaf(leaf, input, i, places);
 }
 
-/// Writes the addresses of what a call reads into its places. Values that had to be laid out anew end up in `owned`.
+/// Writes the address of a Variable's value into its place. A value that had to be laid out anew ends up in `owned`.
+inline void place_variable(const PlanInput& input, std::size_t i, const ArgList& args, CallPlaces& places,
+                           std::vector<Ref<TensorImpl>>& owned) {
+  TensorImpl* value = input.slot->here()->peek(args.reading());
+  if (SINTER_UNLIKELY(!value->is_ready() || !value->is_dense())) {
+    owned.push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
+    value = owned.back().get();
+  }
+  places.inputs[i] = value->data();
+  places.values[i] = value;
+}
+/// Writes the addresses of what a call reads into its places.
 inline void place_inputs(const CallEnd& end, const ArgList& args, CallPlaces& places,
                          std::vector<Ref<TensorImpl>>& owned) {
-  for (std::size_t i = 0; i < end.inputs.size(); ++i) {
-    const PlanInput& input = end.inputs[i];
-    if (input.source == PlanInput::Source::leaf) {
-      place_leaf(args.leaves()[as_index(input.index)], input, i, places);
+  const ArgLeaf* const leaves = args.leaves().data();
+  const PlanInput* const inputs = end.inputs.data();
+  void** const addresses = places.inputs.data();
+  TensorImpl** const values = places.values.data();
+  for (std::size_t i = 0, count = end.inputs.size(); i < count; ++i) {
+    const PlanInput& input = inputs[i];
+    if (SINTER_UNLIKELY(input.source != PlanInput::Source::leaf)) {
+      place_variable(input, i, args, places, owned);
       continue;
     }
-    TensorImpl* value = input.slot->here()->peek(args.reading());
-    if (SINTER_UNLIKELY(!value->is_ready() || !value->is_dense())) {
-      owned.push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
-      value = owned.back().get();
+    const ArgLeaf& leaf = leaves[as_index(input.index)];
+    if (SINTER_UNLIKELY(leaf.kind == LeafKind::scalar)) {
+      place_leaf(leaf, input, i, places);
+      continue;
     }
-    places.inputs[i] = value->data();
-    places.values[i] = value;
+    addresses[i] = leaf.data;
+    values[i] = leaf.impl;
   }
 }
 
@@ -120,16 +135,6 @@ SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std
                                     const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets) {
   run_now(entry, args, symbols, trace, results, targets);
 }
-
-namespace jit_detail {
-SINTER_DECL void run(FunctionState& function, const CompiledEntry& entry, const ArgList& args,
-                     std::span<const std::int64_t> symbols, const TraceFunction& trace, Ref<TensorImpl>* results,
-                     Targets targets) {
-  const auto& known = static_cast<const Entry&>(entry);
-  if (SINTER_LIKELY(!entry.is_tree)) function.run_now(known, args, symbols, trace, results, targets);
-  else function.run_tree(known, args, symbols, trace, {results, nullptr}, targets);
-}
-}  // namespace jit_detail
 
 SINTER_DECL void FunctionState::deliver_uncompiled(std::vector<Ref<TensorImpl>> values, Targets targets,
                                                    const ArgList& args, const CallJournal& journal) const {

@@ -86,7 +86,10 @@ struct alignas(64) EntryThread {
 };
 
 /// One compiled version of a function.
-struct Entry : CompiledEntry {
+struct Entry {
+  std::shared_ptr<const void> result_shape;  // the traced result, for its static parts
+  std::size_t results = 0;
+  bool is_tree = false;  // of a function that reads values
   GuardSet guards;
   CallEnd end;                       // of a function that reads no value
   HeldValues held;                   // by the traced graph; of a tree by its first segment
@@ -115,6 +118,11 @@ struct Entry : CompiledEntry {
   const Entry* next = nullptr;                            // older entry
 };
 
+namespace jit_detail {
+/// What explain() says of the entry that a call uses; null: the call runs uncompiled.
+Explanation explanation_of(const Entry* entry, std::span<const std::int64_t> symbols);
+}  // namespace jit_detail
+
 /// The typed half's traced result on the path that was taken.
 struct TreeResult {
   const void* shape = nullptr;
@@ -137,7 +145,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace,
            Ref<TensorImpl>* results, Targets targets = {});
 
-  /// The body of that, for the one caller of every typed call.
+  /// The body of that, inline for the guarded call.
   void run_now(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
                const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets);
 

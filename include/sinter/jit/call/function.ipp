@@ -405,25 +405,25 @@ inline std::string ending_text(const Entry& entry, std::span<const std::int64_t>
   }
   return text + times;
 }
-}  // namespace jit_detail
 
-SINTER_DECL Explanation explain(const CompiledEntry* compiled, std::span<const std::int64_t> symbols) {
-  if (compiled == nullptr)
+SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::int64_t> symbols) {
+  if (used == nullptr)
     return Explanation(
         "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its "
         "recompile limit\n");
-  const auto& entry = static_cast<const Entry&>(*compiled);
+  const Entry& entry = *used;
   std::string text = "guards:\n" + entry.guards.text();
   if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))
     text +=
         "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
         (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
-  if (entry.tree != nullptr) return Explanation(text + entry.tree->text() + jit_detail::ending_text(entry, symbols));
+  if (entry.tree != nullptr) return Explanation(text + entry.tree->text() + ending_text(entry, symbols));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
-  if (entry.end.plan) text += "plan:\n" + entry.end.plan->text() + "\n" + jit_detail::listings(*entry.end.plan);
+  if (entry.end.plan) text += "plan:\n" + entry.end.plan->text() + "\n" + listings(*entry.end.plan);
   else text += "plan: a registered back end runs the graph\n";
-  return Explanation(text + jit_detail::ending_text(entry, symbols));
+  return Explanation(text + ending_text(entry, symbols));
 }
+}  // namespace jit_detail
 
 SINTER_DECL void reset() {
   std::vector<std::shared_ptr<FunctionState>> living;  // their own locks are taken when this one is free again

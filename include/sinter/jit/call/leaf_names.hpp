@@ -38,8 +38,8 @@ class LeafNames {
 };
 
 namespace jit_detail {
-struct TracedArgument;
-void name_leaves(LeafNames& names, std::span<const TracedArgument> arguments);
+/// An argument without a layout is one leaf.
+void name_leaves(LeafNames& names, std::span<const tree::View> arguments);
 }  // namespace jit_detail
 
 }  // namespace jit

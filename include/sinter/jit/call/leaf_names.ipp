@@ -37,12 +37,12 @@ struct NameVisitor final : tree::Reader {
   void leaf() { names.leaves_.push_back({at, nullptr}); }
 };
 
-SINTER_DECL void name_leaves(LeafNames& names, std::span<const TracedArgument> arguments) {
+SINTER_DECL void name_leaves(LeafNames& names, std::span<const tree::View> arguments) {
   NameVisitor visitor(names);
   for (std::uint32_t position = 0; position < arguments.size(); ++position) {
     visitor.enter({tree::Step::Kind::argument, position, {}, {}});
-    if (arguments[position].names.visit == nullptr) visitor.leaf();
-    else arguments[position].names.read(visitor);
+    if (arguments[position].layout == nullptr) visitor.leaf();
+    else arguments[position].read(visitor);
     visitor.leave_part();
   }
 }

@@ -337,12 +337,5 @@ SINTER_DECL GuardSet FunctionState::choose_specs(const ArgList& list) const {
   return specs_of(args, symbolic);
 }
 
-namespace jit_detail {
-SINTER_DECL const CompiledEntry* entry_for(FunctionState& function, const ArgList& args, const TraceFunction& trace,
-                                           Symbols& symbols) {
-  return function.entry_for(args, trace, symbols);
-}
-}  // namespace jit_detail
-
 }  // namespace jit
 SINTER_NAMESPACE_END
