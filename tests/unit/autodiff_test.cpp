@@ -181,7 +181,7 @@ const std::vector<GradientRow>& structured_rows() {
       {"mean, kept", {{2, 3, 4}}, reduce_kept<ops::Mean>, -2, 2, 4},
       {"var",
        {{2, 5}},
-       [](Vals in) { return apply(op_info<ops::Var>, {in[0]}, Attrs{.axes = {1}, .value = 1}); },
+       [](Vals in) { return apply(op_info<ops::Var>, {in[0]}, Attrs{.axes = {1}}.with(ops::Var::correction, 1)); },
        -2,
        2,
        5},
@@ -254,13 +254,15 @@ const std::vector<GradientRow>& network_rows() {
       {"logsumexp", {{3, 4}}, reduce<ops::Logsumexp>, -2, 2, 4},
       {"layer_norm",
        {{3, 5}, {5}, {5}},
-       [](Vals in) { return apply(op_info<ops::LayerNorm>, in, Attrs{.axes = {1}, .value = 1e-5}); },
+       [](Vals in) { return apply(op_info<ops::LayerNorm>, in, Attrs{.axes = {1}}.with(ops::LayerNorm::eps, 1e-5)); },
        -2,
        2,
        5},
       {"layer_norm over two axes",
        {{3, 2, 2}, {2, 2}, {2, 2}},
-       [](Vals in) { return apply(op_info<ops::LayerNorm>, in, Attrs{.axes = {1, 2}, .value = 1e-5}); },
+       [](Vals in) {
+         return apply(op_info<ops::LayerNorm>, in, Attrs{.axes = {1, 2}}.with(ops::LayerNorm::eps, 1e-5));
+       },
        -2,
        2,
        3},
@@ -273,39 +275,63 @@ const std::vector<GradientRow>& network_rows() {
       {"mse_loss", {{3, 4}, {4}}, binary<ops::MseLoss>, -2, 2, 4},
       {"conv2d",
        {{2, 2, 5, 4}, {3, 2, 3, 2}},
-       [](Vals in) { return apply(op_info<ops::Conv2d>, in, Attrs{.steps = {1, 1, 0, 0}}); },
+       [](Vals in) {
+         return apply(op_info<ops::Conv2d>, in,
+                      Attrs{}.with(ops::Conv2d::stride, {1, 1}).with(ops::Conv2d::padding, {0, 0}));
+       },
        -1,
        1,
        5},
       {"conv2d with strides and padding",
        {{1, 2, 6, 5}, {2, 2, 3, 3}},
-       [](Vals in) { return apply(op_info<ops::Conv2d>, in, Attrs{.steps = {2, 3, 1, 2}}); },
+       [](Vals in) {
+         return apply(op_info<ops::Conv2d>, in,
+                      Attrs{}.with(ops::Conv2d::stride, {2, 3}).with(ops::Conv2d::padding, {1, 2}));
+       },
        -1,
        1,
        1},
       {"conv2d padded past its kernel",
        {{1, 1, 3, 3}, {2, 1, 1, 2}},
-       [](Vals in) { return apply(op_info<ops::Conv2d>, in, Attrs{.steps = {1, 1, 1, 3}}); },
+       [](Vals in) {
+         return apply(op_info<ops::Conv2d>, in,
+                      Attrs{}.with(ops::Conv2d::stride, {1, 1}).with(ops::Conv2d::padding, {1, 3}));
+       },
        -1,
        1},
       {"max_pool2d",
        {{2, 2, 5, 4}},
-       [](Vals in) { return apply(op_info<ops::MaxPool2d>, in, Attrs{.steps = {2, 2, 2, 2}}); },
+       [](Vals in) {
+         return apply(op_info<ops::MaxPool2d>, in,
+                      Attrs{}.with(ops::MaxPool2d::window, {2, 2}).with(ops::MaxPool2d::stride, {2, 2}));
+       },
        -2,
        2},
       {"max_pool2d that overlaps",
        {{1, 2, 5, 5}},
-       [](Vals in) { return apply(op_info<ops::MaxPool2d>, in, Attrs{.steps = {3, 2, 2, 1}}); }},
+       [](Vals in) {
+         return apply(op_info<ops::MaxPool2d>, in,
+                      Attrs{}.with(ops::MaxPool2d::window, {3, 2}).with(ops::MaxPool2d::stride, {2, 1}));
+       }},
       {"avg_pool2d",
        {{2, 1, 4, 4}},
-       [](Vals in) { return apply(op_info<ops::AvgPool2d>, in, Attrs{.steps = {2, 2, 2, 2}}); },
+       [](Vals in) {
+         return apply(op_info<ops::AvgPool2d>, in,
+                      Attrs{}.with(ops::AvgPool2d::window, {2, 2}).with(ops::AvgPool2d::stride, {2, 2}));
+       },
        -2,
        2,
        2},
       {"attention", {{2, 3, 4}, {2, 5, 4}, {2, 5, 2}}, attention, -1, 1, 4},
       {"attention, causal, with a mask",
        {{3, 2}, {3, 2}, {3, 2}, {3, 3}},
-       [](Vals in) { return apply(op_info<ops::ScaledDotProductAttention>, in, Attrs{.value = 0.7, .keepdim = true}); },
+       [](Vals in) {
+         return apply(
+             op_info<ops::ScaledDotProductAttention>, in,
+             Attrs{}
+                 .with(ops::ScaledDotProductAttention::scale, 0.7)
+                 .with(ops::ScaledDotProductAttention::causal, ops::ScaledDotProductAttention::Causal::equal_lengths));
+       },
        -1,
        1},
   };

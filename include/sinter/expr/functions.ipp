@@ -192,15 +192,18 @@ SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths,
   if (static_cast<int>(widths.size()) != input->type.shape.rank())
     throw ShapeError("pad", std::to_string(widths.size()) + " widths for shape " + input->type.shape.text(), x.where,
                      "give one {low, high} per axis");
-  Attrs attrs;
+  Shape below, above;
   for (auto [low, high] : widths) {
     if (low < 0 || high < 0)
       throw ShapeError("pad", "widths must not be negative", x.where, "slice to make a tensor smaller");
-    attrs.shape.push_back(low);
-    attrs.limits.push_back(high);
+    below.push_back(low);
+    above.push_back(high);
   }
-  expr_detail::fill_with(attrs, Scalar(value), input->type.dtype, "pad", x.where);
-  attrs.value = input->type.dtype == DType::bool_ ? static_cast<double>(attrs.integer) : value;
+  Attrs element;
+  expr_detail::fill_with(element, Scalar(value), input->type.dtype, "pad", x.where);
+  Attrs attrs{.value = input->type.dtype == DType::bool_ ? static_cast<double>(element.integer) : value};
+  attrs.set(ops::Pad::low, below);
+  attrs.set(ops::Pad::high, above);
   return expr_detail::record<ops::Pad>({Leaf(std::move(input))}, std::move(attrs), x.where);
 }
 SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {

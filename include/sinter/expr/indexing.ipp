@@ -135,9 +135,9 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
   Tensor part(value);
   if (!identical(region.full(), value->type.shape)) {
     Attrs attrs;
-    attrs.shape = region.starts;
-    attrs.limits = region.limits;
-    attrs.steps = region.steps;
+    attrs.set(ops::Slice::starts, region.starts);
+    attrs.set(ops::Slice::ends, region.limits);
+    attrs.set(ops::Slice::steps, region.steps);
     part = expr_detail::record<ops::Slice>({Leaf(std::move(value))}, std::move(attrs), x.where);
   }
   part = reshape(In(part, x.where), kept);
@@ -240,8 +240,8 @@ SINTER_DECL Tensor update(const In& base, std::span<const Index> given, const In
     part = expr_detail::at_computed(part, before, computed, value.where);
   }
   Attrs attrs;
-  attrs.shape = region.starts;
-  attrs.steps = region.steps;
+  attrs.set(ops::UpdateSlice::starts, region.starts);
+  attrs.set(ops::UpdateSlice::steps, region.steps);
   return expr_detail::record<ops::UpdateSlice>({Leaf(std::move(target)), Leaf(part.impl())}, std::move(attrs),
                                                value.where);
 }

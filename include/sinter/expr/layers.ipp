@@ -68,7 +68,7 @@ SINTER_DECL Tensor take(const In& x, const In& indices, int axis) {
 SINTER_DECL Tensor embedding(const In& indices, const In& table) { return take(table, indices, 0); }
 SINTER_DECL Tensor one_hot(const In& indices, Dim classes, DType dtype) {
   Attrs attrs;
-  attrs.shape.push_back(classes);
+  attrs.set(ops::OneHot::classes, classes);
   attrs.dtype = dtype;
   attrs.has_dtype = true;
   return expr_detail::record<ops::OneHot>({Leaf(indices.tensor())}, std::move(attrs), indices.where);
@@ -91,7 +91,7 @@ SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight,
     throw ShapeError("layer_norm", "x is " + whole.text() + ", its last axes do not match " + shape.text(), x.where);
   Attrs attrs;
   for (int i = whole.rank() - shape.rank(); i < whole.rank(); ++i) attrs.axes.push_back(i);
-  attrs.value = options.eps;
+  attrs.set(ops::LayerNorm::eps, options.eps);
   return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.tensor()), Leaf(bias.tensor())},
                                              std::move(attrs), x.where);
 }
@@ -103,9 +103,9 @@ SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntrop
                         ", which is no LossReduction",
                     logits.where);
   Attrs attrs;
-  attrs.integer = static_cast<std::int64_t>(static_cast<std::uint64_t>(options.ignore_index) + 100);
-  attrs.value = options.label_smoothing;
-  if (options.reduction != LossReduction::mean) attrs.steps.push_back(static_cast<std::int64_t>(options.reduction));
+  attrs.set(ops::CrossEntropy::reduction, static_cast<ops::CrossEntropy::Reduction>(options.reduction));
+  attrs.set(ops::CrossEntropy::ignore_index, options.ignore_index);
+  attrs.set(ops::CrossEntropy::label_smoothing, options.label_smoothing);
   std::vector<Leaf> leaves{Leaf(rows), Leaf(classes)};
   if (options.weight) leaves.emplace_back(cast(In(*options.weight, logits.where), rows->type.dtype).impl());
   return Tensor(record_op(op_info<ops::CrossEntropy>, leaves, std::move(attrs), logits.where));
@@ -141,7 +141,8 @@ SINTER_DECL Tensor conv2d(const In& x, const In& weight, Conv2dOptions options) 
   for (int axis = 2; axis < kernel.rank(); ++axis)
     expr_detail::require_window(image.shape(), axis, kernel.shape()[axis].value(), options.padding, "conv2d", x.where);
   Attrs attrs;
-  attrs.steps = {options.stride, options.stride, options.padding, options.padding};
+  attrs.set(ops::Conv2d::stride, {options.stride, options.stride});
+  attrs.set(ops::Conv2d::padding, {options.padding, options.padding});
   return expr_detail::record<ops::Conv2d>({Leaf(image.impl()), Leaf(kernel.impl())}, std::move(attrs), x.where);
 }
 namespace expr_detail {
@@ -152,7 +153,8 @@ Tensor pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   const Tensor image(x.tensor());
   for (int axis : {2, 3}) require_window(image.shape(), axis, size, 0, Op::info.name, x.where);
   Attrs attrs;
-  attrs.steps = {size, size, stride, stride};
+  attrs.set(Op::window, {size, size});
+  attrs.set(Op::stride, {stride, stride});
   return record<Op>({Leaf(image.impl())}, std::move(attrs), x.where);
 }
 }  // namespace expr_detail
@@ -166,9 +168,8 @@ SINTER_DECL Tensor scaled_dot_product_attention(const In& q, const In& k, const 
   std::vector<Leaf> leaves{Leaf(q.tensor()), Leaf(k.tensor()), Leaf(v.tensor())};
   if (options.mask) leaves.emplace_back(options.mask->impl());
   Attrs attrs;
-  attrs.keepdim = options.causal.alignment() != Causal::no;
-  if (options.causal.alignment() == Causal::from_start) attrs.integer = 1;
-  if (options.causal.alignment() == Causal::to_end) attrs.integer = 2;
+  attrs.set(ops::ScaledDotProductAttention::causal,
+            static_cast<ops::ScaledDotProductAttention::Causal>(options.causal.alignment()));
   return Tensor(record_op(op_info<ops::ScaledDotProductAttention>, leaves, std::move(attrs), q.where));
 }
 SINTER_DECL Tensor cast(const In& x, DType dtype) {
