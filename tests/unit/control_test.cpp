@@ -44,7 +44,7 @@ struct Note {
 void note_value(const Tensor& x, std::string text) {
   std::vector<Leaf> leaves{Leaf(x.impl())};
   Attrs attrs;
-  attrs.set(Note::text, std::move(text));
+  attrs.set(Note::text, text);
   record_effect(op_info<Note>, leaves, std::move(attrs), {});
 }
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -80,7 +80,7 @@ std::pair<Tensor, Tensor> double_and_sum(const Tensor& x) {
 void note_value(const Tensor& x, std::string text) {
   std::vector<Leaf> leaves{Leaf(x.impl())};
   Attrs attrs;
-  attrs.set(Note::text, std::move(text));
+  attrs.set(Note::text, text);
   record_effect(op_info<Note>, leaves, std::move(attrs), {});
 }
 

@@ -50,6 +50,7 @@ const T* payload_cast(const Payload* payload) {
 /// Attributes that one op alone has, where OpAttr finds them. A number is kept as its bits, exclusive-or those of its
 /// default, so that what is not set is zero whatever the default is.
 struct OwnAttrs {
+  OwnAttrs() = default;  // no aggregate: GCC 12 fails on arrays of vectors in one that is made inside a template
   std::array<std::int64_t, graph_detail::own_numbers> numbers{};
   std::array<IntVector, graph_detail::own_lists> lists{};
   std::array<Shape, graph_detail::own_shapes> shapes{};
@@ -84,17 +85,17 @@ struct Attrs {
   }
   bool has(const OpAttr<Dim>& attr) const { return own.shapes[attr.place].rank() == 1; }
   template <class T>
-  void set(const OpAttr<T>& attr, std::type_identity_t<T> to) {
-    if constexpr (std::same_as<T, IntVector>) own.lists[attr.place] = std::move(to);
-    else if constexpr (std::same_as<T, Shape>) own.shapes[attr.place] = std::move(to);
-    else if constexpr (std::same_as<T, std::string>) own.text = std::move(to);
+  void set(const OpAttr<T>& attr, const std::type_identity_t<T>& to) {
+    if constexpr (std::same_as<T, IntVector>) own.lists[attr.place] = to;
+    else if constexpr (std::same_as<T, Shape>) own.shapes[attr.place] = to;
+    else if constexpr (std::same_as<T, std::string>) own.text = to;
     else if constexpr (std::same_as<T, Dim>) own.shapes[attr.place] = Shape{to};
     else own.numbers[attr.place] = OpAttr<T>::bits_of(to) ^ attr.fallback;
   }
   /// For attributes made where they are passed on: Attrs{.axes = axes}.with(LayerNorm::eps, eps).
   template <class T>
-  Attrs&& with(const OpAttr<T>& attr, std::type_identity_t<T> to) && {
-    set(attr, std::move(to));
+  Attrs&& with(const OpAttr<T>& attr, const std::type_identity_t<T>& to) && {
+    set(attr, to);
     return std::move(*this);
   }
 
@@ -124,11 +125,12 @@ class SharedAttrs {
   SharedAttrs(const Attrs& attrs);
   const Attrs& operator*() const { return block_ ? block_->attrs : none(); }
   const Attrs* operator->() const { return &**this; }
-  /// To be changed: a copy, unless nobody else holds them.
+  /// To be changed: a copy, unless nobody else holds them. What is made only to be recorded is cheapest made here.
   Attrs& edit();
 
  private:
   struct Block : RefCounted<Block> {
+    Block() = default;
     explicit Block(Attrs&& from) : attrs(std::move(from)) {}
     static void destroy(Block* block) noexcept;
     Attrs attrs;

@@ -159,7 +159,8 @@ SINTER_DECL void SharedAttrs::Block::destroy(Block* block) noexcept {
   BlockPool<sizeof(Block)>::release(block);
 }
 SINTER_DECL Attrs& SharedAttrs::edit() {
-  if (!block_ || block_->use_count() != 1) *this = SharedAttrs(**this);
+  if (!block_) block_ = Ref<Block>::adopt(new (BlockPool<sizeof(Block)>::allocate()) Block());
+  else if (block_->use_count() != 1) *this = SharedAttrs(**this);
   return block_->attrs;
 }
 

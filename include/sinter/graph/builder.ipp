@@ -72,7 +72,7 @@ SINTER_DECL TypeList infer_types(const OpInfo& op, std::span<const Type> in, con
 SINTER_DECL Value GraphBuilder::input(const Type& type, std::string name, Location where) {
   Attrs attrs;
   attrs.set(input_position, static_cast<std::int64_t>(graph_.inputs_.size()));
-  attrs.set(input_name, std::move(name));
+  attrs.set(input_name, name);
   const Value value = add_typed(graph_detail::input_op(), {}, std::move(attrs), TypeList(1, type), where);
   graph_.inputs_.push_back(value);
   return value;

@@ -207,7 +207,7 @@ class CheckFunction final : public PlainFunction<CheckFunction> {
 
 inline Attrs message_attrs(Message& message, std::shared_ptr<const Payload> payload) {
   Attrs attrs;
-  attrs.set(ops::MessageAttributes::format, std::move(message.format));
+  attrs.set(ops::MessageAttributes::format, message.format);
   attrs.set(ops::MessageAttributes::extents, message.extents);
   attrs.payload = std::move(payload);
   return attrs;
