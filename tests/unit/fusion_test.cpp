@@ -195,7 +195,7 @@ TEST_CASE("gradients of rows stay in the row", "[fusion]") {
 
   const Graph norm = gradient(
       "graph(%x: f32[64, 100], %w: f32[100], %b: f32[100], %y: f32[64, 100]) { return sum(mul(layer_norm(%x, %w, %b) "
-      "{axes=[1], value=1e-5}, %y)) {axes=[0, 1]} }",
+      "{axes=[1], eps=1e-5}, %y)) {axes=[0, 1]} }",
       {0, 1, 2});
   const auto norm_plan = build_plan(norm, fused());
   INFO(norm_plan->text());
