@@ -9,7 +9,8 @@ namespace ops {
 
 /// custom_derivative(results..., x..., captured...): the results, as they are. Their gradients go to x, of which there
 /// are `parameters`, and not to what the results were computed from: the sub-graph takes x, results, gradients of the
-/// results and captured values, and gives the gradients of x[differentiated[i]] in order. Means nothing once all derivatives have been taken; a pass drops it then.
+/// results and captured values, and gives the gradients of x[differentiated[i]] in order. Means nothing once all
+/// derivatives have been taken; a pass drops it then.
 struct CustomDerivative {
   static constexpr OpInfo info{.name = "custom_derivative", .arity = -1, .kind = OpKind::structured};
   static constexpr OpAttr<std::int64_t> results{"results", 0}, parameters{"parameters", 1};
