@@ -199,13 +199,19 @@ inline Number run_instruction(const sinter::Inst& inst, const std::vector<sinter
 
 // Nodes
 
+inline Extents numbers(const sinter::Shape& shape, const std::vector<std::int64_t>& symbols) {
+  Extents out;
+  for (sinter::Dim dim : shape.dims()) out.push_back(dim.evaluate(symbols));
+  return out;
+}
+
 /// What a node's evaluation sees: its operands, its attributes with every symbol replaced, and the extents of its
 /// result.
 struct NodeArgs {
   std::vector<const Array*> in;
   const sinter::Attrs& attrs;
-  Extents shape, limits;  // attrs.shape and attrs.limits as numbers
-  Array out;              // zeros of the result's type, to be filled
+  const std::vector<std::int64_t>& symbols;
+  Array out;  // zeros of the result's type, to be filled
 };
 
 inline void evaluate_elementwise(const sinter::OpInfo& op, NodeArgs& a) {
@@ -297,9 +303,11 @@ inline void evaluate_expand(NodeArgs& a) {
 }
 
 inline void evaluate_slice(NodeArgs& a) {
+  const Extents starts = numbers(a.attrs[sinter::ops::Slice::starts], a.symbols);
   evaluate_view(a, [&](const Extents& index) {
     Extents from = index;
-    for (std::size_t i = 0; i < index.size(); ++i) from[i] = a.shape[i] + index[i] * a.attrs.steps[i];
+    for (std::size_t i = 0; i < index.size(); ++i)
+      from[i] = starts[i] + index[i] * a.attrs[sinter::ops::Slice::steps][i];
     return from;
   });
 }
@@ -310,7 +318,7 @@ inline void evaluate_windows(NodeArgs& a) {
     Extents from(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(rank));
     for (std::size_t i = 0; i < a.attrs.axes.size(); ++i) {
       std::int64_t& at = from[static_cast<std::size_t>(a.attrs.axes[i])];
-      at = at * a.attrs.steps[2 * i + 1] + index[rank + i];
+      at = at * a.attrs[sinter::ops::Windows::strides][i] + index[rank + i];
     }
     return from;
   });
@@ -319,9 +327,11 @@ inline void evaluate_windows(NodeArgs& a) {
 inline void evaluate_update_slice(NodeArgs& a) {
   a.out.data = a.in[0]->data;
   const Array& value = *a.in[1];
+  const Extents starts = numbers(a.attrs[sinter::ops::UpdateSlice::starts], a.symbols);
   for_each_index(value.extents, [&](const Extents& index) {
     Extents to = index;
-    for (std::size_t i = 0; i < index.size(); ++i) to[i] = a.shape[i] + index[i] * a.attrs.steps[i];
+    for (std::size_t i = 0; i < index.size(); ++i)
+      to[i] = starts[i] + index[i] * a.attrs[sinter::ops::UpdateSlice::steps][i];
     a.out.data[flat_index(a.out.extents, to)] = value.data[flat_index(value.extents, index)];
   });
 }
@@ -356,7 +366,7 @@ inline Extents taken_index(const Extents& index, const Array& positions, std::si
 inline void evaluate_take(NodeArgs& a) {
   evaluate_view(a, [&](const Extents& index) {
     return taken_index(index, *a.in[1], static_cast<std::size_t>(a.attrs.axes[0]),
-                       static_cast<std::size_t>(a.attrs.integer));
+                       static_cast<std::size_t>(a.attrs[sinter::ops::Take::shared]));
   });
 }
 
@@ -397,12 +407,6 @@ inline const std::map<const sinter::OpInfo*, NodeFunction>& node_functions() {
 }
 
 // Graphs
-
-inline Extents numbers(const sinter::Shape& shape, const std::vector<std::int64_t>& symbols) {
-  Extents out;
-  for (sinter::Dim dim : shape.dims()) out.push_back(dim.evaluate(symbols));
-  return out;
-}
 
 /// Values of the symbols, read off the extents of the inputs.
 inline std::vector<std::int64_t> bind_symbols(const sinter::Graph& graph, const std::vector<Array>& inputs) {
@@ -450,7 +454,7 @@ inline Array evaluate_composite(const sinter::Node& node, const std::vector<cons
 inline Array evaluate_node(const sinter::Graph& graph, std::size_t id, const std::vector<Array>& values,
                            const std::vector<std::int64_t>& symbols) {
   const sinter::Node& node = graph.nodes()[id];
-  NodeArgs args{{}, node.attrs, numbers(node.attrs.shape, symbols), numbers(node.attrs.limits, symbols), {}};
+  NodeArgs args{{}, node.attrs, symbols, {}};
   for (sinter::Value v : node.inputs) args.in.push_back(&values[static_cast<std::size_t>(v.node)]);
   args.out = Array::zeros(node.types[0].dtype, numbers(node.types[0].shape, symbols));
   if (node.op->kind == sinter::OpKind::elementwise) {
@@ -460,7 +464,7 @@ inline Array evaluate_node(const sinter::Graph& graph, std::size_t id, const std
   } else if (node.op->kind == sinter::OpKind::composite) {
     sinter::Node bound = node;
     bound.edit_attrs([&](sinter::Attrs& attrs) {
-      for (sinter::Shape* shape : {&attrs.shape, &attrs.limits}) *shape = sinter::Shape(numbers(*shape, symbols));
+      sinter::for_each_shape(attrs, [&](sinter::Shape& shape) { shape = sinter::Shape(numbers(shape, symbols)); });
     });
     Array out = evaluate_composite(bound, args.in);
     if (out.extents != args.out.extents || out.dtype != args.out.dtype)
@@ -502,7 +506,7 @@ inline std::vector<Array> evaluate_control(const sinter::Node& node, const std::
   }
   std::vector<Array> now = in;
   if (node.op == &sinter::op_info<sinter::ops::WhileLoop>) {
-    const auto carries = static_cast<std::ptrdiff_t>(node.attrs.integer);
+    const auto carries = static_cast<std::ptrdiff_t>(node.attrs[sinter::ops::WhileLoop::carries]);
     for (bool goes_on = run(0, now)[0].data[0] != 0; goes_on;) {
       const std::vector<Array> next = run(1, now);
       std::copy_n(next.begin(), carries, now.begin());
@@ -511,17 +515,19 @@ inline std::vector<Array> evaluate_control(const sinter::Node& node, const std::
     now.resize(static_cast<std::size_t>(carries));
     return now;
   }
-  const auto carries = static_cast<std::size_t>(node.attrs.steps[0]),
-             xs = static_cast<std::size_t>(node.attrs.steps[1]), ys = bodies[0]->outputs().size() - carries;
-  const std::int64_t length = node.attrs.shape[0].evaluate(symbols);
+  using sinter::ops::Scan;
+  const auto carries = static_cast<std::size_t>(node.attrs[Scan::carries]),
+             xs = static_cast<std::size_t>(node.attrs[Scan::scanned]), ys = bodies[0]->outputs().size() - carries;
+  const std::int64_t length = node.attrs[Scan::length].evaluate(symbols);
+  const sinter::IntVector& saved = node.attrs[Scan::saved];
   std::vector<Array> stacked;
   for (std::size_t r = carries; r < node.types.size(); ++r)
     stacked.push_back(Array::zeros(node.types[r].dtype, numbers(node.types[r].shape, symbols)));
   for (std::int64_t iteration = 0; iteration < length; ++iteration) {
-    const std::int64_t i = node.attrs.steps[2] != 0 ? length - 1 - iteration : iteration;
+    const std::int64_t i = node.attrs[Scan::is_reversed] ? length - 1 - iteration : iteration;
     for (std::size_t x = carries; x < carries + xs; ++x) now[x] = slice_of(in[x], i);
-    for (std::size_t s = 0; s < node.attrs.axes.size(); ++s)
-      put_slice(stacked[ys + s], i, now[static_cast<std::size_t>(node.attrs.axes[s])]);
+    for (std::size_t s = 0; s < saved.size(); ++s)
+      put_slice(stacked[ys + s], i, now[static_cast<std::size_t>(saved[s])]);
     const std::vector<Array> next = run(0, now);
     std::copy_n(next.begin(), carries, now.begin());
     for (std::size_t y = 0; y < ys; ++y) put_slice(stacked[y], i, next[carries + y]);
@@ -578,7 +584,7 @@ inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const sinter::Node& node = graph.nodes()[id];
     if (node.op == &sinter::op_info<sinter::ops::Input>) {
-      values.push_back(inputs.at(static_cast<std::size_t>(node.attrs.integer)));
+      values.push_back(inputs.at(static_cast<std::size_t>(node.attrs[sinter::input_position])));
     } else if (node.op == &sinter::op_info<sinter::ops::Constant>) {
       values.push_back(constant_array(*node.attrs.constant));
     } else if (is_control(*node.op)) {
@@ -608,8 +614,7 @@ inline std::vector<Array> evaluate(const sinter::Graph& graph, const std::vector
       for (sinter::Type& type : copied.types)
         type.shape = sinter::Shape(std::span<const std::int64_t>(numbers(type.shape, symbols)));
       copied.edit_attrs([&](sinter::Attrs& attrs) {
-        attrs.shape = sinter::Shape(std::span<const std::int64_t>(numbers(node.attrs.shape, symbols)));
-        attrs.limits = sinter::Shape(std::span<const std::int64_t>(numbers(node.attrs.limits, symbols)));
+        sinter::for_each_shape(attrs, [&](sinter::Shape& shape) { shape = sinter::Shape(numbers(shape, symbols)); });
       });
       const sinter::Value out = one.copy(copied, operands);
       values.push_back(evaluate(one.finish({&out, 1}), in, {})[0]);

@@ -26,9 +26,9 @@ constexpr PlanRow plan_rows[] = {
     {"softmax over the middle", "graph(%x: f32[3, 8, 5]) { return softmax(%x) {axes=[1]} }"},
     {"log_softmax", "graph(%x: f64[s0, 50]) { return log_softmax(%x) {axes=[1]} }"},
     {"layer_norm",
-     "graph(%x: f32[6, s0], %w: f32[s0], %b: f32[s0]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-5} }"},
+     "graph(%x: f32[6, s0], %w: f32[s0], %b: f32[s0]) { return layer_norm(%x, %w, %b) {axes=[1], eps=1e-5} }"},
     {"layer_norm over two axes",
-     "graph(%x: f32[6, 4, 5], %w: f32[4, 5], %b: f32[4, 5]) { return layer_norm(%x, %w, %b) {axes=[1, 2], value=1e-5} "
+     "graph(%x: f32[6, 4, 5], %w: f32[4, 5], %b: f32[4, 5]) { return layer_norm(%x, %w, %b) {axes=[1, 2], eps=1e-5} "
      "}"},
     {"cross_entropy", "graph(%x: f32[s0, 4], %t: i64[s0]) { return cross_entropy(%x, %t) }"},
     {"linear", "graph(%x: f32[s0, 12], %w: f32[12, 20], %b: f32[20]) { return gelu(add(matmul(%x, %w), %b)) }"},
@@ -65,18 +65,18 @@ constexpr PlanRow plan_rows[] = {
     {"attention",
      "graph(%q: f32[2, 5, 4], %k: f32[2, 7, 4], %v: f32[2, 7, 4]) { return scaled_dot_product_attention(%q, %k, %v) }"},
     {"convolution",
-     "graph(%x: f32[2, 3, 7, 7], %w: f32[4, 3, 3, 3]) { return relu(conv2d(%x, %w) {steps=[1, 1, 1, 1]}) }"},
+     "graph(%x: f32[2, 3, 7, 7], %w: f32[4, 3, 3, 3]) { return relu(conv2d(%x, %w) {stride=[1, 1], padding=[1, 1]}) }"},
     {"strided convolution",
-     "graph(%x: f32[2, 3, 8, 7], %w: f32[4, 3, 2, 3]) { return conv2d(%x, %w) {steps=[2, 1, 0, 0]} }"},
-    {"max pool", "graph(%x: f32[2, 3, 8, 8]) { return max_pool2d(exp(%x)) {steps=[2, 2, 2, 2]} }"},
+     "graph(%x: f32[2, 3, 8, 7], %w: f32[4, 3, 2, 3]) { return conv2d(%x, %w) {stride=[2, 1], padding=[0, 0]} }"},
+    {"max pool", "graph(%x: f32[2, 3, 8, 8]) { return max_pool2d(exp(%x)) {window=[2, 2], stride=[2, 2]} }"},
     {"overlapping windows",
-     "graph(%x: f64[20]) { return sum(windows(mul(%x, %x)) {axes=[0], steps=[5, 2]}) {axes=[1]} }"},
+     "graph(%x: f64[20]) { return sum(windows(mul(%x, %x)) {axes=[0], sizes=[5], strides=[2]}) {axes=[1]} }"},
     {"slices of a computed value",
-     "graph(%x: f32[10, 6]) { %e = tanh(%x) return add(slice(%e) {shape=[0, 1], limits=[9, 6], steps=[3, 2]},"
-     " slice(%e) {shape=[1, 0], limits=[10, 5], steps=[3, 2]}), slice(%e) {shape=[2, 2], limits=[5, 4], steps=[1, 1]} "
+     "graph(%x: f32[10, 6]) { %e = tanh(%x) return add(slice(%e) {starts=[0, 1], ends=[9, 6], steps=[3, 2]},"
+     " slice(%e) {starts=[1, 0], ends=[10, 5], steps=[3, 2]}), slice(%e) {starts=[2, 2], ends=[5, 4], steps=[1, 1]} "
      "}"},
     {"slice of a product",
-     "graph(%a: f32[10, 6], %b: f32[6, 9]) { return exp(slice(matmul(%a, %b)) {shape=[2, 0], limits=[7, 9], steps=[1, "
+     "graph(%a: f32[10, 6], %b: f32[6, 9]) { return exp(slice(matmul(%a, %b)) {starts=[2, 0], ends=[7, 9], steps=[1, "
      "3]}) }"},
     {"reshape across axes",
      "graph(%x: f32[6, 4]) { %e = exp(%x) return mul(reshape(%e) {shape=[4, 6]}, reshape(%e) {shape=[4, 6]}) }"},
@@ -97,25 +97,26 @@ constexpr PlanRow plan_rows[] = {
      "graph(%x: f32[4, 3], %y: f32[3, 4]) { return concat(%x, permute(%y) {axes=[1, 0]}, %x) {axes=[0]} }"},
     {"concat used twice",
      "graph(%x: f32[4, 3], %y: f32[4, 3]) { %c = concat(%x, %y) {axes=[1]} return exp(%c), sum(%c) {axes=[1]}, %c }"},
-    {"pad", "graph(%x: f32[4, 3]) { return pad(mul(%x, 2)) {shape=[1, 0], limits=[0, 2], value=1.5} }"},
+    {"pad", "graph(%x: f32[4, 3]) { return pad(mul(%x, 2)) {low=[1, 0], high=[0, 2], value=1.5} }"},
     {"update of an input",
-     "graph(%x: f32[5, 4], %y: f32[2, 4]) { return update_slice(%x, exp(%y)) {shape=[1, 0], steps=[2, 1]} }"},
+     "graph(%x: f32[5, 4], %y: f32[2, 4]) { return update_slice(%x, exp(%y)) {starts=[1, 0], steps=[2, 1]} }"},
     {"update of a computed value",
-     "graph(%x: f32[5, 4], %y: f32[2, 4]) { return update_slice(exp(%x), %y) {shape=[3, 0], steps=[1, 1]} }"},
+     "graph(%x: f32[5, 4], %y: f32[2, 4]) { return update_slice(exp(%x), %y) {starts=[3, 0], steps=[1, 1]} }"},
     {"update of a value that is used again",
-     "graph(%x: f32[5, 4], %y: f32[2, 4]) { %e = exp(%x) %u = update_slice(%e, %y) {shape=[3, 0], steps=[1, 1]} return "
+     "graph(%x: f32[5, 4], %y: f32[2, 4]) { %e = exp(%x) %u = update_slice(%e, %y) {starts=[3, 0], steps=[1, 1]} "
+     "return "
      "mul(%u, %e), %e }"},
     {"update with a part of itself",
-     "graph(%x: f32[5, 4]) { %e = exp(%x) return update_slice(%e, slice(%e) {shape=[0, 0], limits=[2, 4], steps=[1, "
-     "1]}) {shape=[3, 0], steps=[1, 1]} }"},
+     "graph(%x: f32[5, 4]) { %e = exp(%x) return update_slice(%e, slice(%e) {starts=[0, 0], ends=[2, 4], steps=[1, "
+     "1]}) {starts=[3, 0], steps=[1, 1]} }"},
     {"update by a function of the base",
-     "graph(%x: f32[4, 4]) { %e = exp(%x) return update_slice(%e, neg(%e)) {shape=[0, 0], steps=[1, 1]} }"},
+     "graph(%x: f32[4, 4]) { %e = exp(%x) return update_slice(%e, neg(%e)) {starts=[0, 0], steps=[1, 1]} }"},
     {"chain of updates",
-     "graph(%x: f32[6]) { %a = update_slice(%x, full {shape=[2], value=1, dtype=f32}) {shape=[0], steps=[1]}"
-     " %b = update_slice(%a, full {shape=[3], value=2, dtype=f32}) {shape=[1], steps=[2]} return %b, sum(%a) "
+     "graph(%x: f32[6]) { %a = update_slice(%x, full {shape=[2], value=1, dtype=f32}) {starts=[0], steps=[1]}"
+     " %b = update_slice(%a, full {shape=[3], value=2, dtype=f32}) {starts=[1], steps=[2]} return %b, sum(%a) "
      "{axes=[0]} }"},
     {"update with a product",
-     "graph(%x: f32[6, 5], %a: f32[3, 4], %b: f32[4, 5]) { return update_slice(%x, matmul(%a, %b)) {shape=[1, 0], "
+     "graph(%x: f32[6, 5], %a: f32[3, 4], %b: f32[4, 5]) { return update_slice(%x, matmul(%a, %b)) {starts=[1, 0], "
      "steps=[2, 1]} }"},
     {"take", "graph(%x: f32[4, 6], %i: i64[3, 2]) { return exp(take(%x, %i) {axes=[0]}), take(%x, %i) {axes=[1]} }"},
     {"take of a computed table",
@@ -135,7 +136,7 @@ constexpr PlanRow plan_rows[] = {
      "graph(%k: i64[], %c: i64[], %x: i64[6, s0]) { return add(%x, permute(random_bits(%k, %c) {shape=[s0, 6]}) "
      "{axes=[1, 0]}) }"},
     {"argmax", "graph(%x: f32[5, 9]) { return argmax(%x) {axes=[1]}, argmax(%x) {axes=[0]} }"},
-    {"one_hot", "graph(%i: i64[6]) { return one_hot(%i) {shape=[4], dtype=f32} }"},
+    {"one_hot", "graph(%i: i64[6]) { return one_hot(%i) {classes=4, dtype=f32} }"},
     {"iota",
      "graph(%x: f32[3, s0]) { return add(%x, iota {axes=[1], shape=[3, s0], dtype=f32}), iota {axes=[0], shape=[3, "
      "s0], dtype=i64} }"},
@@ -149,7 +150,7 @@ constexpr PlanRow plan_rows[] = {
     {"mean square of all", "graph(%x: f32[40, 40], %y: f32[40, 40]) { return mse_loss(%x, %y) }"},
     {"normalise by the whole", "graph(%x: f32[300, 300]) { return div(%x, sum(exp(%x)) {axes=[0, 1]}) }"},
     {"nothing to compute",
-     "graph(%x: f32[3, 4]) { return %x, permute(%x) {axes=[1, 0]}, %x, slice(%x) {shape=[1, 1], limits=[3, 4], "
+     "graph(%x: f32[3, 4]) { return %x, permute(%x) {axes=[1, 0]}, %x, slice(%x) {starts=[1, 1], ends=[3, 4], "
      "steps=[1, 2]}, expand(%x) {shape=[2, 3, 4]} }"},
     {"the same output twice",
      "graph(%x: f32[3, 4]) { %e = exp(%x) return %e, %e, reshape(%e) {shape=[12]}, permute(%e) {axes=[1, 0]} }"},
@@ -162,11 +163,11 @@ constexpr PlanRow plan_rows[] = {
     {"one part of a concat, compared, beside what the other part is made of",
      "graph(%a: f32[17, 16], %b: f32[16, 7], %s: f32[]) { %t = tanh(matmul(%a, %b)); %c = concat(mul(%t, %s), %t) "
      "{axes=[0]}; "
-     "%m = cast(lt(%s, %c)) {dtype=f32}; return mul(slice(%m) {shape=[0, 0], limits=[17, 7], steps=[1, 1]}, %t) }"},
+     "%m = cast(lt(%s, %c)) {dtype=f32}; return mul(slice(%m) {starts=[0, 0], ends=[17, 7], steps=[1, 1]}, %t) }"},
     {"one part of an updated tensor beside the update",
-     "graph(%a: f32[34, 7], %b: f32[17, 7], %s: f32[17]) { %c = update_slice(exp(%a), %b) {shape=[17, 0], steps=[1, "
+     "graph(%a: f32[34, 7], %b: f32[17, 7], %s: f32[17]) { %c = update_slice(exp(%a), %b) {starts=[17, 0], steps=[1, "
      "1]}; "
-     "%m = neg(%c); return mul(slice(%m) {shape=[0, 0], limits=[17, 7], steps=[1, 1]}, %b) }"},
+     "%m = neg(%c); return mul(slice(%m) {starts=[0, 0], ends=[17, 7], steps=[1, 1]}, %b) }"},
     {"empty result", "graph(%a: f32[4, 2], %b: f32[2, 0]) { return matmul(%a, %b) }"},
     {"extents of one",
      "graph(%x: f32[1, 5, 1], %y: f32[5, 1, 1]) { return sum(add(%x, %y)) {axes=[0, 2]}, amax(%x) {axes=[0], keepdim} "
@@ -317,12 +318,13 @@ TEST_CASE("gradients, fused and op by op", "[plan]") {
       {"graph(%x: f64[s0, 7], %w: f64[7, 5], %b: f64[5]) { return sum(gelu(add(matmul(%x, %w), %b))) {axes=[0, 1]} }",
        {0, 1, 2}},
       {"graph(%x: f64[6, 9], %w: f64[9], %b: f64[9], %y: f64[6, 9]) { return sum(mul(layer_norm(%x, %w, %b) {axes=[1], "
-       "value=1e-3}, %y)) {axes=[0, 1]} }",
+       "eps=1e-3}, %y)) {axes=[0, 1]} }",
        {0, 1, 2}},
       {"graph(%x: f64[s0, 4], %t: i64[s0]) { return cross_entropy(%x, %t) }", {0}},
       {"graph(%x: f64[6, 9], %y: f64[6, 9]) { return sum(mul(softmax(%x) {axes=[1]}, %y)) {axes=[0, 1]} }", {0, 1}},
-      {"graph(%x: f64[2, 2, 6, 6], %w: f64[3, 2, 3, 3]) { return sum(tanh(max_pool2d(conv2d(%x, %w) {steps=[1, 1, 1, "
-       "1]}) {steps=[2, 2, 2, 2]})) {axes=[0, 1, 2, 3]} }",
+      {"graph(%x: f64[2, 2, 6, 6], %w: f64[3, 2, 3, 3]) { return sum(tanh(max_pool2d(conv2d(%x, %w) {stride=[1, 1], "
+       "padding=[1, "
+       "1]}) {window=[2, 2], stride=[2, 2]})) {axes=[0, 1, 2, 3]} }",
        {0, 1}},
       {"graph(%x: f64[4, 6], %i: i64[5]) { return sum(exp(take(%x, %i) {axes=[0]})) {axes=[0, 1]} }", {0}},
       {"graph(%q: f64[2, 5, 4], %k: f64[2, 7, 4], %v: f64[2, 7, 4]) { return sum(tanh(scaled_dot_product_attention(%q, "
@@ -398,7 +400,7 @@ TEST_CASE("an update takes over a buffer that the caller donates", "[plan]") {
 
 TEST_CASE("an updated slice leaves the rest of a donated buffer where it is", "[plan]") {
   const Graph graph = prepared(
-      "graph(%x: f32[50, 4], %y: f32[2, 4]) { return update_slice(%x, exp(%y)) {shape=[7, 0], steps=[3, 1]} }");
+      "graph(%x: f32[50, 4], %y: f32[2, 4]) { return update_slice(%x, exp(%y)) {starts=[7, 0], steps=[3, 1]} }");
   PlanOptions options = fused();
   options.may_donate = {1, 1};
   const auto plan = build_plan(graph, options);
@@ -536,7 +538,7 @@ TEST_CASE("after a back end that declines comes the next, and the plan says why"
     }
   } picky;
   const auto plan = build_plan(prepared("graph(%x: f32[3, 4], %w: f32[4, 5]) { return exp(exp(slice(matmul(%x, %w)) "
-                                        "{shape=[0, 0], limits=[2, 2], steps=[1, 1]})) }"),
+                                        "{starts=[0, 0], ends=[2, 2], steps=[1, 1]})) }"),
                                fused({&picky, reference()}));
   REQUIRE(plan->kernel_count() == 2);
   CHECK(plan->steps()[0].backend == "reference");

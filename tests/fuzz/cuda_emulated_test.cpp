@@ -17,10 +17,10 @@ namespace {
 constexpr const char* graphs[] = {
     "graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }",      // online, vectors
     "graph(%x: f64[s0, 20003]) { return log_softmax(%x) {axes=[1]} }",  // online, single elements
-    "graph(%x: f32[s0, 70000], %w: f32[70000], %b: f32[70000]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-05} "
+    "graph(%x: f32[s0, 70000], %w: f32[70000], %b: f32[70000]) { return layer_norm(%x, %w, %b) {axes=[1], eps=1e-05} "
     "}",  // most of a row in shared memory
     "graph(%x: f32[s0, 16100], %r: f32[s0, 16100], %w: f32[16100], %b: f32[16100]) { return layer_norm(add(%x, %r), "
-    "%w, %b) {axes=[1], value=1e-05} }",  // weights are loaded when they are used
+    "%w, %b) {axes=[1], eps=1e-05} }",  // weights are loaded when they are used
     "graph(%x: f32[s0, 36000], %r: f32[s0, 36000]) { return softmax(mul(%x, %r)) {axes=[1]} }",
     "graph(%x: f64[s0, 30001]) { return softmax(%x) {axes=[1]} }",
     "graph(%x: f32[s0, 1024]) { return softmax(%x) {axes=[1]} }",
@@ -33,7 +33,7 @@ constexpr const char* graphs[] = {
     "graph(%x: f64[s0, 300], %w: f64[300, 33]) { return matmul(%x, %w) }",
     "graph(%x: f32[s0, 10], %w: f32[70, 10]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
     "graph(%x: f64[s0, 64], %w: f64[128, 64]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
-    "graph(%x: f32[s0, 1000], %w: f32[1000], %b: f32[1000]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-05} }",
+    "graph(%x: f32[s0, 1000], %w: f32[1000], %b: f32[1000]) { return layer_norm(%x, %w, %b) {axes=[1], eps=1e-05} }",
 };
 /// Operands that are computed on the way into the product: each is one kernel (two where the reduced axis is cut).
 constexpr const char* prologues[] = {

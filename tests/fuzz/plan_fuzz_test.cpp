@@ -164,20 +164,25 @@ class GraphMaker {
 
   void slice() {
     const Value a = pick();
-    Attrs attrs;
+    Shape starts, ends;
+    IntVector steps;
     for (Dim extent : shape(a)) {
       if (!extent.is_static()) {
-        attrs.shape.push_back(Dim(0));
-        attrs.limits.push_back(extent);
-        attrs.steps.push_back(1);
+        starts.push_back(Dim(0));
+        ends.push_back(extent);
+        steps.push_back(1);
         continue;
       }
       const int start = draw(static_cast<int>(extent.value())),
                 end = start + 1 + draw(static_cast<int>(extent.value()) - start);
-      attrs.shape.push_back(Dim(start));
-      attrs.limits.push_back(Dim(end));
-      attrs.steps.push_back(1 + draw(2));
+      starts.push_back(Dim(start));
+      ends.push_back(Dim(end));
+      steps.push_back(1 + draw(2));
     }
+    Attrs attrs;
+    attrs.set(ops::Slice::starts, starts);
+    attrs.set(ops::Slice::ends, ends);
+    attrs.set(ops::Slice::steps, steps);
     keep(op("slice", {a}, attrs));
   }
 
@@ -188,8 +193,8 @@ class GraphMaker {
       if (!extent.is_static() || extent.value() < 2) continue;
       Attrs attrs;
       attrs.axes.push_back(axis);
-      attrs.steps.push_back(2);
-      attrs.steps.push_back(1 + draw(2));
+      attrs.set(ops::Windows::sizes, {2});
+      attrs.set(ops::Windows::strides, {1 + draw(2)});
       return keep(op("windows", {a}, attrs));
     }
   }
@@ -221,15 +226,17 @@ class GraphMaker {
   void update() {
     const Value base = pick(), value = pick();
     if (shape(base).rank() != shape(value).rank()) return;
-    Attrs attrs;
+    Shape starts;
     for (int i = 0; i < shape(base).rank(); ++i) {
       const Dim have = shape(base)[i], want = shape(value)[i];
-      if (identical(have, want)) attrs.shape.push_back(Dim(0));
+      if (identical(have, want)) starts.push_back(Dim(0));
       else if (have.is_static() && want.is_static() && want.value() < have.value())
-        attrs.shape.push_back(Dim(draw(static_cast<int>(have.value() - want.value()) + 1)));
+        starts.push_back(Dim(draw(static_cast<int>(have.value() - want.value()) + 1)));
       else return;
-      attrs.steps.push_back(1);
     }
+    Attrs attrs;
+    attrs.set(ops::UpdateSlice::starts, starts);
+    attrs.set(ops::UpdateSlice::steps, IntVector(static_cast<std::size_t>(starts.rank()), 1));
     keep(op("update_slice", {base, value}, attrs));
   }
 
@@ -314,7 +321,7 @@ std::string report(const Graph& graph, const PlanOptions& options) {
     for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
       const Node& node = graph.nodes()[i];
       if (node.op->name == "input") {
-        map[i] = inputs[static_cast<std::size_t>(node.attrs.integer)];
+        map[i] = inputs[static_cast<std::size_t>(node.attrs[input_position])];
         continue;
       }
       Values operands;

@@ -188,7 +188,7 @@ class ProgramGenerator {
       return in.builder.add(op_info<ops::Lt>, {count, integer(in.builder, iterations)});
     };
     Attrs attrs;
-    attrs.integer = 2;
+    attrs.set(ops::WhileLoop::carries, 2);
     attrs.bodies.push_back(finished(condition, {goes_on(condition, condition.value(1))}));
     const Value next = small_step(body, body.value(0), body.value(2)),
                 count = body.builder.add(op_info<ops::Add>, {body.value(1), integer(body.builder, 1)});
@@ -207,9 +207,11 @@ class ProgramGenerator {
     Body body = body_of(types);
     const Value carry = small_step(body, body.value(0), body.value(1)), y = small_step(body, body.value(2), carry);
     Attrs attrs;
-    attrs.shape.push_back(type.shape[0]);
-    attrs.steps = {1, 1, pick(2)};
-    attrs.axes.push_back(0);
+    attrs.set(ops::Scan::length, type.shape[0]);
+    attrs.set(ops::Scan::carries, 1);
+    attrs.set(ops::Scan::scanned, 1);
+    attrs.set(ops::Scan::is_reversed, pick(2) != 0);
+    attrs.set(ops::Scan::saved, {0});
     attrs.bodies.push_back(finished(body, {carry, y}));
     const Value start = builder_.add(op_info<ops::Amax>, {a.value}, {.axes = {0}}),
                 captured = builder_.add(op_info<ops::Mean>, {a.value}, {.axes = {0}});
@@ -291,13 +293,18 @@ class ProgramGenerator {
   void cut(const Known& a) {
     Shape shape = shape_of(a);
     if (shape.rank() == 0 || !shape.is_static()) return unary(a);
-    Attrs attrs;
+    Shape starts, ends;
+    IntVector steps;
     for (int i = 0; i < shape.rank(); ++i) {
       std::int64_t n = shape[i].value(), start = pick(static_cast<int>(n));
-      attrs.shape.push_back(start);
-      attrs.limits.push_back(n);
-      attrs.steps.push_back(1 + pick(2));
+      starts.push_back(start);
+      ends.push_back(n);
+      steps.push_back(1 + pick(2));
     }
+    Attrs attrs;
+    attrs.set(ops::Slice::starts, starts);
+    attrs.set(ops::Slice::ends, ends);
+    attrs.set(ops::Slice::steps, steps);
     add(builder_.add(op_info<ops::Slice>, {a.value}, attrs), a.bound);
   }
   void join(const Known& a) {

@@ -34,15 +34,17 @@ std::vector<std::string>& effect_log() {
 }
 struct Note {
   static constexpr OpInfo info{.name = "test_note_in_loop", .arity = 2, .kind = OpKind::effect};
+  static constexpr OpAttr<std::string> text{"text", 0};
+  static constexpr auto attributes = attribute_list(text);
   static void infer(const InferArgs&, TypeList& out) { out.push_back(token_type()); }
   static void run_on_host(HostCall& call) {
-    effect_log().push_back(call.attrs.text + std::to_string(static_cast<int>(*call.in[0].as<float>())));
+    effect_log().push_back(call.attrs[text] + std::to_string(static_cast<int>(*call.in[0].as<float>())));
   }
 };
 void note_value(const Tensor& x, std::string text) {
   std::vector<Leaf> leaves{Leaf(x.impl())};
   Attrs attrs;
-  attrs.text = std::move(text);
+  attrs.set(Note::text, text);
   record_effect(op_info<Note>, leaves, std::move(attrs), {});
 }
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -54,11 +54,11 @@ TEST_CASE("what becomes one kernel", "[fusion]") {
       {"chain", "graph(%x: f32[64, 64], %y: f32[64]) { return tanh(mul(add(%x, %y), %x)) }", "pointwise"},
       {"softmax", "graph(%x: f32[64, 100]) { return softmax(%x) {axes=[1]} }", "row"},
       {"layer_norm",
-       "graph(%x: f32[64, 100], %w: f32[100], %b: f32[100]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-5} }",
+       "graph(%x: f32[64, 100], %w: f32[100], %b: f32[100]) { return layer_norm(%x, %w, %b) {axes=[1], eps=1e-5} }",
        "row"},
       {"residual and layer_norm",
        "graph(%x: f32[64, 100], %r: f32[64, 100], %w: f32[100], %b: f32[100]) { %h = add(%x, %r) return layer_norm(%h, "
-       "%w, %b) {axes=[1], value=1e-5}, %h }",
+       "%w, %b) {axes=[1], eps=1e-5}, %h }",
        "row"},
       {"loss of each row", "graph(%x: f32[64, 100], %t: i64[64]) { return cross_entropy(%x, %t) }",
        "row row row"},  // the targets that count, the rows, their sum
@@ -94,8 +94,8 @@ TEST_CASE("what becomes one kernel", "[fusion]") {
       {"concat", "graph(%x: f32[64, 3], %y: f32[64, 5]) { return concat(exp(%x), exp(%y)) {axes=[1]} }",
        "pointwise pointwise"},
       {"convolution by its patches",
-       "graph(%x: f32[2, 3, 8, 8], %w: f32[4, 3, 3, 3], %b: f32[4, 1, 1]) { return relu(add(conv2d(%x, %w) {steps=[1, "
-       "1, 0, 0]}, %b)) }",
+       "graph(%x: f32[2, 3, 8, 8], %w: f32[4, 3, 3, 3], %b: f32[4, 1, 1]) { return relu(add(conv2d(%x, %w) {stride=[1, "
+       "1], padding=[0, 0]}, %b)) }",
        "pointwise contraction"},
       {"gathered rows",
        "graph(%x: f32[100, 32], %i: i64[8], %p: f32[8, 32]) { return mul(add(take(%x, %i) {axes=[0]}, %p), 2) }",
@@ -138,7 +138,7 @@ TEST_CASE("what stays apart", "[fusion]") {
        "1]}) {shape=[8, 32]}) }",
        "row pointwise"},
       {"part of a product",
-       "graph(%x: f32[64, 64], %y: f32[64, 64]) { return exp(slice(matmul(%x, %y)) {shape=[0, 0], limits=[8, 64], "
+       "graph(%x: f32[64, 64], %y: f32[64, 64]) { return exp(slice(matmul(%x, %y)) {starts=[0, 0], ends=[8, 64], "
        "steps=[1, 1]}) }",
        "contraction pointwise"},
   };
@@ -195,7 +195,7 @@ TEST_CASE("gradients of rows stay in the row", "[fusion]") {
 
   const Graph norm = gradient(
       "graph(%x: f32[64, 100], %w: f32[100], %b: f32[100], %y: f32[64, 100]) { return sum(mul(layer_norm(%x, %w, %b) "
-      "{axes=[1], value=1e-5}, %y)) {axes=[0, 1]} }",
+      "{axes=[1], eps=1e-5}, %y)) {axes=[0, 1]} }",
       {0, 1, 2});
   const auto norm_plan = build_plan(norm, fused());
   INFO(norm_plan->text());
@@ -368,9 +368,9 @@ TEST_CASE("views of one operand are one pointer, but an access each", "[fusion]"
     Limits limits() const override { return {.max_accesses = 8}; }
   } narrow;
   const auto stencil = [](int views) {
-    std::string text = "graph(%x: f32[s0]) { %y0 = slice(%x) {shape=[0], limits=[10], steps=[1]}";
+    std::string text = "graph(%x: f32[s0]) { %y0 = slice(%x) {starts=[0], ends=[10], steps=[1]}";
     for (int i = 1; i < views; ++i)
-      text += "; %v" + std::to_string(i) + " = slice(%x) {shape=[" + std::to_string(i) + "], limits=[" +
+      text += "; %v" + std::to_string(i) + " = slice(%x) {starts=[" + std::to_string(i) + "], ends=[" +
               std::to_string(10 + i) + "], steps=[1]}; %y" + std::to_string(i) + " = add(%y" + std::to_string(i - 1) +
               ", %v" + std::to_string(i) + ")";
     return prepared(text + "; return %y" + std::to_string(views - 1) + " }");

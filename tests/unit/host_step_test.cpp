@@ -41,14 +41,17 @@ struct DoubleAndSum {
   }
 };
 
-/// Runs its sub-graph on x, attrs.integer times.
+/// Runs its sub-graph on x, several times.
 struct Repeat {
   static constexpr OpInfo info{.name = "test_repeat", .arity = 1, .kind = OpKind::structured};
+  static constexpr OpAttr<std::int64_t> times{"times", 0};
+  static constexpr std::string_view bodies = "body";
+  static constexpr auto attributes = attribute_list(times);
   static Type infer(const InferArgs& args) { return args.in[0]; }
   static void run_on_host(HostCall& call) {
     void* buffers[2] = {call.out[0].data, call.scratch(0, call.out[0].bytes())};
     void* from = call.in[0].data;
-    for (std::int64_t i = call.attrs.integer; i-- > 0;) {
+    for (std::int64_t i = call.attrs[times]; i-- > 0;) {
       void* to = buffers[i % 2];
       call.run_body(0, {&from, 1}, {&to, 1});
       from = to;
@@ -58,9 +61,11 @@ struct Repeat {
 
 struct Note {
   static constexpr OpInfo info{.name = "test_note", .arity = 2, .kind = OpKind::effect};
+  static constexpr OpAttr<std::string> text{"text", 0};
+  static constexpr auto attributes = attribute_list(text);
   static void infer(const InferArgs&, TypeList& out) { out.push_back(token_type()); }
   static void run_on_host(HostCall& call) {
-    effect_log().push_back(call.attrs.text + std::to_string(static_cast<int>(*call.in[0].as<float>())));
+    effect_log().push_back(call.attrs[text] + std::to_string(static_cast<int>(*call.in[0].as<float>())));
   }
 };
 
@@ -75,13 +80,13 @@ std::pair<Tensor, Tensor> double_and_sum(const Tensor& x) {
 void note_value(const Tensor& x, std::string text) {
   std::vector<Leaf> leaves{Leaf(x.impl())};
   Attrs attrs;
-  attrs.text = std::move(text);
+  attrs.set(Note::text, text);
   record_effect(op_info<Note>, leaves, std::move(attrs), {});
 }
 
 Tensor repeat(const Tensor& x, std::shared_ptr<const Graph> body, int times) {
   Attrs attrs;
-  attrs.integer = times;
+  attrs.set(Repeat::times, times);
   attrs.bodies.push_back(std::move(body));
   return Tensor(record_op(op_info<Repeat>, {Leaf(x.impl())}, std::move(attrs), {}));
 }

@@ -61,26 +61,26 @@ constexpr InferRow structured_infer_rows[] = {
     {"%0: f32[s0, 6]", "reshape(%0) {shape=[6*s0]}", "f32[6*s0]"},
     {"%0: f32[2, s0, 4]", "permute(%0) {axes=[2, 0, 1]}", "f32[4, 2, s0]"},
     {"%0: f32[s0, 1]", "expand(%0) {shape=[5, s0, s1]}", "f32[5, s0, s1]"},
-    {"%0: f32[s0, 9]", "slice(%0) {shape=[1, 1], limits=[s0, 8], steps=[1, 3]}", "f32[s0 - 1, 3]"},
-    {"%0: f32[2, s0, 8]", "windows(%0) {axes=[1, 2], steps=[3, 1, 2, 2]}", "f32[2, s0 - 2, 4, 3, 2]"},
-    {"%0: f32[s0, 4], %1: f32[2, 4]", "update_slice(%0, %1) {shape=[1, 0], steps=[1, 1]}", "f32[s0, 4]"},
-    {"%0: f32[s0, 4]", "pad(%0) {shape=[1, 0], limits=[2, 3]}", "f32[s0 + 3, 7]"},
+    {"%0: f32[s0, 9]", "slice(%0) {starts=[1, 1], ends=[s0, 8], steps=[1, 3]}", "f32[s0 - 1, 3]"},
+    {"%0: f32[2, s0, 8]", "windows(%0) {axes=[1, 2], sizes=[3, 2], strides=[1, 2]}", "f32[2, s0 - 2, 4, 3, 2]"},
+    {"%0: f32[s0, 4], %1: f32[2, 4]", "update_slice(%0, %1) {starts=[1, 0], steps=[1, 1]}", "f32[s0, 4]"},
+    {"%0: f32[s0, 4]", "pad(%0) {low=[1, 0], high=[2, 3]}", "f32[s0 + 3, 7]"},
     {"%0: f32[s0, 4], %1: f32[3, 4]", "concat(%0, %1) {axes=[0]}", "f32[s0 + 3, 4]"},
     {"%0: f32[s0, 8], %1: f32[8, s1]", "matmul(%0, %1)", "f32[s0, s1]"},
     {"%0: f32[2, s0, 8], %1: f32[2, 8, 3]", "matmul(%0, %1)", "f32[2, s0, 3]"},
     {"%0: f32[5, s0], %1: i64[2, 3]", "take(%0, %1) {axes=[0]}", "f32[2, 3, s0]"},
     {"%0: f32[s0, 5], %1: i32[]", "take(%0, %1) {axes=[1]}", "f32[s0]"},
     {"%0: i64[2, 3], %1: f32[2, 3, s0]", "scatter_add(%0, %1) {axes=[0], shape=[5, s0]}", "f32[5, s0]"},
-    {"%0: i64[s0]", "one_hot(%0) {shape=[10], dtype=f32}", "f32[s0, 10]"},
+    {"%0: i64[s0]", "one_hot(%0) {classes=10, dtype=f32}", "f32[s0, 10]"},
     {"%0: i64[], %1: i64[]", "random_bits(%0, %1) {shape=[2, 3]}", "i64[2, 3]"},
     {"%0: i64[], %1: i64[]", "random_normal(%0, %1) {shape=[4], dtype=f64}", "f64[4]"},
     {"%0: f32[s0, 4]", "softmax(%0) {axes=[1]}", "f32[s0, 4]"},
     {"%0: f32[s0, 4]", "logsumexp(%0) {axes=[1]}", "f32[s0]"},
-    {"%0: f32[s0, 4], %1: f32[4], %2: f32[4]", "layer_norm(%0, %1, %2) {axes=[1], value=1e-5}", "f32[s0, 4]"},
+    {"%0: f32[s0, 4], %1: f32[4], %2: f32[4]", "layer_norm(%0, %1, %2) {axes=[1], eps=1e-5}", "f32[s0, 4]"},
     {"%0: f32[s0, 4], %1: i64[s0]", "cross_entropy(%0, %1)", "f32[]"},
     {"%0: f32[s0, 4], %1: f32[4]", "mse_loss(%0, %1)", "f32[]"},
-    {"%0: f32[s0, 3, 8, 9], %1: f32[5, 3, 3, 2]", "conv2d(%0, %1) {steps=[2, 1, 1, 0]}", "f32[s0, 5, 4, 8]"},
-    {"%0: f32[s0, 3, s1, 9]", "max_pool2d(%0) {steps=[2, 3, 1, 3]}", "f32[s0, 3, s1 - 1, 3]"},
+    {"%0: f32[s0, 3, 8, 9], %1: f32[5, 3, 3, 2]", "conv2d(%0, %1) {stride=[2, 1], padding=[1, 0]}", "f32[s0, 5, 4, 8]"},
+    {"%0: f32[s0, 3, s1, 9]", "max_pool2d(%0) {window=[2, 3], stride=[1, 3]}", "f32[s0, 3, s1 - 1, 3]"},
     {"%0: f32[2, s0, 8], %1: f32[2, s1, 8], %2: f32[2, s1, 4]", "scaled_dot_product_attention(%0, %1, %2)",
      "f32[2, s0, 4]"},
 };
@@ -177,9 +177,11 @@ TEST_CASE("shape errors say op, shapes, requirement, line and fix") {
         "must be equal");
   CHECK(message_of(op_info<ops::Amax>, {f32({0, 4})}, {.axes = {0}}) ==
         "ShapeError: amax: axis 0 of (0, 4) is empty and has no such element [train.cpp:41]");
-  CHECK(message_of(op_info<ops::UpdateSlice>, {f32({4}), f32({3})}, {.shape = {2}, .steps = {1}}) ==
+  CHECK(message_of(op_info<ops::UpdateSlice>, {f32({4}), f32({3})},
+                   Attrs{}.with(ops::UpdateSlice::starts, {2}).with(ops::UpdateSlice::steps, {1})) ==
         "ShapeError: update_slice: (3,) at (2,) does not fit axis 0 of (4,) [train.cpp:41]");
-  CHECK(message_of(op_info<ops::Windows>, {f32({4})}, {.axes = {0}, .steps = {5, 1}}) ==
+  CHECK(message_of(op_info<ops::Windows>, {f32({4})},
+                   Attrs{.axes = {0}}.with(ops::Windows::sizes, {5}).with(ops::Windows::strides, {1})) ==
         "ShapeError: windows: a window of 5 does not fit axis 0 of (4,) [train.cpp:41]");
   CHECK(message_of(op_info<ops::CrossEntropy>, {f32({4, 3}), {DType::i64, {}, {5}}}) ==
         "ShapeError: cross_entropy: logits are (4, 3), target is (5,) [train.cpp:41]\n  logits must be (n, classes) "
@@ -187,7 +189,8 @@ TEST_CASE("shape errors say op, shapes, requirement, line and fix") {
   CHECK(message_of(op_info<ops::LayerNorm>, {f32({4, 3}), f32({3}), f32({4})}, {.axes = {1}}) ==
         "ShapeError: layer_norm: x is (4, 3), weight is (3,), bias is (4,) [train.cpp:41]\n  weight and bias must be "
         "(3,)");
-  CHECK(message_of(op_info<ops::Conv2d>, {f32({1, 3, 8, 8}), f32({4, 2, 3, 3})}, {.steps = {1, 1, 0, 0}}) ==
+  CHECK(message_of(op_info<ops::Conv2d>, {f32({1, 3, 8, 8}), f32({4, 2, 3, 3})},
+                   Attrs{}.with(ops::Conv2d::stride, {1, 1}).with(ops::Conv2d::padding, {0, 0})) ==
         "ShapeError: conv2d: x is (1, 3, 8, 8), weight is (4, 2, 3, 3) [train.cpp:41]\n"
         "  x must be (n, channels, height, width) and weight (outputs, channels, kernel height, kernel width)");
   CHECK(message_of(op_info<ops::Full>, {},
@@ -202,7 +205,8 @@ TEST_CASE("axis and dtype errors") {
         "IndexError: sum: axis -1 is named twice [train.cpp:41]");
   CHECK(message_of(op_info<ops::Permute>, {f32({3, 4})}, {.axes = {0, 0}}) ==
         "IndexError: permute: axis 0 is named twice [train.cpp:41]");
-  CHECK(message_of(op_info<ops::Slice>, {f32({4})}, {.shape = {1}, .limits = {5}, .steps = {1}}) ==
+  CHECK(message_of(op_info<ops::Slice>, {f32({4})},
+                   Attrs{}.with(ops::Slice::starts, {1}).with(ops::Slice::ends, {5}).with(ops::Slice::steps, {1})) ==
         "IndexError: slice: 1 to 5 is out of range for axis 0 of (4,) [train.cpp:41]");
   CHECK(message_of(op_info<ops::Sum>, {{DType::bool_, {}, {3}}}, {.axes = {0}}) ==
         "DTypeError: sum: the operand is bool[3], a number is required [train.cpp:41]\n  cast it first: cast(x, "
@@ -314,7 +318,7 @@ TEST_CASE("statistics") {
   check_near(run("%0: f64[s0, 3]", "mean(%0) {axes=[0], keepdim}", {x}), {1.5, 3.5, -0.5});
   check_near(run("%0: f64[s0, s1]", "mean(%0) {axes=[0, 1]}", {x}), {1.5});
   check_near(run("%0: f64[2, 3]", "var(%0) {axes=[1]}", {x}), {8.0 / 3, 8});
-  check_near(run("%0: f64[2, 3]", "var(%0) {axes=[1], value=1}", {x}), {4, 12});
+  check_near(run("%0: f64[2, 3]", "var(%0) {axes=[1], correction=1}", {x}), {4, 12});
   check_near(run("%0: f64[s0, 3]", "element_count(%0) {axes=[0, 1], dtype=i64}", {x}), {6});
   check_near(run("%0: f64[2, 3]", "argmax(%0) {axes=[1]}", {x}), {1, 0});
   check_near(run("%0: f64[2, 3]", "argmin(%0) {axes=[1], keepdim}", {x}), {0, 2});
@@ -334,9 +338,9 @@ TEST_CASE("joins and classes") {
   check_near(run("%0: f64[2, 2], %1: f64[2, 1]", "concat(%0, %1, %0) {axes=[1]}", {x, y}),
              {1, 2, 8, 1, 2, 3, 4, 9, 3, 4});
   check_near(run("%0: f64[s0, s1], %1: f64[s0, 1]", "concat(%0, %1) {axes=[1]}", {x, y}), {1, 2, 8, 3, 4, 9});
-  check_near(run("%0: f64[2, 2]", "pad(%0) {shape=[1, 0], limits=[0, 1], value=-1}", {x}),
+  check_near(run("%0: f64[2, 2]", "pad(%0) {low=[1, 0], high=[0, 1], value=-1}", {x}),
              {-1, -1, -1, 1, 2, -1, 3, 4, -1});
-  check_near(run("%0: i64[3]", "one_hot(%0) {shape=[3], dtype=f32}", {array({3}, {2, 0, 1}, DType::i64)}),
+  check_near(run("%0: i64[3]", "one_hot(%0) {classes=3, dtype=f32}", {array({3}, {2, 0, 1}, DType::i64)}),
              {0, 0, 1, 1, 0, 0, 0, 1, 0});
 }
 
@@ -365,19 +369,19 @@ TEST_CASE("layer_norm keeps its accuracy with a large mean") {
   const Array weight = array({4}, {1, 2, 1, 1}), bias = array({4}, {0, 0, 0.5, 0});
   const double s = std::sqrt(1.25 + 1e-5);
   check_near(
-      run("%0: f64[1, 4], %1: f64[4], %2: f64[4]", "layer_norm(%0, %1, %2) {axes=[1], value=1e-5}", {x, weight, bias}),
+      run("%0: f64[1, 4], %1: f64[4], %2: f64[4]", "layer_norm(%0, %1, %2) {axes=[1], eps=1e-5}", {x, weight, bias}),
       {-1.5 / s, -1 / s, 0.5 / s + 0.5, 1.5 / s});
 }
 
 TEST_CASE("convolution and pooling") {
   Array x = Array::zeros(DType::f64, {1, 1, 3, 4}), w = array({1, 1, 2, 2}, {1, 10, 100, 1000});
   for (std::size_t i = 0; i < 12; ++i) x.data[i] = static_cast<Number>(i);
-  check_near(run("%0: f64[1, 1, 3, 4], %1: f64[1, 1, 2, 2]", "conv2d(%0, %1) {steps=[1, 1, 0, 0]}", {x, w}),
+  check_near(run("%0: f64[1, 1, 3, 4], %1: f64[1, 1, 2, 2]", "conv2d(%0, %1) {stride=[1, 1], padding=[0, 0]}", {x, w}),
              {5410, 6521, 7632, 9854, 10965, 12076});
-  check_near(run("%0: f64[1, 1, 3, 4], %1: f64[1, 1, 2, 2]", "conv2d(%0, %1) {steps=[2, 3, 1, 1]}", {x, w}),
+  check_near(run("%0: f64[1, 1, 3, 4], %1: f64[1, 1, 2, 2]", "conv2d(%0, %1) {stride=[2, 3], padding=[1, 1]}", {x, w}),
              {0, 3200, 8040, 12076});
-  check_near(run("%0: f64[1, 1, 3, 4]", "max_pool2d(%0) {steps=[2, 2, 1, 2]}", {x}), {5, 7, 9, 11});
-  check_near(run("%0: f64[1, 1, s0, 4]", "avg_pool2d(%0) {steps=[2, 2, 1, 2]}", {x}), {2.5, 4.5, 6.5, 8.5});
+  check_near(run("%0: f64[1, 1, 3, 4]", "max_pool2d(%0) {window=[2, 2], stride=[1, 2]}", {x}), {5, 7, 9, 11});
+  check_near(run("%0: f64[1, 1, s0, 4]", "avg_pool2d(%0) {window=[2, 2], stride=[1, 2]}", {x}), {2.5, 4.5, 6.5, 8.5});
 }
 
 TEST_CASE("attention weighs values by the similarity of queries and keys") {
@@ -386,7 +390,7 @@ TEST_CASE("attention weighs values by the similarity of queries and keys") {
   const std::string types = "%0: f64[2, 1], %1: f64[2, 1], %2: f64[2, 1]";
   check_near(run(types, "scaled_dot_product_attention(%0, %1, %2)", {q, k, v}), {mean_of(1), mean_of(2)});
   check_near(run("%0: f64[s0, s1], %1: f64[s0, s1], %2: f64[s0, s1]",
-                 "scaled_dot_product_attention(%0, %1, %2) {value=0.5, keepdim}",
+                 "scaled_dot_product_attention(%0, %1, %2) {scale=0.5, causal=equal_lengths}",
                  {array({2, 2}, {1, 0, 2, 0}), array({2, 2}, {0, 0, 1, 0}), array({2, 2}, {10, 10, 20, 20})}),
              {10, 10, mean_of(1), mean_of(1)});
   const Array mask = array({2, 2}, {1, 1, 0, 1}, DType::bool_);

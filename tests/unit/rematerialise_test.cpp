@@ -99,7 +99,7 @@ TEST_CASE("rematerialise: what is cheap comes again behind a barrier", "[passes]
   check_equal(made, parse_graph(graph_text(in,
                                            "%e = exp(%x); %p = matmul(%e, %w); %q = exp(%p); %r = matmul(%q, %w); %s = "
                                            "matmul(%r, %w); %t = exp(%s); %u = matmul(%t, %w);"
-                                           "%f = slice(%u) {shape=[0, 0], limits=[1, 1], steps=[1, 1]}; return add(%u, "
+                                           "%f = slice(%u) {starts=[0, 0], ends=[1, 1], steps=[1, 1]}; return add(%u, "
                                            "exp(barrier(%x, reshape(%f) {shape=[]})))")));
 }
 

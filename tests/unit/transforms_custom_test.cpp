@@ -185,7 +185,10 @@ TEST_CASE("drop_derivatives: after it only the values are left") {
   auto body = std::make_shared<const Graph>(body_builder.finish({&x, 1}));
   GraphBuilder builder;
   const Value a = builder.input(type), e = builder.add(op_info<ops::Exp>, {a});
-  Attrs attrs{.axes = {0}, .steps = {1}, .integer = 1};
+  Attrs attrs;
+  attrs.set(ops::CustomDerivative::results, 1);
+  attrs.set(ops::CustomDerivative::parameters, 1);
+  attrs.set(ops::CustomDerivative::differentiated, {0});
   attrs.bodies.push_back(body);
   const Value custom = builder.add(op_info<ops::CustomDerivative>, {e, a}, attrs);
   const Value out = builder.add(op_info<ops::Neg>, {custom});

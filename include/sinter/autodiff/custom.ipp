@@ -31,9 +31,9 @@ inline std::vector<Ref<TensorImpl>> record_derivative(std::vector<Ref<TensorImpl
   for (const auto& value : parameters) leaves.emplace_back(value);
   for (const auto& value : captured) leaves.emplace_back(value);
   Attrs attrs;
-  attrs.integer = static_cast<std::int64_t>(places.size());
-  attrs.steps = {static_cast<std::int64_t>(parameters.size())};
-  attrs.axes = std::move(with_gradient);
+  attrs.set(ops::CustomDerivative::results, static_cast<std::int64_t>(places.size()));
+  attrs.set(ops::CustomDerivative::parameters, static_cast<std::int64_t>(parameters.size()));
+  attrs.set(ops::CustomDerivative::differentiated, with_gradient);
   attrs.bodies.push_back(std::make_shared<const Graph>(std::move(body)));
   const std::vector<Ref<TensorImpl>> values =
       record_results(op_info<ops::CustomDerivative>, leaves, std::move(attrs), where);

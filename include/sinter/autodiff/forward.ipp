@@ -20,7 +20,7 @@ inline std::vector<Value> copy_inputs(GraphBuilder& builder, const Graph& graph)
   std::vector<Value> inputs;
   for (Value input : graph.inputs()) {
     const Node& node = graph.node(input);
-    inputs.push_back(builder.input(graph.type(input), node.attrs.text, node.where));
+    inputs.push_back(builder.input(graph.type(input), node.attrs[input_name], node.where));
   }
   return inputs;
 }

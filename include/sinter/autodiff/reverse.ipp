@@ -154,7 +154,7 @@ class BackwardWalk {
     const CallDerivative& derivative = known->derivative;
     if (!derivative.backward) return;
     Attrs attrs;
-    attrs.text = builder_.graph().node(id).attrs.text;
+    attrs.set(ops::Region::name, builder_.graph().node(id).attrs[ops::Region::name]);
     attrs.bodies.push_back(derivative.backward);
     const OpInfo& op = *builder_.graph().node(id).op;
     builder_.extend_call(id, derivative.forward);
@@ -265,7 +265,7 @@ SINTER_DECL Graph differentiate(const Graph& forward, std::span<const std::int32
   std::vector<Value> inputs;
   for (Value input : forward.inputs()) {
     const Node& node = forward.node(input);
-    inputs.push_back(builder.input(forward.type(input), node.attrs.text, node.where));
+    inputs.push_back(builder.input(forward.type(input), node.attrs[input_name], node.where));
   }
   std::vector<Value> outputs = builder.inline_graph(forward, inputs);
   const Value loss = outputs[as_index(loss_output)];

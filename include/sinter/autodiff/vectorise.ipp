@@ -22,7 +22,7 @@ class Vectoriser {
     for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
       const Node& node = graph.nodes()[id];
       if (node.op == &op_info<ops::Input>) {
-        made[id].push_back(inputs[as_index(node.attrs.integer)]);
+        made[id].push_back(inputs[as_index(node.attrs[input_position])]);
         continue;
       }
       ValList operands;

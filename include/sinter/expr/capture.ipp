@@ -267,7 +267,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<co
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (node.op == &op_info<ops::Input>) {
-      values[i].push_back(inputs[as_index(node.attrs.integer)]);
+      values[i].push_back(inputs[as_index(node.attrs[input_position])]);
       continue;
     }
     if (node.op == &op_info<ops::Constant>) {

@@ -18,13 +18,14 @@ SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions o
     if (options.device == Device::cpu()) return expand(In(number, where), shape);
     return expr_detail::record<ops::Add>({Leaf(zeros(shape, options, where).impl()), Leaf(number.impl())}, {}, where);
   }
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.device = options.device;
   attrs.shape = shape;
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
   expr_detail::fill_with(attrs, value, options.dtype, "full", where);
-  return expr_detail::record<ops::Full>({}, std::move(attrs), where);
+  return expr_detail::record<ops::Full>({}, std::move(shared), where);
 }
 SINTER_DECL Tensor zeros(const Shape& shape, TensorOptions options, Location where) {
   return full(shape, 0, options, where);
@@ -41,13 +42,14 @@ SINTER_DECL Tensor ones_like(const In& x) {
   return full(value->type.shape, 1, {.dtype = value->type.dtype, .device = value->type.device}, x.where);
 }
 SINTER_DECL Tensor arange(Dim count, TensorOptions options, Location where) {
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.device = expr_detail::checked_device(options.device, "arange", where);
   attrs.shape.push_back(count);
   attrs.axes.push_back(0);
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
-  return expr_detail::record<ops::Iota>({}, std::move(attrs), where);
+  return expr_detail::record<ops::Iota>({}, std::move(shared), where);
 }
 SINTER_DECL Tensor arange(Dim start, Dim stop, Dim step, TensorOptions options, Location where) {
   if (step == Dim(0)) throw ShapeError("arange", "step is 0", where);
@@ -106,12 +108,13 @@ Tensor random(const Shape& shape, TensorOptions options, Location where) {
     throw DTypeError(Op::info.name, "dtype " + std::string(name(options.dtype)) + " is not floating", where);
   Generator& generator = Generator::current();
   Tensor key = generator.key.value(), counter = generator.counter.value();
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.shape = shape;
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
   attrs.device = checked_device(options.device, Op::info.name, where);
-  Tensor out = record<Op>({Leaf(key.impl()), Leaf(counter.impl())}, std::move(attrs), where);
+  Tensor out = record<Op>({Leaf(key.impl()), Leaf(counter.impl())}, std::move(shared), where);
   // Outside a trace the counter stays a plain value: a chain of pending additions would grow for ever.
   if (Trace::current() == nullptr) sinter::eval(In(counter));
   generator.counter.set(In(Tensor(counter + 1), where));

@@ -53,7 +53,8 @@ SINTER_DECL Tensor logsumexp(const In& x, int axis, Keep keep) {
 
 SINTER_DECL Tensor reshape(const In& x, const Shape& shape) {
   Ref<TensorImpl> value = x.tensor();
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.shape = shape;
   int open = -1;
   Dim known = 1;
@@ -71,19 +72,20 @@ SINTER_DECL Tensor reshape(const In& x, const Shape& shape) {
     attrs.shape.set(open, value->type.shape.numel(x.where) / known);
   }
   if (identical(attrs.shape, value->type.shape)) return Tensor(value);
-  return expr_detail::record<ops::Reshape>({Leaf(std::move(value))}, std::move(attrs), x.where);
+  return expr_detail::record<ops::Reshape>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 
 SINTER_DECL Tensor permute(const In& x, Axes order) {
   Ref<TensorImpl> value = x.tensor();
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   bool is_identity = true;
   for (std::int64_t axis : order.list()) {
     attrs.axes.push_back(normalise_axis(static_cast<int>(axis), value->type.shape.rank(), "permute", x.where));
     is_identity &= attrs.axes.back() == static_cast<std::int64_t>(attrs.axes.size()) - 1;
   }
   if (is_identity && static_cast<int>(attrs.axes.size()) == value->type.shape.rank()) return Tensor(value);
-  return expr_detail::record<ops::Permute>({Leaf(std::move(value))}, std::move(attrs), x.where);
+  return expr_detail::record<ops::Permute>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 
 SINTER_DECL Tensor transpose(const In& x, int a, int b) {
@@ -91,18 +93,20 @@ SINTER_DECL Tensor transpose(const In& x, int a, int b) {
   int rank = value->type.shape.rank();
   a = normalise_axis(a, rank, "transpose", x.where);
   b = normalise_axis(b, rank, "transpose", x.where);
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   for (int i = 0; i < rank; ++i) attrs.axes.push_back(i == a ? b : i == b ? a : i);
   if (a == b) return Tensor(value);
-  return expr_detail::record<ops::Permute>({Leaf(std::move(value))}, std::move(attrs), x.where);
+  return expr_detail::record<ops::Permute>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 
 SINTER_DECL Tensor expand(const In& x, const Shape& shape) {
   Ref<TensorImpl> value = x.tensor();
   if (identical(shape, value->type.shape)) return Tensor(value);
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.shape = shape;
-  return expr_detail::record<ops::Expand>({Leaf(std::move(value))}, std::move(attrs), x.where);
+  return expr_detail::record<ops::Expand>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 
 SINTER_DECL Tensor unsqueeze(const In& x, int axis) {
@@ -150,10 +154,11 @@ SINTER_DECL Tensor concat(std::span<const Tensor> parts, int axis, Location wher
   for (const Tensor& part : parts) dtype = promote(dtype, part.dtype());
   std::vector<Leaf> leaves;
   for (const Tensor& part : parts) leaves.emplace_back(cast(In(part, where), dtype).impl());
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.axes.push_back(normalise_axis(axis, parts[0].rank(), "concat", where));
   if (parts.size() == 1) return parts[0];
-  return Tensor(record_op(op_info<ops::Concat>, leaves, std::move(attrs), where));
+  return Tensor(record_shared(op_info<ops::Concat>, leaves, std::move(shared), where));
 }
 SINTER_DECL Tensor concat(std::initializer_list<Tensor> parts, int axis, Location where) {
   return concat(std::span<const Tensor>(parts.begin(), parts.size()), axis, where);
@@ -192,15 +197,18 @@ SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths,
   if (static_cast<int>(widths.size()) != input->type.shape.rank())
     throw ShapeError("pad", std::to_string(widths.size()) + " widths for shape " + input->type.shape.text(), x.where,
                      "give one {low, high} per axis");
-  Attrs attrs;
+  Shape below, above;
   for (auto [low, high] : widths) {
     if (low < 0 || high < 0)
       throw ShapeError("pad", "widths must not be negative", x.where, "slice to make a tensor smaller");
-    attrs.shape.push_back(low);
-    attrs.limits.push_back(high);
+    below.push_back(low);
+    above.push_back(high);
   }
-  expr_detail::fill_with(attrs, Scalar(value), input->type.dtype, "pad", x.where);
-  attrs.value = input->type.dtype == DType::bool_ ? static_cast<double>(attrs.integer) : value;
+  Attrs element;
+  expr_detail::fill_with(element, Scalar(value), input->type.dtype, "pad", x.where);
+  Attrs attrs{.value = input->type.dtype == DType::bool_ ? static_cast<double>(element.integer) : value};
+  attrs.set(ops::Pad::low, below);
+  attrs.set(ops::Pad::high, above);
   return expr_detail::record<ops::Pad>({Leaf(std::move(input))}, std::move(attrs), x.where);
 }
 SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {

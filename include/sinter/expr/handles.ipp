@@ -207,7 +207,8 @@ SINTER_DECL Predicate operator!(const Predicate& a) {
 
 SINTER_DECL Leaf Scalar::of_dim(Dim dim) {
   if (dim.is_static()) return Leaf::of_integer(dim.value());
-  Ref<TensorImpl> value = record_op(op_info<ops::Extent>, {Leaf::of_integer(0)}, Attrs{.shape = {dim}}, Location());
+  Ref<TensorImpl> value =
+      record_op(op_info<ops::Extent>, {Leaf::of_integer(0)}, Attrs{}.with(ops::Extent::extent, dim), Location());
   value->is_weak = true;
   return Leaf(std::move(value));
 }

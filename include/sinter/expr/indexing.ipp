@@ -134,11 +134,12 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
   Shape kept = region.kept(value->type.shape);
   Tensor part(value);
   if (!identical(region.full(), value->type.shape)) {
-    Attrs attrs;
-    attrs.shape = region.starts;
-    attrs.limits = region.limits;
-    attrs.steps = region.steps;
-    part = expr_detail::record<ops::Slice>({Leaf(std::move(value))}, std::move(attrs), x.where);
+    SharedAttrs shared;
+    Attrs& attrs = shared.edit();
+    attrs.set(ops::Slice::starts, region.starts);
+    attrs.set(ops::Slice::ends, region.limits);
+    attrs.set(ops::Slice::steps, region.steps);
+    part = expr_detail::record<ops::Slice>({Leaf(std::move(value))}, std::move(shared), x.where);
   }
   part = reshape(In(part, x.where), kept);
   int axis = 0;  // gathers, one after the other, on what is left
@@ -239,10 +240,11 @@ SINTER_DECL Tensor update(const In& base, std::span<const Index> given, const In
     const Tensor before = reshape(In(index(In(Tensor(target), value.where), positions), value.where), region.full());
     part = expr_detail::at_computed(part, before, computed, value.where);
   }
-  Attrs attrs;
-  attrs.shape = region.starts;
-  attrs.steps = region.steps;
-  return expr_detail::record<ops::UpdateSlice>({Leaf(std::move(target)), Leaf(part.impl())}, std::move(attrs),
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::UpdateSlice::starts, region.starts);
+  attrs.set(ops::UpdateSlice::steps, region.steps);
+  return expr_detail::record<ops::UpdateSlice>({Leaf(std::move(target)), Leaf(part.impl())}, std::move(shared),
                                                value.where);
 }
 

@@ -61,17 +61,19 @@ SINTER_DECL Tensor matmul(const In& a, const In& b) {
 
 SINTER_DECL Tensor take(const In& x, const In& indices, int axis) {
   Ref<TensorImpl> value = x.tensor(), at = indices.tensor();
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.axes.push_back(normalise_axis(axis, value->type.shape.rank(), "take", x.where));
-  return expr_detail::record<ops::Take>({Leaf(std::move(value)), Leaf(std::move(at))}, std::move(attrs), x.where);
+  return expr_detail::record<ops::Take>({Leaf(std::move(value)), Leaf(std::move(at))}, std::move(shared), x.where);
 }
 SINTER_DECL Tensor embedding(const In& indices, const In& table) { return take(table, indices, 0); }
 SINTER_DECL Tensor one_hot(const In& indices, Dim classes, DType dtype) {
-  Attrs attrs;
-  attrs.shape.push_back(classes);
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::OneHot::classes, classes);
   attrs.dtype = dtype;
   attrs.has_dtype = true;
-  return expr_detail::record<ops::OneHot>({Leaf(indices.tensor())}, std::move(attrs), indices.where);
+  return expr_detail::record<ops::OneHot>({Leaf(indices.tensor())}, std::move(shared), indices.where);
 }
 SINTER_DECL Tensor softmax(const In& x, int axis) {
   return expr_detail::along_axis<ops::Softmax>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where),
@@ -89,11 +91,12 @@ SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight,
   for (int i = 0; fits && i < shape.rank(); ++i) fits = shape[i] == whole[whole.rank() - shape.rank() + i];
   if (!fits)
     throw ShapeError("layer_norm", "x is " + whole.text() + ", its last axes do not match " + shape.text(), x.where);
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   for (int i = whole.rank() - shape.rank(); i < whole.rank(); ++i) attrs.axes.push_back(i);
-  attrs.value = options.eps;
+  attrs.set(ops::LayerNorm::eps, options.eps);
   return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.tensor()), Leaf(bias.tensor())},
-                                             std::move(attrs), x.where);
+                                             std::move(shared), x.where);
 }
 SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options) {
   const Ref<TensorImpl> rows = logits.tensor(), classes = target.tensor();
@@ -102,13 +105,14 @@ SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntrop
                     "reduction has the value " + std::to_string(static_cast<int>(options.reduction)) +
                         ", which is no LossReduction",
                     logits.where);
-  Attrs attrs;
-  attrs.integer = static_cast<std::int64_t>(static_cast<std::uint64_t>(options.ignore_index) + 100);
-  attrs.value = options.label_smoothing;
-  if (options.reduction != LossReduction::mean) attrs.steps.push_back(static_cast<std::int64_t>(options.reduction));
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::CrossEntropy::reduction, static_cast<ops::CrossEntropy::Reduction>(options.reduction));
+  attrs.set(ops::CrossEntropy::ignore_index, options.ignore_index);
+  attrs.set(ops::CrossEntropy::label_smoothing, options.label_smoothing);
   std::vector<Leaf> leaves{Leaf(rows), Leaf(classes)};
   if (options.weight) leaves.emplace_back(cast(In(*options.weight, logits.where), rows->type.dtype).impl());
-  return Tensor(record_op(op_info<ops::CrossEntropy>, leaves, std::move(attrs), logits.where));
+  return Tensor(record_shared(op_info<ops::CrossEntropy>, leaves, std::move(shared), logits.where));
 }
 SINTER_DECL Tensor mse_loss(const In& prediction, const In& target) {
   return expr_detail::record<ops::MseLoss>({Leaf(prediction.tensor()), Leaf(target.tensor())}, {}, prediction.where);
@@ -140,9 +144,11 @@ SINTER_DECL Tensor conv2d(const In& x, const In& weight, Conv2dOptions options) 
   const Tensor image(x.tensor()), kernel = expr_detail::with_known_window(weight);
   for (int axis = 2; axis < kernel.rank(); ++axis)
     expr_detail::require_window(image.shape(), axis, kernel.shape()[axis].value(), options.padding, "conv2d", x.where);
-  Attrs attrs;
-  attrs.steps = {options.stride, options.stride, options.padding, options.padding};
-  return expr_detail::record<ops::Conv2d>({Leaf(image.impl()), Leaf(kernel.impl())}, std::move(attrs), x.where);
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::Conv2d::stride, {options.stride, options.stride});
+  attrs.set(ops::Conv2d::padding, {options.padding, options.padding});
+  return expr_detail::record<ops::Conv2d>({Leaf(image.impl()), Leaf(kernel.impl())}, std::move(shared), x.where);
 }
 namespace expr_detail {
 template <class Op>
@@ -151,9 +157,11 @@ Tensor pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   if (size < 1 || stride < 1) throw ShapeError(Op::info.name, "size and stride must be positive", x.where);
   const Tensor image(x.tensor());
   for (int axis : {2, 3}) require_window(image.shape(), axis, size, 0, Op::info.name, x.where);
-  Attrs attrs;
-  attrs.steps = {size, size, stride, stride};
-  return record<Op>({Leaf(image.impl())}, std::move(attrs), x.where);
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(Op::window, {size, size});
+  attrs.set(Op::stride, {stride, stride});
+  return record<Op>({Leaf(image.impl())}, std::move(shared), x.where);
 }
 }  // namespace expr_detail
 SINTER_DECL Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride) {
@@ -165,19 +173,20 @@ SINTER_DECL Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t strid
 SINTER_DECL Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options) {
   std::vector<Leaf> leaves{Leaf(q.tensor()), Leaf(k.tensor()), Leaf(v.tensor())};
   if (options.mask) leaves.emplace_back(options.mask->impl());
-  Attrs attrs;
-  attrs.keepdim = options.causal.alignment() != Causal::no;
-  if (options.causal.alignment() == Causal::from_start) attrs.integer = 1;
-  if (options.causal.alignment() == Causal::to_end) attrs.integer = 2;
-  return Tensor(record_op(op_info<ops::ScaledDotProductAttention>, leaves, std::move(attrs), q.where));
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::ScaledDotProductAttention::causal,
+            static_cast<ops::ScaledDotProductAttention::Causal>(options.causal.alignment()));
+  return Tensor(record_shared(op_info<ops::ScaledDotProductAttention>, leaves, std::move(shared), q.where));
 }
 SINTER_DECL Tensor cast(const In& x, DType dtype) {
   Ref<TensorImpl> value = x.tensor();
   if (value->type.dtype == dtype && !value->is_weak) return Tensor(std::move(value));
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.dtype = dtype;
   attrs.has_dtype = true;
-  return expr_detail::record<ops::Cast>({Leaf(std::move(value))}, std::move(attrs), x.where);
+  return expr_detail::record<ops::Cast>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 namespace expr_detail {
 /// The elements from the first to the last one, on another device, in the same layout.

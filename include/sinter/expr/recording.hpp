@@ -35,29 +35,32 @@ inline IntVector reduced_axes(Axes axes, int rank, std::string_view op, Location
 template <class Op>
 Tensor reduce(const In& x, Axes axes, Keep keep) {
   Ref<TensorImpl> value = x.tensor();
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.axes = reduced_axes(axes, value->type.shape.rank(), Op::info.name, x.where);
   attrs.keepdim = keep == Keep::yes;
   if (attrs.axes.empty())
-    return Op::info.reduction != 0 ? Tensor(value) : record<Op>({Leaf(value)}, std::move(attrs), x.where);
-  return record<Op>({Leaf(std::move(value))}, std::move(attrs), x.where);
+    return Op::info.reduction != 0 ? Tensor(value) : record<Op>({Leaf(value)}, std::move(shared), x.where);
+  return record<Op>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 
 template <class Op>
 Tensor along_axis(const In& x, int axis, Keep keep = Keep::no) {
   Ref<TensorImpl> value = x.tensor();
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.axes.push_back(normalise_axis(axis, value->type.shape.rank(), Op::info.name, x.where));
   attrs.keepdim = keep == Keep::yes;
-  return record<Op>({Leaf(std::move(value))}, std::move(attrs), x.where);
+  return record<Op>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 
 inline Ref<TensorImpl> as_floating(Ref<TensorImpl> value, Location where) {
   if (is_floating(value->type.dtype)) return value;
-  Attrs attrs;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
   attrs.dtype = DType::f32;
   attrs.has_dtype = true;
-  return record_op(op_info<ops::Cast>, {Leaf(std::move(value))}, std::move(attrs), where);
+  return record_shared(op_info<ops::Cast>, {Leaf(std::move(value))}, std::move(shared), where);
 }
 
 /// a <= b. Of symbolic extents it asks in a way that makes "yes" a guard on their order, not on their being equal.

@@ -79,6 +79,10 @@ inline void hash_constant(Hasher& hasher, const TensorImpl& value) {
   for_each_element(value, [&](const char* p) { hasher.add(element_bits(p, size)); });
 }
 
+inline bool same_own_but_shapes(const OwnAttrs& a, const OwnAttrs& b) {
+  return a.numbers == b.numbers && a.lists == b.lists && a.text == b.text;
+}
+
 inline void hash_dims(Hasher& hasher, std::uint64_t tag, const Shape& shape) {
   if (shape.rank() == 0) return;
   hasher.add(tag).add(static_cast<std::uint64_t>(shape.rank()));
@@ -104,10 +108,12 @@ inline bool same_types(const Attrs& a, const Attrs& b) {
 /// Equal in everything but the constant, the sub-graphs and the payload. Numbers compare by bits: -0 differs from 0,
 /// and NaN equals itself.
 inline bool same_plain_fields(const Attrs& a, const Attrs& b) {
-  return a.axes == b.axes && identical(a.shape, b.shape) && identical(a.limits, b.limits) && a.steps == b.steps &&
+  for (std::size_t i = 0; i < own_shapes; ++i)
+    if (!identical(a.own.shapes[i], b.own.shapes[i])) return false;
+  return a.axes == b.axes && identical(a.shape, b.shape) && same_own_but_shapes(a.own, b.own) &&
          std::bit_cast<std::uint64_t>(a.value) == std::bit_cast<std::uint64_t>(b.value) && a.integer == b.integer &&
          a.has_dtype == b.has_dtype && (!a.has_dtype || a.dtype == b.dtype) && a.keepdim == b.keepdim &&
-         a.device == b.device && a.text == b.text && same_types(a, b);
+         a.device == b.device && same_types(a, b);
 }
 
 inline bool same_but_constant(const Attrs& a, const Attrs& b) { return same_plain_fields(a, b) && same_payload(a, b); }
@@ -122,20 +128,22 @@ SINTER_DECL void Attrs::hash_into(Hasher& hasher) const {
   using namespace graph_detail;
   hash_integers(hasher, 1, axes);
   hash_dims(hasher, 2, shape);
-  hash_dims(hasher, 3, limits);
-  hash_integers(hasher, 4, steps);
+  for (std::size_t i = 0; i < own_shapes; ++i) hash_dims(hasher, 32 + i, own.shapes[i]);
+  for (std::size_t i = 0; i < own_lists; ++i) hash_integers(hasher, 48 + i, own.lists[i]);
+  for (std::size_t i = 0; i < own_numbers; ++i)
+    if (own.numbers[i] != 0) hasher.add(std::uint64_t{64} + i).add(static_cast<std::uint64_t>(own.numbers[i]));
   if (std::bit_cast<std::uint64_t>(value) != 0) hasher.add(std::uint64_t{5}).add(value);
   if (integer != 0) hasher.add(std::uint64_t{6}).add(static_cast<std::uint64_t>(integer));
   if (has_dtype) hasher.add(std::uint64_t{7}).add(static_cast<std::uint64_t>(dtype));
   if (keepdim) hasher.add(std::uint64_t{8});
   if (device != Device::cpu())
     hasher.add(std::uint64_t{11}).add(static_cast<std::uint64_t>(device.kind) << 8 | device.index);
-  if (!text.empty()) hasher.add(std::uint64_t{9}).add(std::string_view(text));
+  if (!own.text.empty()) hasher.add(std::uint64_t{9}).add(std::string_view(own.text));
   if (constant) {
     hasher.add(std::uint64_t{10});
     hash_constant(hasher, *constant);
   }
-  if (payload) hasher.add(std::uint64_t{11});
+  if (payload) hasher.add(std::uint64_t{13});
   for (const Type& type : types) hash_type(hasher.add(std::uint64_t{12}), type);
 }
 
@@ -151,7 +159,8 @@ SINTER_DECL void SharedAttrs::Block::destroy(Block* block) noexcept {
   BlockPool<sizeof(Block)>::release(block);
 }
 SINTER_DECL Attrs& SharedAttrs::edit() {
-  if (!block_ || block_->use_count() != 1) *this = SharedAttrs(**this);
+  if (!block_) block_ = Ref<Block>::adopt(new (BlockPool<sizeof(Block)>::allocate()) Block());
+  else if (block_->use_count() != 1) *this = SharedAttrs(**this);
   return block_->attrs;
 }
 

@@ -71,8 +71,8 @@ SINTER_DECL TypeList infer_types(const OpInfo& op, std::span<const Type> in, con
 
 SINTER_DECL Value GraphBuilder::input(const Type& type, std::string name, Location where) {
   Attrs attrs;
-  attrs.integer = static_cast<std::int64_t>(graph_.inputs_.size());
-  attrs.text = std::move(name);
+  attrs.set(input_position, static_cast<std::int64_t>(graph_.inputs_.size()));
+  attrs.set(input_name, name);
   const Value value = add_typed(graph_detail::input_op(), {}, std::move(attrs), TypeList(1, type), where);
   graph_.inputs_.push_back(value);
   return value;
@@ -111,7 +111,7 @@ SINTER_DECL Value GraphBuilder::copy(const Node& source, std::span<const Value> 
     ensure(input.node >= 0 && input.node < value.node, "an operand is not a value of this graph");
   const Node& node = graph_.nodes_->emplace_back(source, inputs);
   if (node.op == &graph_detail::input_op()) {  // keeps its position
-    const auto position = as_index(node.attrs.integer);
+    const auto position = as_index(node.attrs[input_position]);
     if (graph_.inputs_.size() <= position) graph_.inputs_.resize(position + 1);
     ensure(!graph_.inputs_[position], "an input was copied twice");
     graph_.inputs_[position] = value;
@@ -138,7 +138,7 @@ SINTER_DECL std::vector<Value> GraphBuilder::inline_graph(const Graph& graph, st
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
     if (node.op == &graph_detail::input_op()) {
-      const Value replacement = inputs[as_index(node.attrs.integer)];
+      const Value replacement = inputs[as_index(node.attrs[input_position])];
       made[id] = replacement.node;
       made_result[id] = replacement.result;
       continue;

@@ -71,7 +71,7 @@ struct SymbolInfo {
   friend bool operator==(const SymbolInfo&, const SymbolInfo&) = default;
 };
 
-/// Inputs are the nodes with op `input` (attrs.integer is the position); `inputs()` lists them by position.
+/// Inputs are the nodes with op `input` (attrs[input_position] is the position); `inputs()` lists them by position.
 class Graph {
  public:
   Graph();

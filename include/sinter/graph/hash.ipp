@@ -69,7 +69,7 @@ inline bool same_node(const Node& a, const Node& b, Likeness likeness = Likeness
     return false;
   for (std::size_t i = 0; i < a.types.size(); ++i)
     if (!identical(a.types[i], b.types[i])) return false;
-  if (a.op == &input_op()) return a.attrs.integer == b.attrs.integer;  // not its name
+  if (a.op == &input_op()) return a.attrs[input_position] == b.attrs[input_position];  // not its name
   if (!same_plain_fields(a.attrs, b.attrs) || !payloads_alike(a.attrs, b.attrs, likeness) ||
       !a.attrs.constant != !b.attrs.constant)
     return false;
@@ -102,7 +102,7 @@ SINTER_DECL Hash128 Graph::hash() const {
              std::uint64_t{n.attrs.bodies.size()});
     for (Value v : n.inputs) add_value(v);
     for (const Type& t : n.types) hash_type(hasher, t);
-    if (n.op == &input_op()) hasher.add(static_cast<std::uint64_t>(n.attrs.integer));
+    if (n.op == &input_op()) hasher.add(static_cast<std::uint64_t>(n.attrs[input_position]));
     else n.attrs.hash_into(hasher);
     for (const auto& body : n.attrs.bodies) hasher.add(body->hash());
   }

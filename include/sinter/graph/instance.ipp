@@ -31,15 +31,17 @@ template <class Same>
 bool same_node_by(const Node& a, const Node& b, Same&& same) {
   if (a.op != b.op || a.inputs != b.inputs) return false;
   if (!same_types_by({a.types.data(), a.types.size()}, {b.types.data(), b.types.size()}, same)) return false;
-  if (a.op == &input_op()) return a.attrs.integer == b.attrs.integer;  // not its name
+  if (a.op == &input_op()) return a.attrs[input_position] == b.attrs[input_position];  // not its name
   const Attrs &x = a.attrs, &y = b.attrs;
   if (&x == &y) return x.bodies.empty();
-  return x.bodies.empty() && y.bodies.empty() && x.axes == y.axes && x.steps == y.steps &&
+  for (std::size_t i = 0; i < own_shapes; ++i)
+    if (!same(x.own.shapes[i], y.own.shapes[i])) return false;
+  return x.bodies.empty() && y.bodies.empty() && x.axes == y.axes && same_own_but_shapes(x.own, y.own) &&
          std::bit_cast<std::uint64_t>(x.value) == std::bit_cast<std::uint64_t>(y.value) && x.integer == y.integer &&
          x.has_dtype == y.has_dtype && (!x.has_dtype || x.dtype == y.dtype) && x.keepdim == y.keepdim &&
-         x.device == y.device && x.text == y.text && same_payload(x, y) && !x.constant == !y.constant &&
+         x.device == y.device && same_payload(x, y) && !x.constant == !y.constant &&
          (!x.constant || same_constant(*x.constant, *y.constant)) && same(x.shape, y.shape) &&
-         same(x.limits, y.limits) && same_types_by(x.types, y.types, same);
+         same_types_by(x.types, y.types, same);
 }
 
 template <class Same>
@@ -66,6 +68,7 @@ SINTER_DECL Hash128 hash_without_extents(const Graph& graph) {
                                                             : std::uint64_t{0});
     for (std::int64_t axis : node.attrs.axes) hasher.add(static_cast<std::uint64_t>(axis));
     hasher.add(std::bit_cast<std::uint64_t>(node.attrs.value)).add(static_cast<std::uint64_t>(node.attrs.integer));
+    for (std::int64_t number : node.attrs.own.numbers) hasher.add(static_cast<std::uint64_t>(number));
   }
   for (Value v : graph.outputs()) add(v);
   return hasher.finish();

@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/small_vector.hpp>
+#include <sinter/graph/attribute.hpp>
 #include <sinter/graph/attrs.hpp>
 #include <sinter/tensor/shape.hpp>
 
@@ -76,6 +77,8 @@ struct OpInfo {
   bool is_transfer = false;  // the result lies on attrs.device, wherever the operand does
 
   // Filled in by describe<Op>() from the op's struct.
+  std::span<const AttrInfo> attributes{};  // in the order in which texts have them
+  std::string_view bodies{};  // names of the sub-graphs, with a blank between; the last serves all further ones
   void (*infer)(const InferArgs& args, TypeList& out) = nullptr;
   ScalarValue (*lower)(ScalarBuilder& builder, std::span<const ScalarValue> in, const Attrs& attrs) = nullptr;
   void (*vjp)(const VjpArgs& args, ValList& grads) = nullptr;
@@ -85,6 +88,18 @@ struct OpInfo {
       nullptr;                               // between kernels; structured ops and effects that no kernel expresses
   void (*refuse)(Location where) = nullptr;  // throws: the op only stands for something until a derivative is finished
   void (*prune)(const PruneArgs& args) = nullptr;  // ops with sub-graphs
+
+  const AttrInfo* find_attribute(std::string_view wanted) const {
+    for (const AttrInfo& info : attributes)
+      if (info.name == wanted) return &info;
+    return nullptr;
+  }
+  /// What sub-graph `i` is called.
+  constexpr std::string_view body_name(std::size_t i) const {
+    std::string_view rest = bodies;
+    for (; i > 0 && rest.find(' ') != std::string_view::npos; --i) rest = rest.substr(rest.find(' ') + 1);
+    return rest.substr(0, rest.find(' '));
+  }
 };
 
 /// The op of that name, or null.

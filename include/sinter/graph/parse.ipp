@@ -9,6 +9,7 @@
 #include <sinter/tensor/storage.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <unordered_map>
@@ -116,12 +117,18 @@ class GraphParser {
     if (lexer_.accept(']')) return out;
     do {
       const std::size_t position = lexer_.position();
-      const Dim extent = dim().dim;
-      if (extent.is_static() && extent.value() < 0) lexer_.fail_at(position, "an extent is negative");
+      const Dim next = extent();
       if (out.rank() == max_rank) lexer_.fail_at(position, "the rank is above " + std::to_string(max_rank));
-      out.push_back(extent);
+      out.push_back(next);
     } while (lexer_.accept(','));
     lexer_.expect(']');
+    return out;
+  }
+
+  Dim extent() {
+    const std::size_t position = lexer_.position();
+    const Dim out = dim().dim;
+    if (out.is_static() && out.value() < 0) lexer_.fail_at(position, "an extent is negative");
     return out;
   }
 
@@ -255,37 +262,110 @@ class GraphParser {
 
   // Attributes
 
-  Attrs attributes() {
+  /// What the text gives of the attributes that the op declares.
+  Attrs attributes(const OpInfo& op) {
     Attrs attrs;
-    if (!lexer_.accept('{')) return attrs;
-    if (lexer_.accept('}')) return attrs;
-    do attribute(attrs);
-    while (lexer_.accept(','));
+    if (!lexer_.accept('{') || lexer_.accept('}')) return attrs;
+    std::uint32_t given = 0;
+    do {
+      const std::size_t position = lexer_.position();
+      const std::string_view name = lexer_.word("an attribute");
+      const AttrInfo* info = op.find_attribute(name);
+      if (info == nullptr) lexer_.fail_at(position, no_such_attribute(op, name));
+      const std::uint32_t bit = 1u << (info - op.attributes.data());
+      if ((given & bit) != 0) lexer_.fail_at(position, "'" + std::string(name) + "' is given twice");
+      given |= bit;
+      attribute(attrs, op, *info);
+    } while (lexer_.accept(','));
     lexer_.expect('}');
     return attrs;
   }
 
-  void attribute(Attrs& attrs) {
-    const std::size_t position = lexer_.position();
-    const std::string_view field = lexer_.word("an attribute");
-    if (field == "keepdim") {
-      attrs.keepdim = true;
-      return;
+  static std::string no_such_attribute(const OpInfo& op, std::string_view name) {
+    std::string out = std::string(op.name) + " has no attribute '" + std::string(name) + "'";
+    for (const AttrInfo& info : op.attributes)
+      out += (&info == op.attributes.data() ? "; it has " : ", ") + std::string(info.name);
+    return out;
+  }
+
+  /// What the value of an attribute looks like.
+  static std::string description(const AttrInfo& info) {
+    switch (info.kind) {
+      case AttrKind::axes:
+      case AttrKind::list: return "a list of whole numbers: [0, 1]";
+      case AttrKind::shape:
+      case AttrKind::extents: return "a list of extents: [4, s0]";
+      case AttrKind::extent: return "an extent: 4 or s0";
+      case AttrKind::value:
+      case AttrKind::real: return "a number";
+      case AttrKind::integer:
+      case AttrKind::number: return "a whole number";
+      case AttrKind::dtype: return "a dtype";
+      case AttrKind::device: return "a device: cpu or cuda:0";
+      case AttrKind::keepdim:
+      case AttrKind::flag: return "written by its name alone";
+      case AttrKind::data: return "a list of elements: [1, 2]";
+      case AttrKind::text: return "a string in quotes";
+      case AttrKind::choice: break;
     }
-    lexer_.expect('=');
-    if (field == "axes") attrs.axes = integers();
-    else if (field == "shape") attrs.shape = shape();
-    else if (field == "limits") attrs.limits = shape();
-    else if (field == "steps") attrs.steps = integers();
-    else if (field == "value") attrs.value = lexer_.real();
-    else if (field == "integer") attrs.integer = lexer_.integer(std::numeric_limits<std::int64_t>::max());
-    else if (field == "dtype") {
-      attrs.dtype = dtype();
-      attrs.has_dtype = true;
-    } else if (field == "device") attrs.device = device();
-    else if (field == "text") attrs.text = lexer_.string();
-    else if (field == "data") data();
-    else lexer_.fail_at(position, "there is no attribute '" + std::string(field) + "'");
+    std::string names = "one of " + std::string(info.choices);
+    for (std::size_t at = names.find(' ', 7); at != std::string::npos; at = names.find(' ', at + 2))
+      names.replace(at, 1, ", ");
+    return names;
+  }
+
+  /// Whether what comes next can be a value of the attribute at all.
+  bool begins_value(const AttrInfo& info) {
+    const char next = lexer_.peek();
+    const std::string_view word = lexer_.peek_word();
+    const bool is_number = next == '-' || Lexer::is_digit(next);
+    switch (info.kind) {
+      case AttrKind::axes:
+      case AttrKind::list:
+      case AttrKind::shape:
+      case AttrKind::extents:
+      case AttrKind::data: return next == '[';
+      case AttrKind::value:
+      case AttrKind::real: return is_number || word == "inf" || word == "nan";
+      case AttrKind::integer:
+      case AttrKind::number: return is_number && !lexer_.number_is_real();
+      case AttrKind::extent: return is_number || !word.empty();
+      case AttrKind::text: return next == '"';
+      case AttrKind::choice: return info.choice_of(word) >= 0;
+      case AttrKind::dtype:
+      case AttrKind::device: return Lexer::is_name_start(next);
+      case AttrKind::keepdim:
+      case AttrKind::flag: break;
+    }
+    return false;
+  }
+
+  void attribute(Attrs& attrs, const OpInfo& op, const AttrInfo& info) {
+    const bool is_flag = info.kind == AttrKind::keepdim || info.kind == AttrKind::flag;
+    if (is_flag ? lexer_.peek() == '=' : !lexer_.accept('=') || !begins_value(info))
+      lexer_.fail("'" + std::string(info.name) + "' of " + std::string(op.name) + " is " + description(info));
+    const auto set = [&](std::int64_t bits) { attrs.own.numbers[info.place] = bits ^ info.fallback; };
+    switch (info.kind) {
+      case AttrKind::axes: attrs.axes = integers(); break;
+      case AttrKind::shape: attrs.shape = shape(); break;
+      case AttrKind::value: attrs.value = lexer_.real(); break;
+      case AttrKind::integer: attrs.integer = lexer_.integer(std::numeric_limits<std::int64_t>::max()); break;
+      case AttrKind::dtype:
+        attrs.dtype = dtype();
+        attrs.has_dtype = true;
+        break;
+      case AttrKind::device: attrs.device = device(); break;
+      case AttrKind::keepdim: attrs.keepdim = true; break;
+      case AttrKind::data: data(); break;
+      case AttrKind::number: set(lexer_.integer(std::numeric_limits<std::int64_t>::max())); break;
+      case AttrKind::real: set(std::bit_cast<std::int64_t>(lexer_.real())); break;
+      case AttrKind::flag: set(1); break;
+      case AttrKind::choice: set(info.choice_of(lexer_.word("a choice"))); break;
+      case AttrKind::list: attrs.own.lists[info.place] = integers(); break;
+      case AttrKind::extents: attrs.own.shapes[info.place] = shape(); break;
+      case AttrKind::extent: attrs.own.shapes[info.place] = Shape{extent()}; break;
+      case AttrKind::text: attrs.own.text = lexer_.string(); break;
+    }
   }
 
   IntVector integers() {
@@ -347,8 +427,8 @@ class GraphParser {
     const std::string_view name = label();
     lexer_.expect(':');
     const Type of = type();
-    const Attrs attrs = attributes();
-    define(name, builder_.input(of, attrs.text).node, position);
+    const Attrs attrs = attributes(input_op());
+    define(name, builder_.input(of, attrs[input_name]).node, position);
   }
 
   void statement() {
@@ -427,8 +507,8 @@ class GraphParser {
       lexer_.expect(')');
     }
     has_data_ = false;
-    Attrs attrs = attributes();
-    while (lexer_.peek_word() == "graph") {
+    Attrs attrs = attributes(*op);
+    while (begins_body(*op, attrs.bodies.size())) {
       Nesting nesting(*this);
       attrs.bodies.push_back(std::make_shared<const Graph>(GraphParser(lexer_, depth_).graph()));
     }
@@ -444,6 +524,20 @@ class GraphParser {
       lexer_.fail_at(position, std::string(op_name) + " takes " + std::to_string(op->arity) + " operands, not " +
                                    std::to_string(operands.size()));
     return add(*op, operands, std::move(attrs), written, position);
+  }
+
+  /// `condition=graph(...)`, or the graph without its name.
+  bool begins_body(const OpInfo& op, std::size_t number) {
+    const std::size_t position = lexer_.position();
+    const std::string_view word = lexer_.peek_word(), name = op.body_name(number);
+    const bool is_body = word == "graph" || (!word.empty() && word == name);
+    if (is_body && name.empty()) lexer_.fail_at(position, std::string(op.name) + " has no sub-graphs");
+    if (!is_body && !name.empty() &&
+        (" " + std::string(op.bodies) + " ").find(" " + std::string(word) + " ") != std::string::npos)
+      lexer_.fail_at(position, "this sub-graph of " + std::string(op.name) + " is '" + std::string(name) + "', not '" +
+                                   std::string(word) + "'");
+    if (is_body && lexer_.accept_word(name)) lexer_.expect('=');
+    return is_body;
   }
 
   Value add(const OpInfo& op, std::span<const Operand> operands, Attrs attrs, const TypeList& written,

@@ -6,6 +6,7 @@
 #include <sinter/graph/attrs.ipp>
 #include <sinter/graph/builder.hpp>
 
+#include <bit>
 #include <charconv>
 #include <cmath>
 
@@ -55,26 +56,47 @@ inline std::string data_text(const TensorImpl& value) {
   return out + "]";
 }
 
-/// " {axes=[1], keepdim}", or "" when all attributes have their defaults. The number of an input is its place in the
-/// head.
-inline std::string attrs_text(const Attrs& attrs, bool is_input) {
+/// "axes=[1]", or "" where the attribute has its default.
+inline std::string attribute_text(const Attrs& attrs, const AttrInfo& info) {
   auto dim_text = [](Dim dim) { return dim.text(); };
   auto integer_text = [](std::int64_t i) { return std::to_string(i); };
+  const std::string head = std::string(info.name) + "=";
+  const std::int64_t bits = info.place < own_numbers ? attrs.own.numbers[info.place] ^ info.fallback : 0;
+  const bool is_default = bits == info.fallback;
+  const Shape& own_shape = attrs.own.shapes[info.place < own_shapes ? info.place : 0];
+  switch (info.kind) {
+    case AttrKind::axes: return attrs.axes.empty() ? "" : head + list_text(attrs.axes, integer_text);
+    case AttrKind::shape: return attrs.shape.rank() == 0 ? "" : head + list_text(attrs.shape.dims(), dim_text);
+    case AttrKind::value: return std::bit_cast<std::uint64_t>(attrs.value) == 0 ? "" : head + number_text(attrs.value);
+    case AttrKind::integer: return attrs.integer == 0 ? "" : head + std::to_string(attrs.integer);
+    case AttrKind::dtype: return attrs.has_dtype ? head + std::string(name(attrs.dtype)) : "";
+    case AttrKind::device: return attrs.device == Device::cpu() ? "" : head + attrs.device.text();
+    case AttrKind::keepdim: return attrs.keepdim ? std::string(info.name) : "";
+    case AttrKind::data:
+      return attrs.constant && is_content_compared(attrs.constant->type) ? head + data_text(*attrs.constant) : "";
+    case AttrKind::number: return is_default ? "" : head + std::to_string(bits);
+    case AttrKind::real: return is_default ? "" : head + number_text(std::bit_cast<double>(bits));
+    case AttrKind::flag: return bits == 0 ? "" : std::string(info.name);
+    case AttrKind::choice:
+      return is_default ? "" : head + std::string(info.choice_name(bits));  // "": refused by verify
+    case AttrKind::list: {
+      const IntVector& list = attrs.own.lists[info.place];
+      return list.empty() ? "" : head + list_text(list, integer_text);
+    }
+    case AttrKind::extents: return own_shape.rank() == 0 ? "" : head + list_text(own_shape.dims(), dim_text);
+    case AttrKind::extent: return own_shape.rank() != 1 ? "" : head + own_shape[0].text();
+    case AttrKind::text: return attrs.own.text.empty() ? "" : head + quoted_text(attrs.own.text);
+  }
+  return "";
+}
+
+/// " {axes=[1], keepdim}" in the order in which the op declares them, or "" when all have their defaults.
+inline std::string attrs_text(const OpInfo& op, const Attrs& attrs) {
   std::string out;
-  auto field = [&](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
-  if (!attrs.axes.empty()) field("axes=" + list_text(attrs.axes, integer_text));
-  if (attrs.shape.rank() != 0) field("shape=" + list_text(attrs.shape.dims(), dim_text));
-  if (attrs.limits.rank() != 0) field("limits=" + list_text(attrs.limits.dims(), dim_text));
-  if (!attrs.steps.empty()) field("steps=" + list_text(attrs.steps, integer_text));
-  if (std::bit_cast<std::uint64_t>(attrs.value) != 0) field("value=" + number_text(attrs.value));
-  if (attrs.integer != 0 && !is_input) field("integer=" + std::to_string(attrs.integer));
-  if (attrs.has_dtype) field("dtype=" + std::string(name(attrs.dtype)));
-  if (attrs.keepdim) field("keepdim");
-  if (attrs.device != Device::cpu()) field("device=" + attrs.device.text());
-  if (!attrs.text.empty()) field("text=" + quoted_text(attrs.text));
+  auto field = [&](const std::string& text) { out += text.empty() || out.empty() ? text : ", " + text; };
+  for (const AttrInfo& info : op.attributes) field(attribute_text(attrs, info));
   if (!attrs.types.empty()) field("types=" + list_text(attrs.types, [](const Type& type) { return type.text(); }));
   if (attrs.payload) field("payload=" + quoted_text(attrs.payload->text()));
-  if (attrs.constant && is_content_compared(attrs.constant->type)) field("data=" + data_text(*attrs.constant));
   return out.empty() ? out : " {" + out + "}";
 }
 
@@ -113,7 +135,8 @@ inline std::string graph_text(const Graph& graph, const std::string& indent) {
   std::string out = "graph(";
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const Value v = graph.inputs()[i];
-    out += (i ? ", " : "") + value_text(graph, v) + ": " + graph.type(v).text() + attrs_text(graph.node(v).attrs, true);
+    out += (i ? ", " : "") + value_text(graph, v) + ": " + graph.type(v).text() +
+           attrs_text(input_op(), graph.node(v).attrs);
   }
   out += ") {\n";
   for (std::size_t id = 0; id < graph.symbols().size(); ++id) out += symbol_text(graph, id, indent);
@@ -143,9 +166,12 @@ inline std::string node_text(const Graph& graph, std::size_t id, const std::stri
     for (std::size_t i = 0; i < node.inputs.size(); ++i) out += (i ? ", " : "") + value_text(graph, node.inputs[i]);
     out += ")";
   }
-  out += attrs_text(node.attrs, false);
+  out += attrs_text(*node.op, node.attrs);
   if (const auto same = same_bodies_as(graph, id); same >= 0) return out + " like %" + std::to_string(same) + "\n";
-  for (const auto& body : node.attrs.bodies) out += " " + graph_text(*body, indent);
+  for (std::size_t i = 0; i < node.attrs.bodies.size(); ++i) {
+    const std::string_view name = node.op->body_name(i);
+    out += " " + (name.empty() ? std::string() : std::string(name) + "=") + graph_text(*node.attrs.bodies[i], indent);
+  }
   return out + "\n";
 }
 

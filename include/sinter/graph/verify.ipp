@@ -18,9 +18,9 @@ namespace graph_detail {
 inline void verify_leaf(const Graph& graph, std::size_t id, const Node& node) {
   if (node.types.size() != 1) throw_broken(id, node, "a leaf has one result");
   if (node.op == &input_op()) {
-    const auto position = as_index(node.attrs.integer);
+    const auto position = as_index(node.attrs[input_position]);
     if (position >= graph.inputs().size() || graph.inputs()[position].node != static_cast<std::int32_t>(id))
-      throw_broken(id, node, "is not in the graph's inputs at position " + std::to_string(node.attrs.integer));
+      throw_broken(id, node, "is not in the graph's inputs at position " + std::to_string(node.attrs[input_position]));
   } else if (node.op == &constant_op()) {
     if (!node.attrs.constant || !node.attrs.constant->is_ready()) throw_broken(id, node, "has no data");
     if (!identical(node.attrs.constant->type, node.types[0]))
@@ -51,6 +51,44 @@ inline void verify_types(const Graph& graph, std::size_t id, const Node& node) {
     throw_broken(id, node, "moves to " + node.attrs.device.text() + ", its type is " + node.types[0].text());
 }
 
+/// Clears what the op declares: what is left would be lost in a text.
+inline void clear_attribute(Attrs& attrs, const AttrInfo& info) {
+  switch (info.kind) {
+    case AttrKind::axes: attrs.axes.clear(); break;
+    case AttrKind::shape: attrs.shape = Shape(); break;
+    case AttrKind::value: attrs.value = 0; break;
+    case AttrKind::integer: attrs.integer = 0; break;
+    case AttrKind::dtype: attrs.has_dtype = false; break;
+    case AttrKind::device: attrs.device = Device(); break;
+    case AttrKind::keepdim: attrs.keepdim = false; break;
+    case AttrKind::data: break;
+    case AttrKind::number:
+    case AttrKind::real:
+    case AttrKind::flag:
+    case AttrKind::choice: attrs.own.numbers[info.place] = 0; break;
+    case AttrKind::list: attrs.own.lists[info.place].clear(); break;
+    case AttrKind::extents:
+    case AttrKind::extent: attrs.own.shapes[info.place] = Shape(); break;
+    case AttrKind::text: attrs.own.text.clear(); break;
+  }
+}
+
+inline void verify_attributes(std::size_t id, const Node& node) {
+  static_assert(own_texts == 1);
+  const SharedAttrs none;
+  if (&node.attrs == &*none) return;
+  Attrs rest = node.attrs;
+  rest.types.clear();
+  for (const AttrInfo& info : node.op->attributes) {
+    if (info.kind == AttrKind::choice && info.choice_name(node.attrs.own.numbers[info.place]).empty())
+      throw_broken(id, node, "'" + std::string(info.name) + "' has a value that has no name");
+    clear_attribute(rest, info);
+  }
+  if (!rest.bodies.empty() && node.op->bodies.empty())
+    throw_broken(id, node, "has sub-graphs, which the op does not take");
+  if (!same_plain_fields(rest, *none)) throw_broken(id, node, "has an attribute that the op does not declare");
+}
+
 inline void verify_node(const Graph& graph, std::size_t id, const Node& node) {
   if (node.op == nullptr) throw_broken(id, node, "has no op");
   for (Value v : node.inputs) {
@@ -65,6 +103,7 @@ inline void verify_node(const Graph& graph, std::size_t id, const Node& node) {
     if (!node.inputs.empty()) throw_broken(id, node, "a leaf has no operands");
     verify_leaf(graph, id, node);
   } else {
+    verify_attributes(id, node);
     verify_types(graph, id, node);
   }
   for (const auto& body : node.attrs.bodies) {
@@ -81,7 +120,7 @@ SINTER_DECL void verify(const Graph& graph) {
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const Value v = graph.inputs()[i];
     ensure(v.node >= 0 && as_index(v.node) < nodes.size() && graph.node(v).op == &graph_detail::input_op() &&
-               graph.node(v).attrs.integer == static_cast<std::int64_t>(i),
+               graph.node(v).attrs[input_position] == static_cast<std::int64_t>(i),
            "the graph's list of inputs names a node that is no input");
   }
   for (Value v : graph.outputs())

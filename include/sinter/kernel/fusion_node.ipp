@@ -183,7 +183,7 @@ SINTER_DECL int FusionGraph::make_dense(int node) {
   const Layout& layout = *layout_of(node);
   // What is computed is stored row-major; so are inputs unless something else was said.
   const auto has_strides = [&](const Node& input) {
-    const auto position = as_index(input.attrs.integer);
+    const auto position = as_index(input.attrs[input_position]);
     return position < options_.input_strides.size() && !options_.input_strides[position].empty();
   };
   const bool is_plain =

@@ -4,6 +4,8 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/fusion_node.hpp>
+#include <sinter/ops/take.hpp>
+#include <sinter/ops/view.hpp>
 
 #include <algorithm>
 
@@ -59,8 +61,8 @@ SINTER_DECL const Layout* FusionGraph::layout_of(int id) const {
     out.owner = id;
     const Node* from = graph_node(id);
     if (node.kind == NodeKind::input && !options_.input_strides.empty() &&
-        !options_.input_strides[as_index(from->attrs.integer)].empty()) {
-      for (Dim stride : options_.input_strides[as_index(from->attrs.integer)]) out.strides.push_back(stride);
+        !options_.input_strides[as_index(from->attrs[input_position])].empty()) {
+      for (Dim stride : options_.input_strides[as_index(from->attrs[input_position])]) out.strides.push_back(stride);
     } else if (node.kind == NodeKind::constant) {
       for (int a = 0; a < node.shape.rank(); ++a)
         out.strides.push_back(Dim(from->attrs.constant->strides[as_index(a)]));
@@ -86,8 +88,8 @@ SINTER_DECL const Layout* FusionGraph::layout_of(int id) const {
         break;
       case NodeKind::slice:
         for (int i = 0; i < from.rank(); ++i) {
-          out.offset += attrs.shape[i] * stride(i);
-          out.strides.push_back(stride(i) * Dim(attrs.steps[as_index(i)]));
+          out.offset += attrs[ops::Slice::starts][i] * stride(i);
+          out.strides.push_back(stride(i) * Dim(attrs[ops::Slice::steps][as_index(i)]));
         }
         break;
       default:  // windows
@@ -95,7 +97,7 @@ SINTER_DECL const Layout* FusionGraph::layout_of(int id) const {
         for (std::size_t w = 0; w < attrs.axes.size(); ++w) {
           const auto axis = as_index(attrs.axes[w]);
           out.strides.push_back(base->strides[axis]);
-          out.strides[axis] *= Dim(attrs.steps[2 * w + 1]);
+          out.strides[axis] *= Dim(attrs[ops::Windows::strides][w]);
         }
         break;
     }
@@ -124,8 +126,8 @@ SINTER_DECL std::optional<IndexMap> FusionGraph::input_of_view(Space& space, int
       break;
     case NodeKind::slice:
       for (int i = 0; i < from.rank(); ++i) {
-        out[i].offset = attrs.shape[i];
-        add_scaled(out[i], map[i], Dim(attrs.steps[as_index(i)]));
+        out[i].offset = attrs[ops::Slice::starts][i];
+        add_scaled(out[i], map[i], Dim(attrs[ops::Slice::steps][as_index(i)]));
       }
       break;
     default:  // windows
@@ -133,7 +135,7 @@ SINTER_DECL std::optional<IndexMap> FusionGraph::input_of_view(Space& space, int
       for (std::size_t w = 0; w < attrs.axes.size(); ++w) {
         const int axis = static_cast<int>(attrs.axes[w]);
         AxisIndex index;
-        add_scaled(index, map[axis], Dim(attrs.steps[2 * w + 1]));
+        add_scaled(index, map[axis], Dim(attrs[ops::Windows::strides][w]));
         add_scaled(index, map[from.rank() + static_cast<int>(w)], Dim(1));
         out[axis] = index;
       }
@@ -167,7 +169,7 @@ namespace kernel_detail {
 inline int take_axis(const FusionGraph& nodes, int id) { return static_cast<int>(nodes.graph_node(id)->attrs.axes[0]); }
 /// How many first axes the table and the index of a take share.
 inline int shared_axes(const FusionGraph& nodes, int id) {
-  return static_cast<int>(nodes.graph_node(id)->attrs.integer);
+  return static_cast<int>(nodes.graph_node(id)->attrs[ops::Take::shared]);
 }
 /// The axis of a take's result that axis `i` of its index is.
 inline int taken_axis(const FusionGraph& nodes, int id, int i) {

@@ -7,6 +7,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/ops/binary.hpp>
+#include <sinter/ops/join.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
@@ -220,8 +221,8 @@ SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
     if (it.kind == NodeKind::place) {
       const Attrs& attrs = nodes_.graph_node(member.node)->attrs;
       index = AxisIndex{};
-      index.offset = attrs.shape[i];
-      add_scaled(index, map[i], attrs.steps.empty() ? Dim(1) : Dim(attrs.steps[as_index(i)]));
+      index.offset = attrs[ops::UpdateSlice::starts][i];
+      add_scaled(index, map[i], Dim(attrs[ops::UpdateSlice::steps][as_index(i)]));
     }
     add_scaled(wanted.flat, index, strides[as_index(i)]);
   }

@@ -168,7 +168,7 @@ SINTER_DECL void MemoryPlanner::choose_donor(std::size_t j, std::uint8_t prefere
     for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
       const int node = lowered.operands[o].node;
       if (node < 0 || nodes_[node].kind != NodeKind::input) continue;
-      const auto input = static_cast<std::int32_t>(nodes_.graph_node(node)->attrs.integer);
+      const auto input = static_cast<std::int32_t>(nodes_.graph_node(node)->attrs[input_position]);
       if (as_index(input) >= may_donate_.size() || may_donate_[as_index(input)] != preference) continue;
       if (std::find(plan_.donor.begin(), plan_.donor.end(), input) != plan_.donor.end()) continue;
       bool is_aliased = false;  // an output that is a view of the input keeps it
@@ -312,7 +312,7 @@ SINTER_DECL void MemoryPlanner::assign_fixed() {
   for (int node = 0; node < nodes_.size(); ++node) {
     BufferRef& buffer = plan_.buffer_of[as_index(node)];
     if (nodes_[node].kind == NodeKind::input)
-      buffer = {BufferKind::input, static_cast<std::int32_t>(nodes_.graph_node(node)->attrs.integer)};
+      buffer = {BufferKind::input, static_cast<std::int32_t>(nodes_.graph_node(node)->attrs[input_position])};
     if (nodes_[node].kind == NodeKind::constant) {
       buffer = {BufferKind::constant, static_cast<std::int32_t>(plan_.constants.size())};
       plan_.constants.push_back(node);

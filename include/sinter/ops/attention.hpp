@@ -8,12 +8,15 @@ SINTER_NAMESPACE_BEGIN
 namespace ops {
 
 /// scaled_dot_product_attention(q [batch..., l, e], k [batch..., s, e], v [batch..., s, f], mask?) = softmax(q k^T *
-/// scale) v. attrs.keepdim: causal. Query i sees keys up to i, l = s (attrs.integer 0) or the first queries and keys
-/// aligned (1), or up to i + s - l, the last ones aligned (2). The mask broadcasts to [batch..., l, s]: bool (true is
-/// seen) or added to the scores. A query that sees nothing gets zeros. attrs.value is the scale, 0 stands for 1 /
-/// sqrt(e). Vaswani et al. 2017.
+/// scale) v. The mask broadcasts to [batch..., l, s]: bool (true is seen) or added to the scores. A query that sees
+/// nothing gets zeros. Vaswani et al. 2017.
 struct ScaledDotProductAttention {
   static constexpr OpInfo info{.name = "scaled_dot_product_attention", .arity = -1, .kind = OpKind::composite};
+  /// Which keys query i sees: all; those up to i, where l = s is required, or not; or those up to i + s - l.
+  enum class Causal : std::uint8_t { no, equal_lengths, from_start, to_end };
+  static constexpr OpAttr<Causal> causal{"causal", 0, "no equal_lengths from_start to_end"};
+  static constexpr OpAttr<double> scale{"scale", 1};  // 0: 1 / sqrt(e)
+  static constexpr auto attributes = attribute_list(causal, scale);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a);

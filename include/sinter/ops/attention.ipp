@@ -39,10 +39,12 @@ SINTER_DECL Type ScaledDotProductAttention::infer(const InferArgs& args) {
       throw ShapeError(args.op, "the mask is " + args.in[3].shape.text() + ", it must broadcast to " + scores.text(),
                        args.where);
   }
-  if (args.attrs.integer < 0 || args.attrs.integer > 2)
-    throw UserError(args.op, "the alignment is none of equal lengths (0), from the start (1), to the end (2)",
+  const Causal alignment = args.attrs[causal];
+  if (alignment > Causal::to_end)
+    throw UserError(args.op,
+                    "causal has the value " + std::to_string(static_cast<int>(alignment)) + ", which is no Causal",
                     args.where);
-  if (args.attrs.keepdim && args.attrs.integer == 0 && !(q[-2] == k[-2]))
+  if (alignment == Causal::equal_lengths && !(q[-2] == k[-2]))
     throw ShapeError(args.op,
                      "causal attention of " + q[-2].text() + " queries to " + k[-2].text() + " keys: q is " + q.text() +
                          ", k is " + k.text(),
@@ -58,16 +60,15 @@ SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) 
   const Val q = args.in[0], k = args.in[1], v = args.in[2];
   const int last = q.rank() - 1;
   const Dim features = q.shape()[last];
-  Val scale;
-  if (args.attrs.value != 0) scale = number(q, args.attrs.value);
-  else if (features.is_static()) scale = number(q, 1 / std::sqrt(static_cast<double>(features.value())));
-  else scale = rsqrt(element_count(q, {last}, q.dtype()));
-  Val scores = matmul(q, transpose(k)) * scale;
+  Val factor;
+  if (args.attrs[scale] != 0) factor = number(q, args.attrs[scale]);
+  else if (features.is_static()) factor = number(q, 1 / std::sqrt(static_cast<double>(features.value())));
+  else factor = rsqrt(element_count(q, {last}, q.dtype()));
+  Val scores = matmul(q, transpose(k)) * factor;
   const Shape shape = scores.shape();
   constexpr double unseen = -std::numeric_limits<double>::infinity();
-  const bool is_to_end = args.attrs.integer == 2,
-             may_see_nothing = args.in.size() == 4 || (args.attrs.keepdim && is_to_end);
-  if (args.attrs.keepdim) {
+  const bool is_to_end = args.attrs[causal] == Causal::to_end, may_see_nothing = args.in.size() == 4 || is_to_end;
+  if (args.attrs[causal] != Causal::no) {
     const Shape plane{shape[-2], shape[-1]};
     Val last_seen = iota(q, plane, 0, DType::i64);
     if (is_to_end && !identical(shape[-1], shape[-2]))

@@ -34,6 +34,7 @@ namespace ops {
 /// body 0 (false) or 1. All bodies take the same operands and give the same types.
 template <ops_detail::Tokens tokens>
 struct BasicSwitch {
+  static constexpr std::string_view bodies = "branch";
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
   static constexpr OpInfo info{.name = has_effects ? "switch_with_effects" : "switch",
                                .arity = -1,
@@ -48,11 +49,11 @@ struct BasicSwitch {
 using Switch = BasicSwitch<ops_detail::Tokens::none>;
 using SwitchWithEffects = BasicSwitch<ops_detail::Tokens::one>;
 
-/// while_loop(carries..., captures...): attrs.integer carries; body 0 gives the condition for the first iteration, body
-/// 1 the new carries and the condition for the next iteration. Results: the carries at the end. Its derivative is one
+/// while_loop(carries..., captures...): the first sub-graph gives the condition for the first iteration, the second the
+/// new carries and the condition for the next iteration. Results: the carries at the end. Its derivative is one
 /// of forward mode alone.
 template <ops_detail::Tokens tokens>
-struct BasicWhileLoop {
+struct BasicWhileLoop : WhileAttributes {
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
   static constexpr OpInfo info{.name = has_effects ? "while_loop_with_effects" : "while_loop",
                                .arity = -1,
@@ -67,12 +68,12 @@ struct BasicWhileLoop {
 using WhileLoop = BasicWhileLoop<ops_detail::Tokens::none>;
 using WhileLoopWithEffects = BasicWhileLoop<ops_detail::Tokens::one>;
 
-/// scan(carries..., xs..., captures...): attrs.shape[0] iterations of body 0, which takes the carries, one slice of
-/// each of the xs and the captures, and gives the new carries and one slice of each of the ys. attrs.steps = {number of
-/// carries, number of xs, 1 to go from the last slice to the first}. Results: the carries at the end, the stacked ys,
-/// and for each number in attrs.axes that carry as it was before each iteration, stacked (what the derivative needs).
+/// scan(carries..., xs..., captures...): `length` iterations of the body, which takes the carries, one slice of each of
+/// the xs, of which `scanned` says the number, and the captures, and gives the new carries and one slice of each of the
+/// ys. Results: the carries at the end, the stacked ys, and for each number in `saved` that carry as it was before each
+/// iteration, stacked (what the derivative needs).
 template <ops_detail::Tokens tokens>
-struct BasicScan {
+struct BasicScan : ScanAttributes {
   static constexpr bool has_effects = tokens == ops_detail::Tokens::one;
   static constexpr OpInfo info{.name = has_effects ? "scan_with_effects" : "scan",
                                .arity = -1,

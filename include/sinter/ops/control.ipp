@@ -84,11 +84,12 @@ SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
 // ---- while_loop
 
 SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens) {
-  const auto carries = as_index(args.attrs.integer);
+  const std::int64_t count = args.attrs[ops::WhileLoop::carries];
+  const auto carries = as_index(count);
   ensure(args.attrs.bodies.size() == 2 && args.in.size() >= as_index(tokens),
          "while_loop: a condition and a body are required");
   const std::size_t operands = args.in.size() - as_index(tokens);
-  ensure(args.attrs.integer >= 0 && operands >= carries, "while_loop: the carries are among the operands");
+  ensure(count >= 0 && operands >= carries, "while_loop: the carries are among the operands");
   const Graph &condition = *args.attrs.bodies[0], &body = *args.attrs.bodies[1];
   ensure(condition.outputs().size() == 1 && body.outputs().size() == carries + 1 &&
              condition.inputs().size() == operands && body.inputs().size() == operands,
@@ -106,7 +107,7 @@ SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens
 
 /// Carries alternate between two places: the results, and memory of the loop.
 SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
-  const auto carries = as_index(call.attrs.integer);
+  const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
   const std::size_t operands = call.in.size() - as_index(tokens);
   auto** inputs = static_cast<void**>(call.scratch(0, (operands + carries + 1) * sizeof(void*)));
   void** outputs = inputs + operands;
@@ -135,7 +136,7 @@ SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
 
 SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
   Node& node = args.node;
-  const auto carries = as_index(node.attrs.integer);
+  const auto carries = as_index(node.attrs[ops::WhileLoop::carries]);
   std::vector<bool> keeps_input(node.attrs.bodies[0]->inputs().size(), false);
   std::fill_n(keeps_input.begin(), carries, true);
   for (const auto& body : node.attrs.bodies)
@@ -151,22 +152,22 @@ SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
 // ---- scan
 
 SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens) {
-  ensure(args.attrs.bodies.size() == 1 && args.attrs.steps.size() == 3 && args.attrs.shape.rank() == 1,
-         "scan: one body and its counts are required");
+  ensure(args.attrs.bodies.size() == 1 && args.attrs.has(ops::Scan::length),
+         "scan: one body and a length are required");
   ensure(args.in.size() >= as_index(tokens), "scan: a token is required");
   const Graph& body = *args.attrs.bodies[0];
   const std::size_t operands = args.in.size() - as_index(tokens);
   const auto is_count = [](std::int64_t count, std::size_t most) {
     return count >= 0 && static_cast<std::uint64_t>(count) <= most;
   };
-  ensure(is_count(args.attrs.steps[0], std::min(operands, body.outputs().size())),
+  ensure(is_count(args.attrs[ops::Scan::carries], std::min(operands, body.outputs().size())),
          "scan: the carries are operands, and results of the body");
   const ScanLayout at(args.attrs, operands);
-  const Dim length = args.attrs.shape[0];
-  ensure(is_count(args.attrs.steps[1], operands - at.carries) && body.inputs().size() == operands,
+  const Dim length = args.attrs[ops::Scan::length];
+  ensure(is_count(args.attrs[ops::Scan::scanned], operands - at.carries) && body.inputs().size() == operands,
          "scan: the body takes carries, slices and captures");
   ensure(!length.is_static() || length.value() >= 0, "scan: the number of iterations is negative");
-  for (std::int64_t c : args.attrs.axes)
+  for (std::int64_t c : args.attrs[ops::Scan::saved])
     ensure(c >= 0 && is_count(c + 1, at.carries), "scan: only carries are stacked");
   auto stacked = [&](Type type) {
     if (type.shape.rank() == max_rank)
@@ -184,7 +185,7 @@ SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens)
     out.push_back(args.in[c]);
   }
   for (std::size_t y = 0; y < at.ys; ++y) out.push_back(stacked(body_output(body, at.carries + y)));
-  for (std::int64_t c : args.attrs.axes) out.push_back(stacked(args.in[as_index(c)]));
+  for (std::int64_t c : args.attrs[ops::Scan::saved]) out.push_back(stacked(args.in[as_index(c)]));
   add_token_type(out, tokens);
 }
 
@@ -216,7 +217,7 @@ class CarryPlaces {
 
 SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
   const ScanLayout at(call.attrs, call.in.size() - as_index(tokens));
-  const std::int64_t length = call.value_of(call.attrs.shape[0]);
+  const std::int64_t length = call.value_of(call.attrs[ops::Scan::length]);
   if (length <= 0) {
     for (std::size_t c = 0; c < at.carries; ++c) copy_value(call, call.out[c].data, call.in[c]);
     return;
@@ -226,12 +227,13 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
       call.scratch(0, (at.operands + outputs_count) * sizeof(void*) + at.carries * sizeof(CarryPlaces)));
   void** outputs = inputs + at.operands;
   auto* places = reinterpret_cast<CarryPlaces*>(outputs + outputs_count);
+  const IntVector& saved = call.attrs[ops::Scan::saved];
   const bool is_reversed = at.is_reversed;
   const std::int64_t first = is_reversed ? length - 1 : 0, direction = is_reversed ? -1 : 1;
   for (std::size_t c = 0; c < at.carries; ++c) {
     void* stack = nullptr;
-    for (std::size_t s = 0; s < call.attrs.axes.size(); ++s)
-      if (call.attrs.axes[s] == static_cast<std::int64_t>(c)) stack = call.out[outputs_count + s].data;
+    for (std::size_t s = 0; s < saved.size(); ++s)
+      if (saved[s] == static_cast<std::int64_t>(c)) stack = call.out[outputs_count + s].data;
     new (places + c) CarryPlaces(call, c, length, stack);
     inputs[c] = call.in[c].data;
     if (stack != nullptr)
@@ -264,11 +266,13 @@ SINTER_DECL void prune_scan(const PruneArgs& args, Tokens tokens) {
   mark_used_inputs(*node.attrs.bodies[0], keeps_output, keeps_input);
   node.edit_attrs([&](Attrs& attrs) {
     attrs.bodies[0] = cut_body(*attrs.bodies[0], keeps_output, keeps_input);
-    for (std::size_t x = at.carries; x < at.carries + at.xs; ++x) attrs.steps[1] -= !keeps_input[x];
+    std::int64_t scanned = 0;
+    for (std::size_t x = at.carries; x < at.carries + at.xs; ++x) scanned += keeps_input[x];
     IntVector saved;
-    for (std::size_t s = 0; s < attrs.axes.size(); ++s)
-      if (keeps_result[at.carries + at.ys + s]) saved.push_back(attrs.axes[s]);
-    attrs.axes = saved;
+    for (std::size_t s = 0; s < attrs[ops::Scan::saved].size(); ++s)
+      if (keeps_result[at.carries + at.ys + s]) saved.push_back(attrs[ops::Scan::saved][s]);
+    attrs.set(ops::Scan::scanned, scanned);
+    attrs.set(ops::Scan::saved, saved);
   });
   keep_operands(node, 0, keeps_input);
   keep_results(args, keeps_result, tokens);

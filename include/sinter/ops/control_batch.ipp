@@ -147,7 +147,7 @@ inline std::vector<bool> batched_outputs(const BatchArgs& args, const Graph& bod
 
 SINTER_DECL void batch_while(const BatchArgs& args, BatchedList& results) {
   require_no_effects(args);
-  const auto carries = as_index(args.attrs.integer);
+  const auto carries = as_index(args.attrs[ops::WhileLoop::carries]);
   const Graph &condition = *args.attrs.bodies[0], &iteration = *args.attrs.bodies[1];
   bool one_by_one = false;  // examples stop at different iterations: then every carry is over the batch
   const std::vector<bool> batched = settled(args, carries, [&](const std::vector<bool>& now) {
@@ -160,7 +160,7 @@ SINTER_DECL void batch_while(const BatchArgs& args, BatchedList& results) {
     return goes_on.is_batched ? apply(op_info<ops::Any>, {goes_on.value}, {.axes = {0}}) : goes_on.value;
   };
   Attrs attrs;
-  attrs.integer = args.attrs.integer;
+  attrs.set(ops::WhileLoop::carries, args.attrs[ops::WhileLoop::carries]);
   GraphBuilder first(condition), next(iteration);
   const Val test =
       any_of(args.vectorise(first, condition, batched_inputs(first, condition, batched, args), args.size)[0]);
@@ -204,7 +204,7 @@ SINTER_DECL void batch_scan(const BatchArgs& args, BatchedList& results) {
     kinds.push_back(is_carry ? batched[outputs.size()] : output.is_batched);
     outputs.push_back(kinds.back() ? over_batch(output, args.size) : output.value);
   }
-  for (std::int64_t c : args.attrs.axes) kinds.push_back(batched[as_index(c)]);
+  for (std::int64_t c : args.attrs[ops::Scan::saved]) kinds.push_back(batched[as_index(c)]);
   for (std::size_t i = 0; i < at.operands; ++i) {
     const bool is_slice = i >= at.carries && i < at.carries + at.xs;
     if (is_slice && batched[i]) operands.push_back(move_axis(args.in[i], 0, 1));

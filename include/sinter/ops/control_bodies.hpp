@@ -10,9 +10,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// The attributes of scans, with and without effects.
+struct ScanAttributes {
+  static constexpr OpAttr<Dim> length{"length", 0};
+  static constexpr OpAttr<std::int64_t> carries{"carries", 0}, scanned{"scanned", 1};
+  static constexpr OpAttr<bool> is_reversed{"reversed", 2};  // from the last slice to the first
+  static constexpr OpAttr<IntVector> saved{"saved", 0};
+  static constexpr auto attributes = attribute_list(length, carries, scanned, is_reversed, saved);
+  static constexpr std::string_view bodies = "body";
+};
+/// The attributes of loops, with and without effects.
+struct WhileAttributes {
+  static constexpr OpAttr<std::int64_t> carries{"carries", 0};
+  static constexpr auto attributes = attribute_list(carries);
+  static constexpr std::string_view bodies = "condition body";
+};
+
+}  // namespace ops
+
 namespace ops_detail {
 
 /// How many of the last operands and results are tokens.
@@ -21,11 +42,11 @@ enum class Tokens : std::uint8_t { none = 0, one = 1 };
 /// The operands of a scan are its carries, xs and captures; the results its carries, ys and saved carries.
 struct ScanLayout {
   ScanLayout(const Attrs& attrs, std::size_t operand_count)
-      : carries(as_index(attrs.steps[0])),
-        xs(as_index(attrs.steps[1])),
+      : carries(as_index(attrs[ops::ScanAttributes::carries])),
+        xs(as_index(attrs[ops::ScanAttributes::scanned])),
         operands(operand_count),
         ys(attrs.bodies[0]->outputs().size() - carries),
-        is_reversed(attrs.steps[2] != 0) {}
+        is_reversed(attrs[ops::ScanAttributes::is_reversed]) {}
   std::size_t carries, xs, operands, ys;
   bool is_reversed;
 };

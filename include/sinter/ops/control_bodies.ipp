@@ -42,7 +42,7 @@ SINTER_DECL std::shared_ptr<const Graph> cut_body(const Graph& body, const std::
   for (std::size_t i = 0; i < keeps_input.size(); ++i) {
     if (!keeps_input[i]) continue;
     const Node& input = body.node(body.inputs()[i]);
-    moved[as_index(body.inputs()[i].node)] = builder.input(input.types[0], input.attrs.text, input.where).node;
+    moved[as_index(body.inputs()[i].node)] = builder.input(input.types[0], input.attrs[input_name], input.where).node;
   }
   for (std::size_t id = 0; id < body.nodes().size(); ++id) {
     const Node& node = body.nodes()[id];

@@ -20,9 +20,13 @@ namespace ops {
 
 /// The gradient of a while_loop, which nobody can compute: how many iterations there are is known only when it runs. It
 /// stands for the linear map from the gradients of the floating carries (operands behind those of the loop) to those of
-/// the operands that attrs.steps lists; forward mode differentiates it by the former, which gives a loop with tangents.
+/// the operands that `wanted` lists; forward mode differentiates it by the former, which gives a loop with tangents.
 /// A derivative in which it remains is refused.
 struct WhileGradient {
+  static constexpr OpAttr<std::int64_t> carries = WhileAttributes::carries;
+  static constexpr OpAttr<IntVector> wanted{"wanted", 0};
+  static constexpr auto attributes = attribute_list(carries, wanted);
+  static constexpr std::string_view bodies = WhileAttributes::bodies;
   static constexpr OpInfo info{
       .name = "while_loop_gradient", .arity = -1, .kind = OpKind::composite, .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out);

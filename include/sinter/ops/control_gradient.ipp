@@ -85,17 +85,18 @@ inline std::vector<std::size_t> floating_carries(const Graph& iteration, std::si
 }
 
 SINTER_DECL ValList differentiate_while(const VjpArgs& a, Tokens tokens) {
-  const std::size_t operands = a.in.size() - as_index(tokens), carries = as_index(a.attrs.integer);
+  const std::size_t operands = a.in.size() - as_index(tokens), carries = as_index(a.attrs[ops::WhileLoop::carries]);
   Attrs attrs = a.attrs;
   for (auto& body : attrs.bodies) body = std::make_shared<const Graph>(without_effects(*body));
+  IntVector wanted;
   Values inputs;
   for (std::size_t i = 0; i < operands; ++i) {
     inputs.push_back(a.in[i].value);
-    if (a.needs(i) && is_floating_operand(a, i)) attrs.steps.push_back(static_cast<std::int64_t>(i));
+    if (a.needs(i) && is_floating_operand(a, i)) wanted.push_back(static_cast<std::int64_t>(i));
   }
   for (std::size_t c : floating_carries(*attrs.bodies[1], carries))
     inputs.push_back(a.douts[c] ? a.douts[c].value : full(a.in[c], a.in[c].shape(), a.in[c].dtype(), 0).value);
-  const IntVector wanted = attrs.steps;
+  attrs.set(ops::WhileGradient::wanted, wanted);
   const std::vector<Val> results =
       results_of(a, a.in[0].builder->add(op_info<ops::WhileGradient>, inputs, std::move(attrs), a.where));
   ValList grads;
@@ -144,9 +145,9 @@ inline Graph tangent_iteration(const VjpArgs& a, std::size_t carries, std::span<
 namespace ops {
 
 SINTER_DECL void WhileGradient::infer(const InferArgs& args, TypeList& out) {
-  ensure(args.attrs.bodies.size() == 2 && !args.attrs.steps.empty(),
+  ensure(args.attrs.bodies.size() == 2 && !args.attrs[wanted].empty(),
          "while_loop_gradient: a loop and what its gradient is of are required");
-  for (std::int64_t i : args.attrs.steps) {
+  for (std::int64_t i : args.attrs[wanted]) {
     ensure(i >= 0 && as_index(i) < args.in.size(), "while_loop_gradient: a gradient is of an operand");
     out.push_back(args.in[as_index(i)]);
   }
@@ -163,15 +164,15 @@ SINTER_DECL void WhileGradient::refuse(Location where) {
 }
 
 SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
-  const auto carries = as_index(a.attrs.integer);
+  const auto carries = as_index(a.attrs[ops::WhileLoop::carries]);
   const std::size_t operands = a.attrs.bodies[1]->inputs().size();
   for (std::size_t i = 0; i < operands && i < 31; ++i)
     if (a.needs(i)) refuse(a.where);  // only its linear operands can be asked for
   const std::vector<std::size_t> floating = ops_detail::floating_carries(*a.attrs.bodies[1], carries);
   std::vector<std::size_t> captured;  // with tangents
   std::vector<Val> tangent_of(operands);
-  for (std::size_t k = 0; k < a.attrs.steps.size(); ++k) {
-    const auto i = as_index(a.attrs.steps[k]);
+  for (std::size_t k = 0; k < a.attrs[wanted].size(); ++k) {
+    const auto i = as_index(a.attrs[wanted][k]);
     if (!a.douts[k]) continue;
     tangent_of[i] = a.douts[k];
     if (i >= carries) captured.push_back(i);
@@ -183,7 +184,7 @@ SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
   for (std::size_t i = carries; i < operands; ++i) inputs.push_back(a.in[i].value);
   for (std::size_t i : captured) inputs.push_back(tangent_of[i].value);
   Attrs attrs;
-  attrs.integer = static_cast<std::int64_t>(carries + floating.size());
+  attrs.set(WhileLoop::carries, static_cast<std::int64_t>(carries + floating.size()));
   const Graph iteration = ops_detail::tangent_iteration(a, carries, floating, captured);
   ops_detail::GradientBody first(iteration, a.where);  // the condition does not look at tangents
   std::vector<Value> args;
@@ -218,11 +219,13 @@ struct ScanGradient {
     }
     for (std::size_t y = at.carries; y < at.carries + at.ys; ++y)
       if (a.douts[y]) ys.push_back(y);
-    for (std::size_t s = 0; s < a.attrs.axes.size(); ++s)
+    for (std::size_t s = 0; s < a.attrs[ops::Scan::saved].size(); ++s)
       if (a.douts[at.carries + at.ys + s]) saved.push_back(at.carries + at.ys + s);
   }
   /// The carry whose values result `r` has.
-  std::size_t carry_of(const VjpArgs& a, std::size_t r) const { return as_index(a.attrs.axes[r - at.carries - at.ys]); }
+  std::size_t carry_of(const VjpArgs& a, std::size_t r) const {
+    return as_index(a.attrs[ops::Scan::saved][r - at.carries - at.ys]);
+  }
 
   ScanLayout at;
   std::vector<std::size_t> carries, xs, captures;  // operands with gradients
@@ -272,18 +275,24 @@ inline Graph scan_gradient_body(const VjpArgs& a, const ScanGradient& part) {
   return body.builder.finish(found);
 }
 
+/// 0, 1, ..., count - 1.
+inline IntVector first_numbers(std::size_t count) {
+  IntVector numbers;
+  for (std::size_t i = 0; i < count; ++i) numbers.push_back(static_cast<std::int64_t>(i));
+  return numbers;
+}
+
 /// All carries before each iteration: results of the forward scan, or of another one that keeps them.
 inline std::vector<Val> saved_carries(const VjpArgs& a, const ScanLayout& at) {
   std::vector<Val> saved(at.carries);
-  for (std::size_t s = 0; s < a.attrs.axes.size(); ++s)
-    saved[as_index(a.attrs.axes[s])] = a.outs[at.carries + at.ys + s];
+  for (std::size_t s = 0; s < a.attrs[ops::Scan::saved].size(); ++s)
+    saved[as_index(a.attrs[ops::Scan::saved][s])] = a.outs[at.carries + at.ys + s];
   bool has_all = true;
   for (const Val& value : saved) has_all = has_all && value;
   if (has_all) return saved;
   Attrs attrs = a.attrs;
   attrs.bodies[0] = std::make_shared<const Graph>(without_effects(*attrs.bodies[0]));
-  attrs.axes.clear();
-  for (std::size_t c = 0; c < at.carries; ++c) attrs.axes.push_back(static_cast<std::int64_t>(c));
+  attrs.set(ops::Scan::saved, first_numbers(at.carries));
   Values inputs;
   for (std::size_t i = 0; i < at.operands; ++i) inputs.push_back(a.in[i].value);
   const std::vector<Val> results =
@@ -308,9 +317,11 @@ SINTER_DECL ValList differentiate_scan(const VjpArgs& a, Tokens tokens) {
   for (std::size_t i = at.carries + at.xs; i < at.operands; ++i) inputs.push_back(a.in[i].value);
 
   Attrs attrs;
-  attrs.shape = a.attrs.shape;
-  attrs.steps = {static_cast<std::int64_t>(carries), static_cast<std::int64_t>(xs), at.is_reversed ? 0 : 1};
-  for (std::size_t c = 0; c < carries; ++c) attrs.axes.push_back(static_cast<std::int64_t>(c));
+  attrs.set(ops::Scan::length, a.attrs[ops::Scan::length]);
+  attrs.set(ops::Scan::carries, static_cast<std::int64_t>(carries));
+  attrs.set(ops::Scan::scanned, static_cast<std::int64_t>(xs));
+  attrs.set(ops::Scan::is_reversed, !at.is_reversed);
+  attrs.set(ops::Scan::saved, first_numbers(carries));
   attrs.bodies.push_back(std::make_shared<const Graph>(scan_gradient_body(a, part)));
   const std::vector<Val> results =
       results_of(a, a.in[0].builder->add(op_info<ops::Scan>, inputs, std::move(attrs), a.where));

@@ -13,9 +13,17 @@ Batched batch_images(const BatchArgs& args);
 
 namespace ops {
 
-/// conv2d(x [n, c, h, w], weight [o, c, kh, kw]); attrs.steps = stride_h, stride_w, pad_h, pad_w. One matrix product
-/// over the windows as rows; its gradients are one matrix product each.
+/// The attributes of pooling: extents and strides of the window, each of height and width.
+struct PoolAttributes {
+  static constexpr OpAttr<IntVector> window{"window", 0}, stride{"stride", 1};
+  static constexpr auto attributes = attribute_list(window, stride);
+};
+
+/// conv2d(x [n, c, h, w], weight [o, c, kh, kw]). One matrix product over the windows as rows; its gradients are one
+/// matrix product each. Stride and padding are those of height and width.
 struct Conv2d {
+  static constexpr OpAttr<IntVector> stride{"stride", 0}, padding{"padding", 1};
+  static constexpr auto attributes = attribute_list(stride, padding);
   static constexpr OpInfo info{.name = "conv2d", .arity = 2, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
@@ -23,9 +31,9 @@ struct Conv2d {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
-/// Largest element of each window; attrs.steps = kh, kw, stride_h, stride_w. The first of equal elements gets the
-/// gradient, and where NaN is among them, the last NaN.
-struct MaxPool2d {
+/// Largest element of each window. The first of equal elements gets the gradient, and where NaN is among them, the last
+/// NaN.
+struct MaxPool2d : PoolAttributes {
   static constexpr OpInfo info{.name = "max_pool2d", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
@@ -33,8 +41,8 @@ struct MaxPool2d {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
-/// Mean of each window; attrs.steps = kh, kw, stride_h, stride_w.
-struct AvgPool2d {
+/// Mean of each window.
+struct AvgPool2d : PoolAttributes {
   static constexpr OpInfo info{.name = "avg_pool2d", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);

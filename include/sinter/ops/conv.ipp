@@ -30,18 +30,17 @@ inline Shape window_positions(const InferArgs& args, const Shape& image, std::sp
 inline Type infer_pool(const InferArgs& args) {
   require_rank(args, 0, 4);
   require_floating(args);
-  ensure(args.attrs.steps.size() == 4, "pooling: kernel height and width, stride height and width are required");
+  const IntVector &window = args.attrs[ops::PoolAttributes::window], &stride = args.attrs[ops::PoolAttributes::stride];
+  ensure(window.size() == 2 && stride.size() == 2, "pooling: window and stride of height and width are required");
   const Shape& x = args.in[0].shape;
   const std::int64_t none[] = {0, 0};
-  const std::span<const std::int64_t> steps = args.attrs.steps;
-  const Shape positions = window_positions(args, x, steps.first(2), steps.last(2), none);
+  const Shape positions = window_positions(args, x, window, stride, none);
   return with_shape(args, {x[0], x[1], positions[0], positions[1]});
 }
 
 /// [n, c, positions_h, positions_w, kh, kw].
 inline Val pool_windows(Val x, const Attrs& attrs) {
-  const IntVector& steps = attrs.steps;
-  return windows(x, {2, 3}, {steps[0], steps[2], steps[1], steps[3]});
+  return windows(x, {2, 3}, attrs[ops::PoolAttributes::window], attrs[ops::PoolAttributes::stride]);
 }
 
 /// The numbers of a conv2d, static by its rule where a kernel needs them.
@@ -49,15 +48,15 @@ struct ConvNumbers {
   std::int64_t kernel[2], stride[2], padding[2];
   ConvNumbers(const Shape& weight, const Attrs& attrs)
       : kernel{weight[2].value(), weight[3].value()},
-        stride{attrs.steps[0], attrs.steps[1]},
-        padding{attrs.steps[2], attrs.steps[3]} {}
+        stride{attrs[ops::Conv2d::stride][0], attrs[ops::Conv2d::stride][1]},
+        padding{attrs[ops::Conv2d::padding][0], attrs[ops::Conv2d::padding][1]} {}
 };
 
 /// Each position's window as a row: [n * positions, c * kh * kw]; `positions` gets [n, positions_h, positions_w].
 inline Val window_rows(Val x, const ConvNumbers& conv, Shape& positions) {
   const Shape border{0, 0, conv.padding[0], conv.padding[1]};
   const Val seen =
-      windows(pad(x, border, border, 0), {2, 3}, {conv.kernel[0], conv.stride[0], conv.kernel[1], conv.stride[1]});
+      windows(pad(x, border, border, 0), {2, 3}, {conv.kernel[0], conv.kernel[1]}, {conv.stride[0], conv.stride[1]});
   const Shape shape = seen.shape();  // [n, c, positions_h, positions_w, kh, kw]
   positions = {shape[0], shape[2], shape[3]};
   return reshape(permute(seen, {0, 2, 3, 1, 4, 5}), {positions.numel(), shape[1] * shape[4] * shape[5]});
@@ -74,8 +73,10 @@ inline Val mirrored(Val weight) {
   return permute(weight, {1, 0, 2, 3});
 }
 
-inline Val conv2d(Val x, Val weight, const IntVector& steps) {
-  return apply(op_info<ops::Conv2d>, {x, weight}, Attrs{.steps = steps});
+/// With stride 1 and no padding.
+inline Val conv2d(Val x, Val weight) {
+  return apply(op_info<ops::Conv2d>, {x, weight},
+               Attrs{}.with(ops::Conv2d::stride, {1, 1}).with(ops::Conv2d::padding, {0, 0}));
 }
 
 /// Gradient by the image: the positions' gradients spread by the stride and bordered, convolved with the mirrored
@@ -92,7 +93,7 @@ inline Val conv_image_gradient(Val dout, Val weight, const ConvNumbers& conv, co
     crop_ends.push_back(extent + Dim(cropped));
   }
   const Val bordered = place(dout, spread, starts, {1, 1, conv.stride[0], conv.stride[1]});
-  return slice(conv2d(bordered, mirrored(weight), {1, 1, 0, 0}), crop_starts, crop_ends, {1, 1, 1, 1});
+  return slice(conv2d(bordered, mirrored(weight)), crop_starts, crop_ends, {1, 1, 1, 1});
 }
 
 SINTER_DECL Batched batch_images(const BatchArgs& a) {
@@ -114,7 +115,8 @@ namespace ops {
 SINTER_DECL Type Conv2d::infer(const InferArgs& args) {
   ops_detail::require_floating(args);
   ops_detail::require_same_dtype(args);
-  ensure(args.attrs.steps.size() == 4, "conv2d: strides and paddings are required");
+  ensure(args.attrs[stride].size() == 2 && args.attrs[padding].size() == 2,
+         "conv2d: stride and padding of height and width are required");
   const Shape &x = args.in[0].shape, &weight = args.in[1].shape;
   if (x.rank() != 4 || weight.rank() != 4 || !(x[1] == weight[1]))
     throw ShapeError(
@@ -123,9 +125,8 @@ SINTER_DECL Type Conv2d::infer(const InferArgs& args) {
   if (!weight[2].is_static() || !weight[3].is_static())
     throw ShapeError(args.op, "the kernel's extents must be known: weight is " + weight.text(), args.where,
                      "do not mark them dynamic");
-  const std::span<const std::int64_t> steps = args.attrs.steps;
   const std::int64_t kernel[] = {weight[2].value(), weight[3].value()};
-  const Shape positions = ops_detail::window_positions(args, x, kernel, steps.first(2), steps.last(2));
+  const Shape positions = ops_detail::window_positions(args, x, kernel, args.attrs[stride], args.attrs[padding]);
   return ops_detail::with_shape(args, {x[0], weight[0], positions[0], positions[1]});
 }
 
@@ -161,14 +162,14 @@ SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) {
 SINTER_DECL ValList MaxPool2d::vjp(const VjpArgs& a) {
   const Val seen = ops_detail::pool_windows(a.in[0], a.attrs);
   const Shape shape = seen.shape();
-  const std::int64_t height = a.attrs.steps[0], width = a.attrs.steps[1];
+  const std::int64_t height = a.attrs[window][0], width = a.attrs[window][1];
   const Val place =
       iota(seen, shape, 4, seen.dtype()) * static_cast<double>(width) + iota(seen, shape, 5, seen.dtype());
   const Val is_largest = eq(seen, unreduce(a.out, {4, 5}, shape));
   const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(height * width)));
   const Val is_chosen = eq(rank, amin(rank, {4, 5}, kept));
-  const Attrs windowed{.axes = {2, 3},
-                       .steps = {a.attrs.steps[0], a.attrs.steps[2], a.attrs.steps[1], a.attrs.steps[3]}};
+  const Attrs windowed =
+      Attrs{.axes = {2, 3}}.with(Windows::sizes, a.attrs[window]).with(Windows::strides, a.attrs[stride]);
   return Windows::vjp(VjpArgs{a.in, seen, where(is_chosen, unreduce(a.dout, {4, 5}, shape), 0), windowed, a.where});
 }
 

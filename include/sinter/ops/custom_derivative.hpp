@@ -7,15 +7,19 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// custom_derivative(results..., x..., captured...): the results, of which there are attrs.integer, as they are. Their
-/// gradients go to x, of which there are attrs.steps[0], and not to what the results were computed from:
-/// attrs.bodies[0] takes x, results, gradients of the results and captured values, and gives the gradients of
-/// x[attrs.axes[i]] in order. Means nothing once all derivatives have been taken; a pass drops it then.
+/// custom_derivative(results..., x..., captured...): the results, as they are. Their gradients go to x, of which there
+/// are `parameters`, and not to what the results were computed from: the sub-graph takes x, results, gradients of the
+/// results and captured values, and gives the gradients of x[differentiated[i]] in order. Means nothing once all
+/// derivatives have been taken; a pass drops it then.
 struct CustomDerivative {
   static constexpr OpInfo info{.name = "custom_derivative", .arity = -1, .kind = OpKind::structured};
+  static constexpr OpAttr<std::int64_t> results{"results", 0}, parameters{"parameters", 1};
+  static constexpr OpAttr<IntVector> differentiated{"differentiated", 0};
+  static constexpr auto attributes = attribute_list(results, parameters, differentiated);
+  static constexpr std::string_view bodies = "gradient";
   static void infer(const InferArgs& args, TypeList& out);
   static ValList vjp(const VjpArgs& a);
-  static void batch(const BatchArgs& a, BatchedList& results);
+  static void batch(const BatchArgs& a, BatchedList& out);
 };
 
 /// barrier(x, token) = x, not before the token (a scalar) is known, and not the same value as x: what is computed of it

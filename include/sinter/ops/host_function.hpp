@@ -45,6 +45,12 @@ void batch_as_whole(const BatchArgs& args, Attrs attrs, BatchedList& results);
 
 namespace ops {
 
+/// What a function that is run example by example says of its batch.
+struct HostFunctionAttributes {
+  static constexpr OpAttr<Dim> examples{"examples", 0};
+  static constexpr auto attributes = attribute_list(examples);
+};
+
 /// A user's function without effects: may be removed, merged with its equal, or run again.
 template <class Self>
 struct PureHostOp {
@@ -62,29 +68,39 @@ struct HostEffect {
   static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_host_function(args, results); }
 };
 
-/// Writes its operands into a text. attrs.text: the format; attrs.shape: extents that the text names.
-struct Print : HostEffect<Print> {
+/// What a message is written by: its format, and the extents that the format names.
+struct MessageAttributes {
+  static constexpr OpAttr<std::string> format{"format", 0};
+  static constexpr OpAttr<Shape> extents{"extents", 0};
+  static constexpr auto attributes = attribute_list(format, extents);
+};
+
+/// Writes its operands into a text.
+struct Print : HostEffect<Print>, MessageAttributes {
   static constexpr OpInfo info{.name = "print", .arity = -1, .kind = OpKind::effect};
 };
 /// Throws unless all of operand 0 (bool) holds; the others are for the message.
-struct Check : HostEffect<Check> {
+struct Check : HostEffect<Check>, MessageAttributes {
   static constexpr OpInfo info{.name = "check", .arity = -1, .kind = OpKind::effect};
 };
-struct Callback : HostEffect<Callback> {
+struct Callback : HostEffect<Callback>, HostFunctionAttributes {
   static constexpr OpInfo info{.name = "callback", .arity = -1, .kind = OpKind::effect};
 };
-struct PureCallback : PureHostOp<PureCallback> {
+struct PureCallback : PureHostOp<PureCallback>, HostFunctionAttributes {
   static constexpr OpInfo info{.name = "pure_callback", .arity = -1, .kind = OpKind::structured};
 };
-struct Custom : PureHostOp<Custom> {
+struct Custom : PureHostOp<Custom>, HostFunctionAttributes {
   static constexpr OpInfo info{.name = "custom", .arity = -1, .kind = OpKind::structured};
 };
-struct CustomEffect : HostEffect<CustomEffect> {
+struct CustomEffect : HostEffect<CustomEffect>, HostFunctionAttributes {
   static constexpr OpInfo info{.name = "custom_effect", .arity = -1, .kind = OpKind::effect};
 };
-/// Made of other operations, attrs.bodies[0], with a derivative of its own: result attrs.integer of it.
+/// One result of other operations, the sub-graph, that has a derivative of its own.
 struct CustomComposite {
   static constexpr OpInfo info{.name = "custom_composite", .arity = -1, .kind = OpKind::composite};
+  static constexpr OpAttr<std::int64_t> result{"result", 0};
+  static constexpr auto attributes = attribute_list(result);
+  static constexpr std::string_view bodies = "body";
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& args);

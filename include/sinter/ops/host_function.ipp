@@ -80,7 +80,7 @@ namespace ops {
 
 SINTER_DECL Type CustomComposite::infer(const InferArgs& args) {
   const Graph& body = *args.attrs.bodies.at(0);
-  return body.type(body.outputs()[as_index(args.attrs.integer)]);
+  return body.type(body.outputs()[as_index(args.attrs[result])]);
 }
 
 SINTER_DECL Val CustomComposite::decompose(const DecomposeArgs& args) {
@@ -88,7 +88,7 @@ SINTER_DECL Val CustomComposite::decompose(const DecomposeArgs& args) {
   for (const Val& operand : args.in) operands.push_back(operand.value);
   GraphBuilder& builder = *args.in[0].builder;
   const std::vector<Value> results = builder.inline_graph(*args.attrs.bodies.at(0), operands);
-  return {&builder, results[as_index(args.attrs.integer)], args.where};
+  return {&builder, results[as_index(args.attrs[result])], args.where};
 }
 
 /// The derivative wants all results: the others are nodes like this one.
@@ -98,9 +98,9 @@ SINTER_DECL ValList CustomComposite::vjp(const VjpArgs& args) {
   for (const Val& operand : args.in) operands.push_back(operand.value);
   std::vector<Val> outs, gradients;
   for (std::size_t i = 0; i < args.attrs.bodies.at(0)->outputs().size(); ++i) {
-    const bool is_this = args.attrs.integer == static_cast<std::int64_t>(i);
+    const bool is_this = args.attrs[result] == static_cast<std::int64_t>(i);
     Attrs attrs = args.attrs;
-    attrs.integer = static_cast<std::int64_t>(i);
+    attrs.set(result, static_cast<std::int64_t>(i));
     outs.push_back(
         is_this
             ? args.out

@@ -7,17 +7,22 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// update_slice(base, value): base with value at attrs.shape (its first position), every attrs.steps elements.
+/// update_slice(base, value): base with value from the position `starts` on, every `steps` elements.
 struct UpdateSlice {
   static constexpr OpInfo info{.name = "update_slice", .arity = 2, .kind = OpKind::structured};
+  static constexpr OpAttr<Shape> starts{"starts", 0};
+  static constexpr OpAttr<IntVector> steps{"steps", 0};
+  static constexpr auto attributes = attribute_list(starts, steps);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
 };
 
-/// attrs.shape elements of attrs.value before, and attrs.limits after the operand, on each axis.
+/// `low` elements of attrs.value before, and `high` after the operand, on each axis.
 struct Pad {
   static constexpr OpInfo info{.name = "pad", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpAttr<Shape> low{"low", 0}, high{"high", 1};
+  static constexpr auto attributes = attribute_list(low, high, attr::value);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
@@ -27,6 +32,7 @@ struct Pad {
 /// The operands one after the other along attrs.axes[0].
 struct Concat {
   static constexpr OpInfo info{.name = "concat", .arity = -1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);

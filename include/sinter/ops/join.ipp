@@ -17,17 +17,18 @@ SINTER_DECL Type UpdateSlice::infer(const InferArgs& args) {
   const Attrs& attrs = args.attrs;
   if (base.rank() != value.rank())
     throw ShapeError(args.op, "ranks differ: " + ops_detail::operands_text(args), args.where);
-  ensure(attrs.shape.rank() == base.rank() && attrs.steps.size() == as_index(base.rank()),
+  ensure(attrs[starts].rank() == base.rank() && attrs[steps].size() == as_index(base.rank()),
          "update_slice: starts and steps are required for each axis");
   for (int i = 0; i < base.rank(); ++i) {
-    const std::int64_t step = attrs.steps[as_index(i)];
+    const std::int64_t step = attrs[steps][as_index(i)];
     ensure(step > 0, "update_slice: steps are positive");
-    if (!base[i].is_static() || !value[i].is_static() || !attrs.shape[i].is_static() || value[i].value() == 0) continue;
-    if (attrs.shape[i].value() + (value[i].value() - 1) * step >= base[i].value())
-      throw ShapeError(
-          args.op,
-          value.text() + " at " + attrs.shape.text() + " does not fit axis " + std::to_string(i) + " of " + base.text(),
-          args.where);
+    if (!base[i].is_static() || !value[i].is_static() || !attrs[starts][i].is_static() || value[i].value() == 0)
+      continue;
+    if (attrs[starts][i].value() + (value[i].value() - 1) * step >= base[i].value())
+      throw ShapeError(args.op,
+                       value.text() + " at " + attrs[starts].text() + " does not fit axis " + std::to_string(i) +
+                           " of " + base.text(),
+                       args.where);
   }
   return args.in[0];
 }
@@ -36,24 +37,24 @@ SINTER_DECL ValList UpdateSlice::vjp(const VjpArgs& a) {
   const Shape shape = a.in[1].shape();
   Shape ends;
   for (int i = 0; i < shape.rank(); ++i) {
-    const std::int64_t step = a.attrs.steps[as_index(i)];
-    ends.push_back(ops_detail::is_zero(shape[i]) ? a.attrs.shape[i]
-                                                 : a.attrs.shape[i] + (shape[i] - Dim(1)) * Dim(step) + Dim(1));
+    const std::int64_t step = a.attrs[steps][as_index(i)];
+    ends.push_back(ops_detail::is_zero(shape[i]) ? a.attrs[starts][i]
+                                                 : a.attrs[starts][i] + (shape[i] - Dim(1)) * Dim(step) + Dim(1));
   }
-  return {
-      a.needs(0) ? update_slice(a.dout, full(a.dout, shape, a.dout.dtype(), 0), a.attrs.shape, a.attrs.steps) : Val{},
-      a.needs(1) ? slice(a.dout, a.attrs.shape, ends, a.attrs.steps) : Val{}};
+  return {a.needs(0) ? update_slice(a.dout, full(a.dout, shape, a.dout.dtype(), 0), a.attrs[starts], a.attrs[steps])
+                     : Val{},
+          a.needs(1) ? slice(a.dout, a.attrs[starts], ends, a.attrs[steps]) : Val{}};
 }
 
 SINTER_DECL Type Pad::infer(const InferArgs& args) {
   const Shape& from = args.in[0].shape;
   const Attrs& attrs = args.attrs;
-  if (attrs.shape.rank() != from.rank() || attrs.limits.rank() != from.rank())
+  if (attrs[low].rank() != from.rank() || attrs[high].rank() != from.rank())
     throw ShapeError(args.op,
-                     "padding for " + std::to_string(attrs.shape.rank()) + " axes, but the operand is " + from.text(),
+                     "padding for " + std::to_string(attrs[low].rank()) + " axes, but the operand is " + from.text(),
                      args.where);
   Shape out;
-  for (int i = 0; i < from.rank(); ++i) out.push_back(attrs.shape[i] + from[i] + attrs.limits[i]);
+  for (int i = 0; i < from.rank(); ++i) out.push_back(attrs[low][i] + from[i] + attrs[high][i]);
   return ops_detail::with_shape(args, out);
 }
 
@@ -61,17 +62,17 @@ SINTER_DECL Val Pad::decompose(const DecomposeArgs& args) {
   const Val x = args.in[0];
   const Shape from = x.shape();
   Shape out;
-  for (int i = 0; i < from.rank(); ++i) out.push_back(args.attrs.shape[i] + from[i] + args.attrs.limits[i]);
+  for (int i = 0; i < from.rank(); ++i) out.push_back(args.attrs[low][i] + from[i] + args.attrs[high][i]);
   if (identical(out, from)) return x;
   const IntVector steps(as_index(from.rank()), 1);
-  return update_slice(full(x, out, x.dtype(), args.attrs.value), x, args.attrs.shape, steps);
+  return update_slice(full(x, out, x.dtype(), args.attrs.value), x, args.attrs[low], steps);
 }
 
 SINTER_DECL ValList Pad::vjp(const VjpArgs& a) {
   const Shape from = a.in[0].shape();
   Shape ends;
-  for (int i = 0; i < from.rank(); ++i) ends.push_back(a.attrs.shape[i] + from[i]);
-  return {slice(a.dout, a.attrs.shape, ends, IntVector(as_index(from.rank()), 1))};
+  for (int i = 0; i < from.rank(); ++i) ends.push_back(a.attrs[low][i] + from[i]);
+  return {slice(a.dout, a.attrs[low], ends, IntVector(as_index(from.rank()), 1))};
 }
 
 SINTER_DECL Type Concat::infer(const InferArgs& args) {
@@ -124,11 +125,11 @@ SINTER_DECL ValList Concat::vjp(const VjpArgs& a) {
 
 SINTER_DECL Batched UpdateSlice::batch(const BatchArgs& a) {
   return update_slice(ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1),
-                      ops_detail::batched_shape(0, a.attrs.shape), ops_detail::steps_past_batch(a.attrs.steps));
+                      ops_detail::batched_shape(0, a.attrs[starts]), ops_detail::steps_past_batch(a.attrs[steps]));
 }
 
 SINTER_DECL Batched Pad::batch(const BatchArgs& a) {
-  return pad(a.in[0], ops_detail::batched_shape(0, a.attrs.shape), ops_detail::batched_shape(0, a.attrs.limits),
+  return pad(a.in[0], ops_detail::batched_shape(0, a.attrs[low]), ops_detail::batched_shape(0, a.attrs[high]),
              a.attrs.value);
 }
 

@@ -47,12 +47,12 @@ SINTER_DECL Type LayerNorm::infer(const InferArgs& args) {
 }
 
 SINTER_DECL Val LayerNorm::decompose(const DecomposeArgs& args) {
-  return ops_detail::normalise(args.in[0], args.attrs.axes, args.attrs.value).value * args.in[1] + args.in[2];
+  return ops_detail::normalise(args.in[0], args.attrs.axes, args.attrs[eps]).value * args.in[1] + args.in[2];
 }
 
 SINTER_DECL ValList LayerNorm::vjp(const VjpArgs& a) {
   const IntVector& axes = a.attrs.axes;
-  const auto row = ops_detail::normalise(a.in[0], axes, a.attrs.value);
+  const auto row = ops_detail::normalise(a.in[0], axes, a.attrs[eps]);
   Val dx;
   if (a.needs(0)) {
     const Val g = a.dout * a.in[1];

@@ -8,15 +8,6 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-enum class RowsTo : std::int64_t { mean = 0, sum = 1, each = 2 };
-inline RowsTo rows_to(const Attrs& attrs) {
-  return attrs.steps.empty() ? RowsTo::mean : static_cast<RowsTo>(attrs.steps[0]);
-}
-
-inline std::int64_t ignored_class(const Attrs& attrs) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(attrs.integer) - 100);
-}
-
 /// What forward and gradient of a cross entropy say of its targets.
 struct Targets {
   Val is_target;  // [n, c]: whether each column is the row's class
@@ -30,8 +21,9 @@ struct Targets {
 inline Targets targets_of(Val logits, Val target, Val weight, const Attrs& attrs) {
   const Shape shape = logits.shape();
   const Dim rows = shape[0], classes = shape[1];
-  const bool is_mean = rows_to(attrs) == RowsTo::mean;
-  const Val ignored = integer_number(target, ignored_class(attrs));
+  using ops::CrossEntropy;
+  const bool is_mean = attrs[CrossEntropy::reduction] == CrossEntropy::Reduction::mean;
+  const Val ignored = integer_number(target, attrs[CrossEntropy::ignore_index]);
   Val counts = ne(target, ignored);
   const Val valid = where(counts, target, 0);
   Targets out;
@@ -62,11 +54,15 @@ SINTER_DECL Type CrossEntropy::infer(const InferArgs& args) {
   ops_detail::require_integer(args, 1);
   const Shape &logits = args.in[0].shape, &target = args.in[1].shape;
   const Attrs& attrs = args.attrs;
-  if (attrs.steps.size() > 1 || (attrs.steps.size() == 1 && (attrs.steps[0] < 0 || attrs.steps[0] > 2)))
-    throw UserError(args.op, "the reduction is no mean (0), sum (1) or none (2)", args.where);
-  if (!(attrs.value >= 0 && attrs.value <= 1))
-    throw UserError(args.op, "label_smoothing is " + std::to_string(attrs.value), args.where, "it goes from 0 to 1");
-  const std::int64_t ignored = ops_detail::ignored_class(attrs);
+  if (attrs[reduction] > Reduction::none)
+    throw UserError(
+        args.op,
+        "reduction has the value " + std::to_string(static_cast<int>(attrs[reduction])) + ", which is no LossReduction",
+        args.where);
+  if (!(attrs[label_smoothing] >= 0 && attrs[label_smoothing] <= 1))
+    throw UserError(args.op, "label_smoothing is " + std::to_string(attrs[label_smoothing]), args.where,
+                    "it goes from 0 to 1");
+  const std::int64_t ignored = attrs[ignore_index];
   if (args.in[1].dtype == DType::i32 && ignored != static_cast<std::int32_t>(ignored))
     throw UserError(args.op, "ignore_index is " + std::to_string(ignored) + ", which no target of i32 can be",
                     args.where);
@@ -81,13 +77,12 @@ SINTER_DECL Type CrossEntropy::infer(const InferArgs& args) {
       throw ShapeError(args.op, "logits are " + logits.text() + ", weight is " + args.in[2].shape.text(), args.where,
                        "weight must be (classes,)");
   }
-  return ops_detail::with_shape(
-      args, ops_detail::rows_to(args.attrs) == ops_detail::RowsTo::each ? Shape{logits[0]} : Shape{});
+  return ops_detail::with_shape(args, attrs[reduction] == Reduction::none ? Shape{logits[0]} : Shape{});
 }
 
 SINTER_DECL Val CrossEntropy::decompose(const DecomposeArgs& args) {
   const Val logits = args.in[0], weight = args.in.size() == 3 ? args.in[2] : Val{};
-  const double smoothing = args.attrs.value;
+  const double smoothing = args.attrs[label_smoothing];
   const ops_detail::Targets targets = ops_detail::targets_of(logits, args.in[1], weight, args.attrs);
   const Val x = logits - amax(logits, {1}, kept);  // the shift cancels in the differences below
   // Kept axes, so that the gradient's softmax shares these sums.
@@ -102,10 +97,10 @@ SINTER_DECL Val CrossEntropy::decompose(const DecomposeArgs& args) {
     loss = loss * (1 - smoothing) + sum(each, {1}, kept) * smoothing / element_count(logits, {1}, logits.dtype());
   }
   loss = where(targets.counts, loss, 0);
-  switch (ops_detail::rows_to(args.attrs)) {
-    case ops_detail::RowsTo::each: return reshape(loss, {logits.shape()[0]});
-    case ops_detail::RowsTo::sum: return sum(loss, {0, 1});
-    case ops_detail::RowsTo::mean: break;
+  switch (args.attrs[reduction]) {
+    case Reduction::none: return reshape(loss, {logits.shape()[0]});
+    case Reduction::sum: return sum(loss, {0, 1});
+    case Reduction::mean: break;
   }
   return sum(loss, {0, 1}) / targets.total;
 }
@@ -113,7 +108,7 @@ SINTER_DECL Val CrossEntropy::decompose(const DecomposeArgs& args) {
 /// By a row's logits: weight * (softmax - one_hot), and of the smoothing softmax * sum(weights) - weights.
 SINTER_DECL ValList CrossEntropy::vjp(const VjpArgs& a) {
   const Val logits = a.in[0], weight = a.in.size() == 3 ? a.in[2] : Val{};
-  const double smoothing = a.attrs.value;
+  const double smoothing = a.attrs[label_smoothing];
   const ops_detail::Targets targets = ops_detail::targets_of(logits, a.in[1], weight, a.attrs);
   const Val p = softmax(logits, 1);
   Val by_logits = where(targets.is_target, p - 1, p);
@@ -124,8 +119,8 @@ SINTER_DECL ValList CrossEntropy::vjp(const VjpArgs& a) {
     by_logits = by_logits * (1 - smoothing) + each * smoothing / classes;
   }
   Val scale = a.dout;
-  if (ops_detail::rows_to(a.attrs) == ops_detail::RowsTo::each) scale = reshape(scale, {logits.shape()[0], 1});
-  if (ops_detail::rows_to(a.attrs) == ops_detail::RowsTo::mean) scale = scale / targets.total;
+  if (a.attrs[reduction] == Reduction::none) scale = reshape(scale, {logits.shape()[0], 1});
+  if (a.attrs[reduction] == Reduction::mean) scale = scale / targets.total;
   const Val gradient = by_logits * where(targets.counts, scale, 0);
   return weight ? ValList{gradient, Val{}, Val{}} : ValList{gradient, Val{}};
 }

@@ -81,7 +81,17 @@ struct Batched {
   Batched(Val v, bool has_batch = true) : value(v), is_batched(has_batch) {}
 };
 
+namespace ops::attr {
+// Attributes that mean the same for every op that declares them: members of Attrs.
+inline constexpr AttrInfo axes{"axes", AttrKind::axes}, shape{"shape", AttrKind::shape},
+    value{"value", AttrKind::value}, integer{"integer", AttrKind::integer}, dtype{"dtype", AttrKind::dtype},
+    device{"device", AttrKind::device}, keepdim{"keepdim", AttrKind::keepdim}, data{"data", AttrKind::data};
+}  // namespace ops::attr
+
 namespace ops_detail {
+/// What a reduction has unless it says otherwise.
+inline constexpr auto reduction_attributes = attribute_list(ops::attr::axes, ops::attr::keepdim);
+
 template <class Op, std::size_t... I>
 ScalarValue call_lower(ScalarBuilder& s, std::span<const ScalarValue> in, const Attrs& attrs,
                        std::index_sequence<I...>) {
@@ -98,6 +108,8 @@ Batched batch_along_axes(const BatchArgs& args);
 
 /// The complete OpInfo of an op, from its struct. Members it may have:
 ///   static constexpr OpInfo info{.name = ..., .arity = ..., .kind = ...};
+///   static constexpr auto attributes = attribute_list(attr::axes, eps);  // not needed for reductions
+///   static constexpr std::string_view bodies = "condition body";         // names of its sub-graphs
 ///   static Type infer(const InferArgs&);                       // not needed for elementwise ops
 ///   static ScalarValue lower(ScalarBuilder&, ScalarValue...);  // elementwise; may take `const Attrs&` last
 ///   static ValList vjp(const VjpArgs&);
@@ -111,6 +123,13 @@ Batched batch_along_axes(const BatchArgs& args);
 template <class Op>
 constexpr OpInfo describe() {
   OpInfo info = Op::info;
+  if constexpr (requires { Op::attributes; }) {
+    static_assert(graph_detail::are_apart(Op::attributes), "two attributes of the op have one name or one place");
+    info.attributes = Op::attributes;
+  } else if constexpr (Op::info.kind == OpKind::reduction) {
+    info.attributes = ops_detail::reduction_attributes;
+  }
+  if constexpr (requires { Op::bodies; }) info.bodies = Op::bodies;
   if constexpr (requires(const InferArgs& a) {
                   { Op::infer(a) } -> std::same_as<Type>;
                 })

@@ -7,10 +7,12 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// e^x / sum(e^x) along attrs.axes[0]. A row of -inf alone gives NaN, or with attrs.keepdim zeros: attention to
-/// nothing.
+/// e^x / sum(e^x) along attrs.axes[0]. A row of -inf alone gives NaN, or zeros: attention to nothing.
 struct Softmax {
   static constexpr OpInfo info{.name = "softmax", .arity = 1, .kind = OpKind::composite};
+  enum class EmptyRows : std::uint8_t { nan, zeros };
+  static constexpr OpAttr<EmptyRows> empty_rows{"empty_rows", 0, "nan zeros"};
+  static constexpr auto attributes = attribute_list(attr::axes, empty_rows);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a) {
@@ -23,6 +25,7 @@ struct Softmax {
 /// x - log(sum(e^x)) along attrs.axes[0].
 struct LogSoftmax {
   static constexpr OpInfo info{.name = "log_softmax", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a) { return {a.dout - exp(a.out) * sum(a.dout, a.attrs.axes, kept)}; }
@@ -32,6 +35,7 @@ struct LogSoftmax {
 /// log(sum(e^x)) along attrs.axes[0], which is dropped unless attrs.keepdim. A row of -inf gives -inf.
 struct Logsumexp {
   static constexpr OpInfo info{.name = "logsumexp", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a) {

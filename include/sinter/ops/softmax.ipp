@@ -38,7 +38,7 @@ namespace ops {
 
 SINTER_DECL Type Softmax::infer(const InferArgs& args) { return ops_detail::infer_along_axis(args); }
 SINTER_DECL Val Softmax::decompose(const DecomposeArgs& args) {
-  if (args.attrs.keepdim) return ops_detail::softmax_or_zeros(args.in[0], args.attrs.axes);
+  if (args.attrs[empty_rows] == EmptyRows::zeros) return ops_detail::softmax_or_zeros(args.in[0], args.attrs.axes);
   const Val e = exp(ops_detail::shifted(args.in[0], args.attrs.axes));
   return e * reciprocal(sum(e, args.attrs.axes, kept));  // one division for each row
 }

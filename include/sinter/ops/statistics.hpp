@@ -7,10 +7,12 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// attrs.shape[0] as a number, i64 of rank 0: what an extent becomes where it is computed with. The operand may be any
+/// The extent as a number, i64 of rank 0: what an extent becomes where it is computed with. The operand may be any
 /// value; it says where the number is.
 struct Extent {
   static constexpr OpInfo info{.name = "extent", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpAttr<Dim> extent{"extent", 0};
+  static constexpr auto attributes = attribute_list(extent);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
 };
@@ -18,6 +20,7 @@ struct Extent {
 /// The product of the operand's extents along attrs.axes, as a scalar of attrs.dtype. Known extents become a `full`.
 struct ElementCount {
   static constexpr OpInfo info{.name = "element_count", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::dtype);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs&) { return {Val{}}; }
@@ -27,15 +30,18 @@ struct ElementCount {
 /// The sum over attrs.axes, divided by the number of elements along them. Floating dtypes.
 struct Mean {
   static constexpr OpInfo info{.name = "mean", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
-/// The sum of squared deviations from the mean, divided by the number of elements less attrs.value (0: that of a
-/// population).
+/// The sum of squared deviations from the mean, divided by the number of elements less the correction (0: that of
+/// a population).
 struct Var {
   static constexpr OpInfo info{.name = "var", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpAttr<double> correction{"correction", 0};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim, correction);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
@@ -45,6 +51,7 @@ struct Var {
 /// Whether some element is not zero.
 struct Any {
   static constexpr OpInfo info{.name = "any", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
@@ -53,6 +60,7 @@ struct Any {
 /// Whether no element is zero.
 struct All {
   static constexpr OpInfo info{.name = "all", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
@@ -61,6 +69,7 @@ struct All {
 /// Index (i64) along attrs.axes[0] of the first largest element; NaN counts as largest.
 struct Argmax {
   static constexpr OpInfo info{.name = "argmax", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
@@ -69,6 +78,7 @@ struct Argmax {
 /// Index (i64) along attrs.axes[0] of the first smallest element; NaN counts as smallest.
 struct Argmin {
   static constexpr OpInfo info{.name = "argmin", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }

@@ -35,14 +35,14 @@ SINTER_DECL Type ElementCount::infer(const InferArgs& args) {
   return Type{args.attrs.dtype, args.in[0].device, {}};
 }
 SINTER_DECL Type Extent::infer(const InferArgs& args) {
-  ensure(args.attrs.shape.rank() == 1, "extent needs one extent");
+  ensure(args.attrs.has(extent), "extent needs one extent");
   return Type{DType::i64, args.in[0].device, {}};
 }
 /// A symbolic one is a position: that of the last of extent + 1 indices. Kernels read it as a number of the plan.
 SINTER_DECL Val Extent::decompose(const DecomposeArgs& args) {
-  const Dim extent = args.attrs.shape[0];
-  if (extent.is_static()) return full(args.in[0], {}, DType::i64, static_cast<double>(extent.value()));
-  return reshape(slice_axis(iota(args.in[0], {extent + 1}, 0, DType::i64), 0, extent, extent + 1), {});
+  const Dim of = args.attrs[extent];
+  if (of.is_static()) return full(args.in[0], {}, DType::i64, static_cast<double>(of.value()));
+  return reshape(slice_axis(iota(args.in[0], {of + 1}, 0, DType::i64), 0, of, of + 1), {});
 }
 
 SINTER_DECL Val ElementCount::decompose(const DecomposeArgs& args) {
@@ -56,7 +56,7 @@ SINTER_DECL Val ElementCount::decompose(const DecomposeArgs& args) {
       known *= extent;
       continue;
     }
-    const Val symbolic = Extent::decompose({{&x, 1}, Attrs{.shape = {extent}}, args.where});
+    const Val symbolic = Extent::decompose({{&x, 1}, Attrs{}.with(Extent::extent, extent), args.where});
     count = count ? count * symbolic : symbolic;
   }
   if (!count) return full(x, {}, args.attrs.dtype, static_cast<double>(known.value()));
@@ -78,12 +78,12 @@ SINTER_DECL Val Var::decompose(const DecomposeArgs& args) {
   const IntVector& axes = args.attrs.axes;
   const Val deviation = x - mean(x, axes, kept);
   return sum(square(deviation), axes, reduced_axes(args.attrs)) /
-         (element_count(x, axes, x.dtype()) - args.attrs.value);
+         (element_count(x, axes, x.dtype()) - args.attrs[correction]);
 }
 SINTER_DECL ValList Var::vjp(const VjpArgs& a) {
   const Val x = a.in[0];
   const IntVector& axes = a.attrs.axes;
-  const Val scale = a.dout * 2 / (element_count(x, axes, x.dtype()) - a.attrs.value);
+  const Val scale = a.dout * 2 / (element_count(x, axes, x.dtype()) - a.attrs[correction]);
   return {unreduce(scale, axes, x.shape()) * (x - mean(x, axes, kept))};
 }
 

@@ -8,9 +8,11 @@ SINTER_NAMESPACE_BEGIN
 namespace ops {
 
 /// take(x, index): the elements of x at index (i32 or i64) along attrs.axes[0]; the axis is replaced by the index's
-/// axes. The first attrs.integer axes, before that axis, x and index have in common: each has rows of its own.
+/// axes. The first `shared` axes, before that axis, x and index have in common: each has rows of its own.
 struct Take {
   static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured};
+  static constexpr OpAttr<std::int64_t> shared{"shared", 0};
+  static constexpr auto attributes = attribute_list(attr::axes, shared);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
@@ -20,15 +22,18 @@ struct Take {
 /// take.
 struct ScatterAdd {
   static constexpr OpInfo info{.name = "scatter_add", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::shape);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
 };
 
-/// 1 at each index, 0 elsewhere, along a new last axis of attrs.shape[0] classes; attrs.dtype. Run with an index that
+/// 1 at each index, 0 elsewhere, along a new last axis of `classes`; attrs.dtype. Run with an index that
 /// is no class it throws IndexError.
 struct OneHot {
   static constexpr OpInfo info{.name = "one_hot", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpAttr<Dim> classes{"classes", 0};
+  static constexpr auto attributes = attribute_list(classes, attr::dtype);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a);

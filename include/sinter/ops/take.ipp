@@ -61,7 +61,8 @@ inline Val joined_first_axes(Val x, int count) {
 SINTER_DECL Val checked_index(Val values, Val index, Dim extent) {
   const Dim count = values.shape().numel();
   const Val table = expand(reshape(values, {count, 1}), {count, extent});
-  const Val checked = apply(op_info<ops::Take>, {table, reshape(index, {count})}, Attrs{.axes = {1}, .integer = 1});
+  const Val checked =
+      apply(op_info<ops::Take>, {table, reshape(index, {count})}, Attrs{.axes = {1}}.with(ops::Take::shared, 1));
   return reshape(checked, values.shape());
 }
 
@@ -73,24 +74,24 @@ SINTER_DECL Type Take::infer(const InferArgs& args) {
   ops_detail::require_integer(args, 1);
   const int axis = ops_detail::first_axis(args);
   const Shape &x = args.in[0].shape, &index = args.in[1].shape;
-  bool fits = args.attrs.integer >= 0 && args.attrs.integer <= axis && args.attrs.integer <= index.rank();
-  for (int i = 0; fits && i < args.attrs.integer; ++i) fits = x[i] == index[i];
+  const std::int64_t common = args.attrs[shared];
+  bool fits = common >= 0 && common <= axis && common <= index.rank();
+  for (int i = 0; fits && i < common; ++i) fits = x[i] == index[i];
   if (!fits)
-    throw ShapeError(args.op, "x is " + x.text() + ", index is " + index.text(), args.where,
-                     "the first " + std::to_string(args.attrs.integer) +
-                         " axes must be the same and stand before axis " + std::to_string(axis));
-  return ops_detail::with_shape(args,
-                                ops_detail::taken_shape(args, x, index, axis, static_cast<int>(args.attrs.integer)));
+    throw ShapeError(
+        args.op, "x is " + x.text() + ", index is " + index.text(), args.where,
+        "the first " + std::to_string(common) + " axes must be the same and stand before axis " + std::to_string(axis));
+  return ops_detail::with_shape(args, ops_detail::taken_shape(args, x, index, axis, static_cast<int>(common)));
 }
 SINTER_DECL ValList Take::vjp(const VjpArgs& a) {
   const Shape shape = a.in[0].shape();
-  const int shared = static_cast<int>(a.attrs.integer);
+  const int common = static_cast<int>(a.attrs[shared]);
   const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), shape.rank(), "take", a.where);
-  if (shared == 0) return {scatter_add(a.in[1], a.dout, shape, axis), Val{}};
+  if (common == 0) return {scatter_add(a.in[1], a.dout, shape, axis), Val{}};
   Shape example;
-  for (int i = shared; i < shape.rank(); ++i) example.push_back(shape[i]);
-  const Val sums = ops_detail::scatter_examples(ops_detail::joined_first_axes(a.in[1], shared),
-                                                ops_detail::joined_first_axes(a.dout, shared), example, axis - shared);
+  for (int i = common; i < shape.rank(); ++i) example.push_back(shape[i]);
+  const Val sums = ops_detail::scatter_examples(ops_detail::joined_first_axes(a.in[1], common),
+                                                ops_detail::joined_first_axes(a.dout, common), example, axis - common);
   return {reshape(sums, shape), Val{}};
 }
 
@@ -112,28 +113,28 @@ SINTER_DECL ValList ScatterAdd::vjp(const VjpArgs& a) {
 
 SINTER_DECL Type OneHot::infer(const InferArgs& args) {
   ops_detail::require_integer(args, 0);
-  ensure(args.attrs.shape.rank() == 1, "one_hot: the number of classes is required");
+  ensure(args.attrs.has(classes), "one_hot: the number of classes is required");
   Shape out = args.in[0].shape;
-  out.push_back(args.attrs.shape[0], args.where);
+  out.push_back(args.attrs[classes], args.where);
   return ops_detail::with_shape(args, out, args.attrs.dtype);
 }
 SINTER_DECL Val OneHot::decompose(const DecomposeArgs& args) {
-  const Val index = ops_detail::checked_index(args.in[0], args.in[0], args.attrs.shape[0]);
+  const Val index = ops_detail::checked_index(args.in[0], args.in[0], args.attrs[classes]);
   Shape column = index.shape(), whole = index.shape();
   column.push_back(1);
-  whole.push_back(args.attrs.shape[0]);
+  whole.push_back(args.attrs[classes]);
   return cast(eq(reshape(index, column), iota(index, whole, whole.rank() - 1, index.dtype())), args.attrs.dtype);
 }
 
 SINTER_DECL Batched Take::batch(const BatchArgs& a) {
   const int rank = a.in[0].rank() - (a.is_batched(0) ? 1 : 0),
             axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), rank, "take", a.where);
-  if (a.attrs.integer == 0) {
+  if (a.attrs[shared] == 0) {
     if (!a.is_batched(1)) return take(a.in[0], a.in[1], axis + 1);
     if (!a.is_batched(0)) return ops_detail::move_axis(take(a.in[0], a.in[1], axis), axis, 0);
   }
   return apply(a.op, {ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1)},
-               Attrs{.axes = {axis + 1}, .integer = a.attrs.integer + 1});
+               Attrs{.axes = {axis + 1}}.with(shared, a.attrs[shared] + 1));
 }
 
 SINTER_DECL Batched ScatterAdd::batch(const BatchArgs& a) {

@@ -125,6 +125,7 @@ struct Not {
 /// To attrs.dtype: floating to integer truncates and saturates (NaN gives 0), anything to bool is `x != 0`.
 struct Cast {
   static constexpr OpInfo info{.name = "cast", .arity = 1, .dtypes = DTypeRule::attribute};
+  static constexpr auto attributes = attribute_list(attr::dtype);
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) { return s.convert(x, attrs.dtype); }
   static ValList vjp(const VjpArgs& a) { return {cast(a.dout, a.in[0].dtype())}; }
 };

@@ -105,7 +105,7 @@ Val slice(Val x, const Shape& starts, const Shape& ends, const IntVector& steps)
 /// x[..., start:end, ...] along one axis.
 Val slice_axis(Val x, int axis, Dim start, Dim end);
 /// Sliding windows along `axes`; `sizes_and_strides` holds size and stride of each.
-Val windows(Val x, const IntVector& axes, const IntVector& sizes_and_strides);
+Val windows(Val x, const IntVector& axes, const IntVector& sizes, const IntVector& strides);
 Val pad(Val x, const Shape& low, const Shape& high, double value);
 Val update_slice(Val base, Val value, const Shape& starts, const IntVector& steps);
 /// Zeros of `shape` with `value` at `starts`, every `steps` elements.

@@ -181,7 +181,12 @@ SINTER_DECL Val slice(Val x, const Shape& starts, const Shape& ends, const IntVe
   bool is_whole = identical(ends, shape);
   for (int i = 0; i < shape.rank(); ++i)
     is_whole = is_whole && ops_detail::is_zero(starts[i]) && steps[as_index(i)] == 1;
-  return is_whole ? x : apply(op_info<ops::Slice>, {x}, Attrs{.shape = starts, .limits = ends, .steps = steps});
+  return is_whole ? x
+                  : apply(op_info<ops::Slice>, {x},
+                          Attrs{}
+                              .with(ops::Slice::starts, starts)
+                              .with(ops::Slice::ends, ends)
+                              .with(ops::Slice::steps, steps));
 }
 SINTER_DECL Val slice_axis(Val x, int axis, Dim start, Dim end) {
   Shape ends = x.shape(), starts = ops_detail::zero_starts(ends.rank());
@@ -189,19 +194,24 @@ SINTER_DECL Val slice_axis(Val x, int axis, Dim start, Dim end) {
   ends.set(axis, end);
   return slice(x, starts, ends, IntVector(as_index(ends.rank()), 1));
 }
-SINTER_DECL Val windows(Val x, const IntVector& axes, const IntVector& sizes_and_strides) {
-  return apply(op_info<ops::Windows>, {x}, Attrs{.axes = axes, .steps = sizes_and_strides});
+SINTER_DECL Val windows(Val x, const IntVector& axes, const IntVector& sizes, const IntVector& strides) {
+  return apply(op_info<ops::Windows>, {x},
+               Attrs{.axes = axes}.with(ops::Windows::sizes, sizes).with(ops::Windows::strides, strides));
 }
 SINTER_DECL Val pad(Val x, const Shape& low, const Shape& high, double value) {
   bool is_nothing = true;
   for (int i = 0; i < low.rank(); ++i)
     is_nothing = is_nothing && ops_detail::is_zero(low[i]) && ops_detail::is_zero(high[i]);
-  return is_nothing ? x : apply(op_info<ops::Pad>, {x}, Attrs{.shape = low, .limits = high, .value = value});
+  return is_nothing
+             ? x
+             : apply(op_info<ops::Pad>, {x}, Attrs{.value = value}.with(ops::Pad::low, low).with(ops::Pad::high, high));
 }
 SINTER_DECL Val update_slice(Val base, Val value, const Shape& starts, const IntVector& steps) {
   bool covers = identical(base.shape(), value.shape());
   for (int i = 0; i < starts.rank(); ++i) covers = covers && ops_detail::is_zero(starts[i]) && steps[as_index(i)] == 1;
-  return covers ? value : apply(op_info<ops::UpdateSlice>, {base, value}, Attrs{.shape = starts, .steps = steps});
+  return covers ? value
+                : apply(op_info<ops::UpdateSlice>, {base, value},
+                        Attrs{}.with(ops::UpdateSlice::starts, starts).with(ops::UpdateSlice::steps, steps));
 }
 SINTER_DECL Val place(Val value, const Shape& shape, const Shape& starts, const IntVector& steps) {
   return update_slice(full(value, shape, value.dtype(), 0), value, starts, steps);
@@ -216,7 +226,8 @@ SINTER_DECL Val scatter_add(Val index, Val value, const Shape& shape, int axis) 
 }
 SINTER_DECL Val softmax(Val x, int axis) { return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}}); }
 SINTER_DECL Val softmax_or_zeros(Val x, int axis) {
-  return apply(op_info<ops::Softmax>, {x}, Attrs{.axes = {axis}, .keepdim = true});
+  return apply(op_info<ops::Softmax>, {x},
+               Attrs{.axes = {axis}}.with(ops::Softmax::empty_rows, ops::Softmax::EmptyRows::zeros));
 }
 SINTER_DECL Val logsumexp(Val x, int axis) { return apply(op_info<ops::Logsumexp>, {x}, Attrs{.axes = {axis}}); }
 

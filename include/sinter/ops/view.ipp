@@ -64,12 +64,12 @@ SINTER_DECL Type Slice::infer(const InferArgs& args) {
   const Shape& from = args.in[0].shape;
   const Attrs& attrs = args.attrs;
   const int rank = from.rank();
-  ensure(attrs.shape.rank() == rank && attrs.limits.rank() == rank && attrs.steps.size() == as_index(rank),
+  ensure(attrs[starts].rank() == rank && attrs[ends].rank() == rank && attrs[steps].size() == as_index(rank),
          "slice: starts, ends and steps are required for each axis");
   Shape out;
   for (int i = 0; i < rank; ++i) {
-    const Dim start = attrs.shape[i], end = attrs.limits[i];
-    const std::int64_t step = attrs.steps[as_index(i)];
+    const Dim start = attrs[starts][i], end = attrs[ends][i];
+    const std::int64_t step = attrs[steps][as_index(i)];
     if (step <= 0)
       throw IndexError(args.op, "step " + std::to_string(step) + " of axis " + std::to_string(i) + " is not positive",
                        args.where);
@@ -87,11 +87,12 @@ SINTER_DECL Type Slice::infer(const InferArgs& args) {
 SINTER_DECL Type Windows::infer(const InferArgs& args) {
   const Shape& from = args.in[0].shape;
   const Attrs& attrs = args.attrs;
-  ensure(attrs.steps.size() == 2 * attrs.axes.size(), "windows: size and stride are required for each axis");
+  ensure(attrs[sizes].size() == attrs.axes.size() && attrs[strides].size() == attrs.axes.size(),
+         "windows: size and stride are required for each axis");
   Shape out = from;
   for (std::size_t i = 0; i < attrs.axes.size(); ++i) {
     const int axis = ops_detail::checked_axis(args, attrs.axes[i], from.rank());
-    const std::int64_t size = attrs.steps[2 * i], stride = attrs.steps[2 * i + 1];
+    const std::int64_t size = attrs[sizes][i], stride = attrs[strides][i];
     if (size <= 0 || stride <= 0)
       throw ShapeError(args.op,
                        "size " + std::to_string(size) + " and stride " + std::to_string(stride) + " must be positive",
@@ -151,7 +152,7 @@ inline Val add_overlapping_windows(Val d, int axis, std::int64_t stride, const S
   flat_shape.set(axis, spread_shape[axis] * Dim(size));
   const Dim first = size - 1, reach = (size - 1) * (size - 1) + 1;
   const Val flat = slice_axis(reshape(spread, flat_shape), axis, first, first + (extent - Dim(1)) * Dim(size) + reach);
-  Val diagonals = windows(flat, {axis}, {reach.value(), size});
+  Val diagonals = windows(flat, {axis}, {reach.value()}, {size});
   if (size > 2) {
     Shape ends = diagonals.shape();
     IntVector every(as_index(ends.rank()), 1);
@@ -171,7 +172,7 @@ SINTER_DECL ValList Windows::vjp(const VjpArgs& a) {
   // The window axes were appended in order, so the last one is undone first.
   for (std::size_t i = a.attrs.axes.size(); i-- > 0;) {
     const int axis = static_cast<int>(a.attrs.axes[i]);
-    const std::int64_t size = a.attrs.steps[2 * i], stride = a.attrs.steps[2 * i + 1];
+    const std::int64_t size = a.attrs[sizes][i], stride = a.attrs[strides][i];
     Shape partial = d.shape();
     partial.erase(partial.rank() - 1);
     partial.set(axis, target[axis]);
@@ -197,12 +198,12 @@ SINTER_DECL Batched Expand::batch(const BatchArgs& a) {
 }
 
 SINTER_DECL Batched Slice::batch(const BatchArgs& a) {
-  return slice(a.in[0], ops_detail::batched_shape(0, a.attrs.shape), ops_detail::batched_shape(a.size, a.attrs.limits),
-               ops_detail::steps_past_batch(a.attrs.steps));
+  return slice(a.in[0], ops_detail::batched_shape(0, a.attrs[starts]), ops_detail::batched_shape(a.size, a.attrs[ends]),
+               ops_detail::steps_past_batch(a.attrs[steps]));
 }
 
 SINTER_DECL Batched Windows::batch(const BatchArgs& a) {
-  return windows(a.in[0], ops_detail::axes_past_batch(a.attrs.axes, a.in[0].rank()), a.attrs.steps);
+  return windows(a.in[0], ops_detail::axes_past_batch(a.attrs.axes, a.in[0].rank()), a.attrs[sizes], a.attrs[strides]);
 }
 
 }  // namespace ops

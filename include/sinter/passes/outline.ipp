@@ -84,7 +84,10 @@ inline std::uint64_t fingerprint(const Node& node) {
   }
   if (node.op->kind == OpKind::leaf) return bits;
   for (std::int64_t axis : node.attrs.axes) add(static_cast<std::uint64_t>(axis));
-  for (Dim dim : node.attrs.shape) add(std::bit_cast<std::uint64_t>(dim));
+  for_each_shape(node.attrs, [&](const Shape& shape) {
+    for (Dim dim : shape) add(std::bit_cast<std::uint64_t>(dim));
+  });
+  for (std::int64_t number : node.attrs.own.numbers) add(static_cast<std::uint64_t>(number));
   add(static_cast<std::uint64_t>(node.attrs.integer));
   add(std::bit_cast<std::uint64_t>(node.attrs.value));
   return bits;

@@ -37,25 +37,30 @@ inline Value joined_permutation(Match& m) {
 
 /// Element i of the outer slice is element start2 + i * step2 of the inner one.
 inline Value joined_slice(Match& m) {
+  using ops::Slice;
   const Attrs outer = m.node().attrs, inner = m.operand(0).attrs;
-  Attrs attrs;
-  for (int axis = 0; axis < outer.shape.rank(); ++axis) {
+  const Shape &first = inner[Slice::starts], &second = outer[Slice::starts];
+  Shape starts, ends;
+  IntVector steps;
+  for (int axis = 0; axis < second.rank(); ++axis) {
     const auto a = as_index(axis);
     const Dim extent = m.type().shape[axis];
     if (extent.is_static() && extent.value() == 0) return {};  // its end would lie before its start
-    const Dim step = inner.steps[a],
-              end = inner.shape[axis] + (outer.limits[axis] - 1) * step + 1;  // just past the last element taken
+    const std::int64_t step = inner[Slice::steps][a];
+    const Dim end = first[axis] + (outer[Slice::ends][axis] - 1) * Dim(step) + 1;  // just past the last element taken
     const Dim whole = m.type(m[x]).shape[axis];
     if (end.is_static() && whole.is_static() && end.value() > whole.value())
       return {};  // no value of the symbols fits: no rewrite
-    attrs.shape.push_back(inner.shape[axis] + outer.shape[axis] * step);
-    attrs.limits.push_back(end);
-    attrs.steps.push_back(inner.steps[a] * outer.steps[a]);
+    starts.push_back(first[axis] + second[axis] * Dim(step));
+    ends.push_back(end);
+    steps.push_back(step * outer[Slice::steps][a]);
   }
-  return m.add(op_info<ops::Slice>, {m[x]}, std::move(attrs));
+  return m.add(op_info<Slice>, {m[x]},
+               Attrs{}.with(Slice::starts, starts).with(Slice::ends, ends).with(Slice::steps, steps));
 }
 inline bool has_single_steps(const Attrs& attrs) {
-  return std::all_of(attrs.steps.begin(), attrs.steps.end(), [](std::int64_t step) { return step == 1; });
+  const IntVector& steps = attrs[ops::Slice::steps];
+  return std::all_of(steps.begin(), steps.end(), [](std::int64_t step) { return step == 1; });
 }
 /// Extents of symbolic slices with steps are floor divisions, which do not always come out in the same form.
 inline bool has_plain_extents(const Match& m) {

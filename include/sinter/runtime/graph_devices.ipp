@@ -31,7 +31,7 @@ SINTER_DECL Graph with_inputs_on(const Graph& body, Device device) {
     const Node& node = body.node(v);
     Type type = node.types[0];
     type.device = device;
-    made[as_index(v.node)] = builder.input(type, node.attrs.text, node.where);
+    made[as_index(v.node)] = builder.input(type, node.attrs[input_name], node.where);
   }
   for (std::size_t i = 0; i < body.nodes().size(); ++i) {
     if (made[i]) continue;

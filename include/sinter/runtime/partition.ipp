@@ -354,7 +354,7 @@ SINTER_DECL std::int32_t Partitioner::value_at(Value v, int place) {
   if (is_computed(v)) return export_from(part_of(v.node), v, place);
   if (place_of(v) == anywhere) return export_from(any_part_on(place), v, place);
   if (is_dense_constant(n)) return constant(n);
-  const auto input = static_cast<std::int32_t>(n.attrs.integer);
+  const auto input = static_cast<std::int32_t>(n.attrs[input_position]);
   if (n.op->name == "input" && (!options_.is_dense || options_.is_dense(input)))
     return new_value({PartitionValue::Source::input, input, type, n.where}, v, place);
   return export_from(parts_.at(PartKey{before_all, place == host, place}), v, place);
@@ -399,7 +399,7 @@ SINTER_DECL std::int32_t Partitioner::output_value(std::size_t j) {
                                     device(place) == n.types[0].device &&
                                     device(place) == wanted) {  // strided ones, too
     result_.values.push_back(
-        {PartitionValue::Source::input, static_cast<std::int32_t>(n.attrs.integer), n.types[0], n.where});
+        {PartitionValue::Source::input, static_cast<std::int32_t>(n.attrs[input_position]), n.types[0], n.where});
     return static_cast<std::int32_t>(result_.values.size()) - 1;
   }
   std::int32_t number = value_at(v, place);

@@ -147,7 +147,7 @@ SINTER_DECL void PartitionPlanner::add_parts() {
   });
   for (Value v : graph_.inputs()) {
     plan_->inputs_.push_back(graph_.type(v));
-    plan_->input_names_.push_back(graph_.node(v).attrs.text);
+    plan_->input_names_.push_back(graph_.node(v).attrs[input_name]);
   }
   plan_->symbols_ = graph_.symbols();
   for (const std::int32_t number : partition_.outputs)

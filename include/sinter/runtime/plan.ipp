@@ -70,7 +70,7 @@ class PlanBuilder {
 SINTER_DECL void PlanBuilder::add_inputs() {
   for (Value v : graph_.inputs()) {
     plan_->inputs_.push_back(graph_.type(v));
-    plan_->input_names_.push_back(graph_.node(v).attrs.text);
+    plan_->input_names_.push_back(graph_.node(v).attrs[input_name]);
   }
   for (std::int32_t node : memory_.constants) plan_->constants_.push_back(nodes_.graph_node(node)->attrs.constant);
 }

@@ -105,7 +105,9 @@ SINTER_DECL Graph share_symbols(const Graph& graph) {
 
 namespace jit_detail {
 inline bool has_symbols(const Attrs& attrs) {
-  return !attrs.shape.is_static() || !attrs.limits.is_static() ||
+  bool is_static = true;
+  for_each_shape(attrs, [&](const Shape& shape) { is_static = is_static && shape.is_static(); });
+  return !is_static ||
          std::any_of(attrs.types.begin(), attrs.types.end(), [](const Type& type) { return !type.shape.is_static(); });
 }
 }  // namespace jit_detail
@@ -134,8 +136,7 @@ SINTER_DECL Graph substitute_symbols(const Graph& graph, std::span<const Dim> re
     for (Type& type : changed.types) type.shape = type.shape.substitute(replacement);
     if (jit_detail::has_symbols(node.attrs))
       changed.edit_attrs([&](Attrs& attrs) {
-        attrs.shape = attrs.shape.substitute(replacement);
-        attrs.limits = attrs.limits.substitute(replacement);
+        for_each_shape(attrs, [&](Shape& shape) { shape = shape.substitute(replacement); });
         for (Type& type : attrs.types) type.shape = type.shape.substitute(replacement);
       });
     builder.copy(changed, changed.inputs);  // one node each, in order: ids stay

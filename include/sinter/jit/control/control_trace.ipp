@@ -369,7 +369,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody
   outputs.push_back(iteration.inline_graph(*bodies.graphs[0], operands)[0]);
   bodies.graphs[1] = std::make_shared<const Graph>(iteration.finish(outputs));
   Attrs attrs;
-  attrs.integer = static_cast<std::int64_t>(carries);
+  attrs.set(ops::WhileLoop::carries, static_cast<std::int64_t>(carries));
   attrs.bodies = bodies.graphs;
   std::vector<Ref<TensorImpl>> results = record_node({op_info<ops::WhileLoop>, op_info<ops::WhileLoopWithEffects>},
                                                      bodies, init.values, std::move(attrs), carries, where);
@@ -388,13 +388,15 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Locati
   std::vector<Ref<TensorImpl>> operands = init.values;
   operands.insert(operands.end(), xs.begin(), xs.end());
   Attrs attrs;
-  attrs.shape.push_back(scan.length);
-  attrs.steps = {static_cast<std::int64_t>(init.values.size()), static_cast<std::int64_t>(xs.size()),
-                 scan.is_reversed ? 1 : 0};
+  attrs.set(ops::Scan::length, scan.length);
+  attrs.set(ops::Scan::carries, static_cast<std::int64_t>(init.values.size()));
+  attrs.set(ops::Scan::scanned, static_cast<std::int64_t>(xs.size()));
+  attrs.set(ops::Scan::is_reversed, scan.is_reversed);
   attrs.bodies = bodies.graphs;
+  IntVector saved;
   for (std::size_t c = 0; c < init.values.size(); ++c)  // for a derivative; goes where there is none
-    if (init.values[c]->type.shape.rank() < max_rank) attrs.axes.push_back(static_cast<std::int64_t>(c));
-  if (bodies.has_effects && Trace::current() == nullptr) attrs.axes.clear();
+    if (init.values[c]->type.shape.rank() < max_rank) saved.push_back(static_cast<std::int64_t>(c));
+  if (!bodies.has_effects || Trace::current() != nullptr) attrs.set(ops::Scan::saved, saved);
   std::vector<Ref<TensorImpl>> values = record_node({op_info<ops::Scan>, op_info<ops::ScanWithEffects>}, bodies,
                                                     operands, std::move(attrs), results, where);
   const auto variables = values.begin() + static_cast<std::ptrdiff_t>(own_carries),

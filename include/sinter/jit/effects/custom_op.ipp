@@ -133,7 +133,7 @@ class FunctionByExample final : public HostFunction {
     return function != nullptr && batched_ == function->batched_ && one_->may_be_retrace_of(*function->one_);
   }
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
-    const std::int64_t size = call.value_of(call.attrs.shape[0]);
+    const std::int64_t size = call.value_of(call.attrs[ops::HostFunctionAttributes::examples]);
     std::vector<HostView> one_in(in.begin(), in.end()), one_out(out.begin(), out.end());
     const auto first = [size](HostView& view) {
       view.shape.erase(0);
@@ -162,7 +162,7 @@ class FunctionByExample final : public HostFunction {
 /// The derivative of one example, vectorised.
 inline ValList FunctionByExample::vjp(const VjpArgs& args) const {
   GraphBuilder& builder = *args.in[0].builder;
-  const Dim size = args.attrs.shape[0];
+  const Dim size = args.attrs[ops::HostFunctionAttributes::examples];
   GraphBuilder one(builder.graph());
   std::vector<Batched> inputs;
   const auto add = [&](Val v, bool is_batched) {
@@ -204,7 +204,7 @@ SINTER_DECL void batch_by_example(const BatchArgs& args, BatchedList& results) {
   TypeList types;
   one->infer(InferArgs{examples, args.attrs, one->name(), args.where}, types);
   Attrs attrs;
-  attrs.shape = Shape{args.size};
+  attrs.set(ops::HostFunctionAttributes::examples, args.size);
   for (Type& type : types) {
     type.shape.insert(0, args.size);
     attrs.types.push_back(type);
@@ -370,7 +370,7 @@ inline std::vector<Tensor> apply_decomposition(const std::shared_ptr<const Custo
   for (std::size_t i = 0; i < types.size(); ++i) {
     Attrs attrs;
     attrs.bodies.push_back(body);
-    attrs.integer = static_cast<std::int64_t>(i);
+    attrs.set(ops::CustomComposite::result, static_cast<std::int64_t>(i));
     attrs.payload = op;
     std::vector<Leaf> leaves(operands.begin(), operands.end());
     results.emplace_back(record_op(op_info<ops::CustomComposite>, leaves, std::move(attrs), where));

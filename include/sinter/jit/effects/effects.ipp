@@ -146,10 +146,12 @@ inline std::string fill(const HostCall& call, std::span<const HostView> values) 
   std::string out;
   std::size_t next = 0;
   for_each_piece(
-      call.attrs.text, [&](std::string_view text) { out += text; },
+      call.attrs[ops::MessageAttributes::format], [&](std::string_view text) { out += text; },
       [&](std::string_view name) {
         if (name.empty()) out += to_string(In(look_at(values[next++]), call.where));
-        else out += std::to_string(call.value_of(call.attrs.shape[std::stoi(std::string(name))]));
+        else
+          out +=
+              std::to_string(call.value_of(call.attrs[ops::MessageAttributes::extents][std::stoi(std::string(name))]));
       });
   return out;
 }
@@ -205,8 +207,8 @@ class CheckFunction final : public PlainFunction<CheckFunction> {
 
 inline Attrs message_attrs(Message& message, std::shared_ptr<const Payload> payload) {
   Attrs attrs;
-  attrs.text = std::move(message.format);
-  attrs.shape = message.extents;
+  attrs.set(ops::MessageAttributes::format, message.format);
+  attrs.set(ops::MessageAttributes::extents, message.extents);
   attrs.payload = std::move(payload);
   return attrs;
 }

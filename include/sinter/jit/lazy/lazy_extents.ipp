@@ -229,18 +229,22 @@ class Generaliser : public SymbolScope {
     made_.graph = builder.finish(now_.graph.outputs());
   }
   SharedAttrs attrs_for(const Node& known, const Node& node) const {
-    Shape shape = shape_for(known.attrs.shape, node.attrs.shape),
-          limits = shape_for(known.attrs.limits, node.attrs.limits);
+    SmallVector<const Shape*, 4> before;
+    for_each_shape(known.attrs, [&](const Shape& shape) { before.push_back(&shape); });
     std::vector<Type> types = node.attrs.types;
-    bool is_same = identical(shape, node.attrs.shape) && identical(limits, node.attrs.limits);
+    bool is_same = true;
+    std::size_t place = 0;
+    for_each_shape(node.attrs, [&](const Shape& shape) {
+      is_same = is_same && identical(shape_for(*before[place++], shape), shape);
+    });
     for (std::size_t i = 0; i < types.size(); ++i) {
       types[i].shape = shape_for(known.attrs.types[i].shape, types[i].shape);
       is_same = is_same && identical(types[i], node.attrs.types[i]);
     }
     if (is_same) return node.shared_attrs();
     Attrs attrs = node.attrs;
-    attrs.shape = std::move(shape);
-    attrs.limits = std::move(limits);
+    place = 0;
+    for_each_shape(attrs, [&](Shape& shape) { shape = shape_for(*before[place++], shape); });
     attrs.types = std::move(types);
     return attrs;
   }

@@ -201,7 +201,7 @@ inline RegionBody* add_body(Bodies& bodies, const std::string& name, const Regio
   body->takes_any_slot.assign(arguments.slots.size(), 0);
   body->traced = traced.call.graph;
   Attrs attrs;
-  attrs.text = name;
+  attrs.set(ops::Region::name, name);
   attrs.bodies.push_back(std::make_shared<const Graph>(Dce{}(traced.call.graph)));
   body->attrs = std::move(attrs);
   body->results = traced.call.results;

@@ -156,7 +156,7 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
     segment->nodes.assign(path.graph.nodes().begin() + first, path.graph.nodes().begin() + last);
     for (const Node& node : segment->nodes) {
       if (node.op != &op_info<ops::Input>) continue;
-      const TracedPath::Input& input = path.inputs[as_index(node.attrs.integer)];
+      const TracedPath::Input& input = path.inputs[as_index(node.attrs[input_position])];
       if (input.slot) segment->variables.push_back({input.slot, node.types[0]});
     }
     const std::size_t last_dim = cut == nullptr ? guards_.dims.size() : cut->dims;

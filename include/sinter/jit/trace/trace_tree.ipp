@@ -180,7 +180,7 @@ class PathCompiler {
       return made[v] = result;
     }
     Value input(const Type& type, const Node& source) {
-      const TracedPath::Input& place = compiler.path_.inputs[as_index(source.attrs.integer)];
+      const TracedPath::Input& place = compiler.path_.inputs[as_index(source.attrs[input_position])];
       InputLayout layout;
       bool is_a_number = false;
       if (place.leaf >= 0) {
