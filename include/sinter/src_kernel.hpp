@@ -12,6 +12,8 @@
 #include <sinter/kernel/kernel_simplify.ipp>
 #include <sinter/kernel/loop_nest/builder.ipp>
 #include <sinter/kernel/loop_nest/loop_nest.ipp>
+#include <sinter/kernel/loop_nest/text.ipp>
+#include <sinter/kernel/loop_nest/verify.ipp>
 #include <sinter/kernel/lowering.ipp>
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/kernel/memory_plan.ipp>
