@@ -210,7 +210,10 @@ class NestBuilder {
             fold_copies_, is_floating(inst.dtype) ? 256 / static_cast<int>(size_of(inst.dtype)) / nest_.lanes : 4);
   }
 
-  bool splits() const { return is_row() && nest_.near_axis < 0 && pass_count() == 1 && !passes_[0].stores; }
+  bool splits() const {
+    return is_row() && nest_.near_axis < 0 && pass_count() == 1 && !passes_[0].stores &&
+           passes_[0].reductions.count != 0;
+  }
   bool has_short_rows() const {
     if (!is_row() || nest_.near_axis >= 0 || facts_.has_gather) return false;
     return std::none_of(k_.accesses.begin(), k_.accesses.end(), [&](const Access& access) {
