@@ -11,6 +11,7 @@
 #include <sinter/kernel/kernel.ipp>
 #include <sinter/kernel/kernel_simplify.ipp>
 #include <sinter/kernel/loop_nest/builder.ipp>
+#include <sinter/kernel/loop_nest/interpreter.ipp>
 #include <sinter/kernel/loop_nest/loop_nest.ipp>
 #include <sinter/kernel/loop_nest/text.ipp>
 #include <sinter/kernel/loop_nest/verify.ipp>
