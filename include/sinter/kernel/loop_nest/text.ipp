@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,8 +39,11 @@ class NestText {
   }
   void write(std::size_t place, int depth) {
     const NestNode& node = nest_.nodes[place];
+    if (node.kind == NodeKind::fold) part_ = node.part;
     if (node.kind == NodeKind::compute)
       for (const InstId id : nest_.ids_of(node)) line(depth, definition(id));
+    else if (node.kind == NodeKind::step && part_ != FoldPart::finish)
+      for (const InstId id : nest_.ids_of(node)) line(depth, "step " + definition(id));
     else line(depth, title(node));
     nest_.for_each_child(place, [&](std::size_t child) { write(child, depth + 1); });
   }
@@ -84,16 +88,16 @@ class NestText {
   }
 
   static std::string loop(const Loop& loop) {
-    std::string line = "for " + axes(loop.axes);
     const std::string step = std::to_string(loop.step);
+    std::string line = loop.axes == 0 ? "once" : "for " + axes(loop.axes);
     switch (loop.range) {
       case LoopRange::all: break;
-      case LoopRange::single: line += ", all in one step"; break;
-      case LoopRange::block: line += ", of one block"; break;
+      case LoopRange::single: line += " in one vector of " + step; break;
+      case LoopRange::block: line += " of the block"; break;
       case LoopRange::blocks: line += " in blocks of " + step; break;
     }
-    if (loop.mode == LoopMode::vector) line += " in vectors of " + step;
-    if (loop.mode == LoopMode::task) line += " as tasks";
+    if (loop.mode == LoopMode::vector && loop.range != LoopRange::single) line += " in vectors of " + step;
+    if (loop.mode == LoopMode::task) line += loop.axes == 0 ? " as a task" : " as tasks";
     if (loop.copies > 1) line += ", " + std::to_string(loop.copies) + " side by side";
     if (loop.tail == LoopTail::mask) line += ", tail masked";
     if (loop.tail == LoopTail::stepwise && loop.copies > 1) line += ", the rest one by one";
@@ -102,18 +106,23 @@ class NestText {
 
   /// Which order it is follows from the axis: kernel.hpp.
   std::string fold(const NestNode& node) const {
-    const std::string over = " over a" + std::to_string(node.axis);
-    if (node.part == FoldPart::blocks) return "fold one block of " + values(node) + over + ", 256 bytes of lanes";
-    const bool is_vector_axis = node.axis == nest_.vector_axis;
-    std::string line = "fold " + values(node) + over;
-    if (node.part == FoldPart::finish) return line + " from its blocks, in pairs";
-    if (is_vector_axis) return line + ", 256 bytes of lanes, blocks of " + std::to_string(row_sum_block) + " in pairs";
-    return line + ", two lanes, blocks of " + std::to_string(column_sum_block) + " in order";
+    const std::string over = values(node) + " over a" + std::to_string(node.axis);
+    if (node.part == FoldPart::blocks) return "fold one block of " + over + ": 256 bytes of lanes";
+    if (node.part == FoldPart::finish) return "fold " + over + " from its blocks, in pairs";
+    if (node.axis == nest_.vector_axis)
+      return "fold " + over + ": 256 bytes of lanes, blocks of " + std::to_string(row_sum_block) + " in pairs";
+    const auto ids = nest_.ids_of(node);
+    const bool is_compensated = std::any_of(ids.begin(), ids.end(), [&](InstId id) {
+      return k_.body[id].prim == Prim::reduce_add && is_floating(k_.body[id].dtype);
+    });
+    return "fold " + over + ": two lanes, blocks of " + std::to_string(column_sum_block) + " in order" +
+           (is_compensated ? ", float sums compensated" : "");
   }
 
   const LoopNest& nest_;
   const Kernel& k_;
   std::string text_;
+  FoldPart part_ = FoldPart::whole;  // of the fold around this place
 };
 
 SINTER_DECL std::string node_title(const LoopNest& nest, std::size_t place) { return NestText(nest).title_of(place); }
