@@ -32,7 +32,7 @@ constexpr const char* graphs[] = {
     "rem(%x, 0.7) }",
     "graph(%x: f32[4, N], %i: i64[3]) { return mul(take(%x, %i) {axes=[0]}, 2) }",
     "graph(%x: f32[4, 5], %i: i32[N]) { return neg(take(%x, %i) {axes=[0]}) }",
-    "graph(%x: f32[2, N], %i: i64[2]) { return take(%x, %i) {axes=[0]}, sum(take(%x, %i) {axes=[0]}) {axes=[1]} }",
+    "graph(%x: f32[4, N], %i: i64[2]) { return take(%x, %i) {axes=[0]}, sum(take(%x, %i) {axes=[0]}) {axes=[1]} }",
     "graph(%x: f32[M], %y: f32[N]) { return update_slice(%x, mul(%y, %y)) {shape=[1], steps=[1]} }",
     "graph(%x: f32[M, 2], %y: f32[N, 2]) { return exp(slice(%x) {shape=[1, 0], limits=[M, 2], steps=[1, 1]}), "
     "gelu(%y) }",
@@ -71,7 +71,7 @@ std::string with_size(std::string_view graph, std::int64_t n) {
 
 bool is_exact(const Plan& plan) {
   return std::all_of(plan.steps().begin(), plan.steps().end(),
-                     [](const PlanStep& step) { return step.host == nullptr && is_exactly_rounded(step.kernel); });
+                     [](const PlanStep& step) { return !step.host && is_exactly_rounded(step.kernel); });
 }
 
 /// NaNs are alike; zeros have signs.
@@ -103,6 +103,7 @@ void check_graph(const std::string& text, Checked& checked, bool asks_oracle) {
   for (const auto& backend : backends) {
     INFO(backend->cache_key());
     const auto plan = build_plan(graph, fused({backend.get(), reference()}));
+    for (const PlanStep& step : plan->steps()) REQUIRE((step.host || step.backend == backend->name()));
     const auto found = run(*plan, inputs);
     if (first.empty()) first = found;
     const bool is_wide = backend == backends.back();
@@ -124,7 +125,8 @@ TEST_CASE("interpreted nests: small and odd sizes, against generated code and th
   Checked checked;
   for (const char* graph : graphs)
     for (const std::int64_t n : {1, 3, 7, 8, 9, 15, 16, 17, 33, 130}) check_graph(with_size(graph, n), checked, true);
-  CHECK(checked.exact > checked.near);
+  CHECK(checked.exact > 500);
+  CHECK(checked.near > 300);
 }
 
 TEST_CASE("interpreted nests: no elements") {
@@ -149,7 +151,8 @@ TEST_CASE("interpreted nests: rows long enough for their blocks to be tasks") {
   Checked checked;
   for (const char* graph : graphs) {
     if (std::string_view(graph).find("axes=[0]} }") == std::string_view::npos) continue;
-    for (const std::int64_t n : {8 * row_sum_block, 300'001}) check_graph(with_size(graph, n), checked, false);
+    for (const std::int64_t n : {8 * row_sum_block, std::int64_t{300001}})
+      check_graph(with_size(graph, n), checked, false);
   }
 }
 
