@@ -4,7 +4,12 @@
 #include "../nest_backend.hpp"
 #include "../plan_harness.hpp"
 
+#include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <map>
+#include <sstream>
+#include <string>
 
 using namespace sinter_test;
 
@@ -341,4 +346,41 @@ TEST_CASE("loop nest: the interpreter refuses what the verifier would have") {
              Catch::Contains("takes in points out of order"));
   geometry.extent[1] = 17;
   CHECK_THAT(error_after([](LoopNest&) {}, VariantKind::short_rows), Catch::Contains("no such variant"));
+}
+
+namespace {
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// The page with the text block that follows each mark `<!-- generated: NAME -->` replaced.
+std::string with_blocks(std::string page, const std::map<std::string, std::string>& blocks) {
+  for (const auto& [name, block] : blocks) {
+    const std::string mark = "<!-- generated: " + name + " -->\n```text\n";
+    const std::size_t begin = page.find(mark);
+    REQUIRE(begin != std::string::npos);
+    const std::size_t end = page.find("```\n", begin + mark.size());
+    page.replace(begin + mark.size(), end - begin - mark.size(), block);
+  }
+  return page;
+}
+
+}  // namespace
+
+TEST_CASE("loop nest: docs/design/loop_nest.md shows what the code prints") {
+  const Kernel softmax = kernel_of(softmax_graph), sum = kernel_of(full_graph);
+  const std::string nest_of_sum = text(*nest_of(sum));
+  const std::string path = std::string(SINTER_SOURCE_DIR) + "/docs/design/loop_nest.md", page = read_file(path);
+  const std::string wanted =
+      with_blocks(page, {{"kernel of a softmax", softmax.text()},
+                         {"nest of a softmax", text(*nest_of(softmax))},
+                         {"kernel of a sum", sum.text()},
+                         {"split nest of a sum", nest_of_sum.substr(nest_of_sum.find("variant split"))}});
+  INFO("if the change is meant, SINTER_UPDATE_GOLDEN=1 writes the page anew");
+  if (std::getenv("SINTER_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << wanted;
+  else CHECK(page == wanted);
 }
