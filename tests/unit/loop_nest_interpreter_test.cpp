@@ -8,6 +8,7 @@
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
 #include <sinter/backend/x86/machine/isa.hpp>
+#include <sinter/backend/x86/nest/loop.hpp>
 #endif
 #include <sinter/kernel/gather_error.hpp>
 
@@ -197,3 +198,27 @@ TEST_CASE("interpreted nests: wide mode rounds only what it stores") {
   interpret(*nest_of(kernel), VariantKind::whole, geometry, operands, InterpretMode::exact);
   CHECK(y == std::vector<float>{0, 0, 8});
 }
+
+#ifndef SINTER_NO_X86
+TEST_CASE("generated loops: a long row whose reduction nothing asks for is not cut into blocks") {
+  if (!x86::host_has(x86::Isa::avx2)) SINTER_SKIP("this machine lacks the instruction set");
+  Kernel kernel;
+  kernel.kind = KernelKind::row;
+  kernel.axes = {AxisRole::reduced};
+  kernel.operands = {{DType::f32, true}};
+  kernel.accesses = {{.operand = 0, .stride = {}}};
+  ScalarBuilder s;
+  const ScalarValue one = s.imm(1, DType::f32);
+  s.reduce(Prim::reduce_add, one);
+  kernel.body = s.take();
+  kernel.stores = {{0, one.id}};
+  verify(kernel);
+  BoundGeometry geometry;
+  geometry.extent[0] = 100'000'000;
+  geometry.accesses.resize(1);
+  float result = 0;
+  void* const operands[] = {&result};
+  x86::make_loop_executable(kernel, {}, x86::Isa::avx2)->bind(geometry)->run(operands);
+  CHECK(result == 1);
+}
+#endif
