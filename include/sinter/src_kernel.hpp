@@ -14,7 +14,10 @@
 #include <sinter/kernel/limits.ipp>
 #include <sinter/kernel/loop_nest/binding.ipp>
 #include <sinter/kernel/loop_nest/builder.ipp>
+#include <sinter/kernel/loop_nest/interpreter.ipp>
 #include <sinter/kernel/loop_nest/loop_nest.ipp>
+#include <sinter/kernel/loop_nest/text.ipp>
+#include <sinter/kernel/loop_nest/verify.ipp>
 #include <sinter/kernel/lowering.ipp>
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/kernel/memory_plan.ipp>

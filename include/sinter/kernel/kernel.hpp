@@ -136,6 +136,12 @@ std::vector<bool> instructions_under(const std::vector<Inst>& body, InstId value
 /// Throws InternalError on a malformed kernel (argument order, dtypes, strides, kind).
 void verify(const Kernel& kernel);
 
+namespace kernel_detail {
+/// "p0[n1]" and "f32 add %0, %1": how text forms name an access and write an instruction.
+std::string access_text(const Kernel& kernel, std::uint16_t index);
+std::string inst_text(const Kernel& kernel, const Inst& inst);
+}  // namespace kernel_detail
+
 /// The numbers of a kernel: extents and strides, in elements. Geometry<Dim> is symbolic, Geometry<std::int64_t> bound.
 template <class Number>
 struct Geometry {

@@ -169,7 +169,7 @@ SINTER_DECL void verify(const Kernel& kernel) {
 }
 
 namespace kernel_detail {
-inline std::string access_text(const Kernel& kernel, std::uint16_t index) {
+SINTER_DECL std::string access_text(const Kernel& kernel, std::uint16_t index) {
   const Access& access = kernel.accesses[index];
   std::string text = "p" + std::to_string(access.operand) + "[";
   for (int a = 0; a < kernel.rank(); ++a) {
@@ -179,7 +179,7 @@ inline std::string access_text(const Kernel& kernel, std::uint16_t index) {
   return text + "]";
 }
 
-inline std::string inst_text(const Kernel& kernel, const Inst& inst) {
+SINTER_DECL std::string inst_text(const Kernel& kernel, const Inst& inst) {
   std::string text = std::string(name(inst.dtype)) + " " + std::string(name(inst.prim));
   if (inst.prim == Prim::immediate) {
     char number[40];

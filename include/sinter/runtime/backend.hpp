@@ -5,6 +5,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/type_key.hpp>
+#include <sinter/kernel/gather_error.hpp>
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/kernel/limits.hpp>
 #include <sinter/tensor/device.hpp>
@@ -17,18 +18,6 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
-
-/// An index out of range that a kernel met. A frame, which knows the operation and its line, makes it an IndexError of
-/// theirs.
-class GatherError : public IndexError {
- public:
-  GatherError(std::int64_t wanted, std::int64_t size)
-      : IndexError("gather", text_of(wanted, size)), index(wanted), extent(size) {}
-  static std::string text_of(std::int64_t wanted, std::int64_t size) {
-    return "index " + std::to_string(wanted) + " is out of range for an axis of extent " + std::to_string(size);
-  }
-  std::int64_t index, extent;
-};
 
 /// A kernel bound to extents. Made once per Frame; not to be run by two threads at once.
 class Launch {

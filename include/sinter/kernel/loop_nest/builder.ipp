@@ -3,6 +3,9 @@
 
 #include <sinter/kernel/loop_nest/builder.hpp>
 
+#include <sinter/base/context.hpp>
+#include <sinter/kernel/loop_nest/verify.hpp>
+
 #include <algorithm>
 #include <bit>
 
@@ -32,6 +35,7 @@ class NestBuilder {
     build_whole();
     if (has_short_rows()) build_short_rows();
     if (splits()) build_split();
+    if (SINTER_UNLIKELY(Context::get().checks)) verify(nest_);
     return std::move(nest_);
   }
 
@@ -206,7 +210,10 @@ class NestBuilder {
             fold_copies_, is_floating(inst.dtype) ? 256 / static_cast<int>(size_of(inst.dtype)) / nest_.lanes : 4);
   }
 
-  bool splits() const { return is_row() && nest_.near_axis < 0 && pass_count() == 1 && !passes_[0].stores; }
+  bool splits() const {
+    return is_row() && nest_.near_axis < 0 && pass_count() == 1 && !passes_[0].stores &&
+           passes_[0].reductions.count != 0;
+  }
   bool has_short_rows() const {
     if (!is_row() || nest_.near_axis >= 0 || facts_.has_gather) return false;
     return std::none_of(k_.accesses.begin(), k_.accesses.end(), [&](const Access& access) {
@@ -428,13 +435,13 @@ class NestBuilder {
 
   /// A row is one vector: what a pass computes stays in registers for the later ones.
   void build_short_rows() {
+    plan_registers();
     const std::size_t variant = open_variant(VariantKind::short_rows), stage = open_stage();
     add_outside(NestLevel::kernel, 0);
     const std::size_t outer = open_outer(short_rows_at_once());
-    SmallVector<bool, 256> is_computed(k_.body.size());
     for (int number = 0; number < rounds(); ++number) {
       add_outside(NestLevel::outer, number);
-      if (number < pass_count()) build_short_pass(number, is_computed);
+      if (number < pass_count()) build_short_pass(number);
     }
     add_stores(outer_stores_);
     close(outer);
@@ -442,18 +449,49 @@ class NestBuilder {
     close(variant);
   }
 
-  void build_short_pass(int number, SmallVector<bool, 256>& is_computed) {
+  /// Each value is computed in the first pass that needs it.
+  bool is_from_register(InstId id, int pass) const {
+    return k_.body[id].prim != Prim::immediate && nest_.places[id].level == NestLevel::column && first_pass_[id] < pass;
+  }
+  /// Calls visit(value) for what a pass over short rows takes from elsewhere or from itself, some values several times.
+  template <class Visit>
+  void for_each_use(int number, Visit&& visit) const {
+    const Pass& pass = passes_[as_index(number)];
+    for (const InstId id : in(pass.needs))
+      for (int a = 0; first_pass_[id] == number && a < arity(k_.body[id].prim); ++a)
+        visit(k_.body[id].args[as_index(a)]);
+    for (const InstId r : in(pass.reductions)) visit(k_.body[r].args[0]);
+    if (!pass.stores) return;
+    for (const std::uint16_t s : inner_stores_) visit(k_.stores[s].value);
+  }
+  void plan_registers() {
+    register_.resize(k_.body.size(), -1);
+    for (int number = 1; number < pass_count(); ++number)
+      for_each_use(number, [&](InstId id) {
+        if (register_[id] >= 0 || !is_from_register(id, number)) return;
+        register_[id] = static_cast<std::int16_t>(nest_.buffers.size());
+        nest_.buffers.push_back({id, axis_bit(nest_.vector_axis), BufferSpace::reg});
+      });
+  }
+
+  void build_short_pass(int number) {
     const Pass& pass = passes_[as_index(number)];
     const bool folds = pass.reductions.count != 0;
     const std::size_t fold = folds ? open_fold(pass, nest_.vector_axis) : 0;
     const std::size_t loop = open_vector(1, LoopRange::single);
-    const std::size_t first = nest_.ids.size();
-    for (const InstId id : in(pass.needs)) {
-      if (is_computed[id] || nest_.places[id].level != NestLevel::column) continue;
-      is_computed[id] = true;
-      nest_.ids.push_back(id);
-    }
-    add_ids_since(NestNodeKind::compute, first);
+    SmallVector<bool, 256> is_fetched(k_.body.size());
+    for_each_use(number, [&](InstId id) {
+      if (is_fetched[id] || !is_from_register(id, number)) return;
+      is_fetched[id] = true;
+      add({.kind = NestNodeKind::fetch, .first = static_cast<std::uint16_t>(register_[id])});
+    });
+    const auto is_new = [&](InstId id) {
+      return first_pass_[id] == number && nest_.places[id].level == NestLevel::column;
+    };
+    add_ids(NestNodeKind::compute, in(pass.needs), is_new);
+    for (const InstId id : in(pass.needs))
+      if (is_new(id) && register_[id] >= 0)
+        add({.kind = NestNodeKind::keep, .first = static_cast<std::uint16_t>(register_[id])});
     add_steps(pass);
     if (pass.stores) add_stores(inner_stores_);
     close(loop);
@@ -526,6 +564,7 @@ class NestBuilder {
   SmallVector<InstId, 128> lists_;
   SmallVector<std::uint8_t, 64> first_pass_;
   SmallVector<std::int8_t, 64> tile_;
+  SmallVector<std::int16_t, 64> register_;  // short rows: the Buffer of a value that later passes take
   SmallVector<bool, 256> used_outside_;
   StoreList inner_stores_, outer_stores_;
   int copies_ = 2, fold_copies_ = 2;

@@ -39,7 +39,8 @@ struct Loop {
   std::uint16_t step = 1;   // iterations that a vector holds, or that a block has
 };
 
-/// `workspace` outlives a stage; `tile` belongs to a task; `reg` to the steps of a loop that has one step.
+/// `workspace` outlives a stage; `tile` and `reg` belong to one point of the task loops, `reg` to loops over a single
+/// step, so that a register holds it.
 enum class BufferSpace : std::uint8_t { workspace, tile, reg };
 
 /// Room for one value of the body at every point of some axes.
@@ -53,8 +54,9 @@ enum class NestNodeKind : std::uint8_t {
   variant,  // what runs where its Variant holds; has stages
   stage,    // its end is a join of all tasks: what later stages read was written before
   loop,     // of Loop `first`
-  fold,     // reductions `ids` over axis `axis`, in the Kernel's order; has the loops that feed it
-  step,     // what the reductions `ids` take in at a point
+  fold,  // reductions `ids` over axis `axis`, in the Kernel's order; has the loop that feeds it. A fold inside that of
+         // an outer axis gives its result to it, each time that it ends
+  step,  // the reductions `ids` take in their argument at a point
   compute,  // the instructions `ids`, in order
   check,    // gather `first`: its index, which is one for all lanes, is checked and made an offset
   keep,     // a value, put into Buffer `first`
@@ -62,7 +64,8 @@ enum class NestNodeKind : std::uint8_t {
   store,    // Kernel::stores[first]
 };
 
-/// What a fold does. `blocks`: it leaves the values of blocks; `finish`: it takes in such values, in order.
+/// What a fold does. `blocks`: it leaves the value of one block, which is kept; `finish`: its steps take in such
+/// values, in order, which were fetched in the reductions' place.
 enum class FoldPart : std::uint8_t { whole, blocks, finish };
 
 /// One record of a nest, in pre-order: its subtree lies behind it, up to `end`.

@@ -10,9 +10,13 @@
 #include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/kernel/loop_nest/text.hpp>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -23,6 +27,19 @@ inline std::size_t generate_part(const PreparedNest& nest, LoopPart part, std::v
                                  std::string* listing) {
   CodeStream stream = LoopGenerator(nest, part).run();
   return encode(stream, allocate_registers(stream), bytes, listing);
+}
+
+/// Each line behind a semicolon, as in the listing of code that follows.
+inline std::string as_comment(std::string_view text) {
+  std::string lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines += "; ";
+    lines += text.substr(begin, end - begin);
+    lines += '\n';
+    begin = end + 1;
+  }
+  return lines;
 }
 
 class CompiledLoop final : public LoopCode {
@@ -67,11 +84,12 @@ class CompiledLoop final : public LoopCode {
   }
 
   std::string listing() const override {
-    std::string text, why;
+    std::string code, why;
     const std::optional<PreparedNest> nest = prepare_nest(kernel_, schedule_, isa_, index_width(), why);
+    if (!nest) return {};
     std::vector<std::byte> bytes;
-    if (nest) generate_part(*nest, LoopPart::whole, bytes, &text);
-    return text;
+    generate_part(*nest, LoopPart::whole, bytes, &code);
+    return as_comment(text(nest->nest)) + code;
   }
 
  private:

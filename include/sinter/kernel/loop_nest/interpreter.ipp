@@ -1,0 +1,372 @@
+// The walk over a nest's nodes.
+#pragma once
+
+#include <sinter/kernel/loop_nest/interpreter.hpp>
+
+#include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/kernel/facts.hpp>
+#include <sinter/kernel/gather_error.hpp>
+#include <sinter/kernel/loop_nest/cells.hpp>
+#include <sinter/kernel/loop_nest/text.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace kernel_detail {
+
+class NestInterpreter {
+ public:
+  NestInterpreter(const LoopNest& nest, const BoundGeometry& geometry, std::span<void* const> operands,
+                  InterpretMode mode)
+      : nest_(nest),
+        k_(*nest.kernel),
+        g_(geometry),
+        operands_(operands),
+        is_wide_(mode == InterpretMode::wide),
+        cells_(k_.body.size() * as_index(nest.lanes)),
+        is_known_(2 * k_.body.size()),
+        checked_(k_.body.size()),
+        folds_(nest.nodes.size()),
+        running_(k_.body.size()) {
+    for (std::size_t i = 0; i < k_.accesses.size(); ++i) {
+      auto& strides = strides_.emplace_back();
+      for (int a = 0; a < k_.rank(); ++a) strides[as_index(a)] = stride_of(k_, g_, i, a);
+    }
+    for (std::size_t i = 0; i < k_.body.size(); ++i) prepare(static_cast<InstId>(i));
+    for (const Buffer& buffer : nest_.buffers) rooms_.push_back(room_of(buffer));
+  }
+
+  void run(VariantKind kind) {
+    nest_.for_each_child(nest_.find(kind), [&](std::size_t stage) {
+      ++stage_;
+      iterate(stage);
+    });
+  }
+
+ private:
+  /// Memory of a Buffer. A cell holds something if its mark is that of the point of the task loops at which it was
+  /// written, or for a workspace the stage.
+  struct Room {
+    std::array<std::int64_t, max_axes> stride{};
+    std::vector<CellRoom> cells;
+    std::vector<std::uint32_t> marks;
+  };
+
+  [[noreturn]] SINTER_NOINLINE void fail(std::size_t place, const char* what) const {
+    throw InternalError("loop nest, node " + std::to_string(place) + " (" + node_title(nest_, place) + "): " + what);
+  }
+
+  // What does not change -----------------------------------------------------------------------------------------
+
+  void prepare(InstId id) {
+    const Inst& inst = k_.body[id];
+    memory_.push_back(is_wide_ ? cell_memory<true>(inst.dtype) : cell_memory<false>(inst.dtype));
+    maps_.push_back(nullptr);
+    if (inst.prim == Prim::immediate) {
+      memory_[id].fill(cells(id), inst, nest_.lanes);
+      is_known_[id] = 1;
+      return;
+    }
+    const int count = arity(inst.prim);
+    if (count == 0 || is_reduction(inst.prim) || inst.prim == Prim::gather) return;
+    const DType from = k_.body[inst.args[as_index(count - 1)]].dtype;
+    maps_[id] = is_wide_ ? cell_map<true>(inst, from) : cell_map<false>(inst, from);
+    if (maps_[id] == nullptr)
+      throw InternalError("primitive " + std::string(name(inst.prim)) + " has no meaning for " +
+                          std::string(name(from)));
+  }
+  Room room_of(const Buffer& buffer) const {
+    Room room;
+    std::int64_t count = 1;
+    for (int a = k_.rank() - 1; a >= 0; --a) {
+      if ((buffer.axes >> a & 1) == 0) continue;
+      const bool has_blocks = buffer.space == BufferSpace::workspace && a == nest_.vector_axis;
+      room.stride[as_index(a)] = count;
+      count *= has_blocks ? blocks_of(extent(a)) : extent(a);
+    }
+    room.cells.resize(as_index(count));
+    room.marks.resize(as_index(count));
+    return room;
+  }
+  static std::int64_t blocks_of(std::int64_t points) { return (points + row_sum_block - 1) / row_sum_block; }
+  std::int64_t extent(int axis) const { return g_.extent[as_index(axis)]; }
+  void* cells(InstId id) { return cells_.data() + as_index(id) * as_index(nest_.lanes); }
+
+  // Nodes ------------------------------------------------------------------------------------------------------------
+
+  void node(std::size_t place) {
+    const NestNode& n = nest_.nodes[place];
+    switch (n.kind) {
+      case NestNodeKind::variant:
+      case NestNodeKind::stage: fail(place, "not where it belongs");
+      case NestNodeKind::loop: return loop(place, nest_.loop_of(n));
+      case NestNodeKind::fold: return fold(place);
+      case NestNodeKind::step: return step(place);
+      case NestNodeKind::compute:
+        for (const InstId id : nest_.ids_of(n)) compute(place, id);
+        return;
+      case NestNodeKind::check: return check(place);
+      case NestNodeKind::keep: return keep(place);
+      case NestNodeKind::fetch: return fetch(place);
+      case NestNodeKind::store: return store(place);
+    }
+  }
+
+  /// What is known inside is not known outside.
+  void iterate(std::size_t place) {
+    const std::size_t outside = known_.size();
+    nest_.for_each_child(place, [&](std::size_t child) { node(child); });
+    for (; known_.size() > outside; known_.pop_back()) is_known_[known_.back()] = 0;
+  }
+  void know(std::size_t id) {
+    if (is_known_[id] != 0) return;
+    is_known_[id] = 1;
+    known_.push_back(id);
+  }
+  const void* read(std::size_t place, InstId id) {
+    if (is_known_[id] == 0) fail(place, "reads a value that was not written on the way to it");
+    return cells(id);
+  }
+
+  void loop(std::size_t place, const Loop& l) {
+    if (l.mode == LoopMode::task) return tasks(place, l, 0);
+    const int axis = std::countr_zero(l.axes);
+    std::int64_t& at = at_[as_index(axis)];
+    const std::int64_t before = at, lanes = count_;
+    std::int64_t begin = 0, end = extent(axis);
+    if (l.range == LoopRange::block) {
+      begin = at * row_sum_block;
+      end = std::min(end, begin + row_sum_block);
+      first_ = begin;
+    } else if (l.range == LoopRange::blocks) {
+      end = blocks_of(end);
+    } else if (l.range == LoopRange::single && end > l.step) {
+      fail(place, "more than one step");
+    }
+    const bool is_vector = l.mode == LoopMode::vector;
+    for (at = begin; at < end; at += is_vector ? l.step : 1) {
+      if (is_vector) count_ = std::min<std::int64_t>(l.step, end - at);
+      iterate(place);
+    }
+    at = before;
+    count_ = lanes;
+    first_ = 0;
+  }
+
+  /// Tasks do not depend on each other, so the last comes first.
+  void tasks(std::size_t place, const Loop& l, int axis) {
+    while (axis < k_.rank() && (l.axes >> axis & 1) == 0) ++axis;
+    if (axis == k_.rank()) {
+      ++task_;
+      return iterate(place);
+    }
+    std::int64_t& at = at_[as_index(axis)];
+    const std::int64_t count = l.range == LoopRange::blocks ? blocks_of(extent(axis)) : extent(axis);
+    for (at = count - 1; at >= 0; --at) tasks(place, l, axis + 1);
+    at = 0;
+  }
+
+  // Reductions -------------------------------------------------------------------------------------------------------
+
+  struct Running {
+    CellFold* fold = nullptr;
+    std::int64_t taken = 0;
+    int axis = 0;
+    bool finishes = false;
+  };
+
+  void fold(std::size_t place) {
+    const NestNode& n = nest_.nodes[place];
+    const auto ids = nest_.ids_of(n);
+    auto& folds = folds_[place];
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const Inst& inst = k_.body[ids[i]];
+      const bool is_vector_axis = n.axis == nest_.vector_axis;
+      if (folds.size() == i)
+        folds.push_back(is_wide_ ? make_fold<true>(inst, is_vector_axis, nest_.lanes)
+                                 : make_fold<false>(inst, is_vector_axis, nest_.lanes));
+      folds[i]->start();
+      running_[ids[i]].push_back({folds[i].get(), 0, n.axis, n.part == FoldPart::finish});
+    }
+    iterate(place);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const InstId id = ids[i];
+      running_[id].pop_back();
+      folds[i]->finish(cells(id), width(id));
+      if (running_[id].empty()) know(id);
+      else take(place, running_[id].back(), cells(id), width(id));
+    }
+  }
+  /// Lanes that a value has: those of the step, or as many equal ones as any step may want.
+  std::int64_t width(InstId id) const { return nest_.places[id].is_vector ? count_ : nest_.lanes; }
+
+  void take(std::size_t place, Running& running, const void* value, std::int64_t count) {
+    if (at_[as_index(running.axis)] - first_ != running.taken) fail(place, "takes in points out of order");
+    if (running.finishes) running.fold->take_block(value);
+    else running.fold->take(value, count);
+    running.taken += running.axis == nest_.vector_axis && !running.finishes ? count : 1;
+  }
+  void step(std::size_t place) {
+    for (const InstId id : nest_.ids_of(nest_.nodes[place])) {
+      if (running_[id].empty()) fail(place, "not in a fold of its reductions");
+      Running& running = running_[id].back();
+      take(place, running, read(place, running.finishes ? id : k_.body[id].args[0]), count_);
+    }
+  }
+
+  // Values -----------------------------------------------------------------------------------------------------------
+
+  std::byte* address(std::uint16_t access, std::int64_t displacement) const {
+    std::int64_t element = g_.accesses[access].offset + displacement;
+    for (int a = 0; a < k_.rank(); ++a) element += at_[as_index(a)] * strides_[access][as_index(a)];
+    const std::uint16_t operand = k_.accesses[access].operand;
+    return static_cast<std::byte*>(operands_[operand]) + element * size_of(k_.operands[operand].dtype);
+  }
+  std::int64_t lane_stride(std::uint16_t access) const { return strides_[access][as_index(nest_.vector_axis)]; }
+
+  void compute(std::size_t place, InstId id) {
+    const Inst& inst = k_.body[id];
+    const bool is_vector = nest_.places[id].is_vector;
+    if (inst.prim == Prim::load) {
+      memory_[id].load(cells(id), address(inst.access, 0), lane_stride(inst.access), is_vector ? count_ : 1);
+      if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
+    } else if (inst.prim == Prim::gather) {
+      gather(place, id);
+    } else if (inst.prim == Prim::index) {
+      const auto axis = as_index(inst.bits);
+      auto* indices = static_cast<std::int64_t*>(cells(id));
+      for (std::int64_t l = 0; l < width(id); ++l)
+        indices[l] = at_[axis] + (is_vector && static_cast<int>(axis) == nest_.vector_axis ? l : 0);
+    } else {
+      std::array<const void*, 3> arguments{};
+      for (int k = 0; k < arity(inst.prim); ++k) arguments[as_index(k)] = read(place, inst.args[as_index(k)]);
+      if (maps_[id] == nullptr) fail(place, "computes what is no map");
+      maps_[id](cells(id), arguments.data(), width(id));
+    }
+    know(id);
+  }
+
+  std::int64_t index_at(InstId index, std::int64_t lane) {
+    return k_.body[index].dtype == DType::i32 ? static_cast<const std::int32_t*>(cells(index))[lane]
+                                              : static_cast<const std::int64_t*>(cells(index))[lane];
+  }
+  std::int64_t checked_index(InstId gather, std::int64_t lane) {
+    const std::int64_t index = index_at(k_.body[gather].args[0], lane);
+    const std::int64_t end = g_.accesses[k_.body[gather].access].gather_extent;
+    if (index < 0 || index >= end) throw GatherError(index, end);
+    return index;
+  }
+  void gather(std::size_t place, InstId id) {
+    const Inst& inst = k_.body[id];
+    const bool is_vector = nest_.places[id].is_vector, is_checked = is_known_[k_.body.size() + id] != 0;
+    if (!is_checked) read(place, inst.args[0]);
+    for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) {
+      const std::int64_t index = is_checked ? checked_[id] : checked_index(id, l);
+      const std::int64_t element = index * g_.accesses[inst.access].gather_stride + l * lane_stride(inst.access);
+      memory_[id].load(static_cast<std::byte*>(cells(id)) + as_index(l) * memory_[id].bytes,
+                       address(inst.access, element), 0, 1);
+    }
+    if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
+  }
+  void check(std::size_t place) {
+    const InstId gather = nest_.nodes[place].first;
+    read(place, k_.body[gather].args[0]);
+    checked_[gather] = checked_index(gather, 0);
+    know(k_.body.size() + gather);
+  }
+
+  void store(std::size_t place) {
+    const Store& s = k_.stores[nest_.nodes[place].first];
+    const void* value = read(place, s.value);
+    memory_[s.value].store(value, address(s.access, 0), lane_stride(s.access), count_);
+  }
+
+  // Buffers ----------------------------------------------------------------------------------------------------------
+
+  /// Calls move(number of a cell, lane) for the cells of this step.
+  template <class Move>
+  void for_each_cell(const NestNode& n, const Room& room, Move&& move) const {
+    std::int64_t first = 0;
+    for (int a = 0; a < k_.rank(); ++a) first += at_[as_index(a)] * room.stride[as_index(a)];
+    const bool is_vector = nest_.places[nest_.buffer_of(n).value].is_vector;
+    for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) move(as_index(first + l), as_index(l));
+  }
+  bool is_workspace(const NestNode& n) const { return nest_.buffer_of(n).space == BufferSpace::workspace; }
+
+  void keep(std::size_t place) {
+    const NestNode& n = nest_.nodes[place];
+    Room& room = rooms_[n.first];
+    const InstId id = nest_.buffer_of(n).value;
+    const auto* value = static_cast<const std::byte*>(read(place, id));
+    for_each_cell(n, room, [&](std::size_t cell, std::size_t lane) {
+      std::memcpy(&room.cells[cell], value + lane * memory_[id].bytes, memory_[id].bytes);
+      room.marks[cell] = is_workspace(n) ? stage_ : task_;
+    });
+  }
+  void fetch(std::size_t place) {
+    const NestNode& n = nest_.nodes[place];
+    const Room& room = rooms_[n.first];
+    const InstId id = nest_.buffer_of(n).value;
+    for_each_cell(n, room, [&](std::size_t cell, std::size_t lane) {
+      const std::uint32_t mark = room.marks[cell];
+      if (is_workspace(n) ? mark == 0 || mark >= stage_ : mark != task_)
+        fail(place, "fetches from a buffer what was not kept there");
+      std::memcpy(static_cast<std::byte*>(cells(id)) + lane * memory_[id].bytes, &room.cells[cell], memory_[id].bytes);
+    });
+    if (!nest_.places[id].is_vector) memory_[id].spread(cells(id), nest_.lanes);
+    know(id);
+  }
+
+  const LoopNest& nest_;
+  const Kernel& k_;
+  const BoundGeometry& g_;
+  std::span<void* const> operands_;
+  bool is_wide_;
+  std::vector<std::array<std::int64_t, max_axes>> strides_;  // of accesses
+  std::vector<CellMemory> memory_;                           // of instructions
+  std::vector<scalar_meaning::VectorFunction> maps_;
+  std::vector<CellRoom> cells_;
+  std::vector<char> is_known_;      // instructions, then gathers whose index was checked
+  std::vector<std::size_t> known_;  // those, in the order in which they came to be known
+  std::vector<std::int64_t> checked_;
+  std::vector<std::vector<std::unique_ptr<CellFold>>> folds_;  // of nodes
+  std::vector<std::vector<Running>> running_;                  // of reductions, outer axes first
+  std::vector<Room> rooms_;
+  std::array<std::int64_t, max_axes> at_{};  // a point, or the number of a block; 0 along axes that are not walked
+  std::int64_t count_ = 1;                   // lanes of the step
+  std::int64_t first_ = 0;                   // the first point of the block that is walked
+  std::uint32_t stage_ = 0, task_ = 0;
+};
+
+}  // namespace kernel_detail
+
+SINTER_DECL bool applies(const LoopNest& nest, VariantKind kind, const BoundGeometry& geometry) {
+  if (!nest.has(kind)) return false;
+  const std::int64_t columns = geometry.extent[as_index(nest.vector_axis)];
+  switch (kind) {
+    case VariantKind::whole: return true;
+    case VariantKind::short_rows: return columns >= 1 && columns <= nest.lanes;
+    case VariantKind::split: return columns >= 1;
+  }
+  __builtin_unreachable();
+}
+
+SINTER_DECL void interpret(const LoopNest& nest, VariantKind kind, const BoundGeometry& geometry,
+                           std::span<void* const> operands, InterpretMode mode) {
+  ensure(applies(nest, kind, geometry), "interpret: the nest has no such variant for these extents");
+  const Kernel& kernel = *nest.kernel;
+  ensure(operands.size() == kernel.operands.size(), "interpret: an address for each operand is missing");
+  for (int a = 0; a < kernel.rank(); ++a)
+    if (!kernel.is_reduced(a) && geometry.extent[as_index(a)] == 0) return;
+  kernel_detail::NestInterpreter(nest, geometry, operands, mode).run(kind);
+}
+
+SINTER_NAMESPACE_END

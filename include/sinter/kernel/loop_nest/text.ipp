@@ -1,0 +1,134 @@
+// Nests as text.
+#pragma once
+
+#include <sinter/kernel/loop_nest/text.hpp>
+
+#include <sinter/base/index.hpp>
+#include <sinter/kernel/kernel.hpp>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace kernel_detail {
+
+class NestText {
+ public:
+  explicit NestText(const LoopNest& nest) : nest_(nest), k_(*nest.kernel) {}
+  std::string title_of(std::size_t place) const { return title(nest_.nodes[place]); }
+
+  std::string run() {
+    constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction"};
+    text_ = std::string("nest of a ") + kinds[as_index(k_.kind)] + " kernel, vectors of " +
+            std::to_string(nest_.lanes) + " along a" + std::to_string(nest_.vector_axis) +
+            (nest_.narrow_index ? ", indices are i32\n" : "\n");
+    for (std::size_t i = 0; i < k_.body.size(); ++i)
+      if (k_.body[i].prim == Prim::immediate) line(1, definition(static_cast<InstId>(i)));
+    for (std::size_t place = 0; place < nest_.nodes.size(); place = nest_.nodes[place].end) write(place, 0);
+    return std::move(text_);
+  }
+
+ private:
+  void line(int depth, std::string_view text) {
+    text_.append(as_index(2 * depth), ' ');
+    text_ += text;
+    text_ += '\n';
+  }
+  void write(std::size_t place, int depth) {
+    const NestNode& node = nest_.nodes[place];
+    if (node.kind == NestNodeKind::fold) part_ = node.part;
+    if (node.kind == NestNodeKind::compute)
+      for (const InstId id : nest_.ids_of(node)) line(depth, definition(id));
+    else if (node.kind == NestNodeKind::step && part_ != FoldPart::finish)
+      for (const InstId id : nest_.ids_of(node)) line(depth, "step " + definition(id));
+    else line(depth, title(node));
+    nest_.for_each_child(place, [&](std::size_t child) { write(child, depth + 1); });
+  }
+
+  static std::string value(InstId id) { return "%" + std::to_string(id); }
+  std::string definition(InstId id) const { return value(id) + " = " + inst_text(k_, k_.body[id]); }
+  std::string values(const NestNode& node) const {
+    std::string list;
+    for (const InstId id : nest_.ids_of(node)) list += (list.empty() ? "" : ", ") + value(id);
+    return list;
+  }
+  static std::string axes(AxisMask mask) {
+    std::string list;
+    for (int a = 0; a < max_axes; ++a)
+      if ((mask >> a & 1) != 0) list += (list.empty() ? "a" : ", a") + std::to_string(a);
+    return list.empty() ? "no axis" : list;
+  }
+  std::string buffer(const NestNode& node) const {
+    constexpr const char* spaces[] = {"workspace", "tile", "register"};
+    const Buffer& b = nest_.buffer_of(node);
+    return std::string(spaces[as_index(b.space)]) + " b" + std::to_string(node.first) + "[" + axes(b.axes) + "]";
+  }
+
+  std::string title(const NestNode& node) const {
+    constexpr const char* variants[] = {"whole", "short_rows", "split"};
+    switch (node.kind) {
+      case NestNodeKind::variant: return std::string("variant ") + variants[as_index(nest_.variants[node.first])];
+      case NestNodeKind::stage: return "stage";
+      case NestNodeKind::loop: return loop(nest_.loop_of(node));
+      case NestNodeKind::fold: return fold(node);
+      case NestNodeKind::step: return "step " + values(node);
+      case NestNodeKind::compute: return "compute " + values(node);
+      case NestNodeKind::check: return "check index " + value(k_.body[node.first].args[0]) + " of " + value(node.first);
+      case NestNodeKind::keep: return "keep " + value(nest_.buffer_of(node).value) + " in " + buffer(node);
+      case NestNodeKind::fetch: return "fetch " + value(nest_.buffer_of(node).value) + " from " + buffer(node);
+      case NestNodeKind::store: {
+        const Store& store = k_.stores[node.first];
+        return "store " + access_text(k_, store.access) + ", " + value(store.value);
+      }
+    }
+    __builtin_unreachable();
+  }
+
+  static std::string loop(const Loop& loop) {
+    const std::string step = std::to_string(loop.step);
+    std::string line = loop.axes == 0 ? "once" : "for " + axes(loop.axes);
+    switch (loop.range) {
+      case LoopRange::all: break;
+      case LoopRange::single: line += " in one vector of " + step; break;
+      case LoopRange::block: line += " of the block"; break;
+      case LoopRange::blocks: line += " in blocks of " + step; break;
+    }
+    if (loop.mode == LoopMode::vector && loop.range != LoopRange::single) line += " in vectors of " + step;
+    if (loop.mode == LoopMode::task) line += loop.axes == 0 ? " as a task" : " as tasks";
+    if (loop.copies > 1) line += ", " + std::to_string(loop.copies) + " side by side";
+    if (loop.tail == LoopTail::mask) line += ", tail masked";
+    if (loop.tail == LoopTail::stepwise && loop.copies > 1) line += ", the rest one by one";
+    return line;
+  }
+
+  /// Which order it is follows from the axis: kernel.hpp.
+  std::string fold(const NestNode& node) const {
+    const std::string over = values(node) + " over a" + std::to_string(node.axis);
+    if (node.part == FoldPart::blocks) return "fold one block of " + over + ": 256 bytes of lanes";
+    if (node.part == FoldPart::finish) return "fold " + over + " from its blocks, in pairs";
+    if (node.axis == nest_.vector_axis)
+      return "fold " + over + ": 256 bytes of lanes, blocks of " + std::to_string(row_sum_block) + " in pairs";
+    const auto ids = nest_.ids_of(node);
+    const bool is_compensated = std::any_of(ids.begin(), ids.end(), [&](InstId id) {
+      return k_.body[id].prim == Prim::reduce_add && is_floating(k_.body[id].dtype);
+    });
+    return "fold " + over + ": two lanes, blocks of " + std::to_string(column_sum_block) + " in order" +
+           (is_compensated ? ", float sums compensated" : "");
+  }
+
+  const LoopNest& nest_;
+  const Kernel& k_;
+  std::string text_;
+  FoldPart part_ = FoldPart::whole;  // of the fold around this place
+};
+
+SINTER_DECL std::string node_title(const LoopNest& nest, std::size_t place) { return NestText(nest).title_of(place); }
+
+}  // namespace kernel_detail
+
+SINTER_DECL std::string text(const LoopNest& nest) { return kernel_detail::NestText(nest).run(); }
+
+SINTER_NAMESPACE_END

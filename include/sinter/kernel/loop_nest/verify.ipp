@@ -1,0 +1,406 @@
+// One walk over the records, then one over each variant with what is known at each place.
+#pragma once
+
+#include <sinter/kernel/loop_nest/verify.hpp>
+
+#include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/kernel/loop_nest/text.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace kernel_detail {
+
+[[noreturn]] SINTER_NOINLINE inline void throw_bad_nest(const std::string& where, const char* what) {
+  throw InternalError("loop nest: " + where + ": " + what);
+}
+
+/// What must hold before nodes can be walked: nothing here follows a number that was not checked.
+class NestRecords {
+ public:
+  explicit NestRecords(const LoopNest& nest) : nest_(nest) {}
+
+  void check() {
+    header(nest_.kernel != nullptr && nest_.kernel->kind != KernelKind::contraction, "no kernel that nests express");
+    const Kernel& kernel = *nest_.kernel;
+    header(nest_.places.size() == kernel.body.size(), "a place for each instruction is missing");
+    header(nest_.lanes > 0 && std::has_single_bit(static_cast<unsigned>(nest_.lanes)), "lanes are no power of two");
+    header(nest_.vector_axis == kernel.rank() - 1, "the vector axis is not the last");
+    for (const Buffer& buffer : nest_.buffers)
+      header(buffer.value < kernel.body.size() && (buffer.axes >> kernel.rank()) == 0, "a buffer of no value, or axis");
+    for (const Loop& loop : nest_.loops)
+      header((loop.axes >> kernel.rank()) == 0 && loop.copies > 0 && loop.step > 0, "a loop without an axis or a step");
+    for (std::size_t place = 0; place < nest_.nodes.size(); ++place) node(place);
+    header(parents_.empty() || nest_.nodes[parents_.front()].end == nest_.nodes.size(), "the last node has no end");
+  }
+
+ private:
+  static void header(bool holds, const char* what) {
+    if (!holds) throw_bad_nest("the nest", what);
+  }
+  void node(std::size_t place) {
+    const NestNode& n = nest_.nodes[place];
+    const auto require = [&](bool holds, const char* what) {
+      constexpr const char* kinds[] = {"variant", "stage", "loop", "fold",  "step",
+                                       "compute", "check", "keep", "fetch", "store"};
+      if (!holds) throw_bad_nest("node " + std::to_string(place) + " (" + kinds[as_index(n.kind)] + ")", what);
+    };
+    while (!parents_.empty() && nest_.nodes[parents_.back()].end <= place) parents_.pop_back();
+    require(n.end > place && n.end <= nest_.nodes.size(), "its end is no place after it");
+    require(parents_.empty() || n.end <= nest_.nodes[parents_.back()].end, "it ends after what it stands in");
+    require(has_fitting_parent(n), "it stands in a node of the wrong kind");
+    require(has_numbers_in_range(n), "a number is out of range");
+    if (n.kind > NestNodeKind::fold) require(n.end == place + 1, "it has children");
+    if (n.kind == NestNodeKind::fold)
+      require(place + 1 < n.end && nest_.nodes[place + 1].kind == NestNodeKind::loop && nest_.nodes[place + 1].end == n.end,
+              "a fold has one loop and nothing else");
+    parents_.push_back(place);
+  }
+  bool has_fitting_parent(const NestNode& n) const {
+    if (n.kind == NestNodeKind::variant) return parents_.empty();
+    if (parents_.empty()) return false;
+    const NestNodeKind parent = nest_.nodes[parents_.back()].kind;
+    if (n.kind == NestNodeKind::stage) return parent == NestNodeKind::variant;
+    return parent == NestNodeKind::stage || parent == NestNodeKind::loop ||
+           (parent == NestNodeKind::fold && n.kind == NestNodeKind::loop);
+  }
+  bool has_numbers_in_range(const NestNode& n) const {
+    const Kernel& kernel = *nest_.kernel;
+    switch (n.kind) {
+      case NestNodeKind::variant: return n.first < nest_.variants.size();
+      case NestNodeKind::stage: return true;
+      case NestNodeKind::loop: return n.first < nest_.loops.size();
+      case NestNodeKind::fold: return n.axis < kernel.rank() && has_ids(n);
+      case NestNodeKind::step:
+      case NestNodeKind::compute: return has_ids(n);
+      case NestNodeKind::check: return n.first < kernel.body.size() && kernel.body[n.first].prim == Prim::gather;
+      case NestNodeKind::keep:
+      case NestNodeKind::fetch: return n.first < nest_.buffers.size();
+      case NestNodeKind::store: return n.first < kernel.stores.size();
+    }
+    __builtin_unreachable();
+  }
+  bool has_ids(const NestNode& n) const {
+    if (n.count == 0 || std::size_t{n.first} + n.count > nest_.ids.size()) return false;
+    const auto list = nest_.ids_of(n);
+    return std::all_of(list.begin(), list.end(), [&](InstId id) { return id < nest_.kernel->body.size(); });
+  }
+
+  const LoopNest& nest_;
+  std::vector<std::size_t> parents_;
+};
+
+class NestVerifier {
+ public:
+  explicit NestVerifier(const LoopNest& nest)
+      : nest_(nest),
+        k_(*nest.kernel),
+        facts_(facts_of(k_)),
+        all_(static_cast<AxisMask>((1u << k_.rank()) - 1)),
+        parallel_(static_cast<AxisMask>(all_ & ~facts_.reduced)),
+        has_check_(k_.body.size()) {
+    for (const NestNode& node : nest.nodes)
+      if (node.kind == NestNodeKind::check) has_check_[node.first] = true;
+  }
+
+  void run() {
+    check_operands();
+    for (std::size_t place = 0; place < nest_.nodes.size(); place = nest_.nodes[place].end) variant(place);
+  }
+
+ private:
+  /// What is known of a value at a place: `part` is the value of one block of a fold.
+  enum class Known : std::uint8_t { no, yes, part };
+  struct Kept {
+    bool is_there = false;
+    int stage = 0;
+    AxisMask points = 0, blocks = 0;
+    Known known = Known::no;
+  };
+  /// What ends with an iteration.
+  struct Scope {
+    SmallVector<Known, 256> known;
+    SmallVector<bool, 256> checked;              // gathers
+    AxisMask points = 0, blocks = 0, tasks = 0;  // axes walked point by point; by blocks; by task loops in either way
+    NestLevel level = NestLevel::kernel;
+    bool has_vector = false, is_single = false;
+  };
+
+  void require(bool holds, std::size_t place, const char* what) const {
+    if (SINTER_LIKELY(holds)) return;
+    throw_bad_nest("node " + std::to_string(place) + " (" + node_title(nest_, place) + ")", what);
+  }
+  bool is_walked(AxisMask axes) const { return (axes & ~at_.points) == 0; }
+  bool is_known(InstId id) const { return k_.body[id].prim == Prim::immediate || at_.known[id] == Known::yes; }
+
+  /// In place means at the same point.
+  void check_operands() const {
+    for (const Store& store : k_.stores)
+      for (std::size_t i = 0; i < k_.body.size(); ++i) {
+        const Inst& inst = k_.body[i];
+        if (!facts_.values[i].is_live || (inst.prim != Prim::load && inst.prim != Prim::gather)) continue;
+        if (k_.accesses[inst.access].operand != k_.accesses[store.access].operand) continue;
+        if (inst.prim == Prim::gather || !(k_.accesses[inst.access] == k_.accesses[store.access]))
+          throw_bad_nest("%" + std::to_string(i), "reads an operand at other points than those that it is written at");
+      }
+  }
+
+  void variant(std::size_t place) {
+    kind_ = nest_.variants[nest_.nodes[place].first];
+    require(nest_.find(kind_) == place, place, "there is another variant of this kind");
+    stage_ = 0;
+    kept_.resize(0);
+    kept_.resize(nest_.buffers.size());
+    stored_.resize(0);
+    stored_.resize(k_.stores.size());
+    written_.resize(0);
+    written_.resize(k_.operands.size());
+    folded_.resize(0);
+    folded_.resize(k_.body.size());
+    nest_.for_each_child(place, [&](std::size_t child) { stage(child); });
+    for (std::size_t s = 0; s < stored_.size(); ++s) require(stored_[s], place, "a store is missing");
+    for (std::size_t i = 0; i < k_.body.size(); ++i)
+      require(!is_reduction(k_.body[i].prim) || !facts_.values[i].is_live || folded_[i], place,
+              "a reduction is not folded");
+  }
+
+  void stage(std::size_t place) {
+    ++stage_;
+    at_ = {};
+    at_.known.resize(k_.body.size());
+    at_.checked.resize(k_.body.size());
+    nest_.for_each_child(place, [&](std::size_t child) { node(child); });
+    drop_kept_of_tasks();
+  }
+  void drop_kept_of_tasks() {
+    for (std::size_t b = 0; b < kept_.size(); ++b)
+      if (nest_.buffers[b].space != BufferSpace::workspace) kept_[b] = {};
+  }
+
+  void node(std::size_t place) {
+    const NestNode& n = nest_.nodes[place];
+    switch (n.kind) {
+      case NestNodeKind::variant:
+      case NestNodeKind::stage: return;  // are where they belong, or the records were refused
+      case NestNodeKind::loop: return loop(place);
+      case NestNodeKind::fold: return fold(place);
+      case NestNodeKind::step: return step(place);
+      case NestNodeKind::compute:
+        for (const InstId id : nest_.ids_of(n)) compute(place, id);
+        return;
+      case NestNodeKind::check: return check(place);
+      case NestNodeKind::keep: return keep(place);
+      case NestNodeKind::fetch: return fetch(place);
+      case NestNodeKind::store: return store(place);
+    }
+  }
+
+  // Loops and folds -------------------------------------------------------------------------------------------------
+
+  void loop(std::size_t place) {
+    const Loop& l = nest_.loop_of(nest_.nodes[place]);
+    check_axes(place, l);
+    check_steps(place, l);
+    const Scope outside = at_;
+    if (l.range == LoopRange::blocks) at_.blocks |= l.axes;
+    else at_.points |= l.axes;
+    if (l.range == LoopRange::block) at_.blocks &= static_cast<AxisMask>(~l.axes);
+    if (l.mode == LoopMode::task) at_.tasks |= l.axes;
+    if (l.mode == LoopMode::vector) at_.has_vector = true;
+    at_.is_single |= l.range == LoopRange::single;
+    at_.level = level_of(l);
+    nest_.for_each_child(place, [&](std::size_t child) { node(child); });
+    at_ = outside;
+    if (l.mode == LoopMode::task) drop_kept_of_tasks();
+  }
+  NestLevel level_of(const Loop& l) const {
+    if (l.mode == LoopMode::task) return NestLevel::outer;
+    if (l.mode == LoopMode::vector) return NestLevel::column;
+    return nest_.far_axis >= 0 && l.axes == axis_bit(nest_.far_axis) ? NestLevel::far : NestLevel::near;
+  }
+  void check_axes(std::size_t place, const Loop& l) const {
+    require((l.axes & at_.points) == 0, place, "an axis that is walked already");
+    if (l.range == LoopRange::block) require((l.axes & ~at_.blocks) == 0, place, "a block outside a loop over blocks");
+    else require((l.axes & at_.blocks) == 0, place, "an axis that is walked by blocks");
+    if (l.mode != LoopMode::task || l.range != LoopRange::all)
+      require(std::has_single_bit(l.axes), place, "not one axis");
+    if (l.range == LoopRange::blocks)
+      require(l.axes == axis_bit(nest_.vector_axis) && (l.axes & facts_.reduced) != 0, place,
+              "blocks of an axis whose fold has none");
+    if (l.mode != LoopMode::task) return;
+    require(at_.level <= NestLevel::outer && !at_.has_vector && folds_.empty(), place, "tasks are not outermost");
+    require(l.range == LoopRange::blocks || (l.axes & facts_.reduced) == 0, place, "tasks over a reduced axis");
+  }
+  void check_steps(std::size_t place, const Loop& l) const {
+    if (l.mode == LoopMode::vector) {
+      require(l.axes == axis_bit(nest_.vector_axis), place, "vectors along an axis that is not the vector axis");
+      require(l.step == nest_.lanes, place, "its vectors are not those of the nest");
+      require(l.tail == LoopTail::mask && l.range != LoopRange::blocks, place, "vectors without a masked tail");
+    } else {
+      require(l.range == LoopRange::all || l.range == LoopRange::blocks, place, "a range of vectors");
+      require(l.step == (l.range == LoopRange::blocks ? row_sum_block : 1), place,
+              "steps that its range does not have");
+      require(l.copies == 1 || l.tail == LoopTail::stepwise, place, "several side by side, and nothing for the rest");
+    }
+    if (l.range == LoopRange::single)
+      require(kind_ == VariantKind::short_rows && l.copies == 1, place, "one step where rows may be longer");
+  }
+
+  void fold(std::size_t place) {
+    const NestNode& n = nest_.nodes[place];
+    const auto ids = nest_.ids_of(n);
+    check_fold(place);
+    if (folds_.empty()) {
+      for (const InstId id : ids) {
+        require(is_reduction(k_.body[id].prim) && facts_.values[id].is_live, place, "folds what is no live reduction");
+        require(at_.known[id] == Known::no && (n.part == FoldPart::blocks || !folded_[id]), place, "folded twice");
+      }
+      require(is_walked(parallel_), place, "outside the loops over parallel axes");
+    } else {
+      const NestNode& outer = nest_.nodes[folds_.back()];
+      require(std::ranges::equal(ids, nest_.ids_of(outer)), place, "other reductions than those of the fold around it");
+      require(outer.axis < n.axis && outer.part == FoldPart::whole && n.part == FoldPart::whole, place,
+              "inner axes are folded first");
+    }
+    folds_.push_back(place);
+    steps_ = 0;
+    loop(place + 1);
+    folds_.pop_back();
+    require(steps_ == 1, place, "not one step at each point");
+    if (!folds_.empty()) return;
+    for (const InstId id : ids) {
+      at_.known[id] = n.part == FoldPart::blocks ? Known::part : Known::yes;
+      folded_[id] = folded_[id] || n.part != FoldPart::blocks;
+    }
+  }
+  void check_fold(std::size_t place) const {
+    const NestNode& n = nest_.nodes[place];
+    const Loop& l = nest_.loop_of(nest_.nodes[place + 1]);
+    require((facts_.reduced >> n.axis & 1) != 0, place, "folds an axis that is not reduced");
+    require(l.axes == axis_bit(n.axis), place, "its loop walks another axis");
+    switch (n.part) {
+      case FoldPart::whole:
+        return require(l.range == LoopRange::all || l.range == LoopRange::single, place,
+                       "its loop does not walk the whole axis");
+      case FoldPart::blocks: return require(l.range == LoopRange::block, place, "its loop does not walk one block");
+      case FoldPart::finish: return require(l.range == LoopRange::blocks, place, "its loop does not walk the blocks");
+    }
+  }
+
+  void step(std::size_t place) {
+    const auto ids = nest_.ids_of(nest_.nodes[place]);
+    require(!folds_.empty() && std::ranges::equal(ids, nest_.ids_of(nest_.nodes[folds_.back()])), place,
+            "not in a fold of these reductions");
+    AxisMask folded = 0;
+    for (const std::size_t f : folds_) folded |= axis_bit(nest_.nodes[f].axis);
+    require(folded == facts_.reduced, place, "a reduced axis is not folded");
+    require(static_cast<AxisMask>(at_.points | at_.blocks) == all_, place, "not at each point");
+    const bool is_finish = nest_.nodes[folds_.back()].part == FoldPart::finish;
+    for (const InstId id : ids)
+      require(is_finish ? at_.known[id] == Known::part : is_known(k_.body[id].args[0]), place,
+              "takes in a value that is not there yet");
+    ++steps_;
+  }
+
+  // Values ----------------------------------------------------------------------------------------------------------
+
+  void compute(std::size_t place, InstId id) {
+    const Inst& inst = k_.body[id];
+    const ValuePlace& value = nest_.places[id];
+    require(inst.prim != Prim::immediate && !is_reduction(inst.prim), place, "computes what needs no computing");
+    require(at_.known[id] == Known::no, place, "computes again what is there");
+    require(is_walked(facts_.values[id].axes), place, "outside a loop over an axis that a value varies along");
+    require(value.level == at_.level, place, "not at the value's place");
+    require(value.is_vector ? at_.has_vector : (facts_.values[id].axes >> nest_.vector_axis & 1) == 0, place,
+            "lanes that differ outside vectors");
+    for (int a = 0; a < arity(inst.prim); ++a) {
+      const InstId argument = inst.args[as_index(a)];
+      require(is_known(argument), place, "uses a value that is not there yet");
+      require(value.is_vector || k_.body[argument].prim == Prim::immediate || !nest_.places[argument].is_vector, place,
+              "one number from lanes that differ");
+    }
+    if (inst.prim == Prim::gather) require(!has_check_[id] || at_.checked[id], place, "an index that is not checked");
+    if (inst.prim == Prim::gather || inst.prim == Prim::load)
+      require(!written_[k_.accesses[inst.access].operand], place, "reads an operand after it was written");
+    at_.known[id] = Known::yes;
+  }
+
+  void check(std::size_t place) {
+    const InstId gather = nest_.nodes[place].first, index = k_.body[gather].args[0];
+    require(is_known(index), place, "checks an index that is not there yet");
+    require(!nest_.places[index].is_vector, place, "checks one index where there is one for each lane");
+    require(!at_.checked[gather], place, "checks again what was checked");
+    at_.checked[gather] = true;
+  }
+
+  /// The axes that a buffer has at this place: all that are walked, or those below the tasks.
+  AxisMask axes_at(BufferSpace space) const {
+    const auto walked = static_cast<AxisMask>(at_.points | at_.blocks);
+    return space == BufferSpace::workspace ? walked : static_cast<AxisMask>(walked & ~at_.tasks);
+  }
+  void keep(std::size_t place) {
+    const Buffer& buffer = nest_.buffer_of(nest_.nodes[place]);
+    Kept& kept = kept_[nest_.nodes[place].first];
+    require(at_.known[buffer.value] != Known::no, place, "keeps a value that is not there yet");
+    require(!kept.is_there, place, "keeps again what was kept");
+    require(buffer.axes == axes_at(buffer.space), place, "other axes than those of the loops around it");
+    require(buffer.space != BufferSpace::reg || at_.is_single, place, "a register in a loop of several steps");
+    require(at_.known[buffer.value] == Known::yes || buffer.space == BufferSpace::workspace, place,
+            "the value of one block");
+    kept = {true, stage_, static_cast<AxisMask>(at_.points & buffer.axes),
+            static_cast<AxisMask>(at_.blocks & buffer.axes), at_.known[buffer.value]};
+  }
+  void fetch(std::size_t place) {
+    const Buffer& buffer = nest_.buffer_of(nest_.nodes[place]);
+    const Kept& kept = kept_[nest_.nodes[place].first];
+    require(at_.known[buffer.value] == Known::no, place, "fetches what is there");
+    require(kept.is_there, place, "fetches what was not kept before");
+    require((buffer.space == BufferSpace::workspace) == (kept.stage < stage_), place, "kept in the wrong stage");
+    require(buffer.axes == axes_at(buffer.space) && kept.points == (at_.points & buffer.axes) &&
+                kept.blocks == (at_.blocks & buffer.axes),
+            place, "other axes than those of the keep");
+    require(buffer.space != BufferSpace::reg || at_.is_single, place, "a register in a loop of several steps");
+    require(kept.known == Known::part || nest_.places[buffer.value].level == at_.level, place,
+            "not at the value's place");
+    at_.known[buffer.value] = kept.known;
+  }
+
+  void store(std::size_t place) {
+    const std::uint16_t number = nest_.nodes[place].first;
+    const Store& s = k_.stores[number];
+    const bool is_inner =
+        std::find(facts_.inner_stores.begin(), facts_.inner_stores.end(), number) != facts_.inner_stores.end();
+    require(!stored_[number], place, "stores twice");
+    require(is_known(s.value), place, "stores a value that is not there yet");
+    require(at_.blocks == 0 && at_.points == (is_inner ? all_ : parallel_), place, "not once at each of its points");
+    stored_[number] = true;
+    written_[k_.accesses[s.access].operand] = true;
+  }
+
+  const LoopNest& nest_;
+  const Kernel& k_;
+  const KernelFacts facts_;
+  const AxisMask all_, parallel_;
+  SmallVector<bool, 256> has_check_;  // gathers whose index a check makes an offset
+  Scope at_;
+  VariantKind kind_ = VariantKind::whole;
+  int stage_ = 0, steps_ = 0;
+  std::vector<std::size_t> folds_;  // those around this place
+  std::vector<Kept> kept_;
+  SmallVector<bool, 64> stored_, written_;  // stores; operands
+  SmallVector<bool, 256> folded_;
+};
+
+}  // namespace kernel_detail
+
+SINTER_DECL void verify(const LoopNest& nest) {
+  kernel_detail::NestRecords(nest).check();
+  kernel_detail::NestVerifier(nest).run();
+}
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,386 @@
+// Loop nests: their text, and what the verifier refuses of nests that were changed by hand.
+#include "../catch.hpp"
+
+#include "../nest_backend.hpp"
+#include "../plan_harness.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+
+using namespace sinter_test;
+
+namespace {
+
+/// The first kernel of a graph.
+Kernel kernel_of(std::string_view graph) {
+  static NestBackend nests(InterpretMode::exact);
+  return build_plan(prepared(graph), fused({&nests, reference()}))->steps().front().kernel;
+}
+
+constexpr const char* pointwise_graph = "graph(%x: f32[64, 100]) { return neg(%x) }";
+constexpr const char* transposed_graph =
+    "graph(%x: f32[64, 100], %y: f32[100, 64]) { return add(%x, permute(%y) {axes=[1, 0]}) }";
+constexpr const char* softmax_graph = "graph(%x: f32[64, 100]) { return softmax(%x) {axes=[1]} }";
+constexpr const char* column_graph = "graph(%x: f32[64, 100]) { return sum(%x) {axes=[0]} }";
+constexpr const char* full_graph = "graph(%x: f32[64, 100]) { return sum(%x) {axes=[0, 1]} }";
+constexpr const char* near_graph = "graph(%x: f32[4, 5, 6], %y: f32[6]) { return sum(mul(%x, %y)) {axes=[0, 2]} }";
+constexpr const char* far_graph = "graph(%x: f32[4, 5, 6, 7], %y: f32[6, 1]) { return sum(mul(%x, %y)) {axes=[0, 2]} }";
+constexpr const char* take_graph = "graph(%x: f32[100, 32], %i: i64[8]) { return neg(take(%x, %i) {axes=[0]}) }";
+
+}  // namespace
+
+TEST_CASE("loop nest: the text of a softmax") {
+  const Kernel kernel = kernel_of(softmax_graph);
+  CHECK(text(*nest_of(kernel)) == R"(nest of a row kernel, vectors of 16 along a1
+  %5 = f32 immediate 1
+variant whole
+  stage
+    for a0 as tasks
+      fold %1 over a1: 256 bytes of lanes, blocks of 4096 in pairs
+        for a1 in vectors of 16, 4 side by side, tail masked
+          %0 = f32 load p0[n1]
+          step %1 = f32 reduce_max %0
+      fold %4 over a1: 256 bytes of lanes, blocks of 4096 in pairs
+        for a1 in vectors of 16, 4 side by side, tail masked
+          %0 = f32 load p0[n1]
+          %2 = f32 sub %0, %1
+          %3 = f32 exp %2
+          keep %3 in tile b0[a1]
+          step %4 = f32 reduce_add %3
+      %6 = f32 div %5, %4
+      for a1 in vectors of 16, 2 side by side, tail masked
+        fetch %3 from tile b0[a1]
+        %7 = f32 mul %3, %6
+        store p1[n1], %7
+variant short_rows
+  stage
+    for a0 as tasks, 4 side by side, the rest one by one
+      fold %1 over a1: 256 bytes of lanes, blocks of 4096 in pairs
+        for a1 in one vector of 16, tail masked
+          %0 = f32 load p0[n1]
+          keep %0 in register b1[a1]
+          step %1 = f32 reduce_max %0
+      fold %4 over a1: 256 bytes of lanes, blocks of 4096 in pairs
+        for a1 in one vector of 16, tail masked
+          fetch %0 from register b1[a1]
+          %2 = f32 sub %0, %1
+          %3 = f32 exp %2
+          keep %3 in register b2[a1]
+          step %4 = f32 reduce_add %3
+      %6 = f32 div %5, %4
+      for a1 in one vector of 16, tail masked
+        fetch %3 from register b2[a1]
+        %7 = f32 mul %3, %6
+        store p1[n1], %7
+)");
+}
+
+TEST_CASE("loop nest: the text of a column sum") {
+  const Kernel kernel = kernel_of(column_graph);
+  CHECK(text(*nest_of(kernel, plain_machine(32))) == R"(nest of a column kernel, vectors of 8 along a1
+variant whole
+  stage
+    once as a task
+      for a1 in vectors of 8, 4 side by side, tail masked
+        fold %1 over a0: two lanes, blocks of 64 in order, float sums compensated
+          for a0, 8 side by side, the rest one by one
+            %0 = f32 load p0[n1]
+            step %1 = f32 reduce_add %0
+        store p1[01], %1
+)");
+}
+
+TEST_CASE("loop nest: the text of a full sum, whose blocks may be tasks") {
+  const Kernel kernel = kernel_of(full_graph);
+  const LoopNest nest = *nest_of(kernel);
+  const std::string all = text(nest);
+  CHECK(all.substr(all.find("variant split")) == R"(variant split
+  stage
+    once as a task
+      for a0 in blocks of 4096 as tasks
+        fold one block of %1 over a0: 256 bytes of lanes
+          for a0 of the block in vectors of 16, 4 side by side, tail masked
+            %0 = f32 load p0[1]
+            step %1 = f32 reduce_add %0
+        keep %1 in workspace b0[a0]
+  stage
+    once as a task
+      fold %1 over a0 from its blocks, in pairs
+        for a0 in blocks of 4096
+          fetch %1 from workspace b0[a0]
+          step %1
+      store p1[0], %1
+)");
+}
+
+TEST_CASE("loop nest: a reduction that nothing asks for has no blocks to split") {
+  Kernel kernel = kernel_of(full_graph);
+  kernel.body.push_back({.prim = Prim::immediate, .dtype = DType::f32});
+  kernel.stores[0].value = static_cast<InstId>(kernel.body.size() - 1);
+  verify(kernel);
+  const LoopNest nest = *nest_of(kernel);
+  CHECK(!nest.has(VariantKind::split));
+  CHECK_NOTHROW(verify(nest));
+}
+
+namespace {
+
+/// The place of the nth node of a kind.
+std::size_t nth(const LoopNest& nest, NestNodeKind kind, int n = 0) {
+  for (std::size_t place = 0; place < nest.nodes.size(); ++place)
+    if (nest.nodes[place].kind == kind && n-- == 0) return place;
+  throw std::logic_error("no such node");
+}
+Loop& loop(LoopNest& nest, int n) { return nest.loops[nest.nodes[nth(nest, NestNodeKind::loop, n)].first]; }
+
+/// Without a node and what stands in it.
+void drop(LoopNest& nest, std::size_t place) {
+  const std::uint32_t count = nest.nodes[place].end - static_cast<std::uint32_t>(place);
+  nest.nodes.erase(nest.nodes.begin() + static_cast<std::ptrdiff_t>(place),
+                   nest.nodes.begin() + static_cast<std::ptrdiff_t>(place + count));
+  for (NestNode& node : nest.nodes)
+    if (node.end > place) node.end -= count;
+}
+void drop(LoopNest& nest, NestNodeKind kind, int n = 0) { drop(nest, nth(nest, kind, n)); }
+
+/// A node without children, in front of the one at `place`.
+void insert(LoopNest& nest, std::size_t place, NestNode node) {
+  for (NestNode& other : nest.nodes)
+    if (other.end > place) ++other.end;
+  node.end = static_cast<std::uint32_t>(place + 1);
+  nest.nodes.insert(nest.nodes.begin() + static_cast<std::ptrdiff_t>(place), node);
+}
+void repeat(LoopNest& nest, NestNodeKind kind, int n = 0) {
+  const std::size_t place = nth(nest, kind, n);
+  insert(nest, place, nest.nodes[place]);
+}
+/// Two neighbours without children change places.
+void swap_with_next(LoopNest& nest, NestNodeKind kind, int n = 0) {
+  const std::size_t place = nth(nest, kind, n);
+  std::swap(nest.nodes[place], nest.nodes[place + 1]);
+  std::swap(nest.nodes[place].end, nest.nodes[place + 1].end);
+}
+void move_to(LoopNest& nest, NestNodeKind kind, int n, std::size_t place) {
+  const std::size_t from = nth(nest, kind, n);
+  const NestNode node = nest.nodes[from];
+  drop(nest, from);
+  insert(nest, place > from ? place - 1 : place, node);
+}
+
+std::string error_of(const LoopNest& nest) {
+  try {
+    verify(nest);
+  } catch (const InternalError& error) { return error.what(); }
+  return "accepted";
+}
+
+struct Mutation {
+  const char* name;
+  const char* graph;
+  std::function<void(LoopNest&)> change;
+  const char* complaint;
+};
+
+const Mutation record_mutations[] = {
+    {"an end beyond the parent's", softmax_graph, [](LoopNest& n) { ++n.nodes[nth(n, NestNodeKind::step)].end; },
+     "it ends after what it stands in"},
+    {"an end that is no place", softmax_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::step)].end = 0; },
+     "its end is no place after it"},
+    {"an id beyond the body", softmax_graph, [](LoopNest& n) { n.ids[0] = 99; }, "a number is out of range"},
+    {"a store beyond the kernel's", softmax_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::store)].first = 7; },
+     "a number is out of range"},
+    {"a buffer of no value", softmax_graph, [](LoopNest& n) { n.buffers[0].value = 99; }, "a buffer of no value"},
+    {"a stage in a loop", softmax_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::step)].kind = NestNodeKind::stage; },
+     "it stands in a node of the wrong kind"},
+    {"a fold without its loop", softmax_graph,
+     [](LoopNest& n) { insert(n, nth(n, NestNodeKind::fold) + 1, n.nodes[nth(n, NestNodeKind::store)]); },
+     "a fold has one loop and nothing else"},
+    {"lanes that are no power of two", softmax_graph, [](LoopNest& n) { n.lanes = 12; }, "lanes are no power of two"},
+    {"a check of what is no gather", take_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::check)].first = 0; },
+     "a number is out of range"},
+};
+
+const Mutation value_mutations[] = {
+    {"no keep", softmax_graph, [](LoopNest& n) { drop(n, NestNodeKind::keep); }, "fetches what was not kept before"},
+    {"no keep in a register", softmax_graph, [](LoopNest& n) { drop(n, NestNodeKind::keep, 1); },
+     "fetches what was not kept before"},
+    {"no fetch", softmax_graph, [](LoopNest& n) { drop(n, NestNodeKind::fetch); }, "uses a value that is not there yet"},
+    {"a fetch before the loop", softmax_graph,
+     [](LoopNest& n) { move_to(n, NestNodeKind::fetch, 0, nth(n, NestNodeKind::loop, 3)); }, "other axes than"},
+    {"a fetch before its keep", softmax_graph,
+     [](LoopNest& n) { move_to(n, NestNodeKind::fetch, 0, nth(n, NestNodeKind::step)); }, "fetches what was not kept before"},
+    {"no computing", softmax_graph, [](LoopNest& n) { drop(n, NestNodeKind::compute); }, "a value that is not there yet"},
+    {"a step before its value", softmax_graph, [](LoopNest& n) { swap_with_next(n, NestNodeKind::compute); },
+     "takes in a value that is not there yet"},
+    {"computed twice", softmax_graph, [](LoopNest& n) { repeat(n, NestNodeKind::compute); }, "computes again"},
+    {"a number of the row inside it", softmax_graph,
+     [](LoopNest& n) { move_to(n, NestNodeKind::compute, 2, nth(n, NestNodeKind::compute, 3)); }, "not at the value's place"},
+    {"a vector outside its loop", softmax_graph,
+     [](LoopNest& n) { move_to(n, NestNodeKind::compute, 0, nth(n, NestNodeKind::fold)); }, "outside a loop over an axis"},
+    {"kept twice", softmax_graph, [](LoopNest& n) { repeat(n, NestNodeKind::keep); }, "keeps again"},
+    {"a tile for a workspace", full_graph, [](LoopNest& n) { n.buffers[0].space = BufferSpace::tile; }, "other axes"},
+    {"a workspace for a tile", softmax_graph, [](LoopNest& n) { n.buffers[0].space = BufferSpace::workspace; },
+     "other axes"},
+    {"a register in a long loop", softmax_graph, [](LoopNest& n) { n.buffers[0].space = BufferSpace::reg; },
+     "a register in a loop of several steps"},
+    {"an index after its use", take_graph,
+     [](LoopNest& n) {
+       insert(n, nth(n, NestNodeKind::compute, 1) + 1, n.nodes[nth(n, NestNodeKind::check)]), drop(n, NestNodeKind::check);
+     },
+     "an index that is not checked"},
+};
+
+const Mutation loop_mutations[] = {
+    {"an axis that is not reduced", softmax_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::fold)].axis = 0; },
+     "folds an axis that is not reduced"},
+    {"an axis that is walked", softmax_graph, [](LoopNest& n) { loop(n, 3).axes = 1; }, "walked already"},
+    {"two axes in one loop", transposed_graph,
+     [](LoopNest& n) {
+       loop(n, 0).axes = 0;
+       loop(n, 1).axes = 3;
+     },
+     "not one axis"},
+    {"longer vectors", softmax_graph, [](LoopNest& n) { loop(n, 1).step = 32; }, "not those of the nest"},
+    {"no masked tail", softmax_graph, [](LoopNest& n) { loop(n, 1).tail = LoopTail::none; }, "without a masked tail"},
+    {"one step of any row", softmax_graph, [](LoopNest& n) { loop(n, 1).range = LoopRange::single; },
+     "one step where rows may be longer"},
+    {"tasks inside", near_graph, [](LoopNest& n) { loop(n, 1).mode = LoopMode::task; }, "tasks are not outermost"},
+    {"tasks over a reduced axis", near_graph, [](LoopNest& n) { loop(n, 0).axes |= 2; }, "tasks over a reduced axis"},
+    {"other blocks", full_graph,
+     [](LoopNest& n) {
+       for (Loop& l : n.loops)
+         if (l.range == LoopRange::blocks) l.step = 64;
+     },
+     "steps that its range does not have"},
+    {"a block that is all", full_graph,
+     [](LoopNest& n) {
+       for (Loop& l : n.loops)
+         if (l.range == LoopRange::block) l.range = LoopRange::all;
+     },
+     "does not walk one block"},
+    {"folds in the wrong order", far_graph,
+     [](LoopNest& n) {
+       std::swap(n.nodes[nth(n, NestNodeKind::fold)].axis, n.nodes[nth(n, NestNodeKind::fold, 1)].axis);
+       std::swap(loop(n, 2).axes, loop(n, 3).axes);
+     },
+     "inner axes are folded first"},
+    {"a fold missing", softmax_graph, [](LoopNest& n) { drop(n, NestNodeKind::fold, 1); }, "not there yet"},
+    {"no step", softmax_graph, [](LoopNest& n) { drop(n, NestNodeKind::step); }, "not one step at each point"},
+    {"two steps", softmax_graph, [](LoopNest& n) { repeat(n, NestNodeKind::step); }, "not one step at each point"},
+    {"a step of another fold", softmax_graph,
+     [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::step)].first = n.nodes[nth(n, NestNodeKind::step, 1)].first; },
+     "not in a fold of these reductions"},
+    {"blocks taken for the whole", full_graph,
+     [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::fold, 2)].part = FoldPart::whole; }, "does not walk the whole axis"},
+    {"no second stage", full_graph, [](LoopNest& n) { drop(n, NestNodeKind::stage, 3); }, "a store is missing"},
+};
+
+const Mutation store_mutations[] = {
+    {"no store", softmax_graph, [](LoopNest& n) { drop(n, NestNodeKind::store); }, "a store is missing"},
+    {"two stores", softmax_graph, [](LoopNest& n) { repeat(n, NestNodeKind::store); }, "stores twice"},
+    {"a store inside the sum", full_graph,
+     [](LoopNest& n) { move_to(n, NestNodeKind::store, 0, nth(n, NestNodeKind::compute)); }, "a value that is not there yet"},
+    {"a variant twice", full_graph, [](LoopNest& n) { n.variants[1] = VariantKind::whole; }, "another variant"},
+};
+
+void check_mutations(std::span<const Mutation> mutations) {
+  for (const Mutation& mutation : mutations) {
+    DYNAMIC_SECTION(mutation.name) {
+      const Kernel kernel = kernel_of(mutation.graph);
+      LoopNest nest = *nest_of(kernel);
+      CHECK(error_of(nest) == "accepted");
+      mutation.change(nest);
+      CHECK_THAT(error_of(nest), Catch::Contains(mutation.complaint));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("loop nest: the verifier refuses bad records") { check_mutations(record_mutations); }
+TEST_CASE("loop nest: the verifier refuses values that are not there") { check_mutations(value_mutations); }
+TEST_CASE("loop nest: the verifier refuses loops and folds in the wrong place") { check_mutations(loop_mutations); }
+TEST_CASE("loop nest: the verifier refuses stores that are missing or twice") { check_mutations(store_mutations); }
+
+TEST_CASE("loop nest: the verifier names the node") {
+  const Kernel kernel = kernel_of(softmax_graph);
+  LoopNest nest = *nest_of(kernel);
+  drop(nest, NestNodeKind::keep);
+  CHECK_THAT(error_of(nest), Catch::Contains("(fetch %3 from tile b0[a1]): fetches what was not kept before"));
+}
+
+TEST_CASE("loop nest: an operand that is read and written meets itself at the same point only") {
+  Kernel kernel = kernel_of(pointwise_graph);
+  kernel.accesses[1].operand = 0;
+  kernel.operands[0].written = true;
+  CHECK(error_of(*nest_of(kernel)) == "accepted");
+  kernel.accesses[0].stride[0] = StrideClass::zero;
+  CHECK_THAT(error_of(*nest_of(kernel)), Catch::Contains("at other points than those that it is written at"));
+}
+
+TEST_CASE("loop nest: the interpreter refuses what the verifier would have") {
+  const Kernel kernel = kernel_of(softmax_graph);
+  BoundGeometry geometry;
+  geometry.extent = {2, 5};
+  geometry.accesses = {{.stride = {5, 1}}, {.stride = {5, 1}}};
+  std::vector<float> x(10, 1), y(10);
+  void* const operands[] = {x.data(), y.data()};
+  const auto error_after = [&](const std::function<void(LoopNest&)>& change, VariantKind kind) -> std::string {
+    LoopNest nest = *nest_of(kernel);
+    change(nest);
+    try {
+      interpret(nest, kind, geometry, operands, InterpretMode::exact);
+    } catch (const InternalError& error) { return error.what(); }
+    return "";
+  };
+  CHECK(error_after([](LoopNest&) {}, VariantKind::whole).empty());
+  CHECK_THAT(error_after([](LoopNest& n) { drop(n, NestNodeKind::keep); }, VariantKind::whole),
+             Catch::Contains("(fetch %3 from tile b0[a1]): fetches from a buffer what was not kept there"));
+  CHECK_THAT(error_after([](LoopNest& n) { drop(n, NestNodeKind::compute); }, VariantKind::whole),
+             Catch::Contains("reads a value that was not written on the way to it"));
+  CHECK_THAT(error_after([](LoopNest& n) { repeat(n, NestNodeKind::step); }, VariantKind::whole),
+             Catch::Contains("takes in points out of order"));
+  geometry.extent[1] = 17;
+  CHECK_THAT(error_after([](LoopNest&) {}, VariantKind::short_rows), Catch::Contains("no such variant"));
+}
+
+namespace {
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// The page with the text block that follows each mark `<!-- generated: NAME -->` replaced.
+std::string with_blocks(std::string page, const std::map<std::string, std::string>& blocks) {
+  for (const auto& [name, block] : blocks) {
+    const std::string mark = "<!-- generated: " + name + " -->\n```text\n";
+    const std::size_t begin = page.find(mark);
+    REQUIRE(begin != std::string::npos);
+    const std::size_t end = page.find("```\n", begin + mark.size());
+    page.replace(begin + mark.size(), end - begin - mark.size(), block);
+  }
+  return page;
+}
+
+}  // namespace
+
+TEST_CASE("loop nest: docs/design/loop_nest.md shows what the code prints") {
+  const Kernel softmax = kernel_of(softmax_graph), sum = kernel_of(full_graph);
+  const std::string nest_of_sum = text(*nest_of(sum));
+  const std::string path = std::string(SINTER_SOURCE_DIR) + "/docs/design/loop_nest.md", page = read_file(path);
+  const std::string wanted =
+      with_blocks(page, {{"kernel of a softmax", softmax.text()},
+                         {"nest of a softmax", text(*nest_of(softmax))},
+                         {"kernel of a sum", sum.text()},
+                         {"split nest of a sum", nest_of_sum.substr(nest_of_sum.find("variant split"))}});
+  INFO("if the change is meant, SINTER_UPDATE_GOLDEN=1 writes the page anew");
+  if (std::getenv("SINTER_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << wanted;
+  else CHECK(page == wanted);
+}
