@@ -17,8 +17,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-/// Machine instructions by mnemonic (ps and pd, d and q apart), and two pseudo ones: fma and fnma take dst, a, b, c
-/// and choose among the 132, 213 and 231 forms when registers are known. The emitter's table is in the same order.
+/// Machine instructions by mnemonic (ps and pd, d and q apart), and pseudo ones: fma and fnma take dst, a, b, c and the
+/// emitter chooses among the 132, 213 and 231 forms when registers are known. The tables of encodings are in this order.
 enum class Op : std::uint8_t {
   // moves
   vmovups,
@@ -60,10 +60,18 @@ enum class Op : std::uint8_t {
   vxorpd,
   vandnps,
   vandnpd,
-  fma_ps,
-  fma_pd,
-  fnma_ps,
-  fnma_pd,
+  vfmadd132ps,
+  vfmadd213ps,
+  vfmadd231ps,
+  vfmadd132pd,
+  vfmadd213pd,
+  vfmadd231pd,
+  vfnmadd132ps,
+  vfnmadd213ps,
+  vfnmadd231ps,
+  vfnmadd132pd,
+  vfnmadd213pd,
+  vfnmadd231pd,
   vroundps,
   vroundpd,
   vrndscaleps,
@@ -178,6 +186,8 @@ enum class Op : std::uint8_t {
   idiv,
   cmovg,
   cmovl,
+  push,
+  pop,
   jmp,
   je,
   jne,
@@ -193,12 +203,19 @@ enum class Op : std::uint8_t {
   near_ret,  // call and near_ret: of and in a routine of this stream
   sfence,
   vzeroupper,
-  ret,
   // pseudo
+  fma_ps,
+  fma_pd,
+  fnma_ps,
+  fnma_pd,
+  ret,        // of the whole function: puts back what the prologue saved
   label,      // operand 0
   constants,  // place where the constants of region `imm` are loaded
   count_,
 };
+
+/// How many of the first enumerators are mnemonics.
+inline constexpr std::size_t mnemonics = as_index(Op::fma_ps);
 
 /// General registers, numbered as the machine numbers them.
 enum class Gpr : std::uint8_t { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15, none };

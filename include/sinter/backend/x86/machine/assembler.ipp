@@ -1,0 +1,461 @@
+// Prefixes, opcode, ModRM, SIB, displacement and immediate: Intel 64 and IA-32 Architectures Software Developer's Manual,
+// volume 2, chapter 2.
+#pragma once
+
+#include <sinter/backend/x86/machine/assembler.hpp>
+
+#include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_detail {
+
+inline constexpr std::size_t longest_instruction = 16;  // 15, and what grow() asks for
+
+inline bool is_byte(std::int64_t value) { return value == static_cast<std::int8_t>(value); }
+inline bool is_dword(std::int64_t value) { return value == static_cast<std::int32_t>(value); }
+
+SINTER_DECL Assembler::Assembler(std::vector<std::byte>& bytes, int labels, std::size_t instructions)
+    : bytes_(bytes), size_before_(bytes.size()), start_((bytes.size() + 63) / 64 * 64), labels_(as_index(labels), -1) {
+  bytes_.resize(start_ + 10 * instructions + 256);
+  begin_ = at_ = reinterpret_cast<std::uint8_t*>(bytes_.data()) + start_;
+  limit_ = reinterpret_cast<std::uint8_t*>(bytes_.data()) + bytes_.size();
+  pool_uses_.reserve(64);
+}
+
+SINTER_DECL void Assembler::grow() {
+  const auto at = at_ - begin_;
+  bytes_.resize(start_ + 2 * (bytes_.size() - start_));
+  begin_ = reinterpret_cast<std::uint8_t*>(bytes_.data()) + start_;
+  at_ = begin_ + at;
+  limit_ = reinterpret_cast<std::uint8_t*>(bytes_.data()) + bytes_.size();
+}
+
+inline void Assembler::dword(std::int64_t value) {
+  const auto bits = static_cast<std::uint32_t>(value);
+  std::memcpy(at_, &bits, 4);
+  at_ += 4;
+}
+
+inline void Assembler::number(std::int64_t value, int bytes) {
+  std::memcpy(at_, &value, as_index(bytes));
+  at_ += bytes;
+}
+
+SINTER_DECL void Assembler::bind(int label) {
+  std::int32_t& place = labels_[as_index(label)];
+  for (std::int32_t use = -1 - place; use != 0; --pending_) {
+    std::int32_t before = 0;
+    std::memcpy(&before, begin_ + use, 4);
+    const std::int32_t distance = here() - (use + 4);
+    std::memcpy(begin_ + use, &distance, 4);
+    use = before;
+  }
+  place = here();
+}
+
+SINTER_DECL bool Assembler::finish(std::span<const std::uint8_t> pool) {
+  if (is_refused_) {
+    bytes_.resize(size_before_);
+    return false;
+  }
+  ensure(pending_ == 0, "x86: unbound label");
+  const std::int32_t pool_start = (here() + 63) / 64 * 64;
+  for (const std::int32_t use : pool_uses_) {
+    std::int32_t distance = 0;
+    std::memcpy(&distance, begin_ + use, 4);
+    distance += pool_start;
+    std::memcpy(begin_ + use, &distance, 4);
+  }
+  const std::size_t code_end = start_ + as_index(here()), pool_begin = start_ + as_index(pool_start);
+  bytes_.resize(pool_begin + pool.size());
+  std::fill_n(bytes_.begin() + static_cast<std::ptrdiff_t>(code_end), pool_begin - code_end, std::byte{0xCC});  // int3
+  if (!pool.empty()) std::memcpy(bytes_.data() + pool_begin, pool.data(), pool.size());
+  return true;
+}
+
+SINTER_DECL void Assembler::put(const Instruction& i) {
+  if (as_index(limit_ - at_) < longest_instruction) grow();
+  const Encoding& e = encoding_of(i.op);
+  if (e.form < Encoding::Form::mov) vector_form(i, e);
+  else general_form(i, e);
+}
+
+// Addresses ----------------------------------------------------------------------------------------------------------
+
+/// ModRM, SIB and displacement. `scale` is the unit of a short displacement as a power of two; `behind` is how many
+/// bytes of an immediate follow.
+inline void Assembler::memory(unsigned reg, const Mem& m, unsigned scale, int behind) {
+  reg = (reg & 7) << 3;
+  if (m.pool) {  // relative to the next instruction
+    byte(reg | 5);
+    pool_uses_.push_back(here());
+    return dword(m.disp - (here() + 4 + behind));
+  }
+  const unsigned base = as_index(m.base) & 7;
+  const bool has_sib = m.index != Gpr::none || base == 4;
+  const std::int32_t short_disp = m.disp >> scale;
+  const bool is_short = is_byte(short_disp) && short_disp << scale == m.disp;
+  const unsigned mode = m.disp == 0 && base != 5 ? 0x00 : is_short ? 0x40 : 0x80;
+  byte(mode | reg | (has_sib ? 4 : base));
+  if (has_sib)
+    byte(static_cast<unsigned>(m.shift) << 6 | (m.index == Gpr::none ? 4u : as_index(m.index) & 7) << 3 | base);
+  if (mode == 0x40) byte(static_cast<unsigned>(short_disp));
+  else if (mode == 0x80) dword(m.disp);
+}
+
+// Vectors and masks --------------------------------------------------------------------------------------------------
+
+/// The three register fields of one instruction; `rm` is memory if that says so.
+struct Assembler::Fields {
+  unsigned opcode = 0;
+  unsigned reg = 0, second = 0;
+  Operand rm{};
+  int bytes = 16;  // of the vector
+  bool is_memory() const { return rm.kind == Operand::Kind::mem; }
+  unsigned rm_id() const { return is_memory() ? 0 : rm.id; }
+};
+
+inline bool bit(unsigned value, unsigned place) { return (value >> place & 1u) != 0; }
+/// Bits that extend base and index; 0 where there is none (Gpr::none has bit 3 clear).
+inline unsigned base_bit(const Mem& m) { return static_cast<unsigned>(m.base) >> 3 & 1u; }
+inline unsigned index_bit(const Mem& m) { return static_cast<unsigned>(m.index) >> 3 & 1u; }
+
+inline void Assembler::vex(const Encoding& e, const Fields& f, const Mem& m, unsigned length) {
+  const unsigned wide = e.vex == Encoding::W::w1, r = f.reg >> 3 & 1u;
+  const unsigned x = f.is_memory() ? index_bit(m) : 0, b = f.is_memory() ? base_bit(m) : f.rm.id >> 3 & 1u;
+  const unsigned last = (~f.second & 15u) << 3 | length << 2 | static_cast<unsigned>(e.prefix);
+  if ((x | b | wide) == 0 && e.map == Encoding::Map::x0F) {
+    byte(0xC5);
+    byte((r ^ 1u) << 7 | last);
+  } else {
+    byte(0xC4);
+    byte((r ^ 1u) << 7 | (x ^ 1u) << 6 | (b ^ 1u) << 5 | static_cast<unsigned>(e.map));
+    byte(wide << 7 | last);
+  }
+}
+
+inline void Assembler::evex(const Instruction& i, const Encoding& e, const Fields& f, const Mem& m, unsigned length) {
+  const unsigned wide = e.evex == Encoding::W::w1;
+  const unsigned x = f.is_memory() ? index_bit(m) : f.rm.id >> 4 & 1u;
+  const unsigned b = f.is_memory() ? base_bit(m) : f.rm.id >> 3 & 1u;
+  const bool broadcasts = f.is_memory() && (e.fold == 4 || e.fold == 8) && f.rm.bytes < f.bytes;
+  byte(0x62);
+  byte((~f.reg >> 3 & 1u) << 7 | (x ^ 1u) << 6 | (b ^ 1u) << 5 | (~f.reg >> 4 & 1u) << 4 |
+       static_cast<unsigned>(e.map));
+  byte(wide << 7 | (~f.second & 15u) << 3 | 4u | static_cast<unsigned>(e.prefix));
+  byte(static_cast<unsigned>(i.mask != no_vreg && i.zeroing) << 7 | length << 5 |
+       static_cast<unsigned>(broadcasts) << 4 | (~f.second >> 4 & 1u) << 3 | (i.mask != no_vreg ? i.mask & 7u : 0u));
+}
+
+/// A short displacement of EVEX counts in units of two to this power.
+inline unsigned displacement_scale(const Encoding& e, int vector_bytes, int memory_bytes) {
+  using Unit = Encoding::Unit;
+  if (e.unit >= Unit::bytes4) return 2 + static_cast<unsigned>(e.unit) - static_cast<unsigned>(Unit::bytes4);
+  const bool broadcasts = (e.fold == 4 || e.fold == 8) && memory_bytes < vector_bytes;
+  if (broadcasts) return e.fold == 4 ? 2 : 3;
+  return static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(vector_bytes))) - static_cast<unsigned>(e.unit);
+}
+
+inline void Assembler::vector(const Instruction& i, const Encoding& e, const Fields& f) {
+  const bool is_mask_result = i.operand[0].kind == Operand::Kind::mask && e.form != Encoding::Form::mask_op &&
+                              e.form != Encoding::Form::mask_move;
+  const bool broadcasts = f.is_memory() && (e.fold == 4 || e.fold == 8) && f.rm.bytes < f.bytes;
+  const bool is_evex = e.vex == Encoding::W::no || f.bytes == 64 || i.mask != no_vreg || broadcasts || is_mask_result ||
+                       ((f.reg | f.second | f.rm_id()) & 16u) != 0;
+  const unsigned length = f.bytes == 64 ? 2 : f.bytes == 32 ? 1 : 0;
+  if (is_evex && e.evex == Encoding::W::no) return refuse();
+  if (is_evex) evex(i, e, f, i.mem, length);
+  else vex(e, f, i.mem, length);
+  byte(f.opcode);
+  const Operand& last = i.operand[as_index(i.count) - 1];
+  const bool is_fourth = i.count == 4 && last.kind == Operand::Kind::vec;
+  const bool has_byte = is_fourth || last.kind == Operand::Kind::imm;
+  if (f.is_memory()) memory(f.reg, i.mem, is_evex ? displacement_scale(e, f.bytes, f.rm.bytes) : 0, has_byte ? 1 : 0);
+  else byte(0xC0 | (f.reg & 7) << 3 | (f.rm.id & 7u));
+  if (is_fourth) byte(static_cast<unsigned>(last.id) << 4);
+  else if (has_byte) byte(static_cast<unsigned>(i.imm));
+}
+
+/// reg and rm, where either may be memory. The vector is the wider of both.
+inline void Assembler::move(const Instruction& i, const Encoding& e) {
+  const Operand &to = i.operand[0], &from = i.operand[1];
+  if (e.form == Encoding::Form::scalar && to.kind != Operand::Kind::mem && from.kind != Operand::Kind::mem)
+    return refuse();
+  if (to.kind == Operand::Kind::mem) {
+    if (e.alternate == 0 || e.form == Encoding::Form::broadcast) return refuse();
+    return vector(i, e, {.opcode = e.alternate, .reg = from.id, .rm = to, .bytes = from.bytes});
+  }
+  const int bytes = from.kind == Operand::Kind::vec ? std::max(to.bytes, from.bytes) : to.bytes;
+  vector(i, e, {.opcode = e.opcode, .reg = to.id, .rm = from, .bytes = bytes});
+}
+
+inline void Assembler::masked(const Instruction& i, const Encoding& e) {
+  const Operand &first = i.operand[0], &second = i.operand[1], &third = i.operand[2];
+  const bool stores = first.kind == Operand::Kind::mem;
+  vector(i, e,
+         {.opcode = stores ? e.alternate : e.opcode,
+          .reg = stores ? third.id : first.id,
+          .second = second.id,
+          .rm = stores ? first : third,
+          .bytes = second.bytes});
+}
+
+/// vmovd, and vmovq between a vector and a general register: the vector is in reg.
+inline void Assembler::between_files(const Instruction& i, const Encoding& e) {
+  const bool loads = i.operand[0].kind == Operand::Kind::vec;
+  if (loads == (i.operand[1].kind == Operand::Kind::vec)) return refuse();
+  vector(i, e,
+         {.opcode = loads ? e.opcode : e.alternate,
+          .reg = loads ? i.operand[0].id : i.operand[1].id,
+          .rm = loads ? i.operand[1] : i.operand[0]});
+}
+
+inline void Assembler::quadword(const Instruction& i, const Encoding& e) {
+  const bool loads = i.operand[1].kind == Operand::Kind::mem, stores = i.operand[0].kind == Operand::Kind::mem;
+  if (!loads && !stores) return between_files(i, e);
+  using W = Encoding::W;
+  Encoding other = e;
+  other.vex = W::w0;
+  other.evex = W::w1;
+  other.prefix = loads ? Encoding::Prefix::pF3 : Encoding::Prefix::p66;
+  other.opcode = 0x7E;
+  other.alternate = 0xD6;
+  move(i, other);
+}
+
+inline void Assembler::mask_move(const Instruction& i, const Encoding& e) {
+  using Kind = Operand::Kind;
+  const Operand &to = i.operand[0], &from = i.operand[1];
+  Encoding kind = e;
+  if (to.kind == Kind::gpr || from.kind == Kind::gpr) {
+    // Bytes of the general register decide for the 64-bit form, which has its W only there.
+    const unsigned opcode = to.kind == Kind::gpr ? 0x93 : 0x92;
+    return vector(i, kind, {.opcode = opcode, .reg = to.id, .rm = from});
+  }
+  kind.prefix = Encoding::Prefix::none;
+  const bool stores = to.kind == Kind::mem;
+  vector(i, kind, {.opcode = stores ? 0x91u : 0x90u, .reg = stores ? from.id : to.id, .rm = stores ? to : from});
+}
+
+/// Operations on 16 bits; those of three operands have the bit of a 256-bit vector set.
+inline void Assembler::mask_op(const Instruction& i, const Encoding& e) {
+  if (i.count == 2) return vector(i, e, {.opcode = e.opcode, .reg = i.operand[0].id, .rm = i.operand[1]});
+  vector(i, e,
+         {.opcode = e.opcode, .reg = i.operand[0].id, .second = i.operand[1].id, .rm = i.operand[2], .bytes = 32});
+}
+
+SINTER_DECL void Assembler::vector_form(const Instruction& i, const Encoding& e) {
+  using Form = Encoding::Form;
+  const auto& o = i.operand;
+  switch (e.form) {
+    case Form::rvm:
+      return vector(i, e, {.opcode = e.opcode, .reg = o[0].id, .second = o[1].id, .rm = o[2], .bytes = o[1].bytes});
+    case Form::rm:
+    case Form::scalar: return move(i, e);
+    case Form::mr: return vector(i, e, {.opcode = e.opcode, .reg = o[1].id, .rm = o[0], .bytes = o[1].bytes});
+    case Form::shift:
+      return vector(i, e, {.opcode = e.opcode, .reg = e.alternate, .second = o[0].id, .rm = o[1], .bytes = o[0].bytes});
+    case Form::masked: return masked(i, e);
+    case Form::broadcast: {
+      if (o[1].kind != Operand::Kind::gpr) return move(i, e);
+      Encoding from_general = e;
+      from_general.vex = Encoding::W::no;
+      return vector(i, from_general, {.opcode = e.alternate, .reg = o[0].id, .rm = o[1], .bytes = o[0].bytes});
+    }
+    case Form::vmovd: return between_files(i, e);
+    case Form::vmovq: return quadword(i, e);
+    case Form::to_general:
+    case Form::from_general: {
+      const bool is_from = e.form == Form::from_general;
+      Encoding sized = e;
+      if ((is_from ? o[2] : o[0]).bytes == 8) sized.vex = sized.evex = Encoding::W::w1;
+      if (is_from && o[2].bytes == 8) sized.unit = Encoding::Unit::bytes8;
+      if (is_from) return vector(i, sized, {.opcode = e.opcode, .reg = o[0].id, .second = o[1].id, .rm = o[2]});
+      return vector(
+          i, sized,
+          {.opcode = e.opcode, .reg = o[0].id, .rm = o[1], .bytes = o[1].kind == Operand::Kind::vec ? o[1].bytes : 16});
+    }
+    case Form::mask_move: return mask_move(i, e);
+    case Form::mask_op: return mask_op(i, e);
+    default: return refuse();
+  }
+}
+
+// General registers --------------------------------------------------------------------------------------------------
+
+inline constexpr unsigned escape = 0x100;  // in an opcode: 0F goes before
+
+/// REX, opcode, and what addresses `rm`. `width` is the operand's size: 1, 4 or 8.
+inline void Assembler::general(const Instruction& i, unsigned opcode, unsigned reg, const Operand& rm, int width,
+                               int behind) {
+  if (width == 2) return refuse();
+  const bool is_memory = rm.kind == Operand::Kind::mem;
+  const unsigned b = is_memory ? base_bit(i.mem) : rm.id >> 3 & 1u, x = is_memory ? index_bit(i.mem) : 0;
+  const unsigned rex = static_cast<unsigned>(width == 8) << 3 | (reg >> 3 & 1u) << 2 | x << 1 | b;
+  // Without REX the numbers 4 to 7 are ah to bh where a byte is meant.
+  const bool is_low_byte = (width == 1 && reg >= 4) || (!is_memory && rm.bytes == 1 && rm.id >= 4);
+  if (rex != 0 || is_low_byte) byte(0x40 | rex);
+  if ((opcode & escape) != 0) byte(0x0F);
+  byte(opcode);
+  if (is_memory) memory(reg, i.mem, 0, behind);
+  else byte(0xC0 | (reg & 7) << 3 | (rm.id & 7u));
+}
+
+/// Forms with rax or eax in the opcode are a byte shorter.
+inline bool is_accumulator(const Operand& o) { return o.kind == Operand::Kind::gpr && o.id == 0; }
+inline void Assembler::accumulator(unsigned opcode, int width) {
+  if (width == 8) byte(0x48);
+  byte(opcode);
+}
+
+inline void Assembler::general_move(const Instruction& i) {
+  using Kind = Operand::Kind;
+  const Operand &to = i.operand[0], &from = i.operand[1];
+  if (from.kind != Kind::imm) {
+    const bool stores = from.kind == Kind::gpr;
+    const Operand &reg = stores ? from : to, &rm = stores ? to : from;
+    return general(i, (stores ? 0x88u : 0x8Au) + unsigned{reg.bytes > 1}, reg.id, rm, reg.bytes);
+  }
+  const bool is_register = to.kind == Kind::gpr;
+  if (is_register && (to.bytes == 4 || (to.bytes == 8 && !is_dword(i.imm)))) {
+    if (to.bytes == 8 || to.id >= 8) byte(0x40u | static_cast<unsigned>(to.bytes == 8) << 3 | to.id >> 3);
+    byte(0xB8u | (to.id & 7u));
+    return number(i.imm, to.bytes);
+  }
+  const int bytes = std::min<int>(to.bytes, 4);
+  general(i, 0xC6u + unsigned{bytes > 1}, 0, to, to.bytes, bytes);
+  number(i.imm, bytes);
+}
+
+/// add, adc, sub, and, xor, cmp.
+inline void Assembler::arithmetic(const Instruction& i, unsigned opcode) {
+  using Kind = Operand::Kind;
+  const Operand &to = i.operand[0], &from = i.operand[1];
+  if (from.kind == Kind::imm) {
+    if (to.bytes == 1) return refuse();
+    const bool is_short = is_byte(i.imm);
+    if (!is_short && is_accumulator(to)) {
+      accumulator(opcode + 5, to.bytes);
+      return number(i.imm, 4);
+    }
+    general(i, is_short ? 0x83 : 0x81, opcode >> 3, to, to.bytes, is_short ? 1 : 4);
+    return number(i.imm, is_short ? 1 : 4);
+  }
+  const bool stores = from.kind == Kind::gpr;
+  const Operand &reg = stores ? from : to, &rm = stores ? to : from;
+  general(i, opcode + (stores ? 0u : 2u) + unsigned{reg.bytes > 1}, reg.id, rm, reg.bytes);
+}
+
+inline void Assembler::multiply(const Instruction& i) {
+  const Operand &to = i.operand[0], &from = i.operand[1];
+  if (i.count == 2) return general(i, escape | 0xAF, to.id, from, to.bytes);
+  const bool is_short = is_byte(i.imm);
+  general(i, is_short ? 0x6B : 0x69, to.id, from, to.bytes, is_short ? 1 : 4);
+  number(i.imm, is_short ? 1 : 4);
+}
+
+inline void Assembler::shift(const Instruction& i, const Encoding& e) {
+  const Operand &to = i.operand[0], &by = i.operand[1];
+  if (by.kind != Operand::Kind::imm) return general(i, 0xD3, e.alternate, to, to.bytes);
+  if (i.imm == 1) return general(i, 0xD1, e.alternate, to, to.bytes);
+  general(i, 0xC1, e.alternate, to, to.bytes, 1);
+  byte(static_cast<unsigned>(i.imm));
+}
+
+inline void Assembler::test(const Instruction& i) {
+  const Operand &left = i.operand[0], &right = i.operand[1];
+  if (right.kind != Operand::Kind::imm) return general(i, 0x84u + unsigned{left.bytes > 1}, right.id, left, left.bytes);
+  const int bytes = std::min<int>(left.bytes, 4);
+  if (bytes == 4 && is_accumulator(left)) {
+    accumulator(0xA9, left.bytes);
+    return number(i.imm, 4);
+  }
+  general(i, 0xF6u + unsigned{left.bytes > 1}, 0, left, left.bytes, bytes);
+  number(i.imm, bytes);
+}
+
+/// Numbers of 2 (integers only), 4 and 8 bytes in memory; fstp also to a register of the stack.
+inline void Assembler::x87(const Instruction& i, const Encoding& e) {
+  const Operand& o = i.operand[0];
+  if (o.kind == Operand::Kind::imm) {
+    if (i.op != Op::fstp) return refuse();
+    byte(0xDD);
+    return byte(0xD8u + static_cast<unsigned>(i.imm));
+  }
+  const bool is_integer = i.op == Op::fild, is_wide = o.bytes == 8;
+  if (o.bytes != 4 && !is_wide) return refuse();
+  const unsigned opcode = is_wide ? e.opcode | 4u : e.opcode;
+  general(i, opcode, is_integer && is_wide ? 5 : e.alternate, o, 4);
+}
+
+inline void Assembler::fixed(const Instruction& i, const Encoding& e) {
+  byte(e.opcode);
+  if (e.alternate != 0) byte(e.alternate);
+  if (i.op == Op::sfence) byte(0xF8);
+  if (i.op == Op::vzeroupper) byte(0x77);
+}
+
+/// Backwards as short as it goes; forwards always with four bytes, since the distance is not known.
+inline void Assembler::jump(const Instruction& i, const Encoding& e) {
+  std::int32_t& place = labels_[i.operand[0].id];
+  const bool is_call = e.form == Encoding::Form::call;
+  if (place >= 0 && !is_call && is_byte(place - (here() + 2))) {
+    byte(e.opcode);
+    return byte(static_cast<unsigned>(place - (here() + 1)));
+  }
+  if (e.form == Encoding::Form::jump_if) byte(0x0F);
+  byte(is_call ? e.opcode : e.alternate);
+  if (place >= 0) return dword(place - (here() + 4));
+  const std::int32_t before = -1 - place;
+  place = -1 - here();
+  ++pending_;
+  dword(before);
+}
+
+SINTER_DECL void Assembler::general_form(const Instruction& i, const Encoding& e) {
+  using Form = Encoding::Form;
+  const auto& o = i.operand;
+  switch (e.form) {
+    case Form::mov: return general_move(i);
+    case Form::movzx: {
+      if (o[1].bytes > 2) return refuse();
+      return general(i, escape | (e.opcode + unsigned{o[1].bytes == 2}), o[0].id, o[1], o[0].bytes);
+    }
+    case Form::load: return general(i, e.opcode, o[0].id, o[1], o[0].bytes);
+    case Form::cmov: return general(i, escape | e.opcode, o[0].id, o[1], o[0].bytes);
+    case Form::arithmetic: return arithmetic(i, e.opcode);
+    case Form::one_operand: {
+      if (o[0].bytes == 1) return refuse();
+      return general(i, e.opcode, e.alternate, o[0], o[0].bytes);
+    }
+    case Form::imul: return multiply(i);
+    case Form::test: return test(i);
+    case Form::general_shift: return shift(i, e);
+    case Form::bzhi: {
+      const Encoding::W w = o[0].bytes == 8 ? Encoding::W::w1 : Encoding::W::w0;
+      const Encoding vector_prefix{.form = e.form, .map = Encoding::Map::x0F38, .vex = w};
+      return vector(i, vector_prefix, {.opcode = e.opcode, .reg = o[0].id, .second = o[2].id, .rm = o[1]});
+    }
+    case Form::push: {
+      if (o[0].id >= 8) byte(0x41);
+      return byte(e.opcode + (o[0].id & 7u));
+    }
+    case Form::jump:
+    case Form::jump_if:
+    case Form::call: return jump(i, e);
+    case Form::x87: return x87(i, e);
+    case Form::fixed: return fixed(i, e);
+    default: return refuse();
+  }
+}
+
+}  // namespace x86_detail
+}  // namespace x86
+SINTER_NAMESPACE_END
