@@ -2,9 +2,8 @@
 // vector lengths, byte for byte.
 #include "../catch.hpp"
 
-#include <sinter/backend/x86/machine/assembler.hpp>
 #include <sinter/backend/x86/machine/emitter.hpp>
-#include <sinter/backend/x86/machine/listing.hpp>
+#include <sinter/backend/x86/machine/register_allocator.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 
@@ -20,28 +19,44 @@
 
 using namespace sinter;
 using namespace sinter::x86;
-using sinter::x86::x86_detail::Assembler;
-using sinter::x86::x86_detail::ListingAssembler;
 
 namespace {
 
 using Bytes = std::optional<std::vector<std::byte>>;
 
+/// A function of one instruction, whose vectors and masks have the registers of their numbers. Masks come after the 32
+/// vectors.
+struct OneInstruction {
+  explicit OneInstruction(Instruction i) : stream(Isa::avx512) {
+    for (int k = 0; k < 40; ++k) {
+      const VReg r = k < 32 ? stream.new_vec(64) : stream.new_mask();
+      allocation.place.push_back({.kind = Place::Kind::reg, .reg = static_cast<std::uint8_t>(r % 32)});
+    }
+    for (Operand& o : i.operand)
+      if (o.kind == Operand::Kind::mask) o.id = static_cast<std::uint16_t>(o.id + 32);
+    if (i.mask != no_vreg) i.mask = static_cast<VReg>(i.mask + 32);
+    stream.push(i);
+  }
+  CodeStream stream;
+  Allocation allocation;
+};
+
 Bytes by_asmjit(const Instruction& i) {
+  const OneInstruction one(i);
   std::vector<std::byte> bytes;
-  ListingAssembler assembler(bytes, 0, nullptr);
+  std::string listing;
   try {
-    assembler.put(i);
-  } catch (const InternalError&) { return std::nullopt; }
-  assembler.finish({});
+    encode(one.stream, one.allocation, bytes, &listing);
+  } catch (const InternalError&) {
+    return std::nullopt;
+  }
   return bytes;
 }
 
 Bytes by_us(const Instruction& i) {
+  const OneInstruction one(i);
   std::vector<std::byte> bytes;
-  Assembler assembler(bytes, 0, 1);
-  assembler.put(i);
-  if (!assembler.finish({})) return std::nullopt;
+  if (!x86_detail::assemble(one.stream, one.allocation, bytes)) return std::nullopt;
   return bytes;
 }
 

@@ -14,7 +14,8 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_detail {
 
-/// Writes one function. In the instructions that it takes, the `id` of a vector or mask operand and `mask` are numbers
+/// Writes one function. All of it is inline for the emitter's sake, which includes the definitions.
+/// In the instructions that it takes, the `id` of a vector or mask operand and `mask` are numbers
 /// of physical registers. A memory operand smaller than the vector is broadcast where the instruction can do that.
 class Assembler {
  public:
@@ -40,8 +41,8 @@ class Assembler {
 
   void memory(unsigned reg, const Mem& m, unsigned scale, int behind);
   void vector(const Instruction& i, const Encoding& e, const Fields& f);
-  void vex(const Encoding& e, const Fields& f, const Mem& m, unsigned length);
-  void evex(const Instruction& i, const Encoding& e, const Fields& f, const Mem& m, unsigned length);
+  void vex(const Encoding& e, unsigned extension, unsigned length);
+  void evex(const Instruction& i, const Encoding& e, unsigned extension, unsigned length, bool broadcasts);
   void move(const Instruction& i, const Encoding& e);
   void masked(const Instruction& i, const Encoding& e);
   void between_files(const Instruction& i, const Encoding& e);

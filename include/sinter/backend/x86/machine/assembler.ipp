@@ -21,7 +21,7 @@ inline constexpr std::size_t longest_instruction = 16;  // 15, and what grow() a
 inline bool is_byte(std::int64_t value) { return value == static_cast<std::int8_t>(value); }
 inline bool is_dword(std::int64_t value) { return value == static_cast<std::int32_t>(value); }
 
-SINTER_DECL Assembler::Assembler(std::vector<std::byte>& bytes, int labels, std::size_t instructions)
+inline Assembler::Assembler(std::vector<std::byte>& bytes, int labels, std::size_t instructions)
     : bytes_(bytes), size_before_(bytes.size()), start_((bytes.size() + 63) / 64 * 64), labels_(as_index(labels), -1) {
   bytes_.resize(start_ + 10 * instructions + 256);
   begin_ = at_ = reinterpret_cast<std::uint8_t*>(bytes_.data()) + start_;
@@ -29,7 +29,7 @@ SINTER_DECL Assembler::Assembler(std::vector<std::byte>& bytes, int labels, std:
   pool_uses_.reserve(64);
 }
 
-SINTER_DECL void Assembler::grow() {
+inline void Assembler::grow() {
   const auto at = at_ - begin_;
   bytes_.resize(start_ + 2 * (bytes_.size() - start_));
   begin_ = reinterpret_cast<std::uint8_t*>(bytes_.data()) + start_;
@@ -48,7 +48,7 @@ inline void Assembler::number(std::int64_t value, int bytes) {
   at_ += bytes;
 }
 
-SINTER_DECL void Assembler::bind(int label) {
+inline void Assembler::bind(int label) {
   std::int32_t& place = labels_[as_index(label)];
   for (std::int32_t use = -1 - place; use != 0; --pending_) {
     std::int32_t before = 0;
@@ -60,7 +60,7 @@ SINTER_DECL void Assembler::bind(int label) {
   place = here();
 }
 
-SINTER_DECL bool Assembler::finish(std::span<const std::uint8_t> pool) {
+inline bool Assembler::finish(std::span<const std::uint8_t> pool) {
   if (is_refused_) {
     bytes_.resize(size_before_);
     return false;
@@ -80,7 +80,7 @@ SINTER_DECL bool Assembler::finish(std::span<const std::uint8_t> pool) {
   return true;
 }
 
-SINTER_DECL void Assembler::put(const Instruction& i) {
+inline void Assembler::put(const Instruction& i) {
   if (as_index(limit_ - at_) < longest_instruction) grow();
   const Encoding& e = encoding_of(i.op);
   if (e.form < Encoding::Form::mov) vector_form(i, e);
@@ -112,75 +112,83 @@ inline void Assembler::memory(unsigned reg, const Mem& m, unsigned scale, int be
 
 // Vectors and masks --------------------------------------------------------------------------------------------------
 
-/// The three register fields of one instruction; `rm` is memory if that says so.
+/// The three register fields of one instruction.
 struct Assembler::Fields {
   unsigned opcode = 0;
   unsigned reg = 0, second = 0;
-  Operand rm{};
+  Operand rm{};    // may be memory
   int bytes = 16;  // of the vector
-  bool is_memory() const { return rm.kind == Operand::Kind::mem; }
-  unsigned rm_id() const { return is_memory() ? 0 : rm.id; }
 };
 
-inline bool bit(unsigned value, unsigned place) { return (value >> place & 1u) != 0; }
-/// Bits that extend base and index; 0 where there is none (Gpr::none has bit 3 clear).
-inline unsigned base_bit(const Mem& m) { return static_cast<unsigned>(m.base) >> 3 & 1u; }
-inline unsigned index_bit(const Mem& m) { return static_cast<unsigned>(m.index) >> 3 & 1u; }
+// The bits that extend register numbers lie at the same places in the four bytes of EVEX and in those of VEX with three,
+// and are stored inverted: of reg and rm in the second byte, of the other source in the third and fourth.
+inline unsigned reg_extension(unsigned reg) { return (reg & 8u) << 12 | (reg & 16u) << 8; }
+inline unsigned rm_extension(unsigned rm) { return (rm & 24u) << 10; }
+inline unsigned second_extension(unsigned second) { return (second & 15u) << 19 | (second & 16u) << 23; }
+/// Gpr::none has bit 3 clear.
+inline unsigned memory_extension(const Mem& m) {
+  return (static_cast<unsigned>(m.base) & 8u) << 10 | (static_cast<unsigned>(m.index) & 8u) << 11;
+}
+inline constexpr unsigned only_evex_extends = 1u << 12 | 1u << 27, rm_high_extension = 1u << 14;
 
-inline void Assembler::vex(const Encoding& e, const Fields& f, const Mem& m, unsigned length) {
-  const unsigned wide = e.vex == Encoding::W::w1, r = f.reg >> 3 & 1u;
-  const unsigned x = f.is_memory() ? index_bit(m) : 0, b = f.is_memory() ? base_bit(m) : f.rm.id >> 3 & 1u;
-  const unsigned last = (~f.second & 15u) << 3 | length << 2 | static_cast<unsigned>(e.prefix);
-  if ((x | b | wide) == 0 && e.map == Encoding::Map::x0F) {
+/// `extension`: the register bits, upright. With two bytes where nothing is lost.
+inline void Assembler::vex(const Encoding& e, unsigned extension, unsigned length) {
+  const unsigned wide = e.vex == Encoding::W::w1;
+  const unsigned prefix = (0xC4u | 0xE000u | 0x780000u | static_cast<unsigned>(e.map) << 8 | wide << 23 | length << 18 |
+                           static_cast<unsigned>(e.prefix) << 16) ^
+                          extension;
+  if ((extension & 3u << 13) == 0 && wide == 0 && e.map == Encoding::Map::x0F) {
     byte(0xC5);
-    byte((r ^ 1u) << 7 | last);
-  } else {
-    byte(0xC4);
-    byte((r ^ 1u) << 7 | (x ^ 1u) << 6 | (b ^ 1u) << 5 | static_cast<unsigned>(e.map));
-    byte(wide << 7 | last);
+    return byte((prefix >> 8 & 0x80u) | prefix >> 16);
   }
+  byte(0xC4);
+  byte(prefix >> 8);
+  byte(prefix >> 16);
 }
 
-inline void Assembler::evex(const Instruction& i, const Encoding& e, const Fields& f, const Mem& m, unsigned length) {
-  const unsigned wide = e.evex == Encoding::W::w1;
-  const unsigned x = f.is_memory() ? index_bit(m) : f.rm.id >> 4 & 1u;
-  const unsigned b = f.is_memory() ? base_bit(m) : f.rm.id >> 3 & 1u;
-  const bool broadcasts = f.is_memory() && (e.fold == 4 || e.fold == 8) && f.rm.bytes < f.bytes;
-  byte(0x62);
-  byte((~f.reg >> 3 & 1u) << 7 | (x ^ 1u) << 6 | (b ^ 1u) << 5 | (~f.reg >> 4 & 1u) << 4 |
-       static_cast<unsigned>(e.map));
-  byte(wide << 7 | (~f.second & 15u) << 3 | 4u | static_cast<unsigned>(e.prefix));
-  byte(static_cast<unsigned>(i.mask != no_vreg && i.zeroing) << 7 | length << 5 |
-       static_cast<unsigned>(broadcasts) << 4 | (~f.second >> 4 & 1u) << 3 | (i.mask != no_vreg ? i.mask & 7u : 0u));
+inline void Assembler::evex(const Instruction& i, const Encoding& e, unsigned extension, unsigned length,
+                            bool broadcasts) {
+  unsigned prefix = (0x62u | 0xF000u | 0x7C0000u | 0x08000000u | static_cast<unsigned>(e.map) << 8 |
+                     static_cast<unsigned>(e.evex == Encoding::W::w1) << 23 | static_cast<unsigned>(e.prefix) << 16 |
+                     length << 29 | static_cast<unsigned>(broadcasts) << 28) ^
+                    extension;
+  if (i.mask != no_vreg) prefix |= (i.mask & 7u) << 24 | static_cast<unsigned>(i.zeroing) << 31;
+  dword(prefix);
 }
 
 /// A short displacement of EVEX counts in units of two to this power.
-inline unsigned displacement_scale(const Encoding& e, int vector_bytes, int memory_bytes) {
+inline unsigned displacement_scale(const Encoding& e, int vector_bytes, bool broadcasts) {
   using Unit = Encoding::Unit;
   if (e.unit >= Unit::bytes4) return 2 + static_cast<unsigned>(e.unit) - static_cast<unsigned>(Unit::bytes4);
-  const bool broadcasts = (e.fold == 4 || e.fold == 8) && memory_bytes < vector_bytes;
   if (broadcasts) return e.fold == 4 ? 2 : 3;
   return static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(vector_bytes))) - static_cast<unsigned>(e.unit);
 }
 
 inline void Assembler::vector(const Instruction& i, const Encoding& e, const Fields& f) {
-  const bool is_mask_result = i.operand[0].kind == Operand::Kind::mask && e.form != Encoding::Form::mask_op &&
-                              e.form != Encoding::Form::mask_move;
-  const bool broadcasts = f.is_memory() && (e.fold == 4 || e.fold == 8) && f.rm.bytes < f.bytes;
-  const bool is_evex = e.vex == Encoding::W::no || f.bytes == 64 || i.mask != no_vreg || broadcasts || is_mask_result ||
-                       ((f.reg | f.second | f.rm_id()) & 16u) != 0;
-  const unsigned length = f.bytes == 64 ? 2 : f.bytes == 32 ? 1 : 0;
-  if (is_evex && e.evex == Encoding::W::no) return refuse();
-  if (is_evex) evex(i, e, f, i.mem, length);
-  else vex(e, f, i.mem, length);
+  const bool is_memory = f.rm.kind == Operand::Kind::mem;
+  const bool broadcasts = is_memory && f.rm.bytes < f.bytes && (e.fold == 4 || e.fold == 8);
+  const unsigned extension =
+      reg_extension(f.reg) | second_extension(f.second) | (is_memory ? memory_extension(i.mem) : rm_extension(f.rm.id));
+  const unsigned beyond_vex = only_evex_extends | (is_memory ? 0 : rm_high_extension);
+  const bool has_mask_result = i.operand[0].kind == Operand::Kind::mask && e.evex != Encoding::W::no;
+  const bool is_evex = f.bytes == 64 || i.mask != no_vreg || e.vex == Encoding::W::no || broadcasts ||
+                       has_mask_result || (extension & beyond_vex) != 0;
+  const unsigned length = static_cast<unsigned>(f.bytes) >> 5;
+  if (!is_evex) {
+    vex(e, extension, length);
+  } else {
+    if (e.evex == Encoding::W::no) return refuse();
+    evex(i, e, extension, length, broadcasts);
+  }
   byte(f.opcode);
   const Operand& last = i.operand[as_index(i.count) - 1];
-  const bool is_fourth = i.count == 4 && last.kind == Operand::Kind::vec;
-  const bool has_byte = is_fourth || last.kind == Operand::Kind::imm;
-  if (f.is_memory()) memory(f.reg, i.mem, is_evex ? displacement_scale(e, f.bytes, f.rm.bytes) : 0, has_byte ? 1 : 0);
-  else byte(0xC0 | (f.reg & 7) << 3 | (f.rm.id & 7u));
-  if (is_fourth) byte(static_cast<unsigned>(last.id) << 4);
-  else if (has_byte) byte(static_cast<unsigned>(i.imm));
+  const bool has_byte = last.kind == Operand::Kind::imm, has_fourth = i.count == 4 && !has_byte;
+  if (!is_memory) byte(0xC0 | (f.reg & 7) << 3 | (f.rm.id & 7u));
+  else
+    memory(f.reg, i.mem, is_evex ? displacement_scale(e, f.bytes, broadcasts) : 0,
+           static_cast<int>(has_byte || has_fourth));
+  if (has_byte) byte(static_cast<unsigned>(i.imm));
+  else if (has_fourth) byte(static_cast<unsigned>(last.id) << 4);
 }
 
 /// reg and rm, where either may be memory. The vector is the wider of both.
@@ -251,7 +259,7 @@ inline void Assembler::mask_op(const Instruction& i, const Encoding& e) {
          {.opcode = e.opcode, .reg = i.operand[0].id, .second = i.operand[1].id, .rm = i.operand[2], .bytes = 32});
 }
 
-SINTER_DECL void Assembler::vector_form(const Instruction& i, const Encoding& e) {
+inline void Assembler::vector_form(const Instruction& i, const Encoding& e) {
   using Form = Encoding::Form;
   const auto& o = i.operand;
   switch (e.form) {
@@ -297,8 +305,9 @@ inline void Assembler::general(const Instruction& i, unsigned opcode, unsigned r
                                int behind) {
   if (width == 2) return refuse();
   const bool is_memory = rm.kind == Operand::Kind::mem;
-  const unsigned b = is_memory ? base_bit(i.mem) : rm.id >> 3 & 1u, x = is_memory ? index_bit(i.mem) : 0;
-  const unsigned rex = static_cast<unsigned>(width == 8) << 3 | (reg >> 3 & 1u) << 2 | x << 1 | b;
+  const unsigned b = is_memory ? static_cast<unsigned>(i.mem.base) : rm.id;
+  const unsigned x = is_memory ? static_cast<unsigned>(i.mem.index) : 0;
+  const unsigned rex = static_cast<unsigned>(width == 8) << 3 | (reg & 8) >> 1 | (x & 8) >> 2 | (b & 8) >> 3;
   // Without REX the numbers 4 to 7 are ah to bh where a byte is meant.
   const bool is_low_byte = (width == 1 && reg >= 4) || (!is_memory && rm.bytes == 1 && rm.id >= 4);
   if (rex != 0 || is_low_byte) byte(0x40 | rex);
@@ -419,7 +428,7 @@ inline void Assembler::jump(const Instruction& i, const Encoding& e) {
   dword(before);
 }
 
-SINTER_DECL void Assembler::general_form(const Instruction& i, const Encoding& e) {
+inline void Assembler::general_form(const Instruction& i, const Encoding& e) {
   using Form = Encoding::Form;
   const auto& o = i.operand;
   switch (e.form) {

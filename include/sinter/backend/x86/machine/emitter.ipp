@@ -4,7 +4,7 @@
 
 #include <sinter/backend/x86/machine/emitter.hpp>
 
-#include <sinter/backend/x86/machine/assembler.hpp>
+#include <sinter/backend/x86/machine/assembler.ipp>
 #include <sinter/backend/x86/machine/encoding.hpp>
 #include <sinter/backend/x86/machine/listing.hpp>
 #include <sinter/base/index.hpp>
@@ -35,18 +35,8 @@ class Encoder {
   }
 
   void find_saved() {
-    std::uint32_t used = 0;
-    auto note = [&](Gpr r) {
-      if (r != Gpr::none) used |= 1u << static_cast<unsigned>(r);
-    };
-    for (const Instruction& i : stream_.code()) {
-      note(i.mem.base);
-      note(i.mem.index);
-      for (int k = 0; k < i.count; ++k)
-        if (i.operand[as_index(k)].kind == Operand::Kind::gpr) used |= 1u << i.operand[as_index(k)].id;
-    }
     for (Gpr r : {Gpr::rbx, Gpr::r12, Gpr::r13, Gpr::r14, Gpr::r15})
-      if (used >> static_cast<unsigned>(r) & 1u) saved_[saved_count_++] = r;
+      if (allocation_.general_registers >> static_cast<unsigned>(r) & 1u) saved_[saved_count_++] = r;
   }
   bool has_frame() const { return allocation_.frame_bytes > 0; }
   void prologue() {
@@ -115,27 +105,26 @@ class Encoder {
   }
 
   void constants(const Instruction& i) {
-    const auto& vregs = stream_.vregs();
-    for (std::size_t r = 0; r < vregs.size(); ++r)
-      if (vregs[r].is_constant && vregs[r].region == i.imm && place_[r].kind == Place::Kind::reg)
-        load_constant(vregs[r], place_[r].reg, vregs[r].bytes);
+    for (VReg r = allocation_.first_constant[as_index(i.imm)]; r != no_vreg; r = place_[r].next)
+      if (place_[r].kind == Place::Kind::reg)
+        load_constant(stream_.vregs()[r], place_[r].reg, stream_.vregs()[r].bytes);
   }
 
   void general(const Instruction& i) {
     Instruction out = i;
-    bool all_in_registers = true;
     for (std::size_t k = 0; k < i.count; ++k) {
       Operand& o = out.operand[k];
       if (!is_register_kind(o)) continue;
-      all_in_registers &= in_register(o);
-      o.id = place_[o.id].reg;
+      const Place place = place_[o.id];
+      if (place.kind != Place::Kind::reg) return general_in_memory(i);
+      o.id = place.reg;
     }
     if (i.mask != no_vreg) {
-      all_in_registers &= place_[i.mask].kind == Place::Kind::reg;
-      out.mask = place_[i.mask].reg;
+      const Place place = place_[i.mask];
+      if (place.kind != Place::Kind::reg) return general_in_memory(i);
+      out.mask = place.reg;
     }
-    if (all_in_registers) target_.put(out);
-    else general_in_memory(i);
+    target_.put(out);
   }
 
   /// Some of the operands live in memory: sources are folded or reloaded, the result stored where it lives.
@@ -195,6 +184,24 @@ class Encoder {
     put(Op::vmovups, {mem(to.bytes), from}, slot);
   }
 
+  bool all_in_registers(const Instruction& i) const {
+    for (const Operand& o : i.operand)
+      if (!in_register(o)) return false;
+    return true;
+  }
+  /// What fma() does, for the common case.
+  void fma_of_registers(const Instruction& i, Op f132) {
+    std::array<Operand, 4> o = i.operand;
+    for (Operand& operand : o) operand.id = place_[operand.id].reg;
+    const auto& [d, a, b, c] = o;
+    const Op f213 = static_cast<Op>(as_index(f132) + 1), f231 = static_cast<Op>(as_index(f132) + 2);
+    if (d.id == c.id) return put(f231, {d, a, b});
+    if (d.id == a.id) return put(f213, {d, b, c});
+    if (d.id == b.id) return put(f213, {d, a, c});
+    put(Op::vmovaps, {d, c});
+    put(f231, {d, a, b});
+  }
+
   /// dst = a * b + c (or c - a * b). Picks the form whose accumulator is the register that dst shares; otherwise copies
   /// the addend. 132: x = x*m + y; 213: x = y*x + m; 231: x = y*m + x (m may be memory).
   void fma(const Instruction& i) {
@@ -203,6 +210,7 @@ class Encoder {
                     : i.op == Op::fnma_ps ? Op::vfnmadd132ps
                                           : Op::vfnmadd132pd;
     const Op f213 = static_cast<Op>(as_index(f132) + 1), f231 = static_cast<Op>(as_index(f132) + 2);
+    if (all_in_registers(i)) return fma_of_registers(i, f132);
     const unsigned fold = encoding_of(f132).fold;
     Operand a = i.operand[1], b = i.operand[2], c = i.operand[3];
     if (!in_register(a) && in_register(b)) std::swap(a, b);  // b is the one that may stay in memory

@@ -312,6 +312,8 @@ class CodeStream {
   }
   /// Constants made from here on belong to a region opened before.
   void use_region(std::uint16_t region) { region_ = region; }
+  /// How many regions there are, with the one that is open at the start.
+  std::size_t regions() const { return std::size_t{regions_} + 1; }
   std::uint16_t region() const { return region_; }
 
   /// Bytes in the stack frame; the offset from rsp.
@@ -326,14 +328,17 @@ class CodeStream {
     code_.push_back(instruction);
     return code_.back();
   }
-  Instruction& emit(Op op, std::initializer_list<Operand> operands, std::int64_t imm = 0) {
+  template <std::size_t N>
+  Instruction& emit(Op op, const Operand (&operands)[N], std::int64_t imm = 0) {
     Instruction& i = code_.emplace_back();
     i.op = op;
-    for (Operand o : operands) i.operand[i.count++] = o;
+    i.count = N;
+    for (std::size_t k = 0; k < N; ++k) i.operand[k] = operands[k];
     i.imm = imm;
     return i;
   }
-  Instruction& emit(Op op, std::initializer_list<Operand> operands, Mem memory, std::int64_t imm = 0) {
+  template <std::size_t N>
+  Instruction& emit(Op op, const Operand (&operands)[N], Mem memory, std::int64_t imm = 0) {
     Instruction& i = emit(op, operands, imm);
     i.mem = memory;
     return i;
@@ -417,6 +422,7 @@ class CodeStream {
   std::vector<LoopRange> loops_;
   std::vector<std::uint8_t> pool_;
   std::vector<ConstantKey> constants_;
+  std::size_t next_constant_ = 0;  // where the search begins
   std::vector<Routine> routines_;
   std::int32_t open_loop_ = -1;
   std::uint16_t region_ = 0, regions_ = 0;
@@ -435,8 +441,14 @@ inline std::int32_t CodeStream::pool_bytes(const void* data, int bytes) {
 
 inline VReg CodeStream::constant(std::uint64_t bits, int element, int bytes) {
   if (element == 4) bits &= 0xFFFFFFFFu;
-  for (const ConstantKey& key : constants_)
-    if (key.bits == bits && key.region == region_ && key.element == element && key.bytes == bytes) return key.reg;
+  // Code that is written several times asks for the same constants in the same order.
+  for (std::size_t n = constants_.size(), k = next_constant_ < n ? next_constant_ : 0; n > 0; --n) {
+    const ConstantKey& key = constants_[k++];
+    if (k == constants_.size()) k = 0;
+    if (key.bits != bits || key.region != region_ || key.element != element || key.bytes != bytes) continue;
+    next_constant_ = k;
+    return key.reg;
+  }
   std::array<std::uint8_t, 64> splat{};
   const auto size = as_index(element);
   for (std::size_t at = 0; at < splat.size(); at += size) std::memcpy(splat.data() + at, &bits, size);
