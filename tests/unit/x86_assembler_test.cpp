@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <set>
 #include <string>
@@ -47,9 +48,7 @@ Bytes by_asmjit(const Instruction& i) {
   std::string listing;
   try {
     encode(one.stream, one.allocation, bytes, &listing);
-  } catch (const InternalError&) {
-    return std::nullopt;
-  }
+  } catch (const InternalError&) { return std::nullopt; }
   return bytes;
 }
 
@@ -437,6 +436,27 @@ TEST_CASE("jumps are as short as AsmJit's") {
     s.push({.op = Op::near_ret});
     check_stream(s);
   }
+}
+
+TEST_CASE("constants of several sizes share the pool and do not overlap") {
+  CodeStream s(Isa::avx512);
+  s.open_region();
+  const VReg one = s.constant(0x3F800000, 4, 64), two = s.constant(0x4000000000000000, 8, 64);
+  const std::int64_t numbers[4] = {1, 2, 3, 4};
+  const std::int32_t data = s.pool_data(numbers, sizeof numbers);
+  const VReg three = s.constant(0x40400000, 4, 64);
+  CHECK(s.constant_bits(one) == 0x3F800000);
+  CHECK(s.constant_bits(two) == 0x4000000000000000);
+  CHECK(s.constant_bits(three) == 0x40400000);
+  CHECK(data == 32);
+  CHECK(s.pool_data(numbers, sizeof numbers) == data);
+  CHECK(std::memcmp(s.pool().data() + data, numbers, sizeof numbers) == 0);
+  CHECK(s.constant(0x3F800000, 4, 64) == one);
+  CHECK(s.constant(0x3F800000, 4, 32) != one);  // of another width, and at the same place
+  s.open_region();
+  const VReg again = s.constant(0x3F800000, 4, 64);
+  CHECK(again != one);
+  CHECK(s.vregs()[again].pool_offset == s.vregs()[one].pool_offset);
 }
 
 TEST_CASE("values in memory, constants and masks are encoded as AsmJit does") {

@@ -39,10 +39,8 @@ class Assembler {
   std::int32_t here() const { return static_cast<std::int32_t>(at_ - begin_); }
   void refuse() { is_refused_ = true; }
 
-  void memory(unsigned reg, const Mem& m, unsigned scale, int behind);
+  std::uint8_t* memory(std::uint8_t* p, unsigned reg, const Mem& m, unsigned scale, int behind);
   void vector(const Instruction& i, const Encoding& e, const Fields& f);
-  void vex(const Encoding& e, unsigned extension, unsigned length);
-  void evex(const Instruction& i, const Encoding& e, unsigned extension, unsigned length, bool broadcasts);
   void move(const Instruction& i, const Encoding& e);
   void masked(const Instruction& i, const Encoding& e);
   void between_files(const Instruction& i, const Encoding& e);

@@ -37,11 +37,13 @@ inline void Assembler::grow() {
   limit_ = reinterpret_cast<std::uint8_t*>(bytes_.data()) + bytes_.size();
 }
 
-inline void Assembler::dword(std::int64_t value) {
+inline std::uint8_t* put_dword(std::uint8_t* p, std::int64_t value) {
   const auto bits = static_cast<std::uint32_t>(value);
-  std::memcpy(at_, &bits, 4);
-  at_ += 4;
+  std::memcpy(p, &bits, 4);
+  return p + 4;
 }
+
+inline void Assembler::dword(std::int64_t value) { at_ = put_dword(at_, value); }
 
 inline void Assembler::number(std::int64_t value, int bytes) {
   std::memcpy(at_, &value, as_index(bytes));
@@ -89,25 +91,29 @@ inline void Assembler::put(const Instruction& i) {
 
 // Addresses ----------------------------------------------------------------------------------------------------------
 
-/// ModRM, SIB and displacement. `scale` is the unit of a short displacement as a power of two; `behind` is how many
-/// bytes of an immediate follow.
-inline void Assembler::memory(unsigned reg, const Mem& m, unsigned scale, int behind) {
+/// ModRM, SIB and displacement at `p`; returns where they end. `scale` is the unit of a short displacement as a power of
+/// two; `behind` is how many bytes of an immediate follow.
+inline std::uint8_t* Assembler::memory(std::uint8_t* p, unsigned reg, const Mem& m, unsigned scale, int behind) {
   reg = (reg & 7) << 3;
   if (m.pool) {  // relative to the next instruction
-    byte(reg | 5);
-    pool_uses_.push_back(here());
-    return dword(m.disp - (here() + 4 + behind));
+    *p++ = static_cast<std::uint8_t>(reg | 5);
+    const auto here = static_cast<std::int32_t>(p - begin_);
+    pool_uses_.push_back(here);
+    return put_dword(p, m.disp - (here + 4 + behind));
   }
   const unsigned base = as_index(m.base) & 7;
   const bool has_sib = m.index != Gpr::none || base == 4;
   const std::int32_t short_disp = m.disp >> scale;
   const bool is_short = is_byte(short_disp) && short_disp << scale == m.disp;
   const unsigned mode = m.disp == 0 && base != 5 ? 0x00 : is_short ? 0x40 : 0x80;
-  byte(mode | reg | (has_sib ? 4 : base));
-  if (has_sib)
-    byte(static_cast<unsigned>(m.shift) << 6 | (m.index == Gpr::none ? 4u : as_index(m.index) & 7) << 3 | base);
-  if (mode == 0x40) byte(static_cast<unsigned>(short_disp));
-  else if (mode == 0x80) dword(m.disp);
+  *p++ = static_cast<std::uint8_t>(mode | reg | (has_sib ? 4 : base));
+  if (has_sib) {
+    const unsigned index = m.index == Gpr::none ? 4 : as_index(m.index) & 7;
+    *p++ = static_cast<std::uint8_t>(static_cast<unsigned>(m.shift) << 6 | index << 3 | base);
+  }
+  if (mode == 0x40) *p++ = static_cast<std::uint8_t>(short_disp);
+  else if (mode == 0x80) p = put_dword(p, m.disp);
+  return p;
 }
 
 // Vectors and masks --------------------------------------------------------------------------------------------------
@@ -132,28 +138,28 @@ inline unsigned memory_extension(const Mem& m) {
 inline constexpr unsigned only_evex_extends = 1u << 12 | 1u << 27, rm_high_extension = 1u << 14;
 
 /// `extension`: the register bits, upright. With two bytes where nothing is lost.
-inline void Assembler::vex(const Encoding& e, unsigned extension, unsigned length) {
+inline std::uint8_t* put_vex(std::uint8_t* p, const Encoding& e, unsigned extension, unsigned length) {
   const unsigned wide = e.vex == Encoding::W::w1;
   const unsigned prefix = (0xC4u | 0xE000u | 0x780000u | static_cast<unsigned>(e.map) << 8 | wide << 23 | length << 18 |
                            static_cast<unsigned>(e.prefix) << 16) ^
                           extension;
   if ((extension & 3u << 13) == 0 && wide == 0 && e.map == Encoding::Map::x0F) {
-    byte(0xC5);
-    return byte((prefix >> 8 & 0x80u) | prefix >> 16);
+    p[0] = 0xC5;
+    p[1] = static_cast<std::uint8_t>((prefix >> 8 & 0x80u) | prefix >> 16);
+    return p + 2;
   }
-  byte(0xC4);
-  byte(prefix >> 8);
-  byte(prefix >> 16);
+  put_dword(p, prefix);
+  return p + 3;
 }
 
-inline void Assembler::evex(const Instruction& i, const Encoding& e, unsigned extension, unsigned length,
-                            bool broadcasts) {
+inline std::uint8_t* put_evex(std::uint8_t* p, const Instruction& i, const Encoding& e, unsigned extension,
+                              unsigned length, bool broadcasts) {
   unsigned prefix = (0x62u | 0xF000u | 0x7C0000u | 0x08000000u | static_cast<unsigned>(e.map) << 8 |
                      static_cast<unsigned>(e.evex == Encoding::W::w1) << 23 | static_cast<unsigned>(e.prefix) << 16 |
                      length << 29 | static_cast<unsigned>(broadcasts) << 28) ^
                     extension;
   if (i.mask != no_vreg) prefix |= (i.mask & 7u) << 24 | static_cast<unsigned>(i.zeroing) << 31;
-  dword(prefix);
+  return put_dword(p, prefix);
 }
 
 /// A short displacement of EVEX counts in units of two to this power.
@@ -174,21 +180,19 @@ inline void Assembler::vector(const Instruction& i, const Encoding& e, const Fie
   const bool is_evex = f.bytes == 64 || i.mask != no_vreg || e.vex == Encoding::W::no || broadcasts ||
                        has_mask_result || (extension & beyond_vex) != 0;
   const unsigned length = static_cast<unsigned>(f.bytes) >> 5;
-  if (!is_evex) {
-    vex(e, extension, length);
-  } else {
-    if (e.evex == Encoding::W::no) return refuse();
-    evex(i, e, extension, length, broadcasts);
-  }
-  byte(f.opcode);
+  if (is_evex && e.evex == Encoding::W::no) return refuse();
+  // A pointer of its own: what is written through at_ might be at_ itself, for all that the compiler knows.
+  std::uint8_t* p = is_evex ? put_evex(at_, i, e, extension, length, broadcasts) : put_vex(at_, e, extension, length);
+  *p++ = static_cast<std::uint8_t>(f.opcode);
   const Operand& last = i.operand[as_index(i.count) - 1];
   const bool has_byte = last.kind == Operand::Kind::imm, has_fourth = i.count == 4 && !has_byte;
-  if (!is_memory) byte(0xC0 | (f.reg & 7) << 3 | (f.rm.id & 7u));
+  if (!is_memory) *p++ = static_cast<std::uint8_t>(0xC0 | (f.reg & 7) << 3 | (f.rm.id & 7u));
   else
-    memory(f.reg, i.mem, is_evex ? displacement_scale(e, f.bytes, broadcasts) : 0,
-           static_cast<int>(has_byte || has_fourth));
-  if (has_byte) byte(static_cast<unsigned>(i.imm));
-  else if (has_fourth) byte(static_cast<unsigned>(last.id) << 4);
+    p = memory(p, f.reg, i.mem, is_evex ? displacement_scale(e, f.bytes, broadcasts) : 0,
+               static_cast<int>(has_byte || has_fourth));
+  if (has_byte) *p++ = static_cast<std::uint8_t>(i.imm);
+  else if (has_fourth) *p++ = static_cast<std::uint8_t>(last.id << 4);
+  at_ = p;
 }
 
 /// reg and rm, where either may be memory. The vector is the wider of both.
@@ -310,11 +314,13 @@ inline void Assembler::general(const Instruction& i, unsigned opcode, unsigned r
   const unsigned rex = static_cast<unsigned>(width == 8) << 3 | (reg & 8) >> 1 | (x & 8) >> 2 | (b & 8) >> 3;
   // Without REX the numbers 4 to 7 are ah to bh where a byte is meant.
   const bool is_low_byte = (width == 1 && reg >= 4) || (!is_memory && rm.bytes == 1 && rm.id >= 4);
-  if (rex != 0 || is_low_byte) byte(0x40 | rex);
-  if ((opcode & escape) != 0) byte(0x0F);
-  byte(opcode);
-  if (is_memory) memory(reg, i.mem, 0, behind);
-  else byte(0xC0 | (reg & 7) << 3 | (rm.id & 7u));
+  std::uint8_t* p = at_;
+  if (rex != 0 || is_low_byte) *p++ = static_cast<std::uint8_t>(0x40 | rex);
+  if ((opcode & escape) != 0) *p++ = 0x0F;
+  *p++ = static_cast<std::uint8_t>(opcode);
+  if (is_memory) p = memory(p, reg, i.mem, 0, behind);
+  else *p++ = static_cast<std::uint8_t>(0xC0 | (reg & 7) << 3 | (rm.id & 7u));
+  at_ = p;
 }
 
 /// Forms with rax or eax in the opcode are a byte shorter.

@@ -16,6 +16,8 @@ namespace x86_detail {
 struct Interval {
   std::uint32_t begin = ~0u, end = 0;
   float weight = 0;
+  std::uint16_t region = 0;  // of a constant
+  bool is_constant = false;
   float density() const { return weight / static_cast<float>(end - begin + 1); }
 };
 
@@ -24,10 +26,11 @@ struct Interval {
 class IntervalBuilder {
  public:
   explicit IntervalBuilder(const CodeStream& stream)
-      : stream_(stream),
-        vregs_(stream.vregs().data()),
-        intervals_(stream.vregs().size()),
-        region_at_(stream.regions()) {
+      : stream_(stream), intervals_(stream.vregs().size()), region_at_(stream.regions()) {
+    for (std::size_t r = 0; r < intervals_.size(); ++r) {
+      intervals_[r].region = stream.vregs()[r].region;
+      intervals_[r].is_constant = stream.vregs()[r].is_constant;
+    }
     const auto& code = stream.code();
     for (std::uint32_t at = 0; at < code.size(); ++at) {
       if (at >= next_event_) follow_loops(at);
@@ -50,6 +53,7 @@ class IntervalBuilder {
       frequency_ *= 8;
       while (current_ >= 0 && loops[as_index(current_)].end <= at) leave();
     }
+    weight_of_use_ = {frequency_, 0.3f * frequency_};
     current_begin_ = current_ >= 0 ? loops[as_index(current_)].begin : 0;
     next_event_ = current_ >= 0 ? loops[as_index(current_)].end : ~0u;
     if (next_ < loops.size()) next_event_ = std::min(next_event_, loops[next_].begin);
@@ -70,9 +74,8 @@ class IntervalBuilder {
   }
   void touch(VReg r, std::uint32_t at) {
     Interval& interval = intervals_[r];
-    const VRegInfo& info = vregs_[r];
-    if (interval.begin == ~0u) interval.begin = info.is_constant ? region_at_[info.region] : at;
-    interval.weight += info.is_constant ? 0.3f * frequency_ : frequency_;
+    if (interval.begin == ~0u) interval.begin = interval.is_constant ? region_at_[interval.region] : at;
+    interval.weight += weight_of_use_[as_index(interval.is_constant)];
     interval.end = std::max(interval.end, at);
     if (current_begin_ > interval.begin) stretch(interval);
   }
@@ -84,13 +87,13 @@ class IntervalBuilder {
   }
 
   const CodeStream& stream_;
-  const VRegInfo* vregs_;
   std::vector<Interval> intervals_;
   std::vector<std::uint32_t> region_at_;
   std::int32_t current_ = -1;
   std::size_t next_ = 0;
   std::uint32_t current_begin_ = 0, next_event_ = 0, general_registers_ = 0;
   float frequency_ = 1;
+  std::array<float, 2> weight_of_use_{};  // a constant's use costs less: it is read from the pool
 };
 
 /// The walk. `mask_registers` says how many of k1..k7 may be handed out.

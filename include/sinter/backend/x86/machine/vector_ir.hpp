@@ -280,6 +280,7 @@ class CodeStream {
     code_.reserve(512);
     vregs_.reserve(256);
     pool_.reserve(512);
+    constant_buckets_.fill(no_vreg);
   }
   Isa isa() const { return isa_; }
   const std::vector<Instruction>& code() const { return code_; }
@@ -335,6 +336,16 @@ class CodeStream {
     i.count = N;
     for (std::size_t k = 0; k < N; ++k) i.operand[k] = operands[k];
     i.imm = imm;
+    return i;
+  }
+  /// On whole vectors of one size.
+  template <std::size_t N>
+  Instruction& emit_vectors(Op op, int bytes, VReg result, const VReg (&sources)[N]) {
+    Instruction& i = code_.emplace_back();
+    i.op = op;
+    i.count = N + 1;
+    i.operand[0] = vec(result, bytes);
+    for (std::size_t k = 0; k < N; ++k) i.operand[k + 1] = vec(sources[k], bytes);
     return i;
   }
   template <std::size_t N>
@@ -410,10 +421,12 @@ class CodeStream {
   }
   std::uint32_t position() const { return static_cast<std::uint32_t>(code_.size()); }
   std::int32_t pool_bytes(const void* data, int bytes);
+  std::int32_t pool_splat(std::uint64_t bits, int element);
 
   struct ConstantKey {
     std::uint64_t bits;
     std::uint16_t region, reg;
+    std::uint16_t next;  // in the same bucket
     std::uint8_t element, bytes;
   };
   Isa isa_;
@@ -422,7 +435,7 @@ class CodeStream {
   std::vector<LoopRange> loops_;
   std::vector<std::uint8_t> pool_;
   std::vector<ConstantKey> constants_;
-  std::size_t next_constant_ = 0;  // where the search begins
+  std::array<std::uint16_t, 64> constant_buckets_;  // by bits
   std::vector<Routine> routines_;
   std::int32_t open_loop_ = -1;
   std::uint16_t region_ = 0, regions_ = 0;
@@ -431,34 +444,49 @@ class CodeStream {
 
 inline std::int32_t CodeStream::pool_bytes(const void* data, int bytes) {
   const auto size = as_index(bytes);
-  for (std::size_t at = 0; at + size <= pool_.size(); at += size)  // entries lie at multiples of their size
-    if (std::memcmp(pool_.data() + at, data, size) == 0) return static_cast<std::int32_t>(at);
-  std::size_t at = (pool_.size() + size - 1) / size * size;
+  const auto find = [&](auto is_equal) {
+    std::size_t at = 0;  // entries lie at multiples of their size
+    while (at + size <= pool_.size() && !is_equal(pool_.data() + at)) at += size;
+    return at;
+  };
+  std::size_t at = 0;
+  if (bytes == 4) at = find([&](const std::uint8_t* entry) { return std::memcmp(entry, data, 4) == 0; });
+  else if (bytes == 8) at = find([&](const std::uint8_t* entry) { return std::memcmp(entry, data, 8) == 0; });
+  else at = find([&](const std::uint8_t* entry) { return std::memcmp(entry, data, size) == 0; });
+  if (at + size <= pool_.size()) return static_cast<std::int32_t>(at);
+  at = (pool_.size() + size - 1) / size * size;
   pool_.resize(at + size);
   std::memcpy(pool_.data() + at, data, size);
   return static_cast<std::int32_t>(at);
 }
 
-inline VReg CodeStream::constant(std::uint64_t bits, int element, int bytes) {
-  if (element == 4) bits &= 0xFFFFFFFFu;
-  // Code that is written several times asks for the same constants in the same order.
-  for (std::size_t n = constants_.size(), k = next_constant_ < n ? next_constant_ : 0; n > 0; --n) {
-    const ConstantKey& key = constants_[k++];
-    if (k == constants_.size()) k = 0;
-    if (key.bits != bits || key.region != region_ || key.element != element || key.bytes != bytes) continue;
-    next_constant_ = k;
-    return key.reg;
-  }
-  std::array<std::uint8_t, 64> splat{};
+/// The element once; on AVX2, which cannot broadcast while it computes, a whole vector.
+inline std::int32_t CodeStream::pool_splat(std::uint64_t bits, int element) {
+  if (isa_ == Isa::avx512) return pool_bytes(&bits, element);
+  std::array<std::uint8_t, 32> splat{};
   const auto size = as_index(element);
   for (std::size_t at = 0; at < splat.size(); at += size) std::memcpy(splat.data() + at, &bits, size);
+  return pool_bytes(splat.data(), 32);
+}
+
+inline VReg CodeStream::constant(std::uint64_t bits, int element, int bytes) {
+  if (element == 4) bits &= 0xFFFFFFFFu;
+  std::uint16_t& bucket = constant_buckets_[(bits * 0x9E3779B97F4A7C15u >> 58)];
+  std::int32_t pool_offset = -1;
+  for (std::uint16_t k = bucket; k != no_vreg; k = constants_[k].next) {
+    const ConstantKey& key = constants_[k];
+    if (key.bits != bits || key.element != element) continue;
+    if (key.region == region_ && key.bytes == bytes) return key.reg;
+    pool_offset = vregs_[key.reg].pool_offset;
+  }
   VRegInfo info{.is_constant = true,
                 .element = static_cast<std::uint8_t>(element),
                 .bytes = static_cast<std::uint8_t>(bytes),
                 .region = region_};
-  info.pool_offset = pool_bytes(splat.data(), isa_ == Isa::avx512 ? element : 32);
+  info.pool_offset = pool_offset >= 0 ? pool_offset : pool_splat(bits, element);
   VReg r = push_vreg(info);
-  constants_.push_back({bits, region_, r, info.element, info.bytes});
+  constants_.push_back({bits, region_, r, bucket, info.element, info.bytes});
+  bucket = static_cast<std::uint16_t>(constants_.size() - 1);
   return r;
 }
 
