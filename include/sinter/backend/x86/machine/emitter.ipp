@@ -9,6 +9,10 @@
 #include <sinter/backend/x86/machine/listing.hpp>
 #include <sinter/base/index.hpp>
 
+#include <array>
+#include <initializer_list>
+#include <utility>
+
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 

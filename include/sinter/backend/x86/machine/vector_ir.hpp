@@ -11,7 +11,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <initializer_list>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
