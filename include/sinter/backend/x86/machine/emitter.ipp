@@ -9,8 +9,8 @@
 #include <sinter/backend/x86/machine/listing.hpp>
 #include <sinter/base/index.hpp>
 
+#include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -32,9 +32,11 @@ class Encoder {
   }
 
  private:
-  void put(Op op, std::initializer_list<Operand> operands, Mem m = {}, std::int64_t imm = 0) {
-    Instruction i{.op = op, .mem = m, .imm = imm};
-    for (const Operand& o : operands) i.operand[i.count++] = o;
+  void put(Op op) { target_.put({.op = op}); }
+  template <std::size_t N>
+  void put(Op op, const Operand (&operands)[N], Mem m = {}, std::int64_t imm = 0) {
+    Instruction i{.op = op, .count = N, .mem = m, .imm = imm};
+    std::copy_n(operands, N, i.operand.begin());
     target_.put(i);
   }
 
@@ -54,12 +56,12 @@ class Encoder {
     put(Op::and_, {reg(Gpr::rsp), immediate()}, {}, -64);
   }
   void epilogue() {
-    put(Op::vzeroupper, {});
+    put(Op::vzeroupper);
     if (has_frame())
       put(Op::lea, {reg(Gpr::rsp), mem(8)}, CodeStream::at(Gpr::rbp, -8 * static_cast<std::int32_t>(saved_count_)));
     for (std::size_t i = saved_count_; i-- > 0;) put(Op::pop, {reg(saved_[i])});
     if (has_frame()) put(Op::pop, {reg(Gpr::rbp)});
-    put(Op::near_ret, {});
+    put(Op::near_ret);
   }
 
   static Mem pool_memory(std::int32_t offset) { return {.pool = true, .disp = offset}; }

@@ -6,7 +6,9 @@
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <span>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -25,13 +27,10 @@ struct Interval {
 /// loop's end.
 class IntervalBuilder {
  public:
-  explicit IntervalBuilder(const CodeStream& stream)
-      : stream_(stream), intervals_(stream.vregs().size()), region_at_(stream.regions()) {
-    for (std::size_t r = 0; r < intervals_.size(); ++r) {
-      intervals_[r].region = stream.vregs()[r].region;
-      intervals_[r].is_constant = stream.vregs()[r].is_constant;
-    }
-    const auto& code = stream.code();
+  explicit IntervalBuilder(const CodeStream& stream) : stream_(stream), region_at_(stream.regions()) {
+    intervals_.reserve(stream.vregs().size());
+    for (const VRegInfo& r : stream.vregs()) intervals_.push_back({.region = r.region, .is_constant = r.is_constant});
+    const std::span<const Instruction> code = stream.code();
     for (std::uint32_t at = 0; at < code.size(); ++at) {
       if (at >= next_event_) follow_loops(at);
       visit(code[at], at);
@@ -111,7 +110,7 @@ class LinearScan {
 
   Allocation run() {
     list_constants();
-    const auto& code = stream_.code();
+    const std::span<const Instruction> code = stream_.code();
     for (std::uint32_t at = 0; at < code.size(); ++at) {
       release(at);
       const Instruction& i = code[at];
@@ -130,7 +129,7 @@ class LinearScan {
 
  private:
   void list_constants() {
-    const auto& vregs = stream_.vregs();
+    const std::span<const VRegInfo> vregs = stream_.vregs();
     result_.first_constant.assign(stream_.regions(), no_vreg);
     for (std::size_t r = vregs.size(); r-- > 0;)
       if (vregs[r].is_constant && intervals_[r].begin != ~0u) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/backend/x86/machine/isa.hpp>
+#include <sinter/backend/x86/machine/records.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
@@ -11,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -276,14 +278,12 @@ struct LoopRange {
 class CodeStream {
  public:
   explicit CodeStream(Isa isa) : isa_(isa) {
-    code_.reserve(512);
-    vregs_.reserve(256);
     pool_.reserve(512);
     constant_buckets_.fill(no_vreg);
   }
   Isa isa() const { return isa_; }
-  const std::vector<Instruction>& code() const { return code_; }
-  const std::vector<VRegInfo>& vregs() const { return vregs_; }
+  std::span<const Instruction> code() const { return code_; }
+  std::span<const VRegInfo> vregs() const { return vregs_; }
   const std::vector<LoopRange>& loops() const { return loops_; }
   const std::vector<std::uint8_t>& pool() const { return pool_; }
   int labels() const { return labels_; }
@@ -324,15 +324,10 @@ class CodeStream {
     return at;
   }
 
-  Instruction& push(Instruction instruction) {
-    code_.push_back(instruction);
-    return code_.back();
-  }
+  Instruction& push(Instruction instruction) { return code_.append(instruction); }
   template <std::size_t N>
   Instruction& emit(Op op, const Operand (&operands)[N], std::int64_t imm = 0) {
-    Instruction& i = code_.emplace_back();
-    i.op = op;
-    i.count = N;
+    Instruction& i = code_.append({.op = op, .count = N});
     for (std::size_t k = 0; k < N; ++k) i.operand[k] = operands[k];
     i.imm = imm;
     return i;
@@ -340,9 +335,7 @@ class CodeStream {
   /// On whole vectors of one size.
   template <std::size_t N>
   Instruction& emit_vectors(Op op, int bytes, VReg result, const VReg (&sources)[N]) {
-    Instruction& i = code_.emplace_back();
-    i.op = op;
-    i.count = N + 1;
+    Instruction& i = code_.append({.op = op, .count = N + 1});
     i.operand[0] = vec(result, bytes);
     for (std::size_t k = 0; k < N; ++k) i.operand[k + 1] = vec(sources[k], bytes);
     return i;
@@ -415,7 +408,7 @@ class CodeStream {
  private:
   VReg push_vreg(VRegInfo info) {
     ensure(vregs_.size() < no_vreg, "x86: too many virtual registers");
-    vregs_.push_back(info);
+    vregs_.append(info);
     return static_cast<VReg>(vregs_.size() - 1);
   }
   std::uint32_t position() const { return static_cast<std::uint32_t>(code_.size()); }
@@ -429,8 +422,8 @@ class CodeStream {
     std::uint8_t element, bytes;
   };
   Isa isa_;
-  std::vector<Instruction> code_;
-  std::vector<VRegInfo> vregs_;
+  Records<Instruction> code_{512};
+  Records<VRegInfo> vregs_{256};
   std::vector<LoopRange> loops_;
   std::vector<std::uint8_t> pool_;
   std::vector<ConstantKey> constants_;
