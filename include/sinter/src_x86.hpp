@@ -11,8 +11,10 @@
 #include <sinter/backend/x86/contraction/pack.ipp>
 #include <sinter/backend/x86/contraction/plan.ipp>
 #include <sinter/backend/x86/contraction/vector.ipp>
+#include <sinter/backend/x86/machine/assembler.ipp>
 #include <sinter/backend/x86/machine/code_memory.ipp>
 #include <sinter/backend/x86/machine/emitter.ipp>
+#include <sinter/backend/x86/machine/listing.ipp>
 #include <sinter/backend/x86/machine/lower.ipp>
 #include <sinter/backend/x86/machine/register_allocator.ipp>
 #include <sinter/backend/x86/math/math.ipp>

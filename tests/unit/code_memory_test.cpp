@@ -93,6 +93,21 @@ TEST_CASE("freed code gives its pages back", "[code_memory]") {
   CHECK(after.peak_bytes >= before.live_bytes + 10018);
 }
 
+TEST_CASE("blocks of all sizes lie side by side, sealed", "[code_memory]") {
+  std::vector<std::shared_ptr<const CodeBlock>> blocks;
+  for (std::uint32_t i = 0; i < 60; ++i)  // more than a batch of pages that are made writable together
+    blocks.push_back(publish_code(returns(100 + i, (i % 9) * 9000), "batch"));
+  for (std::uint32_t i = 0; i < 60; ++i) CHECK(call(*blocks[i]) == 100 + i);
+  for (const auto& block : blocks) {
+    CHECK(rights_of(block->data()) == "r-xp");
+    CHECK(rights_of(block->data() + block->size() - 1) == "r-xp");
+  }
+  std::ifstream maps("/proc/self/maps");
+  std::stringstream text;
+  text << maps.rdbuf();
+  CHECK(text.str().find("rwx") == std::string::npos);
+}
+
 TEST_CASE("code larger than an arena", "[code_memory]") {
   auto block = publish_code(returns(5, 20u << 20), "large");
   CHECK(call(*block) == 5);

@@ -1,6 +1,7 @@
 // Page allocator for code, the perf map, and GDB's JIT interface.
 // Address space is reserved in arenas without access rights; a block gets a run of whole pages out of one, which saves
-// a mapping per block and lets the kernel merge neighbours. Sealing is per block: a sealed page is never written again.
+// a mapping per block and lets the kernel merge neighbours. Pages become writable several at a time, ahead of the blocks
+// that will lie in them. Sealing is per block: a sealed page is never written again.
 #pragma once
 
 #include <sinter/backend/x86/machine/code_memory.hpp>
@@ -49,29 +50,40 @@ namespace x86_code_detail {
 inline constexpr std::size_t page_bytes = 4096;
 inline constexpr std::size_t arena_pages = 4096;  // 16 MiB of address space
 
+/// Pages that are made writable together: 64 KiB.
+inline constexpr std::size_t batch_pages = 16;
+
+struct PageRun {
+  std::byte* start = nullptr;
+  std::size_t pages = 0;
+};
+
 struct CodeMemory {
   ForkSafeMutex mutex;
-  std::map<std::byte*, std::size_t> free_runs;  // start -> pages; no access rights, no memory
+  PageRun ready;                                // writable pages with memory behind them that no block has yet
+  std::map<std::byte*, std::size_t> free_runs;  // start -> pages; no access rights, no memory behind them
   CodeMemoryStats stats;
 };
 
 /// Created on first use, never destroyed: code may be freed during static destruction.
 inline CodeMemory& code_memory() { return process_object<CodeMemory>(); }
 
-/// Takes a run of pages (smallest address that fits), mapping another arena when none does. Needs the lock.
-inline std::byte* take_pages(CodeMemory& memory, std::size_t pages) {
+/// Takes a run of at least `pages` (smallest address that fits) and at most `wanted`, mapping another arena when none
+/// does. Needs the lock.
+inline PageRun take_pages(CodeMemory& memory, std::size_t pages, std::size_t wanted) {
   auto run =
       std::find_if(memory.free_runs.begin(), memory.free_runs.end(), [&](const auto& r) { return r.second >= pages; });
   if (run == memory.free_runs.end()) {
-    std::size_t wanted = std::max(pages, arena_pages);
-    void* arena = mmap(nullptr, wanted * page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (arena == MAP_FAILED) throw OutOfMemory("code memory", wanted * page_bytes, std::strerror(errno));
-    run = memory.free_runs.emplace(static_cast<std::byte*>(arena), wanted).first;
+    std::size_t mapped = std::max(pages, arena_pages);
+    void* arena = mmap(nullptr, mapped * page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (arena == MAP_FAILED) throw OutOfMemory("code memory", mapped * page_bytes, std::strerror(errno));
+    run = memory.free_runs.emplace(static_cast<std::byte*>(arena), mapped).first;
   }
   auto [start, length] = *run;
+  const std::size_t taken = std::min(length, wanted);
   memory.free_runs.erase(run);
-  if (length > pages) memory.free_runs.emplace(start + pages * page_bytes, length - pages);
-  return start;
+  if (length > taken) memory.free_runs.emplace(start + taken * page_bytes, length - taken);
+  return {start, taken};
 }
 
 /// Gives pages back to the system and joins the run with its neighbours. Needs the lock.
@@ -94,6 +106,30 @@ inline void return_pages(CodeMemory& memory, std::byte* start, std::size_t pages
     memory.free_runs.emplace(start, pages);
   } catch (const std::bad_alloc&) {  // address space is lost, memory is not
   }
+}
+
+/// Takes a run of writable pages. Small ones come out of a batch. Needs the lock.
+inline std::byte* take_writable_pages(CodeMemory& memory, std::size_t pages) {
+  if (memory.ready.pages < pages) {
+    const PageRun run = take_pages(memory, pages, std::max(pages, batch_pages));
+    const std::size_t bytes = run.pages * page_bytes;
+    if (mprotect(run.start, bytes, PROT_READ | PROT_WRITE) != 0) {
+      int error = errno;
+      return_pages(memory, run.start, run.pages);
+      throw OutOfMemory("code memory", bytes, std::strerror(error));
+    }
+#ifdef MADV_POPULATE_WRITE
+    madvise(run.start, bytes,
+            MADV_POPULATE_WRITE);  // all page faults in one call; older kernels refuse, and do without
+#endif
+    if (run.pages == pages) return run.start;
+    if (memory.ready.pages != 0) return_pages(memory, memory.ready.start, memory.ready.pages);
+    memory.ready = run;
+  }
+  std::byte* start = memory.ready.start;
+  memory.ready.start += pages * page_bytes;
+  memory.ready.pages -= pages;
+  return start;
 }
 
 inline bool is_switched_on(const char* variable) {
@@ -195,13 +231,8 @@ SINTER_DECL std::shared_ptr<const CodeBlock> publish_code(std::span<const std::b
   CodeMemory& memory = code_memory();
   const std::size_t pages = (code.size() + page_bytes - 1) / page_bytes, bytes = pages * page_bytes;
   std::unique_lock lock(memory.mutex);
-  std::byte* start = take_pages(memory, pages);
-  // The lock stays: a fork between these two calls would leave the child with pages that nobody seals or frees.
-  if (mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) {
-    int error = errno;
-    return_pages(memory, start, pages);
-    throw OutOfMemory("code memory", bytes, std::strerror(error));
-  }
+  // The lock stays to the end: a fork in between would leave the child with pages that nobody seals or frees.
+  std::byte* start = take_writable_pages(memory, pages);
   std::memcpy(start, code.data(), code.size());
   std::memset(start + code.size(), 0xCC, bytes - code.size());  // int3: a jump past the end stops there
   if (mprotect(start, bytes, PROT_READ | PROT_EXEC) != 0) {

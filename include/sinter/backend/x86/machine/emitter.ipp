@@ -1,340 +1,146 @@
-// Encoding over AsmJit's assembler: puts physical registers into instructions, folds values that live in memory into
-// memory operands, and writes prologue, epilogue and pool. Clobbers, besides what the stream names, the two scratch
-// registers of each class.
+// Puts physical registers into instructions, folds values that live in memory into memory operands, and writes prologue,
+// epilogue and pool. Clobbers, besides what the stream names, the two scratch registers of each class.
 #pragma once
 
 #include <sinter/backend/x86/machine/emitter.hpp>
 
+#include <sinter/backend/x86/machine/assembler.ipp>
+#include <sinter/backend/x86/machine/encoding.hpp>
+#include <sinter/backend/x86/machine/listing.hpp>
 #include <sinter/base/index.hpp>
 
-#include <asmjit/x86.h>
+#include <algorithm>
+#include <array>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 namespace x86_detail {
 
-namespace aj = asmjit;
-namespace ax = asmjit::x86;
-
-/// How the operand that may be memory reads it: `fold` is the broadcast element size, 16 for "whole register only",
-/// 0 for "never".
-struct OpRow {
-  aj::InstId id;
-  std::uint8_t fold;
-  bool commutes;
-};
-
-inline const OpRow& op_row(Op op) {
-  using I = ax::Inst::Id;
-  static constexpr OpRow rows[] = {{I::kIdVmovups, 0, false},
-                                   {I::kIdVmovupd, 0, false},
-                                   {I::kIdVmovaps, 0, false},
-                                   {I::kIdVmovdqu8, 0, false},
-                                   {I::kIdVmovss, 0, false},
-                                   {I::kIdVmovsd, 0, false},
-                                   {I::kIdVmovd, 0, false},
-                                   {I::kIdVmovq, 0, false},
-                                   {I::kIdVbroadcastss, 0, false},
-                                   {I::kIdVbroadcastsd, 0, false},
-                                   {I::kIdVpbroadcastd, 0, false},
-                                   {I::kIdVpbroadcastq, 0, false},
-                                   {I::kIdVmaskmovps, 0, false},
-                                   {I::kIdVmaskmovpd, 0, false},
-                                   {I::kIdVmovntps, 0, false},
-                                   {I::kIdVmovmskps, 0, false},
-                                   {I::kIdVaddps, 4, true},
-                                   {I::kIdVaddpd, 8, true},
-                                   {I::kIdVsubps, 4, false},
-                                   {I::kIdVsubpd, 8, false},
-                                   {I::kIdVmulps, 4, true},
-                                   {I::kIdVmulpd, 8, true},
-                                   {I::kIdVdivps, 4, false},
-                                   {I::kIdVdivpd, 8, false},
-                                   {I::kIdVminps, 4, false},
-                                   {I::kIdVminpd, 8, false},
-                                   {I::kIdVmaxps, 4, false},
-                                   {I::kIdVmaxpd, 8, false},
-                                   {I::kIdVsqrtps, 4, false},
-                                   {I::kIdVsqrtpd, 8, false},
-                                   {I::kIdVandps, 4, true},
-                                   {I::kIdVandpd, 8, true},
-                                   {I::kIdVorps, 4, true},
-                                   {I::kIdVorpd, 8, true},
-                                   {I::kIdVxorps, 4, true},
-                                   {I::kIdVxorpd, 8, true},
-                                   {I::kIdVandnps, 4, false},
-                                   {I::kIdVandnpd, 8, false},
-                                   {I::kIdVfmadd213ps, 4, false},
-                                   {I::kIdVfmadd213pd, 8, false},
-                                   {I::kIdVfnmadd213ps, 4, false},
-                                   {I::kIdVfnmadd213pd, 8, false},
-                                   {I::kIdVroundps, 16, false},
-                                   {I::kIdVroundpd, 16, false},
-                                   {I::kIdVrndscaleps, 4, false},
-                                   {I::kIdVrndscalepd, 8, false},
-                                   {I::kIdVscalefps, 4, false},
-                                   {I::kIdVscalefpd, 8, false},
-                                   {I::kIdVrangeps, 4, false},
-                                   {I::kIdVrangepd, 8, false},
-                                   {I::kIdVcmpps, 4, false},
-                                   {I::kIdVcmppd, 8, false},
-                                   {I::kIdVblendvps, 16, false},
-                                   {I::kIdVblendvpd, 16, false},
-                                   {I::kIdVblendmps, 4, false},
-                                   {I::kIdVblendmpd, 8, false},
-                                   {I::kIdVpaddd, 4, true},
-                                   {I::kIdVpaddq, 8, true},
-                                   {I::kIdVpsubd, 4, false},
-                                   {I::kIdVpsubq, 8, false},
-                                   {I::kIdVpmulld, 4, true},
-                                   {I::kIdVpmullq, 8, true},
-                                   {I::kIdVpmuludq, 8, true},
-                                   {I::kIdVpminsd, 4, true},
-                                   {I::kIdVpminsq, 8, true},
-                                   {I::kIdVpmaxsd, 4, true},
-                                   {I::kIdVpmaxsq, 8, true},
-                                   {I::kIdVpabsb, 16, false},
-                                   {I::kIdVpabsd, 4, false},
-                                   {I::kIdVpabsq, 8, false},
-                                   {I::kIdVpslld, 0, false},
-                                   {I::kIdVpsllq, 0, false},
-                                   {I::kIdVpsrld, 0, false},
-                                   {I::kIdVpsrlq, 0, false},
-                                   {I::kIdVpcmpeqd, 4, true},
-                                   {I::kIdVpcmpeqq, 8, true},
-                                   {I::kIdVpcmpgtd, 4, false},
-                                   {I::kIdVpcmpgtq, 8, false},
-                                   {I::kIdVpcmpd, 4, false},
-                                   {I::kIdVpcmpq, 8, false},
-                                   {I::kIdVptestmb, 16, false},
-                                   {I::kIdVcvtdq2ps, 4, false},
-                                   {I::kIdVcvttps2dq, 4, false},
-                                   {I::kIdVcvtps2dq, 4, false},
-                                   {I::kIdVcvtps2pd, 0, false},
-                                   {I::kIdVcvtpd2ps, 0, false},
-                                   {I::kIdVcvtdq2pd, 0, false},
-                                   {I::kIdVcvttpd2dq, 0, false},
-                                   {I::kIdVcvttps2qq, 0, false},
-                                   {I::kIdVcvtqq2ps, 0, false},
-                                   {I::kIdVcvttpd2qq, 8, false},
-                                   {I::kIdVcvtqq2pd, 8, false},
-                                   {I::kIdVcvtpd2qq, 8, false},
-                                   {I::kIdVpmovsxdq, 0, false},
-                                   {I::kIdVpmovqd, 0, false},
-                                   {I::kIdVpmovzxbd, 0, false},
-                                   {I::kIdVpmovzxbq, 0, false},
-                                   {I::kIdVpmovm2b, 0, false},
-                                   {I::kIdVpackssdw, 0, false},
-                                   {I::kIdVpacksswb, 0, false},
-                                   {I::kIdVextractf128, 0, false},
-                                   {I::kIdVextractf32x4, 0, false},
-                                   {I::kIdVextractf64x4, 0, false},
-                                   {I::kIdVshufps, 0, false},
-                                   {I::kIdVpermilps, 0, false},
-                                   {I::kIdVpermilpd, 0, false},
-                                   {I::kIdKmovw, 0, false},
-                                   {I::kIdKmovq, 0, false},
-                                   {I::kIdKandw, 0, false},
-                                   {I::kIdKorw, 0, false},
-                                   {I::kIdKxorw, 0, false},
-                                   {I::kIdKnotw, 0, false},
-                                   {I::kIdKandnw, 0, false},
-                                   {I::kIdVcvtsi2ss, 0, false},
-                                   {I::kIdVcvtsi2sd, 0, false},
-                                   {I::kIdVcvttss2si, 0, false},
-                                   {I::kIdVcvttsd2si, 0, false},
-                                   {I::kIdFld, 0, false},
-                                   {I::kIdFild, 0, false},
-                                   {I::kIdFstp, 0, false},
-                                   {I::kIdFprem, 0, false},
-                                   {I::kIdFnstsw, 0, false},
-                                   {I::kIdFaddp, 0, false},
-                                   {I::kIdFmul, 0, false},
-                                   {I::kIdFmulp, 0, false},
-                                   {I::kIdFldpi, 0, false},
-                                   {I::kIdFchs, 0, false},
-                                   {I::kIdMov, 0, false},
-                                   {I::kIdMovzx, 0, false},
-                                   {I::kIdMovsxd, 0, false},
-                                   {I::kIdLea, 0, false},
-                                   {I::kIdAdd, 0, false},
-                                   {I::kIdAdc, 0, false},
-                                   {I::kIdSub, 0, false},
-                                   {I::kIdMul, 0, false},
-                                   {I::kIdImul, 0, false},
-                                   {I::kIdAnd, 0, false},
-                                   {I::kIdXor, 0, false},
-                                   {I::kIdCmp, 0, false},
-                                   {I::kIdTest, 0, false},
-                                   {I::kIdNeg, 0, false},
-                                   {I::kIdInc, 0, false},
-                                   {I::kIdDec, 0, false},
-                                   {I::kIdShl, 0, false},
-                                   {I::kIdShr, 0, false},
-                                   {I::kIdSar, 0, false},
-                                   {I::kIdBzhi, 0, false},
-                                   {I::kIdCqo, 0, false},
-                                   {I::kIdIdiv, 0, false},
-                                   {I::kIdCmovg, 0, false},
-                                   {I::kIdCmovl, 0, false},
-                                   {I::kIdJmp, 0, false},
-                                   {I::kIdJe, 0, false},
-                                   {I::kIdJne, 0, false},
-                                   {I::kIdJl, 0, false},
-                                   {I::kIdJle, 0, false},
-                                   {I::kIdJg, 0, false},
-                                   {I::kIdJge, 0, false},
-                                   {I::kIdJb, 0, false},
-                                   {I::kIdJae, 0, false},
-                                   {I::kIdJp, 0, false},
-                                   {I::kIdJbe, 0, false},
-                                   {I::kIdCall, 0, false},
-                                   {I::kIdRet, 0, false},
-                                   {I::kIdSfence, 0, false},
-                                   {I::kIdVzeroupper, 0, false},
-                                   {I::kIdRet, 0, false}};
-  static_assert(std::size(rows) == as_index(Op::label), "one row per mnemonic, in the enum's order");
-  return rows[as_index(op)];
-}
-
+/// `Target` is an Assembler or a ListingAssembler: it takes instructions of physical registers.
+template <class Target>
 class Encoder {
  public:
-  Encoder(const CodeStream& stream, const Allocation& allocation, std::string* listing)
-      : stream_(stream), allocation_(allocation), listing_(listing) {
-    holder_.init(aj::Environment::host());
-    if (listing_ != nullptr) holder_.setLogger(&logger_);
-    holder_.attach(&assembler_);
-    labels_.reserve(as_index(stream.labels()) + 1);
-    for (int i = 0; i <= stream.labels(); ++i) labels_.push_back(assembler_.newLabel());
-  }
+  Encoder(const CodeStream& stream, const Allocation& allocation, Target& target)
+      : stream_(stream), allocation_(allocation), place_(allocation.place.data()), target_(target) {}
 
   void run() {
     find_saved();
     prologue();
     for (const Instruction& i : stream_.code()) one(i);
-    assembler_.align(aj::AlignMode::kData, 64);
-    assembler_.bind(labels_.back());
-    assembler_.embed(stream_.pool().data(), stream_.pool().size());
-    ensure(holder_.unresolvedLinkCount() == 0, "x86: unbound label");
-    if (listing_ != nullptr) listing_->append(logger_.data(), logger_.dataSize());
   }
-  const aj::CodeBuffer& buffer() const { return holder_.textSection()->buffer(); }
 
  private:
-  void check(aj::Error error) { ensure(error == aj::kErrorOk, aj::DebugUtils::errorAsString(error)); }
-  void raw(aj::InstId id, std::initializer_list<aj::Operand_> operands) {
-    check(assembler_.emitOpArray(id, operands.begin(), operands.size()));
+  void put(Op op) { target_.put({.op = op}); }
+  template <std::size_t N>
+  void put(Op op, const Operand (&operands)[N], Mem m = {}, std::int64_t imm = 0) {
+    Instruction i{.op = op, .count = N, .mem = m, .imm = imm};
+    std::copy_n(operands, N, i.operand.begin());
+    target_.put(i);
   }
 
   void find_saved() {
-    std::uint32_t used = 0;
-    auto note = [&](Gpr r) {
-      if (r != Gpr::none) used |= 1u << static_cast<unsigned>(r);
-    };
-    for (const Instruction& i : stream_.code()) {
-      note(i.mem.base);
-      note(i.mem.index);
-      for (int k = 0; k < i.count; ++k)
-        if (i.operand[as_index(k)].kind == Operand::Kind::gpr) used |= 1u << i.operand[as_index(k)].id;
-    }
-    for (unsigned r : {3u, 12u, 13u, 14u, 15u})
-      if (used >> r & 1u) saved_.push_back(static_cast<std::uint8_t>(r));
+    for (Gpr r : {Gpr::rbx, Gpr::r12, Gpr::r13, Gpr::r14, Gpr::r15})
+      if (allocation_.general_registers >> static_cast<unsigned>(r) & 1u) saved_[saved_count_++] = r;
   }
   bool has_frame() const { return allocation_.frame_bytes > 0; }
   void prologue() {
     if (has_frame()) {
-      assembler_.push(ax::rbp);
-      assembler_.mov(ax::rbp, ax::rsp);
+      put(Op::push, {reg(Gpr::rbp)});
+      put(Op::mov, {reg(Gpr::rbp), reg(Gpr::rsp)});
     }
-    for (std::uint8_t r : saved_) assembler_.push(ax::gpq(r));
+    for (std::size_t i = 0; i < saved_count_; ++i) put(Op::push, {reg(saved_[i])});
     if (!has_frame()) return;
-    assembler_.sub(ax::rsp, (allocation_.frame_bytes + 63) / 64 * 64);
-    assembler_.and_(ax::rsp, -64);
+    put(Op::sub, {reg(Gpr::rsp), immediate()}, {}, (allocation_.frame_bytes + 63) / 64 * 64);
+    put(Op::and_, {reg(Gpr::rsp), immediate()}, {}, -64);
   }
   void epilogue() {
-    assembler_.vzeroupper();
-    if (has_frame()) assembler_.lea(ax::rsp, ax::qword_ptr(ax::rbp, -8 * static_cast<int>(saved_.size())));
-    for (std::size_t i = saved_.size(); i-- > 0;) assembler_.pop(ax::gpq(saved_[i]));
-    if (has_frame()) assembler_.pop(ax::rbp);
-    assembler_.ret();
+    put(Op::vzeroupper);
+    if (has_frame())
+      put(Op::lea, {reg(Gpr::rsp), mem(8)}, CodeStream::at(Gpr::rbp, -8 * static_cast<std::int32_t>(saved_count_)));
+    for (std::size_t i = saved_count_; i-- > 0;) put(Op::pop, {reg(saved_[i])});
+    if (has_frame()) put(Op::pop, {reg(Gpr::rbp)});
+    put(Op::near_ret);
   }
 
-  static ax::Vec vector(unsigned id, int bytes) {
-    if (bytes == 64) return ax::zmm(id);
-    if (bytes == 32) return ax::ymm(id);
-    return ax::xmm(id);
-  }
-  ax::Mem pool_memory(std::int32_t offset, unsigned bytes) const { return ax::ptr(labels_.back(), offset, bytes); }
-  static ax::Mem slot_memory(std::int32_t offset, unsigned bytes) { return ax::ptr(ax::rsp, offset, bytes); }
-  ax::Mem memory(const Mem& m, unsigned bytes) const {
-    if (m.pool) return pool_memory(m.disp, bytes);
-    if (m.index == Gpr::none) return ax::ptr(ax::gpq(static_cast<unsigned>(m.base)), m.disp, bytes);
-    return ax::ptr(ax::gpq(static_cast<unsigned>(m.base)), ax::gpq(static_cast<unsigned>(m.index)), m.shift, m.disp,
-                   bytes);
-  }
+  static Mem pool_memory(std::int32_t offset) { return {.pool = true, .disp = offset}; }
   static bool is_register_kind(const Operand& o) {
     return o.kind == Operand::Kind::vec || o.kind == Operand::Kind::mask;
   }
-  bool in_register(const Operand& o) const { return allocation_.place[o.id].kind == Place::Kind::reg; }
+  bool in_register(const Operand& o) const { return place_[o.id].kind == Place::Kind::reg; }
 
   /// Loads a memory-resident vector or mask into a physical register.
   void reload(const Operand& o, unsigned to) {
-    const Place& place = allocation_.place[o.id];
+    const Place& place = place_[o.id];
     const VRegInfo& info = stream_.vregs()[o.id];
-    if (info.is_mask) return raw(ax::Inst::kIdKmovq, {ax::k(to), slot_memory(place.offset, 8)});
+    if (info.is_mask) return put(Op::kmovq, {physical(o, to), mem(8)}, CodeStream::slot(place.offset));
     if (place.kind == Place::Kind::pool) return load_constant(info, to, o.bytes);
-    raw(ax::Inst::kIdVmovups, {vector(to, o.bytes), slot_memory(place.offset, o.bytes)});
+    put(Op::vmovups, {physical(o, to), mem(o.bytes)}, CodeStream::slot(place.offset));
   }
   void load_constant(const VRegInfo& info, unsigned to, int bytes) {
+    const Operand result = vec(static_cast<VReg>(to), bytes);
     if (info.element == 0 || stream_.isa() == Isa::avx2)
-      return raw(ax::Inst::kIdVmovups,
-                 {vector(to, bytes), pool_memory(info.pool_offset, static_cast<unsigned>(bytes))});
-    if (info.element == 8 && bytes == 16)
-      return raw(ax::Inst::kIdVpbroadcastq, {vector(to, bytes), pool_memory(info.pool_offset, 8)});
-    raw(info.element == 4 ? ax::Inst::kIdVbroadcastss : ax::Inst::kIdVbroadcastsd,
-        {vector(to, bytes), pool_memory(info.pool_offset, info.element)});
+      return put(Op::vmovups, {result, mem(bytes)}, pool_memory(info.pool_offset));
+    const Op op = info.element == 4 ? Op::vbroadcastss : bytes == 16 ? Op::vpbroadcastq : Op::vbroadcastsd;
+    put(op, {result, mem(info.element)}, pool_memory(info.pool_offset));
   }
-  /// The memory operand for a memory-resident source, if an instruction that folds like `fold` may read it directly.
-  bool folded(const Operand& o, unsigned fold, ax::Mem& out) const {
-    const Place& place = allocation_.place[o.id];
-    const VRegInfo& info = stream_.vregs()[o.id];
+  /// Turns a memory-resident source into a memory operand, if an instruction that folds like `fold` may read it so.
+  bool fold_into(Operand& o, Mem& m, unsigned fold) const {
     if (fold == 0 || o.kind != Operand::Kind::vec) return false;
-    if (place.kind == Place::Kind::slot) return out = slot_memory(place.offset, o.bytes), true;
-    if (info.element == 0 || stream_.isa() == Isa::avx2) return out = pool_memory(info.pool_offset, o.bytes), true;
-    if (info.element != fold) return false;
-    out = pool_memory(info.pool_offset, info.element);
-    int lanes = o.bytes / info.element;
-    out.setBroadcast(lanes == 16  ? ax::Mem::Broadcast::k1To16
-                     : lanes == 8 ? ax::Mem::Broadcast::k1To8
-                     : lanes == 4 ? ax::Mem::Broadcast::k1To4
-                                  : ax::Mem::Broadcast::k1To2);
+    const Place& place = place_[o.id];
+    const VRegInfo& info = stream_.vregs()[o.id];
+    if (place.kind == Place::Kind::slot) {
+      m = CodeStream::slot(place.offset);
+      o = mem(o.bytes);
+      return true;
+    }
+    const bool is_whole = info.element == 0 || stream_.isa() == Isa::avx2;
+    if (!is_whole && info.element != fold) return false;
+    m = pool_memory(info.pool_offset);
+    o = mem(is_whole ? o.bytes : info.element);
     return true;
   }
 
   void one(const Instruction& i) {
-    if (i.op == Op::label) return check(assembler_.bind(labels_[i.operand[0].id]));
+    if (i.op < Op::fma_ps) return general(i);
+    if (i.op == Op::label) return target_.bind(i.operand[0].id);
     if (i.op == Op::constants) return constants(i);
     if (i.op == Op::ret) return epilogue();
-    if (i.op >= Op::fma_ps && i.op <= Op::fnma_pd) return fma(i);
-    general(i);
+    fma(i);
   }
 
   void constants(const Instruction& i) {
-    const auto& vregs = stream_.vregs();
-    for (std::size_t r = 0; r < vregs.size(); ++r)
-      if (vregs[r].is_constant && vregs[r].region == i.imm && allocation_.place[r].kind == Place::Kind::reg)
-        load_constant(vregs[r], allocation_.place[r].reg, vregs[r].bytes);
+    for (VReg r = allocation_.first_constant[as_index(i.imm)]; r != no_vreg; r = place_[r].next)
+      if (place_[r].kind == Place::Kind::reg)
+        load_constant(stream_.vregs()[r], place_[r].reg, stream_.vregs()[r].bytes);
   }
 
-  /// Any instruction but fma: sources are folded or reloaded, the result stored where it lives in memory.
   void general(const Instruction& i) {
-    const OpRow& row = op_row(i.op);
-    std::array<Operand, 4> operand = i.operand;
-    std::array<aj::Operand_, 4> out;
+    Instruction out = i;
+    for (std::size_t k = 0; k < i.count; ++k) {
+      Operand& o = out.operand[k];
+      if (!is_register_kind(o)) continue;
+      const Place place = place_[o.id];
+      if (place.kind != Place::Kind::reg) return general_in_memory(i);
+      o.id = place.reg;
+    }
+    if (i.mask != no_vreg) {
+      const Place place = place_[i.mask];
+      if (place.kind != Place::Kind::reg) return general_in_memory(i);
+      out.mask = place.reg;
+    }
+    target_.put(out);
+  }
+
+  /// Some of the operands live in memory: sources are folded or reloaded, the result stored where it lives.
+  void general_in_memory(const Instruction& i) {
+    const Encoding& encoding = encoding_of(i.op);
+    Instruction out = i;
+    auto& operand = out.operand;
     bool has_memory = false;
-    for (int k = 0; k < i.count; ++k) has_memory |= operand[as_index(k)].kind == Operand::Kind::mem;
-    if (row.commutes && i.count == 3 && i.mask == no_vreg && is_register_kind(operand[1]) &&
+    for (std::size_t k = 0; k < i.count; ++k) has_memory |= operand[k].kind == Operand::Kind::mem;
+    if (encoding.commutes && i.count == 3 && i.mask == no_vreg && is_register_kind(operand[1]) &&
         is_register_kind(operand[2]) && !in_register(operand[1]) && in_register(operand[2]))
       std::swap(operand[1], operand[2]);
     std::size_t scratch_vec = 0, scratch_mask = 0;
@@ -343,162 +149,131 @@ class Encoder {
                                            : allocation_.scratch_vec[scratch_vec++];
     };
     const std::size_t foldable = i.count >= 3 && operand[2].kind == Operand::Kind::vec ? 2 : 1;
-    for (std::size_t k = i.only_reads || !is_register_kind(operand[0]) ? 0 : 1; k < i.count; ++k) {
-      const Operand& o = operand[k];
-      if (!is_register_kind(o)) {
-        out[k] = plain(i, o);
-        continue;
-      }
+    const Operand to = operand[0];
+    for (std::size_t k = i.only_reads || !is_register_kind(to) ? 0 : 1; k < i.count; ++k) {
+      Operand& o = operand[k];
+      if (!is_register_kind(o)) continue;
       if (in_register(o)) {
-        out[k] = physical(o, allocation_.place[o.id].reg);
+        o = physical(o, place_[o.id].reg);
         continue;
       }
-      if (ax::Mem m; k == foldable && !has_memory && k > 0 && folded(o, row.fold, m)) {
-        out[k] = m;
-        continue;
+      if (k == foldable && !has_memory && k > 0 && fold_into(o, out.mem, encoding.fold)) continue;
+      const unsigned scratch = take(o);
+      reload(o, scratch);
+      o = physical(o, scratch);
+    }
+    const bool writes = !i.only_reads && is_register_kind(to), is_spilled = writes && !in_register(to);
+    if (writes && !is_spilled) operand[0] = physical(to, place_[to.id].reg);
+    if (is_spilled) {
+      unsigned result = to.kind == Operand::Kind::mask ? allocation_.scratch_mask[0] : allocation_.scratch_vec[0];
+      if (i.reads_first) {
+        result = take(to);
+        reload(to, result);
       }
-      unsigned to = take(o);
-      reload(o, to);
-      out[k] = physical(o, to);
+      operand[0] = physical(to, result);
     }
-    bool writes = i.count > 0 && !i.only_reads && is_register_kind(operand[0]);
-    bool spilled = writes && !in_register(operand[0]);
-    unsigned result = 0;
-    if (writes) {
-      result = spilled
-                   ? (operand[0].kind == Operand::Kind::mask ? allocation_.scratch_mask[0] : allocation_.scratch_vec[0])
-                   : allocation_.place[operand[0].id].reg;
-      if (spilled && i.reads_first) {
-        result = take(operand[0]);
-        reload(operand[0], result);
-      }
-      out[0] = physical(operand[0], result);
-    }
-    set_mask(i, scratch_mask);
-    if (aj::Error error = assembler_.emitOpArray(row.id, out.data(), i.count); error != aj::kErrorOk) refuse(i, error);
-    if (spilled) store_spilled(operand[0], result);
+    if (i.mask != no_vreg) out.mask = mask_register(i.mask, allocation_.scratch_mask[scratch_mask]);
+    target_.put(out);
+    if (is_spilled) store_spilled(to, operand[0]);
   }
-  void refuse(const Instruction& i, aj::Error error) {
-    aj::String name;
-    aj::InstAPI::instIdToString(aj::Arch::kX64, op_row(i.op).id, name);
-    throw InternalError("x86: " + std::string(name.data()) + ": " + aj::DebugUtils::errorAsString(error));
+  static Operand physical(const Operand& o, unsigned id) { return {o.kind, o.bytes, static_cast<std::uint16_t>(id)}; }
+  VReg mask_register(VReg mask, std::uint8_t scratch) {
+    const Place& place = place_[mask];
+    if (place.kind == Place::Kind::reg) return place.reg;
+    reload(kreg(mask), scratch);
+    return scratch;
   }
-  static aj::Operand_ physical(const Operand& o, unsigned id) {
-    if (o.kind == Operand::Kind::mask) return ax::k(id);
-    return vector(id, o.bytes);
-  }
-  aj::Operand_ plain(const Instruction& i, const Operand& o) const {
-    switch (o.kind) {
-      case Operand::Kind::gpr:
-        return o.bytes == 8   ? aj::Operand_(ax::gpq(o.id))
-               : o.bytes == 4 ? aj::Operand_(ax::gpd(o.id))
-               : o.bytes == 2 ? aj::Operand_(ax::gpw(o.id))
-                              : aj::Operand_(ax::gpb(o.id));
-      case Operand::Kind::mem: return memory(i.mem, o.bytes);
-      case Operand::Kind::imm:
-        if (i.op == Op::fstp) return ax::st(static_cast<unsigned>(i.imm));
-        return aj::imm(i.imm);
-      case Operand::Kind::label: return labels_[o.id];
-      case Operand::Kind::none:
-      case Operand::Kind::vec:
-      case Operand::Kind::mask: break;
-    }
-    throw InternalError("x86: bad operand");
-  }
-  void set_mask(const Instruction& i, std::size_t scratch_mask) {
-    if (i.mask == no_vreg) return;
-    const Place& place = allocation_.place[i.mask];
-    unsigned k = place.reg;
-    if (place.kind != Place::Kind::reg) {
-      k = allocation_.scratch_mask[scratch_mask];
-      reload(kreg(i.mask), k);
-    }
-    assembler_.setExtraReg(ax::k(k));
-    if (i.zeroing) assembler_.addInstOptions(aj::InstOptions::kX86_ZMask);
-  }
-  void store_spilled(const Operand& o, unsigned from) {
-    const Place& place = allocation_.place[o.id];
-    if (o.kind == Operand::Kind::mask) return raw(ax::Inst::kIdKmovq, {slot_memory(place.offset, 8), ax::k(from)});
-    raw(ax::Inst::kIdVmovups, {slot_memory(place.offset, o.bytes), vector(from, o.bytes)});
+  /// `from`: the physical register.
+  void store_spilled(const Operand& to, const Operand& from) {
+    const Mem slot = CodeStream::slot(place_[to.id].offset);
+    if (to.kind == Operand::Kind::mask) return put(Op::kmovq, {mem(8), from}, slot);
+    put(Op::vmovups, {mem(to.bytes), from}, slot);
   }
 
-  struct FmaForms {
-    aj::InstId f132, f213, f231;
-  };
-  static FmaForms forms(Op op) {
-    using I = ax::Inst::Id;
-    if (op == Op::fma_ps) return {I::kIdVfmadd132ps, I::kIdVfmadd213ps, I::kIdVfmadd231ps};
-    if (op == Op::fma_pd) return {I::kIdVfmadd132pd, I::kIdVfmadd213pd, I::kIdVfmadd231pd};
-    if (op == Op::fnma_ps) return {I::kIdVfnmadd132ps, I::kIdVfnmadd213ps, I::kIdVfnmadd231ps};
-    return {I::kIdVfnmadd132pd, I::kIdVfnmadd213pd, I::kIdVfnmadd231pd};
+  bool all_in_registers(const Instruction& i) const {
+    for (const Operand& o : i.operand)
+      if (!in_register(o)) return false;
+    return true;
+  }
+  /// What fma() does, for the common case.
+  void fma_of_registers(const Instruction& i, Op f132) {
+    std::array<Operand, 4> o = i.operand;
+    for (Operand& operand : o) operand.id = place_[operand.id].reg;
+    const auto& [d, a, b, c] = o;
+    const Op f213 = static_cast<Op>(as_index(f132) + 1), f231 = static_cast<Op>(as_index(f132) + 2);
+    if (d.id == c.id) return put(f231, {d, a, b});
+    if (d.id == a.id) return put(f213, {d, b, c});
+    if (d.id == b.id) return put(f213, {d, a, c});
+    put(Op::vmovaps, {d, c});
+    put(f231, {d, a, b});
   }
 
   /// dst = a * b + c (or c - a * b). Picks the form whose accumulator is the register that dst shares; otherwise copies
   /// the addend. 132: x = x*m + y; 213: x = y*x + m; 231: x = y*m + x (m may be memory).
   void fma(const Instruction& i) {
-    const FmaForms form = forms(i.op);
-    const unsigned fold = i.op == Op::fma_ps || i.op == Op::fnma_ps ? 4 : 8;
+    const Op f132 = i.op == Op::fma_ps    ? Op::vfmadd132ps
+                    : i.op == Op::fma_pd  ? Op::vfmadd132pd
+                    : i.op == Op::fnma_ps ? Op::vfnmadd132ps
+                                          : Op::vfnmadd132pd;
+    const Op f213 = static_cast<Op>(as_index(f132) + 1), f231 = static_cast<Op>(as_index(f132) + 2);
+    if (all_in_registers(i)) return fma_of_registers(i, f132);
+    const unsigned fold = encoding_of(f132).fold;
     Operand a = i.operand[1], b = i.operand[2], c = i.operand[3];
     if (!in_register(a) && in_register(b)) std::swap(a, b);  // b is the one that may stay in memory
     const Operand& d = i.operand[0];
-    const bool spilled = !in_register(d);
-    unsigned scratch = 0;
-    auto to_register = [&](const Operand& o) -> unsigned {
-      if (in_register(o)) return allocation_.place[o.id].reg;
-      unsigned to = allocation_.scratch_vec[scratch++];
+    const bool is_spilled = !in_register(d);
+    std::size_t scratch = 0;
+    auto to_register = [&](const Operand& o) -> Operand {
+      if (in_register(o)) return physical(o, place_[o.id].reg);
+      const unsigned to = allocation_.scratch_vec[scratch++];
       reload(o, to);
-      return to;
+      return physical(o, to);
     };
-    const int bytes = d.bytes;
-    auto as_source = [&](const Operand& o) -> aj::Operand_ {
-      if (ax::Mem m; !in_register(o) && folded(o, fold, m)) return m;
-      return vector(to_register(o), bytes);
+    auto put_form = [&](Op op, const Operand& result, const Operand& second, Operand third) {
+      Mem m{};
+      if (in_register(third) || !fold_into(third, m, fold)) third = to_register(third);
+      put(op, {result, second, third}, m);
     };
-    const unsigned target = spilled ? 255 : allocation_.place[d.id].reg;
-    auto is_target = [&](const Operand& o) { return in_register(o) && allocation_.place[o.id].reg == target; };
-    if (is_target(c)) {
-      unsigned ra = to_register(a);
-      raw(form.f231, {vector(target, bytes), vector(ra, bytes), as_source(b)});
-    } else if (is_target(a) && in_register(b)) {
-      raw(form.f213, {vector(target, bytes), vector(allocation_.place[b.id].reg, bytes), as_source(c)});
-    } else if (is_target(a)) {
-      unsigned rc = to_register(c);
-      raw(form.f132, {vector(target, bytes), vector(rc, bytes), as_source(b)});
-    } else if (is_target(b)) {
-      unsigned ra = to_register(a);
-      raw(form.f213, {vector(target, bytes), vector(ra, bytes), as_source(c)});
-    } else {
-      unsigned result = spilled ? allocation_.scratch_vec[scratch++] : target;
-      if (in_register(c))
-        raw(ax::Inst::kIdVmovaps, {vector(result, bytes), vector(allocation_.place[c.id].reg, bytes)});
-      else reload(c, result);
-      unsigned ra = to_register(a);
-      raw(form.f231, {vector(result, bytes), vector(ra, bytes), as_source(b)});
-      if (spilled) store_spilled(d, result);
-    }
+    const Operand target = physical(d, is_spilled ? 255 : place_[d.id].reg);
+    auto is_target = [&](const Operand& o) { return in_register(o) && place_[o.id].reg == target.id; };
+    if (is_target(c)) return put_form(f231, target, to_register(a), b);
+    if (is_target(a) && in_register(b)) return put_form(f213, target, to_register(b), c);
+    if (is_target(a)) return put_form(f132, target, to_register(c), b);
+    if (is_target(b)) return put_form(f213, target, to_register(a), c);
+    const Operand result = is_spilled ? physical(d, allocation_.scratch_vec[scratch++]) : target;
+    if (in_register(c)) put(Op::vmovaps, {result, to_register(c)});
+    else reload(c, result.id);
+    put_form(f231, result, to_register(a), b);
+    if (is_spilled) store_spilled(d, result);
   }
 
   const CodeStream& stream_;
   const Allocation& allocation_;
-  std::string* listing_;
-  aj::StringLogger logger_;
-  aj::CodeHolder holder_;
-  ax::Assembler assembler_;
-  std::vector<aj::Label> labels_;
-  std::vector<std::uint8_t> saved_;
+  const Place* place_;
+  Target& target_;
+  std::array<Gpr, 5> saved_{};
+  std::size_t saved_count_ = 0;
 };
+
+SINTER_DECL std::optional<std::size_t> assemble(const CodeStream& stream, const Allocation& allocation,
+                                                std::vector<std::byte>& bytes) {
+  Assembler assembler(bytes, stream.labels(), stream.code().size());
+  Encoder<Assembler>(stream, allocation, assembler).run();
+  if (!assembler.finish(stream.pool())) return std::nullopt;
+  return assembler.start();
+}
 
 }  // namespace x86_detail
 
 SINTER_DECL std::size_t encode(const CodeStream& stream, const Allocation& allocation, std::vector<std::byte>& bytes,
                                std::string* listing) {
-  x86_detail::Encoder encoder(stream, allocation, listing);
-  encoder.run();
-  const std::size_t start = (bytes.size() + 63) / 64 * 64;
-  const auto& buffer = encoder.buffer();
-  bytes.resize(start + buffer.size());
-  std::memcpy(bytes.data() + start, buffer.data(), buffer.size());
-  return start;
+  using namespace x86_detail;
+  if (listing == nullptr)
+    if (const auto start = assemble(stream, allocation, bytes)) return *start;
+  ListingAssembler assembler(bytes, stream.labels(), listing);
+  Encoder<ListingAssembler>(stream, allocation, assembler).run();
+  assembler.finish(stream.pool());
+  return assembler.start();
 }
 
 }  // namespace x86

@@ -6,7 +6,9 @@
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <span>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -16,6 +18,8 @@ namespace x86_detail {
 struct Interval {
   std::uint32_t begin = ~0u, end = 0;
   float weight = 0;
+  std::uint16_t region = 0;  // of a constant
+  bool is_constant = false;
   float density() const { return weight / static_cast<float>(end - begin + 1); }
 };
 
@@ -23,19 +27,23 @@ struct Interval {
 /// loop's end.
 class IntervalBuilder {
  public:
-  explicit IntervalBuilder(const CodeStream& stream)
-      : stream_(stream), intervals_(stream.vregs().size()), region_at_(1) {
-    const auto& code = stream.code();
+  explicit IntervalBuilder(const CodeStream& stream) : stream_(stream), region_at_(stream.regions()) {
+    intervals_.reserve(stream.vregs().size());
+    for (const VRegInfo& r : stream.vregs()) intervals_.push_back({.region = r.region, .is_constant = r.is_constant});
+    const std::span<const Instruction> code = stream.code();
     for (std::uint32_t at = 0; at < code.size(); ++at) {
-      follow_loops(at);
+      if (at >= next_event_) follow_loops(at);
       visit(code[at], at);
     }
     for (Interval& i : intervals_)
       if (i.begin != ~0u) i.end = std::max(i.end, i.begin + 1);
   }
   std::vector<Interval> take() { return std::move(intervals_); }
+  /// A bit for each general register that the stream names.
+  std::uint32_t general_registers() const { return general_registers_; }
 
  private:
+  /// Enters and leaves loops, and finds out where that happens next.
   void follow_loops(std::uint32_t at) {
     const auto& loops = stream_.loops();
     while (current_ >= 0 && loops[as_index(current_)].end <= at) leave();
@@ -44,38 +52,33 @@ class IntervalBuilder {
       frequency_ *= 8;
       while (current_ >= 0 && loops[as_index(current_)].end <= at) leave();
     }
+    weight_of_use_ = {frequency_, 0.3f * frequency_};
+    current_begin_ = current_ >= 0 ? loops[as_index(current_)].begin : 0;
+    next_event_ = current_ >= 0 ? loops[as_index(current_)].end : ~0u;
+    if (next_ < loops.size()) next_event_ = std::min(next_event_, loops[next_].begin);
   }
   void leave() {
     current_ = stream_.loops()[as_index(current_)].parent;
     frequency_ /= 8;
   }
   void visit(const Instruction& i, std::uint32_t at) {
-    if (i.op == Op::constants) {
-      region_at_.resize(std::max(region_at_.size(), as_index(i.imm) + 1));
-      region_at_[as_index(i.imm)] = at;
+    if (i.op == Op::constants) region_at_[as_index(i.imm)] = at;
+    general_registers_ |= 1u << static_cast<unsigned>(i.mem.base) | 1u << static_cast<unsigned>(i.mem.index);
+    for (std::size_t k = 0; k < i.count; ++k) {
+      const Operand& o = i.operand[k];
+      if (o.kind == Operand::Kind::vec || o.kind == Operand::Kind::mask) touch(o.id, at);
+      else if (o.kind == Operand::Kind::gpr) general_registers_ |= 1u << o.id;
     }
-    for (int k = 0; k < i.count; ++k) {
-      const Operand& o = i.operand[as_index(k)];
-      if (o.kind != Operand::Kind::vec && o.kind != Operand::Kind::mask) continue;
-      bool defines = k == 0 && !i.only_reads;
-      touch(o.id, at, defines);
-      if (!defines || i.reads_first) use(o.id, at);
-    }
-    if (i.mask != no_vreg) {
-      touch(i.mask, at, false);
-      use(i.mask, at);
-    }
+    if (i.mask != no_vreg) touch(i.mask, at);
   }
-  void touch(VReg r, std::uint32_t at, bool) {
+  void touch(VReg r, std::uint32_t at) {
     Interval& interval = intervals_[r];
-    const VRegInfo& info = stream_.vregs()[r];
-    if (interval.begin == ~0u) interval.begin = info.is_constant ? region_at_[info.region] : at;
-    interval.weight += info.is_constant ? 0.3f * frequency_ : frequency_;
+    if (interval.begin == ~0u) interval.begin = interval.is_constant ? region_at_[interval.region] : at;
+    interval.weight += weight_of_use_[as_index(interval.is_constant)];
     interval.end = std::max(interval.end, at);
-    if (interval.begin < at) stretch(interval, at);
+    if (current_begin_ > interval.begin) stretch(interval);
   }
-  void use(VReg r, std::uint32_t at) { intervals_[r].end = std::max(intervals_[r].end, at); }
-  void stretch(Interval& interval, std::uint32_t) {
+  void stretch(Interval& interval) {
     const auto& loops = stream_.loops();
     for (std::int32_t loop = current_; loop >= 0 && loops[as_index(loop)].begin > interval.begin;
          loop = loops[as_index(loop)].parent)
@@ -87,7 +90,9 @@ class IntervalBuilder {
   std::vector<std::uint32_t> region_at_;
   std::int32_t current_ = -1;
   std::size_t next_ = 0;
+  std::uint32_t current_begin_ = 0, next_event_ = 0, general_registers_ = 0;
   float frequency_ = 1;
+  std::array<float, 2> weight_of_use_{};  // a constant's use costs less: it is read from the pool
 };
 
 /// The walk. `mask_registers` says how many of k1..k7 may be assigned.
@@ -105,13 +110,12 @@ class LinearScan {
 
   Allocation run() {
     list_constants();
-    const auto& code = stream_.code();
+    const std::span<const Instruction> code = stream_.code();
     for (std::uint32_t at = 0; at < code.size(); ++at) {
       release(at);
       const Instruction& i = code[at];
-      if (i.op == Op::constants) {
-        for (VReg r : constants_by_region_[as_index(i.imm)]) place(r);
-      }
+      if (i.op == Op::constants)
+        for (VReg r = result_.first_constant[as_index(i.imm)]; r != no_vreg; r = result_.place[r].next) place(r);
       if (i.count == 0 || i.only_reads) continue;
       const Operand& o = i.operand[0];
       if ((o.kind == Operand::Kind::vec || o.kind == Operand::Kind::mask) &&
@@ -125,15 +129,14 @@ class LinearScan {
 
  private:
   void list_constants() {
-    const auto& vregs = stream_.vregs();
-    std::size_t regions = 1;
-    for (const VRegInfo& v : vregs) regions = std::max(regions, std::size_t{v.region} + 1);
-    for (const Instruction& i : stream_.code())
-      if (i.op == Op::constants) regions = std::max(regions, as_index(i.imm) + 1);
-    constants_by_region_.resize(regions);
-    for (std::size_t r = 0; r < vregs.size(); ++r)
-      if (vregs[r].is_constant && intervals_[r].begin != ~0u)
-        constants_by_region_[vregs[r].region].push_back(static_cast<VReg>(r));
+    const std::span<const VRegInfo> vregs = stream_.vregs();
+    result_.first_constant.assign(stream_.regions(), no_vreg);
+    for (std::size_t r = vregs.size(); r-- > 0;)
+      if (vregs[r].is_constant && intervals_[r].begin != ~0u) {
+        VReg& first = result_.first_constant[vregs[r].region];
+        result_.place[r].next = first;
+        first = static_cast<VReg>(r);
+      }
   }
   void release(std::uint32_t at) {
     for (VReg r = ending_[at]; r != no_vreg; r = next_ending_[r])
@@ -194,7 +197,6 @@ class LinearScan {
   const CodeStream& stream_;
   const std::vector<Interval>& intervals_;
   std::vector<VReg> next_ending_, ending_;
-  std::vector<std::vector<VReg>> constants_by_region_;
   std::array<std::uint32_t, 2> free_{}, ever_{};
   std::array<std::array<VReg, 32>, 2> owner_{};
   Allocation result_;
@@ -204,12 +206,14 @@ class LinearScan {
 }  // namespace x86_detail
 
 SINTER_DECL Allocation allocate_registers(const CodeStream& stream) {
-  std::vector<x86_detail::Interval> intervals = x86_detail::IntervalBuilder(stream).take();
+  x86_detail::IntervalBuilder builder(stream);
+  const std::vector<x86_detail::Interval> intervals = builder.take();
   // The two highest vector registers stay free for values that live in memory; masks give up two only when they must.
   const int vectors = stream.isa() == Isa::avx512 ? 30 : 14;
   x86_detail::LinearScan first(stream, intervals, vectors, 7);
   Allocation result = first.run();
   if (first.mask_spills() != 0) result = x86_detail::LinearScan(stream, intervals, vectors, 5).run();
+  result.general_registers = builder.general_registers();
   result.scratch_vec = {static_cast<std::uint8_t>(vectors), static_cast<std::uint8_t>(vectors + 1)};
   result.scratch_mask = {6, 7};
   return result;

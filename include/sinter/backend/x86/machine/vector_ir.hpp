@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/backend/x86/machine/isa.hpp>
+#include <sinter/backend/x86/machine/records.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
@@ -11,14 +12,14 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <initializer_list>
+#include <span>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-/// Machine instructions by mnemonic (ps and pd, d and q apart), and two pseudo ones: fma and fnma take dst, a, b, c
-/// and choose among the 132, 213 and 231 forms when registers are known. The emitter's table is in the same order.
+/// Machine instructions by mnemonic (ps and pd, d and q apart), and pseudo ones: fma and fnma take dst, a, b, c and the
+/// emitter chooses among the 132, 213 and 231 forms when registers are known. The tables of encodings are in this order.
 enum class Op : std::uint8_t {
   // moves
   vmovups,
@@ -60,10 +61,18 @@ enum class Op : std::uint8_t {
   vxorpd,
   vandnps,
   vandnpd,
-  fma_ps,
-  fma_pd,
-  fnma_ps,
-  fnma_pd,
+  vfmadd132ps,
+  vfmadd213ps,
+  vfmadd231ps,
+  vfmadd132pd,
+  vfmadd213pd,
+  vfmadd231pd,
+  vfnmadd132ps,
+  vfnmadd213ps,
+  vfnmadd231ps,
+  vfnmadd132pd,
+  vfnmadd213pd,
+  vfnmadd231pd,
   vroundps,
   vroundpd,
   vrndscaleps,
@@ -178,6 +187,8 @@ enum class Op : std::uint8_t {
   idiv,
   cmovg,
   cmovl,
+  push,
+  pop,
   jmp,
   je,
   jne,
@@ -193,12 +204,19 @@ enum class Op : std::uint8_t {
   near_ret,  // call and near_ret: of and in a routine of this stream
   sfence,
   vzeroupper,
-  ret,
   // pseudo
+  fma_ps,
+  fma_pd,
+  fnma_ps,
+  fnma_pd,
+  ret,        // of the whole function: puts back what the prologue saved
   label,      // operand 0
   constants,  // place where the constants of region `imm` are loaded
   count_,
 };
+
+/// How many of the first enumerators are mnemonics.
+inline constexpr std::size_t mnemonics = as_index(Op::fma_ps);
 
 /// General registers, numbered as the machine numbers them.
 enum class Gpr : std::uint8_t { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15, none };
@@ -260,13 +278,12 @@ struct LoopRange {
 class CodeStream {
  public:
   explicit CodeStream(Isa isa) : isa_(isa) {
-    code_.reserve(512);
-    vregs_.reserve(256);
     pool_.reserve(512);
+    constant_buckets_.fill(no_vreg);
   }
   Isa isa() const { return isa_; }
-  const std::vector<Instruction>& code() const { return code_; }
-  const std::vector<VRegInfo>& vregs() const { return vregs_; }
+  std::span<const Instruction> code() const { return code_; }
+  std::span<const VRegInfo> vregs() const { return vregs_; }
   const std::vector<LoopRange>& loops() const { return loops_; }
   const std::vector<std::uint8_t>& pool() const { return pool_; }
   int labels() const { return labels_; }
@@ -295,6 +312,8 @@ class CodeStream {
   }
   /// Constants made from here on belong to a region opened before.
   void use_region(std::uint16_t region) { region_ = region; }
+  /// How many regions there are, with the one that is open at the start.
+  std::size_t regions() const { return std::size_t{regions_} + 1; }
   std::uint16_t region() const { return region_; }
 
   /// Bytes in the stack frame; the offset from rsp.
@@ -305,18 +324,24 @@ class CodeStream {
     return at;
   }
 
-  Instruction& push(Instruction instruction) {
-    code_.push_back(instruction);
-    return code_.back();
-  }
-  Instruction& emit(Op op, std::initializer_list<Operand> operands, std::int64_t imm = 0) {
-    Instruction& i = code_.emplace_back();
-    i.op = op;
-    for (Operand o : operands) i.operand[i.count++] = o;
+  Instruction& push(Instruction instruction) { return code_.append(instruction); }
+  template <std::size_t N>
+  Instruction& emit(Op op, const Operand (&operands)[N], std::int64_t imm = 0) {
+    Instruction& i = code_.append({.op = op, .count = N});
+    for (std::size_t k = 0; k < N; ++k) i.operand[k] = operands[k];
     i.imm = imm;
     return i;
   }
-  Instruction& emit(Op op, std::initializer_list<Operand> operands, Mem memory, std::int64_t imm = 0) {
+  /// On whole vectors of one size.
+  template <std::size_t N>
+  Instruction& emit_vectors(Op op, int bytes, VReg result, const VReg (&sources)[N]) {
+    Instruction& i = code_.append({.op = op, .count = N + 1});
+    i.operand[0] = vec(result, bytes);
+    for (std::size_t k = 0; k < N; ++k) i.operand[k + 1] = vec(sources[k], bytes);
+    return i;
+  }
+  template <std::size_t N>
+  Instruction& emit(Op op, const Operand (&operands)[N], Mem memory, std::int64_t imm = 0) {
     Instruction& i = emit(op, operands, imm);
     i.mem = memory;
     return i;
@@ -383,23 +408,26 @@ class CodeStream {
  private:
   VReg push_vreg(VRegInfo info) {
     ensure(vregs_.size() < no_vreg, "x86: too many virtual registers");
-    vregs_.push_back(info);
+    vregs_.append(info);
     return static_cast<VReg>(vregs_.size() - 1);
   }
   std::uint32_t position() const { return static_cast<std::uint32_t>(code_.size()); }
   std::int32_t pool_bytes(const void* data, int bytes);
+  std::int32_t pool_splat(std::uint64_t bits, int element);
 
   struct ConstantKey {
     std::uint64_t bits;
     std::uint16_t region, reg;
+    std::uint16_t next;  // in the same bucket
     std::uint8_t element, bytes;
   };
   Isa isa_;
-  std::vector<Instruction> code_;
-  std::vector<VRegInfo> vregs_;
+  Records<Instruction> code_{512};
+  Records<VRegInfo> vregs_{256};
   std::vector<LoopRange> loops_;
   std::vector<std::uint8_t> pool_;
   std::vector<ConstantKey> constants_;
+  std::array<std::uint16_t, 64> constant_buckets_;  // by bits
   std::vector<Routine> routines_;
   std::int32_t open_loop_ = -1;
   std::uint16_t region_ = 0, regions_ = 0;
@@ -408,28 +436,49 @@ class CodeStream {
 
 inline std::int32_t CodeStream::pool_bytes(const void* data, int bytes) {
   const auto size = as_index(bytes);
-  for (std::size_t at = 0; at + size <= pool_.size(); at += size)  // entries lie at multiples of their size
-    if (std::memcmp(pool_.data() + at, data, size) == 0) return static_cast<std::int32_t>(at);
-  std::size_t at = (pool_.size() + size - 1) / size * size;
+  const auto find = [&](auto is_equal) {
+    std::size_t at = 0;  // entries lie at multiples of their size
+    while (at + size <= pool_.size() && !is_equal(pool_.data() + at)) at += size;
+    return at;
+  };
+  std::size_t at = 0;
+  if (bytes == 4) at = find([&](const std::uint8_t* entry) { return std::memcmp(entry, data, 4) == 0; });
+  else if (bytes == 8) at = find([&](const std::uint8_t* entry) { return std::memcmp(entry, data, 8) == 0; });
+  else at = find([&](const std::uint8_t* entry) { return std::memcmp(entry, data, size) == 0; });
+  if (at + size <= pool_.size()) return static_cast<std::int32_t>(at);
+  at = (pool_.size() + size - 1) / size * size;
   pool_.resize(at + size);
   std::memcpy(pool_.data() + at, data, size);
   return static_cast<std::int32_t>(at);
 }
 
-inline VReg CodeStream::constant(std::uint64_t bits, int element, int bytes) {
-  if (element == 4) bits &= 0xFFFFFFFFu;
-  for (const ConstantKey& key : constants_)
-    if (key.bits == bits && key.region == region_ && key.element == element && key.bytes == bytes) return key.reg;
-  std::array<std::uint8_t, 64> splat{};
+/// The element once; on AVX2, which cannot broadcast while it computes, a whole vector.
+inline std::int32_t CodeStream::pool_splat(std::uint64_t bits, int element) {
+  if (isa_ == Isa::avx512) return pool_bytes(&bits, element);
+  std::array<std::uint8_t, 32> splat{};
   const auto size = as_index(element);
   for (std::size_t at = 0; at < splat.size(); at += size) std::memcpy(splat.data() + at, &bits, size);
+  return pool_bytes(splat.data(), 32);
+}
+
+inline VReg CodeStream::constant(std::uint64_t bits, int element, int bytes) {
+  if (element == 4) bits &= 0xFFFFFFFFu;
+  std::uint16_t& bucket = constant_buckets_[(bits * 0x9E3779B97F4A7C15u >> 58)];
+  std::int32_t pool_offset = -1;
+  for (std::uint16_t k = bucket; k != no_vreg; k = constants_[k].next) {
+    const ConstantKey& key = constants_[k];
+    if (key.bits != bits || key.element != element) continue;
+    if (key.region == region_ && key.bytes == bytes) return key.reg;
+    pool_offset = vregs_[key.reg].pool_offset;
+  }
   VRegInfo info{.is_constant = true,
                 .element = static_cast<std::uint8_t>(element),
                 .bytes = static_cast<std::uint8_t>(bytes),
                 .region = region_};
-  info.pool_offset = pool_bytes(splat.data(), isa_ == Isa::avx512 ? element : 32);
+  info.pool_offset = pool_offset >= 0 ? pool_offset : pool_splat(bits, element);
   VReg r = push_vreg(info);
-  constants_.push_back({bits, region_, r, info.element, info.bytes});
+  constants_.push_back({bits, region_, r, bucket, info.element, info.bytes});
+  bucket = static_cast<std::uint16_t>(constants_.size() - 1);
   return r;
 }
 

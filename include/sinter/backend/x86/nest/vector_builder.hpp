@@ -8,7 +8,7 @@
 #include <sinter/tensor/dtype.hpp>
 
 #include <algorithm>
-#include <initializer_list>
+#include <cstddef>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -153,7 +153,13 @@ class VectorBuilder {
   void mask_to_bytes(Mem m, VReg mask, const Tail& tail);
 
  private:
-  VReg out(Lane lane, Op op, std::initializer_list<VReg> sources);
+  template <std::size_t N>
+  VReg out(Lane lane, Op op, const VReg (&sources)[N]) {
+    const int width = bytes(lane);
+    const VReg r = s_.new_vec(width);
+    s_.emit_vectors(op, width, r, sources);
+    return r;
+  }
   VReg shift(Op op, Lane lane, VReg a, int count);
   VReg extremum(Lane lane, VReg a, VReg b, bool minimum);
   VReg extremum_with(Lane lane, VReg constant, VReg x, bool minimum);

@@ -24,14 +24,6 @@ SINTER_DECL VReg VectorBuilder::iota(Lane lane) {
                             : s_.constant_vector(narrow.data(), bytes(lane));
 }
 
-SINTER_DECL VReg VectorBuilder::out(Lane lane, Op op, std::initializer_list<VReg> sources) {
-  const int width = bytes(lane);
-  VReg r = s_.new_vec(width);
-  Instruction& i = s_.emit(op, {vec(r, width)});
-  for (VReg source : sources) i.operand[i.count++] = vec(source, width);
-  return r;
-}
-
 SINTER_DECL VReg VectorBuilder::unary(Op op, VReg a, int to_bytes, int from_bytes) {
   VReg r = s_.new_vec(to_bytes);
   s_.emit(op, {vec(r, to_bytes), vec(a, from_bytes)});
