@@ -1,5 +1,5 @@
-// The interpreter of loop nests as a back end, so that whatever runs kernels can run nests: each variant that applies is
-// run, and all of them must leave the same bits.
+// The interpreter of loop nests as a back end, so that whatever runs kernels can run nests: each variant that applies
+// is run, and all of them must leave the same bits.
 #pragma once
 
 #include <sinter/kernel/loop_nest/builder.hpp>
@@ -133,15 +133,15 @@ class NestBackend final : public Backend {
     return std::string("nest-") + (mode_ == InterpretMode::exact ? "exact-" : "wide-") +
            std::to_string(machine_.vector_bytes);
   }
-  Limits limits() const override { return {.random = true}; }
-  std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined) const override {
+  Limits limits() const override { return {}; }
+  std::vector<Schedule> schedules(const Kernel&) const override { return {schedule_}; }
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
+                                            std::string* why_declined) override {
     std::string why;
-    if (build_nest(kernel, schedule_, machine_, IndexWidth::wide, why)) return {schedule_};
+    if (build_nest(kernel, schedule, machine_, IndexWidth::wide, why))
+      return std::make_shared<NestExecutable>(kernel, machine_, schedule, mode_);
     if (why_declined != nullptr) *why_declined = why;
-    return {};
-  }
-  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override {
-    return std::make_shared<NestExecutable>(kernel, machine_, schedule, mode_);
+    return nullptr;
   }
 
  private:

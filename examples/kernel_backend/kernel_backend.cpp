@@ -1,5 +1,5 @@
-// A kernel back end of one's own. It takes pointwise kernels of f32 made of a few primitives, and computes them point by
-// point; fusion cuts kernels by its limits, and what it does not take the reference back end computes.
+// A kernel back end of one's own. It takes pointwise kernels of f32 made of a few primitives, and computes them point
+// by point; fusion cuts kernels by its limits, and what it does not take the reference back end computes.
 #include <sinter/graphs.hpp>
 
 #include <array>

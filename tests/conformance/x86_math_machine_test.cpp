@@ -5,8 +5,8 @@
 #ifndef SINTER_NO_X86
 #include "../unit/plain_math_builder.hpp"
 
-#include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/backend/x86/math/math.hpp>
+#include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/runtime/backend.hpp>
 
 #include <bit>

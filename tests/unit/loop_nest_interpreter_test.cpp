@@ -1,5 +1,5 @@
-// What loop nests compute: graphs of all kinds of kernels at odd sizes on the interpreter, in exact mode equal bit by bit
-// to the code of the x86 back end where primitives are exactly rounded, and near an oracle that knows no kernels.
+// What loop nests compute: graphs of all kinds of kernels at odd sizes on the interpreter, in exact mode equal bit by
+// bit to the code of the x86 back end where primitives are exactly rounded, and near an oracle that knows no kernels.
 #include "../catch.hpp"
 
 #include "../nest_backend.hpp"

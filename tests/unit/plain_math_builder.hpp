@@ -2,8 +2,8 @@
 // of the operations' meaning: what a machine implementation gives must equal this, bit for bit.
 #pragma once
 
-#include <sinter/backend/x86/math/math_builder.hpp>
 #include <sinter/backend/x86/math/coefficients.hpp>
+#include <sinter/backend/x86/math/math_builder.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
-// Axes, values and counts are signed where arithmetic may go below zero; containers count in std::size_t. One conversion for
-// both, so that code says what it indexes and not how.
+// Axes, values and counts are signed where arithmetic may go below zero; containers count in std::size_t. One
+// conversion for both, so that code says what it indexes and not how.
 #pragma once
 
 #include <sinter/base/config.hpp>

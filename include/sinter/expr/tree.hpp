@@ -1,7 +1,7 @@
 // Trees: how arguments and results of any shape (tensors, tuples, containers, user structs) are taken apart into
 // leaves. Tracing, guards, gradients and results go by one constant for each type, its Layout, and are code without
-// types (tree_walk.hpp); visit_leaves() is for visitors of users. Aggregates up to 16 fields work unaided; other classes
-// name their fields with SINTER_FIELDS(a, b, ...).
+// types (tree_walk.hpp); visit_leaves() is for visitors of users. Aggregates up to 16 fields work unaided; other
+// classes name their fields with SINTER_FIELDS(a, b, ...).
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -106,8 +106,8 @@ void walk_entries(void* object, const Layout& layout, V& visitor, bool is_const)
 }
 
 /// V: tensor(Tensor&, is_const), scalar(Scalar&, is_const), variable(const Variable&), dim(Dim&, is_const),
-/// fixed(std::int64_t), structure(what, value); where it has_path, around each part enter(kind, index, names) or enter_key(before,
-/// text, key), and leave().
+/// fixed(std::int64_t), structure(what, value); where it has_path, around each part enter(kind, index, names) or
+/// enter_key(before, text, key), and leave().
 template <class V>
 void walk(void* object, const Layout& layout, V& visitor, bool is_const) {
   is_const = is_const || layout.is_const;

@@ -99,9 +99,9 @@ constexpr std::string_view name(KernelKind kind) {
 /// One fusion group. Axes run from outermost to innermost; the last axis is the one to vectorise.
 ///
 /// With several reduced axes the innermost is reduced first and its result enters the next outer one. Each has its
-/// Order. Those of today's kernels are the standard ones: lanes of 256 bytes in blocks of 4096, combined pairwise, along
-/// the vector axis; two lanes in blocks of 64, compensated, along other axes. A contraction adds a * b by fma in order of
-/// k, starting from zero, in blocks of 256, which are added in order within groups of 8192; sums of groups are
+/// Order. Those of today's kernels are the standard ones: lanes of 256 bytes in blocks of 4096, combined pairwise,
+/// along the vector axis; two lanes in blocks of 64, compensated, along other axes. A contraction adds a * b by fma in
+/// order of k, starting from zero, in blocks of 256, which are added in order within groups of 8192; sums of groups are
 /// compensated. One chain over all of k would lose accuracy with its length.
 /// `fma` never arises by itself: add and mul contract only where the body says `fma`.
 struct Kernel {

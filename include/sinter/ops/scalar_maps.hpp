@@ -1,7 +1,7 @@
 // What each scalar primitive computes, over plain arrays: the meaning that back ends are tested against. Results are
-// defined for every input: integers wrap, integer division by zero gives 0, conversion to an integer saturates and takes
-// NaN to 0, arithmetic on bool is done in integers and normalised. long double is no element type, but has the floating
-// primitives too, for those who compute more precisely than the dtype. Knows nothing of kernels.
+// defined for every input: integers wrap, integer division by zero gives 0, conversion to an integer saturates and
+// takes NaN to 0, arithmetic on bool is done in integers and normalised. long double is no element type, but has the
+// floating primitives too, for those who compute more precisely than the dtype. Knows nothing of kernels.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,6 +1,6 @@
-// The plan of a partitioned graph. On one device it is that device's plan, with what the host computes before it. Else it
-// has a plan for each part, the copies between them, and the order of both; its frame holds the parts' frames and the
-// memory of what crosses. Must not know how graphs are cut.
+// The plan of a partitioned graph. On one device it is that device's plan, with what the host computes before it. Else
+// it has a plan for each part, the copies between them, and the order of both; its frame holds the parts' frames and
+// the memory of what crosses. Must not know how graphs are cut.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -68,8 +68,8 @@ class PartitionFrame {
   std::size_t held_ = 0;
 };
 
-/// The plan of a graph on the device of `options.backends`, whatever its types say; single elements among its inputs may
-/// lie on the host.
+/// The plan of a graph on the device of `options.backends`, whatever its types say; single elements among its inputs
+/// may lie on the host.
 std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options);
 /// Cuts the graph, and plans its parts.
 std::shared_ptr<const Plan> build_partition_plan(const Graph& graph, const PlanOptions& options);

@@ -1,5 +1,5 @@
-// Calls of compiled functions, without types: what the typed half (compile.hpp) hands over is taken apart here, an entry
-// is found or made for it and run, or the plain function where nothing compiled may run.
+// Calls of compiled functions, without types: what the typed half (compile.hpp) hands over is taken apart here, an
+// entry is found or made for it and run, or the plain function where nothing compiled may run.
 #pragma once
 
 #include <sinter/jit/call/call.hpp>

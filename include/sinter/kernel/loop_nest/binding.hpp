@@ -17,8 +17,8 @@ struct NestCosts {
   double serial_nanoseconds = 30000;  // below it, nothing is worth a task of its own
 };
 
-/// The tasks of a nest over bound extents: `rest` axes, then the outer axis (or chunks of the vector axis), each of whose
-/// iterations runs the compiled loop over `columns` points.
+/// The tasks of a nest over bound extents: `rest` axes, then the outer axis (or chunks of the vector axis), each of
+/// whose iterations runs the compiled loop over `columns` points.
 struct NestBinding {
   struct Axis {
     int axis = -1;

@@ -1,5 +1,5 @@
-// What the interpreter of loop nests computes in: cells, which hold the lanes of a value in the C++ type of its dtype or
-// in a wider one, and folds over them. Knows dtypes and primitives; no nests.
+// What the interpreter of loop nests computes in: cells, which hold the lanes of a value in the C++ type of its dtype
+// or in a wider one, and folds over them. Knows dtypes and primitives; no nests.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -12,16 +12,17 @@
 SINTER_NAMESPACE_BEGIN
 
 enum class InterpretMode : std::uint8_t {
-  exact,  // primitives as ops/scalar_maps.hpp has them, reductions in the Kernel's order, each step rounded to its dtype
-  wide,   // f32 in f64, f64 in long double, rounded where it is stored: what the error of a result is measured against
+  // primitives as ops/scalar_maps.hpp has them, reductions in the Kernel's order, each step rounded to its dtype
+  exact,
+  wide,  // f32 in f64, f64 in long double, rounded where it is stored: what the error of a result is measured against
 };
 
 /// Does the nest have this variant, and does it hold for these extents?
 bool applies(const LoopNest& nest, VariantKind kind, const BoundGeometry& geometry);
 
-/// `operands[i]` is the base address of Kernel::operands[i]. Throws GatherError for an index out of range; InternalError
-/// where the variant does not apply, where a node reads a value or a buffer that was not written on the way to it, and
-/// where a reduction takes points out of order.
+/// `operands[i]` is the base address of Kernel::operands[i]. Throws GatherError for an index out of range;
+/// InternalError where the variant does not apply, where a node reads a value or a buffer that was not written on the
+/// way to it, and where a reduction takes points out of order.
 void interpret(const LoopNest& nest, VariantKind kind, const BoundGeometry& geometry, std::span<void* const> operands,
                InterpretMode mode);
 

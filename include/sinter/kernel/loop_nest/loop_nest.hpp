@@ -1,6 +1,7 @@
-// LoopNest: how a kernel is computed. Loops, passes over reduced axes, what is kept from one pass to the next, and where
-// the work joins, as flat arrays of plain records; the scalars stay in Kernel::body. Extents are parameters: one nest
-// serves every size. Back ends render it, the interpreter runs it, the verifier checks it. Knows kernels; no machine code.
+// LoopNest: how a kernel is computed. Loops, passes over reduced axes, what is kept from one pass to the next, and
+// where the work joins, as flat arrays of plain records; the scalars stay in Kernel::body. Extents are parameters: one
+// nest serves every size. Back ends render it, the interpreter runs it, the verifier checks it. Knows kernels; no
+// machine code.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -86,9 +87,9 @@ enum class VariantKind : std::uint8_t {
   split,       // a few long rows: the blocks of a row are tasks
 };
 
-/// The loop inside which a value is computed, outermost first. Pointwise and row kernels: outside all loops, in the loop
-/// over outer points, along the outer of two reduced axes, along the vector axis. Column kernels: a vector of columns
-/// comes before the reduced axes.
+/// The loop inside which a value is computed, outermost first. Pointwise and row kernels: outside all loops, in the
+/// loop over outer points, along the outer of two reduced axes, along the vector axis. Column kernels: a vector of
+/// columns comes before the reduced axes.
 enum class NestLevel : std::uint8_t { kernel, outer, column, far, near };
 
 struct ValuePlace {

@@ -7,7 +7,8 @@
 SINTER_NAMESPACE_BEGIN
 
 /// Throws InternalError, which names the node, unless in every variant
-///   records are well-formed: pre-order, numbers in range, loops over axes that are not walked yet, task loops outermost
+///   records are well-formed: pre-order, numbers in range, loops over axes that are not walked yet, task loops
+///   outermost
 ///   a value is computed, folded or fetched before it is used, inside the same iterations, and at the place it is said
 ///   to have
 ///   a fetch follows a keep over the same axes: in an earlier stage (workspace), or at the same point of the task loops

@@ -57,8 +57,9 @@ class NestRecords {
     require(has_numbers_in_range(n), "a number is out of range");
     if (n.kind > NestNodeKind::fold) require(n.end == place + 1, "it has children");
     if (n.kind == NestNodeKind::fold)
-      require(place + 1 < n.end && nest_.nodes[place + 1].kind == NestNodeKind::loop && nest_.nodes[place + 1].end == n.end,
-              "a fold has one loop and nothing else");
+      require(
+          place + 1 < n.end && nest_.nodes[place + 1].kind == NestNodeKind::loop && nest_.nodes[place + 1].end == n.end,
+          "a fold has one loop and nothing else");
     parents_.push_back(place);
   }
   bool has_fitting_parent(const NestNode& n) const {
