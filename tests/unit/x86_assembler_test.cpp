@@ -1,6 +1,8 @@
-// Our assembler against AsmJit's: every mnemonic in every form that the table gives it, over registers, masks, addresses and
-// vector lengths, byte for byte.
+// Our assembler against AsmJit's: every mnemonic in every form that the table gives it, over registers, masks,
+// addresses and vector lengths, byte for byte.
 #include "../catch.hpp"
+
+#ifndef SINTER_NO_X86
 
 #include <sinter/backend/x86/machine/emitter.hpp>
 #include <sinter/backend/x86/machine/register_allocator.hpp>
@@ -15,8 +17,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#ifndef SINTER_NO_X86
 
 using namespace sinter;
 using namespace sinter::x86;
@@ -71,8 +71,8 @@ std::string text(const Bytes& bytes) {
 }
 
 /// A form: operands by letter, separated by blanks. v: a vector of the length in turn, h, q, e: of half, a quarter, an
-/// eighth of it, x, y: 128, 256 bits; k: a mask; m: memory of the vector's length, mh, mq, me: of parts of it, m1 to m32:
-/// of so many bytes; r1 to r8: a general register; c: cl; i: an immediate.
+/// eighth of it, x, y: 128, 256 bits; k: a mask; m: memory of the vector's length, mh, mq, me: of parts of it, m1 to
+/// m32: of so many bytes; r1 to r8: a general register; c: cl; i: an immediate.
 struct Row {
   Op op;
   const char* forms;  // separated by '|'

@@ -1,5 +1,5 @@
-// One machine instruction to bytes, by the table of encodings: VEX where it can be, else EVEX, the shortest displacement,
-// short jumps backwards. Knows physical registers only, and nothing of allocation, prologues or kernels.
+// One machine instruction to bytes, by the table of encodings: VEX where it can be, else EVEX, the shortest
+// displacement, short jumps backwards. Knows physical registers only, and nothing of allocation, prologues or kernels.
 #pragma once
 
 #include <sinter/backend/x86/machine/encoding.hpp>

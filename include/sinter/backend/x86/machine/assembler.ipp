@@ -1,5 +1,5 @@
-// Prefixes, opcode, ModRM, SIB, displacement and immediate: Intel 64 and IA-32 Architectures Software Developer's Manual,
-// volume 2, chapter 2.
+// Prefixes, opcode, ModRM, SIB, displacement and immediate: Intel 64 and IA-32 Architectures Software Developer's
+// Manual, volume 2, chapter 2.
 #pragma once
 
 #include <sinter/backend/x86/machine/assembler.hpp>
@@ -91,8 +91,8 @@ inline void Assembler::put(const Instruction& i) {
 
 // Addresses ----------------------------------------------------------------------------------------------------------
 
-/// ModRM, SIB and displacement at `p`; returns where they end. `scale` is the unit of a short displacement as a power of
-/// two; `behind` is how many bytes of an immediate follow.
+/// ModRM, SIB and displacement at `p`; returns where they end. `scale` is the unit of a short displacement as a power
+/// of two; `behind` is how many bytes of an immediate follow.
 inline std::uint8_t* Assembler::memory(std::uint8_t* p, unsigned reg, const Mem& m, unsigned scale, int behind) {
   reg = (reg & 7) << 3;
   if (m.pool) {  // relative to the next instruction
@@ -126,8 +126,8 @@ struct Assembler::Fields {
   int bytes = 16;  // of the vector
 };
 
-// The bits that extend register numbers lie at the same places in the four bytes of EVEX and in those of VEX with three,
-// and are stored inverted: of reg and rm in the second byte, of the other source in the third and fourth.
+// The bits that extend register numbers lie at the same places in the four bytes of EVEX and in those of VEX with
+// three, and are stored inverted: of reg and rm in the second byte, of the other source in the third and fourth.
 inline unsigned reg_extension(unsigned reg) { return (reg & 8u) << 12 | (reg & 16u) << 8; }
 inline unsigned rm_extension(unsigned rm) { return (rm & 24u) << 10; }
 inline unsigned second_extension(unsigned second) { return (second & 15u) << 19 | (second & 16u) << 23; }

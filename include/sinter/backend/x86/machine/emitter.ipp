@@ -1,5 +1,5 @@
-// Puts physical registers into instructions, folds values that live in memory into memory operands, and writes prologue,
-// epilogue and pool. Clobbers, besides what the stream names, the two scratch registers of each class.
+// Puts physical registers into instructions, folds values that live in memory into memory operands, and writes
+// prologue, epilogue and pool. Clobbers, besides what the stream names, the two scratch registers of each class.
 #pragma once
 
 #include <sinter/backend/x86/machine/emitter.hpp>

@@ -1,6 +1,7 @@
-// What the machine calls each mnemonic: opcode, prefixes and the roles of its operands, one row per Op. Source: Intel 64
-// and IA-32 Architectures Software Developer's Manual, volume 2 (the instruction pages; sections 2.3 for VEX, 2.7 for
-// EVEX, where tables 2-34 and 2-35 give the scale of short displacements). Knows nothing of how bytes are put together.
+// What the machine calls each mnemonic: opcode, prefixes and the roles of its operands, one row per Op. Source: Intel
+// 64 and IA-32 Architectures Software Developer's Manual, volume 2 (the instruction pages; sections 2.3 for VEX, 2.7
+// for EVEX, where tables 2-34 and 2-35 give the scale of short displacements). Knows nothing of how bytes are put
+// together.
 #pragma once
 
 #include <sinter/backend/x86/machine/vector_ir.hpp>

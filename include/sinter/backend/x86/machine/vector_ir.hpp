@@ -19,7 +19,8 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// Machine instructions by mnemonic (ps and pd, d and q apart), and pseudo ones: fma and fnma take dst, a, b, c and the
-/// emitter chooses among the 132, 213 and 231 forms when registers are known. The tables of encodings are in this order.
+/// emitter chooses among the 132, 213 and 231 forms when registers are known. The tables of encodings are in this
+/// order.
 enum class Op : std::uint8_t {
   // moves
   vmovups,
