@@ -78,13 +78,11 @@ class ScheduledX86 final : public Backend {
   std::string cache_key() const override {
     return std::string(isa_ == x86::Isa::avx512 ? "avx512 " : "avx2 ") + schedule_.text();
   }
-  Limits limits() const override { return {.random = true}; }
-  std::vector<Schedule> schedules(const Kernel& kernel, std::string* why_declined) const override {
-    if (x86::make_loop_executable(kernel, schedule_, isa_, why_declined)) return {schedule_};
-    return {};
-  }
-  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule) override {
-    return x86::make_loop_executable(kernel, schedule, isa_);
+  Limits limits() const override { return {}; }
+  std::vector<Schedule> schedules(const Kernel&) const override { return {schedule_}; }
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
+                                            std::string* why_declined) override {
+    return x86::make_loop_executable(kernel, schedule, isa_, why_declined);
   }
 
  private:

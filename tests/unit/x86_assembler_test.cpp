@@ -2,11 +2,15 @@
 // addresses and vector lengths, byte for byte.
 #include "../catch.hpp"
 
+#ifndef SINTER_NO_X86
+
 #include <sinter/backend/x86/machine/emitter.hpp>
 #include <sinter/backend/x86/machine/register_allocator.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -16,12 +20,11 @@
 #include <string_view>
 #include <vector>
 
-#ifndef SINTER_NO_X86
-
-using namespace sinter;
-using namespace sinter::x86;
-
 namespace {
+
+using namespace sinter::x86;
+using sinter::as_index;
+using sinter::InternalError;
 
 using Bytes = std::optional<std::vector<std::byte>>;
 

@@ -1,7 +1,7 @@
-// Page allocator for code, the perf map, and GDB's JIT interface.
-// Address space is reserved in arenas without access rights; a block gets a run of whole pages out of one, which saves
-// a mapping per block and lets the kernel merge neighbours. Pages become writable several at a time, ahead of the
-// blocks that will lie in them. Sealing is per block: a sealed page is never written again.
+// Page allocator for code, the perf map, and GDB's JIT interface. Address space is reserved in arenas without access
+// rights; a block gets a run of whole pages out of one, which saves a mapping per block and lets the kernel merge
+// neighbours. Pages become writable several at a time, ahead of the blocks that will lie in them. Sealing is per block:
+// a sealed page is never written again.
 #pragma once
 
 #include <sinter/backend/x86/machine/code_memory.hpp>
