@@ -110,6 +110,7 @@ class NestVerifier {
 
   void run() {
     check_operands();
+    if (!nest_.has(VariantKind::whole)) throw_bad_nest("the nest", "no variant that always holds");
     for (std::size_t place = 0; place < nest_.nodes.size(); place = nest_.nodes[place].end) variant(place);
   }
 
@@ -232,6 +233,8 @@ class NestVerifier {
     if (l.range == LoopRange::blocks)
       require(l.axes == axis_bit(nest_.vector_axis) && (l.axes & facts_.reduced) != 0, place,
               "blocks of an axis whose fold has none");
+    if (l.mode == LoopMode::serial)
+      require((l.axes & facts_.reduced) != 0, place, "a parallel axis whose points are not tasks");
     if (l.mode != LoopMode::task) return;
     require(at_.level <= NestLevel::outer && !at_.has_vector && folds_.empty(), place, "tasks are not outermost");
     require(l.range == LoopRange::blocks || (l.axes & facts_.reduced) == 0, place, "tasks over a reduced axis");
@@ -242,13 +245,15 @@ class NestVerifier {
       require(l.step == nest_.lanes, place, "its vectors are not those of the nest");
       require(l.tail == LoopTail::mask && l.range != LoopRange::blocks, place, "vectors without a masked tail");
     } else {
+      require(l.tail != LoopTail::mask, place, "a mask without vectors");
       require(l.range == LoopRange::all || l.range == LoopRange::blocks, place, "a range of vectors");
       require(l.step == (l.range == LoopRange::blocks ? row_sum_block : 1), place,
               "steps that its range does not have");
       require(l.copies == 1 || l.tail == LoopTail::stepwise, place, "several side by side, and nothing for the rest");
     }
-    if (l.range == LoopRange::single)
-      require(kind_ == VariantKind::short_rows && l.copies == 1, place, "one step where rows may be longer");
+    require(l.range != LoopRange::single || l.copies == 1, place, "several steps side by side where one is all");
+    require((kind_ == VariantKind::short_rows && l.mode == LoopMode::vector) == (l.range == LoopRange::single), place,
+            "one step where rows may be longer, or several where they are not");
   }
 
   void fold(std::size_t place) {
