@@ -1,6 +1,5 @@
 // x(...) gives a value; x.at(...) is the place.
-// expect: (passing .* as .this. argument discards|no match for|no viable overloaded '='|use of deleted function|cannot
-// be assigned)
+// expect: (passing .* as .this. argument discards|no match for|no viable overloaded '='|use of deleted function|cannot be assigned)
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

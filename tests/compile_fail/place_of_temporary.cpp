@@ -1,6 +1,5 @@
 // A place in a temporary would be lost.
-// expect: (passing .* as .this. argument|discards qualifiers|is a private|'this' argument to member function 'at' is an
-// rvalue)
+// expect: (passing .* as .this. argument|discards qualifiers|is a private|'this' argument to member function 'at' is an rvalue)
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

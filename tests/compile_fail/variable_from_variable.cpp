@@ -1,6 +1,5 @@
 // Alias or write? `w.set(v)` says it.
-// expect: (use of deleted function.*Variable::operator=|overload resolution selected deleted operator '='|Object of
-// type 'Variable' cannot be assigned)
+// expect: (use of deleted function.*Variable::operator=|overload resolution selected deleted operator '='|Object of type 'Variable' cannot be assigned)
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

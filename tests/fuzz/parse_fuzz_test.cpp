@@ -300,7 +300,7 @@ std::vector<std::string_view> values_of(AttrKind kind) {
     case AttrKind::real: return {"0", "0.5", "-0", "-1", "inf", "nan", "1e400", "\"1\""};
     case AttrKind::dtype: return {"bool", "i32", "i64", "f32", "f64", "f31", "1"};
     case AttrKind::device: return {"cpu", "tpu", "0"};
-    case AttrKind::keepdim:
+    case AttrKind::keep_dims:
     case AttrKind::flag: return {"", "=1"};
     case AttrKind::text: return {"\"t\"", "t"};
     case AttrKind::choice: return {"sideways", "0"};  // besides those that it has
@@ -312,7 +312,7 @@ std::vector<std::string_view> values_of(AttrKind kind) {
 /// `axes=[1]` for each value that the attribute might be given.
 std::vector<std::string> settings_of(const AttrInfo& info) {
   std::vector<std::string> out;
-  const bool is_flag = info.kind == AttrKind::keepdim || info.kind == AttrKind::flag;
+  const bool is_flag = info.kind == AttrKind::keep_dims || info.kind == AttrKind::flag;
   for (std::string_view value : values_of(info.kind))
     out.push_back(std::string(info.name) + (is_flag ? "" : "=") + std::string(value));
   for (std::int64_t i = 0; i < info.choice_count(); ++i)

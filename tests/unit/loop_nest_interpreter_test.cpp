@@ -34,8 +34,8 @@ constexpr const char* graphs[] = {
     "graph(%x: f32[4, N], %i: i64[3]) { return mul(take(%x, %i) {axes=[0]}, 2) }",
     "graph(%x: f32[4, 5], %i: i32[N]) { return neg(take(%x, %i) {axes=[0]}) }",
     "graph(%x: f32[4, N], %i: i64[2]) { return take(%x, %i) {axes=[0]}, sum(take(%x, %i) {axes=[0]}) {axes=[1]} }",
-    "graph(%x: f32[M], %y: f32[N]) { return update_slice(%x, mul(%y, %y)) {shape=[1], steps=[1]} }",
-    "graph(%x: f32[M, 2], %y: f32[N, 2]) { return exp(slice(%x) {shape=[1, 0], limits=[M, 2], steps=[1, 1]}), "
+    "graph(%x: f32[M], %y: f32[N]) { return update_slice(%x, mul(%y, %y)) {starts=[1], steps=[1]} }",
+    "graph(%x: f32[M, 2], %y: f32[N, 2]) { return exp(slice(%x) {starts=[1, 0], ends=[M, 2], steps=[1, 1]}), "
     "gelu(%y) }",
     // rows
     "graph(%x: f32[3, N]) { return sum(%x) {axes=[1]}, amax(%x) {axes=[1]} }",

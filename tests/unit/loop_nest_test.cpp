@@ -2,6 +2,7 @@
 #include "../catch.hpp"
 
 #include "../nest_backend.hpp"
+#include "../nest_edits.hpp"
 #include "../plan_harness.hpp"
 
 #include <cstdlib>
@@ -129,47 +130,7 @@ TEST_CASE("loop nest: a reduction that nothing asks for has no blocks to split")
 
 namespace {
 
-/// The place of the nth node of a kind.
-std::size_t nth(const LoopNest& nest, NestNodeKind kind, int n = 0) {
-  for (std::size_t place = 0; place < nest.nodes.size(); ++place)
-    if (nest.nodes[place].kind == kind && n-- == 0) return place;
-  throw std::logic_error("no such node");
-}
 Loop& loop(LoopNest& nest, int n) { return nest.loops[nest.nodes[nth(nest, NestNodeKind::loop, n)].first]; }
-
-/// Without a node and what stands in it.
-void drop(LoopNest& nest, std::size_t place) {
-  const std::uint32_t count = nest.nodes[place].end - static_cast<std::uint32_t>(place);
-  nest.nodes.erase(nest.nodes.begin() + static_cast<std::ptrdiff_t>(place),
-                   nest.nodes.begin() + static_cast<std::ptrdiff_t>(place + count));
-  for (NestNode& node : nest.nodes)
-    if (node.end > place) node.end -= count;
-}
-void drop(LoopNest& nest, NestNodeKind kind, int n = 0) { drop(nest, nth(nest, kind, n)); }
-
-/// A node without children, in front of the one at `place`.
-void insert(LoopNest& nest, std::size_t place, NestNode node) {
-  for (NestNode& other : nest.nodes)
-    if (other.end > place) ++other.end;
-  node.end = static_cast<std::uint32_t>(place + 1);
-  nest.nodes.insert(nest.nodes.begin() + static_cast<std::ptrdiff_t>(place), node);
-}
-void repeat(LoopNest& nest, NestNodeKind kind, int n = 0) {
-  const std::size_t place = nth(nest, kind, n);
-  insert(nest, place, nest.nodes[place]);
-}
-/// Two neighbours without children change places.
-void swap_with_next(LoopNest& nest, NestNodeKind kind, int n = 0) {
-  const std::size_t place = nth(nest, kind, n);
-  std::swap(nest.nodes[place], nest.nodes[place + 1]);
-  std::swap(nest.nodes[place].end, nest.nodes[place + 1].end);
-}
-void move_to(LoopNest& nest, NestNodeKind kind, int n, std::size_t place) {
-  const std::size_t from = nth(nest, kind, n);
-  const NestNode node = nest.nodes[from];
-  drop(nest, from);
-  insert(nest, place > from ? place - 1 : place, node);
-}
 
 std::string error_of(const LoopNest& nest) {
   try {
@@ -254,7 +215,12 @@ const Mutation loop_mutations[] = {
     {"longer vectors", softmax_graph, [](LoopNest& n) { loop(n, 1).step = 32; }, "not those of the nest"},
     {"no masked tail", softmax_graph, [](LoopNest& n) { loop(n, 1).tail = LoopTail::none; }, "without a masked tail"},
     {"one step of any row", softmax_graph, [](LoopNest& n) { loop(n, 1).range = LoopRange::single; },
-     "one step where rows may be longer"},
+     "several steps side by side where one is all"},
+    {"several steps of a short row", softmax_graph, [](LoopNest& n) { n.loops[5].range = LoopRange::whole; },
+     "one step where rows may be longer, or several where they are not"},
+    {"a masked tail without vectors", column_graph, [](LoopNest& n) { loop(n, 2).tail = LoopTail::mask; },
+     "a mask without vectors"},
+    {"rows in order", pointwise_graph, [](LoopNest& n) { loop(n, 0) = {.axes = 1}; }, "whose points are not tasks"},
     {"tasks inside", near_graph, [](LoopNest& n) { loop(n, 1).mode = LoopMode::task; }, "tasks are not outermost"},
     {"tasks over a reduced axis", near_graph, [](LoopNest& n) { loop(n, 0).axes |= 2; }, "tasks over a reduced axis"},
     {"other blocks", full_graph,
@@ -266,7 +232,7 @@ const Mutation loop_mutations[] = {
     {"a block that is all", full_graph,
      [](LoopNest& n) {
        for (Loop& l : n.loops)
-         if (l.range == LoopRange::block) l.range = LoopRange::all;
+         if (l.range == LoopRange::block) l.range = LoopRange::whole;
      },
      "does not walk one block"},
     {"folds in the wrong order", far_graph,
@@ -293,6 +259,8 @@ const Mutation store_mutations[] = {
     {"a store inside the sum", full_graph,
      [](LoopNest& n) { move_to(n, NestNodeKind::store, 0, nth(n, NestNodeKind::compute)); },
      "a value that is not there yet"},
+    {"no variant for all sizes", full_graph, [](LoopNest& n) { drop(n, NestNodeKind::variant); },
+     "no variant that always"},
     {"a variant twice", full_graph, [](LoopNest& n) { n.variants[1] = VariantKind::whole; }, "another variant"},
 };
 

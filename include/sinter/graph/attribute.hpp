@@ -28,7 +28,7 @@ enum class AttrKind : std::uint8_t {
   integer,
   dtype,
   device,
-  keepdim,
+  keep_dims,
   data,
   // An op's own, in Attrs::own.
   number,   // a whole number
@@ -138,7 +138,7 @@ constexpr int place_of(const AttrInfo& info) {
     case AttrKind::integer:
     case AttrKind::dtype:
     case AttrKind::device:
-    case AttrKind::keepdim:
+    case AttrKind::keep_dims:
     case AttrKind::data: return static_cast<int>(info.kind);
     case AttrKind::number:
     case AttrKind::real:

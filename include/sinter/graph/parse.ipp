@@ -302,7 +302,7 @@ class GraphParser {
       case AttrKind::number: return "a whole number";
       case AttrKind::dtype: return "a dtype";
       case AttrKind::device: return "a device: cpu or cuda:0";
-      case AttrKind::keepdim:
+      case AttrKind::keep_dims:
       case AttrKind::flag: return "written by its name alone";
       case AttrKind::data: return "a list of elements: [1, 2]";
       case AttrKind::text: return "a string in quotes";
@@ -334,14 +334,14 @@ class GraphParser {
       case AttrKind::choice: return info.choice_of(word) >= 0;
       case AttrKind::dtype:
       case AttrKind::device: return Lexer::is_name_start(next);
-      case AttrKind::keepdim:
+      case AttrKind::keep_dims:
       case AttrKind::flag: break;
     }
     return false;
   }
 
   void attribute(Attrs& attrs, const OpInfo& op, const AttrInfo& info) {
-    const bool is_flag = info.kind == AttrKind::keepdim || info.kind == AttrKind::flag;
+    const bool is_flag = info.kind == AttrKind::keep_dims || info.kind == AttrKind::flag;
     if (is_flag ? lexer_.peek() == '=' : !lexer_.accept('=') || !begins_value(info))
       lexer_.fail("'" + std::string(info.name) + "' of " + std::string(op.name) + " is " + description(info));
     const auto set = [&](std::int64_t bits) { attrs.own.numbers[info.place] = bits ^ info.fallback; };
@@ -355,7 +355,7 @@ class GraphParser {
         attrs.has_dtype = true;
         break;
       case AttrKind::device: attrs.device = device(); break;
-      case AttrKind::keepdim: attrs.keepdim = true; break;
+      case AttrKind::keep_dims: attrs.keepdim = true; break;
       case AttrKind::data: data(); break;
       case AttrKind::number: set(lexer_.integer(std::numeric_limits<std::int64_t>::max())); break;
       case AttrKind::real: set(std::bit_cast<std::int64_t>(lexer_.real())); break;

@@ -71,7 +71,7 @@ inline std::string attribute_text(const Attrs& attrs, const AttrInfo& info) {
     case AttrKind::integer: return attrs.integer == 0 ? "" : head + std::to_string(attrs.integer);
     case AttrKind::dtype: return attrs.has_dtype ? head + std::string(name(attrs.dtype)) : "";
     case AttrKind::device: return attrs.device == Device::cpu() ? "" : head + attrs.device.text();
-    case AttrKind::keepdim: return attrs.keepdim ? std::string(info.name) : "";
+    case AttrKind::keep_dims: return attrs.keepdim ? std::string(info.name) : "";
     case AttrKind::data:
       return attrs.constant && is_content_compared(attrs.constant->type) ? head + data_text(*attrs.constant) : "";
     case AttrKind::number: return is_default ? "" : head + std::to_string(bits);

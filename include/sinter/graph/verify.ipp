@@ -60,7 +60,7 @@ inline void clear_attribute(Attrs& attrs, const AttrInfo& info) {
     case AttrKind::integer: attrs.integer = 0; break;
     case AttrKind::dtype: attrs.has_dtype = false; break;
     case AttrKind::device: attrs.device = Device(); break;
-    case AttrKind::keepdim: attrs.keepdim = false; break;
+    case AttrKind::keep_dims: attrs.keepdim = false; break;
     case AttrKind::data: break;
     case AttrKind::number:
     case AttrKind::real:

@@ -2,9 +2,9 @@
 // reader computes what it needs on the way in. The rule weighs bytes:
 //   saved    the group's kernel (launching one takes as long as moving `bytes_of_a_launch`), its reads, its writes, and
 //            the readers' reads of what it wrote;
-//   added    what the readers read instead, and their arithmetic. A factor's element is loaded, and computed, once for
-//            each tile of the product along the other factor's axis.
-// A dear function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it
+//   added    what the readers read instead, and their arithmetic. An operand's element is loaded, and computed, once
+//            for each tile of the product along the other operand's axis.
+// An expensive function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it
 // is: it may be a library's, which takes no prologue (Limits::prologue_operations).
 #pragma once
 

@@ -85,7 +85,7 @@ namespace ops::attr {
 // Attributes that mean the same for every op that declares them: members of Attrs.
 inline constexpr AttrInfo axes{"axes", AttrKind::axes}, shape{"shape", AttrKind::shape},
     value{"value", AttrKind::value}, integer{"integer", AttrKind::integer}, dtype{"dtype", AttrKind::dtype},
-    device{"device", AttrKind::device}, keepdim{"keepdim", AttrKind::keepdim}, data{"data", AttrKind::data};
+    device{"device", AttrKind::device}, keepdim{"keepdim", AttrKind::keep_dims}, data{"data", AttrKind::data};
 }  // namespace ops::attr
 
 namespace ops_detail {

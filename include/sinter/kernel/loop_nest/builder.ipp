@@ -250,7 +250,7 @@ class NestBuilder {
                       .tail = copies > 1 ? LoopTail::stepwise : LoopTail::none,
                       .copies = static_cast<std::uint8_t>(copies)});
   }
-  std::size_t open_vector(int copies, LoopRange range = LoopRange::all) {
+  std::size_t open_vector(int copies, LoopRange range = LoopRange::whole) {
     return open_loop({.axes = axis_bit(nest_.vector_axis),
                       .mode = LoopMode::vector,
                       .tail = LoopTail::mask,
@@ -352,12 +352,12 @@ class NestBuilder {
 
   void build_row_pass(int number) {
     const Pass& pass = passes_[as_index(number)];
-    if (nest_.near_axis < 0) return build_row_walk(number, LoopRange::all);
+    if (nest_.near_axis < 0) return build_row_walk(number, LoopRange::whole);
     const bool folds = pass.reductions.count != 0;
     const std::size_t fold = folds ? open_fold(pass, nest_.near_axis) : 0;
     const std::size_t loop = open_loop({.axes = axis_bit(nest_.near_axis)});
     add_uniform(pass, NestLevel::near);
-    build_row_walk(number, LoopRange::all);
+    build_row_walk(number, LoopRange::whole);
     close(loop);
     if (folds) close(fold);
   }

@@ -25,7 +25,7 @@ enum class LoopTail : std::uint8_t { none, mask, stepwise };
 
 /// Which points of its axes a loop walks. `single` promises that one step covers them all.
 enum class LoopRange : std::uint8_t {
-  all,     // of each axis
+  whole,   // all of each axis
   single,  // of an axis no longer than `step`
   block,   // those of one block of the fold's order, the block being an iteration of a loop outside
   blocks,  // the axis in blocks of `step`: an iteration is a block
@@ -35,7 +35,7 @@ struct Loop {
   AxisMask axes = 0;  // a task loop walks several at once, in an order that is chosen when the kernel is bound
   LoopMode mode = LoopMode::serial;
   LoopTail tail = LoopTail::none;
-  LoopRange range = LoopRange::all;
+  LoopRange range = LoopRange::whole;
   std::uint8_t copies = 1;  // steps that are done side by side
   std::uint16_t step = 1;   // iterations that a vector holds, or that a block has
 };

@@ -91,7 +91,7 @@ class NestText {
     const std::string step = std::to_string(loop.step);
     std::string line = loop.axes == 0 ? "once" : "for " + axes(loop.axes);
     switch (loop.range) {
-      case LoopRange::all: break;
+      case LoopRange::whole: break;
       case LoopRange::single: line += " in one vector of " + step; break;
       case LoopRange::block: line += " of the block"; break;
       case LoopRange::blocks: line += " in blocks of " + step; break;

@@ -111,6 +111,7 @@ class NestVerifier {
 
   void run() {
     check_operands();
+    if (!nest_.has(VariantKind::whole)) throw_bad_nest("the nest", "no variant that always holds");
     for (std::size_t place = 0; place < nest_.nodes.size(); place = nest_.nodes[place].end) variant(place);
   }
 
@@ -228,11 +229,13 @@ class NestVerifier {
     require((l.axes & at_.points) == 0, place, "an axis that is walked already");
     if (l.range == LoopRange::block) require((l.axes & ~at_.blocks) == 0, place, "a block outside a loop over blocks");
     else require((l.axes & at_.blocks) == 0, place, "an axis that is walked by blocks");
-    if (l.mode != LoopMode::task || l.range != LoopRange::all)
+    if (l.mode != LoopMode::task || l.range != LoopRange::whole)
       require(std::has_single_bit(l.axes), place, "not one axis");
     if (l.range == LoopRange::blocks)
       require(l.axes == axis_bit(nest_.vector_axis) && (l.axes & facts_.reduced) != 0, place,
               "blocks of an axis whose fold has none");
+    if (l.mode == LoopMode::serial)
+      require((l.axes & facts_.reduced) != 0, place, "a parallel axis whose points are not tasks");
     if (l.mode != LoopMode::task) return;
     require(at_.level <= NestLevel::outer && !at_.has_vector && folds_.empty(), place, "tasks are not outermost");
     require(l.range == LoopRange::blocks || (l.axes & facts_.reduced) == 0, place, "tasks over a reduced axis");
@@ -243,13 +246,15 @@ class NestVerifier {
       require(l.step == nest_.lanes, place, "its vectors are not those of the nest");
       require(l.tail == LoopTail::mask && l.range != LoopRange::blocks, place, "vectors without a masked tail");
     } else {
-      require(l.range == LoopRange::all || l.range == LoopRange::blocks, place, "a range of vectors");
+      require(l.tail != LoopTail::mask, place, "a mask without vectors");
+      require(l.range == LoopRange::whole || l.range == LoopRange::blocks, place, "a range of vectors");
       require(l.step == (l.range == LoopRange::blocks ? row_sum_block : 1), place,
               "steps that its range does not have");
       require(l.copies == 1 || l.tail == LoopTail::stepwise, place, "several side by side, and nothing for the rest");
     }
-    if (l.range == LoopRange::single)
-      require(kind_ == VariantKind::short_rows && l.copies == 1, place, "one step where rows may be longer");
+    require(l.range != LoopRange::single || l.copies == 1, place, "several steps side by side where one is all");
+    require((kind_ == VariantKind::short_rows && l.mode == LoopMode::vector) == (l.range == LoopRange::single), place,
+            "one step where rows may be longer, or several where they are not");
   }
 
   void fold(std::size_t place) {
@@ -286,7 +291,7 @@ class NestVerifier {
     require(l.axes == axis_bit(n.axis), place, "its loop walks another axis");
     switch (n.part) {
       case FoldPart::whole:
-        return require(l.range == LoopRange::all || l.range == LoopRange::single, place,
+        return require(l.range == LoopRange::whole || l.range == LoopRange::single, place,
                        "its loop does not walk the whole axis");
       case FoldPart::blocks: return require(l.range == LoopRange::block, place, "its loop does not walk one block");
       case FoldPart::finish: return require(l.range == LoopRange::blocks, place, "its loop does not walk the blocks");
