@@ -42,7 +42,7 @@ constexpr const char* graphs[] = {
     "graph(%x: f64[3, N], %y: f64[N]) { return sum(mul(%x, %y)) {axes=[1], keepdim}, amin(%x) {axes=[1], keepdim} }",
     "graph(%x: f32[3, N]) { return div(%x, add(sum(square(%x)) {axes=[1], keepdim}, 1)) }",
     "graph(%x: f32[5, N]) { return softmax(%x) {axes=[1]} }",
-    "graph(%x: f32[3, N], %w: f32[N], %b: f32[N]) { return layer_norm(%x, %w, %b) {axes=[1], value=1e-5} }",
+    "graph(%x: f32[3, N], %w: f32[N], %b: f32[N]) { return layer_norm(%x, %w, %b) {axes=[1], eps=1e-5} }",
     "graph(%x: f32[3, N]) { return var(%x) {axes=[1]} }",
     "graph(%x: f32[N]) { return sum(%x) {axes=[0]} }",
     "graph(%x: f64[N], %y: f64[N]) { return sum(mul(%x, %y)) {axes=[0]} }",
