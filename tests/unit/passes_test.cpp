@@ -90,8 +90,8 @@ TEST_CASE("the pipeline reaches a fixed point, checked at every step", "[passes]
   };
   const char* programs[] = {
       "return div(exp(%x), exp(%x)), square(%y), gt(%x, %y)",
-      "%s = softmax(%x) {axes=[0]}; return mul(%s, 1), layer_norm(reshape(%x) {shape=[1, 3]}, %y, %y) {axes=[1], "
-      "eps=1e-5}",
+      ("%s = softmax(%x) {axes=[0]}; "
+       "return mul(%s, 1), layer_norm(reshape(%x) {shape=[1, 3]}, %y, %y) {axes=[1], eps=1e-5}"),
       "return sub(add(%x, %y), add(%y, %x)), pow(%x, 2), mul(%x, %x), stop_gradient(mul(2, %y))",
       "return pad(%x) {low=[1], high=[2]}, mean(%x) {axes=[0]}, gelu(%y), concat(%x, %y) {axes=[0]}",
   };
