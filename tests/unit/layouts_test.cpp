@@ -73,7 +73,7 @@ TEST_CASE("layouts: rows of Tensors, alone, in vectors and as results") {
     CHECK(first(out[1].c) == x + 6);
   }
   CHECK(compiles(f) == 1);
-  CHECK_THAT(f.explain(rows, two(1)).text(), Catch::Matchers::Contains("argument 0[1].field2: f32[2] dense"));
+  CHECK_THAT(f.explain(rows, two(1)).text(), Catch::Contains("argument 0[1].field2: f32[2] dense"));
 
   auto g = jit::compile([](Row row) { return std::pair(row.a + row.b, row); });
   const auto [total, same] = g(Row{two(1), two(2), two(3)});
@@ -131,7 +131,7 @@ TEST_CASE("layouts: static numbers of every size") {
   numbers.is_on = false;
   CHECK(result() == 3 + 7 + 1);
   CHECK(compiles(f) == 6);
-  CHECK_THAT(f.explain(Numbers(), two(1)).text(), Catch::Matchers::Contains("argument 0.field0: static value -3"));
+  CHECK_THAT(f.explain(Numbers(), two(1)).text(), Catch::Contains("argument 0.field0: static value -3"));
 }
 
 TEST_CASE("layouts: numbers that are run-time inputs, of every type") {
