@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
-#include <sinter/graph/graph.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/runtime/partition.hpp>
 
 #include <cstdint>
