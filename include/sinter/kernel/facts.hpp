@@ -38,8 +38,6 @@ struct KernelFacts {
   bool varies(InstId id, int axis) const { return (values[id].axes >> axis & 1) != 0; }
   /// Inside the passes over the reduced axes, as against before or after them.
   bool is_inner(InstId id) const { return (values[id].axes & reduced) != 0; }
-  /// Walks over the reduced axes: one for each depth of reductions, one more where values are stored along them.
-  int passes() const { return depth + (inner_stores.empty() ? 0 : 1); }
   /// Does pass `pass`, which is `depth` or less, walk the reduced axes at all?
   bool walks(int pass) const { return pass < depth || !inner_stores.empty(); }
 };

@@ -68,6 +68,12 @@ SINTER_DECL KernelFacts facts_of(const Kernel& kernel) {
   return facts;
 }
 
+SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
+  std::vector<std::uint32_t> masks;
+  for (const ValueFacts& value : facts_of(kernel).values) masks.push_back(value.axes);
+  return masks;
+}
+
 SINTER_DECL InstList reductions_of(const Kernel& kernel, const KernelFacts& facts, int pass) {
   InstList list;
   for (std::size_t i = 0; i < kernel.body.size(); ++i)

@@ -4,8 +4,8 @@
 //            the readers' reads of what it wrote;
 //   added    what the readers read instead, and their arithmetic. An operand's element is loaded, and computed, once
 //            for each tile of the product along the other operand's axis.
-// An expensive function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it
-// is: it may be a library's, which takes no prologue (Limits::prologue_operations).
+// An expensive function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays
+// as it is: it may be a library's, which takes no prologue (Limits::prologue_operations).
 #pragma once
 
 #include <sinter/kernel/fusion.ipp>

@@ -59,26 +59,6 @@ SINTER_DECL std::string Order::text() const {
   return text + (above == BlockOrder::pairwise ? ", pairwise" : ", compensated");
 }
 
-SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
-  std::uint32_t reduced = 0;
-  for (int a = 0; a < kernel.rank(); ++a)
-    if (kernel.is_reduced(a)) reduced |= 1u << a;
-  std::vector<std::uint32_t> masks(kernel.body.size());
-  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
-    const Inst& inst = kernel.body[i];
-    std::uint32_t mask = 0;
-    for (int k = 0; k < arity(inst.prim); ++k) mask |= masks[inst.args[as_index(k)]];
-    if (inst.prim == Prim::index) mask |= 1u << inst.bits;
-    if (inst.prim == Prim::load || inst.prim == Prim::gather) {
-      const Access& access = kernel.accesses[inst.access];
-      for (int a = 0; a < kernel.rank(); ++a)
-        if (access.stride[as_index(a)] != StrideClass::zero) mask |= 1u << a;
-    }
-    masks[i] = is_reduction(inst.prim) ? mask & ~reduced : mask;
-  }
-  return masks;
-}
-
 SINTER_DECL bool is_product_of_f32(const Kernel& kernel) {
   return std::any_of(kernel.body.begin(), kernel.body.end(),
                      [](const Inst& inst) { return inst.prim == Prim::contract && inst.dtype == DType::f32; });
