@@ -24575,8 +24575,6 @@ struct KernelFacts {
   bool varies(InstId id, int axis) const { return (values[id].axes >> axis & 1) != 0; }
   /// Inside the passes over the reduced axes, as against before or after them.
   bool is_inner(InstId id) const { return (values[id].axes & reduced) != 0; }
-  /// Walks over the reduced axes: one for each depth of reductions, one more where values are stored along them.
-  int passes() const { return depth + (inner_stores.empty() ? 0 : 1); }
   /// Does pass `pass`, which is `depth` or less, walk the reduced axes at all?
   bool walks(int pass) const { return pass < depth || !inner_stores.empty(); }
 };
@@ -24683,6 +24681,12 @@ SINTER_DECL KernelFacts facts_of(const Kernel& kernel) {
     for (int k = 0; k < arity(kernel.body[i].prim); ++k) facts.values[kernel.body[i].args[as_index(k)]].is_live = true;
   }
   return facts;
+}
+
+SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
+  std::vector<std::uint32_t> masks;
+  for (const ValueFacts& value : facts_of(kernel).values) masks.push_back(value.axes);
+  return masks;
 }
 
 SINTER_DECL InstList reductions_of(const Kernel& kernel, const KernelFacts& facts, int pass) {
@@ -26739,8 +26743,8 @@ SINTER_NAMESPACE_END
 //            the readers' reads of what it wrote;
 //   added    what the readers read instead, and their arithmetic. An operand's element is loaded, and computed, once
 //            for each tile of the product along the other operand's axis.
-// An expensive function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays as it
-// is: it may be a library's, which takes no prologue (Limits::prologue_operations).
+// An expensive function (exp, tanh, ...) stays outside unless no tile computes an element twice. A large product stays
+// as it is: it may be a library's, which takes no prologue (Limits::prologue_operations).
 
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
@@ -27266,26 +27270,6 @@ SINTER_DECL std::string Order::text() const {
   return text + (above == BlockOrder::pairwise ? ", pairwise" : ", compensated");
 }
 
-SINTER_DECL std::vector<std::uint32_t> varying_axes(const Kernel& kernel) {
-  std::uint32_t reduced = 0;
-  for (int a = 0; a < kernel.rank(); ++a)
-    if (kernel.is_reduced(a)) reduced |= 1u << a;
-  std::vector<std::uint32_t> masks(kernel.body.size());
-  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
-    const Inst& inst = kernel.body[i];
-    std::uint32_t mask = 0;
-    for (int k = 0; k < arity(inst.prim); ++k) mask |= masks[inst.args[as_index(k)]];
-    if (inst.prim == Prim::index) mask |= 1u << inst.bits;
-    if (inst.prim == Prim::load || inst.prim == Prim::gather) {
-      const Access& access = kernel.accesses[inst.access];
-      for (int a = 0; a < kernel.rank(); ++a)
-        if (access.stride[as_index(a)] != StrideClass::zero) mask |= 1u << a;
-    }
-    masks[i] = is_reduction(inst.prim) ? mask & ~reduced : mask;
-  }
-  return masks;
-}
-
 SINTER_DECL bool is_product_of_f32(const Kernel& kernel) {
   return std::any_of(kernel.body.begin(), kernel.body.end(),
                      [](const Inst& inst) { return inst.prim == Prim::contract && inst.dtype == DType::f32; });
@@ -27699,7 +27683,7 @@ enum class NestNodeKind : std::uint8_t {
 /// values, in order, which were fetched in the reductions' place.
 enum class FoldPart : std::uint8_t { whole, blocks, finish };
 
-/// One record of a nest, in pre-order: its subtree lies behind it, up to `end`.
+/// One record of a nest, in pre-order: its subtree follows it, up to `end`.
 struct NestNode {
   NestNodeKind kind = NestNodeKind::stage;
   FoldPart part = FoldPart::whole;  // fold
@@ -42136,7 +42120,7 @@ SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/nest/loop.hpp
 // The loop generator's front: compiles pointwise, row and column kernels into machine code over one outer axis, and
 // the argument block that this code reads. Contractions use it for their epilogue. How the remaining axes and the
-// threads are walked is the driver's business (loop_driver.hpp).
+// threads are walked is the driver's business (driver.ipp).
 
 SINTER_NAMESPACE_BEGIN
 class Executable;

@@ -69,7 +69,7 @@ enum class NestNodeKind : std::uint8_t {
 /// values, in order, which were fetched in the reductions' place.
 enum class FoldPart : std::uint8_t { whole, blocks, finish };
 
-/// One record of a nest, in pre-order: its subtree lies behind it, up to `end`.
+/// One record of a nest, in pre-order: its subtree follows it, up to `end`.
 struct NestNode {
   NestNodeKind kind = NestNodeKind::stage;
   FoldPart part = FoldPart::whole;  // fold

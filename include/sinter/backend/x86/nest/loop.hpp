@@ -1,6 +1,6 @@
 // The loop generator's front: compiles pointwise, row and column kernels into machine code over one outer axis, and
 // the argument block that this code reads. Contractions use it for their epilogue. How the remaining axes and the
-// threads are walked is the driver's business (loop_driver.hpp).
+// threads are walked is the driver's business (driver.ipp).
 #pragma once
 
 #include <sinter/backend/x86/machine/isa.hpp>
